@@ -1,0 +1,55 @@
+# The one entry to everything. `make help` lists the targets.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+TORCH ?= torch==2.13.0
+CXX ?= g++
+
+.PHONY: help setup build test native-test lint format clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+
+build: ## build the C++ extensions in place
+	$(BIN)/python setup.py -q build_ext --inplace
+
+# ---- native tests: every csrc/tests/test_*.cpp is one program. SAN=address|thread|undefined builds and runs them sanitized.
+SAN ?=
+NATIVE := build/native$(if $(SAN),-$(SAN))
+NATIVE_FLAGS := -std=c++20 -g -Wall -Wextra -Icsrc -pthread $(if $(SAN),-O1 -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all,-O2)
+NATIVE_SOURCES := $(filter-out csrc/bind/%,$(wildcard csrc/core/*.cpp csrc/text/*.cpp csrc/step/*.cpp csrc/front/*.cpp))
+NATIVE_OBJECTS := $(NATIVE_SOURCES:csrc/%.cpp=$(NATIVE)/%.o)
+NATIVE_TESTS := $(patsubst csrc/tests/%.cpp,$(NATIVE)/%,$(wildcard csrc/tests/test_*.cpp))
+
+$(NATIVE)/%.o: csrc/%.cpp
+	@mkdir -p $(@D)
+	$(CXX) $(NATIVE_FLAGS) -MMD -MP -c $< -o $@
+$(NATIVE)/libfastqps.a: $(NATIVE_OBJECTS)
+	@rm -f $@; ar rcs $@ $^
+$(NATIVE)/%: csrc/tests/%.cpp $(NATIVE)/libfastqps.a
+	$(CXX) $(NATIVE_FLAGS) -MMD -MP $< $(NATIVE)/libfastqps.a -lnghttp2 -lz -o $@
+$(NATIVE)/bench/%: csrc/bench/%.cpp $(NATIVE)/libfastqps.a
+	@mkdir -p $(@D)
+	$(CXX) $(NATIVE_FLAGS) -O3 -MMD -MP $< $(NATIVE)/libfastqps.a -lnghttp2 -lz -o $@
+-include $(shell find build -name '*.d' 2>/dev/null)
+
+native-test: $(NATIVE_TESTS) ## C++ tests; SAN=address|thread|undefined
+	@set -e; for t in $(NATIVE_TESTS); do echo "== $$t"; $$t; done
+
+test: ## Python and end-to-end tests
+	$(BIN)/python -m pytest tests
+
+lint: ## ruff, mypy, clang-format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	clang-format --dry-run -Werror $(shell git ls-files 'csrc/*.h' 'csrc/*.cpp')
+
+format: ## write the formatting that lint checks
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	clang-format -i $(shell git ls-files 'csrc/*.h' 'csrc/*.cpp')
+
+clean: ## remove what was built
+	rm -rf build *.egg-info fastqps/*.so

@@ -1,0 +1,57 @@
+"""Builds fastqps._core and fastqps._front. Everything else is in pyproject.toml.
+
+Environment: FASTQPS_NGHTTP2=DIR  a newer nghttp2 (DIR/include, DIR/lib, static or shared) instead of the system's
+             FASTQPS_SAN=address|thread|undefined  a sanitizer build
+"""
+
+import os
+from glob import glob
+
+from pybind11.setup_helpers import ParallelCompile, Pybind11Extension
+from setuptools import setup
+
+ParallelCompile("FASTQPS_BUILD_JOBS", default=0).install()
+
+san = os.environ.get("FASTQPS_SAN")
+nghttp2 = os.environ.get("FASTQPS_NGHTTP2")
+flags = ["-O3", "-g1", "-fno-plt", "-fvisibility=hidden", "-Wall", "-Wextra"]
+link: list[str] = []
+if san:
+    flags += [f"-fsanitize={san}", "-fno-omit-frame-pointer"]
+    link += [f"-fsanitize={san}"]
+
+
+def sources(*folders: str) -> list[str]:
+    return sorted(path for folder in folders for path in glob(f"csrc/{folder}/*.cpp"))
+
+
+def extension(name: str, *parts: str, **options: list[str]) -> Pybind11Extension:
+    found = [path for part in parts for path in (sources(part) if not part.endswith(".cpp") else [f"csrc/{part}"])]
+    return Pybind11Extension(
+        f"fastqps.{name}",
+        found,
+        cxx_std=20,
+        include_dirs=["csrc", *options.get("include_dirs", [])],
+        library_dirs=options.get("library_dirs", []),
+        libraries=options.get("libraries", []),
+        depends=glob("csrc/**/*.h", recursive=True),
+        extra_compile_args=flags,
+        extra_link_args=link,
+    )
+
+
+setup(
+    ext_modules=[
+        extension("_core", "core", "text", "step", "bind/core.cpp", "bind/step.cpp", "bind/text.cpp"),
+        extension(
+            "_front",
+            "core",
+            "text",
+            "front",
+            "bind/front.cpp",
+            include_dirs=[f"{nghttp2}/include"] if nghttp2 else [],
+            library_dirs=[f"{nghttp2}/lib"] if nghttp2 else [],
+            libraries=["nghttp2", "z"],
+        ),
+    ]
+)
