@@ -1,0 +1,96 @@
+// PredictRequest and PredictBatchRequest, read in place: no protobuf library, no allocation, no copy.
+//
+// A RequestView holds views into the message; it is valid as long as the message's bytes are. The rules are protobuf's:
+// unknown fields and known fields of the wrong wire type are skipped, the last scalar wins, the last member of a oneof
+// wins and clears the others, a submessage given twice is merged, repeated numbers may be packed or not and may come in
+// pieces. A message is accepted if and only if the protobuf runtime accepts it (tests/test_wire.py holds the two
+// together); what the values may be is checked by check_request(), separately.
+#pragma once
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "core/types.h"
+
+namespace fastqps::front {
+
+// What is wrong with a request, for an INVALID_ARGUMENT. Both strings are literals; `field` is a path such as
+// "pair.first", or empty when the bytes are damaged outside any field. True if there is an error.
+struct FieldError {
+  const char* field = nullptr;
+  const char* reason = nullptr;
+  explicit operator bool() const { return reason != nullptr; }
+};
+
+enum class Input : u8 { kNone, kText, kTokenIds, kPair };
+
+inline constexpr u32 kStopStringsMax = 16;
+inline constexpr u32 kStopTokensMax = 8;
+inline constexpr u32 kTopKMax = 64;
+
+struct OutputOptions {
+  i32 dtype = 0;
+  u32 dimensions = 0;
+  u32 top_labels = 0;
+  bool has_normalize = false;
+  bool normalize = false;
+  bool raw_scores = false;
+  bool timings = false;
+};
+
+struct GenerateOptions {
+  u64 seed = 0;
+  u32 max_tokens = 0;
+  float temperature = 0;
+  u32 top_k = 0;
+  float top_p = 0;
+  u32 stop_count = 0;        // read them with stop_strings()
+  u32 stop_token_count = 0;  // read them with stop_tokens()
+  bool has_top_p = false;
+  bool has_seed = false;
+  bool ignore_eos = false;
+  bool logprobs = false;
+};
+
+struct RequestView {
+  std::string_view model;        // empty: the default model
+  std::string_view text;         // input == kText; valid UTF-8
+  std::string_view pair_first;   // input == kPair
+  std::string_view pair_second;  // input == kPair
+  u64 request_id = 0;
+  u64 timeout_us = 0;   // 0: none
+  i32 priority = 0;     // as sent; check_request() refuses what is not a Priority
+  u32 token_count = 0;  // input == kTokenIds; read them with token_ids()
+  Input input = Input::kNone;
+  bool truncate = false;
+  bool has_output = false;
+  bool has_generate = false;
+  OutputOptions output;
+  GenerateOptions generate;
+
+  // The parts of the message that hold the repeated fields, for the second pass. Not for users.
+  std::string_view token_pieces;
+  std::string_view generate_pieces;
+};
+
+// Reads a serialized PredictRequest into *out, whatever was in it before. On error *out is unspecified.
+FieldError parse_request(std::string_view message, RequestView* out);
+
+// Checks the values that have a limit of their own: priority, output.*, generate.*, and that there is an input. Limits
+// that depend on the model (tokens, dimensions, labels) are the caller's.
+FieldError check_request(const RequestView& request);
+
+// Copies the token ids of a parsed request to out[0 .. request.token_count).
+void token_ids(const RequestView& request, u32* out);
+
+// Copies views of the stop strings to out[0 .. generate.stop_count), and stop tokens to out[0 .. stop_token_count).
+// After check_request() they are at most kStopStringsMax and kStopTokensMax.
+void stop_strings(const RequestView& request, std::string_view* out);
+void stop_tokens(const RequestView& request, u32* out);
+
+// Splits a serialized PredictBatchRequest into its serialized items, in order. Fills items[0 .. *count). More items than
+// fit, or damage outside the items, is an error for the whole call; a damaged item is found by parse_request() and
+// concerns that item alone.
+FieldError split_batch(std::string_view message, std::span<std::string_view> items, std::size_t* count);
+
+}  // namespace fastqps::front
