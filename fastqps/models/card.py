@@ -1,0 +1,52 @@
+"""What a served model is, read from the JSON files of its checkpoint. No torch here: front doors read cards too."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Task = Literal["embed", "classify"]
+Activation = Literal["identity", "softmax", "sigmoid"]
+
+
+class ModelError(Exception):
+    """A checkpoint that cannot be found, read or served; the message says why and what would work. Exit code 4."""
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """One served model: everything the front door and the C++ steps need to know about it.
+
+    ``dimensions`` is the width of one output row: the embedding's size, or the number of labels. A runner's row is
+    raw: the pooled and projected vector, or the logits; ``normalize`` and ``activation`` say what ``scatter`` then does.
+    """
+
+    name: str
+    path: str
+    version: str  # 12 hex digits of a digest over every file that decides an answer
+    task: Task
+    family: str  # bert | distilbert | roberta | modernbert
+    dimensions: int
+    max_input_tokens: int  # special tokens included
+    vocab_size: int  # token ids given by clients must be smaller
+    tokenizer: str  # path of tokenizer.json; "" if the checkpoint has none (then only token ids can be served)
+    labels: tuple[str, ...] = ()
+    normalize: bool = False
+    activation: Activation = "identity"
+    position_offset: int = 0  # position id of a sequence's first token (RoBERTa: padding id + 1)
+    second_segment_type: int = 0  # token type id of a pair's second text
+    pad_id: int = 0
+    cls_id: int = -1  # -1: the checkpoint names none
+    sep_id: int = -1
+
+    def to_json(self) -> str:
+        """The card as one JSON object; ``from_json`` gives back an equal card."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> ModelCard:
+        """The card that ``to_json`` wrote."""
+        fields: dict[str, Any] = json.loads(text)
+        return ModelCard(**{**fields, "labels": tuple(fields["labels"])})

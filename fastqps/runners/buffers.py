@@ -1,0 +1,57 @@
+"""The static memory between C++ and a runner: gather writes a packed step into it, the runner fills the output rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+_ALIGN = 64
+
+
+def _aligned(count: int, dtype: type[np.generic]) -> NDArray[np.generic]:
+    """A zeroed array whose first byte lies on a cache line."""
+    size = count * np.dtype(dtype).itemsize
+    raw = np.zeros(size + _ALIGN, np.uint8)
+    start = -raw.ctypes.data % _ALIGN
+    return raw[start : start + size].view(dtype)
+
+
+@dataclass(frozen=True)
+class StepBuffers:
+    """Packed inputs and output rows of one step. Items lie one after the other, without padding.
+
+    ============== ======= ===================== =================================================================
+    array          type    shape                 meaning
+    ============== ======= ===================== =================================================================
+    input_ids      int32   [max_tokens]          token ids, special tokens included
+    position_ids   int32   [max_tokens]          from ``card.position_offset`` up, starting anew at each item
+    token_type_ids int32   [max_tokens]          0; ``card.second_segment_type`` in a pair's second text
+    cu_seqlens     int32   [max_items + 1]       item i owns tokens cu_seqlens[i] up to cu_seqlens[i + 1]
+    output         float32 [max_items, width]    row i answers item i: raw vector or logits
+    ============== ======= ===================== =================================================================
+
+    Every item has at least one token. What lies beyond the step's items and tokens is neither read nor written.
+    """
+
+    max_items: int
+    max_tokens: int
+    width: int
+    input_ids: NDArray[np.int32] = field(repr=False)
+    position_ids: NDArray[np.int32] = field(repr=False)
+    token_type_ids: NDArray[np.int32] = field(repr=False)
+    cu_seqlens: NDArray[np.int32] = field(repr=False)
+    output: NDArray[np.float32] = field(repr=False)
+
+    @classmethod
+    def allocate(cls, max_items: int, max_tokens: int, width: int) -> StepBuffers:
+        """Zeroed buffers on cache-line boundaries; their addresses never change."""
+        ints = [_aligned(max_tokens, np.int32) for _ in range(3)]
+        output = _aligned(max_items * width, np.float32).reshape(max_items, width)
+        return cls(max_items, max_tokens, width, *ints, _aligned(max_items + 1, np.int32), output)  # type: ignore[arg-type]
+
+    def addresses(self) -> dict[str, int]:
+        """The address of each array's first byte, by the array's name."""
+        names = ("input_ids", "position_ids", "token_type_ids", "cu_seqlens", "output")
+        return {name: getattr(self, name).ctypes.data for name in names}
