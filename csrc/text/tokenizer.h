@@ -1,0 +1,55 @@
+// Text to token ids, natively, for the tokenizer families that matter. Ids are those of Hugging Face's `tokenizers`.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/types.h"
+
+namespace fastqps::text {
+
+struct Encoded {
+  u32 n_tokens = 0;   // ids written to out: after truncation, special tokens included
+  u32 n_total = 0;    // ids that the whole text has, special tokens included
+  u32 first_len = 0;  // leading ids with type id 0; the others have second_type_id(). n_tokens for a single text
+  bool truncated = false;
+};
+
+// What the tokenizer.json itself says. A served model's own limit replaces it, so encode() does not look at it.
+struct FileTruncation {
+  u32 max_tokens;  // special tokens included
+  u32 stride;
+};
+
+// One instance per thread: it keeps a bounded word cache. clone() gives another thread one that shares the tables.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer();
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  // Writes at most max_tokens ids to out. A longer text is cut from the right, a longer pair is cut as `longest_first`
+  // does; `truncated` and `n_total` tell, so that the caller may refuse instead. Where max_tokens is below
+  // n_special(), nothing is written (n_tokens 0, truncated). Reads no byte outside of the text, whatever is in it;
+  // invalid UTF-8 counts as U+FFFD. Allocates nothing in the steady state.
+  virtual Encoded encode(std::string_view text, u32* out, u32 max_tokens) = 0;
+  virtual Encoded encode_pair(std::string_view first, std::string_view second, u32* out, u32 max_tokens) = 0;
+
+  virtual u32 n_special(bool pair) const = 0;     // special tokens that are added to every text or pair
+  virtual u32 second_type_id() const = 0;         // type id of a pair's ids after first_len: BERT 1, RoBERTa 0
+  virtual u32 vocab_size() const = 0;             // one above the largest id that encode can give
+  virtual const std::string& family() const = 0;  // "wordpiece"
+  virtual std::optional<FileTruncation> file_truncation() const = 0;
+  virtual std::unique_ptr<Tokenizer> clone() const = 0;
+
+ protected:
+  Tokenizer() = default;
+};
+
+// `source` is the path of a tokenizer.json, or its content (then its first character other than white space is '{').
+// Null, with the reason in *why, when it cannot be read or is not wholly of a family that is native here: the caller
+// then takes the `tokenizers` package.
+std::unique_ptr<Tokenizer> load_native(const std::string& source, std::string* why);
+
+}  // namespace fastqps::text
