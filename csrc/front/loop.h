@@ -1,0 +1,50 @@
+// The event loop of one front door: one thread, epoll, everything of a wake-up done together.
+#pragma once
+#include <memory>
+#include <string_view>
+
+#include "front/counters.h"
+#include "front/limits.h"
+#include "front/methods.h"
+#include "front/rare_queue.h"
+#include "front/service.h"
+
+namespace fastqps::front {
+
+enum class Serving : u8 { kUnknown = 0, kServing = 1, kNotServing = 2, kServiceUnknown = 3 };  // as grpc.health.v1
+
+struct LoopFds {
+  int listener = -1;  // bound, not owned; accepted from once somebody calls listen() on it. -1: none
+  int wake = -1;  // an eventfd that others write to wake this loop (the shared-memory protocol's), not owned. -1: none
+};
+
+class Loop {
+ public:
+  // methods: without health, which the loop adds itself. counters: may lie in shared memory.
+  Loop(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters);
+  ~Loop();
+  Loop(const Loop&) = delete;
+
+  // Before run(), or on the loop's thread: at most 255 headers, kept for ever.
+  HeaderId add_header(std::string_view name, std::string_view value);
+
+  // Runs until stop(), or until a drain has ended.
+  void run();
+
+  // Any thread, also from a signal handler's thread.
+  void stop();
+  // Stops accepting, says NOT_SERVING, sends GOAWAY, finishes what is open; run() returns when all is done or after
+  // grace_ns.
+  void drain(u64 grace_ns);
+  // The health of a service; "" is the whole server. At the start "" is NOT_SERVING and nothing else is known.
+  void set_serving(std::string_view service, Serving serving);
+  RareQueue& rare();
+
+  // Hands over a connected socket as if it had been accepted. Before run(), or on the loop's thread.
+  void adopt(int fd);
+
+ private:
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace fastqps::front
