@@ -88,8 +88,8 @@ void token_ids(const RequestView& request, u32* out);
 void stop_strings(const RequestView& request, std::string_view* out);
 void stop_tokens(const RequestView& request, u32* out);
 
-// Splits a serialized PredictBatchRequest into its serialized items, in order. Fills items[0 .. *count). More items than
-// fit, or damage outside the items, is an error for the whole call; a damaged item is found by parse_request() and
+// Splits a serialized PredictBatchRequest into its serialized items, in order. Fills items[0 .. *count). More items
+// than fit, or damage outside the items, is an error for the whole call; a damaged item is found by parse_request() and
 // concerns that item alone.
 FieldError split_batch(std::string_view message, std::span<std::string_view> items, std::size_t* count);
 

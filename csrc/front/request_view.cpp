@@ -1,0 +1,303 @@
+#include "front/request_view.h"
+
+#include "front/wire.h"
+#include "text/utf8.h"
+
+namespace fastqps::front {
+namespace {
+
+constexpr const char* kDamaged = "not valid protobuf";
+constexpr const char* kNotUtf8 = "not valid UTF-8";
+
+// The levels of groups that are allowed in a PredictRequest itself and in its submessages.
+constexpr int kRequestDepth = kWireDepthMax;
+constexpr int kPartDepth = kWireDepthMax - 1;
+
+// Reads a string field. Returns the reason why it cannot be, or null.
+const char* read_string(WireReader& in, std::string_view* out) {
+  if (!in.bytes(out)) return kDamaged;
+  return text::valid_utf8(*out) ? nullptr : kNotUtf8;
+}
+
+bool read_u32(WireReader& in, u32* out) {
+  u64 value;
+  if (!in.varint(&value)) return false;
+  *out = u32(value);
+  return true;
+}
+
+bool read_i32(WireReader& in, i32* out) {
+  u64 value;
+  if (!in.varint(&value)) return false;
+  *out = i32(u32(value));
+  return true;
+}
+
+bool read_bool(WireReader& in, bool* out) {
+  u64 value;
+  if (!in.varint(&value)) return false;
+  *out = value != 0;
+  return true;
+}
+
+// Calls `take(u32)` for each number of a repeated uint32 field: one if `tag` says so, else a packed run.
+template <class Take>
+bool read_numbers(WireReader& in, u32 tag, Take take) {
+  u64 value;
+  if (WireType(tag & 7) == WireType::kVarint) {
+    if (!in.varint(&value)) return false;
+    take(u32(value));
+    return true;
+  }
+  std::string_view packed;
+  if (!in.bytes(&packed)) return false;
+  for (WireReader run(packed); !run.done();) {
+    if (!run.varint(&value)) return false;
+    take(u32(value));
+  }
+  return true;
+}
+
+template <class Take>
+bool read_token_ids(std::string_view message, Take take) {
+  for (WireReader in(message); !in.done();) {
+    u32 tag;
+    if (!in.tag(&tag)) return false;
+    const bool ok =
+        tag == varint_tag(1) || tag == length_tag(1) ? read_numbers(in, tag, take) : in.skip(tag, kPartDepth);
+    if (!ok) return false;
+  }
+  return true;
+}
+
+FieldError read_pair(std::string_view message, RequestView& out) {
+  for (WireReader in(message); !in.done();) {
+    u32 tag;
+    if (!in.tag(&tag)) return {"pair", kDamaged};
+    if (tag == length_tag(1)) {
+      if (const char* why = read_string(in, &out.pair_first)) return {"pair.first", why};
+    } else if (tag == length_tag(2)) {
+      if (const char* why = read_string(in, &out.pair_second)) return {"pair.second", why};
+    } else if (!in.skip(tag, kPartDepth)) {
+      return {"pair", kDamaged};
+    }
+  }
+  return {};
+}
+
+bool read_output(std::string_view message, OutputOptions& out) {
+  for (WireReader in(message); !in.done();) {
+    u32 tag;
+    if (!in.tag(&tag)) return false;
+    bool ok;
+    switch (tag) {
+      case varint_tag(1):
+        ok = read_i32(in, &out.dtype);
+        break;
+      case varint_tag(2):
+        ok = read_u32(in, &out.dimensions);
+        break;
+      case varint_tag(3):
+        ok = out.has_normalize = read_bool(in, &out.normalize);
+        break;
+      case varint_tag(4):
+        ok = read_u32(in, &out.top_labels);
+        break;
+      case varint_tag(5):
+        ok = read_bool(in, &out.raw_scores);
+        break;
+      case varint_tag(6):
+        ok = read_bool(in, &out.timings);
+        break;
+      default:
+        ok = in.skip(tag, kPartDepth);
+    }
+    if (!ok) return false;
+  }
+  return true;
+}
+
+// Also called by the second pass, with a `take_stop` and `take_token` that collect instead of counting.
+template <class TakeStop, class TakeToken>
+FieldError read_generate(std::string_view message, GenerateOptions& out, TakeStop take_stop, TakeToken take_token) {
+  constexpr FieldError damaged{"generate", kDamaged};
+  for (WireReader in(message); !in.done();) {
+    u32 tag;
+    if (!in.tag(&tag)) return damaged;
+    bool ok;
+    switch (tag) {
+      case varint_tag(1):
+        ok = read_u32(in, &out.max_tokens);
+        break;
+      case fixed32_tag(2):
+        ok = in.fixed32(&out.temperature);
+        break;
+      case varint_tag(3):
+        ok = read_u32(in, &out.top_k);
+        break;
+      case fixed32_tag(4):
+        ok = out.has_top_p = in.fixed32(&out.top_p);
+        break;
+      case varint_tag(5):
+        ok = out.has_seed = in.varint(&out.seed);
+        break;
+      case length_tag(6): {
+        std::string_view stop;
+        if (const char* why = read_string(in, &stop)) return {"generate.stop", why};
+        take_stop(stop);
+        ok = true;
+        break;
+      }
+      case varint_tag(7):
+        ok = read_bool(in, &out.ignore_eos);
+        break;
+      case varint_tag(8):
+        ok = read_bool(in, &out.logprobs);
+        break;
+      case varint_tag(9):
+      case length_tag(9):
+        ok = read_numbers(in, tag, take_token);
+        break;
+      default:
+        ok = in.skip(tag, kPartDepth);
+    }
+    if (!ok) return damaged;
+  }
+  return {};
+}
+
+// Clears the other members of the oneof, unless `input` is set already: submessages of the same member merge.
+void choose_input(RequestView& out, Input input) {
+  if (out.input == input) return;
+  out.input = input;
+  out.text = out.pair_first = out.pair_second = out.token_pieces = {};
+  out.token_count = 0;
+}
+
+// Makes `pieces` reach from its beginning, or if it is empty from `from`, up to `to`.
+void extend(std::string_view& pieces, const char* from, const char* to) {
+  const char* begin = pieces.empty() ? from : pieces.data();
+  pieces = {begin, std::size_t(to - begin)};
+}
+
+// The fields that hold something to read twice or a message of their own. `start` is where the field's tag is.
+FieldError read_part(WireReader& in, u32 tag, const char* start, RequestView& out) {
+  std::string_view part;
+  switch (tag) {
+    case length_tag(3):
+      choose_input(out, Input::kTokenIds);
+      if (!in.bytes(&part) || !read_token_ids(part, [&](u32) { out.token_count++; })) return {"token_ids", kDamaged};
+      extend(out.token_pieces, start, in.at());
+      return {};
+    case length_tag(6):
+      out.has_generate = true;
+      if (!in.bytes(&part)) return {"generate", kDamaged};
+      extend(out.generate_pieces, start, in.at());
+      return read_generate(
+          part, out.generate, [&](std::string_view) { out.generate.stop_count++; },
+          [&](u32) { out.generate.stop_token_count++; });
+    case length_tag(7):
+      out.has_output = true;
+      if (!in.bytes(&part) || !read_output(part, out.output)) return {"output", kDamaged};
+      return {};
+    case length_tag(10):
+      choose_input(out, Input::kPair);
+      if (!in.bytes(&part)) return {"pair", kDamaged};
+      return read_pair(part, out);
+    default:
+      return in.skip(tag, kRequestDepth) ? FieldError{} : FieldError{"", kDamaged};
+  }
+}
+
+// Calls `take(part)` for each length-delimited field `tag` of `pieces`, which were read before and are sound.
+template <class Take>
+void each_piece(std::string_view pieces, u32 wanted, Take take) {
+  for (WireReader in(pieces); !in.done();) {
+    u32 tag;
+    std::string_view part;
+    if (!in.tag(&tag)) return;
+    if (tag != wanted) {
+      if (!in.skip(tag, kRequestDepth)) return;
+    } else if (in.bytes(&part)) {
+      take(part);
+    } else {
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+FieldError parse_request(std::string_view message, RequestView* view) {
+  RequestView& out = *view;
+  out = {};
+  for (WireReader in(message); !in.done();) {
+    const char* start = in.at();
+    u32 tag;
+    if (!in.tag(&tag)) return {"", kDamaged};
+    switch (tag) {
+      case length_tag(1):
+        if (const char* why = read_string(in, &out.model)) return {"model", why};
+        break;
+      case length_tag(2):
+        choose_input(out, Input::kText);
+        if (const char* why = read_string(in, &out.text)) return {"text", why};
+        break;
+      case varint_tag(4):
+        if (!in.varint(&out.request_id)) return {"request_id", kDamaged};
+        break;
+      case varint_tag(5):
+        if (!read_i32(in, &out.priority)) return {"priority", kDamaged};
+        break;
+      case varint_tag(8):
+        if (!in.varint(&out.timeout_us)) return {"timeout_us", kDamaged};
+        break;
+      case varint_tag(9):
+        if (!read_bool(in, &out.truncate)) return {"truncate", kDamaged};
+        break;
+      default:
+        if (const FieldError error = read_part(in, tag, start, out)) return error;
+    }
+  }
+  return {};
+}
+
+void token_ids(const RequestView& request, u32* out) {
+  each_piece(request.token_pieces, length_tag(3),
+             [&](std::string_view part) { read_token_ids(part, [&](u32 id) { *out++ = id; }); });
+}
+
+void stop_strings(const RequestView& request, std::string_view* out) {
+  GenerateOptions ignored;
+  each_piece(request.generate_pieces, length_tag(6), [&](std::string_view part) {
+    read_generate(
+        part, ignored, [&](std::string_view stop) { *out++ = stop; }, [](u32) {});
+  });
+}
+
+void stop_tokens(const RequestView& request, u32* out) {
+  GenerateOptions ignored;
+  each_piece(request.generate_pieces, length_tag(6), [&](std::string_view part) {
+    read_generate(
+        part, ignored, [](std::string_view) {}, [&](u32 id) { *out++ = id; });
+  });
+}
+
+FieldError split_batch(std::string_view message, std::span<std::string_view> items, std::size_t* count) {
+  *count = 0;
+  for (WireReader in(message); !in.done();) {
+    u32 tag;
+    if (!in.tag(&tag)) return {"", kDamaged};
+    if (tag != length_tag(1)) {
+      if (!in.skip(tag, kRequestDepth)) return {"", kDamaged};
+      continue;
+    }
+    std::string_view item;
+    if (!in.bytes(&item)) return {"items", kDamaged};
+    if (*count == items.size()) return {"items", "too many"};
+    items[(*count)++] = item;
+  }
+  return {};
+}
+
+}  // namespace fastqps::front
