@@ -51,12 +51,12 @@ inline int run_all(int argc, char** argv) {
 
 }  // namespace fastqps::test
 
-#define TEST(name)                                                        \
-  static void name();                                                     \
-  static const fastqps::test::Register register_##name(#name, name);      \
+#define TEST(name)                                                   \
+  static void name();                                                \
+  static const fastqps::test::Register register_##name(#name, name); \
   static void name()
-#define CHECK(x) \
-  do {           \
+#define CHECK(x)                                           \
+  do {                                                     \
     if (!(x)) fastqps::test::fail(__FILE__, __LINE__, #x); \
   } while (0)
 #define CHECK_EQ(a, b) fastqps::test::check_eq((a), (b), #a " == " #b, __FILE__, __LINE__)

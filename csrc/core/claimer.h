@@ -1,0 +1,301 @@
+// The dispatcher's end of the protocol: look, claim, launch, finish, sleep.
+//
+// A function that returns false because a state word is not ours any more means that this process has been declared
+// dead while it lived: it must exit at once and touch nothing.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/ring.h"
+#include "core/wake.h"
+
+namespace fastqps {
+
+struct Claim {
+  u32 door, slot, seq;
+  u32 n_tokens;
+};
+
+// What one step holds. claims: to run; dropped: claimed, but expired or cancelled before launch.
+struct Batch {
+  std::vector<Claim> claims;
+  struct Dropped {
+    Claim claim;
+    u16 code;
+  };
+  std::vector<Dropped> dropped;
+  u32 n_tokens = 0;
+  bool suspect = false;
+  u64 claimed_ns = 0;
+
+  void clear() {
+    claims.clear(), dropped.clear();
+    n_tokens = 0, suspect = false;
+  }
+  bool empty() const { return claims.empty() && dropped.empty(); }
+};
+
+struct BatchLimits {
+  u32 items = 256;
+  u32 tokens = 8192;
+  u64 delay_ns = 0;  // how long the first request of a batch may wait for company
+};
+
+class Claimer {
+ public:
+  Claimer(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 route, BatchLimits limits)
+      : segment_(segment),
+        fds_(fds),
+        me_(me),
+        epoch_(epoch),
+        route_(route),
+        limits_(limits),
+        waker_(segment, fds),
+        stats_(&segment.dispatcher_stats(me)) {
+    u64 entries = segment.ring_entries();
+    for (u32 f = 0; f < segment.sizes().doors; f++) outputs_.emplace_back(segment.output_ring(me, f), entries);
+  }
+
+  // Fills `batch`; sleeps up to timeout_ms if there is nothing to do (< 0: until woken). False: nothing was claimed.
+  // ahead: a step is on the device. Then it takes only a full batch that no other dispatcher is free for, and never
+  // sleeps: a small step taken early would only keep its requests from growing into a larger one.
+  bool next(Batch& batch, bool ahead, int timeout_ms) {
+    batch.clear();
+    if (ahead && alone_) return false;  // nothing shares the device with a suspect
+    set_mode(own().sleep, kHungry);     // "I am about to look at every ring"
+    bool suspects = any(kSuspect);
+    if (!ahead && suspects) {  // suspects come first, one at a time, and run alone
+      claim_class(batch, kSuspect, 1);
+      batch.suspect = !batch.claims.empty();
+    }
+    if (batch.empty() && (ahead ? !suspects && worth_claiming_ahead() : true)) claim_classes(batch);
+    if (batch.empty() && !ahead) {
+      sleep(timeout_ms);
+      return false;
+    }
+    if (limits_.delay_ns && !ahead && !batch.suspect) linger(batch);
+    set_mode(own().sleep, kBusy);  // "I shall not look for a while": what I leave is somebody else's
+    alone_ = batch.suspect;
+    FASTQPS_POINT(4);
+    if (any_work()) waker_.wake_dispatcher(others());
+    read_controls(batch);
+    drop_expired(batch, now_ns());
+    return !batch.empty();
+  }
+
+  // CLAIMED → LAUNCHED for the whole batch, before anything of it reaches the device.
+  [[nodiscard]] bool launch(const Batch& batch) {
+    for (const Claim& c : batch.claims)
+      if (!advance(c, State::kClaimed, State::kLaunched)) return false;
+    return true;
+  }
+
+  // The answer is in the slot: LAUNCHED → DONE, and a hint. The hints of a batch become visible at publish().
+  [[nodiscard]] bool finish(const Claim& c) {
+    FASTQPS_POINT(7);
+    if (!advance(c, State::kLaunched, State::kDone))
+      return false;  // A: release; pairs with the door's load of the state
+    FASTQPS_POINT(8);
+    if (!outputs_[c.door].push(c.slot, outputs_[c.door].capacity()))
+      bump(stats_->lost_hints);  // the door's tick finds it
+    FASTQPS_POINT(9);
+    return true;
+  }
+  void publish() {
+    for (u32 f = 0; f < outputs_.size(); f++)
+      if (outputs_[f].pending()) {
+        outputs_[f].publish();
+        FASTQPS_POINT(10);
+        waker_.wake_door(f);
+        FASTQPS_POINT(11);
+      }
+  }
+
+  // Before this process leaves for good: nobody may count on it to look.
+  void leave() { set_mode(own().sleep, kBusy); }
+
+  Slot& slot(const Claim& c) const { return segment_.slot(c.door, c.slot); }
+  const Segment& segment() const { return segment_; }
+  const BatchLimits& limits() const { return limits_; }
+  u32 route() const { return route_; }
+  Stats& stats() const { return *stats_; }
+  DispatcherLine& own() const { return segment_.dispatcher(me_); }
+  u64 slept_ns() const { return slept_ns_; }
+  u64 lingered_ns() const { return lingered_ns_; }
+
+ private:
+  u64 others() const { return segment_.route(route_).dispatchers.load(kRelaxed) & ~(u64(1) << me_); }
+  RingLine& ring(u32 door, u32 kind) const { return segment_.request_ring(door, route_, kind); }
+  bool any(u32 kind) const {
+    for (u32 f = 0; f < segment_.sizes().doors; f++)
+      if (ring_has(ring(f, kind))) return true;
+    return false;
+  }
+  bool any_work() const {
+    for (u32 c = 0; c < kClasses; c++)
+      if (any(c)) return true;
+    return false;
+  }
+  bool advance(const Claim& c, State from, State to) {
+    u64 want = Word::make(from, c.seq, me_, epoch_).bits;
+    bool ours = slot(c).state.compare_exchange_strong(want, Word::make(to, c.seq, me_, epoch_).bits, kAcqRel, kRelaxed);
+    FASTQPS_POINT(6);
+    return ours;
+  }
+
+  // Whether a full batch waits, and nobody else of this model is free to take it.
+  bool worth_claiming_ahead() const {
+    for (u64 rest = others(); rest; rest &= rest - 1)
+      if (mode_of(segment_.dispatcher(u32(__builtin_ctzll(rest))).sleep.load(kRelaxed)) == kAsleep) return false;
+    u64 waiting = 0;
+    for (u32 f = 0; f < segment_.sizes().doors; f++)
+      for (u32 c = 0; c < kSuspect; c++) waiting += ring(f, c).tail.load(kRelaxed) - ring(f, c).head.load(kRelaxed);
+    return waiting >= limits_.items;  // relaxed: a guess; when it is wrong the requests wait for the next look
+  }
+
+  // Highest class first; the low class first at every 16th claim, so that it is never starved.
+  void claim_classes(Batch& batch) {
+    static constexpr u32 kUsual[] = {kHigh, kNormal, kLow}, kLowTurn[] = {kLow, kHigh, kNormal};
+    for (u32 kind : turn_++ % 16 == 15 ? kLowTurn : kUsual) {
+      if (batch.claims.size() >= limits_.items) return;
+      claim_class(batch, kind, limits_.items - u32(batch.claims.size()));
+    }
+  }
+
+  // Takes from the door whose head has waited longest, a piece at a time, so that doors stay level.
+  void claim_class(Batch& batch, u32 kind, u32 want) {
+    u32 doors = segment_.sizes().doors, piece = std::max(8u, want / (2 * doors));
+    while (want) {
+      i64 best = -1;
+      u64 oldest = ~u64(0);
+      for (u32 f = 0; f < doors; f++) {
+        RingLine& r = ring(f, kind);
+        u64 head = r.head.load(kRelaxed);
+        if (head == r.tail.load(kSeqCst)) continue;  // T
+        u32 i = entry_slot(r.entry[head & (segment_.ring_entries() - 1)].load(kRelaxed));
+        u64 age = i < segment_.sizes().slots ? segment_.slot(f, i).queued_ns.load(kRelaxed) : 0;
+        if (age < oldest || best < 0) oldest = age, best = f;
+      }
+      if (best < 0) return;
+      u32 before = u32(batch.claims.size());
+      bool more = claim(batch, u32(best), kind, doors == 1 ? want : std::min(piece, want));
+      want -= std::min(want, u32(batch.claims.size()) - before);
+      if (!more) return;  // the token budget is full
+    }
+  }
+
+  // Takes up to `want` entries of one ring. False if the next request would not fit into the batch's tokens.
+  bool claim(Batch& batch, u32 door, u32 kind, u32 want) {
+    RingLine& r = ring(door, kind);
+    const u64 entries = segment_.ring_entries(), mask = entries - 1;
+    u64 taken[kPiece];
+    for (;;) {
+      u64 head = r.head.load(kAcquire), tail = r.tail.load(kSeqCst), n = tail - head;  // T
+      if (n == 0 || n > entries) return true;  // empty, or the head moved between the two loads: the caller looks again
+      n = std::min(n, u64(std::min(want, kPiece)));
+      // Entries are read before the swap: afterwards the producer may overwrite them. The tokens of a slot are a hint
+      // here, and exact if the claim below succeeds: they were written before this seq was queued.
+      u32 tokens = batch.n_tokens;
+      u64 fits = 0;
+      for (; fits < n; fits++) {
+        taken[fits] = r.entry[(head + fits) & mask].load(kRelaxed);
+        u32 i = entry_slot(taken[fits]);
+        u32 more = i < segment_.sizes().slots ? segment_.slot(door, i).n_tokens.load(kRelaxed) : 0;
+        if (tokens + more > limits_.tokens && tokens) break;
+        tokens += more;
+      }
+      if (!fits) return false;
+      FASTQPS_POINT(1);
+      if (!r.head.compare_exchange_strong(head, head + fits, kAcqRel, kRelaxed)) continue;  // H: our reads are done
+      FASTQPS_POINT(2);
+      for (u64 i = 0; i < fits; i++) claim_slot(batch, door, entry_slot(taken[i]), entry_seq(taken[i]));
+      return fits == n;
+    }
+  }
+  void claim_slot(Batch& batch, u32 door, u32 i, u32 seq) {
+    if (i >= segment_.sizes().slots) return;  // bytes of another process: checked
+    Slot& s = segment_.slot(door, i);
+    u64 want = Word::make(State::kQueued, seq).bits;
+    // acquire pairs with Q (slab.h): the request is readable. Fails for an old entry, which is skipped.
+    if (s.state.compare_exchange_strong(want, Word::make(State::kClaimed, seq, me_, epoch_).bits, kAcqRel, kRelaxed)) {
+      u32 n = s.n_tokens.load(kRelaxed);
+      batch.claims.push_back({door, i, seq, n});
+      batch.n_tokens += n;
+    } else {
+      bump(stats_->stale_entries);
+    }
+    FASTQPS_POINT(3);
+  }
+
+  // Announce, recheck every tail, sleep.
+  void sleep(int timeout_ms) {
+    announce_sleep(own().sleep);
+    FASTQPS_POINT(5);
+    if (any_work()) return;
+    u64 start = now_ns();
+    sleep_on(fds_->dispatcher[me_], timeout_ms);
+    slept_ns_ += now_ns() - start;
+  }
+  // Waits for company until the oldest request has waited delay_ns, or the batch is full.
+  void linger(Batch& batch) {
+    u64 start = now_ns(), until = ~u64(0);
+    for (const Claim& c : batch.claims) until = std::min(until, slot(c).queued_ns.load(kRelaxed) + limits_.delay_ns);
+    u64 now = start;
+    while (now < until && batch.claims.size() < limits_.items && batch.n_tokens < limits_.tokens) {
+      announce_sleep(own().sleep);
+      if (!any_work()) {
+        timespec left{time_t((until - now) / 1'000'000'000u), long((until - now) % 1'000'000'000u)};
+        pollfd p{fds_->dispatcher[me_], POLLIN, 0};
+        u64 signals;
+        if (ppoll(&p, 1, &left, nullptr) > 0) (void)!read(p.fd, &signals, sizeof signals);
+      }
+      set_mode(own().sleep, kHungry);
+      size_t before = batch.claims.size();
+      claim_classes(batch);
+      now = now_ns();
+      if (batch.claims.size() == before && any_work()) break;  // what waits does not fit
+    }
+    lingered_ns_ += now - start;
+  }
+
+  void drop(Batch& batch, size_t at, u16 code) {
+    batch.n_tokens -= batch.claims[at].n_tokens;
+    batch.dropped.push_back({batch.claims[at], code});
+    batch.claims.erase(batch.claims.begin() + i64(at));
+  }
+  // Cancels of requests that we hold. Of anything else they are too late, or old.
+  void read_controls(Batch& batch) {
+    for (u32 f = 0; f < segment_.sizes().doors; f++)
+      ring_drain(segment_.control_ring(f, me_), kControlEntries, [&](u64 entry) {
+        for (size_t i = 0; i < batch.claims.size(); i++) {
+          const Claim& c = batch.claims[i];
+          if (c.door == f && c.slot == control_slot(entry) && c.seq == entry_seq(entry))
+            return drop(batch, i, kCancelled);
+        }
+      });
+  }
+  void drop_expired(Batch& batch, u64 now) {
+    batch.claimed_ns = now;
+    for (size_t i = batch.claims.size(); i-- > 0;) {
+      u64 deadline = slot(batch.claims[i]).deadline_ns;
+      if (deadline && now >= deadline) drop(batch, i, kDeadlineExceeded);
+    }
+  }
+
+  static constexpr u32 kPiece = 256;
+  static constexpr u16 kCancelled = 1, kDeadlineExceeded = 4;  // gRPC codes
+
+  Segment segment_;
+  const WakeFds* fds_;
+  u32 me_, epoch_, route_;
+  BatchLimits limits_;
+  Waker waker_;
+  Stats* stats_;
+  std::vector<RingProducer> outputs_;
+  unsigned turn_ = 0;
+  bool alone_ = false;  // the newest step is a suspect's
+  u64 slept_ns_ = 0, lingered_ns_ = 0;
+};
+
+}  // namespace fastqps

@@ -1,0 +1,217 @@
+// The shared segment, byte by byte: what is where, who writes each field, and what a crash leaves behind.
+// docs/shared-memory.md is the prose of this file; csrc/model holds the checked models of the protocol that runs over
+// it.
+//
+//   Header | Model × models | Route × routes | SupervisorLine | DoorLine × doors | DispatcherLine × dispatchers
+//   | request rings [door][route][class] | output rings [dispatcher][door] | control rings [door][dispatcher]
+//   | Stats × (doors + dispatchers) | cards [route] | slots [door][slot]
+//
+// Rules: offsets, never pointers; trivially copyable data only; every word has one writer, or is changed by
+// compare-and-swap as a whole; nobody ever waits for a process that may be dead.
+//
+// Writers, in brackets behind each field: D the front door that owns it, d the dispatcher that owns it, S the
+// supervisor (of a dead process's words only after waitid has reaped it). A crash leaves: of D, slots in any state and
+// rings with old entries (its next incarnation adopts and consumes them); of d, CLAIMED and LAUNCHED slots (each door
+// settles its own once the death is published) and DONE slots without a hint (found by the same settling); of S,
+// nothing that matters: every child dies with it.
+#pragma once
+#include "core/histogram.h"
+#include "core/types.h"
+#include "core/word.h"
+
+namespace fastqps {
+
+inline constexpr u64 kMagic = 0x0053505154534146;  // "FASTQPS\0", little-endian
+inline constexpr u32 kFormat = 1;                  // grows with every change of this file
+
+inline constexpr u32 kDoorsMax = 32;
+inline constexpr u32 kDispatchersMax = 64;  // one bit each in Route::dispatchers
+inline constexpr u32 kModelsMax = 16;
+inline constexpr u32 kGenerations = 2;  // of one model: the one that serves and the one that is warming or draining
+inline constexpr u32 kNameBytes = 64;
+inline constexpr u32 kCardBytes = 256 << 10;
+inline constexpr u32 kControlEntries = 1024;
+inline constexpr u32 kPoisonEntries = 32;
+
+// Request rings: three priorities and the suspects (requests whose dispatcher died twice), which run alone.
+enum Class : u32 { kHigh = 0, kNormal = 1, kLow = 2, kSuspect = 3, kClasses = 4 };
+
+// The stages of a request, the same words everywhere.
+enum Stage : u32 {
+  kReceive = 0,
+  kParse,
+  kTokenize,
+  kQueue,
+  kGather,
+  kLaunch,
+  kDevice,
+  kScatter,
+  kDrain,
+  kSend,
+  kStages
+};
+inline constexpr const char* kStageNames[kStages] = {"receive", "parse",  "tokenize", "queue", "gather",
+                                                     "launch",  "device", "scatter",  "drain", "send"};
+
+enum class Task : u32 { kEmbed = 0, kClassify = 1, kGenerate = 2 };
+enum class Activation : u32 { kIdentity = 0, kSoftmax = 1, kSigmoid = 2 };
+
+// All sizes of a segment. Everything else follows from these.
+struct Sizes {
+  u32 doors = 1;
+  u32 dispatchers = 1;
+  u32 models = 1;
+  u32 slots = 8192;      // per front door, a power of two
+  u32 max_tokens = 512;  // ids that fit into a slot
+  u32 answer_bytes = 0;  // largest answer of any model: 4 × dimensions for an embedding
+  u32 routes() const { return models * kGenerations; }
+};
+
+struct Header {
+  u64 magic;
+  u32 format;
+  u32 header_bytes;
+  u64 layout_hash;  // of every struct's size and every offset: a stale extension beside a newer one is refused
+  u64 boot_id[2];   // random, made with the segment
+  u64 total_bytes;
+  Sizes sizes;
+  u64 models, routes, supervisor, door_lines, dispatcher_lines;  // offsets from the segment's start
+  u64 request_rings, output_rings, control_rings, stats, cards, slots;
+  u64 slot_stride, ids_offset, answer_offset;  // within a slot
+};
+
+struct alignas(64) Model {
+  char name[kNameBytes];     // [S], before any route of it serves
+  std::atomic<u32> serving;  // [S] which generation answers: route = model * kGenerations + serving
+  std::atomic<u32> ready;    // [S] 0 until the first generation serves
+};
+
+// One generation of one model: its limits and how its answers are finished. Written by S while kWarming, then constant.
+enum class RouteState : u32 { kEmpty = 0, kWarming = 1, kServing = 2, kDraining = 3 };
+struct alignas(64) Route {
+  std::atomic<RouteState> state;
+  std::atomic<u64> dispatchers;  // [S] bit d: dispatcher d serves this route
+  u32 generation;                // grows with every reload of the model
+  Task task;
+  Activation activation;  // classification: what makes scores of logits
+  u32 normalize;          // embeddings: L2, unless the request says otherwise
+  u32 dimensions;         // floats in a row of the device's output: embedding width, or number of labels
+  u32 vocab_size;         // ids at or above it are refused
+  u32 max_input_tokens;
+  u32 max_queue_items;  // waiting, over all doors
+  u32 max_batch_items, max_batch_tokens;
+  u64 max_batch_delay_ns;
+  u32 pair_type_id;  // token type of a pair's second text
+  u32 card_bytes;
+  char version[16];  // 12 hex digits
+};
+
+enum class Phase : u32 { kStarting = 0, kServing = 1, kDraining = 2, kStopping = 3 };
+struct alignas(64) SupervisorLine {
+  std::atomic<u32> deaths;   // [S] grows at every published death of a dispatcher; doors settle when it changes
+  std::atomic<Phase> phase;  // [S]
+  std::atomic<u64> drain_deadline_ns;  // [S]
+};
+
+// A process's sleep word: sleeps so far << 2 | mode. Only the sleeper changes it (S once the process is reaped).
+enum Mode : u64 { kBusy = 0, kHungry = 1, kAsleep = 2 };
+
+struct alignas(64) PoisonMark {
+  std::atomic<u64> fingerprint, until_ns;
+};
+
+struct alignas(64) DoorLine {
+  std::atomic<u64> sleep;                     // [D]
+  alignas(64) std::atomic<u64> heartbeat_ns;  // [D] its heartbeat thread
+  std::atomic<u32> connections;               // [D] open now; S sets 0 when it is dead
+  std::atomic<u32> live;                      // [S] 1 from start to reaping
+  std::atomic<u32> ready;                     // [D] serves
+  std::atomic<u32> slots_used;                // [D]
+  std::atomic<u32> running;                   // [D] claimed by a dispatcher, as far as it knows
+  std::atomic<u32> drained;                   // [D] 1: nothing in flight, no connection
+  std::atomic<u32> pid;                       // [S]
+  PoisonMark poison[kPoisonEntries];          // [D] fingerprints that killed dispatchers; all doors read them
+};
+
+struct alignas(64) DispatcherLine {
+  std::atomic<u64> sleep;                     // [d]
+  alignas(64) std::atomic<u32> dead_epoch;    // [S] incarnations up to this one are dead and reaped
+  std::atomic<u32> epoch;                     // [S] the incarnation that runs, set before it starts
+  std::atomic<u32> route;                     // [S]
+  std::atomic<u32> pid;                       // [S]
+  alignas(64) std::atomic<u64> heartbeat_ns;  // [d] its heartbeat thread
+  std::atomic<u64> step_started_ns;           // [d] oldest step on the device; 0: none
+  std::atomic<u32> ready;                     // [d] has run a real batch
+  std::atomic<u64> items_done;                // [d] all incarnations; doors take the completion rate from it
+  std::atomic<u64> step_usual_ns;             // [d] moving average, from claim to answer
+};
+
+// Rings have positions of 64 bits that never wrap, and 2 × slots entries.
+struct alignas(64) RingLine {
+  std::atomic<u64> tail;              // producer
+  alignas(64) std::atomic<u64> head;  // consumer; of a request ring by compare-and-swap
+  alignas(64) std::atomic<u64> entry[1];
+};
+
+// What a request asks of its answer, and what the dispatcher says about it.
+enum SlotFlag : u8 { kNormalizeSet = 1, kNormalize = 2, kRawScores = 4, kWantTimings = 8 };
+enum class Answer : u8 { kNone = 0, kFloats = 1, kRaw = 2, kLabels = 3 };
+struct LabelScore {
+  u32 index;
+  float score;
+};
+
+struct alignas(64) Slot {
+  std::atomic<u64> state;      // D: FREE→QUEUED→FREE, requeue, DONE→FREE. d: QUEUED→CLAIMED→LAUNCHED→DONE
+  std::atomic<u64> queued_ns;  // D; a hint for anyone (which ring's head is oldest)
+  std::atomic<u32> n_tokens;   // D; a hint until claimed, then exact
+  u32 first_len;               // D: tokens of the first text; the rest has token type Route::pair_type_id
+  u64 deadline_ns;             // D: 0 for none
+  u64 fingerprint;             // D: of the ids, to refuse a poison request when it comes again
+  u32 dimensions;              // D: 0 for all of them
+  u16 top_labels;              // D: 0 for all of them
+  u8 dtype;                    // D: fastqps.v1.DType
+  u8 flags;                    // D: SlotFlag
+  u32 strikes;                 // D: deaths of dispatchers that held it: 1 claimed, 2 launched
+
+  // The owning dispatcher while CLAIMED or LAUNCHED; the front door reads at DONE.
+  alignas(64) u16 status;  // gRPC code; 0: the answer follows
+  Answer kind;
+  u8 answer_dtype;
+  u32 n_values;                                                         // floats, raw elements, or labels
+  u64 claimed_ns, gathered_ns, launched_ns, finished_ns, scattered_ns;  // the same for a whole batch, but for the first
+};
+static_assert(sizeof(Slot) == 128 && alignof(Slot) == 64);
+
+// One block per process; it alone writes it. The index of front door i is i, of dispatcher j doors + j.
+enum Method : u32 { kPredict = 0, kPredictBatch, kPredictStream, kGenerate, kOther, kMethods };
+inline constexpr const char* kMethodNames[kMethods] = {"Predict", "PredictBatch", "PredictStream", "Generate", "other"};
+inline constexpr u32 kCodes = 17;
+enum Reject : u32 {
+  kRejectQueueFull = 0,
+  kRejectSlots,
+  kRejectPredictedMiss,
+  kRejectPoison,
+  kRejectConnection,
+  kRejects
+};
+inline constexpr const char* kRejectNames[kRejects] = {"queue_full", "slots", "predicted_miss", "poison", "connection"};
+enum Idle : u32 { kIdleNoWork = 0, kIdleGather, kIdleScatter, kIdleDelay, kIdles };
+inline constexpr const char* kIdleNames[kIdles] = {"no_work", "gather", "scatter", "batch_delay"};
+
+struct alignas(64) Stats {
+  Histogram stage[kStages];
+  Histogram request;                    // door: from the read of the headers to the answer's submission
+  Histogram batch_items, batch_tokens;  // dispatcher
+  std::atomic<u64> requests[kModelsMax][kMethods][kCodes];  // door
+  std::atomic<u64> items[kModelsMax][kCodes];               // door
+  std::atomic<u64> rejected[kRejects];                      // door
+  std::atomic<u64> expired[kStages];                        // door: by the stage in which the deadline passed
+  std::atomic<u64> queue_wait_ns, inflight_ns;              // door: integrals
+  std::atomic<u64> busy_ns, idle_ns[kIdles];                // dispatcher
+  std::atomic<u64> steps, step_items, step_tokens, step_capacity_tokens;  // dispatcher
+  std::atomic<u64> claimed, stale_entries, lost_hints, requeued, suspects, poisoned;
+  std::atomic<u64> transport[64];  // door: the HTTP/2 layer's own counters, in its order
+};
+
+}  // namespace fastqps

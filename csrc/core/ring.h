@@ -1,0 +1,73 @@
+// The rings' moves. An entry is a hint: the slot's state word decides whether it still means anything.
+//
+// Sync points, by name:
+//   T  tail: the producer's seq_cst store makes its entries readable; consumers load it seq_cst. seq_cst, not release,
+//   because the
+//      same store is one half of sleep and wake (see wake.h): "tail, then look for sleepers" against "announce, then
+//      look at tail".
+//   H  head: the consumer's release says that it has read the entries; the producer's acquire load, that it may
+//   overwrite them.
+#pragma once
+#include "core/segment.h"
+
+namespace fastqps {
+
+// The producing end. Entries become visible at publish(), so that a whole turn's requests cost one store.
+class RingProducer {
+ public:
+  RingProducer() = default;
+  // The producer's next incarnation goes on where the ring stands.
+  RingProducer(RingLine& ring, u64 entries)
+      : ring_(&ring), mask_(entries - 1), tail_(ring.tail.load(kRelaxed)), head_(ring.head.load(kAcquire)) {}
+
+  // False if the ring holds `limit` entries already. *position: where the entry went.
+  bool push(u64 entry, u64 limit, u64* position = nullptr) {
+    if (tail_ - head_ >= limit) {
+      head_ = ring_->head.load(kAcquire);  // H
+      if (tail_ - head_ >= limit) return false;
+    }
+    ring_->entry[tail_ & mask_].store(entry, kRelaxed);  // relaxed: published by T
+    if (position) *position = tail_;
+    tail_++;
+    return true;
+  }
+  bool pending() const { return ring_->tail.load(kRelaxed) != tail_; }  // relaxed: our own word
+  void publish() { ring_->tail.store(tail_, kSeqCst); }                 // T
+  u64 capacity() const { return mask_ + 1; }
+  // Entries that consumers have not taken yet, unpublished ones included. A guess: heads move.
+  u64 waiting() const { return tail_ - ring_->head.load(kRelaxed); }
+  u64 head() const { return ring_->head.load(kAcquire); }  // H
+
+ private:
+  RingLine* ring_ = nullptr;
+  u64 mask_ = 0, tail_ = 0, head_ = 0;
+};
+
+inline bool ring_has(const RingLine& ring) {
+  return ring.head.load(kRelaxed) != ring.tail.load(kSeqCst);  // T; an old head only costs a useless look
+}
+
+// Drains a single-consumer ring: calls take(entry) for each.
+template <class Take>
+void ring_drain(RingLine& ring, u64 entries, Take take) {
+  u64 head = ring.head.load(kRelaxed);  // ours
+  u64 tail = ring.tail.load(kSeqCst);   // T
+  if (head == tail) return;
+  for (; head != tail; head++) {
+    take(ring.entry[head & (entries - 1)].load(kRelaxed));
+    ring.head.store(head + 1, kRelease);  // H, at every entry: a successor must not meet entries whose slots we freed
+  }
+}
+
+// Request ring entries.
+constexpr u64 ring_entry(u32 seq, u32 slot) { return u64(seq) << 32 | slot; }
+constexpr u32 entry_slot(u64 entry) { return u32(entry); }
+constexpr u32 entry_seq(u64 entry) { return u32(entry >> 32); }
+
+// Control ring entries: seq:32 | op:8 | slot:24.
+enum class Control : u32 { kCancel = 1, kStop = 2 };
+constexpr u64 control_entry(u32 seq, Control op, u32 slot) { return u64(seq) << 32 | u64(op) << 24 | slot; }
+constexpr u32 control_slot(u64 entry) { return u32(entry) & 0xffffff; }
+constexpr Control control_op(u64 entry) { return Control(u32(entry) >> 24); }
+
+}  // namespace fastqps

@@ -1,0 +1,103 @@
+#include "core/segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace fastqps {
+namespace {
+
+constexpr u64 round_up(u64 value, u64 to) { return (value + to - 1) / to * to; }
+
+u64 hash(u64 h, u64 value) {
+  h ^= value + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
+  return h * 0xff51afd7ed558ccdu;
+}
+
+std::string reason(const char* what) { return std::string(what) + ": " + std::strerror(errno); }
+
+}  // namespace
+
+Header Segment::plan(const Sizes& sizes) {
+  Header h{};
+  h.magic = kMagic;
+  h.format = kFormat;
+  h.header_bytes = sizeof(Header);
+  h.sizes = sizes;
+  u64 end = round_up(sizeof(Header), 4096);
+  auto place = [&](u64 bytes) {
+    u64 here = end;
+    end = round_up(end + bytes, 4096);
+    return here;
+  };
+  u64 routes = sizes.routes(), entries = 2 * u64(sizes.slots);
+  h.models = place(sizes.models * sizeof(Model));
+  h.routes = place(routes * sizeof(Route));
+  h.supervisor = place(sizeof(SupervisorLine));
+  h.door_lines = place(sizes.doors * sizeof(DoorLine));
+  h.dispatcher_lines = place(sizes.dispatchers * sizeof(DispatcherLine));
+  h.request_rings = place(u64(sizes.doors) * routes * kClasses * ring_bytes(entries));
+  h.output_rings = place(u64(sizes.dispatchers) * sizes.doors * ring_bytes(entries));
+  h.control_rings = place(u64(sizes.doors) * sizes.dispatchers * ring_bytes(kControlEntries));
+  h.stats = place((u64(sizes.doors) + sizes.dispatchers) * sizeof(Stats));
+  h.cards = place(routes * kCardBytes);
+  h.ids_offset = sizeof(Slot);
+  h.answer_offset = round_up(h.ids_offset + u64(sizes.max_tokens) * sizeof(u32), 64);
+  u64 lines = (h.answer_offset + round_up(sizes.answer_bytes, 64)) / 64;
+  h.slot_stride = (lines | 1) * 64;  // an odd number of lines: neighbouring slots never share all their cache sets
+  h.slots = place(u64(sizes.doors) * sizes.slots * h.slot_stride);
+  h.total_bytes = end;
+  u64 sum = kMagic;
+  for (u64 value : {u64(kFormat), sizeof(Header), sizeof(Model), sizeof(Route), sizeof(SupervisorLine),
+                    sizeof(DoorLine), sizeof(DispatcherLine), sizeof(Slot), sizeof(Stats), sizeof(Histogram),
+                    offsetof(RingLine, entry), h.slots, h.slot_stride, h.ids_offset, h.answer_offset, h.total_bytes})
+    sum = hash(sum, value);
+  h.layout_hash = sum;
+  return h;
+}
+
+Segment::Created Segment::create(const Sizes& sizes) {
+  if (!sizes.doors || sizes.doors > kDoorsMax) return {-1, "front doors: 1 to 32"};
+  if (!sizes.dispatchers || sizes.dispatchers > kDispatchersMax) return {-1, "dispatchers: 1 to 64 in all"};
+  if (!sizes.models || sizes.models > kModelsMax) return {-1, "models: 1 to 16"};
+  if (sizes.slots < 2 || sizes.slots > 1u << 20 || (sizes.slots & (sizes.slots - 1)))
+    return {-1, "slots: a power of two from 2 to 1048576"};
+  Header h = plan(sizes);
+  if (getrandom(h.boot_id, sizeof h.boot_id, 0) != sizeof h.boot_id) return {-1, reason("getrandom")};
+  int fd = memfd_create("fastqps", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return {-1, reason("memfd_create")};
+  auto fail = [fd](std::string why) {
+    close(fd);
+    return Created{-1, std::move(why)};
+  };
+  if (int e = posix_fallocate(fd, 0, off_t(h.total_bytes))) {
+    errno = e;
+    return fail(reason(("shared segment of " + std::to_string(h.total_bytes >> 20) + " MiB").c_str()));
+  }
+  if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0) return fail(reason("sealing the segment"));
+  if (pwrite(fd, &h, sizeof h, 0) != ssize_t(sizeof h)) return fail(reason("writing the segment's header"));
+  return {fd, {}};
+}
+
+Segment Segment::attach(int fd, std::string* error) {
+  Segment none, made;
+  Header h;
+  if (pread(fd, &h, sizeof h, 0) != ssize_t(sizeof h)) return *error = reason("reading the segment's header"), none;
+  if (h.magic != kMagic) return *error = "not a fastqps segment", none;
+  if (h.format != kFormat || h.layout_hash != plan(h.sizes).layout_hash)
+    return *error = "the segment was made by another build of fastqps (format " + std::to_string(h.format) + ")", none;
+  struct stat st;
+  if (fstat(fd, &st) < 0 || u64(st.st_size) < h.total_bytes)
+    return *error = "the segment is shorter than its header says", none;
+  void* base = mmap(nullptr, h.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED) return *error = reason("mapping the segment"), none;
+  made.base_ = static_cast<char*>(base);
+  return made;
+}
+
+}  // namespace fastqps

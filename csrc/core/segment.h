@@ -1,0 +1,68 @@
+// The mapped segment: creation, attachment, and the one place that turns offsets into addresses.
+#pragma once
+#include <span>
+#include <string>
+
+#include "core/layout.h"
+
+namespace fastqps {
+
+// Cheap to copy: an address. Lives as long as the process; the kernel frees the memory with the last one.
+class Segment {
+ public:
+  // Makes a memfd of the computed size, every page of it allocated (a short tmpfs is an error here, never a SIGBUS
+  // later), and maps it. The descriptor is close-on-exec; hand it down with pass_fds. On failure: fd -1 and the reason.
+  struct Created {
+    int fd = -1;
+    std::string error;
+  };
+  static Created create(const Sizes& sizes);
+
+  // Maps an existing segment and checks magic, format and layout. On failure: not valid() and the reason in *error.
+  static Segment attach(int fd, std::string* error);
+
+  bool valid() const { return base_ != nullptr; }
+  Header& header() const { return *at<Header>(0); }
+  const Sizes& sizes() const { return header().sizes; }
+
+  Model& model(u32 i) const { return at<Model>(header().models)[i]; }
+  Route& route(u32 i) const { return at<Route>(header().routes)[i]; }
+  SupervisorLine& supervisor() const { return *at<SupervisorLine>(header().supervisor); }
+  DoorLine& door(u32 i) const { return at<DoorLine>(header().door_lines)[i]; }
+  DispatcherLine& dispatcher(u32 i) const { return at<DispatcherLine>(header().dispatcher_lines)[i]; }
+  Stats& door_stats(u32 i) const { return at<Stats>(header().stats)[i]; }
+  Stats& dispatcher_stats(u32 i) const { return at<Stats>(header().stats)[header().sizes.doors + i]; }
+  char* card(u32 route) const { return at<char>(header().cards + u64(route) * kCardBytes); }
+
+  u64 ring_entries() const { return 2u * u64(sizes().slots); }
+  RingLine& request_ring(u32 door, u32 route, u32 kind) const {
+    u64 i = (u64(door) * sizes().routes() + route) * kClasses + kind;
+    return *at<RingLine>(header().request_rings + i * ring_bytes(ring_entries()));
+  }
+  RingLine& output_ring(u32 dispatcher, u32 door) const {
+    u64 i = u64(dispatcher) * sizes().doors + door;
+    return *at<RingLine>(header().output_rings + i * ring_bytes(ring_entries()));
+  }
+  RingLine& control_ring(u32 door, u32 dispatcher) const {
+    u64 i = u64(door) * sizes().dispatchers + dispatcher;
+    return *at<RingLine>(header().control_rings + i * ring_bytes(kControlEntries));
+  }
+  Slot& slot(u32 door, u32 i) const {
+    return *at<Slot>(header().slots + (u64(door) * sizes().slots + i) * header().slot_stride);
+  }
+  u32* ids(Slot& slot) const { return reinterpret_cast<u32*>(reinterpret_cast<char*>(&slot) + header().ids_offset); }
+  u8* answer(Slot& slot) const { return reinterpret_cast<u8*>(&slot) + header().answer_offset; }
+
+  static u64 ring_bytes(u64 entries) { return (offsetof(RingLine, entry) + entries * sizeof(u64) + 63) / 64 * 64; }
+  // What create() would allocate, without doing it.
+  static Header plan(const Sizes& sizes);
+
+ private:
+  template <class T>
+  T* at(u64 offset) const {
+    return reinterpret_cast<T*>(base_ + offset);
+  }
+  char* base_ = nullptr;
+};
+
+}  // namespace fastqps

@@ -1,0 +1,300 @@
+// The front door's end of the protocol: it owns its slots, the tails of its request rings, and every answer.
+//
+// Recovery is not a special path. To settle a slot is to look at its state word and do what that says; deaths, ticks
+// and hints only make the door look. Every put() ends in exactly one answer().
+//
+// Host, the server or a test, provides:
+//   void answer(u32 slot, u64 user, Verdict)   once for each put(), unless cancel() said that the caller has to answer
+//   void released(u32 slot, u64 user)          the slot is free again: answered or not, nobody holds it any more
+#pragma once
+#include <vector>
+
+#include "core/ring.h"
+#include "core/wake.h"
+
+namespace fastqps {
+
+enum class Verdict : u8 {
+  kDone,         // the slot holds the dispatcher's answer or its status
+  kPoison,       // four strikes: it broke the dispatchers that held it
+  kUnavailable,  // could not be queued again
+};
+enum class Cancel : u8 {
+  kFreed,    // nobody had touched it; the slot is free
+  kWaiting,  // a dispatcher holds it; the caller answers now, the slot returns later
+  kDone,     // the answer is here already: drain() hands it out
+};
+
+template <class Host>
+class Slab {
+ public:
+  // rerun: a request whose dispatcher died after launch runs again; else it is poison at once.
+  Slab(Segment segment, const WakeFds* fds, u32 door, Host& host, bool rerun = true)
+      : segment_(segment), door_(door), host_(host), rerun_(rerun), waker_(segment, fds) {
+    const Sizes& sizes = segment.sizes();
+    records_.resize(sizes.slots);
+    free_.reserve(sizes.slots);
+    rings_.reserve(u64(sizes.routes()) * kClasses);
+    for (u32 r = 0; r < sizes.routes(); r++)
+      for (u32 c = 0; c < kClasses; c++) rings_.emplace_back(segment.request_ring(door, r, c), segment.ring_entries());
+    dirty_.reserve(rings_.size());
+    is_dirty_.assign(rings_.size(), 0);
+  }
+
+  // Once, before anything else. After a crash of the predecessor (reaped by now) it consumes what that had published,
+  // forgets old hints, and adopts every slot that is not FREE as an orphan: nothing that a living dispatcher holds is
+  // freed.
+  void adopt() {
+    deaths_seen_ = segment_.supervisor().deaths.load(kSeqCst);
+    for (u32 d = 0; d < segment_.sizes().dispatchers; d++) {
+      RingLine& out = segment_.output_ring(d, door_);
+      out.head.store(out.tail.load(kSeqCst), kRelease);  // the scan below sees their slots
+    }
+    for (u32 r = 0; r < segment_.sizes().routes(); r++)
+      for (u32 c = 0; c < kClasses; c++) {
+        RingLine& ring = segment_.request_ring(door_, r, c);
+        u64 head = ring.head.load(kAcquire), tail = ring.tail.load(kRelaxed);
+        while (head != tail && !ring.head.compare_exchange_weak(head, tail, kAcqRel, kAcquire)) {}
+      }
+    FASTQPS_POINT(20);
+    for (u32 i = segment_.sizes().slots; i-- > 0;) {
+      if (Word{slot(i).state.load(kAcquire)}.state() == State::kFree) {
+        free_.push_back(i);
+      } else {
+        records_[i].held = Held::kOrphan;
+        settle(i);
+      }
+    }
+  }
+
+  Slot& slot(u32 i) { return segment_.slot(door_, i); }
+  u64& user(u32 i) { return records_[i].user; }
+  u32 used() const { return u32(records_.size() - free_.size()); }
+  u32 open() const { return open_; }
+
+  // A slot to fill, or -1. The bytes are ours until put() or give_back().
+  i64 take() {
+    if (free_.empty()) return -1;
+    u32 i = free_.back();
+    free_.pop_back();
+    return i;
+  }
+  void give_back(u32 i) { free_.push_back(i); }
+
+  // Queues a filled slot. False, and nothing done, if the ring is full: not more than `slots` new entries wait in one
+  // ring, so that requeues always find room in its other half. Visible to dispatchers at publish().
+  bool put(u32 i, u32 route, u32 kind, u64 user, u64 now) {
+    u32 ring = route * kClasses + kind;
+    if (rings_[ring].waiting() >= segment_.sizes().slots) return false;
+    Slot& s = slot(i);
+    Record& r = records_[i];
+    s.strikes = 0;
+    s.queued_ns.store(now, kRelaxed);
+    r = {Held::kOpen, u8(kind), u16(route), u32(ring), 0, user};
+    open_++;
+    FASTQPS_POINT(23);
+    u32 seq = Word{s.state.load(kRelaxed)}.seq() + 1;               // relaxed: FREE is ours alone
+    s.state.store(Word::make(State::kQueued, seq).bits, kRelease);  // Q: the request is complete; pairs with the claim
+    push(i, ring, seq);
+    FASTQPS_POINT(24);
+    return true;
+  }
+
+  // Makes everything that was put readable and wakes one dispatcher of each route. After every group of pushes.
+  void publish() {
+    for (u32 ring : dirty_) {
+      rings_[ring].publish();
+      is_dirty_[ring] = 0;
+    }
+    u32 last = ~0u;
+    for (u32 ring : dirty_)
+      if (ring / kClasses != last) {
+        last = ring / kClasses;
+        waker_.wake_dispatcher(segment_.route(last).dispatchers.load(kRelaxed));
+      }
+    dirty_.clear();
+  }
+
+  // Hands out the answers that have come, then settles what deaths have left. Once a turn.
+  void drain() {
+    for (u32 d = 0; d < segment_.sizes().dispatchers; d++)
+      ring_drain(segment_.output_ring(d, door_), segment_.ring_entries(), [this](u64 entry) {
+        u32 i = u32(entry);
+        if (i >= records_.size() || records_[i].held == Held::kUnused) return;  // bytes of another process: checked
+        if (Word w{slot(i).state.load(kAcquire)}; w.state() == State::kDone) finish(i, w);  // A; else an old hint
+        FASTQPS_POINT(27);
+      });
+    u32 deaths = segment_.supervisor().deaths.load(kSeqCst);
+    if (deaths != deaths_seen_) {
+      deaths_seen_ = deaths;
+      settle_all();
+    }
+  }
+
+  // The client is gone, or the deadline has passed. Only for a slot that was put and not answered yet.
+  Cancel cancel(u32 i) {
+    Word w{slot(i).state.load(kAcquire)};
+    if (w.state() == State::kDone) return Cancel::kDone;
+    if (w.state() == State::kQueued &&
+        slot(i).state.compare_exchange_strong(w.bits, Word::make(State::kFree, w.seq()).bits, kAcqRel, kAcquire)) {
+      open_--;
+      recycle(i);  // its ring entry has become an old one
+      return Cancel::kFreed;
+    }
+    if (w.state() == State::kDone) return Cancel::kDone;
+    open_--;
+    records_[i].held = Held::kOrphan;
+    RingLine& ring = segment_.control_ring(door_, w.owner() % segment_.sizes().dispatchers);
+    u64 tail = ring.tail.load(kRelaxed);
+    if (tail - ring.head.load(kAcquire) < kControlEntries) {  // full: the dispatcher merely works in vain
+      ring.entry[tail % kControlEntries].store(control_entry(w.seq(), Control::kCancel, i), kRelaxed);
+      ring.tail.store(tail + 1, kSeqCst);
+    }
+    return Cancel::kWaiting;
+  }
+  // Where the request is now, for the message of an expired deadline.
+  State state(u32 i) { return Word{slot(i).state.load(kRelaxed)}.state(); }
+
+  // Sleep: announce, recheck (true: nothing has come), sleep in the event loop with our eventfd among its descriptors,
+  // awake.
+  bool announce() {
+    announce_sleep(segment_.door(door_).sleep);
+    FASTQPS_POINT(28);
+    for (u32 d = 0; d < segment_.sizes().dispatchers; d++)
+      if (ring_has(segment_.output_ring(d, door_))) return false;
+    return segment_.supervisor().deaths.load(kSeqCst) == deaths_seen_;
+  }
+  void awake() { set_mode(segment_.door(door_).sleep, kBusy); }
+
+  // Looks at every slot in use. After a death; and at a slow tick, for a hint that a crash has swallowed.
+  void settle_all() {
+    for (u32 i = 0; i < records_.size(); i++) {
+      settle(i);
+      FASTQPS_POINT(26);
+    }
+    for (u32 ring = 0; ring < rings_.size(); ring++)
+      if (rings_[ring].waiting()) mark_dirty(ring);  // whoever was to look at it may be the one who died
+    publish();
+  }
+
+  u64 waiting(u32 route) const {
+    u64 n = 0;
+    for (u32 c = 0; c < kClasses; c++) n += rings_[route * kClasses + c].waiting();
+    return n;
+  }
+  u64 requeued() const { return requeued_; }
+  u64 suspects() const { return suspects_; }
+
+ private:
+  enum class Held : u8 {
+    kUnused,
+    kOpen,
+    kOrphan
+  };  // orphan: answered, or inherited; the slot waits for its dispatcher
+  struct Record {
+    Held held = Held::kUnused;
+    u8 kind = 0;
+    u16 route = 0;
+    u32 ring = 0;
+    u64 position = 0;  // of its newest ring entry
+    u64 user = 0;
+  };
+
+  bool dead(Word w) const {
+    return w.epoch() <= segment_.dispatcher(w.owner() % segment_.sizes().dispatchers).dead_epoch.load(kSeqCst);
+  }
+  void mark_dirty(u32 ring) {
+    if (!is_dirty_[ring]) is_dirty_[ring] = 1, dirty_.push_back(ring);
+  }
+  bool push(u32 i, u32 ring, u32 seq) {
+    if (!rings_[ring].push(ring_entry(seq, i), rings_[ring].capacity(), &records_[i].position)) return false;
+    records_[i].ring = ring;
+    mark_dirty(ring);
+    FASTQPS_POINT(21);
+    return true;
+  }
+  void recycle(u32 i) {
+    records_[i].held = Held::kUnused;
+    free_.push_back(i);
+    host_.released(i, records_[i].user);
+  }
+  void release(u32 i, Word w) {
+    slot(i).state.store(Word::make(State::kFree, w.seq()).bits, kRelaxed);  // relaxed: only we look at FREE
+    recycle(i);
+  }
+  void reply(u32 i, Verdict verdict) {
+    open_--;
+    records_[i].held = Held::kOrphan;
+    host_.answer(i, records_[i].user, verdict);
+  }
+  void finish(u32 i, Word w) {
+    if (records_[i].held == Held::kOpen) reply(i, Verdict::kDone);
+    FASTQPS_POINT(25);
+    release(i, w);
+  }
+  // w: the word to be replaced; ours to replace, unless it is QUEUED and a slow dispatcher claims it first.
+  void requeue(u32 i, Word w, u32 kind) {
+    u32 seq = w.seq() + 1;
+    if (!slot(i).state.compare_exchange_strong(w.bits, Word::make(State::kQueued, seq).bits, kAcqRel, kRelaxed)) return;
+    requeued_++;
+    FASTQPS_POINT(22);
+    if (push(i, records_[i].route * kClasses + kind, seq)) return;
+    u64 queued =
+        Word::make(State::kQueued, seq).bits;  // no room: cannot happen, and must not lose the request if it does
+    if (slot(i).state.compare_exchange_strong(queued, Word::make(State::kFree, seq).bits, kAcqRel, kRelaxed)) {
+      reply(i, Verdict::kUnavailable);
+      recycle(i);
+    }
+  }
+  void settle(u32 i) {
+    Record& r = records_[i];
+    if (r.held == Held::kUnused) return;
+    Word w{slot(i).state.load(kAcquire)};  // A
+    switch (w.state()) {
+      case State::kDone:
+        finish(i, w);
+        break;
+      case State::kClaimed:
+      case State::kLaunched: {
+        if (!dead(w)) break;  // a living dispatcher holds it
+        bool launched = w.state() == State::kLaunched;
+        u32 strikes = slot(i).strikes += launched ? 2 : 1;
+        if (r.held == Held::kOrphan) {
+          release(i, w);
+        } else if (strikes >= 4 || (launched && !rerun_)) {
+          reply(i, Verdict::kPoison);
+          release(i, w);
+        } else {
+          suspects_ += strikes >= 2;
+          requeue(i, w, strikes >= 2 ? u32(kSuspect) : r.kind);
+        }
+        break;
+      }
+      case State::kQueued:
+        if (r.held == Held::kOrphan) {
+          if (slot(i).state.compare_exchange_strong(w.bits, Word::make(State::kFree, w.seq()).bits, kAcqRel, kRelaxed))
+            recycle(i);
+        } else if (i64(rings_[r.ring].head() - r.position) > 0) {
+          requeue(i, w, r.ring % kClasses);  // entry consumed, slot not claimed: its consumer died, or is very slow
+        }
+        break;
+      case State::kFree:  // not ours to see: a used record's slot is never FREE
+        break;
+    }
+  }
+
+  Segment segment_;
+  u32 door_;
+  Host& host_;
+  bool rerun_;
+  Waker waker_;
+  std::vector<Record> records_;
+  std::vector<u32> free_;  // last freed, first taken: few slots stay warm in the caches
+  std::vector<RingProducer> rings_;
+  std::vector<u32> dirty_;
+  std::vector<u8> is_dirty_;
+  u32 deaths_seen_ = 0, open_ = 0;
+  u64 requeued_ = 0, suspects_ = 0;
+};
+
+}  // namespace fastqps

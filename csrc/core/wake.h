@@ -1,0 +1,80 @@
+// Sleep and wake. A sleep word says how often its process has slept and whether it is busy, about to look, or asleep;
+// only the process itself changes it (the supervisor once it is reaped). An eventfd is written only for a sleeper.
+//
+// Sync point S, the reason for seq_cst here and on the tails (ring.h, T): a producer stores tail and then loads the
+// sleep words; a sleeper stores its announcement and then loads the tails. With anything weaker both may pass each
+// other, and the request waits for ever. (csrc/model/wake.pml; `make model` runs it with the orders weakened, and finds
+// that.)
+#pragma once
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "core/segment.h"
+
+namespace fastqps {
+
+// The eventfds of all processes, made by the supervisor and inherited. -1: nobody to signal.
+struct WakeFds {
+  std::array<int, kDispatchersMax> dispatcher;
+  std::array<int, kDoorsMax> door;
+  WakeFds() { dispatcher.fill(-1), door.fill(-1); }
+};
+
+inline void signal_fd(int fd) {
+  u64 one = 1;
+  if (fd >= 0) (void)!write(fd, &one, sizeof one);
+}
+// Sleeps until the eventfd is signalled or the time is over (< 0: for ever), and takes the signal.
+inline void sleep_on(int fd, int timeout_ms) {
+  pollfd p{fd, POLLIN, 0};
+  u64 signals;
+  if (poll(&p, 1, timeout_ms) > 0) (void)!read(fd, &signals, sizeof signals);
+}
+
+constexpr Mode mode_of(u64 sleep) { return Mode(sleep & 3); }
+inline void set_mode(std::atomic<u64>& own, Mode mode) {
+  own.store((own.load(kRelaxed) & ~u64(3)) | mode, kSeqCst);  // S; relaxed load: our own word
+}
+inline void announce_sleep(std::atomic<u64>& own) {
+  own.store(((own.load(kRelaxed) | 3) + 1) | kAsleep, kSeqCst);  // S; one more sleep
+}
+
+// Wakes sleepers, at most once in each of their sleeps. One per process that may wake others.
+class Waker {
+ public:
+  Waker() = default;
+  Waker(Segment segment, const WakeFds* fds) : segment_(segment), fds_(fds) {}
+
+  // Wakes one dispatcher of those in `mask`, unless one is hungry (it will look by itself) or was signalled in this
+  // sleep already.
+  void wake_dispatcher(u64 mask, int self = -1) {
+    int sleeper = -1;
+    u64 seen = 0;
+    for (u64 rest = mask; rest; rest &= rest - 1) {
+      int d = __builtin_ctzll(rest);
+      if (d == self) continue;
+      u64 sleep = segment_.dispatcher(u32(d)).sleep.load(kSeqCst);  // S
+      if (mode_of(sleep) == kHungry || (mode_of(sleep) == kAsleep && dispatcher_seen_[d] == sleep)) return;
+      if (mode_of(sleep) == kAsleep && sleeper < 0) sleeper = d, seen = sleep;
+    }
+    if (sleeper < 0) return;
+    signal_fd(fds_->dispatcher[sleeper]);
+    dispatcher_seen_[sleeper] = seen;
+  }
+  void wake_door(u32 door) {
+    u64 sleep = segment_.door(door).sleep.load(kSeqCst);  // S
+    if (mode_of(sleep) != kAsleep || door_seen_[door] == sleep) return;
+    signal_fd(fds_->door[door]);
+    door_seen_[door] = sleep;
+  }
+
+ private:
+  Segment segment_;
+  const WakeFds* fds_ = nullptr;
+  std::array<u64, kDispatchersMax> dispatcher_seen_{};
+  std::array<u64, kDoorsMax> door_seen_{};
+};
+
+}  // namespace fastqps
