@@ -6,14 +6,13 @@ import importlib
 from collections.abc import Callable
 from typing import cast
 
+from fastqps.devices.errors import DeviceError
 from fastqps.models.card import ModelCard
 from fastqps.runners import Runner
 
+__all__ = ["DEVICES", "DeviceError", "make_runner"]
+
 DEVICES = ("cpu", "null")
-
-
-class DeviceError(Exception):
-    """A device that does not exist or that this machine lacks. Exit code 3."""
 
 
 def make_runner(

@@ -20,7 +20,7 @@ class ModelCard:
     """One served model: everything the front door and the C++ steps need to know about it.
 
     ``dimensions`` is the width of one output row: the embedding's size, or the number of labels. A runner's row is
-    raw: the pooled and projected vector, or the logits; ``normalize`` and ``activation`` say what ``scatter`` then does.
+    raw: the pooled and projected vector, or the logits; ``normalize`` and ``activation`` say what ``scatter`` does.
     """
 
     name: str

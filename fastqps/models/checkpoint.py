@@ -174,7 +174,7 @@ def _input_limit(checkpoint: Checkpoint, asked: int) -> int:
 
 
 def _special_ids(checkpoint: Checkpoint) -> dict[str, int]:
-    """Ids of the padding, first and separating token: by name from tokenizer.json, else from config.json; -1 if none."""
+    """Ids of the padding, first and separating token: by the tokenizer's names, else from config.json; -1 if none."""
     config, names = checkpoint.config, checkpoint.optional_json("tokenizer_config.json")
     added = {t["content"]: int(t["id"]) for t in checkpoint.optional_json("tokenizer.json").get("added_tokens", [])}
 

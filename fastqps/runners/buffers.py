@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,10 @@ from numpy.typing import NDArray
 _ALIGN = 64
 
 
-def _aligned(count: int, dtype: type[np.generic]) -> NDArray[np.generic]:
+_T = TypeVar("_T", bound=np.generic)
+
+
+def _aligned(count: int, dtype: type[_T]) -> NDArray[_T]:
     """A zeroed array whose first byte lies on a cache line."""
     size = count * np.dtype(dtype).itemsize
     raw = np.zeros(size + _ALIGN, np.uint8)
@@ -47,9 +51,16 @@ class StepBuffers:
     @classmethod
     def allocate(cls, max_items: int, max_tokens: int, width: int) -> StepBuffers:
         """Zeroed buffers on cache-line boundaries; their addresses never change."""
-        ints = [_aligned(max_tokens, np.int32) for _ in range(3)]
-        output = _aligned(max_items * width, np.float32).reshape(max_items, width)
-        return cls(max_items, max_tokens, width, *ints, _aligned(max_items + 1, np.int32), output)  # type: ignore[arg-type]
+        return cls(
+            max_items=max_items,
+            max_tokens=max_tokens,
+            width=width,
+            input_ids=_aligned(max_tokens, np.int32),
+            position_ids=_aligned(max_tokens, np.int32),
+            token_type_ids=_aligned(max_tokens, np.int32),
+            cu_seqlens=_aligned(max_items + 1, np.int32),
+            output=_aligned(max_items * width, np.float32).reshape(max_items, width),
+        )
 
     def addresses(self) -> dict[str, int]:
         """The address of each array's first byte, by the array's name."""
