@@ -21,7 +21,7 @@ def has_bfloat16(cpuinfo: str) -> bool:
 
 def choose_dtype(name: str) -> torch.dtype:
     """``auto`` is bf16 where the CPU has it, else fp32. ``DeviceError`` for what this device cannot do."""
-    if not torch._C.has_mkldnn:
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         raise DeviceError("device cpu needs a torch with oneDNN (mkldnn), which this one is not")
     if name == "auto":
         info = Path("/proc/cpuinfo")
