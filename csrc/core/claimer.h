@@ -84,12 +84,8 @@ class Claimer {
     return !batch.empty();
   }
 
-  // CLAIMED → LAUNCHED for the whole batch, before anything of it reaches the device.
-  [[nodiscard]] bool launch(const Batch& batch) {
-    for (const Claim& c : batch.claims)
-      if (!advance(c, State::kClaimed, State::kLaunched)) return false;
-    return true;
-  }
+  // CLAIMED → LAUNCHED. All of a batch before anything of it reaches the device.
+  [[nodiscard]] bool launch(const Claim& c) { return advance(c, State::kClaimed, State::kLaunched); }
 
   // The answer is in the slot: LAUNCHED → DONE, and a hint. The hints of a batch become visible at publish().
   [[nodiscard]] bool finish(const Claim& c) {

@@ -1,0 +1,32 @@
+// The static memory of one step: gather packs inputs into it, the device fills the output rows, scatter reads them.
+#pragma once
+#include "core/claimer.h"
+
+namespace fastqps {
+
+// Addresses of buffers that the runner owns (fastqps/runners/buffers.py gives their shapes). Items lie one behind the
+// other without padding.
+struct StepBuffers {
+  i32* input_ids = nullptr;       // [max_tokens]
+  i32* position_ids = nullptr;    // [max_tokens]
+  i32* token_type_ids = nullptr;  // [max_tokens]
+  i32* cu_seqlens = nullptr;      // [max_items + 1]
+  const float* output = nullptr;  // [max_items, width]
+  u32 max_items = 0, max_tokens = 0, width = 0;
+};
+
+struct Step {
+  StepBuffers buffers;
+  Batch batch;
+  u32 n_items = 0, n_tokens = 0, len_max = 0;
+  u64 gathered_ns = 0, launched_ns = 0, finished_ns = 0;
+};
+
+// Packs the claimed requests into the step's buffers. Sets n_items, n_tokens and len_max.
+void pack(const Segment& segment, const Route& route, Step& step);
+
+// Writes the answer of output row `row` into the slot, as its request and its route say: dimensions, normalisation and
+// dtype of an embedding; activation and top labels of a classification.
+void write_answer(const Segment& segment, const Route& route, const float* row, Slot& slot);
+
+}  // namespace fastqps

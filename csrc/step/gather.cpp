@@ -1,0 +1,41 @@
+#include <algorithm>
+#include <cstring>
+
+#include "step/buffers.h"
+
+namespace fastqps {
+namespace {
+
+void count_up(i32* out, u32 n, u32 from) {
+  for (u32 i = 0; i < n; i++) out[i] = i32(from + i);
+}
+
+}  // namespace
+
+void pack(const Segment& segment, const Route& route, Step& step) {
+  const StepBuffers& b = step.buffers;
+  const auto& claims = step.batch.claims;
+  u32 at = 0, len_max = 0, n = 0;
+  for (; n < claims.size(); n++) {
+    if (n + 1 < claims.size()) {  // the next request lies in another process's caches
+      const char* next =
+          reinterpret_cast<const char*>(segment.ids(segment.slot(claims[n + 1].door, claims[n + 1].slot)));
+      for (u32 byte = 0; byte < claims[n + 1].n_tokens * sizeof(u32); byte += 64) __builtin_prefetch(next + byte);
+    }
+    Slot& slot = segment.slot(claims[n].door, claims[n].slot);
+    u32 len = claims[n].n_tokens, first = std::min(slot.first_len, len);
+    std::memcpy(b.input_ids + at, segment.ids(slot), len * sizeof(u32));
+    count_up(b.position_ids + at, len, route.position_offset);
+    std::fill_n(b.token_type_ids + at, first, 0);
+    std::fill_n(b.token_type_ids + at + first, len - first, i32(route.pair_type_id));
+    b.cu_seqlens[n] = i32(at);
+    at += len;
+    len_max = std::max(len_max, len);
+  }
+  b.cu_seqlens[n] = i32(at);
+  step.n_items = n;
+  step.n_tokens = at;
+  step.len_max = len_max;
+}
+
+}  // namespace fastqps

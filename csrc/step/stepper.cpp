@@ -1,0 +1,118 @@
+#include "step/stepper.h"
+
+#include <algorithm>
+
+namespace fastqps {
+
+Stepper::Stepper(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 route, BatchLimits limits)
+    : segment_(segment),
+      claimer_(segment, fds, me, epoch, route, limits),
+      route_(&segment.route(route)),
+      device_free_ns_(now_ns()) {}
+
+u32 Stepper::add(const StepBuffers& buffers) {
+  Step& step = steps_.emplace_back();
+  step.buffers = buffers;
+  step.batch.claims.reserve(buffers.max_items);
+  return u32(steps_.size() - 1);
+}
+
+Gathered Stepper::gather(u32 s, u32 in_flight, int timeout_ms) {
+  Step& step = steps_[s];
+  step.n_items = step.n_tokens = 0;
+  if (!claimer_.next(step.batch, in_flight > 0, timeout_ms)) return Gathered::kNothing;
+  if (!step.batch.dropped.empty() && !answer_dropped(step.batch)) return Gathered::kFenced;
+  if (step.batch.claims.empty()) return Gathered::kNothing;
+  pack(segment_, *route_, step);
+  step.gathered_ns = now_ns();
+  return Gathered::kStep;
+}
+
+// Expired and cancelled requests go the same way as all others, LAUNCHED included, so that there is one way back.
+bool Stepper::answer_dropped(const Batch& batch) {
+  for (const auto& [claim, code] : batch.dropped) {
+    Slot& slot = claimer_.slot(claim);
+    if (!claimer_.launch(claim)) return false;
+    slot.status = code;
+    slot.kind = Answer::kNone;
+    slot.claimed_ns = slot.gathered_ns = slot.launched_ns = slot.finished_ns = slot.scattered_ns = batch.claimed_ns;
+    if (!claimer_.finish(claim)) return false;
+  }
+  claimer_.publish();
+  return true;
+}
+
+bool Stepper::launch(u32 s) {
+  Step& step = steps_[s];
+  for (const Claim& claim : step.batch.claims)
+    if (!claimer_.launch(claim)) return false;
+  step.launched_ns = now_ns();
+  if (in_flight_++ == 0) {
+    claimer_.own().step_started_ns.store(step.launched_ns, kRelaxed);  // relaxed: only compared with the clock
+    account_idle(step.launched_ns);
+  }
+  return true;
+}
+
+bool Stepper::scatter(u32 s) {
+  Step& step = steps_[s];
+  const auto& claims = step.batch.claims;
+  Stats& stats = claimer_.stats();
+  step.finished_ns = now_ns();
+  for (u32 i = 0; i < claims.size(); i++) {
+    Slot& slot = claimer_.slot(claims[i]);
+    write_answer(segment_, *route_, step.buffers.output + u64(i) * step.buffers.width, slot);
+    slot.claimed_ns = step.batch.claimed_ns;
+    slot.gathered_ns = step.gathered_ns;
+    slot.launched_ns = step.launched_ns;
+    slot.finished_ns = step.finished_ns;
+    u64 queued = std::min(slot.queued_ns.load(kRelaxed), step.batch.claimed_ns);
+    stats.stage[kQueue].record(step.batch.claimed_ns - queued);
+  }
+  u64 now = now_ns();  // one stamp for the batch, before the first of its answers can be read
+  for (const Claim& claim : claims) {
+    claimer_.slot(claim).scattered_ns = now;
+    if (!claimer_.finish(claim)) return false;
+  }
+  claimer_.publish();
+
+  u64 n = claims.size(), started = std::max(step.launched_ns, device_free_ns_);
+  stats.stage[kGather].record(step.gathered_ns - step.batch.claimed_ns, n);
+  stats.stage[kLaunch].record(step.launched_ns - step.gathered_ns, n);
+  stats.stage[kDevice].record(step.finished_ns - step.launched_ns, n);
+  stats.stage[kScatter].record(now - step.finished_ns, n);
+  stats.batch_items.record(n);
+  stats.batch_tokens.record(step.n_tokens);
+  bump(stats.busy_ns, step.finished_ns - std::min(started, step.finished_ns));
+  bump(stats.steps);
+  bump(stats.step_items, n);
+  bump(stats.step_tokens, step.n_tokens);
+  bump(stats.step_capacity_tokens, claimer_.limits().tokens);
+  DispatcherLine& own = claimer_.own();
+  bump(own.items_done, n);
+  u64 usual = own.step_usual_ns.load(kRelaxed), took = now - step.batch.claimed_ns;
+  own.step_usual_ns.store(usual ? usual - usual / 8 + took / 8 : took, kRelaxed);
+  in_flight_--;
+  own.step_started_ns.store(in_flight_ ? step.finished_ns : 0, kRelaxed);
+  device_free_ns_ = step.finished_ns;
+  slept_then_ns_ = claimer_.slept_ns(), lingered_then_ns_ = claimer_.lingered_ns();
+  scattered_ns_ = now_ns() - step.finished_ns;
+  return true;
+}
+
+// The device stood still from device_free_ns_ to now: why.
+void Stepper::account_idle(u64 now) {
+  Stats& stats = claimer_.stats();
+  u64 idle = now - std::min(now, device_free_ns_);
+  auto take = [&](Idle reason, u64 ns) {
+    ns = std::min(ns, idle);
+    bump(stats.idle_ns[reason], ns);
+    idle -= ns;
+  };
+  take(kIdleNoWork, claimer_.slept_ns() - slept_then_ns_);
+  take(kIdleDelay, claimer_.lingered_ns() - lingered_then_ns_);
+  take(kIdleScatter, scattered_ns_);
+  take(kIdleGather, idle);
+}
+
+}  // namespace fastqps
