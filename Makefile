@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 CXX ?= g++
 
-.PHONY: help setup build test native-test lint format clean
+.PHONY: help setup build test native-test lint format clean proto fuzz-wire
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -50,6 +50,18 @@ format: ## write the formatting that lint checks
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	clang-format -i $(shell git ls-files 'csrc/*.h' 'csrc/*.cpp')
+
+# The compiler is older than the runtime on purpose: generated code works with its own protobuf and grpcio or newer.
+PROTOC := build/protoc/bin/python
+$(PROTOC):
+	$(PYTHON) -m venv build/protoc
+	$(PROTOC) -m pip install -q grpcio-tools==1.66.0 protobuf==5.29.5 setuptools==75.8.0
+
+proto: $(PROTOC) ## write the Python code of proto/ again, after a change there
+	$(PROTOC) proto/generate.py
+
+fuzz-wire: ## the wire format against the protobuf runtime, ten minutes; FASTQPS_FUZZ=seconds
+	FASTQPS_FUZZ=$(or $(FASTQPS_FUZZ),600) $(BIN)/python -m pytest -q --timeout 0 tests/test_wire.py
 
 clean: ## remove what was built
 	rm -rf build *.egg-info fastqps/*.so

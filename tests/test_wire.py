@@ -1,0 +1,434 @@
+"""The front door's own protobuf code against the protobuf runtime: both must accept the same bytes and see the same
+values. FASTQPS_FUZZ=SECONDS runs the random tests for that long each (`make fuzz-wire`)."""
+
+import os
+import random
+import struct
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from fastqps._front import wire
+from google.protobuf.message import DecodeError
+
+from fastqps.v1 import predict_pb2 as pb
+
+FUZZ_SECONDS = float(os.environ.get("FASTQPS_FUZZ", "0"))
+
+
+def seeds(count: int) -> Iterator[random.Random]:
+    """`count` random generators; or, for a long run, new ones until the time is over."""
+    first, end = (random.SystemRandom().getrandbits(48), time.monotonic() + FUZZ_SECONDS) if FUZZ_SECONDS else (0, 0.0)
+    number = 0
+    while number < count or time.monotonic() < end:
+        yield random.Random(first + number)
+        number += 1
+
+
+# ---- what both sides are compared by
+
+
+def bits(value: float) -> bytes:
+    return struct.pack("<f", value)  # so that a NaN equals itself, and -0.0 is not 0.0
+
+
+def seen_by_runtime(message: bytes) -> dict[str, Any] | None:
+    try:
+        r = pb.PredictRequest.FromString(message)
+    except DecodeError:
+        return None
+    o, g = r.output, r.generate
+    value: Any = None
+    match r.WhichOneof("input"):
+        case "text":
+            value = r.text
+        case "pair":
+            value = (r.pair.first, r.pair.second)
+        case "token_ids":
+            value = list(r.token_ids.ids)
+    return {
+        "model": r.model,
+        "input": value,
+        "request_id": r.request_id,
+        "priority": r.priority,
+        "timeout_us": r.timeout_us,
+        "truncate": r.truncate,
+        "output": {
+            "dtype": o.dtype,
+            "dimensions": o.dimensions,
+            "normalize": o.normalize if o.HasField("normalize") else None,
+            "top_labels": o.top_labels,
+            "raw_scores": o.raw_scores,
+            "timings": o.timings,
+        }
+        if r.HasField("output")
+        else None,
+        "generate": {
+            "max_tokens": g.max_tokens,
+            "temperature": bits(g.temperature),
+            "top_k": g.top_k,
+            "top_p": bits(g.top_p) if g.HasField("top_p") else None,
+            "seed": g.seed if g.HasField("seed") else None,
+            "stop": list(g.stop),
+            "ignore_eos": g.ignore_eos,
+            "logprobs": g.logprobs,
+            "stop_token_ids": list(g.stop_token_ids),
+        }
+        if r.HasField("generate")
+        else None,
+    }
+
+
+def seen_by_us(message: bytes) -> dict[str, Any] | None:
+    try:
+        r: dict[str, Any] = wire.parse_request(message)
+    except ValueError:
+        return None
+    if g := r["generate"]:
+        g["temperature"] = bits(g["temperature"])
+        g["top_p"] = None if g["top_p"] is None else bits(g["top_p"])
+    return r
+
+
+def compare(message: bytes) -> bool:
+    """Asserts that both see the same. Returns whether both accepted the bytes."""
+    ours, theirs = seen_by_us(message), seen_by_runtime(message)
+    assert ours == theirs, message.hex()
+    return ours is not None
+
+
+# ---- random messages, written by hand so that they may be as odd as the format allows
+
+TEXTS = [
+    "",
+    "a",
+    "hello world",
+    "x" * 127,
+    "y" * 128,
+    "żółć",
+    "日本語",
+    "🙂" * 9,
+    "\0",
+    "mixed ascii and é " * 12,
+    "\U0010ffff",
+]
+BAD_TEXTS = [b"\xff", b"abc\xc3", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80", b"a" * 40 + b"\xe2\x82"]
+NUMBERS = [0, 1, 2, 3, 127, 128, 300, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**63, 2**64 - 1]
+FLOATS = [0.0, -0.0, 0.5, 1.0, float("inf"), float("nan"), 3.4e38, -1.0]
+
+
+def varint(value: int, extra: int = 0) -> bytes:
+    """`extra`: bytes more than needed, which the format allows up to a limit."""
+    out = bytearray()
+    while value > 0x7F or extra:
+        if value <= 0x7F:
+            extra -= 1
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def odd_varint(rng: random.Random, value: int, bytes_max: int) -> bytes:
+    needed = len(varint(value))
+    return varint(value, rng.randint(0, bytes_max - needed) if rng.random() < 0.05 and needed < bytes_max else 0)
+
+
+def tag(rng: random.Random, number: int, wire_type: int) -> bytes:
+    return odd_varint(rng, number << 3 | wire_type, 5)
+
+
+def delimited(rng: random.Random, number: int, data: bytes) -> bytes:
+    return tag(rng, number, 2) + odd_varint(rng, len(data), 5) + data
+
+
+def number_field(rng: random.Random, number: int) -> bytes:
+    return tag(rng, number, 0) + odd_varint(rng, rng.choice(NUMBERS), 10)
+
+
+def float_field(rng: random.Random, number: int) -> bytes:
+    return tag(rng, number, 5) + bits(rng.choice(FLOATS))
+
+
+def string_field(rng: random.Random, number: int) -> bytes:
+    return delimited(rng, number, rng.choice(BAD_TEXTS) if rng.random() < 0.01 else rng.choice(TEXTS).encode())
+
+
+def numbers_field(rng: random.Random, number: int) -> bytes:
+    if rng.random() < 0.4:
+        return number_field(rng, number)
+    run = b"".join(odd_varint(rng, rng.choice(NUMBERS), 10) for _ in range(rng.choice([0, 1, 2, 5, 40])))
+    return delimited(rng, number, run)
+
+
+def unknown_field(rng: random.Random, depth: int = 0) -> bytes:
+    """Any field number and wire type: also known numbers with a type that is not theirs."""
+    number = rng.choice([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 15, 16, 1000, 2**29 - 1])
+    match rng.choice([0, 1, 2, 3, 5]):
+        case 0:
+            return number_field(rng, number)
+        case 1:
+            return tag(rng, number, 1) + rng.randbytes(8)
+        case 2:
+            return delimited(rng, number, rng.randbytes(rng.choice([0, 1, 7, 130])))
+        case 5:
+            return tag(rng, number, 5) + rng.randbytes(4)
+        case _:
+            inside = [unknown_field(rng, depth + 1) for _ in range(rng.randint(0, 3))] if depth < 4 else []
+            end = number if rng.random() < 0.98 else number + 1
+            return tag(rng, number, 3) + b"".join(inside) + tag(rng, end, 4)
+
+
+def fields(rng: random.Random, makers: list[Any], most: int) -> bytes:
+    parts = []
+    for _ in range(rng.randint(0, most)):
+        make, number = rng.choice(makers)
+        parts.append(unknown_field(rng) if rng.random() < 0.05 else make(rng, number))
+    return b"".join(parts)
+
+
+def submessage(makers: list[Any]) -> Any:
+    return lambda rng, number: delimited(rng, number, fields(rng, makers, 5))
+
+
+TOKEN_IDS = submessage([(numbers_field, 1)])
+PAIR = submessage([(string_field, 1), (string_field, 2)])
+OUTPUT = submessage([(number_field, n) for n in range(1, 7)])
+GENERATE_FIELDS = [(number_field, n) for n in (1, 3, 5, 7, 8)] + [(float_field, 2), (float_field, 4)]
+GENERATE = submessage(GENERATE_FIELDS + [(string_field, 6), (numbers_field, 9)] * 2)
+REQUEST = [(string_field, 1), (string_field, 2), (TOKEN_IDS, 3), (number_field, 4), (number_field, 5), (GENERATE, 6)]
+REQUEST += [(OUTPUT, 7), (number_field, 8), (number_field, 9), (PAIR, 10), (TOKEN_IDS, 3), (PAIR, 10)]
+
+
+def random_request(rng: random.Random) -> bytes:
+    return fields(rng, REQUEST, rng.choice([1, 3, 8, 20]))
+
+
+def mutated(rng: random.Random, message: bytes) -> bytes:
+    data = bytearray(message)
+    for _ in range(rng.randint(1, 3)):
+        at = rng.randrange(len(data)) if data else 0
+        match rng.randrange(5):
+            case 0 if data:
+                data[at] ^= 1 << rng.randrange(8)
+            case 1 if data:
+                data[at] = rng.choice([0, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+            case 2:
+                del data[at:]
+            case 3:
+                del data[at : at + rng.randint(1, 4)]
+            case _:
+                data[at:at] = rng.randbytes(rng.randint(1, 4))
+    return bytes(data)
+
+
+# ---- requests
+
+
+def test_random_requests_are_seen_alike() -> None:
+    accepted = total = 0
+    for rng in seeds(20_000):
+        total += 1
+        accepted += compare(random_request(rng))
+    assert 0.3 < accepted / total < 0.98, "the messages are all good or all bad: nothing is proved"
+
+
+def test_mutated_requests_are_seen_alike() -> None:
+    accepted = total = 0
+    for rng in seeds(20_000):
+        total += 1
+        accepted += compare(mutated(rng, random_request(rng)))
+    assert 0.1 < accepted / total < 0.9, "the messages are all good or all bad: nothing is proved"
+
+
+def test_random_bytes_are_seen_alike() -> None:
+    for rng in seeds(10_000):
+        compare(rng.randbytes(rng.randint(0, 24)))
+
+
+def test_every_truncation_of_a_full_request_is_seen_alike() -> None:
+    message = pb.PredictRequest(
+        model="m",
+        token_ids=pb.TokenIds(ids=[1, 300, 70000]),
+        request_id=2**40,
+        priority=pb.PRIORITY_HIGH,
+        generate=pb.GenerateOptions(top_p=0.5, seed=7, stop=["a", "bé"], stop_token_ids=[1, 2]),
+        output=pb.OutputOptions(normalize=False, dimensions=300),
+        timeout_us=10_000,
+        truncate=True,
+    ).SerializeToString()
+    accepted = [size for size in range(len(message) + 1) if compare(message[:size])]
+    assert len(message) in accepted and 0 in accepted and len(accepted) < len(message) / 2
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("depth", [1, 98, 99, 100, 101, 5000])
+def test_nesting_ends_at_the_same_depth(depth: int, inside: bool) -> None:
+    groups = b"\x7b" * depth + b"\x7c" * depth
+    compare(b"\x3a" + varint(len(groups)) + groups if inside else groups)
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        (pb.PredictRequest(), "input: none of text, token_ids and pair is set"),
+        (pb.PredictRequest(text=""), None),
+        (pb.PredictRequest(text="a", priority=4), "priority: unknown value"),
+        (pb.PredictRequest(text="a", priority=-1), "priority: unknown value"),
+        (pb.PredictRequest(text="a", output=pb.OutputOptions(dtype=4)), "output.dtype: unknown value"),
+        (pb.PredictRequest(text="a", generate=pb.GenerateOptions(top_k=65)), "generate.top_k: must be at most 64"),
+        (pb.PredictRequest(text="a", generate=pb.GenerateOptions(stop=[""])), "generate.stop: a stop string is empty"),
+        (
+            pb.PredictRequest(text="a", generate=pb.GenerateOptions(stop=["x"] * 17)),
+            "generate.stop: more than 16 strings",
+        ),
+        (pb.PredictRequest(text="a", generate=pb.GenerateOptions(stop=["x"] * 16)), None),
+        (
+            pb.PredictRequest(text="a", generate=pb.GenerateOptions(stop_token_ids=[1] * 9)),
+            "generate.stop_token_ids: more than 8 ids",
+        ),
+        (
+            pb.PredictRequest(text="a", generate=pb.GenerateOptions(top_p=0)),
+            "generate.top_p: must be above 0 and at most 1",
+        ),
+        (
+            pb.PredictRequest(text="a", generate=pb.GenerateOptions(temperature=float("nan"))),
+            "generate.temperature: must be a finite number, 0 or more",
+        ),
+    ],
+)
+def test_values_out_of_their_limits_are_named(message: pb.PredictRequest, error: str | None) -> None:
+    if error is None:
+        wire.check_request(message.SerializeToString())
+        return
+    with pytest.raises(ValueError) as caught:
+        wire.check_request(message.SerializeToString())
+    assert str(caught.value) == error
+
+
+# ---- batches
+
+
+def test_batches_are_split_alike() -> None:
+    def batch(rng: random.Random) -> bytes:
+        parts = [
+            unknown_field(rng) if rng.random() < 0.1 else delimited(rng, 1, random_request(rng))
+            for _ in range(rng.randint(0, 6))
+        ]
+        data = b"".join(parts)
+        return mutated(rng, data) if rng.random() < 0.3 else data
+
+    accepted = 0
+    for rng in seeds(5_000):
+        message = batch(rng)
+        try:
+            items = wire.split_batch(message, 64)
+        except ValueError:
+            items = None
+        try:
+            theirs = pb.PredictBatchRequest.FromString(message)
+        except DecodeError:
+            # The runtime gives up the batch for one bad item; here the others are served.
+            assert items is None or any(seen_by_us(item) is None for item in items), message.hex()
+            continue
+        assert items is not None, message.hex()
+        assert [seen_by_us(item) for item in items] == [seen_by_runtime(i.SerializeToString()) for i in theirs.items]
+        accepted += 1
+    assert accepted > 1000
+
+
+def test_a_batch_above_the_limit_is_refused() -> None:
+    message = pb.PredictBatchRequest(items=[pb.PredictRequest(text="a")] * 5).SerializeToString()
+    assert len(wire.split_batch(message, 5)) == 5
+    with pytest.raises(ValueError, match="items: too many"):
+        wire.split_batch(message, 4)
+
+
+# ---- responses
+
+COUNTS = [0, 1, 127, 128, 16_383, 16_384, 2**31, 2**32 - 1]
+
+
+def random_floats(rng: random.Random) -> list[float]:
+    count = rng.choice([0, 1, 3, 31, 32, 384])
+    return np.random.default_rng(rng.getrandbits(32)).standard_normal(count, dtype=np.float32).tolist()
+
+
+def random_generation(rng: random.Random) -> tuple[Any, ...]:
+    ids = [rng.choice(COUNTS) for _ in range(rng.choice([0, 1, 60]))]
+    return rng.choice(TEXTS), ids, rng.choice([0, 1, 2, -1]), random_floats(rng)
+
+
+def random_response(rng: random.Random) -> dict[str, Any]:
+    out: dict[str, Any] = {"request_id": rng.choice(NUMBERS)}
+    match rng.randrange(4):
+        case 0:
+            raw = rng.randbytes(rng.choice([0, 1, 384]))
+            out["embedding"] = (random_floats(rng), raw, rng.choice([0, 1, 2, 3, -5]))
+        case 1:
+            labels = [(rng.choice(TEXTS), rng.choice(FLOATS), rng.choice(COUNTS)) for _ in range(rng.choice([0, 1, 9]))]
+            out["classification"] = labels
+        case 2:
+            out["generation"] = random_generation(rng)
+    if rng.random() < 0.4:
+        out["timings"] = [rng.choice(COUNTS) for _ in range(8)]
+    if rng.random() < 0.4:
+        out["status"] = (rng.choice([0, 3, 8, 16, -1]), rng.choice(TEXTS), rng.choice(COUNTS))
+    if rng.random() < 0.4:
+        out["usage"] = (rng.choice(COUNTS), rng.choice(COUNTS), rng.random() < 0.5)
+    return out
+
+
+TIMINGS = [field.name for field in pb.Timings.DESCRIPTOR.fields]
+
+
+def fill_common(message: Any, parts: dict[str, Any]) -> Any:
+    if "timings" in parts:
+        message.timings.CopyFrom(pb.Timings(**dict(zip(TIMINGS, parts["timings"], strict=True))))
+    if "status" in parts:
+        code, text, retry = parts["status"]
+        message.status.CopyFrom(pb.Status(code=code, message=text, retry_after_ms=retry))
+    if "usage" in parts:
+        given, made, truncated = parts["usage"]
+        message.usage.CopyFrom(pb.Usage(input_tokens=given, output_tokens=made, truncated=truncated))
+    return message
+
+
+def by_runtime(parts: dict[str, Any]) -> pb.PredictResponse:
+    message = pb.PredictResponse(request_id=parts["request_id"])
+    if "embedding" in parts:
+        values, raw, dtype = parts["embedding"]
+        message.embedding.CopyFrom(pb.Embedding(values=values, raw=raw, dtype=dtype))
+    if "classification" in parts:
+        labels = [pb.Label(name=name, score=score, index=index) for name, score, index in parts["classification"]]
+        message.classification.CopyFrom(pb.Classification(labels=labels))
+    if "generation" in parts:
+        text, ids, reason, logprobs = parts["generation"]
+        message.generation.CopyFrom(pb.Generation(text=text, token_ids=ids, finish_reason=reason, logprobs=logprobs))
+    return fill_common(message, parts)
+
+
+def test_responses_are_the_bytes_that_the_runtime_writes() -> None:
+    for rng in seeds(10_000):
+        parts = random_response(rng)
+        assert wire.encode_response(parts) == by_runtime(parts).SerializeToString(), parts
+
+
+def test_batches_of_responses_are_the_bytes_that_the_runtime_writes() -> None:
+    for rng in seeds(2_000):
+        items = [random_response(rng) for _ in range(rng.randint(0, 5))]
+        theirs = pb.PredictBatchResponse(items=[by_runtime(item) for item in items])
+        assert wire.encode_batch(items) == theirs.SerializeToString(), items
+
+
+def test_chunks_are_the_bytes_that_the_runtime_writes() -> None:
+    for rng in seeds(5_000):
+        parts = random_response(rng)
+        parts.pop("status", None)
+        text, ids, reason, logprobs = parts["generation"] = random_generation(rng)
+        theirs = pb.GenerateChunk(
+            request_id=parts["request_id"], text=text, token_ids=ids, finish_reason=reason, logprobs=logprobs
+        )
+        assert wire.encode_chunk(parts) == fill_common(theirs, parts).SerializeToString(), parts
