@@ -1,0 +1,20 @@
+// csrc/bind is the only place that sees pybind11. One register_ function for each type or noun; module files call them
+// in order.
+#pragma once
+#include <pybind11/pybind11.h>
+
+#include "core/segment.h"
+#include "core/wake.h"
+
+namespace fastqps::bind {
+
+void register_segment(pybind11::module_& m);
+void register_step(pybind11::module_& m);
+void register_text(pybind11::module_& m);
+
+// The segment as Python holds it.
+struct SegmentHandle {
+  Segment segment;
+};
+
+}  // namespace fastqps::bind
