@@ -3,7 +3,7 @@
 // A function that returns false because a state word is not ours any more means that this process has been declared
 // dead while it lived: it must exit at once and touch nothing.
 #pragma once
-#include <span>
+#include <algorithm>
 #include <vector>
 
 #include "core/clock.h"
@@ -108,8 +108,11 @@ class Claimer {
       }
   }
 
-  // Before this process leaves for good: nobody may count on it to look.
-  void leave() { set_mode(own().sleep, kBusy); }
+  // Before this process leaves for good: nobody may count on it to look, and a wake-up that it got is passed on.
+  void leave() {
+    set_mode(own().sleep, kBusy);
+    if (any_work()) waker_.wake_dispatcher(others());
+  }
 
   Slot& slot(const Claim& c) const { return segment_.slot(c.door, c.slot); }
   const Segment& segment() const { return segment_; }
@@ -121,11 +124,11 @@ class Claimer {
   u64 lingered_ns() const { return lingered_ns_; }
 
  private:
-  u64 others() const { return segment_.route(route_).dispatchers.load(kRelaxed) & ~(u64(1) << me_); }
+  u64 others() const { return segment_.route(route_).dispatchers.load(kSeqCst) & ~(u64(1) << me_); }
   RingLine& ring(u32 door, u32 kind) const { return segment_.request_ring(door, route_, kind); }
   bool any(u32 kind) const {
     for (u32 f = 0; f < segment_.sizes().doors; f++)
-      if (ring_has(ring(f, kind))) return true;
+      if (ring_waiting(ring(f, kind), segment_.ring_entries())) return true;
     return false;
   }
   bool any_work() const {
@@ -146,8 +149,8 @@ class Claimer {
       if (mode_of(segment_.dispatcher(u32(__builtin_ctzll(rest))).sleep.load(kRelaxed)) == kAsleep) return false;
     u64 waiting = 0;
     for (u32 f = 0; f < segment_.sizes().doors; f++)
-      for (u32 c = 0; c < kSuspect; c++) waiting += ring(f, c).tail.load(kRelaxed) - ring(f, c).head.load(kRelaxed);
-    return waiting >= limits_.items;  // relaxed: a guess; when it is wrong the requests wait for the next look
+      for (u32 c = 0; c < kSuspect; c++) waiting += ring_waiting(ring(f, c), segment_.ring_entries());
+    return waiting >= limits_.items;  // a guess; when it is wrong the requests wait for the next look
   }
 
   // Highest class first; the low class first at every 16th claim, so that it is never starved.
@@ -167,8 +170,8 @@ class Claimer {
       u64 oldest = ~u64(0);
       for (u32 f = 0; f < doors; f++) {
         RingLine& r = ring(f, kind);
-        u64 head = r.head.load(kRelaxed);
-        if (head == r.tail.load(kSeqCst)) continue;  // T
+        if (!ring_waiting(r, segment_.ring_entries())) continue;
+        u64 head = r.head.load(kRelaxed);  // perhaps taken already: only a guess of its age
         u32 i = entry_slot(r.entry[head & (segment_.ring_entries() - 1)].load(kRelaxed));
         u64 age = i < segment_.sizes().slots ? segment_.slot(f, i).queued_ns.load(kRelaxed) : 0;
         if (age < oldest || best < 0) oldest = age, best = f;
@@ -187,8 +190,10 @@ class Claimer {
     const u64 entries = segment_.ring_entries(), mask = entries - 1;
     u64 taken[kPiece];
     for (;;) {
-      u64 head = r.head.load(kAcquire), tail = r.tail.load(kSeqCst), n = tail - head;  // T
-      if (n == 0 || n > entries) return true;  // empty, or the head moved between the two loads: the caller looks again
+      u64 tail = r.tail.load(kSeqCst);   // T; before the head, as in ring_waiting()
+      u64 head = r.head.load(kAcquire);  // of 64 bits: an old head can never be current again
+      u64 n = tail - head;
+      if (n == 0 || n > entries) return true;  // others took it meanwhile: the caller looks again
       n = std::min(n, u64(std::min(want, kPiece)));
       // Entries are read before the swap: afterwards the producer may overwrite them. The tokens of a slot are a hint
       // here, and exact if the claim below succeeds: they were written before this seq was queued.
@@ -215,7 +220,7 @@ class Claimer {
     u64 want = Word::make(State::kQueued, seq).bits;
     // acquire pairs with Q (slab.h): the request is readable. Fails for an old entry, which is skipped.
     if (s.state.compare_exchange_strong(want, Word::make(State::kClaimed, seq, me_, epoch_).bits, kAcqRel, kRelaxed)) {
-      u32 n = s.n_tokens.load(kRelaxed);
+      u32 n = std::min(s.n_tokens.load(kRelaxed), segment_.sizes().max_tokens);
       batch.claims.push_back({door, i, seq, n});
       batch.n_tokens += n;
     } else {
@@ -235,11 +240,12 @@ class Claimer {
   }
   // Waits for company until the oldest request has waited delay_ns, or the batch is full.
   void linger(Batch& batch) {
-    u64 start = now_ns(), until = ~u64(0);
+    u64 start = now_ns(), until = start + limits_.delay_ns;
     for (const Claim& c : batch.claims) until = std::min(until, slot(c).queued_ns.load(kRelaxed) + limits_.delay_ns);
     u64 now = start;
     while (now < until && batch.claims.size() < limits_.items && batch.n_tokens < limits_.tokens) {
       announce_sleep(own().sleep);
+      FASTQPS_POINT(12);
       if (!any_work()) {
         timespec left{time_t((until - now) / 1'000'000'000u), long((until - now) % 1'000'000'000u)};
         pollfd p{fds_->dispatcher[me_], POLLIN, 0};

@@ -102,7 +102,7 @@ struct alignas(64) Route {
   u32 max_batch_items, max_batch_tokens;
   u64 max_batch_delay_ns;
   u32 position_offset;  // position id of a first token (RoBERTa: padding id + 1)
-  u32 pair_type_id;  // token type of a pair's second text
+  u32 pair_type_id;     // token type of a pair's second text
   u32 card_bytes;
   char version[16];  // 12 hex digits
 };

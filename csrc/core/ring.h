@@ -43,8 +43,16 @@ class RingProducer {
   u64 mask_ = 0, tail_ = 0, head_ = 0;
 };
 
-inline bool ring_has(const RingLine& ring) {
-  return ring.head.load(kRelaxed) != ring.tail.load(kSeqCst);  // T; an old head only costs a useless look
+// Entries that wait in a ring. 0 also for a tail that no producer can have written.
+//
+// The tail is loaded first. Whatever head we then see is at most `entries` behind it (the producer had seen that head
+// before it stored this tail), and a head beyond it means that others took everything up to this tail: what came later
+// was stored after our load, and its producer looks at our sleep word after that store. The head may be old otherwise:
+// that costs a useless look.
+inline u64 ring_waiting(const RingLine& ring, u64 entries) {
+  u64 tail = ring.tail.load(kSeqCst);  // T
+  u64 n = tail - ring.head.load(kRelaxed);
+  return n <= entries ? n : 0;
 }
 
 // Drains a single-consumer ring: calls take(entry) for each.
@@ -52,7 +60,8 @@ template <class Take>
 void ring_drain(RingLine& ring, u64 entries, Take take) {
   u64 head = ring.head.load(kRelaxed);  // ours
   u64 tail = ring.tail.load(kSeqCst);   // T
-  if (head == tail) return;
+  // Bytes of another process: checked. No producer writes such a tail.
+  if (tail - head > entries) return ring.head.store(tail, kRelease);
   for (; head != tail; head++) {
     take(ring.entry[head & (entries - 1)].load(kRelaxed));
     ring.head.store(head + 1, kRelease);  // H, at every entry: a successor must not meet entries whose slots we freed

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <type_traits>
 
 namespace fastqps {
 namespace {
@@ -20,6 +21,13 @@ u64 hash(u64 h, u64 value) {
 }
 
 std::string reason(const char* what) { return std::string(what) + ": " + std::strerror(errno); }
+
+// Everything but the boot id. A header has no padding.
+bool same_layout(Header a, Header b) {
+  std::memcpy(b.boot_id, a.boot_id, sizeof b.boot_id);
+  static_assert(std::has_unique_object_representations_v<Header>);
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
 
 }  // namespace
 
@@ -86,10 +94,11 @@ Segment::Created Segment::create(const Sizes& sizes) {
 
 Segment Segment::attach(int fd, std::string* error) {
   Segment none, made;
-  Header h;
-  if (pread(fd, &h, sizeof h, 0) != ssize_t(sizeof h)) return *error = reason("reading the segment's header"), none;
-  if (h.magic != kMagic) return *error = "not a fastqps segment", none;
-  if (h.format != kFormat || h.layout_hash != plan(h.sizes).layout_hash)
+  Header h{};
+  ssize_t got = pread(fd, &h, sizeof h, 0);
+  if (got < 0) return *error = reason("reading the segment's header"), none;
+  if (got < ssize_t(sizeof h.magic) || h.magic != kMagic) return *error = "not a fastqps segment", none;
+  if (got != ssize_t(sizeof h) || h.format != kFormat || !same_layout(h, plan(h.sizes)))
     return *error = "the segment was made by another build of fastqps (format " + std::to_string(h.format) + ")", none;
   struct stat st;
   if (fstat(fd, &st) < 0 || u64(st.st_size) < h.total_bytes)

@@ -101,19 +101,7 @@ class Slab {
   }
 
   // Makes everything that was put readable and wakes one dispatcher of each route. After every group of pushes.
-  void publish() {
-    for (u32 ring : dirty_) {
-      rings_[ring].publish();
-      is_dirty_[ring] = 0;
-    }
-    u32 last = ~0u;
-    for (u32 ring : dirty_)
-      if (ring / kClasses != last) {
-        last = ring / kClasses;
-        waker_.wake_dispatcher(segment_.route(last).dispatchers.load(kRelaxed));
-      }
-    dirty_.clear();
-  }
+  void publish() { publish(false); }
 
   // Hands out the answers that have come, then settles what deaths have left. Once a turn.
   void drain() {
@@ -161,12 +149,13 @@ class Slab {
     announce_sleep(segment_.door(door_).sleep);
     FASTQPS_POINT(28);
     for (u32 d = 0; d < segment_.sizes().dispatchers; d++)
-      if (ring_has(segment_.output_ring(d, door_))) return false;
+      if (ring_waiting(segment_.output_ring(d, door_), segment_.ring_entries())) return false;
     return segment_.supervisor().deaths.load(kSeqCst) == deaths_seen_;
   }
   void awake() { set_mode(segment_.door(door_).sleep, kBusy); }
 
-  // Looks at every slot in use. After a death; and at a slow tick, for a hint that a crash has swallowed.
+  // Looks at every slot in use, and wakes every sleeper of a route where something waits. After a death; and at a slow
+  // tick, for what a stopped process keeps to itself: a hint, or the wake-up that everybody counts on.
   void settle_all() {
     for (u32 i = 0; i < records_.size(); i++) {
       settle(i);
@@ -174,7 +163,7 @@ class Slab {
     }
     for (u32 ring = 0; ring < rings_.size(); ring++)
       if (rings_[ring].waiting()) mark_dirty(ring);  // whoever was to look at it may be the one who died
-    publish();
+    publish(true);
   }
 
   u64 waiting(u32 route) const {
@@ -202,6 +191,22 @@ class Slab {
 
   bool dead(Word w) const {
     return w.epoch() <= segment_.dispatcher(w.owner() % segment_.sizes().dispatchers).dead_epoch.load(kSeqCst);
+  }
+  void publish(bool everyone) {
+    for (u32 ring : dirty_) {
+      rings_[ring].publish();
+      is_dirty_[ring] = 0;
+    }
+    FASTQPS_POINT(29);
+    u32 last = ~0u;
+    for (u32 ring : dirty_)
+      if (ring / kClasses != last) {
+        last = ring / kClasses;
+        // seq_cst, after the tails: a dispatcher whose bit we miss looks at them after its bit was set.
+        u64 mask = segment_.route(last).dispatchers.load(kSeqCst);
+        everyone ? waker_.wake_all(mask) : waker_.wake_dispatcher(mask);
+      }
+    dirty_.clear();
   }
   void mark_dirty(u32 ring) {
     if (!is_dirty_[ring]) is_dirty_[ring] = 1, dirty_.push_back(ring);

@@ -63,6 +63,16 @@ class Waker {
     signal_fd(fds_->dispatcher[sleeper]);
     dispatcher_seen_[sleeper] = seen;
   }
+  // Wakes every sleeper in `mask`, signalled before or not: whoever it counted on may be stopped.
+  void wake_all(u64 mask) {
+    for (u64 rest = mask; rest; rest &= rest - 1) {
+      int d = __builtin_ctzll(rest);
+      u64 sleep = segment_.dispatcher(u32(d)).sleep.load(kSeqCst);  // S
+      if (mode_of(sleep) != kAsleep) continue;
+      signal_fd(fds_->dispatcher[d]);
+      dispatcher_seen_[d] = sleep;
+    }
+  }
   void wake_door(u32 door) {
     u64 sleep = segment_.door(door).sleep.load(kSeqCst);  // S
     if (mode_of(sleep) != kAsleep || door_seen_[door] == sleep) return;
