@@ -17,28 +17,28 @@ enum class Output : u8 { kNone, kEmbedding, kClassification, kGeneration };
 
 // Either `values` (float32) or `raw` (any other dtype, little-endian).
 struct EmbeddingView {
-  std::span<const float> values;
-  std::span<const u8> raw;
+  std::span<const float> values = {};
+  std::span<const u8> raw = {};
   DType dtype = DType::kUnspecified;
 };
 
 struct LabelView {
-  std::string_view name;  // valid UTF-8, as all strings here
+  std::string_view name = {};  // valid UTF-8, as all strings here
   float score = 0;
   u32 index = 0;
 };
 
 struct GenerationView {
-  std::string_view text;
-  std::span<const u32> token_ids;
-  std::span<const float> logprobs;
+  std::string_view text = {};
+  std::span<const u32> token_ids = {};
+  std::span<const float> logprobs = {};
   FinishReason finish_reason = FinishReason::kUnspecified;
 };
 
 struct StatusView {
   i32 code = 0;
   u32 retry_after_ms = 0;
-  std::string_view message;
+  std::string_view message = {};
 };
 
 struct Usage {
@@ -56,9 +56,9 @@ struct Timings {
 struct ResponseView {
   u64 request_id = 0;
   Output output = Output::kNone;
-  EmbeddingView embedding;
-  std::span<const LabelView> labels;
-  GenerationView generation;
+  EmbeddingView embedding = {};
+  std::span<const LabelView> labels = {};
+  GenerationView generation = {};
   const Timings* timings = nullptr;
   const StatusView* status = nullptr;
   const Usage* usage = nullptr;
@@ -66,7 +66,7 @@ struct ResponseView {
 
 struct ChunkView {
   u64 request_id = 0;
-  GenerationView generation;  // the part since the last chunk; finish_reason only in the last one
+  GenerationView generation = {};  // the part since the last chunk; finish_reason only in the last one
   const Usage* usage = nullptr;
   const Timings* timings = nullptr;
 };

@@ -1,0 +1,381 @@
+// Requests and responses byte by byte. The random proof against the protobuf runtime is tests/test_wire.py; here are
+// the rules, one line each.
+#include <limits>
+
+#include "front/request_view.h"
+#include "front/response_view.h"
+#include "front/wire.h"
+#include "tests/check.h"
+#include "text/utf8.h"
+
+using namespace fastqps;
+using namespace fastqps::front;
+using namespace std::string_literals;
+using namespace std::string_view_literals;
+
+namespace {
+
+RequestView parsed(std::string_view message) {
+  RequestView view;
+  const FieldError error = parse_request(message, &view);
+  if (error) fastqps::test::fail(__FILE__, __LINE__, std::string(error.field) + ": " + error.reason);
+  return view;
+}
+
+std::vector<u32> ids_of(std::string_view message) {
+  const RequestView view = parsed(message);
+  std::vector<u32> ids(view.token_count);
+  token_ids(view, ids.data());
+  return ids;
+}
+
+std::string written(const ResponseView& response) {
+  std::string out(response_size(response), '\0');
+  u8* const begin = reinterpret_cast<u8*>(out.data());
+  CHECK(write_response(response, begin) == begin + out.size());
+  return out;
+}
+
+std::string written(const ChunkView& chunk) {
+  std::string out(chunk_size(chunk), '\0');
+  u8* const begin = reinterpret_cast<u8*>(out.data());
+  CHECK(write_chunk(chunk, begin) == begin + out.size());
+  return out;
+}
+
+std::string repeated(const std::string& text, int times) {
+  std::string out;
+  for (int i = 0; i < times; i++) out += text;
+  return out;
+}
+
+}  // namespace
+
+TEST(an_empty_request_has_defaults) {
+  const RequestView view = parsed("");
+  CHECK(view.input == Input::kNone && view.model.empty() && view.request_id == 0 && view.timeout_us == 0);
+  CHECK(!view.truncate && !view.has_output && !view.has_generate);
+}
+
+TEST(every_field_is_read) {
+  const RequestView view = parsed(
+      "\x0a\x01m"         // model
+      "\x12\x02hi"        // text
+      "\x20\xac\x02"      // request_id 300
+      "\x28\x03"          // priority
+      "\x40\x07\x48\x01"  // timeout_us, truncate
+      "\x3a\x0d"          // output: dtype, dimensions 128, normalize false, top_labels, raw_scores, timings
+      "\x08\x02\x10\x80\x01\x18\x00\x20\x05\x28\x01\x30\x01"
+      "\x32\x1e"  // generate: max_tokens, temperature 0.5, top_k, top_p 1.0, seed, two stops, ...
+      "\x08\x05\x15\x00\x00\x00\x3f\x18\x09\x25\x00\x00\x80\x3f\x28\x2a\x32\x01.\x32\x02"
+      "ab\x38\x01\x40\x01\x4a\x01\x07"sv);
+  CHECK_EQ(view.model, "m");
+  CHECK_EQ(view.text, "hi");
+  CHECK(view.input == Input::kText && view.request_id == 300 && view.priority == 3 && view.timeout_us == 7);
+  CHECK(view.truncate && view.has_output && view.has_generate);
+  const front::OutputOptions& o = view.output;
+  CHECK(o.dtype == 2 && o.dimensions == 128 && o.has_normalize && !o.normalize && o.top_labels == 5);
+  CHECK(o.raw_scores && o.timings);
+  const front::GenerateOptions& g = view.generate;
+  CHECK(g.max_tokens == 5 && g.temperature == 0.5f && g.top_k == 9 && g.has_top_p && g.top_p == 1.0f);
+  CHECK(g.has_seed && g.seed == 42 && g.ignore_eos && g.logprobs && g.stop_count == 2 && g.stop_token_count == 1);
+  std::string_view stops[2];
+  u32 token;
+  stop_strings(view, stops);
+  stop_tokens(view, &token);
+  CHECK(stops[0] == "." && stops[1] == "ab" && token == 7);
+  CHECK(!check_request(view));
+}
+
+TEST(the_last_input_wins_and_clears_the_others) {
+  CHECK(parsed("\x12\x01"
+               "a"
+               "\x1a\x02\x08\x05"s)
+            .input == Input::kTokenIds);
+  CHECK(parsed("\x12\x01"
+               "a"
+               "\x1a\x02\x08\x05"s)
+            .text.empty());
+  const RequestView text = parsed(
+      "\x1a\x02\x08\x05\x52\x03\x0a\x01p\x12\x01"
+      "a"sv);
+  CHECK(text.input == Input::kText && text.text == "a" && text.token_count == 0 && text.pair_first.empty());
+  CHECK_EQ(parsed("\x12\x01"
+                  "a"
+                  "\x12\x01"
+                  "b")
+               .text,
+           "b");
+  CHECK(parsed("\x12\x00"s).input == Input::kText);  // empty text is an input
+  CHECK(parsed("\x1a\x00"s).input == Input::kTokenIds);
+}
+
+TEST(a_pair_given_twice_is_merged) {
+  const RequestView view = parsed(
+      "\x52\x06\x0a\x01"
+      "a"
+      "\x12\x01"
+      "b"
+      "\x52\x03\x0a\x01"
+      "c");
+  CHECK(view.input == Input::kPair && view.pair_first == "c" && view.pair_second == "b");
+  CHECK_EQ(parsed("\x52\x03\x0a\x01"
+                  "a"
+                  "\x12\x00\x52\x03\x12\x01"
+                  "b"s)
+               .pair_first,
+           "");  // text between: cleared
+}
+
+TEST(token_ids_come_packed_or_not_and_in_pieces) {
+  const std::vector<u32> want{5, 300, 6};
+  CHECK(ids_of("\x1a\x06\x0a\x04\x05\xac\x02\x06"s) == want);
+  CHECK(ids_of("\x1a\x07\x08\x05\x08\xac\x02\x08\x06"s) == want);
+  CHECK(ids_of("\x1a\x02\x08\x05\x20\x01\x1a\x05\x0a\x03\xac\x02\x06"s) == want);      // request_id between the pieces
+  CHECK(ids_of("\x1a\x02\x08\x09\x12\x00\x1a\x06\x0a\x04\x05\xac\x02\x06"s) == want);  // text between: begin again
+  CHECK(ids_of("\x1a\x06\x08\x85\x80\x80\x80\x10"s) == std::vector<u32>{5});  // 2^32 + 5: the low 32 bits count
+  CHECK(ids_of("\x1a\x04\x12\x02\x08\x09"s).empty());                         // an unknown field inside
+}
+
+TEST(options_given_twice_are_merged) {
+  const RequestView view = parsed(
+      "\x3a\x04\x08\x01\x10\x05\x3a\x02\x08\x02\x32\x03\x32\x01"
+      "a"
+      "\x32\x05\x32\x01"
+      "b"
+      "\x48\x03"sv);
+  CHECK(view.output.dtype == 2 && view.output.dimensions == 5);
+  std::string_view stops[2];
+  CHECK(view.generate.stop_count == 2 && view.generate.stop_token_count == 1);
+  stop_strings(view, stops);
+  CHECK(stops[0] == "a" && stops[1] == "b");
+}
+
+TEST(unknown_fields_are_skipped) {
+  const struct {
+    const char* what;
+    std::string bytes;
+  } table[] = {
+      {"varint", "\x78\x05"s},
+      {"fixed64",
+       "\x79"
+       "12345678"s},
+      {"bytes", "\x7a\x02\xff\xff"s},
+      {"fixed32",
+       "\x7d"
+       "1234"s},
+      {"group", "\x7b\x08\x01\x7c"s},
+      {"group in a group", "\x7b\x7b\x12\x01\xff\x7c\x7c"s},
+      {"reserved number", "\x58\x01"s},
+      {"largest number", "\xf8\xff\xff\xff\x0f\x01"s},
+      {"text as a varint", "\x10\x01"s},
+      {"request_id as bytes", "\x22\x01z"s},
+      {"model as a group", "\x0b\x0c"s},
+      {"100 groups", repeated("\x7b", 100) + repeated("\x7c", 100)},
+  };
+  for (const auto& row : table) {
+    const std::string message = row.bytes + "\x12\x01k";
+    const RequestView view = parsed(message);
+    if (view.text != "k" || view.request_id) fastqps::test::fail(__FILE__, __LINE__, row.what);
+  }
+}
+
+TEST(odd_numbers_are_read_as_the_runtime_reads_them) {
+  CHECK_EQ(parsed("\x20\x85\x80\x80\x80\x80\x80\x80\x80\x80\x00"s).request_id, 5u);  // ten bytes for a 5
+  CHECK_EQ(parsed("\x20" + repeated("\xff", 9) + "\x01").request_id, std::numeric_limits<u64>::max());
+  CHECK_EQ(parsed("\x20" + repeated("\xff", 9) + "\x7e").request_id, std::numeric_limits<u64>::max() >> 1);
+  CHECK_EQ(parsed("\xa0\x80\x80\x80\x00\x05"s).request_id, 5u);  // five bytes for a tag
+  CHECK_EQ(parsed("\x12\x81\x80\x80\x80\x00z"s).text, "z");      // five bytes for a length
+  CHECK_EQ(parsed("\x28" + repeated("\xff", 9) + "\x01").priority, -1);
+  CHECK(parsed("\x48\x80\x80\x80\x80\x10"s).truncate);  // 2^32 is true
+}
+
+TEST(damage_is_named) {
+  const struct {
+    std::string bytes, field, reason;
+  } table[] = {
+      {"\x12"s, "text", "not valid protobuf"},
+      {"\x12\x02z"s, "text", "not valid protobuf"},
+      {"\x12\x81\x80\x80\x80\x80\x00z"s, "text", "not valid protobuf"},  // six bytes for a length
+      {"\x12\x80\x80\x80\x80\x08z"s, "text", "not valid protobuf"},      // 2^31 bytes
+      {"\x12\x01\xff"s, "text", "not valid UTF-8"},
+      {"\x12\x03\xed\xa0\x80"s, "text", "not valid UTF-8"},
+      {"\x12\x01\xff\x12\x01z"s, "text", "not valid UTF-8"},  // also if a later one would win
+      {"\x0a\x01\xff"s, "model", "not valid UTF-8"},
+      {"\x52\x03\x0a\x01\xff"s, "pair.first", "not valid UTF-8"},
+      {"\x52\x03\x12\x01\xff"s, "pair.second", "not valid UTF-8"},
+      {"\x52\x02\x12\x01"s, "pair.second", "not valid protobuf"},
+      {"\x52\x01\x80"s, "pair", "not valid protobuf"},
+      {"\x32\x03\x32\x01\xff"s, "generate.stop", "not valid UTF-8"},
+      {"\x32\x02\x15\x01"s, "generate", "not valid protobuf"},
+      {"\x3a\x02\x10\x80\x01"s, "output", "not valid protobuf"},  // a number that would end outside its message
+      {"\x1a\x03\x0a\x01\x80\x01"s, "token_ids", "not valid protobuf"},
+      {"\x20"s, "request_id", "not valid protobuf"},
+      {"\x20" + repeated("\x80", 10) + "\0"s, "request_id", "not valid protobuf"},
+      {"\x28"s, "priority", "not valid protobuf"},
+      {"\x40"s, "timeout_us", "not valid protobuf"},
+      {"\x48"s, "truncate", "not valid protobuf"},
+      {"\x80"s, "", "not valid protobuf"},
+      {"\x00\x01"s, "", "not valid protobuf"},                  // field 0
+      {"\x80\x80\x80\x80\x10\x01"s, "", "not valid protobuf"},  // a tag above 32 bits
+      {"\x7e\x01"s, "", "not valid protobuf"},                  // wire type 6
+      {"\x7f\x01"s, "", "not valid protobuf"},
+      {"\x7c"s, "", "not valid protobuf"},          // ends no group
+      {"\x7b\x08\x01"s, "", "not valid protobuf"},  // group without end
+      {"\x7b\x74"s, "", "not valid protobuf"},      // ends another group
+      {"\x79"
+       "1234567"s,
+       "", "not valid protobuf"},
+      {repeated("\x7b", 101) + repeated("\x7c", 101), "", "not valid protobuf"},
+      {repeated("\x7b", 100000), "", "not valid protobuf"},
+  };
+  for (const auto& row : table) {
+    RequestView view;
+    const FieldError error = parse_request(row.bytes, &view);
+    CHECK(bool(error));
+    CHECK_EQ(std::string(error.field), row.field);
+    CHECK_EQ(std::string(error.reason), row.reason);
+  }
+}
+
+TEST(nothing_is_read_behind_a_damaged_message) {
+  // Every prefix of a full message in a buffer of exactly its size: the address sanitizer watches the end.
+  const std::string full =
+      "\x0a\x01m\x1a\x06\x0a\x04\x05\xac\x02\x06\x20\xac\x02\x32\x0b\x25\x01\x02\x03\x04\x32\x01s\x4a\x01\x07\x52\x04"
+      "\x0a\x02\xc3\xa9\x7b\x79"
+      "12345678\x7c"s;
+  int accepted = 0;
+  for (std::size_t size = 0; size <= full.size(); size++) {
+    const std::vector<char> exact(full.begin(), full.begin() + std::ptrdiff_t(size));
+    RequestView view;
+    accepted += !parse_request({exact.data(), exact.size()}, &view);
+  }
+  CHECK_EQ(accepted, 7);
+}
+
+TEST(values_are_checked_against_their_limits) {
+  const struct {
+    std::string bytes, field;
+  } table[] = {
+      {""s, "input"},
+      {"\x12\x00\x28\x04"s, "priority"},
+      {"\x12\x00\x3a\x02\x08\x04"s, "output.dtype"},
+      {"\x12\x00\x32\x05\x15\x00\x00\x80\xbf"s, "generate.temperature"},
+      {"\x12\x00\x32\x05\x15\x00\x00\x80\x7f"s, "generate.temperature"},
+      {"\x12\x00\x32\x02\x18\x41"s, "generate.top_k"},
+      {"\x12\x00\x32\x05\x25\x00\x00\x00\x00"s, "generate.top_p"},
+      {"\x12\x00\x32\x05\x25\x00\x00\xc0\x7f"s, "generate.top_p"},
+      {"\x12\x00\x32\x02\x32\x00"s, "generate.stop"},
+      {"\x12\x00\x32\x33"s + repeated("\x32\x01s", 17), "generate.stop"},
+      {"\x12\x00\x32\x0b\x4a\x09"
+       "123456789"s,
+       "generate.stop_token_ids"},
+  };
+  for (const auto& row : table) {
+    const FieldError error = check_request(parsed(row.bytes));
+    CHECK(bool(error));
+    CHECK_EQ(std::string(error.field), row.field);
+  }
+  CHECK(!check_request(parsed("\x12\x00\x32\x30"s + repeated("\x32\x01s", 16))));
+}
+
+TEST(a_batch_is_split_in_order) {
+  std::string_view items[2];
+  std::size_t count = 9;
+  CHECK(
+      !split_batch("\x0a\x03\x12\x01"
+                   "a"
+                   "\x78\x01\x0a\x00"s,
+                   items, &count));
+  CHECK(count == 2 &&
+        items[0] ==
+            "\x12\x01"
+            "a" &&
+        items[1].empty());
+  CHECK(!split_batch("", items, &count) && count == 0);
+  CHECK_EQ(std::string(split_batch("\x0a\x00\x0a\x00\x0a\x00"sv, items, &count).reason), "too many");
+  CHECK_EQ(std::string(split_batch("\x0a\x02z"sv, items, &count).field), "items");
+  CHECK(!split_batch("\x0a\x01\xff"sv, items, &count) && count == 1);  // a damaged item is its own affair
+}
+
+TEST(responses_are_written) {
+  CHECK_EQ(written(ResponseView{}), "");
+  const float values[] = {1.0f, -2.0f};
+  ResponseView embedding{.request_id = 300, .output = Output::kEmbedding};
+  embedding.embedding.values = values;
+  const Usage usage{.input_tokens = 5, .truncated = true};
+  embedding.usage = &usage;
+  CHECK_EQ(written(embedding), "\x08\xac\x02\x12\x0a\x0a\x08\x00\x00\x80\x3f\x00\x00\x00\xc0\x3a\x04\x08\x05\x18\x01"s);
+
+  const u8 raw[] = {0x7f, 0x81};
+  CHECK_EQ(written({.output = Output::kEmbedding, .embedding = {.raw = raw, .dtype = DType::kInt8}}),
+           "\x12\x06\x12\x02\x7f\x81\x18\x03"s);
+  CHECK_EQ(written({.output = Output::kEmbedding}), "\x12\x00"s);  // an empty embedding is there
+
+  const LabelView labels[] = {{"yes", 0.5f, 0}, {"", -0.0f, 1}};
+  CHECK_EQ(written({.output = Output::kClassification, .labels = labels}),
+           "\x1a\x15\x0a\x0a\x0a\x03yes\x15\x00\x00\x00\x3f\x0a\x07\x15\x00\x00\x00\x80\x18\x01"s);
+
+  const u32 ids[] = {1, 300};
+  const float logprobs[] = {-1.0f};
+  const GenerationView generation{"hi", ids, logprobs, FinishReason::kLength};
+  CHECK_EQ(written({.output = Output::kGeneration, .generation = generation}),
+           "\x22\x11\x0a\x02hi\x12\x03\x01\xac\x02\x18\x02\x2a\x04\x00\x00\x80\xbf"s);
+  CHECK_EQ(written(ChunkView{.request_id = 1, .generation = generation, .usage = &usage}),
+           "\x08\x01\x12\x02hi\x1a\x03\x01\xac\x02\x20\x02\x2a\x04\x00\x00\x80\xbf\x32\x04\x08\x05\x18\x01"s);
+
+  const StatusView status{.code = 8, .retry_after_ms = 20, .message = "full"};
+  const Timings timings{{1, 0, 0, 0, 0, 200, 0, 3}};
+  CHECK_EQ(written({.timings = &timings, .status = &status}),
+           "\x2a\x07\x08\x01\x30\xc8\x01\x40\x03\x32\x0a\x08\x08\x12\x04"
+           "full\x20\x14"s);
+  const StatusView negative{.code = -1};
+  CHECK_EQ(written({.status = &negative}), "\x32\x0b\x08"s + repeated("\xff", 9) + "\x01");
+}
+
+TEST(a_batch_of_responses_is_its_framed_items) {
+  const ResponseView one{.request_id = 7};
+  const std::size_t size = response_size(one);
+  u8 out[8];
+  CHECK_EQ(batch_item_size(size), 4u);
+  CHECK(write_response(one, write_batch_frame(size, out)) == out + 4);
+  CHECK_EQ(std::string(reinterpret_cast<char*>(out), 4), "\x0a\x02\x08\x07");
+  CHECK_EQ(batch_item_size(128), 131u);
+}
+
+TEST(the_size_of_a_varint_is_exact) {
+  for (int bit = 0; bit < 64; bit++) {
+    for (const u64 value : {u64(1) << bit, (u64(1) << bit) - 1}) {
+      u8 buffer[10];
+      WireWriter out(buffer);
+      out.varint(value);
+      CHECK_EQ(std::size_t(out.end() - buffer), varint_size(value));
+    }
+  }
+}
+
+TEST(utf8_is_checked_at_every_position) {
+  const std::string good[] = {"\x7f",         "\xc2\x80",     "\xdf\xbf",         "\xe0\xa0\x80",     "\xed\x9f\xbf",
+                              "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "\0"s};
+  const std::string bad[] = {"\x80",
+                             "\xc0\x80",
+                             "\xc1\xbf",
+                             "\xe0\x9f\xbf",
+                             "\xed\xa0\x80",
+                             "\xf0\x8f\xbf\xbf",
+                             "\xf4\x90\x80\x80",
+                             "\xf5\x80\x80\x80",
+                             "\xff",
+                             "\xc3",
+                             "\xe2\x82",
+                             "\xf0\x9f\x99",
+                             "\xc3z"};
+  for (int before = 0; before < 70; before++) {
+    for (const int after : {0, 1, 40}) {
+      for (const std::string& s : good) CHECK(text::valid_utf8(std::string(before, 'a') + s + std::string(after, 'b')));
+      for (const std::string& s : bad) CHECK(!text::valid_utf8(std::string(before, 'a') + s + std::string(after, 'b')));
+    }
+  }
+}
+
+TEST_MAIN
