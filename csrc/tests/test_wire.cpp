@@ -88,22 +88,16 @@ TEST(every_field_is_read) {
 }
 
 TEST(the_last_input_wins_and_clears_the_others) {
-  CHECK(parsed("\x12\x01"
-               "a"
+  CHECK(parsed("\x12\x01\x61"
                "\x1a\x02\x08\x05"s)
             .input == Input::kTokenIds);
-  CHECK(parsed("\x12\x01"
-               "a"
+  CHECK(parsed("\x12\x01\x61"
                "\x1a\x02\x08\x05"s)
             .text.empty());
-  const RequestView text = parsed(
-      "\x1a\x02\x08\x05\x52\x03\x0a\x01p\x12\x01"
-      "a"sv);
+  const RequestView text = parsed("\x1a\x02\x08\x05\x52\x03\x0a\x01p\x12\x01\x61"sv);
   CHECK(text.input == Input::kText && text.text == "a" && text.token_count == 0 && text.pair_first.empty());
-  CHECK_EQ(parsed("\x12\x01"
-                  "a"
-                  "\x12\x01"
-                  "b")
+  CHECK_EQ(parsed("\x12\x01\x61"
+                  "\x12\x01\x62")
                .text,
            "b");
   CHECK(parsed("\x12\x00"s).input == Input::kText);  // empty text is an input
@@ -112,17 +106,12 @@ TEST(the_last_input_wins_and_clears_the_others) {
 
 TEST(a_pair_given_twice_is_merged) {
   const RequestView view = parsed(
-      "\x52\x06\x0a\x01"
-      "a"
-      "\x12\x01"
-      "b"
-      "\x52\x03\x0a\x01"
-      "c");
+      "\x52\x06\x0a\x01\x61"
+      "\x12\x01\x62"
+      "\x52\x03\x0a\x01\x63");
   CHECK(view.input == Input::kPair && view.pair_first == "c" && view.pair_second == "b");
-  CHECK_EQ(parsed("\x52\x03\x0a\x01"
-                  "a"
-                  "\x12\x00\x52\x03\x12\x01"
-                  "b"s)
+  CHECK_EQ(parsed("\x52\x03\x0a\x01\x61"
+                  "\x12\x00\x52\x03\x12\x01\x62"s)
                .pair_first,
            "");  // text between: cleared
 }
@@ -139,10 +128,8 @@ TEST(token_ids_come_packed_or_not_and_in_pieces) {
 
 TEST(options_given_twice_are_merged) {
   const RequestView view = parsed(
-      "\x3a\x04\x08\x01\x10\x05\x3a\x02\x08\x02\x32\x03\x32\x01"
-      "a"
-      "\x32\x05\x32\x01"
-      "b"
+      "\x3a\x04\x08\x01\x10\x05\x3a\x02\x08\x02\x32\x03\x32\x01\x61"
+      "\x32\x05\x32\x01\x62"
       "\x48\x03"sv);
   CHECK(view.output.dtype == 2 && view.output.dimensions == 5);
   std::string_view stops[2];
@@ -156,22 +143,12 @@ TEST(unknown_fields_are_skipped) {
     const char* what;
     std::string bytes;
   } table[] = {
-      {"varint", "\x78\x05"s},
-      {"fixed64",
-       "\x79"
-       "12345678"s},
-      {"bytes", "\x7a\x02\xff\xff"s},
-      {"fixed32",
-       "\x7d"
-       "1234"s},
-      {"group", "\x7b\x08\x01\x7c"s},
-      {"group in a group", "\x7b\x7b\x12\x01\xff\x7c\x7c"s},
-      {"reserved number", "\x58\x01"s},
-      {"largest number", "\xf8\xff\xff\xff\x0f\x01"s},
-      {"text as a varint", "\x10\x01"s},
-      {"request_id as bytes", "\x22\x01z"s},
-      {"model as a group", "\x0b\x0c"s},
-      {"100 groups", repeated("\x7b", 100) + repeated("\x7c", 100)},
+      {"varint", "\x78\x05"s},           {"fixed64", "\x79\x31\x32\x33\x34\x35\x36\x37\x38"s},
+      {"bytes", "\x7a\x02\xff\xff"s},    {"fixed32", "\x7d\x31\x32\x33\x34"s},
+      {"group", "\x7b\x08\x01\x7c"s},    {"group in a group", "\x7b\x7b\x12\x01\xff\x7c\x7c"s},
+      {"reserved number", "\x58\x01"s},  {"largest number", "\xf8\xff\xff\xff\x0f\x01"s},
+      {"text as a varint", "\x10\x01"s}, {"request_id as bytes", "\x22\x01z"s},
+      {"model as a group", "\x0b\x0c"s}, {"100 groups", repeated("\x7b", 100) + repeated("\x7c", 100)},
   };
   for (const auto& row : table) {
     const std::string message = row.bytes + "\x12\x01k";
@@ -223,9 +200,7 @@ TEST(damage_is_named) {
       {"\x7c"s, "", "not valid protobuf"},          // ends no group
       {"\x7b\x08\x01"s, "", "not valid protobuf"},  // group without end
       {"\x7b\x74"s, "", "not valid protobuf"},      // ends another group
-      {"\x79"
-       "1234567"s,
-       "", "not valid protobuf"},
+      {"\x79\x31\x32\x33\x34\x35\x36\x37"s, "", "not valid protobuf"},
       {repeated("\x7b", 101) + repeated("\x7c", 101), "", "not valid protobuf"},
       {repeated("\x7b", 100000), "", "not valid protobuf"},
   };
@@ -242,8 +217,7 @@ TEST(nothing_is_read_behind_a_damaged_message) {
   // Every prefix of a full message in a buffer of exactly its size: the address sanitizer watches the end.
   const std::string full =
       "\x0a\x01m\x1a\x06\x0a\x04\x05\xac\x02\x06\x20\xac\x02\x32\x0b\x25\x01\x02\x03\x04\x32\x01s\x4a\x01\x07\x52\x04"
-      "\x0a\x02\xc3\xa9\x7b\x79"
-      "12345678\x7c"s;
+      "\x0a\x02\xc3\xa9\x7b\x79\x31\x32\x33\x34\x35\x36\x37\x38\x7c"s;
   int accepted = 0;
   for (std::size_t size = 0; size <= full.size(); size++) {
     const std::vector<char> exact(full.begin(), full.begin() + std::ptrdiff_t(size));
@@ -267,9 +241,7 @@ TEST(values_are_checked_against_their_limits) {
       {"\x12\x00\x32\x05\x25\x00\x00\xc0\x7f"s, "generate.top_p"},
       {"\x12\x00\x32\x02\x32\x00"s, "generate.stop"},
       {"\x12\x00\x32\x33"s + repeated("\x32\x01s", 17), "generate.stop"},
-      {"\x12\x00\x32\x0b\x4a\x09"
-       "123456789"s,
-       "generate.stop_token_ids"},
+      {"\x12\x00\x32\x0b\x4a\x09\x31\x32\x33\x34\x35\x36\x37\x38\x39"s, "generate.stop_token_ids"},
   };
   for (const auto& row : table) {
     const FieldError error = check_request(parsed(row.bytes));
@@ -283,15 +255,10 @@ TEST(a_batch_is_split_in_order) {
   std::string_view items[2];
   std::size_t count = 9;
   CHECK(
-      !split_batch("\x0a\x03\x12\x01"
-                   "a"
-                   "\x78\x01\x0a\x00"s,
+      !split_batch("\x0a\x03\x12\x01\x61"
+                   "\x78\x01\x0a\x00"sv,
                    items, &count));
-  CHECK(count == 2 &&
-        items[0] ==
-            "\x12\x01"
-            "a" &&
-        items[1].empty());
+  CHECK(count == 2 && items[0] == "\x12\x01\x61" && items[1].empty());
   CHECK(!split_batch("", items, &count) && count == 0);
   CHECK_EQ(std::string(split_batch("\x0a\x00\x0a\x00\x0a\x00"sv, items, &count).reason), "too many");
   CHECK_EQ(std::string(split_batch("\x0a\x02z"sv, items, &count).field), "items");
@@ -327,8 +294,7 @@ TEST(responses_are_written) {
   const StatusView status{.code = 8, .retry_after_ms = 20, .message = "full"};
   const Timings timings{{1, 0, 0, 0, 0, 200, 0, 3}};
   CHECK_EQ(written({.timings = &timings, .status = &status}),
-           "\x2a\x07\x08\x01\x30\xc8\x01\x40\x03\x32\x0a\x08\x08\x12\x04"
-           "full\x20\x14"s);
+           "\x2a\x07\x08\x01\x30\xc8\x01\x40\x03\x32\x0a\x08\x08\x12\x04\x66ull\x20\x14"s);
   const StatusView negative{.code = -1};
   CHECK_EQ(written({.status = &negative}), "\x32\x0b\x08"s + repeated("\xff", 9) + "\x01");
 }
