@@ -7,12 +7,16 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fastqps.errors import NO_MODEL, FastqpsError
+
 Task = Literal["embed", "classify"]
 Activation = Literal["identity", "softmax", "sigmoid"]
 
 
-class ModelError(Exception):
+class ModelError(FastqpsError):
     """A checkpoint that cannot be found, read or served; the message says why and what would work. Exit code 4."""
+
+    exit_code = NO_MODEL
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,43 @@
+"""The ``fastqps`` command: one file for each subcommand, imported when it is asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+
+from fastqps.cli.parser import ArgumentParser
+from fastqps.errors import FAILURE, FastqpsError
+
+COMMANDS = {
+    "serve": "serve models over gRPC",
+    "doctor": "what this machine has and lacks, and what to do about it",
+    "version": "print versions",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns its exit code. Errors that a user can act on are one line on stderr."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = ArgumentParser(prog="fastqps", description="Serves small, fast models at very high request rates.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    chosen = next((a for a in arguments if not a.startswith("-")), None)
+    module: ModuleType | None = None
+    for name, help in COMMANDS.items():
+        command = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
+        if name == chosen:
+            module = import_module(f"fastqps.cli.{name}")
+            module.add_arguments(command)
+    try:
+        options = parser.parse(arguments)
+        assert module is not None  # the parser has refused everything that is no command
+        return int(module.run(options))
+    except FastqpsError as error:
+        print(f"fastqps: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has gone; say nothing at exit either
+        return FAILURE
+    except KeyboardInterrupt:
+        return 130

@@ -1,0 +1,41 @@
+"""``fastqps serve``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from fastqps.config import SETTINGS, Loaded, decide, load
+from fastqps.config.document import effective_toml
+from fastqps.errors import OK
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Every setting of the table, ``--config`` and ``--print-config``. Values stay text here; config checks them."""
+    parser.add_argument("--config", metavar="FILE", help="TOML file with settings (default: ./fastqps.toml, if there)")
+    parser.add_argument("--print-config", action="store_true", help="print what would hold, with its origin, and exit")
+    for setting in SETTINGS:
+        meaning = setting.meaning
+        default = f"auto: {meaning.auto}" if meaning.auto else setting.format(setting.default) or "none"
+        help = f"{meaning.help} (default: {default})".replace("%", "%%")
+        flag = f"--{setting.key}"
+        if meaning.kind == "switch":
+            parser.add_argument(flag, nargs="?", const="on", metavar="on|off", help=help)
+        elif meaning.kind == "texts":
+            parser.add_argument(flag, action="append", metavar="NAME_OR_DIR", help=help)
+        else:
+            parser.add_argument(flag, metavar=meaning.kind.upper(), help=help)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serves until a signal ends it; one of the codes in fastqps.errors."""
+    named = {setting.key: getattr(options, setting.key.replace("-", "_")) for setting in SETTINGS}
+    flags = {key: value for key, value in named.items() if value is not None}
+    loaded = load(flags, os.environ, options.config)
+    config = decide(loaded.config)
+    if options.print_config:
+        print(effective_toml(Loaded(config, loaded.origin)), end="")
+        return OK
+    from fastqps.supervisor import serve
+
+    return serve(config)

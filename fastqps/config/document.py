@@ -1,0 +1,76 @@
+"""docs/settings.md and ``--print-config``, written from the table.
+
+``python -m fastqps.config.document`` prints the page.
+"""
+
+from __future__ import annotations
+
+import json
+
+from fastqps.config.settings import SETTINGS, Setting
+from fastqps.config.sources import Loaded
+
+_HEAD = """\
+# Settings of `fastqps serve`
+
+Written by `python -m fastqps.config.document > docs/settings.md`; change `fastqps/config/settings.py` instead.
+
+Each setting is a flag, an environment variable and a key in a TOML file. The first of these that has a value counts:
+flag, environment, file, default. The file is the one that `--config` or `FASTQPS_CONFIG` names, else `fastqps.toml` in
+the working directory where it exists. An unknown flag or key is an error. `fastqps serve --print-config` prints what
+would hold, in the file's form, and where each value came from.
+
+Durations are written with a unit (`500us`, `10s`; ns us ms s m h), sizes with or without one (`4MiB`, `65536`).
+Exit codes: 0 clean, 1 failure at run time, 2 usage or configuration, 3 no usable device, 4 a model cannot be loaded or
+verified, 5 drain incomplete.
+
+| flag and key | environment | default | meaning |
+|---|---|---|---|
+"""
+
+
+def settings_page() -> str:
+    """The text of docs/settings.md."""
+    return _HEAD + "".join(_row(setting) for setting in SETTINGS)
+
+
+def effective_toml(loaded: Loaded) -> str:
+    """The whole configuration as a ``fastqps.toml`` that would give the same server, with each value's origin."""
+    lines = []
+    for setting in SETTINGS:
+        value = getattr(loaded.config, setting.field)
+        line = f"{setting.key} = {_toml(setting, value)}"
+        lines.append(f"{line:<44}# {loaded.origin.get(setting.field, 'default')}")
+    return "\n".join(lines) + "\n"
+
+
+def _toml(setting: Setting, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if setting.meaning.kind == "count" and value is not None:
+        return str(value)
+    if isinstance(value, tuple):
+        return json.dumps(list(value), ensure_ascii=False)
+    return json.dumps(setting.format(value), ensure_ascii=False)
+
+
+def _row(setting: Setting) -> str:
+    meaning = setting.meaning
+    default = f"auto: {meaning.auto}" if meaning.auto else f"`{setting.format(setting.default)}`"
+    if default == "``":
+        default = "none"
+    notes = [meaning.help]
+    if meaning.kind in ("count", "bytes", "duration") and not meaning.only:
+        notes.append(f"{setting.format(meaning.least)} to {setting.format(meaning.most)}.")
+    if meaning.only:
+        possible = ", ".join(f"`{setting.format(v)}`" if v != "" else "none" for v in meaning.only)
+        notes.append(f"Now only {possible}: {meaning.reason}.")
+    elif meaning.choices:
+        notes.append("One of " + ", ".join(f"`{c}`" for c in meaning.choices) + ".")
+    elif meaning.kind == "switch":
+        notes.append("`on` or `off`.")
+    return f"| `--{setting.key}` | `{setting.variable}` | {default} | {' '.join(notes)} |\n"
+
+
+if __name__ == "__main__":
+    print(settings_page(), end="")

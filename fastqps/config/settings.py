@@ -1,0 +1,186 @@
+"""Every setting of ``fastqps serve``, once: its name, kind, default, range and meaning.
+
+The command line, the environment, the file, ``--print-config`` and docs/settings.md all follow from this table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fastqps.config.units import format_bytes, format_duration
+
+Kind = Literal["text", "texts", "count", "bytes", "duration", "switch"]
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a field of ``Config`` is to its user. ``only``: what this version can honour; ``reason``: why no more."""
+
+    kind: Kind
+    help: str
+    least: int = 0
+    most: int = (1 << 31) - 1
+    choices: tuple[str, ...] = ()
+    auto: str = ""  # what `auto` means; "": the setting has no such value
+    only: tuple[Any, ...] = ()
+    reason: str = ""
+
+
+def _setting(default: Any, kind: Kind, help: str, **more: Any) -> Any:
+    return dataclasses.field(default=default, metadata={"meaning": Meaning(kind, help, **more)})
+
+
+_NO_GENERATION = "this version serves encoders (embed, classify); it has no text generation"
+_NO_CUDA = "this version has no cuda device; it has cpu and null"
+
+
+@dataclass(frozen=True)
+class Config:
+    """All settings of one server, checked. None in a field that has an ``auto``: not decided yet (``decide``)."""
+
+    model: tuple[str, ...] = _setting(
+        (),
+        "texts",
+        "Model to serve: a known name, a checkpoint directory, or NAME=DIR. Repeat the flag for more; in the "
+        "environment separate with commas. The first is the default model of requests that name none.",
+        auto="minilm, if its weights are installed",
+    )
+    device: str = _setting("auto", "text", "Where models run: auto (cpu), cpu, or null (computes nothing).")
+    host: str = _setting("127.0.0.1", "text", "Address to listen on. 0.0.0.0 or :: for all interfaces.")
+    port: int = _setting(50051, "count", "gRPC port. 0: any free one, printed at start.", most=65535)
+    admin_port: int = _setting(
+        9464, "count", "Port of metrics and health, on the loopback interface. 0: any free one.", most=65535
+    )
+    frontdoors: int | None = _setting(
+        None, "count", "Front door processes.", least=1, most=32, auto="one for each 4 cores, at least 1"
+    )
+    dispatchers: int | None = _setting(
+        None,
+        "count",
+        "Dispatcher processes of each model.",
+        least=1,
+        most=64,
+        auto="half of the cores, divided among the models, at least 1",
+    )
+    lanes: int = _setting(1, "count", "Steps that a dispatcher runs side by side.", only=(1,), reason=_NO_CUDA)
+    max_batch_items: int | None = _setting(
+        None, "count", "Most requests in a batch.", least=1, most=4096, auto="64 on cpu, 256 on null"
+    )
+    max_batch_tokens: int | None = _setting(
+        None,
+        "count",
+        "Most tokens in a batch; at least --max-input-tokens.",
+        least=1,
+        most=1 << 20,
+        auto="4096 on cpu, 16384 on null, and never less than --max-input-tokens",
+    )
+    max_batch_delay_ns: int = _setting(
+        0, "duration", "How long an idle dispatcher waits for more requests before it runs a small batch.", most=10**9
+    )
+    max_queue_items: int = _setting(
+        4096, "count", "Most requests of a model that wait; more are refused.", least=1, most=1 << 22
+    )
+    max_input_tokens: int = _setting(
+        512, "count", "Longest input; a model's own limit holds if it is smaller.", least=1, most=8192
+    )
+    max_output_tokens: int = _setting(128, "count", "Most tokens to generate.", only=(128,), reason=_NO_GENERATION)
+    slots: int = _setting(
+        8192,
+        "count",
+        "Requests that a front door can hold, waiting and running. A power of two.",
+        least=16,
+        most=1 << 20,
+    )
+    max_running: int = _setting(1024, "count", "Most sequences that generate.", only=(1024,), reason=_NO_GENERATION)
+    max_stream_inflight: int = _setting(
+        1024, "count", "Most requests of one PredictStream call in flight; then it is not read.", least=1, most=1 << 16
+    )
+    max_message_bytes: int = _setting(4 << 20, "bytes", "Longest request message.", least=1 << 10, most=1 << 28)
+    default_timeout_ns: int = _setting(
+        10 * 10**9, "duration", "Time allowed for a request that brings no deadline. 0: no limit.", most=3600 * 10**9
+    )
+    step_timeout_ns: int = _setting(
+        30 * 10**9,
+        "duration",
+        "A dispatcher whose batch takes longer is killed and restarted. 0: never.",
+        most=86400 * 10**9,
+    )
+    drain_timeout_ns: int = _setting(
+        30 * 10**9, "duration", "Time to finish open requests at SIGTERM; then exit code 5.", most=86400 * 10**9
+    )
+    dtype: str = _setting(
+        "auto",
+        "text",
+        "Number format of the computation; auto takes bfloat16 where the device computes it natively.",
+        choices=("auto", "float32", "bfloat16", "float16"),
+        only=("auto", "float32", "bfloat16"),
+        reason="float16 is slow on the cpu device; it has float32 and bfloat16",
+    )
+    quantization: str = _setting(
+        "none", "text", "Quantized weights.", choices=("none", "fp8", "auto"), only=("none",), reason=_NO_CUDA
+    )
+    pin: str = _setting(
+        "auto",
+        "text",
+        "CPUs for the server's processes: auto gives each its own where there are enough and pins nothing otherwise; "
+        "off never pins; a LIST (0-3,8) confines the server to these CPUs and then does as auto.",
+    )
+    mps: str = _setting(
+        "auto",
+        "text",
+        "CUDA MPS between dispatchers.",
+        choices=("off", "auto", "on"),
+        only=("off", "auto"),
+        reason=_NO_CUDA,
+    )
+    share_weights: bool = _setting(
+        False, "switch", "One copy of the weights for all dispatchers of a device.", only=(False,), reason=_NO_CUDA
+    )
+    prefix: str = _setting("", "text", "File with a prompt prefix to cache.", only=("",), reason=_NO_GENERATION)
+    capacity: str = _setting(
+        "", "text", "Capacity file, as measured.", only=("",), reason="this version measures no capacity files"
+    )
+    rerun: bool = _setting(
+        True, "switch", "Run a request again whose dispatcher died while it ran. off: it is answered INTERNAL."
+    )
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the table."""
+
+    field: str
+    default: Any
+    meaning: Meaning
+
+    @property
+    def key(self) -> str:
+        """The name in the file; the flag is ``--key``."""
+        return self.field.removesuffix("_ns").replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """The name in the environment."""
+        return "FASTQPS_" + self.key.upper().replace("-", "_")
+
+    def format(self, value: Any) -> str:
+        """``value`` as a user would write it on the command line."""
+        if value is None:
+            return "auto"
+        match self.meaning.kind:
+            case "duration":
+                return format_duration(value)
+            case "bytes":
+                return format_bytes(value)
+            case "switch":
+                return "on" if value else "off"
+            case "texts":
+                return ",".join(value)
+        return str(value)
+
+
+SETTINGS: tuple[Setting, ...] = tuple(
+    Setting(f.name, f.default, f.metadata["meaning"]) for f in dataclasses.fields(Config)
+)

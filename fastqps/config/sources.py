@@ -1,0 +1,98 @@
+"""Where settings come from: flags, then the environment, then the file, then the defaults."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastqps.config.settings import SETTINGS, Config
+from fastqps.config.values import parse_value
+from fastqps.errors import ConfigError
+
+FILE_NAME = "fastqps.toml"
+FILE_VARIABLE = "FASTQPS_CONFIG"
+# Kubernetes sets these in every pod beside a Service called "fastqps"; they are not settings.
+_SERVICE_LINKS = ("FASTQPS_SERVICE_", "FASTQPS_PORT_")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The configuration, and for each field where its value came from (for people)."""
+
+    config: Config
+    origin: Mapping[str, str]
+
+
+def load(flags: Mapping[str, Any], environ: Mapping[str, str], config_file: str | None = None) -> Loaded:
+    """Merges all sources. ``flags``: by key (``max-batch-items``), only those that were given.
+
+    The file is ``config_file``, else what FASTQPS_CONFIG names, else ./fastqps.toml where it exists. Raises
+    ``ConfigError``.
+    """
+    sources = [
+        ("flag", dict(flags)),
+        ("environment", _from_environment(environ)),
+        _from_file(config_file or environ.get(FILE_VARIABLE)),
+    ]
+    values: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+    for setting in SETTINGS:
+        for source, found in sources:
+            if setting.key not in found:
+                continue
+            try:
+                values[setting.field] = parse_value(setting, found[setting.key])
+            except ValueError as error:
+                name = {"flag": f"--{setting.key}", "environment": setting.variable}.get(source, setting.key)
+                where = "" if source in ("flag", "environment") else f" (in {source})"
+                raise ConfigError(f"{name}{where}: {error}") from None
+            origin[setting.field] = source
+            break
+    return Loaded(Config(**values), origin)
+
+
+def suggestion(unknown: str, known: Iterable[str]) -> str:
+    """`; did you mean X?`, or nothing where nothing is close."""
+    close = difflib.get_close_matches(unknown, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    known = {setting.variable: setting.key for setting in SETTINGS}
+    found: dict[str, Any] = {}
+    for variable, value in environ.items():
+        if variable in known:
+            if not (variable == "FASTQPS_PORT" and value.startswith("tcp://")):  # a service link again
+                found[known[variable]] = value
+        elif close := _misspelt(variable, known):
+            raise ConfigError(f"unknown environment variable {variable}; did you mean {close}?")
+    return found
+
+
+def _misspelt(variable: str, known: Iterable[str]) -> str | None:
+    """The setting that was meant. Other tools may use the prefix: only what looks like a setting is an error."""
+    if not variable.startswith("FASTQPS_") or variable == FILE_VARIABLE or variable.startswith(_SERVICE_LINKS):
+        return None
+    return next(iter(difflib.get_close_matches(variable, list(known), n=1, cutoff=0.85)), None)
+
+
+def _from_file(named: str | None) -> tuple[str, dict[str, Any]]:
+    path = Path(named) if named else Path(FILE_NAME)
+    if not named and not path.is_file():
+        return FILE_NAME, {}
+    try:
+        with path.open("rb") as stream:
+            found = tomllib.load(stream)
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration file {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from None
+    known = [setting.key for setting in SETTINGS]
+    for key in found:
+        if key not in known:
+            raise ConfigError(f"{path}: unknown key {key!r}{suggestion(key.replace('_', '-'), known)}")
+    return str(path), found

@@ -1,0 +1,81 @@
+"""From what a source says about one setting to its checked value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastqps.config.settings import Meaning, Setting
+from fastqps.config.units import parse_bytes, parse_duration
+
+_SWITCH = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
+
+
+def parse_value(setting: Setting, raw: Any) -> Any:
+    """The value that ``raw`` (text from the command line or environment, or a TOML value) means.
+
+    ``ValueError`` says what is wrong with it, without naming the setting.
+    """
+    meaning = setting.meaning
+    if meaning.auto and raw == "auto":
+        return setting.default
+    match meaning.kind:
+        case "text":
+            value: Any = _text(raw)
+        case "texts":
+            value = _texts(raw)
+        case "switch":
+            value = _switch(raw)
+        case "count":
+            value = _within(meaning, _count(raw), setting)
+        case "bytes":
+            value = _within(meaning, parse_bytes(_quantity(raw)), setting)
+        case "duration":
+            value = _within(meaning, parse_duration(_quantity(raw)), setting)
+    if meaning.choices and value not in meaning.choices:
+        raise ValueError(f"{value!r} is not one of {', '.join(meaning.choices)}")
+    if meaning.only and value not in meaning.only:
+        possible = " or ".join(repr(setting.format(v)) for v in meaning.only)
+        raise ValueError(f"{setting.format(value)!r} is not possible: {meaning.reason} (possible: {possible})")
+    return value
+
+
+def _text(raw: Any) -> str:
+    if not isinstance(raw, str):
+        raise ValueError(f"{raw!r} is not text")
+    return raw
+
+
+def _texts(raw: Any) -> tuple[str, ...]:
+    parts = raw.split(",") if isinstance(raw, str) else raw
+    if not isinstance(parts, list) or not all(isinstance(part, str) and part.strip() for part in parts):
+        raise ValueError(f"{raw!r} is not a list of names")
+    return tuple(part.strip() for part in parts)
+
+
+def _switch(raw: Any) -> bool:
+    found = raw if isinstance(raw, bool) else _SWITCH.get(str(raw).lower())
+    if found is None:
+        raise ValueError(f"{raw!r} is neither on nor off")
+    return bool(found)
+
+
+def _count(raw: Any) -> int:
+    if isinstance(raw, bool) or not isinstance(raw, (int, str)):
+        raise ValueError(f"{raw!r} is not a whole number")
+    try:
+        return int(raw)
+    except ValueError:
+        raise ValueError(f"{raw!r} is not a whole number") from None
+
+
+def _quantity(raw: Any) -> str:
+    if isinstance(raw, bool) or not isinstance(raw, (int, str)):
+        raise ValueError(f"{raw!r} is not a quantity")
+    return str(raw)
+
+
+def _within(meaning: Meaning, value: int, setting: Setting) -> int:
+    if not meaning.least <= value <= meaning.most:
+        least, most = setting.format(meaning.least), setting.format(meaning.most)
+        raise ValueError(f"{setting.format(value)} is not within {least} to {most}")
+    return value

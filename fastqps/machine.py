@@ -1,0 +1,86 @@
+"""What this process may use of the machine: cores, CPU quota, memory."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+def allowed_cpus() -> tuple[int, ...]:
+    """The CPUs that this process may run on, in order."""
+    return tuple(sorted(os.sched_getaffinity(0)))
+
+
+def usable_cores(cpus: int | None = None) -> int:
+    """Whole cores to plan with: the allowed CPUs (or ``cpus`` of them), less where a cgroup quota gives less."""
+    count = len(allowed_cpus()) if cpus is None else cpus
+    quota = cgroup().cpu_quota_cores
+    return count if quota is None else max(1, min(count, int(quota)))
+
+
+@dataclass(frozen=True)
+class Cgroup:
+    """Limits of this process's control group; None: no limit."""
+
+    version: int  # 0: none found
+    cpu_quota_cores: float | None
+    memory_limit_bytes: int | None
+
+
+def cgroup(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> Cgroup:
+    """Reads version 1 or 2. A limit of any ancestor counts: the smallest holds."""
+    if (root / "cgroup.controllers").is_file():
+        return _cgroup2(root, _own_path(own, ""))
+    if (root / "cpu").is_dir() or (root / "memory").is_dir():
+        return _cgroup1(root, own)
+    return Cgroup(0, None, None)
+
+
+def _cgroup2(root: Path, path: str) -> Cgroup:
+    quotas: list[float] = []
+    memory: list[int] = []
+    for folder in _up_from(root, path):
+        quota, _, period = _text(folder / "cpu.max").partition(" ")
+        if quota.isdigit() and period.isdigit():
+            quotas.append(int(quota) / int(period))
+        limit = _text(folder / "memory.max")
+        if limit.isdigit():
+            memory.append(int(limit))
+    return Cgroup(2, min(quotas, default=None), min(memory, default=None))
+
+
+def _cgroup1(root: Path, own: Path) -> Cgroup:
+    quotas: list[float] = []
+    for folder in _up_from(root / "cpu", _own_path(own, "cpu")):
+        quota, period = _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
+        if quota.isdigit() and period.isdigit() and int(period) > 0:
+            quotas.append(int(quota) / int(period))
+    memory: list[int] = []
+    for folder in _up_from(root / "memory", _own_path(own, "memory")):
+        limit = _text(folder / "memory.limit_in_bytes")
+        if limit.isdigit() and int(limit) < 1 << 60:  # "no limit" is a huge number
+            memory.append(int(limit))
+    return Cgroup(1, min(quotas, default=None), min(memory, default=None))
+
+
+def _own_path(own: Path, controller: str) -> str:
+    for line in _text(own).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controller in controllers.split(","):
+            return path.lstrip("/")
+    return ""
+
+
+def _up_from(root: Path, path: str) -> list[Path]:
+    """``root/path`` and all folders above it up to ``root``; those that a container hides are simply not there."""
+    folder = root / path
+    folders = [folder, *folder.parents]
+    return [f for f in folders if f == root or root in f.parents]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,95 @@
+"""The fastqps command: exit codes, suggestions, and that light commands stay light."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import fastqps
+from fastqps.cli import main
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "required: COMMAND"),
+        (["sevre"], "invalid choice: 'sevre'"),
+        (["serve", "--prot", "1"], "unknown argument --prot; did you mean --port?"),
+        (["serve", "--max-batch-item=1"], "did you mean --max-batch-items?"),
+        (["serve", "--port"], "expected one argument"),
+        (["serve", "--port", "x"], "--port: 'x' is not a whole number"),
+        (["serve", "stray"], "unknown argument stray"),
+        (["version", "--json"], "unknown argument --json"),
+        (["serve", "--config", "missing.toml"], "cannot read the configuration file missing.toml"),
+    ],
+)
+def test_usage_errors(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.startswith("fastqps: ")
+    assert error.count("\n") == 1
+
+
+def test_no_device(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--device", "cuda"]) == 3
+    assert "it has: cpu, null" in capsys.readouterr().err
+
+
+def test_print_config(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--print-config", "--model", "x=/y", "--model", "z", "--rerun", "off", "--port=0"]) == 0
+    found = tomllib.loads(capsys.readouterr().out)
+    assert found["model"] == ["x=/y", "z"]
+    assert (found["rerun"], found["port"], found["default-timeout"]) == (False, 0, "10s")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version"]) == 0
+    assert f"fastqps {fastqps.__version__}\n" in capsys.readouterr().out
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == fastqps.__version__
+
+
+def test_doctor() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "fastqps", "doctor", "--json"], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    found = json.loads(done.stdout)
+    names = [finding["name"] for finding in found["findings"]]
+    assert len(names) == len(set(names))
+    wanted = {
+        "cores",
+        "memory",
+        "memfd",
+        "huge pages",
+        "open files",
+        "cuda",
+        "mps",
+        "bfloat16",
+        "cpu governor",
+        "nghttp2",
+    }
+    assert wanted <= set(names)
+    lacks = [finding for finding in found["findings"] if finding["level"] == "lack"]
+    assert done.returncode == (1 if lacks else 0)
+    assert all(finding["advice"] for finding in found["findings"] if finding["level"] != "ok")
+
+
+def test_light_commands_import_neither_torch_nor_grpc() -> None:
+    code = (
+        "import sys; from fastqps.cli import main; main(['version']); main(['serve', '--print-config']);"
+        "print([m for m in ('torch', 'grpc', 'transformers') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout.endswith("[]\n"), done.stdout + done.stderr
