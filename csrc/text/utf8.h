@@ -48,4 +48,60 @@ inline bool valid_utf8(std::string_view text) {
   return true;
 }
 
+inline constexpr u32 kReplacement = 0xFFFD;
+inline constexpr u32 kCodePoints = 0x110000;
+
+struct Decoded {
+  u32 point;
+  u32 n_bytes;
+};
+
+// The code point at `at` < end. A byte at which no valid one begins counts as one U+FFFD.
+inline Decoded decode(const u8* at, const u8* end) {
+  switch (utf8_length(at, end)) {
+    case 1:
+      return {at[0], 1};
+    case 2:
+      return {(at[0] & 0x1Fu) << 6 | (at[1] & 0x3Fu), 2};
+    case 3:
+      return {(at[0] & 0x0Fu) << 12 | (at[1] & 0x3Fu) << 6 | (at[2] & 0x3Fu), 3};
+    case 4:
+      return {(at[0] & 0x07u) << 18 | (at[1] & 0x3Fu) << 12 | (at[2] & 0x3Fu) << 6 | (at[3] & 0x3Fu), 4};
+    default:
+      return {kReplacement, 1};
+  }
+}
+
+// The code point that ends at p > begin.
+inline u32 decode_before(const u8* begin, const u8* p) {
+  const u8* at = p - 1;
+  while (at > begin && p - at < 4 && (*at & 0xC0) == 0x80) --at;
+  const Decoded found = decode(at, p);
+  return found.n_bytes == static_cast<u32>(p - at) ? found.point : kReplacement;
+}
+
+// Writes 1 to 4 bytes.
+inline u32 encode_utf8(u32 point, u8* out) {
+  if (point < 0x80) {
+    out[0] = static_cast<u8>(point);
+    return 1;
+  }
+  if (point < 0x800) {
+    out[0] = static_cast<u8>(0xC0 | point >> 6);
+    out[1] = static_cast<u8>(0x80 | (point & 0x3F));
+    return 2;
+  }
+  if (point < 0x10000) {
+    out[0] = static_cast<u8>(0xE0 | point >> 12);
+    out[1] = static_cast<u8>(0x80 | (point >> 6 & 0x3F));
+    out[2] = static_cast<u8>(0x80 | (point & 0x3F));
+    return 3;
+  }
+  out[0] = static_cast<u8>(0xF0 | point >> 18);
+  out[1] = static_cast<u8>(0x80 | (point >> 12 & 0x3F));
+  out[2] = static_cast<u8>(0x80 | (point >> 6 & 0x3F));
+  out[3] = static_cast<u8>(0x80 | (point & 0x3F));
+  return 4;
+}
+
 }  // namespace fastqps::text

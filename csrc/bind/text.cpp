@@ -1,0 +1,150 @@
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+
+#include "bind/bind.h"
+#include "text/tokenizer.h"
+
+namespace py = pybind11;
+using namespace py::literals;
+
+namespace fastqps::bind {
+namespace {
+
+constexpr u32 kNoLimit = 0xFFFFFFFF;
+constexpr std::size_t kReleaseBytes = 16 * 1024;  // below this, giving up the GIL costs more than the work
+
+std::string_view utf8(const py::handle& text) {
+  Py_ssize_t size = 0;
+  const char* bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size);  // lives as long as the str
+  if (!bytes) throw py::error_already_set();
+  return {bytes, static_cast<std::size_t>(size)};
+}
+
+py::list to_list(const u32* ids, u32 n) {
+  py::list out(n);
+  for (u32 i = 0; i < n; ++i) PyList_SET_ITEM(out.ptr(), i, PyLong_FromUnsignedLong(ids[i]));
+  return out;
+}
+
+// A tokenizer belongs to one thread; Python threads take turns.
+class NativeTokenizer {
+ public:
+  explicit NativeTokenizer(const std::string& source) {
+    std::string why;
+    tokenizer_ = text::load_native(source, &why);
+    if (!tokenizer_) throw py::value_error(why);
+  }
+
+  py::list encode(const py::str& text, std::optional<u32> max_tokens) {
+    const std::string_view bytes = utf8(text);
+    const std::lock_guard lock(mutex_);
+    const u32 room = reserve(bytes.size(), false, max_tokens);
+    return to_list(ids_.data(), tokenizer_->encode(bytes, ids_.data(), room).n_tokens);
+  }
+
+  py::tuple encode_pair(const py::str& first, const py::str& second, std::optional<u32> max_tokens) {
+    const std::string_view a = utf8(first), b = utf8(second);
+    const std::lock_guard lock(mutex_);
+    const u32 room = reserve(a.size() + b.size(), true, max_tokens);
+    const text::Encoded done = tokenizer_->encode_pair(a, b, ids_.data(), room);
+    return py::make_tuple(to_list(ids_.data(), done.n_tokens), done.first_len);
+  }
+
+  py::list encode_batch(const std::vector<py::str>& texts, std::optional<u32> max_tokens) {
+    std::vector<std::string_view> bytes;
+    std::size_t n_bytes = 0;
+    for (const py::str& text : texts) n_bytes += bytes.emplace_back(utf8(text)).size();
+    std::vector<u32> ids, lengths;
+    if (n_bytes < kReleaseBytes) {
+      encode_all(bytes, max_tokens, ids, lengths);
+    } else {
+      const py::gil_scoped_release released;
+      encode_all(bytes, max_tokens, ids, lengths);
+    }
+    py::list out(texts.size());
+    const u32* at = ids.data();
+    for (std::size_t i = 0; i < lengths.size(); at += lengths[i++]) out[i] = to_list(at, lengths[i]);
+    return out;
+  }
+
+  // A str or a pair of them each: (ids, ids that the whole has, ids with type id 0).
+  py::list encode_items(const py::sequence& items, std::optional<u32> max_tokens) {
+    py::list out;
+    const std::lock_guard lock(mutex_);
+    for (const py::handle item : items) {
+      text::Encoded done;
+      if (py::isinstance<py::str>(item)) {
+        const std::string_view bytes = utf8(item);
+        const u32 room = reserve(bytes.size(), false, max_tokens);
+        done = tokenizer_->encode(bytes, ids_.data(), room);
+      } else {
+        const auto [first, second] = item.cast<std::pair<py::str, py::str>>();
+        const std::string_view a = utf8(first), b = utf8(second);
+        const u32 room = reserve(a.size() + b.size(), true, max_tokens);
+        done = tokenizer_->encode_pair(a, b, ids_.data(), room);
+      }
+      out.append(py::make_tuple(to_list(ids_.data(), done.n_tokens), done.n_total, done.first_len));
+    }
+    return out;
+  }
+
+  const text::Tokenizer& of() const { return *tokenizer_; }
+
+ private:
+  void encode_all(const std::vector<std::string_view>& texts, std::optional<u32> max_tokens, std::vector<u32>& ids,
+                  std::vector<u32>& lengths) {
+    const std::lock_guard lock(mutex_);
+    for (std::string_view text : texts) {
+      const u32 room = reserve(text.size(), false, max_tokens);
+      const u32 n = tokenizer_->encode(text, ids_.data(), room).n_tokens;
+      ids.insert(ids.end(), ids_.begin(), ids_.begin() + n);
+      lengths.push_back(n);
+    }
+  }
+
+  // Makes room for the ids of n_bytes of text (no byte gives more than four), but for no more than max_tokens.
+  u32 reserve(std::size_t n_bytes, bool pair, std::optional<u32> max_tokens) {
+    const u64 most = std::min<u64>(n_bytes * 4 + tokenizer_->n_special(pair), max_tokens.value_or(kNoLimit));
+    if (ids_.size() < most || ids_.size() > most + kKeptIds) ids_.assign(most, 0);
+    return static_cast<u32>(most);
+  }
+
+  static constexpr std::size_t kKeptIds = 1 << 20;
+  std::unique_ptr<text::Tokenizer> tokenizer_;
+  std::mutex mutex_;
+  std::vector<u32> ids_;
+};
+
+std::optional<std::pair<u32, u32>> file_truncation(const NativeTokenizer& self) {
+  const auto truncation = self.of().file_truncation();
+  if (!truncation) return std::nullopt;
+  return std::pair{truncation->max_tokens, truncation->stride};
+}
+
+}  // namespace
+
+void register_text(py::module_& m) {
+  py::class_<NativeTokenizer>(m, "NativeTokenizer", "A tokenizer in C++; fastqps.Tokenizer is the way to use it.")
+      .def(py::init<const std::string&>(), "source"_a,
+           "Path or content of a tokenizer.json. ValueError with the reason when its family is not native.")
+      .def("encode", &NativeTokenizer::encode, "text"_a, "max_tokens"_a = py::none(),
+           "Ids of a text, special tokens included, cut from the right to max_tokens.")
+      .def("encode_pair", &NativeTokenizer::encode_pair, "first"_a, "second"_a, "max_tokens"_a = py::none(),
+           "(ids, n): the first n ids have type id 0, the others second_type_id.")
+      .def("encode_batch", &NativeTokenizer::encode_batch, "texts"_a, "max_tokens"_a = py::none())
+      .def("encode_items", &NativeTokenizer::encode_items, "items"_a, "max_tokens"_a = py::none(),
+           "For each str or pair of str: (ids, ids that the whole has, ids with type id 0).")
+      .def(
+          "n_special", [](const NativeTokenizer& self, bool pair) { return self.of().n_special(pair); }, "pair"_a)
+      .def_property_readonly("family", [](const NativeTokenizer& self) { return self.of().family(); })
+      .def_property_readonly("second_type_id", [](const NativeTokenizer& self) { return self.of().second_type_id(); })
+      .def_property_readonly("vocab_size", [](const NativeTokenizer& self) { return self.of().vocab_size(); })
+      .def_property_readonly("file_truncation", &file_truncation,
+                             "(max_tokens, stride) that the file asks for, or None");
+}
+
+}  // namespace fastqps::bind

@@ -1,0 +1,43 @@
+#include "text/added_tokens.h"
+
+#include "text/char_table.h"
+#include "text/utf8.h"
+
+namespace fastqps::text {
+namespace {
+
+Trie trie_of(const std::vector<AddedToken>& tokens) {
+  std::vector<std::pair<std::string, u32>> keys;
+  for (u32 i = 0; i < tokens.size(); ++i) keys.emplace_back(tokens[i].pattern, i);
+  return Trie(std::move(keys));
+}
+
+bool touches_word(std::string_view text, std::size_t begin, std::size_t end) {
+  const u8* p = reinterpret_cast<const u8*>(text.data());
+  return (begin > 0 && CharTable::is_word(decode_before(p, p + begin))) ||
+         (end < text.size() && CharTable::is_word(decode(p + end, p + text.size()).point));
+}
+
+}  // namespace
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)), trie_(trie_of(tokens_)) {
+  for (const AddedToken& token : tokens_) begins_[static_cast<u8>(token.pattern[0])] = true;
+}
+
+std::optional<AddedTokens::Match> AddedTokens::at(std::string_view text, std::size_t pos) const {
+  u32 node = Trie::kRoot, found = Trie::kNone;
+  std::size_t end = pos;
+  for (std::size_t i = pos; i < text.size(); ++i) {
+    node = trie_.step(node, static_cast<u8>(text[i]));
+    if (node == Trie::kNone) break;
+    if (trie_.value(node) != Trie::kNone) {
+      found = trie_.value(node);
+      end = i + 1;
+    }
+  }
+  if (found == Trie::kNone) return std::nullopt;
+  const AddedToken& token = tokens_[found];
+  return Match{token.id, end, token.single_word && touches_word(text, pos, end)};
+}
+
+}  // namespace fastqps::text

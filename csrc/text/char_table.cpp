@@ -1,0 +1,124 @@
+#include "text/char_table.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "text/utf8.h"
+
+namespace fastqps::text {
+namespace {
+
+struct Range {
+  u32 first, last;
+};
+struct Mapping {
+  u32 from;
+  u32 to[4];  // ends at the first 0
+};
+struct CombiningClass {
+  u32 first, last;
+  u8 ccc;
+};
+#include "text/unicode_tables.inc"
+
+constexpr u32 kHangulFirst = 0xAC00, kHangulLast = 0xD7A3;
+
+template <std::size_t N>
+bool contains(const Range (&ranges)[N], u32 point) {
+  const Range* at = std::upper_bound(ranges, ranges + N, point, [](u32 p, const Range& r) { return p < r.first; });
+  return at != ranges && point <= at[-1].last;
+}
+
+// Every property of every code point, spread out while a table is built.
+class Properties {
+ public:
+  Properties() : bits_(kCodePoints), ccc_(kCodePoints), lower_(kCodePoints), decomposed_(kCodePoints) {
+    mark(kCleanRemoves, kCleaned);
+    mark(kSpace, kIsSpace);
+    mark(kPunctuation, kIsPunctuation);
+    mark(kChinese, kIsChinese);
+    mark(kNonspacingMark, kIsMark);
+    for (const auto& r : kCombiningClass) std::fill(ccc_.begin() + r.first, ccc_.begin() + r.last + 1, r.ccc);
+    for (const auto& m : kLowercase) lower_[m.from] = &m;
+    for (const auto& m : kDecomposition) decomposed_[m.from] = &m;
+  }
+  enum Bit : u8 { kCleaned = 1, kIsSpace = 2, kIsPunctuation = 4, kIsChinese = 8, kIsMark = 16 };
+  bool is(u32 point, Bit bit) const { return bits_[point] & bit; }
+  u32 ccc(u32 point) const { return ccc_[point]; }
+  const Mapping* lower(u32 point) const { return lower_[point]; }
+  const Mapping* decomposed(u32 point) const { return decomposed_[point]; }
+  CharClass char_class(u32 point) const {
+    if (is(point, kIsSpace)) return CharClass::kSpace;
+    return is(point, kIsPunctuation) ? CharClass::kPunctuation : CharClass::kLetter;
+  }
+
+ private:
+  template <std::size_t N>
+  void mark(const Range (&ranges)[N], Bit bit) {
+    for (const Range& r : ranges)
+      for (u32 point = r.first; point <= r.last; ++point) bits_[point] |= bit;
+  }
+  std::vector<u8> bits_, ccc_;
+  std::vector<const Mapping*> lower_, decomposed_;
+};
+
+template <class Each>
+void for_each(u32 point, const Mapping* mapping, Each each) {
+  if (!mapping) return each(point);
+  for (u32 i = 0; i < 4 && mapping->to[i]; ++i) each(mapping->to[i]);
+}
+
+// What one code point becomes: clean, take apart, drop marks, lower-case, in the normalizer's order.
+std::vector<NormalChar> normalize(u32 point, NormalizerFlags flags, const Properties& of) {
+  std::vector<NormalChar> out;
+  if (flags.clean_text && of.is(point, Properties::kCleaned)) return out;
+  if (flags.clean_text && of.is(point, Properties::kIsSpace)) return {NormalChar::make(' ', CharClass::kSpace, 0)};
+  const bool chinese = flags.handle_chinese_chars && of.is(point, Properties::kIsChinese);
+  for_each(point, flags.strip_accents ? of.decomposed(point) : nullptr, [&](u32 part) {
+    const u32 ccc = flags.strip_accents ? of.ccc(part) : 0;
+    if (flags.strip_accents && of.is(part, Properties::kIsMark)) {
+      if (!ccc) out.push_back(NormalChar::make(NormalChar::kNothing, CharClass::kLetter, 0));
+      return;
+    }
+    for_each(part, flags.lowercase ? of.lower(part) : nullptr, [&](u32 low) {
+      out.push_back(NormalChar::make(low, chinese ? CharClass::kChinese : of.char_class(low), ccc));
+    });
+  });
+  return out;
+}
+
+}  // namespace
+
+CharTable::CharTable(NormalizerFlags flags) : blocks_(kCodePoints >> 8) {
+  const Properties of;
+  std::map<std::vector<u32>, u16> known;
+  std::vector<u32> block(256);
+  for (u32 point = 0; point < kCodePoints; ++point) {
+    const auto pack = [](Kind kind, u32 rest) { return static_cast<u32>(kind) << 30 | rest; };
+    u32& entry = block[point & 0xFF];
+    if (flags.strip_accents && point >= kHangulFirst && point <= kHangulLast) {
+      entry = pack(Kind::kHangul, 0);
+    } else if (const auto chars = normalize(point, flags, of); chars.empty()) {
+      entry = pack(Kind::kRemoved, 0);
+    } else if (chars.size() == 1 && !chars[0].ccc() && chars[0].point() != NormalChar::kNothing) {
+      entry = pack(Kind::kOne, chars[0].packed);
+    } else {
+      entry = pack(Kind::kSequence, static_cast<u32>(pool_.size()) << 3 | static_cast<u32>(chars.size()));
+      pool_.insert(pool_.end(), chars.begin(), chars.end());
+    }
+    if ((point & 0xFF) != 0xFF) continue;
+    const auto [at, fresh] = known.try_emplace(block, static_cast<u16>(entries_.size() >> 8));
+    if (fresh) entries_.insert(entries_.end(), block.begin(), block.end());
+    blocks_[point >> 8] = at->second;
+  }
+}
+
+CharClass CharTable::plain_class(u32 point) {
+  if (contains(kSpace, point)) return CharClass::kSpace;
+  return contains(kPunctuation, point) ? CharClass::kPunctuation : CharClass::kLetter;
+}
+
+bool CharTable::is_word(u32 point) { return contains(kWordCharacter, point); }
+
+}  // namespace fastqps::text
