@@ -42,7 +42,9 @@ def extension(name: str, *parts: str, **options: list[str]) -> Pybind11Extension
 
 setup(
     ext_modules=[
-        extension("_core", "core", "text", "step", "bind/core.cpp", "bind/step.cpp", "bind/text.cpp"),
+        extension(
+            "_core", "core", "text", "step", "bind/core.cpp", "bind/step.cpp", "bind/cpu_ops.cpp", "bind/text.cpp"
+        ),
         extension(
             "_front",
             "core",

@@ -21,6 +21,9 @@ class NullRunner:
     def run(self, n_items: int, n_tokens: int, max_len: int) -> None:
         """Nothing: the rows already hold the answer."""
 
+    def twin(self) -> NullRunner:
+        return NullRunner(self.card, self._buffers.max_items, self._buffers.max_tokens)
+
 
 def make_runner(card: ModelCard, max_items: int, max_tokens: int, dtype: str, threads: int) -> NullRunner:
     """A runner that needs neither weights nor torch; ``dtype`` and ``threads`` mean nothing to it."""

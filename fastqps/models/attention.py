@@ -1,11 +1,18 @@
-"""Attention inside each item of a packed batch."""
+"""Attention inside each item of a packed batch: the kernel of csrc/step/cpu_ops.h, spread over threads."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache, partial
+from itertools import pairwise
 
 import torch
-from torch.nn import functional as F
+
+from fastqps import _core
+
+_TOKENS_PER_THREAD_MIN = 256  # below that, handing work to a thread costs more than it saves
 
 
 @dataclass(frozen=True)
@@ -16,7 +23,6 @@ class Step:
     positions: torch.Tensor
     types: torch.Tensor
     starts: torch.Tensor
-    max_len: int
 
 
 def attend(
@@ -24,25 +30,42 @@ def attend(
 ) -> torch.Tensor:
     """qkv [tokens, 3 · heads · size] → [tokens, heads · size]; every token sees its item's tokens.
 
-    With ``window`` it sees only those at most ``window`` positions away.
+    With ``window`` it sees only those at most ``window`` positions away. ``rotary``, float32 [positions, 2, size / 2],
+    holds the cos and sin by which query and key are turned at each position.
     """
     tokens, width = qkv.shape[0], qkv.shape[1] // 3
-    if rotary is not None:
-        cos, sin = rotary[step.positions.long()].unbind(1)
-        a, b = qkv[:, : 2 * width].float().view(tokens, 2 * heads, 2, width // heads // 2).unbind(2)
-        cos, sin = cos[:, None], sin[:, None]
-        turned = torch.stack((a * cos - b * sin, b * cos + a * sin), 2)
-        qkv = torch.cat((turned.view(tokens, 2 * width).to(qkv.dtype), qkv[:, 2 * width :]), 1)
-    lengths = step.starts.diff().long()
-    items, longest = len(lengths), step.max_len
-    at = torch.arange(longest)
-    real = at < lengths[:, None]
-    where = torch.nonzero(real.reshape(-1)).reshape(-1)
-    padded = qkv.new_zeros(items * longest, 3 * width).index_copy_(0, where, qkv)
-    q, k, v = padded.view(items, longest, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
-    mask = real[:, None, None, :]
-    if window:
-        mask = mask & ((at[:, None] - at).abs() <= window)
-        mask = mask | ~real[:, None, :, None]
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-    return out.transpose(1, 2).reshape(items * longest, width)[where].view(tokens, width)
+    out = qkv.new_empty(tokens, width)
+    run = partial(
+        _core.attend,
+        out.data_ptr(),
+        qkv.data_ptr(),
+        qkv.dtype == torch.bfloat16,
+        heads,
+        width // heads,
+        positions=step.positions.data_ptr(),
+        rotary=0 if rotary is None else rotary.data_ptr(),
+        window=window,
+    )
+    starts, items = step.starts.data_ptr(), len(step.starts) - 1
+    threads = min(torch.get_num_threads(), items, tokens // _TOKENS_PER_THREAD_MIN)
+    if threads < 2:
+        run(starts=starts, n_items=items)
+        return out
+    jobs = [_pool(threads).submit(run, starts=starts + 4 * first, n_items=n) for first, n in _shares(step, threads)]
+    for job in jobs:
+        job.result()
+    return out
+
+
+def _shares(step: Step, threads: int) -> Iterator[tuple[int, int]]:
+    """(first item, items) for each thread, with about as many tokens each."""
+    marks = torch.arange(1, threads) * (len(step.ids) / threads)
+    cuts = [0, *torch.searchsorted(step.starts, marks).tolist(), len(step.starts) - 1]
+    for first, last in pairwise(cuts):
+        if last > first:
+            yield first, last - first
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="attend")

@@ -11,7 +11,7 @@ __all__ = ["Runner", "StepBuffers"]
 
 
 class Runner(Protocol):
-    """Static buffers and a function over them. One runner serves one lane; it is not thread-safe."""
+    """Static buffers and a function over them. One runner holds one step; it is not thread-safe."""
 
     card: ModelCard
 
@@ -20,3 +20,6 @@ class Runner(Protocol):
 
     def run(self, n_items: int, n_tokens: int, max_len: int) -> None:
         """Computes ``output[:n_items]`` of the ``n_tokens`` packed tokens; the longest item has ``max_len`` of them."""
+
+    def twin(self) -> Runner:
+        """A runner with its own buffers over the same weights, so that one step can be filled while another runs."""

@@ -1,0 +1,12 @@
+// cpu_kernels.h for x86-64 with AVX2 and FMA.
+#include "step/cpu_ops_levels.h"
+
+#if defined(__x86_64__)
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v3")
+namespace fastqps::step::avx2 {
+constexpr u32 kLanes = 8;
+#include "step/cpu_kernels.h"
+}  // namespace fastqps::step::avx2
+#pragma GCC pop_options
+#endif

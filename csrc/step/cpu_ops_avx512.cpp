@@ -1,0 +1,12 @@
+// cpu_kernels.h for x86-64 with AVX-512.
+#include "step/cpu_ops_levels.h"
+
+#if defined(__x86_64__)
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v4")
+namespace fastqps::step::avx512 {
+constexpr u32 kLanes = 16;
+#include "step/cpu_kernels.h"
+}  // namespace fastqps::step::avx512
+#pragma GCC pop_options
+#endif

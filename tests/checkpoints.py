@@ -1,0 +1,65 @@
+"""Small random checkpoints of every supported family, written by transformers as its users write theirs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers as tr
+
+VOCAB = 200
+_SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
+_MODERN = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
+_CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "bert": (tr.BertConfig, {**_SIZES, "max_position_embeddings": 64}),
+    "distilbert": (
+        tr.DistilBertConfig,
+        {"dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 64, "max_position_embeddings": 64},
+    ),
+    "roberta": (tr.RobertaConfig, {**_SIZES, "max_position_embeddings": 66, "type_vocab_size": 1}),
+    "xlm-roberta": (tr.XLMRobertaConfig, {**_SIZES, "max_position_embeddings": 66, "type_vocab_size": 1}),
+    "modernbert": (tr.ModernBertConfig, {**_SIZES, "max_position_embeddings": 64, "local_attention": 16, **_MODERN}),
+}
+FAMILIES = tuple(_CONFIGS)
+
+
+def write_checkpoint(path: Path, family: str, task: str = "embed", seed: int = 0, **options: Any) -> Any:
+    """Writes a checkpoint with random weights, norms and biases included, and returns the transformers model."""
+    torch.manual_seed(seed)
+    make, sizes = _CONFIGS[family]
+    config = make(vocab_size=VOCAB, **{**sizes, **options})
+    auto = tr.AutoModelForSequenceClassification if task == "classify" else tr.AutoModel
+    model = auto.from_config(config, attn_implementation="eager").float().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            # Default weights are so small, and norms and biases so plain, that many a mistake would not show.
+            parameter.add_(torch.randn_like(parameter) * 0.15)
+    model.save_pretrained(path)
+    return model
+
+
+def write_sentence_modules(path: Path, pooling: str = "mean", dense: bool = False, normalize: bool = False) -> None:
+    """Adds what makes a directory a sentence-transformers checkpoint; the projection is random, 32 to 24, tanh."""
+    modules = [("Transformer", ""), ("Pooling", "1_Pooling")]
+    (path / "1_Pooling").mkdir()
+    old = {f"pooling_mode_{mode}": pooling == mode.split("_")[0] for mode in ("cls_token", "mean_tokens", "max_tokens")}
+    (path / "1_Pooling/config.json").write_text(json.dumps({"word_embedding_dimension": 32, **old}))
+    if dense:
+        from safetensors.torch import save_file
+
+        modules.append(("Dense", "2_Dense"))
+        (path / "2_Dense").mkdir()
+        config = {"in_features": 32, "out_features": 24, "bias": True}
+        config["activation_function"] = "torch.nn.modules.activation.Tanh"
+        (path / "2_Dense/config.json").write_text(json.dumps(config))
+        tensors = {"linear.weight": torch.randn(24, 32), "linear.bias": torch.randn(24)}
+        save_file(tensors, path / "2_Dense/model.safetensors")
+    if normalize:
+        modules.append(("Normalize", "3_Normalize"))
+    listing = [
+        {"idx": i, "name": str(i), "path": folder, "type": f"sentence_transformers.models.{kind}"}
+        for i, (kind, folder) in enumerate(modules)
+    ]
+    (path / "modules.json").write_text(json.dumps(listing))
