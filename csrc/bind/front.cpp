@@ -1,0 +1,152 @@
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "bind/wire.h"
+#include "core/segment.h"
+#include "front/predict_service.h"
+
+namespace py = pybind11;
+using namespace py::literals;
+
+namespace fastqps::bind {
+namespace {
+
+using namespace fastqps::front;
+
+enum Rare : u16 { kListModels = 0, kReflectionV1, kReflectionV1Alpha };
+constexpr const char* kRarePaths[] = {"/fastqps.v1.PredictService/ListModels",
+                                      "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+                                      "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"};
+
+// One front door: segment, service and loop, in the order in which they need one another.
+class Door {
+ public:
+  Door(int segment_fd, const std::vector<int>& dispatcher_fds, const std::vector<int>& door_fds, u32 index, int listener_fd,
+       const py::dict& options)
+      : segment_(attach(segment_fd)), fds_(wake_fds(dispatcher_fds, door_fds)), service_(segment_, &fds_, predict_options(index, options)) {
+    MethodTable methods;
+    service_.add_methods(methods);
+    for (u16 i = 0; i < std::size(kRarePaths); i++)
+      methods.add(kRarePaths[i], i == kListModels ? MethodKind::kUnary : MethodKind::kBidi, i, Handler::kRare);
+    loop_ = std::make_unique<Loop>(service_, std::move(methods), limits(options), LoopFds{listener_fd, fds_.door[index]}, counters_);
+    service_.set_loop(loop_.get(), &counters_);
+  }
+
+  // tokenizer: path of a tokenizer.json that is native here, or empty. external: texts go to next_texts().
+  void set_route(u32 route, const std::string& tokenizer, bool external, const std::vector<std::string>& labels, const std::string& version) {
+    if (route >= segment_.sizes().routes()) throw py::index_error();
+    RouteSetup& setup = service_.setup(route);
+    if (!tokenizer.empty()) {
+      std::string why;
+      setup.tokenizer = text::load_native(tokenizer, &why);
+      if (!setup.tokenizer) throw py::value_error(why);
+    }
+    setup.external_tokenizer = external;
+    setup.labels = labels;
+    setup.header = loop_->add_header("fastqps-model", version);
+  }
+
+  void run() {
+    py::gil_scoped_release nogil;
+    loop_->run();
+    service_.tokenize_queue().close();
+    loop_->rare().close();
+  }
+  void stop() { loop_->stop(); }
+
+  py::object next_rare(int timeout_ms) {
+    std::optional<RareCall> call;
+    {
+      py::gil_scoped_release nogil;
+      call = loop_->rare().pop(timeout_ms);
+    }
+    if (!call) return py::none();
+    return py::make_tuple(py::make_tuple(call->call.index, call->call.generation), call->method, int(call->event), py::bytes(call->message),
+                          call->half_closed);
+  }
+  void answer_rare(std::pair<u32, u32> call, std::optional<std::string> message, bool last, int code, const std::string& status) {
+    loop_->rare().answer({{call.first, call.second}, std::move(message), last, StatusCode(code), status});
+  }
+
+  py::list next_texts(size_t most, int timeout_ms) {
+    std::vector<TokenizeJob> jobs;
+    {
+      py::gil_scoped_release nogil;
+      jobs = service_.tokenize_queue().pop(most, timeout_ms);
+    }
+    py::list out;
+    for (auto& job : jobs)
+      out.append(py::make_tuple(job.slot, job.ticket, job.route, job.first, job.pair ? py::object(py::str(job.second)) : py::none()));
+    return out;
+  }
+  // results: (slot, ticket, ids, first_len, n_total), or (slot, ticket, None, 0, 0) for a text that the tokenizer refused.
+  void texts_done(const std::vector<std::tuple<u32, u32, std::optional<std::vector<u32>>, u32, u32>>& results) {
+    std::vector<TokenizeResult> out;
+    out.reserve(results.size());
+    for (auto& [slot, ticket, ids, first_len, n_total] : results)
+      out.push_back({slot, ticket, ids.value_or(std::vector<u32>()), first_len, n_total, !ids.has_value()});
+    service_.tokenize_queue().done(std::move(out));
+  }
+
+ private:
+  static Segment attach(int fd) {
+    std::string error;
+    Segment segment = Segment::attach(fd, &error);
+    if (!segment.valid()) throw std::runtime_error(error);
+    return segment;
+  }
+  static WakeFds wake_fds(const std::vector<int>& dispatchers, const std::vector<int>& doors) {
+    WakeFds fds;
+    if (dispatchers.size() > kDispatchersMax || doors.size() > kDoorsMax) throw py::value_error("too many eventfds");
+    std::copy(dispatchers.begin(), dispatchers.end(), fds.dispatcher.begin());
+    std::copy(doors.begin(), doors.end(), fds.door.begin());
+    return fds;
+  }
+  template <class T>
+  static T option(const py::dict& options, const char* name, T otherwise) {
+    return options.contains(name) ? options[name].cast<T>() : otherwise;
+  }
+  static PredictOptions predict_options(u32 index, const py::dict& options) {
+    PredictOptions out;
+    out.door = index;
+    out.max_stream_inflight = option(options, "max_stream_inflight", out.max_stream_inflight);
+    out.default_timeout_ns = option(options, "default_timeout_ns", out.default_timeout_ns);
+    out.rerun = option(options, "rerun", out.rerun);
+    return out;
+  }
+  static Limits limits(const py::dict& options) {
+    Limits out;
+    out.message_bytes = option(options, "max_message_bytes", out.message_bytes);
+    out.age_max = option(options, "max_connection_age_ns", out.age_max);
+    out.connections = option(options, "max_connections", out.connections);
+    return out;
+  }
+
+  Segment segment_;
+  WakeFds fds_;
+  Counters counters_;
+  PredictService service_;
+  std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace
+}  // namespace fastqps::bind
+
+PYBIND11_MODULE(_front, m) {
+  using fastqps::bind::Door;
+  m.doc() = "The native front door of fastqps.";
+  py::class_<Door>(m, "Door")
+      .def(py::init<int, const std::vector<int>&, const std::vector<int>&, fastqps::u32, int, const py::dict&>(), "segment_fd"_a,
+           "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "options"_a)
+      .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "tokenizer"_a, "external"_a, "labels"_a, "version"_a)
+      .def("run", &Door::run, "Serves until stop(), or until a drain has ended.")
+      .def("stop", &Door::stop)
+      .def("next_rare", &Door::next_rare, "timeout_ms"_a)
+      .def("answer_rare", &Door::answer_rare, "call"_a, "message"_a, "last"_a, "code"_a = 0, "status"_a = "")
+      .def("next_texts", &Door::next_texts, "most"_a, "timeout_ms"_a)
+      .def("texts_done", &Door::texts_done, "results"_a);
+  py::tuple paths(std::size(fastqps::bind::kRarePaths));
+  for (size_t i = 0; i < std::size(fastqps::bind::kRarePaths); i++) paths[i] = py::str(fastqps::bind::kRarePaths[i]);
+  m.attr("RARE_PATHS") = paths;
+  fastqps::bind::register_wire(m);
+}

@@ -1,0 +1,87 @@
+// Whether a route takes one more request: before it is tokenized, so that a refusal costs microseconds.
+#pragma once
+#include <vector>
+
+#include "core/segment.h"
+
+namespace fastqps::front {
+
+class Admission {
+ public:
+  explicit Admission(Segment segment) : segment_(segment), routes_(segment.sizes().routes()) {}
+
+  // Once a turn: how much waits, over all doors.
+  void look(u64 now_ns) {
+    const Sizes& sizes = segment_.sizes();
+    for (u32 r = 0; r < sizes.routes(); r++) {
+      Load& load = routes_[r];
+      if (segment_.route(r).state.load(kRelaxed) == RouteState::kEmpty) continue;
+      u64 waiting = 0;
+      for (u32 f = 0; f < sizes.doors; f++)
+        for (u32 c = 0; c < kClasses; c++) {
+          const RingLine& ring = segment_.request_ring(f, r, c);
+          u64 head = ring.head.load(kRelaxed), tail = ring.tail.load(kRelaxed);  // relaxed: a guess is enough
+          waiting += tail > head ? tail - head : 0;
+        }
+      load.waiting = waiting;
+      load.added = 0;
+      if (now_ns - load.looked_ns >= kWindowNs) measure(r, now_ns);
+    }
+  }
+  void added(u32 route) { routes_[route].added++; }
+
+  bool full(u32 route) const {
+    const Load& load = routes_[route];
+    return load.waiting + load.added >= segment_.route(route).max_queue_items;
+  }
+
+  // When a request that is queued now is likely to be answered, in ns from now; 0: not known. Waiting ÷ completion rate + the usual
+  // step. The rate is only learned, and only used, while the queue holds more than the dispatchers can take at once: below
+  // that, completions say how much was asked, not how much could be done.
+  u64 predicted_ns(u32 route) const {
+    const Load& load = routes_[route];
+    if (!load.fresh) return 0;
+    u64 waiting = load.waiting + load.added;
+    u64 queue_ns = waiting >= load.batch_items && load.items_per_s > 0 ? u64(double(waiting) / load.items_per_s * 1e9) : 0;
+    return queue_ns + load.step_ns;
+  }
+
+ private:
+  static constexpr u64 kWindowNs = 50'000'000;
+
+  struct Load {
+    u64 waiting = 0, added = 0;
+    u64 looked_ns = 0, done = 0, batch_items = 0, step_ns = 0;
+    double items_per_s = 0;
+    bool saturated = false;  // at the start of the window
+    bool fresh = false;      // something was completed in the last window: a stalled estimate must not refuse for ever
+  };
+
+  void measure(u32 r, u64 now_ns) {
+    Load& load = routes_[r];
+    u64 done = 0, step_ns = 0, n = 0;
+    for (u64 rest = segment_.route(r).dispatchers.load(kRelaxed); rest; rest &= rest - 1) {
+      const DispatcherLine& d = segment_.dispatcher(u32(__builtin_ctzll(rest)));
+      done += d.items_done.load(kRelaxed);
+      step_ns = std::max(step_ns, d.step_usual_ns.load(kRelaxed));
+      n++;
+    }
+    load.batch_items = n * segment_.route(r).max_batch_items;
+    bool saturated = load.waiting >= load.batch_items;
+    u64 completed = done - std::min(done, load.done);
+    if (load.looked_ns && completed && load.saturated && saturated) {
+      double rate = double(completed) / double(now_ns - load.looked_ns) * 1e9;
+      load.items_per_s = load.items_per_s > 0 ? load.items_per_s * 0.75 + rate * 0.25 : rate;
+    }
+    load.fresh = completed > 0;
+    load.step_ns = step_ns;
+    load.saturated = saturated;
+    load.done = done;
+    load.looked_ns = now_ns;
+  }
+
+  Segment segment_;
+  std::vector<Load> routes_;
+};
+
+}  // namespace fastqps::front

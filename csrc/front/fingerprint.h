@@ -1,0 +1,16 @@
+// A 64-bit fingerprint of token ids: for recognising a request that has broken dispatchers when it comes again.
+#pragma once
+#include "core/types.h"
+
+namespace fastqps::front {
+
+inline u64 fingerprint(const u32* ids, u32 n) {
+  u64 h = 0x9e3779b97f4a7c15u ^ n;
+  for (u32 i = 0; i < n; i++) {
+    h = (h ^ ids[i]) * 0xff51afd7ed558ccdu;
+    h ^= h >> 29;
+  }
+  return h ? h : 1;  // 0 means: no mark
+}
+
+}  // namespace fastqps::front
