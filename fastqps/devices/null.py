@@ -9,6 +9,8 @@ from fastqps.runners.buffers import StepBuffers
 class NullRunner:
     """Rows are filled once: the unit vector with equal components for an embedding, zero logits for a classifier."""
 
+    instant = True
+
     def __init__(self, card: ModelCard, max_items: int, max_tokens: int) -> None:
         self.card = card
         self._buffers = StepBuffers.allocate(max_items, max_tokens, card.dimensions)

@@ -14,6 +14,7 @@ class Runner(Protocol):
     """Static buffers and a function over them. One runner holds one step; it is not thread-safe."""
 
     card: ModelCard
+    instant: bool  # `run` takes no time worth a thread of its own
 
     def buffers(self) -> StepBuffers:
         """The same buffers at every call."""

@@ -19,6 +19,8 @@ _PIECE_TOKENS = 640
 class EncoderRunner:
     """Static buffers on the CPU and a loaded model over them."""
 
+    instant = False
+
     def __init__(self, model: PackedModel, max_items: int, max_tokens: int) -> None:
         self.card = model.card
         self._model = model

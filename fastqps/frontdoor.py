@@ -1,0 +1,76 @@
+"""A front door's process: Python starts the native loop, and answers its rare calls. No torch in here."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+
+from fastqps import _front, rare_calls, slow_tokenizers
+from fastqps._core import GENERATIONS, Heartbeat, Segment
+from fastqps.children import DoorSettings
+from fastqps.models.card import ModelCard
+from fastqps.tokenizer import Tokenizer
+
+
+def main(settings: DoorSettings) -> int:
+    """Serves until the supervisor's drain has ended, or until SIGTERM comes without one."""
+    segment = Segment(settings.segment_fd)
+    heartbeat = Heartbeat(segment, "door", settings.index, settings.parent_fd)
+    door = _front.Door(
+        settings.segment_fd,
+        list(settings.wake_dispatchers),
+        list(settings.wake_doors),
+        settings.index,
+        settings.listener_fd,
+        {
+            "max_message_bytes": settings.max_message_bytes,
+            "max_stream_inflight": settings.max_stream_inflight,
+            "default_timeout_ns": settings.default_timeout_ns,
+            "rerun": settings.rerun,
+        },
+    )
+    cards, native, slow = [], [], {}
+    for model in range(segment.sizes.models):
+        route = model * GENERATIONS
+        card = ModelCard.from_json(segment.card(route))
+        tokenizer = Tokenizer.from_file(card.tokenizer, max_tokens=card.max_input_tokens) if card.tokenizer else None
+        if tokenizer and not tokenizer.native:
+            print(
+                f"model {card.name}: tokenizing through the tokenizers package: {tokenizer.why_not_native}",
+                file=sys.stderr,
+            )
+            slow[route] = tokenizer
+        is_native = tokenizer is not None and tokenizer.native
+        door.set_route(
+            route,
+            tokenizer=card.tokenizer if is_native else "",
+            external=route in slow,
+            labels=list(card.labels),
+            version=f"{card.name}@{card.version}",
+        )
+        cards.append(card)
+        native.append(is_native)
+    del tokenizer
+    rare = rare_calls.serve(door, rare_calls.list_models(cards, native))
+    running = threading.Event()
+    running.set()
+    texts = slow_tokenizers.serve(door, slow, running) if slow else None
+    # The loop runs in C++ on this thread, so no Python handler could: a thread waits for the signal.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    threading.Thread(target=_stop_at_sigterm, args=(door, segment), name="signals", daemon=True).start()
+    door.run()
+    running.clear()
+    for thread in filter(None, (rare, texts)):
+        thread.join(timeout=2)
+    del heartbeat
+    return 0
+
+
+def _stop_at_sigterm(door: _front.Door, segment: Segment) -> None:
+    """During a drain the loop knows itself when it has finished."""
+    while True:
+        signal.sigwait({signal.SIGTERM})
+        if segment.phase != "draining":
+            door.stop()
+            return

@@ -1,0 +1,88 @@
+"""Steps on a device, one behind the other. The dispatcher launches into a lane and waits for what it launched."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol
+
+from fastqps.runners import Runner
+
+# Tests only: a step that holds this token kills its dispatcher, before it runs or behind it.
+KILL_TOKEN = int(os.environ.get("FASTQPS_TEST_KILL_TOKEN", "-1"))
+
+
+class Lane(Protocol):
+    """``runners[step]`` owns the buffers of each step that can be in flight; they share one model."""
+
+    runners: Sequence[Runner]
+
+    def launch(self, step: int, n_items: int, n_tokens: int, len_max: int) -> None:
+        """Starts a step behind those that run. Its buffers belong to the device until ``wait`` returns."""
+
+    def done(self, step: int) -> bool:
+        """Whether ``wait`` would return at once."""
+
+    def wait(self, step: int) -> None:
+        """Returns when the output rows are complete; raises what the step raised."""
+
+    def close(self) -> None:
+        """Gives the device back. No step is in flight."""
+
+
+class InlineLane:
+    """Runs a step where it is launched: for devices that take no time."""
+
+    def __init__(self, runners: Sequence[Runner]) -> None:
+        self.runners = runners
+
+    def launch(self, step: int, n_items: int, n_tokens: int, len_max: int) -> None:
+        _run(self.runners[step], n_items, n_tokens, len_max)
+
+    def done(self, step: int) -> bool:
+        return True
+
+    def wait(self, step: int) -> None:
+        """Nothing is left to wait for."""
+
+    def close(self) -> None:
+        """Nothing was taken."""
+
+
+class ThreadLane:
+    """Runs steps on one thread of its own, so that the next one is prepared meanwhile."""
+
+    def __init__(self, runners: Sequence[Runner]) -> None:
+        self.runners = runners
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="lane")
+        self._running: list[Future[None] | None] = [None] * len(runners)
+
+    def launch(self, step: int, n_items: int, n_tokens: int, len_max: int) -> None:
+        self._running[step] = self._thread.submit(_run, self.runners[step], n_items, n_tokens, len_max)
+
+    def done(self, step: int) -> bool:
+        running = self._running[step]
+        return running is None or running.done()
+
+    def wait(self, step: int) -> None:
+        running = self._running[step]
+        if running is not None:
+            running.result()
+            self._running[step] = None
+
+    def close(self) -> None:
+        self._thread.shutdown()
+
+
+def make_lane(runner: Runner, steps: int) -> Lane:
+    """A lane for ``steps`` steps in flight over one loaded model."""
+    runners = [runner, *(runner.twin() for _ in range(steps - 1))]
+    return InlineLane(runners) if runner.instant else ThreadLane(runners)
+
+
+def _run(runner: Runner, n_items: int, n_tokens: int, len_max: int) -> None:
+    if KILL_TOKEN >= 0 and KILL_TOKEN in runner.buffers().input_ids[:n_tokens]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    runner.run(n_items, n_tokens, len_max)

@@ -1,0 +1,57 @@
+"""The calls of a front door that Python answers: reflection and the list of models. Never Predict."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from fastqps import _front, reflection
+from fastqps.models.card import ModelCard
+from fastqps.v1 import predict_pb2
+
+MESSAGE, HALF_CLOSE, GONE = 0, 1, 2  # front::RareEvent
+INTERNAL = 13
+_TASKS = {"embed": predict_pb2.TASK_EMBED, "classify": predict_pb2.TASK_CLASSIFY}
+
+
+def list_models(cards: list[ModelCard], native: list[bool]) -> bytes:
+    """The serialized ``ListModelsResponse``; it never changes while the routes stand."""
+    answer = predict_pb2.ListModelsResponse()
+    for i, (card, is_native) in enumerate(zip(cards, native, strict=True)):
+        answer.models.add(
+            name=card.name,
+            version=card.version,
+            task=_TASKS[card.task],
+            is_default=i == 0,
+            input_tokens_max=card.max_input_tokens,
+            dimensions=card.dimensions if card.task == "embed" else 0,
+            labels=card.labels,
+            native_tokenizer=is_native,
+        )
+    return answer.SerializeToString()
+
+
+def serve(door: _front.Door, models: bytes) -> threading.Thread:
+    """Answers rare calls on a thread of its own until the door has stopped running."""
+    answers: list[Callable[[bytes], bytes]] = [
+        lambda request: models,
+        lambda request: reflection.answer(request, "v1"),
+        lambda request: reflection.answer(request, "v1alpha"),
+    ]
+
+    def work() -> None:
+        while (found := door.next_rare(-1)) is not None:
+            call, method, event, message, half_closed = found
+            if event == GONE:
+                continue
+            unary = method == 0
+            try:
+                body = answers[method](message) if event == MESSAGE else None
+            except Exception as error:  # a reply must go out whatever this call holds
+                door.answer_rare(call, None, True, INTERNAL, f"{type(error).__name__}: {error}")
+                continue
+            door.answer_rare(call, body, unary or half_closed or event == HALF_CLOSE)
+
+    thread = threading.Thread(target=work, name="rare calls", daemon=True)
+    thread.start()
+    return thread
