@@ -29,7 +29,7 @@ def write_checkpoint(path: Path, family: str, task: str = "embed", seed: int = 0
     """Writes a checkpoint with random weights, norms and biases included, and returns the transformers model."""
     torch.manual_seed(seed)
     make, sizes = _CONFIGS[family]
-    config = make(vocab_size=VOCAB, **{**sizes, **options})
+    config = make(**{"vocab_size": VOCAB, **sizes, **options})
     auto = tr.AutoModelForSequenceClassification if task == "classify" else tr.AutoModel
     model = auto.from_config(config, attn_implementation="eager").float().eval()
     with torch.no_grad():

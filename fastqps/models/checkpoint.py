@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ FAMILIES = {
 }
 _EMBED = ("Model", "ForMaskedLM", "ForPreTraining")  # architectures whose encoder can embed; their heads are left out
 _CLASSIFY = "ForSequenceClassification"
+_PROMPTS = "config_sentence_transformers.json"
 
 
 @dataclass(frozen=True)
@@ -46,15 +48,30 @@ class Checkpoint:
             raise ModelError(f"{root}: model type {kind!r} is not supported; supported: {', '.join(FAMILIES)}")
         architectures = config.get("architectures") or ["Model"]
         architecture = str(architectures[0])
-        classify = architecture.endswith(_CLASSIFY) and not (root / "modules.json").is_file()
-        if not classify and not architecture.endswith((*_EMBED, _CLASSIFY)):
+        classify = architecture.endswith(_CLASSIFY) and pipeline.scores
+        alone = pipeline.scores and (root / "modules.json").is_file()  # as a cross-encoder: then it has to give scores
+        if not classify and (alone or not architecture.endswith((*_EMBED, _CLASSIFY))):
             raise ModelError(
                 f"{root}: architecture {architecture} is not supported; "
                 f"supported: encoders (Model, ForMaskedLM) and {_CLASSIFY}"
             )
         if config.get("position_embedding_type", "absolute") != "absolute":
             raise ModelError(f"{root}: position embeddings {config['position_embedding_type']!r} are not supported")
-        return cls(root, encoder, config, pipeline, FAMILIES[kind], classify)
+        found = cls(root, encoder, config, pipeline, FAMILIES[kind], classify)
+        found._check_preprocessing()
+        return found
+
+    def _check_preprocessing(self) -> None:
+        """Refuses what sentence-transformers would do to a text before its tokenizer sees it."""
+        prompt = read_json(path).get("default_prompt_name") if (path := self.root / _PROMPTS).is_file() else None
+        if prompt:
+            raise ModelError(f"{self.root}: a default prompt ({prompt!r} in {_PROMPTS}) is not supported")
+        if self.optional_json("sentence_bert_config.json").get("do_lower_case"):
+            normalizer = json.dumps(self.optional_json("tokenizer.json").get("normalizer"))
+            if '"lowercase": true' not in normalizer and '"type": "Lowercase"' not in normalizer:
+                raise ModelError(
+                    f"{self.root}: do_lower_case needs a tokenizer.json that lower-cases; this one does not"
+                )
 
     def optional_json(self, name: str) -> dict[str, Any]:
         """A JSON file beside the encoder's weights, or an empty object where there is none."""
@@ -117,7 +134,7 @@ def load_card(name_or_dir: str, max_input_tokens: int = 512, name: str | None = 
         tokenizer=tokenizer,
         labels=labels,
         normalize=not checkpoint.classify and checkpoint.pipeline.normalize,
-        activation=_activation(config, len(labels)) if checkpoint.classify else "identity",
+        activation=_activation(checkpoint, len(labels)) if checkpoint.classify else "identity",
         position_offset=_position_offset(checkpoint),
         second_segment_type=1 if checkpoint.family == "bert" and config.get("type_vocab_size", 2) > 1 else 0,
         pad_id=special["pad"] if special["pad"] >= 0 else 0,
@@ -134,9 +151,12 @@ def _labels(config: dict[str, Any]) -> tuple[str, ...]:
     return tuple(str(names[key]) for key in sorted(names, key=int))
 
 
-def _activation(config: dict[str, Any], labels: int) -> Activation:
+def _activation(checkpoint: Checkpoint, labels: int) -> Activation:
     """As the checkpoint says: a cross-encoder's own function, else by problem type, else by the number of labels."""
-    cross = (config.get("sentence_transformers") or {}).get("activation_fn")
+    config = checkpoint.config
+    saved = checkpoint.optional_json(_PROMPTS)
+    cross = saved.get("activation_fn") if saved.get("model_type") == "CrossEncoder" else None
+    cross = cross or (config.get("sentence_transformers") or {}).get("activation_fn")
     cross = cross or config.get("sbert_ce_default_activation_function")
     if cross:
         known: dict[str, Activation] = {"Identity": "identity", "Sigmoid": "sigmoid", "Softmax": "softmax"}

@@ -37,9 +37,13 @@ class Dense:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Pooling, then projections in order, then L2 normalisation or not. ``transformer`` is the encoder's folder."""
+    """Pooling, then projections in order, then L2 normalisation or not. ``transformer`` is the encoder's folder.
+
+    ``scores`` means that the transformer gives scores itself, as in a cross-encoder: then nothing follows it.
+    """
 
     transformer: str = ""
+    scores: bool = False
     pooling: Pooling = "mean"
     dense: tuple[Dense, ...] = ()
     normalize: bool = False
@@ -93,15 +97,17 @@ def read_pipeline(root: Path) -> Pipeline:
     """
     listing = root / "modules.json"
     if not listing.is_file():
-        return Pipeline()
+        return Pipeline(scores=True)
     modules = [(str(m["type"]).rpartition(".")[2], str(m.get("path", ""))) for m in read_json(listing)]
     kinds = [kind for kind, _ in modules]
+    if kinds == ["Transformer"]:
+        return Pipeline(transformer=modules[0][1], scores=True)
     rest = kinds[2:]
     dense = [kind for kind in rest if kind == "Dense"]
     if kinds[:2] != ["Transformer", "Pooling"] or rest not in (dense, [*dense, "Normalize"]):
         raise ModelError(
-            f"{listing}: modules {', '.join(kinds)} are not supported; "
-            "supported is: Transformer, Pooling, then any number of Dense, then Normalize or nothing"
+            f"{listing}: modules {', '.join(kinds)} are not supported; supported are: Transformer, Pooling, "
+            "then any number of Dense, then Normalize or nothing; or, in a cross-encoder, Transformer alone"
         )
     return Pipeline(
         transformer=modules[0][1],

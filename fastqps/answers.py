@@ -1,0 +1,30 @@
+"""From a runner's raw rows to what a caller gets, without a server; csrc/step/scatter.cpp is the server's."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastqps.models.card import ModelCard
+
+Answer = NDArray[np.float32] | list[tuple[str, float]]
+
+_NORM_MIN = 1e-12  # a zero vector stays zero
+
+
+def answer(card: ModelCard, row: NDArray[np.float32]) -> Answer:
+    """An embedding float32 [dimensions], or (label, score) of every label, best first; equal scores in label order."""
+    if card.task == "embed":
+        return row / max(float(np.linalg.norm(row)), _NORM_MIN) if card.normalize else row.copy()
+    scores = _scores(card, row.astype(np.float64))
+    order = np.argsort(-scores, kind="stable")
+    return [(card.labels[i], float(scores[i])) for i in order]
+
+
+def _scores(card: ModelCard, row: NDArray[np.float64]) -> NDArray[np.float64]:
+    if card.activation == "softmax":
+        exponentials = np.exp(row - row.max())
+        return np.asarray(exponentials / exponentials.sum())
+    if card.activation == "sigmoid":
+        return np.asarray(1 / (1 + np.exp(-row)))
+    return row

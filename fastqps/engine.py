@@ -1,0 +1,116 @@
+"""The same runners as the server's, in this process and without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from fastqps.answers import Answer, answer
+from fastqps.devices import make_runner
+from fastqps.models import ModelError, load_card
+from fastqps.tokenizer import Tokenizer
+
+Item = str | tuple[str, str] | Sequence[int]
+
+_BATCH_ITEMS = 128
+_BATCH_TOKENS = 4096  # or one item of the model's longest, if that is more
+
+
+class Engine:
+    """A loaded model. Not thread-safe: one call at a time.
+
+    ``model`` is a known name (``minilm``) or a checkpoint's directory, ``device`` one of ``fastqps.devices.DEVICES``,
+    ``dtype`` ``auto``, ``float32`` or ``bfloat16``. Raises ``ModelError`` and ``DeviceError``.
+    """
+
+    def __init__(
+        self, model: str = "minilm", device: str = "cpu", dtype: str = "auto", max_input_tokens: int = 512
+    ) -> None:
+        self.card = load_card(model, max_input_tokens)
+        tokens = max(_BATCH_TOKENS, self.card.max_input_tokens)
+        self._runner = make_runner(device, self.card, _BATCH_ITEMS, tokens, dtype=dtype)
+        self._tokenizer: Tokenizer | None = None
+        if self.card.tokenizer:
+            self._tokenizer = Tokenizer.from_file(self.card.tokenizer, max_tokens=self.card.max_input_tokens)
+
+    def predict(self, items: Sequence[Item], *, truncate: bool = False) -> list[Answer]:
+        """One answer for each text, pair of texts or sequence of token ids, in the order of ``items``.
+
+        An answer is an embedding, float32 [card.dimensions], or for a classifier all (label, score), best first. Token
+        ids are taken as they are, special tokens included. ``ValueError`` names an item that cannot be answered: too
+        long (unless ``truncate``), empty, or with an id outside of the vocabulary.
+        """
+        encoded = self._encode(items, truncate)
+        answers: list[Answer | None] = [None] * len(encoded)
+        for batch in self._batches([len(ids) for ids, _ in encoded]):
+            self._fill([encoded[i] for i in batch])
+            for row, i in enumerate(batch):
+                answers[i] = answer(self.card, self._runner.buffers().output[row])
+        return [found for found in answers if found is not None]
+
+    def _encode(self, items: Sequence[Item], truncate: bool) -> list[tuple[Sequence[int], int]]:
+        """(ids, number of leading ids that belong to the first text) of every item."""
+        if isinstance(items, str):
+            raise ValueError("predict takes a list of items, not one text")
+        texts = [item for item in items if _is_text(item)]
+        if texts and self._tokenizer is None:
+            raise ModelError(f"{self.card.path} has no tokenizer.json: only token ids can be given")
+        tokenized = iter(self._tokenizer.encode_items(texts) if texts and self._tokenizer else ())
+        found: list[tuple[Sequence[int], int]] = []
+        for number, item in enumerate(items):
+            if _is_text(item):
+                done = next(tokenized)
+                self._check_length(number, done.n_total, truncate)
+                found.append((done.ids, done.first_len))
+            else:
+                found.append(self._check_ids(number, item, truncate))
+        return found
+
+    def _check_length(self, number: int, tokens: int, truncate: bool) -> None:
+        limit = self.card.max_input_tokens
+        if tokens > limit and not truncate:
+            raise ValueError(f"item {number} has {tokens} tokens; the model takes {limit} (truncate=True cuts it)")
+
+    def _check_ids(self, number: int, item: Item, truncate: bool) -> tuple[Sequence[int], int]:
+        ids = np.asarray(item)
+        if ids.ndim != 1 or not len(ids) or ids.dtype.kind not in "iu":
+            raise ValueError(f"item {number}: expected a text, a pair of texts, or at least one token id")
+        if ids.min() < 0 or ids.max() >= self.card.vocab_size:
+            raise ValueError(f"item {number}: token ids must be at least 0 and below {self.card.vocab_size}")
+        self._check_length(number, len(ids), truncate)
+        kept = ids[: self.card.max_input_tokens].tolist()
+        return kept, len(kept)
+
+    def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Item numbers, longest first, in batches that fit the runner's buffers."""
+        buffers = self._runner.buffers()
+        batch: list[int] = []
+        tokens = 0
+        for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+            if len(batch) == buffers.max_items or tokens + lengths[i] > buffers.max_tokens:
+                yield batch
+                batch, tokens = [], 0
+            batch.append(i)
+            tokens += lengths[i]
+        if batch:
+            yield batch
+
+    def _fill(self, batch: Sequence[tuple[Sequence[int], int]]) -> None:
+        """Packs a batch into the static buffers and runs it."""
+        b, at = self._runner.buffers(), 0
+        for i, (ids, first_len) in enumerate(batch):
+            end = at + len(ids)
+            b.input_ids[at:end] = ids
+            b.position_ids[at:end] = np.arange(self.card.position_offset, self.card.position_offset + len(ids))
+            b.token_type_ids[at:end] = 0
+            b.token_type_ids[at + first_len : end] = self.card.second_segment_type
+            at = end
+            b.cu_seqlens[i + 1] = at
+        self._runner.run(len(batch), at, max(len(ids) for ids, _ in batch))
+
+
+def _is_text(item: Item) -> bool:
+    if isinstance(item, str):
+        return True
+    return isinstance(item, tuple) and len(item) == 2 and all(isinstance(part, str) for part in item)
