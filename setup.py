@@ -52,7 +52,6 @@ setup(
             "front",
             "bind/front.cpp",
             "bind/wire.cpp",
-            "bind/wire.cpp",
             include_dirs=[f"{nghttp2}/include"] if nghttp2 else [],
             library_dirs=[f"{nghttp2}/lib"] if nghttp2 else [],
             libraries=["nghttp2", "z"],

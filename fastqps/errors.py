@@ -1,6 +1,10 @@
-"""The exit codes of every fastqps process, and the errors that carry one to the command line."""
+"""The exit codes of every fastqps process, the errors that carry one to the command line, and what a call to a server
+can fail with: each of those is a CallError and also the built-in exception that fits it."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
 
 OK = 0
 FAILURE = 1  # at run time
@@ -20,3 +24,115 @@ class ConfigError(FastqpsError):
     """A setting that is unknown, malformed, out of range, or names a part that this version does not have."""
 
     exit_code = USAGE
+
+
+class CallError(FastqpsError):
+    """A call, or one item of it, failed.
+
+    Attributes:
+        message: what the server said, or what kept it from being reached.
+        code: the gRPC status code as a number.
+        retry_after_ms: the server's hint when to come back, in milliseconds; 0 if it gave none.
+    """
+
+    code: int = 2  # UNKNOWN
+
+    def __init__(self, message: str, retry_after_ms: int = 0) -> None:
+        super().__init__(message)
+        self.message = message
+        self.retry_after_ms = retry_after_ms
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message, self.retry_after_ms), {"code": self.code}
+
+
+class Cancelled(CallError):
+    """The call was cancelled before it was answered."""
+
+    code = 1
+
+
+class InvalidArgument(CallError, ValueError):
+    """The input is wrong; the message names the field and the limit. Trying again does not help."""
+
+    code = 3
+
+
+class DeadlineExceeded(CallError, TimeoutError):
+    """The time for the call or the item has passed; the message names the stage that it was in."""
+
+    code = 4
+
+
+class NotFound(CallError, LookupError):
+    """No such model is served."""
+
+    code = 5
+
+
+class ResourceExhausted(CallError):
+    """The server is full, or would answer too late. Come back after `retry_after_ms` milliseconds."""
+
+    code = 8
+
+
+class Unimplemented(CallError, NotImplementedError):
+    """The server has no such method, or the model cannot do this."""
+
+    code = 12
+
+
+class Internal(CallError, RuntimeError):
+    """The request broke the server's worker, or an answer makes no sense."""
+
+    code = 13
+
+
+class Unavailable(CallError, ConnectionError):
+    """No server there, or it is starting, draining, or has lost its workers. Trying again may help."""
+
+    code = 14
+
+
+class Unauthenticated(CallError, PermissionError):
+    """The server wants credentials, or other ones."""
+
+    code = 16
+
+
+_CLASSES: dict[int, type[CallError]] = {
+    kind.code: kind
+    for kind in (
+        Cancelled,
+        InvalidArgument,
+        DeadlineExceeded,
+        NotFound,
+        ResourceExhausted,
+        Unimplemented,
+        Internal,
+        Unavailable,
+        Unauthenticated,
+    )
+}
+
+
+def from_code(code: int, message: str, retry_after_ms: int = 0) -> CallError:
+    """The error for a gRPC status code that is not OK; a plain CallError for codes that have no class here."""
+    error = _CLASSES.get(code, CallError)(message, retry_after_ms)
+    error.code = code
+    return error
+
+
+def from_rpc(error: Any) -> CallError:
+    """The error for a grpc.RpcError or grpc.aio.AioRpcError."""
+    return from_code(error.code().value[0], error.details() or "", _pushback_ms(error.trailing_metadata() or ()))
+
+
+def _pushback_ms(metadata: Iterable[tuple[str, str | bytes]]) -> int:
+    for key, value in metadata:
+        if key == "grpc-retry-pushback-ms" and isinstance(value, str) and value.isdecimal():
+            return int(value)
+    return 0

@@ -1,0 +1,202 @@
+"""What a server answers, and how it is read from the answer's bytes. Shared by both clients.
+
+An embedding is a packed array in the serialized answer, and is taken from there as one block of memory: the protobuf
+runtime would make a Python number of each of its floats. Only the shape that servers write is read this way; an answer
+of any other shape goes through the runtime.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from google.protobuf.message import DecodeError
+
+from fastqps import errors
+from fastqps.v1 import predict_pb2 as pb
+
+Vector = npt.NDArray[np.float32]
+
+
+@dataclass(slots=True)
+class Label:
+    """One class with its score: a probability, or the model's raw score if that was asked for."""
+
+    name: str
+    score: float
+    index: int
+
+
+@dataclass(slots=True)
+class Usage:
+    """Tokens of one item: given (special tokens included), made, and whether the input was cut."""
+
+    input_tokens: int
+    output_tokens: int
+    truncated: bool
+
+
+@dataclass(slots=True)
+class Prediction:
+    """One item's answer. Either `embedding` or `labels` is set, by the model's task.
+
+    Attributes:
+        request_id: in predict_stream(), the item's place in what was sent; else what the request said.
+        embedding: float32 of shape [dimensions].
+        labels: best first.
+        usage: if the server said.
+        timings: microseconds by stage, if asked for.
+    """
+
+    request_id: int
+    embedding: Vector | None = None
+    labels: list[Label] | None = None
+    usage: Usage | None = None
+    timings: dict[str, int] | None = None
+
+
+@dataclass(slots=True)
+class PredictionError:
+    """One item's failure in a batch or stream, where the others go on."""
+
+    request_id: int
+    error: errors.CallError
+
+
+@dataclass(slots=True)
+class Model:
+    """A served model. `version`: 12 hex digits of the checkpoint's digest; `task`: embed, classify or generate."""
+
+    name: str
+    version: str
+    task: str
+    is_default: bool
+    input_tokens_max: int
+    output_tokens_max: int
+    dimensions: int
+    labels: list[str]
+    native_tokenizer: bool
+
+
+def read_prediction(data: bytes) -> Prediction | PredictionError:
+    """A serialized PredictResponse. Raises DecodeError if it is none, Internal if it makes no sense."""
+    return _read_embedding(data, 0, len(data)) or _from_message(pb.PredictResponse.FromString(data))
+
+
+def read_batch(data: bytes) -> list[Prediction | PredictionError]:
+    """A serialized PredictBatchResponse, item by item. Raises as read_prediction() does."""
+    out: list[Prediction | PredictionError] = []
+    at = 0
+    while at < len(data):
+        if data[at] != 0x0A:  # something beside items
+            return [_from_message(item) for item in pb.PredictBatchResponse.FromString(data).items]
+        try:
+            size, start = _varint(data, at + 1)
+        except IndexError:
+            size, start = len(data), at
+        at = start + size
+        if at > len(data):
+            raise DecodeError("the last item is cut short")
+        out.append(_read_embedding(data, start, at) or _from_message(pb.PredictResponse.FromString(data[start:at])))
+    return out
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number at `at`, and where it ends."""
+    byte = data[at]
+    at += 1
+    if byte < 0x80:
+        return byte, at
+    value, shift = byte & 0x7F, 7
+    while (byte := data[at]) >= 0x80:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        at += 1
+    return value | byte << shift, at + 1
+
+
+_DTYPE_FLOAT32 = b"\x18\x01"  # Embedding.dtype, which may be said or left out
+
+
+def _read_embedding(data: bytes, at: int, end: int) -> Prediction | None:
+    """The answer in data[at:end] if it is: request_id?, an embedding of nothing but floats, and no other output.
+
+    None for any other shape, damaged bytes included: the runtime then decides.
+    """
+    try:
+        request_id = 0
+        if data[at] == 0x08:  # request_id
+            request_id, at = _varint(data, at + 1)
+        if data[at] != 0x12:  # embedding
+            return None
+        embedding_size, at = _varint(data, at + 1)
+        rest = at + embedding_size
+        if data[at] != 0x0A:  # values, packed
+            return None
+        values_size, at = _varint(data, at + 1)
+    except IndexError:
+        return None
+    after = data[at + values_size : rest]
+    if values_size % 4 or at + values_size > rest or rest > end or after not in (b"", _DTYPE_FLOAT32):
+        return None
+    # A copy, so that the array is aligned, can be written to, and does not hold the whole message.
+    prediction = Prediction(request_id, np.frombuffer(data, "<f4", values_size // 4, at).copy())
+    if rest == end:
+        return prediction
+    extra = pb.PredictResponse.FromString(data[rest:end])
+    if extra.request_id or extra.HasField("status") or extra.WhichOneof("output"):
+        return None
+    _set_extras(prediction, extra)
+    return prediction
+
+
+def _from_message(message: pb.PredictResponse) -> Prediction | PredictionError:
+    if message.HasField("status") and message.status.code != 0:
+        status = message.status
+        error = errors.from_code(status.code, status.message, status.retry_after_ms)
+        return PredictionError(message.request_id, error)
+    prediction = Prediction(message.request_id)
+    if message.HasField("embedding"):
+        prediction.embedding = _vector(message.embedding)
+    elif message.HasField("classification"):
+        prediction.labels = [Label(x.name, x.score, x.index) for x in message.classification.labels]
+    _set_extras(prediction, message)
+    return prediction
+
+
+def _set_extras(prediction: Prediction, message: pb.PredictResponse) -> None:
+    if message.HasField("usage"):
+        usage = message.usage
+        prediction.usage = Usage(usage.input_tokens, usage.output_tokens, usage.truncated)
+    if message.HasField("timings"):
+        timings: Any = message.timings
+        stages = timings.DESCRIPTOR.fields
+        prediction.timings = {field.name.removesuffix("_us"): getattr(timings, field.name) for field in stages}
+
+
+def _vector(embedding: pb.Embedding) -> Vector:
+    match embedding.dtype:
+        case pb.DTYPE_UNSPECIFIED | pb.DTYPE_FLOAT32:
+            return np.array(embedding.values, np.float32)
+        case pb.DTYPE_FLOAT16:
+            return np.frombuffer(embedding.raw, "<f2").astype(np.float32)
+        case pb.DTYPE_INT8:
+            return np.frombuffer(embedding.raw, np.int8).astype(np.float32) / np.float32(127)
+    raise errors.Internal(f"the server answered in dtype {embedding.dtype}, which this client does not know")
+
+
+def read_models(response: pb.ListModelsResponse) -> list[Model]:
+    return [
+        Model(
+            name=m.name,
+            version=m.version,
+            task=pb.Task.Name(m.task).removeprefix("TASK_").lower() if m.task in pb.Task.values() else str(m.task),
+            is_default=m.is_default,
+            input_tokens_max=m.input_tokens_max,
+            output_tokens_max=m.output_tokens_max,
+            dimensions=m.dimensions,
+            labels=list(m.labels),
+            native_tokenizer=m.native_tokenizer,
+        )
+        for m in response.models
+    ]

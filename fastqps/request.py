@@ -1,0 +1,104 @@
+"""What may be asked: an item, its options, and the messages that they become. Shared by both clients."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, TypedDict
+
+from fastqps.v1 import predict_pb2 as pb
+
+# A text, a pair of texts, token ids (special tokens included), or a whole request message for what the rest cannot say.
+Item = str | tuple[str, str] | Sequence[int] | pb.PredictRequest
+
+Priority = Literal["low", "normal", "high"]
+DType = Literal["float32", "float16", "int8"]
+
+_PRIORITIES = {"low": pb.PRIORITY_LOW, "normal": pb.PRIORITY_NORMAL, "high": pb.PRIORITY_HIGH}
+_DTYPES = {"float32": pb.DTYPE_FLOAT32, "float16": pb.DTYPE_FLOAT16, "int8": pb.DTYPE_INT8}
+
+# What goes into one PredictBatch call: servers accept 4 MiB, and smaller calls spread better.
+BATCH_ITEMS_MAX = 256
+BATCH_BYTES_MAX = 1 << 20
+
+
+class Options(TypedDict, total=False):
+    """What may be said about an item. Items that are whole request messages take none of this."""
+
+    model: str
+    """A served model's name. Default: the client's, else the server's default model."""
+    priority: Priority
+    """Default: normal."""
+    truncate: bool
+    """Cut an input that is too long, instead of refusing it with InvalidArgument. Default: False."""
+    dtype: DType
+    """Number format in which an embedding travels; it arrives as float32 in any case. Default: float32."""
+    dimensions: int
+    """Keep only so many leading dimensions of an embedding. Default: all."""
+    normalize: bool
+    """Scale an embedding to length 1. Default: as the model says."""
+    top_labels: int
+    """Return only so many labels, best first. Default: all."""
+    raw_scores: bool
+    """Scores without softmax or sigmoid. Default: False."""
+    timings: bool
+    """Say where the item's time went. Default: False."""
+
+
+def to_message(item: Item, options: Options, timeout_s: float = 0) -> pb.PredictRequest:
+    """Raises TypeError for an item of no known kind, KeyError for an unknown priority or dtype.
+
+    timeout_s: the time allowed for this item, in seconds; 0: only the call's own deadline holds.
+    """
+    message = pb.PredictRequest(model=options.get("model", ""))
+    if timeout_s:
+        message.timeout_us = max(1, round(timeout_s * 1e6))
+    if isinstance(item, pb.PredictRequest):
+        message.MergeFrom(item)  # its own model and timeout win
+        return message
+    _set_input(message, item)
+    _set_options(message, options)
+    return message
+
+
+def _set_input(message: pb.PredictRequest, item: str | tuple[str, str] | Sequence[int]) -> None:
+    if isinstance(item, str):
+        message.text = item
+    elif isinstance(item, bytes | bytearray | memoryview):
+        raise TypeError("an item is text, not bytes: decode it first")
+    elif isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
+        message.pair.first, message.pair.second = item
+    else:
+        message.token_ids.ids.extend(item)  # raises TypeError for what is no number
+        message.token_ids.SetInParent()
+
+
+def _set_options(message: pb.PredictRequest, options: Options) -> None:
+    message.truncate = options.get("truncate", False)
+    if "priority" in options:
+        message.priority = _PRIORITIES[options["priority"]]
+    output = message.output
+    if "dtype" in options:
+        output.dtype = _DTYPES[options["dtype"]]
+    if "normalize" in options:
+        output.normalize = options["normalize"]
+    for name in ("dimensions", "top_labels", "raw_scores", "timings"):
+        if name in options:
+            setattr(output, name, options[name])
+
+
+def split_batches(messages: Iterable[pb.PredictRequest]) -> Iterator[pb.PredictBatchRequest]:
+    """Batches of at most BATCH_ITEMS_MAX items and, unless one item alone is larger, BATCH_BYTES_MAX bytes."""
+    batch, size = pb.PredictBatchRequest(), 0
+    for message in messages:
+        size += message.ByteSize()
+        if batch.items and (len(batch.items) == BATCH_ITEMS_MAX or size > BATCH_BYTES_MAX):
+            yield batch
+            batch, size = pb.PredictBatchRequest(), message.ByteSize()
+        batch.items.append(message)
+    if batch.items:
+        yield batch
+
+
+def texts_only(texts: Sequence[Item]) -> Sequence[Item]:
+    """The same. Raises TypeError for one text, which would be taken for its letters."""
+    if isinstance(texts, str):
+        raise TypeError("wants a list of texts, not one text")
+    return texts

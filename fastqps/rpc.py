@@ -1,0 +1,73 @@
+"""The methods as both clients call them, and the settings of their channels."""
+
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from fastqps import errors, reflection
+from fastqps.prediction import Label, Prediction, PredictionError, Vector
+from fastqps.v1 import predict_pb2 as pb
+
+_SERVICE = "/fastqps.v1.PredictService/"
+PREDICT = _SERVICE + "Predict"
+PREDICT_BATCH = _SERVICE + "PredictBatch"
+PREDICT_STREAM = _SERVICE + "PredictStream"
+LIST_MODELS = _SERVICE + "ListModels"
+HEALTH_CHECK = "/grpc.health.v1.Health/Check"
+
+serialize_request = pb.PredictRequest.SerializeToString
+serialize_batch = pb.PredictBatchRequest.SerializeToString
+serialize_list_models = pb.ListModelsRequest.SerializeToString
+read_list_models = pb.ListModelsResponse.FromString
+
+
+def as_is(data: bytes) -> bytes:
+    """For messages that are read elsewhere."""
+    return data
+
+
+# More answers than this are not waited for at a time, in one call.
+STREAM_IN_FLIGHT_MAX = 512
+BATCHES_IN_FLIGHT_MAX = 4
+
+
+def channel_options(channels: int) -> list[tuple[str, Any]]:
+    """gRPC itself retries what never left this machine, and nothing else: what a server has seen may have run."""
+    options: list[tuple[str, Any]] = [("grpc.max_receive_message_length", 64 << 20)]
+    if channels > 1:  # else channels to one address share a connection
+        options.append(("grpc.use_local_subchannel_pool", 1))
+    return options
+
+
+def health_request() -> bytes:
+    """Asks about the whole server."""
+    return reflection.message_class("grpc.health.v1.HealthCheckRequest")().SerializeToString()
+
+
+def is_serving(response: bytes) -> bool:
+    message: Any = reflection.message_class("grpc.health.v1.HealthCheckResponse").FromString(response)
+    return bool(message.status == 1)  # SERVING
+
+
+def damaged(error: DecodeError) -> errors.Internal:
+    return errors.Internal(f"the server's answer cannot be read: {error}")
+
+
+def value_or_raise(result: Prediction | PredictionError) -> Prediction:
+    if isinstance(result, PredictionError):
+        raise result.error
+    return result
+
+
+def embedding_or_raise(result: Prediction | PredictionError) -> Vector:
+    embedding = value_or_raise(result).embedding
+    if embedding is None:
+        raise errors.Unimplemented("this model makes no embeddings")
+    return embedding
+
+
+def labels_or_raise(result: Prediction | PredictionError) -> list[Label]:
+    labels = value_or_raise(result).labels
+    if labels is None:
+        raise errors.Unimplemented("this model makes no labels")
+    return labels

@@ -1,0 +1,524 @@
+"""Both clients against a small server on grpcio, with answers of every shape that a server may write."""
+
+import asyncio
+import pickle
+import struct
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from concurrent import futures
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+import uvloop
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+import fastqps
+from fastqps import errors, prediction, request, rpc
+from fastqps.v1 import predict_pb2 as pb
+from fastqps.v1 import predict_pb2_grpc
+
+
+def vector(text: str, dimensions: int = 384) -> np.ndarray:
+    return np.random.default_rng(zlib.crc32(text.encode())).standard_normal(dimensions, dtype=np.float32)
+
+
+def answer(item: pb.PredictRequest) -> pb.PredictResponse:
+    """Embeds texts, labels pairs. A text `fail CODE MESSAGE` fails; `echo` fields come back in `usage`."""
+    out = pb.PredictResponse(request_id=item.request_id)
+    match item.WhichOneof("input"):
+        case "text" if item.text.startswith("fail "):
+            _, code, message = item.text.split(" ", 2)
+            out.status.CopyFrom(pb.Status(code=int(code), message=message, retry_after_ms=70 if code == "8" else 0))
+        case "text" if item.output.dtype == pb.DTYPE_FLOAT16:
+            raw = vector(item.text).astype("<f2").tobytes()
+            out.embedding.CopyFrom(pb.Embedding(raw=raw, dtype=pb.DTYPE_FLOAT16))
+        case "text" if item.output.dtype == pb.DTYPE_INT8:
+            out.embedding.CopyFrom(pb.Embedding(raw=struct.pack("3b", -127, 0, 127), dtype=pb.DTYPE_INT8))
+        case "text":
+            out.embedding.CopyFrom(pb.Embedding(values=vector(item.text), dtype=item.output.dtype))
+        case "token_ids":
+            out.embedding.CopyFrom(pb.Embedding(values=item.token_ids.ids))
+        case "pair":
+            label = pb.Label(name=f"{item.pair.first}|{item.pair.second}", score=0.5, index=2)
+            out.classification.labels.extend([label] * (item.output.top_labels or 3))
+        case None:
+            out.status.CopyFrom(pb.Status(code=3, message="input: none"))
+    out.usage.CopyFrom(pb.Usage(input_tokens=item.timeout_us, output_tokens=item.priority, truncated=item.truncate))
+    if item.output.timings:
+        out.timings.CopyFrom(pb.Timings(parse_us=1, device_us=200))
+    return out
+
+
+class Servicer(predict_pb2_grpc.PredictServiceServicer):
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+        self.models: list[str] = []
+        self.peers: set[str] = set()
+
+    def Predict(self, item: pb.PredictRequest, context: Any) -> pb.PredictResponse:
+        self.models.append(item.model)
+        self.peers.add(context.peer())
+        if item.text == "sleep":
+            time.sleep(0.5)
+        out = answer(item)
+        if out.status.code:
+            if out.status.retry_after_ms:
+                context.set_trailing_metadata([("grpc-retry-pushback-ms", str(out.status.retry_after_ms))])
+            code = next(c for c in grpc.StatusCode if c.value[0] == out.status.code)
+            context.abort(code, out.status.message)
+        return out
+
+    def PredictBatch(self, batch: pb.PredictBatchRequest, context: Any) -> pb.PredictBatchResponse:
+        self.batches.append(len(batch.items))
+        self.models += [item.model for item in batch.items]
+        if any(item.text == "fail the call" for item in batch.items):
+            context.abort(grpc.StatusCode.UNAVAILABLE, "draining")
+        return pb.PredictBatchResponse(items=[answer(item) for item in batch.items])
+
+    def PredictStream(self, items: Iterator[pb.PredictRequest], context: Any) -> Iterator[pb.PredictResponse]:
+        """Answers in pairs, the second first, and what is left at the end."""
+        kept: list[pb.PredictResponse] = []
+        for item in items:
+            if item.text == "hang up":
+                return
+            if item.text == "fail the call":
+                context.abort(grpc.StatusCode.UNAVAILABLE, "draining")
+            kept.append(answer(item))
+            if len(kept) == 2:
+                yield from reversed(kept)
+                kept = []
+        yield from kept
+
+    def ListModels(self, _request: pb.ListModelsRequest, _context: Any) -> pb.ListModelsResponse:
+        embed = pb.Model(name="minilm", version="0123456789ab", task=pb.TASK_EMBED, is_default=True, dimensions=384)
+        return pb.ListModelsResponse(models=[embed, pb.Model(name="new", task=9, labels=["a", "b"])])
+
+
+class Health(health_pb2_grpc.HealthServicer):
+    status = health_pb2.HealthCheckResponse.SERVING
+
+    def Check(self, _request: Any, _context: Any) -> Any:
+        return health_pb2.HealthCheckResponse(status=self.status)
+
+
+class Server:
+    def __init__(self) -> None:
+        self.service, self.health = Servicer(), Health()
+        self.server = grpc.server(futures.ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
+        predict_pb2_grpc.add_PredictServiceServicer_to_server(self.service, self.server)
+        health_pb2_grpc.add_HealthServicer_to_server(self.health, self.server)
+        self.address = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
+        self.server.start()
+
+
+class Blocking:
+    """AsyncClient with Client's face: each call runs in a loop of uvloop's until it is done."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.client = fastqps.AsyncClient(*arguments, **options)
+        self.loop = uvloop.new_event_loop()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self.client, name)
+        return lambda *arguments, **options: self.loop.run_until_complete(method(*arguments, **options))
+
+    def predict_stream(self, items: Any, **options: Any) -> Iterator[Any]:
+        answers = self.client.predict_stream(items, **options)
+        try:
+            while True:
+                try:
+                    yield self.loop.run_until_complete(anext(answers))
+                except StopAsyncIteration:
+                    return
+        finally:
+            self.loop.run_until_complete(answers.aclose())
+
+    def __enter__(self) -> "Blocking":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self.loop.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.server.stop(None).wait()
+
+
+@pytest.fixture(params=[fastqps.Client, Blocking], ids=["sync", "async"])
+def connect(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    kind: Callable[..., Any] = request.param
+    return kind
+
+
+@pytest.fixture
+def client(connect: Callable[..., Any], server: Server) -> Iterator[Any]:
+    with connect(server.address) as client:
+        yield client
+
+
+# ---- calls
+
+
+def test_embed_gives_one_row_for_each_text(client: Any) -> None:
+    texts = ["a", "", "żółć", "a longer text"]
+    vectors = client.embed(texts)
+    assert vectors.dtype == np.float32 and vectors.shape == (4, 384)
+    np.testing.assert_array_equal(vectors, [vector(text) for text in texts])
+    assert client.embed([]).shape == (0, 0)
+
+
+def test_embed_splits_many_texts_and_keeps_their_order(client: Any, server: Server) -> None:
+    server.service.batches.clear()
+    texts = [f"text {i}" for i in range(1500)]
+    np.testing.assert_array_equal(client.embed(texts), [vector(text) for text in texts])
+    assert sorted(server.service.batches) == [220] + [256] * 5
+    server.service.batches.clear()
+    client.embed(["x" * 400_000] * 5)
+    assert sorted(server.service.batches) == [1, 2, 2]
+
+
+def test_an_embedding_is_an_ordinary_array(client: Any) -> None:
+    embedding = client.predict("a").embedding
+    assert embedding.flags.aligned and embedding.flags.writeable and embedding.flags.owndata
+    np.testing.assert_array_equal(embedding, vector("a"))
+
+
+def test_predict_takes_text_pairs_ids_and_messages(client: Any) -> None:
+    np.testing.assert_array_equal(client.predict([5, 300, 7]).embedding, [5, 300, 7])
+    np.testing.assert_array_equal(client.predict(np.array([5, 6])).embedding, [5, 6])
+    assert client.predict([]).embedding.shape == (0,)
+    (first, second) = client.predict(("one", "two"), top_labels=2).labels
+    assert (first.name, first.score, first.index) == ("one|two", 0.5, 2) and second == first
+    message = pb.PredictRequest(text="a", request_id=2**63)
+    assert client.predict(message).request_id == 2**63
+    assert message == pb.PredictRequest(text="a", request_id=2**63), "the caller's message was changed"
+
+
+def test_options_arrive(client: Any) -> None:
+    out = client.predict("a", priority="high", truncate=True, timings=True, dtype="float32")
+    assert out.usage == prediction.Usage(input_tokens=0, output_tokens=pb.PRIORITY_HIGH, truncated=True)
+    assert out.timings["parse"] == 1 and out.timings["device"] == 200 and len(out.timings) == 8
+    np.testing.assert_array_equal(out.embedding, vector("a"))
+    half = client.predict("a", dtype="float16").embedding
+    assert half.dtype == np.float32
+    np.testing.assert_array_equal(half, vector("a").astype(np.float16))
+    np.testing.assert_array_equal(client.predict("a", dtype="int8").embedding, [-1, 0, 1])
+
+
+def test_the_model_is_the_calls_or_the_clients(connect: Callable[..., Any], server: Server) -> None:
+    server.service.models.clear()
+    with connect(server.address, model="mine") as client:
+        client.predict("a")
+        client.predict("a", model="other")
+        client.predict(pb.PredictRequest(text="a", model="third"))
+        client.embed(["a"])
+    assert server.service.models == ["mine", "other", "third", "mine"]
+
+
+def test_classify(client: Any) -> None:
+    (one, two) = client.classify([("a", "b"), ("c", "d")], top_labels=1)
+    assert [label.name for label in one + two] == ["a|b", "c|d"]
+    with pytest.raises(errors.Unimplemented):
+        client.classify(["embedded"])
+    with pytest.raises(errors.Unimplemented):
+        client.embed([("a", "b")])
+
+
+def test_models_and_health(client: Any, server: Server) -> None:
+    minilm, new = client.models()
+    assert (minilm.name, minilm.task, minilm.dimensions, minilm.is_default) == ("minilm", "embed", 384, True)
+    assert (new.task, new.labels) == ("9", ["a", "b"])  # a task that this client does not know
+    assert client.ready() is True
+    server.health.status = health_pb2.HealthCheckResponse.NOT_SERVING
+    assert client.ready() is False
+    server.health.status = health_pb2.HealthCheckResponse.SERVING
+
+
+def test_several_channels_are_several_connections(connect: Callable[..., Any], server: Server) -> None:
+    for channels in (1, 3):
+        server.service.peers.clear()
+        with connect(server.address, channels=channels) as client:
+            for _ in range(9):
+                client.predict("a")
+        assert len(server.service.peers) == channels
+
+
+# ---- errors
+
+LADDER = [
+    (1, errors.Cancelled, errors.CallError),
+    (3, errors.InvalidArgument, ValueError),
+    (4, errors.DeadlineExceeded, TimeoutError),
+    (5, errors.NotFound, LookupError),
+    (8, errors.ResourceExhausted, errors.CallError),
+    (12, errors.Unimplemented, NotImplementedError),
+    (13, errors.Internal, RuntimeError),
+    (14, errors.Unavailable, ConnectionError),
+    (16, errors.Unauthenticated, PermissionError),
+    (9, errors.CallError, Exception),
+]
+
+
+@pytest.mark.parametrize(("code", "kind", "builtin"), LADDER)
+def test_each_status_is_its_error(
+    client: Any, code: int, kind: type[errors.CallError], builtin: type[Exception]
+) -> None:
+    text = f"fail {code} because of this"
+    with pytest.raises(kind) as by_call:
+        client.predict(text)
+    with pytest.raises(kind) as by_item:
+        client.embed(["fine", text])
+    for caught in (by_call.value, by_item.value):
+        assert type(caught) is kind and isinstance(caught, builtin) and isinstance(caught, errors.CallError)
+        assert (caught.code, caught.message, str(caught)) == (code, "because of this", "because of this")
+        assert caught.retry_after_ms == (70 if code == 8 else 0)
+        again = pickle.loads(pickle.dumps(caught))
+        assert (type(again), again.code, str(again)) == (kind, code, "because of this")
+
+
+def test_a_bad_item_fails_alone(client: Any) -> None:
+    good, bad, empty = client.predict_batch(["a", "fail 3 text: too long", pb.PredictRequest(request_id=5)])
+    np.testing.assert_array_equal(good.embedding, vector("a"))
+    assert isinstance(bad, prediction.PredictionError) and isinstance(bad.error, errors.InvalidArgument)
+    assert (empty.request_id, str(empty.error)) == (5, "input: none")
+
+
+def test_a_failed_call_fails_the_batch(client: Any) -> None:
+    with pytest.raises(errors.Unavailable, match="draining"):
+        client.predict_batch([*("a" for _ in range(2000)), "fail the call"])
+
+
+def test_time_runs_out(client: Any) -> None:
+    begin = time.monotonic()
+    with pytest.raises(TimeoutError):
+        client.predict("sleep", timeout_s=0.05)
+    assert time.monotonic() - begin < 0.45
+
+
+def test_nobody_is_there(connect: Callable[..., Any]) -> None:
+    with connect("127.0.0.1:1", timeout_s=5) as client:
+        assert client.ready() is False
+        for call in (lambda: client.predict("a"), lambda: client.embed(["a"]), client.models):
+            with pytest.raises(errors.Unavailable):
+                call()
+        with pytest.raises(errors.Unavailable):
+            list(client.predict_stream(["a"]))
+
+
+def test_wrong_items_are_refused_before_they_leave(client: Any) -> None:
+    for item in (b"bytes", ["a", "b"], ("a", 5), ("a", "b", "c"), 7, None, [1.5]):
+        with pytest.raises(TypeError):
+            client.predict(item)
+    for texts in ("one text", "ab"):
+        with pytest.raises(TypeError):
+            client.embed(texts)
+    with pytest.raises(ValueError):
+        client.predict([-1])
+    with pytest.raises(KeyError):
+        client.predict("a", priority="highest")
+
+
+# ---- streams
+
+
+def test_a_stream_is_answered_as_answers_come(client: Any) -> None:
+    texts = [f"text {i}" for i in range(2001)]
+    seen: list[int] = []
+    for result in client.predict_stream(iter(texts)):
+        np.testing.assert_array_equal(result.embedding, vector(texts[result.request_id]))
+        seen.append(result.request_id)
+    assert seen[:4] == [1, 0, 3, 2] and sorted(seen) == list(range(2001))
+    assert list(client.predict_stream([])) == []
+
+
+def test_each_item_of_a_stream_has_its_own_time_and_status(client: Any) -> None:
+    results = {r.request_id: r for r in client.predict_stream(["a", "fail 8 full", "b"], timeout_s=0.25)}
+    assert results[0].usage.input_tokens == results[2].usage.input_tokens == 250_000
+    assert isinstance(results[1].error, errors.ResourceExhausted) and results[1].error.retry_after_ms == 70
+
+
+def test_a_stream_that_is_left_early_ends(client: Any) -> None:
+    """An endless source, of which only as many are taken as may be under way."""
+    taken = 0
+
+    def endless() -> Iterator[str]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield "a"
+
+    stream = client.predict_stream(endless())
+    for _ in range(10):
+        next(stream)
+    stream.close()
+    time.sleep(0.1)
+    assert 10 <= taken <= rpc.STREAM_IN_FLIGHT_MAX + 20
+    after = taken
+    time.sleep(0.2)
+    assert taken == after
+    assert client.predict("a").embedding is not None
+
+
+def test_a_stream_that_the_server_breaks_is_an_error(client: Any) -> None:
+    with pytest.raises(errors.Unavailable, match=r"draining|ended the stream"):
+        list(client.predict_stream(["a", "b", "fail the call", *["c"] * 2000]))
+    with pytest.raises(errors.Internal, match="after 2 of"):
+        list(client.predict_stream(["a", "b", "c", "hang up"]))
+
+
+def test_a_source_that_fails_is_the_callers_error(client: Any) -> None:
+    def failing() -> Iterator[str]:
+        yield "a"
+        raise OSError("no more")
+
+    stream = client.predict_stream(failing())
+    assert next(stream).request_id == 0
+    with pytest.raises(OSError, match="no more"):
+        next(stream)
+    with pytest.raises(TypeError):
+        list(client.predict_stream(["a", b"bytes"]))
+
+
+def test_a_stream_takes_an_async_source(server: Server) -> None:
+    async def source() -> AsyncIterator[str]:
+        for i in range(5):
+            await asyncio.sleep(0)
+            yield f"text {i}"
+
+    async def main() -> list[int]:
+        async with fastqps.AsyncClient(server.address) as client:
+            return [result.request_id async for result in client.predict_stream(source())]
+
+    assert sorted(uvloop.run(main())) == [0, 1, 2, 3, 4]
+
+
+def test_many_tasks_and_many_threads(server: Server) -> None:
+    async def tasks() -> None:
+        async with fastqps.AsyncClient(server.address) as client:
+            texts = [f"task {i}" for i in range(200)]
+            results = await asyncio.gather(*(client.predict(text) for text in texts))
+            for text, result in zip(texts, results, strict=True):
+                np.testing.assert_array_equal(result.embedding, vector(text))
+
+    uvloop.run(tasks())
+    with fastqps.Client(server.address, channels=2) as client, futures.ThreadPoolExecutor(8) as pool:
+        texts = [f"thread {i}" for i in range(200)]
+        for text, result in zip(texts, pool.map(client.predict, texts), strict=True):
+            np.testing.assert_array_equal(result.embedding, vector(text))
+
+
+def test_no_thread_is_left() -> None:
+    deadline = time.monotonic() + 5
+    while any("_consume" in t.name or "predict" in t.name for t in threading.enumerate()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+# ---- reading answers
+
+
+def shapes() -> Iterable[tuple[str, bytes]]:
+    """One answer, written in every way that the format allows: the fast way to read it must see the same."""
+    values = struct.pack("<3f", 1, -2, 0.5)
+    packed = b"\x0a\x0c" + values
+    embedding = b"\x12" + bytes([len(packed)]) + packed
+    yield "plain", b"\x08\x07" + embedding
+    yield "with usage", b"\x08\x07" + embedding + b"\x3a\x02\x08\x05"
+    yield "with a dtype", b"\x08\x07\x12\x10" + packed + b"\x18\x01"
+    yield "with a field from the future", b"\x08\x07" + embedding + b"\x78\x01"
+    yield "embedding first", embedding + b"\x08\x07"
+    yield "request_id twice", b"\x08\x01" + embedding + b"\x08\x07"
+    yield "not packed", b"\x08\x07\x12\x0f" + b"".join(b"\x0d" + values[i : i + 4] for i in (0, 4, 8))
+    yield (
+        "in two pieces",
+        b"\x08\x07\x12\x0c\x0a\x04" + values[:4] + b"\x0a\x04" + values[4:8] + b"\x12\x06\x0a\x04" + values[8:],
+    )
+    yield "long numbers", b"\x08\x87\x80\x00\x12\x8e\x80\x00" + packed
+    yield "another output before", b"\x08\x07\x1a\x00" + embedding
+    yield "an OK status", b"\x08\x07" + embedding + b"\x32\x00"
+
+
+@pytest.mark.parametrize(("name", "data"), [*shapes()], ids=[name for name, _ in shapes()])
+def test_every_shape_of_an_embedding_is_read(name: str, data: bytes) -> None:
+    message = pb.PredictResponse.FromString(data)
+    assert (message.request_id, list(message.embedding.values)) == (7, [1, -2, 0.5]), "the test's own bytes"
+    frame = b"\x0a" + bytes([len(data)]) + data
+    future = b"\x78\x01"
+    for result in (
+        prediction.read_prediction(data),
+        *prediction.read_batch(frame + frame),
+        *prediction.read_batch(frame + future + frame),
+    ):
+        assert isinstance(result, prediction.Prediction)
+        assert result.request_id == 7 and result.embedding is not None and result.embedding.tolist() == [1, -2, 0.5]
+
+
+def test_an_output_that_replaces_the_embedding_wins() -> None:
+    data = b"\x12\x06\x0a\x04\0\0\0\0\x1a\x05\x0a\x03\x0a\x01z"
+    result = prediction.read_prediction(data)
+    assert isinstance(result, prediction.Prediction) and result.embedding is None
+    assert result.labels == [prediction.Label("z", 0.0, 0)]
+
+
+def test_damaged_answers_are_errors_and_never_wrong_values() -> None:
+    good = pb.PredictBatchResponse(items=[answer(pb.PredictRequest(text="a"))]).SerializeToString()
+    for size in range(1, len(good)):
+        with pytest.raises(rpc.DecodeError):
+            prediction.read_batch(good[:size])
+    item = good[3:]
+    assert isinstance(prediction.read_prediction(item), prediction.Prediction)
+    for size in range(2, len(item) - 2):
+        with pytest.raises(rpc.DecodeError):
+            prediction.read_prediction(item[:size])
+
+
+def test_an_unknown_number_format_is_an_error() -> None:
+    data = pb.PredictResponse(embedding=pb.Embedding(raw=b"ab", dtype=9)).SerializeToString()
+    with pytest.raises(errors.Internal, match="dtype 9"):
+        prediction.read_prediction(data)
+
+
+def test_batches_are_split_by_items_and_bytes() -> None:
+    def sizes(messages: list[pb.PredictRequest]) -> list[int]:
+        return [len(batch.items) for batch in request.split_batches(messages)]
+
+    small, large = pb.PredictRequest(text="a"), pb.PredictRequest(text="x" * (request.BATCH_BYTES_MAX + 1))
+    assert sizes([]) == []
+    assert sizes([small] * 256) == [256] and sizes([small] * 257) == [256, 1]
+    assert sizes([small, large, small]) == [1, 1, 1]
+
+
+def test_reading_an_embedding_is_much_cheaper_than_the_runtimes_way() -> None:
+    data = answer(pb.PredictRequest(text="a")).SerializeToString()
+
+    def best_of(call: Callable[[], object]) -> float:
+        times = []
+        for _ in range(30):
+            begin = time.perf_counter()
+            for _ in range(50):
+                call()
+            times.append(time.perf_counter() - begin)
+        return min(times)
+
+    ours = best_of(lambda: prediction.read_prediction(data))
+    theirs = best_of(lambda: np.array(list(pb.PredictResponse.FromString(data).embedding.values), np.float32))
+    assert ours * 2 < theirs
+
+
+def test_importing_fastqps_loads_neither_grpc_nor_torch() -> None:
+    heavy = {"grpc", "torch", "numpy", "google.protobuf"}
+    code = f"import sys, fastqps; print(fastqps.__version__, {heavy} & set(sys.modules))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert out.stdout.strip() == f"{fastqps.__version__} set()"
+    with pytest.raises(AttributeError, match="no attribute 'Nope'"):
+        fastqps.Nope  # noqa: B018
