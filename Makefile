@@ -60,8 +60,8 @@ $(PROTOC):
 proto: $(PROTOC) ## write the Python code of proto/ again, after a change there
 	$(PROTOC) proto/generate.py
 
-fuzz-wire: ## the wire format against the protobuf runtime, ten minutes; FASTQPS_FUZZ=seconds
-	FASTQPS_FUZZ=$(or $(FASTQPS_FUZZ),600) $(BIN)/python -m pytest -q --timeout 0 tests/test_wire.py
+fuzz-wire: ## the wire format against the protobuf runtime, about ten minutes; FASTQPS_FUZZ=seconds for each test
+	FASTQPS_FUZZ=$(or $(FASTQPS_FUZZ),90) $(BIN)/python -m pytest -q --timeout 0 tests/test_wire.py
 
 clean: ## remove what was built
 	rm -rf build *.egg-info fastqps/*.so

@@ -29,7 +29,7 @@ bool WireReader::skip_group(u32 start_tag, int depth) {
   const u32 end_tag = start_tag + 1;
   while (!done()) {
     u32 inner;
-    if (!tag(&inner)) return false;
+    if (!any_tag(&inner)) return false;  // in here, and only here, the runtime lets field number 0 pass
     if (inner == end_tag) return true;
     if (!skip(inner, depth - 1)) return false;
   }

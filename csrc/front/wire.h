@@ -31,16 +31,7 @@ class WireReader {
   const char* at() const { return reinterpret_cast<const char*>(at_); }
 
   // At most 5 bytes and 32 bits; field number 0 is damage, and so are wire types 6 and 7.
-  bool tag(u32* out) {
-    if (at_ < end_ && *at_ < 0x80) [[likely]] {
-      *out = *at_++;
-    } else {
-      u64 value;
-      if (!long_varint(5, &value) || value > 0xffffffffu) return false;
-      *out = u32(value);
-    }
-    return *out >= 8 && (*out & 7) <= u32(WireType::kFixed32);
-  }
+  bool tag(u32* out) { return any_tag(out) && *out >= 8 && (*out & 7) <= u32(WireType::kFixed32); }
 
   // At most 10 bytes; bits above the 64th are dropped.
   bool varint(u64* out) {
@@ -76,6 +67,16 @@ class WireReader {
   bool skip(u32 tag, int depth);
 
  private:
+  bool any_tag(u32* out) {
+    if (at_ < end_ && *at_ < 0x80) [[likely]] {
+      *out = *at_++;
+      return true;
+    }
+    u64 value;
+    if (!long_varint(5, &value) || value > 0xffffffffu) return false;
+    *out = u32(value);
+    return true;
+  }
   bool long_varint(int bytes_max, u64* out) {
     u64 value = 0;
     const u8* at = at_;

@@ -143,12 +143,19 @@ TEST(unknown_fields_are_skipped) {
     const char* what;
     std::string bytes;
   } table[] = {
-      {"varint", "\x78\x05"s},           {"fixed64", "\x79\x31\x32\x33\x34\x35\x36\x37\x38"s},
-      {"bytes", "\x7a\x02\xff\xff"s},    {"fixed32", "\x7d\x31\x32\x33\x34"s},
-      {"group", "\x7b\x08\x01\x7c"s},    {"group in a group", "\x7b\x7b\x12\x01\xff\x7c\x7c"s},
-      {"reserved number", "\x58\x01"s},  {"largest number", "\xf8\xff\xff\xff\x0f\x01"s},
-      {"text as a varint", "\x10\x01"s}, {"request_id as bytes", "\x22\x01z"s},
-      {"model as a group", "\x0b\x0c"s}, {"100 groups", repeated("\x7b", 100) + repeated("\x7c", 100)},
+      {"varint", "\x78\x05"s},
+      {"fixed64", "\x79\x31\x32\x33\x34\x35\x36\x37\x38"s},
+      {"bytes", "\x7a\x02\xff\xff"s},
+      {"fixed32", "\x7d\x31\x32\x33\x34"s},
+      {"group", "\x7b\x08\x01\x7c"s},
+      {"group in a group", "\x7b\x7b\x12\x01\xff\x7c\x7c"s},
+      {"reserved number", "\x58\x01"s},
+      {"largest number", "\xf8\xff\xff\xff\x0f\x01"s},
+      {"text as a varint", "\x10\x01"s},
+      {"request_id as bytes", "\x22\x01z"s},
+      {"model as a group", "\x0b\x0c"s},
+      {"field 0 in a group", "\x7b\x03\x00\x05\x04\x7c"s},
+      {"100 groups", repeated("\x7b", 100) + repeated("\x7c", 100)},
   };
   for (const auto& row : table) {
     const std::string message = row.bytes + "\x12\x01k";
