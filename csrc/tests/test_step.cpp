@@ -1,0 +1,222 @@
+// gather and scatter: the packed layout, and what an answer becomes on its way into a slot.
+#include <sys/eventfd.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+
+#include "core/slab.h"
+#include "step/stepper.h"
+#include "tests/check.h"
+
+using namespace fastqps;
+
+namespace {
+
+struct Answers {
+  std::map<u32, Verdict> got;
+  void answer(u32 slot, u64, Verdict verdict) { got[slot] = verdict; }
+  void released(u32, u64) {}
+};
+
+// One front door, one dispatcher, one model, in one thread.
+struct World {
+  static constexpr u32 kWidth = 8, kItems = 4, kTokens = 32;
+  Segment segment;
+  WakeFds fds;
+  Answers answers;
+  std::unique_ptr<Slab<Answers>> slab;
+  std::unique_ptr<Stepper> stepper;
+  i32 ids[kTokens], positions[kTokens], types[kTokens], starts[kItems + 1];
+  float output[kItems * kWidth] = {};
+  u32 step;
+
+  explicit World(Task task = Task::kEmbed, BatchLimits limits = {kItems, kTokens, 0}) {
+    auto made = Segment::create(
+        {.doors = 1, .dispatchers = 1, .models = 1, .slots = 16, .max_tokens = 32, .answer_bytes = 8 * kWidth});
+    CHECK_EQ(made.error, "");
+    std::string error;
+    segment = Segment::attach(made.fd, &error);
+    CHECK_EQ(error, "");
+    fds.dispatcher[0] = eventfd(0, EFD_CLOEXEC);
+    fds.door[0] = eventfd(0, EFD_CLOEXEC);
+    Route& route = segment.route(0);
+    route.task = task;
+    route.dimensions = kWidth;
+    route.pair_type_id = 1;
+    route.position_offset = 2;
+    route.normalize = 1;
+    route.dispatchers = 1;
+    slab = std::make_unique<Slab<Answers>>(segment, &fds, 0, answers);
+    slab->adopt();
+    stepper = std::make_unique<Stepper>(segment, &fds, 0, 1, 0, limits);
+    step = stepper->add({ids, positions, types, starts, output, kItems, kTokens, kWidth});
+  }
+  Slot& put(std::initializer_list<u32> tokens, u32 first_len, Class kind = kNormal, u64 deadline_ns = 0) {
+    i64 i = slab->take();
+    CHECK(i >= 0);
+    Slot& s = slab->slot(u32(i));
+    u32 n = 0;
+    for (u32 t : tokens) segment.ids(s)[n++] = t;
+    s.n_tokens.store(n, kRelaxed);
+    s.first_len = first_len;
+    s.deadline_ns = deadline_ns;
+    s.dimensions = 0, s.top_labels = 0, s.dtype = 0, s.flags = 0;
+    CHECK(slab->put(u32(i), 0, kind, 0, now_ns()));
+    slab->publish();
+    return s;
+  }
+  // One whole step; the slots' bytes stay readable for the caller.
+  void run() {
+    CHECK(stepper->gather(step, 0, 0) == Gathered::kStep);
+    CHECK(stepper->launch(step));
+    CHECK(stepper->scatter(step));
+  }
+};
+
+float half_to_float(u16 h) {
+  int exponent = h >> 10 & 31;
+  float mantissa = float(h & 1023);
+  float value = exponent == 0    ? std::ldexp(mantissa, -24)
+                : exponent == 31 ? (mantissa ? NAN : INFINITY)
+                                 : std::ldexp(mantissa + 1024, exponent - 25);
+  return h & 0x8000 ? -value : value;
+}
+
+}  // namespace
+
+TEST(items_are_packed_one_behind_the_other) {
+  World w;
+  w.put({101, 7, 102}, 3);
+  w.put({101, 8, 9, 102, 5, 102}, 4);  // a pair: its second text has two tokens
+  CHECK(w.stepper->gather(w.step, 0, 0) == Gathered::kStep);
+  const i32 ids[] = {101, 7, 102, 101, 8, 9, 102, 5, 102}, positions[] = {2, 3, 4, 2, 3, 4, 5, 6, 7},
+            types[] = {0, 0, 0, 0, 0, 0, 0, 1, 1}, starts[] = {0, 3, 9};
+  for (int i = 0; i < 9; i++) {
+    CHECK_EQ(w.ids[i], ids[i]);
+    CHECK_EQ(w.positions[i], positions[i]);
+    CHECK_EQ(w.types[i], types[i]);
+  }
+  for (int i = 0; i < 3; i++) CHECK_EQ(w.starts[i], starts[i]);
+  CHECK_EQ(w.stepper->step(w.step).n_items, 2u);
+  CHECK_EQ(w.stepper->step(w.step).n_tokens, 9u);
+  CHECK_EQ(w.stepper->step(w.step).len_max, 6u);
+}
+
+TEST(the_high_class_goes_first) {
+  World w(Task::kEmbed, {1, 32, 0});
+  w.put({1}, 1, kLow);
+  w.put({2}, 1, kNormal);
+  w.put({3}, 1, kHigh);
+  for (i32 want : {3, 2, 1}) {
+    w.run();
+    CHECK_EQ(w.ids[0], want);
+  }
+}
+
+TEST(a_step_keeps_to_its_tokens) {
+  World w(Task::kEmbed, {4, 8, 0});
+  w.put({1, 1, 1, 1, 1}, 5);
+  w.put({2, 2, 2}, 3);
+  w.put({3}, 1);
+  w.run();
+  CHECK_EQ(w.stepper->step(w.step).n_tokens, 8u);
+  w.run();
+  CHECK_EQ(w.ids[0], 3);
+}
+
+TEST(embeddings_are_normalized_as_asked) {
+  World w;
+  for (u32 i = 0; i < w.kWidth; i++) w.output[i] = w.output[w.kWidth + i] = w.output[2 * w.kWidth + i] = float(i) - 3;
+  Slot& usual = w.put({1}, 1);
+  Slot& raw = w.put({1}, 1);
+  raw.flags = kNormalizeSet;
+  Slot& cut = w.put({1}, 1);
+  cut.dimensions = 3;
+  w.run();
+  const float norm = std::sqrt(9 + 4 + 1 + 0 + 1 + 4 + 9 + 16.0f), norm_cut = std::sqrt(9 + 4 + 1.0f);
+  auto value = [&](Slot& s, u32 i) { return reinterpret_cast<float*>(w.segment.answer(s))[i]; };
+  for (u32 i = 0; i < w.kWidth; i++) {
+    CHECK(std::abs(value(usual, i) - (float(i) - 3) / norm) < 1e-6f);
+    CHECK_EQ(value(raw, i), float(i) - 3);
+  }
+  CHECK_EQ(cut.n_values, 3u);
+  for (u32 i = 0; i < 3; i++) CHECK(std::abs(value(cut, i) - (float(i) - 3) / norm_cut) < 1e-6f);
+}
+
+TEST(embeddings_become_float16_and_int8) {
+  World w;
+  const float row[] = {0, 1, -1, 0.5f, 65504, 1e6f, 6e-8f, -0.333251953125f};
+  for (u32 i = 0; i < w.kWidth; i++) w.output[i] = row[i], w.output[w.kWidth + i] = row[i] / 2;
+  Slot& half = w.put({1}, 1);
+  half.dtype = 2, half.flags = kNormalizeSet;
+  Slot& byte = w.put({1}, 1);
+  byte.dtype = 3, byte.flags = kNormalizeSet;
+  w.run();
+  const u16* halves = reinterpret_cast<u16*>(w.segment.answer(half));
+  const u16 want[] = {0, 0x3c00, 0xbc00, 0x3800, 0x7bff, 0x7c00, 1, 0xb555};
+  for (u32 i = 0; i < 8; i++) CHECK_EQ(halves[i], want[i]);
+  const auto* bytes = reinterpret_cast<std::int8_t*>(w.segment.answer(byte));
+  const int bytes_want[] = {0, 64, -64, 32, 127, 127, 0, -21};
+  for (u32 i = 0; i < 8; i++) CHECK_EQ(int(bytes[i]), bytes_want[i]);
+}
+
+TEST(every_float16_survives_the_way_there_and_back) {
+  World w;
+  for (u32 h = 0; h < 0x10000; h += World::kWidth) {
+    for (u32 i = 0; i < World::kWidth; i++) w.output[i] = half_to_float(u16(h + i));
+    Slot& s = w.put({1}, 1);
+    s.dtype = 2, s.flags = kNormalizeSet;
+    w.run();
+    w.slab->drain();
+    for (u32 i = 0; i < World::kWidth; i++) {
+      u16 got = reinterpret_cast<u16*>(w.segment.answer(s))[i];
+      CHECK(got == h + i || (std::isnan(half_to_float(u16(h + i))) && std::isnan(half_to_float(got))));
+    }
+  }
+}
+
+TEST(labels_come_best_first) {
+  World w(Task::kClassify);
+  w.segment.route(0).activation = Activation::kSoftmax;
+  const float logits[] = {0, 2, 2, -1, NAN, 1, 0, 3};
+  for (u32 i = 0; i < w.kWidth; i++) w.output[i] = logits[i], w.output[w.kWidth + i] = i == 4 ? -50 : logits[i];
+  Slot& raw = w.put({1}, 1);
+  raw.flags = kRawScores;
+  Slot& two = w.put({1}, 1);
+  two.top_labels = 2;
+  w.run();
+  const auto* labels = reinterpret_cast<LabelScore*>(w.segment.answer(raw));
+  const u32 order[] = {7, 1, 2, 5, 0, 6, 3, 4};  // equal scores by index, NaN last
+  for (u32 i = 0; i < 8; i++) CHECK_EQ(labels[i].index, order[i]);
+  CHECK_EQ(two.n_values, 2u);
+  const auto* top = reinterpret_cast<LabelScore*>(w.segment.answer(two));
+  float sum = 0;
+  for (u32 i = 0; i < 8; i++) sum += std::exp(w.output[w.kWidth + i] - 3);
+  CHECK_EQ(top[0].index, 7u);
+  CHECK(std::abs(top[0].score - 1 / sum) < 1e-6f);
+  CHECK_EQ(top[1].index, 1u);
+}
+
+TEST(expired_requests_never_reach_the_device) {
+  World w;
+  Slot& late = w.put({1}, 1, kNormal, now_ns() - 1);
+  w.put({2}, 1);
+  w.run();
+  CHECK_EQ(w.stepper->step(w.step).n_items, 1u);
+  CHECK_EQ(w.ids[0], 2);
+  CHECK_EQ(late.status, 4);
+  w.slab->drain();
+  CHECK_EQ(w.answers.got.size(), 2u);
+  CHECK_EQ(w.slab->used(), 0u);
+}
+
+TEST(a_dispatcher_that_was_declared_dead_notices) {
+  World w;
+  Slot& s = w.put({1}, 1);
+  CHECK(w.stepper->gather(w.step, 0, 0) == Gathered::kStep);
+  s.state.store(Word::make(State::kQueued, 9).bits);  // as a door does when it settles
+  CHECK(!w.stepper->launch(w.step));
+}
+
+TEST_MAIN
