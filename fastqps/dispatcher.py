@@ -55,10 +55,8 @@ class Dispatcher:
 
 
 def _add(stepper: Stepper, lane: Lane, step: int) -> int:
-    buffers = lane.runners[step].buffers()
-    return stepper.add(
-        max_items=buffers.max_items, max_tokens=buffers.max_tokens, width=buffers.width, **buffers.addresses()
-    )
+    b = lane.runners[step].buffers()
+    return stepper.add(max_items=b.max_items, max_tokens=b.max_tokens, width=b.width, **b.addresses())
 
 
 def _check_ours(ours: bool) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fastqps._front import wire
 from google.protobuf.message import DecodeError
 
+from fastqps._front import wire
 from fastqps.v1 import predict_pb2 as pb
 
 FUZZ_SECONDS = float(os.environ.get("FASTQPS_FUZZ", "0"))
