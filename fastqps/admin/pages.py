@@ -1,0 +1,106 @@
+"""Which page answers what."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from typing import Any, Protocol
+
+from fastqps import __version__
+from fastqps.admin.http import Answer, Request, Server
+from fastqps.admin.predict import Predict
+from fastqps.metrics import Metrics, Source
+from fastqps.supervisor.readiness import Readiness
+
+INDEX = f"""\
+fastqps {__version__}
+
+GET  /readyz   200 when the server serves, else 503 with the reasons
+GET  /livez    200 unless only a restart of the server can help
+GET  /metrics  Prometheus text, or OpenMetrics by the Accept header
+POST /predict  {{"text": "..."}}, {{"pair": ["...", "..."]}}, {{"token_ids": [1, 2]}}, or a list of these
+
+curl -d '{{"text": "hello"}}' http://ADDRESS/predict
+"""
+
+
+class Served(Source, Protocol):
+    """What the pages are about."""
+
+    def readiness(self) -> Readiness:
+        """Whether the server serves, and why not."""
+
+    def grpc_address(self) -> str:
+        """Where the server's own gRPC port answers."""
+
+
+class Admin:
+    """The admin server, from ``async with`` on."""
+
+    def __init__(self, served: Served, sock: socket.socket) -> None:
+        self._served = served
+        self._metrics = Metrics(served)
+        self._predict = Predict(served.grpc_address())
+        self._server = Server(sock, self._answer)
+
+    async def __aenter__(self) -> Admin:
+        await self._server.__aenter__()
+        self._sampler = asyncio.get_running_loop().create_task(self._sample())
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._sampler.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._sampler
+        await self._predict.close()
+        await self._server.__aexit__(*error)
+
+    async def _sample(self) -> None:
+        while True:
+            await asyncio.sleep(1)
+            self._metrics.fill.sample()
+
+    async def _answer(self, request: Request) -> Answer:
+        allowed = {"/predict": "POST"}.get(request.path, "GET, HEAD")
+        page = {
+            "/": self._index,
+            "/livez": self._livez,
+            "/readyz": self._readyz,
+            "/metrics": self._metrics_page,
+            "/predict": self._predict_page,
+        }.get(request.path)
+        if page is None:
+            return Answer.text(404, f"no page {request.path[:100]}; GET / lists them")
+        if request.method not in allowed.split(", "):
+            text = f"{request.path} answers {allowed}\n"
+            return Answer(405, text.encode(), "text/plain; charset=utf-8", allow=allowed)
+        return await page(request)
+
+    async def _index(self, request: Request) -> Answer:
+        return Answer(200, INDEX.replace("ADDRESS", request.headers.get("host", "ADDRESS")).encode(), "text/plain")
+
+    async def _livez(self, request: Request) -> Answer:
+        hopeless = self._served.readiness().hopeless
+        return Answer.data(503 if hopeless else 200, {"live": not hopeless, "reasons": hopeless})
+
+    async def _readyz(self, request: Request) -> Answer:
+        found = self._served.readiness()
+        status: dict[str, Any] = {"ready": not found.reasons, "reasons": found.reasons, "degraded": found.degraded}
+        return Answer.data(503 if found.reasons else 200, status)
+
+    async def _metrics_page(self, request: Request) -> Answer:
+        body, content_type = self._metrics.page(request.headers.get("accept", ""))
+        return Answer(200, body, content_type)
+
+    async def _predict_page(self, request: Request) -> Answer:
+        if self._served.readiness().reasons:
+            return Answer.data(503, {"error": {"code": "UNAVAILABLE", "message": "the server is not ready"}})
+        try:
+            asked = json.loads(request.body)
+        except ValueError as error:  # also what is not UTF-8
+            message = f"the body is not JSON: {error}"
+            return Answer.data(400, {"error": {"code": "INVALID_ARGUMENT", "message": message}})
+        status, answer = await self._predict(asked)
+        return Answer.data(status, answer)

@@ -1,0 +1,69 @@
+"""What the supervisor tells a child at its start: the only thing that both sides of ``launch`` know of each other.
+
+Everything else (models, limits, the phase of the server) is in the shared segment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any
+
+CHILD_MODULES = {"frontdoor": "fastqps.frontdoor", "dispatcher": "fastqps.dispatcher"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What both roles have. Descriptors are inherited and open; times are nanoseconds."""
+
+    index: int  # of this front door, or of this dispatcher, from 0
+    title: str  # "frontdoor 0", "dispatcher 1 (cpu)": for the process title and the log
+    parent_pid: int
+    parent_fd: int  # read end of a pipe that closes when the supervisor is gone
+    segment_fd: int
+    wake_dispatchers: tuple[int, ...]  # eventfds, by index
+    wake_doors: tuple[int, ...]
+    cpus: tuple[int, ...]  # empty: wherever the supervisor may run
+
+
+@dataclass(frozen=True)
+class DoorSettings(Settings):
+    """A front door's."""
+
+    listener_fd: int  # bound; the supervisor calls listen() when the server is ready
+    max_message_bytes: int
+    max_stream_inflight: int
+    default_timeout_ns: int  # 0: none
+    drain_timeout_ns: int
+    rerun: bool
+
+
+@dataclass(frozen=True)
+class DispatcherSettings(Settings):
+    """A dispatcher's. Its model's card is ``Segment.card(route)``."""
+
+    epoch: int  # of this incarnation; each restart has a higher one
+    route: int  # model * generations + generation
+    device: str
+    dtype: str
+    threads: int  # CPU threads to compute with
+    max_batch_items: int
+    max_batch_tokens: int
+
+
+_ROLES: dict[str, type[Settings]] = {"frontdoor": DoorSettings, "dispatcher": DispatcherSettings}
+
+
+def write_settings(settings: Settings) -> str:
+    """One line of JSON for the child's command line."""
+    role = next(name for name, kind in _ROLES.items() if isinstance(settings, kind))
+    return json.dumps({"role": role, **dataclasses.asdict(settings)})
+
+
+def read_settings(text: str) -> Settings:
+    """What ``write_settings`` wrote."""
+    found: dict[str, Any] = json.loads(text)
+    role = _ROLES[found.pop("role")]
+    fields: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in found.items()}
+    return role(**fields)

@@ -1,0 +1,52 @@
+"""The first thing that runs in every child process: ``python -m fastqps.launch MODULE SETTINGS``.
+
+Ties the process's life to the supervisor's, confines it to its CPUs and names it; only then imports MODULE, which may
+take seconds, and calls its ``main(settings)``. SETTINGS is what ``children`` wrote.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from importlib import import_module
+
+from fastqps.children import Settings, read_settings
+from fastqps.errors import FAILURE, FastqpsError
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(parent_pid: int) -> None:
+    """Has the kernel kill this process when its parent dies, also by SIGKILL; ends it if the parent has died already.
+
+    The signal comes when the parent's *thread* that started us ends: the supervisor starts children from its main one.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"prctl(PR_SET_PDEATHSIG): {os.strerror(error)}")
+    if os.getppid() != parent_pid:
+        os._exit(FAILURE)
+
+
+def main(argv: list[str]) -> int:
+    """Runs one child; its exit code."""
+    module, text = argv
+    settings: Settings = read_settings(text)
+    die_with_parent(settings.parent_pid)
+    if settings.cpus:
+        os.sched_setaffinity(0, settings.cpus)
+    import setproctitle
+
+    setproctitle.setproctitle(f"fastqps: {settings.title}")
+    try:
+        return int(import_module(module).main(settings))
+    except FastqpsError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

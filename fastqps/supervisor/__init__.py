@@ -1,0 +1,5 @@
+"""The supervisor process: everything of a server that is not on the path of a request."""
+
+from fastqps.supervisor.serve import serve
+
+__all__ = ["serve"]

@@ -1,0 +1,93 @@
+"""What follows from the configuration and the models' cards: how many processes, which do what, how much memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastqps import machine
+from fastqps._core import Sizes
+from fastqps.config import Config
+from fastqps.config.decide import server_cpus
+from fastqps.errors import ConfigError
+from fastqps.models import ModelCard, load_card
+
+LABEL_BYTES = 8  # index and score
+FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A server, before anything is started. Dispatcher ``d`` serves model ``d // dispatchers_per_model``."""
+
+    config: Config
+    cards: tuple[ModelCard, ...]
+    doors: int
+    dispatchers_per_model: int
+    threads: int  # to compute with, of each dispatcher
+    door_cpus: tuple[tuple[int, ...], ...]  # of each front door; empty: any
+    dispatcher_cpus: tuple[tuple[int, ...], ...]
+
+    @property
+    def dispatchers(self) -> int:
+        """All of them."""
+        return self.dispatchers_per_model * len(self.cards)
+
+    def model_of(self, dispatcher: int) -> int:
+        """The index of the model that a dispatcher serves."""
+        return dispatcher // self.dispatchers_per_model
+
+    def sizes(self) -> Sizes:
+        """Of the shared segment."""
+        return Sizes(
+            doors=self.doors,
+            dispatchers=self.dispatchers,
+            models=len(self.cards),
+            slots=self.config.slots,
+            max_tokens=max(card.max_input_tokens for card in self.cards),
+            answer_bytes=max(answer_bytes(card) for card in self.cards),
+        )
+
+
+def make_plan(config: Config) -> Plan:
+    """From a decided configuration. Reads the models' cards: ``ModelError`` where one cannot be served."""
+    assert config.frontdoors and config.dispatchers  # decided
+    cards = tuple(_card(named, config.max_input_tokens) for named in config.model)
+    names = [card.name for card in cards]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError(f"--model: two models are named {twice!r}; name them with NAME=DIR")
+    cpus = server_cpus(config)
+    total = config.dispatchers * len(cards)
+    door_cpus, dispatcher_cpus = _placement(config, cpus, total)
+    return Plan(
+        config=config,
+        cards=cards,
+        doors=config.frontdoors,
+        dispatchers_per_model=config.dispatchers,
+        threads=max(1, machine.usable_cores(len(cpus)) // total),
+        door_cpus=door_cpus,
+        dispatcher_cpus=dispatcher_cpus,
+    )
+
+
+def answer_bytes(card: ModelCard) -> int:
+    """The longest answer of a model, as it lies in a slot."""
+    return card.dimensions * (LABEL_BYTES if card.task == "classify" else FLOAT_BYTES)
+
+
+def _card(named: str, max_input_tokens: int) -> ModelCard:
+    name, equals, path = named.partition("=")
+    if not equals:
+        return load_card(named, max_input_tokens)
+    if not name or not path:
+        raise ConfigError(f"--model {named!r}: write NAME=DIR")
+    return load_card(path, max_input_tokens, name)
+
+
+def _placement(config: Config, cpus: tuple[int, ...], dispatchers: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """CPUs of the front doors and of the dispatchers. The cpu device computes on all cores, so nothing has its own."""
+    assert config.frontdoors
+    needed = config.frontdoors + dispatchers + 1  # the supervisor stays outside
+    if config.pin == "off" or config.device == "cpu" or len(cpus) < needed:
+        return ((),) * config.frontdoors, ((),) * dispatchers
+    own = tuple((cpu,) for cpu in cpus)
+    return own[: config.frontdoors], own[config.frontdoors : config.frontdoors + dispatchers]

@@ -1,0 +1,43 @@
+"""Whether the server serves, and why not: what /readyz and /livez answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fastqps.supervisor.seat import DispatcherSeat, DoorSeat, Seat
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """``reasons``: why it is not ready; empty: it is. ``degraded``: processes that are down while others do their work.
+
+    ``hopeless``: roles without any process that would be started again; only a restart of the server helps.
+    """
+
+    reasons: tuple[str, ...]
+    degraded: tuple[str, ...]
+    hopeless: tuple[str, ...]
+
+
+def readiness(
+    phase: str, doors: Sequence[DoorSeat], dispatchers: Sequence[DispatcherSeat], models: Sequence[str]
+) -> Readiness:
+    """A server is ready while it serves and each role (front doors; the dispatchers of each model) has a ready process.
+
+    One process that restarts does not make the server unready: the others take its work. (All replicas would drop out
+    of a load balancer for a fault that no client sees.)
+    """
+    roles: list[tuple[str, list[Seat]]] = [("front door", [*doors])]
+    for i, model in enumerate(models):
+        roles.append((f"dispatcher of {model}", [seat for seat in dispatchers if seat.model == i]))
+    reasons = [] if phase == "serving" else [f"the server is {phase}"]
+    hopeless = []
+    for role, seats in roles:
+        if not any(seat.ready for seat in seats):
+            reasons.append(f"no {role} is ready")
+        if all(seat.given_up for seat in seats):
+            hopeless.append(f"every {role} died too often and stays down")
+    seats = [*doors, *dispatchers]
+    degraded = [f"{s.title} {'stays down' if s.given_up else 'is not ready'}" for s in seats if not s.ready]
+    return Readiness(tuple(reasons), tuple(degraded), tuple(hopeless))

@@ -1,0 +1,204 @@
+"""One place in the server that a process fills: front door i or dispatcher j, over all its incarnations."""
+
+from __future__ import annotations
+
+import signal
+from abc import ABC, abstractmethod
+from typing import Any
+
+from fastqps._core import now_ns
+from fastqps.children import CHILD_MODULES, DispatcherSettings, DoorSettings, Settings, write_settings
+from fastqps.supervisor.child import Child, command, environment
+from fastqps.supervisor.log import Log
+from fastqps.supervisor.plan import Plan
+from fastqps.supervisor.restarts import RestartBudget
+from fastqps.supervisor.shared import Shared, route_of
+from fastqps.supervisor.watch import Watched
+
+
+class Seat(ABC):
+    """Starts its process, tells the segment, and after each death settles what the dead left behind."""
+
+    role: str
+
+    def __init__(self, index: int, server: Plan, shared: Shared, log: Log, module: str | None = None) -> None:
+        self.index = index
+        self.server = server
+        self.shared = shared
+        self.log = log
+        self.module = module or CHILD_MODULES[self.role]
+        self.budget = RestartBudget()
+        self.child: Child | None = None
+        self.watched = Watched(0)
+        self.last_line = ""
+        self.given_up = False
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """As in the log and in the process's title."""
+
+    @property
+    @abstractmethod
+    def line(self) -> dict[str, Any]:
+        """What the segment says about the process now."""
+
+    @property
+    def ready(self) -> bool:
+        """It runs and serves."""
+        return self.child is not None and bool(self.line["ready"])
+
+    def start(self, listener_fd: int, parent_pid: int) -> Child:
+        """Starts the next incarnation. ``OSError`` where the system refuses a process."""
+        self.announce(0)
+        settings = self.settings(listener_fd, parent_pid)
+        child = Child(
+            command(self.module, write_settings(settings)),
+            self.fds(listener_fd),
+            environment(self.threads()),
+            self._on_line,
+        )
+        self.announce(child.pid)
+        self.watched = Watched(now_ns())
+        self.child = child
+        return child
+
+    def kill(self, reason: str) -> None:
+        """SIGKILL, with the reason in the log; it is settled when it has been reaped."""
+        if self.child is not None:
+            self.log.event("supervisor", f"killing {self.title} (pid {self.child.pid}): {reason}")
+            self.child.signal(signal.SIGKILL)
+
+    def overdue(self, now: int, charge_ns: int, step_timeout_ns: int) -> str | None:
+        """Why its process must be killed, or None."""
+        if self.child is None or self.child.exited.done():
+            return None
+        line = self.line
+        return self.watched.overdue(
+            now,
+            charge_ns,
+            heartbeat_ns=line["heartbeat_ns"],
+            ready=line["ready"],
+            step_started_ns=line.get("step_started_ns", 0),
+            step_timeout_ns=step_timeout_ns,
+        )
+
+    @abstractmethod
+    def announce(self, pid: int) -> None:
+        """Tells the segment about the incarnation that starts. Pid 0: it is not there yet."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Tells the segment that the process is dead. Only after it has been reaped: no late store can come."""
+
+    @abstractmethod
+    def settings(self, listener_fd: int, parent_pid: int) -> Settings:
+        """What the next incarnation is told."""
+
+    def fds(self, listener_fd: int) -> tuple[int, ...]:
+        """The descriptors that it inherits."""
+        del listener_fd
+        return self.shared.inherited
+
+    def threads(self) -> int | None:
+        """How many threads its libraries may compute with; None: not ours to say."""
+        return None
+
+    def _common(self, parent_pid: int, cpus: tuple[int, ...]) -> dict[str, Any]:
+        return {
+            "index": self.index,
+            "title": self.title,
+            "parent_pid": parent_pid,
+            "parent_fd": self.shared.parent_fd,
+            "segment_fd": self.shared.segment_fd,
+            "wake_dispatchers": self.shared.wake_dispatchers,
+            "wake_doors": self.shared.wake_doors,
+            "cpus": cpus,
+        }
+
+    def _on_line(self, line: str) -> None:
+        if line.strip():
+            self.last_line = line.strip()
+        self.log.event(self.title, line)
+
+
+class DoorSeat(Seat):
+    """A front door's."""
+
+    role = "frontdoor"
+
+    @property
+    def title(self) -> str:
+        return f"frontdoor {self.index}"
+
+    @property
+    def line(self) -> dict[str, Any]:
+        return dict(self.shared.segment.doors()[self.index])
+
+    def announce(self, pid: int) -> None:
+        self.shared.segment.start_door(self.index, pid)
+
+    def settle(self) -> None:
+        self.shared.segment.reap_door(self.index)
+
+    def settings(self, listener_fd: int, parent_pid: int) -> DoorSettings:
+        config = self.server.config
+        return DoorSettings(
+            **self._common(parent_pid, self.server.door_cpus[self.index]),
+            listener_fd=listener_fd,
+            max_message_bytes=config.max_message_bytes,
+            max_stream_inflight=config.max_stream_inflight,
+            default_timeout_ns=config.default_timeout_ns,
+            drain_timeout_ns=config.drain_timeout_ns,
+            rerun=config.rerun,
+        )
+
+    def fds(self, listener_fd: int) -> tuple[int, ...]:
+        return (*self.shared.inherited, listener_fd)
+
+
+class DispatcherSeat(Seat):
+    """A dispatcher's."""
+
+    role = "dispatcher"
+    epoch = 0
+
+    @property
+    def title(self) -> str:
+        return f"dispatcher {self.index} ({self.server.config.device})"
+
+    @property
+    def line(self) -> dict[str, Any]:
+        return dict(self.shared.segment.dispatchers()[self.index])
+
+    @property
+    def model(self) -> int:
+        """The index of the model that it serves."""
+        return self.server.model_of(self.index)
+
+    def start(self, listener_fd: int, parent_pid: int) -> Child:
+        self.epoch += 1
+        return super().start(listener_fd, parent_pid)
+
+    def announce(self, pid: int) -> None:
+        self.shared.segment.start_dispatcher(self.index, self.epoch, route_of(self.model), pid)
+
+    def settle(self) -> None:
+        self.shared.segment.publish_death(self.shared.wake_fds, self.index, self.epoch)
+
+    def settings(self, listener_fd: int, parent_pid: int) -> DispatcherSettings:
+        config = self.server.config
+        assert config.max_batch_items and config.max_batch_tokens  # decided
+        return DispatcherSettings(
+            **self._common(parent_pid, self.server.dispatcher_cpus[self.index]),
+            epoch=self.epoch,
+            route=route_of(self.model),
+            device=config.device,
+            dtype=config.dtype,
+            threads=self.server.threads,
+            max_batch_items=config.max_batch_items,
+            max_batch_tokens=config.max_batch_tokens,
+        )
+
+    def threads(self) -> int | None:
+        return self.server.threads

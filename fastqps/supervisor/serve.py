@@ -1,0 +1,76 @@
+"""From a configuration to a running server, and back to an exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+import socket
+from collections.abc import Callable, Mapping
+
+from fastqps.admin import Admin
+from fastqps.config import Config
+from fastqps.config.decide import server_cpus
+from fastqps.errors import FastqpsError
+from fastqps.supervisor.listener import address, bind
+from fastqps.supervisor.log import Log
+from fastqps.supervisor.plan import Plan, make_plan
+from fastqps.supervisor.server import Supervisor
+from fastqps.supervisor.shared import Shared
+
+LOOPBACK = "127.0.0.1"
+
+
+def serve(config: Config, modules: Mapping[str, str] | None = None) -> int:
+    """Serves until a signal ends it; the exit code. ``config`` is decided. Raises ``FastqpsError`` before the start.
+
+    ``modules``: other programs than the usual, by role.
+    """
+    import setproctitle
+
+    setproctitle.setproctitle("fastqps: supervisor")
+    os.sched_setaffinity(0, server_cpus(config))
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))  # each connection is a file of a front door
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(bind(config.host, config.port, "--port"))
+        admin = stack.enter_context(bind(LOOPBACK, config.admin_port, "--admin-port"))
+        server = make_plan(config)
+        shared = stack.enter_context(contextlib.closing(Shared(server)))
+        log = stack.enter_context(contextlib.closing(Log()))
+        log.event("supervisor", _describe(server, shared))
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            try:
+                return runner.run(_run(server, shared, listener, admin, log, modules))
+            except FastqpsError as error:  # after the start errors are events of the log like all others
+                log.event("supervisor", str(error))
+                return error.exit_code
+
+
+async def _run(
+    server: Plan,
+    shared: Shared,
+    listener: socket.socket,
+    admin_socket: socket.socket,
+    log: Log,
+    modules: Mapping[str, str] | None,
+) -> int:
+    supervisor = Supervisor(server, shared, listener, log, modules)
+    supervisor.set_routes()
+    async with Admin(supervisor, admin_socket):
+        return await supervisor.run(f"http://{address(admin_socket)}")
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _describe(server: Plan, shared: Shared) -> str:
+    models = ", ".join(f"{card.name}@{card.version}" for card in server.cards)
+    processes = f"front doors {server.doors}, dispatchers {server.dispatchers}, threads of each {server.threads}"
+    return f"starting {models} on {server.config.device}: {processes}; shared memory {shared.sizes_text}"

@@ -1,0 +1,54 @@
+"""When a process that is alive must be killed because it does not get on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TICK_NS = 100_000_000
+SILENCE_MAX_NS = 1_000_000_000
+FIRST_BEAT_MAX_NS = 60_000_000_000
+READY_MAX_NS = 600_000_000_000
+
+
+class OwnTime:
+    """The time that passed for the watched as far as we can tell.
+
+    When the watcher itself comes late, so perhaps did everybody: a tick counts as TICK_NS at most, and what is above
+    is put down to the machine.
+    """
+
+    def __init__(self, now_ns: int) -> None:
+        self._last_ns = now_ns
+
+    def tick(self, now_ns: int) -> int:
+        """Nanoseconds to charge to the watched since the last call."""
+        passed, self._last_ns = now_ns - self._last_ns, now_ns
+        return min(passed, TICK_NS + TICK_NS // 2)
+
+
+@dataclass
+class Watched:
+    """One incarnation of a process. Times are of CLOCK_MONOTONIC, in nanoseconds."""
+
+    started_ns: int
+    beat_ns: int = 0
+    silent_ns: int = 0
+
+    def overdue(
+        self, now_ns: int, charge_ns: int, *, heartbeat_ns: int, ready: bool, step_started_ns: int, step_timeout_ns: int
+    ) -> str | None:
+        """Why it must be killed, or None. Once a tick, with what the segment says about the process now."""
+        if heartbeat_ns <= self.started_ns:  # its heartbeat thread has not begun: it is importing
+            late = now_ns - self.started_ns > FIRST_BEAT_MAX_NS
+            return f"gave no sign of life in {FIRST_BEAT_MAX_NS // 10**9} s after its start" if late else None
+        if heartbeat_ns != self.beat_ns:
+            self.beat_ns, self.silent_ns = heartbeat_ns, 0
+        else:
+            self.silent_ns += charge_ns
+        if self.silent_ns > SILENCE_MAX_NS:
+            return f"gave no sign of life for {self.silent_ns / 1e9:.1f} s"
+        if step_timeout_ns and step_started_ns and now_ns - step_started_ns > step_timeout_ns:
+            return f"its step takes longer than --step-timeout: {(now_ns - step_started_ns) / 1e9:.1f} s"
+        if not ready and now_ns - self.started_ns > READY_MAX_NS:
+            return f"was not ready in {READY_MAX_NS // 10**9} s"
+        return None

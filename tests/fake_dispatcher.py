@@ -1,0 +1,37 @@
+"""A dispatcher that only lives: for tests of the supervisor. FAKE_DISPATCHER says how it fails, and which one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+from fastqps._core import Heartbeat, Segment, Stepper, WakeFds
+from fastqps.children import DispatcherSettings
+from fastqps.models import ModelError
+
+
+def main(settings: DispatcherSettings) -> int:
+    """Ready at once, unless FAKE_DISPATCHER is "crash", "no-model" or "slow" (ready after a second)."""
+    behaviour = os.environ.get("FAKE_DISPATCHER", "")
+    if behaviour == "no-model":
+        raise ModelError("the weights are torn")
+    if behaviour == "crash":
+        print("about to crash", file=sys.stderr)
+        os.kill(os.getpid(), signal.SIGSEGV)
+    segment = Segment(settings.segment_fd)
+    heartbeat = Heartbeat(segment, "dispatcher", settings.index, settings.parent_fd)
+    fds = WakeFds(dispatchers=list(settings.wake_dispatchers), doors=list(settings.wake_doors))
+    stepper = Stepper(
+        segment, fds, settings.index, epoch=settings.epoch, route=settings.route, max_items=1, max_tokens=1, delay_ns=0
+    )
+    if behaviour == "slow":
+        time.sleep(1)
+    stepper.set_ready()
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
+    while not stopped:
+        time.sleep(0.02)
+    del heartbeat
+    return 0

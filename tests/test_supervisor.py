@@ -1,0 +1,362 @@
+"""The supervisor: starting, watching, restarting, draining, and leaving nothing behind. With fake children."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from fastqps.supervisor.listener import bind
+from fastqps.supervisor.log import LINES_WAITING_MAX, Log
+from fastqps.supervisor.restarts import RESTARTS_MAX, WINDOW_S, RestartBudget
+from fastqps.supervisor.watch import FIRST_BEAT_MAX_NS, READY_MAX_NS, SILENCE_MAX_NS, TICK_NS, OwnTime, Watched
+
+TESTS = Path(__file__).parent
+S = 10**9
+
+
+class Server:
+    """``fastqps serve`` with fake children in a process of its own, and its log."""
+
+    def __init__(self, *flags: str, **environment: str) -> None:
+        flags = ("--device", "null", "--slots", "16", "--port", "0", "--admin-port", "0", *flags)
+        path = os.pathsep.join((str(TESTS.parent), str(TESTS)))
+        self.process = subprocess.Popen(
+            [sys.executable, str(TESTS / "fake_server.py"), *flags],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path, **environment},
+        )
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr
+        self.lines.extend(self.process.stderr)
+
+    def log(self) -> str:
+        return "".join(self.lines)
+
+    def wait_line(self, text: str, count: int = 1, timeout_s: float = 20) -> str:
+        def found() -> list[str]:
+            return [line for line in [*self.lines] if text in line]
+
+        until(lambda: len(found()) >= count, timeout_s, lambda: f"{text!r} in\n{self.log()}")
+        return found()[count - 1]
+
+    def wait_ready(self) -> Server:
+        self.wait_line(" ready: ")
+        return self
+
+    def wait_end(self, timeout_s: float = 20) -> int:
+        code = self.process.wait(timeout_s)
+        self._reader.join(5)
+        return code
+
+    def address(self) -> tuple[str, int]:
+        host, _, port = self.wait_line(" ready: ").split(" at ")[1].split(",")[0].rpartition(":")
+        return host, int(port)
+
+    def get(self, path: str) -> tuple[int, Any]:
+        admin = self.wait_line(" ready: ").split("admin ")[1].split(" ")[0]
+        try:
+            with urllib.request.urlopen(admin + path, timeout=5) as answer:
+                body, status = answer.read(), answer.status
+        except urllib.error.HTTPError as error:
+            body, status = error.read(), error.code
+        return status, json.loads(body) if body.startswith(b"{") else body.decode()
+
+    def children(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def child(self, title: str) -> psutil.Process:
+        def find() -> list[psutil.Process]:
+            found = []
+            for process in self.children():
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    if process.cmdline()[0] == f"fastqps: {title}":
+                        found.append(process)
+            return found
+
+        until(lambda: len(find()) == 1, 10, lambda: f"one {title} in {self.children()}\n{self.log()}")
+        return find()[0]
+
+
+def until(condition: Callable[[], object], timeout_s: float, what: Callable[[], str]) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.01)
+
+
+def gone(process: psutil.Process) -> bool:
+    """It has ended; whether somebody has asked for its exit code yet is not our concern."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    return True
+
+
+@pytest.fixture
+def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
+    monkeypatch.chdir(tmp_path)
+    servers: list[Server] = []
+
+    def start(*flags: str, **environment: str) -> Server:
+        servers.append(Server(*flags, **environment))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        left = [] if server.process.poll() is not None else server.children()
+        if server.process.poll() is None:
+            server.process.kill()
+        server.process.wait(5)
+        until(lambda left=left: all(map(gone, left)), 5, server.log)
+
+
+def test_life_of_a_server(serve: Callable[..., Server]) -> None:
+    server = serve("--frontdoors", "2", "--dispatchers", "2").wait_ready()
+    assert server.get("/readyz") == (200, {"ready": True, "reasons": [], "degraded": []})
+    assert server.get("/livez")[0] == 200
+    titles = sorted(process.cmdline()[0] for process in server.children())
+    names = ("dispatcher 0 (null)", "dispatcher 1 (null)", "frontdoor 0", "frontdoor 1")
+    assert titles == [f"fastqps: {name}" for name in names]
+    assert psutil.Process(server.process.pid).cmdline()[0] == "fastqps: supervisor"
+    metrics = server.get("/metrics")[1]
+    assert 'fastqps_process_ready{index="1",role="frontdoor"} 1.0' in metrics
+    assert 'fastqps_restarts_total{role="dispatcher"} 0.0' in metrics
+    assert "fastqps_slots 32.0" in metrics
+    children, address = server.children(), server.address()
+    socket.create_connection(address, timeout=5).close()  # the port listens
+    server.process.send_signal(signal.SIGTERM)
+    assert server.wait_end() == 0, server.log()
+    assert server.lines[-1].endswith("supervisor: stopped\n")
+    assert all(map(gone, children))
+    assert "phase draining" in server.log()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address, timeout=5)
+    assert "ready" not in "".join(line for line in server.lines[: server.lines.index(server.wait_line(" ready: "))])
+
+
+def test_killed_children_come_back(serve: Callable[..., Server]) -> None:
+    server = serve("--dispatchers", "2").wait_ready()
+    killed = time.monotonic()
+    server.child("dispatcher 1 (null)").kill()
+    server.child("frontdoor 0").kill()
+    server.wait_line("dispatcher 1 (null) (pid", 1)
+    server.wait_line("was ended by SIGKILL", 2)
+    server.wait_line("started dispatcher 1 (null)", 2)
+    server.wait_line("started frontdoor 0", 2)
+    until(lambda: server.get("/readyz")[1] == {"ready": True, "reasons": [], "degraded": []}, 5, server.log)
+    assert time.monotonic() - killed < 2
+    metrics = server.get("/metrics")[1]
+    assert 'fastqps_restarts_total{role="dispatcher"} 1.0' in metrics
+    assert 'fastqps_restarts_total{role="frontdoor"} 1.0' in metrics
+
+
+@pytest.mark.parametrize("title", ["dispatcher 0 (null)", "frontdoor 0"])
+def test_stopped_child_is_killed_and_comes_back(serve: Callable[..., Server], title: str) -> None:
+    server = serve("--dispatchers", "1").wait_ready()
+    stopped = time.monotonic()
+    server.child(title).suspend()
+    server.wait_line(f"killing {title}")
+    assert time.monotonic() - stopped < 2
+    server.wait_line(f"started {title}", 2)
+    until(lambda: server.get("/readyz")[0] == 200, 5, server.log)
+
+
+def test_supervisor_killed(serve: Callable[..., Server]) -> None:
+    server = serve("--dispatchers", "2", "--frontdoors", "2").wait_ready()
+    children, (_, port) = server.children(), server.address()
+    assert len(children) == 4
+    server.process.kill()
+    until(lambda: all(map(gone, children)), 1, lambda: str(children))
+    again = serve("--port", str(port), "--dispatchers", "1").wait_ready()
+    assert again.address()[1] == port
+
+
+def test_child_started_by_somebody_else_ends_at_once() -> None:
+    settings = {
+        "role": "frontdoor", "index": 0, "title": "frontdoor 0", "parent_pid": 1, "parent_fd": -1, "segment_fd": -1,
+        "wake_dispatchers": [], "wake_doors": [], "cpus": [], "listener_fd": -1, "max_message_bytes": 0,
+        "max_stream_inflight": 0, "default_timeout_ns": 0, "drain_timeout_ns": 0, "rerun": True,
+    }  # fmt: skip
+    command = [sys.executable, "-m", "fastqps.launch", "fastqps.absent", json.dumps(settings)]
+    done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize("setting", ["--port", "--admin-port"])
+def test_port_in_use(serve: Callable[..., Server], setting: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        server = serve(setting, str(port))
+        assert server.wait_end() == 2
+    message = f"port {port} on 127.0.0.1 is in use; choose another with {setting} (0: any free one)"
+    assert server.lines == [f"fastqps: {message}\n"]
+
+
+def test_port_taken_between_bind_and_ready(serve: Callable[..., Server]) -> None:
+    taken = bind("127.0.0.1", 0, "--port")
+    port = taken.getsockname()[1]
+    with taken:
+        server = serve("--port", str(port), FAKE_DISPATCHER="slow")
+        server.wait_line("starting minilm")
+        taken.listen()
+        assert server.wait_end() == 2
+    assert f"port {port} on 127.0.0.1 is in use" in server.log()
+
+
+def test_model_that_cannot_be_loaded(serve: Callable[..., Server]) -> None:
+    server = serve(FAKE_DISPATCHER="no-model")
+    assert server.wait_end() == 4
+    assert "dispatcher 0 (null) cannot start: the weights are torn" in server.log()
+
+
+def test_missing_model_and_memory(serve: Callable[..., Server]) -> None:
+    assert serve("--model", "/nowhere").wait_end() == 4
+    twice = serve("--model", "minilm", "--model", "minilm")
+    assert twice.wait_end() == 2
+    assert "two models are named 'minilm'" in twice.log()
+
+
+def test_crash_loop_at_start(serve: Callable[..., Server]) -> None:
+    server = serve("--dispatchers", "1", FAKE_DISPATCHER="crash")
+    assert server.wait_end(30) == 1
+    assert server.log().count("was ended by SIGSEGV") == RESTARTS_MAX + 1
+    assert "dispatcher 0 (null) does not start: about to crash" in server.log()
+
+
+def test_crash_loop_while_serving(serve: Callable[..., Server]) -> None:
+    server = serve("--dispatchers", "1").wait_ready()
+    for death in range(RESTARTS_MAX + 1):
+        until(lambda: server.get("/readyz")[0] == 200, 10, server.log)
+        server.child("dispatcher 0 (null)").kill()
+        server.wait_line("was ended by SIGKILL", death + 1)
+    server.wait_line("dispatcher 0 (null) died too often and stays down")
+    status, ready = server.get("/readyz")
+    assert (status, ready["reasons"]) == (503, ["no dispatcher of minilm is ready"])
+    assert ready["degraded"] == ["dispatcher 0 (null) stays down"]
+    reasons = ["every dispatcher of minilm died too often and stays down"]
+    assert server.get("/livez") == (503, {"live": False, "reasons": reasons})
+    server.process.send_signal(signal.SIGTERM)
+    assert server.wait_end() == 0
+
+
+@pytest.mark.parametrize(("behaviour", "least_s", "most_s"), [("stuck", 0.5, 3.0), ("unclean", 0.0, 0.5)])
+def test_incomplete_drain(serve: Callable[..., Server], behaviour: str, least_s: float, most_s: float) -> None:
+    server = serve("--drain-timeout", "500ms", FAKE_DOOR=behaviour).wait_ready()
+    children = server.children()
+    asked = time.monotonic()
+    server.process.send_signal(signal.SIGTERM)
+    assert server.wait_end() == 5
+    assert least_s < time.monotonic() - asked < most_s + 1
+    assert all(map(gone, children))
+
+
+def test_second_signal_stops_at_once(serve: Callable[..., Server]) -> None:
+    server = serve("--drain-timeout", "60s", FAKE_DOOR="stuck").wait_ready()
+    server.process.send_signal(signal.SIGINT)
+    server.wait_line("draining, at most 60 s")
+    asked = time.monotonic()
+    server.process.send_signal(signal.SIGINT)
+    assert server.wait_end() == 5
+    assert time.monotonic() - asked < 2
+
+
+def test_signal_during_start(serve: Callable[..., Server]) -> None:
+    server = serve(FAKE_DISPATCHER="slow")
+    server.wait_line("started frontdoor 0")
+    server.process.send_signal(signal.SIGTERM)
+    assert server.wait_end() == 0
+    assert " ready: " not in server.log()
+
+
+def test_nobody_reads_the_log() -> None:
+    reader, writer = os.pipe()
+    log = Log(writer)
+    for i in range(3 * LINES_WAITING_MAX):
+        log.event("test", f"{i} {'x' * 100}")  # far more than the pipe holds: it must not block
+    lines = os.read(reader, 1 << 16).decode().splitlines()
+    assert [line.split(" ")[2] for line in lines[:3]] == ["0", "1", "2"]
+    os.set_blocking(reader, False)
+    text = b""
+
+    def read_all() -> bool:
+        nonlocal text
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(reader, 1 << 16):
+                text += data
+        log.event("test", "after")
+        return b"test: after" in text
+
+    until(read_all, 5, lambda: text[-200:].decode())
+    assert b"log lines were dropped" in text
+    log.close()
+
+
+def test_restart_budget() -> None:
+    budget = RestartBudget()
+    assert [budget.next_delay_s(float(t)) for t in range(6)] == [0.0, 0.25, 0.5, 1.0, 2.0, None]
+    assert budget.total == 5
+    later = RestartBudget()
+    assert [later.next_delay_s(t * WINDOW_S) for t in range(20)] == [0.0] * 20
+    steady = RestartBudget()
+    assert None not in [steady.next_delay_s(t * WINDOW_S / RESTARTS_MAX) for t in range(100)]
+
+
+def check(watched: Watched, now_ns: int, charge_ns: int = TICK_NS, **line: Any) -> str | None:
+    state = {"heartbeat_ns": now_ns, "ready": True, "step_started_ns": 0, "step_timeout_ns": 30 * S, **line}
+    return watched.overdue(now_ns, charge_ns, **state)
+
+
+def test_silence() -> None:
+    watched, beat = Watched(0), 5 * S
+    reasons = [check(watched, beat + tick * TICK_NS, heartbeat_ns=beat) for tick in range(14)]
+    first = next(i for i, reason in enumerate(reasons) if reason)
+    assert SILENCE_MAX_NS <= first * TICK_NS <= SILENCE_MAX_NS + 2 * TICK_NS
+    assert "no sign of life" in str(reasons[first])
+    assert check(watched, beat + 3 * S, heartbeat_ns=beat + 2 * S) is None  # it lives again
+
+
+def test_own_delay_is_not_charged() -> None:
+    own = OwnTime(0)
+    assert own.tick(TICK_NS) == TICK_NS
+    assert own.tick(10 * S) <= 2 * TICK_NS  # we slept for ten seconds; so perhaps did everybody
+    watched, beat = Watched(0), 5 * S
+    assert check(watched, beat, heartbeat_ns=beat) is None
+    assert check(watched, beat + 10 * S, own.tick(20 * S), heartbeat_ns=beat) is None
+
+
+@pytest.mark.parametrize(
+    ("now_ns", "line", "reason"),
+    [
+        (2 * S, {"heartbeat_ns": 0, "ready": False}, None),  # imports
+        (FIRST_BEAT_MAX_NS + 1, {"heartbeat_ns": 0, "ready": False}, "no sign of life in 60 s after its start"),
+        (120 * S, {"ready": False}, None),  # loads a large model
+        (READY_MAX_NS + 1, {"ready": False}, "was not ready in 600 s"),
+        (100 * S, {"step_started_ns": 71 * S}, None),  # a legal step may take seconds
+        (100 * S, {"step_started_ns": 69 * S}, "its step takes longer than --step-timeout: 31.0 s"),
+        (100 * S, {"step_started_ns": 1 * S, "step_timeout_ns": 0}, None),
+    ],
+)
+def test_overdue(now_ns: int, line: dict[str, Any], reason: str | None) -> None:
+    found = check(Watched(0), now_ns, **line)
+    assert (found is None) if reason is None else (reason in str(found)), found
