@@ -1,28 +1,47 @@
 // Word to ids, for short words with few ids: what makes tokenizing real text cheap. Bounded: 64K entries, 2 MiB.
 #pragma once
+#include <array>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "core/types.h"
 
 namespace fastqps::text {
+
+namespace key_masks {
+
+struct Mask {
+  u64 low, high;
+};
+constexpr std::array<Mask, 17> first_bytes() {  // of 16, in the order of memory
+  static_assert(std::endian::native == std::endian::little);
+  std::array<Mask, 17> out{};
+  for (u32 n = 1; n <= 16; ++n) {
+    out[n].low = n < 8 ? (u64{1} << n * 8) - 1 : ~u64{0};
+    out[n].high = n <= 8 ? 0 : ~u64{0} >> (128 - n * 8);
+  }
+  return out;
+}
+inline constexpr auto kFirst = first_bytes();  // a table, because a branch on the length is mispredicted
+
+}  // namespace key_masks
 
 // The bytes of a word of 1 to 16 bytes, zero-padded. Words with a NUL have no key.
 struct WordKey {
   static constexpr u32 kMaxBytes = 16;
   u64 low, high;
 
-  // Reads 16 bytes at p, whatever n_bytes (1 to 16) is: the caller's buffer is that much longer.
+  // n_bytes from 1 to 16. Reads 16 bytes at p, however many of them count: the caller's buffer is that much longer.
   static WordKey load(const u8* p, u32 n_bytes) {
-    static constexpr u64 kAll = ~u64{0};
     WordKey key;
     std::memcpy(&key.low, p, 8);
     std::memcpy(&key.high, p + 8, 8);
-    const u32 bits = n_bytes * 8;
-    key.low &= bits >= 64 ? kAll : kAll >> (64 - bits);
-    key.high &= bits <= 64 ? 0 : kAll >> (128 - bits);
+    key.low &= key_masks::kFirst[n_bytes].low;
+    key.high &= key_masks::kFirst[n_bytes].high;
     return key;
   }
 };
@@ -36,24 +55,31 @@ class WordCache {
     u32 ids[kMaxIds];
   };
 
-  WordCache() : entries_(static_cast<Entry*>(std::aligned_alloc(64, kBytes))) {
+  WordCache() : entries_(static_cast<Entry*>(std::aligned_alloc(128, kBytes))) {
     if (!entries_) throw std::bad_alloc();
     std::memset(entries_.get(), 0, kBytes);  // an empty entry has the key of no word
   }
 
-  const Entry* find(WordKey key) const {
+  void prefetch(WordKey key) const { __builtin_prefetch(entries_.get() + index(key)); }
+
+  // A word has four places in two neighbouring cache lines. One that is found in the second line changes places with
+  // one in the first, so that frequent words are found at once.
+  const Entry* find(WordKey key) {
     const u32 at = index(key);
-    if (const Entry& e = entries_.get()[at]; same(e.key, key)) [[likely]]
-      return &e;
-    if (const Entry& e = entries_.get()[at ^ 1]; same(e.key, key)) return &e;
-    return nullptr;
+    if (const Entry* e = find_in_line(key, at)) [[likely]]
+      return e;
+    Entry* second = find_in_line(key, at ^ 2);
+    if (!second) return nullptr;
+    std::swap(entries_.get()[at], *second);
+    return &entries_.get()[at];
   }
 
-  // n_ids is at most kMaxIds. The word that was here moves to the other entry of its cache line; the one there is lost.
+  // n_ids is at most kMaxIds. Takes a free place, else the last of the four.
   void insert(WordKey key, const u32* ids, u32 n_ids) {
     const u32 at = index(key);
-    entries_.get()[at ^ 1] = entries_.get()[at];
-    Entry& e = entries_.get()[at];
+    u32 way = 0;
+    while (way < 3 && entries_.get()[at ^ way].n_ids) ++way;
+    Entry& e = entries_.get()[at ^ way];
     e.key = key;
     e.n_ids = n_ids;
     std::memcpy(e.ids, ids, n_ids * sizeof(u32));
@@ -68,6 +94,11 @@ class WordCache {
   static u32 index(WordKey key) {
     const u64 mixed = (key.low ^ key.high * 0x9E3779B97F4A7C15ull) * 0xFF51AFD7ED558CCDull;
     return static_cast<u32>(mixed >> (64 - kIndexBits));
+  }
+  Entry* find_in_line(WordKey key, u32 at) const {
+    Entry* entries = entries_.get();
+    Entry& e = entries[at ^ static_cast<u32>(!same(entries[at].key, key))];  // no branch on which of the two it is
+    return same(e.key, key) ? &e : nullptr;
   }
   static bool same(WordKey a, WordKey b) { return ((a.low ^ b.low) | (a.high ^ b.high)) == 0; }
 

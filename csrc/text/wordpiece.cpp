@@ -120,20 +120,33 @@ u32 WordPiece::run(std::string_view text, u32* out, u32 room) {
 WordPiece::Step WordPiece::run_ascii(std::string_view text, std::size_t pos, Ids& ids) {
   window_.fill(reinterpret_cast<const u8*>(text.data()) + pos, text.size() - pos, model_->ascii);
   const u32 size = window_.size();
-  const bool at_end = pos + size == text.size();
-  const bool full = size == AsciiWindow::kBytes;
-  for (u32 i = window_.end_of_space(0); i < size; i = window_.end_of_space(i)) {
-    if (!window_.letter(i)) {
-      ids.put(model_->punctuation[window_.lowered()[i]]);
-      ++i;
-      continue;
-    }
-    const u32 end = window_.end_of_word(i);
-    if (end == size && !at_end) return {pos + i, !full || i == 0};  // the word goes on where the window does not see
-    put_word(window_.lowered() + i, end - i, end - i, ids);
-    i = end;
+  const bool stuck = size < AsciiWindow::kBytes;
+  // A last word that may go on where the window does not see is left to whoever sees all of it.
+  const bool unfinished = window_.ends_in_word() && pos + size < text.size();
+  const u32 n = window_.n_tokens() - unfinished;
+  for (u32 from = 0; from < n; from += kLookahead) put_ascii(from, std::min(n, from + kLookahead), ids);
+  if (!unfinished) return {pos + size, stuck};
+  const u32 begin = window_.token(n).begin;
+  return {pos + begin, stuck || begin == 0};
+}
+
+// Tokens of the window. The cache is far larger than the processor's near caches, so all lines are asked for first.
+void WordPiece::put_ascii(u32 from, u32 to, Ids& ids) {
+  WordKey keys[kLookahead];
+  for (u32 i = from; i < to; ++i) {
+    const AsciiToken token = window_.token(i);
+    keys[i - from] = WordKey::load(window_.lowered() + token.begin, std::min(token.n_bytes, WordKey::kMaxBytes));
+    cache_.prefetch(keys[i - from]);
   }
-  return {pos + size, !full};
+  for (u32 i = from; i < to; ++i) {
+    const AsciiToken token = window_.token(i);
+    const u8* word = window_.lowered() + token.begin;
+    if (token.n_bytes <= std::min(WordKey::kMaxBytes, model_->max_chars)) [[likely]] {
+      put_key(keys[i - from], word, token.n_bytes, token.n_bytes, ids);
+    } else {
+      put_split(word, token.n_bytes, token.n_bytes, ids);
+    }
+  }
 }
 
 // Any text from pos on, until a word has ended and the next byte is plain ASCII again.
@@ -223,9 +236,12 @@ void WordPiece::end_word(Ids& ids) {
 void WordPiece::put_word(const u8* word, u32 n_bytes, u32 n_chars, Ids& ids) {
   if (n_bytes > WordKey::kMaxBytes || n_chars > model_->max_chars) [[unlikely]] {
     put_split(word, n_bytes, n_chars, ids);
-    return;
+  } else {
+    put_key(WordKey::load(word, n_bytes), word, n_bytes, n_chars, ids);
   }
-  const WordKey key = WordKey::load(word, n_bytes);
+}
+
+inline void WordPiece::put_key(WordKey key, const u8* word, u32 n_bytes, u32 n_chars, Ids& ids) {
   const WordCache::Entry* entry = cache_.find(key);
   if (!entry) [[unlikely]] {
     const u32 n = put_split(word, n_bytes, n_chars, ids);

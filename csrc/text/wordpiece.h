@@ -44,7 +44,6 @@ struct WordPieceModel {
   Trie vocab;
   AddedTokens raw, normalized;
   AsciiRules ascii;
-  std::array<u32, 128> punctuation{};  // ids of one-byte words
   Template special;
   u32 continuing_node;  // where the pieces after a word's first begin; Trie::kNone: there are none
   u32 unk_id, max_chars, vocab_size;
@@ -89,6 +88,9 @@ class WordPiece final : public Tokenizer {
   void finish_normalized(Ids& ids);
   std::optional<AddedTokens::Match> match(const AddedTokens& tokens, std::string_view text, std::size_t pos,
                                           std::size_t& hidden_until) const;
+  static constexpr u32 kLookahead = 64;
+  void put_ascii(u32 from, u32 to, Ids& ids);
+  void put_key(WordKey key, const u8* word, u32 n_bytes, u32 n_chars, Ids& ids);
   void put_word(const u8* word, u32 n_bytes, u32 n_chars, Ids& ids);
   u32 put_split(const u8* word, u32 n_bytes, u32 n_chars, Ids& ids);
   void end_word(Ids& ids);

@@ -60,14 +60,7 @@ WordPieceModel::WordPieceModel(WordPieceConfig config)
       max_chars(config.max_chars_per_word),
       vocab_size(largest_id(config) + 1),
       words_may_have_nul(!config.flags.clean_text),
-      truncation(config.truncation) {
-  u32 id;
-  for (u32 byte = 0x21; byte < 0x7F; ++byte) {
-    const u8 word = static_cast<u8>(byte);
-    split(&word, 1, 1, &id);
-    punctuation[byte] = id;
-  }
-}
+      truncation(config.truncation) {}
 
 u32 WordPieceModel::split(const u8* word, u32 n_bytes, u32 n_chars, u32* ids) const {
   u32 n = 0;
