@@ -40,6 +40,9 @@ native-test: $(NATIVE_TESTS) ## C++ tests; SAN=address|thread|undefined
 test: ## Python and end-to-end tests
 	$(BIN)/python -m pytest tests
 
+fuzz-tokenizer: ## 1,000,000 texts through the native tokenizer and the package
+	FASTQPS_FUZZ=1000000 $(BIN)/python -m pytest tests/test_tokenizer.py -k fuzz
+
 lint: ## ruff, mypy, clang-format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
