@@ -137,3 +137,38 @@ class Stepper:
     def shape(self, step: int) -> tuple[int, int, int]: ...
     def set_ready(self) -> None: ...
     def leave(self) -> None: ...
+
+# ---- csrc/bind/cpu_ops.cpp: arrays are given by address
+
+def cpu_ops_level() -> str: ...
+def attend(
+    out: int,
+    qkv: int,
+    bfloat16: bool,
+    heads: int,
+    head_dim: int,
+    starts: int,
+    n_items: int,
+    positions: int = 0,
+    rotary: int = 0,
+    window: int = 0,
+) -> None: ...
+def normalize(
+    out: int, rows: int, bfloat16: bool, n_rows: int, weight: int, bias: int, width: int, eps: float
+) -> None: ...
+def embed(
+    out: int,
+    bfloat16: bool,
+    n_tokens: int,
+    ids: int,
+    positions: int,
+    types: int,
+    words: int,
+    places: int,
+    kinds: int,
+    weight: int,
+    bias: int,
+    width: int,
+    eps: float,
+) -> None: ...
+def means(out: int, rows: int, bfloat16: bool, width: int, starts: int, n_items: int) -> None: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 import numpy as np
 
@@ -110,7 +111,7 @@ class Engine:
         self._runner.run(len(batch), at, max(len(ids) for ids, _ in batch))
 
 
-def _is_text(item: Item) -> bool:
+def _is_text(item: Item) -> TypeGuard[str | tuple[str, str]]:
     if isinstance(item, str):
         return True
     return isinstance(item, tuple) and len(item) == 2 and all(isinstance(part, str) for part in item)

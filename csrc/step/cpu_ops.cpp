@@ -2,7 +2,6 @@
 #include "step/cpu_ops.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "step/cpu_ops_levels.h"
 
@@ -10,27 +9,18 @@ namespace fastqps::step {
 
 namespace baseline {
 constexpr u32 kLanes = 4;
+constexpr const char* kName = "baseline";
 #include "step/cpu_kernels.h"
 }  // namespace baseline
 
 namespace {
 
-struct Level {
-  const char* name;
-  void (*attend)(const Attention&, float*);
-};
-
-Level choose() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("x86-64-v4")) return {"avx512", avx512::attend};
-  if (__builtin_cpu_supports("x86-64-v3")) return {"avx2", avx2::attend};
-#endif
-  return {"baseline", baseline::attend};
+const Kernels& chosen() {
+  static const Kernels& best = *cpu_ops_levels().front();
+  return best;
 }
 
-const Level kLevel = choose();
-
-// Memory for one call, kept by its thread and grown when a longer item comes.
+// Memory for one call, kept by its thread and grown when a larger job comes.
 float* scratch(u64 n_floats) {
   struct alignas(64) Line {
     float values[16];
@@ -42,15 +32,30 @@ float* scratch(u64 n_floats) {
 
 }  // namespace
 
-const char* cpu_ops_level() { return kLevel.name; }
+std::vector<const Kernels*> cpu_ops_levels() {
+  std::vector<const Kernels*> found;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("x86-64-v4")) found.push_back(&avx512::kKernels);
+  if (__builtin_cpu_supports("x86-64-v3")) found.push_back(&avx2::kKernels);
+#endif
+  found.push_back(&baseline::kKernels);
+  return found;
+}
 
-void attend(const Attention& job) {
+const char* cpu_ops_level() { return chosen().name; }
+
+u64 scratch_floats(const Attention& job) {
   const auto padded = [](u64 n) { return (n + kColumns - 1) / kColumns * kColumns; };
   u64 longest = 1;
   for (u32 i = 0; i < job.n_items; i++) longest = std::max(longest, u64(job.starts[i + 1] - job.starts[i]));
   const u64 rows = padded(longest), columns = padded(job.head_dim);
   // Queries, keys and values; one transposed block; the weights of one block.
-  kLevel.attend(job, scratch(3 * rows * columns + columns * kColumns + rows * kColumns));
+  return 3 * rows * columns + columns * kColumns + rows * kColumns;
 }
+
+void attend(const Attention& job) { chosen().attend(job, scratch(scratch_floats(job))); }
+void normalize(const Normalization& job) { chosen().normalize(job, scratch(scratch_floats(job.norm))); }
+void embed(const Embedding& job) { chosen().embed(job, scratch(scratch_floats(job.norm))); }
+void means(const Means& job) { chosen().means(job, scratch(job.width)); }
 
 }  // namespace fastqps::step

@@ -3,7 +3,7 @@
 //
 // Compiled once per instruction set (cpu_ops_*.cpp, from cpu_kernels.h) and chosen when the program runs. Everything
 // is computed in fp32; only what is read and written may be bf16. Single-threaded: a caller with more threads gives
-// each a range of items.
+// each a range of items or rows. Widths, head sizes and lengths may be any; multiples of 16 are fastest.
 #pragma once
 #include "core/types.h"
 
@@ -20,10 +20,47 @@ struct Attention {
   const i32* positions;  // [tokens]; read only with `rotary`
   const float* rotary;   // null, or [positions, 2, head_dim / 2]: cos and sin, by which query and key are turned
   u32 n_items, heads, head_dim;
-  u32 window;     // 0: every token of the item is seen; else those at most `window` positions away
-  Number number;  // of qkv and out
+  u32 window;  // 0: every token of the item is seen; else those at most `window` positions away
+  Number number;
 };
 void attend(const Attention& job);
+
+// Layer normalisation: (x - mean) / sqrt(variance + eps) * weight + bias.
+struct Norm {
+  const float* weight;  // [width]
+  const float* bias;    // [width], or null
+  u32 width;
+  float eps;
+};
+struct Normalization {
+  Norm norm;
+  const void* in;  // [n_rows, width]
+  void* out;       // [n_rows, width]; may be `in`
+  u32 n_rows;
+  Number number;
+};
+void normalize(const Normalization& job);
+
+// The normalised sum of a token's rows in up to three tables [any, width].
+struct Embedding {
+  Norm norm;
+  const i32 *ids, *positions, *types;  // [n_tokens]
+  const void *words, *places, *kinds;  // by ids, by positions, by types; the last two may be null
+  void* out;                           // [n_tokens, width]
+  u32 n_tokens;
+  Number number;  // of the tables and of out
+};
+void embed(const Embedding& job);
+
+// The mean of each item's rows.
+struct Means {
+  const void* rows;   // [tokens, width]
+  float* out;         // [n_items, width]
+  const i32* starts;  // [n_items + 1], ascending; an item has at least one token
+  u32 n_items, width;
+  Number number;  // of rows
+};
+void means(const Means& job);
 
 // The name of the instruction set that was chosen: "avx512", "avx2" or "baseline".
 const char* cpu_ops_level();

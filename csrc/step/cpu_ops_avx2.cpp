@@ -1,4 +1,4 @@
-// cpu_kernels.h for x86-64 with AVX2 and FMA.
+// The kernels for x86-64 with AVX2 and FMA.
 #include "step/cpu_ops_levels.h"
 
 #if defined(__x86_64__)
@@ -6,6 +6,7 @@
 #pragma GCC target("arch=x86-64-v3")
 namespace fastqps::step::avx2 {
 constexpr u32 kLanes = 8;
+constexpr const char* kName = "avx2";
 #include "step/cpu_kernels.h"
 }  // namespace fastqps::step::avx2
 #pragma GCC pop_options

@@ -1,4 +1,4 @@
-// cpu_kernels.h for x86-64 with AVX-512.
+// The kernels for x86-64 with AVX-512.
 #include "step/cpu_ops_levels.h"
 
 #if defined(__x86_64__)
@@ -6,6 +6,7 @@
 #pragma GCC target("arch=x86-64-v4")
 namespace fastqps::step::avx512 {
 constexpr u32 kLanes = 16;
+constexpr const char* kName = "avx512";
 #include "step/cpu_kernels.h"
 }  // namespace fastqps::step::avx512
 #pragma GCC pop_options

@@ -1,5 +1,7 @@
-// The compiled copies of cpu_kernels.h, one for each instruction set.
+// The compiled copies of the kernels, one for each instruction set.
 #pragma once
+#include <vector>
+
 #include "step/cpu_ops.h"
 
 namespace fastqps::step {
@@ -7,16 +9,31 @@ namespace fastqps::step {
 // Columns of a head and rows of an item are padded to multiples of this in scratch memory.
 inline constexpr u32 kColumns = 16;
 
+// Floats of scratch memory, on a cache line's boundary, that a job needs.
+u64 scratch_floats(const Attention& job);
+inline u64 scratch_floats(const Norm& norm) { return 2 * u64(norm.width); }
+
+struct Kernels {
+  const char* name;
+  void (*attend)(const Attention&, float* scratch);
+  void (*normalize)(const Normalization&, float* scratch);
+  void (*embed)(const Embedding&, float* scratch);
+  void (*means)(const Means&, float* scratch);
+};
+
 namespace baseline {
-void attend(const Attention& job, float* scratch);
+extern const Kernels kKernels;
 }
 #if defined(__x86_64__)
 namespace avx2 {
-void attend(const Attention& job, float* scratch);
+extern const Kernels kKernels;
 }
 namespace avx512 {
-void attend(const Attention& job, float* scratch);
+extern const Kernels kKernels;
 }
 #endif
+
+// Those that this machine can run, best first.
+std::vector<const Kernels*> cpu_ops_levels();
 
 }  // namespace fastqps::step

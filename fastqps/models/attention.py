@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
 
 import torch
 
 from fastqps import _core
+from fastqps.models.step import Step, address
 
 _TOKENS_PER_THREAD_MIN = 256  # below that, handing work to a thread costs more than it saves
-
-
-@dataclass(frozen=True)
-class Step:
-    """One packed batch. ``ids``, ``positions``, ``types``: int32 [tokens]; ``starts``: int32 [items + 1]."""
-
-    ids: torch.Tensor
-    positions: torch.Tensor
-    types: torch.Tensor
-    starts: torch.Tensor
 
 
 def attend(
@@ -43,7 +33,7 @@ def attend(
         heads,
         width // heads,
         positions=step.positions.data_ptr(),
-        rotary=0 if rotary is None else rotary.data_ptr(),
+        rotary=address(rotary),
         window=window,
     )
     starts, items = step.starts.data_ptr(), len(step.starts) - 1

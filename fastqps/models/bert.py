@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.nn import functional as F
 
-from fastqps.models.attention import Step, attend
-from fastqps.models.layers import Linear, Norm, check_activation
+from fastqps.models.attention import attend
+from fastqps.models.layers import Embedding, Linear, Norm, check_activation
+from fastqps.models.step import Step
 from fastqps.models.weights import Weights
 
 
@@ -85,15 +85,15 @@ class _Layer:
             return Linear(weights(f"{at}{name}.weight", outputs, inputs), weights(f"{at}{name}.bias", outputs), dtype)
 
         def norm(name: str) -> Norm:
-            return Norm(weights(f"{at}{name}.weight", hidden), weights(f"{at}{name}.bias", hidden), eps, dtype)
+            return Norm(weights(f"{at}{name}.weight", hidden), weights(f"{at}{name}.bias", hidden), eps)
 
         self.out, self.out_norm = linear(names.out, hidden, hidden), norm(names.out_norm)
         self.up, self.down = linear(names.up, inner, hidden), linear(names.down, hidden, inner)
         self.down_norm = norm(names.down_norm)
 
     def __call__(self, x: torch.Tensor, step: Step) -> torch.Tensor:
-        x = self.out_norm(self.out.plus(attend(self.qkv(x), step, self.heads), x))
-        return self.down_norm(self.down.plus(self.up(x, self.activation), x))
+        x = self.out_norm(self.out.plus(attend(self.qkv(x), step, self.heads), x), in_place=True)
+        return self.down_norm(self.down.plus(self.up(x, self.activation), x), in_place=True)
 
 
 class Bert:
@@ -103,27 +103,19 @@ class Bert:
         names = NAMES[family]
         self.hidden: int = config[names.hidden]
         at = "embeddings."
-        table = (config["vocab_size"], self.hidden)
-        self._words = weights(f"{at}word_embeddings.weight", *table).to(dtype)
+        words = weights(f"{at}word_embeddings.weight", config["vocab_size"], self.hidden)
         places = weights(f"{at}position_embeddings.weight", config["max_position_embeddings"], self.hidden)
-        self._types: torch.Tensor | None = None
+        kinds: torch.Tensor | None = None
         if names.types:
-            types = weights(f"{at}token_type_embeddings.weight", config.get("type_vocab_size", 2), self.hidden)
-            # The first row is in every sum but that of a pair's second text: it goes into the positions for good.
-            places = places + types[0]
-            if len(types) > 1:
-                self._types = (types - types[0]).to(dtype)
-        self._places = places.to(dtype)
+            kinds = weights(f"{at}token_type_embeddings.weight", config.get("type_vocab_size", 2), self.hidden)
         norm, eps = f"{at}LayerNorm", config.get("layer_norm_eps", 1e-12)
-        self._norm = Norm(weights(f"{norm}.weight", self.hidden), weights(f"{norm}.bias", self.hidden), eps, dtype)
+        norm_of_sum = Norm(weights(f"{norm}.weight", self.hidden), weights(f"{norm}.bias", self.hidden), eps)
+        self._embedding = Embedding(norm_of_sum, dtype, words, places, kinds)
         count = config[names.layers]
         self._layers = [_Layer(weights, names.layer.format(i), names, config, dtype) for i in range(count)]
 
     def __call__(self, step: Step) -> torch.Tensor:
-        x = F.embedding(step.ids, self._words).add_(F.embedding(step.positions, self._places))
-        if self._types is not None:
-            x.add_(F.embedding(step.types, self._types))
-        x = self._norm(x)
+        x = self._embedding(step)
         for layer in self._layers:
             x = layer(x, step)
         return x

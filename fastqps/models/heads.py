@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from fastqps.models.attention import Step
+from fastqps import _core
 from fastqps.models.card import ModelError
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.layers import Norm
 from fastqps.models.pipeline import POOLINGS, Dense
+from fastqps.models.step import Step, address
 from fastqps.models.weights import Weights
 
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -26,10 +27,14 @@ _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 def pool(hidden: torch.Tensor, step: Step, mode: str) -> torch.Tensor:
     """hidden [tokens, width] → float32 [items, width]: each item's first token, mean or maximum."""
-    starts = step.starts[:-1].long()
     if mode == "cls":
-        return hidden[starts].float()
-    return torch.segment_reduce(hidden.float(), mode, lengths=step.starts.diff().long())
+        return hidden[step.starts[:-1]].float()
+    if mode == "max":
+        return torch.segment_reduce(hidden.float(), "max", lengths=step.starts.diff().long())
+    items, width = len(step.starts) - 1, hidden.shape[1]
+    out = torch.empty(items, width, dtype=torch.float32)
+    _core.means(address(out), address(hidden), hidden.dtype == torch.bfloat16, width, address(step.starts), items)
+    return out
 
 
 class Projection:
@@ -87,9 +92,7 @@ def _classifier(family: str, config: dict[str, Any], weights: Weights, hidden: i
         return Head("cls", [layer("pre_classifier", hidden, "relu"), layer("classifier", labels)])
     if family == "roberta":
         return Head("cls", [layer("classifier.dense", hidden, "tanh"), layer("classifier.out_proj", labels)])
-    norm = Norm(
-        weights("head.norm.weight", hidden), weights.get("head.norm.bias"), config.get("norm_eps", 1e-5), torch.float32
-    )
+    norm = Norm(weights("head.norm.weight", hidden), weights.get("head.norm.bias"), config.get("norm_eps", 1e-5))
     dense = weights("head.dense.weight", hidden, hidden)
     first = Projection(dense, weights.get("head.dense.bias"), config.get("classifier_activation", "gelu"), norm)
     return Head(config.get("classifier_pooling", "cls"), [first, layer("classifier", labels)])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
-from torch.nn import functional as F
 
+from fastqps import _core
 from fastqps.models.card import ModelError
+from fastqps.models.step import Step, address
 
 _PACK_ROWS = 512  # the number of rows that a packed weight's layout is chosen for; other numbers work too
 
@@ -54,13 +55,51 @@ class Linear:
 
 
 class Norm:
-    """Layer normalisation over the last dimension; statistics in fp32 whatever the input's type."""
+    """Layer normalisation over the last dimension, in fp32 whatever the input's type."""
 
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, dtype: torch.dtype) -> None:
-        self._shape = tuple(weight.shape)
-        self._weight = weight.to(dtype)
-        self._bias = None if bias is None else bias.to(dtype)
-        self._eps = eps
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, eps: float) -> None:
+        self._weight, self._bias = weight.contiguous(), None if bias is None else bias.contiguous()
+        self.arguments = (self._weight.data_ptr(), address(self._bias), len(weight), eps)
 
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return F.layer_norm(x, self._shape, self._weight, self._bias, self._eps)
+    def __call__(self, x: torch.Tensor, in_place: bool = False) -> torch.Tensor:
+        """x [rows, width] → [rows, width]"""
+        out = x if in_place else torch.empty_like(x)
+        _core.normalize(address(out), address(x), x.dtype == torch.bfloat16, len(x), *self.arguments)
+        return out
+
+
+class Embedding:
+    """The normalised sum of each token's rows in tables of words and, where there are such, of positions and types."""
+
+    def __init__(
+        self,
+        norm: Norm,
+        dtype: torch.dtype,
+        words: torch.Tensor,
+        places: torch.Tensor | None,
+        kinds: torch.Tensor | None,
+    ) -> None:
+        self._norm, self._dtype = norm, dtype
+        self._words = words.to(dtype).contiguous()
+        self._places, self._kinds = (None if t is None else t.to(dtype).contiguous() for t in (places, kinds))
+
+    def __call__(self, step: Step) -> torch.Tensor:
+        """[tokens, width]"""
+        out = torch.empty(len(step.ids), self._words.shape[1], dtype=self._dtype)
+        weight, bias, width, eps = self._norm.arguments
+        _core.embed(
+            address(out),
+            self._dtype == torch.bfloat16,
+            len(step.ids),
+            ids=address(step.ids),
+            positions=address(step.positions),
+            types=address(step.types),
+            words=address(self._words),
+            places=address(self._places),
+            kinds=address(self._kinds),
+            weight=weight,
+            bias=bias,
+            width=width,
+            eps=eps,
+        )
+        return out

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.nn import functional as F
 
-from fastqps.models.attention import Step, attend
+from fastqps.models.attention import attend
 from fastqps.models.card import ModelError
-from fastqps.models.layers import Linear, Norm, check_activation
+from fastqps.models.layers import Embedding, Linear, Norm, check_activation
+from fastqps.models.step import Step
 from fastqps.models.weights import Weights
 
 _THETA = {"full_attention": 160_000.0, "sliding_attention": 10_000.0}
@@ -55,7 +55,7 @@ class _Layer:
         self.rotary, self.window = rotary, window
 
         def norm(name: str) -> Norm:
-            return make_norm(weights, at + name, config, dtype)
+            return make_norm(weights, at + name, config)
 
         self.attention_norm = norm("attn_norm") if number else None
         self.qkv = Linear(
@@ -76,10 +76,10 @@ class _Layer:
         return self.down.plus(self.gate.times(normed, self.up(normed, self.activation)), x)
 
 
-def make_norm(weights: Weights, name: str, config: dict[str, Any], dtype: torch.dtype) -> Norm:
+def make_norm(weights: Weights, name: str, config: dict[str, Any]) -> Norm:
     """The norm of that name, with a bias if the checkpoint has one."""
     weight = weights(f"{name}.weight", config["hidden_size"])
-    return Norm(weight, weights.get(f"{name}.bias"), config.get("norm_eps", 1e-5), dtype)
+    return Norm(weight, weights.get(f"{name}.bias"), config.get("norm_eps", 1e-5))
 
 
 class ModernBert:
@@ -87,9 +87,9 @@ class ModernBert:
 
     def __init__(self, weights: Weights, config: dict[str, Any], max_tokens: int, dtype: torch.dtype) -> None:
         self.hidden: int = config["hidden_size"]
-        self._words = weights("embeddings.tok_embeddings.weight", config["vocab_size"], self.hidden).to(dtype)
-        self._norm = make_norm(weights, "embeddings.norm", config, dtype)
-        self._final = make_norm(weights, "final_norm", config, dtype)
+        words = weights("embeddings.tok_embeddings.weight", config["vocab_size"], self.hidden)
+        self._embedding = Embedding(make_norm(weights, "embeddings.norm", config), dtype, words, None, None)
+        self._final = make_norm(weights, "final_norm", config)
         kinds = layer_kinds(config)
         tables = {kind: rotary_table(config, kind, max_tokens) for kind in set(kinds)}
         half = config.get("local_attention", 128) // 2
@@ -99,7 +99,7 @@ class ModernBert:
         ]
 
     def __call__(self, step: Step) -> torch.Tensor:
-        x = self._norm(F.embedding(step.ids, self._words))
+        x = self._embedding(step)
         for layer in self._layers:
             x = layer(x, step)
-        return self._final(x)
+        return self._final(x, in_place=True)

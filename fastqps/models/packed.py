@@ -6,12 +6,12 @@ from pathlib import Path
 
 import torch
 
-from fastqps.models.attention import Step
 from fastqps.models.bert import NAMES, Bert
 from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.heads import make_head
 from fastqps.models.modernbert import ModernBert
+from fastqps.models.step import Step
 from fastqps.models.weights import Weights
 
 

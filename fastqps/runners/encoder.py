@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import torch
 
-from fastqps.models.attention import Step
 from fastqps.models.packed import PackedModel
+from fastqps.models.step import Step
 from fastqps.runners.buffers import StepBuffers
 
 # A step is computed in pieces of whole items with about so many tokens for each thread: their activations stay in the

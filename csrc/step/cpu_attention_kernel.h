@@ -1,0 +1,172 @@
+// Attention. The lanes of a vector are queries: a block of kLanes of them is transposed once; then scores, maximum,
+// exponentials and sums are vertical operations, keys and values are read as broadcast scalars in the order in which
+// they lie, and no lane needs a mask for padding: keys that do not exist are never looped over, queries that do not
+// exist are computed on zeros and never written.
+
+constexpr u32 kTogether = 8;  // keys or output columns whose sums are kept in registers together
+
+// Transposes kLanes rows of kLanes floats in registers: log2(kLanes) rounds, each swaps blocks of half the last one's
+// size.
+template <u32 kHalf = kLanes / 2>
+inline void transpose(Vec* rows) {
+  VecInt upper, lower;
+  for (u32 i = 0; i < kLanes; i++) {
+    const bool second = i & kHalf;
+    upper[i] = i32(second ? kLanes + i - kHalf : i);
+    lower[i] = i32(second ? kLanes + i : i + kHalf);
+  }
+#pragma GCC unroll 16
+  for (u32 i = 0; i < kLanes; i++) {
+    if (i & kHalf) continue;
+    const Vec a = rows[i], b = rows[i + kHalf];
+    rows[i] = __builtin_shuffle(a, b, upper);
+    rows[i + kHalf] = __builtin_shuffle(a, b, lower);
+  }
+  if constexpr (kHalf > 1) transpose<kHalf / 2>(rows);
+}
+
+// One head of one item, as floats in scratch memory. Rows beyond the item's and columns beyond the head's are zero.
+struct Head {
+  float *query, *key, *value;  // [padded rows, columns]
+  float* weights;              // [padded rows, kLanes]: scores, then exponentials, of one block of queries
+  float* block;                // [columns, kLanes]: a block of queries, transposed; then its output
+  u64 rows, columns, window;
+};
+
+// Scores of the queries in `block` against keys first to last; returns each query's maximum.
+inline Vec score(const Head& h, u64 query, u64 first, u64 last) {
+  Vec most = splat(-1e30f);
+  VecInt distance;
+  for (u32 i = 0; i < kLanes; i++) distance[i] = i32(query + i) - i32(first);
+  for (u64 j = first; j < last; j += kTogether) {
+    Vec sum[kTogether] = {};
+    const float *key = h.key + j * h.columns, *q = h.block;
+    for (u64 d = 0; d < h.columns; d++, key++, q += kLanes) {
+      const Vec lanes = load(q);
+#pragma GCC unroll 8
+      for (u64 k = 0; k < kTogether; k++) sum[k] += lanes * key[k * h.columns];
+    }
+    const u64 end = last - j < kTogether ? last - j : kTogether;
+    for (u64 k = 0; k < end; k++) {
+      Vec s = sum[k];
+      if (h.window) {
+        const VecInt reach = VecInt{} + i32(h.window);
+        s = (distance > reach) | (distance < -reach) ? splat(-1e30f) : s;
+        distance -= 1;
+      }
+      most = s > most ? s : most;
+      store(h.weights + (j - first + k) * kLanes, s);
+    }
+  }
+  return most;
+}
+
+// Turns scores to exponentials, and the queries in `block` to the weighted means of the values.
+inline void weigh(const Head& h, u64 first, u64 last, Vec most) {
+  Vec total{};
+  for (u64 j = 0; j < last - first; j++) {
+    const Vec e = exp_negative(load(h.weights + j * kLanes) - most);
+    total += e;
+    store(h.weights + j * kLanes, e);
+  }
+  const Vec share = 1.0f / total;
+  for (u64 d = 0; d < h.columns; d += kTogether) {
+    Vec sum[kTogether] = {};
+    const float* value = h.value + u64(first) * h.columns + d;
+    for (u64 j = 0; j < last - first; j++) {
+      const Vec w = load(h.weights + j * kLanes);
+#pragma GCC unroll 8
+      for (u32 k = 0; k < kTogether; k++) sum[k] += w * value[j * h.columns + k];
+    }
+#pragma GCC unroll 8
+    for (u32 k = 0; k < kTogether; k++) store(h.block + (d + k) * kLanes, sum[k] * share);
+  }
+}
+
+// Rows [kLanes, columns] to [columns, kLanes] and back, times `scale`.
+inline void to_lanes(float* to, const float* from, u64 columns, float scale) {
+  for (u64 d = 0; d < columns; d += kLanes) {
+    Vec rows[kLanes];
+#pragma GCC unroll 16
+    for (u32 i = 0; i < kLanes; i++) rows[i] = load(from + i * columns + d) * scale;
+    transpose(rows);
+#pragma GCC unroll 16
+    for (u32 i = 0; i < kLanes; i++) store(to + (d + i) * kLanes, rows[i]);
+  }
+}
+inline void to_rows(float* to, const float* from, u64 columns) {
+  for (u64 d = 0; d < columns; d += kLanes) {
+    Vec rows[kLanes];
+#pragma GCC unroll 16
+    for (u32 i = 0; i < kLanes; i++) rows[i] = load(from + (d + i) * kLanes);
+    transpose(rows);
+#pragma GCC unroll 16
+    for (u32 i = 0; i < kLanes; i++) store(to + i * columns + d, rows[i]);
+  }
+}
+
+// Turns one row by the angles of its position: (a, b) -> (a cos - b sin, b cos + a sin) of its two halves.
+inline void rotate(float* row, const float* table, u32 half) {
+  const float *cosine = table, *sine = table + half;
+  for (u32 d = 0; d < half; d++) {
+    const float a = row[d], b = row[d + half];
+    row[d] = a * cosine[d] - b * sine[d];
+    row[d + half] = b * cosine[d] + a * sine[d];
+  }
+}
+
+template <class T>
+inline void read_head(const Head& h, const Attention& job, u64 token, u64 head) {
+  const u64 width = u64(job.heads) * job.head_dim;
+  for (u64 i = 0; i < h.rows; i++) {
+    const T* from = (const T*)job.qkv + (token + i) * 3 * width + head * job.head_dim;
+    const u64 to = i * h.columns;
+    read_row(h.query + to, from, job.head_dim);
+    read_row(h.key + to, from + width, job.head_dim);
+    read_row(h.value + to, from + 2 * width, job.head_dim);
+    if (job.rotary) {
+      const float* table = job.rotary + u64(job.positions[token + i]) * job.head_dim;
+      rotate(h.query + to, table, job.head_dim / 2);
+      rotate(h.key + to, table, job.head_dim / 2);
+    }
+  }
+}
+
+template <class T>
+inline void attend_head(const Head& h, const Attention& job, u64 token, u64 head) {
+  read_head<T>(h, job, token, head);
+  const float scale = 1.0f / __builtin_sqrtf(float(job.head_dim));
+  for (u64 q = 0; q < h.rows; q += kLanes) {
+    to_lanes(h.block, h.query + q * h.columns, h.columns, scale);
+    const u64 first = h.window && q > h.window ? q - h.window : 0;
+    const u64 last = h.window && q + kLanes + h.window < h.rows ? q + kLanes + h.window : h.rows;
+    weigh(h, first, last, score(h, q, first, last));
+    float* rows = h.query + q * h.columns;  // this block of queries is not needed again
+    to_rows(rows, h.block, h.columns);
+    const u64 end = h.rows - q < kLanes ? h.rows - q : kLanes;
+    for (u64 i = 0; i < end; i++) {
+      T* to = (T*)job.out + ((token + q + i) * job.heads + head) * job.head_dim;
+      write_row(to, rows + i * h.columns, job.head_dim);
+    }
+  }
+}
+
+inline u64 round_up(u64 n, u64 to) { return (n + to - 1) / to * to; }
+
+template <class T>
+inline void attend_items(const Attention& job, float* scratch) {
+  const u64 columns = round_up(job.head_dim, kColumns);
+  for (u32 item = 0; item < job.n_items; item++) {
+    const u64 token = u64(job.starts[item]), rows = u64(job.starts[item + 1]) - token;
+    const u64 size = round_up(rows, kColumns) * columns;
+    Head h{scratch, scratch + size, scratch + 2 * size, nullptr, nullptr, rows, columns, job.window};
+    h.block = scratch + 3 * size;
+    h.weights = h.block + columns * kLanes;
+    __builtin_memset(scratch, 0, 3 * size * sizeof(float));
+    for (u32 head = 0; head < job.heads; head++) {
+      attend_head<T>(h, job, token, head);
+      // The last block of queries now holds outputs; its rows beyond the item's must be zero again.
+      __builtin_memset(h.query + rows * columns, 0, (size - rows * columns) * sizeof(float));
+    }
+  }
+}

@@ -1,0 +1,69 @@
+// Sums, norms and means of rows.
+
+// Normalises `row` [width], which is overwritten, and writes it to `out`.
+template <class T>
+inline void normalize_row(T* out, float* row, const Norm& norm) {
+  const u32 width = norm.width, whole = width / kLanes * kLanes;
+  Vec sums{};
+  float sum = 0;
+  for (u32 i = 0; i < whole; i += kLanes) sums += load(row + i);
+  for (u32 i = whole; i < width; i++) sum += row[i];
+  const float mean = (total(sums) + sum) / float(width);
+  Vec squares{};
+  float square = 0;
+  for (u32 i = 0; i < whole; i += kLanes) {
+    const Vec x = load(row + i) - mean;
+    squares += x * x;
+  }
+  for (u32 i = whole; i < width; i++) square += (row[i] - mean) * (row[i] - mean);
+  const float scale = 1.0f / __builtin_sqrtf((total(squares) + square) / float(width) + norm.eps);
+  for (u32 i = 0; i < whole; i += kLanes) {
+    const Vec x = (load(row + i) - mean) * scale * load(norm.weight + i);
+    store(row + i, norm.bias ? x + load(norm.bias + i) : x);
+  }
+  for (u32 i = whole; i < width; i++) {
+    row[i] = (row[i] - mean) * scale * norm.weight[i] + (norm.bias ? norm.bias[i] : 0.0f);
+  }
+  write_row(out, row, width);
+}
+
+template <class T>
+inline void normalize_rows(const Norm& norm, const T* in, T* out, u32 n_rows, float* scratch) {
+  for (u64 r = 0; r < n_rows; r++) {
+    read_row(scratch, in + r * norm.width, norm.width);
+    normalize_row(out + r * norm.width, scratch, norm);
+  }
+}
+
+template <class T>
+inline void add_row(float* to, const T* from, u32 n, float* scratch) {
+  read_row(scratch, from, n);
+  u32 i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(to + i, load(to + i) + load(scratch + i));
+  for (; i < n; i++) to[i] += scratch[i];
+}
+
+template <class T>
+inline void embed_rows(const Embedding& job, float* scratch) {
+  const u64 width = job.norm.width;
+  float* other = scratch + job.norm.width;
+  for (u64 t = 0; t < job.n_tokens; t++) {
+    read_row(scratch, (const T*)job.words + u64(job.ids[t]) * width, u32(width));
+    if (job.places) add_row(scratch, (const T*)job.places + u64(job.positions[t]) * width, u32(width), other);
+    if (job.kinds) add_row(scratch, (const T*)job.kinds + u64(job.types[t]) * width, u32(width), other);
+    normalize_row((T*)job.out + t * width, scratch, job.norm);
+  }
+}
+
+template <class T>
+inline void mean_rows(const Means& job, float* scratch) {
+  const u64 width = job.width;
+  for (u32 item = 0; item < job.n_items; item++) {
+    float* out = job.out + item * width;
+    __builtin_memset(out, 0, width * sizeof(float));
+    const u64 first = u64(job.starts[item]), last = u64(job.starts[item + 1]);
+    for (u64 t = first; t < last; t++) add_row(out, (const T*)job.rows + t * width, job.width, scratch);
+    const float share = 1.0f / float(last - first);
+    for (u64 i = 0; i < width; i++) out[i] *= share;
+  }
+}

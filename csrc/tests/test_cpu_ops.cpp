@@ -1,0 +1,215 @@
+// The CPU kernels, at every instruction set that this machine has, against plain loops in double precision.
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "step/cpu_ops_levels.h"
+#include "tests/check.h"
+
+using namespace fastqps;
+using namespace fastqps::step;
+
+namespace {
+
+using Doubles = std::vector<double>;
+
+// An array of floats or of bf16 numbers, as the kernels read it, and what it holds.
+struct Array {
+  std::vector<float> floats;
+  std::vector<u16> halves;
+  Number number;
+  Array(Number kind, size_t n, u32 seed) : floats(n), halves(n), number(kind) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    for (size_t i = 0; i < n; i++) {
+      halves[i] = u16(std::bit_cast<u32>(normal(random)) >> 16);
+      floats[i] = kind == Number::kBfloat16 ? std::bit_cast<float>(u32(halves[i]) << 16) : normal(random);
+    }
+  }
+  void* data() { return number == Number::kFloat32 ? static_cast<void*>(floats.data()) : halves.data(); }
+  double operator[](size_t i) const {
+    return number == Number::kFloat32 ? floats[i] : std::bit_cast<float>(u32(halves[i]) << 16);
+  }
+};
+
+// bf16 keeps 8 bits: half a unit in the last place of the written number, and of the kernels' fp32 sums.
+void check_close(const Array& got, const Doubles& want, const char* level) {
+  for (size_t i = 0; i < want.size(); i++) {
+    const double allowed = 3e-6 * (1 + std::abs(want[i])) + (got.number == Number::kBfloat16) * std::abs(want[i]) / 256;
+    if (!(std::abs(got[i] - want[i]) <= allowed)) {
+      std::fprintf(stderr, "%s: number %zu is %.9g, not %.9g\n", level, i, got[i], want[i]);
+      CHECK(false);
+    }
+  }
+}
+
+struct Line {
+  alignas(64) float values[16];
+};
+
+// Runs `job` at every level with exactly the scratch memory that was asked for, filled with NaN.
+void at_every_level(u64 n_floats, const std::function<void(const Kernels&, float*)>& job) {
+  CHECK(!cpu_ops_levels().empty());
+  CHECK_EQ(std::string(cpu_ops_levels().back()->name), "baseline");
+  for (const Kernels* level : cpu_ops_levels()) {
+    std::vector<Line> scratch((n_floats + 15) / 16);
+    for (Line& line : scratch) std::fill(std::begin(line.values), std::end(line.values), NAN);
+    job(*level, scratch.data()->values);
+  }
+}
+
+const std::vector<i32> kStarts = {0, 1, 3, 10, 25, 41, 58, 90, 123, 187};  // lengths 1 to 64, around the lanes' numbers
+
+Doubles attended(const Array& qkv, const Attention& job) {
+  const u32 size = job.head_dim, width = job.heads * size;
+  Doubles out(size_t(kStarts.back()) * width);
+  auto at = [&](i32 token, u32 part, u32 head, u32 d) {
+    const size_t base = (size_t(token) * 3 + part) * width + head * size;
+    if (!job.rotary || part == 2) return qkv[base + d];
+    const u32 half = size / 2, angle = d % half;
+    const float* table = job.rotary + size_t(job.positions[token]) * size;
+    const double other = qkv[base + (d + half) % size];
+    return qkv[base + d] * table[angle] + (d < half ? -other : other) * table[half + angle];
+  };
+  for (size_t item = 0; item + 1 < kStarts.size(); item++)
+    for (u32 head = 0; head < job.heads; head++)
+      for (i32 q = kStarts[item]; q < kStarts[item + 1]; q++) {
+        Doubles sum(size);
+        double total = 0;
+        for (i32 k = kStarts[item]; k < kStarts[item + 1]; k++) {
+          if (job.window && u32(std::abs(q - k)) > job.window) continue;
+          double score = 0;
+          for (u32 d = 0; d < size; d++) score += at(q, 0, head, d) * at(k, 1, head, d);
+          const double weight = std::exp(score / std::sqrt(double(size)));
+          total += weight;
+          for (u32 d = 0; d < size; d++) sum[d] += weight * at(k, 2, head, d);
+        }
+        for (u32 d = 0; d < size; d++) out[size_t(q) * width + head * size + d] = sum[d] / total;
+      }
+  return out;
+}
+
+void check_attention(Number number, u32 heads, u32 size, u32 window, bool rotary) {
+  const auto tokens = size_t(kStarts.back());
+  Array qkv(number, tokens * 3 * heads * size, heads * size + window);
+  std::vector<i32> positions(tokens);
+  for (size_t i = 0; i < tokens; i++) positions[i] = i32(i % 64);
+  std::vector<float> table(64 * size);
+  for (u32 p = 0; p < 64; p++)
+    for (u32 d = 0; d < size / 2; d++) {
+      table[p * size + d] = std::cos(float(p) / float(d + 1));
+      table[p * size + size / 2 + d] = std::sin(float(p) / float(d + 1));
+    }
+  Attention job{qkv.data(),
+                nullptr,
+                kStarts.data(),
+                positions.data(),
+                rotary ? table.data() : nullptr,
+                u32(kStarts.size() - 1),
+                heads,
+                size,
+                window,
+                number};
+  const Doubles want = attended(qkv, job);
+  at_every_level(scratch_floats(job), [&](const Kernels& level, float* scratch) {
+    Array out(number, tokens * heads * size, 0);
+    job.out = out.data();
+    level.attend(job, scratch);
+    check_close(out, want, level.name);
+  });
+}
+
+Doubles normalized(const Doubles& row, const Norm& norm) {
+  double mean = 0, square = 0;
+  for (double x : row) mean += x / norm.width;
+  for (double x : row) square += (x - mean) * (x - mean) / norm.width;
+  Doubles out;
+  for (u32 i = 0; i < norm.width; i++)
+    out.push_back((row[i] - mean) / std::sqrt(square + norm.eps) * norm.weight[i] + (norm.bias ? norm.bias[i] : 0));
+  return out;
+}
+
+constexpr Number kNumbers[] = {Number::kFloat32, Number::kBfloat16};
+
+}  // namespace
+
+TEST(attention) {
+  for (Number number : kNumbers)
+    for (u32 window : {0, 1, 7, 40})
+      for (auto [heads, size] : {std::pair{3u, 32u}, {1u, 64u}, {2u, 8u}, {1u, 24u}, {2u, 6u}})
+        check_attention(number, heads, size, window, false);
+}
+
+TEST(attention_with_rotary_positions) {
+  for (Number number : kNumbers)
+    for (u32 size : {32, 8}) check_attention(number, 2, size, 5, true);
+}
+
+TEST(scores_far_apart) {
+  // exp() of anything must neither overflow nor give NaN: one key outweighs all, or all are equally far below zero.
+  std::vector<float> qkv(3 * 3 * 16), want(3 * 16);
+  for (u32 t = 0; t < 3; t++)
+    for (u32 d = 0; d < 16; d++) {
+      qkv[t * 48 + d] = 1000, qkv[t * 48 + 16 + d] = t == 1 ? 1000 : -1000, qkv[t * 48 + 32 + d] = float(t);
+      want[t * 16 + d] = 1;
+    }
+  const std::vector<i32> starts = {0, 3};
+  std::vector<float> out(want.size());
+  Attention job{qkv.data(), out.data(), starts.data(), nullptr, nullptr, 1, 1, 16, 0, Number::kFloat32};
+  at_every_level(scratch_floats(job), [&](const Kernels& level, float* scratch) {
+    level.attend(job, scratch);
+    CHECK(out == want);
+  });
+}
+
+TEST(normalize_and_embed) {
+  for (Number number : kNumbers)
+    for (u32 width : {384, 100, 16, 3})
+      for (bool extras : {true, false}) {
+        const u32 tokens = 5;
+        Array weight(Number::kFloat32, width, 1), bias(Number::kFloat32, width, 2);
+        Array words(number, 9 * width, 3), places(number, 8 * width, 4), kinds(number, 2 * width, 5);
+        const Norm norm{weight.floats.data(), extras ? bias.floats.data() : nullptr, width, 1e-5f};
+        const std::vector<i32> ids = {8, 0, 3, 3, 7}, positions = {0, 1, 2, 0, 7}, types = {0, 0, 1, 0, 1};
+        Doubles sums, plain;
+        for (u32 t = 0; t < tokens; t++) {
+          Doubles sum, row;
+          for (u32 i = 0; i < width; i++) {
+            row.push_back(words[t * width + i]);
+            sum.push_back(words[u32(ids[t]) * width + i]);
+            if (extras) sum[i] += places[u32(positions[t]) * width + i] + kinds[u32(types[t]) * width + i];
+          }
+          for (double x : normalized(sum, norm)) sums.push_back(x);
+          for (double x : normalized(row, norm)) plain.push_back(x);
+        }
+        at_every_level(scratch_floats(norm), [&](const Kernels& level, float* scratch) {
+          Array out(number, tokens * width, 0);
+          level.embed({norm, ids.data(), positions.data(), types.data(), words.data(), extras ? places.data() : nullptr,
+                       extras ? kinds.data() : nullptr, out.data(), tokens, number},
+                      scratch);
+          check_close(out, sums, level.name);
+          level.normalize({norm, words.data(), out.data(), tokens, number}, scratch);
+          check_close(out, plain, level.name);
+        });
+      }
+}
+
+TEST(means_of_items) {
+  for (Number number : kNumbers)
+    for (u32 width : {384, 20, 1}) {
+      Array rows(number, size_t(kStarts.back()) * width, 6), out(Number::kFloat32, (kStarts.size() - 1) * width, 0);
+      Doubles want;
+      for (size_t item = 0; item + 1 < kStarts.size(); item++)
+        for (u32 i = 0; i < width; i++) {
+          double sum = 0;
+          for (i32 t = kStarts[item]; t < kStarts[item + 1]; t++) sum += rows[size_t(t) * width + i];
+          want.push_back(sum / (kStarts[item + 1] - kStarts[item]));
+        }
+      at_every_level(width, [&](const Kernels& level, float* scratch) {
+        level.means({rows.data(), out.floats.data(), kStarts.data(), u32(kStarts.size() - 1), width, number}, scratch);
+        check_close(out, want, level.name);
+      });
+    }
+}
+
+TEST_MAIN
