@@ -35,4 +35,34 @@ struct Status {
   std::string_view field = {};    // not empty: google.rpc.BadRequest names this field, with the message
 };
 
+// A status as header values. Large: lives on the stack while it is submitted, or in a pooled block while it waits.
+struct EncodedStatus {
+  static constexpr u32 kMessageBytes = 1024, kDetailsBytes = 1024;
+
+  // retry_ms: as retry_after_ms, jittered by the caller.
+  EncodedStatus(const Status& status, i32 retry_ms);
+
+  std::string_view code() const { return {code_, code_bytes_}; }
+  std::string_view message() const { return {message_, message_bytes_}; }     // empty: omit
+  std::string_view pushback() const { return {pushback_, pushback_bytes_}; }  // empty: omit
+  std::string_view details() const { return {details_, details_bytes_}; }     // empty: omit
+
+ private:
+  char code_[2], pushback_[11];
+  u8 code_bytes_, pushback_bytes_ = 0;
+  u16 message_bytes_ = 0, details_bytes_ = 0;
+  char message_[kMessageBytes], details_[kDetailsBytes];
+};
+
+// Copies text with everything that is not UTF-8 replaced by U+FFFD, cut on a code point so that the copy has at most
+// `room` bytes and its percent-encoding at most `encoded_room`. Returns the bytes written.
+u32 clean_utf8(std::string_view text, char* out, u32 room, u32 encoded_room);
+
+// As gRPC wants grpc-message: every byte outside 0x20 to 0x7e and '%' becomes %XX. Room: 3 bytes a byte. Returns the
+// bytes written.
+u32 percent_encode(std::string_view text, char* out);
+
+// Standard alphabet, no padding. Room: 4 bytes for each 3 and up to 3 more. Returns the bytes written.
+u32 base64_encode(std::string_view bytes, char* out);
+
 }  // namespace fastqps::front

@@ -44,7 +44,7 @@ class Loop {
   void adopt(int fd);
 
  private:
-  std::unique_ptr<Core> core_;
+  std::unique_ptr<Door> door_;
 };
 
 }  // namespace fastqps::front

@@ -1,0 +1,125 @@
+// The transport alone: answers each request with its own bytes, or with --answer BYTES of them. The baseline for what
+// the whole host path costs, and a target for conformance tests.
+//
+//   echo_server [--port 0] [--answer BYTES] [--seconds S]
+//
+// Prints the port; at the end what it counted and its CPU time per call.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "core/clock.h"
+#include "front/loop.h"
+
+namespace {
+
+using namespace fastqps;
+using namespace fastqps::front;
+
+enum : u16 { kEcho, kEchoStream, kChunks };
+
+class EchoService final : public Service {
+ public:
+  explicit EchoService(size_t answer_bytes) : answer_bytes_(answer_bytes) {}
+  void on_attach(Transport& transport) override { transport_ = &transport; }
+  void on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo&) override {
+    const size_t bytes = answer_bytes_ ? answer_bytes_ : message.size();
+    for (int i = 0; i < (method == kChunks ? 10 : 1); i++) {
+      u8* out = transport_->begin_message(call, bytes);
+      if (!out) return;
+      std::memcpy(out, message.data(), std::min(bytes, message.size()));
+      if (bytes > message.size()) std::memset(out + message.size(), 0, bytes - message.size());
+      transport_->set_header(call, header);
+      transport_->commit_message(call, bytes);
+    }
+    if (method != kEchoStream) transport_->finish(call);
+  }
+  void on_half_close(CallId call, u16, const CallInfo&) override { transport_->finish(call); }
+  Gone on_gone(CallId, u16, u64) override { return Gone::kReleased; }
+  void on_turn(u64) override {}
+  u64 next_wakeup_ns() override { return kNever; }
+  bool about_to_sleep() override { return true; }
+  void awake() override {}
+  bool may_accept(u32) override { return true; }
+
+  HeaderId header = 0;
+
+ private:
+  const size_t answer_bytes_;
+  Transport* transport_ = nullptr;
+};
+
+int listen_on(u16 port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  socklen_t size = sizeof address;
+  if (bind(fd, reinterpret_cast<sockaddr*>(&address), size) || listen(fd, 4096)) return -1;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  std::printf("%d\n", ntohs(address.sin_port));
+  std::fflush(stdout);
+  return fd;
+}
+
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) { return double(t.tv_sec) + double(t.tv_usec) / 1e6; };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+Loop* running = nullptr;
+void on_signal(int signal) { signal == SIGTERM ? running->drain(5 * kSecond) : running->stop(); }
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  u16 port = 0;
+  size_t answer_bytes = 0;
+  unsigned seconds = 0;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string_view flag = argv[i];
+    const u64 value = std::strtoull(argv[i + 1], nullptr, 10);
+    if (flag == "--port")
+      port = u16(value);
+    else if (flag == "--answer")
+      answer_bytes = value;
+    else if (flag == "--seconds")
+      seconds = unsigned(value);
+    else
+      return std::fprintf(stderr, "unknown flag %s\n", argv[i]), 2;
+  }
+  MethodTable methods;
+  methods.add("/fastqps.bench.Echo/Echo", MethodKind::kUnary, kEcho);
+  methods.add("/fastqps.bench.Echo/EchoStream", MethodKind::kBidi, kEchoStream);
+  methods.add("/fastqps.bench.Echo/Chunks", MethodKind::kServerStream, kChunks);
+  EchoService service(answer_bytes);
+  Counters counters;
+  const int listener = listen_on(port);
+  if (listener < 0) return std::perror("listen"), 1;
+  Loop loop(service, std::move(methods), Limits{}, {.listener = listener}, counters);
+  service.header = loop.add_header("fastqps-model", "echo@000000000000");
+  loop.set_serving("", Serving::kServing);
+  running = &loop;
+  std::signal(SIGTERM, on_signal);
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGALRM, on_signal);
+  alarm(seconds);
+  loop.run();
+  const double cpu = cpu_seconds();
+  std::printf("%llu calls, %.3f us of CPU each; %llu turns, %llu reads, %llu writes, %llu sleeps\n",
+              (unsigned long long)counters.calls, cpu * 1e6 / double(counters.calls ? counters.calls : 1),
+              (unsigned long long)counters.turns, (unsigned long long)counters.reads,
+              (unsigned long long)counters.writes, (unsigned long long)counters.sleeps);
+}

@@ -1,0 +1,141 @@
+// One gRPC call, from its first header to the end of its stream. Pooled; outside the transport it is known by CallId
+// only.
+#pragma once
+#include <nghttp2/nghttp2.h>
+
+#include <memory>
+#include <vector>
+
+#include "core/types.h"
+#include "front/grpc_message.h"
+#include "front/grpc_status.h"
+#include "front/methods.h"
+#include "front/service.h"
+#include "front/timer_wheel.h"
+
+namespace fastqps::front {
+
+class Connection;
+
+enum class Encoding : u8 { kIdentity, kGzip, kDeflate, kUnknown };
+
+enum class Phase : u8 {
+  kOpen,      // the request may still come; no status is decided
+  kRejected,  // refused for what `fault` says; the status waits for the client's half-close
+  kFinished,  // the status has been submitted, or waits behind the last messages
+};
+
+// Why a call is refused before its service sees it, in the order in which faults of one header block are reported.
+enum class Fault : u8 {
+  kNone,
+  kHeaderList,
+  kContentType,
+  kMethod,
+  kPath,
+  kHeader,  // malformed: grpc-timeout, or a header that nghttp2 found invalid
+  kEncoding,
+  kConnectionFull,
+  kAnswersNotRead,
+  kHeaderFaults,  // those above come from the header block and the connection, those below from the body
+  kFlag,
+  kFlagWithoutEncoding,
+  kTooLarge,
+  kReassembly,
+  kNoMessage,
+  kCutMessage,
+  kSecondMessage,
+  kInflate,
+  kInflateTooLarge,
+  kInflateBusy,
+  kDeadline,
+  kStalled,
+};
+
+// A received message that cannot be delivered yet; its bytes follow.
+struct HeldMessage {
+  HeldMessage* next;
+  u8* body;
+  u32 bytes;
+  u8 flag;
+};
+
+// A message to send: its prefix and its bytes follow.
+struct OutMessage {
+  OutMessage* next;
+  u32 bytes;  // with the prefix
+  u32 sent;
+  u8* data() { return reinterpret_cast<u8*>(this + 1); }
+};
+
+struct Call {
+  // who
+  Connection* connection;
+  Call *next, *previous;  // of the connection
+  u32 index, generation;
+  i32 stream;
+  u16 method_id;
+  u8 method;  // place in MethodTable::all(); kMax: unknown
+  MethodKind kind;
+  Handler handler;
+  // how far
+  Phase phase;
+  Fault fault;
+  bool half_closed;      // the client sends no more
+  bool half_close_told;  // kBidi: the service knows
+  bool told;             // the service knows the call and has not finished it: it is owed on_gone
+  bool message_seen;     // a whole message has come
+  bool held;             // by the service
+  bool inflating;        // a worker has a message of this call
+  bool submitted;        // response headers are
+  bool deferred;         // nghttp2 waits for resume_data
+  bool reset;            // by the client
+  HeaderId header;
+  Encoding encoding;
+  // request
+  u16 faults;  // bits of Fault, while the header block comes
+  bool content_type_seen, te_seen, timeout_seen;
+  u64 deadline_ns, opened_ns, progress_ns;
+  u64 user;
+  nghttp2_rcbuf* path;  // of an unknown method, for the message
+  MessageReader reader;
+  u32 unconsumed;  // bytes of the stream's window that have not been given back
+  u32 dropped;     // bytes that came after the rejection
+  HeldMessage *held_first, *held_last;
+  // answer
+  u32 unsent;
+  OutMessage *out_first, *out_last, *begun;
+  EncodedStatus* trailers;  // nullptr: OK
+  Timer timer;
+
+  CallId id() const { return {index, generation}; }
+  // Messages wait: for the service, for a worker, or until the client reads its answers.
+  bool paused(u32 unsent_max) const { return held || inflating || unsent > unsent_max; }
+};
+
+// Calls have stable addresses; the most recently used come first again.
+class CallPool {
+ public:
+  explicit CallPool(u32 capacity) : capacity_(capacity) {}
+
+  // A fresh call, nullptr: all are in use.
+  Call* acquire();
+  void release(Call& call);
+  // nullptr: the call has ended.
+  Call* find(CallId id) {
+    if (id.index >= made_) return nullptr;
+    Call& call = at(id.index);
+    return call.generation == id.generation ? &call : nullptr;
+  }
+  Call& at(u32 index) { return chunks_[index / kChunk][index % kChunk]; }
+  u32 used() const { return made_ - u32(free_.size()); }
+
+ private:
+  static constexpr u32 kChunk = 256;
+
+  const u32 capacity_;
+  u32 made_ = 0;
+  std::vector<std::unique_ptr<Call[]>> chunks_;
+  std::vector<u32> free_;
+};
+
+}  // namespace fastqps::front

@@ -1,0 +1,50 @@
+// The bytes of one connection. The only thing that TLS would replace.
+#pragma once
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "core/types.h"
+
+namespace fastqps::front {
+
+class Channel {
+ public:
+  static constexpr i64 kAgain = -1, kBroken = -2;
+
+  explicit Channel(int fd) : fd_(fd) {}
+  virtual ~Channel() { close(fd_); }
+  Channel(const Channel&) = delete;
+
+  // Bytes taken, 0: the peer will send no more, kAgain, kBroken.
+  virtual i64 read(u8* data, size_t bytes) = 0;
+  // Bytes taken (perhaps fewer), kAgain, kBroken.
+  virtual i64 write(const u8* data, size_t bytes) = 0;
+  // Bytes that were read from the socket but not yet by read(): epoll will not tell of them.
+  virtual bool buffered() const { return false; }
+  // False until a handshake is done; until then nothing may be written and read() says kAgain.
+  virtual bool established() const { return true; }
+  // The handshake waits for the socket to become writable.
+  virtual bool wants_write() const { return false; }
+  virtual void finish_writing() { shutdown(fd_, SHUT_WR); }
+  int fd() const { return fd_; }
+
+ protected:
+  const int fd_;
+};
+
+class SocketChannel final : public Channel {
+ public:
+  using Channel::Channel;
+  i64 read(u8* data, size_t bytes) override { return result(recv(fd_, data, bytes, 0)); }
+  i64 write(const u8* data, size_t bytes) override { return result(send(fd_, data, bytes, MSG_NOSIGNAL)); }
+
+ private:
+  static i64 result(ssize_t n) {
+    if (n >= 0) return n;
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? kAgain : kBroken;
+  }
+};
+
+}  // namespace fastqps::front

@@ -1,0 +1,335 @@
+#include "front/connection.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "front/door.h"
+#include "front/reply.h"
+#include "front/request.h"
+
+namespace fastqps::front {
+
+namespace {
+
+constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+constexpr u32 kEnoughOfPreface = 4;  // nothing else starts with "PRI "
+constexpr int kWritesPerTurn = 16;
+
+}  // namespace
+
+Connection::Connection(Door& door, ConnectionId id, std::unique_ptr<Channel> channel)
+    : door_(door), id_(id), channel_(std::move(channel)) {
+  accepted_ns_ = read_ns_ = idle_since_ns_ = write_progress_ns_ = answered_ns = door.turn_ns;
+  const double jitter = 0.9 + 0.2 * (door.random() / 4294967296.0);
+  age_at_ns_ = door.limits.age_max ? accepted_ns_ + u64(double(door.limits.age_max) * jitter) : kNever;
+  timer_.kind = kConnectionTimer;
+  timer_.owner = id.index;
+}
+
+Connection::~Connection() {
+  drop_session();
+  door_.wheel.cancel(timer_);
+}
+
+bool Connection::start() {
+  session_ = door_.sessions.make(*this);
+  if (!session_) return false;
+  epoll_event event{};
+  interest_ = EPOLLIN | EPOLLRDHUP;
+  event.events = interest_;
+  event.data.u64 = u64(id_.generation) << 32 | id_.index;
+  if (epoll_ctl(door_.epoll_fd, EPOLL_CTL_ADD, channel_->fd(), &event)) return false;
+  arm_by(due());
+  return true;
+}
+
+void Connection::on_events(u32 events) {
+  if (state_ == State::kDead) return;
+  if (events & (EPOLLERR | EPOLLHUP)) return kill();
+  if (events & EPOLLOUT) {
+    writable_ = true;
+    mark_dirty();
+  }
+  if (events & (EPOLLIN | EPOLLRDHUP)) door_.make_ready(*this);
+}
+
+bool Connection::read() {
+  in_ready_ = false;
+  if (state_ == State::kDead || eof_) return false;
+  u8* data = door_.read_buffer.get();
+  const i64 n = channel_->read(data, door_.limits.read_bytes);
+  door_.counters.reads++;
+  if (n == Channel::kAgain) return update_interest(), false;
+  if (n == Channel::kBroken) return kill(), false;
+  if (n == 0) return end_of_input(), false;
+  door_.counters.bytes_in += u64(n);
+  if (state_ == State::kLingering) return channel_->buffered();
+  read_ns_ = door_.turn_ns;
+  if (recognised_ < kPreface.size() && !recognise(data, u32(n))) return false;
+  receive(data, u32(n));
+  return channel_->buffered() && !paused();
+}
+
+// Looks at the first bytes as they come. False: this is not HTTP/2 and has been dealt with.
+bool Connection::recognise(const u8* data, u32 bytes) {
+  for (u32 i = 0; i < bytes && recognised_ < kPreface.size(); i++, recognised_++) {
+    if (data[i] == u8(kPreface[recognised_])) continue;
+    const bool letter = (data[i] >= 'A' && data[i] <= 'Z') || data[i] == ' ';
+    if (recognised_ < kEnoughOfPreface && letter) return answer_http1(), false;
+    if (recognised_ == 0 && data[0] == 0x16) {
+      door_.counters.tls_on_plaintext++;
+      door_.hint("a TLS client speaks to this plaintext port");
+      return kill(), false;
+    }
+    door_.counters.bad_preface++;
+    recognised_ = u8(kPreface.size());  // nghttp2 refuses it
+  }
+  said_hello_ |= recognised_ >= kEnoughOfPreface;
+  return true;
+}
+
+void Connection::answer_http1() {
+  static constexpr std::string_view kAnswer =
+      "HTTP/1.1 505 HTTP Version Not Supported\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: "
+      "55\r\n\r\n"
+      "This port speaks gRPC, which needs HTTP/2 (cleartext).\n";
+  door_.counters.http1++;
+  door_.hint("an HTTP/1.1 client speaks to this port, which is for gRPC");
+  channel_->write(reinterpret_cast<const u8*>(kAnswer.data()), kAnswer.size());
+  linger();
+}
+
+void Connection::receive(const u8* data, u32 bytes) {
+  guard.read(bytes);
+  const ssize_t taken = nghttp2_session_mem_recv(session_, data, bytes);
+  if (data_bytes) nghttp2_session_consume_connection(session_, std::exchange(data_bytes, 0));
+  if (taken < 0) {
+    const bool flood = taken == NGHTTP2_ERR_FLOODED || taken == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS;
+    (flood ? door_.counters.floods[u32(Flood::kLibrary)] : door_.counters.protocol_errors)++;
+    terminate(flood                                   ? NGHTTP2_ENHANCE_YOUR_CALM
+              : taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC ? NGHTTP2_PROTOCOL_ERROR
+                                                      : NGHTTP2_INTERNAL_ERROR,
+              "");
+  } else {
+    if (guard.idle(door_.limits))
+      abuse(Flood::kIdleBytes, NGHTTP2_ENHANCE_YOUR_CALM, "too many bytes without a request");
+    if (abuse_text_) terminate(abuse_error_, abuse_text_);
+  }
+  deliver_received(door_);
+  if (block.since_ns) arm_by(block.since_ns + door_.limits.header_block_timeout);
+  if (retiring_ == Retiring::kNoticed && ping_acked == ping_sent) send_final_goaway();
+  mark_dirty();
+}
+
+// The client sends no more. What it has asked in full is still answered.
+void Connection::end_of_input() {
+  if (state_ != State::kOpen) return kill();
+  eof_ = true;
+  for (Call* call = calls_; call; call = call->next)
+    if (call->phase != Phase::kFinished && !call->half_closed) return kill();
+  end_watches();
+  mark_dirty();
+}
+
+bool Connection::paused() const {
+  if (writable_) return false;
+  return unsent_end_ - unsent_begin_ + answer_bytes > door_.limits.unsent_bytes ||
+         nghttp2_session_get_outbound_queue_size(session_) > door_.limits.queued_frames;
+}
+
+void Connection::flush() {
+  dirty_ = false;
+  if (state_ == State::kDead || state_ == State::kLingering || !channel_->established() || !said_hello_) return;
+  state_ = State::kOpen;
+  int writes = 0;
+  while (writable_ && write_unsent() && fill_output() && write_output())
+    if (++writes == kWritesPerTurn) {
+      mark_dirty();
+      break;
+    }
+  if (state_ == State::kDead) return;
+  if (unsent_end_ > unsent_begin_) arm_by(write_progress_ns_ + door_.limits.write_timeout);
+  if (answer_bytes) arm_by(door_.turn_ns + door_.limits.window_timeout / 4);
+  update_interest();
+  close_if_done();
+}
+
+// True: there is something to write.
+bool Connection::fill_output() {
+  OutputBuffer& output = door_.output;
+  output.bytes = 0;
+  while (output.bytes < OutputBuffer::kFull) {
+    const u8* data = nullptr;
+    const ssize_t n = nghttp2_session_mem_send(session_, &data);
+    if (n < 0) return kill(), false;
+    if (n == 0) break;
+    std::memcpy(output.data.get() + output.bytes, data, size_t(n));
+    output.bytes += u32(n);
+  }
+  return output.bytes > 0;
+}
+
+// True: nothing is left of what earlier turns could not write.
+bool Connection::write_unsent() {
+  if (unsent_begin_ == unsent_end_) return true;
+  const i64 n = channel_->write(unsent_.get() + unsent_begin_, unsent_end_ - unsent_begin_);
+  door_.counters.writes++;
+  if (n == Channel::kBroken) return kill(), false;
+  if (n > 0) {
+    unsent_begin_ += u32(n);
+    door_.counters.bytes_out += u64(n);
+    write_progress_ns_ = door_.turn_ns;
+  }
+  writable_ = unsent_begin_ == unsent_end_;
+  if (writable_) unsent_.reset(), unsent_begin_ = unsent_end_ = 0;
+  return writable_;
+}
+
+// True: all of the output is written.
+bool Connection::write_output() {
+  const OutputBuffer& output = door_.output;
+  const i64 n = channel_->write(output.data.get(), output.bytes);
+  door_.counters.writes++;
+  if (n == Channel::kBroken) return kill(), false;
+  const u32 written = n > 0 ? u32(n) : 0;
+  door_.counters.bytes_out += written;
+  write_progress_ns_ = door_.turn_ns;
+  if (written == output.bytes) return true;
+  writable_ = false;
+  unsent_end_ = output.bytes - written;
+  unsent_ = std::make_unique<u8[]>(unsent_end_);
+  std::memcpy(unsent_.get(), output.data.get() + written, unsent_end_);
+  return false;
+}
+
+void Connection::update_interest() {
+  u32 want = 0;
+  if (state_ == State::kLingering) {
+    want = EPOLLIN;
+  } else {
+    if (!eof_ && !paused()) want |= EPOLLIN | EPOLLRDHUP;
+    if (!writable_ || channel_->wants_write()) want |= EPOLLOUT;
+  }
+  if (want == interest_) return;
+  epoll_event event{};
+  event.events = interest_ = want;
+  event.data.u64 = u64(id_.generation) << 32 | id_.index;
+  epoll_ctl(door_.epoll_fd, EPOLL_CTL_MOD, channel_->fd(), &event);
+}
+
+void Connection::close_if_done() {
+  if (unsent_end_ > unsent_begin_ || nghttp2_session_want_write(session_)) return;
+  if (eof_ && open_calls_ == 0) return kill();
+  if (!nghttp2_session_want_read(session_)) linger();
+}
+
+// Says why, without waiting, and closes.
+void Connection::terminate(u32 http2_error, const char* text) {
+  if (state_ == State::kDead || state_ == State::kLingering) return;
+  if (*text) {
+    nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session_), http2_error,
+                          reinterpret_cast<const u8*>(text), std::strlen(text));
+  } else {
+    nghttp2_session_terminate_session(session_, http2_error);
+  }
+  if (channel_->established() && writable_ && write_unsent() && fill_output()) write_output();
+  linger();
+}
+
+// Closing a socket with unread input would destroy what was written last: so the input is read to its end first.
+void Connection::linger() {
+  if (state_ == State::kDead) return;
+  drop_session();
+  unsent_begin_ = unsent_end_ = 0;
+  unsent_.reset();
+  if (eof_) return kill();
+  channel_->finish_writing();
+  state_ = State::kLingering;
+  state_ns_ = door_.turn_ns;
+  update_interest();
+  arm_by(state_ns_ + door_.limits.linger_timeout);
+}
+
+void Connection::kill() {
+  if (state_ == State::kDead) return;
+  drop_session();
+  state_ = State::kDead;
+  door_.bury(*this);
+}
+
+// nghttp2 does not report the streams of a session that is deleted.
+void Connection::drop_session() {
+  while (calls_) {
+    if (calls_->phase != Phase::kFinished) door_.counters.lost_calls++;
+    close_call(*calls_, NGHTTP2_CANCEL);
+  }
+  block.call = nullptr;
+  nghttp2_session_del(std::exchange(session_, nullptr));
+}
+
+void Connection::mark_dirty() {
+  if (dirty_ || state_ == State::kDead) return;
+  dirty_ = true;
+  door_.dirty.push_back(this);
+}
+
+void Connection::abuse(Flood kind, u32 http2_error, const char* text) {
+  if (abuse_text_) return;
+  door_.counters.floods[u32(kind)]++;
+  abuse_error_ = http2_error;
+  abuse_text_ = text;
+}
+
+Call* Connection::open_call(i32 stream) {
+  door_.counters.calls++;
+  guard.opened(door_.turn_ns);
+  Call* call = door_.calls.acquire();
+  if (!call) {
+    door_.counters.refused_streams++;
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream, NGHTTP2_REFUSED_STREAM);
+    return nullptr;
+  }
+  call->connection = this;
+  call->stream = stream;
+  call->method = MethodTable::kMax;
+  call->opened_ns = call->progress_ns = door_.turn_ns;
+  call->next = calls_;
+  if (calls_) calls_->previous = call;
+  calls_ = call;
+  open_calls_++;
+  nghttp2_session_set_stream_user_data(session_, stream, call);
+  return call;
+}
+
+void Connection::close_call(Call& call, u32 error) {
+  if (call.reset) {
+    if (call.phase != Phase::kFinished) door_.counters.client_resets++;
+  } else if (error != NGHTTP2_NO_ERROR && error != NGHTTP2_REFUSED_STREAM && error != NGHTTP2_CANCEL && session_) {
+    // A stream that the client made us reset costs as much as one that it resets itself.
+    if (guard.reset(door_.limits, door_.turn_ns)) abuse(Flood::kResets, NGHTTP2_ENHANCE_YOUR_CALM, "too many resets");
+  }
+  call.phase = Phase::kFinished;
+  forget(door_, call);
+  release_request(door_, call);
+  release_answer(door_, call);
+  if (call.path) nghttp2_rcbuf_decref(call.path);
+  door_.wheel.cancel(call.timer);
+  (call.previous ? call.previous->next : calls_) = call.next;
+  if (call.next) call.next->previous = call.previous;
+  door_.calls.release(call);
+  if (--open_calls_ == 0) idle_since_ns_ = door_.turn_ns;
+}
+
+bool Connection::full() const { return open_calls_ + held_after_end_ > 2 * door_.limits.streams; }
+bool Connection::answers_stuck() const { return answer_bytes > door_.limits.answer_bytes; }
+
+void Connection::cut(Call& call) {
+  call.phase = Phase::kFinished;
+  forget(door_, call);
+  nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, call.stream, NGHTTP2_CANCEL);
+  mark_dirty();
+}
+
+}  // namespace fastqps::front

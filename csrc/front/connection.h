@@ -1,0 +1,129 @@
+// One client connection: its bytes, its nghttp2 session, its calls and its times.
+#pragma once
+#include <nghttp2/nghttp2.h>
+
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "front/call.h"
+#include "front/channel.h"
+#include "front/flood_guard.h"
+#include "front/timer_wheel.h"
+
+namespace fastqps::front {
+
+struct Door;
+
+class Connection {
+ public:
+  Connection(Door& door, ConnectionId id, std::unique_ptr<Channel> channel);
+  ~Connection();
+  Connection(const Connection&) = delete;
+
+  ConnectionId id() const { return id_; }
+  // False: it cannot be served (no memory).
+  bool start();
+
+  // epoll says something.
+  void on_events(u32 events);
+  // At most one read. True: there may be more that epoll does not tell of.
+  bool read();
+  // Writes what there is to say; closes when all is said.
+  void flush();
+  void on_timer();
+  // Shutdown notice, then the final GOAWAY, then the end of the open calls, at most until grace_ns have passed.
+  void retire(const char* reason, u64 grace_ns);
+  bool retiring() const { return retiring_ != Retiring::kNo; }
+  // Closes at once; its calls are lost.
+  void kill();
+  bool dead() const { return state_ == State::kDead; }
+  void mark_dirty();
+  // False: it is in the ready list already.
+  bool set_ready() { return !std::exchange(in_ready_, true); }
+
+  // for the session's callbacks
+  Door& door() { return door_; }
+  nghttp2_session* session() { return session_; }
+  Call* open_call(i32 stream);
+  void close_call(Call& call, u32 error);
+  Call* call_of(i32 stream) { return static_cast<Call*>(nghttp2_session_get_stream_user_data(session_, stream)); }
+  // What a client may not do: acted on after the read, not inside nghttp2.
+  void abuse(Flood kind, u32 http2_error, const char* text);
+
+  // for calls
+  Call* calls() { return calls_; }
+  u32 open_calls() const { return open_calls_; }
+  bool full() const;
+  bool answers_stuck() const;
+  // Ends a call whose answers are not read: RST_STREAM, after which it is gone.
+  void cut(Call& call);
+  void gone_held() { held_after_end_++; }
+  void released() { held_after_end_ -= held_after_end_ > 0; }
+
+  // The header block that is being received. Blocks of one connection never overlap.
+  struct HeaderBlock {
+    Call* call = nullptr;  // nullptr: of a refused stream, or trailers of one that has ended
+    bool trailers = false;
+    u32 bytes = 0, fields = 0;
+    u64 since_ns = 0;  // 0: none is being received
+  } block;
+  FloodGuard guard;
+  u32 data_bytes = 0;    // DATA in this read, to be given back to the connection's window
+  u64 answer_bytes = 0;  // of answers that nghttp2 has not taken
+  u64 answered_ns = 0;   // when nghttp2 last took a byte of them
+  u64 ping_sent = 0, ping_acked = 0;
+  bool settings_received = false;
+
+ private:
+  enum class State : u8 { kStarting, kOpen, kLingering, kDead };
+  enum class Retiring : u8 { kNo, kNoticed, kFinal };
+
+  bool recognise(const u8* data, u32 bytes);
+  void answer_http1();
+  void receive(const u8* data, u32 bytes);
+  void end_of_input();
+  bool fill_output();
+  bool write_unsent();
+  bool write_output();
+  void update_interest();
+  bool paused() const;
+  void linger();
+  void drop_session();
+  void terminate(u32 http2_error, const char* text);
+  void send_final_goaway();
+  void close_if_done();
+  void end_watches();
+  void cut_stuck_calls();
+  bool check_waits();
+  void keep_alive();
+  void ping();
+  u64 due() const;
+  void arm_by(u64 at_ns);
+
+  Door& door_;
+  const ConnectionId id_;
+  std::unique_ptr<Channel> channel_;
+  nghttp2_session* session_ = nullptr;
+  Call* calls_ = nullptr;
+  u32 open_calls_ = 0, held_after_end_ = 0;
+  State state_ = State::kStarting;
+  Retiring retiring_ = Retiring::kNo;
+  bool dirty_ = false, in_ready_ = false, eof_ = false, writable_ = true, said_hello_ = false;
+  u8 recognised_ = 0;  // bytes of the preface that have come
+  u32 interest_ = 0;
+  // what waits for the socket
+  std::unique_ptr<u8[]> unsent_;
+  u32 unsent_begin_ = 0, unsent_end_ = 0;
+  // times
+  Timer timer_;
+  u64 accepted_ns_, read_ns_, idle_since_ns_, write_progress_ns_, age_at_ns_, state_ns_ = 0, retiring_ns_ = 0,
+                                                                              retire_by_ns_ = kNever, ping_ns_ = 0;
+  const char* retire_reason_ = "";
+  // abuse noted inside a callback
+  u32 abuse_error_ = 0;
+  const char* abuse_text_ = nullptr;
+};
+
+}  // namespace fastqps::front

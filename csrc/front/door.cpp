@@ -1,0 +1,264 @@
+#include "front/door.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "core/clock.h"
+#include "front/reply.h"
+
+namespace fastqps::front {
+
+namespace {
+
+constexpr u32 kEventsMax = 256;
+
+MethodTable with_health(MethodTable methods) {
+  Health::add_methods(methods);
+  return methods;
+}
+
+void add_to_epoll(int epoll_fd, int fd, u64 key) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = key;
+  epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+void clear_eventfd(int fd) {
+  u64 count;
+  [[maybe_unused]] const ssize_t n = read(fd, &count, sizeof count);
+}
+
+}  // namespace
+
+Door::Door(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters)
+    : service(service),
+      methods(with_health(std::move(methods))),
+      limits(limits),
+      fds(fds),
+      counters(counters),
+      epoll_fd(epoll_create1(EPOLL_CLOEXEC)),
+      event_fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      turn_ns(now_ns()),
+      wheel(turn_ns),
+      calls(limits.calls),
+      sessions(this->limits, allocator),
+      listener(*this, fds.listener),
+      health(transport),
+      rare(limits.rare_calls, event_fd),
+      inflate_worker(event_fd, limits.message_bytes),
+      read_buffer(std::make_unique<u8[]>(limits.read_bytes)),
+      inflate_buffer(std::make_unique<u8[]>(kInflatedInLoopBytes)),
+      headers(1),
+      rng(turn_ns | 1) {
+  add_to_epoll(epoll_fd, event_fd, kEventKey);
+  if (fds.wake >= 0) add_to_epoll(epoll_fd, fds.wake, kWakeKey);
+}
+
+Door::~Door() {
+  for (auto& connection : connections)
+    if (connection) connection->kill();
+  connections.clear();
+  rare.close();
+  listener.close();
+  close(epoll_fd);
+  close(event_fd);
+}
+
+// ---- connections
+
+Connection* Door::find(ConnectionId id) {
+  if (id.index >= connections.size() || generations[id.index] != id.generation) return nullptr;
+  return connections[id.index].get();
+}
+
+void Door::adopt(int fd) {
+  if (free_connections.empty()) {
+    free_connections.push_back(u32(connections.size()));
+    connections.emplace_back();
+    generations.push_back(0);
+  }
+  const u32 index = free_connections.back();
+  const ConnectionId id{index, ++generations[index]};
+  auto connection = std::make_unique<Connection>(*this, id, std::make_unique<SocketChannel>(fd));
+  if (!connection->start()) return void(counters.refused++);
+  free_connections.pop_back();
+  connections[index] = std::move(connection);
+  open_connections++;
+  counters.accepted++;
+}
+
+void Door::make_ready(Connection& connection) {
+  if (connection.set_ready()) ready.push_back(connection.id());
+}
+
+void Door::bury(Connection& connection) { dead.push_back(&connection); }
+
+void Door::bury_dead() {
+  if (dead.empty()) return;
+  for (Connection* connection : dead) {
+    std::erase(dirty, connection);
+    const u32 index = connection->id().index;
+    generations[index]++;
+    connections[index].reset();
+    free_connections.push_back(index);
+    open_connections--;
+    counters.closed++;
+  }
+  dead.clear();
+}
+
+// ---- other threads
+
+void Door::post(Command command) {
+  {
+    std::lock_guard lock(commands_mutex_);
+    commands_.push_back(std::move(command));
+  }
+  const u64 one = 1;
+  [[maybe_unused]] const ssize_t n = write(event_fd, &one, sizeof one);
+}
+
+void Door::take_commands() {
+  std::vector<Command> commands;
+  {
+    std::lock_guard lock(commands_mutex_);
+    commands.swap(commands_);
+  }
+  for (const Command& command : commands) {
+    switch (command.kind) {
+      case Command::Kind::kStop:
+        stopping = true;
+        break;
+      case Command::Kind::kDrain:
+        start_drain(command.grace_ns);
+        break;
+      case Command::Kind::kServing:
+        health.set(command.service, command.serving);
+        break;
+    }
+  }
+}
+
+void Door::take_answers() {
+  for (const RareAnswer& answer : rare.take_answers()) {
+    if (answer.message) {
+      const std::string& message = *answer.message;
+      if (u8* at = transport.begin_message(answer.call, message.size())) {
+        std::copy(message.begin(), message.end(), at);
+        transport.commit_message(answer.call, message.size());
+      }
+    }
+    if (answer.last) transport.finish(answer.call, {.code = answer.code, .message = answer.status_message});
+  }
+  for (const Inflated& inflated : inflate_worker.take()) deliver_inflated(*this, inflated);
+}
+
+void Door::start_drain(u64 grace_ns) {
+  drain_by_ns = std::min(drain_by_ns, turn_ns + grace_ns);
+  draining = true;
+  listener.close();
+  health.shut_down();
+  for (auto& connection : connections)
+    if (connection) connection->retire("drain", grace_ns);
+}
+
+// At most one line in ten seconds.
+void Door::hint(const char* text) {
+  if (turn_ns < next_hint_ns_) return;
+  next_hint_ns_ = turn_ns + 10 * kSecond;
+  std::fprintf(stderr, "fastqps frontdoor: %s\n", text);
+}
+
+// ---- one turn
+
+void Door::run() {
+  service.on_attach(transport);
+  while (!finished()) {
+    wait();
+    counters.turns++;
+    turn_requests = 0;
+    run_timers();
+    for (const CallId id : std::exchange(unpaused, {})) deliver_held(*this, id);
+    read_ready();
+    service.on_turn(turn_ns);
+    listener.update();
+    flush_dirty();
+    bury_dead();
+  }
+}
+
+bool Door::finished() const { return stopping || (draining && (open_connections == 0 || turn_ns >= drain_by_ns)); }
+
+// Nanoseconds until something is due; 0: there is work now.
+u64 Door::wait_ns() {
+  if (!ready.empty() || !dirty.empty() || !unpaused.empty() || !dead.empty()) return 0;
+  u64 due = turn_ns + limits.sleep_max;
+  due = std::min({due, wheel.next_ns(), service.next_wakeup_ns(), listener.due(), drain_by_ns});
+  return due > turn_ns ? due - turn_ns : 0;
+}
+
+void Door::wait() {
+  std::array<epoll_event, kEventsMax> events;
+  const int room = int(std::min(limits.events, kEventsMax));
+  const u64 sleep_ns = wait_ns();
+  // Under load something is there already: then nobody needs to be told that this loop sleeps.
+  int n = epoll_wait(epoll_fd, events.data(), room, 0);
+  if (n <= 0 && sleep_ns && turn_ns - last_work_ns_ >= limits.spin && service.about_to_sleep()) {
+    n = epoll_wait(epoll_fd, events.data(), room, int((sleep_ns + kMillisecond - 1) / kMillisecond));
+    service.awake();
+    counters.sleeps++;
+  }
+  turn_ns = now_ns();
+  if (n > 0) last_work_ns_ = turn_ns;
+  for (int i = 0; i < n; i++) dispatch(events[i].data.u64, events[i].events);
+}
+
+void Door::dispatch(u64 key, u32 events) {
+  switch (key) {
+    case kListenerKey:
+      return listener.accept_some();
+    case kWakeKey:
+      return clear_eventfd(fds.wake);
+    case kEventKey:
+      clear_eventfd(event_fd);
+      take_commands();
+      return take_answers();
+    default:
+      if (Connection* connection = find({u32(key), u32(key >> 32)})) connection->on_events(events);
+  }
+}
+
+void Door::run_timers() {
+  wheel.advance(turn_ns, [this](Timer& timer) {
+    if (timer.kind == kCallTimer) {
+      call_timer(*this, calls.at(timer.owner));
+    } else if (Connection* connection = connections[timer.owner].get()) {
+      connection->on_timer();
+    }
+  });
+}
+
+// Each ready connection once, within the turn's budget; what is left comes first in the next turn.
+void Door::read_ready() {
+  for (size_t left = ready.size(); left && turn_requests < limits.turn_requests; left--) {
+    const ConnectionId id = ready.front();
+    ready.pop_front();
+    Connection* connection = find(id);
+    if (!connection) continue;
+    if (connection->read()) make_ready(*connection);
+    if (now_ns() - turn_ns > limits.turn_parse_ns) return;
+  }
+}
+
+void Door::flush_dirty() {
+  flushing_.swap(dirty);
+  for (Connection* connection : flushing_) connection->flush();
+  flushing_.clear();
+}
+
+}  // namespace fastqps::front

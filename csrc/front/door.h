@@ -1,0 +1,115 @@
+// Everything that the parts of one loop share. One thread.
+#pragma once
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "front/allocator.h"
+#include "front/call.h"
+#include "front/connection.h"
+#include "front/counters.h"
+#include "front/health.h"
+#include "front/inflate.h"
+#include "front/limits.h"
+#include "front/listener.h"
+#include "front/loop.h"
+#include "front/rare_queue.h"
+#include "front/request.h"
+#include "front/session.h"
+#include "front/timer_wheel.h"
+
+namespace fastqps::front {
+
+// What epoll hands back; a connection's key is its generation and its index.
+inline constexpr u64 kListenerKey = ~u64(0), kWakeKey = ~u64(1), kEventKey = ~u64(2);
+inline constexpr u16 kCallTimer = 0, kConnectionTimer = 1;
+
+// What another thread asks of the loop.
+struct Command {
+  enum class Kind : u8 { kStop, kDrain, kServing } kind;
+  u64 grace_ns = 0;
+  std::string service = {};
+  Serving serving = Serving::kUnknown;
+};
+
+// Frames on their way to the socket. Shared by all connections, so it stays in the cache.
+struct OutputBuffer {
+  static constexpr u32 kFull = 128 << 10;  // from here on it is written
+  std::unique_ptr<u8[]> data = std::make_unique<u8[]>(kFull + (32 << 10));
+  u32 bytes = 0;
+};
+
+struct Door {
+  Door(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters);
+  ~Door();
+  Door(const Door&) = delete;
+
+  Connection* find(ConnectionId id);
+  // Takes the socket over; counts it as refused and closes it when there is no room.
+  void adopt(int fd);
+  void make_ready(Connection& connection);
+  // Deletes it at the end of the turn.
+  void bury(Connection& connection);
+  void post(Command command);
+  void hint(const char* text);
+  u32 random() { return u32((rng ^= rng << 13, rng ^= rng >> 7, rng ^= rng << 17) >> 32); }
+
+  void run();
+
+  Service& service;
+  MethodTable methods;
+  const Limits limits;
+  const LoopFds fds;
+  Counters& counters;
+  Transport transport{*this};
+  Allocator allocator;
+  const int epoll_fd, event_fd;
+
+  u64 turn_ns;
+  u32 turn_requests = 0;
+  TimerWheel wheel;
+  CallPool calls;
+  std::vector<std::unique_ptr<Connection>> connections;  // by index; nullptr: free
+  std::vector<u32> generations, free_connections;
+  u32 open_connections = 0;
+  SessionFactory sessions;
+  Listener listener;
+  Health health;
+  RareQueue rare;
+  Inflater inflater;
+  InflateWorker inflate_worker;
+
+  std::vector<Received> received;        // in the current read
+  std::vector<Connection*> dirty, dead;  // to be flushed, to be deleted: in this turn
+  std::deque<ConnectionId> ready;        // to be read
+  std::vector<CallId> unpaused;          // whose held messages may be delivered
+  std::unique_ptr<u8[]> read_buffer, inflate_buffer;
+  OutputBuffer output;
+  std::vector<std::pair<std::string, std::string>> headers;  // by HeaderId
+  bool draining = false, stopping = false;
+  u64 drain_by_ns = kNever;
+  u64 rng;
+
+ private:
+  void wait();
+  void dispatch(u64 key, u32 events);
+  void read_ready();
+  void take_commands();
+  void take_answers();
+  void start_drain(u64 grace_ns);
+  void run_timers();
+  void flush_dirty();
+  void bury_dead();
+  bool finished() const;
+  u64 wait_ns();
+
+  std::mutex commands_mutex_;
+  std::vector<Command> commands_;
+  std::vector<Connection*> flushing_;
+  u64 next_hint_ns_ = 0, last_work_ns_ = 0;
+};
+
+}  // namespace fastqps::front

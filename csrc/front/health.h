@@ -1,0 +1,51 @@
+// grpc.health.v1: Check, Watch and List, answered in the loop.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "front/loop.h"
+#include "front/methods.h"
+#include "front/service.h"
+
+namespace fastqps::front {
+
+class Health {
+ public:
+  static bool add_methods(MethodTable& methods);
+
+  explicit Health(Transport& transport) : transport_(transport) { set("", Serving::kNotServing); }
+  void on_message(CallId call, u16 method, std::span<const u8> message);
+  void on_gone(CallId call);
+  // Tells the watchers.
+  void set(std::string_view service, Serving serving);
+  // NOT_SERVING for everything, for good.
+  void shut_down();
+  // Ends a watch, so that its connection can become idle.
+  void end_watch(CallId call);
+
+ private:
+  static constexpr size_t kWatchers = 4096, kServices = 256;
+  struct Entry {
+    std::string service;
+    Serving serving;
+  };
+  struct Watcher {
+    CallId call;
+    std::string service;
+    Serving said;
+  };
+  Serving state_of(std::string_view service) const;
+  void check(CallId call, std::string_view service);
+  void watch(CallId call, std::string_view service);
+  void list(CallId call);
+  void say(CallId call, Serving serving);
+  void tell();
+
+  Transport& transport_;
+  std::vector<Entry> entries_;
+  std::vector<Watcher> watchers_;
+  bool down_ = false;
+};
+
+}  // namespace fastqps::front

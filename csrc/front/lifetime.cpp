@@ -1,0 +1,154 @@
+// A connection's times: what it waits for, keepalive, age, and the way out.
+#include <algorithm>
+#include <cstring>
+
+#include "front/connection.h"
+#include "front/door.h"
+
+namespace fastqps::front {
+
+namespace {
+constexpr u64 kHelloDelay = 5 * kMillisecond;  // a client that says nothing hears our SETTINGS first
+constexpr u64 kNoticeTime = kSecond;           // from the shutdown notice to the final GOAWAY at most
+constexpr u64 kStuckTime = 30 * kSecond;       // too many answers without a byte of progress
+}  // namespace
+
+// The earliest moment at which on_timer has something to do.
+u64 Connection::due() const {
+  const Limits& limits = door_.limits;
+  if (state_ == State::kLingering) return state_ns_ + limits.linger_timeout;
+  u64 at = kNever;
+  const auto by = [&at](u64 ns) { at = std::min(at, ns); };
+  if (!said_hello_) by(accepted_ns_ + kHelloDelay);
+  if (!settings_received) by(accepted_ns_ + limits.settings_timeout);
+  if (block.since_ns) by(block.since_ns + limits.header_block_timeout);
+  if (unsent_end_ > unsent_begin_) by(write_progress_ns_ + limits.write_timeout);
+  if (answer_bytes) by(door_.turn_ns + limits.window_timeout / 4);
+  if (retiring_ == Retiring::kNoticed) by(retiring_ns_ + kNoticeTime);
+  by(retire_by_ns_);
+  if (ping_sent != ping_acked)
+    by(ping_ns_ + limits.keepalive_timeout);
+  else
+    by(read_ns_ + limits.keepalive_idle);
+  if (retiring_ != Retiring::kNo) return at;
+  by(age_at_ns_);
+  if (limits.idle_max && open_calls_ == 0) by(idle_since_ns_ + limits.idle_max);
+  return at;
+}
+
+void Connection::arm_by(u64 at_ns) {
+  if (at_ns == kNever || state_ == State::kDead) return;
+  if (timer_.armed() && timer_.tick <= at_ns >> TimerWheel::kTickShift) return;
+  door_.wheel.arm(timer_, at_ns);
+}
+
+void Connection::on_timer() {
+  const u64 now = door_.turn_ns;
+  const Limits& limits = door_.limits;
+  if (state_ == State::kDead) return;
+  if (state_ == State::kLingering && now >= state_ns_ + limits.linger_timeout) return kill();
+  if (state_ != State::kLingering) {
+    if (!said_hello_ && now >= accepted_ns_ + kHelloDelay) {
+      said_hello_ = true;
+      mark_dirty();
+    }
+    if (check_waits()) {
+      if (retiring_ == Retiring::kNoticed && now >= retiring_ns_ + kNoticeTime) send_final_goaway();
+      if (now >= age_at_ns_) retire("max_age", limits.age_grace);
+      if (limits.idle_max && open_calls_ == 0 && now >= idle_since_ns_ + limits.idle_max)
+        retire("max_idle", limits.age_grace);
+    }
+  }
+  arm_by(std::max(due(), now + kMillisecond));
+}
+
+// False: a wait was too long, and the connection is closing.
+bool Connection::check_waits() {
+  const u64 now = door_.turn_ns;
+  const Limits& limits = door_.limits;
+  Counters& counters = door_.counters;
+  if (!settings_received && now >= accepted_ns_ + limits.settings_timeout) {
+    counters.closed_settings_timeout++;
+    terminate(NGHTTP2_SETTINGS_TIMEOUT, "");
+  } else if (block.since_ns && now >= block.since_ns + limits.header_block_timeout) {
+    counters.closed_header_timeout++;
+    terminate(NGHTTP2_ENHANCE_YOUR_CALM, "header block timeout");
+  } else if (unsent_end_ > unsent_begin_ && now >= write_progress_ns_ + limits.write_timeout) {
+    counters.closed_write_timeout++;
+    kill();
+  } else if (answers_stuck() && now >= answered_ns + kStuckTime) {
+    counters.closed_write_timeout++;
+    terminate(NGHTTP2_ENHANCE_YOUR_CALM, "answers are not read");
+  } else if (now >= retire_by_ns_) {
+    terminate(NGHTTP2_NO_ERROR, retire_reason_);
+  } else if (ping_sent != ping_acked && now >= ping_ns_ + limits.keepalive_timeout) {
+    counters.closed_keepalive++;
+    kill();
+  } else {
+    if (answer_bytes) cut_stuck_calls();
+    if (ping_sent == ping_acked && now >= read_ns_ + limits.keepalive_idle) keep_alive();
+    return true;
+  }
+  return false;
+}
+
+void Connection::keep_alive() {
+  // nginx closes an idle upstream connection when any byte arrives; it is known by its header table of no bytes.
+  if (nghttp2_session_get_remote_settings(session_, NGHTTP2_SETTINGS_HEADER_TABLE_SIZE) == 0) {
+    read_ns_ = door_.turn_ns;
+  } else {
+    ping();
+  }
+}
+
+void Connection::ping() {
+  ping_sent++;
+  ping_ns_ = door_.turn_ns;
+  u8 counter[8];
+  std::memcpy(counter, &ping_sent, sizeof counter);
+  nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, counter);
+  mark_dirty();
+}
+
+// Streams that the client's windows have blocked for too long.
+void Connection::cut_stuck_calls() {
+  for (Call* call = calls_; call; call = call->next) {
+    if (!call->unsent || call->progress_ns + door_.limits.window_timeout > door_.turn_ns) continue;
+    door_.counters.not_read++;
+    cut(*call);
+  }
+}
+
+void Connection::retire(const char* reason, u64 grace_ns) {
+  if (state_ == State::kDead || state_ == State::kLingering) return;
+  retire_by_ns_ = std::min(retire_by_ns_, door_.turn_ns + grace_ns);
+  arm_by(retire_by_ns_);
+  if (retiring_ != Retiring::kNo) return;
+  if (!settings_received) return kill();
+  retire_reason_ = reason;
+  retiring_ = Retiring::kNoticed;
+  retiring_ns_ = door_.turn_ns;
+  nghttp2_submit_shutdown_notice(session_);
+  ping();
+  arm_by(retiring_ns_ + kNoticeTime);
+}
+
+// What the client sent before it saw the notice has arrived: from here on new streams are ignored.
+void Connection::send_final_goaway() {
+  if (state_ == State::kDead || state_ == State::kLingering) return;
+  retiring_ = Retiring::kFinal;
+  ping_acked = ping_sent;
+  const auto* text = reinterpret_cast<const u8*>(retire_reason_);
+  nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session_),
+                        NGHTTP2_NO_ERROR, text, std::strlen(retire_reason_));
+  end_watches();
+  mark_dirty();
+}
+
+// A health watch has no end of its own and would keep the connection open.
+void Connection::end_watches() {
+  for (Call* call = calls_; call; call = call->next)
+    if (call->handler == Handler::kHealth && call->phase == Phase::kOpen) door_.health.end_watch(call->id());
+}
+
+}  // namespace fastqps::front

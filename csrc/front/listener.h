@@ -1,0 +1,36 @@
+// The shared listening socket, polled only while this door should have more connections.
+#pragma once
+#include "core/types.h"
+
+namespace fastqps::front {
+
+struct Door;
+
+class Listener {
+ public:
+  // fd: -1: none.
+  Listener(Door& door, int fd);
+  ~Listener();
+
+  // Each turn: asks whether to accept, polls the socket or stops polling it.
+  void update();
+  // The socket is readable: accepts at least one connection and at most a turn's.
+  void accept_some();
+  // Stops for good.
+  void close();
+  // When update() should be called again, though nothing happens.
+  u64 due() const;
+
+ private:
+  void poll(bool on);
+  bool accept_one();
+  bool listening();
+
+  Door& door_;
+  int fd_;
+  bool polled_ = false, listening_ = false;
+  u64 paused_until_ns_ = 0;  // after EMFILE and its kind
+  u32 connections_max_ = 0;
+};
+
+}  // namespace fastqps::front

@@ -1,0 +1,26 @@
+#include "front/loop.h"
+
+#include "front/door.h"
+
+namespace fastqps::front {
+
+Loop::Loop(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters)
+    : door_(std::make_unique<Door>(service, std::move(methods), limits, fds, counters)) {}
+Loop::~Loop() = default;
+
+HeaderId Loop::add_header(std::string_view name, std::string_view value) {
+  if (door_->headers.size() > 255) return 0;
+  door_->headers.emplace_back(name, value);
+  return HeaderId(door_->headers.size() - 1);
+}
+
+void Loop::run() { door_->run(); }
+void Loop::stop() { door_->post({.kind = Command::Kind::kStop}); }
+void Loop::drain(u64 grace_ns) { door_->post({.kind = Command::Kind::kDrain, .grace_ns = grace_ns}); }
+void Loop::set_serving(std::string_view service, Serving serving) {
+  door_->post({.kind = Command::Kind::kServing, .service = std::string(service), .serving = serving});
+}
+RareQueue& Loop::rare() { return door_->rare; }
+void Loop::adopt(int fd) { door_->adopt(fd); }
+
+}  // namespace fastqps::front

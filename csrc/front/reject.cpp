@@ -1,0 +1,167 @@
+// How calls end that their service never sees, or that break the framing.
+#include <cstdio>
+
+#include "front/reply.h"
+#include "front/door.h"
+#include "front/request.h"
+
+namespace fastqps::front {
+
+namespace {
+
+using Code = StatusCode;
+
+struct Said {
+  Code code;
+  Refusal refusal = {};
+};
+
+// Texts may name a limit; `text` has room for them.
+Said describe(const Door& door, const Call& call, char* text, size_t room) {
+  const Limits& limits = door.limits;
+  const auto say = [&](const char* format, auto... values) { std::snprintf(text, room, format, values...); };
+  switch (call.fault) {
+    case Fault::kHeaderList:
+      say("the header list is over %u bytes or %u fields", limits.header_list_bytes, limits.header_fields);
+      return {Code::kResourceExhausted};
+    case Fault::kContentType:
+      return say("content-type must be application/grpc"), Said{Code::kInvalidArgument, {.http_status = 415}};
+    case Fault::kMethod:
+      return say("the HTTP method must be POST"), Said{Code::kInternal, {.http_status = 405, .allow_post = true}};
+    case Fault::kPath:
+      return say("unknown method"), Said{Code::kUnimplemented};
+    case Fault::kHeader:
+      return say("grpc-timeout or another grpc header is malformed"), Said{Code::kInvalidArgument};
+    case Fault::kEncoding:
+      say("grpc-encoding must be identity, gzip or deflate");
+      return {Code::kUnimplemented, {.accept_encoding = true}};
+    case Fault::kConnectionFull:
+      return say("too many calls in flight on this connection"), Said{Code::kResourceExhausted};
+    case Fault::kAnswersNotRead:
+      return say("the answers on this connection are not being read"), Said{Code::kResourceExhausted};
+    case Fault::kFlag:
+      return say("the message's compressed flag is neither 0 nor 1"), Said{Code::kInternal};
+    case Fault::kFlagWithoutEncoding:
+      return say("the message is compressed, but grpc-encoding names no compression"), Said{Code::kInternal};
+    case Fault::kTooLarge:
+    case Fault::kInflateTooLarge:
+      return say("the message is larger than %u bytes", limits.message_bytes), Said{Code::kResourceExhausted};
+    case Fault::kReassembly:
+      return say("too many bytes of unfinished messages are held"), Said{Code::kResourceExhausted};
+    case Fault::kNoMessage:
+      return say("the request has no message"), Said{Code::kInternal};
+    case Fault::kCutMessage:
+      return say("the request ends inside a message"), Said{Code::kInternal};
+    case Fault::kSecondMessage:
+      return say("the request has more than one message"), Said{Code::kInternal};
+    case Fault::kInflate:
+      return say("the compressed message is corrupt"), Said{Code::kInternal};
+    case Fault::kInflateBusy:
+      return say("too many large compressed messages wait"), Said{Code::kResourceExhausted};
+    case Fault::kDeadline:
+      return say("the deadline passed while the request was received"), Said{Code::kDeadlineExceeded};
+    case Fault::kStalled:
+      return say("the request made no progress"), Said{Code::kDeadlineExceeded};
+    case Fault::kNone:
+    case Fault::kHeaderFaults:
+      break;
+  }
+  return {Code::kInternal};
+}
+
+// A message has to come, or the rest of one.
+bool receiving(const Call& call) {
+  return !call.half_closed && (call.kind != MethodKind::kBidi || !call.reader.between_messages());
+}
+
+// The path is the client's text; what is not UTF-8 in it is cleaned with every other status message.
+void describe_path(const Door& door, const Call& call, char* text, size_t room) {
+  const nghttp2_vec bytes = nghttp2_rcbuf_get_buf(call.path);
+  std::string_view path(reinterpret_cast<const char*>(bytes.base), bytes.len);
+  path.remove_prefix(path.starts_with('/'));
+  const std::string_view service = path.substr(0, path.rfind('/'));
+  if (door.methods.knows_service(service)) {
+    std::snprintf(text, room, "unknown method %.*s", int(std::min<size_t>(path.size(), 200)), path.data());
+  } else {
+    std::snprintf(text, room, "unknown service %.*s", int(std::min<size_t>(service.size(), 200)), service.data());
+  }
+}
+
+}  // namespace
+
+void forget(Door& door, Call& call) {
+  if (!call.told) return;
+  call.told = false;
+  switch (call.handler) {
+    case Handler::kService:
+      if (door.service.on_gone(call.id(), call.method_id, call.user) == Gone::kHeld) call.connection->gone_held();
+      break;
+    case Handler::kHealth:
+      door.health.on_gone(call.id());
+      break;
+    case Handler::kRare:
+      door.rare.push({call.id(), call.method_id, RareEvent::kGone, {}, true});
+      break;
+  }
+}
+
+void reject(Door& door, Call& call, Fault fault, bool now) {
+  if (call.phase == Phase::kFinished) return;
+  call.fault = fault;
+  if (call.phase == Phase::kOpen) {
+    call.phase = Phase::kRejected;
+    call.progress_ns = door.turn_ns;
+    forget(door, call);
+    release_request(door, call);
+    if (!call.half_closed && call.unconsumed)
+      nghttp2_session_consume_stream(call.connection->session(), call.stream, std::exchange(call.unconsumed, 0));
+  }
+  if (!call.half_closed && !now && call.kind != MethodKind::kBidi) return arm_call(door, call);
+  char text[256] = "";
+  const Said said = describe(door, call, text, sizeof text);
+  if (fault == Fault::kPath && call.path) describe_path(door, call, text, sizeof text);
+  finish_call(door, call, {.code = said.code, .message = text}, said.refusal);
+}
+
+void arm_call(Door& door, Call& call) {
+  const Limits& limits = door.limits;
+  u64 at = kNever;
+  switch (call.phase) {
+    case Phase::kRejected:
+      at = call.progress_ns + limits.rejected_timeout;
+      break;
+    case Phase::kFinished:
+      if (!call.half_closed) at = call.progress_ns + limits.rejected_timeout;
+      break;
+    case Phase::kOpen:
+      if (call.deadline_ns && (!call.told || call.handler != Handler::kService)) at = call.deadline_ns;
+      if (receiving(call)) at = std::min(at, call.progress_ns + limits.message_timeout);
+  }
+  if (at == kNever) return door.wheel.cancel(call.timer);
+  call.timer.kind = kCallTimer;
+  call.timer.owner = call.index;
+  door.wheel.arm(call.timer, at);
+}
+
+void call_timer(Door& door, Call& call) {
+  const u64 now = door.turn_ns;
+  switch (call.phase) {
+    case Phase::kRejected:
+      return reject(door, call, call.fault, true);
+    case Phase::kFinished:
+      if (call.half_closed) return;
+      // The client had a second to close its side by itself.
+      nghttp2_submit_rst_stream(call.connection->session(), NGHTTP2_FLAG_NONE, call.stream, NGHTTP2_NO_ERROR);
+      return call.connection->mark_dirty();
+    case Phase::kOpen:
+      break;
+  }
+  const bool own_deadline = call.deadline_ns && (!call.told || call.handler != Handler::kService);
+  if (own_deadline && call.deadline_ns <= now) return reject(door, call, Fault::kDeadline, true);
+  if (call.paused(door.limits.call_unsent_bytes)) call.progress_ns = now;  // it is we who let it wait
+  if (receiving(call) && call.progress_ns + door.limits.message_timeout <= now)
+    return reject(door, call, Fault::kStalled, true);
+  arm_call(door, call);
+}
+
+}  // namespace fastqps::front

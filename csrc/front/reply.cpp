@@ -1,0 +1,281 @@
+#include "front/reply.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "front/door.h"
+#include "front/request.h"
+
+namespace fastqps::front {
+
+namespace {
+
+// Below this an answer is copied through nghttp2's frame buffer; above it goes straight to the output.
+constexpr size_t kDirectBytes = 1024;
+
+constexpr u8 kConstant = NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE;
+constexpr u8 kFresh =
+    NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_INDEX;  // its value is copied and stays out of the table
+
+nghttp2_nv pair(std::string_view name, std::string_view value, u8 flags = kConstant) {
+  return {reinterpret_cast<u8*>(const_cast<char*>(name.data())), reinterpret_cast<u8*>(const_cast<char*>(value.data())),
+          name.size(), value.size(), flags};
+}
+
+// The few headers of one block.
+struct Block {
+  nghttp2_nv headers[12];
+  size_t count = 0;
+  void add(std::string_view name, std::string_view value, u8 flags = kConstant) {
+    headers[count++] = pair(name, value, flags);
+  }
+};
+
+void add_head(Block& block, const Door& door, const Call& call, std::string_view http_status = "200") {
+  block.add(":status", http_status);
+  block.add("content-type", "application/grpc");
+  if (call.header) block.add(door.headers[call.header].first, door.headers[call.header].second);
+  if (call.encoding == Encoding::kGzip || call.encoding == Encoding::kDeflate || call.encoding == Encoding::kUnknown)
+    block.add("grpc-accept-encoding", "identity, deflate, gzip");
+}
+
+void add_status(Block& block, const EncodedStatus* status) {
+  if (!status) return block.add("grpc-status", "0");
+  block.add("grpc-status", status->code(), NGHTTP2_NV_FLAG_NO_COPY_NAME);
+  if (!status->message().empty()) block.add("grpc-message", status->message(), kFresh);
+  if (!status->details().empty()) block.add("grpc-status-details-bin", status->details(), kFresh);
+  if (!status->pushback().empty()) block.add("grpc-retry-pushback-ms", status->pushback(), kFresh);
+}
+
+// So that clients which were refused together do not come back together.
+i32 jittered(Door& door, i32 ms) { return ms <= 0 ? ms : i32(ms * (0.8 + 0.4 * (door.random() / 4294967296.0))); }
+
+void answer_trailers_only(Door& door, Call& call, const Status& status, const Refusal& refusal) {
+  Block block;
+  add_head(block, door, call, refusal.http_status == 415 ? "415" : refusal.http_status == 405 ? "405" : "200");
+  if (refusal.allow_post) block.add("allow", "POST");
+  if (status.code == StatusCode::kOk) {
+    add_status(block, nullptr);
+    nghttp2_submit_response(call.connection->session(), call.stream, block.headers, block.count, nullptr);
+  } else {
+    const EncodedStatus encoded(status, jittered(door, status.retry_after_ms));
+    add_status(block, &encoded);
+    nghttp2_submit_response(call.connection->session(), call.stream, block.headers, block.count, nullptr);
+  }
+  call.submitted = true;
+  call.connection->guard.answered();
+}
+
+void start_answer(Door& door, Call& call) {
+  Block block;
+  add_head(block, door, call);
+  nghttp2_data_provider provider;
+  provider.source.ptr = &call;
+  provider.read_callback = answer_read;
+  nghttp2_submit_response(call.connection->session(), call.stream, block.headers, block.count, &provider);
+  call.submitted = true;
+}
+
+void resume_answer(Call& call) {
+  if (!call.deferred) return;
+  call.deferred = false;
+  nghttp2_session_resume_data(call.connection->session(), call.stream);
+}
+
+// All messages are out: the trailers follow in the same flush.
+void end_answer(Door& door, Call& call) {
+  Block block;
+  add_status(block, call.trailers);
+  nghttp2_submit_trailer(call.connection->session(), call.stream, block.headers, block.count);
+  if (call.half_closed) return;
+  call.progress_ns = door.turn_ns;
+  arm_call(door, call);
+}
+
+void took(Call& call, u32 bytes) {
+  Connection& connection = *call.connection;
+  Door& door = connection.door();
+  const u32 unsent_max = door.limits.call_unsent_bytes;
+  const bool was_paused = call.unsent > unsent_max;
+  call.unsent -= bytes;
+  connection.answer_bytes -= bytes;
+  connection.answered_ns = call.progress_ns = door.turn_ns;
+  connection.guard.answered();
+  if (was_paused && call.unsent <= unsent_max) door.unpaused.push_back(call.id());
+}
+
+// Moves the next `bytes` of the call's messages to out.
+void copy_out(Door& door, Call& call, u8* out, size_t bytes) {
+  while (bytes) {
+    OutMessage* message = call.out_first;
+    const u32 taken = u32(std::min<size_t>(bytes, message->bytes - message->sent));
+    std::memcpy(out, message->data() + message->sent, taken);
+    message->sent += taken, out += taken, bytes -= taken;
+    if (message->sent < message->bytes) return;
+    call.out_first = message->next;
+    if (!message->next) call.out_last = nullptr;
+    door.allocator.release(message);
+  }
+}
+
+}  // namespace
+
+ssize_t answer_read(nghttp2_session*, i32, u8* out, size_t room, u32* flags, nghttp2_data_source* source, void* user) {
+  Call& call = *static_cast<Call*>(source->ptr);
+  Door& door = static_cast<Connection*>(user)->door();
+  const u32 bytes = u32(std::min<size_t>(room, call.unsent));
+  if (bytes == 0 && call.phase != Phase::kFinished) {
+    call.deferred = true;
+    return NGHTTP2_ERR_DEFERRED;
+  }
+  const bool last = bytes == call.unsent && call.phase == Phase::kFinished;
+  if (bytes >= kDirectBytes) {
+    *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+  } else if (bytes) {
+    copy_out(door, call, out, bytes);
+  }
+  if (bytes) took(call, bytes);
+  if (last) {
+    *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+    end_answer(door, call);
+  }
+  return bytes;
+}
+
+int answer_send(nghttp2_session*, nghttp2_frame*, const u8* frame_header, size_t bytes, nghttp2_data_source* source,
+                void* user) {
+  constexpr size_t kFrameHeaderBytes = 9;
+  Call& call = *static_cast<Call*>(source->ptr);
+  Door& door = static_cast<Connection*>(user)->door();
+  if (door.output.bytes >= OutputBuffer::kFull) return NGHTTP2_ERR_WOULDBLOCK;  // asked again after the write
+  u8* out = door.output.data.get() + door.output.bytes;
+  std::memcpy(out, frame_header, kFrameHeaderBytes);
+  copy_out(door, call, out + kFrameHeaderBytes, bytes);
+  door.output.bytes += u32(kFrameHeaderBytes + bytes);
+  return 0;
+}
+
+void finish_call(Door& door, Call& call, const Status& status, const Refusal& refusal) {
+  if (call.phase == Phase::kFinished) return;
+  call.phase = Phase::kFinished;
+  call.told = false;
+  door.counters.requests[call.method][u32(status.code)]++;
+  release_request(door, call);
+  if (!call.submitted) {
+    answer_trailers_only(door, call, status, refusal);
+    if (call.half_closed) {
+      door.wheel.cancel(call.timer);
+    } else {
+      call.progress_ns = door.turn_ns;
+      arm_call(door, call);
+    }
+  } else {
+    if (status.code != StatusCode::kOk) {
+      if (void* block = door.allocator.allocate(sizeof(EncodedStatus)))
+        call.trailers = new (block) EncodedStatus(status, jittered(door, status.retry_after_ms));
+    }
+    door.wheel.cancel(call.timer);
+    resume_answer(call);
+  }
+  call.connection->mark_dirty();
+}
+
+void release_answer(Door& door, Call& call) {
+  call.connection->answer_bytes -= call.unsent;
+  call.unsent = 0;
+  while (OutMessage* message = call.out_first) {
+    call.out_first = message->next;
+    door.allocator.release(message);
+  }
+  call.out_last = nullptr;
+  door.allocator.release(std::exchange(call.begun, nullptr));
+  door.allocator.release(std::exchange(call.trailers, nullptr));
+}
+
+// ---- what the service calls
+
+namespace {
+Call* open_call(Door& door, CallId id) {
+  Call* call = door.calls.find(id);
+  return call && call->phase == Phase::kOpen ? call : nullptr;
+}
+}  // namespace
+
+u8* Transport::begin_message(CallId id, size_t max_bytes) {
+  Call* call = open_call(door_, id);
+  if (!call || max_bytes > ~u32(0) - kPrefixBytes) return nullptr;
+  if (call->connection->answer_bytes > u64(door_.limits.answer_bytes) * 2) {
+    // Whoever goes on writing after writable() said no loses the call, not the door its memory.
+    door_.counters.not_read++;
+    call->connection->cut(*call);
+    return nullptr;
+  }
+  auto* message = static_cast<OutMessage*>(door_.allocator.allocate(sizeof(OutMessage) + kPrefixBytes + max_bytes));
+  if (!message) return nullptr;
+  message->next = nullptr;
+  message->bytes = u32(kPrefixBytes + max_bytes), message->sent = 0;
+  door_.allocator.release(std::exchange(call->begun, message));
+  return message->data() + kPrefixBytes;
+}
+
+void Transport::commit_message(CallId id, size_t bytes) {
+  Call* call = open_call(door_, id);
+  if (!call || !call->begun) return;
+  OutMessage* message = std::exchange(call->begun, nullptr);
+  message->bytes = std::min(message->bytes, u32(kPrefixBytes + bytes));
+  write_prefix(message->data(), message->bytes - kPrefixBytes);
+  (call->out_last ? call->out_last->next : call->out_first) = message;
+  call->out_last = message;
+  Connection& connection = *call->connection;
+  if (connection.answer_bytes == 0) connection.answered_ns = door_.turn_ns;
+  if (call->unsent == 0) call->progress_ns = door_.turn_ns;
+  call->unsent += message->bytes;
+  connection.answer_bytes += message->bytes;
+  if (!call->submitted) {
+    start_answer(door_, *call);
+  } else {
+    resume_answer(*call);
+  }
+  connection.mark_dirty();
+}
+
+void Transport::finish(CallId id, const Status& status) {
+  if (Call* call = open_call(door_, id)) finish_call(door_, *call, status);
+}
+
+void Transport::set_header(CallId id, HeaderId header) {
+  if (Call* call = open_call(door_, id); call && header < door_.headers.size()) call->header = header;
+}
+
+bool Transport::alive(CallId id) const { return open_call(door_, id); }
+
+void Transport::set_user(CallId id, u64 user) {
+  if (Call* call = open_call(door_, id)) call->user = user;
+}
+
+bool Transport::writable(CallId id) const {
+  const Call* call = open_call(door_, id);
+  return call && call->unsent <= door_.limits.call_unsent_bytes &&
+         call->connection->answer_bytes <= door_.limits.answer_bytes;
+}
+
+void Transport::hold(CallId id) {
+  if (Call* call = open_call(door_, id)) call->held = true;
+}
+
+void Transport::resume(CallId id) {
+  Call* call = open_call(door_, id);
+  if (!call || !call->held) return;
+  call->held = false;
+  door_.unpaused.push_back(id);
+}
+
+void Transport::released(ConnectionId id) {
+  if (Connection* connection = door_.find(id)) connection->released();
+}
+
+u64 Transport::turn_ns() const { return door_.turn_ns; }
+u32 Transport::open_calls() const { return door_.calls.used(); }
+u32 Transport::connections() const { return door_.open_connections; }
+
+}  // namespace fastqps::front

@@ -1,0 +1,28 @@
+// The answer side of a call: response headers, DATA, trailers.
+#pragma once
+#include <nghttp2/nghttp2.h>
+
+#include "front/call.h"
+
+namespace fastqps::front {
+
+struct Door;
+
+// What differs from a plain gRPC status in a refusal.
+struct Refusal {
+  u16 http_status = 200;
+  bool allow_post = false;
+  bool accept_encoding = false;
+};
+
+// Ends the call: after its messages, or trailers-only.
+void finish_call(Door& door, Call& call, const Status& status, const Refusal& refusal = {});
+// Gives back what the answer side holds.
+void release_answer(Door& door, Call& call);
+// DATA for nghttp2.
+ssize_t answer_read(nghttp2_session* session, i32 stream, u8* out, size_t room, u32* flags, nghttp2_data_source* source,
+                    void* connection);
+int answer_send(nghttp2_session* session, nghttp2_frame* frame, const u8* frame_header, size_t bytes,
+                nghttp2_data_source* source, void* connection);
+
+}  // namespace fastqps::front

@@ -1,0 +1,54 @@
+// The request side of a call: its headers, its messages, its refusal.
+#pragma once
+#include <string_view>
+
+#include "front/call.h"
+
+namespace fastqps::front {
+
+struct Door;
+struct Inflated;
+
+// A complete message that was read in this turn, or the end of a bidi call's messages; delivered after nghttp2 returns.
+struct Received {
+  CallId call;
+  u8 flag;
+  const u8* in_place;  // in the read buffer, or
+  u8* body;            // from the allocator
+  u32 bytes;
+  static constexpr u8 kHalfClose = 0xff;
+};
+
+// A header of the request, in the order of arrival.
+void request_header(Door& door, Call& call, std::string_view name, std::string_view value, nghttp2_rcbuf* value_buffer);
+// A header that nghttp2 dropped for its bytes.
+void request_invalid_header(Call& call, std::string_view name);
+// The header block is complete: decides.
+void request_headers_done(Door& door, Call& call);
+void request_data(Door& door, Call& call, const u8* data, u32 bytes);
+void request_half_closed(Door& door, Call& call);
+
+// Ends the call for a fault: at once if the client has half-closed or `now`, else when it does.
+void reject(Door& door, Call& call, Fault fault, bool now = false);
+
+// Tells whoever has seen the call that it has ended without an answer of theirs.
+void forget(Door& door, Call& call);
+
+// A counted buffer with the same bytes; nullptr: too many are held.
+u8* copy_body(Door& door, const u8* data, u32 bytes);
+
+// Delivers what the last read brought.
+void deliver_received(Door& door);
+// Delivers held messages while the call is not paused.
+void deliver_held(Door& door, CallId id);
+// A message that the worker has inflated.
+void deliver_inflated(Door& door, const Inflated& inflated);
+
+// The call's own timer has fired.
+void call_timer(Door& door, Call& call);
+// Arms the call's timer for whatever it waits for now.
+void arm_call(Door& door, Call& call);
+// Gives back what the request side holds.
+void release_request(Door& door, Call& call);
+
+}  // namespace fastqps::front

@@ -1,0 +1,197 @@
+#include "front/session.h"
+
+#include <iterator>
+
+#include "front/reply.h"
+#include "front/connection.h"
+#include "front/door.h"
+#include "front/request.h"
+
+namespace fastqps::front {
+
+namespace {
+
+Connection& of(void* user) { return *static_cast<Connection*>(user); }
+std::string_view view(nghttp2_rcbuf* buffer) {
+  const nghttp2_vec bytes = nghttp2_rcbuf_get_buf(buffer);
+  return {reinterpret_cast<const char*>(bytes.base), bytes.len};
+}
+
+// Also called for trailers: those belong to the call that is there already.
+int on_begin_headers(nghttp2_session*, const nghttp2_frame* frame, void* user) {
+  Connection& connection = of(user);
+  auto& block = connection.block;
+  block = {};
+  block.since_ns = connection.door().turn_ns;
+  block.trailers = frame->headers.cat != NGHTTP2_HCAT_REQUEST;
+  if (!block.trailers) block.call = connection.open_call(frame->hd.stream_id);
+  return 0;
+}
+
+// nghttp2 announces the limits of the header list but does not hold them.
+int count_header(Connection& connection, i32 stream, size_t bytes) {
+  auto& block = connection.block;
+  const Limits& limits = connection.door().limits;
+  block.bytes += u32(bytes) + 32;
+  block.fields++;
+  if (block.bytes <= 2 * limits.header_list_bytes && block.fields <= 2 * limits.header_fields) return 0;
+  connection.door().counters.floods[u32(Flood::kHeaders)]++;
+  nghttp2_submit_rst_stream(connection.session(), NGHTTP2_FLAG_NONE, stream, NGHTTP2_ENHANCE_YOUR_CALM);
+  return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+}
+
+int on_header(nghttp2_session*, const nghttp2_frame* frame, nghttp2_rcbuf* name, nghttp2_rcbuf* value, u8, void* user) {
+  Connection& connection = of(user);
+  auto& block = connection.block;
+  const std::string_view name_view = view(name), value_view = view(value);
+  if (const int failed = count_header(connection, frame->hd.stream_id, name_view.size() + value_view.size()))
+    return failed;
+  if (block.call && block.bytes <= connection.door().limits.header_list_bytes)
+    request_header(connection.door(), *block.call, name_view, value_view, value);
+  return 0;
+}
+
+int on_invalid_header(nghttp2_session*, const nghttp2_frame* frame, nghttp2_rcbuf* name, nghttp2_rcbuf* value, u8,
+                      void* user) {
+  Connection& connection = of(user);
+  const std::string_view name_view = view(name);
+  if (const int failed = count_header(connection, frame->hd.stream_id, name_view.size() + view(value).size()))
+    return failed;
+  if (connection.block.call) request_invalid_header(*connection.block.call, name_view);
+  return 0;
+}
+
+int on_data_chunk(nghttp2_session*, u8, i32 stream, const u8* data, size_t bytes, void* user) {
+  Connection& connection = of(user);
+  connection.data_bytes += u32(bytes);
+  if (Call* call = connection.call_of(stream)) request_data(connection.door(), *call, data, u32(bytes));
+  return 0;
+}
+
+void on_headers(Connection& connection, const nghttp2_frame& frame) {
+  auto& block = connection.block;
+  block.since_ns = 0;
+  connection.guard.progress();
+  Call* call = block.trailers ? connection.call_of(frame.hd.stream_id) : block.call;
+  if (!call) return;
+  const Limits& limits = connection.door().limits;
+  if (!block.trailers) {
+    if (block.bytes > limits.header_list_bytes || block.fields > limits.header_fields)
+      call->faults |= u16(1) << u32(Fault::kHeaderList);
+    request_headers_done(connection.door(), *call);
+  }
+  if (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) request_half_closed(connection.door(), *call);
+}
+
+void on_rst_stream(Connection& connection, i32 stream) {
+  Call* call = connection.call_of(stream);
+  if (!call) return;
+  call->reset = true;
+  Door& door = connection.door();
+  if (door.turn_ns - call->opened_ns < kMillisecond && connection.guard.reset(door.limits, door.turn_ns))
+    connection.abuse(Flood::kResets, NGHTTP2_ENHANCE_YOUR_CALM, "too many resets");
+}
+
+void on_ping(Connection& connection, const nghttp2_frame& frame) {
+  Door& door = connection.door();
+  if (frame.hd.flags & NGHTTP2_FLAG_ACK) {
+    u64 counter;
+    std::memcpy(&counter, frame.ping.opaque_data, sizeof counter);
+    if (counter == connection.ping_sent) connection.ping_acked = counter;
+  } else if (connection.guard.ping(door.limits, door.turn_ns)) {
+    // Clients double their keepalive time on exactly this text.
+    connection.abuse(Flood::kPings, NGHTTP2_ENHANCE_YOUR_CALM, "too_many_pings");
+  }
+}
+
+int on_frame(nghttp2_session*, const nghttp2_frame* frame, void* user) {
+  Connection& connection = of(user);
+  switch (frame->hd.type) {
+    case NGHTTP2_HEADERS:
+      on_headers(connection, *frame);
+      break;
+    case NGHTTP2_DATA:
+      if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) break;
+      if (Call* call = connection.call_of(frame->hd.stream_id)) request_half_closed(connection.door(), *call);
+      break;
+    case NGHTTP2_RST_STREAM:
+      on_rst_stream(connection, frame->hd.stream_id);
+      break;
+    case NGHTTP2_SETTINGS:
+      if (frame->hd.flags & NGHTTP2_FLAG_ACK) break;
+      connection.settings_received = true;
+      if (connection.guard.settings(connection.door().limits, connection.door().turn_ns))
+        connection.abuse(Flood::kSettings, NGHTTP2_ENHANCE_YOUR_CALM, "too many settings");
+      break;
+    case NGHTTP2_PING:
+      on_ping(connection, *frame);
+      break;
+    default:
+      break;
+  }
+  return 0;
+}
+
+int on_invalid_frame(nghttp2_session*, const nghttp2_frame* frame, int, void* user) {
+  Connection& connection = of(user);
+  connection.door().counters.protocol_errors++;
+  if (frame->hd.type == NGHTTP2_HEADERS) connection.block.since_ns = 0;
+  return 0;
+}
+
+int on_stream_close(nghttp2_session*, i32 stream, u32 error, void* user) {
+  Connection& connection = of(user);
+  Call* call = connection.call_of(stream);
+  if (connection.block.call == call) connection.block.call = nullptr;
+  if (call) connection.close_call(*call, error);
+  return 0;
+}
+
+// Older libraries lack some options; what they bound is then bounded by the rest.
+template <class Options>
+void set_newer_options(Options* options) {
+  if constexpr (requires { nghttp2_option_set_stream_reset_rate_limit(options, u64(), u64()); })
+    nghttp2_option_set_stream_reset_rate_limit(options, 20'000, 5'000);  // the default breaks deadlines and hedges
+  if constexpr (requires { nghttp2_option_set_no_closed_streams(options, 1); })
+    nghttp2_option_set_no_closed_streams(options, 1);
+}
+
+}  // namespace
+
+SessionFactory::SessionFactory(const Limits& limits, Allocator& allocator) : limits_(limits), allocator_(allocator) {
+  nghttp2_session_callbacks_new(&callbacks_);
+  nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks_, on_begin_headers);
+  nghttp2_session_callbacks_set_on_header_callback2(callbacks_, on_header);
+  nghttp2_session_callbacks_set_on_invalid_header_callback2(callbacks_, on_invalid_header);
+  nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks_, on_data_chunk);
+  nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks_, on_frame);
+  nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks_, on_invalid_frame);
+  nghttp2_session_callbacks_set_on_stream_close_callback(callbacks_, on_stream_close);
+  nghttp2_session_callbacks_set_send_data_callback(callbacks_, answer_send);
+  nghttp2_option_new(&options_);
+  nghttp2_option_set_no_auto_window_update(options_, 1);
+  set_newer_options(options_);
+}
+
+SessionFactory::~SessionFactory() {
+  nghttp2_session_callbacks_del(callbacks_);
+  nghttp2_option_del(options_);
+}
+
+nghttp2_session* SessionFactory::make(Connection& connection) const {
+  nghttp2_session* session = nullptr;
+  if (nghttp2_session_server_new3(&session, callbacks_, &connection, options_, allocator_.nghttp2())) return nullptr;
+  constexpr i32 kNoRfc7540Priorities = 9;  // NGHTTP2_SETTINGS_…, which older headers lack
+  const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits_.streams},
+                                             {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits_.stream_window},
+                                             {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, limits_.header_list_bytes},
+                                             {kNoRfc7540Priorities, 1}};
+  if (nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, settings, std::size(settings)) ||
+      nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, 0, i32(limits_.connection_window))) {
+    nghttp2_session_del(session);
+    return nullptr;
+  }
+  return session;
+}
+
+}  // namespace fastqps::front
