@@ -132,8 +132,23 @@ def varint(value: int, extra: int = 0) -> bytes:
 
 
 def odd_varint(rng: random.Random, value: int, bytes_max: int) -> bytes:
-    needed = len(varint(value))
-    return varint(value, rng.randint(0, bytes_max - needed) if rng.random() < 0.05 and needed < bytes_max else 0)
+    """Sometimes longer than needed, and rarely a byte longer than the format allows."""
+    if rng.random() < 0.95:
+        return varint(value)
+    most = bytes_max if rng.random() < 0.95 else bytes_max + 1
+    return varint(value, rng.randint(0, max(0, most - len(varint(value)))))
+
+
+def runtime_accepts(message: bytes) -> bool:
+    try:
+        pb.PredictRequest.FromString(message)
+    except DecodeError:
+        return False
+    return True
+
+
+# Of late (and here) a length has at most five bytes; protobuf 5 takes ten.
+LENGTH_BYTES_MAX = 10 if runtime_accepts(b"\x12\x80\x80\x80\x80\x80\x00") else 5
 
 
 def tag(rng: random.Random, number: int, wire_type: int) -> bytes:
@@ -141,7 +156,7 @@ def tag(rng: random.Random, number: int, wire_type: int) -> bytes:
 
 
 def delimited(rng: random.Random, number: int, data: bytes) -> bytes:
-    return tag(rng, number, 2) + odd_varint(rng, len(data), 5) + data
+    return tag(rng, number, 2) + odd_varint(rng, len(data), LENGTH_BYTES_MAX) + data
 
 
 def number_field(rng: random.Random, number: int) -> bytes:
