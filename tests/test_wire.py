@@ -10,10 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from google import protobuf
 from google.protobuf.message import DecodeError
 
 from fastqps._front import wire
 from fastqps.v1 import predict_pb2 as pb
+
+# Older runtimes differ in two corners: they take lengths of ten bytes, and refuse field number 0 in unknown groups.
+if int(protobuf.__version__.split(".")[0]) < 7:
+    pytest.skip("wants protobuf 7 as the measure", allow_module_level=True)
 
 FUZZ_SECONDS = float(os.environ.get("FASTQPS_FUZZ", "0"))
 
@@ -139,24 +144,12 @@ def odd_varint(rng: random.Random, value: int, bytes_max: int) -> bytes:
     return varint(value, rng.randint(0, max(0, most - len(varint(value)))))
 
 
-def runtime_accepts(message: bytes) -> bool:
-    try:
-        pb.PredictRequest.FromString(message)
-    except DecodeError:
-        return False
-    return True
-
-
-# Of late (and here) a length has at most five bytes; protobuf 5 takes ten.
-LENGTH_BYTES_MAX = 10 if runtime_accepts(b"\x12\x80\x80\x80\x80\x80\x00") else 5
-
-
 def tag(rng: random.Random, number: int, wire_type: int) -> bytes:
     return odd_varint(rng, number << 3 | wire_type, 5)
 
 
 def delimited(rng: random.Random, number: int, data: bytes) -> bytes:
-    return tag(rng, number, 2) + odd_varint(rng, len(data), LENGTH_BYTES_MAX) + data
+    return tag(rng, number, 2) + odd_varint(rng, len(data), 5) + data
 
 
 def number_field(rng: random.Random, number: int) -> bytes:
