@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 CXX ?= g++
 
-.PHONY: help setup build test native-test lint format clean proto fuzz-wire
+.PHONY: help setup build demo bench test native-test lint format clean proto fuzz-wire
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -43,16 +43,25 @@ test: ## Python and end-to-end tests
 fuzz-tokenizer: ## 1,000,000 texts through the native tokenizer and the package
 	FASTQPS_FUZZ=1000000 $(BIN)/python -m pytest tests/test_tokenizer.py -k fuzz
 
+CXX_FILES = $(shell git ls-files '*.h' '*.cpp')
 lint: ## ruff, mypy, clang-format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	clang-format --dry-run -Werror $(shell git ls-files 'csrc/*.h' 'csrc/*.cpp')
+	clang-format --dry-run -Werror $(CXX_FILES)
 
 format: ## write the formatting that lint checks
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	clang-format -i $(shell git ls-files 'csrc/*.h' 'csrc/*.cpp')
+	clang-format -i $(CXX_FILES)
+
+# ---- measurements. PART=transport|work|gather|light|starvation runs one of them; BENCH_FLAGS as python -m bench --help.
+build/bench/drive: $(wildcard bench/drive/*)
+	@mkdir -p $(@D)
+	$(CXX) -std=c++20 -O2 -Wall -Wextra -Ibench bench/drive/main.cpp -lnghttp2 -o $@
+
+bench: build/bench/drive $(NATIVE)/bench/bench_gather ## measure against peers and bounds; PART=transport|work|gather|light|starvation
+	$(BIN)/python -m bench $(PART) $(BENCH_FLAGS)
 
 # The compiler is older than the runtime on purpose: generated code works with its own protobuf and grpcio or newer.
 PROTOC := build/protoc/bin/python

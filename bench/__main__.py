@@ -1,0 +1,71 @@
+"""``python -m bench [PART...]``: runs the parts, prints their tables, and writes them with all raw figures as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from bench.environment import commit, environment
+from bench.row import Row, markdown
+
+PARTS = {
+    "transport": "the host path on one core, against a grpc.aio echo",
+    "work": "MiniLM over gRPC, against sentence-transformers",
+    "gather": "packing a batch, against torch",
+    "light": "memory, idle CPU, start",
+    "starvation": "all processes on one core",
+}
+RESULTS = Path(__file__).parent / "results"
+SCHEMA_VERSION = 1
+Measure = Callable[[Path, int, float], tuple[list[Row], list[dict[str, Any]]]]
+
+
+def main() -> int:
+    """0, or 1 if something that has to be reached was not."""
+    listed = "\n".join(f"  {name:<12} {what}" for name, what in PARTS.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", epilog=f"parts:\n{listed}", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("part", nargs="*", choices=[*PARTS, []], help="default: all of them", metavar="PART")
+    parser.add_argument("--repetitions", type=int, default=3, help="of every point, interleaved (default: 3)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of every point (default: 5)")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for PART.json and PART.md")
+    options = parser.parse_args()
+    options.results.mkdir(parents=True, exist_ok=True)
+    rows: list[Row] = []
+    for part in options.part or PARTS:
+        rows += _measure(part, options)
+    return 1 if any(row.accepted is False for row in rows) else 0
+
+
+def _measure(part: str, options: argparse.Namespace) -> list[Row]:
+    print(f"== {part}: {PARTS[part]}", flush=True)
+    where, version, began = environment(), commit(), time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        measure: Measure = import_module(f"bench.{part}").measure
+        rows, points = measure(Path(folder), options.repetitions, options.seconds)
+    command = f"python -m bench {part} --repetitions {options.repetitions} --seconds {options.seconds:g}"
+    table = [
+        {"name": r.name, "measured": r.measured, "unit": r.unit, "accept": r.accept, "goal": r.goal}
+        | {"at_most": r.at_most, "accepted": r.accepted, "bound_by": r.note}
+        for r in rows
+    ]
+    result = {"schema_version": SCHEMA_VERSION, "mode": part, "command": command, "commit": version}
+    result |= {"environment": where, "table": table, "points": points}
+    (options.results / f"{part}.json").write_text(json.dumps(result, indent=1) + "\n")
+    facts = f"{where['cpu']}, {where['cores']} cores, Linux {where['kernel']}; commit {version}; `{command}`"
+    (options.results / f"{part}.md").write_text(f"{markdown(rows)}\n\n{facts}\n")
+    print(markdown(rows))
+    print(f"{facts}; {time.monotonic() - began:.0f} s\n", flush=True)
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""CPU time and memory of a server's processes, by role, from /proc."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Of one process: its title, CPU seconds since its start, resident bytes (``shared`` of them shared memory)."""
+
+    title: str
+    cpu_s: float
+    resident_bytes: int
+    shared_bytes: int
+
+
+def usage(pid: int) -> list[Usage]:
+    """Of a process and all its descendants."""
+    return [_usage(p) for p in _tree(pid)]
+
+
+def cpu_by_role(pid: int) -> dict[str, float]:
+    """CPU seconds of a server so far: ``supervisor``, ``frontdoor``, ``dispatcher``."""
+    found: dict[str, float] = {}
+    for part in usage(pid):
+        role = part.title.removeprefix("fastqps: ").split(" ")[0]
+        found[role] = found.get(role, 0.0) + part.cpu_s
+    return found
+
+
+def _tree(pid: int) -> list[int]:
+    found = [pid]
+    for process in found:
+        for path in Path(f"/proc/{process}/task").glob("*/children"):
+            found += map(int, path.read_text().split())
+    return found
+
+
+def _usage(pid: int) -> Usage:
+    root = Path(f"/proc/{pid}")
+    # The command's name may hold anything; what follows its closing bracket is plain.
+    fields = (root / "stat").read_text().rpartition(")")[2].split()
+    status = dict(line.split(":", 1) for line in (root / "status").read_text().splitlines())
+    title = (root / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+    return Usage(
+        title,
+        (int(fields[11]) + int(fields[12])) * _TICK_S,
+        _kib(status["VmRSS"]) << 10,
+        _kib(status["RssShmem"]) << 10,
+    )
+
+
+def _kib(text: str) -> int:
+    return int(text.split()[0])

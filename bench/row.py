@@ -1,0 +1,57 @@
+"""One line of the result table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure, what has to be reached (``accept``) and what is hoped for (``goal``), in the same unit.
+
+    ``at_most``: smaller is better. ``note``: what the figure is bound by, or compared with.
+    """
+
+    name: str
+    measured: float
+    unit: str
+    accept: float | None = None
+    goal: float | None = None
+    at_most: bool = False
+    note: str = ""
+
+    @property
+    def accepted(self) -> bool | None:
+        """None: nothing was asked for."""
+        return None if self.accept is None else self._reaches(self.accept)
+
+    @property
+    def verdict(self) -> str:
+        """``goal``, ``yes``, ``NO``, or nothing where nothing was asked for."""
+        if self.goal is not None and self._reaches(self.goal):
+            return "goal"
+        return {None: "", True: "yes", False: "NO"}[self.accepted]
+
+    def _reaches(self, mark: float) -> bool:
+        return self.measured <= mark if self.at_most else self.measured >= mark
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, thousands with a comma."""
+    if value is None:
+        return ""
+    if abs(value) >= 1000:
+        return f"{round(value, 2 - len(str(int(abs(value)))) + 1):,.0f}"
+    return f"{value:.3g}"
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The rows as a Markdown table."""
+    lines = ["| what | measured | accept | goal | reached | note |", "|---|--:|--:|--:|---|---|"]
+    for r in rows:
+        sign = "≤ " if r.at_most else "≥ "
+        marks = [sign + number(mark) if mark is not None else "" for mark in (r.accept, r.goal)]
+        measured = f"{number(r.measured)} {r.unit}".strip()
+        lines.append(f"| {r.name} | {measured} | {marks[0]} | {marks[1]} | {r.verdict} | {r.note} |")
+    return "\n".join(lines)

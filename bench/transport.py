@@ -1,0 +1,134 @@
+"""The host path without a model: the whole server on one core, the load on another one, a grpc.aio echo as baseline."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from bench.load import PREDICT, Load, LoadError, drive, h2load
+from bench.metrics import Difference, scrape
+from bench.processes import cpu_by_role
+from bench.row import Row
+from bench.texts import request, texts, write_payloads
+from fastqps.server_process import ServerProcess
+
+SERVER_CPU, LOAD_CPU = 0, 1
+DISTINCT = 20_000
+DEEP, SINGLE = Load(16, 64), Load(16, 1)
+
+
+@dataclass
+class Point:
+    """One kind of load. ``run`` returns answers per second."""
+
+    name: str
+    run: Callable[[], float]
+    rates: list[float] = field(default_factory=list)
+    cpu_us: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    stage_cost_us: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    batch_items: list[float] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        return statistics.median(self.rates)
+
+    def cost(self) -> dict[str, float]:
+        """Median CPU time per request in µs: by process, then by the stages that compute, then what is left."""
+        by_role = {role: statistics.median(values) for role, values in self.cpu_us.items()}
+        by_stage = {stage: statistics.median(values) for stage, values in self.stage_cost_us.items()}
+        total = sum(by_role.values())
+        return {"total": total, **by_role, **by_stage, "http2_and_kernel": total - sum(by_stage.values())}
+
+    def to_json(self) -> dict[str, Any]:
+        """For the result file."""
+        return {
+            "name": self.name,
+            "rate": self.rate,
+            "rates": self.rates,
+            "batch_items": statistics.median(self.batch_items or [0.0]),
+            "cost_us": self.cost() if self.cpu_us else {},
+        }
+
+
+def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
+    """All points, ``repetitions`` times in turn with the baseline. ``folder`` takes the payload files."""
+    flags = ("--model", "minilm", "--device", "null", "--frontdoors", "1", "--dispatchers", "1")
+    with ServerProcess(*flags, cpus=[SERVER_CPU]) as server, _peer() as peer:
+        points = _points(folder, server.address, seconds)
+        baseline = Point("grpc.aio echo", lambda: _h2load(peer, folder / "whole", replace(DEEP, seconds=seconds)))
+        for _ in range(repetitions):
+            for point in points:
+                _measure_once(server, point)
+            baseline.rates.append(baseline.run())
+    return _rows({p.name: p for p in points}, baseline), [p.to_json() for p in (*points, baseline)]
+
+
+def _points(folder: Path, address: str, seconds: float) -> list[Point]:
+    one, many = texts(1), texts(DISTINCT)
+    whole = write_payloads(folder / "whole", [request(one[0])])
+    small = write_payloads(folder / "small", [request(one[0], dimensions=4)])
+    distinct = write_payloads(folder / "distinct", map(request, many))
+    deep, single = replace(DEEP, seconds=seconds), replace(SINGLE, seconds=seconds)
+    return [
+        Point("deep", lambda: _h2load(address, whole, deep)),
+        Point("small answers", lambda: _h2load(address, small, deep)),
+        Point("one in flight", lambda: _h2load(address, whole, single)),
+        Point("repeated text", lambda: float(drive(address, PREDICT, whole, deep, LOAD_CPU)["rate"])),
+        Point("distinct texts", lambda: float(drive(address, PREDICT, distinct, deep, LOAD_CPU)["rate"])),
+    ]
+
+
+def _h2load(address: str, body: Path, load: Load) -> float:
+    return h2load(address, PREDICT, body, load, LOAD_CPU)
+
+
+def _measure_once(server: ServerProcess, point: Point) -> None:
+    before, cpu_before = scrape(server.admin), cpu_by_role(server.pid)
+    point.rates.append(point.run())
+    cpu, seen = cpu_by_role(server.pid), Difference(before, scrape(server.admin))
+    codes = seen.items_by_code()
+    if set(codes) != {"OK"}:
+        raise LoadError(f"{point.name}: the server counted {codes}")
+    point.batch_items.append(seen.batch_items())
+    for role, spent_s in cpu.items():
+        point.cpu_us[role].append(1e6 * (spent_s - cpu_before[role]) / codes["OK"])
+    for stage, cost in seen.stage_cost_us().items():
+        point.stage_cost_us[stage].append(cost)
+
+
+@contextlib.contextmanager
+def _peer() -> Iterator[str]:
+    command = ["taskset", "-c", str(SERVER_CPU), sys.executable, "-m", "bench.grpcio_echo"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        if not address:
+            raise LoadError("the grpc.aio echo server did not start")
+        yield address
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def _rows(points: dict[str, Point], baseline: Point) -> list[Row]:
+    deep, small, single = points["deep"], points["small answers"], points["one in flight"]
+    cost = deep.cost()
+    parts = ", ".join(f"{name} {value:.2f}" for name, value in cost.items() if name != "total")
+    distinct = points["distinct texts"].rate / points["repeated text"].rate
+    return [
+        Row("Predict, 384 floats, 16 × 64 in flight", deep.rate, "/s", 300e3, 450e3, note="one core, h2load"),
+        Row("… with 4 floats", small.rate, "/s", 350e3, 600e3, note="one core, h2load"),
+        Row("… with 16 × 1 in flight", single.rate, "/s", 80e3, 110e3, note="one core, h2load"),
+        Row(f"… from {DISTINCT} distinct texts", 100 * distinct, "%", 80, note="of one repeated text, same driver"),
+        Row("… over a grpc.aio echo", deep.rate / baseline.rate, "×", 40, note=f"echo: {baseline.rate:,.0f}/s"),
+        Row("host CPU per Predict", cost["total"], "µs", note=parts),
+        Row("host CPU per Predict, 16 × 1", single.cost()["total"], "µs"),
+    ]

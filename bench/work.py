@@ -1,0 +1,120 @@
+"""Real embeddings over gRPC against sentence-transformers in its own process, on the same cores and texts."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+
+from bench.load import PREDICT, PREDICT_BATCH, Load, LoadError, drive, read_samples
+from bench.row import Row
+from bench.texts import batches, request, texts, write_payloads
+from fastqps.models.names import resolve
+from fastqps.server_process import ServerProcess
+
+THREADS = 2
+TEXTS, BATCH = 1024, 64
+COSINE_MIN = 0.999
+_LAYERS = 6
+_SHAPES = ((384, 1152), (384, 384), (384, 1536), (1536, 384))  # inputs, outputs of each layer's products
+
+
+def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
+    """Unary and batch calls, the peer and the bound, in turn. Raises ``LoadError`` if an answer is wrong."""
+    torch.set_num_threads(THREADS)
+    many = texts(TEXTS, seed=2)
+    peer = _Peer(many)
+    flags = ("--model", "minilm", "--device", "cpu", "--dtype", "bfloat16", "--frontdoors", "1", "--dispatchers", "2")
+    unary = write_payloads(folder / "unary", map(request, many))
+    batch = write_payloads(folder / "batch", batches(many, BATCH))
+    with ServerProcess(*flags) as server:
+
+        def predict() -> float:
+            kept = folder / "kept"
+            load = Load(8, 32, seconds, 1)
+            rate = drive(server.address, PREDICT, unary, load, sample=64, sample_file=kept)["rate"]
+            peer.check(kept)
+            return float(rate)
+
+        def predict_batch() -> float:
+            return BATCH * float(drive(server.address, PREDICT_BATCH, batch, Load(2, 2, seconds, 1))["rate"])
+
+        runs: dict[str, Callable[[], float]] = {
+            "sentence-transformers": lambda: peer.rate(seconds),
+            "Predict": predict,
+            "PredictBatch": predict_batch,
+            "matrix products": lambda: _bound(peer.tokens_mean, seconds / 4),
+        }
+        rates: dict[str, list[float]] = {name: [] for name in runs}
+        for _ in range(repetitions):
+            for name, run in runs.items():
+                rates[name].append(run())
+    median = {name: statistics.median(found) for name, found in rates.items()}
+    return _rows(median, peer), [{"name": n, "rate": median[n], "rates": r} for n, r in rates.items()]
+
+
+class _Peer:
+    """sentence-transformers in bf16, and what it says of each text."""
+
+    def __init__(self, many: list[str]) -> None:
+        self._texts = many
+        _, path = resolve("minilm")
+        self._model = SentenceTransformer(str(path), device="cpu", model_kwargs={"dtype": torch.bfloat16})
+        self._exact = SentenceTransformer(str(path), device="cpu").encode(many, batch_size=BATCH)
+        lengths = [len(self._model.tokenizer.encode(text)) for text in many]
+        self.tokens_mean = statistics.fmean(lengths)
+        self.cosine_least = 1.0
+
+    def rate(self, seconds: float) -> float:
+        """Texts per second of ``encode`` over all texts, as often as fits into ``seconds``, at least once."""
+        began, done = time.perf_counter(), 0
+        while not done or time.perf_counter() - began < seconds:
+            self._model.encode(self._texts, batch_size=BATCH, convert_to_numpy=True)
+            done += len(self._texts)
+        return done / (time.perf_counter() - began)
+
+    def check(self, kept: Path) -> None:
+        """Compares the server's kept answers with the exact ones."""
+        answers = list(read_samples(kept))
+        if not answers:
+            raise LoadError("no answer was kept")
+        for payload, answer in answers:
+            values = np.asarray(answer.embedding.values, np.float32)
+            cosine = float(values @ self._exact[payload]) if values.shape == self._exact[payload].shape else -1.0
+            self.cosine_least = min(self.cosine_least, cosine)
+        if self.cosine_least < COSINE_MIN:
+            raise LoadError(f"an answer has cosine {self.cosine_least:.5f} to sentence-transformers' in fp32")
+
+
+def _bound(tokens_mean: float, seconds: float) -> float:
+    """Texts per second if only the model's matrix products had to be done, with packed weights, on THREADS threads."""
+    rows = round(BATCH * tokens_mean)
+    inputs = {width: torch.randn(rows, width, dtype=torch.bfloat16) for width, _ in _SHAPES}
+    weights = [torch.randn(outputs, width, dtype=torch.bfloat16) for width, outputs in _SHAPES]
+    packed = [torch.ops.mkldnn._reorder_linear_weight(weight, rows) for weight in weights]
+    began, done = time.perf_counter(), 0
+    while not done or time.perf_counter() - began < seconds:
+        for _ in range(_LAYERS):
+            for (width, _), weight in zip(_SHAPES, packed, strict=True):
+                torch.ops.mkldnn._linear_pointwise(inputs[width], weight, None, "none", [], "")
+        done += BATCH
+    return done / (time.perf_counter() - began)
+
+
+def _rows(rate: dict[str, float], peer: _Peer) -> list[Row]:
+    other = rate["sentence-transformers"]
+    bound = f"matrix products alone: {rate['matrix products']:,.0f}/s"
+    note = f"{THREADS} cores, bf16, {peer.tokens_mean:.0f} tokens; least cosine {peer.cosine_least:.5f}; {bound}"
+    return [
+        Row("MiniLM texts over gRPC, Predict", rate["Predict"], "/s", note=note),
+        Row("MiniLM texts over gRPC, PredictBatch of 64", rate["PredictBatch"], "/s"),
+        Row("sentence-transformers encode, in-process", other, "/s", note="bf16, batch 64"),
+        Row("Predict over sentence-transformers", rate["Predict"] / other, "×", 1.3, 1.6),
+        Row("PredictBatch over sentence-transformers", rate["PredictBatch"] / other, "×", 1.3, 1.6),
+    ]
