@@ -15,6 +15,7 @@ from fastqps.tokenizer import Tokenizer
 
 def main(settings: DoorSettings) -> int:
     """Serves until the supervisor's drain has ended, or until SIGTERM comes without one."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # before any thread is started: all inherit it
     segment = Segment(settings.segment_fd)
     heartbeat = Heartbeat(segment, "door", settings.index, settings.parent_fd)
     door = _front.Door(
@@ -57,7 +58,6 @@ def main(settings: DoorSettings) -> int:
     running.set()
     texts = slow_tokenizers.serve(door, slow, running) if slow else None
     # The loop runs in C++ on this thread, so no Python handler could: a thread waits for the signal.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     threading.Thread(target=_stop_at_sigterm, args=(door, segment), name="signals", daemon=True).start()
     door.run()
     running.clear()
