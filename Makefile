@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 CXX ?= g++
 
-.PHONY: help setup build demo bench test native-test lint format clean proto fuzz-wire
+.PHONY: help setup build demo bench test native-test lint format clean proto fuzz-wire model model-full order stress
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -34,8 +34,27 @@ $(NATIVE)/bench/%: csrc/bench/%.cpp $(NATIVE)/libfastqps.a
 	$(CXX) $(NATIVE_FLAGS) -O3 -MMD -MP $< $(NATIVE)/libfastqps.a -lnghttp2 -lz -o $@
 -include $(shell find build -name '*.d' 2>/dev/null)
 
-native-test: $(NATIVE_TESTS) ## C++ tests; SAN=address|thread|undefined
+native-test: $(NATIVE_TESTS) $(NATIVE)/stress_core ## C++ tests; SAN=address|thread|undefined
 	@set -e; for t in $(NATIVE_TESTS); do echo "== $$t"; $$t; done
+	$(NATIVE)/stress_core short
+
+# ---- the shared-memory protocol: docs/shared-memory.md says what each of these proves. Needs spin.
+model: order ## check the models of the shared-memory protocol, and that mistakes are found
+	csrc/model/check.sh quick
+model-full: order ## the same with larger configurations; minutes
+	csrc/model/check.sh full
+order: build/order ## which memory orders the protocol needs, exhaustively
+	build/order
+build/order: csrc/model/order.cpp
+	@mkdir -p $(@D)
+	$(CXX) -std=c++20 -O2 -Wall -Wextra $< -o $@
+
+stress: $(NATIVE)/stress_core ## the core under kills, stops, poison and cancels; then with deliberate mistakes; about 15 minutes
+	$(NATIVE)/stress_core threads 30
+	for mode in 16 129 139 27 32 95 65 71 223 161 63 385 511 1667 2047; do echo "mode $$mode"; $(NATIVE)/stress_core procs 10 $$mode || exit 1; done
+	$(NATIVE)/stress_core orphans
+	$(MAKE) SAN=thread build/native-thread/stress_core && build/native-thread/stress_core threads 30
+	csrc/tests/mutants.sh
 
 test: ## Python and end-to-end tests
 	$(BIN)/python -m pytest tests

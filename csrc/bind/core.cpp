@@ -276,7 +276,7 @@ void register_segment(py::module_& m) {
       .def(
           "set_route_dispatchers",
           [](const SegmentHandle& s, u32 i, u64 mask) {
-            checked(s.segment, i, s.segment.sizes().routes()).route(i).dispatchers.store(mask, kRelease);
+            checked(s.segment, i, s.segment.sizes().routes()).route(i).dispatchers.store(mask, kSeqCst);
           },
           "i"_a, "mask"_a)
       .def(

@@ -1,0 +1,54 @@
+#!/bin/bash
+# Deliberate mistakes in csrc/core, each of which the stress test must report: it checks the test.
+# Every mutant is a copy of csrc/core with one `sed` applied (which must change something), built with stress_core.cpp.
+set -u
+cd "$(dirname "$0")/../.."
+bad=0 only=${1:-}  # only: a part of a mutant's name
+
+mutant() {  # name, files, sed program, extra compiler flags, "arguments" of stress_core, what its output must contain
+  [[ $1 == *$only* ]] || return
+  local dir=build/mutants/$1
+  rm -rf "$dir" && mkdir -p "$dir" && cp -r csrc/core "$dir/core" || exit 2
+  for file in $2; do
+    sed -i -E "$3" "$dir/core/$file"
+    if cmp -s "$dir/core/$file" "csrc/core/$file"; then
+      echo "$1: the sed program changes nothing in $file"; bad=1; return
+    fi
+  done
+  ${CXX:-g++} -std=c++20 -O2 -g -pthread $4 "-I$dir" -Icsrc csrc/tests/stress_core.cpp "$dir"/core/{segment,heartbeat}.cpp \
+    -o "$dir/stress" || { bad=1; return; }
+  for try in 1 2 3 4 5 6; do
+    timeout 120 "$dir/stress" $5 >"$dir/log" 2>&1
+    if grep -qE "$6" "$dir/log"; then printf '%-30s found: %s\n' "$1" "$(grep -m1 -oE "$6" "$dir/log")"; return; fi
+  done
+  echo "$1: NOT found in $try runs of stress_core $5"; tail -3 "$dir/log"; bad=1
+}
+
+# processes: counted wrongly, or stuck for ever
+mutant claim-then-read claimer.h '/FASTQPS_POINT\(2\);/a for (u64 i = 0; i < fits; i++) taken[i] = r.entry[(head + i) \& mask].load(kRelaxed);' \
+  '' 'procs 15 64' 'STUCK|BAD'
+mutant adopt-frees-slots-in-use slab.h '/held = Held::kOrphan;/{n;s/settle\(i\);/release(i, Word{slot(i).state.load(kAcquire)});/}' \
+  '' 'procs 10 66' 'STUCK|BAD'
+mutant no-recovery slab.h '/deaths_seen_ = deaths;/{n;s/settle_all\(\);//}' '' 'procs 3 9' 'STUCK|BAD'
+mutant lost-between-head-and-claim slab.h 's/(rings_\[r.ring\].head\(\) - r.position\)) > 0/\1 > i64(1) << 62/' '' 'procs 10 9' 'STUCK|BAD'
+mutant cancelled-slot-reused slab.h 's/return Cancel::kWaiting;/release(i, w); return Cancel::kWaiting;/' '' 'procs 10 192' 'STUCK|BAD'
+mutant no-recheck claimer.h 's/if \(any_work\(\)\) return;//' '' 'procs 15 16' 'STUCK'
+mutant door-does-not-recheck slab.h 's/segment_.ring_entries\(\)\)\) return false;/0)) return false;/' '' 'procs 15 16' 'STUCK'
+# what weaker orders would allow (order.cpp finds them all; this processor hardly ever shows them)
+mutant look-then-announce claimer.h '/void sleep\(int/,/^  }/{s/announce_sleep\(own\(\).sleep\);//;s/if \(any_work\(\)\) return;/& FASTQPS_POINT(5); announce_sleep(own().sleep);/}' \
+  '' 'procs 15 16' 'STUCK'
+mutant wake-then-tail slab.h 's/rings_\[ring\].publish\(\);//;s/^    dirty_.clear\(\);/for (u32 ring : dirty_) rings_[ring].publish(); &/' \
+  '' 'procs 15 16' 'STUCK'
+mutant suspects-share-batches claimer.h 's/claim_class\(batch, kSuspect, 1\)/claim_class(batch, kSuspect, 4)/' '' 'procs 10 32' 'BAD'
+mutant suspects-share-device claimer.h 's/if \(ahead \&\& alone_\) return false;//' '' 'procs 10 32' 'BAD'
+mutant token-budget-ignored claimer.h 's/if \(tokens \+ more > limits_.tokens \&\& tokens\) break;//' '' 'procs 3 0' 'BAD'
+
+# threads: what the processor of this machine forgives, TSan does not
+san='-O1 -fsanitize=thread'
+mutant relaxed-queued-and-tails 'slab.h ring.h' \
+  's/(make\(State::kQueued, seq\).bits), kRelease/\1, kRelaxed/;s/tail_, kSeqCst\)/tail_, kRelaxed)/' "$san" 'threads 5' 'data race'
+mutant relaxed-claim-and-done claimer.h 's/(\.bits), kAcqRel, kRelaxed/\1, kRelaxed, kRelaxed/' "$san" 'threads 5' 'data race'
+mutant relaxed-look-at-done slab.h 's/(slot\(i\).state.load)\(kAcquire\)/\1(kRelaxed)/' "$san" 'threads 5' 'data race'
+
+[ "$only" ] && exit $bad
+[ $bad = 0 ] && echo "every mistake was found" || { echo "NOT every mistake was found"; exit 1; }
