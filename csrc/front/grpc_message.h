@@ -32,7 +32,7 @@ class MessageReader {
     while (bytes) {
       if (have_prefix_ < kPrefixBytes) {
         if (!take_prefix(data, bytes, sink)) return false;
-        if (have_prefix_ < kPrefixBytes) return true;
+        if (have_prefix_ < kPrefixBytes || bytes == 0) continue;  // an empty message, or no more bytes
       }
       const u32 missing = length() - have_;
       if (have_ == 0 && bytes >= missing) {
