@@ -19,13 +19,8 @@ from prometheus_client.exposition import choose_encoder
 
 from fastqps import __version__
 from fastqps._core import IDLES, METHODS, REJECTS, STAGES, histogram_upper, now_ns
+from fastqps.codes import CODES
 
-# gRPC's status codes, by number.
-CODES = (
-    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
-    "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
-    "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
-)  # fmt: skip
 SERVED_METHODS = ("Predict", "PredictBatch", "PredictStream")  # shown from the start, with 0
 WINDOW_S = 10
 _NS = 1e-9

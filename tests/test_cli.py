@@ -93,3 +93,28 @@ def test_light_commands_import_neither_torch_nor_grpc() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.stdout.endswith("[]\n"), done.stdout + done.stderr
+
+
+def test_predict_here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["predict", "--device", "null", "one", "two"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [len(line["embedding"]) for line in lines] == [384, 384]
+    monkeypatch.setattr("sys.stdin", iter(["a\tb\n", "c\td\n", "e\tf"]))
+    assert main(["predict", "--device", "null", "--pair"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--pair", "--device", "null", "a"], 2, "1 texts do not make pairs"),
+        (["--address", "127.0.0.1:1", "--device", "null", "a"], 2, "a server (--address) has chosen its own"),
+        (["--device", "cuda", "a"], 3, "no device 'cuda'"),
+        (["--model", "/nowhere", "a"], 4, "no model '/nowhere'"),
+        (["--address", "127.0.0.1:1", "a"], 1, "127.0.0.1:1"),
+        (["--device", "null", "word " * 1000], 2, "(--truncate cuts it)"),
+    ],
+)
+def test_predict_errors(arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", *arguments]) == code
+    assert message in capsys.readouterr().err

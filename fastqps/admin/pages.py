@@ -12,7 +12,7 @@ from fastqps import __version__
 from fastqps.admin.http import Answer, Request, Server
 from fastqps.admin.predict import Predict
 from fastqps.metrics import Metrics, Source
-from fastqps.supervisor.readiness import Readiness
+from fastqps.readiness import Readiness
 
 INDEX = f"""\
 fastqps {__version__}

@@ -12,6 +12,7 @@ from fastqps.errors import FAILURE, FastqpsError
 
 COMMANDS = {
     "serve": "serve models over gRPC",
+    "predict": "run a model on some text and print JSON lines",
     "doctor": "what this machine has and lacks, and what to do about it",
     "version": "print versions",
 }

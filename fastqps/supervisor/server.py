@@ -13,10 +13,10 @@ from typing import Any
 
 from fastqps._core import now_ns
 from fastqps.errors import FAILURE, NO_DEVICE, NO_MODEL, NOT_DRAINED, OK, USAGE
+from fastqps.readiness import Readiness, readiness
 from fastqps.supervisor.listener import address, listen, reachable
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
-from fastqps.supervisor.readiness import Readiness, readiness
 from fastqps.supervisor.seat import DispatcherSeat, DoorSeat, Seat
 from fastqps.supervisor.shared import GENERATION, Shared, route_of
 from fastqps.supervisor.watch import TICK_NS, OwnTime

@@ -4,8 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from fastqps.supervisor.seat import DispatcherSeat, DoorSeat, Seat
+
+class Process(Protocol):
+    """One place of a process in the server, filled or not."""
+
+    given_up: bool  # it died too often and is not started again
+
+    @property
+    def ready(self) -> bool:
+        """It runs and serves."""
+
+    @property
+    def title(self) -> str:
+        """For people."""
+
+
+class ModelProcess(Process, Protocol):
+    """One that serves a certain model."""
+
+    @property
+    def model(self) -> int:
+        """The model's index."""
 
 
 @dataclass(frozen=True)
@@ -21,23 +42,23 @@ class Readiness:
 
 
 def readiness(
-    phase: str, doors: Sequence[DoorSeat], dispatchers: Sequence[DispatcherSeat], models: Sequence[str]
+    phase: str, doors: Sequence[Process], dispatchers: Sequence[ModelProcess], models: Sequence[str]
 ) -> Readiness:
     """A server is ready while it serves and each role (front doors; the dispatchers of each model) has a ready process.
 
     One process that restarts does not make the server unready: the others take its work. (All replicas would drop out
     of a load balancer for a fault that no client sees.)
     """
-    roles: list[tuple[str, list[Seat]]] = [("front door", [*doors])]
+    roles: list[tuple[str, list[Process]]] = [("front door", [*doors])]
     for i, model in enumerate(models):
         roles.append((f"dispatcher of {model}", [seat for seat in dispatchers if seat.model == i]))
     reasons = [] if phase == "serving" else [f"the server is {phase}"]
     hopeless = []
-    for role, seats in roles:
-        if not any(seat.ready for seat in seats):
+    for role, processes in roles:
+        if not any(process.ready for process in processes):
             reasons.append(f"no {role} is ready")
-        if all(seat.given_up for seat in seats):
+        if all(process.given_up for process in processes):
             hopeless.append(f"every {role} died too often and stays down")
-    seats = [*doors, *dispatchers]
+    seats: list[Process] = [*doors, *dispatchers]
     degraded = [f"{s.title} {'stays down' if s.given_up else 'is not ready'}" for s in seats if not s.ready]
     return Readiness(tuple(reasons), tuple(degraded), tuple(hopeless))

@@ -1,0 +1,87 @@
+"""``fastqps predict``: text in, JSON lines out; in this process, or at a server."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from fastqps.errors import FAILURE, OK, ConfigError
+
+Text = str | tuple[str, str]
+Ask = Callable[[list[Text]], list[dict[str, Any]]]
+BATCH = 256  # lines of stdin that are answered together
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Texts and where they go."""
+    parser.add_argument("text", nargs="*", metavar="TEXT", help="text; without any, the lines of stdin")
+    parser.add_argument("--model", metavar="NAME_OR_DIR", help="model (default: minilm; with --address: the server's)")
+    parser.add_argument("--address", metavar="HOST:PORT", help="ask this server instead of loading the model here")
+    parser.add_argument("--device", metavar="DEVICE", help="where to run the model: cpu or null (default: cpu)")
+    parser.add_argument(
+        "--pair", action="store_true", help="texts come in pairs: each two arguments, or lines with a tab between"
+    )
+    parser.add_argument("--truncate", action="store_true", help="cut a text that is too long instead of refusing it")
+
+
+def run(options: argparse.Namespace) -> int:
+    """One JSON line for each text. 1 where an item was refused, with the reason in its line or on stderr."""
+    if options.address and options.device:
+        raise ConfigError("--device says where to run a model here; a server (--address) has chosen its own")
+    texts = _from_arguments(options.text, options.pair) if options.text else _from_lines(sys.stdin, options.pair)
+    ask = _at_server(options) if options.address else _here(options)
+    code = OK
+    while batch := list(islice(texts, BATCH)):
+        for answer in ask(batch):
+            print(json.dumps(answer, ensure_ascii=False), flush=True)
+            if "error" in answer:
+                code = FAILURE
+    return code
+
+
+def _here(options: argparse.Namespace) -> Ask:
+    from fastqps.engine import Engine
+    from fastqps.prediction_json import answer_json
+
+    engine = Engine(options.model or "minilm", device=options.device or "cpu")
+
+    def ask(texts: list[Text]) -> list[dict[str, Any]]:
+        try:
+            return [answer_json(found) for found in engine.predict(texts, truncate=options.truncate)]
+        except ValueError as error:
+            raise ConfigError(str(error).replace("truncate=True", "--truncate")) from None
+
+    return ask
+
+
+def _at_server(options: argparse.Namespace) -> Ask:
+    from fastqps.client import Client
+    from fastqps.prediction_json import prediction_json
+
+    client = Client(options.address, model=options.model or "")
+    return lambda texts: [prediction_json(found) for found in client.predict_batch(texts, truncate=options.truncate)]
+
+
+def _from_arguments(texts: list[str], pairs: bool) -> Iterator[Text]:
+    if not pairs:
+        yield from texts
+        return
+    if len(texts) % 2:
+        raise ConfigError(f"--pair: {len(texts)} texts do not make pairs")
+    yield from zip(texts[::2], texts[1::2], strict=True)
+
+
+def _from_lines(lines: Iterable[str], pairs: bool) -> Iterator[Text]:
+    for number, line in enumerate(lines, 1):
+        text = line.rstrip("\n")
+        if not pairs:
+            yield text
+            continue
+        first, tab, second = text.partition("\t")
+        if not tab:
+            raise ConfigError(f"--pair: line {number} has no tab")
+        yield first, second

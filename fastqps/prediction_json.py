@@ -1,0 +1,46 @@
+"""Answers as JSON, the same from a server, from the engine, and on the admin port."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastqps.answers import Answer
+from fastqps.codes import CODES
+from fastqps.prediction import Prediction, PredictionError
+
+
+def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
+    """One item of a server's answer."""
+    if isinstance(found, PredictionError):
+        return error_json(found.error.code, found.error.message)
+    shown: dict[str, Any] = {}
+    if found.embedding is not None:
+        shown["embedding"] = _floats(found.embedding)
+    if found.labels is not None:
+        shown["labels"] = [{"name": label.name, "score": label.score} for label in found.labels]
+    if found.usage is not None:
+        shown["input_tokens"] = found.usage.input_tokens
+        if found.usage.truncated:
+            shown["truncated"] = True
+    if found.timings is not None:
+        shown["timings_us"] = found.timings
+    return shown
+
+
+def answer_json(found: Answer) -> dict[str, Any]:
+    """One item of the engine's answer."""
+    if isinstance(found, np.ndarray):
+        return {"embedding": _floats(found)}
+    return {"labels": [{"name": name, "score": score} for name, score in found]}
+
+
+def error_json(code: int, message: str) -> dict[str, Any]:
+    """A failure, with gRPC's name of its code."""
+    return {"error": {"code": CODES[code], "message": message}}
+
+
+def _floats(vector: Any) -> list[float]:
+    """The shortest decimal numbers that mean the same float32."""
+    return [float(str(value)) for value in np.asarray(vector, np.float32)]

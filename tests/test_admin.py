@@ -1,0 +1,225 @@
+"""The admin port: pages, bounds, and POST /predict through a real gRPC server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc.aio
+import pytest
+import test_metrics
+
+from fastqps.admin import Admin, http
+from fastqps.readiness import Readiness
+from fastqps.supervisor.listener import bind
+from fastqps.v1 import predict_pb2 as pb
+from fastqps.v1 import predict_pb2_grpc
+
+READY = Readiness((), (), ())
+
+
+class Served(test_metrics.FakeSource):
+    """What the pages are about, as a test wants it."""
+
+    def __init__(self, address: str = "127.0.0.1:1") -> None:
+        super().__init__(*(test_metrics.process() for _ in range(5)))
+        self.found = READY
+        self.address = address
+
+    def readiness(self) -> Readiness:
+        return self.found
+
+    def grpc_address(self) -> str:
+        return self.address
+
+
+class Model(predict_pb2_grpc.PredictServiceServicer):
+    """Answers with what it was asked."""
+
+    async def PredictBatch(self, request: pb.PredictBatchRequest, context: Any) -> pb.PredictBatchResponse:
+        if request.items[0].text == "down":
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "draining")
+        return pb.PredictBatchResponse(items=[self.one(item) for item in request.items])
+
+    def one(self, item: pb.PredictRequest) -> pb.PredictResponse:
+        usage = pb.Usage(input_tokens=len(item.text) or len(item.token_ids.ids))
+        match item.WhichOneof("input"):
+            case "text" if item.text == "long":
+                return pb.PredictResponse(status=pb.Status(code=3, message="text: 999 tokens"))
+            case "pair":
+                label = pb.Label(name=item.pair.first + item.pair.second, score=0.5, index=1)
+                return pb.PredictResponse(classification=pb.Classification(labels=[label]), usage=usage)
+        values = [0.1, 2, 3][: item.output.dimensions or 3]
+        return pb.PredictResponse(embedding=pb.Embedding(values=values), usage=usage)
+
+
+@contextlib.asynccontextmanager
+async def admin(served: Served) -> AsyncIterator[int]:
+    sock = bind("127.0.0.1", 0, "--admin-port")
+    port = int(sock.getsockname()[1])
+    async with Admin(served, sock):
+        yield port
+
+
+async def exchange(port: int, data: bytes, *, eof: bool = False) -> bytes:
+    """Sends bytes and reads until the server closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(data)
+    if eof:
+        writer.write_eof()
+    answer = await asyncio.wait_for(reader.read(), 10)
+    writer.close()
+    return answer
+
+
+async def call(port: int, method: str, path: str, body: bytes = b"", *more: str) -> tuple[int, dict[str, str], bytes]:
+    head = "\r\n".join(
+        [f"{method} {path} HTTP/1.1", "host: x", "connection: close", f"content-length: {len(body)}", *more]
+    )
+    top, _, content = (await exchange(port, head.encode() + b"\r\n\r\n" + body)).partition(b"\r\n\r\n")
+    first, *rest = top.decode().split("\r\n")
+    headers = dict(line.split(": ", 1) for line in rest)
+    assert method == "HEAD" or int(headers["content-length"]) == len(content)
+    return int(first.split()[1]), headers, content
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(test(), 30))  # type: ignore[arg-type]
+
+
+def test_pages() -> None:
+    async def body() -> None:
+        served = Served()
+        async with admin(served) as port:
+            status, headers, content = await call(port, "GET", "/")
+            assert status == 200 and b"/readyz" in content and b"http://x/predict" in content
+            accept = "accept: " + test_metrics.OPENMETRICS
+            status, headers, content = await call(port, "GET", "/metrics?name=x", b"", accept)
+            assert headers["content-type"].startswith("application/openmetrics-text") and content.endswith(b"# EOF\n")
+            status, headers, content = await call(port, "HEAD", "/metrics")
+            assert (status, content) == (200, b"") and int(headers["content-length"]) > 1000
+            assert json.loads((await call(port, "GET", "/readyz"))[2]) == {"ready": True, "reasons": [], "degraded": []}
+            assert (await call(port, "GET", "/livez"))[0] == 200
+            served.found = Readiness(("no front door is ready",), ("frontdoor 0 stays down",), ("every front door",))
+            status, _, content = await call(port, "GET", "/readyz")
+            assert (status, json.loads(content)["reasons"]) == (503, ["no front door is ready"])
+            assert (await call(port, "GET", "/livez"))[0] == 503
+            assert (await call(port, "POST", "/predict", b'{"text": "x"}'))[0] == 503
+            assert (await call(port, "GET", "/nothing"))[0] == 404
+            status, headers, _ = await call(port, "GET", "/predict")
+            assert (status, headers["allow"]) == (405, "POST")
+            assert (await call(port, "DELETE", "/metrics"))[0] == 405
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nx: " + b"y" * (http.HEAD_BYTES_MAX + 1) + b"\r\n\r\n", 431),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+        (b"\x16\x03\x01 TLS\r\n\r\n", 400),
+        (b"GET /\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n folded: x\r\n\r\n", 400),
+        (b"POST /predict HTTP/1.1\r\ncontent-length: -1\r\n\r\n", 400),
+        (b"POST /predict HTTP/1.1\r\ncontent-length: 99999999999999\r\n\r\n", 400),
+        (b"POST /predict HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % (http.BODY_BYTES_MAX + 1), 413),
+        (b"POST /predict HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 411),
+        (b"GET /livez HTTP/1.0\r\n\r\n", 200),
+    ],
+)
+def test_odd_requests(data: bytes, status: int) -> None:
+    async def body() -> None:
+        async with admin(Served()) as port:
+            answer = await exchange(port, data)
+            assert answer.startswith(b"HTTP/1.1 %d " % status), answer[:80]
+
+    run(body)
+
+
+def test_connections_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(http, "READ_S", 0.3)
+
+    async def body() -> None:
+        async with admin(Served()) as port:
+            one = await asyncio.open_connection("127.0.0.1", port)
+            for _ in range(3):
+                one[1].write(b"GET /livez HTTP/1.1\r\n\r\n")
+                assert b"200 OK" in await one[0].readuntil(b"}\n")
+            slow = await asyncio.open_connection("127.0.0.1", port)
+            slow[1].write(b"GET /livez HT")  # and nothing more
+            third = await asyncio.open_connection("127.0.0.1", port)
+            with contextlib.suppress(ConnectionResetError):
+                assert await third[0].read() == b""
+            assert await asyncio.wait_for(slow[0].read(), 5) == b""
+            assert (await call(port, "GET", "/livez"))[0] == 200  # its place is free again
+            assert await exchange(port, b"GET /livez HT", eof=True) == b""
+            for _, writer in (one, slow, third):
+                writer.close()
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "answer"),
+    [
+        ({"text": "hi"}, 200, {"embedding": [0.1, 2.0, 3.0], "input_tokens": 2}),
+        ({"text": "hi", "dimensions": 1}, 200, {"embedding": [0.1], "input_tokens": 2}),
+        ({"token_ids": [101, 102]}, 200, {"embedding": [0.1, 2.0, 3.0], "input_tokens": 2}),
+        ({"pair": ["a", "b"]}, 200, {"labels": [{"name": "ab", "score": 0.5}], "input_tokens": 0}),
+        ({"text": "long"}, 400, {"error": {"code": "INVALID_ARGUMENT", "message": "text: 999 tokens"}}),
+        ({"text": "down"}, 503, {"error": {"code": "UNAVAILABLE", "message": "draining"}}),
+        (
+            [{"text": "hi"}, {"text": "long"}],
+            200,
+            [
+                {"embedding": [0.1, 2.0, 3.0], "input_tokens": 2},
+                {"error": {"code": "INVALID_ARGUMENT", "message": "text: 999 tokens"}},
+            ],
+        ),
+        ([], 400, "a list holds 1 to 1024 items"),
+        ("text", 400, "not an object such as"),
+        ({}, 400, "exactly one of text, pair, token_ids is needed"),
+        ({"text": "a", "pair": ["a", "b"]}, 400, "exactly one of"),
+        ([{"text": "a"}, {"txt": "b"}], 400, "item 1: unknown key 'txt'"),
+        ({"text": 7}, 400, "text is not a string"),
+        ({"pair": ["a"]}, 400, "pair is not a list of two strings"),
+        ({"token_ids": [1.5]}, 400, "token_ids is not a list of whole numbers"),
+        ({"token_ids": [-1]}, 400, "-1"),
+        ({"text": "a", "priority": "urgent"}, 400, "unknown value 'urgent'"),
+        ({"text": "a", "dimensions": "x"}, 400, "integer"),
+    ],
+)
+def test_predict(asked: Any, status: int, answer: Any) -> None:
+    async def body() -> None:
+        server = grpc.aio.server()
+        predict_pb2_grpc.add_PredictServiceServicer_to_server(Model(), server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        async with admin(Served(f"127.0.0.1:{port}")) as http_port:
+            found, _, content = await call(http_port, "POST", "/predict", json.dumps(asked).encode())
+            given = json.loads(content)
+            assert found == status, given
+            if isinstance(answer, str):
+                assert given["error"]["code"] == "INVALID_ARGUMENT"
+                assert answer in given["error"]["message"]
+            else:
+                assert given == answer
+        await server.stop(None)
+
+    run(body)
+
+
+def test_predict_without_json() -> None:
+    async def body() -> None:
+        async with admin(Served()) as port:
+            for sent in (b"", b"{", b"\xff\xfe"):
+                status, _, content = await call(port, "POST", "/predict", sent)
+                assert (status, "not JSON" in json.loads(content)["error"]["message"]) == (400, True)
+
+    run(body)

@@ -1,0 +1,191 @@
+"""Metrics: what the segment says becomes valid Prometheus text with the right numbers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from fastqps._core import IDLES, METHODS, REJECTS, STAGES, Segment, Sizes, create_segment, histogram_upper, now_ns
+from fastqps.metrics import Edges, FillWindow, Metrics
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+def histogram(*values: int) -> dict[str, Any]:
+    """As the segment gives one."""
+    uppers = np.array([histogram_upper(i) for i in range(320)])
+    buckets = np.zeros(320, dtype=np.uint64)
+    for value in values:
+        buckets[int(np.searchsorted(uppers, value, side="right"))] += 1
+    return {"count": len(values), "sum": sum(values), "buckets": buckets}
+
+
+def process(**changes: Any) -> dict[str, Any]:
+    """The counters of one process."""
+    zero = dict.fromkeys(
+        ("queue_wait_ns", "inflight_ns", "busy_ns", "steps", "step_items", "step_tokens", "step_capacity_tokens",
+         "requeued", "suspects", "poisoned"), 0,
+    )  # fmt: skip
+    return {
+        **zero,
+        "stage": {stage: histogram() for stage in STAGES},
+        "request": histogram(),
+        "batch_items": histogram(),
+        "batch_tokens": histogram(),
+        "requests": np.zeros((16, len(METHODS), 17), dtype=np.uint64),
+        "items": np.zeros((16, 17), dtype=np.uint64),
+        "rejected": dict.fromkeys(REJECTS, 0),
+        "expired": dict.fromkeys(STAGES, 0),
+        "idle_ns": dict.fromkeys(IDLES, 0),
+        **changes,
+    }
+
+
+class FakeSource:
+    """Two doors; dispatchers 0 and 1 serve model a, dispatcher 2 model b."""
+
+    models = ("a", 'b"\n')
+    device = "cpu"
+
+    def __init__(self, *stats: dict[str, Any]) -> None:
+        self.all = list(stats)
+        door = {"connections": 3, "running": 4, "slots_used": 5, "ready": True}
+        self.segment = SimpleNamespace(
+            sizes=SimpleNamespace(doors=2, dispatchers=3, slots=64),
+            stats=lambda i: self.all[i],
+            doors=lambda: [door, {**door, "ready": False}],
+            dispatchers=lambda: [{"ready": True}] * 3,
+            waiting=lambda route: 10 + route,
+            oldest_ns=lambda route: 0 if route else now_ns() - 2_000_000_000,
+        )
+
+    def route_of(self, model: int) -> int:
+        return 2 * model
+
+    def model_of(self, dispatcher: int) -> int:
+        return dispatcher // 2
+
+    def restarts(self) -> dict[str, int]:
+        return {"frontdoor": 1, "dispatcher": 2}
+
+
+@pytest.fixture
+def source() -> FakeSource:
+    requests = np.zeros((16, len(METHODS), 17), dtype=np.uint64)
+    requests[0, 0, 0], requests[0, 0, 8], requests[1, 1, 0] = 7, 2, 5
+    items = np.zeros((16, 17), dtype=np.uint64)
+    items[1, 3] = 9
+    door = process(
+        requests=requests, items=items, queue_wait_ns=3_000_000_000, inflight_ns=10**9,
+        request=histogram(1_000, 1_000_000, 3_000_000_000),
+        rejected=dict.fromkeys(REJECTS, 6), expired={**dict.fromkeys(STAGES, 0), "queue": 4},
+    )  # fmt: skip
+    busy = process(
+        busy_ns=5 * 10**8, idle_ns=dict.fromkeys(IDLES, 10**9), batch_items=histogram(1, 2, 64),
+        batch_tokens=histogram(40, 80),
+        stage={stage: histogram(2_000) for stage in STAGES}, requeued=1,
+    )  # fmt: skip
+    return FakeSource(door, door, busy, busy, process())
+
+
+def samples(source: FakeSource, accept: str = "") -> dict[str, float]:
+    body, _ = Metrics(source).page(accept)
+    parse = parse_openmetrics if accept else parse_text
+    found: dict[str, float] = {}
+    for family in parse(body.decode()):
+        assert family.documentation
+        for sample in family.samples:
+            labels = ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
+            name = f"{sample.name}{{{labels}}}" if labels else sample.name
+            assert name not in found, f"{name} twice"
+            found[name] = sample.value
+    return found
+
+
+@pytest.mark.parametrize("accept", ["", OPENMETRICS])
+def test_numbers(source: FakeSource, accept: str) -> None:
+    found = samples(source, accept)
+    wanted = {
+        "fastqps_requests_total{code=OK,method=Predict,model=a}": 14,
+        "fastqps_requests_total{code=RESOURCE_EXHAUSTED,method=Predict,model=a}": 4,
+        'fastqps_requests_total{code=OK,method=PredictBatch,model=b"\n}': 10,
+        "fastqps_requests_total{code=OK,method=PredictStream,model=a}": 0,
+        'fastqps_items_total{code=INVALID_ARGUMENT,model=b"\n}': 18,
+        "fastqps_request_duration_seconds_count": 6,
+        "fastqps_stage_duration_seconds_count{stage=device}": 2,
+        "fastqps_requests_waiting{model=a}": 10,
+        'fastqps_requests_waiting{model=b"\n}': 12,
+        "fastqps_requests_running": 8,
+        'fastqps_queue_oldest_age_seconds{model=b"\n}': 0,
+        "fastqps_queue_wait_seconds_total": 6,
+        "fastqps_inflight_seconds_total": 2,
+        "fastqps_slots": 128,
+        "fastqps_slots_used": 10,
+        "fastqps_batch_items_count{model=a}": 6,
+        "fastqps_batch_items_sum{model=a}": 134,
+        'fastqps_batch_items_count{model=b"\n}': 0,
+        "fastqps_device_busy_seconds_total{device=cpu,dispatcher=1}": 0.5,
+        "fastqps_device_idle_seconds_total{device=cpu,dispatcher=0,reason=no_work}": 1,
+        "fastqps_rejected_total{reason=queue_full}": 12,
+        "fastqps_expired_total{stage=queue}": 8,
+        "fastqps_requeued_total": 2,
+        "fastqps_connections{frontdoor=1}": 3,
+        "fastqps_process_ready{index=1,role=frontdoor}": 0,
+        "fastqps_restarts_total{role=dispatcher}": 2,
+    }
+    assert {name: found.get(name) for name in wanted} == wanted
+    assert found["fastqps_request_duration_seconds_sum"] == pytest.approx(2 * 3.001001)
+    assert found["fastqps_queue_oldest_age_seconds{model=a}"] == pytest.approx(2, abs=0.5)
+    assert any(name.startswith("fastqps_build_info{") for name in found)
+
+
+def test_content_type(source: FakeSource) -> None:
+    assert Metrics(source).page("")[1].startswith("text/plain; version=0.0.4")
+    assert Metrics(source).page(OPENMETRICS)[1].startswith("application/openmetrics-text")
+
+
+def test_histogram_buckets_are_exact() -> None:
+    """Every shown edge counts what a plain list of the values counts."""
+    rng = np.random.default_rng(7)
+    values = [int(v) for v in np.exp(rng.uniform(0, np.log(10**12), 5000))] + [0, 1, 1023, 1024, 1025, 1535, 1536]
+    buckets = histogram(*values)["buckets"]
+    edges = Edges(1 << 10, 1 << 36, 2, 1e-9).cumulative(buckets, len(values))
+    assert len(edges) > 50
+    for edge, count in edges[:-1]:
+        limit = round(float(edge) * 1e9 / 512) * 512 if float(edge) < 1e-3 else None
+        if limit:
+            assert count == sum(v < limit for v in values), edge
+    assert edges[-1] == ("+Inf", len(values))
+    assert [count for _, count in edges] == sorted(count for _, count in edges)
+    small = [1, 1, 2, 3, 4, 7, 8, 15, 16, 64]
+    whole = dict(Edges(2, 1 << 21, 1, 1, whole=True).cumulative(histogram(*small)["buckets"], len(small)))
+    for edge in (1, 3, 7, 15, 31, 63, 127):
+        assert whole[str(edge)] == sum(v <= edge for v in small)
+
+
+def test_batch_fill_is_of_the_last_seconds(source: FakeSource) -> None:
+    source.all[2] = process(step_tokens=1000, step_capacity_tokens=1000)
+    fill = FillWindow(source)
+    assert fill.ratios() == [None, None]  # nothing since the window began
+    source.all[2] = process(step_tokens=1100, step_capacity_tokens=1400)
+    source.all[3] = process(step_tokens=100, step_capacity_tokens=400)
+    assert fill.ratios() == [pytest.approx(200 / 800), None]
+    for _ in range(11):
+        fill.sample()
+    assert fill.ratios() == [None, None]
+
+
+def test_a_real_segment() -> None:
+    """The names and shapes that the collector reads are those of the segment."""
+    fd = create_segment(Sizes(doors=2, dispatchers=3, models=2, slots=16, max_tokens=8, answer_bytes=64))
+    source = FakeSource()
+    source.segment = Segment(fd)
+    found = samples(source)
+    assert found["fastqps_slots"] == 32
+    assert found["fastqps_requests_waiting{model=a}"] == 0
+    assert sum(value for name, value in found.items() if name.endswith("_total") and "build" not in name) == 0
