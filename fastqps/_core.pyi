@@ -31,6 +31,7 @@ STAGES: tuple[str, ...]
 METHODS: tuple[str, ...]
 REJECTS: tuple[str, ...]
 IDLES: tuple[str, ...]
+TRANSPORT_COUNTERS: tuple[str, ...]
 DOORS_MAX: int
 DISPATCHERS_MAX: int
 MODELS_MAX: int

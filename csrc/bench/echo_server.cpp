@@ -45,6 +45,7 @@ class EchoService final : public Service {
   void on_half_close(CallId call, u16, const CallInfo&) override { transport_->finish(call); }
   Gone on_gone(CallId, u16, u64) override { return Gone::kReleased; }
   void on_turn(u64) override {}
+  void on_flushed() override {}
   u64 next_wakeup_ns() override { return kNever; }
   bool about_to_sleep() override { return true; }
   void awake() override {}

@@ -84,9 +84,7 @@ py::dict stats(const SegmentHandle& self, u32 i) {
   add("step_capacity_tokens", s.step_capacity_tokens), add("stale_entries", s.stale_entries);
   add("lost_hints", s.lost_hints), add("requeued", s.requeued), add("suspects", s.suspects),
       add("poisoned", s.poisoned);
-  py::array_t<u64> transport(64);
-  for (u32 k = 0; k < 64; k++) transport.mutable_data()[k] = s.transport[k].load(kRelaxed);
-  out["transport"] = transport;
+  out["transport"] = named(s.transport, kTransportNames);
   return out;
 }
 
@@ -358,6 +356,7 @@ void register_segment(py::module_& m) {
   names("METHODS", kMethodNames);
   names("REJECTS", kRejectNames);
   names("IDLES", kIdleNames);
+  names("TRANSPORT_COUNTERS", kTransportNames);
   m.attr("DOORS_MAX") = kDoorsMax;
   m.attr("DISPATCHERS_MAX") = kDispatchersMax;
   m.attr("MODELS_MAX") = kModelsMax;

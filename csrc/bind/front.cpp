@@ -21,19 +21,23 @@ constexpr const char* kRarePaths[] = {"/fastqps.v1.PredictService/ListModels",
 // One front door: segment, service and loop, in the order in which they need one another.
 class Door {
  public:
-  Door(int segment_fd, const std::vector<int>& dispatcher_fds, const std::vector<int>& door_fds, u32 index, int listener_fd,
-       const py::dict& options)
-      : segment_(attach(segment_fd)), fds_(wake_fds(dispatcher_fds, door_fds)), service_(segment_, &fds_, predict_options(index, options)) {
+  Door(int segment_fd, const std::vector<int>& dispatcher_fds, const std::vector<int>& door_fds, u32 index,
+       int listener_fd, const py::dict& options)
+      : segment_(attach(segment_fd)),
+        fds_(wake_fds(dispatcher_fds, door_fds)),
+        service_(segment_, &fds_, predict_options(index, options)) {
     MethodTable methods;
     service_.add_methods(methods);
     for (u16 i = 0; i < std::size(kRarePaths); i++)
       methods.add(kRarePaths[i], i == kListModels ? MethodKind::kUnary : MethodKind::kBidi, i, Handler::kRare);
-    loop_ = std::make_unique<Loop>(service_, std::move(methods), limits(options), LoopFds{listener_fd, fds_.door[index]}, counters_);
+    loop_ = std::make_unique<Loop>(service_, std::move(methods), limits(options),
+                                   LoopFds{listener_fd, fds_.door[index]}, counters_);
     service_.set_loop(loop_.get(), &counters_);
   }
 
   // tokenizer: path of a tokenizer.json that is native here, or empty. external: texts go to next_texts().
-  void set_route(u32 route, const std::string& tokenizer, bool external, const std::vector<std::string>& labels, const std::string& version) {
+  void set_route(u32 route, const std::string& tokenizer, bool external, const std::vector<std::string>& labels,
+                 const std::string& version) {
     if (route >= segment_.sizes().routes()) throw py::index_error();
     RouteSetup& setup = service_.setup(route);
     if (!tokenizer.empty()) {
@@ -61,10 +65,11 @@ class Door {
       call = loop_->rare().pop(timeout_ms);
     }
     if (!call) return py::none();
-    return py::make_tuple(py::make_tuple(call->call.index, call->call.generation), call->method, int(call->event), py::bytes(call->message),
-                          call->half_closed);
+    return py::make_tuple(py::make_tuple(call->call.index, call->call.generation), call->method, int(call->event),
+                          py::bytes(call->message), call->half_closed);
   }
-  void answer_rare(std::pair<u32, u32> call, std::optional<std::string> message, bool last, int code, const std::string& status) {
+  void answer_rare(std::pair<u32, u32> call, std::optional<std::string> message, bool last, int code,
+                   const std::string& status) {
     loop_->rare().answer({{call.first, call.second}, std::move(message), last, StatusCode(code), status});
   }
 
@@ -76,10 +81,12 @@ class Door {
     }
     py::list out;
     for (auto& job : jobs)
-      out.append(py::make_tuple(job.slot, job.ticket, job.route, job.first, job.pair ? py::object(py::str(job.second)) : py::none()));
+      out.append(py::make_tuple(job.slot, job.ticket, job.route, job.first,
+                                job.pair ? py::object(py::str(job.second)) : py::none()));
     return out;
   }
-  // results: (slot, ticket, ids, first_len, n_total), or (slot, ticket, None, 0, 0) for a text that the tokenizer refused.
+  // results: (slot, ticket, ids, first_len, n_total), or (slot, ticket, None, 0, 0) for a text that the tokenizer
+  // refused.
   void texts_done(const std::vector<std::tuple<u32, u32, std::optional<std::vector<u32>>, u32, u32>>& results) {
     std::vector<TokenizeResult> out;
     out.reserve(results.size());
@@ -136,9 +143,10 @@ PYBIND11_MODULE(_front, m) {
   using fastqps::bind::Door;
   m.doc() = "The native front door of fastqps.";
   py::class_<Door>(m, "Door")
-      .def(py::init<int, const std::vector<int>&, const std::vector<int>&, fastqps::u32, int, const py::dict&>(), "segment_fd"_a,
-           "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "options"_a)
-      .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "tokenizer"_a, "external"_a, "labels"_a, "version"_a)
+      .def(py::init<int, const std::vector<int>&, const std::vector<int>&, fastqps::u32, int, const py::dict&>(),
+           "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "options"_a)
+      .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "tokenizer"_a, "external"_a, "labels"_a,
+           "version"_a)
       .def("run", &Door::run, "Serves until stop(), or until a drain has ended.")
       .def("stop", &Door::stop)
       .def("next_rare", &Door::next_rare, "timeout_ms"_a)

@@ -200,6 +200,36 @@ inline constexpr const char* kRejectNames[kRejects] = {"queue_full", "slots", "p
 enum Idle : u32 { kIdleNoWork = 0, kIdleGather, kIdleScatter, kIdleDelay, kIdles };
 inline constexpr const char* kIdleNames[kIdles] = {"no_work", "gather", "scatter", "batch_delay"};
 
+// What the HTTP/2 layer counts.
+enum TransportCount : u32 {
+  kAccepted = 0,
+  kClosed,
+  kRefused,
+  kAcceptErrors,
+  kHttp1,
+  kTlsOnPlaintext,
+  kTimeouts,
+  kProtocolErrors,
+  kFloods,
+  kGoaways,
+  kClientResets,
+  kLostCalls,
+  kRefusedStreams,
+  kNotRead,
+  kBytesIn,
+  kBytesOut,
+  kReads,
+  kWrites,
+  kTurns,
+  kSleeps,
+  kTransports
+};
+inline constexpr const char* kTransportNames[kTransports] = {
+    "accepted",         "closed",     "refused",         "accept_errors", "http1",
+    "tls_on_plaintext", "timeouts",   "protocol_errors", "floods",        "goaways",
+    "client_resets",    "lost_calls", "refused_streams", "not_read",      "bytes_in",
+    "bytes_out",        "reads",      "writes",          "turns",         "sleeps"};
+
 struct alignas(64) Stats {
   Histogram stage[kStages];
   Histogram request;                    // door: from the read of the headers to the answer's submission
@@ -212,7 +242,7 @@ struct alignas(64) Stats {
   std::atomic<u64> busy_ns, idle_ns[kIdles];                // dispatcher
   std::atomic<u64> steps, step_items, step_tokens, step_capacity_tokens;  // dispatcher
   std::atomic<u64> claimed, stale_entries, lost_hints, requeued, suspects, poisoned;
-  std::atomic<u64> transport[64];  // door: the HTTP/2 layer's own counters, in its order
+  std::atomic<u64> transport[kTransports];  // door: copied once a second
 };
 
 }  // namespace fastqps

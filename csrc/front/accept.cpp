@@ -18,7 +18,8 @@ PredictService::Refusal PredictService::refuse(StatusCode code, const char* form
   return {code, {note_, size_t(std::clamp(n, 0, int(sizeof note_) - 1))}};
 }
 
-// Reads, checks and queues one item. On refusal `view` holds what could be read of it, at least its request_id where there is one.
+// Reads, checks and queues one item. On refusal `view` holds what could be read of it, at least its request_id where
+// there is one.
 PredictService::Refusal PredictService::accept(std::string_view bytes, const Origin& from, RequestView& view) {
   // Of every eighth item the stages are timed, and counted eight times: a clock costs as much as the parser.
   const bool timed = (sample_++ & 7) == 0;
@@ -26,13 +27,16 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
   FieldError error = parse_request(bytes, &view);
   if (!error) error = check_request(view);
   if (error) {
-    Refusal refusal = refuse(StatusCode::kInvalidArgument, "%s%s%s", error.field, *error.field ? ": " : "", error.reason);
+    Refusal refusal =
+        refuse(StatusCode::kInvalidArgument, "%s%s%s", error.field, *error.field ? ": " : "", error.reason);
     refusal.field = error.field;
     return refusal;
   }
   i32 found = find_route(view.model);
   if (found < 0) {
-    if (found == -1) return refuse(StatusCode::kNotFound, "model '%.*s' is not served here", int(std::min<size_t>(view.model.size(), 100)), view.model.data());
+    if (found == -1)
+      return refuse(StatusCode::kNotFound, "model '%.*s' is not served here",
+                    int(std::min<size_t>(view.model.size(), 100)), view.model.data());
     return refuse(StatusCode::kUnavailable, "the model is starting");
   }
   const u32 r = u32(found);
@@ -43,7 +47,8 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
     return refusal;
   }
   if (view.output.dimensions > route.dimensions) {
-    Refusal refusal = refuse(StatusCode::kInvalidArgument, "output.dimensions: %u, at most %u", view.output.dimensions, route.dimensions);
+    Refusal refusal = refuse(StatusCode::kInvalidArgument, "output.dimensions: %u, at most %u", view.output.dimensions,
+                             route.dimensions);
     refusal.field = "output.dimensions";
     return refusal;
   }
@@ -60,7 +65,8 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
   i64 taken = slab_.take();
   if (taken < 0) {
     bump(stats_->rejected[kRejectSlots]);
-    Refusal refusal = refuse(StatusCode::kResourceExhausted, "all %u slots of this front door are in use", segment_.sizes().slots);
+    Refusal refusal =
+        refuse(StatusCode::kResourceExhausted, "all %u slots of this front door are in use", segment_.sizes().slots);
     refusal.retry_after_ms = i32(std::clamp<u64>(admission_.predicted_ns(r) / 1'000'000, 1, 10'000));
     return refusal;
   }
@@ -114,7 +120,8 @@ i32 PredictService::find_route(std::string_view name) const {
   const u32 models = segment_.sizes().models;
   for (u32 m = 0; m < models; m++) {
     const Model& model = segment_.model(m);
-    if (!name.empty() && (name.size() >= kNameBytes || std::strlen(model.name) != name.size() || std::memcmp(model.name, name.data(), name.size())))
+    if (!name.empty() && (name.size() >= kNameBytes || std::strlen(model.name) != name.size() ||
+                          std::memcmp(model.name, name.data(), name.size())))
       continue;
     if (!model.ready.load(kAcquire)) return -2;
     return i32(m * kGenerations + model.serving.load(kAcquire));
@@ -123,18 +130,21 @@ i32 PredictService::find_route(std::string_view name) const {
 }
 
 PredictService::Refusal PredictService::admit(u32 r, u64 now, u64 deadline) {
-  if (!segment_.route(r).dispatchers.load(kRelaxed)) return refuse(StatusCode::kUnavailable, "no dispatcher of this model is left");
+  if (!segment_.route(r).dispatchers.load(kRelaxed))
+    return refuse(StatusCode::kUnavailable, "no dispatcher of this model is left");
   const u64 predicted = admission_.predicted_ns(r);
   if (admission_.full(r)) {
     bump(stats_->rejected[kRejectQueueFull]);
-    Refusal refusal = refuse(StatusCode::kResourceExhausted, "the queue is full: %u items wait", segment_.route(r).max_queue_items);
+    Refusal refusal =
+        refuse(StatusCode::kResourceExhausted, "the queue is full: %u items wait", segment_.route(r).max_queue_items);
     refusal.retry_after_ms = i32(std::clamp<u64>(predicted / 1'000'000, 1, 10'000));
     return refusal;
   }
   if (deadline && predicted > deadline - now) {
     bump(stats_->rejected[kRejectPredictedMiss]);
-    Refusal refusal = refuse(StatusCode::kResourceExhausted, "would miss its deadline: about %llu ms to an answer, %llu ms left",
-                             (unsigned long long)(predicted / 1'000'000), (unsigned long long)((deadline - now) / 1'000'000));
+    Refusal refusal =
+        refuse(StatusCode::kResourceExhausted, "would miss its deadline: about %llu ms to an answer, %llu ms left",
+               (unsigned long long)(predicted / 1'000'000), (unsigned long long)((deadline - now) / 1'000'000));
     refusal.retry_after_ms = i32(std::clamp<u64>((predicted - (deadline - now)) / 1'000'000, 1, 10'000));
     return refusal;
   }
@@ -149,16 +159,20 @@ PredictService::Refusal PredictService::fill(const RequestView& view, u32 r, u32
   const bool pair = view.input == Input::kPair;
   if (setup.external_tokenizer) {
     item.tokenizing = true;
-    TokenizeJob job{slot, item.ticket, r, pair, std::string(pair ? view.pair_first : view.text), std::string(view.pair_second)};
+    TokenizeJob job{
+        slot, item.ticket, r, pair, std::string(pair ? view.pair_first : view.text), std::string(view.pair_second)};
     tokenize_.push(std::move(job));
     return {};
   }
-  if (!setup.tokenizer) return refuse(StatusCode::kInvalidArgument, "text: this model has no tokenizer; send token_ids");
+  if (!setup.tokenizer)
+    return refuse(StatusCode::kInvalidArgument, "text: this model has no tokenizer; send token_ids");
   Slot& s = slab_.slot(slot);
   u32* ids = segment_.ids(s);
-  text::Encoded encoded = pair ? setup.tokenizer->encode_pair(view.pair_first, view.pair_second, ids, route.max_input_tokens)
-                               : setup.tokenizer->encode(view.text, ids, route.max_input_tokens);
-  if (encoded.truncated && !view.truncate) return too_long(pair ? "pair" : "text", encoded.n_total, route.max_input_tokens);
+  text::Encoded encoded =
+      pair ? setup.tokenizer->encode_pair(view.pair_first, view.pair_second, ids, route.max_input_tokens)
+           : setup.tokenizer->encode(view.text, ids, route.max_input_tokens);
+  if (encoded.truncated && !view.truncate)
+    return too_long(pair ? "pair" : "text", encoded.n_total, route.max_input_tokens);
   if (!encoded.n_tokens) return refuse(StatusCode::kInvalidArgument, "text: no tokens");
   s.first_len = encoded.first_len;
   s.n_tokens.store(encoded.n_tokens, kRelaxed);
@@ -182,7 +196,8 @@ PredictService::Refusal PredictService::fill_ids(const RequestView& view, const 
   }
   u32 largest = *std::max_element(ids, ids + n);
   if (largest >= route.vocab_size) {
-    Refusal refusal = refuse(StatusCode::kInvalidArgument, "token_ids: id %u, the vocabulary has %u", largest, route.vocab_size);
+    Refusal refusal =
+        refuse(StatusCode::kInvalidArgument, "token_ids: id %u, the vocabulary has %u", largest, route.vocab_size);
     refusal.field = "token_ids";
     return refusal;
   }
@@ -192,8 +207,8 @@ PredictService::Refusal PredictService::fill_ids(const RequestView& view, const 
 }
 
 PredictService::Refusal PredictService::too_long(std::string_view field, u32 tokens, u32 limit) {
-  Refusal refusal = refuse(StatusCode::kInvalidArgument, "%.*s: %u tokens, at most %u; set truncate to have it cut", int(field.size()),
-                           field.data(), tokens, limit);
+  Refusal refusal = refuse(StatusCode::kInvalidArgument, "%.*s: %u tokens, at most %u; set truncate to have it cut",
+                           int(field.size()), field.data(), tokens, limit);
   refusal.field = field;
   return refusal;
 }

@@ -35,14 +35,15 @@ class Admission {
     return load.waiting + load.added >= segment_.route(route).max_queue_items;
   }
 
-  // When a request that is queued now is likely to be answered, in ns from now; 0: not known. Waiting ÷ completion rate + the usual
-  // step. The rate is only learned, and only used, while the queue holds more than the dispatchers can take at once: below
-  // that, completions say how much was asked, not how much could be done.
+  // When a request that is queued now is likely to be answered, in ns from now; 0: not known. Waiting ÷ completion rate
+  // + the usual step. The rate is only learned, and only used, while the queue holds more than the dispatchers can take
+  // at once: below that, completions say how much was asked, not how much could be done.
   u64 predicted_ns(u32 route) const {
     const Load& load = routes_[route];
     if (!load.fresh) return 0;
     u64 waiting = load.waiting + load.added;
-    u64 queue_ns = waiting >= load.batch_items && load.items_per_s > 0 ? u64(double(waiting) / load.items_per_s * 1e9) : 0;
+    u64 queue_ns =
+        waiting >= load.batch_items && load.items_per_s > 0 ? u64(double(waiting) / load.items_per_s * 1e9) : 0;
     return queue_ns + load.step_ns;
   }
 

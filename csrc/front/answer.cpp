@@ -36,9 +36,10 @@ void PredictService::answer(u32 slot, u64, Verdict verdict) {
   deadlines_.clear(slot);
   Slot& s = slab_.slot(slot);
   if (verdict != Verdict::kDone || s.status) {
-    report(item, verdict == Verdict::kPoison        ? refuse(StatusCode::kInternal, "the request broke its dispatcher")
-                 : verdict == Verdict::kUnavailable ? refuse(StatusCode::kUnavailable, "the request could not be queued again")
-                                                    : broken(slot));
+    report(item, verdict == Verdict::kPoison ? refuse(StatusCode::kInternal, "the request broke its dispatcher")
+                 : verdict == Verdict::kUnavailable
+                     ? refuse(StatusCode::kUnavailable, "the request could not be queued again")
+                     : broken(slot));
     return;
   }
   ResponseView response;
@@ -46,6 +47,7 @@ void PredictService::answer(u32 slot, u64, Verdict verdict) {
   Usage usage;
   if (!view_answer(slot, response, timings, usage))
     return report(item, refuse(StatusCode::kInternal, "the dispatcher's answer cannot be read"));
+  drained_++;
   stats_->stage[kDrain].record(drain_ns_ - std::min(drain_ns_, s.scattered_ns));
   bump(stats_->queue_wait_ns, s.claimed_ns - std::min(s.claimed_ns, s.queued_ns.load(kRelaxed)));
   report(item, response);
@@ -102,9 +104,9 @@ bool PredictService::view_answer(u32 slot, ResponseView& response, Timings& timi
   response.usage = &usage;
   if (s.flags & kWantTimings) {
     auto us = [](u64 from, u64 to) { return u32((to - std::min(from, to)) / 1000); };
-    timings = {{item.parse_us, item.tokenize_us, us(s.queued_ns.load(kRelaxed), s.claimed_ns), us(s.claimed_ns, s.gathered_ns),
-                us(s.gathered_ns, s.launched_ns), us(s.launched_ns, s.finished_ns), us(s.finished_ns, s.scattered_ns),
-                us(s.scattered_ns, drain_ns_)}};
+    timings = {{item.parse_us, item.tokenize_us, us(s.queued_ns.load(kRelaxed), s.claimed_ns),
+                us(s.claimed_ns, s.gathered_ns), us(s.gathered_ns, s.launched_ns), us(s.launched_ns, s.finished_ns),
+                us(s.finished_ns, s.scattered_ns), us(s.scattered_ns, drain_ns_)}};
     response.timings = &timings;
   }
   return true;
@@ -213,15 +215,15 @@ void PredictService::expire(u32 slot) {
 void PredictService::mark_poison(u32 slot) {
   Slot& s = slab_.slot(slot);
   const u64 print = fingerprint(segment_.ids(s), std::min(s.n_tokens.load(kRelaxed), segment_.sizes().max_tokens));
-  PoisonMark* oldest = std::min_element(line_->poison, line_->poison + kPoisonEntries, [](const PoisonMark& a, const PoisonMark& b) {
-    return a.until_ns.load(kRelaxed) < b.until_ns.load(kRelaxed);
-  });
+  PoisonMark* oldest = std::min_element(
+      line_->poison, line_->poison + kPoisonEntries,
+      [](const PoisonMark& a, const PoisonMark& b) { return a.until_ns.load(kRelaxed) < b.until_ns.load(kRelaxed); });
   oldest->fingerprint.store(print, kRelaxed);
   oldest->until_ns.store(now_ns() + kPoisonNs, kRelaxed);
   poison_active_ = true;
   bump(stats_->poisoned);
-  std::fprintf(stderr, "poison request %016llx (%u tokens, %u strikes): refused for ten minutes\n", (unsigned long long)print,
-               s.n_tokens.load(kRelaxed), s.strikes);
+  std::fprintf(stderr, "poison request %016llx (%u tokens, %u strikes): refused for ten minutes\n",
+               (unsigned long long)print, s.n_tokens.load(kRelaxed), s.strikes);
 }
 
 void PredictService::count_call(u32 route, Rpc method, StatusCode code, u64 received_ns) {

@@ -1,5 +1,5 @@
-// The deadlines of a door's slots. Almost none of them ever passes, so keeping them must cost nothing: one store to set, one to
-// clear, and a look at all of them only when the soonest that was known at the last look has come.
+// The deadlines of a door's slots. Almost none of them ever passes, so keeping them must cost nothing: one store to
+// set, one to clear, and a look at all of them only when the soonest that was known at the last look has come.
 #pragma once
 #include <algorithm>
 #include <vector>

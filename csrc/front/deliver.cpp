@@ -1,8 +1,8 @@
 // From received messages to those who answer them: the service, health, the rare queue.
 #include <utility>
 
-#include "front/reply.h"
 #include "front/door.h"
+#include "front/reply.h"
 #include "front/request.h"
 
 namespace fastqps::front {

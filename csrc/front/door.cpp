@@ -256,9 +256,11 @@ void Door::read_ready() {
 }
 
 void Door::flush_dirty() {
+  if (dirty.empty()) return;
   flushing_.swap(dirty);
   for (Connection* connection : flushing_) connection->flush();
   flushing_.clear();
+  service.on_flushed();
 }
 
 }  // namespace fastqps::front

@@ -45,7 +45,8 @@ void PredictService::on_batch(CallId call, std::string_view message, const CallI
   size_t n = 0;
   FieldError error = split_batch(message, batch_items_, &n);
   if (error) {
-    Refusal refusal = refuse(StatusCode::kInvalidArgument, "%s%s%s", error.field, *error.field ? ": " : "", error.reason);
+    Refusal refusal =
+        refuse(StatusCode::kInvalidArgument, "%s%s%s", error.field, *error.field ? ": " : "", error.reason);
     transport_->finish(call, {refusal.code, refusal.message, -1, error.field});
     return count_call(0, kPredictBatch, refusal.code, info.receive_ns);
   }
@@ -212,8 +213,18 @@ void PredictService::on_turn(u64 now) {
   if (!held_groups_.empty()) resume_held();
   admission_.look(now);
   line_->slots_used.store(slab_.used(), kRelaxed);
+  u64 waiting = 0;
+  for (u32 r = 0; r < segment_.sizes().routes(); r++) waiting += slab_.waiting(r);
+  line_->running.store(u32(slab_.used() - std::min<u64>(slab_.used(), waiting)), kRelaxed);
   watch_phase(now);
   if (now - ticked_ns_ >= 1'000'000'000) tick(now);
+}
+
+// The answers of this turn are with the kernel, but for what its sockets did not take.
+void PredictService::on_flushed() {
+  if (!drained_) return;
+  stats_->stage[kSend].record(now_ns() - drain_ns_, drained_);
+  drained_ = 0;
 }
 
 // Once a second: what no event announces.
@@ -225,6 +236,44 @@ void PredictService::tick(u64 now) {
     for (const PoisonMark& mark : segment_.door(f).poison) poison_active_ |= mark.until_ns.load(kRelaxed) > now;
   stats_->requeued.store(slab_.requeued(), kRelaxed);
   stats_->suspects.store(slab_.suspects(), kRelaxed);
+  if (counters_) copy_counters();
+}
+
+void PredictService::copy_counters() {
+  const Counters& c = *counters_;
+  u64 floods = 0;
+  for (u64 n : c.floods) floods += n;
+  const u64 values[kTransports] = {
+      c.accepted,
+      c.closed,
+      c.refused,
+      c.accept_errors,
+      c.http1,
+      c.tls_on_plaintext,
+      c.closed_settings_timeout + c.closed_header_timeout + c.closed_write_timeout + c.closed_keepalive,
+      c.protocol_errors,
+      floods,
+      c.goaway_age + c.goaway_idle + c.goaway_drain,
+      c.client_resets,
+      c.lost_calls,
+      c.refused_streams,
+      c.not_read,
+      c.bytes_in,
+      c.bytes_out,
+      c.reads,
+      c.writes,
+      c.turns,
+      c.sleeps,
+  };
+  for (u32 i = 0; i < kTransports; i++) stats_->transport[i].store(values[i], kRelaxed);
+  // Calls that the transport answered itself: unknown methods, broken framing, health, reflection.
+  for (u32 code = 0; code < kCodes; code++) {
+    u64 sent = 0, ours = 0;
+    for (const auto& method : c.requests) sent += method[code];
+    for (u32 m = 0; m < kModelsMax; m++)
+      for (u32 k = 0; k < kOther; k++) ours += stats_->requests[m][k][code].load(kRelaxed);
+    stats_->requests[0][kOther][code].store(sent - std::min(sent, ours), kRelaxed);
+  }
 }
 
 void PredictService::watch_phase(u64 now) {
@@ -254,7 +303,8 @@ bool PredictService::may_accept(u32 connections) {
   if (segment_.supervisor().phase.load(kRelaxed) != Phase::kServing) return false;
   for (u32 f = 0; f < segment_.sizes().doors; f++) {
     const DoorLine& door = segment_.door(f);
-    if (f != options_.door && door.live.load(kRelaxed) && door.ready.load(kRelaxed) && door.connections.load(kRelaxed) < connections)
+    if (f != options_.door && door.live.load(kRelaxed) && door.ready.load(kRelaxed) &&
+        door.connections.load(kRelaxed) < connections)
       return false;
   }
   return true;

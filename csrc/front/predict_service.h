@@ -1,7 +1,8 @@
 // Predict, PredictBatch and PredictStream: message → request → slot → ring, and back from the output rings to answers.
 //
-// An *item* is one PredictRequest that holds a slot. Predict has one; a batch or stream call has many and a *group* that knows
-// them. Every item ends in exactly one answer; every call that it is told about ends in finish() or on_gone().
+// An *item* is one PredictRequest that holds a slot. Predict has one; a batch or stream call has many and a *group*
+// that knows them. Every item ends in exactly one answer; every call that it is told about ends in finish() or
+// on_gone().
 #pragma once
 #include <memory>
 #include <string>
@@ -50,6 +51,7 @@ class PredictService final : public Service {
   void on_half_close(CallId call, u16 method, const CallInfo& info) override;
   Gone on_gone(CallId call, u16 method, u64 user) override;
   void on_turn(u64 now_ns) override;
+  void on_flushed() override;
   u64 next_wakeup_ns() override;
   bool about_to_sleep() override;
   void awake() override { slab_.awake(); }
@@ -82,10 +84,10 @@ class PredictService final : public Service {
     ConnectionId connection;
     Rpc method = kPredictBatch;
     u64 received_ns = 0;
-    u32 first = kNone;        // its items that hold slots
-    u32 slots = 0;            // how many
-    u32 unanswered = 0;       // items that came and have no answer yet, with or without a slot
-    u32 route = 0;            // of its newest item, for the counters
+    u32 first = kNone;   // its items that hold slots
+    u32 slots = 0;       // how many
+    u32 unanswered = 0;  // items that came and have no answer yet, with or without a slot
+    u32 route = 0;       // of its newest item, for the counters
     bool open = false, half_closed = false, gone = false, held = false, holds_connection = false;
     std::vector<u8> bytes;                   // a batch's answers, encoded, in the order in which they came
     std::vector<std::pair<u32, u32>> parts;  // item → (start, size) in bytes
@@ -140,6 +142,7 @@ class PredictService final : public Service {
   void resume_held();
   void watch_phase(u64 now_ns);
   void tick(u64 now_ns);
+  void copy_counters();
 
   Segment segment_;
   PredictOptions options_;
@@ -162,6 +165,7 @@ class PredictService final : public Service {
   char note_[512];
   Phase phase_ = Phase::kStarting;
   u64 drain_ns_ = 0;  // the clock of the current drain
+  u32 drained_ = 0;   // answers since then
   u64 last_turn_ns_ = 0, ticked_ns_ = 0;
   u32 sample_ = 0;
   bool poison_active_ = false;

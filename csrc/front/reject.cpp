@@ -1,8 +1,8 @@
 // How calls end that their service never sees, or that break the framing.
 #include <cstdio>
 
-#include "front/reply.h"
 #include "front/door.h"
+#include "front/reply.h"
 #include "front/request.h"
 
 namespace fastqps::front {

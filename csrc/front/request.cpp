@@ -4,9 +4,9 @@
 #include <bit>
 #include <cstring>
 
-#include "front/reply.h"
 #include "front/door.h"
 #include "front/grpc_timeout.h"
+#include "front/reply.h"
 
 namespace fastqps::front {
 

@@ -59,6 +59,8 @@ class Service {
   virtual Gone on_gone(CallId call, u16 method, u64 user) = 0;
   // Once a turn, after all reads: publish the rings, drain the output rings, run own timers.
   virtual void on_turn(u64 now_ns) = 0;
+  // After the turn's answers have been written to their sockets, if there were any.
+  virtual void on_flushed() = 0;
   // When on_turn is wanted next if nothing else happens; absolute, ~0: never.
   virtual u64 next_wakeup_ns() = 0;
   // Before the loop sleeps: announce, look again; false: there is work, do not sleep. awake() follows each true.

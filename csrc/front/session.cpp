@@ -2,9 +2,9 @@
 
 #include <iterator>
 
-#include "front/reply.h"
 #include "front/connection.h"
 #include "front/door.h"
+#include "front/reply.h"
 #include "front/request.h"
 
 namespace fastqps::front {
