@@ -144,8 +144,9 @@ class Slab {
   State state(u32 i) { return Word{slot(i).state.load(kRelaxed)}.state(); }
 
   // Sleep: announce, recheck (true: nothing has come), sleep in the event loop with our eventfd among its descriptors,
-  // awake.
+  // awake. What was put since the last publish() is published first: nobody else could do it.
   bool announce() {
+    if (!dirty_.empty()) publish();
     announce_sleep(segment_.door(door_).sleep);
     FASTQPS_POINT(28);
     for (u32 d = 0; d < segment_.sizes().dispatchers; d++)

@@ -290,7 +290,10 @@ void PredictService::watch_phase(u64 now) {
   }
 }
 
-u64 PredictService::next_wakeup_ns() { return deadlines_.soonest_ns(); }
+// The tick is for a stopped dispatcher that keeps a hint or a wake-up to itself: it must come while the door sleeps.
+u64 PredictService::next_wakeup_ns() {
+  return std::min(deadlines_.soonest_ns(), slab_.used() ? ticked_ns_ + 1'000'000'000 : ~u64(0));
+}
 
 bool PredictService::about_to_sleep() {
   if (slab_.announce()) return true;
