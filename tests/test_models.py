@@ -179,7 +179,8 @@ def test_attention_kernel(dtype: torch.dtype, heads: int, size: int, window: int
             scores = scores.masked_fill((at[:, None] - at).abs() > window, -torch.inf)
         want = (scores.softmax(-1) @ v).transpose(0, 1).reshape(last - first, -1)
         error = (out[first:last].double() - want).abs()
-        assert (error <= (2e-6 if dtype == torch.float32 else 2e-6 + want.abs() / 250)).all()
+        # bf16: half a unit of the result, and of the weights, which the values' mean shares
+        assert (error <= (3e-6 if dtype == torch.float32 else 1 / 256 + want.abs() / 256)).all()
 
 
 def test_threads_change_nothing(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ step::Norm norm(u64 weight, u64 bias, u32 width, float eps) {
 
 void register_cpu_ops(py::module_& m) {
   using Release = py::call_guard<py::gil_scoped_release>;
-  m.def("cpu_ops_level", &step::cpu_ops_level, "The instruction set of the CPU kernels: avx512, avx2 or baseline.");
+  m.def("cpu_ops_level", &step::cpu_ops_level,
+        "The instruction set of the CPU kernels: avx512_bf16, avx512, avx2 or baseline.");
   m.def(
       "attend",
       [](u64 out, u64 qkv, bool bfloat16, u32 heads, u32 head_dim, u64 starts, u32 n_items, u64 positions, u64 rotary,

@@ -4,9 +4,15 @@
 #include "step/cpu_vectors_kernel.h"
 #include "step/cpu_attention_kernel.h"
 #include "step/cpu_rows_kernel.h"
+#ifdef FASTQPS_AVX512_BF16
+#include "step/cpu_attention_bf16_kernel.h"
+#endif
 // clang-format on
 
 void attend(const Attention& job, float* scratch) {
+#ifdef FASTQPS_AVX512_BF16
+  if (job.number == Number::kBfloat16 && suits_dots(job)) return attend_dots(job, scratch);
+#endif
   job.number == Number::kFloat32 ? attend_items<float>(job, scratch) : attend_items<u16>(job, scratch);
 }
 

@@ -35,6 +35,9 @@ float* scratch(u64 n_floats) {
 std::vector<const Kernels*> cpu_ops_levels() {
   std::vector<const Kernels*> found;
 #if defined(__x86_64__)
+  if (__builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16")) {
+    found.push_back(&avx512_bf16::kKernels);
+  }
   if (__builtin_cpu_supports("x86-64-v4")) found.push_back(&avx512::kKernels);
   if (__builtin_cpu_supports("x86-64-v3")) found.push_back(&avx2::kKernels);
 #endif

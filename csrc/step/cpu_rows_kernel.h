@@ -1,34 +1,39 @@
 // Sums, norms and means of rows.
 
-// Normalises `row` [width], which is overwritten, and writes it to `out`.
+// Normalises `row` [width], which is overwritten, and writes it to `out`. Four sums each, so that additions overlap.
 template <class T>
-inline void normalize_row(T* out, float* row, const Norm& norm) {
-  const u32 width = norm.width, whole = width / kLanes * kLanes;
-  Vec sums{};
-  float sum = 0;
-  for (u32 i = 0; i < whole; i += kLanes) sums += load(row + i);
+inline void normalize_row(T* out, float* row, Norm norm) {
+  constexpr u32 kSums = 4;
+  const u32 width = norm.width, whole = width / kLanes * kLanes, wide = width / (kSums * kLanes) * (kSums * kLanes);
+  Vec sums[kSums] = {}, squares[kSums] = {};
+  float sum = 0, square = 0;
+  for (u32 i = 0; i < wide; i += kSums * kLanes)
+    for (u32 k = 0; k < kSums; k++) sums[k] += load(row + i + k * kLanes);
+  for (u32 i = wide; i < whole; i += kLanes) sums[0] += load(row + i);
   for (u32 i = whole; i < width; i++) sum += row[i];
-  const float mean = (total(sums) + sum) / float(width);
-  Vec squares{};
-  float square = 0;
-  for (u32 i = 0; i < whole; i += kLanes) {
+  const float mean = (total(sums[0] + sums[1] + (sums[2] + sums[3])) + sum) / float(width);
+  const auto squared = [&](u32 i) {
     const Vec x = load(row + i) - mean;
-    squares += x * x;
-  }
+    return x * x;
+  };
+  for (u32 i = 0; i < wide; i += kSums * kLanes)
+    for (u32 k = 0; k < kSums; k++) squares[k] += squared(i + k * kLanes);
+  for (u32 i = wide; i < whole; i += kLanes) squares[0] += squared(i);
   for (u32 i = whole; i < width; i++) square += (row[i] - mean) * (row[i] - mean);
-  const float scale = 1.0f / __builtin_sqrtf((total(squares) + square) / float(width) + norm.eps);
+  const float variance = (total(squares[0] + squares[1] + (squares[2] + squares[3])) + square) / float(width);
+  const float scale = 1.0f / __builtin_sqrtf(variance + norm.eps);
   for (u32 i = 0; i < whole; i += kLanes) {
     const Vec x = (load(row + i) - mean) * scale * load(norm.weight + i);
-    store(row + i, norm.bias ? x + load(norm.bias + i) : x);
+    write_vec(out + i, norm.bias ? x + load(norm.bias + i) : x);
   }
   for (u32 i = whole; i < width; i++) {
-    row[i] = (row[i] - mean) * scale * norm.weight[i] + (norm.bias ? norm.bias[i] : 0.0f);
+    const float x = (row[i] - mean) * scale * norm.weight[i] + (norm.bias ? norm.bias[i] : 0.0f);
+    write_row(out + i, &x, 1);
   }
-  write_row(out, row, width);
 }
 
 template <class T>
-inline void normalize_rows(const Norm& norm, const T* in, T* out, u32 n_rows, float* scratch) {
+inline void normalize_rows(Norm norm, const T* in, T* out, u32 n_rows, float* scratch) {
   for (u64 r = 0; r < n_rows; r++) {
     read_row(scratch, in + r * norm.width, norm.width);
     normalize_row(out + r * norm.width, scratch, norm);

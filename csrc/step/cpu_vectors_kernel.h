@@ -16,6 +16,7 @@ inline Vec load(const float* from) {
 inline void store(float* to, Vec v) { __builtin_memcpy(to, &v, sizeof v); }
 inline Vec splat(float x) { return x - Vec{}; }
 
+// bf16 is the upper half of a float.
 inline float widen(u16 x) { return __builtin_bit_cast(float, u32(x) << 16); }
 inline u16 narrow(float x) {  // to nearest, ties to even
   const u32 bits = __builtin_bit_cast(u32, x);
@@ -25,6 +26,16 @@ inline Vec widen(VecHalf x) { return (Vec)(__builtin_convertvector(x, VecBits) <
 inline VecHalf narrow(Vec x) {
   const VecBits bits = (VecBits)x;
   return __builtin_convertvector((bits + 0x7fff + ((bits >> 16) & 1)) >> 16, VecHalf);
+}
+
+inline void write_vec(float* to, Vec x) { store(to, x); }
+inline void write_vec(u16* to, Vec x) {
+#ifdef FASTQPS_AVX512_BF16
+  const auto half = _mm512_cvtneps_pbh((__m512)x);
+#else
+  const VecHalf half = narrow(x);
+#endif
+  __builtin_memcpy(to, &half, sizeof half);
 }
 
 // Rows of either number to floats and back.
@@ -41,10 +52,7 @@ inline void read_row(float* to, const u16* from, u32 n) {
 inline void write_row(float* to, const float* from, u32 n) { __builtin_memcpy(to, from, n * sizeof(float)); }
 inline void write_row(u16* to, const float* from, u32 n) {
   u32 i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    const VecHalf half = narrow(load(from + i));
-    __builtin_memcpy(to + i, &half, sizeof half);
-  }
+  for (; i + kLanes <= n; i += kLanes) write_vec(to + i, load(from + i));
   for (; i < n; i++) to[i] = narrow(from[i]);
 }
 

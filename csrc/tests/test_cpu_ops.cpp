@@ -33,9 +33,10 @@ struct Array {
 };
 
 // bf16 keeps 8 bits: half a unit in the last place of the written number, and of the kernels' fp32 sums.
-void check_close(const Array& got, const Doubles& want, const char* level) {
+void check_close(const Array& got, const Doubles& want, const char* level, double slack = 0) {
   for (size_t i = 0; i < want.size(); i++) {
-    const double allowed = 3e-6 * (1 + std::abs(want[i])) + (got.number == Number::kBfloat16) * std::abs(want[i]) / 256;
+    const double allowed =
+        3e-6 * (1 + std::abs(want[i])) + (got.number == Number::kBfloat16) * (std::abs(want[i]) / 256 + slack);
     if (!(std::abs(got[i] - want[i]) <= allowed)) {
       std::fprintf(stderr, "%s: number %zu is %.9g, not %.9g\n", level, i, got[i], want[i]);
       CHECK(false);
@@ -115,7 +116,8 @@ void check_attention(Number number, u32 heads, u32 size, u32 window, bool rotary
     Array out(number, tokens * heads * size, 0);
     job.out = out.data();
     level.attend(job, scratch);
-    check_close(out, want, level.name);
+    // Weights rounded to bf16 move a mean of values of about 1 by half a unit in bf16's last place at the very most.
+    check_close(out, want, level.name, 1.0 / 256);
   });
 }
 

@@ -1,0 +1,15 @@
+// The kernels for x86-64 with AVX-512 and its bf16 instructions.
+#include "step/cpu_ops_levels.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v4,avx512bf16")
+#define FASTQPS_AVX512_BF16
+namespace fastqps::step::avx512_bf16 {
+constexpr u32 kLanes = 16;
+constexpr const char* kName = "avx512_bf16";
+#include "step/cpu_kernels.h"
+}  // namespace fastqps::step::avx512_bf16
+#pragma GCC pop_options
+#endif
