@@ -1,0 +1,727 @@
+// Words, histograms, the segment, rings, and the scenarios of the protocol one step at a time. What runs at the same
+// time is stress_core.cpp's.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "core/claimer.h"
+#include "core/slab.h"
+#include "core/supervise.h"
+#include "tests/check.h"
+
+using namespace fastqps;
+
+TEST(word_packs_its_fields) {
+  struct {
+    State state;
+    u32 seq, owner, epoch;
+    u64 bits;
+  } rows[] = {
+      {State::kFree, 0, 0, 0, 0},
+      {State::kQueued, 1, 0, 0, 0x0000'0001'0000'0001},
+      {State::kClaimed, 2, 3, 4, 0x0000'0002'0000'4032},
+      {State::kLaunched, 0xffffffff, 63, 0xfffff, 0xffff'ffff'ffff'f3f3},
+      {State::kDone, 0x80000000, 255, 1, 0x8000'0000'0000'1ff4},
+  };
+  for (auto& r : rows) {
+    Word w = Word::make(r.state, r.seq, r.owner, r.epoch);
+    CHECK_EQ(w.bits, r.bits);
+    CHECK(w.state() == r.state);
+    CHECK_EQ(w.seq(), r.seq);
+    CHECK_EQ(w.owner(), r.owner);
+    CHECK_EQ(w.epoch(), r.epoch);
+  }
+  CHECK_EQ(control_slot(control_entry(7, Control::kStop, 0xabcdef)), 0xabcdefu);
+  CHECK(control_op(control_entry(7, Control::kStop, 0xabcdef)) == Control::kStop);
+  CHECK_EQ(entry_seq(control_entry(7, Control::kStop, 0xabcdef)), 7u);
+  CHECK_EQ(entry_slot(ring_entry(9, 11)), 11u);
+}
+
+TEST(histogram_buckets_meet) {
+  struct {
+    u64 value;
+    u32 index;
+  } rows[] = {{0, 0},
+              {7, 7},
+              {8, 8},
+              {15, 15},
+              {16, 16},
+              {17, 16},
+              {18, 17},
+              {31, 23},
+              {32, 24},
+              {35, 24},
+              {36, 25},
+              {1000, 63},
+              {(u64(1) << 42) - 1, 319},
+              {~u64(0), 319}};
+  for (auto& r : rows) CHECK_EQ(Histogram::index(r.value), r.index);
+  for (u32 i = 0; i + 1 < Histogram::kBuckets; i++) {
+    CHECK_EQ(Histogram::index(Histogram::upper(i) - 1), i);
+    CHECK_EQ(Histogram::index(Histogram::upper(i)), i + 1);
+  }
+  CHECK_EQ(Histogram::upper(Histogram::kBuckets - 1), u64(1) << 42);
+  static Histogram h;
+  h.record(1000, 3);
+  CHECK_EQ(h.count.load(), 3u);
+  CHECK_EQ(h.sum.load(), 3000u);
+  CHECK_EQ(h.bucket[63].load(), 3u);
+}
+
+// ---- segment
+
+static const Sizes kSizes{.doors = 2, .dispatchers = 3, .models = 1, .slots = 8, .max_tokens = 20, .answer_bytes = 64};
+
+TEST(segment_refuses_bad_sizes) {
+  struct {
+    Sizes sizes;
+    const char* error;
+  } rows[] = {
+      {{.doors = 0}, "front doors: 1 to 32"},
+      {{.doors = 33}, "front doors: 1 to 32"},
+      {{.dispatchers = 65}, "dispatchers: 1 to 64 in all"},
+      {{.models = 17}, "models: 1 to 16"},
+      {{.slots = 1}, "slots: a power of two from 2 to 1048576"},
+      {{.slots = 12}, "slots: a power of two from 2 to 1048576"},
+  };
+  for (auto& r : rows) {
+    auto made = Segment::create(r.sizes);
+    CHECK_EQ(made.fd, -1);
+    CHECK_EQ(made.error, r.error);
+  }
+}
+
+TEST(segment_does_not_overlap) {
+  Header h = Segment::plan(kSizes);
+  u64 ring = Segment::ring_bytes(16);
+  CHECK_EQ(ring, 128 + 16 * 8u);
+  u64 edges[][2] = {{h.models, sizeof(Model)},
+                    {h.routes, 2 * sizeof(Route)},
+                    {h.supervisor, sizeof(SupervisorLine)},
+                    {h.door_lines, 2 * sizeof(DoorLine)},
+                    {h.dispatcher_lines, 3 * sizeof(DispatcherLine)},
+                    {h.request_rings, 2 * 2 * 4 * ring},
+                    {h.output_rings, 3 * 2 * ring},
+                    {h.control_rings, 2 * 3 * Segment::ring_bytes(kControlEntries)},
+                    {h.stats, 5 * sizeof(Stats)},
+                    {h.cards, 2 * kCardBytes},
+                    {h.slots, 2 * 8 * h.slot_stride}};
+  u64 end = sizeof(Header);
+  for (auto& [at, bytes] : edges) {
+    CHECK(at >= end);
+    CHECK_EQ(at % 4096, 0u);
+    end = at + bytes;
+  }
+  CHECK(h.total_bytes >= end);
+  CHECK_EQ(h.ids_offset, 128u);
+  CHECK_EQ(h.answer_offset, 256u);  // 20 ids of 4 bytes, rounded up to a line
+  CHECK_EQ(h.slot_stride, 320u);    // five lines: odd
+}
+
+TEST(segment_attaches_only_to_its_own_kind) {
+  auto made = Segment::create(kSizes);
+  CHECK_EQ(made.error, "");
+  std::string error;
+  CHECK(Segment::attach(made.fd, &error).valid());
+  Header h;
+  CHECK_EQ(pread(made.fd, &h, sizeof h, 0), ssize_t(sizeof h));
+  CHECK(h.boot_id[0] | h.boot_id[1]);
+  auto refused = [&](auto change) {
+    Header bad = h;
+    change(bad);
+    CHECK_EQ(pwrite(made.fd, &bad, sizeof bad, 0), ssize_t(sizeof bad));
+    CHECK(!Segment::attach(made.fd, &error).valid());
+    return error;
+  };
+  CHECK_EQ(refused([](Header& x) { x.magic++; }), "not a fastqps segment");
+  const std::string other = "the segment was made by another build of fastqps (format ";
+  CHECK_EQ(refused([](Header& x) { x.format = 99; }), other + "99)");
+  CHECK_EQ(refused([](Header& x) { x.layout_hash++; }), other + std::to_string(kFormat) + ")");
+  CHECK_EQ(refused([](Header& x) { x.control_rings += 64; }), other + std::to_string(kFormat) + ")");
+  CHECK_EQ(refused([](Header& x) { x.sizes.slots = 16; }), other + std::to_string(kFormat) + ")");
+  CHECK_EQ(ftruncate(made.fd, 4096), -1);  // sealed
+  int shorter = memfd_create("short", MFD_CLOEXEC);
+  CHECK_EQ(pwrite(shorter, &h, sizeof h, 0), ssize_t(sizeof h));
+  CHECK(!Segment::attach(shorter, &error).valid());
+  CHECK_EQ(error, "the segment is shorter than its header says");
+  CHECK_EQ(ftruncate(shorter, 0), 0);
+  CHECK(!Segment::attach(shorter, &error).valid());
+  CHECK_EQ(error, "not a fastqps segment");
+  close(shorter);
+  close(made.fd);
+}
+
+TEST(segment_without_room_is_an_error_and_no_signal) {
+  pid_t child = fork();
+  if (!child) {
+    signal(SIGXFSZ, SIG_IGN);
+    rlimit limit{64 << 10, 64 << 10};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    auto made = Segment::create(kSizes);
+    _exit(made.fd == -1 && made.error.starts_with("shared segment of ") ? 0 : 1);
+  }
+  int status;
+  waitpid(child, &status, 0);
+  CHECK_EQ(status, 0);
+}
+
+// ---- one front door or two, up to three dispatchers, one step at a time
+
+struct Ending {
+  u32 slot;
+  u64 user;
+  Verdict verdict;
+};
+
+struct World;
+struct Host {
+  std::vector<Ending> answers;
+  std::vector<u32> released_slots;
+  void answer(u32 slot, u64 user, Verdict verdict) { answers.push_back({slot, user, verdict}); }
+  void released(u32 slot, u64) { released_slots.push_back(slot); }
+};
+
+struct World {
+  Segment segment;
+  WakeFds fds;
+  Host hosts[2];
+  std::vector<Slab<Host>> doors;
+
+  explicit World(bool rerun = true, u32 n_doors = 1) {
+    auto made = Segment::create(kSizes);
+    std::string error;
+    segment = Segment::attach(made.fd, &error);
+    CHECK(segment.valid());
+    close(made.fd);
+    for (u32 d = 0; d < 3; d++) fds.dispatcher[d] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    for (u32 f = 0; f < 2; f++) fds.door[f] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    segment.route(0).dispatchers.store(7);
+    for (u32 f = 0; f < n_doors; f++) doors.emplace_back(segment, &fds, f, hosts[f], rerun).adopt();
+  }
+  ~World() {
+    for (int fd : fds.dispatcher)
+      if (fd >= 0) close(fd);
+    for (int fd : fds.door)
+      if (fd >= 0) close(fd);
+    munmap(&segment.header(), segment.header().total_bytes);
+  }
+  Claimer claimer(u32 me, u32 epoch = 1, BatchLimits limits = {.items = 4, .tokens = 40}) {
+    return Claimer(segment, &fds, me, epoch, 0, limits);
+  }
+  // One request; its slot. queued_ns orders doors.
+  u32 put(u32 tokens = 10, u32 kind = kNormal, u64 queued_ns = 1, u32 door = 0, u64 deadline_ns = 0) {
+    i64 slot = doors[door].take();
+    CHECK(slot >= 0);
+    Slot& s = doors[door].slot(u32(slot));
+    s.n_tokens.store(tokens);
+    s.deadline_ns = deadline_ns;
+    CHECK(doors[door].put(u32(slot), 0, kind, 100 + u64(slot), queued_ns));
+    doors[door].publish();
+    return u32(slot);
+  }
+  Word word(u32 slot, u32 door = 0) { return {segment.slot(door, slot).state.load()}; }
+  bool is(u32 slot, State state) { return word(slot).state() == state; }
+  bool signalled(int fd) {
+    u64 n;
+    return read(fd, &n, sizeof n) == sizeof n;
+  }
+  void die(u32 d, u32 epoch) { publish_death(segment, fds, d, epoch); }
+  const Ending& last() { return hosts[0].answers.back(); }
+};
+
+static void run(Claimer& c, Batch& batch) {
+  for (const Claim& claim : batch.claims) CHECK(c.launch(claim));
+  for (const Claim& claim : batch.claims) {
+    c.slot(claim).status = 0;
+    CHECK(c.finish(claim));
+  }
+  c.publish();
+}
+static std::vector<u32> slots_of(const Batch& batch) {
+  std::vector<u32> slots;
+  for (const Claim& c : batch.claims) slots.push_back(c.slot);
+  return slots;
+}
+using List = std::vector<u32>;
+
+TEST(request_goes_round) {
+  World w;
+  Claimer c = w.claimer(0);
+  Batch b;
+  u32 i = w.put(12);
+  CHECK_EQ(w.word(i).bits, Word::make(State::kQueued, 1).bits);
+  CHECK(c.next(b, false, 0));
+  CHECK(slots_of(b) == List{i});
+  CHECK_EQ(b.n_tokens, 12u);
+  CHECK_EQ(w.word(i).bits, Word::make(State::kClaimed, 1, 0, 1).bits);
+  CHECK(c.launch(b.claims[0]));
+  CHECK(w.is(i, State::kLaunched));
+  CHECK(c.finish(b.claims[0]));
+  CHECK(w.is(i, State::kDone));
+  w.doors[0].drain();  // not published yet
+  CHECK_EQ(w.hosts[0].answers.size(), 0u);
+  c.publish();
+  w.doors[0].drain();
+  CHECK_EQ(w.hosts[0].answers.size(), 1u);
+  CHECK_EQ(w.last().user, 100u + i);
+  CHECK(w.last().verdict == Verdict::kDone);
+  CHECK(w.is(i, State::kFree));
+  CHECK_EQ(w.doors[0].used(), 0u);
+  CHECK(!c.next(b, false, 0));
+}
+
+TEST(unpublished_requests_are_invisible_until_sleep_at_the_latest) {
+  World w;
+  Claimer c = w.claimer(0);
+  Batch b;
+  for (u32 i = 0; i < 2; i++) {
+    u32 slot = u32(w.doors[0].take());
+    w.doors[0].slot(slot).n_tokens.store(1);
+    CHECK(w.doors[0].put(slot, 0, kNormal, 0, 1));
+  }
+  CHECK(!c.next(b, false, 0));
+  CHECK(w.doors[0].announce());
+  w.doors[0].awake();
+  CHECK(c.next(b, false, 0));
+  CHECK_EQ(b.claims.size(), 2u);
+}
+
+TEST(batch_keeps_its_limits) {
+  World w;
+  Claimer c = w.claimer(0);
+  Batch b;
+  for (u32 tokens : {10, 10, 10, 10, 10}) w.put(tokens);  // limits: 4 items, 40 tokens
+  CHECK(c.next(b, false, 0));
+  CHECK_EQ(b.claims.size(), 4u);
+  run(c, b);
+  CHECK(c.next(b, false, 0));
+  CHECK_EQ(b.claims.size(), 1u);
+  run(c, b);
+  w.doors[0].drain();
+  for (u32 tokens : {20, 15, 6, 1}) w.put(tokens);
+  CHECK(c.next(b, false, 0));
+  CHECK_EQ(b.n_tokens, 35u);  // 6 more do not fit; what is behind them waits its turn
+  run(c, b);
+  CHECK(c.next(b, false, 0));
+  CHECK_EQ(b.n_tokens, 7u);
+  run(c, b);
+  Claimer small = w.claimer(1, 1, {.items = 4, .tokens = 8});
+  w.doors[0].drain();
+  w.put(12);  // larger than a batch: alone, never stuck
+  CHECK(small.next(b, false, 0));
+  CHECK_EQ(b.n_tokens, 12u);
+  run(small, b);
+  w.doors[0].drain();
+  w.put(1000);  // more than a slot holds: bytes of another process
+  CHECK(c.next(b, false, 0));
+  CHECK_EQ(b.n_tokens, 20u);
+}
+
+TEST(classes_in_order_and_low_every_sixteenth_time) {
+  World w;
+  Claimer c = w.claimer(0, 1, {.items = 1, .tokens = 40});
+  Batch b;
+  u32 low_at = 0;
+  w.put(1, kLow);
+  u32 normal = w.put(1, kNormal);
+  for (u32 turn = 1; turn <= 16 && !low_at; turn++) {
+    u32 high = w.put(1, kHigh);
+    CHECK(c.next(b, false, 0));
+    if (slots_of(b) != List{high}) low_at = turn;
+    run(c, b);
+    w.doors[0].drain();
+  }
+  CHECK_EQ(low_at, 16u);
+  CHECK(c.next(b, false, 0));  // the high one that the low one went before
+  run(c, b);
+  CHECK(c.next(b, false, 0));
+  CHECK(slots_of(b) == List{normal});
+}
+
+TEST(oldest_door_first) {
+  World w(true, 2);
+  Claimer c = w.claimer(0, 1, {.items = 1, .tokens = 40});
+  Batch b;
+  w.put(1, kNormal, 30, 0);
+  w.put(1, kNormal, 40, 0);
+  w.put(1, kNormal, 10, 1);
+  w.put(1, kNormal, 35, 1);
+  for (u32 door : {1, 0, 1, 0}) {
+    CHECK(c.next(b, false, 0));
+    CHECK_EQ(b.claims[0].door, door);
+    run(c, b);
+  }
+}
+
+TEST(ahead_takes_only_a_full_batch_that_nobody_else_is_free_for) {
+  World w;
+  Claimer c = w.claimer(0), other = w.claimer(1);
+  Batch b, none;
+  for (int i = 0; i < 3; i++) w.put(1);
+  CHECK(!c.next(b, true, 0));  // three of four
+  w.put(1);
+  announce_sleep(w.segment.dispatcher(1).sleep);
+  CHECK(!c.next(b, true, 0));  // a full one, but another sleeps: it is woken
+  CHECK(w.signalled(w.fds.dispatcher[1]));
+  set_mode(w.segment.dispatcher(1).sleep, kBusy);
+  CHECK(c.next(b, true, 0));
+  CHECK_EQ(b.claims.size(), 4u);
+  CHECK(mode_of(w.segment.dispatcher(0).sleep.load()) == kBusy);
+}
+
+TEST(work_that_is_left_wakes_one_more) {
+  World w;
+  Claimer c = w.claimer(0);
+  Batch b;
+  for (u32 d : {1, 2}) announce_sleep(w.segment.dispatcher(d).sleep);
+  set_mode(w.segment.dispatcher(0).sleep, kHungry);
+  for (int i = 0; i < 5; i++) w.put(1);  // no signal: dispatcher 0 is about to look
+  CHECK(!w.signalled(w.fds.dispatcher[1]) && !w.signalled(w.fds.dispatcher[2]));
+  CHECK(c.next(b, false, 0));
+  CHECK(w.signalled(w.fds.dispatcher[1]) && !w.signalled(w.fds.dispatcher[2]));
+  c.leave();  // signalled once in this sleep already
+  CHECK(!w.signalled(w.fds.dispatcher[1]) && !w.signalled(w.fds.dispatcher[2]));
+  w.doors[0].settle_all();  // the tick trusts nobody
+  CHECK(w.signalled(w.fds.dispatcher[1]) && w.signalled(w.fds.dispatcher[2]));
+}
+
+TEST(leaving_passes_a_wake_up_on) {
+  World w;
+  Claimer c = w.claimer(0);
+  announce_sleep(w.segment.dispatcher(0).sleep);
+  announce_sleep(w.segment.dispatcher(1).sleep);
+  w.put(1);
+  CHECK(w.signalled(w.fds.dispatcher[0]) && !w.signalled(w.fds.dispatcher[1]));
+  c.leave();
+  CHECK(w.signalled(w.fds.dispatcher[1]));
+}
+
+// What a dispatcher's death right after each of its steps leaves, and what the door makes of it.
+TEST(death_after_each_step) {
+  enum { kHead, kClaim, kLaunch, kFinish };
+  struct {
+    int last_step;
+    u32 strikes, requeued;
+    bool answered;
+  } rows[] = {{kHead, 0, 1, false}, {kClaim, 1, 1, false}, {kLaunch, 2, 1, false}, {kFinish, 0, 0, true}};
+  for (auto& r : rows) {
+    World w;
+    Claimer c = w.claimer(0), next = w.claimer(1);
+    Batch b;
+    u32 i = w.put();
+    if (r.last_step == kHead) {
+      w.segment.request_ring(0, 0, kNormal).head++;
+    } else {
+      CHECK(c.next(b, false, 0));
+      if (r.last_step >= kLaunch) CHECK(c.launch(b.claims[0]));
+      if (r.last_step >= kFinish) CHECK(c.finish(b.claims[0]));  // the hint is never published
+    }
+    w.die(0, 1);
+    CHECK(w.signalled(w.fds.door[0]));
+    CHECK(!w.doors[0].announce());
+    w.doors[0].drain();
+    CHECK_EQ(w.segment.slot(0, i).strikes, r.strikes);
+    CHECK_EQ(w.doors[0].requeued(), r.requeued);
+    CHECK_EQ(w.hosts[0].answers.size(), size_t(r.answered));
+    CHECK_EQ(next.next(b, false, 0), !r.answered);
+    if (r.answered) continue;
+    CHECK_EQ(w.word(i).bits, Word::make(State::kClaimed, 2, 1, 1).bits);
+    CHECK_EQ(b.suspect, r.strikes >= 2);
+    run(next, b);
+    w.doors[0].drain();
+    CHECK(w.last().verdict == Verdict::kDone);
+    CHECK_EQ(w.doors[0].used(), 0u);
+  }
+}
+
+TEST(fenced_dispatcher_is_told) {
+  World w;
+  Claimer c = w.claimer(0);
+  Batch b;
+  w.put();
+  w.put();
+  CHECK(c.next(b, false, 0));
+  CHECK(c.launch(b.claims[1]));
+  w.die(0, 1);
+  w.doors[0].drain();
+  CHECK(!c.launch(b.claims[0]));
+  CHECK(!c.finish(b.claims[1]));
+}
+
+TEST(suspects_run_alone_and_four_strikes_are_poison) {
+  World w;
+  Batch b;
+  u32 bad = w.put(1), good = w.put(1);
+  Claimer first = w.claimer(0);
+  CHECK(first.next(b, false, 0));
+  CHECK_EQ(b.claims.size(), 2u);
+  for (auto& claim : b.claims) CHECK(first.launch(claim));
+  w.die(0, 1);
+  w.doors[0].drain();
+  CHECK_EQ(w.doors[0].suspects(), 2u);
+  u32 fresh = w.put(1);
+  Claimer second = w.claimer(0, 2);
+  CHECK(!second.next(b, true, 0));  // suspects wait: the pipeline runs empty
+  CHECK(second.next(b, false, 0));
+  CHECK(b.suspect && slots_of(b) == List{bad});
+  Batch ahead;
+  for (int i = 0; i < 4; i++) w.put(1);
+  CHECK(!second.next(ahead, true, 0));  // nothing joins a suspect
+  CHECK(second.launch(b.claims[0]));
+  w.die(0, 2);
+  w.doors[0].drain();
+  CHECK_EQ(w.hosts[0].answers.size(), 1u);
+  CHECK(w.last().slot == bad && w.last().verdict == Verdict::kPoison);
+  CHECK(w.is(bad, State::kFree));
+  Claimer third = w.claimer(0, 3);
+  CHECK(third.next(b, false, 0));
+  CHECK(b.suspect && slots_of(b) == List{good});
+  run(third, b);
+  CHECK(third.next(b, false, 0));
+  CHECK(!b.suspect && b.claims[0].slot == fresh);
+}
+
+TEST(request_that_kills_before_launch_is_poison_at_its_fourth_claim) {
+  World w;
+  Batch b;
+  w.put();
+  for (u32 epoch = 1; epoch <= 4; epoch++) {
+    CHECK_EQ(w.hosts[0].answers.size(), 0u);
+    Claimer c = w.claimer(0, epoch);
+    CHECK(c.next(b, false, 0));
+    CHECK_EQ(b.suspect, epoch > 2);
+    w.die(0, epoch);
+    w.doors[0].drain();
+  }
+  CHECK(w.last().verdict == Verdict::kPoison);
+}
+
+TEST(without_rerun_a_death_after_launch_is_final) {
+  World w(false);
+  Claimer c = w.claimer(0);
+  Batch b;
+  u32 launched = w.put(), claimed = w.put();
+  CHECK(c.next(b, false, 0));
+  CHECK(c.launch(b.claims[0]));
+  w.die(0, 1);
+  w.doors[0].drain();
+  CHECK_EQ(w.hosts[0].answers.size(), 1u);
+  CHECK(w.last().slot == launched && w.last().verdict == Verdict::kPoison);
+  CHECK(w.is(claimed, State::kQueued));
+}
+
+TEST(cancel_in_each_state) {
+  enum { kQueuedOnly, kClaim, kLaunch, kFinish };
+  struct {
+    int last_step;
+    Cancel said;
+    State then;
+    size_t answers;
+  } rows[] = {{kQueuedOnly, Cancel::kFreed, State::kFree, 0},
+              {kClaim, Cancel::kWaiting, State::kClaimed, 0},
+              {kLaunch, Cancel::kWaiting, State::kLaunched, 0},
+              {kFinish, Cancel::kDone, State::kDone, 1}};
+  for (auto& r : rows) {
+    World w;
+    Claimer c = w.claimer(0);
+    Batch b;
+    u32 i = w.put();
+    if (r.last_step >= kClaim) CHECK(c.next(b, false, 0));
+    if (r.last_step >= kLaunch) CHECK(c.launch(b.claims[0]));
+    if (r.last_step >= kFinish) CHECK(c.finish(b.claims[0]));
+    CHECK(w.doors[0].cancel(i) == r.said);
+    CHECK(w.is(i, r.then));
+    CHECK_EQ(w.doors[0].open(), u32(r.said == Cancel::kDone));
+    CHECK_EQ(w.doors[0].used(), u32(r.said != Cancel::kFreed));
+    if (r.last_step == kQueuedOnly) {  // its ring entry is an old one now
+      CHECK(!c.next(b, false, 0));
+      CHECK_EQ(c.stats().stale_entries.load(), 1u);
+    } else {
+      if (r.last_step < kLaunch) CHECK(c.launch(b.claims[0]));
+      if (r.last_step < kFinish) CHECK(c.finish(b.claims[0]));
+      c.publish();
+      w.doors[0].drain();
+    }
+    CHECK_EQ(w.hosts[0].answers.size(), r.answers);
+    CHECK(w.hosts[0].released_slots == List{i});
+    CHECK_EQ(w.doors[0].used(), 0u);
+  }
+}
+
+TEST(orphan_returns_with_its_dispatchers_death) {
+  World w;
+  Claimer c = w.claimer(0);
+  Batch b;
+  u32 i = w.put();
+  CHECK(c.next(b, false, 0));
+  CHECK(c.launch(b.claims[0]));
+  CHECK(w.doors[0].cancel(i) == Cancel::kWaiting);
+  w.die(0, 1);
+  w.doors[0].drain();
+  CHECK(w.is(i, State::kFree));
+  CHECK_EQ(w.hosts[0].answers.size(), 0u);
+  CHECK_EQ(w.doors[0].requeued(), 0u);
+}
+
+TEST(expired_and_cancelled_claims_are_dropped) {
+  World w;
+  Claimer c = w.claimer(0);
+  Batch b;
+  u32 late = w.put(5, kNormal, 1, 0, 1), fine = w.put(6, kNormal, 1, 0, ~u64(0)), gone = w.put(7);
+  // The cancel of a request that this dispatcher is about to hold, and an old one of the slot's last request.
+  RingLine& control = w.segment.control_ring(0, 0);
+  u32 seq = w.word(gone).seq();
+  control.entry[0] = control_entry(seq, Control::kCancel, gone);
+  control.entry[1] = control_entry(w.word(fine).seq() - 1, Control::kCancel, fine);
+  control.tail = 2;
+  CHECK(c.next(b, false, 0));
+  CHECK(slots_of(b) == List{fine});
+  CHECK_EQ(b.n_tokens, 6u);
+  CHECK_EQ(b.dropped.size(), 2u);
+  CHECK(b.dropped[0].claim.slot == gone && b.dropped[0].code == 1);
+  CHECK(b.dropped[1].claim.slot == late && b.dropped[1].code == 4);
+  CHECK_EQ(control.head.load(), 2u);
+}
+
+TEST(full_control_ring_is_no_obstacle) {
+  World w;
+  Claimer c = w.claimer(0);
+  Batch b;
+  u32 i = w.put();
+  CHECK(c.next(b, false, 0));
+  w.segment.control_ring(0, 0).tail = kControlEntries;
+  CHECK(w.doors[0].cancel(i) == Cancel::kWaiting);
+  CHECK_EQ(w.segment.control_ring(0, 0).tail.load(), kControlEntries);
+}
+
+TEST(lingering_gathers_company) {
+  World w;
+  Claimer c = w.claimer(0, 1, {.items = 2, .tokens = 40, .delay_ns = 2'000'000});
+  Batch b;
+  u64 now = now_ns();
+  w.put(1, kNormal, now);
+  CHECK(c.next(b, false, 0));  // nobody comes
+  CHECK_EQ(b.claims.size(), 1u);
+  CHECK(now_ns() - now >= 2'000'000);
+  CHECK(mode_of(c.own().sleep.load()) == kBusy);
+  run(c, b);
+  w.put(1, kNormal, now_ns());
+  w.put(1, kNormal, now_ns());
+  w.put(1, kNormal, now_ns());
+  u64 before = c.lingered_ns();
+  CHECK(c.next(b, false, 0));  // full at once
+  CHECK_EQ(b.claims.size(), 2u);
+  CHECK(c.lingered_ns() - before < 2'000'000);
+}
+
+TEST(new_front_door_adopts_what_its_predecessor_left) {
+  World w;
+  Claimer c = w.claimer(0), dead = w.claimer(1);
+  Batch held, lost;
+  u32 finished = w.put(), running = w.put();
+  CHECK(c.next(held, false, 0));
+  u32 of_dead = w.put();
+  CHECK(dead.next(lost, false, 0));
+  u32 queued = w.put();
+  u32 hidden = u32(w.doors[0].take());  // put, never published
+  CHECK(w.doors[0].put(hidden, 0, kNormal, 0, 1));
+  for (auto& claim : held.claims) CHECK(c.launch(claim));
+  CHECK(c.finish(held.claims[0]));
+  c.publish();
+  w.die(1, 1);
+
+  Host host;
+  Slab<Host> second(w.segment, &w.fds, 0, host);
+  second.adopt();
+  for (u32 i : {finished, of_dead, queued, hidden}) CHECK(w.is(i, State::kFree));
+  CHECK(w.is(running, State::kLaunched));  // a living dispatcher's
+  CHECK_EQ(second.used(), 1u);
+  CHECK_EQ(second.waiting(0), 0u);
+  Batch b;
+  CHECK(!c.next(b, false, 0));
+  CHECK(c.finish(held.claims[1]));
+  c.publish();
+  second.drain();
+  CHECK_EQ(second.used(), 0u);
+  CHECK_EQ(host.answers.size(), 0u);  // those clients are gone
+}
+
+TEST(rings_wrap_and_refuse_when_full) {
+  World w;
+  for (u32 kind = 0; kind < kClasses; kind++) {
+    RingLine& ring = w.segment.request_ring(0, 0, kind);
+    ring.head = ring.tail = ~u64(0) - 5;  // and so do their positions
+  }
+  Host host;
+  Slab<Host> door(w.segment, &w.fds, 0, host);
+  door.adopt();
+  Claimer c = w.claimer(0);
+  Batch b;
+  for (u32 round = 0; round < 40; round++) {
+    for (u32 n = 0; n < 3; n++) {
+      u32 i = u32(door.take());
+      door.slot(i).n_tokens.store(1);
+      CHECK(door.put(i, 0, kNormal, round, 1));
+    }
+    door.publish();
+    CHECK(c.next(b, false, 0));
+    CHECK_EQ(b.claims.size(), 3u);
+    run(c, b);
+    door.drain();
+  }
+  CHECK_EQ(host.answers.size(), 120u);
+  // Cancelled requests leave their entries behind: 8 old ones, and no new one is taken before somebody looks.
+  for (u32 n = 0; n < 8; n++) {
+    u32 i = u32(door.take());
+    CHECK(door.put(i, 0, kNormal, 0, 1));
+    CHECK(door.cancel(i) == Cancel::kFreed);
+  }
+  door.publish();
+  u32 i = u32(door.take());
+  CHECK(!door.put(i, 0, kNormal, 0, 1));
+  CHECK(w.is(i, State::kFree));
+  CHECK(!c.next(b, false, 0));
+  CHECK(door.put(i, 0, kNormal, 0, 1));
+}
+
+TEST(hostile_bytes_in_rings_do_no_harm) {
+  World w;
+  Claimer c = w.claimer(0);
+  Batch b;
+  RingLine& ring = w.segment.request_ring(0, 0, kNormal);
+  u32 i = w.put();
+  ring.entry[1] = ring_entry(1, 8);  // one past the last slot
+  ring.entry[2] = ring_entry(1, 0xffffffff);
+  ring.entry[3] = ring_entry(5, i);  // a seq that the slot does not have
+  ring.entry[4] = ring_entry(1, i);  // twice
+  ring.tail = 5;
+  CHECK(c.next(b, false, 0));
+  CHECK(slots_of(b) == List{i});
+  CHECK(!c.next(b, false, 0));
+  CHECK_EQ(ring.head.load(), 5u);
+
+  for (u64 tail : {u64(5) + 17, u64(4), ~u64(0), u64(1) << 63}) {  // more than the ring holds, or behind its head
+    ring.tail = tail;
+    CHECK(!c.next(b, false, 0));
+    CHECK(!c.next(b, true, 0));
+  }
+  RingLine& out = w.segment.output_ring(0, 0);
+  out.entry[0] = 8, out.entry[1] = ~u64(0), out.entry[2] = (i + 1) % 8, out.entry[3] = i;  // i is claimed, not done
+  out.tail = 4;
+  w.doors[0].drain();
+  CHECK_EQ(out.head.load(), 4u);
+  out.tail = 1'000'000'000'000;
+  w.doors[0].drain();
+  CHECK_EQ(out.head.load(), out.tail.load());
+  RingLine& control = w.segment.control_ring(0, 0);
+  control.tail = ~u64(0);
+  ring.tail = 5;
+  CHECK(!c.next(b, true, 0));
+  CHECK_EQ(control.head.load(), control.tail.load());
+  CHECK_EQ(w.hosts[0].answers.size(), 0u);
+}
+
+TEST_MAIN
