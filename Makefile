@@ -74,6 +74,9 @@ format: ## write the formatting that lint checks
 	$(BIN)/ruff format .
 	clang-format -i $(CXX_FILES)
 
+demo: ## real embeddings of real sentences from a real server, under load and checked
+	$(BIN)/python -m examples.demo
+
 # ---- measurements. PART=transport|work|gather|light|starvation runs one of them; BENCH_FLAGS as python -m bench --help.
 build/bench/drive: $(wildcard bench/drive/*)
 	@mkdir -p $(@D)

@@ -60,13 +60,13 @@ class Point:
 def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
     """All points, ``repetitions`` times in turn with the baseline. ``folder`` takes the payload files."""
     flags = ("--model", "minilm", "--device", "null", "--frontdoors", "1", "--dispatchers", "1")
-    with ServerProcess(*flags, cpus=[SERVER_CPU]) as server, _peer() as peer:
+    with ServerProcess(*flags, cpus=[SERVER_CPU]) as server, _peer() as (peer, pid):
         points = _points(folder, server.address, seconds)
         baseline = Point("grpc.aio echo", lambda: _h2load(peer, folder / "whole", replace(DEEP, seconds=seconds)))
         for _ in range(repetitions):
             for point in points:
                 _measure_once(server, point)
-            baseline.rates.append(baseline.run())
+            _measure_peer_once(pid, baseline, seconds)
     return _rows({p.name: p for p in points}, baseline), [p.to_json() for p in (*points, baseline)]
 
 
@@ -103,8 +103,16 @@ def _measure_once(server: ServerProcess, point: Point) -> None:
         point.stage_cost_us[stage].append(cost)
 
 
+def _measure_peer_once(pid: int, baseline: Point, seconds: float) -> None:
+    before = cpu_by_role(pid)
+    baseline.rates.append(baseline.run())
+    spent_s = sum(cpu_by_role(pid).values()) - sum(before.values())
+    # Its requests are not counted by itself: h2load's rate holds for the warm-up too, nearly.
+    baseline.cpu_us["echo"].append(1e6 * spent_s / (baseline.rates[-1] * (seconds + DEEP.warmup_s)))
+
+
 @contextlib.contextmanager
-def _peer() -> Iterator[str]:
+def _peer() -> Iterator[tuple[str, int]]:
     command = ["taskset", "-c", str(SERVER_CPU), sys.executable, "-m", "bench.grpcio_echo"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -112,7 +120,7 @@ def _peer() -> Iterator[str]:
         address = process.stdout.readline().strip()
         if not address:
             raise LoadError("the grpc.aio echo server did not start")
-        yield address
+        yield address, process.pid
     finally:
         process.terminate()
         process.wait(10)
@@ -120,7 +128,7 @@ def _peer() -> Iterator[str]:
 
 def _rows(points: dict[str, Point], baseline: Point) -> list[Row]:
     deep, small, single = points["deep"], points["small answers"], points["one in flight"]
-    cost = deep.cost()
+    cost, echo_us = deep.cost(), baseline.cost()["total"]
     parts = ", ".join(f"{name} {value:.2f}" for name, value in cost.items() if name != "total")
     distinct = points["distinct texts"].rate / points["repeated text"].rate
     return [
@@ -129,6 +137,7 @@ def _rows(points: dict[str, Point], baseline: Point) -> list[Row]:
         Row("… with 16 × 1 in flight", single.rate, "/s", 80e3, 110e3, note="one core, h2load"),
         Row(f"… from {DISTINCT} distinct texts", 100 * distinct, "%", 80, note="of one repeated text, same driver"),
         Row("… over a grpc.aio echo", deep.rate / baseline.rate, "×", 40, note=f"echo: {baseline.rate:,.0f}/s"),
+        Row("… by CPU time", echo_us / cost["total"], "×", note=f"echo: {echo_us:.0f} µs"),
         Row("host CPU per Predict", cost["total"], "µs", note=parts),
         Row("host CPU per Predict, 16 × 1", single.cost()["total"], "µs"),
     ]
