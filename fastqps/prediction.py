@@ -6,7 +6,6 @@ of any other shape goes through the runtime.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -115,6 +114,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     return value | byte << shift, at + 1
 
 
+_STAGES = [(field.name.removesuffix("_us"), field.name) for field in pb.Timings.DESCRIPTOR.fields]
+_FLOAT32 = np.dtype("<f4")
 _DTYPE_FLOAT32 = b"\x18\x01"  # Embedding.dtype, which may be said or left out
 
 
@@ -136,11 +137,12 @@ def _read_embedding(data: bytes, at: int, end: int) -> Prediction | None:
         values_size, at = _varint(data, at + 1)
     except IndexError:
         return None
-    after = data[at + values_size : rest]
-    if values_size % 4 or at + values_size > rest or rest > end or after not in (b"", _DTYPE_FLOAT32):
+    if values_size & 3 or rest > end:
+        return None
+    if at + values_size != rest and data[at + values_size : rest] != _DTYPE_FLOAT32:
         return None
     # A copy, so that the array is aligned, can be written to, and does not hold the whole message.
-    prediction = Prediction(request_id, np.frombuffer(data, "<f4", values_size // 4, at).copy())
+    prediction = Prediction(request_id, np.frombuffer(data, _FLOAT32, values_size // 4, at).copy())
     if rest == end:
         return prediction
     extra = pb.PredictResponse.FromString(data[rest:end])
@@ -169,9 +171,8 @@ def _set_extras(prediction: Prediction, message: pb.PredictResponse) -> None:
         usage = message.usage
         prediction.usage = Usage(usage.input_tokens, usage.output_tokens, usage.truncated)
     if message.HasField("timings"):
-        timings: Any = message.timings
-        stages = timings.DESCRIPTOR.fields
-        prediction.timings = {field.name.removesuffix("_us"): getattr(timings, field.name) for field in stages}
+        timings = message.timings
+        prediction.timings = {stage: getattr(timings, field) for stage, field in _STAGES}
 
 
 def _vector(embedding: pb.Embedding) -> Vector:

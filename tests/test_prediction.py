@@ -84,7 +84,7 @@ def test_batches_are_split_by_items_and_bytes() -> None:
     assert sizes([small, large, small]) == [1, 1, 1]
 
 
-def test_reading_an_embedding_is_much_cheaper_than_the_runtimes_way() -> None:
+def test_reading_an_embedding_is_much_cheaper_than_boxing_its_floats() -> None:
     data = RESPONSE.SerializeToString()
 
     def best_of(call: Callable[[], object]) -> float:
@@ -97,5 +97,5 @@ def test_reading_an_embedding_is_much_cheaper_than_the_runtimes_way() -> None:
         return min(times)
 
     ours = best_of(lambda: prediction.read_prediction(data))
-    theirs = best_of(lambda: np.array(list(pb.PredictResponse.FromString(data).embedding.values), np.float32))
+    theirs = best_of(lambda: list(pb.PredictResponse.FromString(data).embedding.values))
     assert ours * 2 < theirs
