@@ -177,19 +177,21 @@ void Door::hint(const char* text) {
 // ---- one turn
 
 void Door::run() {
-  service.on_attach(transport);
-  while (!finished()) {
-    wait();
-    counters.turns++;
-    turn_requests = 0;
-    run_timers();
-    for (const CallId id : std::exchange(unpaused, {})) deliver_held(*this, id);
-    read_ready();
-    service.on_turn(turn_ns);
-    listener.update();
-    flush_dirty();
-    bury_dead();
-  }
+  attach();
+  while (!finished()) turn();
+}
+
+void Door::turn() {
+  wait();
+  counters.turns++;
+  turn_requests = 0;
+  run_timers();
+  for (const CallId id : std::exchange(unpaused, {})) deliver_held(*this, id);
+  read_ready();
+  service.on_turn(turn_ns);
+  listener.update();
+  flush_dirty();
+  bury_dead();
 }
 
 bool Door::finished() const { return stopping || (draining && (open_connections == 0 || turn_ns >= drain_by_ns)); }

@@ -57,7 +57,12 @@ struct Door {
   void hint(const char* text);
   u32 random() { return u32((rng ^= rng << 13, rng ^= rng >> 7, rng ^= rng << 17) >> 32); }
 
+  // Turns until stopped or drained.
   void run();
+  // Once before the first turn.
+  void attach() { service.on_attach(transport); }
+  // Wait, read, serve, write. Tests drive these one by one.
+  void turn();
 
   Service& service;
   MethodTable methods;

@@ -1,0 +1,432 @@
+// The transport against a client in the same thread: answers, every split, every kill, the life of calls.
+#include <zlib.h>
+
+#include "tests/transport_fixture.h"
+
+using namespace fastqps;
+using namespace fastqps::front;
+
+namespace {
+
+std::string deflated(const std::string& text) {
+  std::string out(compressBound(text.size()), '\0');
+  uLongf bytes = out.size();
+  CHECK_EQ(
+      compress(reinterpret_cast<Bytef*>(out.data()), &bytes, reinterpret_cast<const Bytef*>(text.data()), text.size()),
+      Z_OK);
+  out.resize(bytes);
+  return out;
+}
+
+// One of everything, so that a recording of it can be cut anywhere.
+void make_calls(Client& client) {
+  client.call("/test.Service/Echo", framed("first"), true, {{"grpc-timeout", "100S"}});
+  client.call("/test.Service/Stream", framed("a") + framed("") + framed(std::string(300, 'b')));
+  client.call("/test.Service/Echo", framed(deflated(std::string(500, 'z')), 1), true, {{"grpc-encoding", "deflate"}});
+  client.call("/test.Service/Nothing", framed("x"));
+  client.call("/test.Service/Chunks", framed("chunk"));
+  client.call("/grpc.health.v1.Health/Check", framed(""));
+}
+
+void check_answers(Client& client) {
+  CHECK_EQ(client.answers[1].data, framed("first"));
+  CHECK_EQ(client.answers[3].data, framed("a") + framed("") + framed(std::string(300, 'b')));
+  CHECK_EQ(client.answers[5].data, framed(std::string(500, 'z')));
+  CHECK_EQ(client.answers[7].code(), std::string("12"));
+  CHECK_EQ(client.answers[7].header_blocks, 1);
+  std::string chunks;
+  for (int i = 0; i < 5; i++) chunks += framed("chunk");
+  CHECK_EQ(client.answers[9].data, chunks);
+  CHECK_EQ(client.answers[11].data, framed("\x08\x02"));
+  for (const i32 stream : {1, 3, 5, 9, 11}) {
+    CHECK_EQ(client.answers[stream].code(), std::string("0"));
+    CHECK_EQ(client.answers[stream].header_blocks, 2);
+    CHECK(client.answers[stream].closed);
+  }
+}
+
+}  // namespace
+
+TEST(one_of_everything) {
+  Fixture fixture;
+  {
+    Client client(fixture.door);
+    make_calls(client);
+    client.run();
+    check_answers(client);
+    CHECK_EQ(fixture.counters.requests[0][0], u64(2));
+    CHECK_EQ(fixture.counters.requests[MethodTable::kMax][12], u64(1));
+  }
+  fixture.check_clean();
+}
+
+TEST(split_at_every_offset) {
+  Fixture fixture;
+  std::string bytes;
+  {
+    Client client(fixture.door);
+    make_calls(client);
+    bytes = client.output();
+  }
+  for (size_t i = 0; i <= bytes.size(); i++) {
+    Client client(fixture.door);
+    make_calls(client);
+    CHECK(client.output() == bytes);
+    client.send(bytes.substr(0, i));
+    fixture.door.turn();
+    fixture.door.turn();
+    client.send(bytes.substr(i));
+    client.run();
+    check_answers(client);
+  }
+  fixture.check_clean();
+}
+
+TEST(byte_by_byte) {
+  Fixture fixture;
+  {
+    Client client(fixture.door);
+    make_calls(client);
+    for (const char c : client.output()) {
+      client.send(std::string(1, c));
+      fixture.door.turn();
+    }
+    client.run();
+    check_answers(client);
+  }
+  fixture.check_clean();
+}
+
+// The connection breaks after i bytes of the requests, or after i bytes of the answers have been read.
+TEST(killed_at_every_offset_of_the_requests) {
+  Fixture fixture;
+  std::string bytes;
+  size_t answer_bytes = 0;
+  {
+    Client client(fixture.door);
+    make_calls(client);
+    bytes = client.output();
+    client.send(bytes);
+    client.run();
+    answer_bytes = client.received_bytes;
+  }
+  for (size_t i = 0; i <= bytes.size(); i++) {
+    Client client(fixture.door);
+    make_calls(client);
+    client.send(bytes.substr(0, i));
+    if (i % 2) fixture.door.turn();
+    client.close();
+    fixture.door.turn();
+  }
+  for (size_t i = 0; i <= answer_bytes; i++) {
+    Client client(fixture.door);
+    make_calls(client);
+    client.send(bytes);
+    fixture.door.turn();
+    fixture.door.turn();
+    client.receive(i);
+    client.close();
+    fixture.door.turn();
+  }
+  fixture.check_clean();
+}
+
+TEST(an_answer_leaves_in_one_write) {
+  Fixture fixture;
+  {
+    Client client(fixture.door);
+    client.run();
+    for (int i = 0; i < 20; i++) client.call("/test.Service/Echo", framed("x"));
+    const u64 reads = fixture.counters.reads, writes = fixture.counters.writes;
+    client.send(client.output());
+    fixture.door.turn();
+    CHECK_EQ(fixture.counters.reads - reads, u64(1));
+    CHECK_EQ(fixture.counters.writes - writes, u64(1));
+  }
+  fixture.check_clean();
+}
+
+TEST(a_reset_call_is_gone_and_its_id_dead) {
+  Fixture fixture;
+  {
+    Client client(fixture.door);
+    const i32 stream = client.call("/test.Service/Later", framed("x"));
+    client.run();
+    CHECK_EQ(fixture.service.waiting.size(), size_t(1));
+    const CallId old = fixture.service.waiting[0];
+    fixture.service.transport->set_user(old, 77);
+    client.reset(stream);
+    client.run();
+    CHECK_EQ(fixture.service.gone, 1);
+    CHECK_EQ(fixture.service.gone_user, u64(77));
+    CHECK_EQ(fixture.counters.client_resets, u64(1));
+    // The next call takes the same place; the old id does nothing to it.
+    const i32 next = client.call("/test.Service/Later", framed("y"));
+    client.run();
+    CHECK_EQ(fixture.service.waiting[1].index, old.index);
+    fixture.service.say(old, "wrong");
+    fixture.service.transport->finish(old);
+    client.run();
+    CHECK(!client.answers[next].closed);
+    fixture.service.say(fixture.service.waiting[1], "right");
+    fixture.service.finish(fixture.service.waiting[1]);
+    client.run();
+    CHECK_EQ(client.answers[next].data, framed("right"));
+  }
+  fixture.check_clean();
+}
+
+TEST(a_reset_in_the_same_read_costs_the_service_nothing) {
+  Fixture fixture;
+  {
+    Client client(fixture.door);
+    client.run();
+    const i32 stream = client.call("/test.Service/Echo", framed("x"));
+    std::string bytes = client.output();
+    client.reset(stream);
+    bytes += client.output();
+    client.send(bytes);
+    client.run();
+    CHECK_EQ(fixture.service.told, 0);
+  }
+  fixture.check_clean();
+}
+
+TEST(statuses_with_text_and_details) {
+  Fixture fixture;
+  {
+    Client client(fixture.door);
+    const i32 refused = client.call("/test.Service/Later", framed("x"));
+    const i32 late = client.call("/test.Service/Later", framed("y"));
+    client.run();
+    fixture.service.finish(fixture.service.waiting[0],
+                           {.code = StatusCode::kResourceExhausted, .message = "full: 100%", .retry_after_ms = 1000});
+    fixture.service.say(fixture.service.waiting[1], "part");
+    fixture.service.finish(fixture.service.waiting[1], {.code = StatusCode::kInternal, .message = "broken"});
+    client.run();
+    auto& fields = client.answers[refused].fields;
+    CHECK_EQ(client.answers[refused].header_blocks, 1);
+    CHECK_EQ(fields["grpc-message"], std::string("full: 100%25"));
+    const int pushback = std::atoi(fields["grpc-retry-pushback-ms"].c_str());
+    CHECK(pushback >= 800 && pushback <= 1200);
+    CHECK(!fields["grpc-status-details-bin"].empty());
+    CHECK_EQ(client.answers[late].header_blocks, 2);
+    CHECK_EQ(client.answers[late].data, framed("part"));
+    CHECK_EQ(client.answers[late].code(), std::string("13"));
+    CHECK_EQ(client.answers[late].fields["grpc-message"], std::string("broken"));
+  }
+  fixture.check_clean();
+}
+
+TEST(constant_headers) {
+  Fixture fixture;
+  fixture.door.headers.emplace_back("fastqps-model", "m@1");
+  {
+    Client client(fixture.door);
+    for (int i = 0; i < 2; i++) client.call("/test.Service/Later", framed("x"));
+    client.run();
+    for (const CallId call : fixture.service.waiting) fixture.service.transport->set_header(call, 1);
+    fixture.service.say(fixture.service.waiting[0], "yes");
+    fixture.service.finish(fixture.service.waiting[0]);
+    fixture.service.finish(fixture.service.waiting[1], {.code = StatusCode::kNotFound});
+    client.run();
+    CHECK_EQ(client.answers[1].fields["fastqps-model"], std::string("m@1"));
+    CHECK_EQ(client.answers[3].fields["fastqps-model"], std::string("m@1"));
+  }
+  fixture.check_clean();
+}
+
+TEST(deadlines_and_times_are_handed_over) {
+  Fixture fixture;
+  {
+    Client client(fixture.door);
+    client.call("/test.Service/Echo", framed("x"), true, {{"grpc-timeout", "2S"}});
+    client.run();
+    const CallInfo& info = fixture.service.last_info;
+    CHECK_EQ(info.deadline_ns - info.receive_ns, 2 * kSecond);
+    CHECK(info.half_closed);
+    client.call("/test.Service/Echo", framed("x"));
+    client.run();
+    CHECK_EQ(fixture.service.last_info.deadline_ns, u64(0));
+  }
+  fixture.check_clean();
+}
+
+TEST(the_deadline_of_an_unfinished_request_is_the_transports) {
+  Fixture fixture;
+  {
+    Client client(fixture.door);
+    const i32 stream = client.call("/test.Service/Echo", framed("x"), false, {{"grpc-timeout", "30m"}});
+    client.run_for(100 * kMillisecond);
+    CHECK_EQ(client.answers[stream].code(), std::string("4"));
+    CHECK_EQ(fixture.service.told, 0);
+  }
+  fixture.check_clean();
+}
+
+TEST(stalled_messages_end) {
+  Limits limits = quick_limits();
+  limits.message_timeout = 20 * kMillisecond;
+  Fixture fixture(limits);
+  {
+    Client client(fixture.door);
+    const i32 unary = client.call("/test.Service/Echo", framed("xyz").substr(0, 6), false);
+    const i32 partial = client.call("/test.Service/Stream", framed("one") + framed("two").substr(0, 3), false);
+    const i32 quiet = client.call("/test.Service/Stream", framed("one"), false);
+    client.run_for(60 * kMillisecond);
+    CHECK_EQ(client.answers[unary].code(), std::string("4"));
+    CHECK_EQ(client.answers[partial].code(), std::string("4"));
+    CHECK_EQ(client.answers[quiet].code(), std::string("none"));  // a quiet stream is not a stalled one
+    CHECK_EQ(fixture.service.gone, 1);
+  }
+  fixture.check_clean();
+}
+
+TEST(a_rejection_waits_for_the_half_close) {
+  Limits limits = quick_limits();
+  limits.rejected_timeout = 30 * kMillisecond;
+  limits.rejected_body_bytes = 1000;
+  Fixture fixture(limits);
+  {
+    Client client(fixture.door);
+    const i32 polite = client.call("/no.Such/Method", framed("x"), false);
+    const i32 endless = client.call("/no.Such/Method", framed("x"), false);
+    const i32 wordy = client.call("/no.Such/Method", framed("x"), false);
+    client.run();
+    CHECK_EQ(client.answers[polite].code(), std::string("none"));
+    client.more(polite, "", true);
+    client.more(wordy, std::string(2000, 'x'), false);
+    client.run();
+    CHECK_EQ(client.answers[polite].code(), std::string("12"));
+    CHECK(client.answers[polite].closed && !client.answers[polite].reset);
+    CHECK_EQ(client.answers[wordy].code(), std::string("12"));
+    CHECK(!client.answers[wordy].reset);  // the trailers are alone in their flush
+    CHECK_EQ(client.answers[endless].code(), std::string("none"));
+    client.run_for(50 * kMillisecond);
+    CHECK_EQ(client.answers[endless].code(), std::string("12"));
+    CHECK(client.answers[wordy].reset);
+    CHECK_EQ(client.answers[wordy].error, 0u);
+    client.run_for(50 * kMillisecond);
+    CHECK(client.answers[endless].reset);
+    CHECK_EQ(fixture.door.calls.used(), 0u);
+  }
+  fixture.check_clean();
+}
+
+TEST(a_held_stream_runs_out_of_window_and_goes_on_in_order) {
+  Limits limits = quick_limits();
+  limits.stream_window = 65535;
+  Fixture fixture(limits);
+  fixture.service.hold_after = 3;
+  {
+    Client client(fixture.door);
+    client.run();
+    std::string body;
+    for (int i = 0; i < 2000; i++) body += framed(std::to_string(i) + std::string(100, '.'));
+    const i32 stream = client.call("/test.Service/Stream", body);
+    client.run();
+    CHECK_EQ(fixture.service.messages.size(), size_t(3));
+    CHECK(fixture.counters.reassembly_bytes > 0 && fixture.counters.reassembly_bytes <= 70000);
+    CHECK_EQ(fixture.service.half_closes, 0);
+    fixture.service.transport->resume({0, 1});
+    client.run();
+    CHECK_EQ(fixture.service.messages.size(), size_t(2000));
+    CHECK(client.answers[stream].data == body);
+    CHECK_EQ(fixture.service.half_closes, 1);
+    CHECK_EQ(client.answers[stream].code(), std::string("0"));
+  }
+  fixture.check_clean();
+}
+
+TEST(a_stream_whose_answers_are_not_read_is_not_read_either) {
+  Limits limits = quick_limits();
+  limits.call_unsent_bytes = 10'000;
+  Fixture fixture(limits);
+  {
+    Client client(fixture.door, 1000);  // windows are given back by hand
+    std::string body;
+    for (int i = 0; i < 1000; i++) body += framed(std::string(100, 'x'));
+    const i32 stream = client.call("/test.Service/Stream", body);
+    client.run();
+    CHECK(fixture.service.messages.size() < 200);
+    const i32 other = client.call("/test.Service/Echo", framed("o"));
+    client.run();
+    CHECK_EQ(client.answers[other].data, framed("o"));  // nobody else waits
+    for (int i = 0; i < 1000 && !client.answers[stream].closed; i++) {
+      nghttp2_session_consume(client.session(), stream, 1000);
+      client.run();
+    }
+    CHECK(client.answers[stream].data == body);
+  }
+  fixture.check_clean();
+}
+
+TEST(what_is_inflated_by_the_worker_stays_in_order) {
+  Fixture fixture;
+  {
+    Client client(fixture.door);
+    const std::string large(1 << 20, 'q');
+    const i32 stream = client.call("/test.Service/Stream", framed("a") + framed(deflated(large), 1) + framed("b"), true,
+                                   {{"grpc-encoding", "deflate"}});
+    client.run_for(100 * kMillisecond);
+    for (int i = 0; i < 50 && !client.answers[stream].closed; i++) client.run_for(20 * kMillisecond);
+    CHECK(client.answers[stream].data == framed("a") + framed(large) + framed("b"));
+    CHECK_EQ(client.answers[stream].code(), std::string("0"));
+    CHECK_EQ(client.answers[stream].fields["grpc-accept-encoding"], std::string("identity, deflate, gzip"));
+  }
+  fixture.check_clean();
+}
+
+TEST(rare_calls_go_out_and_come_back) {
+  Fixture fixture;
+  {
+    Client client(fixture.door);
+    const i32 stream = client.call("/test.Service/Rare", framed("question"), false);
+    client.run();
+    auto rare = fixture.door.rare.pop(0);
+    CHECK(rare && rare->event == RareEvent::kMessage && rare->message == "question" && rare->method == 7);
+    fixture.door.rare.answer({rare->call, "answer", false, StatusCode::kOk, ""});
+    client.run();
+    CHECK_EQ(client.answers[stream].data, framed("answer"));
+    client.more(stream, "", true);
+    client.run();
+    rare = fixture.door.rare.pop(0);
+    CHECK(rare && rare->event == RareEvent::kHalfClose);
+    fixture.door.rare.answer({rare->call, std::nullopt, true, StatusCode::kNotFound, "no"});
+    client.run();
+    CHECK_EQ(client.answers[stream].code(), std::string("5"));
+    const i32 given_up = client.call("/test.Service/Rare", framed("x"), true, {{"grpc-timeout", "20m"}});
+    client.run_for(60 * kMillisecond);
+    CHECK_EQ(client.answers[given_up].code(), std::string("4"));
+    std::vector<RareEvent> events;
+    while ((rare = fixture.door.rare.pop(0))) events.push_back(rare->event);
+    CHECK(events == (std::vector<RareEvent>{RareEvent::kMessage, RareEvent::kHalfClose, RareEvent::kGone}));
+  }
+  fixture.check_clean();
+}
+
+TEST(health_watches_see_changes_and_the_end) {
+  Fixture fixture;
+  {
+    Client client(fixture.door);
+    const i32 known = client.call("/grpc.health.v1.Health/Watch", framed(""));
+    const i32 unknown = client.call("/grpc.health.v1.Health/Watch", framed("\x0a\x01m"));
+    client.run();
+    CHECK_EQ(client.answers[known].data, framed("\x08\x02"));
+    CHECK_EQ(client.answers[unknown].data, framed("\x08\x03"));
+    fixture.door.health.set("", Serving::kServing);
+    fixture.door.health.set("", Serving::kServing);
+    fixture.door.health.set("m", Serving::kServing);
+    client.run();
+    CHECK_EQ(client.answers[known].data, framed("\x08\x02") + framed("\x08\x01"));
+    CHECK_EQ(client.answers[unknown].data, framed("\x08\x03") + framed("\x08\x01"));
+    fixture.door.post({.kind = Command::Kind::kDrain, .grace_ns = kSecond});
+    client.run();
+    CHECK(client.answers[known].data.ends_with(framed("\x08\x02")));
+    CHECK_EQ(client.answers[known].code(), std::string("14"));
+    CHECK(client.eof);
+  }
+  fixture.check_clean();
+}
+
+TEST_MAIN

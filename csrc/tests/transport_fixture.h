@@ -1,0 +1,113 @@
+// A door with a service that keeps a ledger, turned by the test's own thread.
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "front/door.h"
+#include "tests/check.h"
+#include "tests/http2_client.h"
+
+namespace fastqps::front {
+
+enum TestMethod : u16 { kEchoMethod, kLaterMethod, kStreamMethod, kChunksMethod };
+
+// Every call that it is told about must end once: by finish() or by on_gone().
+class LedgerService final : public Service {
+ public:
+  void on_attach(Transport& t) override { transport = &t; }
+  void on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo& info) override {
+    tell(call);
+    last_info = info;
+    const std::string text(message.begin(), message.end());
+    messages.push_back(text);
+    if (method == kLaterMethod) return waiting.push_back(call);
+    if (method == kStreamMethod && hold_after && messages.size() == hold_after) transport->hold(call);
+    for (int i = 0; i < (method == kChunksMethod ? 5 : 1); i++) say(call, text);
+    if (method != kStreamMethod) finish(call);
+  }
+  void on_half_close(CallId call, u16, const CallInfo&) override {
+    tell(call);
+    half_closes++;
+    finish(call);
+  }
+  Gone on_gone(CallId call, u16, u64 user) override {
+    CHECK_EQ(open.erase({call.index, call.generation}), size_t(1));
+    CHECK(!transport->alive(call));
+    CHECK(transport->begin_message(call, 10) == nullptr);
+    gone++;
+    gone_user = user;
+    return gone_is_held ? Gone::kHeld : Gone::kReleased;
+  }
+  void on_turn(u64) override {}
+  u64 next_wakeup_ns() override { return kNever; }
+  bool about_to_sleep() override { return true; }
+  void awake() override {}
+  bool may_accept(u32) override { return true; }
+
+  void say(CallId call, std::string_view text) {
+    u8* out = transport->begin_message(call, text.size() + 7);  // more than is used
+    if (!out) return;
+    std::memcpy(out, text.data(), text.size());
+    transport->commit_message(call, text.size());
+  }
+  void finish(CallId call, const Status& status = {}) {
+    if (transport->alive(call)) open.erase({call.index, call.generation}), finished++;
+    transport->finish(call, status);
+  }
+  void tell(CallId call) {
+    if (open.insert({call.index, call.generation}).second) told++;
+  }
+
+  Transport* transport = nullptr;
+  std::set<std::pair<u32, u32>> open;
+  std::vector<CallId> waiting;
+  std::vector<std::string> messages;
+  CallInfo last_info{};
+  int told = 0, finished = 0, gone = 0, half_closes = 0;
+  size_t hold_after = 0;
+  u64 gone_user = 0;
+  bool gone_is_held = false;
+};
+
+inline Limits quick_limits() {
+  Limits limits;
+  limits.sleep_max = 0;  // a turn without work returns at once
+  return limits;
+}
+
+struct Fixture {
+  explicit Fixture(const Limits& limits = quick_limits()) : door(service, methods(), limits, {}, counters) {
+    door.attach();
+  }
+  ~Fixture() {
+    // Nothing may be left when all connections are gone.
+    for (int i = 0; i < 1000 && door.open_connections; i++) door.turn();
+  }
+  void check_clean() {
+    for (int i = 0; i < 1000 && door.open_connections; i++) door.turn();
+    CHECK_EQ(door.open_connections, 0u);
+    CHECK_EQ(door.calls.used(), 0u);
+    CHECK_EQ(door.wheel.armed(), u64(0));
+    CHECK_EQ(counters.reassembly_bytes, u64(0));
+    CHECK_EQ(service.told, service.finished + service.gone);
+    CHECK(service.open.empty());
+    CHECK_EQ(counters.accepted, counters.closed);
+  }
+  static MethodTable methods() {
+    MethodTable table;
+    CHECK(table.add("/test.Service/Echo", MethodKind::kUnary, kEchoMethod));
+    CHECK(table.add("/test.Service/Later", MethodKind::kUnary, kLaterMethod));
+    CHECK(table.add("/test.Service/Stream", MethodKind::kBidi, kStreamMethod));
+    CHECK(table.add("/test.Service/Chunks", MethodKind::kServerStream, kChunksMethod));
+    CHECK(table.add("/test.Service/Rare", MethodKind::kBidi, 7, Handler::kRare));
+    return table;
+  }
+
+  LedgerService service;
+  Counters counters;
+  Door door;
+};
+
+}  // namespace fastqps::front
