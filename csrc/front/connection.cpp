@@ -151,7 +151,7 @@ void Connection::flush() {
     }
   if (state_ == State::kDead) return;
   if (unsent_end_ > unsent_begin_) arm_by(write_progress_ns_ + door_.limits.write_timeout);
-  if (answer_bytes) arm_by(door_.turn_ns + door_.limits.window_timeout / 4);
+  if (answer_bytes) arm_by(next_look_at_blocked());
   update_interest();
   close_if_done();
 }
@@ -221,8 +221,15 @@ void Connection::update_interest() {
 
 void Connection::close_if_done() {
   if (unsent_end_ > unsent_begin_ || nghttp2_session_want_write(session_)) return;
-  if (eof_ && open_calls_ == 0) return kill();
+  if (eof_ && !answers_to_come()) return kill();
   if (!nghttp2_session_want_read(session_)) linger();
+}
+
+// After the client's end. What its windows hold back is no answer to come: it can open them no more.
+bool Connection::answers_to_come() const {
+  for (const Call* call = calls_; call; call = call->next)
+    if (call->phase != Phase::kFinished) return true;
+  return false;
 }
 
 // Says why, without waiting, and closes.

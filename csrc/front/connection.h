@@ -94,8 +94,10 @@ class Connection {
   void terminate(u32 http2_error, const char* text);
   void send_final_goaway();
   void close_if_done();
+  bool answers_to_come() const;
   void end_watches();
   void cut_stuck_calls();
+  u64 next_look_at_blocked() const;
   bool check_waits();
   void keep_alive();
   void ping();

@@ -4,6 +4,7 @@
 
 #include "front/connection.h"
 #include "front/door.h"
+#include "front/reply.h"
 
 namespace fastqps::front {
 
@@ -23,7 +24,7 @@ u64 Connection::due() const {
   if (!settings_received) by(accepted_ns_ + limits.settings_timeout);
   if (block.since_ns) by(block.since_ns + limits.header_block_timeout);
   if (unsent_end_ > unsent_begin_) by(write_progress_ns_ + limits.write_timeout);
-  if (answer_bytes) by(door_.turn_ns + limits.window_timeout / 4);
+  if (answer_bytes) by(next_look_at_blocked());
   if (retiring_ == Retiring::kNoticed) by(retiring_ns_ + kNoticeTime);
   by(retire_by_ns_);
   if (ping_sent != ping_acked)
@@ -110,12 +111,22 @@ void Connection::ping() {
   mark_dirty();
 }
 
-// Streams that the client's windows have blocked for too long.
+// Also at unread answers whose deadline passes: a tenth of a second late at most.
+u64 Connection::next_look_at_blocked() const {
+  return door_.turn_ns + std::min(door_.limits.window_timeout / 4, 100 * kMillisecond);
+}
+
+// Streams that the client's windows have blocked for too long, or beyond their deadline.
 void Connection::cut_stuck_calls() {
+  const u64 now = door_.turn_ns;
   for (Call* call = calls_; call; call = call->next) {
-    if (!call->unsent || call->progress_ns + door_.limits.window_timeout > door_.turn_ns) continue;
-    door_.counters.not_read++;
-    cut(*call);
+    if (!call->unsent) continue;
+    if (call->phase == Phase::kFinished && call->deadline_ns && call->deadline_ns <= now) {
+      expire_answer(door_, *call);
+    } else if (call->progress_ns + door_.limits.window_timeout <= now) {
+      door_.counters.not_read++;
+      cut(*call);
+    }
   }
 }
 

@@ -192,6 +192,23 @@ void release_answer(Door& door, Call& call) {
   door.allocator.release(std::exchange(call.trailers, nullptr));
 }
 
+// A status can still take the place of an answer of which nothing is out; one that is cut in two says nothing.
+void expire_answer(Door& door, Call& call) {
+  door.counters.not_read++;
+  if (call.out_first && call.out_first->sent) return call.connection->cut(call);
+  release_answer(door, call);
+  const EncodedStatus status({.code = StatusCode::kDeadlineExceeded, .message = "the deadline passed at stage send"},
+                             -1);
+  Block block;
+  add_status(block, &status);
+  nghttp2_submit_trailer(call.connection->session(), call.stream, block.headers, block.count);
+  if (!call.half_closed) {
+    call.progress_ns = door.turn_ns;
+    arm_call(door, call);
+  }
+  call.connection->mark_dirty();
+}
+
 // ---- what the service calls
 
 namespace {

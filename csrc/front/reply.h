@@ -17,6 +17,8 @@ struct Refusal {
 
 // Ends the call: after its messages, or trailers-only.
 void finish_call(Door& door, Call& call, const Status& status, const Refusal& refusal = {});
+// The deadline of a finished call has passed before the client's windows let its answer go.
+void expire_answer(Door& door, Call& call);
 // Gives back what the answer side holds.
 void release_answer(Door& door, Call& call);
 // DATA for nghttp2.
