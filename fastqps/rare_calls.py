@@ -41,7 +41,7 @@ def serve(door: _front.Door, models: bytes) -> threading.Thread:
 
     def work() -> None:
         while (found := door.next_rare(-1)) is not None:
-            call, method, event, message, half_closed = found
+            call, method, event, message, _ = found
             if event == GONE:
                 continue
             unary = method == 0
@@ -50,7 +50,8 @@ def serve(door: _front.Door, models: bytes) -> threading.Thread:
             except Exception as error:  # a reply must go out whatever this call holds
                 door.answer_rare(call, None, True, INTERNAL, f"{type(error).__name__}: {error}")
                 continue
-            door.answer_rare(call, body, unary or half_closed or event == HALF_CLOSE)
+            # Of a stream only its half-close says that nothing follows: several messages may come before it at once.
+            door.answer_rare(call, body, unary or event == HALF_CLOSE)
 
     thread = threading.Thread(target=work, name="rare calls", daemon=True)
     thread.start()

@@ -18,7 +18,7 @@ struct RareCall {
   u16 method;
   RareEvent event;
   std::string message;  // kMessage
-  bool half_closed;     // with kMessage: nothing follows
+  bool half_closed;     // the client has said all; of a stream more messages and kHalfClose may still follow
 };
 struct RareAnswer {
   CallId call;
