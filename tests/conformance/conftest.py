@@ -1,0 +1,75 @@
+"""One server for all cases, with dispatchers that can be told to take their time; after each case its neighbours are
+asked whether they noticed anything, and at the end nothing may be left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from raw import WINDOW_UPDATE, Peer, check_good, frame, u32
+from serving import Server, descriptors, until
+
+MESSAGE_BYTES_MAX = 256 << 10
+
+
+class Neighbour:
+    """Another client's connection, older than all cases."""
+
+    def __init__(self, address: str) -> None:
+        self._peer = Peer(address)
+        self._stream = -1
+
+    def check(self) -> None:
+        """It is served as ever."""
+        self._stream += 2
+        answer = self._peer.call(self._stream)
+        check_good(answer)
+        self._peer.send(frame(WINDOW_UPDATE, 0, 0, u32(len(answer.data))))
+        assert self._peer.goaway is None
+        del self._peer.answers[self._stream]
+
+    def close(self) -> None:
+        self._peer.socket.close()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """One front door, two dispatchers."""
+    flags = ("--frontdoors=1", "--dispatchers=2", f"--max-message-bytes={MESSAGE_BYTES_MAX}", "--max-batch-items=4")
+    server = Server(*flags, echo=True)
+    try:
+        yield server
+        server.stop()
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="session")
+def neighbour(server: Server) -> Iterator[Neighbour]:
+    """Its connection outlives all cases; when they are over, only it is left of what they opened."""
+    door = server.child("frontdoor 0")
+    neighbour = Neighbour(server.address)
+    neighbour.check()
+    before = descriptors(door)
+    yield neighbour
+    neighbour.check()
+    until(lambda: server.connections() == [1], 5, f"one connection, but {server.connections()}")
+    server.until_idle()
+    assert descriptors(door) == before
+    assert server.child("frontdoor 0") == door
+    assert not server.metrics()["fastqps_restarts_total"]
+    neighbour.close()
+
+
+@pytest.fixture(autouse=True)
+def undisturbed(neighbour: Neighbour) -> Iterator[None]:
+    """After each case."""
+    yield
+    neighbour.check()
+
+
+@pytest.fixture
+def peer(server: Server) -> Iterator[Peer]:
+    """A fresh connection, past its SETTINGS."""
+    with Peer(server.address) as peer:
+        yield peer

@@ -1,0 +1,226 @@
+"""An error while the client is still sending: direct, and through real proxies where they are installed."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from conftest import MESSAGE_BYTES_MAX
+from raw import BLOCK, BODY, DATA, EH, ES, HEADERS, NO_ERROR, PATH, Peer, block, check_good, frame, message, request
+from serving import Server, until
+
+from fastqps.v1 import predict_pb2 as pb
+
+UNKNOWN_PATH = frame(HEADERS, EH, 1, block(request("/no.Such/Method")))
+
+
+def test_refusal_waits_for_the_end(peer: Peer) -> None:
+    """A refused call is answered when the client has said all, so that its own half-close ends the stream."""
+    peer.send(UNKNOWN_PATH)
+    peer.linger(0.3)
+    assert 1 not in peer.answers
+    peer.send(frame(DATA, ES, 1, message(BODY)))
+    answer = peer.answer(1)
+    assert answer.status == 12 and answer.reset is None
+    check_good(peer.call(3))
+
+
+def test_refusal_after_a_second(peer: Peer) -> None:
+    """Who says nothing more hears it after a second; a second later the stream is closed, without an error."""
+    start = time.monotonic()
+    peer.send(UNKNOWN_PATH)
+    answer = peer.answer(1)
+    assert answer.status == 12 and 0.9 < answer.ended_at - start < 1.5
+    peer.until(lambda: answer.reset is not None, "the reset")
+    assert answer.reset == NO_ERROR
+    assert 0.9 < answer.reset_at - answer.ended_at < 1.6
+    check_good(peer.call(3))
+
+
+def test_too_large_is_said_at_once(peer: Peer) -> None:
+    """The message's length is known from its first bytes. The stream is not reset behind the answer."""
+    start = time.monotonic()
+    peer.send(frame(HEADERS, EH, 1, BLOCK))
+    peer.send(frame(DATA, 0, 1, message(b"x" * 1000, length=MESSAGE_BYTES_MAX + 1)))
+    answer = peer.answer(1)
+    assert answer.status == 8 and answer.ended_at - start < 0.5
+    peer.linger(0.9 - (time.monotonic() - answer.ended_at))
+    assert answer.reset is None
+    peer.until(lambda: answer.reset is not None, "the reset")
+    assert answer.reset == NO_ERROR and answer.reset_at - answer.ended_at < 1.6
+    check_good(peer.call(3))
+
+
+def test_client_ends_after_the_answer(peer: Peer) -> None:
+    """The client's own end, in time, spares the reset."""
+    peer.send(frame(HEADERS, EH, 1, BLOCK), frame(DATA, 0, 1, message(b"", length=MESSAGE_BYTES_MAX + 1)))
+    answer = peer.answer(1)
+    assert answer.status == 8
+    peer.send(frame(DATA, ES, 1, b"x" * 100))
+    peer.linger(1.3)
+    assert answer.reset is None
+    check_good(peer.call(3))
+
+
+def test_bidi_is_refused_at_once(peer: Peer) -> None:
+    """A stream's client may wait for answers before it ends its side."""
+    start = time.monotonic()
+    peer.send(frame(HEADERS, EH, 1, block(request(PATH + "PredictStream", ("grpc-timeout", "x")))))
+    answer = peer.answer(1)
+    assert answer.status == 3 and answer.ended_at - start < 0.5
+
+
+# ---- T13: what a stock client sees
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+NGINX = """
+daemon off; master_process off; worker_processes 1; error_log stderr warn; pid {folder}/pid;
+events {{ worker_connections 64; }}
+http {{
+  access_log off; client_max_body_size 0;
+  client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c;
+  uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;
+  upstream fastqps {{ server {address}; keepalive 4; }}
+  server {{ listen 127.0.0.1:{port} http2; location / {{ grpc_pass grpc://fastqps; }} }}
+}}
+"""
+HAPROXY = """
+global
+  maxconn 64
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 30s
+  timeout server 30s
+frontend in
+  bind 127.0.0.1:{port} proto h2
+  default_backend out
+backend out
+  server fastqps {address} proto h2
+"""
+ENVOY = """
+static_resources:
+  listeners:
+  - address: {{ socket_address: {{ address: 127.0.0.1, port_value: {port} }} }}
+    filter_chains:
+    - filters:
+      - name: hcm
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: in
+          codec_type: HTTP2
+          route_config:
+            virtual_hosts:
+            - {{ name: all, domains: ["*"], routes: [{{ match: {{ prefix: "/" }}, route: {{ cluster: out }} }}] }}
+          http_filters:
+          - name: router
+            typed_config: {{ "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router }}
+  clusters:
+  - name: out
+    connect_timeout: 5s
+    typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config: {{ http2_protocol_options: {{}} }}
+    load_assignment:
+      cluster_name: out
+      endpoints:
+      - lb_endpoints:
+        - endpoint: {{ address: {{ socket_address: {{ address: {host}, port_value: {upstream_port} }} }} }}
+"""
+PROXIES: dict[str, tuple[str, Callable[[Path], list[str]]]] = {
+    "nginx": (NGINX, lambda config: ["-p", str(config.parent), "-c", str(config)]),
+    "haproxy": (HAPROXY, lambda config: ["-db", "-f", str(config)]),
+    "envoy": (ENVOY, lambda config: ["--base-id", "77", "-c", str(config)]),
+}
+
+
+@pytest.fixture(scope="module", params=["direct", *PROXIES])
+def address(request: pytest.FixtureRequest, server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where the server is reached: itself, or a proxy in front of it."""
+    if request.param == "direct":
+        yield server.address
+        return
+    program = shutil.which(request.param, path="/usr/sbin:/usr/local/bin:/usr/bin:/bin")
+    if program is None:
+        pytest.skip(f"{request.param} is not installed")
+    template, arguments = PROXIES[request.param]
+    folder, port = tmp_path_factory.mktemp(request.param), free_port()
+    config = folder / "proxy.yaml"
+    host, upstream_port = server.address.split(":")
+    values = {"folder": folder, "port": port, "host": host, "upstream_port": upstream_port}
+    config.write_text(template.format(address=server.address, **values))
+    log = (folder / "log").open("w")
+    process = subprocess.Popen([program, *arguments(config)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def listens() -> bool:
+        assert process.poll() is None, (folder / "log").read_text()
+        with socket.socket() as sock:
+            return sock.connect_ex(("127.0.0.1", port)) == 0
+
+    try:
+        until(listens, 10, f"{request.param} listens")
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(10)
+        log.close()
+
+
+@pytest.fixture
+def channel(address: str) -> Iterator[grpc.Channel]:
+    with grpc.insecure_channel(address, [("grpc.max_send_message_length", -1)]) as channel:
+        yield channel
+
+
+def predict(channel: grpc.Channel, **fields: object) -> pb.PredictResponse:
+    call = channel.unary_unary(PATH + "Predict", pb.PredictRequest.SerializeToString, pb.PredictResponse.FromString)
+    return call(pb.PredictRequest(**fields), timeout=5)  # type: ignore[arg-type,no-any-return]
+
+
+def test_answer_through(channel: grpc.Channel) -> None:
+    assert [predict(channel, text="a", request_id=i).request_id for i in range(1, 30)] == [*range(1, 30)]
+
+
+@pytest.mark.parametrize("size", [MESSAGE_BYTES_MAX, 4 << 20], ids=["little over the limit", "far over the limit"])
+def test_too_large_through(server: Server, channel: grpc.Channel, size: int) -> None:
+    """The status is the server's own, on whatever way, while most of the message is still to be sent."""
+    for _ in range(3):
+        with pytest.raises(grpc.RpcError) as raised:
+            predict(channel, text="x" * size)
+        assert raised.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, raised.value
+        assert str(MESSAGE_BYTES_MAX) in raised.value.details()
+        assert predict(channel, text="a", request_id=2).request_id == 2
+    server.until_idle()
+
+
+def test_error_through(channel: grpc.Channel) -> None:
+    """Code, text and details pass every proxy."""
+    with pytest.raises(grpc.RpcError) as raised:
+        predict(channel, text="a", output={"dimensions": 5000})
+    assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT and "5000" in raised.value.details()
+    assert "grpc-status-details-bin" in dict(raised.value.trailing_metadata())
+
+
+def test_refusal_of_an_open_stream_through(channel: grpc.Channel) -> None:
+    """A bidirectional call that is refused while its client has not ended it."""
+
+    def asks() -> Iterator[bytes]:
+        yield b"\x12\x01a"
+        time.sleep(0.3)
+
+    with pytest.raises(grpc.RpcError) as raised:
+        list(channel.stream_stream("/fastqps.v1.PredictService/NoSuchStream")(asks(), timeout=5))
+    assert raised.value.code() == grpc.StatusCode.UNIMPLEMENTED, raised.value

@@ -1,0 +1,155 @@
+"""grpc.health.v1 and server reflection, by their stock clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import grpc
+import pytest
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from raw import (
+    DATA,
+    EH,
+    ES,
+    HEADERS,
+    PATH,
+    PROTOCOL_ERROR,
+    RST_STREAM,
+    WATCH,
+    Header,
+    Peer,
+    block,
+    check_good,
+    frame,
+    message,
+    request,
+    u32,
+)
+from serving import Server
+
+PREDICT = "fastqps.v1.PredictService"
+SERVICES = {
+    PREDICT,
+    "grpc.health.v1.Health",
+    "grpc.reflection.v1.ServerReflection",
+    "grpc.reflection.v1alpha.ServerReflection",
+}
+SERVING, SERVICE_UNKNOWN = 1, 3
+
+
+@pytest.fixture
+def channel(server: Server) -> Iterator[grpc.Channel]:
+    with grpc.insecure_channel(server.address) as channel:
+        yield channel
+
+
+# ---- T16: health
+
+
+@pytest.mark.parametrize("service", ["", PREDICT])
+def test_check(channel: grpc.Channel, service: str) -> None:
+    answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
+    assert answer.status == SERVING
+
+
+@pytest.mark.parametrize("service", ["unknown", PREDICT + "2", PREDICT[:-1], "x" * 5000])
+def test_check_unknown(channel: grpc.Channel, service: str) -> None:
+    with pytest.raises(grpc.RpcError) as raised:
+        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
+    assert raised.value.code() == grpc.StatusCode.NOT_FOUND
+
+
+def test_check_of_something_else(channel: grpc.Channel) -> None:
+    with pytest.raises(grpc.RpcError) as raised:
+        channel.unary_unary("/grpc.health.v1.Health/Check")(b"\x0a\x05ab", timeout=5)
+    assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(("service", "status"), [("", SERVING), (PREDICT, SERVING), ("unknown", SERVICE_UNKNOWN)])
+def test_watch(peer: Peer, service: str, status: int) -> None:
+    """The state at once, then nothing until it changes; the stream stays open, also for an unknown service."""
+    asked = health_pb2.HealthCheckRequest(service=service).SerializeToString()
+    peer.send(frame(HEADERS, EH, 1, block(request(WATCH))), frame(DATA, ES, 1, message(asked)))
+    peer.until(lambda: 1 in peer.answers and bool(peer.answers[1].messages), "the first state")
+    peer.linger(0.2)
+    answer = peer.answers[1]
+    assert [health_pb2.HealthCheckResponse.FromString(m).status for m in answer.messages] == [status]
+    assert not answer.ended and answer.reset is None
+    peer.send(frame(RST_STREAM, 0, 1, u32(8)))
+    check_good(peer.call(3))
+
+
+def test_watch_with_deadline(channel: grpc.Channel) -> None:
+    watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=0.2)
+    assert next(watch).status == SERVING
+    with pytest.raises(grpc.RpcError) as raised:
+        next(watch)
+    assert raised.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+def test_list(channel: grpc.Channel) -> None:
+    answer = health_pb2_grpc.HealthStub(channel).List(health_pb2.HealthListRequest(), timeout=5)
+    assert {name: status.status for name, status in answer.statuses.items()} == {"": SERVING, PREDICT: SERVING}
+
+
+def test_authority_of_envoys_checker(peer: Peer) -> None:
+    """Envoy puts the cluster's name there; `|` is no part of an authority, and nghttp2 refuses it."""
+    answer = peer.call(1, b"", request("/grpc.health.v1.Health/Check", authority="outbound|50051||svc"))
+    assert answer.reset == PROTOCOL_ERROR
+    check_good(peer.call(3))
+
+
+def test_no_authority_but_host(peer: Peer) -> None:
+    headers: list[Header] = [*request(PATH + "Predict", without=[":authority"]), ("host", "a.b:50051")]
+    check_good(peer.call(1, headers=headers))
+
+
+# ---- reflection
+
+
+@pytest.fixture(params=["v1", "v1alpha"])
+def reflect(request: pytest.FixtureRequest, channel: grpc.Channel) -> grpc.StreamStreamMultiCallable:
+    """Both versions have the same messages."""
+    return channel.stream_stream(
+        f"/grpc.reflection.{request.param}.ServerReflection/ServerReflectionInfo",
+        reflection_pb2.ServerReflectionRequest.SerializeToString,
+        reflection_pb2.ServerReflectionResponse.FromString,
+    )
+
+
+def test_reflection(reflect: grpc.StreamStreamMultiCallable) -> None:
+    asked = [
+        reflection_pb2.ServerReflectionRequest(list_services=""),
+        reflection_pb2.ServerReflectionRequest(file_containing_symbol=f"{PREDICT}.Predict"),
+        reflection_pb2.ServerReflectionRequest(file_by_filename="no/such.proto"),
+        reflection_pb2.ServerReflectionRequest(file_containing_symbol="no.Such"),
+    ]
+    services, file, *missing = list(reflect(iter(asked), timeout=5))
+    assert {service.name for service in services.list_services_response.service} == SERVICES
+    assert file.file_descriptor_response.file_descriptor_proto
+    assert [answer.error_response.error_code for answer in missing] == [grpc.StatusCode.NOT_FOUND.value[0]] * 2
+    assert [answer.original_request for answer in missing] == asked[2:]
+
+
+def test_reflection_makes_messages(channel: grpc.Channel) -> None:
+    """A client that knows nothing but the address builds a request from what the server says about itself."""
+    database = ProtoReflectionDescriptorDatabase(channel)
+    assert set(database.get_services()) == SERVICES
+    pool = DescriptorPool(database)
+    method = pool.FindServiceByName(PREDICT).FindMethodByName("Predict")
+    ask, answer = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+    call = channel.unary_unary(f"/{PREDICT}/Predict", ask.SerializeToString, answer.FromString)
+    assert call(ask(text="a", request_id=5), timeout=5).request_id == 5
+
+
+def test_reflection_is_one_of_the_rare_calls(channel: grpc.Channel, peer: Peer) -> None:
+    """A stream that says nothing, and one that is cut, cost nobody anything."""
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    assert list(stub.ServerReflectionInfo(iter(()), timeout=5)) == []
+    peer.send(frame(HEADERS, EH, 1, block(request("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"))))
+    peer.send(frame(RST_STREAM, 0, 1, u32(8)))
+    check_good(peer.call(3))

@@ -1,0 +1,25 @@
+"""The fixture that starts servers. Each must end cleanly; none outlives its test."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from serving import Server
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Server]]:
+    """Starts a server for this test: ``serve("--frontdoors=2", echo=True)``. At the end it drains and must be gone."""
+    servers: list[Server] = []
+
+    def start(*flags: str, **options: Any) -> Server:
+        servers.append(Server(*flags, **options))
+        return servers[-1]
+
+    yield start
+    try:
+        for server in servers:
+            server.stop()
+    finally:
+        for server in servers:
+            server.kill()

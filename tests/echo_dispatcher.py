@@ -1,0 +1,48 @@
+"""The usual dispatcher on a device whose answers show what they answer, and that takes as long as it is told.
+
+A request for token ids is answered with [first, last, sum, count, 0 …], to be read with ``normalize`` off. A step with
+the id SLOW + n takes at least n hundredths of a second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from fastqps.devices import null
+from fastqps.dispatcher import main as main
+from fastqps.models.card import ModelCard
+
+SLOW = 30_000
+SLOW_MAX = 500
+UNIT_S = 0.01
+
+
+def echo(ids: Sequence[int]) -> list[float]:
+    """The first values of the answer to a request."""
+    return [float(ids[0]), float(ids[-1]), float(sum(ids)), float(len(ids))]
+
+
+class EchoRunner(null.NullRunner):
+    instant = False
+
+    def run(self, n_items: int, n_tokens: int, max_len: int) -> None:
+        buffers = self.buffers()
+        longest = int(buffers.input_ids[:n_tokens].max())
+        if SLOW <= longest <= SLOW + SLOW_MAX:
+            time.sleep((longest - SLOW) * UNIT_S)
+        buffers.output[:n_items] = 0
+        for i in range(n_items):
+            ids = buffers.input_ids[buffers.cu_seqlens[i] : buffers.cu_seqlens[i + 1]]
+            buffers.output[i, :4] = ids[0], ids[-1], ids.sum(), len(ids)
+
+    def twin(self) -> EchoRunner:
+        buffers = self.buffers()
+        return EchoRunner(self.card, buffers.max_items, buffers.max_tokens)
+
+
+def make_runner(card: ModelCard, max_items: int, max_tokens: int, dtype: str, threads: int) -> EchoRunner:
+    return EchoRunner(card, max_items, max_tokens)
+
+
+null.make_runner = make_runner

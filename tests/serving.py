@@ -1,0 +1,182 @@
+"""A server under test: started as its user would start it, looked at from outside, and gone without a trace."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import psutil
+from prometheus_client.parser import text_string_to_metric_families
+
+HERE = Path(__file__).parent
+START_S = 60.0
+READY = re.compile(r"ready: .* at (\S+), admin http://(\S+)")
+STARTED = re.compile(r"started (\w+ \d+)\D.*\(pid (\d+)\)")
+GAUGES_OF_WORK = ("fastqps_slots_used", "fastqps_requests_running", "fastqps_requests_waiting")
+
+
+def until(condition: Callable[[], object], timeout_s: float, what: str) -> float:
+    """Waits for a condition; the seconds that it took. AssertionError if it does not come."""
+    start = time.monotonic()
+    while not condition():
+        assert time.monotonic() - start < timeout_s, f"not within {timeout_s} s: {what}"
+        time.sleep(0.01)
+    return time.monotonic() - start
+
+
+class Server:
+    """``fastqps serve`` with the null device and free ports. ``echo``: with the dispatchers of echo_dispatcher.py."""
+
+    def __init__(self, *flags: str, echo: bool = False, env: dict[str, str] | None = None) -> None:
+        program = [str(HERE / "serve_echo.py")] if echo else ["-m", "fastqps"]
+        usual = {"--device": "null", "--port": "0", "--admin-port": "0", "--model": "minilm"}
+        given = {flag.split("=")[0] for flag in flags}
+        flags = (*(f"{name}={value}" for name, value in usual.items() if name not in given), *flags)
+        paths = [str(HERE.parent), str(HERE), os.environ.get("PYTHONPATH", "")]
+        self.lines: list[str] = []
+        self._seen: set[int] = set()
+        self._process = subprocess.Popen(
+            [sys.executable, *program, "serve", *flags],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(env or {}), "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+            start_new_session=True,  # all its descendants are found by it
+        )
+        self.pid = self._process.pid
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        try:
+            until(lambda: self.ready_line or self._process.poll() is not None, START_S, "ready")
+            assert self.ready_line, f"the server ended with {self._process.poll()}:\n{self.log()}"
+        except AssertionError:
+            self.kill()
+            raise
+        found = READY.search(self.ready_line)
+        assert found, self.ready_line
+        self.address, self.admin = found.groups()
+
+    def _read(self) -> None:
+        assert self._process.stderr
+        for line in self._process.stderr:
+            self.lines.append(line.rstrip())
+
+    @property
+    def ready_line(self) -> str | None:
+        return next((line for line in list(self.lines) if READY.search(line)), None)
+
+    def log(self) -> str:
+        return "\n".join(self.lines)
+
+    # ---- its processes
+
+    def child(self, title: str) -> psutil.Process:
+        """The running process that fills a seat ("frontdoor 0", "dispatcher 1")."""
+        found = [p for p in self.processes() if title_of(p).startswith(f"fastqps: {title}")]
+        assert len(found) == 1, f"{title}: {found}\n{self.log()}"
+        return found[0]
+
+    def processes(self) -> list[psutil.Process]:
+        """The supervisor and all that came of it, as far as they live. Zombies are dead."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if os.getsid(process.pid) == self.pid and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+            except (ProcessLookupError, psutil.NoSuchProcess):
+                continue
+        return found
+
+    def signal(self, number: signal.Signals) -> None:
+        """To the supervisor."""
+        os.kill(self.pid, number)
+
+    def wait(self, timeout_s: float) -> int:
+        """The supervisor's exit code."""
+        code = self._process.wait(timeout_s)
+        self._reader.join(1)
+        return code
+
+    def stop(self, timeout_s: float = 20.0) -> None:
+        """Drains, and holds that nothing is left."""
+        if self._process.poll() is None:
+            self.signal(signal.SIGTERM)
+            code = self.wait(timeout_s)
+            assert code == 0, f"exit code {code}:\n{self.log()}"
+        self.check_gone()
+
+    def check_gone(self, timeout_s: float = 1.0) -> None:
+        until(lambda: not self.processes(), timeout_s, f"no process left, but {self.processes()}\n{self.log()}")
+
+    def kill(self) -> None:
+        """Ends what is left, whatever state it is in."""
+        for process in self.processes():
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        self._process.wait(10)
+
+    # ---- its state
+
+    def page(self, path: str) -> bytes:
+        with urllib.request.urlopen(f"http://{self.admin}{path}", timeout=5) as answer:
+            return bytes(answer.read())
+
+    def metrics(self) -> dict[str, float]:
+        """Samples by name, summed over labels, and by ``name{label values}``."""
+        found: dict[str, float] = {}
+        for family in text_string_to_metric_families(self.page("/metrics").decode()):
+            for sample in family.samples:
+                found[sample.name] = found.get(sample.name, 0) + sample.value
+                if sample.labels:
+                    found[f"{sample.name}{{{','.join(sample.labels.values())}}}"] = sample.value
+        return found
+
+    def connections(self) -> list[int]:
+        """Open client connections of each front door."""
+        metrics = self.metrics()
+        doors = [key for key in metrics if key.startswith("fastqps_connections{")]
+        return [int(metrics[f"fastqps_connections{{{i}}}"]) for i in range(len(doors))]
+
+    def work(self) -> dict[str, float]:
+        metrics = self.metrics()
+        return {name: metrics[name] for name in GAUGES_OF_WORK}
+
+    def until_idle(self, timeout_s: float = 5.0) -> None:
+        """No slot is in use, nothing waits, nothing runs."""
+        try:
+            until(lambda: not any(self.work().values()), timeout_s, "idle")
+        except AssertionError:
+            raise AssertionError(f"work is left after {timeout_s} s: {self.work()}\n{self.log()}") from None
+
+    def until_ready(self, roles: Iterable[str], timeout_s: float) -> float:
+        """Until all of the processes ("frontdoor,0") serve; the seconds that it took."""
+        keys = [f"fastqps_process_ready{{{role}}}" for role in roles]
+        return until(lambda: all(self.metrics()[key] for key in keys), timeout_s, f"{keys}\n{self.log()}")
+
+
+def title_of(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return ""
+
+
+def descriptors(process: psutil.Process) -> list[str]:
+    """What the descriptors of a process refer to."""
+    found = []
+    for entry in Path(f"/proc/{process.pid}/fd").iterdir():
+        try:
+            found.append(re.sub(r"\[\d+\]$", "", os.readlink(entry)))
+        except FileNotFoundError:
+            continue
+    return sorted(found)
