@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 CXX ?= g++
 
-.PHONY: help setup build demo bench test native-test lint format clean proto fuzz-wire model model-full order stress
+.PHONY: help setup build demo bench test native-test lint format clean proto fuzz-wire fuzz-tokenizer model model-full order stress
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -60,7 +60,7 @@ test: ## Python and end-to-end tests
 	$(BIN)/python -m pytest tests
 
 fuzz-tokenizer: ## 1,000,000 texts through the native tokenizer and the package
-	FASTQPS_FUZZ=1000000 $(BIN)/python -m pytest tests/test_tokenizer.py -k fuzz
+	FASTQPS_FUZZ_TEXTS=1000000 $(BIN)/python -m pytest tests/test_tokenizer.py -k fuzz
 
 CXX_FILES = $(shell git ls-files '*.h' '*.cpp')
 lint: ## ruff, mypy, clang-format

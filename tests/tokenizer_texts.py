@@ -21,8 +21,12 @@ BLOCKS = [
     (3, 0xFE00, 0xFFFF), (2, 0x10000, 0x11FFF), (2, 0x1D100, 0x1D1FF), (1, 0x1D400, 0x1D7FF), (3, 0x1F000, 0x1FAFF),
     (1, 0x20000, 0x2FFFF), (1, 0xE0000, 0xE01FF), (2, 0, 0x10FFFF),
 ]  # fmt: skip
-# Marks that survive stripping and are reordered; compositions, decompositions, odd cases; white space of all kinds
-ODD = "\u302e\u302f\U0001d165\U0001d166\U0001d16d\U0001d15e\u0344\u0f73\u0f75\u0f81\u0345\u0334\u0301\u0323\u09be\u1b44"
+# Marks that survive stripping and are reordered, removed marks that do and that do not keep them apart
+ODD = (
+    "\u302e\u302f\U0001d165\U0001d166\U0001d16d\U0001d15e\u0344\u0f73\u0f75\u0f81\u0345\u0334\u0301\u0323\u09be\u1b44"
+    "\u034f\u0941"
+)
+# Compositions, decompositions, odd cases; white space of all kinds
 CASES = "İıIiſKÅΣσςßẞǅĲﬁŉΐΰ\u212b\u1e9b\u0323각한글가힣ᄀᆨᅡ́ñé"
 SPACES = (
     " \t\n\r\x0b\x0c\x1c\x1f\x85\xa0\u1680\u180e\u2000\u2007\u200b\u2028\u2029\u202f\u205f\u2060\u3000\ufeff\x00\ufffd"

@@ -12,6 +12,7 @@
 #include "text/tokenizer.h"
 #include "text/trie.h"
 #include "text/utf8.h"
+#include "text/word_cache.h"
 
 using namespace fastqps;
 using namespace fastqps::text;
@@ -282,6 +283,22 @@ TEST(the_cache_forgets_and_stays_right) {
   const auto tokenizer = load();
   for (int i = 0; i < 300000; ++i) ids_of(*tokenizer, "x" + std::to_string(i));  // more words than it has places
   CHECK_EQ(show(ids_of(*tokenizer, "unaffable hello")), show({kUn, kAff, kAble, kHello}));
+}
+
+TEST(the_cache_never_gives_another_words_ids) {
+  WordCache cache;
+  std::mt19937_64 random(9);
+  for (int i = 0; i < 200000; ++i) {
+    const u64 r = random();
+    const WordKey key{1 + r % 3, r % 3 == 0 ? 0 : r >> 45};  // few low halves, many high halves
+    const u32 ids[] = {static_cast<u32>(key.low), static_cast<u32>(key.high), 7};
+    if (const WordCache::Entry* found = cache.find(key)) {
+      CHECK(found->n_ids == 3 && std::memcmp(found->ids, ids, sizeof(ids)) == 0);
+    } else {
+      cache.insert(key, ids, 3);
+      CHECK(cache.find(key));
+    }
+  }
 }
 
 TEST(refusals_have_a_reason) {
