@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/clock.h"
 #include "front/door.h"
 #include "tests/check.h"
 #include "tests/http2_client.h"
@@ -14,7 +15,7 @@ namespace fastqps::front {
 enum TestMethod : u16 { kEchoMethod, kLaterMethod, kStreamMethod, kChunksMethod };
 
 // Every call that it is told about must end once: by finish() or by on_gone().
-class LedgerService final : public Service {
+class LedgerService : public Service {
  public:
   void on_attach(Transport& t) override { transport = &t; }
   void on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo& info) override {
@@ -41,6 +42,7 @@ class LedgerService final : public Service {
     return gone_is_held ? Gone::kHeld : Gone::kReleased;
   }
   void on_turn(u64) override {}
+  void on_flushed() override {}
   u64 next_wakeup_ns() override { return kNever; }
   bool about_to_sleep() override { return true; }
   void awake() override {}
