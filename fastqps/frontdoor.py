@@ -9,12 +9,16 @@ import threading
 from fastqps import _front, rare_calls, slow_tokenizers
 from fastqps._core import GENERATIONS, Heartbeat, Segment
 from fastqps.children import DoorSettings
+from fastqps.errors import NOT_DRAINED, OK
 from fastqps.models.card import ModelCard
 from fastqps.tokenizer import Tokenizer
 
 
 def main(settings: DoorSettings) -> int:
-    """Serves until the supervisor's drain has ended, or until SIGTERM comes without one."""
+    """Serves until the supervisor's drain has ended, or until SIGTERM comes without one.
+
+    Returns NOT_DRAINED where that cut off items that were not answered yet.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # before any thread is started: all inherit it
     segment = Segment(settings.segment_fd)
     heartbeat = Heartbeat(segment, "door", settings.index, settings.parent_fd)
@@ -60,11 +64,12 @@ def main(settings: DoorSettings) -> int:
     # The loop runs in C++ on this thread, so no Python handler could: a thread waits for the signal.
     threading.Thread(target=_stop_at_sigterm, args=(door, segment), name="signals", daemon=True).start()
     door.run()
+    unfinished = segment.doors()[settings.index]["slots_used"]
     running.clear()
     for thread in filter(None, (rare, texts)):
         thread.join(timeout=2)
     del heartbeat
-    return 0
+    return NOT_DRAINED if unfinished else OK
 
 
 def _stop_at_sigterm(door: _front.Door, segment: Segment) -> None:

@@ -18,7 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 
 from fastqps import __version__
-from fastqps._core import IDLES, METHODS, REJECTS, STAGES, histogram_upper, now_ns
+from fastqps._core import IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, histogram_upper, now_ns
 from fastqps.codes import CODES
 
 SERVED_METHODS = ("Predict", "PredictBatch", "PredictStream")  # shown from the start, with 0
@@ -139,6 +139,7 @@ class Metrics:
         yield from self._batches(dispatchers)
         yield from self._device(dispatchers)
         yield from self._troubles(doors, dispatchers)
+        yield from self._transport(doors)
         yield from self._processes()
 
     def _requests(self, doors: list[dict[str, Any]]) -> Iterator[Any]:
@@ -150,7 +151,9 @@ class Metrics:
             for k, method in enumerate(METHODS):
                 for c, code in enumerate(CODES):
                     if by_method[m, k, c] or (c == 0 and method in SERVED_METHODS):
-                        requests.add_metric([model, method, code], float(by_method[m, k, c]))
+                        # What the transport answered itself (health, unknown methods) is of no model.
+                        named = "" if method == "other" else model
+                        requests.add_metric([named, method, code], float(by_method[m, k, c]))
             for c, code in enumerate(CODES):
                 if by_item[m, c] or c == 0:
                     items.add_metric([model, code], float(by_item[m, c]))
@@ -227,6 +230,21 @@ class Metrics:
         yield _counter("requeued", "Items run again because their dispatcher died.", _total(everyone, "requeued"))
         yield _counter("suspects", "Items that then ran alone.", _total(everyone, "suspects"))
         yield _counter("poisoned", "Items given up: they killed each dispatcher.", _total(everyone, "poisoned"))
+
+    def _transport(self, doors: list[dict[str, Any]]) -> Iterator[Any]:
+        received = CounterMetricFamily("fastqps_received_bytes", "Bytes from clients.", labels=["frontdoor"])
+        sent = CounterMetricFamily("fastqps_sent_bytes", "Bytes to clients.", labels=["frontdoor"])
+        events = CounterMetricFamily(
+            "fastqps_transport_events", "What the HTTP/2 layer saw and did.", labels=["frontdoor", "event"]
+        )
+        for i, door in enumerate(doors):
+            counters = door["transport"]
+            received.add_metric([str(i)], counters["bytes_in"])
+            sent.add_metric([str(i)], counters["bytes_out"])
+            for event in TRANSPORT_COUNTERS:
+                if not event.startswith("bytes_"):
+                    events.add_metric([str(i), event], counters[event])
+        yield from (received, sent, events)
 
     def _processes(self) -> Iterator[Any]:
         connections = GaugeMetricFamily("fastqps_connections", "Open client connections.", labels=["frontdoor"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import signal
 import struct
 import sys
 import time
@@ -13,21 +12,19 @@ from fastqps._core import Heartbeat, Segment
 from fastqps.children import DoorSettings
 
 # csrc/core/layout.h: where Header keeps the offset of the front doors' lines, and what of a line is where.
-HEADER_DOOR_LINES, LINE_BYTES, CONNECTIONS, READY, DRAINED = 96, 2176, 72, 80, 92
+HEADER_DOOR_LINES, LINE_BYTES, READY = 96, 2176, 80
 
 
 def main(settings: DoorSettings) -> int:
-    """Ready at once; drains at SIGTERM, or not, or with an error: FAKE_DOOR = "", "stuck", "unclean"."""
+    """Ready at once; drains when the phase says so, or not, or with an error: FAKE_DOOR = "", "stuck", "unclean"."""
     behaviour = os.environ.get("FAKE_DOOR", "")
     segment = Segment(settings.segment_fd)
     memory = mmap.mmap(settings.segment_fd, 0)
     (lines,) = struct.unpack_from("<Q", memory, HEADER_DOOR_LINES)
-    ended = []
-    signal.signal(signal.SIGTERM, lambda number, frame: ended.append(number))
     heartbeat = Heartbeat(segment, "door", settings.index, settings.parent_fd)
     struct.pack_into("<I", memory, lines + settings.index * LINE_BYTES + READY, 1)
     print(f"fake door {settings.index} runs", file=sys.stderr)
-    while not ended or behaviour == "stuck":
+    while segment.phase in ("starting", "serving") or behaviour == "stuck":
         time.sleep(0.02)
     print(f"phase {segment.phase}", file=sys.stderr)
     del heartbeat

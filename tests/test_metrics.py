@@ -10,7 +10,18 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from fastqps._core import IDLES, METHODS, REJECTS, STAGES, Segment, Sizes, create_segment, histogram_upper, now_ns
+from fastqps._core import (
+    IDLES,
+    METHODS,
+    REJECTS,
+    STAGES,
+    TRANSPORT_COUNTERS,
+    Segment,
+    Sizes,
+    create_segment,
+    histogram_upper,
+    now_ns,
+)
 from fastqps.metrics import Edges, FillWindow, Metrics
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -42,6 +53,7 @@ def process(**changes: Any) -> dict[str, Any]:
         "rejected": dict.fromkeys(REJECTS, 0),
         "expired": dict.fromkeys(STAGES, 0),
         "idle_ns": dict.fromkeys(IDLES, 0),
+        "transport": dict.fromkeys(TRANSPORT_COUNTERS, 0),
         **changes,
     }
 
@@ -78,12 +90,15 @@ class FakeSource:
 def source() -> FakeSource:
     requests = np.zeros((16, len(METHODS), 17), dtype=np.uint64)
     requests[0, 0, 0], requests[0, 0, 8], requests[1, 1, 0] = 7, 2, 5
+    requests[0, METHODS.index("other"), 12] = 3
     items = np.zeros((16, 17), dtype=np.uint64)
     items[1, 3] = 9
     door = process(
         requests=requests, items=items, queue_wait_ns=3_000_000_000, inflight_ns=10**9,
         request=histogram(1_000, 1_000_000, 3_000_000_000),
-        rejected=dict.fromkeys(REJECTS, 6), expired={**dict.fromkeys(STAGES, 0), "queue": 4},
+        rejected=dict.fromkeys(REJECTS, 6),
+        transport={**dict.fromkeys(TRANSPORT_COUNTERS, 7), "bytes_in": 8},
+        expired={**dict.fromkeys(STAGES, 0), "queue": 4},
     )  # fmt: skip
     busy = process(
         busy_ns=5 * 10**8, idle_ns=dict.fromkeys(IDLES, 10**9), batch_items=histogram(1, 2, 64),
@@ -134,6 +149,10 @@ def test_numbers(source: FakeSource, accept: str) -> None:
         "fastqps_rejected_total{reason=queue_full}": 12,
         "fastqps_expired_total{stage=queue}": 8,
         "fastqps_requeued_total": 2,
+        "fastqps_received_bytes_total{frontdoor=1}": 8,
+        "fastqps_sent_bytes_total{frontdoor=0}": 7,
+        "fastqps_transport_events_total{event=goaways,frontdoor=0}": 7,
+        "fastqps_requests_total{code=UNIMPLEMENTED,method=other,model=}": 6,
         "fastqps_connections{frontdoor=1}": 3,
         "fastqps_process_ready{index=1,role=frontdoor}": 0,
         "fastqps_restarts_total{role=dispatcher}": 2,

@@ -89,7 +89,7 @@ class Server:
             found = []
             for process in self.children():
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    if process.cmdline()[0] == f"fastqps: {title}":
+                    if process.cmdline()[:1] == [f"fastqps: {title}"]:
                         found.append(process)
             return found
 

@@ -24,9 +24,10 @@ from fastqps.supervisor.watch import TICK_NS, OwnTime
 # A child that cannot start for one of these reasons never will: the server ends with the same code.
 FATAL_AT_START = (USAGE, NO_DEVICE, NO_MODEL)
 READY_POLL_S = 0.02
-STOP_GRACE_S = 2.0  # for dispatchers without work
+STOP_GRACE_S = 2.0  # for dispatchers without work, which look for SIGTERM once a second
 DRAIN_SLACK_S = 1.0  # a front door keeps the drain's deadline itself; after this much more it is killed
 REAP_MAX_S = 5.0
+REFUSE_AFTER_S = 0.25
 
 
 class Supervisor:
@@ -205,19 +206,25 @@ class Supervisor:
         timeout_s = self.server.config.drain_timeout_ns / 1e9
         self.segment.set_phase("draining", now_ns() + self.server.config.drain_timeout_ns)
         self.log.event("supervisor", f"draining, at most {timeout_s:g} s; a second signal stops at once")
-        for door in self.doors:
-            if door.child is not None:
-                door.child.signal(signal.SIGTERM)
+        self.shared.wake_everybody()
         keepers = [self._keepers[door] for door in self.doors]
         finished = asyncio.wait(keepers, timeout=timeout_s + DRAIN_SLACK_S)
-        await self._first(finished, self._hurry.wait())
+        await self._first(finished, self._hurry.wait(), self._refuse_clients())
         drained = all(keeper.done() and keeper.result() == OK for keeper in keepers)
         return OK if drained else NOT_DRAINED
+
+    async def _refuse_clients(self) -> None:
+        """Once the front doors have let go of the listening socket: nobody would accept who comes now."""
+        await asyncio.sleep(REFUSE_AFTER_S)
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
+        await asyncio.Event().wait()
 
     async def _end(self, watcher: asyncio.Task[None]) -> None:
         """No process is left behind, whatever happened before."""
         self._leaving.set()
         self.segment.set_phase("stopping")
+        self.shared.wake_everybody()
         watcher.cancel()
         for keeper in self._keepers.values():
             keeper.cancel()

@@ -37,6 +37,11 @@ class Shared:
         """The descriptors that every child gets."""
         return (self.segment_fd, self.parent_fd, *self.wake_dispatchers, *self.wake_doors)
 
+    def wake_everybody(self) -> None:
+        """Has all processes look at the phase now."""
+        for fd in (*self.wake_doors, *self.wake_dispatchers):
+            os.eventfd_write(fd, 1)
+
     def close(self) -> None:
         """Closes the descriptors: whatever child were still alive would end now."""
         for fd in (*self.inherited, self._own_end):

@@ -1,0 +1,183 @@
+"""``fastqps serve`` with its real processes: what the supervisor promises to clients."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+
+import psutil
+import pytest
+from test_supervisor import gone, until
+
+import fastqps
+from fastqps.errors import NOT_DRAINED, OK, CallError, Unavailable
+from fastqps.server_process import ServerProcess
+
+LONG = "word " * 250
+
+
+@contextlib.contextmanager
+def server(*flags: str) -> Iterator[ServerProcess]:
+    with ServerProcess(*flags) as running:
+        children = psutil.Process(running.pid).children(recursive=True)
+        yield running
+    until(lambda: all(map(gone, children)), 5, lambda: str(children))
+
+
+def metrics(running: ServerProcess) -> dict[str, float]:
+    with urllib.request.urlopen(f"{running.admin}/metrics", timeout=5) as page:
+        lines = [line for line in page.read().decode().splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+def test_metrics_count_what_a_client_sent() -> None:
+    with server("--device", "null", "--frontdoors", "2") as running, fastqps.Client(running.address) as client:
+        for i in range(20):
+            client.predict(f"text {i}")
+        client.predict_batch(["a", "b", LONG * 3])
+        with pytest.raises(CallError):
+            client.predict("x", model="absent")
+        body = json.dumps({"text": "hello"}).encode()
+        with urllib.request.urlopen(f"{running.admin}/predict", data=body, timeout=10) as page:
+            assert len(json.load(page)["embedding"]) == 384
+        found = metrics(running)
+        assert found['fastqps_requests_total{code="OK",method="Predict",model="minilm"}'] == 20
+        assert found['fastqps_requests_total{code="OK",method="PredictBatch",model="minilm"}'] == 2
+        assert found['fastqps_items_total{code="OK",model="minilm"}'] == 23
+        assert found['fastqps_items_total{code="INVALID_ARGUMENT",model="minilm"}'] == 1
+        assert found['fastqps_stage_duration_seconds_count{stage="device"}'] == 23
+        assert found['fastqps_batch_items_sum{model="minilm"}'] == 23
+        assert found["fastqps_requests_running"] == found["fastqps_slots_used"] == 0
+        assert found['fastqps_requests_waiting{model="minilm"}'] == 0
+        connections = [value for name, value in found.items() if name.startswith("fastqps_connections{")]
+        assert sum(connections) >= 2  # the client's and the admin page's
+        doors = [p for p in psutil.Process(running.pid).children() if "frontdoor" in p.cmdline()[0]]
+        assert all(door.memory_info().rss < 120 << 20 for door in doors)
+        assert not any("libtorch" in place.path for door in doors for place in door.memory_maps())
+
+
+def test_drain_finishes_what_is_open() -> None:
+    with server("--dispatchers", "1", "--drain-timeout", "30s") as running, fastqps.Client(running.address) as client:
+        client.predict("warm")
+        answers: list[object] = []
+
+        def ask() -> None:
+            try:
+                answers.extend(client.predict_batch([LONG] * 64, timeout_s=60))
+            except CallError as error:
+                answers.append(error)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        until(lambda: metrics(running)["fastqps_slots_used"] == 64, 10, lambda: "64 items in slots")
+        asked = time.monotonic()
+        drained = threading.Thread(target=running.drain)
+        drained.start()
+        host, port = running.address.split(":")
+
+        def refused() -> bool:
+            try:
+                socket.create_connection((host, int(port)), timeout=5).close()
+            except ConnectionRefusedError:
+                return True
+            return False
+
+        until(refused, 5, lambda: "new clients are refused")
+        asking.join(60)
+        drained.join(60)
+        assert [type(answer).__name__ for answer in answers] == ["Prediction"] * 64
+        assert running.drain() == OK
+        assert time.monotonic() - asked < 20
+
+
+def test_drain_that_takes_too_long() -> None:
+    with server("--dispatchers", "1", "--drain-timeout", "50ms", "--max-batch-items", "8") as running:
+        with fastqps.Client(running.address) as client:
+            client.predict("warm")
+            failures: list[CallError] = []
+
+            def ask() -> None:
+                try:
+                    client.predict_batch([LONG] * 250, timeout_s=60)
+                except CallError as error:
+                    failures.append(error)
+
+            asking = threading.Thread(target=ask)
+            asking.start()
+            until(lambda: metrics(running)["fastqps_slots_used"] > 200, 10, lambda: "items in slots")
+            assert running.drain() == NOT_DRAINED
+            asking.join(30)
+        assert [type(failure) for failure in failures] == [Unavailable]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("role", ["dispatcher", "frontdoor"])
+def test_a_process_dies_under_load(role: str, number: signal.Signals) -> None:
+    """Sent = ok + failed; only calls on a dead front door's own connections may fail, and only as UNAVAILABLE."""
+    flags = ("--device", "null", "--frontdoors", "2", "--dispatchers", "2")
+    with server(*flags) as running:
+        ledger = Ledger(running.address, clients=6)
+        until(lambda: ledger.ok > 500, 20, lambda: str(ledger))
+        victim = next(p for p in psutil.Process(running.pid).children() if f"{role} 1" in p.cmdline()[0])
+        victim.send_signal(number)
+        until(lambda: gone(victim), 3, lambda: "the victim is killed")
+        killed = time.monotonic()
+        ready = f'fastqps_process_ready{{index="1",role="{role}"}}'
+        until(lambda: metrics(running)[ready] == 1, 10, lambda: "it is back")
+        assert time.monotonic() - killed < 5
+        after = ledger.ok
+        until(lambda: ledger.ok > after + 500, 20, lambda: str(ledger))
+        ledger.stop()
+        assert ledger.swapped == 0
+        assert ledger.sent == ledger.ok + len(ledger.failed)
+        if role == "dispatcher":
+            assert ledger.failed == []
+        assert {type(error) for error in ledger.failed} <= {Unavailable}
+        assert len(ledger.failed) <= 6
+        until(lambda: metrics(running)["fastqps_slots_used"] == 0, 5, lambda: "no slot is left")
+        assert metrics(running)[f'fastqps_restarts_total{{role="{role}"}}'] == 1
+
+
+class Ledger:
+    """Closed-loop clients that check each answer against its question: token counts tell texts apart."""
+
+    def __init__(self, address: str, clients: int) -> None:
+        self.sent = self.ok = self.swapped = 0
+        self.failed: list[CallError] = []
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._threads = [threading.Thread(target=self._run, args=(address, i)) for i in range(clients)]
+        for thread in self._threads:
+            thread.start()
+
+    def __str__(self) -> str:
+        return f"sent {self.sent} ok {self.ok} swapped {self.swapped} failed {self.failed}"
+
+    def stop(self) -> None:
+        self._stopped = True
+        for thread in self._threads:
+            thread.join(30)
+
+    def _run(self, address: str, i: int) -> None:
+        with fastqps.Client(address) as client:
+            while not self._stopped:
+                words = 1 + i
+                with self._lock:
+                    self.sent += 1
+                try:
+                    found = client.predict("word " * words, timeout_s=20)
+                except CallError as error:
+                    with self._lock:
+                        self.failed.append(error)
+                    time.sleep(0.05)
+                    continue
+                assert found.usage
+                with self._lock:
+                    self.ok += 1
+                    self.swapped += found.usage.input_tokens != words + 2
