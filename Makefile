@@ -11,6 +11,9 @@ CXX ?= g++
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
 
+setup: ## everything a fresh Debian or Ubuntu machine needs, into .venv; TORCH="torch …" for another torch
+	PYTHON="$(PYTHON)" VENV="$(VENV)" TORCH="$(TORCH)" tools/setup.sh
+
 build: ## build the C++ extensions in place
 	$(BIN)/python setup.py -q build_ext --inplace
 
@@ -62,17 +65,18 @@ test: ## Python and end-to-end tests
 fuzz-tokenizer: ## 1,000,000 texts through the native tokenizer and the package
 	FASTQPS_FUZZ_TEXTS=1000000 $(BIN)/python -m pytest tests/test_tokenizer.py -k fuzz
 
+CLANG_FORMAT = $(firstword $(wildcard $(BIN)/clang-format) clang-format)
 CXX_FILES = $(shell git ls-files '*.h' '*.cpp')
 lint: ## ruff, mypy, clang-format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	clang-format --dry-run -Werror $(CXX_FILES)
+	$(CLANG_FORMAT) --dry-run -Werror $(CXX_FILES)
 
 format: ## write the formatting that lint checks
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	clang-format -i $(CXX_FILES)
+	$(CLANG_FORMAT) -i $(CXX_FILES)
 
 demo: ## real embeddings of real sentences from a real server, under load and checked
 	$(BIN)/python -m examples.demo

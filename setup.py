@@ -5,7 +5,10 @@ Environment: FASTQPS_NGHTTP2=DIR  a newer nghttp2 (DIR/include, DIR/lib, static 
 """
 
 import os
+import re
+import runpy
 from glob import glob
+from pathlib import Path
 
 from pybind11.setup_helpers import ParallelCompile, Pybind11Extension
 from setuptools import setup
@@ -25,11 +28,25 @@ def sources(*folders: str) -> list[str]:
     return sorted(path for folder in folders for path in glob(f"csrc/{folder}/*.cpp"))
 
 
+def identity(name: str) -> str:
+    """A source file with what extension `name` is built for and from; fastqps/_native.py compares it at import."""
+    version = re.search(r'__version__ = "(.+)"', Path("fastqps/__init__.py").read_text())
+    assert version
+    built = {"kBuiltVersion": version[1], "kBuiltSources": runpy.run_path("fastqps/_native.py")["checksum"](name)}
+    text = '#include "bind/identity.h"\n\nnamespace fastqps::bind {\n'
+    text += "".join(f'const char* const {key} = "{value}";\n' for key, value in built.items()) + "}\n"
+    path = Path(f"build/identity/{name}.cpp")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.is_file() or path.read_text() != text:  # an unchanged file must not cause a build
+        path.write_text(text)
+    return str(path)
+
+
 def extension(name: str, *parts: str, **options: list[str]) -> Pybind11Extension:
     found = [path for part in parts for path in (sources(part) if not part.endswith(".cpp") else [f"csrc/{part}"])]
     return Pybind11Extension(
         f"fastqps.{name}",
-        found,
+        [*found, identity(name)],
         cxx_std=20,
         include_dirs=["csrc", *options.get("include_dirs", [])],
         library_dirs=options.get("library_dirs", []),

@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "bind/bind.h"
+#include "bind/identity.h"
 #include "core/clock.h"
 #include "core/heartbeat.h"
 #include "core/ring.h"
@@ -367,6 +368,7 @@ void register_segment(py::module_& m) {
 }  // namespace fastqps
 
 PYBIND11_MODULE(_core, m) {
+  fastqps::bind::check_identity("_core");
   m.doc() = "The shared-memory core, the steps and the tokenizers of fastqps.";
   fastqps::bind::register_segment(m);
   fastqps::bind::register_step(m);

@@ -1,6 +1,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "bind/identity.h"
 #include "bind/wire.h"
 #include "core/segment.h"
 #include "front/predict_service.h"
@@ -140,6 +141,7 @@ class Door {
 }  // namespace fastqps::bind
 
 PYBIND11_MODULE(_front, m) {
+  fastqps::bind::check_identity("_front");
   using fastqps::bind::Door;
   m.doc() = "The native front door of fastqps.";
   py::class_<Door>(m, "Door")

@@ -1,0 +1,53 @@
+"""Whether a compiled extension belongs to the Python code beside it.
+
+An extension carries the version that it was built for and a checksum of the sources that it was built from, and calls
+``check`` when it is imported. So a pull without a build, or half an upgrade, is one clear error instead of a crash.
+"""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from pathlib import Path
+
+# The folders of csrc that each extension is built from; setup.py builds them. Nothing else decides what is in it.
+PARTS = {"_core": ("core", "text", "step", "bind"), "_front": ("core", "text", "front", "bind")}
+SUFFIXES = (".h", ".cpp", ".inc")
+ROOT = Path(__file__).parents[1]
+
+
+def checksum(name: str, root: Path = ROOT) -> str:
+    """Of the sources of extension ``name`` in the source tree ``root``: eight hex digits."""
+    total = _file_sum(root / "setup.py")
+    for part in PARTS[name]:
+        total = zlib.crc32(_folder_sum(root / "csrc" / part).to_bytes(4), total)
+    return f"{total:08x}"
+
+
+@functools.cache  # both extensions are built from some of them
+def _folder_sum(folder: Path) -> int:
+    total = 0
+    for path in sorted(folder.iterdir()):
+        if path.suffix in SUFFIXES:
+            total = zlib.crc32(path.name.encode(), _file_sum(path, total))
+    return total
+
+
+def _file_sum(path: Path, start: int = 0) -> int:
+    return zlib.crc32(path.read_bytes(), start)
+
+
+def check(name: str, version: str, sources: str, root: Path = ROOT) -> None:
+    """Raises ``ImportError`` if extension ``name``, built for ``version`` from ``sources``, is not this package's.
+
+    Sources are compared where a source tree is present: an installed wheel has none.
+    """
+    from fastqps import __version__
+
+    if version != __version__:
+        reason = f"was built for fastqps {version}, but this is {__version__}"
+    elif (root / "csrc").is_dir() and sources != checksum(name, root):
+        reason = f"was built from other sources than those in {root}"
+    else:
+        return
+    raise ImportError(f"fastqps.{name} {reason}; in a source tree run: make build; else reinstall fastqps")

@@ -1,0 +1,151 @@
+"""The arrows of docs/architecture.md: imports and includes go down the ladder, and each verb has one home."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CSRC = ROOT / "csrc"
+
+# What each folder of csrc may include, beside itself. Tests and benches may include everything.
+CXX_BELOW = {
+    "core": set(),
+    "text": {"core"},
+    "step": {"core"},
+    "front": {"core", "text"},
+    "bind": {"core", "text", "step", "front"},
+}
+
+# The Python ladder, low to high. A module or package imports from lower rungs, and a package from itself.
+PYTHON_RUNGS = (
+    {"errors", "machine", "codes", "descriptors", "v1", "children", "readiness", "server_process", "_native"},
+    {"models", "prediction", "request", "reflection", "tokenizer"},
+    {"runners", "rpc", "answers"},
+    {"devices", "client", "async_client", "prediction_json"},
+    {"config", "engine", "lane", "metrics", "rare_calls", "slow_tokenizers"},
+    {"dispatcher", "frontdoor", "doctor", "launch", "admin"},
+    {"supervisor"},
+    {"cli"},
+    {"__main__"},
+)
+RUNG = {name: i for i, names in enumerate(PYTHON_RUNGS) for name in names}
+NATIVE = {"_core", "_front"}  # below everything
+
+
+def includes(path: Path) -> list[str]:
+    """Every included header, in quotes or brackets."""
+    return re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', path.read_text(), re.MULTILINE)
+
+
+def sources(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.rglob("*") if p.suffix in (".h", ".cpp", ".inc"))
+
+
+def imports(path: Path) -> set[str]:
+    """fastqps modules that a file imports, also inside functions; not those for the type checker only."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = []
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name for name in found if name.startswith("fastqps.")}
+
+
+def top(name: str) -> str:
+    return name.split(".")[1]
+
+
+@pytest.mark.parametrize("folder", CXX_BELOW)
+def test_cxx_includes_go_down(folder: str) -> None:
+    assert sources(CSRC / folder), "the folder has moved"
+    for path in sources(CSRC / folder):
+        for header in includes(path):
+            home = header.partition("/")[0]
+            if home in CXX_BELOW:
+                assert home == folder or home in CXX_BELOW[folder], f"{path} includes {header}"
+                assert (CSRC / header).is_file(), f"{path}: write includes from csrc: {header}"
+            if folder != "bind":
+                assert not header.startswith("pybind11") and header != "Python.h", f"{path} sees Python"
+            assert not re.match(r"(torch|ATen|c10|cuda)", header), f"{path} includes {header}"
+
+
+def test_every_folder_of_csrc_has_a_rung() -> None:
+    assert {p.name for p in CSRC.iterdir() if p.is_dir()} - {"tests", "bench", "model"} == set(CXX_BELOW)
+
+
+def test_python_imports_go_down() -> None:
+    seen: set[str] = set()
+    for path in sorted((ROOT / "fastqps").rglob("*.py")):
+        relative = path.relative_to(ROOT).with_suffix("")
+        if relative.parts == ("fastqps", "__init__"):
+            continue  # names its lazy exports
+        own = relative.parts[1]
+        assert own in RUNG, f"{path}: give it a rung in PYTHON_RUNGS"
+        seen.add(own)
+        for name in imports(path):
+            other = top(name)
+            if other in NATIVE or other.startswith("__") or other == own:
+                continue
+            assert RUNG[other] < RUNG[own], f"{path} imports {name}, which is not below it"
+    assert seen == set(RUNG), f"PYTHON_RUNGS names what is gone: {set(RUNG) - seen}"
+
+
+@pytest.mark.parametrize(
+    ("module", "never"),
+    [
+        ("fastqps", ("grpc", "torch", "fastqps._core")),
+        ("fastqps.frontdoor", ("torch", "fastqps.dispatcher", "fastqps.lane", "fastqps.runners", "fastqps.devices")),
+        ("fastqps.dispatcher", ("grpc", "fastqps.frontdoor", "fastqps._front", "fastqps.rare_calls")),
+        ("fastqps.supervisor.serve", ("torch", "fastqps.frontdoor", "fastqps.dispatcher", "fastqps._front")),
+        ("fastqps.client", ("torch", "fastqps._core", "fastqps._front", "fastqps.models")),
+        ("fastqps.server_process", ("torch", "grpc", "fastqps._core")),
+    ],
+)
+def test_roles_do_not_load_each_other(module: str, never: tuple[str, ...]) -> None:
+    """Front doors and dispatchers meet in the segment and nowhere else; what a role does not need it does not load."""
+    code = f"import sys, {module}; print(*(name for name in {never!r} if name in sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert loaded.stdout.split() == []
+
+
+def definitions(verb: str, folders: tuple[str, ...]) -> list[str]:
+    """Where a function of this name is defined: a return type in front, a body behind."""
+    pattern = rf"^[ \t]*(?:\[\[nodiscard\]\] )?[\w:<>&*]+ (\w+::)?{verb}\([^;{{}}]*\)[^;{{}}()]*{{"
+    found = []
+    for folder in folders:
+        for path in sources(CSRC / folder):
+            found += [path.relative_to(CSRC).as_posix()] * len(re.findall(pattern, path.read_text(), re.MULTILINE))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("verb", "home"),
+    [
+        ("put", "core/slab.h"),
+        ("gather", "step/stepper.cpp"),
+        ("scatter", "step/stepper.cpp"),
+        ("drain", "core/slab.h"),
+    ],
+)
+def test_each_verb_has_one_definition(verb: str, home: str) -> None:
+    assert definitions(verb, ("core", "step")) == [home]
+
+
+def test_run_is_the_runners() -> None:
+    """``run`` of a step is the runners' and the devices', and nobody else's."""
+    step = re.compile(r"def run\(self, n_items: int, n_tokens: int, max_len: int\)")
+    files = (ROOT / "fastqps").rglob("*.py")
+    defined = {p.relative_to(ROOT / "fastqps").parts[0] for p in files if step.search(p.read_text())}
+    assert defined == {"runners", "devices"}

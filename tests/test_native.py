@@ -1,0 +1,75 @@
+"""An extension that does not belong to the Python code beside it must say so."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from fastqps import __version__, _native
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of the sources that the extensions are built from."""
+    shutil.copytree(_native.ROOT / "csrc", tmp_path / "csrc")
+    shutil.copy(_native.ROOT / "setup.py", tmp_path)
+    return tmp_path
+
+
+def changed(tree: Path, path: str) -> Path:
+    with (tree / path).open("a") as file:
+        file.write("\n")
+    _native._folder_sum.cache_clear()
+    return tree
+
+
+@pytest.mark.parametrize("name", ["_core", "_front"])
+def test_the_same_sources_pass(name: str, tree: Path) -> None:
+    _native.check(name, __version__, _native.checksum(name), tree)
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("_core", "csrc/core/slab.h"),
+        ("_core", "csrc/text/unicode_tables.inc"),
+        ("_core", "setup.py"),
+        ("_front", "csrc/front/accept.cpp"),
+        ("_front", "csrc/bind/front.cpp"),
+        ("_front", "csrc/front/new.h"),
+    ],
+)
+def test_changed_sources_are_seen(name: str, path: str, tree: Path) -> None:
+    with pytest.raises(ImportError, match=rf"fastqps\.{name} was built from other sources .* run: make build"):
+        _native.check(name, __version__, _native.checksum(name), changed(tree, path))
+
+
+@pytest.mark.parametrize("path", ["csrc/tests/check.h", "csrc/front/accept.cpp"])
+def test_what_an_extension_is_not_built_from_does_not_matter(path: str, tree: Path) -> None:
+    _native.check("_core", __version__, _native.checksum("_core"), changed(tree, path))
+
+
+def test_another_version_is_seen_without_a_source_tree(tmp_path: Path) -> None:
+    with pytest.raises(ImportError, match=rf"built for fastqps 0\.0\.1, but this is {__version__}"):
+        _native.check("_core", "0.0.1", "", tmp_path)
+    _native.check("_core", __version__, "no tree: not compared", tmp_path)
+
+
+def test_a_removed_file_is_seen(tree: Path) -> None:
+    expected = _native.checksum("_core", tree)
+    (tree / "csrc/core/supervise.h").unlink()
+    _native._folder_sum.cache_clear()
+    assert _native.checksum("_core", tree) != expected
+
+
+def test_it_costs_little() -> None:
+    least_s = 1.0
+    for _ in range(5):
+        _native._folder_sum.cache_clear()
+        began = time.process_time()
+        _native.checksum("_core"), _native.checksum("_front")
+        least_s = min(least_s, time.process_time() - began)
+    assert least_s < 5e-3

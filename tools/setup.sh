@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Everything that a fresh Debian 12 or Ubuntu 24.04 machine needs, into $VENV. Run it as often as you like: what is
+# there is left alone. `make setup` calls it with PYTHON, VENV and TORCH.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'setup: %s\n' "$*"; }
+die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+# Names from packages.apt, above ("required") or below ("optional") its line "# optional".
+listed() {
+    sed "$([ "$1" = required ] && echo '/^# optional/,$d' || echo '1,/^# optional/d'); s/ *#.*//; /^$/d" packages.apt
+}
+installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q '^install ok installed$'; }
+missing() {
+    local package
+    for package in $(listed "$1"); do
+        # A Python from elsewhere (pyenv, /usr/local) brings its own headers and venv.
+        case $package in
+            python3-dev) "$PYTHON" -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' \
+                2>/dev/null && continue ;;
+            python3-venv) "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null && continue ;;
+        esac
+        installed "$package" || echo "$package"
+    done
+}
+
+system_packages() {
+    if ! command -v dpkg-query >/dev/null; then
+        say "no dpkg here: make sure that this system has what these Debian packages hold: $(listed required | xargs)"
+        return
+    fi
+    local required optional
+    required=$(missing required | xargs)
+    optional=$(missing optional | xargs)
+    if [ -z "$required$optional" ]; then return; fi
+    local install="apt-get install -y --no-install-recommends" as_root=""
+    if [ "$(id -u)" != 0 ]; then
+        if sudo -n true 2>/dev/null; then as_root="sudo -n"; else as_root="no"; fi
+    fi
+    if [ "$as_root" != no ]; then
+        say "installing system packages: $required $optional"
+        # shellcheck disable=SC2086
+        if ! { DEBIAN_FRONTEND=noninteractive $as_root apt-get update -q &&
+               DEBIAN_FRONTEND=noninteractive $as_root $install $required $optional; } >build/setup-apt.log 2>&1; then
+            tail -5 build/setup-apt.log >&2
+            [ -z "$(missing required)" ] || die "apt-get failed; the whole log is in build/setup-apt.log"
+        fi
+    elif [ -n "$required" ]; then
+        die "system packages are missing, and this user may not install them. Run: sudo $install $required $optional"
+    else
+        say "optional packages are missing (see packages.apt): sudo $install $optional"
+    fi
+}
+
+# Debian 12 fixed denial-of-service holes of HTTP/2 without changing the upstream version.
+nghttp2_revision() {
+    local fixed=1.52.0-1+deb12u3 found
+    found=$(dpkg-query -W -f='${Version}' libnghttp2-14 2>/dev/null) || return 0
+    if [[ $found == 1.52.0-1* ]] && dpkg --compare-versions "$found" lt "$fixed"; then
+        say "WARNING: libnghttp2-14 $found has known holes (CVE-2023-44487, CVE-2024-28182, CVE-2026-27135);" \
+            "upgrade it to $fixed or newer before you serve untrusted clients: apt-get install libnghttp2-14"
+    fi
+}
+
+python_packages() {
+    "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+        die "$PYTHON is not Python 3.11 or newer; name one: make setup PYTHON=python3.12"
+    [ -x "$VENV/bin/python" ] || "$PYTHON" -m venv "$VENV"
+    local stamp="$VENV/fastqps-setup" wanted
+    wanted=$(cat pyproject.toml tools/setup.sh <(echo "$TORCH" "$PWD") | sha256sum)
+    if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then return; fi
+    say "installing Python packages into $VENV (some hundred MB the first time)"
+    # Words of TORCH are split on purpose: it may hold an index, as TORCH="torch --index-url …".
+    # shellcheck disable=SC2086
+    "$VENV/bin/pip" install -q $TORCH
+    "$VENV/bin/pip" install -q 'setuptools>=77' 'pybind11>=2.13'
+    # Without isolation: the build uses the two packages above, and torch stays as it is.
+    "$VENV/bin/pip" install -q --no-build-isolation -e '.[dev,demo]'
+    echo "$wanted" >"$stamp"
+}
+
+PYTHON=${PYTHON:-python3} VENV=${VENV:-.venv} TORCH=${TORCH:-torch==2.13.0}
+mkdir -p build
+system_packages
+nghttp2_revision
+python_packages
+"$VENV/bin/python" setup.py -q build_ext --inplace
+"$VENV/bin/python" -m fastqps version
+say "done. Next: make demo"
