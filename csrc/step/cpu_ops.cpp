@@ -35,11 +35,12 @@ float* scratch(u64 n_floats) {
 std::vector<const Kernels*> cpu_ops_levels() {
   std::vector<const Kernels*> found;
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16")) {
-    found.push_back(&avx512_bf16::kKernels);
-  }
-  if (__builtin_cpu_supports("x86-64-v4")) found.push_back(&avx512::kKernels);
-  if (__builtin_cpu_supports("x86-64-v3")) found.push_back(&avx2::kKernels);
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (avx512 && __builtin_cpu_supports("avx512bf16")) found.push_back(&step::avx512_bf16::kKernels);
+  if (avx512) found.push_back(&step::avx512::kKernels);
+  if (avx2) found.push_back(&step::avx2::kKernels);
 #endif
   found.push_back(&baseline::kKernels);
   return found;

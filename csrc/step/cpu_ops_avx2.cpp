@@ -3,7 +3,7 @@
 
 #if defined(__x86_64__)
 #pragma GCC push_options
-#pragma GCC target("arch=x86-64-v3")
+#pragma GCC target("avx2,fma,bmi2")
 namespace fastqps::step::avx2 {
 constexpr u32 kLanes = 8;
 constexpr const char* kName = "avx2";

@@ -3,7 +3,7 @@
 
 #if defined(__x86_64__)
 #pragma GCC push_options
-#pragma GCC target("arch=x86-64-v4")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,bmi2")
 namespace fastqps::step::avx512 {
 constexpr u32 kLanes = 16;
 constexpr const char* kName = "avx512";

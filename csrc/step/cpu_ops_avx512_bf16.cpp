@@ -4,7 +4,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #pragma GCC push_options
-#pragma GCC target("arch=x86-64-v4,avx512bf16")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma,bmi2")
 #define FASTQPS_AVX512_BF16
 namespace fastqps::step::avx512_bf16 {
 constexpr u32 kLanes = 16;
