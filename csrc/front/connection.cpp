@@ -222,7 +222,8 @@ void Connection::update_interest() {
 void Connection::close_if_done() {
   if (unsent_end_ > unsent_begin_ || nghttp2_session_want_write(session_)) return;
   if (eof_ && !answers_to_come()) return kill();
-  if (!nghttp2_session_want_read(session_)) linger();
+  // After the shutdown notice nghttp2 wants no more, but requests may be on their way until the final GOAWAY.
+  if (!nghttp2_session_want_read(session_) && retiring_ != Retiring::kNoticed) linger();
 }
 
 // After the client's end. What its windows hold back is no answer to come: it can open them no more.

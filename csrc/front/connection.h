@@ -16,6 +16,9 @@ namespace fastqps::front {
 
 struct Door;
 
+// Why a connection is sent away.
+enum class Retire : u8 { kAge, kIdle, kDrain };
+
 class Connection {
  public:
   Connection(Door& door, ConnectionId id, std::unique_ptr<Channel> channel);
@@ -34,7 +37,7 @@ class Connection {
   void flush();
   void on_timer();
   // Shutdown notice, then the final GOAWAY, then the end of the open calls, at most until grace_ns have passed.
-  void retire(const char* reason, u64 grace_ns);
+  void retire(Retire reason, u64 grace_ns);
   bool retiring() const { return retiring_ != Retiring::kNo; }
   // Closes at once; its calls are lost.
   void kill();
@@ -122,7 +125,7 @@ class Connection {
   Timer timer_;
   u64 accepted_ns_, read_ns_, idle_since_ns_, write_progress_ns_, age_at_ns_, state_ns_ = 0, retiring_ns_ = 0,
                                                                               retire_by_ns_ = kNever, ping_ns_ = 0;
-  const char* retire_reason_ = "";
+  const char* retire_text_ = "";
   // abuse noted inside a callback
   u32 abuse_error_ = 0;
   const char* abuse_text_ = nullptr;

@@ -164,7 +164,7 @@ void Door::start_drain(u64 grace_ns) {
   listener.close();
   health.shut_down();
   for (auto& connection : connections)
-    if (connection) connection->retire("drain", grace_ns);
+    if (connection) connection->retire(Retire::kDrain, grace_ns);
 }
 
 // At most one line in ten seconds.

@@ -55,9 +55,9 @@ void Connection::on_timer() {
     }
     if (check_waits()) {
       if (retiring_ == Retiring::kNoticed && now >= retiring_ns_ + kNoticeTime) send_final_goaway();
-      if (now >= age_at_ns_) retire("max_age", limits.age_grace);
+      if (now >= age_at_ns_) retire(Retire::kAge, limits.age_grace);
       if (limits.idle_max && open_calls_ == 0 && now >= idle_since_ns_ + limits.idle_max)
-        retire("max_idle", limits.age_grace);
+        retire(Retire::kIdle, limits.age_grace);
     }
   }
   arm_by(std::max(due(), now + kMillisecond));
@@ -81,7 +81,7 @@ bool Connection::check_waits() {
     counters.closed_write_timeout++;
     terminate(NGHTTP2_ENHANCE_YOUR_CALM, "answers are not read");
   } else if (now >= retire_by_ns_) {
-    terminate(NGHTTP2_NO_ERROR, retire_reason_);
+    terminate(NGHTTP2_NO_ERROR, retire_text_);
   } else if (ping_sent != ping_acked && now >= ping_ns_ + limits.keepalive_timeout) {
     counters.closed_keepalive++;
     kill();
@@ -130,13 +130,24 @@ void Connection::cut_stuck_calls() {
   }
 }
 
-void Connection::retire(const char* reason, u64 grace_ns) {
+void Connection::retire(Retire reason, u64 grace_ns) {
   if (state_ == State::kDead || state_ == State::kLingering) return;
   retire_by_ns_ = std::min(retire_by_ns_, door_.turn_ns + grace_ns);
   arm_by(retire_by_ns_);
   if (retiring_ != Retiring::kNo) return;
   if (!settings_received) return kill();
-  retire_reason_ = reason;
+  Counters& counters = door_.counters;
+  switch (reason) {
+    case Retire::kAge:
+      retire_text_ = "max_age", counters.goaway_age++;
+      break;
+    case Retire::kIdle:
+      retire_text_ = "max_idle", counters.goaway_idle++;
+      break;
+    case Retire::kDrain:
+      retire_text_ = "drain", counters.goaway_drain++;
+      break;
+  }
   retiring_ = Retiring::kNoticed;
   retiring_ns_ = door_.turn_ns;
   nghttp2_submit_shutdown_notice(session_);
@@ -149,9 +160,9 @@ void Connection::send_final_goaway() {
   if (state_ == State::kDead || state_ == State::kLingering) return;
   retiring_ = Retiring::kFinal;
   ping_acked = ping_sent;
-  const auto* text = reinterpret_cast<const u8*>(retire_reason_);
+  const auto* text = reinterpret_cast<const u8*>(retire_text_);
   nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session_),
-                        NGHTTP2_NO_ERROR, text, std::strlen(retire_reason_));
+                        NGHTTP2_NO_ERROR, text, std::strlen(retire_text_));
   end_watches();
   mark_dirty();
 }

@@ -103,13 +103,11 @@ class Client {
       out.append(reinterpret_cast<const char*>(data), n);
     return out;
   }
-  bool send(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (n <= 0) return false;
-      bytes.remove_prefix(size_t(n));
-    }
-    return true;
+  // What the socket does not take is sent first by the next send().
+  void send(std::string_view bytes) {
+    unsent_ += bytes;
+    const ssize_t n = unsent_.empty() ? 0 : ::send(fd_, unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
+    if (n > 0) unsent_.erase(0, size_t(n));
   }
   // Reads what has come, at most `room` bytes.
   void receive(size_t room = ~size_t(0)) {
@@ -201,6 +199,7 @@ class Client {
 
   Door& door_;
   int fd_ = -1;
+  std::string unsent_;
   nghttp2_session* session_ = nullptr;
   std::map<i32, Body> bodies_;
 };
