@@ -82,7 +82,7 @@ def warm_up(lane: Lane, max_items: int, max_tokens: int, len_max: int) -> None:
 
 
 def main(settings: DispatcherSettings) -> int:
-    """Serves until SIGTERM. ``ModelError`` and ``DeviceError`` where the model cannot be run here."""
+    """Serves until the supervisor stops us. ``ModelError`` and ``DeviceError`` where the model cannot be run here."""
     segment = Segment(settings.segment_fd)
     heartbeat = Heartbeat(segment, "dispatcher", settings.index, settings.parent_fd)
     card = ModelCard.from_json(segment.card(settings.route))
@@ -103,7 +103,7 @@ def main(settings: DispatcherSettings) -> int:
     dispatcher = Dispatcher(stepper, lane)
 
     def stop(number: int, frame: object) -> None:
-        dispatcher.stopping = True
+        dispatcher.stopping = segment.phase == "stopping"  # else it was meant for the supervisor, which drains first
 
     signal.signal(signal.SIGTERM, stop)
     gc.collect()

@@ -15,7 +15,7 @@ from fastqps.tokenizer import Tokenizer
 
 
 def main(settings: DoorSettings) -> int:
-    """Serves until the supervisor's drain has ended, or until SIGTERM comes without one.
+    """Serves until the supervisor's drain has ended, or until it stops us.
 
     Returns NOT_DRAINED where that cut off items that were not answered yet.
     """
@@ -73,9 +73,9 @@ def main(settings: DoorSettings) -> int:
 
 
 def _stop_at_sigterm(door: _front.Door, segment: Segment) -> None:
-    """During a drain the loop knows itself when it has finished."""
+    """The supervisor alone ends us: a SIGTERM to all processes of a service must not cut off what it drains."""
     while True:
         signal.sigwait({signal.SIGTERM})
-        if segment.phase != "draining":
+        if segment.phase == "stopping":
             door.stop()
             return

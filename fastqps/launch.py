@@ -36,6 +36,9 @@ def main(argv: list[str]) -> int:
     module, text = argv
     settings: Settings = read_settings(text)
     die_with_parent(settings.parent_pid)
+    # The supervisor alone ends its children. A service manager that signals all processes means the server as a whole.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
     if settings.cpus:
         os.sched_setaffinity(0, settings.cpus)
     import setproctitle

@@ -77,6 +77,8 @@ def test_drain_finishes_what_is_open() -> None:
         asking.start()
         until(lambda: metrics(running)["fastqps_slots_used"] == 64, 10, lambda: "64 items in slots")
         asked = time.monotonic()
+        for child in psutil.Process(running.pid).children():  # as a service manager does, which signals everybody
+            child.terminate()
         drained = threading.Thread(target=running.drain)
         drained.start()
         host, port = running.address.split(":")

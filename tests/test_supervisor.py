@@ -23,7 +23,16 @@ import pytest
 from fastqps.supervisor.listener import bind
 from fastqps.supervisor.log import LINES_WAITING_MAX, Log
 from fastqps.supervisor.restarts import RESTARTS_MAX, WINDOW_S, RestartBudget
-from fastqps.supervisor.watch import FIRST_BEAT_MAX_NS, READY_MAX_NS, SILENCE_MAX_NS, TICK_NS, OwnTime, Watched
+from fastqps.supervisor.watch import (
+    FIRST_BEAT_MAX_NS,
+    READY_MAX_NS,
+    SILENCE_MAX_NS,
+    STOPPED_MAX_NS,
+    TICK_NS,
+    OwnTime,
+    Watched,
+    is_stopped,
+)
 
 TESTS = Path(__file__).parent
 S = 10**9
@@ -324,16 +333,33 @@ def test_restart_budget() -> None:
 
 def check(watched: Watched, now_ns: int, charge_ns: int = TICK_NS, **line: Any) -> str | None:
     state = {"heartbeat_ns": now_ns, "ready": True, "step_started_ns": 0, "step_timeout_ns": 30 * S, **line}
+    state.setdefault("is_stopped", lambda: False)
     return watched.overdue(now_ns, charge_ns, **state)
 
 
-def test_silence() -> None:
+@pytest.mark.parametrize(("stopped", "limit_ns"), [(True, STOPPED_MAX_NS), (False, SILENCE_MAX_NS)])
+def test_silence(stopped: bool, limit_ns: int) -> None:
+    """A stopped process is seen within a second; one that only starves has more time."""
     watched, beat = Watched(0), 5 * S
-    reasons = [check(watched, beat + tick * TICK_NS, heartbeat_ns=beat) for tick in range(14)]
+    reasons = [
+        check(watched, beat + tick * TICK_NS, heartbeat_ns=beat, is_stopped=lambda: stopped) for tick in range(60)
+    ]
     first = next(i for i, reason in enumerate(reasons) if reason)
-    assert SILENCE_MAX_NS <= first * TICK_NS <= SILENCE_MAX_NS + 2 * TICK_NS
+    assert limit_ns <= first * TICK_NS <= limit_ns + 2 * TICK_NS
     assert "no sign of life" in str(reasons[first])
-    assert check(watched, beat + 3 * S, heartbeat_ns=beat + 2 * S) is None  # it lives again
+    assert check(watched, beat + 8 * S, heartbeat_ns=beat + 7 * S) is None  # it lives again
+
+
+def test_is_stopped() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert not is_stopped(child.pid)
+        child.send_signal(signal.SIGSTOP)
+        until(lambda: is_stopped(child.pid), 5, lambda: "it is stopped")
+    finally:
+        child.kill()
+        child.wait()
+    assert not is_stopped(child.pid)
 
 
 def test_own_delay_is_not_charged() -> None:

@@ -13,7 +13,7 @@ from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.restarts import RestartBudget
 from fastqps.supervisor.shared import Shared, route_of
-from fastqps.supervisor.watch import Watched
+from fastqps.supervisor.watch import Watched, is_stopped
 
 
 class Seat(ABC):
@@ -42,6 +42,11 @@ class Seat(ABC):
     @abstractmethod
     def line(self) -> dict[str, Any]:
         """What the segment says about the process now."""
+
+    @property
+    def phase(self) -> str:
+        """The server's."""
+        return str(self.shared.segment.phase)
 
     @property
     def ready(self) -> bool:
@@ -73,7 +78,7 @@ class Seat(ABC):
         """Why its process must be killed, or None."""
         if self.child is None or self.child.exited.done():
             return None
-        line = self.line
+        line, pid = self.line, self.child.pid
         return self.watched.overdue(
             now,
             charge_ns,
@@ -81,6 +86,7 @@ class Seat(ABC):
             ready=line["ready"],
             step_started_ns=line.get("step_started_ns", 0),
             step_timeout_ns=step_timeout_ns,
+            is_stopped=lambda: is_stopped(pid),
         )
 
     @abstractmethod

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import signal
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fastqps._core import now_ns
-from fastqps.errors import FAILURE, NO_DEVICE, NO_MODEL, NOT_DRAINED, OK, USAGE
+from fastqps.errors import NOT_DRAINED, OK
 from fastqps.readiness import Readiness, readiness
+from fastqps.supervisor.keeper import Keeper
 from fastqps.supervisor.listener import address, listen, reachable
 from fastqps.supervisor.log import Log
+from fastqps.supervisor.outcome import Outcome
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.seat import DispatcherSeat, DoorSeat, Seat
 from fastqps.supervisor.shared import GENERATION, Shared, route_of
 from fastqps.supervisor.watch import TICK_NS, OwnTime
 
-# A child that cannot start for one of these reasons never will: the server ends with the same code.
-FATAL_AT_START = (USAGE, NO_DEVICE, NO_MODEL)
 READY_POLL_S = 0.02
-STOP_GRACE_S = 2.0  # for dispatchers without work, which look for SIGTERM once a second
 DRAIN_SLACK_S = 1.0  # a front door keeps the drain's deadline itself; after this much more it is killed
-REAP_MAX_S = 5.0
 REFUSE_AFTER_S = 0.25
+STOP_GRACE_S = 2.0  # for dispatchers without work
+REAP_MAX_S = 5.0
 
 
 class Supervisor:
@@ -55,10 +52,8 @@ class Supervisor:
         ]
         self.seats: list[Seat] = [*self.dispatchers, *self.doors]
         self.started_s = time.monotonic()
-        self._keepers: dict[Seat, asyncio.Task[int | None]] = {}
-        self._leaving = asyncio.Event()  # the first signal
-        self._hurry = asyncio.Event()  # the second
-        self._failed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._outcome = Outcome(log)
+        self._keepers: dict[Seat, asyncio.Task[int]] = {}
 
     # ---- what the admin pages ask
 
@@ -87,22 +82,20 @@ class Supervisor:
 
     async def run(self, admin: str) -> int:
         """Serves until a signal or a failure ends it; the exit code. ``admin``: the address of its pages, to log."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._on_signal, number)
-        watcher = loop.create_task(self._watch())
-        watcher.add_done_callback(self._on_task_end)
+        self._outcome.take_signals()
+        watcher = asyncio.create_task(self._watch())
+        self._outcome.watch(watcher)
         try:
             for seat in self.seats:
-                keeper = loop.create_task(self._keep(seat))
-                keeper.add_done_callback(self._on_task_end)
-                self._keepers[seat] = keeper
+                keeper = Keeper(seat, self.listener.fileno(), self._outcome, self.log, self.set_routes)
+                self._keepers[seat] = asyncio.create_task(keeper.run())
+                self._outcome.watch(self._keepers[seat])
             if await self._until_ready():
                 self._open(admin)
-                await self._first(self._leaving.wait())
-                if self._leaving.is_set() and not self._failed.done():
+                await self._outcome.first(self._outcome.leaving.wait())
+                if self._outcome.failed is None:
                     return await self._drain()
-            return self._failed.result() if self._failed.done() else OK
+            return self._outcome.failed or OK
         finally:
             await self._end(watcher)
 
@@ -111,7 +104,7 @@ class Supervisor:
     async def _until_ready(self) -> bool:
         """Waits until every process is ready; False: a signal or a failure came first."""
         while not all(seat.ready for seat in self.seats):
-            if self._leaving.is_set() or self._failed.done():
+            if self._outcome.leaving.is_set() or self._outcome.failed is not None:
                 return False
             await asyncio.sleep(READY_POLL_S)
         return True
@@ -130,54 +123,6 @@ class Supervisor:
             "supervisor",
             f"ready: {models} on {self.device} at {address(self.listener)}, admin {admin} ({took:.1f} s)",
         )
-
-    # ---- keep each seat filled
-
-    async def _keep(self, seat: Seat) -> int | None:
-        """Starts the seat's process and restarts it within its budget. Returns its last exit code, for the drain."""
-        while True:
-            code = await self._fill(seat)
-            starting = self.segment.phase == "starting"
-            if self._leaving.is_set() and (starting or isinstance(seat, DoorSeat)):
-                return code
-            if starting and code in FATAL_AT_START:
-                self._fail(code, f"{seat.title} cannot start: {seat.last_line}")
-                return code
-            delay_s = seat.budget.next_delay_s(time.monotonic())
-            if delay_s is None:
-                self._give_up(seat)
-                return code
-            await self._pause(delay_s)
-            if self._leaving.is_set() and isinstance(seat, DoorSeat):
-                return OK  # it was not there: nothing of it is left to drain
-
-    async def _fill(self, seat: Seat) -> int | None:
-        """One incarnation, from start to settled. None: the system gave us no process."""
-        code: int | None = None
-        try:
-            child = seat.start(self.listener.fileno(), os.getpid())
-        except OSError as error:
-            self.log.event("supervisor", f"cannot start {seat.title}: {error}")
-        else:
-            self.log.event("supervisor", f"started {seat.title} (pid {child.pid})")
-            code = await asyncio.shield(child.exited)
-            self.log.event("supervisor", f"{seat.title} (pid {child.pid}) {_ended(code)}")
-        seat.child = None
-        seat.settle()
-        return code
-
-    async def _pause(self, delay_s: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(delay_s):
-                await self._leaving.wait()
-
-    def _give_up(self, seat: Seat) -> None:
-        seat.given_up = True
-        self.log.event("supervisor", f"{seat.title} died too often and stays down")
-        if isinstance(seat, DispatcherSeat):
-            self.set_routes()
-        if self.segment.phase == "starting":
-            self._fail(FAILURE, f"{seat.title} does not start: {seat.last_line}")
 
     def set_routes(self) -> None:
         """Tells the front doors which dispatchers each model has."""
@@ -209,7 +154,7 @@ class Supervisor:
         self.shared.wake_everybody()
         keepers = [self._keepers[door] for door in self.doors]
         finished = asyncio.wait(keepers, timeout=timeout_s + DRAIN_SLACK_S)
-        await self._first(finished, self._hurry.wait(), self._refuse_clients())
+        await self._outcome.first(finished, self._outcome.hurry.wait(), self._refuse_clients())
         drained = all(keeper.done() and keeper.result() == OK for keeper in keepers)
         return OK if drained else NOT_DRAINED
 
@@ -222,16 +167,17 @@ class Supervisor:
 
     async def _end(self, watcher: asyncio.Task[None]) -> None:
         """No process is left behind, whatever happened before."""
-        self._leaving.set()
+        self._outcome.leaving.set()
         self.segment.set_phase("stopping")
         self.shared.wake_everybody()
         watcher.cancel()
         for keeper in self._keepers.values():
             keeper.cancel()
-        grace_s = 0.0 if self._hurry.is_set() or self._failed.done() else STOP_GRACE_S
+        hurry = self._outcome.hurry.is_set() or self._outcome.failed is not None
+        grace_s = 0.0 if hurry else STOP_GRACE_S
         children = [(seat, seat.child) for seat in self.seats if seat.child is not None]
         stops = [
-            child.stop(grace_s if isinstance(seat, DispatcherSeat) else 0.0)
+            child.stop(grace_s if isinstance(seat, DispatcherSeat) and seat.ready else 0.0)
             for seat, child in children
             if not child.exited.done()
         ]
@@ -240,36 +186,3 @@ class Supervisor:
             await asyncio.wait([done], timeout=REAP_MAX_S)
         left = [f"{seat.title} (pid {child.pid})" for seat, child in children if not child.exited.done()]
         self.log.event("supervisor", f"stopped; not ended: {', '.join(left)}" if left else "stopped")
-
-    async def _first(self, *things: Any) -> None:
-        """Waits until one of the coroutines ends, or the server has failed."""
-        tasks = [asyncio.ensure_future(thing) for thing in things]
-        await asyncio.wait([*tasks, self._failed], return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            task.cancel()
-
-    def _on_signal(self, number: signal.Signals) -> None:
-        if self._leaving.is_set():
-            self.log.event("supervisor", f"{number.name} again: stopping at once")
-            self._hurry.set()
-            return
-        self.log.event("supervisor", number.name)
-        self._leaving.set()
-
-    def _fail(self, code: int, message: str) -> None:
-        if not self._failed.done():
-            self.log.event("supervisor", message)
-            self._failed.set_result(code)
-
-    def _on_task_end(self, task: asyncio.Task[Any]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._fail(FAILURE, f"broken: {error!r}")
-
-
-def _ended(code: int) -> str:
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was ended by signal {-code}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 TICK_NS = 100_000_000
-SILENCE_MAX_NS = 1_000_000_000
+STOPPED_MAX_NS = 1_000_000_000
+SILENCE_MAX_NS = 5_000_000_000  # of one that is not stopped: on a busy machine it may only be waiting for a core
 FIRST_BEAT_MAX_NS = 60_000_000_000
 READY_MAX_NS = 600_000_000_000
 
@@ -35,7 +38,15 @@ class Watched:
     silent_ns: int = 0
 
     def overdue(
-        self, now_ns: int, charge_ns: int, *, heartbeat_ns: int, ready: bool, step_started_ns: int, step_timeout_ns: int
+        self,
+        now_ns: int,
+        charge_ns: int,
+        *,
+        heartbeat_ns: int,
+        ready: bool,
+        step_started_ns: int,
+        step_timeout_ns: int,
+        is_stopped: Callable[[], bool],
     ) -> str | None:
         """Why it must be killed, or None. Once a tick, with what the segment says about the process now."""
         if heartbeat_ns <= self.started_ns:  # its heartbeat thread has not begun: it is importing
@@ -45,10 +56,19 @@ class Watched:
             self.beat_ns, self.silent_ns = heartbeat_ns, 0
         else:
             self.silent_ns += charge_ns
-        if self.silent_ns > SILENCE_MAX_NS:
+        if self.silent_ns > STOPPED_MAX_NS and (self.silent_ns > SILENCE_MAX_NS or is_stopped()):
             return f"gave no sign of life for {self.silent_ns / 1e9:.1f} s"
         if step_timeout_ns and step_started_ns and now_ns - step_started_ns > step_timeout_ns:
             return f"its step takes longer than --step-timeout: {(now_ns - step_started_ns) / 1e9:.1f} s"
         if not ready and now_ns - self.started_ns > READY_MAX_NS:
             return f"was not ready in {READY_MAX_NS // 10**9} s"
         return None
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process has been stopped (SIGSTOP, a debugger), which its heartbeat alone cannot tell from starving."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(") ")[2][:1] in ("T", "t")

@@ -1,0 +1,93 @@
+"""Keeps one seat filled: starts its process, settles what each death leaves, restarts it within a budget."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+
+from fastqps.errors import FAILURE, NO_DEVICE, NO_MODEL, OK, USAGE
+from fastqps.supervisor.log import Log
+from fastqps.supervisor.outcome import Outcome
+from fastqps.supervisor.seat import DoorSeat, Seat
+
+# A child that cannot start for one of these reasons never will: the server ends with the same code.
+FATAL_AT_START = (USAGE, NO_DEVICE, NO_MODEL)
+
+
+class Keeper:
+    """One for each seat. ``on_given_up``: called when the seat's process died too often and stays down."""
+
+    def __init__(
+        self, seat: Seat, listener_fd: int, outcome: Outcome, log: Log, on_given_up: Callable[[], None]
+    ) -> None:
+        self.seat = seat
+        self._listener_fd = listener_fd
+        self._outcome = outcome
+        self._log = log
+        self._on_given_up = on_given_up
+        self._is_door = isinstance(seat, DoorSeat)
+
+    async def run(self) -> int:
+        """Until the seat is given up, or the server leaves and does not need it any more.
+
+        Returns how its process ended while the server drained: OK also where there was none.
+        """
+        while True:
+            code = await self._fill()
+            starting = self.seat.phase == "starting"
+            if self._outcome.leaving.is_set() and (starting or self._is_door):
+                return FAILURE if code is None else code
+            if starting and code in FATAL_AT_START:
+                self._outcome.fail(code, f"{self.seat.title} cannot start: {self.seat.last_line}")
+                return OK
+            delay_s = self.seat.budget.next_delay_s(time.monotonic())
+            if delay_s is None:
+                self._give_up(starting)
+                return OK
+            await self._pause(delay_s)
+            if self._outcome.leaving.is_set() and self._is_door:
+                return OK
+
+    async def _fill(self) -> int | None:
+        """One incarnation, from start to settled; its exit code. None: the system gave us no process."""
+        code: int | None = None
+        seat = self.seat
+        try:
+            child = seat.start(self._listener_fd, os.getpid())
+        except OSError as error:
+            self._log.event("supervisor", f"cannot start {seat.title}: {error}")
+        else:
+            self._log.event("supervisor", f"started {seat.title} (pid {child.pid})")
+            code = await asyncio.shield(child.exited)
+            self._log.event("supervisor", f"{seat.title} (pid {child.pid}) {_ended(code)}")
+        seat.child = None
+        seat.settle()
+        return code
+
+    async def _pause(self, delay_s: float) -> None:
+        if not self._is_door:
+            await asyncio.sleep(delay_s)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay_s):
+                await self._outcome.leaving.wait()
+
+    def _give_up(self, starting: bool) -> None:
+        self.seat.given_up = True
+        self._log.event("supervisor", f"{self.seat.title} died too often and stays down")
+        self._on_given_up()
+        if starting:
+            self._outcome.fail(FAILURE, f"{self.seat.title} does not start: {self.seat.last_line}")
+
+
+def _ended(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"

@@ -1,0 +1,60 @@
+"""Why a server ends: a signal asks it to, a second one hurries it, or something failed."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable
+from typing import Any
+
+from fastqps.errors import FAILURE
+from fastqps.supervisor.log import Log
+
+
+class Outcome:
+    """Made inside the running loop."""
+
+    def __init__(self, log: Log) -> None:
+        self.leaving = asyncio.Event()  # the first signal
+        self.hurry = asyncio.Event()  # the second
+        self._log = log
+        self._failed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    @property
+    def failed(self) -> int | None:
+        """The exit code of the failure, if there was one."""
+        return self._failed.result() if self._failed.done() else None
+
+    def take_signals(self) -> None:
+        """From now on SIGTERM and SIGINT are ours."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
+
+    def fail(self, code: int, message: str) -> None:
+        """Ends the server with ``code``; the first failure counts."""
+        if not self._failed.done():
+            self._log.event("supervisor", message)
+            self._failed.set_result(code)
+
+    def watch(self, task: asyncio.Task[Any]) -> None:
+        """A task that raises ends the server."""
+        task.add_done_callback(self._on_task_end)
+
+    async def first(self, *things: Awaitable[Any]) -> None:
+        """Waits until one of ``things`` is over, or the server has failed; cancels the others."""
+        tasks = [asyncio.ensure_future(thing) for thing in things]
+        await asyncio.wait([*tasks, self._failed], return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        if self.leaving.is_set():
+            self._log.event("supervisor", f"{number.name} again: stopping at once")
+            self.hurry.set()
+        else:
+            self._log.event("supervisor", number.name)
+            self.leaving.set()
+
+    def _on_task_end(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fail(FAILURE, f"broken: {error!r}")
