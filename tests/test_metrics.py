@@ -22,7 +22,9 @@ from fastqps._core import (
     histogram_upper,
     now_ns,
 )
-from fastqps.metrics import Edges, FillWindow, Metrics
+from fastqps.metrics import Metrics
+from fastqps.metrics.fill import FillWindow
+from fastqps.metrics.histograms import Edges
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 

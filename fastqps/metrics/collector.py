@@ -1,4 +1,4 @@
-"""Prometheus metrics, read from the shared segment when they are asked for. Nothing is counted here.
+"""The metric families, and the page that shows them.
 
 Each number has one writer, the process that it is about; a scrape adds the processes up. Histograms keep 8 steps per
 power of two; a scrape shows two of them, on edges where both agree, so no count is a guess.
@@ -6,109 +6,22 @@ power of two; a scrape shows two of them, on edges where both agree, so no count
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import choose_encoder
 
 from fastqps import __version__
-from fastqps._core import IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, histogram_upper, now_ns
+from fastqps._core import IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, now_ns
 from fastqps.codes import CODES
+from fastqps.metrics.fill import WINDOW_S, FillWindow
+from fastqps.metrics.histograms import Edges, Merged
+from fastqps.metrics.source import Source
 
 SERVED_METHODS = ("Predict", "PredictBatch", "PredictStream")  # shown from the start, with 0
-WINDOW_S = 10
 _NS = 1e-9
-
-Buckets = npt.NDArray[np.uint64]
-
-
-class Source(Protocol):
-    """What a scrape reads: the segment, and what only the supervisor knows."""
-
-    segment: Any
-    models: Sequence[str]
-    device: str
-
-    def route_of(self, model: int) -> int:
-        """The route that answers for a model."""
-
-    def model_of(self, dispatcher: int) -> int:
-        """The model that a dispatcher serves."""
-
-    def restarts(self) -> dict[str, int]:
-        """How often processes were started again, by role."""
-
-
-class Edges:
-    """Chosen upper edges of the segment's histograms. ``scale``: from the recorded unit to the shown one."""
-
-    def __init__(self, least: int, most: int, per_octave: int, scale: float, whole: bool = False) -> None:
-        wanted = {least * 2**k * (per_octave + j) // per_octave for k in range(64) for j in range(per_octave)}
-        upper = {histogram_upper(i): i for i in range(320)}
-        chosen = sorted(edge for edge in wanted if edge <= most and edge in upper)
-        self._index = np.array([upper[edge] for edge in chosen])
-        # An edge is exclusive in the segment and inclusive here: for whole numbers that is the number before it.
-        self._names = [str(edge - 1) if whole else repr(float(f"{edge * scale:.6g}")) for edge in chosen]
-
-    def cumulative(self, buckets: Buckets, count: int) -> list[tuple[str, float]]:
-        """(edge, observations up to it) as Prometheus wants them."""
-        sums = np.cumsum(buckets)[self._index]
-        return [*zip(self._names, sums.astype(float).tolist(), strict=True), ("+Inf", float(count))]
-
-
-@dataclass
-class Merged:
-    """One histogram over several processes."""
-
-    buckets: Buckets
-    sum: int = 0
-
-    @classmethod
-    def of(cls, parts: Iterable[dict[str, Any]]) -> Merged:
-        merged = cls(np.zeros(320, dtype=np.uint64))
-        for part in parts:
-            merged.buckets = merged.buckets + part["buckets"]
-            merged.sum += part["sum"]
-        return merged
-
-    def add_to(self, family: HistogramMetricFamily, labels: Sequence[str], edges: Edges, scale: float) -> None:
-        """One series. The count is that of the buckets: theirs and ``count`` may be a record apart."""
-        count = int(self.buckets.sum())
-        family.add_metric(labels, edges.cumulative(self.buckets, count), sum_value=self.sum * scale)
-
-
-class FillWindow:
-    """How full the batches of the last WINDOW_S seconds were, by model. Sampled once a second."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._samples: deque[list[tuple[int, int]]] = deque([self._totals()], maxlen=WINDOW_S + 1)
-
-    def sample(self) -> None:
-        """Once a second."""
-        self._samples.append(self._totals())
-
-    def ratios(self) -> list[float | None]:
-        """Tokens in batches, over what they had room for. None: no batch in the window."""
-        first, last = self._samples[0], self._totals()
-        changes = [(now[0] - then[0], now[1] - then[1]) for then, now in zip(first, last, strict=True)]
-        return [tokens / room if room else None for tokens, room in changes]
-
-    def _totals(self) -> list[tuple[int, int]]:
-        source = self._source
-        totals = [(0, 0)] * len(source.models)
-        doors = source.segment.sizes.doors
-        for d in range(source.segment.sizes.dispatchers):
-            stats, model = source.segment.stats(doors + d), source.model_of(d)
-            tokens, room = totals[model]
-            totals[model] = (tokens + stats["step_tokens"], room + stats["step_capacity_tokens"])
-        return totals
 
 
 class Metrics:

@@ -1,0 +1,54 @@
+"""From the segment's histograms, 8 steps per power of two, to Prometheus' cumulative ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from prometheus_client.core import HistogramMetricFamily
+
+from fastqps._core import histogram_upper
+
+BUCKETS = 320
+Buckets = npt.NDArray[np.uint64]
+
+
+class Edges:
+    """Chosen upper edges of the segment's histograms. ``scale``: from the recorded unit to the shown one."""
+
+    def __init__(self, least: int, most: int, per_octave: int, scale: float, whole: bool = False) -> None:
+        wanted = {least * 2**k * (per_octave + j) // per_octave for k in range(64) for j in range(per_octave)}
+        upper = {histogram_upper(i): i for i in range(BUCKETS)}
+        chosen = sorted(edge for edge in wanted if edge <= most and edge in upper)
+        self._index = np.array([upper[edge] for edge in chosen])
+        # An edge is exclusive in the segment and inclusive here: for whole numbers that is the number before it.
+        self._names = [str(edge - 1) if whole else repr(float(f"{edge * scale:.6g}")) for edge in chosen]
+
+    def cumulative(self, buckets: Buckets, count: int) -> list[tuple[str, float]]:
+        """(edge, observations up to it) as Prometheus wants them."""
+        sums = np.cumsum(buckets)[self._index]
+        return [*zip(self._names, sums.astype(float).tolist(), strict=True), ("+Inf", float(count))]
+
+
+@dataclass
+class Merged:
+    """One histogram over several processes."""
+
+    buckets: Buckets
+    sum: int = 0
+
+    @classmethod
+    def of(cls, parts: Iterable[dict[str, Any]]) -> Merged:
+        merged = cls(np.zeros(BUCKETS, dtype=np.uint64))
+        for part in parts:
+            merged.buckets = merged.buckets + part["buckets"]
+            merged.sum += part["sum"]
+        return merged
+
+    def add_to(self, family: HistogramMetricFamily, labels: Sequence[str], edges: Edges, scale: float) -> None:
+        """One series. The count is that of the buckets: theirs and ``count`` may be a record apart."""
+        count = int(self.buckets.sum())
+        family.add_metric(labels, edges.cumulative(self.buckets, count), sum_value=self.sum * scale)

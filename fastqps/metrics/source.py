@@ -1,0 +1,23 @@
+"""What a scrape reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+
+class Source(Protocol):
+    """What a scrape reads: the segment, and what only the supervisor knows."""
+
+    segment: Any
+    models: Sequence[str]
+    device: str
+
+    def route_of(self, model: int) -> int:
+        """The route that answers for a model."""
+
+    def model_of(self, dispatcher: int) -> int:
+        """The model that a dispatcher serves."""
+
+    def restarts(self) -> dict[str, int]:
+        """How often processes were started again, by role."""
