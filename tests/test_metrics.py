@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -210,3 +212,10 @@ def test_a_real_segment() -> None:
     assert found["fastqps_slots"] == 32
     assert found["fastqps_requests_waiting{model=a}"] == 0
     assert sum(value for name, value in found.items() if name.endswith("_total") and "build" not in name) == 0
+
+
+def test_documented_names_are_those_that_exist(source: FakeSource) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "operations.md").read_text()
+    rows = [line.split("|")[1] for line in page[page.index("## Metrics") :].splitlines() if line.startswith("| `")]
+    documented = {name.removesuffix("_total") for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert documented == {family.name.removeprefix("fastqps_") for family in Metrics(source).collect()}

@@ -164,6 +164,8 @@ def test_life_of_a_server(serve: Callable[..., Server]) -> None:
 
 def test_killed_children_come_back(serve: Callable[..., Server]) -> None:
     server = serve("--dispatchers", "2").wait_ready()
+    server.get("/readyz")
+    files = psutil.Process(server.process.pid).num_fds()
     killed = time.monotonic()
     server.child("dispatcher 1 (null)").kill()
     server.child("frontdoor 0").kill()
@@ -173,6 +175,7 @@ def test_killed_children_come_back(serve: Callable[..., Server]) -> None:
     server.wait_line("started frontdoor 0", 2)
     until(lambda: server.get("/readyz")[1] == {"ready": True, "reasons": [], "degraded": []}, 5, server.log)
     assert time.monotonic() - killed < 2
+    until(lambda: psutil.Process(server.process.pid).num_fds() <= files, 5, lambda: f"{files} descriptors again")
     metrics = server.get("/metrics")[1]
     assert 'fastqps_restarts_total{role="dispatcher"} 1.0' in metrics
     assert 'fastqps_restarts_total{role="frontdoor"} 1.0' in metrics
@@ -187,6 +190,19 @@ def test_stopped_child_is_killed_and_comes_back(serve: Callable[..., Server], ti
     assert time.monotonic() - stopped < 2
     server.wait_line(f"started {title}", 2)
     until(lambda: server.get("/readyz")[0] == 200, 5, server.log)
+
+
+def test_stopped_supervisor_blames_nobody(serve: Callable[..., Server]) -> None:
+    server = serve("--dispatchers", "2").wait_ready()
+    server.process.send_signal(signal.SIGSTOP)
+    children = psutil.Process(server.process.pid).children()
+    children[0].suspend()  # silent for as long as the supervisor, and awake again with it
+    time.sleep(1.5)
+    children[0].resume()
+    server.process.send_signal(signal.SIGCONT)
+    time.sleep(1.0)
+    assert server.get("/readyz")[0] == 200
+    assert "killing" not in server.log()
 
 
 def test_supervisor_killed(serve: Callable[..., Server]) -> None:
