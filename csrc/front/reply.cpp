@@ -47,8 +47,10 @@ void add_status(Block& block, const EncodedStatus* status) {
   if (!status->pushback().empty()) block.add("grpc-retry-pushback-ms", status->pushback(), kFresh);
 }
 
-// So that clients which were refused together do not come back together.
-i32 jittered(Door& door, i32 ms) { return ms <= 0 ? ms : i32(ms * (0.8 + 0.4 * (door.random() / 4294967296.0))); }
+// So that clients which were refused together do not come back together; and not at once.
+i32 jittered(Door& door, i32 ms) {
+  return ms <= 0 ? ms : std::max(1, i32(ms * (0.8 + 0.4 * (door.random() / 4294967296.0))));
+}
 
 void answer_trailers_only(Door& door, Call& call, const Status& status, const Refusal& refusal) {
   Block block;
