@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -132,13 +132,13 @@ class Server:
             return bytes(answer.read())
 
     def metrics(self) -> dict[str, float]:
-        """Samples by name, summed over labels, and by ``name{label values}``."""
+        """Samples by name, summed over labels, and by ``name{values}`` in the order of the labels' names."""
         found: dict[str, float] = {}
         for family in text_string_to_metric_families(self.page("/metrics").decode()):
             for sample in family.samples:
                 found[sample.name] = found.get(sample.name, 0) + sample.value
                 if sample.labels:
-                    found[f"{sample.name}{{{','.join(sample.labels.values())}}}"] = sample.value
+                    found[f"{sample.name}{{{','.join(v for _, v in sorted(sample.labels.items()))}}}"] = sample.value
         return found
 
     def connections(self) -> list[int]:
@@ -151,6 +151,11 @@ class Server:
         metrics = self.metrics()
         return {name: metrics[name] for name in GAUGES_OF_WORK}
 
+    def claimed(self, count: int) -> bool:
+        """Whether there are so many requests, all of them in a dispatcher's hands."""
+        work = self.work()
+        return work["fastqps_slots_used"] == count and not work["fastqps_requests_waiting"]
+
     def until_idle(self, timeout_s: float = 5.0) -> None:
         """No slot is in use, nothing waits, nothing runs."""
         try:
@@ -158,10 +163,10 @@ class Server:
         except AssertionError:
             raise AssertionError(f"work is left after {timeout_s} s: {self.work()}\n{self.log()}") from None
 
-    def until_ready(self, roles: Iterable[str], timeout_s: float) -> float:
-        """Until all of the processes ("frontdoor,0") serve; the seconds that it took."""
-        keys = [f"fastqps_process_ready{{{role}}}" for role in roles]
-        return until(lambda: all(self.metrics()[key] for key in keys), timeout_s, f"{keys}\n{self.log()}")
+    def ready(self, seat: str) -> bool:
+        """Whether the process that fills a seat ("frontdoor 0") serves."""
+        role, index = seat.split()
+        return bool(self.metrics()[f"fastqps_process_ready{{{index},{role}}}"])
 
 
 def title_of(process: psutil.Process) -> str:

@@ -60,8 +60,7 @@ def occupy(server: Server, peer: Peer) -> None:
     """Both dispatchers run a step of STEP_S, on streams 101 and 103."""
     for n, stream in enumerate((101, 103), start=1):
         ask(peer, stream, slow())
-        until(lambda n=n: server.work()["fastqps_slots_used"] == n, 2, "a slot")
-        until(lambda: not server.work()["fastqps_requests_waiting"], 2, "a claim")
+        until(lambda n=n: server.claimed(n), 2, "a claim")
 
 
 # ---- T14: cancels

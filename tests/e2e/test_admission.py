@@ -1,0 +1,175 @@
+"""Who is let in, in which order, and for how long: full queues, priorities, deadlines, cancels."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pytest
+from echo_dispatcher import SLOW
+from ledger import CANCELLED, EXPIRED, OK, REFUSED, Ledger, channel_to, unary
+from serving import Server, until
+
+from fastqps.v1 import predict_pb2 as pb
+from fastqps.v1 import predict_pb2_grpc
+
+Stub = predict_pb2_grpc.PredictServiceStub
+
+
+async def occupied(server: Server, stub: Any, ledger: Ledger, seconds: float) -> asyncio.Task[str]:
+    """The only dispatcher runs a step of that length."""
+    call = asyncio.create_task(unary(stub, ledger, SLOW + round(seconds * 100)))
+    await asyncio.to_thread(until, lambda: server.claimed(1), 2, "it runs")
+    return call
+
+
+@pytest.mark.parametrize(
+    ("flags", "text", "reason"),
+    [
+        (("--max-queue-items=16",), "queue is full", "queue_full"),
+        (("--slots=16",), "slots", "slots"),
+    ],
+    ids=["queue", "slots"],
+)
+def test_full(serve: Callable[..., Server], flags: tuple[str, ...], text: str, reason: str) -> None:
+    """What does not fit is refused at once, with a hint when to come back; the rest is answered."""
+    server = serve("--frontdoors=1", "--dispatchers=1", *flags, echo=True)
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with channel_to(server.address) as channel:
+            stub = Stub(channel)
+            first = await occupied(server, stub, ledger, 0.6)
+            await asyncio.gather(*(one(stub, ledger, first) for _ in range(40)))
+            await first
+            refused = ledger.counts[REFUSED]
+            assert refused in (24, 25), ledger.counts  # the first one may count as waiting or not
+            await check_items(stub, ledger)
+
+    async def one(stub: Any, ledger: Ledger, first: asyncio.Task[str]) -> None:
+        request = ledger.ask()
+        try:
+            ledger.answered(request.request_id, await stub.Predict(request))
+        except grpc.aio.AioRpcError as error:
+            ledger.ended(request.request_id, error.code().name, error.details() or "")
+            trailers = dict(error.trailing_metadata() or ())
+            assert 0 < int(trailers["grpc-retry-pushback-ms"]) < 15_000
+            assert b"google.rpc.RetryInfo" in trailers["grpc-status-details-bin"]
+            assert not first.done(), "a refusal does not wait"
+
+    async def check_items(stub: Any, ledger: Ledger) -> None:
+        """In a batch each item is refused for itself, with its hint."""
+        second = await occupied(server, stub, ledger, 0.5)
+        requests = [ledger.ask() for _ in range(40)]
+        answer = await stub.PredictBatch(pb.PredictBatchRequest(items=requests))
+        for request, item in zip(requests, answer.items, strict=True):
+            ledger.answered(request.request_id, item)
+            assert (item.status.code == 8) == (item.status.retry_after_ms > 0)
+        await second
+
+    asyncio.run(scenario())
+    ledger.check(REFUSED)
+    assert all(text in found for found in ledger.texts.values()), ledger.texts
+    server.until_idle()
+    assert server.metrics()[f"fastqps_rejected_total{{{reason}}}"] == ledger.counts[REFUSED]
+
+
+def order_of_answers(server: Server, priorities: list[int], each_s: float) -> list[int]:
+    """Queues requests of these priorities while the dispatcher is busy; the priorities in the order of the answers."""
+    ledger, order = Ledger(), list[int]()
+
+    async def one(stub: Any, priority: int) -> None:
+        assert await unary(stub, ledger, SLOW + round(each_s * 100), priority=priority) == OK
+        order.append(priority)
+
+    async def scenario() -> None:
+        async with channel_to(server.address) as channel:
+            stub = Stub(channel)
+            first = await occupied(server, stub, ledger, 0.4)
+            calls = [asyncio.create_task(one(stub, priority)) for priority in priorities]
+            waiting = len(priorities)
+            await asyncio.to_thread(
+                until, lambda: server.work()["fastqps_requests_waiting"] == waiting, 2, f"{waiting} wait"
+            )
+            assert not first.done()
+            await asyncio.gather(first, *calls)
+
+    asyncio.run(scenario())
+    ledger.check()
+    return order
+
+
+def test_priorities(serve: Callable[..., Server]) -> None:
+    """The highest class first; the low one is not starved."""
+    server = serve("--frontdoors=1", "--dispatchers=1", "--max-batch-items=1", echo=True)
+    low, normal, high = pb.PRIORITY_LOW, pb.PRIORITY_NORMAL, pb.PRIORITY_HIGH
+    order = order_of_answers(server, [low, 0, high, low, normal, high], 0.02)
+    assert order == [high, high, 0, normal, low, low]
+    order = order_of_answers(server, [low] * 2 + [high] * 40, 0.01)
+    first_low = order.index(low)
+    assert first_low <= 17 and order[first_low + 1 :].index(low) <= 17, order
+
+
+def test_deadlines(serve: Callable[..., Server]) -> None:
+    """Many items whose time ends before, while and after they are answered: one end each, and no answer is late."""
+    server = serve("--frontdoors=2", "--dispatchers=2", "--max-batch-items=4", echo=True)
+    ledger, chance = Ledger(), random.Random(5)
+    late: list[float] = []
+
+    async def one(stub: Any) -> None:
+        allowed_s = chance.uniform(0.001, 0.25)
+        start = asyncio.get_running_loop().time()
+        end = await unary(stub, ledger, SLOW + chance.randrange(4), timeout_us=round(allowed_s * 1e6))
+        if end in (OK, EXPIRED):
+            late.append(asyncio.get_running_loop().time() - start - allowed_s)
+
+    async def scenario() -> None:
+        channels = [channel_to(server.address) for _ in range(2)]
+        stubs = [Stub(channel) for channel in channels]
+        for _ in range(6):
+            await asyncio.gather(*(one(chance.choice(stubs)) for _ in range(80)))
+        for channel in channels:
+            await channel.close()
+
+    asyncio.run(scenario())
+    ledger.check(EXPIRED, REFUSED)
+    assert ledger.counts[OK] and ledger.counts[EXPIRED], ledger.counts
+    assert all("deadline" in text for text in ledger.texts.values())
+    assert all("stage" in ledger.texts[n] for n, end in ledger.ends.items() if end == EXPIRED)
+    late.sort()
+    assert late[len(late) * 9 // 10] < 0.25, late[-9:]  # a test client on a busy machine is slow to look
+    server.until_idle()
+    metrics = server.metrics()
+    assert metrics["fastqps_expired_total"] == ledger.counts[EXPIRED]
+    assert metrics["fastqps_items_total{EXPIRED}".replace("EXPIRED", f"{EXPIRED},minilm")] == ledger.counts[EXPIRED]
+
+
+def test_cancel_storm(serve: Callable[..., Server]) -> None:
+    """Half of the calls are cancelled at some moment: the others are answered, all slots come back."""
+    server = serve("--frontdoors=2", "--dispatchers=2", "--max-batch-items=8", echo=True)
+    ledger, chance = Ledger(), random.Random(7)
+
+    async def one(stub: Any) -> None:
+        call = asyncio.create_task(unary(stub, ledger, SLOW + chance.randrange(3)))
+        if chance.random() < 0.5:
+            await asyncio.sleep(chance.uniform(0, 0.08))
+            call.cancel()
+        await asyncio.wait([call])
+
+    async def scenario() -> None:
+        channels = [channel_to(server.address) for _ in range(2)]
+        stubs = [Stub(channel) for channel in channels]
+        for _ in range(4):
+            await asyncio.gather(*(one(chance.choice(stubs)) for _ in range(150)))
+        await asyncio.to_thread(server.until_idle)
+        assert await unary(stubs[0], ledger) == await unary(stubs[1], ledger) == OK
+        for channel in channels:
+            await channel.close()
+
+    asyncio.run(scenario())
+    ledger.check(CANCELLED)
+    assert ledger.counts[CANCELLED] > 50 and ledger.counts[OK] > 250, ledger.counts
+    server.until_idle()

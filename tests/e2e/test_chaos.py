@@ -1,0 +1,305 @@
+"""Processes that die or hang under load. By the client's ledger nothing is lost, answered twice or swapped; what died
+is back soon; and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psutil
+import pytest
+from echo_dispatcher import SLOW
+from ledger import OK, Ledger, Load, channel_to, connect, unary
+from serving import Server, descriptors, until
+
+from fastqps.v1 import predict_pb2 as pb
+from fastqps.v1 import predict_pb2_grpc
+
+BACK_S = 2.0
+KILL_TOKEN = 29_999
+SEATS = ["frontdoor 0", "frontdoor 1", "dispatcher 0", "dispatcher 1"]
+
+
+@contextmanager
+def nothing_left(server: Server) -> Iterator[dict[str, psutil.Process]]:
+    """Gives the processes by seat. At the end each seat is filled, with as many descriptors as before, and no slot is
+    in use."""
+    before = {seat: server.child(seat) for seat in SEATS}
+    files = {seat: descriptors(process) for seat, process in before.items()}
+    own = descriptors(psutil.Process(server.pid))
+    yield before
+    until(lambda: all(map(server.ready, SEATS)), 10, f"all are ready\n{server.log()}")
+    until(lambda: not any(server.connections()), 5, "no connection")
+    server.until_idle()
+    until(lambda: {seat: descriptors(server.child(seat)) for seat in SEATS} == files, 5, f"descriptors as {files}")
+    until(lambda: descriptors(psutil.Process(server.pid)) == own, 5, "the supervisor's descriptors")
+    assert len(server.processes()) == 1 + len(SEATS), server.processes()
+
+
+def back(server: Server, old: psutil.Process, seat: str) -> float:
+    """Seconds until the seat is filled by another process that serves."""
+
+    def is_back() -> bool:
+        found = [p for p in server.processes() if p != old and seat in " ".join(p.cmdline())]
+        return bool(found) and server.ready(seat)
+
+    return until(is_back, 10, f"{seat} is back\n{server.log()}")
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(work)
+
+
+def in_background(function: Callable[..., Any], *arguments: Any) -> Coroutine[Any, Any, Any]:
+    return asyncio.to_thread(function, *arguments)
+
+
+@pytest.mark.parametrize("seat", ["dispatcher 0", "dispatcher 1"])
+def test_dispatcher_killed(serve: Callable[..., Server], seat: str) -> None:
+    """Its requests run again elsewhere: every single one is answered."""
+    server = serve("--frontdoors=2", "--dispatchers=2", echo=True)
+    ledger = Ledger()
+
+    async def scenario(old: psutil.Process) -> None:
+        async with Load(server.address, ledger) as load:
+            await load.more(200)
+            old.kill()
+            assert await in_background(back, server, old, seat) < BACK_S
+            await load.more(200)
+
+    with nothing_left(server) as before:
+        run(scenario(before[seat]))
+    ledger.check()
+    assert server.metrics()["fastqps_restarts_total{dispatcher}"] == 1
+
+
+def test_dispatcher_killed_in_a_step(serve: Callable[..., Server]) -> None:
+    """What ran on the device when it died runs again, and is answered once."""
+    server = serve("--frontdoors=2", "--dispatchers=2", echo=True)
+    ledger = Ledger()
+
+    async def scenario(old: psutil.Process) -> None:
+        async with channel_to(server.address) as channel:
+            stub = predict_pb2_grpc.PredictServiceStub(channel)
+            calls = [asyncio.create_task(unary(stub, ledger, SLOW + 30)) for _ in range(8)]
+            await in_background(until, lambda: server.claimed(8), 2, "all run")
+            old.kill()
+            await asyncio.gather(*calls)
+
+    with nothing_left(server) as before:
+        run(scenario(before["dispatcher 0"]))
+    ledger.check()
+
+
+def test_dispatcher_stopped(serve: Callable[..., Server]) -> None:
+    """A stopped process is seen, killed and replaced; nothing that it held is lost."""
+    server = serve("--frontdoors=2", "--dispatchers=2", echo=True)
+    ledger = Ledger()
+
+    async def scenario(old: psutil.Process) -> None:
+        async with Load(server.address, ledger) as load:
+            await load.more(200)
+            old.suspend()
+            took_s = await in_background(until, lambda: not old.is_running(), 5, "it is killed")
+            assert took_s < 2, took_s
+            assert await in_background(back, server, old, "dispatcher 1") < BACK_S
+            await load.more(200)
+
+    with nothing_left(server) as before:
+        run(scenario(before["dispatcher 1"]))
+    ledger.check()
+    assert "killing dispatcher 1" in server.log()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_front_door(serve: Callable[..., Server], number: signal.Signals) -> None:
+    """Calls on its own connections end UNAVAILABLE; those of the other front door do not notice."""
+    server = serve("--frontdoors=2", "--dispatchers=2", echo=True)
+    ledger = Ledger()
+
+    async def scenario(old: psutil.Process) -> None:
+        load = Load(server.address, ledger, channels=4)
+        doors = [await connect(server, channel) for channel in load.channels]
+        assert sorted(doors) == [0, 0, 1, 1]
+        async with load:
+            await load.more(200)
+            old.send_signal(number)
+            await in_background(until, lambda: not old.is_running(), 5, "it is gone")
+            assert await in_background(back, server, old, "frontdoor 0") < BACK_S
+            await load.more(200)
+        for door, ends in zip(doors, load.ledgers_of, strict=True):
+            assert ends.keys() <= ({OK} if door == 1 else {OK, "UNAVAILABLE"}), (door, ends)
+
+    with nothing_left(server) as before:
+        run(scenario(before["frontdoor 0"]))
+    ledger.check("UNAVAILABLE")
+    assert ledger.counts["UNAVAILABLE"]
+    assert server.metrics()["fastqps_restarts_total{frontdoor}"] == 1
+
+
+def test_front_door_killed_while_its_requests_run(serve: Callable[..., Server]) -> None:
+    """Its successor takes over the slots that dispatchers still hold, and gets each of them back."""
+    server = serve("--frontdoors=2", "--dispatchers=2", "--slots=64", echo=True)
+    ledger = Ledger()
+
+    async def scenario(old: psutil.Process) -> None:
+        channels = [channel_to(server.address) for _ in range(2)]
+        doors = [await connect(server, channel) for channel in channels]
+        stub = predict_pb2_grpc.PredictServiceStub(channels[doors.index(0)])
+        calls = [asyncio.create_task(unary(stub, ledger, SLOW + 200)) for _ in range(40)]
+        await in_background(until, lambda: server.work()["fastqps_slots_used"] == 40, 2, "40 slots")
+        old.kill()
+        await asyncio.gather(*calls)
+        assert await in_background(back, server, old, "frontdoor 0") < BACK_S
+        for channel in channels:
+            await channel.close()
+
+    with nothing_left(server) as before:
+        run(scenario(before["frontdoor 0"]))
+    ledger.check("UNAVAILABLE")
+    assert ledger.counts == {"UNAVAILABLE": 40}
+
+
+def test_all_children_killed(serve: Callable[..., Server]) -> None:
+    """Front doors and dispatchers at once: open calls end, and the next ones are served."""
+    server = serve("--frontdoors=2", "--dispatchers=2", echo=True)
+    ledger = Ledger()
+
+    async def scenario(before: dict[str, psutil.Process]) -> None:
+        async with Load(server.address, ledger) as load:
+            await load.more(200)
+            for process in before.values():
+                process.kill()
+            for seat, process in before.items():
+                await in_background(back, server, process, seat)
+            await load.more(200)
+
+    with nothing_left(server) as before:
+        run(scenario(before))
+    ledger.check("UNAVAILABLE")
+
+
+def test_supervisor_killed(serve: Callable[..., Server]) -> None:
+    """Every child dies with it, the ports are free, and a fresh server starts at once."""
+    server = serve("--frontdoors=2", "--dispatchers=2", echo=True)
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with Load(server.address, ledger) as load:
+            await load.more(100)
+            os.kill(server.pid, signal.SIGKILL)
+            await in_background(server.check_gone, 1.0)
+
+    run(scenario())
+    ledger.check("UNAVAILABLE")
+    server.kill()
+    ports = [f"--port={server.address.split(':')[1]}", f"--admin-port={server.admin.split(':')[1]}"]
+    start = time.monotonic()
+    fresh = serve("--frontdoors=2", "--dispatchers=2", *ports, echo=True)
+    assert time.monotonic() - start < 10
+    assert fresh.address == server.address
+
+    async def again() -> None:
+        async with Load(fresh.address, ledger) as load:
+            await load.more(50)
+
+    run(again())
+    ledger.check("UNAVAILABLE")
+
+
+# ---- a request that kills
+
+
+def together(server: Server, ledger: Ledger, requests: list[pb.PredictRequest]) -> None:
+    """Sends them so that they share a batch: while the only dispatcher is busy."""
+
+    async def scenario() -> None:
+        async with channel_to(server.address) as channel:
+            stub = predict_pb2_grpc.PredictServiceStub(channel)
+            first = asyncio.create_task(unary(stub, ledger, SLOW + 30))
+            await in_background(until, lambda: server.work()["fastqps_slots_used"] == 1, 2, "the first")
+            await asyncio.sleep(0.05)
+            answer = await stub.PredictBatch(pb.PredictBatchRequest(items=requests))
+            for request, item in zip(requests, answer.items, strict=True):
+                ledger.answered(request.request_id, item)
+            await first
+
+    run(scenario())
+
+
+@pytest.fixture
+def mortal(serve: Callable[..., Server]) -> Callable[..., Server]:
+    """A server whose dispatchers die of one token id."""
+
+    def start(*flags: str) -> Server:
+        env = {"FASTQPS_TEST_KILL_TOKEN": str(KILL_TOKEN)}
+        return serve("--frontdoors=2", "--dispatchers=1", *flags, echo=True, env=env)
+
+    return start
+
+
+def test_poison(mortal: Callable[..., Server]) -> None:
+    """It is given up and refused from then on, at every front door; its batch-mates are answered rightly."""
+    server = mortal()
+    ledger = Ledger()
+    requests = [ledger.ask(*([KILL_TOKEN] if i == 3 else [])) for i in range(7)]
+    together(server, ledger, requests)
+    poison = requests[3]
+    assert ledger.ends[poison.request_id] == "INTERNAL" and "broke" in ledger.texts[poison.request_id]
+    assert [ledger.ends[r.request_id] for r in requests if r is not poison] == [OK] * 6
+    ledger.check("INTERNAL")
+    assert server.metrics()["fastqps_restarts_total{dispatcher}"] == 2  # with its mates, and alone
+    assert "poison request" in server.log()
+
+    async def again() -> None:
+        channels = [channel_to(server.address) for _ in range(2)]
+        assert sorted([await connect(server, channel) for channel in channels]) == [0, 1]
+        await asyncio.sleep(1.2)  # a front door learns of the other's once a second
+        for channel in channels:
+            stub = predict_pb2_grpc.PredictServiceStub(channel)
+            answer = await stub.PredictBatch(pb.PredictBatchRequest(items=[poison, requests[0]]))
+            assert answer.items[0].status.code == 13 and "refused" in answer.items[0].status.message
+            assert not answer.items[1].status.code
+            await channel.close()
+
+    run(again())
+    server.until_idle()
+    metrics = server.metrics()
+    assert metrics["fastqps_restarts_total{dispatcher}"] == 2
+    assert metrics["fastqps_rejected_total{poison}"] == 2 and metrics["fastqps_poisoned_total"] == 1
+
+
+def test_poison_alone(mortal: Callable[..., Server]) -> None:
+    """Four strikes also where it never had company; the client hears it once."""
+    server = mortal()
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with channel_to(server.address) as channel:
+            stub = predict_pb2_grpc.PredictServiceStub(channel)
+            assert await unary(stub, ledger, KILL_TOKEN) == "INTERNAL"
+            assert await unary(stub, ledger) == OK
+
+    run(scenario())
+    ledger.check("INTERNAL")
+    server.until_idle()
+
+
+def test_no_rerun(mortal: Callable[..., Server]) -> None:
+    """With --rerun=off nothing runs twice: who was in the batch hears INTERNAL, who waited is answered."""
+    server = mortal("--rerun=off", "--max-batch-items=4")
+    ledger = Ledger()
+    requests = [ledger.ask(*([KILL_TOKEN] if i == 0 else [])) for i in range(6)]
+    together(server, ledger, requests)
+    ends = Counter(ledger.ends[r.request_id] for r in requests)
+    assert ends == {"INTERNAL": 4, OK: 2}
+    assert ledger.ends[requests[0].request_id] == "INTERNAL"
+    ledger.check("INTERNAL")
+    assert server.metrics()["fastqps_restarts_total{dispatcher}"] == 1
+    server.until_idle()

@@ -1,0 +1,145 @@
+"""The end of a server: what is open is finished, what comes later goes elsewhere, and a hurry is possible."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+import urllib.error
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import grpc
+import pytest
+from echo_dispatcher import SLOW
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from ledger import OK, Ledger, Load, channel_to, unary
+from serving import Server, until
+
+from fastqps.v1 import predict_pb2_grpc
+
+SERVING, NOT_SERVING = 1, 2
+
+
+def start_slow_calls(server: Server, stub: Any, ledger: Ledger, seconds: float) -> list[asyncio.Task[str]]:
+    return [asyncio.create_task(unary(stub, ledger, SLOW + round(seconds * 100))) for _ in range(4)]
+
+
+async def running(server: Server, count: int) -> None:
+    await asyncio.to_thread(until, lambda: server.work()["fastqps_slots_used"] == count, 3, f"{count} calls run")
+
+
+def test_no_call_fails(serve: Callable[..., Server]) -> None:
+    """Two servers at one address list: while one drains under load, the clients move on and no call fails."""
+    flags = ("--frontdoors=2", "--dispatchers=1")
+    first, second = serve(*flags, echo=True), serve(*flags, echo=True)
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with Load(f"ipv4:{first.address},{second.address}", ledger) as load:
+            await load.more(300)
+            assert sum(first.connections()) == 2 and not sum(second.connections())
+            first.signal(signal.SIGTERM)
+            assert await asyncio.to_thread(first.wait, 10) == 0, first.log()
+            await load.more(300)
+            assert sum(second.connections()) == 2
+
+    asyncio.run(scenario())
+    ledger.check()
+
+
+def test_open_calls_are_finished(serve: Callable[..., Server]) -> None:
+    """The server says that it goes, takes nobody new in, and answers what it has."""
+    server = serve("--frontdoors=1", "--dispatchers=1", echo=True)
+    ledger = Ledger()
+    states: list[int] = []  # that a health watch has heard
+
+    async def scenario() -> None:
+        async with channel_to(server.address) as channel:
+
+            async def watch() -> None:
+                changes = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+                while (change := await changes.read()) is not grpc.aio.EOF:
+                    states.append(change.status)
+                assert await changes.code() == grpc.StatusCode.UNAVAILABLE
+
+            watching = asyncio.create_task(watch())
+            stub = predict_pb2_grpc.PredictServiceStub(channel)
+            calls = start_slow_calls(server, stub, ledger, 1.5)
+            await running(server, 4)
+            server.signal(signal.SIGTERM)
+            await asyncio.to_thread(until, lambda: states == [SERVING, NOT_SERVING], 1, "the watch's change")
+            with pytest.raises(urllib.error.HTTPError) as page:
+                server.page("/readyz")
+            assert page.value.code == 503
+            async with channel_to(server.address) as late:
+                with pytest.raises(grpc.aio.AioRpcError) as refused:
+                    await predict_pb2_grpc.PredictServiceStub(late).Predict(ledger.ask(), timeout=1)
+                assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+                ledger.ended(4, "UNAVAILABLE")
+            await asyncio.gather(*calls)
+            with suppress(grpc.aio.AioRpcError):  # read() raises it too where it comes first
+                await watching
+            assert await asyncio.to_thread(server.wait, 5) == 0
+
+    asyncio.run(scenario())
+    ledger.check("UNAVAILABLE")
+    assert ledger.counts == {OK: 4, "UNAVAILABLE": 1}
+
+
+def test_dispatcher_dies_meanwhile(serve: Callable[..., Server]) -> None:
+    """Also a server that goes keeps its promises."""
+    server = serve("--frontdoors=1", "--dispatchers=1", echo=True)
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with channel_to(server.address) as channel:
+            calls = start_slow_calls(server, predict_pb2_grpc.PredictServiceStub(channel), ledger, 0.5)
+            await running(server, 4)
+            server.signal(signal.SIGTERM)
+            await asyncio.to_thread(until, lambda: "draining" in server.log(), 2, "the drain")
+            server.child("dispatcher 0").kill()
+            await asyncio.gather(*calls)
+        assert await asyncio.to_thread(server.wait, 5) == 0
+
+    asyncio.run(scenario())
+    ledger.check()
+
+
+def stop_early(server: Server, ledger: Ledger, then: Callable[[], None]) -> float:
+    """SIGTERM while calls of 4 s run, then what ``then`` does; the seconds until the server was gone."""
+    took = 0.0
+
+    async def scenario() -> None:
+        nonlocal took
+        async with channel_to(server.address) as channel:
+            calls = start_slow_calls(server, predict_pb2_grpc.PredictServiceStub(channel), ledger, 4)
+            await running(server, 4)
+            start = time.monotonic()
+            server.signal(signal.SIGTERM)
+            await asyncio.to_thread(until, lambda: "draining" in server.log(), 2, "the drain")
+            then()
+            assert await asyncio.to_thread(server.wait, 10) == 5, server.log()
+            took = time.monotonic() - start
+            await asyncio.gather(*calls)
+
+    asyncio.run(scenario())
+    server.check_gone()
+    return took
+
+
+def test_second_signal(serve: Callable[..., Server]) -> None:
+    server = serve("--frontdoors=2", "--dispatchers=2", echo=True)
+    ledger = Ledger()
+    assert stop_early(server, ledger, lambda: server.signal(signal.SIGTERM)) < 1.5
+    ledger.check("UNAVAILABLE")
+    assert ledger.counts == {"UNAVAILABLE": 4}
+
+
+def test_drain_timeout(serve: Callable[..., Server]) -> None:
+    server = serve("--frontdoors=2", "--dispatchers=2", "--drain-timeout=500ms", echo=True)
+    ledger = Ledger()
+    assert 0.5 < stop_early(server, ledger, lambda: None) < 3.5
+    ledger.check("UNAVAILABLE")
+    assert ledger.counts == {"UNAVAILABLE": 4}
