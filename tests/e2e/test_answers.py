@@ -1,0 +1,176 @@
+"""What a server of the real model answers, through all methods and both clients, against the engine and numpy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from serving import Server
+
+import fastqps
+from fastqps.models import load_card
+from fastqps.v1 import predict_pb2 as pb
+from fastqps.v1 import predict_pb2_grpc
+
+TEXTS = [
+    "",
+    "A man is eating food.",
+    "A man is eating a piece of bread.",
+    "The girl is carrying a baby.",
+    "Zürich, 東京 und \N{SLIGHTLY SMILING FACE}",
+    "word " * 200,
+    *(f"sentence number {i} of some that are alike" for i in range(24)),
+]
+PAIR = ("A man is eating food.", "The girl is carrying a baby.")
+
+
+@pytest.fixture(scope="module")
+def engine() -> fastqps.Engine:
+    return fastqps.Engine("minilm", dtype="float32")
+
+
+@pytest.fixture(scope="module")
+def expected(engine: fastqps.Engine) -> np.ndarray:
+    return np.stack(engine.predict(TEXTS))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    server = Server("--device=cpu", "--dtype=float32", "--frontdoors=2", "--dispatchers=2")
+    try:
+        yield server
+        server.until_idle()
+        server.stop()
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="module")
+def stub(server: Server) -> Iterator[Any]:
+    with grpc.insecure_channel(server.address) as channel:
+        yield predict_pb2_grpc.PredictServiceStub(channel)
+
+
+def close(found: Any, expected: Any) -> bool:
+    return bool(np.abs(np.asarray(found) - expected).max() <= 1e-5)
+
+
+def test_predict(stub: Any, expected: np.ndarray) -> None:
+    for i, text in enumerate(TEXTS):
+        response = stub.Predict(pb.PredictRequest(text=text, request_id=i), timeout=20)
+        assert response.request_id == i and close(response.embedding.values, expected[i])
+        assert not response.HasField("status") and not response.HasField("timings")
+
+
+def test_predict_at_once(stub: Any, expected: np.ndarray) -> None:
+    """Many at a time share batches: the same answers."""
+    calls = [stub.Predict.future(pb.PredictRequest(text=text), timeout=30) for text in TEXTS * 3]
+    for i, call in enumerate(calls):
+        assert close(call.result().embedding.values, expected[i % len(TEXTS)])
+
+
+def test_batch(stub: Any, expected: np.ndarray) -> None:
+    items = [pb.PredictRequest(text=text, request_id=100 + i) for i, text in enumerate(TEXTS)]
+    answer = stub.PredictBatch(pb.PredictBatchRequest(items=items), timeout=30)
+    assert [item.request_id for item in answer.items] == [100 + i for i in range(len(TEXTS))]
+    assert close([item.embedding.values for item in answer.items], expected)
+
+
+def test_stream(stub: Any, expected: np.ndarray) -> None:
+    asked = (pb.PredictRequest(text=text, request_id=i) for i, text in enumerate(TEXTS))
+    answers = {answer.request_id: answer.embedding.values for answer in stub.PredictStream(asked, timeout=30)}
+    assert close([answers[i] for i in range(len(TEXTS))], expected)
+
+
+def test_token_ids_and_pair(stub: Any, engine: fastqps.Engine) -> None:
+    ids = engine._tokenizer.encode(TEXTS[1]) if engine._tokenizer else []
+    by_ids = stub.Predict(pb.PredictRequest(token_ids={"ids": ids}), timeout=20)
+    pair = stub.Predict(pb.PredictRequest(pair={"first": PAIR[0], "second": PAIR[1]}), timeout=20)
+    assert close(by_ids.embedding.values, engine.predict([TEXTS[1]])[0]) and by_ids.usage.input_tokens == len(ids)
+    assert close(pair.embedding.values, engine.predict([PAIR])[0])
+
+
+def test_clients(server: Server, expected: np.ndarray) -> None:
+    with fastqps.Client(server.address, timeout_s=30) as client:
+        assert client.ready()
+        assert close(client.embed(TEXTS), expected)
+        assert close([client.predict(text).embedding for text in TEXTS[:3]], expected[:3])
+        found = {answer.request_id: answer.embedding for answer in client.predict_stream(TEXTS)}
+        assert close([found[i] for i in range(len(TEXTS))], expected)
+
+    async def scenario() -> None:
+        async def texts() -> AsyncIterator[str]:
+            for text in TEXTS:
+                yield text
+
+        async with fastqps.AsyncClient(server.address, timeout_s=30) as client:
+            assert close(await client.embed(TEXTS), expected)
+            found = {answer.request_id: answer.embedding async for answer in client.predict_stream(texts())}
+            assert close([found[i] for i in range(len(TEXTS))], expected)
+
+    asyncio.run(scenario())
+
+
+def test_output_options(stub: Any) -> None:
+    """dimensions, normalize and dtype, against numpy on the raw vector."""
+
+    def ask(**output: Any) -> pb.Embedding:
+        return stub.Predict(pb.PredictRequest(text=TEXTS[1], output=output), timeout=20).embedding
+
+    raw = np.array(ask(normalize=False).values, np.float32)
+    assert raw.shape == (384,) and abs(np.linalg.norm(raw) - 1) > 0.01
+    for dimensions in (0, 1, 64, 384):
+        cut = raw[: dimensions or 384]
+        for normalize in (None, True, False):
+            options: dict[str, Any] = {"dimensions": dimensions}
+            if normalize is not None:
+                options["normalize"] = normalize
+            wanted = cut if normalize is False else cut / np.linalg.norm(cut)
+            single = ask(**options)
+            assert close(single.values, wanted) and not single.raw and single.dtype == pb.DTYPE_UNSPECIFIED
+            half = ask(dtype=pb.DTYPE_FLOAT16, **options)
+            assert half.dtype == pb.DTYPE_FLOAT16 and not half.values and len(half.raw) == 2 * len(cut)
+            found = np.frombuffer(half.raw, "<f2").astype(np.float32)
+            assert (np.abs(found - wanted) <= np.abs(wanted) * 2**-10 + 2**-20).all()
+            byte = ask(dtype=pb.DTYPE_INT8, **options)
+            assert byte.dtype == pb.DTYPE_INT8 and len(byte.raw) == len(cut)
+            whole = np.frombuffer(byte.raw, np.int8).astype(np.int32)
+            assert (np.abs(whole - np.clip(wanted, -1, 1) * 127) <= 0.501).all()
+
+
+def test_timings(stub: Any) -> None:
+    """Only where asked for; the device's share is the largest one of a real model."""
+    answer = stub.Predict(pb.PredictRequest(text="word " * 200, output={"timings": True}), timeout=20)
+    timings = answer.timings
+    stages = [getattr(timings, field.name) for field in timings.DESCRIPTOR.fields]
+    assert timings.device_us == max(stages) > 0 and sum(stages) < 20_000_000
+    items = [pb.PredictRequest(text="a", output={"timings": i == 1}) for i in range(3)]
+    answers = stub.PredictBatch(pb.PredictBatchRequest(items=items), timeout=20).items
+    assert [item.HasField("timings") for item in answers] == [False, True, False]
+
+
+def test_model_header(stub: Any, engine: fastqps.Engine) -> None:
+    """Every answer says which model gave it."""
+    name = f"minilm@{engine.card.version}"
+    _, one = stub.Predict.with_call(pb.PredictRequest(text="a"), timeout=20)
+    _, many = stub.PredictBatch.with_call(pb.PredictBatchRequest(items=[pb.PredictRequest(text="a")]), timeout=20)
+    stream = stub.PredictStream(iter([pb.PredictRequest(text="a")]), timeout=20)
+    list(stream)
+    for call in (one, many, stream):
+        assert dict(call.initial_metadata())["fastqps-model"] == name
+
+
+def test_list_models(stub: Any) -> None:
+    card = load_card("minilm")
+    (model,) = stub.ListModels(pb.ListModelsRequest(), timeout=5).models
+    assert (model.name, model.version, model.task, model.is_default) == ("minilm", card.version, pb.TASK_EMBED, True)
+    assert (model.input_tokens_max, model.dimensions, model.native_tokenizer) == (256, 384, True)
+
+
+def test_usage(stub: Any) -> None:
+    usage = stub.Predict(pb.PredictRequest(text="word " * 1000, truncate=True), timeout=20).usage
+    assert (usage.input_tokens, usage.truncated, usage.output_tokens) == (256, True, 0)

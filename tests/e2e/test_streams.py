@@ -1,0 +1,227 @@
+"""PredictStream and PredictBatch: answers as they finish, order, statuses of items, and clients that do not read."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import grpc
+import pytest
+from echo_dispatcher import SLOW
+from ledger import Ledger, channel_to
+from raw import DATA, EH, ES, HEADERS, PATH, WINDOW_UPDATE, Peer, block, frame, message, request, u32
+from serving import Server, until
+
+from fastqps.v1 import predict_pb2 as pb
+from fastqps.v1 import predict_pb2_grpc
+
+IN_FLIGHT_MAX = 8
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    server = Server(
+        "--frontdoors=1", "--dispatchers=2", f"--max-stream-inflight={IN_FLIGHT_MAX}", "--max-batch-items=4", echo=True
+    )
+    try:
+        yield server
+        server.stop()
+    finally:
+        server.kill()
+
+
+@pytest.fixture(autouse=True)
+def idle(server: Server) -> Iterator[None]:
+    yield
+    server.until_idle()
+
+
+def with_stub(server: Server, scenario: Callable[[Any], Any]) -> None:
+    async def work() -> None:
+        async with channel_to(server.address) as channel:
+            await scenario(predict_pb2_grpc.PredictServiceStub(channel))
+
+    asyncio.run(work())
+
+
+def test_answers_come_as_they_finish(server: Server) -> None:
+    """A slow item does not hold up the ones behind it."""
+    ledger, order = Ledger(), list[int]()
+
+    async def scenario(stub: Any) -> None:
+        call = stub.PredictStream()
+        await call.write(ledger.ask(SLOW + 60))
+        await asyncio.to_thread(until, lambda: server.claimed(1), 2, "the slow one runs")
+        for _ in range(20):
+            await call.write(ledger.ask())
+            response = await call.read()
+            ledger.answered(response.request_id, response)
+            order.append(response.request_id)
+        await call.done_writing()
+        response = await call.read()
+        ledger.answered(response.request_id, response)
+        order.append(response.request_id)
+        assert await call.read() is grpc.aio.EOF and await call.code() == grpc.StatusCode.OK
+
+    with_stub(server, scenario)
+    ledger.check()
+    assert order == [*range(1, 21), 0]
+
+
+def test_half_close_with_items_in_flight(server: Server) -> None:
+    """The client has said all: what it asked is answered, then the call ends."""
+    ledger = Ledger()
+
+    async def scenario(stub: Any) -> None:
+        call = stub.PredictStream(iter([ledger.ask(SLOW + 20) for _ in range(IN_FLIGHT_MAX * 3)]))
+        async for response in call:
+            ledger.answered(response.request_id, response)
+        assert await call.code() == grpc.StatusCode.OK
+
+    with_stub(server, scenario)
+    ledger.check()
+
+
+@pytest.mark.parametrize("items", [0, 1])
+def test_short_stream(server: Server, items: int) -> None:
+    ledger = Ledger()
+
+    async def scenario(stub: Any) -> None:
+        async for response in stub.PredictStream(iter([ledger.ask() for _ in range(items)])):
+            ledger.answered(response.request_id, response)
+
+    with_stub(server, scenario)
+    ledger.check()
+
+
+def test_bad_items_do_not_end_a_stream(server: Server) -> None:
+    ledger = Ledger()
+    bad = [
+        (pb.PredictRequest(request_id=901), 3),
+        (pb.PredictRequest(request_id=902, text="a", model="none"), 5),
+        (pb.PredictRequest(request_id=903, token_ids={"ids": [99_999]}), 3),
+        (pb.PredictRequest(request_id=904, token_ids={"ids": [SLOW + 30]}, timeout_us=50_000), 4),
+    ]
+
+    async def scenario(stub: Any) -> None:
+        async def asks() -> AsyncIterator[pb.PredictRequest]:
+            for item, _ in bad:
+                yield ledger.ask()
+                yield item
+            yield ledger.ask()
+
+        statuses = {}
+        async for response in stub.PredictStream(asks()):
+            if response.request_id > 900:
+                statuses[response.request_id] = response.status.code
+                assert response.status.message
+            else:
+                ledger.answered(response.request_id, response)
+        assert statuses == {item.request_id: code for item, code in bad}
+
+    time.sleep(0.3)  # while steps end, a time shorter than they usually take would be refused
+    with_stub(server, scenario)
+    ledger.check()
+
+
+def test_batch_order(server: Server) -> None:
+    """Answers stand in the order of the items, whichever is ready first."""
+    ledger = Ledger()
+
+    async def scenario(stub: Any) -> None:
+        requests = [ledger.ask(*([SLOW + 20] if i % 7 == 0 else [])) for i in range(60)]
+        answer = await stub.PredictBatch(pb.PredictBatchRequest(items=requests))
+        assert [item.request_id for item in answer.items] == [r.request_id for r in requests]
+        for item in answer.items:
+            ledger.answered(item.request_id, item)
+
+    with_stub(server, scenario)
+    ledger.check()
+
+
+@pytest.mark.parametrize(("items", "good"), [(0, True), (1024, True), (1025, False)])
+def test_batch_size(server: Server, items: int, good: bool) -> None:
+    async def scenario(stub: Any) -> None:
+        batch = pb.PredictBatchRequest(items=[pb.PredictRequest(token_ids={"ids": [5]})] * items)
+        if good:
+            answer = await stub.PredictBatch(batch)
+            assert len(answer.items) == items and not any(item.status.code for item in answer.items)
+        else:
+            with pytest.raises(grpc.aio.AioRpcError) as raised:
+                await stub.PredictBatch(batch)
+            assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+            assert "items" in raised.value.details()
+
+    with_stub(server, scenario)
+
+
+# ---- back-pressure, with a client that does what no library does
+
+
+def open_stream(peer: Peer) -> None:
+    peer.send(frame(HEADERS, EH, 1, block(request(PATH + "PredictStream"))))
+
+
+def items(ledger: Ledger, count: int, *middle: int, **fields: Any) -> bytes:
+    return b"".join(message(ledger.ask(*middle, **fields).SerializeToString()) for _ in range(count))
+
+
+def read_answers(peer: Peer, ledger: Ledger) -> None:
+    for body in peer.answer(1, 20).messages:
+        response = pb.PredictResponse.FromString(body)
+        ledger.answered(response.request_id, response)
+    assert peer.answers[1].status == 0
+    ledger.check()
+
+
+def test_items_in_flight_are_bounded(server: Server) -> None:
+    """More than the limit is not accepted, and the client is not given more window for it."""
+    ledger = Ledger()
+    with Peer(server.address) as peer:
+        open_stream(peer)
+        window = peer.settings[4]
+        slow = items(ledger, 3 * IN_FLIGHT_MAX, SLOW + 30)
+        peer.send_data(1, slow, flags=0)
+        most = 0
+        limit = time.monotonic() + 0.5
+        while time.monotonic() < limit:
+            most = max(most, round(server.work()["fastqps_slots_used"]))
+        assert most == IN_FLIGHT_MAX
+        peer.linger(0.01)
+        assert peer.window(1) < window  # what is not accepted has not been given back
+        peer.send(frame(DATA, ES, 1))
+        read_answers(peer, ledger)
+
+
+def test_client_that_does_not_read(server: Server) -> None:
+    """Its answers pile up to a limit, its requests wait unread; it holds no slot, and others are served."""
+    ledger, count = Ledger(), 3000
+    body = items(ledger, count, output={"dimensions": 384})
+    with Peer(server.address) as peer:
+        open_stream(peer)
+        at = 0
+        for _ in range(20):  # as far as the server lets it
+            room = min(peer.window(1), len(body) - at)
+            if room > 0:
+                peer.send_data(1, body[at : at + room], flags=0)
+                at += room
+            peer.linger(0.05)  # only WINDOW_UPDATEs; the connection's window for answers stays as it is
+        server.until_idle()
+        answered = server.metrics()["fastqps_items_total{OK,minilm}"]
+        with grpc.insecure_channel(server.address) as channel:
+            other = predict_pb2_grpc.PredictServiceStub(channel)
+            assert other.Predict(pb.PredictRequest(text="a", request_id=4), timeout=5).request_id == 4
+        assert server.metrics()["fastqps_items_total{OK,minilm}"] == answered + 1  # the stream stands still
+        held = sum(len(answer.data) for answer in peer.answers.values())
+        assert held == 65535
+        # Then it reads all, and each request is answered once.
+        peer.send(frame(WINDOW_UPDATE, 0, 0, u32(1 << 28)), frame(WINDOW_UPDATE, 0, 1, u32(1 << 28)))
+        peer.send_data(1, body[at:]) if at < len(body) else peer.send(frame(DATA, ES, 1))
+        for found in peer.answer(1, 30).messages:
+            response = pb.PredictResponse.FromString(found)
+            assert len(response.embedding.values) == 384
+            del response.embedding.values[4:]
+            ledger.answered(response.request_id, response)
+        ledger.check()
