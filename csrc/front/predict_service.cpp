@@ -86,6 +86,7 @@ Gone PredictService::on_gone(CallId, u16 method, u64 user) {
   if (!user) return Gone::kReleased;
   if (method == kPredict) {
     const u32 slot = u32(user - 1);
+    if (items_[slot].answered) return Gone::kReleased;  // cut as its answer was written: report() counts it
     const Item kept = items_[slot];
     count_item(kept.route, StatusCode::kCancelled);
     count_call(kept.route, kPredict, StatusCode::kCancelled, kept.received_ns);
@@ -94,7 +95,6 @@ Gone PredictService::on_gone(CallId, u16 method, u64 user) {
     return Gone::kHeld;
   }
   const u32 g = u32(user - 1);
-  groups_[g].gone = true;
   count_call(groups_[g].route, groups_[g].method, StatusCode::kCancelled, groups_[g].received_ns);
   bool held = false;
   for (u32 slot = groups_[g].first; slot != kNone;) {
@@ -105,16 +105,17 @@ Gone PredictService::on_gone(CallId, u16 method, u64 user) {
     }
     slot = next;
   }
+  groups_[g].gone = true;  // not before: with its last slot the group would be freed under this loop, and then again
   groups_[g].holds_connection = held;
   free_group_if_done(g);
   return held ? Gone::kHeld : Gone::kReleased;
 }
 
-// The client of an unanswered item is gone. True: a dispatcher still holds the slot.
+// The client of an unanswered item is gone. True: a dispatcher, or a tokenizer's thread, still holds the slot.
 bool PredictService::abandon(u32 slot) {
   items_[slot].answered = true;
   deadlines_.clear(slot);
-  if (items_[slot].tokenizing) return false;
+  if (items_[slot].tokenizing) return true;
   return slab_.cancel(slot) == Cancel::kWaiting;
 }
 
