@@ -54,10 +54,8 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
   }
 
   const u64 now = transport_->turn_ns();
-  u64 deadline = from.info->deadline_ns, own = options_.default_timeout_ns;
-  if (view.timeout_us) own = std::min<u64>(own, std::min<u64>(view.timeout_us, 1u << 31) * 1000);
-  if (own) deadline = deadline ? std::min(deadline, from.info->receive_ns + own) : from.info->receive_ns + own;
-  if (deadline <= now && deadline) {
+  const u64 deadline = deadline_of(view, *from.info);
+  if (deadline && deadline <= now) {
     bump(stats_->expired[kReceive]);
     return refuse(StatusCode::kDeadlineExceeded, "the deadline had passed at stage receive");
   }
@@ -113,6 +111,15 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
   deadlines_.set(slot, deadline);
   if (!item.tokenizing) return queue(slot, r);
   return {};
+}
+
+// The earliest of the call's deadline, the item's timeout and the server's; 0: none of them is set.
+u64 PredictService::deadline_of(const RequestView& view, const CallInfo& info) const {
+  constexpr u64 kLongestUs = u64(3650) * 86400 * 1'000'000;  // ten years: the sum below cannot overflow
+  u64 deadline = info.deadline_ns;
+  for (u64 timeout_ns : {std::min(view.timeout_us, kLongestUs) * 1000, options_.default_timeout_ns})
+    if (timeout_ns && (!deadline || info.receive_ns + timeout_ns < deadline)) deadline = info.receive_ns + timeout_ns;
+  return deadline;
 }
 
 // The route that answers, -1: no such model, -2: none of its generations serves.

@@ -24,7 +24,7 @@ struct PredictOptions {
   u32 door = 0;
   u32 max_stream_inflight = 1024;
   u32 max_batch_request_items = 1024;  // items of one PredictBatch
-  u64 default_timeout_ns = 10'000'000'000;
+  u64 default_timeout_ns = 10'000'000'000;  // 0: none
   bool rerun = true;
 };
 
@@ -107,6 +107,7 @@ class PredictService final : public Service {
 
   // accept.cpp: from bytes to a ring
   Refusal accept(std::string_view bytes, const Origin& from, RequestView& view);
+  u64 deadline_of(const RequestView& view, const CallInfo& info) const;
   Refusal admit(u32 route, u64 now, u64 deadline);
   Refusal fill(const RequestView& view, u32 route, u32 slot, Item& item);
   Refusal fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item);
