@@ -17,6 +17,7 @@ namespace fastqps {
 enum class Verdict : u8 {
   kDone,         // the slot holds the dispatcher's answer or its status
   kPoison,       // four strikes: it broke the dispatchers that held it
+  kBroken,       // its dispatcher died after launch, and nothing runs again; perhaps a neighbour's doing
   kUnavailable,  // could not be queued again
 };
 enum class Cancel : u8 {
@@ -28,7 +29,7 @@ enum class Cancel : u8 {
 template <class Host>
 class Slab {
  public:
-  // rerun: a request whose dispatcher died after launch runs again; else it is poison at once.
+  // rerun: a request whose dispatcher died after launch runs again; else that is its end.
   Slab(Segment segment, const WakeFds* fds, u32 door, Host& host, bool rerun = true)
       : segment_(segment), door_(door), host_(host), rerun_(rerun), waker_(segment, fds) {
     const Sizes& sizes = segment.sizes();
@@ -268,7 +269,7 @@ class Slab {
         if (r.held == Held::kOrphan) {
           release(i, w);
         } else if (strikes >= 4 || (launched && !rerun_)) {
-          reply(i, Verdict::kPoison);
+          reply(i, strikes >= 4 ? Verdict::kPoison : Verdict::kBroken);
           release(i, w);
         } else {
           suspects_ += strikes >= 2;

@@ -36,10 +36,7 @@ void PredictService::answer(u32 slot, u64, Verdict verdict) {
   deadlines_.clear(slot);
   Slot& s = slab_.slot(slot);
   if (verdict != Verdict::kDone || s.status) {
-    report(item, verdict == Verdict::kPoison ? refuse(StatusCode::kInternal, "the request broke its dispatcher")
-                 : verdict == Verdict::kUnavailable
-                     ? refuse(StatusCode::kUnavailable, "the request could not be queued again")
-                     : broken(slot));
+    report(item, broken(slot, verdict));
     return;
   }
   ResponseView response;
@@ -54,7 +51,17 @@ void PredictService::answer(u32 slot, u64, Verdict verdict) {
 }
 
 // A status instead of an answer.
-PredictService::Refusal PredictService::broken(u32 slot) {
+PredictService::Refusal PredictService::broken(u32 slot, Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kPoison:
+      return refuse(StatusCode::kInternal, "the request broke its dispatcher");
+    case Verdict::kBroken:
+      return refuse(StatusCode::kInternal, "the dispatcher died while the request ran");
+    case Verdict::kUnavailable:
+      return refuse(StatusCode::kUnavailable, "the request could not be queued again");
+    case Verdict::kDone:
+      break;
+  }
   u16 code = slab_.slot(slot).status;
   if (code == u16(StatusCode::kDeadlineExceeded)) {
     bump(stats_->expired[kQueue]);

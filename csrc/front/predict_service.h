@@ -119,7 +119,7 @@ class PredictService final : public Service {
   void finish_tokenizing();
 
   // answer.cpp: from the output rings to calls
-  Refusal broken(u32 slot);
+  Refusal broken(u32 slot, Verdict verdict);
   bool view_answer(u32 slot, ResponseView& response, Timings& timings, Usage& usage);
   void report(const Item& item, const Refusal& refusal);
   void report(const Item& item, const ResponseView& response);

@@ -104,7 +104,7 @@ struct Client {
   }
   void answer(u32 i, u64 id, Verdict verdict) {
     Slot& slot = segment.slot(door, i);
-    Entry as = verdict == Verdict::kPoison ? kInternal : kUnavailable;
+    Entry as = verdict == Verdict::kUnavailable ? kUnavailable : kInternal;
     if (verdict == Verdict::kDone) {
       as = slot.status == 0 ? kAnswered : kExpired;
       bool good = slot.status == 0   ? answered_rightly(slot, id) && !poisonous(id)

@@ -509,7 +509,7 @@ TEST(without_rerun_a_death_after_launch_is_final) {
   w.die(0, 1);
   w.doors[0].drain();
   CHECK_EQ(w.hosts[0].answers.size(), 1u);
-  CHECK(w.last().slot == launched && w.last().verdict == Verdict::kPoison);
+  CHECK(w.last().slot == launched && w.last().verdict == Verdict::kBroken);
   CHECK(w.is(claimed, State::kQueued));
 }
 
