@@ -73,11 +73,17 @@ int listen_on(u16 port) {
   return fd;
 }
 
-double cpu_seconds() {
+double microseconds(const timeval& t) { return double(t.tv_sec) * 1e6 + double(t.tv_usec); }
+
+void report(const Counters& counters) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) { return double(t.tv_sec) + double(t.tv_usec) / 1e6; };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  const double calls = double(counters.calls ? counters.calls : 1);
+  const double cpu = (microseconds(usage.ru_utime) + microseconds(usage.ru_stime)) / calls;
+  std::printf("%llu calls, %.3f us of CPU each; %llu turns, %llu reads, %llu writes, %llu sleeps\n",
+              (unsigned long long)counters.calls, cpu, (unsigned long long)counters.turns,
+              (unsigned long long)counters.reads, (unsigned long long)counters.writes,
+              (unsigned long long)counters.sleeps);
 }
 
 Loop* running = nullptr;
@@ -118,9 +124,5 @@ int main(int argc, char** argv) {
   std::signal(SIGALRM, on_signal);
   alarm(seconds);
   loop.run();
-  const double cpu = cpu_seconds();
-  std::printf("%llu calls, %.3f us of CPU each; %llu turns, %llu reads, %llu writes, %llu sleeps\n",
-              (unsigned long long)counters.calls, cpu * 1e6 / double(counters.calls ? counters.calls : 1),
-              (unsigned long long)counters.turns, (unsigned long long)counters.reads,
-              (unsigned long long)counters.writes, (unsigned long long)counters.sleeps);
+  report(counters);
 }

@@ -96,7 +96,8 @@ struct Call {
   bool content_type_seen, te_seen, timeout_seen;
   u64 deadline_ns, opened_ns, progress_ns;
   u64 user;
-  nghttp2_rcbuf* path;  // of an unknown method, for the message
+  char* path;  // the beginning of an unknown one, for the status message
+  u16 path_bytes;
   MessageReader reader;
   u32 unconsumed;  // bytes of the stream's window that have not been given back
   u32 dropped;     // bytes that came after the rejection

@@ -322,7 +322,7 @@ void Connection::close_call(Call& call, u32 error) {
   forget(door_, call);
   release_request(door_, call);
   release_answer(door_, call);
-  if (call.path) nghttp2_rcbuf_decref(call.path);
+  door_.allocator.release(call.path);
   door_.wheel.cancel(call.timer);
   (call.previous ? call.previous->next : calls_) = call.next;
   if (call.next) call.next->previous = call.previous;

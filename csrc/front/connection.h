@@ -51,7 +51,11 @@ class Connection {
   nghttp2_session* session() { return session_; }
   Call* open_call(i32 stream);
   void close_call(Call& call, u32 error);
-  Call* call_of(i32 stream) { return static_cast<Call*>(nghttp2_session_get_stream_user_data(session_, stream)); }
+  // DATA mostly follows its HEADERS at once: then it is the newest call.
+  Call* call_of(i32 stream) {
+    if (calls_ && calls_->stream == stream) return calls_;
+    return static_cast<Call*>(nghttp2_session_get_stream_user_data(session_, stream));
+  }
   // What a client may not do: acted on after the read, not inside nghttp2.
   void abuse(Flood kind, u32 http2_error, const char* text);
 

@@ -37,7 +37,7 @@ struct Command {
 
 // Frames on their way to the socket. Shared by all connections, so it stays in the cache.
 struct OutputBuffer {
-  static constexpr u32 kFull = 128 << 10;  // from here on it is written
+  static constexpr u32 kFull = 64 << 10;  // from here on it is written; more was slower
   std::unique_ptr<u8[]> data = std::make_unique<u8[]>(kFull + (32 << 10));
   u32 bytes = 0;
 };

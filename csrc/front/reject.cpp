@@ -76,8 +76,7 @@ bool receiving(const Call& call) {
 
 // The path is the client's text; what is not UTF-8 in it is cleaned with every other status message.
 void describe_path(const Door& door, const Call& call, char* text, size_t room) {
-  const nghttp2_vec bytes = nghttp2_rcbuf_get_buf(call.path);
-  std::string_view path(reinterpret_cast<const char*>(bytes.base), bytes.len);
+  std::string_view path(call.path, call.path_bytes);
   path.remove_prefix(path.starts_with('/'));
   const std::string_view service = path.substr(0, path.rfind('/'));
   if (door.methods.knows_service(service)) {

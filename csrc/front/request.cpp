@@ -12,6 +12,8 @@ namespace fastqps::front {
 
 namespace {
 
+constexpr size_t kPathBytes = 256;  // of an unknown path, for its status message
+
 void note(Call& call, Fault fault) { call.faults |= u16(u16(1) << u32(fault)); }
 
 bool equal_ignoring_case(std::string_view text, std::string_view lower) {
@@ -49,11 +51,13 @@ void set_encoding(Call& call, std::string_view value) {
   }
 }
 
-void set_path(Door& door, Call& call, std::string_view value, nghttp2_rcbuf* buffer) {
+void set_path(Door& door, Call& call, std::string_view value) {
   const int place = door.methods.find(value);
   if (place < 0) {
     call.method = MethodTable::kMax;
-    if (!call.path) nghttp2_rcbuf_incref(call.path = buffer);
+    call.path_bytes = u16(std::min<size_t>(value.size(), kPathBytes));
+    call.path = static_cast<char*>(door.allocator.reallocate(call.path, kPathBytes));
+    if (call.path) std::memcpy(call.path, value.data(), call.path_bytes);
     return note(call, Fault::kPath);
   }
   const Method& method = door.methods.all()[place];
@@ -115,14 +119,13 @@ u8* copy_body(Door& door, const u8* data, u32 bytes) {
   return body;
 }
 
-void request_header(Door& door, Call& call, std::string_view name, std::string_view value,
-                    nghttp2_rcbuf* value_buffer) {
+void request_header(Door& door, Call& call, std::string_view name, std::string_view value) {
   switch (name.size()) {
     case 2:
       if (name == "te") call.te_seen = true;  // nghttp2 resets the stream unless it is "trailers"
       break;
     case 5:
-      if (name == ":path") set_path(door, call, value, value_buffer);
+      if (name == ":path") set_path(door, call, value);
       break;
     case 7:
       if (name == ":method" && value != "POST") note(call, Fault::kMethod);

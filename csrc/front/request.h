@@ -20,7 +20,7 @@ struct Received {
 };
 
 // A header of the request, in the order of arrival.
-void request_header(Door& door, Call& call, std::string_view name, std::string_view value, nghttp2_rcbuf* value_buffer);
+void request_header(Door& door, Call& call, std::string_view name, std::string_view value);
 // A header that nghttp2 dropped for its bytes.
 void request_invalid_header(Call& call, std::string_view name);
 // The header block is complete: decides.

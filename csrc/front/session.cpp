@@ -12,10 +12,7 @@ namespace fastqps::front {
 namespace {
 
 Connection& of(void* user) { return *static_cast<Connection*>(user); }
-std::string_view view(nghttp2_rcbuf* buffer) {
-  const nghttp2_vec bytes = nghttp2_rcbuf_get_buf(buffer);
-  return {reinterpret_cast<const char*>(bytes.base), bytes.len};
-}
+std::string_view view(const u8* bytes, size_t size) { return {reinterpret_cast<const char*>(bytes), size}; }
 
 // Also called for trailers: those belong to the call that is there already.
 int on_begin_headers(nghttp2_session*, const nghttp2_frame* frame, void* user) {
@@ -40,24 +37,21 @@ int count_header(Connection& connection, i32 stream, size_t bytes) {
   return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
-int on_header(nghttp2_session*, const nghttp2_frame* frame, nghttp2_rcbuf* name, nghttp2_rcbuf* value, u8, void* user) {
+int on_header(nghttp2_session*, const nghttp2_frame* frame, const u8* name, size_t name_bytes, const u8* value,
+              size_t value_bytes, u8, void* user) {
   Connection& connection = of(user);
-  auto& block = connection.block;
-  const std::string_view name_view = view(name), value_view = view(value);
-  if (const int failed = count_header(connection, frame->hd.stream_id, name_view.size() + value_view.size()))
-    return failed;
+  const auto& block = connection.block;
+  if (const int failed = count_header(connection, frame->hd.stream_id, name_bytes + value_bytes)) return failed;
   if (block.call && block.bytes <= connection.door().limits.header_list_bytes)
-    request_header(connection.door(), *block.call, name_view, value_view, value);
+    request_header(connection.door(), *block.call, view(name, name_bytes), view(value, value_bytes));
   return 0;
 }
 
-int on_invalid_header(nghttp2_session*, const nghttp2_frame* frame, nghttp2_rcbuf* name, nghttp2_rcbuf* value, u8,
-                      void* user) {
+int on_invalid_header(nghttp2_session*, const nghttp2_frame* frame, const u8* name, size_t name_bytes, const u8*,
+                      size_t value_bytes, u8, void* user) {
   Connection& connection = of(user);
-  const std::string_view name_view = view(name);
-  if (const int failed = count_header(connection, frame->hd.stream_id, name_view.size() + view(value).size()))
-    return failed;
-  if (connection.block.call) request_invalid_header(*connection.block.call, name_view);
+  if (const int failed = count_header(connection, frame->hd.stream_id, name_bytes + value_bytes)) return failed;
+  if (connection.block.call) request_invalid_header(*connection.block.call, view(name, name_bytes));
   return 0;
 }
 
@@ -161,8 +155,8 @@ void set_newer_options(Options* options) {
 SessionFactory::SessionFactory(const Limits& limits, Allocator& allocator) : limits_(limits), allocator_(allocator) {
   nghttp2_session_callbacks_new(&callbacks_);
   nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks_, on_begin_headers);
-  nghttp2_session_callbacks_set_on_header_callback2(callbacks_, on_header);
-  nghttp2_session_callbacks_set_on_invalid_header_callback2(callbacks_, on_invalid_header);
+  nghttp2_session_callbacks_set_on_header_callback(callbacks_, on_header);
+  nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks_, on_invalid_header);
   nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks_, on_data_chunk);
   nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks_, on_frame);
   nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks_, on_invalid_frame);
