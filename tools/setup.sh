@@ -9,7 +9,9 @@ die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
 # Names from packages.apt, above ("required") or below ("optional") its line "# optional".
 listed() {
-    sed "$([ "$1" = required ] && echo '/^# optional/,$d' || echo '1,/^# optional/d'); s/ *#.*//; /^$/d" packages.apt
+    awk -v wanted="$1" 'BEGIN { part = "required" }
+        /^# optional/ { part = "optional" }
+        !/^#/ && NF && part == wanted { print $1 }' packages.apt
 }
 installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q '^install ok installed$'; }
 missing() {
