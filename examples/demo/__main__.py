@@ -9,8 +9,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from examples.demo.check import check
 from examples.demo.sentences import ALIKE
 from fastqps import Client
@@ -18,6 +16,7 @@ from fastqps.server_process import ServerError, ServerProcess
 
 FLAGS = ("--model", "minilm", "--frontdoors", "2", "--dispatchers", "2")
 SECONDS, IN_FLIGHT = 10, 256
+MUCH_ALIKE = 0.4
 
 
 def main() -> int:
@@ -45,14 +44,14 @@ def show_similarity(address: str) -> None:
     with Client(address) as client:
         vectors = client.embed(ALIKE)
     print(f"2. Embed {len(ALIKE)} sentences over gRPC: {vectors.shape[1]} numbers each. How alike are they?")
-    print("   1 is the same meaning, 0 nothing in common; * marks each sentence's closest other one.\n")
+    print("   1 is the same meaning, 0 nothing in common; * marks sentences that say much the same.\n")
     alike = vectors @ vectors.T
-    closest = np.where(np.eye(len(ALIKE), dtype=bool), -1, alike).argmax(1)
     width = max(map(len, ALIKE))
     print(" " * (width + 6) + "".join(f"{i:>7}" for i in range(1, len(ALIKE) + 1)))
     for i, sentence in enumerate(ALIKE):
-        cells = "".join(f"{value:>6.2f}{'*' if j == closest[i] else ' '}" for j, value in enumerate(alike[i]))
-        print(f"   {i + 1}  {sentence:<{width}} {cells}")
+        marks = ["*" if j != i and value > MUCH_ALIKE else " " for j, value in enumerate(alike[i])]
+        cells = "".join(f"{value:>6.2f}{mark}" for value, mark in zip(alike[i], marks, strict=True))
+        print(f"   {i + 1}  {sentence:<{width}} {cells}".rstrip())
     print()
 
 
@@ -65,8 +64,8 @@ def show_load(address: str, kept: Path) -> bool:
     latency = ", ".join(f"{name} {value:.0f} ms" for name, value in found["latency_ms"].items())
     print(f"   {found['answers']:,} sentences embedded, {found['rate']:,.0f} per second; latency {latency}")
     print(f"   (latency is queueing here: {IN_FLIGHT} calls share what the cores can compute)")
-    print("   where a request's time goes, medians: ", end="")
-    print(", ".join(f"{stage} {us / 1000:.2f} ms" for stage, us in found["stage_us"].items()))
+    print("   where a request's time goes, medians:")
+    print("   " + ", ".join(f"{stage} {_time(us)}" for stage, us in found["stage_us"].items()))
     for failure, count in found["failures"].items():
         print(f"   FAILED {count} times: {failure}")
     print()
@@ -80,6 +79,10 @@ def show_check(kept: Path) -> bool:
     print(f"   {verdict.checked - verdict.wrong} of {verdict.checked} right; ", end="")
     print(f"the worst differs by {verdict.worst:.1e} in a component (cosine {verdict.cosine:.6f})\n")
     return verdict.wrong > 0 or verdict.checked == 0
+
+
+def _time(us: float) -> str:
+    return f"{us / 1000:.0f} ms" if us >= 1000 else f"{us:.0f} µs" if us >= 1 else "< 1 µs"
 
 
 if __name__ == "__main__":
