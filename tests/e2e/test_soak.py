@@ -1,0 +1,43 @@
+"""For FASTQPS_SOAK seconds processes are killed and stopped at random under load. Not run by default."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+from ledger import OK, Ledger, Load
+from serving import Server
+from test_chaos import SEATS, nothing_left
+
+SOAK_S = float(os.environ.get("FASTQPS_SOAK", "0"))
+REST_S = 15.0  # for one seat: a process that dies more than five times a minute stays down
+
+
+@pytest.mark.skipif(not SOAK_S, reason="FASTQPS_SOAK=seconds runs it")
+@pytest.mark.timeout(SOAK_S + 120)
+def test_soak(serve: Callable[..., Server]) -> None:
+    server = serve("--frontdoors=2", "--dispatchers=2", "--slots=256", "--max-batch-items=8", echo=True)
+    ledger, chance = Ledger(), random.Random(time.time_ns())
+    struck = dict.fromkeys(SEATS, 0.0)
+
+    async def scenario() -> None:
+        end = time.monotonic() + SOAK_S
+        async with Load(server.address, ledger, channels=3, workers=6) as load:
+            while time.monotonic() < end:
+                await asyncio.sleep(chance.uniform(0.5, 4))
+                rested = [seat for seat in SEATS if time.monotonic() - struck[seat] > REST_S]
+                for seat in chance.sample(rested, min(len(rested), chance.choice([1, 1, 2]))):
+                    struck[seat] = time.monotonic()
+                    server.child(seat).send_signal(chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP]))
+                await load.more(100, 20)
+
+    with nothing_left(server):
+        asyncio.run(scenario())
+    ledger.check("UNAVAILABLE")
+    print(ledger.counts, {role: n for role, n in server.metrics().items() if "restarts" in role})
+    assert ledger.counts[OK] > ledger.counts["UNAVAILABLE"]
