@@ -93,7 +93,9 @@ class _Peer:
 
 
 def _bound(tokens_mean: float, seconds: float) -> float:
-    """Texts per second if only the model's matrix products had to be done, with packed weights, on THREADS threads."""
+    """Texts per second if only the model's matrix products had to be done, with packed weights, on THREADS cores: one
+    core's rate times THREADS, so that no thread waits for another one."""
+    torch.set_num_threads(1)
     rows = round(BATCH * tokens_mean)
     inputs = {width: torch.randn(rows, width, dtype=torch.bfloat16) for width, _ in _SHAPES}
     weights = [torch.randn(outputs, width, dtype=torch.bfloat16) for width, outputs in _SHAPES]
@@ -104,7 +106,9 @@ def _bound(tokens_mean: float, seconds: float) -> float:
             for (width, _), weight in zip(_SHAPES, packed, strict=True):
                 torch.ops.mkldnn._linear_pointwise(inputs[width], weight, None, "none", [], "")
         done += BATCH
-    return done / (time.perf_counter() - began)
+    rate = THREADS * done / (time.perf_counter() - began)
+    torch.set_num_threads(THREADS)
+    return rate
 
 
 def _rows(rate: dict[str, float], peer: _Peer) -> list[Row]:

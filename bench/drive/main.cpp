@@ -54,7 +54,6 @@ std::vector<Call*> pool;
 std::ofstream samples;
 u64 measure_from, measure_until;
 u32 next_payload, sampled_calls;
-bool issuing = true;
 
 u64 now_ns() {
   timespec t;
@@ -133,7 +132,7 @@ int on_close(nghttp2_session* session, int32_t stream, uint32_t, void* user) {
   pool.push_back(call);
   c.open--;
   if (!options.open_loop()) {
-    if (issuing) start_call(c, now, now);
+    if (now < measure_until) start_call(c, now, now);
   } else if (!c.waiting.empty()) {
     const u64 due = c.waiting.front();
     c.waiting.pop_front();
@@ -217,7 +216,6 @@ void run() {
     for (u32 i = 0; i < u32(options.inflight) * all.size(); i++) start_call(all[i % all.size()], start, start);
   for (;;) {
     const u64 now = now_ns();
-    issuing = now < measure_until;
     for (; due <= now && due < measure_until; due += u64(gap_s(random) * 1e9)) {
       Connection& c = all[turn++ % all.size()];
       c.open < u32(options.inflight) ? start_call(c, due, now) : c.waiting.push_back(due);
@@ -227,7 +225,7 @@ void run() {
       if (c.dirty) flush(c);
       open += c.open + c.waiting.size();
     }
-    if (!issuing && (!open || now > measure_until + 5 * kSecond)) {
+    if (now >= measure_until && (!open || now > measure_until + 5 * kSecond)) {
       results.unfinished = open;
       break;
     }

@@ -1,0 +1,123 @@
+"""The bench and the demo measure and check what they say: a figure or a check that cannot be wrong proves nothing."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from serving import Server
+
+from bench.load import DRIVER, PREDICT, Load, LoadError, drive, h2load, read_samples
+from bench.metrics import Difference, scrape
+from bench.processes import cpu_by_role, usage
+from bench.row import Row, markdown, number
+from bench.texts import request, texts, write_payloads
+from examples.demo import check as demo_check
+from examples.demo.sentences import MANY
+from fastqps import Engine
+from fastqps.server_process import ServerError, ServerProcess
+
+Serve = Callable[..., Server]
+SHORT = Load(connections=2, inflight=8, seconds=0.5, warmup_s=0.2)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def driver() -> None:
+    subprocess.run(["make", "-s", "build/bench/drive"], cwd=DRIVER.parents[2], check=True, timeout=100)
+
+
+def test_driver_counts_what_the_server_counts(serve: Serve, tmp_path: Path) -> None:
+    server = serve("--dispatchers=1")
+    payloads = write_payloads(tmp_path / "p", map(request, texts(50)))
+    before = scrape(f"http://{server.admin}")
+    found = drive(server.address, PREDICT, payloads, Load(2, 8, 1.0, 0.0), sample=20, sample_file=tmp_path / "s")
+    seen = Difference(before, scrape(f"http://{server.admin}"))
+    assert found["loop"] == "closed" and found["rate"] > 0
+    # What was in flight at the end is answered, but not counted by the driver.
+    assert 0 <= seen.total("fastqps_requests_total", method="Predict", code="OK") - found["status"]["0"] <= 16
+    assert set(seen.items_by_code()) == {"OK"} and seen.batch_items() >= 1
+    assert seen.stage_us()["tokenize"] > 0 and seen.stage_cost_us()["scatter"] > 0
+    samples = list(read_samples(tmp_path / "s"))
+    assert samples and all(len(answer.embedding.values) == 384 for _, answer in samples)
+    roles = cpu_by_role(server.pid)
+    assert set(roles) >= {"supervisor", "frontdoor", "dispatcher"} and sum(roles.values()) > 0
+    assert all(process.resident_bytes > 1 << 20 for process in usage(server.pid))
+
+
+def test_open_loop_offers_the_rate(serve: Serve, tmp_path: Path) -> None:
+    server = serve()
+    payloads = write_payloads(tmp_path / "p", [request("hello")])
+    found = drive(server.address, PREDICT, payloads, Load(2, 100, 1.0, 0.2), rate=500)
+    assert found["loop"] == "open" and 400 < found["started"] < 600  # Poisson: 500 ± 4.5 standard deviations
+    assert found["latency_us"]["p50"] <= found["latency_us"]["p99"] <= found["latency_us"]["max"]
+
+
+@pytest.mark.parametrize(("path", "text"), [(PREDICT, "word " * 300), ("/fastqps.v1.PredictService/Nothing", "a text")])
+def test_an_answer_that_is_not_ok_is_no_figure(serve: Serve, tmp_path: Path, path: str, text: str) -> None:
+    payloads = write_payloads(tmp_path / "p", [request("a text"), request(text)])
+    with pytest.raises(LoadError, match="not every answer was OK"):
+        drive(serve().address, path, payloads, SHORT)
+
+
+def test_h2load_is_not_believed_about_http_errors(serve: Serve, tmp_path: Path) -> None:
+    if not shutil.which("h2load"):
+        pytest.skip("no h2load")
+    body = write_payloads(tmp_path / "p", [request("a text")])
+    server = serve()
+    assert h2load(server.address, PREDICT, body, Load(2, 8, 1, 1), 0) > 0
+    server.stop()
+    with pytest.raises(LoadError):
+        h2load(server.address, PREDICT, body, Load(1, 1, 1, 1), 0)
+
+
+def test_texts_are_many_and_always_the_same() -> None:
+    many = texts(2000)
+    assert len(set(many)) == 2000 and many == texts(2000) and many[:10] == texts(10)
+    assert {len(text.split()) for text in many} == {30}
+
+
+def test_rows_say_what_was_reached() -> None:
+    rows = [
+        Row("reached", 450e3, "/s", 300e3, 450e3),
+        Row("enough", 301_234, "/s", 300e3, 450e3),
+        Row("missed", 299_999, "/s", 300e3),
+        Row("small enough", 19.96, "µs", 20, at_most=True),
+        Row("only said", 7, "x"),
+    ]
+    assert [row.verdict for row in rows] == ["goal", "yes", "NO", "yes", ""]
+    assert "| enough | 301,000 /s | ≥ 300,000 | ≥ 450,000 | yes |  |" in markdown(rows)
+    assert [number(x) for x in (1234567, 0.01234, 20, 999.4, None)] == ["1,230,000", "0.0123", "20", "999", ""]
+
+
+def test_server_process_serves_and_drains() -> None:
+    lines: list[str] = []
+    with ServerProcess("--model", "minilm", "--device", "null", on_line=lines.append) as server:
+        assert server.address.startswith("127.0.0.1:") and server.admin.startswith("http://127.0.0.1:")
+        assert server.drain() == 0 and server.drain() == 0
+    assert any("ready" in line for line in lines)
+
+
+def test_server_process_says_why_there_is_none() -> None:
+    with pytest.raises(ServerError, match="no model 'nowhere'"), ServerProcess("--model", "nowhere"):
+        pass
+
+
+def test_demo_finds_wrong_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = np.stack([np.asarray(row) for row in Engine("minilm").predict(MANY)])
+    numbers = np.arange(len(MANY))
+
+    def verdict(vectors: np.ndarray) -> demo_check.Verdict:
+        np.savez(tmp_path / "kept.npz", sentences=numbers, vectors=vectors)
+        return demo_check.check(tmp_path / "kept.npz")
+
+    assert verdict(right).wrong == 0 and verdict(right).checked == len(MANY)
+    swapped, broken = right.copy(), right.copy()
+    swapped[[0, 1]] = swapped[[1, 0]]
+    broken[3] = np.nan
+    assert verdict(swapped).wrong == 2
+    assert verdict(broken).wrong == 1
+    assert verdict(right[:, :100]).wrong == len(MANY)
