@@ -71,12 +71,12 @@ lint: ## ruff, mypy, clang-format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(CLANG_FORMAT) --dry-run -Werror $(CXX_FILES)
+	@$(CLANG_FORMAT) --dry-run -Werror $(CXX_FILES)
 
 format: ## write the formatting that lint checks
-	$(BIN)/ruff check --fix .
+	@$(CLANG_FORMAT) -i $(CXX_FILES)
 	$(BIN)/ruff format .
-	$(CLANG_FORMAT) -i $(CXX_FILES)
+	$(BIN)/ruff check --fix .
 
 demo: ## real embeddings of real sentences from a real server, under load and checked
 	$(BIN)/python -m examples.demo

@@ -23,7 +23,7 @@ namespace fastqps::front {
 struct PredictOptions {
   u32 door = 0;
   u32 max_stream_inflight = 1024;
-  u32 max_batch_request_items = 1024;  // items of one PredictBatch
+  u32 max_batch_request_items = 1024;       // items of one PredictBatch
   u64 default_timeout_ns = 10'000'000'000;  // 0: none
   bool rerun = true;
 };

@@ -99,7 +99,10 @@ class Config:
     )
     max_message_bytes: int = _setting(4 << 20, "bytes", "Longest request message.", least=1 << 10, most=1 << 28)
     default_timeout_ns: int = _setting(
-        10 * 10**9, "duration", "Longest time allowed for a request; a deadline of its own that is earlier holds. 0: no limit.", most=3600 * 10**9
+        10 * 10**9,
+        "duration",
+        "Longest time allowed for a request; a deadline of its own that is earlier holds. 0: no limit.",
+        most=3600 * 10**9,
     )
     step_timeout_ns: int = _setting(
         30 * 10**9,
