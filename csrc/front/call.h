@@ -32,7 +32,7 @@ enum class Fault : u8 {
   kContentType,
   kMethod,
   kPath,
-  kHeader,  // malformed: grpc-timeout, or a header that nghttp2 found invalid
+  kTimeout,  // grpc-timeout is malformed
   kEncoding,
   kConnectionFull,
   kAnswersNotRead,
@@ -80,20 +80,20 @@ struct Call {
   // how far
   Phase phase;
   Fault fault;
-  bool half_closed;      // the client sends no more
-  bool half_close_told;  // kBidi: the service knows
-  bool told;             // the service knows the call and has not finished it: it is owed on_gone
-  bool message_seen;     // a whole message has come
-  bool held;             // by the service
-  bool inflating;        // a worker has a message of this call
-  bool submitted;        // response headers are
-  bool deferred;         // nghttp2 waits for resume_data
-  bool reset;            // by the client
+  bool half_closed;   // the client sends no more
+  bool told;          // the service knows the call and has not finished it: it is owed on_gone
+  bool message_seen;  // a whole message has come
+  bool held;          // by the service
+  bool inflating;     // a worker has a message of this call
+  bool submitted;     // response headers are
+  bool deferred;      // nghttp2 waits for resume_data
+  bool reset;         // by the client
   HeaderId header;
   Encoding encoding;
   // request
   u16 faults;  // bits of Fault, while the header block comes
-  bool content_type_seen, te_seen, timeout_seen;
+  bool content_type_seen, te_seen, timeout_seen, content_length_known;
+  u64 content_length, body_bytes;
   u64 deadline_ns, opened_ns, progress_ns;
   u64 user;
   char* path;  // the beginning of an unknown one, for the status message

@@ -10,6 +10,7 @@
 #include "front/call.h"
 #include "front/channel.h"
 #include "front/flood_guard.h"
+#include "front/request.h"
 #include "front/timer_wheel.h"
 
 namespace fastqps::front {
@@ -73,6 +74,7 @@ class Connection {
   struct HeaderBlock {
     Call* call = nullptr;  // nullptr: of a refused stream, or trailers of one that has ended
     bool trailers = false;
+    HeaderRules rules;
     u32 bytes = 0, fields = 0;
     u64 since_ns = 0;  // 0: none is being received
   } block;

@@ -62,7 +62,7 @@ void dispatch(Door& door, Call& call, std::span<const u8> message) {
 void dispatch_half_close(Door& door, Call& call) {
   if (call.deadline_ns && call.deadline_ns <= door.turn_ns && !call.told)
     return reject(door, call, Fault::kDeadline, true);
-  call.told = call.half_close_told = true;
+  call.told = true;
   if (call.handler == Handler::kService) {
     door.wheel.cancel(call.timer);
     door.service.on_half_close(call.id(), call.method_id, info_of(door, call));

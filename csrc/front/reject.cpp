@@ -30,8 +30,8 @@ Said describe(const Door& door, const Call& call, char* text, size_t room) {
       return say("the HTTP method must be POST"), Said{Code::kInternal, {.http_status = 405, .allow_post = true}};
     case Fault::kPath:
       return say("unknown method"), Said{Code::kUnimplemented};
-    case Fault::kHeader:
-      return say("grpc-timeout or another grpc header is malformed"), Said{Code::kInvalidArgument};
+    case Fault::kTimeout:
+      return say("grpc-timeout is malformed"), Said{Code::kInvalidArgument};
     case Fault::kEncoding:
       say("grpc-encoding must be identity, gzip or deflate");
       return {Code::kUnimplemented, {.accept_encoding = true}};
@@ -102,6 +102,16 @@ void forget(Door& door, Call& call) {
       door.rare.push({call.id(), call.method_id, RareEvent::kGone, {}, true});
       break;
   }
+}
+
+// No trailers: a client that breaks HTTP would not expect them.
+void malformed(Door& door, Call& call) {
+  door.counters.protocol_errors++;
+  call.phase = Phase::kFinished;
+  forget(door, call);
+  release_request(door, call);
+  door.wheel.cancel(call.timer);
+  nghttp2_submit_rst_stream(call.connection->session(), NGHTTP2_FLAG_NONE, call.stream, NGHTTP2_PROTOCOL_ERROR);
 }
 
 void reject(Door& door, Call& call, Fault fault, bool now) {

@@ -19,12 +19,22 @@ struct Received {
   static constexpr u8 kHalfClose = 0xff;
 };
 
-// A header of the request, in the order of arrival.
-void request_header(Door& door, Call& call, std::string_view name, std::string_view value);
-// A header that nghttp2 dropped for its bytes.
-void request_invalid_header(Call& call, std::string_view name);
-// The header block is complete: decides.
-void request_headers_done(Door& door, Call& call);
+// What HTTP/2 demands of a header block as a whole.
+struct HeaderRules {
+  static constexpr u8 kMethod = 1, kScheme = 2, kPath = 4, kAuthority = 8;
+  u8 seen = 0;           // pseudo headers
+  bool regular = false;  // no pseudo header may follow
+  bool host = false;
+};
+
+// A header of the request, in the order of arrival. False: the request is malformed.
+bool request_header(Door& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value);
+// A header of the client's trailers, which mean nothing. False: malformed.
+bool trailer_header(std::string_view name);
+// The header block is complete: decides. False: malformed.
+bool request_headers_done(Door& door, Call& call, const HeaderRules& rules);
+// Resets the stream of a request that is not HTTP.
+void malformed(Door& door, Call& call);
 void request_data(Door& door, Call& call, const u8* data, u32 bytes);
 void request_half_closed(Door& door, Call& call);
 

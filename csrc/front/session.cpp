@@ -21,7 +21,7 @@ int on_begin_headers(nghttp2_session*, const nghttp2_frame* frame, void* user) {
   block = {};
   block.since_ns = connection.door().turn_ns;
   block.trailers = frame->headers.cat != NGHTTP2_HCAT_REQUEST;
-  if (!block.trailers) block.call = connection.open_call(frame->hd.stream_id);
+  block.call = block.trailers ? connection.call_of(frame->hd.stream_id) : connection.open_call(frame->hd.stream_id);
   return 0;
 }
 
@@ -40,19 +40,15 @@ int count_header(Connection& connection, i32 stream, size_t bytes) {
 int on_header(nghttp2_session*, const nghttp2_frame* frame, const u8* name, size_t name_bytes, const u8* value,
               size_t value_bytes, u8, void* user) {
   Connection& connection = of(user);
-  const auto& block = connection.block;
+  auto& block = connection.block;
   if (const int failed = count_header(connection, frame->hd.stream_id, name_bytes + value_bytes)) return failed;
-  if (block.call && block.bytes <= connection.door().limits.header_list_bytes)
-    request_header(connection.door(), *block.call, view(name, name_bytes), view(value, value_bytes));
-  return 0;
-}
-
-int on_invalid_header(nghttp2_session*, const nghttp2_frame* frame, const u8* name, size_t name_bytes, const u8*,
-                      size_t value_bytes, u8, void* user) {
-  Connection& connection = of(user);
-  if (const int failed = count_header(connection, frame->hd.stream_id, name_bytes + value_bytes)) return failed;
-  if (connection.block.call) request_invalid_header(*connection.block.call, view(name, name_bytes));
-  return 0;
+  if (!block.call || block.bytes > connection.door().limits.header_list_bytes) return 0;
+  const std::string_view name_view = view(name, name_bytes);
+  if (block.trailers ? trailer_header(name_view)
+                     : request_header(connection.door(), *block.call, block.rules, name_view, view(value, value_bytes)))
+    return 0;
+  malformed(connection.door(), *block.call);
+  return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
 int on_data_chunk(nghttp2_session*, u8, i32 stream, const u8* data, size_t bytes, void* user) {
@@ -66,15 +62,19 @@ void on_headers(Connection& connection, const nghttp2_frame& frame) {
   auto& block = connection.block;
   block.since_ns = 0;
   connection.guard.progress();
-  Call* call = block.trailers ? connection.call_of(frame.hd.stream_id) : block.call;
+  Call* call = block.call;
   if (!call) return;
-  const Limits& limits = connection.door().limits;
-  if (!block.trailers) {
-    if (block.bytes > limits.header_list_bytes || block.fields > limits.header_fields)
-      call->faults |= u16(1) << u32(Fault::kHeaderList);
-    request_headers_done(connection.door(), *call);
+  Door& door = connection.door();
+  const bool end = frame.hd.flags & NGHTTP2_FLAG_END_STREAM;
+  const bool over = block.bytes > door.limits.header_list_bytes || block.fields > door.limits.header_fields;
+  if (block.trailers) {
+    if (!end) return malformed(door, *call);
+  } else if (over) {
+    reject(door, *call, Fault::kHeaderList);
+  } else if (!request_headers_done(door, *call, block.rules)) {
+    return malformed(door, *call);
   }
-  if (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) request_half_closed(connection.door(), *call);
+  if (end) request_half_closed(door, *call);
 }
 
 void on_rst_stream(Connection& connection, i32 stream) {
@@ -82,7 +82,9 @@ void on_rst_stream(Connection& connection, i32 stream) {
   if (!call) return;
   call->reset = true;
   Door& door = connection.door();
-  if (door.turn_ns - call->opened_ns < kMillisecond && connection.guard.reset(door.limits, door.turn_ns))
+  // One that has its answer already is only untidy.
+  if (call->phase != Phase::kFinished && door.turn_ns - call->opened_ns < kMillisecond &&
+      connection.guard.reset(door.limits, door.turn_ns))
     connection.abuse(Flood::kResets, NGHTTP2_ENHANCE_YOUR_CALM, "too many resets");
 }
 
@@ -156,7 +158,6 @@ SessionFactory::SessionFactory(const Limits& limits, Allocator& allocator) : lim
   nghttp2_session_callbacks_new(&callbacks_);
   nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks_, on_begin_headers);
   nghttp2_session_callbacks_set_on_header_callback(callbacks_, on_header);
-  nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks_, on_invalid_header);
   nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks_, on_data_chunk);
   nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks_, on_frame);
   nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks_, on_invalid_frame);
@@ -164,6 +165,9 @@ SessionFactory::SessionFactory(const Limits& limits, Allocator& allocator) : lim
   nghttp2_session_callbacks_set_send_data_callback(callbacks_, answer_send);
   nghttp2_option_new(&options_);
   nghttp2_option_set_no_auto_window_update(options_, 1);
+  // request_headers.cpp checks what matters here, for an eighth of the transport's time less, and lets Envoy's health
+  // checks pass, whose authority is not a valid one.
+  nghttp2_option_set_no_http_messaging(options_, 1);
   set_newer_options(options_);
 }
 

@@ -192,6 +192,44 @@ TEST(a_reset_in_the_same_read_costs_the_service_nothing) {
   fixture.check_clean();
 }
 
+TEST(what_breaks_http_is_reset) {
+  Fixture fixture;
+  {
+    Client client(fixture.door);
+    const std::string body = framed("abc");
+    std::vector<i32> streams;
+    for (const auto& [name, value] : Fields{{"connection", "close"},
+                                            {"keep-alive", "1"},
+                                            {"proxy-connection", "x"},
+                                            {"transfer-encoding", "chunked"},
+                                            {"upgrade", "h2c"},
+                                            {"te", "gzip"},
+                                            {":path", "/test.Service/Echo"},
+                                            {":protocol", "x"},
+                                            {"content-length", "7"},
+                                            {"content-length", "9"},
+                                            {"content-length", ""},
+                                            {"content-length", "-8"},
+                                            {"content-length", "8x"}})
+      streams.push_back(client.call("/test.Service/Echo", body, true, {{name, value}}));
+    streams.push_back(
+        client.call("/test.Service/Echo", body, true, {{"content-length", "8"}, {"content-length", "8"}}));
+    streams.push_back(client.call("/test.Service/Echo", body, true, {{"host", "a"}, {"host", "b"}}));
+    streams.push_back(client.call("test.Service/Echo", body));
+    const i32 good =
+        client.call("/test.Service/Echo", body, true, {{"content-length", "8"}, {"host", "a"}, {"te", "Trailers"}});
+    client.run();
+    for (const i32 stream : streams) {
+      CHECK(client.answers[stream].reset);
+      CHECK_EQ(client.answers[stream].error, u32(NGHTTP2_PROTOCOL_ERROR));
+    }
+    CHECK_EQ(client.answers[good].data, body);
+    CHECK_EQ(fixture.service.told, 1);
+    CHECK(!trailer_header("Upper") && !trailer_header("") && !trailer_header(":path") && trailer_header("x-y"));
+  }
+  fixture.check_clean();
+}
+
 TEST(statuses_with_text_and_details) {
   Fixture fixture;
   {
