@@ -1,6 +1,9 @@
 // The transport against a client in the same thread: answers, every split, every kill, the life of calls.
 #include <zlib.h>
 
+#include <memory>
+#include <random>
+
 #include "tests/transport_fixture.h"
 
 using namespace fastqps;
@@ -413,6 +416,51 @@ TEST(what_is_inflated_by_the_worker_stays_in_order) {
     CHECK_EQ(client.answers[stream].fields["grpc-accept-encoding"], std::string("identity, deflate, gzip"));
   }
   fixture.check_clean();
+}
+
+// Clients that call, finish, cancel, hang up and come again, in no order; a service that answers some later, some
+// never.
+TEST(a_storm_of_cancels_leaves_the_ledger_exact) {
+  int finished = 0, gone = 0;
+  for (u32 seed = 0; seed < 20; seed++) {
+    std::mt19937 random(seed);
+    Fixture fixture;
+    fixture.service.hold_after = 5;
+    std::vector<std::unique_ptr<Client>> clients(5);
+    std::vector<std::vector<i32>> streams(5);
+    const char* paths[] = {"Echo", "Later", "Stream", "Chunks", "Rare", "None"};
+    for (int step = 0; step < 600; step++) {
+      const u32 c = random() % 5;
+      if (!clients[c]) clients[c] = std::make_unique<Client>(fixture.door), streams[c].clear();
+      Client& client = *clients[c];
+      const u32 action = random() % 100;
+      if (action < 50) {
+        const std::string body = framed(std::string(random() % 2000, 'x')) + (random() % 4 ? "" : framed("second"));
+        const std::string part = body.substr(0, random() % 3 ? body.size() : random() % body.size());
+        streams[c].push_back(client.call(std::string("/test.Service/") + paths[random() % 6], part, random() % 4));
+      } else if (action < 75 && !streams[c].empty()) {
+        client.reset(streams[c][random() % streams[c].size()]);
+      } else if (action < 85 && !fixture.service.waiting.empty()) {
+        const CallId call = fixture.service.waiting[random() % fixture.service.waiting.size()];
+        fixture.service.say(call, "late");
+        if (random() % 2) fixture.service.finish(call, {.code = StatusCode(random() % 17), .message = "x"});
+      } else if (action < 88) {
+        clients[c].reset();
+        continue;
+      } else if (action < 92) {
+        for (const auto& [index, generation] : fixture.service.open)
+          fixture.service.transport->resume({index, generation});
+      }
+      if (random() % 3) client.send(client.output());
+      if (random() % 2) fixture.door.turn();
+      if (random() % 2) client.receive();
+    }
+    finished += fixture.service.finished;
+    clients.clear();
+    fixture.check_clean();
+    gone += fixture.service.gone;
+  }
+  CHECK(finished > 500 && gone > 100);
 }
 
 TEST(rare_calls_go_out_and_come_back) {
