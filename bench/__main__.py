@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from bench.environment import commit, environment
+from bench.environment import Others, commit, environment
 from bench.row import Row, markdown
 
 PARTS = {
@@ -24,6 +24,7 @@ PARTS = {
 }
 RESULTS = Path(__file__).parent / "results"
 SCHEMA_VERSION = 1
+QUIET = 0.03  # share of the machine's CPU time that other programs may take
 Measure = Callable[[Path, int, float], tuple[list[Row], list[dict[str, Any]]]]
 
 
@@ -47,10 +48,11 @@ def main() -> int:
 
 def _measure(part: str, options: argparse.Namespace) -> list[Row]:
     print(f"== {part}: {PARTS[part]}", flush=True)
-    where, version, began = environment(), commit(), time.monotonic()
+    where, version, began, others = environment(), commit(), time.monotonic(), Others()
     with tempfile.TemporaryDirectory() as folder:
         measure: Measure = import_module(f"bench.{part}").measure
         rows, points = measure(Path(folder), options.repetitions, options.seconds)
+    noise = round(others.share(), 3)
     command = f"python -m bench {part} --repetitions {options.repetitions} --seconds {options.seconds:g}"
     table = [
         {"name": r.name, "measured": r.measured, "unit": r.unit, "accept": r.accept, "goal": r.goal}
@@ -58,9 +60,11 @@ def _measure(part: str, options: argparse.Namespace) -> list[Row]:
         for r in rows
     ]
     result = {"schema_version": SCHEMA_VERSION, "mode": part, "command": command, "commit": version}
-    result |= {"environment": where, "table": table, "points": points}
+    result |= {"environment": {**where, "other_programs_cpu_share": noise}, "table": table, "points": points}
     (options.results / f"{part}.json").write_text(json.dumps(result, indent=1) + "\n")
     facts = f"{where['cpu']}, {where['cores']} cores, Linux {where['kernel']}; commit {version}; `{command}`"
+    if noise > QUIET:
+        facts += f"; NOT QUIET: other programs took {100 * noise:.0f} % of the CPU time"
     (options.results / f"{part}.md").write_text(f"{markdown(rows)}\n\n{facts}\n")
     print(markdown(rows))
     print(f"{facts}; {time.monotonic() - began:.0f} s\n", flush=True)

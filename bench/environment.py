@@ -1,10 +1,11 @@
-"""Where and from what a figure was measured: a number without that is no number."""
+"""Where and from what a figure was measured, and how quiet it was there: a number without that is no number."""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
+import resource
 import subprocess
 from importlib import metadata
 from pathlib import Path
@@ -23,7 +24,6 @@ def environment() -> dict[str, str | int]:
         "kernel": platform.release(),
         "python": platform.python_version(),
         "h2load": _first_line("h2load", "--version"),
-        "load_average_before": f"{os.getloadavg()[0]:.2f}",
     }
     return found | {name: _installed(name) for name in _PACKAGES}
 
@@ -32,6 +32,32 @@ def commit() -> str:
     """The checkout's commit, with ``+`` where files differ from it."""
     dirty = _first_line("git", "status", "--porcelain", "--untracked-files=no")
     return _first_line("git", "rev-parse", "--short=12", "HEAD") + ("+" if dirty else "")
+
+
+class Others:
+    """How much of the machine's CPU time other programs took since this was made. Rates suffer from it, unevenly."""
+
+    def __init__(self) -> None:
+        self._total_s, self._busy_s = _machine_cpu_s()
+        self._own_s = _own_cpu_s()
+
+    def share(self) -> float:
+        """0 to 1. Our children count once they have ended and been waited for."""
+        total_s, busy_s = _machine_cpu_s()
+        others_s = (busy_s - self._busy_s) - (_own_cpu_s() - self._own_s)
+        return max(0.0, others_s / max(1e-9, total_s - self._total_s))
+
+
+def _machine_cpu_s() -> tuple[float, float]:
+    """(all time, time that was not idle) of all cores so far."""
+    ticks = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    idle = ticks[3] + ticks[4]
+    return sum(ticks) / os.sysconf("SC_CLK_TCK"), (sum(ticks) - idle) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_cpu_s() -> float:
+    parts = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(part.ru_utime + part.ru_stime for part in parts)
 
 
 def _installed(package: str) -> str:

@@ -25,6 +25,7 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
         before = cpu_by_role(server.pid)
         time.sleep(IDLE_S)
         idle = {role: (spent - before[role]) / IDLE_S for role, spent in cpu_by_role(server.pid).items()}
+        del idle["kernel"]  # contained in the others
         processes = usage(server.pid)
     doors = [p for p in processes if "frontdoor" in p.title]
     door = max(p.resident_bytes for p in doors)

@@ -11,10 +11,12 @@ _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Usage:
-    """Of one process: its title, CPU seconds since its start, resident bytes (``shared`` of them shared memory)."""
+    """Of one process: its title, CPU seconds since its start (``kernel_s`` of them in the kernel), resident bytes
+    (``shared`` of them shared memory)."""
 
     title: str
     cpu_s: float
+    kernel_s: float
     resident_bytes: int
     shared_bytes: int
 
@@ -25,11 +27,13 @@ def usage(pid: int) -> list[Usage]:
 
 
 def cpu_by_role(pid: int) -> dict[str, float]:
-    """CPU seconds of a server so far: ``supervisor``, ``frontdoor``, ``dispatcher``."""
-    found: dict[str, float] = {}
+    """CPU seconds of a server so far: ``supervisor``, ``frontdoor``, ``dispatcher``, and ``kernel``, which is contained
+    in the others."""
+    found: dict[str, float] = {"kernel": 0.0}
     for part in usage(pid):
         role = part.title.removeprefix("fastqps: ").split(" ")[0]
         found[role] = found.get(role, 0.0) + part.cpu_s
+        found["kernel"] += part.kernel_s
     return found
 
 
@@ -50,6 +54,7 @@ def _usage(pid: int) -> Usage:
     return Usage(
         title,
         (int(fields[11]) + int(fields[12])) * _TICK_S,
+        int(fields[12]) * _TICK_S,
         _kib(status["VmRSS"]) << 10,
         _kib(status["RssShmem"]) << 10,
     )

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from bench.__main__ import PARTS, QUIET
 from bench.row import Row, number
 
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- measured -->", "`make bench` measures all of it again"
-PARTS = ("transport", "work", "gather", "light", "starvation")
 
 
 def table(results: dict[str, dict[str, Any]]) -> str:
@@ -27,6 +27,9 @@ def table(results: dict[str, dict[str, Any]]) -> str:
     where = first["environment"]
     commits = ", ".join(sorted({part["commit"] for part in results.values()}))
     facts = f"{where['cpu']} with {where['cores']} cores, Linux {where['kernel']}, Python {where['python']}"
+    noise = max(part["environment"]["other_programs_cpu_share"] for part in results.values())
+    if noise > QUIET:
+        facts += f", while other programs took up to {100 * noise:.0f} % of the CPU time"
     return "\n".join([*lines, "", f"{facts}, torch {where['torch']}; commit {commits}; `make bench`."])
 
 

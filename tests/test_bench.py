@@ -44,7 +44,8 @@ def test_driver_counts_what_the_server_counts(serve: Serve, tmp_path: Path) -> N
     samples = list(read_samples(tmp_path / "s"))
     assert samples and all(len(answer.embedding.values) == 384 for _, answer in samples)
     roles = cpu_by_role(server.pid)
-    assert set(roles) >= {"supervisor", "frontdoor", "dispatcher"} and sum(roles.values()) > 0
+    assert set(roles) == {"supervisor", "frontdoor", "dispatcher", "kernel"}
+    assert 0 < roles["kernel"] < roles["supervisor"] + roles["frontdoor"] + roles["dispatcher"]
     assert all(process.resident_bytes > 1 << 20 for process in usage(server.pid))
 
 
