@@ -219,6 +219,18 @@ void PredictService::expire(u32 slot) {
                       kept.tokenizing ? kStageNames[kTokenize] : stage_of(state)));
 }
 
+// Items of routes whose dispatchers all stay down: nobody will ever claim them. (One that is claimed now is not ours.)
+void PredictService::give_up_waiting() {
+  for (u32 slot = 0; slot < items_.size(); slot++) {
+    const Item kept = items_[slot];
+    if (slab_.state(slot) != State::kQueued || kept.answered) continue;
+    if (segment_.route(kept.route).dispatchers.load(kRelaxed)) continue;
+    if (slab_.cancel(slot) == Cancel::kDone) continue;
+    items_[slot].answered = true;
+    report(kept, refuse(StatusCode::kUnavailable, "no dispatcher of this model is left"));
+  }
+}
+
 void PredictService::mark_poison(u32 slot) {
   Slot& s = slab_.slot(slot);
   const u64 print = fingerprint(segment_.ids(s), std::min(s.n_tokens.load(kRelaxed), segment_.sizes().max_tokens));

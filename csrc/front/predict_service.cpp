@@ -231,7 +231,10 @@ void PredictService::on_flushed() {
 // Once a second: what no event announces.
 void PredictService::tick(u64 now) {
   ticked_ns_ = now;
-  if (slab_.used()) slab_.settle_all();  // a hint that a crash swallowed
+  if (slab_.used()) {
+    slab_.settle_all();  // a hint that a crash swallowed
+    give_up_waiting();
+  }
   poison_active_ = false;
   for (u32 f = 0; f < segment_.sizes().doors; f++)
     for (const PoisonMark& mark : segment_.door(f).poison) poison_active_ |= mark.until_ns.load(kRelaxed) > now;

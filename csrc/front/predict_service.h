@@ -128,6 +128,7 @@ class PredictService final : public Service {
   void finish_batch(u32 group);
   void end_group(u32 group, const Status& status);
   void expire(u32 slot);
+  void give_up_waiting();
   void mark_poison(u32 slot);
   void count_item(u32 route, StatusCode code) { bump(stats_->items[route / kGenerations][u32(code)]); }
   void count_call(u32 route, Rpc method, StatusCode code, u64 received_ns);
