@@ -55,7 +55,7 @@ class Server:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         try:
-            until(lambda: self.ready_line or self._process.poll() is not None, START_S, "ready")
+            self.start_s = until(lambda: self.ready_line or self._process.poll() is not None, START_S, "ready")
             assert self.ready_line, f"the server ended with {self._process.poll()}:\n{self.log()}"
         except AssertionError:
             self.kill()

@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 import time
+import urllib.error
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -21,7 +22,6 @@ from serving import Server, descriptors, until
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
-BACK_S = 2.0
 KILL_TOKEN = 29_999
 SEATS = ["frontdoor 0", "frontdoor 1", "dispatcher 0", "dispatcher 1"]
 
@@ -52,6 +52,11 @@ def back(server: Server, old: psutil.Process, seat: str) -> float:
     return until(is_back, 10, f"{seat} is back\n{server.log()}")
 
 
+def back_max_s(server: Server) -> float:
+    """Two seconds; twice what the whole server took to start where the machine is slow."""
+    return max(2.0, 2 * server.start_s)
+
+
 def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(work)
 
@@ -70,7 +75,7 @@ def test_dispatcher_killed(serve: Callable[..., Server], seat: str) -> None:
         async with Load(server.address, ledger) as load:
             await load.more(200)
             old.kill()
-            assert await in_background(back, server, old, seat) < BACK_S
+            assert await in_background(back, server, old, seat) < back_max_s(server)
             await load.more(200)
 
     with nothing_left(server) as before:
@@ -108,7 +113,7 @@ def test_dispatcher_stopped(serve: Callable[..., Server]) -> None:
             old.suspend()
             took_s = await in_background(until, lambda: not old.is_running(), 5, "it is killed")
             assert took_s < 2, took_s
-            assert await in_background(back, server, old, "dispatcher 1") < BACK_S
+            assert await in_background(back, server, old, "dispatcher 1") < back_max_s(server)
             await load.more(200)
 
     with nothing_left(server) as before:
@@ -131,7 +136,7 @@ def test_front_door(serve: Callable[..., Server], number: signal.Signals) -> Non
             await load.more(200)
             old.send_signal(number)
             await in_background(until, lambda: not old.is_running(), 5, "it is gone")
-            assert await in_background(back, server, old, "frontdoor 0") < BACK_S
+            assert await in_background(back, server, old, "frontdoor 0") < back_max_s(server)
             await load.more(200)
         for door, ends in zip(doors, load.ledgers_of, strict=True):
             assert ends.keys() <= ({OK} if door == 1 else {OK, "UNAVAILABLE"}), (door, ends)
@@ -156,7 +161,7 @@ def test_front_door_killed_while_its_requests_run(serve: Callable[..., Server]) 
         await in_background(until, lambda: server.work()["fastqps_slots_used"] == 40, 2, "40 slots")
         old.kill()
         await asyncio.gather(*calls)
-        assert await in_background(back, server, old, "frontdoor 0") < BACK_S
+        assert await in_background(back, server, old, "frontdoor 0") < back_max_s(server)
         for channel in channels:
             await channel.close()
 
@@ -303,3 +308,28 @@ def test_no_rerun(mortal: Callable[..., Server]) -> None:
     ledger.check("INTERNAL")
     assert server.metrics()["fastqps_restarts_total{dispatcher}"] == 1
     server.until_idle()
+
+
+def test_no_dispatcher_left(mortal: Callable[..., Server]) -> None:
+    """When every dispatcher has died too often, who waits hears it, and who comes is refused at once."""
+    server = mortal("--rerun=off", "--max-batch-items=1", "--default-timeout=0")
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with channel_to(server.address) as channel:
+            stub = predict_pb2_grpc.PredictServiceStub(channel)
+            # Up to two die with one process; the sixth death is the last.
+            deadly = [asyncio.create_task(unary(stub, ledger, KILL_TOKEN)) for _ in range(12)]
+            await asyncio.sleep(0.1)
+            waiting = [asyncio.create_task(unary(stub, ledger)) for _ in range(3)]
+            assert set(await asyncio.gather(*deadly)) <= {"INTERNAL", "UNAVAILABLE"}
+            assert await asyncio.wait_for(asyncio.gather(*waiting), 3) == ["UNAVAILABLE"] * 3
+            assert await asyncio.wait_for(unary(stub, ledger), 1) == "UNAVAILABLE"
+
+    run(scenario())
+    ledger.check("INTERNAL", "UNAVAILABLE")
+    assert "no dispatcher" in ledger.texts[ledger.sent - 1]
+    with pytest.raises(urllib.error.HTTPError) as page:
+        server.page("/livez")
+    assert page.value.code == 503
+    until(lambda: not server.work()["fastqps_slots_used"], 2, "no slot in use")
