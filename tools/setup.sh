@@ -38,16 +38,17 @@ system_packages() {
     if [ -z "$required$optional" ]; then return; fi
     local install="apt-get install -y --no-install-recommends" as_root=""
     if [ "$(id -u)" != 0 ]; then
-        if sudo -n true 2>/dev/null; then as_root="sudo -n"; else as_root="no"; fi
+        if sudo -n true 2>/dev/null; then as_root="sudo -n env DEBIAN_FRONTEND=noninteractive"; else as_root="no"; fi
     fi
     if [ "$as_root" != no ]; then
+        export DEBIAN_FRONTEND=noninteractive
         say "installing system packages: $required $optional"
         # shellcheck disable=SC2086
-        if ! { DEBIAN_FRONTEND=noninteractive $as_root apt-get update -q &&
-               DEBIAN_FRONTEND=noninteractive $as_root $install $required $optional; } >build/setup-apt.log 2>&1; then
-            tail -5 build/setup-apt.log >&2
-            [ -z "$(missing required)" ] || die "apt-get failed; the whole log is in build/setup-apt.log"
-        fi
+        { $as_root apt-get update -q && { [ -z "$required" ] || $as_root $install $required; }; } \
+            >build/setup-apt.log 2>&1 || { tail -5 build/setup-apt.log >&2; die "apt-get failed: build/setup-apt.log"; }
+        # shellcheck disable=SC2086
+        [ -z "$optional" ] || $as_root $install $optional >>build/setup-apt.log 2>&1 ||
+            say "not installed: $optional (optional, see packages.apt; the log is in build/setup-apt.log)"
     elif [ -n "$required" ]; then
         die "system packages are missing, and this user may not install them. Run: sudo $install $required $optional"
     else
