@@ -28,6 +28,14 @@ def environment() -> dict[str, str | int]:
     return found | {name: _installed(name) for name in _PACKAGES}
 
 
+def two_cpus() -> tuple[int, int]:
+    """One CPU for the server, another one for the load. ``OSError`` where this process may use one only."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) < 2:
+        raise OSError("the bench needs two CPUs: one for the server, one for the load")
+    return allowed[0], allowed[1]
+
+
 def commit() -> str:
     """The checkout's commit, with ``+`` where files differ from it."""
     dirty = _first_line("git", "status", "--porcelain", "--untracked-files=no")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bench.environment import two_cpus
 from bench.load import PREDICT, Load, LoadError, drive, h2load
 from bench.metrics import Difference, scrape
 from bench.processes import cpu_by_role
@@ -19,7 +20,7 @@ from bench.row import Row
 from bench.texts import request, texts, write_payloads
 from fastqps.server_process import ServerProcess
 
-SERVER_CPU, LOAD_CPU = 0, 1
+SERVER_CPU, LOAD_CPU = two_cpus()
 DISTINCT = 20_000
 DEEP, SINGLE = Load(16, 64), Load(16, 1)
 
