@@ -246,6 +246,7 @@ def test_deadline_while_received(peer: Peer) -> None:
 
 def test_deadline_of_an_unread_answer(server: Server, peer: Peer) -> None:
     """An answer that the client's window holds back is given up when its time is over."""
+    let_admission_forget(peer)
     peer.send(frame(SETTINGS, 0, 0, setting(4, 0)))
     ask(peer, 1, BODY, "200m")
     answer = peer.answer(1)
