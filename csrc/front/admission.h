@@ -1,5 +1,6 @@
 // Whether a route takes one more request: before it is tokenized, so that a refusal costs microseconds.
 #pragma once
+#include <algorithm>
 #include <vector>
 
 #include "core/segment.h"
@@ -40,22 +41,23 @@ class Admission {
   // at once: below that, completions say how much was asked, not how much could be done.
   u64 predicted_ns(u32 route) const {
     const Load& load = routes_[route];
-    if (!load.fresh) return 0;
     u64 waiting = load.waiting + load.added;
+    // Nothing waits: the next step may be this request's alone, and much shorter than the usual one.
+    if (!load.fresh || !waiting) return 0;
     u64 queue_ns =
         waiting >= load.batch_items && load.items_per_s > 0 ? u64(double(waiting) / load.items_per_s * 1e9) : 0;
     return queue_ns + load.step_ns;
   }
 
  private:
-  static constexpr u64 kWindowNs = 50'000'000;
+  static constexpr u64 kWindowNs = 50'000'000, kStaleNs = 1'000'000'000;
 
   struct Load {
     u64 waiting = 0, added = 0;
     u64 looked_ns = 0, done = 0, batch_items = 0, step_ns = 0;
     double items_per_s = 0;
     bool saturated = false;  // at the start of the window
-    bool fresh = false;      // something was completed in the last window: a stalled estimate must not refuse for ever
+    bool fresh = false;      // something was completed lately: a stalled estimate must not refuse for ever
   };
 
   void measure(u32 r, u64 now_ns) {
@@ -70,6 +72,9 @@ class Admission {
     load.batch_items = n * segment_.route(r).max_batch_items;
     bool saturated = load.waiting >= load.batch_items;
     u64 completed = done - std::min(done, load.done);
+    // A window ends with a completion: a step may be longer than many of the shortest windows, and its items belong to
+    // all of them.
+    if (!completed && now_ns - load.looked_ns < std::max(kStaleNs, 4 * step_ns)) return;
     if (load.looked_ns && completed && load.saturated && saturated) {
       double rate = double(completed) / double(now_ns - load.looked_ns) * 1e9;
       load.items_per_s = load.items_per_s > 0 ? load.items_per_s * 0.75 + rate * 0.25 : rate;

@@ -1,0 +1,101 @@
+// What is admitted, as time passes and dispatchers complete.
+#include "front/admission.h"
+#include "tests/check.h"
+
+using namespace fastqps;
+using fastqps::front::Admission;
+
+namespace {
+
+constexpr u64 kMs = 1'000'000;
+
+// One route with one dispatcher that takes 4 items a step; the test writes what doors and dispatcher would.
+struct World {
+  Segment segment;
+  World() {
+    auto made =
+        Segment::create({.doors = 1, .dispatchers = 1, .models = 1, .slots = 64, .max_tokens = 8, .answer_bytes = 64});
+    std::string error = made.error;
+    segment = Segment::attach(made.fd, &error);
+    CHECK_EQ(error, "");
+    Route& route = segment.route(0);
+    route.state = RouteState::kServing;
+    route.dispatchers = 1;
+    route.max_batch_items = 4;
+    route.max_queue_items = 20;
+  }
+  void waiting(u64 n) { segment.request_ring(0, 0, kNormal).tail = n; }
+  void done(u64 n, u64 step_ns) {
+    segment.dispatcher(0).items_done = n;
+    segment.dispatcher(0).step_usual_ns = step_ns;
+  }
+};
+
+}  // namespace
+
+TEST(the_queue_is_full_at_its_limit) {
+  World w;
+  Admission admission(w.segment);
+  w.waiting(18);
+  admission.look(kMs);
+  CHECK(!admission.full(0));
+  admission.added(0);
+  CHECK(!admission.full(0));
+  admission.added(0);
+  CHECK(admission.full(0));
+  w.waiting(3);
+  admission.look(2 * kMs);
+  CHECK(!admission.full(0));
+}
+
+TEST(nothing_is_predicted_while_nothing_waits) {
+  World w;
+  Admission admission(w.segment);
+  w.done(4, 80 * kMs);
+  admission.look(100 * kMs);
+  w.done(8, 80 * kMs);
+  admission.look(200 * kMs);
+  CHECK_EQ(admission.predicted_ns(0), 0u);
+  w.waiting(1);
+  admission.look(201 * kMs);
+  CHECK_EQ(admission.predicted_ns(0), 80 * kMs);
+}
+
+TEST(the_rate_is_that_of_whole_steps_longer_than_a_window) {
+  World w;
+  Admission admission(w.segment);
+  w.waiting(16);
+  // 4 items each 400 ms, looked at every 10 ms: 10 items a second, whatever the windows.
+  for (u64 ms = 1; ms <= 8000; ms += 10) {
+    w.done(ms / 400 * 4, 400 * kMs);
+    admission.look(ms * kMs);
+  }
+  u64 predicted = admission.predicted_ns(0) / kMs;  // 16 items at 10/s and a step
+  CHECK(predicted > 1900 && predicted < 2100);
+}
+
+TEST(a_short_queue_does_not_use_the_rate) {
+  World w;
+  Admission admission(w.segment);
+  w.waiting(3);  // fewer than a step takes
+  for (u64 ms = 1; ms <= 4000; ms += 10) {
+    w.done(ms / 400, 50 * kMs);
+    admission.look(ms * kMs);
+  }
+  CHECK_EQ(admission.predicted_ns(0), 50 * kMs);
+}
+
+TEST(a_stalled_estimate_is_forgotten) {
+  World w;
+  Admission admission(w.segment);
+  w.waiting(16);
+  for (u64 ms = 1; ms <= 2000; ms += 10) {
+    w.done(ms / 100 * 4, 100 * kMs);
+    admission.look(ms * kMs);
+  }
+  CHECK(admission.predicted_ns(0) > 100 * kMs);
+  for (u64 ms = 2001; ms <= 3500; ms += 10) admission.look(ms * kMs);  // nothing is completed any more
+  CHECK_EQ(admission.predicted_ns(0), 0u);
+}
+
+TEST_MAIN
