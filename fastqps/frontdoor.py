@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -9,7 +10,7 @@ import threading
 from fastqps import _front, rare_calls, slow_tokenizers
 from fastqps._core import GENERATIONS, Heartbeat, Segment
 from fastqps.children import DoorSettings
-from fastqps.errors import NOT_DRAINED, OK
+from fastqps.errors import FAILURE, NOT_DRAINED, OK
 from fastqps.models.card import ModelCard
 from fastqps.tokenizer import Tokenizer
 
@@ -20,6 +21,7 @@ def main(settings: DoorSettings) -> int:
     Returns NOT_DRAINED where that cut off items that were not answered yet.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # before any thread is started: all inherit it
+    threading.excepthook = _die
     segment = Segment(settings.segment_fd)
     heartbeat = Heartbeat(segment, "door", settings.index, settings.parent_fd)
     door = _front.Door(
@@ -63,13 +65,18 @@ def main(settings: DoorSettings) -> int:
     texts = slow_tokenizers.serve(door, slow, running) if slow else None
     # The loop runs in C++ on this thread, so no Python handler could: a thread waits for the signal.
     threading.Thread(target=_stop_at_sigterm, args=(door, segment), name="signals", daemon=True).start()
-    door.run()
-    unfinished = segment.doors()[settings.index]["slots_used"]
+    cut_off = door.run()
     running.clear()
     for thread in filter(None, (rare, texts)):
         thread.join(timeout=2)
     del heartbeat
-    return NOT_DRAINED if unfinished else OK
+    return NOT_DRAINED if cut_off else OK
+
+
+def _die(failure: threading.ExceptHookArgs) -> None:
+    """A helper thread that ends would leave its calls unanswered and their slots taken; a new process serves on."""
+    sys.__excepthook__(failure.exc_type, failure.exc_value or failure.exc_type(), failure.exc_traceback)
+    os._exit(FAILURE)
 
 
 def _stop_at_sigterm(door: _front.Door, segment: Segment) -> None:

@@ -11,8 +11,6 @@ from fastqps.tokenizer import Item, Tokenizer
 TEXTS_MAX = 256
 WAIT_MS = 1000
 
-Result = tuple[int, int, list[int] | None, int, int]  # slot, ticket, ids, first_len, n_total
-
 
 def serve(door: _front.Door, tokenizers: Mapping[int, Tokenizer], running: threading.Event) -> threading.Thread:
     """Tokenizes what the door hands out, by route, while ``running`` is set."""
@@ -22,14 +20,10 @@ def serve(door: _front.Door, tokenizers: Mapping[int, Tokenizer], running: threa
             jobs = door.next_texts(TEXTS_MAX, WAIT_MS)
             if not jobs:
                 continue
-            tokenizer = tokenizers[jobs[0][2]]
-            items: list[Item] = [first if second is None else (first, second) for _, _, _, first, second in jobs]
-            door.texts_done(
-                [
-                    (slot, ticket, *found)
-                    for (slot, ticket, *_), found in zip(jobs, _encode(tokenizer, items), strict=True)
-                ]
-            )
+            tokenizer = tokenizers[jobs[0][1]]
+            items: list[Item] = [first if second is None else (first, second) for _, _, first, second in jobs]
+            found = _encode(tokenizer, items)
+            door.texts_done([(slot, *ids) for (slot, *_), ids in zip(jobs, found, strict=True)])
 
     thread = threading.Thread(target=work, name="tokenizers", daemon=True)
     thread.start()

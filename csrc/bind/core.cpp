@@ -95,8 +95,7 @@ py::list doors(const SegmentHandle& self) {
     const DoorLine& d = self.segment.door(i);
     out.append(py::dict("pid"_a = d.pid.load(), "live"_a = d.live.load() != 0, "ready"_a = d.ready.load() != 0,
                         "heartbeat_ns"_a = d.heartbeat_ns.load(), "connections"_a = d.connections.load(),
-                        "slots_used"_a = d.slots_used.load(), "running"_a = d.running.load(),
-                        "drained"_a = d.drained.load() != 0));
+                        "slots_used"_a = d.slots_used.load(), "running"_a = d.running.load()));
   }
   return out;
 }

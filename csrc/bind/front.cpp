@@ -51,11 +51,12 @@ class Door {
     setup.header = loop_->add_header("fastqps-model", version);
   }
 
-  void run() {
+  u32 run() {
     py::gil_scoped_release nogil;
     loop_->run();
     service_.tokenize_queue().close();
     loop_->rare().close();
+    return service_.unanswered();
   }
   void stop() { loop_->stop(); }
 
@@ -82,17 +83,16 @@ class Door {
     }
     py::list out;
     for (auto& job : jobs)
-      out.append(py::make_tuple(job.slot, job.ticket, job.route, job.first,
-                                job.pair ? py::object(py::str(job.second)) : py::none()));
+      out.append(
+          py::make_tuple(job.slot, job.route, job.first, job.pair ? py::object(py::str(job.second)) : py::none()));
     return out;
   }
-  // results: (slot, ticket, ids, first_len, n_total), or (slot, ticket, None, 0, 0) for a text that the tokenizer
-  // refused.
-  void texts_done(const std::vector<std::tuple<u32, u32, std::optional<std::vector<u32>>, u32, u32>>& results) {
+  // results: (slot, ids, first_len, n_total), or (slot, None, 0, 0) for a text that the tokenizer refused.
+  void texts_done(const std::vector<std::tuple<u32, std::optional<std::vector<u32>>, u32, u32>>& results) {
     std::vector<TokenizeResult> out;
     out.reserve(results.size());
-    for (auto& [slot, ticket, ids, first_len, n_total] : results)
-      out.push_back({slot, ticket, ids.value_or(std::vector<u32>()), first_len, n_total, !ids.has_value()});
+    for (auto& [slot, ids, first_len, n_total] : results)
+      out.push_back({slot, ids.value_or(std::vector<u32>()), first_len, n_total, !ids.has_value()});
     service_.tokenize_queue().done(std::move(out));
   }
 
@@ -149,7 +149,7 @@ PYBIND11_MODULE(_front, m) {
            "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "options"_a)
       .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "tokenizer"_a, "external"_a, "labels"_a,
            "version"_a)
-      .def("run", &Door::run, "Serves until stop(), or until a drain has ended.")
+      .def("run", &Door::run, "Serves until stop(), or until a drain has ended; the number of items that this cut off.")
       .def("stop", &Door::stop)
       .def("next_rare", &Door::next_rare, "timeout_ms"_a)
       .def("answer_rare", &Door::answer_rare, "call"_a, "message"_a, "last"_a, "code"_a = 0, "status"_a = "")

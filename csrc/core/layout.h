@@ -129,7 +129,6 @@ struct alignas(64) DoorLine {
   std::atomic<u32> ready;                     // [D] serves
   std::atomic<u32> slots_used;                // [D]
   std::atomic<u32> running;                   // [D] claimed by a dispatcher, as far as it knows
-  std::atomic<u32> drained;                   // [D] 1: nothing in flight, no connection
   std::atomic<u32> pid;                       // [S]
   PoisonMark poison[kPoisonEntries];          // [D] fingerprints that killed dispatchers; all doors read them
 };

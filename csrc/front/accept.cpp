@@ -71,7 +71,6 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
 
   const u32 slot = u32(taken);
   Item& item = items_[slot];
-  const u32 ticket = item.ticket + 1;
   item = Item{};
   item.call = from.call;
   item.connection = from.info->connection;
@@ -80,7 +79,6 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
   item.group = from.group;
   item.index = from.index;
   item.route = r;
-  item.ticket = ticket;
   item.priority = u8(view.priority);
   item.truncate = view.truncate;
   Slot& s = slab_.slot(slot);
@@ -165,10 +163,15 @@ PredictService::Refusal PredictService::fill(const RequestView& view, u32 r, u32
   RouteSetup& setup = setups_[r];
   const bool pair = view.input == Input::kPair;
   if (setup.external_tokenizer) {
+    TokenizeJob job{slot, r, pair, std::string(pair ? view.pair_first : view.text), std::string(view.pair_second)};
+    if (!tokenize_.push(std::move(job))) {
+      bump(stats_->rejected[kRejectQueueFull]);
+      Refusal refusal = refuse(StatusCode::kResourceExhausted, "too much text waits for this model's tokenizer");
+      refusal.retry_after_ms = 100;
+      return refusal;
+    }
     item.tokenizing = true;
-    TokenizeJob job{
-        slot, item.ticket, r, pair, std::string(pair ? view.pair_first : view.text), std::string(view.pair_second)};
-    tokenize_.push(std::move(job));
+    tokenizing_++;
     return {};
   }
   if (!setup.tokenizer)
@@ -257,10 +260,14 @@ void PredictService::finish_tokenizing() {
     Item& item = items_[result.slot];
     const Route& route = segment_.route(item.route);
     item.tokenizing = false;
+    tokenizing_ -= !item.answered;
     Refusal refusal;
     const bool cut = result.n_total > result.ids.size();
     if (result.failed || result.ids.empty() || result.ids.size() > route.max_input_tokens) {
       refusal = refuse(StatusCode::kInvalidArgument, "text: the tokenizer refused it");
+    } else if (u32 largest = *std::max_element(result.ids.begin(), result.ids.end()); largest >= route.vocab_size) {
+      refusal = refuse(StatusCode::kInvalidArgument, "text: the tokenizer gave id %u, the model's vocabulary has %u",
+                       largest, route.vocab_size);
     } else if (cut && !item.truncate) {
       refusal = too_long("text", result.n_total, route.max_input_tokens);
     }

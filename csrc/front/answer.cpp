@@ -212,8 +212,7 @@ void PredictService::expire(u32 slot) {
   if (item.answered) return;
   const State state = item.tokenizing ? State::kFree : slab_.state(slot);
   const Item kept = item;
-  if (!item.tokenizing && slab_.cancel(slot) == Cancel::kDone) return;  // drain() hands the answer out
-  items_[slot].answered = true;
+  if (!take_back(slot)) return;
   bump(stats_->expired[kept.tokenizing ? kTokenize : stage_index(state)]);
   report(kept, refuse(StatusCode::kDeadlineExceeded, "the deadline passed at stage %s",
                       kept.tokenizing ? kStageNames[kTokenize] : stage_of(state)));
@@ -225,10 +224,20 @@ void PredictService::give_up_waiting() {
     const Item kept = items_[slot];
     if (slab_.state(slot) != State::kQueued || kept.answered) continue;
     if (segment_.route(kept.route).dispatchers.load(kRelaxed)) continue;
-    if (slab_.cancel(slot) == Cancel::kDone) continue;
-    items_[slot].answered = true;
-    report(kept, refuse(StatusCode::kUnavailable, "no dispatcher of this model is left"));
+    if (take_back(slot)) report(kept, refuse(StatusCode::kUnavailable, "no dispatcher of this model is left"));
   }
+}
+
+// An unanswered item is the caller's to answer now. False: its answer is here already, and drain() hands it out.
+bool PredictService::take_back(u32 slot) {
+  if (items_[slot].tokenizing) {
+    tokenizing_--;
+  } else if (slab_.cancel(slot) == Cancel::kDone) {
+    return false;
+  }
+  deadlines_.clear(slot);
+  items_[slot].answered = true;
+  return true;
 }
 
 void PredictService::mark_poison(u32 slot) {

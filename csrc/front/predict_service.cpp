@@ -115,7 +115,7 @@ Gone PredictService::on_gone(CallId, u16 method, u64 user) {
 bool PredictService::abandon(u32 slot) {
   items_[slot].answered = true;
   deadlines_.clear(slot);
-  if (items_[slot].tokenizing) return true;
+  if (items_[slot].tokenizing) return tokenizing_--, true;
   return slab_.cancel(slot) == Cancel::kWaiting;
 }
 

@@ -57,6 +57,9 @@ class PredictService final : public Service {
   void awake() override { slab_.awake(); }
   bool may_accept(u32 connections) override;
 
+  // Items that were accepted and have no answer yet.
+  u32 unanswered() const { return slab_.open() + tokenizing_; }
+
   // The slab's host.
   void answer(u32 slot, u64 user, Verdict verdict);
   void released(u32 slot, u64 user);
@@ -73,7 +76,6 @@ class PredictService final : public Service {
     u32 route = 0;
     u8 priority = 0;
     u32 parse_us = 0, tokenize_us = 0;
-    u32 ticket = 0;           // grows with every use of the slot
     bool tokenizing = false;  // not put yet: a worker has its text
     bool truncate = false, truncated = false;
     bool answered = false;
@@ -128,6 +130,7 @@ class PredictService final : public Service {
   void finish_batch(u32 group);
   void end_group(u32 group, const Status& status);
   void expire(u32 slot);
+  bool take_back(u32 slot);
   void give_up_waiting();
   void mark_poison(u32 slot);
   void count_item(u32 route, StatusCode code) { bump(stats_->items[route / kGenerations][u32(code)]); }
@@ -170,6 +173,7 @@ class PredictService final : public Service {
   u32 drained_ = 0;   // answers since then
   u64 last_turn_ns_ = 0, ticked_ns_ = 0;
   u32 sample_ = 0;
+  u32 tokenizing_ = 0;  // items whose text a worker has, and which nobody has answered
   bool poison_active_ = false;
 };
 

@@ -14,30 +14,36 @@ namespace fastqps::front {
 
 struct TokenizeJob {
   u32 slot;
-  u32 ticket;  // of this use of the slot
   u32 route;
   bool pair;
   std::string first, second;
+  size_t bytes() const { return first.size() + second.size(); }
 };
 struct TokenizeResult {
-  u32 slot, ticket;
+  u32 slot;
   std::vector<u32> ids;  // at most the route's max_input_tokens
   u32 first_len, n_total;
   bool failed;
 };
 
-// Bounded by the slots: a job holds one.
+// A job holds its slot until its result is taken: so the slots bound their number, and kWaitingBytes their texts.
 class TokenizeQueue {
  public:
+  static constexpr size_t kWaitingBytes = 64 << 20;
+  static constexpr size_t kPopBytes = 1 << 20;  // after so much text a worker gets no more at once
+
   explicit TokenizeQueue(int wake_fd) : wake_fd_(wake_fd) {}
 
-  // Loop only.
-  void push(TokenizeJob job) {
+  // Loop only. False, and nothing done: too much text waits.
+  bool push(TokenizeJob job) {
     {
       std::lock_guard lock(mutex_);
+      if (waiting_bytes_ + job.bytes() > kWaitingBytes) return false;
+      waiting_bytes_ += job.bytes();
       jobs_.push_back(std::move(job));
     }
     ready_.notify_one();
+    return true;
   }
   std::vector<TokenizeResult> take() {
     std::lock_guard lock(mutex_);
@@ -49,10 +55,14 @@ class TokenizeQueue {
     std::unique_lock lock(mutex_);
     ready_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return closed_ || !jobs_.empty(); });
     std::vector<TokenizeJob> out;
-    while (!closed_ && !jobs_.empty() && out.size() < most && (out.empty() || out[0].route == jobs_.front().route)) {
+    size_t bytes = 0;
+    while (!closed_ && !jobs_.empty() && out.size() < most && bytes < kPopBytes &&
+           (out.empty() || out[0].route == jobs_.front().route)) {
+      bytes += jobs_.front().bytes();
       out.push_back(std::move(jobs_.front()));
       jobs_.pop_front();
     }
+    waiting_bytes_ -= bytes;
     return out;
   }
   void done(std::vector<TokenizeResult> results) {
@@ -74,6 +84,7 @@ class TokenizeQueue {
   std::condition_variable ready_;
   std::deque<TokenizeJob> jobs_;
   std::vector<TokenizeResult> results_;
+  size_t waiting_bytes_ = 0;  // of jobs_
   bool closed_ = false;
 };
 
