@@ -18,7 +18,15 @@ PredictService::PredictService(Segment segment, const WakeFds* fds, const Predic
       tokenize_(fds->door[options.door]),
       setups_(segment.sizes().routes()),
       items_(segment.sizes().slots),
-      batch_items_(options.max_batch_request_items) {}
+      batch_items_(options.max_batch_request_items) {
+  before_.requeued = stats_->requeued.load(kRelaxed);
+  before_.suspects = stats_->suspects.load(kRelaxed);
+  for (u32 i = 0; i < kTransports; i++) before_.transport[i] = stats_->transport[i].load(kRelaxed);
+  for (u32 code = 0; code < kCodes; code++) {
+    before_.requests[code] = counted(code);
+    before_.other[code] = stats_->requests[0][kOther][code].load(kRelaxed);
+  }
+}
 
 void PredictService::add_methods(MethodTable& methods) const {
   methods.add("/fastqps.v1.PredictService/Predict", MethodKind::kUnary, kPredict);
@@ -238,8 +246,8 @@ void PredictService::tick(u64 now) {
   poison_active_ = false;
   for (u32 f = 0; f < segment_.sizes().doors; f++)
     for (const PoisonMark& mark : segment_.door(f).poison) poison_active_ |= mark.until_ns.load(kRelaxed) > now;
-  stats_->requeued.store(slab_.requeued(), kRelaxed);
-  stats_->suspects.store(slab_.suspects(), kRelaxed);
+  stats_->requeued.store(before_.requeued + slab_.requeued(), kRelaxed);
+  stats_->suspects.store(before_.suspects + slab_.suspects(), kRelaxed);
   if (counters_) copy_counters();
 }
 
@@ -269,15 +277,21 @@ void PredictService::copy_counters() {
       c.turns,
       c.sleeps,
   };
-  for (u32 i = 0; i < kTransports; i++) stats_->transport[i].store(values[i], kRelaxed);
+  for (u32 i = 0; i < kTransports; i++) stats_->transport[i].store(before_.transport[i] + values[i], kRelaxed);
   // Calls that the transport answered itself: unknown methods, broken framing, health, reflection.
   for (u32 code = 0; code < kCodes; code++) {
-    u64 sent = 0, ours = 0;
+    u64 sent = 0, ours = counted(code) - before_.requests[code];
     for (const auto& method : c.requests) sent += method[code];
-    for (u32 m = 0; m < kModelsMax; m++)
-      for (u32 k = 0; k < kOther; k++) ours += stats_->requests[m][k][code].load(kRelaxed);
-    stats_->requests[0][kOther][code].store(sent - std::min(sent, ours), kRelaxed);
+    stats_->requests[0][kOther][code].store(before_.other[code] + sent - std::min(sent, ours), kRelaxed);
   }
+}
+
+// Calls that this service has counted with a code, in all incarnations.
+u64 PredictService::counted(u32 code) const {
+  u64 calls = 0;
+  for (u32 m = 0; m < kModelsMax; m++)
+    for (u32 k = 0; k < kOther; k++) calls += stats_->requests[m][k][code].load(kRelaxed);
+  return calls;
 }
 
 void PredictService::watch_phase(u64 now) {

@@ -148,6 +148,7 @@ class PredictService final : public Service {
   void watch_phase(u64 now_ns);
   void tick(u64 now_ns);
   void copy_counters();
+  u64 counted(u32 code) const;
 
   Segment segment_;
   PredictOptions options_;
@@ -172,6 +173,10 @@ class PredictService final : public Service {
   u64 drain_ns_ = 0;  // the clock of the current drain
   u32 drained_ = 0;   // answers since then
   u64 last_turn_ns_ = 0, ticked_ns_ = 0;
+  // What this front door's earlier incarnations had counted: numbers that are copied go on from there.
+  struct Before {
+    u64 requeued, suspects, transport[kTransports], requests[kCodes], other[kCodes];
+  } before_;
   u32 sample_ = 0;
   u32 tokenizing_ = 0;  // items whose text a worker has, and which nobody has answered
   bool poison_active_ = false;
