@@ -145,6 +145,8 @@ class PredictService final : public Service {
   void unlink(u32 slot);
   bool abandon(u32 slot);
   void resume_held();
+
+  // tick.cpp
   void watch_phase(u64 now_ns);
   void tick(u64 now_ns);
   void copy_counters();
