@@ -45,6 +45,7 @@ class Door {
       std::string why;
       setup.tokenizer = text::load_native(tokenizer, &why);
       if (!setup.tokenizer) throw py::value_error(why);
+      setup.check_ids = setup.tokenizer->vocab_size() > segment_.route(route).vocab_size;
     }
     setup.external_tokenizer = external;
     setup.labels = labels;

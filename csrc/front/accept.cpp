@@ -184,6 +184,8 @@ PredictService::Refusal PredictService::fill(const RequestView& view, u32 r, u32
   if (encoded.truncated && !view.truncate)
     return too_long(pair ? "pair" : "text", encoded.n_total, route.max_input_tokens);
   if (!encoded.n_tokens) return refuse(StatusCode::kInvalidArgument, "text: no tokens");
+  if (setup.check_ids)
+    if (Refusal refusal = check_ids(pair ? "pair" : "text", ids, encoded.n_tokens, route)) return refusal;
   s.first_len = encoded.first_len;
   s.n_tokens.store(encoded.n_tokens, kRelaxed);
   item.truncated = encoded.truncated;
@@ -204,16 +206,20 @@ PredictService::Refusal PredictService::fill_ids(const RequestView& view, const 
   } else {
     token_ids(view, ids);
   }
-  u32 largest = *std::max_element(ids, ids + n);
-  if (largest >= route.vocab_size) {
-    Refusal refusal =
-        refuse(StatusCode::kInvalidArgument, "token_ids: id %u, the vocabulary has %u", largest, route.vocab_size);
-    refusal.field = "token_ids";
-    return refusal;
-  }
+  if (Refusal refusal = check_ids("token_ids", ids, n, route)) return refusal;
   s.first_len = n;
   s.n_tokens.store(n, kRelaxed);
   return {};
+}
+
+// An id beyond the model's vocabulary would break the batch that it came into.
+PredictService::Refusal PredictService::check_ids(const char* field, const u32* ids, u32 n, const Route& route) {
+  const u32 largest = *std::max_element(ids, ids + n);
+  if (largest < route.vocab_size) return {};
+  Refusal refusal =
+      refuse(StatusCode::kInvalidArgument, "%s: id %u, the vocabulary has %u", field, largest, route.vocab_size);
+  refusal.field = field;
+  return refusal;
 }
 
 PredictService::Refusal PredictService::too_long(std::string_view field, u32 tokens, u32 limit) {
@@ -265,11 +271,10 @@ void PredictService::finish_tokenizing() {
     const bool cut = result.n_total > result.ids.size();
     if (result.failed || result.ids.empty() || result.ids.size() > route.max_input_tokens) {
       refusal = refuse(StatusCode::kInvalidArgument, "text: the tokenizer refused it");
-    } else if (u32 largest = *std::max_element(result.ids.begin(), result.ids.end()); largest >= route.vocab_size) {
-      refusal = refuse(StatusCode::kInvalidArgument, "text: the tokenizer gave id %u, the model's vocabulary has %u",
-                       largest, route.vocab_size);
     } else if (cut && !item.truncate) {
       refusal = too_long("text", result.n_total, route.max_input_tokens);
+    } else {
+      refusal = check_ids("text", result.ids.data(), u32(result.ids.size()), route);
     }
     const Item kept = item;
     if (refusal || item.answered) {  // answered: expired or cancelled meanwhile

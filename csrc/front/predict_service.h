@@ -32,6 +32,7 @@ struct PredictOptions {
 struct RouteSetup {
   std::unique_ptr<text::Tokenizer> tokenizer;  // null: the tokenize queue, or token ids only
   bool external_tokenizer = false;
+  bool check_ids = false;  // the tokenizer knows ids that the model does not
   std::vector<std::string> labels;
   HeaderId header = 0;
 };
@@ -113,6 +114,7 @@ class PredictService final : public Service {
   Refusal admit(u32 route, u64 now, u64 deadline);
   Refusal fill(const RequestView& view, u32 route, u32 slot, Item& item);
   Refusal fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item);
+  Refusal check_ids(const char* field, const u32* ids, u32 n, const Route& route);
   Refusal queue(u32 slot, u32 route);
   Refusal too_long(std::string_view field, u32 tokens, u32 limit);
   Refusal refuse(StatusCode code, const char* format, ...) __attribute__((format(printf, 3, 4)));

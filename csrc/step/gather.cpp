@@ -23,7 +23,8 @@ void pack(const Segment& segment, const Route& route, Step& step) {
       for (u32 byte = 0; byte < claims[n + 1].n_tokens * sizeof(u32); byte += 64) __builtin_prefetch(next + byte);
     }
     Slot& slot = segment.slot(claims[n].door, claims[n].slot);
-    u32 len = claims[n].n_tokens, first = std::min(slot.first_len, len);
+    u32 len = std::min(claims[n].n_tokens, b.max_tokens - at);  // claims fit, unless a front door lied about its tokens
+    u32 first = std::min(slot.first_len, len);
     std::memcpy(b.input_ids + at, segment.ids(slot), len * sizeof(u32));
     count_up(b.position_ids + at, len, route.position_offset);
     std::fill_n(b.token_type_ids + at, first, 0);
