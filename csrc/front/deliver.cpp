@@ -18,10 +18,10 @@ void drop(Door& door, const Received& received) {
 // Keeps a message for later; false: no room, and the call has been refused.
 bool keep(Door& door, Call& call, const Received& received) {
   u8* body = received.body;
-  auto* held = static_cast<HeldMessage*>(door.allocator.allocate(sizeof(HeldMessage)));
+  HeldMessage* held = take_held(door);
   if (!body && received.in_place) body = copy_body(door, received.in_place, received.bytes);
   if (!held || (!body && received.flag != Received::kHalfClose)) {
-    door.allocator.release(held);
+    drop_held(door, held);
     if (body) drop(door, {received.call, received.flag, nullptr, body, received.bytes});
     reject(door, call, Fault::kReassembly);
     return false;
@@ -134,7 +134,7 @@ void deliver_held(Door& door, CallId id) {
     call->held_first = held->next;
     if (!held->next) call->held_last = nullptr;
     deliver(door, *call, {id, held->flag, nullptr, held->body, held->bytes});
-    door.allocator.release(held);
+    drop_held(door, held);
   }
 }
 

@@ -10,6 +10,9 @@ namespace fastqps::front {
 
 namespace {
 
+// What a held message takes beside its bytes: its record, and the least block of the allocator.
+constexpr u32 kHeldBytes = 64;
+
 // Buffers of messages count as reassembly from their first byte until they are dropped.
 void drop_body(Door& door, u8* body, u32 bytes) {
   if (!body) return;
@@ -56,6 +59,19 @@ struct Sink {
 
 }  // namespace
 
+HeldMessage* take_held(Door& door) {
+  if (door.counters.reassembly_bytes + kHeldBytes > door.limits.reassembly_bytes) return nullptr;
+  auto* held = static_cast<HeldMessage*>(door.allocator.allocate(sizeof(HeldMessage)));
+  if (held) door.counters.reassembly_bytes += kHeldBytes;
+  return held;
+}
+
+void drop_held(Door& door, HeldMessage* held) {
+  if (!held) return;
+  door.counters.reassembly_bytes -= kHeldBytes;
+  door.allocator.release(held);
+}
+
 u8* copy_body(Door& door, const u8* data, u32 bytes) {
   if (door.counters.reassembly_bytes + bytes > door.limits.reassembly_bytes) return nullptr;
   auto* body = static_cast<u8*>(door.allocator.allocate(bytes));
@@ -100,7 +116,7 @@ void request_half_closed(Door& door, Call& call) {
   } else if (HeldMessage* held = call.held_first) {
     call.held_first = call.held_last = nullptr;
     door.received.push_back({call.id(), held->flag, nullptr, held->body, held->bytes});
-    door.allocator.release(held);
+    drop_held(door, held);
   }
 }
 
@@ -110,7 +126,7 @@ void release_request(Door& door, Call& call) {
   while (HeldMessage* held = call.held_first) {
     call.held_first = held->next;
     drop_body(door, held->body, held->bytes);
-    door.allocator.release(held);
+    drop_held(door, held);
   }
   call.held_last = nullptr;
 }

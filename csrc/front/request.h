@@ -47,6 +47,11 @@ void forget(Door& door, Call& call);
 // A counted buffer with the same bytes; nullptr: too many are held.
 u8* copy_body(Door& door, const u8* data, u32 bytes);
 
+// A record for a message that has to wait, counted with the bytes of messages: without that a client could fill the
+// memory with empty ones. nullptr: too many are held.
+HeldMessage* take_held(Door& door);
+void drop_held(Door& door, HeldMessage* held);
+
 // Delivers what the last read brought.
 void deliver_received(Door& door);
 // Delivers held messages while the call is not paused.
