@@ -50,7 +50,7 @@ void dispatch(Door& door, Call& call, std::span<const u8> message) {
   call.told = true;
   switch (call.handler) {
     case Handler::kService:
-      if (call.half_closed) door.wheel.cancel(call.timer);
+      if (call.half_closed) arm_call(door, call);  // nothing more of it is received
       return door.service.on_message(call.id(), call.method_id, message, info_of(door, call));
     case Handler::kHealth:
       return door.health.on_message(call.id(), call.method_id, message);
@@ -64,7 +64,7 @@ void dispatch_half_close(Door& door, Call& call) {
     return reject(door, call, Fault::kDeadline, true);
   call.told = true;
   if (call.handler == Handler::kService) {
-    door.wheel.cancel(call.timer);
+    arm_call(door, call);
     door.service.on_half_close(call.id(), call.method_id, info_of(door, call));
   } else {
     hand_to_rare(door, call, RareEvent::kHalfClose, {});

@@ -74,6 +74,12 @@ bool receiving(const Call& call) {
   return !call.half_closed && (call.kind != MethodKind::kBidi || !call.reader.between_messages());
 }
 
+// A unary call's deadline is its service's to keep, with its one request. Of a stream the service knows the requests'
+// only: the call's own stays with us.
+bool expires_here(const Call& call) {
+  return call.deadline_ns && (!call.told || call.handler != Handler::kService || call.kind == MethodKind::kBidi);
+}
+
 // The path is the client's text; what is not UTF-8 in it is cleaned with every other status message.
 void describe_path(const Door& door, const Call& call, char* text, size_t room) {
   std::string_view path(call.path, call.path_bytes);
@@ -143,7 +149,7 @@ void arm_call(Door& door, Call& call) {
       if (!call.half_closed) at = call.progress_ns + limits.rejected_timeout;
       break;
     case Phase::kOpen:
-      if (call.deadline_ns && (!call.told || call.handler != Handler::kService)) at = call.deadline_ns;
+      if (expires_here(call)) at = call.deadline_ns;
       if (receiving(call)) at = std::min(at, call.progress_ns + limits.message_timeout);
   }
   if (at == kNever) return door.wheel.cancel(call.timer);
@@ -165,8 +171,7 @@ void call_timer(Door& door, Call& call) {
     case Phase::kOpen:
       break;
   }
-  const bool own_deadline = call.deadline_ns && (!call.told || call.handler != Handler::kService);
-  if (own_deadline && call.deadline_ns <= now) return reject(door, call, Fault::kDeadline, true);
+  if (expires_here(call) && call.deadline_ns <= now) return reject(door, call, Fault::kDeadline, true);
   if (call.paused(door.limits.call_unsent_bytes)) call.progress_ns = now;  // it is we who let it wait
   if (receiving(call) && call.progress_ns + door.limits.message_timeout <= now)
     return reject(door, call, Fault::kStalled, true);

@@ -305,6 +305,21 @@ TEST(the_deadline_of_an_unfinished_request_is_the_transports) {
   fixture.check_clean();
 }
 
+TEST(the_deadline_of_a_stream_is_the_transports) {
+  Fixture fixture;
+  {
+    Client client(fixture.door);
+    const i32 stream = client.call("/test.Service/Stream", framed("x"), false, {{"grpc-timeout", "30m"}});
+    const i32 longer = client.call("/test.Service/Stream", framed("x"), false, {{"grpc-timeout", "9S"}});
+    client.run_for(100 * kMillisecond);
+    CHECK_EQ(client.answers[stream].data, framed("x"));
+    CHECK_EQ(client.answers[stream].code(), std::string("4"));
+    CHECK_EQ(client.answers[longer].code(), std::string("none"));
+    CHECK_EQ(fixture.service.gone, 1);
+  }
+  fixture.check_clean();
+}
+
 TEST(stalled_messages_end) {
   Limits limits = quick_limits();
   limits.message_timeout = 20 * kMillisecond;
@@ -367,7 +382,8 @@ TEST(a_held_stream_runs_out_of_window_and_goes_on_in_order) {
     const i32 stream = client.call("/test.Service/Stream", body);
     client.run();
     CHECK_EQ(fixture.service.messages.size(), size_t(3));
-    CHECK(fixture.counters.reassembly_bytes > 0 && fixture.counters.reassembly_bytes <= 70000);
+    CHECK(fixture.counters.reassembly_bytes > 0 &&
+          fixture.counters.reassembly_bytes <= 110'000);  // a window and its records
     CHECK_EQ(fixture.service.half_closes, 0);
     fixture.service.transport->resume({0, 1});
     client.run();
@@ -375,6 +391,24 @@ TEST(a_held_stream_runs_out_of_window_and_goes_on_in_order) {
     CHECK(client.answers[stream].data == body);
     CHECK_EQ(fixture.service.half_closes, 1);
     CHECK_EQ(client.answers[stream].code(), std::string("0"));
+  }
+  fixture.check_clean();
+}
+
+TEST(held_messages_without_a_byte_are_bounded_too) {
+  Limits limits = quick_limits();
+  limits.reassembly_bytes = 64 * 100;
+  Fixture fixture(limits);
+  fixture.service.hold_after = 1;
+  {
+    Client client(fixture.door);
+    std::string body;
+    for (int i = 0; i < 102; i++) body += framed("");
+    const i32 stream = client.call("/test.Service/Stream", body, false);
+    client.run();
+    CHECK_EQ(fixture.service.messages.size(), size_t(1));
+    CHECK_EQ(client.answers[stream].code(), std::string("8"));
+    CHECK_EQ(fixture.counters.reassembly_bytes, u64(0));
   }
   fixture.check_clean();
 }
