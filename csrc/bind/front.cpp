@@ -57,7 +57,7 @@ class Door {
     loop_->run();
     service_.tokenize_queue().close();
     loop_->rare().close();
-    return service_.unanswered();
+    return service_.cut_off();
   }
   void stop() { loop_->stop(); }
 

@@ -123,6 +123,7 @@ Gone PredictService::on_gone(CallId, u16 method, u64 user) {
 bool PredictService::abandon(u32 slot) {
   items_[slot].answered = true;
   deadlines_.clear(slot);
+  cut_off_ += transport_->turn_ns() >= drain_by_ns_;  // then it is we who end the connections
   if (items_[slot].tokenizing) return tokenizing_--, true;
   return slab_.cancel(slot) == Cancel::kWaiting;
 }

@@ -58,8 +58,8 @@ class PredictService final : public Service {
   void awake() override { slab_.awake(); }
   bool may_accept(u32 connections) override;
 
-  // Items that were accepted and have no answer yet.
-  u32 unanswered() const { return slab_.open() + tokenizing_; }
+  // Items that were accepted and that the end of the loop, or of a drain's time, left without an answer.
+  u32 cut_off() const { return cut_off_ + slab_.open() + tokenizing_; }
 
   // The slab's host.
   void answer(u32 slot, u64 user, Verdict verdict);
@@ -182,6 +182,8 @@ class PredictService final : public Service {
     u64 requeued, suspects, transport[kTransports], requests[kCodes], other[kCodes];
   } before_;
   u32 sample_ = 0;
+  u32 cut_off_ = 0;
+  u64 drain_by_ns_ = ~u64(0);
   u32 tokenizing_ = 0;  // items whose text a worker has, and which nobody has answered
   bool poison_active_ = false;
 };

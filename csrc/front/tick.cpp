@@ -1,4 +1,6 @@
 // What the predict service does once a second or when the server's phase changes, whatever its clients do.
+#include <algorithm>
+
 #include "front/predict_service.h"
 
 namespace fastqps::front {
@@ -69,7 +71,8 @@ void PredictService::watch_phase(u64 now) {
     for (const char* name : {"", "fastqps.v1.PredictService"}) loop_->set_serving(name, Serving::kServing);
   } else if (phase == Phase::kDraining) {
     const u64 until = segment_.supervisor().drain_deadline_ns.load(kRelaxed);
-    loop_->drain(until > now ? until - now : 0);
+    drain_by_ns_ = std::max(until, now);
+    loop_->drain(drain_by_ns_ - now);
   } else if (phase == Phase::kStopping) {
     loop_->stop();
   }
