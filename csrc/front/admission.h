@@ -78,6 +78,8 @@ class Admission {
     if (load.looked_ns && completed && load.saturated && saturated) {
       double rate = double(completed) / double(now_ns - load.looked_ns) * 1e9;
       load.items_per_s = load.items_per_s > 0 ? load.items_per_s * 0.75 + rate * 0.25 : rate;
+    } else if (!saturated) {
+      load.items_per_s = 0;  // what an overload of the past could do says nothing about the next burst
     }
     load.fresh = completed > 0;
     load.step_ns = step_ns;
