@@ -32,7 +32,7 @@ enum class MethodKind : u8 { kUnary, kServerStream, kBidi };
 struct CallInfo {
   u64 deadline_ns;  // absolute, CLOCK_MONOTONIC, from grpc-timeout; 0: none. A unary call's is the service's to keep
                     // from on_message on; a kBidi call ends at it by itself
-  u64 receive_ns;  // the clock at the start of the turn that read the message's last byte
+  u64 receive_ns;   // the clock at the start of the turn that read the message's last byte
   ConnectionId connection;
   bool half_closed;  // the client sends no more on this call (always true for kUnary and kServerStream)
   u64 user;          // the service's own word, Transport::set_user; 0 at first
