@@ -230,7 +230,7 @@ u8* Transport::begin_message(CallId id, size_t max_bytes) {
     return nullptr;
   }
   auto* message = static_cast<OutMessage*>(door_.allocator.allocate(sizeof(OutMessage) + kPrefixBytes + max_bytes));
-  if (!message) return nullptr;
+  if (!message) return call->connection->cut(*call), nullptr;  // no memory: the call must not wait for ever
   message->next = nullptr;
   message->bytes = u32(kPrefixBytes + max_bytes), message->sent = 0;
   door_.allocator.release(std::exchange(call->begun, message));
