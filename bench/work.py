@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from sentence_transformers import SentenceTransformer
 from bench.load import PREDICT, PREDICT_BATCH, Load, LoadError, drive, read_samples
 from bench.row import Row
 from bench.texts import batches, request, texts, write_payloads
+from fastqps import Client
 from fastqps.models.names import resolve
+from fastqps.prediction import PredictionError
 from fastqps.server_process import ServerProcess
 
 THREADS = 2
@@ -49,6 +52,7 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
             "sentence-transformers": lambda: peer.rate(seconds),
             "Predict": predict,
             "PredictBatch": predict_batch,
+            "PredictStream": lambda: _stream_rate(server.address, many, seconds),
             "matrix products": lambda: _bound(peer.tokens_mean, seconds / 4),
         }
         rates: dict[str, list[float]] = {name: [] for name in runs}
@@ -57,6 +61,24 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
                 rates[name].append(run())
     median = {name: statistics.median(found) for name, found in rates.items()}
     return _rows(median, peer), [{"name": n, "rate": median[n], "rates": r} for n, r in rates.items()]
+
+
+def _stream_rate(address: str, many: list[str], seconds: float) -> float:
+    """Texts per second through one PredictStream call of the Python client, which takes its share of the cores."""
+    began, done = time.perf_counter(), 0
+
+    def until_over() -> Iterator[str]:
+        for text in itertools.cycle(many):
+            if time.perf_counter() - began > seconds:
+                return
+            yield text
+
+    with Client(address) as client:
+        for answer in client.predict_stream(until_over()):
+            if isinstance(answer, PredictionError):
+                raise LoadError(f"PredictStream: {answer.error}")
+            done += 1
+    return done / (time.perf_counter() - began)
 
 
 class _Peer:
@@ -118,6 +140,7 @@ def _rows(rate: dict[str, float], peer: _Peer) -> list[Row]:
     return [
         Row("MiniLM texts over gRPC, Predict", rate["Predict"], "/s", note=note),
         Row("MiniLM texts over gRPC, PredictBatch of 64", rate["PredictBatch"], "/s"),
+        Row("MiniLM texts over gRPC, PredictStream", rate["PredictStream"], "/s", note="Python client, same cores"),
         Row("sentence-transformers encode, in-process", other, "/s", note="bf16, batch 64"),
         Row("Predict over sentence-transformers", rate["Predict"] / other, "×", 1.3, 1.6),
         Row("PredictBatch over sentence-transformers", rate["PredictBatch"] / other, "×", 1.3, 1.6),
