@@ -19,6 +19,10 @@ struct Refusal {
 void finish_call(Door& door, Call& call, const Status& status, const Refusal& refusal = {});
 // The deadline of a finished call has passed before the client's windows let its answer go.
 void expire_answer(Door& door, Call& call);
+// Submits the response headers; the messages follow as nghttp2 asks for them.
+void start_answer(Door& door, Call& call);
+// There are messages again, or the end.
+void resume_answer(Call& call);
 // Gives back what the answer side holds.
 void release_answer(Door& door, Call& call);
 // DATA for nghttp2.
