@@ -89,27 +89,20 @@ py::dict stats(const SegmentHandle& self, u32 i) {
   return out;
 }
 
-py::list doors(const SegmentHandle& self) {
-  py::list out;
-  for (u32 i = 0; i < self.segment.sizes().doors; i++) {
-    const DoorLine& d = self.segment.door(i);
-    out.append(py::dict("pid"_a = d.pid.load(), "live"_a = d.live.load() != 0, "ready"_a = d.ready.load() != 0,
-                        "heartbeat_ns"_a = d.heartbeat_ns.load(), "connections"_a = d.connections.load(),
-                        "slots_used"_a = d.slots_used.load(), "running"_a = d.running.load()));
-  }
-  return out;
+py::dict door(const SegmentHandle& self, u32 i) {
+  const DoorLine& d = checked(self.segment, i, self.segment.sizes().doors).door(i);
+  return py::dict("pid"_a = d.pid.load(), "live"_a = d.live.load() != 0, "ready"_a = d.ready.load() != 0,
+                  "heartbeat_ns"_a = d.heartbeat_ns.load(), "turn_started_ns"_a = d.turn_started_ns.load(),
+                  "connections"_a = d.connections.load(), "slots_used"_a = d.slots_used.load(),
+                  "running"_a = d.running.load());
 }
 
-py::list dispatchers(const SegmentHandle& self) {
-  py::list out;
-  for (u32 i = 0; i < self.segment.sizes().dispatchers; i++) {
-    const DispatcherLine& d = self.segment.dispatcher(i);
-    out.append(py::dict("pid"_a = d.pid.load(), "epoch"_a = d.epoch.load(), "dead_epoch"_a = d.dead_epoch.load(),
-                        "route"_a = d.route.load(), "ready"_a = d.ready.load() != 0,
-                        "heartbeat_ns"_a = d.heartbeat_ns.load(), "step_started_ns"_a = d.step_started_ns.load(),
-                        "items_done"_a = d.items_done.load(), "step_usual_ns"_a = d.step_usual_ns.load()));
-  }
-  return out;
+py::dict dispatcher(const SegmentHandle& self, u32 i) {
+  const DispatcherLine& d = checked(self.segment, i, self.segment.sizes().dispatchers).dispatcher(i);
+  return py::dict("pid"_a = d.pid.load(), "epoch"_a = d.epoch.load(), "dead_epoch"_a = d.dead_epoch.load(),
+                  "route"_a = d.route.load(), "ready"_a = d.ready.load() != 0, "heartbeat_ns"_a = d.heartbeat_ns.load(),
+                  "step_started_ns"_a = d.step_started_ns.load(), "items_done"_a = d.items_done.load(),
+                  "step_usual_ns"_a = d.step_usual_ns.load());
 }
 
 // Requests that wait in the rings of a route, and when the oldest of them was queued (0: none). Guesses, as all such
@@ -310,8 +303,8 @@ void register_segment(py::module_& m) {
           [](const SegmentHandle& s, u32 i) {
             DoorLine& d = checked(s.segment, i, s.segment.sizes().doors).door(i);
             set_mode(d.sleep, kBusy);  // the word's owner is gone
-            d.live.store(0), d.ready.store(0), d.connections.store(0), d.running.store(0), d.slots_used.store(0),
-                d.pid.store(0);
+            d.live.store(0), d.ready.store(0), d.turn_started_ns.store(0), d.connections.store(0), d.running.store(0),
+                d.slots_used.store(0), d.pid.store(0);
           },
           "i"_a, "Only after waitid has reaped the process.")
       .def(
@@ -330,8 +323,20 @@ void register_segment(py::module_& m) {
             publish_death(s.segment, fds, dispatcher, epoch);
           },
           "wake_fds"_a, "dispatcher"_a, "epoch"_a, "Only after waitid has reaped the process.")
-      .def("doors", &doors)
-      .def("dispatchers", &dispatchers)
+      .def("door", &door, "i"_a, "What front door i and its supervisor say about it now.")
+      .def("dispatcher", &dispatcher, "i"_a, "What dispatcher i and its supervisor say about it now.")
+      .def("doors",
+           [](const SegmentHandle& s) {
+             py::list out;
+             for (u32 i = 0; i < s.segment.sizes().doors; i++) out.append(door(s, i));
+             return out;
+           })
+      .def("dispatchers",
+           [](const SegmentHandle& s) {
+             py::list out;
+             for (u32 i = 0; i < s.segment.sizes().dispatchers; i++) out.append(dispatcher(s, i));
+             return out;
+           })
       .def(
           "waiting", [](const SegmentHandle& s, u32 route) { return waiting(s.segment, route).first; }, "route"_a)
       .def(

@@ -130,6 +130,7 @@ struct alignas(64) DoorLine {
   std::atomic<u32> slots_used;                // [D]
   std::atomic<u32> running;                   // [D] claimed by a dispatcher, as far as it knows
   std::atomic<u32> pid;                       // [S]
+  std::atomic<u64> turn_started_ns;           // [D] of its loop, 0 while it sleeps: a hung loop shows
   PoisonMark poison[kPoisonEntries];          // [D] fingerprints that killed dispatchers; all doors read them
 };
 

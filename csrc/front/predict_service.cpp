@@ -215,6 +215,7 @@ void PredictService::resume_held() {
 void PredictService::on_turn(u64 now) {
   bump(stats_->inflight_ns, u64(slab_.open()) * (last_turn_ns_ ? now - std::min(now, last_turn_ns_) : 0));
   last_turn_ns_ = now;
+  line_->turn_started_ns.store(now, kRelaxed);
   finish_tokenizing();
   slab_.publish();
   drain_ns_ = now_ns();
@@ -243,9 +244,17 @@ u64 PredictService::next_wakeup_ns() {
 }
 
 bool PredictService::about_to_sleep() {
-  if (slab_.announce()) return true;
+  if (slab_.announce()) {
+    line_->turn_started_ns.store(0, kRelaxed);
+    return true;
+  }
   slab_.awake();
   return false;
+}
+
+void PredictService::awake() {
+  slab_.awake();
+  line_->turn_started_ns.store(now_ns(), kRelaxed);  // relaxed: only compared with the clock
 }
 
 bool PredictService::may_accept(u32 connections) {

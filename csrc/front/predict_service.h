@@ -55,7 +55,7 @@ class PredictService final : public Service {
   void on_flushed() override;
   u64 next_wakeup_ns() override;
   bool about_to_sleep() override;
-  void awake() override { slab_.awake(); }
+  void awake() override;
   bool may_accept(u32 connections) override;
 
   // Items that were accepted and that the end of the loop, or of a drain's time, left without an answer.

@@ -107,7 +107,8 @@ class Config:
     step_timeout_ns: int = _setting(
         30 * 10**9,
         "duration",
-        "A dispatcher whose batch takes longer is killed and restarted. 0: never.",
+        "A dispatcher whose batch takes longer, or a front door whose event loop stands still as long, is killed and "
+        "restarted. 0: never.",
         most=86400 * 10**9,
     )
     drain_timeout_ns: int = _setting(

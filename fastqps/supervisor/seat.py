@@ -20,6 +20,7 @@ class Seat(ABC):
     """Starts its process, tells the segment, and after each death settles what the dead left behind."""
 
     role: str
+    step: str  # where its line says when it began what it does now; 0: nothing
 
     def __init__(self, index: int, server: Plan, shared: Shared, log: Log, module: str | None = None) -> None:
         self.index = index
@@ -84,7 +85,7 @@ class Seat(ABC):
             charge_ns,
             heartbeat_ns=line["heartbeat_ns"],
             ready=line["ready"],
-            step_started_ns=line.get("step_started_ns", 0),
+            step_started_ns=line[self.step],
             step_timeout_ns=step_timeout_ns,
             is_stopped=lambda: is_stopped(pid),
         )
@@ -132,6 +133,7 @@ class DoorSeat(Seat):
     """A front door's."""
 
     role = "frontdoor"
+    step = "turn_started_ns"
 
     @property
     def title(self) -> str:
@@ -139,7 +141,7 @@ class DoorSeat(Seat):
 
     @property
     def line(self) -> dict[str, Any]:
-        return dict(self.shared.segment.doors()[self.index])
+        return self.shared.segment.door(self.index)
 
     def announce(self, pid: int) -> None:
         self.shared.segment.start_door(self.index, pid)
@@ -167,6 +169,7 @@ class DispatcherSeat(Seat):
     """A dispatcher's."""
 
     role = "dispatcher"
+    step = "step_started_ns"
     epoch = 0
 
     @property
@@ -175,7 +178,7 @@ class DispatcherSeat(Seat):
 
     @property
     def line(self) -> dict[str, Any]:
-        return dict(self.shared.segment.dispatchers()[self.index])
+        return self.shared.segment.dispatcher(self.index)
 
     @property
     def model(self) -> int:
