@@ -1,6 +1,7 @@
 """Builds fastqps._core and fastqps._front. Everything else is in pyproject.toml.
 
 Environment: FASTQPS_NGHTTP2=DIR  a newer nghttp2 (DIR/include, DIR/lib, static or shared) instead of the system's
+             FASTQPS_PYTHON_ONLY=1  nothing compiled
              FASTQPS_SAN=address|thread|undefined  a sanitizer build
 """
 
@@ -57,8 +58,12 @@ def extension(name: str, *parts: str, **options: list[str]) -> Pybind11Extension
     )
 
 
+# tools/setup.sh builds in place itself: an editable install would compile everything a first time and throw it away.
+python_only = os.environ.get("FASTQPS_PYTHON_ONLY") == "1"
 setup(
-    ext_modules=[
+    ext_modules=[]
+    if python_only
+    else [
         extension(
             "_core", "core", "text", "step", "bind/core.cpp", "bind/step.cpp", "bind/cpu_ops.cpp", "bind/text.cpp"
         ),

@@ -79,7 +79,7 @@ python_packages() {
     "$VENV/bin/pip" install -q $TORCH
     "$VENV/bin/pip" install -q 'setuptools>=77' 'pybind11>=2.13'
     # Without isolation: the build uses the two packages above, and torch stays as it is.
-    "$VENV/bin/pip" install -q --no-build-isolation -e '.[dev,demo]'
+    FASTQPS_PYTHON_ONLY=1 "$VENV/bin/pip" install -q --no-build-isolation -e '.[dev,demo]'
     echo "$wanted" >"$stamp"
 }
 
@@ -88,6 +88,7 @@ mkdir -p build
 system_packages
 nghttp2_revision
 python_packages
+say "building the C++ extensions (some minutes the first time)"
 "$VENV/bin/python" setup.py -q build_ext --inplace
 "$VENV/bin/python" -m fastqps version
 say "done. Next: make demo"
