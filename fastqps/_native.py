@@ -16,6 +16,10 @@ SUFFIXES = (".h", ".cpp", ".inc")
 ROOT = Path(__file__).parents[1]
 
 
+class StaleExtension(ImportError):
+    """An extension that does not belong to this package; the message says what to do."""
+
+
 def checksum(name: str, root: Path = ROOT) -> str:
     """Of the sources of extension ``name`` in the source tree ``root``: eight hex digits."""
     total = _file_sum(root / "setup.py")
@@ -38,7 +42,7 @@ def _file_sum(path: Path, start: int = 0) -> int:
 
 
 def check(name: str, version: str, sources: str, root: Path = ROOT) -> None:
-    """Raises ``ImportError`` if extension ``name``, built for ``version`` from ``sources``, is not this package's.
+    """Raises ``StaleExtension`` if extension ``name``, built for ``version`` from ``sources``, is not this package's.
 
     Sources are compared where a source tree is present: an installed wheel has none.
     """
@@ -50,4 +54,12 @@ def check(name: str, version: str, sources: str, root: Path = ROOT) -> None:
         reason = f"was built from other sources than those in {root}"
     else:
         return
-    raise ImportError(f"fastqps.{name} {reason}; in a source tree run: make build; else reinstall fastqps")
+    raise StaleExtension(f"fastqps.{name} {reason}; in a source tree run: make build; else reinstall fastqps")
+
+
+def stale(error: ImportError) -> StaleExtension | None:
+    """What ``check`` raised, if that is why an import failed: pybind11 hides it behind "initialization failed"."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, StaleExtension):
+        cause = cause.__cause__
+    return cause

@@ -16,6 +16,7 @@ from typing import Literal
 
 from fastqps import __version__ as VERSION
 from fastqps import machine
+from fastqps._native import stale
 from fastqps.config.units import format_bytes
 from fastqps.models.names import PACKAGED, packaged
 
@@ -81,7 +82,12 @@ def _extensions() -> Iterator[Finding]:
             importlib.import_module(f"fastqps.{name}")
             yield Finding(f"fastqps.{name}", "loads")
         except ImportError as error:
-            yield Finding(f"fastqps.{name}", str(error), "lack", "in a source tree: make build; else reinstall fastqps")
+            yield Finding(
+                f"fastqps.{name}",
+                str(stale(error) or error),
+                "lack",
+                "in a source tree: make build; else reinstall fastqps",
+            )
 
 
 def _cores() -> Iterator[Finding]:

@@ -12,6 +12,7 @@ import signal
 import sys
 from importlib import import_module
 
+from fastqps._native import stale
 from fastqps.children import Settings, read_settings
 from fastqps.errors import FAILURE, FastqpsError
 
@@ -49,6 +50,12 @@ def main(argv: list[str]) -> int:
     except FastqpsError as error:
         print(error, file=sys.stderr)
         return error.exit_code
+    except ImportError as failure:
+        reason = stale(failure)
+        if reason is None:
+            raise
+        print(reason, file=sys.stderr)
+        return FAILURE
 
 
 if __name__ == "__main__":

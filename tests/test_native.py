@@ -73,3 +73,11 @@ def test_it_costs_little() -> None:
         _native.checksum("_core"), _native.checksum("_front")
         least_s = min(least_s, time.process_time() - began)
     assert least_s < 5e-3
+
+
+def test_the_reason_is_found_behind_what_pybind11_says() -> None:
+    reason = _native.StaleExtension("make build")
+    failure = ImportError("initialization failed")
+    failure.__cause__ = reason
+    assert _native.stale(failure) is reason
+    assert _native.stale(ImportError("no such module")) is None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 
+from fastqps._native import stale
 from fastqps.cli.parser import ArgumentParser
 from fastqps.errors import FAILURE, FastqpsError
 
@@ -37,6 +38,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except FastqpsError as error:
         print(f"fastqps: {error}", file=sys.stderr)
         return error.exit_code
+    except ImportError as error:
+        reason = stale(error)
+        if reason is None:
+            raise
+        print(f"fastqps: {reason}", file=sys.stderr)
+        return FAILURE
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone; say nothing at exit either
         return FAILURE
