@@ -138,7 +138,7 @@ class AsyncClient:
     ) -> Vector:
         """As Client.embed()."""
         results = await self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
-        rows = [rpc.embedding_or_raise(result) for result in results]
+        rows = [rpc.embedding_or_raise(value) for value in rpc.values_or_raise(results)]
         return np.stack(rows) if rows else np.empty((0, 0), np.float32)
 
     async def classify(
@@ -146,7 +146,7 @@ class AsyncClient:
     ) -> list[list[Label]]:
         """As Client.classify()."""
         results = await self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
-        return [rpc.labels_or_raise(result) for result in results]
+        return [rpc.labels_or_raise(value) for value in rpc.values_or_raise(results)]
 
     async def predict_stream(
         self,

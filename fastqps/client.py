@@ -131,10 +131,11 @@ class Client:
     def embed(self, texts: Sequence[str], *, timeout_s: float | None = None, **options: Unpack[Options]) -> Vector:
         """Embeddings of texts: float32 of shape [len(texts), dimensions]; [0, 0] for no text.
 
-        timeout_s: as in predict_batch(). Raises errors.CallError, also if only one of the texts fails.
+        timeout_s: as in predict_batch(). Raises errors.CallError, also if only one of the texts fails: the message
+        says which, from 0; predict_batch() and predict_stream() go on.
         """
         results = self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
-        rows = [rpc.embedding_or_raise(result) for result in results]
+        rows = [rpc.embedding_or_raise(value) for value in rpc.values_or_raise(results)]
         return np.stack(rows) if rows else np.empty((0, 0), np.float32)
 
     def classify(
@@ -142,10 +143,11 @@ class Client:
     ) -> list[list[Label]]:
         """Labels of texts or pairs, best first, `top_labels` of them if that is given.
 
-        timeout_s: as in predict_batch(). Raises errors.CallError, also if only one of the texts fails.
+        timeout_s: as in predict_batch(). Raises errors.CallError, also if only one of the texts fails: the message
+        says which, from 0; predict_batch() and predict_stream() go on.
         """
         results = self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
-        return [rpc.labels_or_raise(result) for result in results]
+        return [rpc.labels_or_raise(value) for value in rpc.values_or_raise(results)]
 
     def predict_stream(
         self, items: Iterable[Item], *, timeout_s: float | None = None, **options: Unpack[Options]

@@ -126,9 +126,15 @@ def from_code(code: int, message: str, retry_after_ms: int = 0) -> CallError:
     return error
 
 
+_NOT_CONNECTED = "failed to connect to all addresses; last error: "  # gRPC's words
+
+
 def from_rpc(error: Any) -> CallError:
     """The error for a grpc.RpcError or grpc.aio.AioRpcError."""
-    return from_code(error.code().value[0], error.details() or "", _pushback_ms(error.trailing_metadata() or ()))
+    message = error.details() or ""
+    if message.startswith(_NOT_CONNECTED):
+        message = "no server can be reached: " + message.removeprefix(_NOT_CONNECTED).removeprefix("UNKNOWN: ")
+    return from_code(error.code().value[0], message, _pushback_ms(error.trailing_metadata() or ()))
 
 
 def _pushback_ms(metadata: Iterable[tuple[str, str | bytes]]) -> int:

@@ -53,6 +53,14 @@ class Prediction:
     usage: Usage | None = None
     timings: dict[str, int] | None = None
 
+    def __repr__(self) -> str:
+        """Without the embedding's numbers, which fill several screens, and what is not set."""
+        said = {"request_id": self.request_id, "labels": self.labels, "usage": self.usage, "timings": self.timings}
+        parts = [f"{name}={value!r}" for name, value in said.items() if value is not None]
+        if self.embedding is not None:
+            parts.insert(1, f"embedding=<{self.embedding.dtype} {list(self.embedding.shape)}>")
+        return f"Prediction({', '.join(parts)})"
+
 
 @dataclass(slots=True)
 class PredictionError:

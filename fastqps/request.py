@@ -66,7 +66,13 @@ def _set_input(message: pb.PredictRequest, item: str | tuple[str, str] | Sequenc
     elif isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
         message.pair.first, message.pair.second = item
     else:
-        message.token_ids.ids.extend(item)  # raises TypeError for what is no number
+        try:
+            message.token_ids.ids.extend(item)
+        except TypeError:
+            kind = type(item).__name__
+            raise TypeError(
+                f"an item is a text, a pair of texts (a tuple), or token ids; this {kind} is none"
+            ) from None
         message.token_ids.SetInParent()
 
 

@@ -59,15 +59,24 @@ def value_or_raise(result: Prediction | PredictionError) -> Prediction:
     return result
 
 
-def embedding_or_raise(result: Prediction | PredictionError) -> Vector:
-    embedding = value_or_raise(result).embedding
-    if embedding is None:
+def values_or_raise(results: list[Prediction | PredictionError]) -> list[Prediction]:
+    """All of them. Raises the first failure, with the item's place: among thousands nobody finds it otherwise."""
+    values: list[Prediction] = []
+    for number, result in enumerate(results):
+        if isinstance(result, PredictionError):
+            error = result.error
+            raise errors.from_code(error.code, f"item {number}: {error.message}", error.retry_after_ms)
+        values.append(result)
+    return values
+
+
+def embedding_or_raise(value: Prediction) -> Vector:
+    if value.embedding is None:
         raise errors.Unimplemented("this model makes no embeddings")
-    return embedding
+    return value.embedding
 
 
-def labels_or_raise(result: Prediction | PredictionError) -> list[Label]:
-    labels = value_or_raise(result).labels
-    if labels is None:
+def labels_or_raise(value: Prediction) -> list[Label]:
+    if value.labels is None:
         raise errors.Unimplemented("this model makes no labels")
-    return labels
+    return value.labels

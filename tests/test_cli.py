@@ -110,7 +110,8 @@ def test_predict_here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
         (["--address", "127.0.0.1:1", "--device", "null", "a"], 2, "a server (--address) has chosen its own"),
         (["--device", "cuda", "a"], 3, "no device 'cuda'"),
         (["--model", "/nowhere", "a"], 4, "no model '/nowhere'"),
-        (["--address", "127.0.0.1:1", "a"], 1, "127.0.0.1:1"),
+        (["--address", "127.0.0.1:1", "a"], 1, "no server can be reached: ipv4:127.0.0.1:1"),
+        (["--address", "localhost", "a"], 2, "'localhost' has no port"),
         (["--device", "null", "word " * 1000], 2, "(--truncate cuts it)"),
     ],
 )

@@ -193,6 +193,16 @@ def test_an_embedding_is_an_ordinary_array(client: Any) -> None:
     np.testing.assert_array_equal(embedding, vector("a"))
 
 
+def test_a_printed_prediction_fits_on_a_line(client: Any) -> None:
+    assert repr(client.predict("a")).startswith("Prediction(request_id=0, embedding=<float32 [384]>, usage=")
+
+
+@pytest.mark.parametrize("item", [None, 5, ["a"]])
+def test_what_is_no_item_is_said(client: Any, item: Any) -> None:
+    with pytest.raises(TypeError, match=f"token ids; this {type(item).__name__} is none"):
+        client.predict(item)
+
+
 def test_predict_takes_text_pairs_ids_and_messages(client: Any) -> None:
     np.testing.assert_array_equal(client.predict([5, 300, 7]).embedding, [5, 300, 7])
     np.testing.assert_array_equal(client.predict(np.array([5, 6])).embedding, [5, 6])
@@ -278,12 +288,12 @@ def test_each_status_is_its_error(
         client.predict(text)
     with pytest.raises(kind) as by_item:
         client.embed(["fine", text])
-    for caught in (by_call.value, by_item.value):
+    for caught, message in ((by_call.value, "because of this"), (by_item.value, "item 1: because of this")):
         assert type(caught) is kind and isinstance(caught, builtin) and isinstance(caught, errors.CallError)
-        assert (caught.code, caught.message, str(caught)) == (code, "because of this", "because of this")
+        assert (caught.code, caught.message, str(caught)) == (code, message, message)
         assert caught.retry_after_ms == (70 if code == 8 else 0)
         again = pickle.loads(pickle.dumps(caught))
-        assert (type(again), again.code, str(again)) == (kind, code, "because of this")
+        assert (type(again), again.code, str(again)) == (kind, code, message)
 
 
 def test_a_bad_item_fails_alone(client: Any) -> None:

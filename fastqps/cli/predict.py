@@ -62,6 +62,8 @@ def _at_server(options: argparse.Namespace) -> Ask:
     from fastqps.client import Client
     from fastqps.prediction_json import prediction_json
 
+    if ":" not in options.address:  # gRPC would take port 443
+        raise ConfigError(f"--address {options.address!r} has no port: HOST:PORT")
     client = Client(options.address, model=options.model or "")
     return lambda texts: [prediction_json(found) for found in client.predict_batch(texts, truncate=options.truncate)]
 

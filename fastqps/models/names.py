@@ -36,4 +36,7 @@ def resolve(name_or_dir: str) -> tuple[str, Path]:
     if path.is_dir():
         raise ModelError(f"{path} has no config.json: a checkpoint is a Hugging Face directory")
     known = ", ".join(sorted(PACKAGED))
-    raise ModelError(f"no model {name_or_dir!r}: neither a directory with a checkpoint nor a known name ({known})")
+    raise ModelError(
+        f"no model {name_or_dir!r}: neither a directory with a checkpoint nor a known name ({known}); "
+        "nothing is downloaded"
+    )
