@@ -171,7 +171,7 @@ void Door::start_drain(u64 grace_ns) {
 void Door::hint(const char* text) {
   if (turn_ns < next_hint_ns_) return;
   next_hint_ns_ = turn_ns + 10 * kSecond;
-  std::fprintf(stderr, "fastqps frontdoor: %s\n", text);
+  std::fprintf(stderr, "%s\n", text);
 }
 
 // ---- one turn
