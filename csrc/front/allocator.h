@@ -10,7 +10,8 @@
 
 namespace fastqps::front {
 
-// Blocks are aligned to 8 bytes. Up to 4 KiB they come from freelists in steps of 32 bytes; a list keeps at most 8 MiB.
+// Blocks are aligned to 8 bytes. Up to 4 KiB they come from freelists in steps of 32 bytes; a list keeps at most 8 MiB,
+// all of them together at most 64 MiB.
 class Allocator {
  public:
   Allocator() {
@@ -34,6 +35,7 @@ class Allocator {
     if (Free* block = free_[size_class]) {
       free_[size_class] = block->next;
       kept_[size_class]--;
+      kept_bytes_ -= block->bytes;
       return reinterpret_cast<u8*>(block) + kHeader;  // its header still holds its size
     }
     return hand_out(std::malloc(size_class * kStep), size_class * kStep);
@@ -43,13 +45,15 @@ class Allocator {
     if (!pointer) return;
     auto* block = reinterpret_cast<Free*>(static_cast<u8*>(pointer) - kHeader);
     const size_t size_class = block->bytes / kStep;
-    if (kPlain || block->bytes >= kClasses * kStep || kept_[size_class] >= kKeptBytes / block->bytes) {
+    if (kPlain || block->bytes >= kClasses * kStep || kept_[size_class] >= kKeptBytes / block->bytes ||
+        kept_bytes_ + block->bytes > kKeptBytesOfAll) {
       std::free(block);
       return;
     }
     block->next = free_[size_class];
     free_[size_class] = block;
     kept_[size_class]++;
+    kept_bytes_ += block->bytes;
   }
 
   void* allocate_zeroed(size_t bytes) {
@@ -69,6 +73,9 @@ class Allocator {
     return grown;
   }
 
+  // Of the blocks that wait to be used again.
+  size_t kept_bytes() const { return kept_bytes_; }
+
   nghttp2_mem* nghttp2() { return &nghttp2_; }
 
  private:
@@ -76,7 +83,8 @@ class Allocator {
     size_t bytes;  // of the block with this header; a multiple of kStep, or large
     Free* next;    // overlays the user's bytes while the block is free
   };
-  static constexpr size_t kHeader = sizeof(size_t), kStep = 32, kClasses = 129, kKeptBytes = 8 << 20;
+  static constexpr size_t kHeader = sizeof(size_t), kStep = 32, kClasses = 129, kKeptBytes = 8 << 20,
+                          kKeptBytesOfAll = 64 << 20;
 #if defined(__SANITIZE_ADDRESS__)
   static constexpr bool kPlain = true;  // so that the sanitizer sees uses after release
 #else
@@ -91,6 +99,7 @@ class Allocator {
 
   Free* free_[kClasses] = {};
   u32 kept_[kClasses] = {};
+  size_t kept_bytes_ = 0;
   nghttp2_mem nghttp2_;
 };
 

@@ -192,7 +192,7 @@ void Connection::abuse(Flood kind, u32 http2_error, const char* text) {
 Call* Connection::open_call(i32 stream) {
   door_.counters.calls++;
   guard.opened(door_.turn_ns);
-  Call* call = door_.calls.acquire();
+  Call* call = door_.may_open_call(open_calls_) ? door_.calls.acquire() : nullptr;
   if (!call) {
     door_.counters.refused_streams++;
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream, NGHTTP2_REFUSED_STREAM);

@@ -15,6 +15,8 @@ namespace fastqps::front {
 namespace {
 
 constexpr u32 kEventsMax = 256;
+constexpr u32 kUnreadAlways = 64 << 10;  // bytes of a connection, however many there are
+constexpr u32 kCallsAlways = 8;          // of a connection, however many there are
 
 MethodTable with_health(MethodTable methods) {
   Health::add_methods(methods);
@@ -90,6 +92,20 @@ void Door::adopt(int fd) {
   connections[index] = std::move(connection);
   open_connections++;
   counters.accepted++;
+}
+
+// The last quarter of the calls is for connections that have less than their share: a few clients which open all the
+// streams they may, and then neither send nor read, keep nobody else out.
+bool Door::may_open_call(u32 open_calls) const {
+  const u32 used = calls.used();
+  return used < limits.calls - limits.calls / 4 ||
+         open_calls < std::max(limits.calls / 4 / std::max(open_connections, 1u), kCallsAlways);
+}
+
+bool Door::unread_too_much(u64 answer_bytes) const {
+  if (answer_bytes > 2 * u64(limits.answer_bytes)) return true;
+  return unread_bytes > limits.unread_bytes &&
+         answer_bytes > std::max<u64>(limits.unread_bytes / std::max(open_connections, 1u), kUnreadAlways);
 }
 
 void Door::make_ready(Connection& connection) {

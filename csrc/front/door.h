@@ -50,6 +50,10 @@ struct Door {
   Connection* find(ConnectionId id);
   // Takes the socket over; counts it as refused and closes it when there is no room.
   void adopt(int fd);
+  // Whether a connection that has so many calls may open one more.
+  bool may_open_call(u32 open_calls) const;
+  // Whether a connection whose client has so many bytes of answers to read must get no more.
+  bool unread_too_much(u64 answer_bytes) const;
   void make_ready(Connection& connection);
   // Deletes it at the end of the turn.
   void bury(Connection& connection);
@@ -80,6 +84,7 @@ struct Door {
   std::vector<std::unique_ptr<Connection>> connections;  // by index; nullptr: free
   std::vector<u32> generations, free_connections;
   u32 open_connections = 0;
+  u64 unread_bytes = 0;  // of all answers that nghttp2 has not taken
   SessionFactory sessions;
   Listener listener;
   Health health;

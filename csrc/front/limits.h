@@ -22,11 +22,12 @@ struct Limits {
   u32 connection_window = 16 << 20;
   u32 unsent_bytes = 256 << 10;  // more than this waits for the socket: the connection is not read from
   u32 call_unsent_bytes =
-      256 << 10;               // more than this waits for the client: the call is not writable, its stream not read
-  u32 answer_bytes = 4 << 20;  // more than this waits for the client's windows: new requests are refused
-  u32 queued_frames = 2000;    // in nghttp2
-  u32 read_bytes = 16 << 10;   // one read a turn
-  u32 connections = 0;         // 0: RLIMIT_NOFILE − 64
+      256 << 10;                 // more than this waits for the client: the call is not writable, its stream not read
+  u32 answer_bytes = 4 << 20;    // more than this waits for the client's windows: new requests are refused
+  u64 unread_bytes = 256 << 20;  // of answers in the whole process; then a connection keeps its share of it
+  u32 queued_frames = 2000;      // in nghttp2
+  u32 read_bytes = 16 << 10;     // one read a turn
+  u32 connections = 0;           // 0: RLIMIT_NOFILE − 64
   // a turn
   u32 turn_requests = 256;
   u64 turn_parse_ns = 500'000;

@@ -7,8 +7,13 @@
 
 namespace fastqps::front {
 
+namespace {
+constexpr u32 kAheadPart = 16;  // a door may hold a sixteenth more connections than another: fewer hand-overs
+}
+
 PredictService::PredictService(Segment segment, const WakeFds* fds, const PredictOptions& options)
     : segment_(segment),
+      fds_(fds),
       options_(options),
       stats_(&segment.door_stats(options.door)),
       line_(&segment.door(options.door)),
@@ -257,16 +262,22 @@ void PredictService::awake() {
   line_->turn_started_ns.store(now_ns(), kRelaxed);  // relaxed: only compared with the clock
 }
 
+// While this door is ahead of the others it leaves new clients to them. Those that went ahead before sleep without an
+// eye on the listener, so whoever goes ahead wakes who is behind: else a burst of clients waits for their sleep to end.
 bool PredictService::may_accept(u32 connections) {
   line_->connections.store(connections, kRelaxed);
   if (segment_.supervisor().phase.load(kRelaxed) != Phase::kServing) return false;
+  bool ahead = false;
   for (u32 f = 0; f < segment_.sizes().doors; f++) {
     const DoorLine& door = segment_.door(f);
-    if (f != options_.door && door.live.load(kRelaxed) && door.ready.load(kRelaxed) &&
-        door.connections.load(kRelaxed) < connections)
-      return false;
+    if (f == options_.door || !door.live.load(kRelaxed) || !door.ready.load(kRelaxed)) continue;
+    const u32 theirs = door.connections.load(kRelaxed);
+    if (theirs + theirs / kAheadPart >= connections) continue;
+    ahead = true;
+    if (!ahead_ && fds_) signal_fd(fds_->door[f]);
   }
-  return true;
+  ahead_ = ahead;
+  return !ahead;
 }
 
 }  // namespace fastqps::front

@@ -155,6 +155,7 @@ class PredictService final : public Service {
   u64 counted(u32 code) const;
 
   Segment segment_;
+  const WakeFds* fds_;  // nullptr: nobody else is there
   PredictOptions options_;
   Stats* stats_;
   DoorLine* line_;
@@ -186,6 +187,7 @@ class PredictService final : public Service {
   u64 drain_by_ns_ = ~u64(0);
   u32 tokenizing_ = 0;  // items whose text a worker has, and which nobody has answered
   bool poison_active_ = false;
+  bool ahead_ = false;  // of another door, in connections
 };
 
 }  // namespace fastqps::front

@@ -105,6 +105,7 @@ void took(Call& call, u32 bytes) {
   const bool was_paused = call.unsent > unsent_max;
   call.unsent -= bytes;
   connection.answer_bytes -= bytes;
+  door.unread_bytes -= bytes;
   connection.answered_ns = call.progress_ns = door.turn_ns;
   connection.guard.answered();
   if (was_paused && call.unsent <= unsent_max) door.unpaused.push_back(call.id());
@@ -188,6 +189,7 @@ void finish_call(Door& door, Call& call, const Status& status, const Refusal& re
 
 void release_answer(Door& door, Call& call) {
   call.connection->answer_bytes -= call.unsent;
+  door.unread_bytes -= call.unsent;
   call.unsent = 0;
   while (OutMessage* message = call.out_first) {
     call.out_first = message->next;

@@ -18,7 +18,7 @@ Call* open_call(Door& door, CallId id) {
 u8* Transport::begin_message(CallId id, size_t max_bytes) {
   Call* call = open_call(door_, id);
   if (!call || max_bytes > ~u32(0) - kPrefixBytes) return nullptr;
-  if (call->connection->answer_bytes > u64(door_.limits.answer_bytes) * 2) {
+  if (door_.unread_too_much(call->connection->answer_bytes)) {
     // Whoever goes on writing after writable() said no loses the call, not the door its memory.
     door_.counters.not_read++;
     call->connection->cut(*call);
@@ -45,6 +45,7 @@ void Transport::commit_message(CallId id, size_t bytes) {
   if (call->unsent == 0) call->progress_ns = door_.turn_ns;
   call->unsent += message->bytes;
   connection.answer_bytes += message->bytes;
+  door_.unread_bytes += message->bytes;
   if (!call->submitted) {
     start_answer(door_, *call);
   } else {

@@ -354,6 +354,58 @@ TEST(unfinished_messages_are_bounded_together) {
   fixture.check_clean();
 }
 
+// Clients that open all the streams they may, and then neither send nor read.
+TEST(a_few_connections_cannot_take_all_calls) {
+  Limits limits = quick_limits();
+  limits.calls = 64;
+  Fixture fixture(limits);
+  {
+    Client first(fixture.door), second(fixture.door), good(fixture.door);
+    for (int i = 0; i < 60; i++) (i % 2 ? first : second).call("/test.Service/Echo", "", false);
+    first.run(), second.run();
+    CHECK(fixture.counters.refused_streams > 0);
+    CHECK(fixture.door.calls.used() < 64u);
+    for (int i = 0; i < 3; i++) {
+      const i32 stream = good.call("/test.Service/Echo", framed("hello"));
+      good.run();
+      CHECK_EQ(good.answers[stream].code(), "0");
+    }
+  }
+  fixture.check_clean();
+}
+
+// Answers that nobody reads: the whole process keeps a bounded number of their bytes.
+TEST(unread_answers_are_bounded_over_all_connections) {
+  Limits limits = quick_limits();
+  limits.unread_bytes = 300'000;
+  Fixture fixture(limits);
+  {
+    Client a(fixture.door, 0), b(fixture.door, 0), good(fixture.door);
+    for (int i = 0; i < 20; i++) {
+      for (Client* client : {&a, &b})
+        client->call("/test.Service/Echo", framed(std::string(30'000, 'x'))), client->run();
+      CHECK(fixture.door.unread_bytes < 400'000u);
+    }
+    CHECK(fixture.door.unread_bytes > 200'000u);
+    const i32 stream = good.call("/test.Service/Echo", framed(std::string(30'000, 'x')));
+    good.run();
+    CHECK_EQ(good.answers[stream].code(), "0");
+  }
+  fixture.check_clean();
+  CHECK_EQ(fixture.door.unread_bytes, u64(0));
+}
+
+// What was kept for reuse is bounded over all sizes.
+TEST(freed_memory_is_kept_within_bounds) {
+  Allocator allocator;
+  for (size_t size = 64; size <= 4000; size += 64) {
+    std::vector<void*> blocks;
+    for (size_t bytes = 0; bytes < (8 << 20); bytes += size) blocks.push_back(allocator.allocate(size));
+    for (void* block : blocks) allocator.release(block);
+    CHECK(allocator.kept_bytes() <= 64 << 20);
+  }
+}
+
 // Two doors on one socket that listen only while they hold no more than the other.
 TEST(a_shared_listener_is_shared_evenly) {
   struct Balanced final : public LedgerService {
