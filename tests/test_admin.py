@@ -153,10 +153,17 @@ def test_connections_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> No
                 assert b"200 OK" in await one[0].readuntil(b"}\n")
             slow = await asyncio.open_connection("127.0.0.1", port)
             slow[1].write(b"GET /livez HT")  # and nothing more
-            third = await asyncio.open_connection("127.0.0.1", port)
+            await asyncio.sleep(0.1)
+            third = await asyncio.open_connection("127.0.0.1", port)  # takes the place of the idle one
+            third[1].write(b"GET /livez HT")
             with contextlib.suppress(ConnectionResetError):
-                assert await third[0].read() == b""
-            assert await asyncio.wait_for(slow[0].read(), 5) == b""
+                assert await asyncio.wait_for(one[0].read(), 5) == b""
+            fourth = await asyncio.open_connection("127.0.0.1", port)
+            with contextlib.suppress(ConnectionResetError):
+                assert await fourth[0].read() == b""
+            fourth[1].close()
+            for busy in (slow, third):
+                assert await asyncio.wait_for(busy[0].read(), 5) == b""
             assert (await call(port, "GET", "/livez"))[0] == 200  # its place is free again
             assert await exchange(port, b"GET /livez HT", eof=True) == b""
             for _, writer in (one, slow, third):
@@ -218,7 +225,7 @@ def test_predict(asked: Any, status: int, answer: Any) -> None:
 def test_predict_without_json() -> None:
     async def body() -> None:
         async with admin(Served()) as port:
-            for sent in (b"", b"{", b"\xff\xfe"):
+            for sent in (b"", b"{", b"\xff\xfe", b"[" * 100_000):
                 status, _, content = await call(port, "POST", "/predict", sent)
                 assert (status, "not JSON" in json.loads(content)["error"]["message"]) == (400, True)
 

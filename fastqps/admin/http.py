@@ -66,6 +66,7 @@ class Server:
         self._socket = sock
         self._handler = handler
         self._connections: set[asyncio.Task[None]] = set()
+        self._idle: dict[asyncio.Task[None], asyncio.StreamWriter] = {}  # between requests, the longest first
 
     async def __aenter__(self) -> Server:
         self._server = await asyncio.start_server(self._connected, sock=self._socket, limit=HEAD_BYTES_MAX)
@@ -79,12 +80,21 @@ class Server:
             await asyncio.wait(self._connections, timeout=1)
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._connections) >= CONNECTIONS_MAX:
+        if len(self._connections) >= CONNECTIONS_MAX and not self._close_idle():
             writer.transport.abort()
             return
         connection = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._connections.add(connection)
         connection.add_done_callback(self._connections.discard)
+
+    def _close_idle(self) -> bool:
+        """Has the connection that has been idle for longest make room, so that idle ones keep no probe out."""
+        task = next(iter(self._idle), None)
+        if task is None:
+            return False
+        self._idle.pop(task).transport.abort()
+        self._connections.discard(task)
+        return True
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -101,8 +111,14 @@ class Server:
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """One request and its answer; whether the connection stays open."""
-        async with asyncio.timeout(IDLE_S):
-            first = await reader.readexactly(1)
+        task = asyncio.current_task()
+        assert task is not None
+        self._idle[task] = writer
+        try:
+            async with asyncio.timeout(IDLE_S):
+                first = await reader.readexactly(1)
+        finally:
+            self._idle.pop(task, None)
         try:
             async with asyncio.timeout(READ_S):
                 request = await _read(first, reader, writer)

@@ -99,7 +99,7 @@ class Admin:
             return Answer.data(503, {"error": {"code": "UNAVAILABLE", "message": "the server is not ready"}})
         try:
             asked = json.loads(request.body)
-        except ValueError as error:  # also what is not UTF-8
+        except (ValueError, RecursionError) as error:  # also what is not UTF-8
             message = f"the body is not JSON: {error}"
             return Answer.data(400, {"error": {"code": "INVALID_ARGUMENT", "message": message}})
         status, answer = await self._predict(asked)
