@@ -7,11 +7,13 @@ import os
 import signal
 from collections import deque
 
+import numpy as np
+
 from fastqps._core import Heartbeat, Segment, Stepper, WakeFds
 from fastqps.children import DispatcherSettings
 from fastqps.devices import make_runner
 from fastqps.lane import Lane, make_lane
-from fastqps.models.card import ModelCard
+from fastqps.models.card import ModelCard, ModelError
 
 IN_FLIGHT_MAX = 2  # steps on the device: one runs, the next one waits for it
 SLEEP_MS_MAX = 1000  # a signal that comes between the look at `stopping` and the sleep is seen after this time
@@ -66,7 +68,10 @@ def _check_ours(ours: bool) -> None:
 
 
 def warm_up(lane: Lane, max_items: int, max_tokens: int, len_max: int) -> None:
-    """Runs a batch of one short item and a full one through each step, so that the first request finds all ready."""
+    """Runs a batch of one short item and a full one through each step, so that the first request finds all ready.
+
+    ``ModelError`` where the answers are no numbers: then every client's would be none.
+    """
     for step, runner in enumerate(lane.runners):
         buffers = runner.buffers()
         for n_items, length in ((1, 2), (min(max_items, max(1, max_tokens // 32)), min(32, len_max, max_tokens))):
@@ -79,6 +84,8 @@ def warm_up(lane: Lane, max_items: int, max_tokens: int, len_max: int) -> None:
                 buffers.cu_seqlens[item + 1] = (item + 1) * length
             lane.launch(step, n_items, n_tokens, length)
             lane.wait(step)
+            if not np.isfinite(buffers.output[:n_items]).all():
+                raise ModelError("the model's first answer is not finite: its weights hold NaN or infinity")
 
 
 def main(settings: DispatcherSettings) -> int:

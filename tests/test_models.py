@@ -270,6 +270,50 @@ def test_what_is_missing_says_so(tmp_path: Path) -> None:
         load_card(str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("config.json", "[]", "cannot be used"),
+        ("config.json", "[" * 100_000, "config.json"),
+        ("config.json", '{"model_type": "bert", "vocab_size": 200, "hidden_size": 32}', "n_heads"),
+        ("config.json", '{"model_type": "bert", "vocab_size": -5, "hidden_size": 32, "num_attention_heads": 4}', "-5"),
+        (
+            "config.json",
+            '{"model_type": "bert", "vocab_size": 9, "hidden_size": 32, "num_attention_heads": 5}',
+            "divide",
+        ),
+        ("modules.json", '{"a": 1}', "cannot be used"),
+        ("tokenizer.json", '{"model": {', "tokenizer.json"),
+    ],
+)
+def test_broken_configuration_says_so(tmp_path: Path, file: str, text: str, said: str) -> None:
+    write_checkpoint(tmp_path, "bert")
+    (tmp_path / file).write_text(text)
+    with pytest.raises(ModelError, match=said):
+        load_card(str(tmp_path))
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    from fastqps.dispatcher import warm_up
+    from fastqps.lane import make_lane
+
+    write_checkpoint(tmp_path, "bert")
+    card = load_card(str(tmp_path))
+    for broken in (False, True):
+        lane = make_lane(make_runner("cpu", card, 4, 64, dtype="float32"), 2)
+        if broken:
+            with pytest.raises(ModelError, match="not finite"):
+                warm_up(lane, 4, 64, card.max_input_tokens)
+        else:
+            warm_up(lane, 4, 64, card.max_input_tokens)
+        lane.close()
+        tensors = load_file(tmp_path / "model.safetensors")
+        tensors["encoder.layer.1.output.dense.weight"].fill_(float("nan"))
+        save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
+
+
 def test_devices() -> None:
     card = load_card("minilm")
     with pytest.raises(DeviceError, match="cpu, null"):

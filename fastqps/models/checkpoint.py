@@ -21,6 +21,7 @@ FAMILIES = {
     "camembert": "roberta",
     "modernbert": "modernbert",
 }
+SIZE_END = 1 << 31
 _EMBED = ("Model", "ForMaskedLM", "ForPreTraining")  # architectures whose encoder can embed; their heads are left out
 _CLASSIFY = "ForSequenceClassification"
 _PROMPTS = "config_sentence_transformers.json"
@@ -113,9 +114,20 @@ def load_card(name_or_dir: str, max_input_tokens: int = 512, name: str | None = 
     Reads JSON, and the weights' bytes for the digest; imports no torch. Raises ``ModelError``.
     """
     served, root = resolve(name_or_dir)
+    try:
+        return _card(name or served, root, max_input_tokens)
+    except OSError as error:
+        raise ModelError(f"{root}: {error}") from error
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        # What the files say is read as it is used: whatever does not fit is a fault of theirs.
+        raise ModelError(f"{root}: its configuration cannot be used: {error!r}") from error
+
+
+def _card(name: str, root: Path, max_input_tokens: int) -> ModelCard:
     checkpoint = Checkpoint.open(root)
     config = checkpoint.config
     labels = _labels(config) if checkpoint.classify else ()
+    _check_sizes(root, config)
     dense = checkpoint.pipeline.dense
     width = dense[-1].out_features if dense else int(config.get("hidden_size") or config["dim"])
     tokenizer = next(
@@ -123,7 +135,7 @@ def load_card(name_or_dir: str, max_input_tokens: int = 512, name: str | None = 
     )
     special = _special_ids(checkpoint)
     return ModelCard(
-        name=name or served,
+        name=name,
         path=str(root),
         version=checkpoint.digest(),
         task="classify" if checkpoint.classify else "embed",
@@ -141,6 +153,17 @@ def load_card(name_or_dir: str, max_input_tokens: int = 512, name: str | None = 
         cls_id=special["cls"],
         sep_id=special["sep"],
     )
+
+
+def _check_sizes(root: Path, config: dict[str, Any]) -> None:
+    """DistilBERT has its own names for the width and the heads."""
+    width, heads = config.get("hidden_size") or config["dim"], config.get("num_attention_heads") or config["n_heads"]
+    sizes = {"vocab_size": config["vocab_size"], "hidden_size": width, "num_attention_heads": heads}
+    for key, size in sizes.items():
+        if type(size) is not int or not 0 < size < SIZE_END:
+            raise ModelError(f"{root}: config.json says {key} {size!r}, which is no possible size")
+    if width % heads:
+        raise ModelError(f"{root}: config.json says {heads} attention heads, which do not divide its width {width}")
 
 
 def _labels(config: dict[str, Any]) -> tuple[str, ...]:

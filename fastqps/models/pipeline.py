@@ -53,7 +53,7 @@ def read_json(path: Path) -> Any:
     """A JSON file's value; ``ModelError`` names the file if it is not readable or not JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: {error}") from error
 
 
