@@ -6,6 +6,8 @@ import contextlib
 import json
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -16,7 +18,7 @@ import pytest
 from test_supervisor import gone, until
 
 import fastqps
-from fastqps.errors import NOT_DRAINED, OK, CallError, Unavailable
+from fastqps.errors import NOT_DRAINED, OK, USAGE, CallError, Unavailable
 from fastqps.server_process import ServerProcess
 
 LONG = "word " * 250
@@ -183,3 +185,48 @@ class Ledger:
                 with self._lock:
                     self.ok += 1
                     self.swapped += found.usage.input_tokens != words + 2
+
+
+def test_serves_without_standard_descriptors() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    closed = ["bash", "-c", 'exec "$@" 0<&- 1>&- 2>&-', "bash"]
+    flags = ["--device", "null", "--port", str(port), "--admin-port", "0"]
+    process = subprocess.Popen([*closed, sys.executable, "-m", "fastqps", "serve", "--model", "minilm", *flags])
+    try:
+        until(lambda: process.poll() is not None or accepts(port), 30, lambda: "it listens")
+        with fastqps.Client(f"127.0.0.1:{port}") as client:
+            client.predict("a text")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == OK
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_too_few_files_is_said_at_once() -> None:
+    limited = ["bash", "-c", 'ulimit -n 40; exec "$@"', "bash", sys.executable, "-m", "fastqps", "serve"]
+    flags = ["--device", "null", "--model", "minilm", "--port", "0", "--admin-port", "0"]
+    found = subprocess.run([*limited, *flags], capture_output=True, text=True, timeout=30)
+    assert (found.returncode, found.stderr.count("\n")) == (USAGE, 1), found.stderr
+    assert "ulimit -n" in found.stderr
+
+
+def test_a_burst_of_clients_is_let_in_at_once() -> None:
+    """By several front doors as fast as by one: whoever is ahead wakes who is behind."""
+    with (
+        server("--device", "null", "--frontdoors", "2", "--dispatchers", "1") as running,
+        contextlib.ExitStack() as all,
+    ):
+        host, port = running.address.rsplit(":", 1)
+        clients = [all.enter_context(socket.create_connection((host, int(port)), 5)) for _ in range(300)]
+        start = time.monotonic()
+        for client in clients:
+            assert client.recv(9)  # the server's SETTINGS
+        assert time.monotonic() - start < 2
+
+
+def accepts(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime
 import os
 import queue
-import sys
 import threading
 
+STDERR = 2
 LINES_WAITING_MAX = 4096
 FLUSH_S = 2.0
 
@@ -15,8 +15,8 @@ FLUSH_S = 2.0
 class Log:
     """Writes from a thread of its own; when stderr is blocked, lines beyond a bound are dropped and counted."""
 
-    def __init__(self, fd: int | None = None) -> None:
-        self._fd = sys.stderr.fileno() if fd is None else fd
+    def __init__(self, fd: int = STDERR) -> None:
+        self._fd = fd
         self._lines: queue.Queue[str | None] = queue.Queue(LINES_WAITING_MAX)
         self._dropped = 0
         self._thread = threading.Thread(target=self._write, name="log", daemon=True)

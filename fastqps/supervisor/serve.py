@@ -12,14 +12,15 @@ from collections.abc import Callable, Mapping
 from fastqps.admin import Admin
 from fastqps.config import Config
 from fastqps.config.decide import server_cpus
-from fastqps.errors import FastqpsError
+from fastqps.errors import ConfigError, FastqpsError
 from fastqps.supervisor.listener import address, bind
-from fastqps.supervisor.log import Log
+from fastqps.supervisor.log import STDERR, Log
 from fastqps.supervisor.plan import Plan, make_plan
 from fastqps.supervisor.server import Supervisor
 from fastqps.supervisor.shared import Shared
 
 LOOPBACK = "127.0.0.1"
+FILES_MIN = 256  # our own, at most 32 front doors and 64 dispatchers with their eventfds, and some for clients
 
 
 def serve(config: Config, modules: Mapping[str, str] | None = None) -> int:
@@ -30,9 +31,9 @@ def serve(config: Config, modules: Mapping[str, str] | None = None) -> int:
     import setproctitle
 
     setproctitle.setproctitle("fastqps: supervisor")
+    _fill_standard_descriptors()
     os.sched_setaffinity(0, server_cpus(config))
-    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))  # each connection is a file of a front door
+    _raise_file_limit()
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(bind(config.host, config.port, "--port"))
         admin = stack.enter_context(bind(LOOPBACK, config.admin_port, "--admin-port"))
@@ -60,6 +61,22 @@ async def _run(
     supervisor.set_routes()
     async with Admin(supervisor, admin_socket):
         return await supervisor.run(f"http://{address(admin_socket)}")
+
+
+def _fill_standard_descriptors() -> None:
+    """Where we were started without stdin, stdout or stderr, no socket of ours may take their numbers: a child would
+    get its own output in its place, and whoever prints would write to a client."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= STDERR:
+        os.set_inheritable(fd, True)
+    os.close(fd)
+
+
+def _raise_file_limit() -> None:
+    """Each connection is a file of a front door. ``ConfigError`` where not even a few would be left for clients."""
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files != resource.RLIM_INFINITY and files < FILES_MIN:
+        raise ConfigError(f"at most {files} files may be open; a server needs {FILES_MIN} (ulimit -n)")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

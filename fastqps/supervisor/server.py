@@ -117,6 +117,7 @@ class Supervisor:
             segment.serve(model, GENERATION)
         segment.set_phase("serving")
         listen(self.listener, "--port")
+        self.shared.wake_everybody()  # the front doors would look at the phase when their sleep ends
         models = ", ".join(f"{card.name}@{card.version}" for card in self.server.cards)
         took = time.monotonic() - self.started_s
         self.log.event(
