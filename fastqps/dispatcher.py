@@ -34,9 +34,9 @@ class Dispatcher:
         """Gathers, launches and scatters until ``stopping``: step n+1 is prepared while n runs, and n-1 is answered."""
         in_flight, free = self._in_flight, self._free
         while not self.stopping or in_flight:
-            launched = False
-            if not self.stopping and free:
-                launched = self._launch(free[0])
+            if in_flight:
+                self._lane.wait(in_flight[0], self._stepper.ahead_s())
+            launched = not self.stopping and bool(free) and self._launch(free[0])
             if launched:
                 in_flight.append(free.popleft())
             if in_flight and (not launched or not free or self._lane.done(in_flight[0])):

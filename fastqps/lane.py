@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Sequence
@@ -25,8 +26,8 @@ class Lane(Protocol):
     def done(self, step: int) -> bool:
         """Whether ``wait`` would return at once."""
 
-    def wait(self, step: int) -> None:
-        """Returns when the output rows are complete; raises what the step raised."""
+    def wait(self, step: int, most_s: float | None = None) -> None:
+        """Returns when the output rows are complete, or after ``most_s``; raises what the step raised."""
 
     def close(self) -> None:
         """Gives the device back. No step is in flight."""
@@ -44,7 +45,7 @@ class InlineLane:
     def done(self, step: int) -> bool:
         return True
 
-    def wait(self, step: int) -> None:
+    def wait(self, step: int, most_s: float | None = None) -> None:
         """Nothing is left to wait for."""
 
     def close(self) -> None:
@@ -66,11 +67,11 @@ class ThreadLane:
         running = self._running[step]
         return running is None or running.done()
 
-    def wait(self, step: int) -> None:
+    def wait(self, step: int, most_s: float | None = None) -> None:
         running = self._running[step]
-        if running is not None:
-            running.result()
-            self._running[step] = None
+        if running is not None and most_s != 0:
+            with contextlib.suppress(TimeoutError):
+                running.result(most_s)
 
     def close(self) -> None:
         self._thread.shutdown()

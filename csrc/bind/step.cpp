@@ -55,6 +55,9 @@ void register_step(py::module_& m) {
           "step"_a, "in_flight"_a, "timeout_ms"_a,
           "1: the step holds items; 0: nothing now; -1: declared dead, exit at once.")
       .def(
+          "ahead_s", [](const StepperHandle& self) { return double(self.stepper.ahead_ns()) / 1e9; },
+          "Seconds until it is time to gather the next step while the newest one runs.")
+      .def(
           "launch", [](StepperHandle& self, u32 s) { return self.stepper.launch(s); }, "step"_a,
           "False: declared dead.")
       .def(

@@ -84,6 +84,13 @@ class Claimer {
     return !batch.empty();
   }
 
+  // Takes a claimed request out of the batch: it is answered with `code`, without the device.
+  void drop(Batch& batch, size_t at, u16 code) {
+    batch.n_tokens -= batch.claims[at].n_tokens;
+    batch.dropped.push_back({batch.claims[at], code});
+    batch.claims.erase(batch.claims.begin() + i64(at));
+  }
+
   // CLAIMED → LAUNCHED. All of a batch before anything of it reaches the device.
   [[nodiscard]] bool launch(const Claim& c) { return advance(c, State::kClaimed, State::kLaunched); }
 
@@ -261,11 +268,6 @@ class Claimer {
     lingered_ns_ += now - start;
   }
 
-  void drop(Batch& batch, size_t at, u16 code) {
-    batch.n_tokens -= batch.claims[at].n_tokens;
-    batch.dropped.push_back({batch.claims[at], code});
-    batch.claims.erase(batch.claims.begin() + i64(at));
-  }
   // Cancels of requests that we hold. Of anything else they are too late, or old.
   void read_controls(Batch& batch) {
     for (u32 f = 0; f < segment_.sizes().doors; f++)

@@ -38,19 +38,21 @@ class Admission {
 
   // When a request that is queued now is likely to be answered, in ns from now; 0: not known. Waiting ÷ completion rate
   // + the usual step. The rate is only learned, and only used, while the queue holds more than the dispatchers can take
-  // at once: below that, completions say how much was asked, not how much could be done.
+  // at once: below that, completions say how much was asked, not how much could be done, and full steps are the
+  // measure.
   u64 predicted_ns(u32 route) const {
     const Load& load = routes_[route];
     u64 waiting = load.waiting + load.added;
     // Nothing waits: the next step may be this request's alone, and much shorter than the usual one.
-    if (!load.fresh || !waiting) return 0;
-    u64 queue_ns =
-        waiting >= load.batch_items && load.items_per_s > 0 ? u64(double(waiting) / load.items_per_s * 1e9) : 0;
-    return queue_ns + load.step_ns;
+    if (!load.fresh || !waiting || !load.batch_items) return 0;
+    if (waiting >= load.batch_items && load.items_per_s > 0)
+      return u64(double(waiting) / load.items_per_s * 1e9) + load.step_ns;
+    // Not measured: at least until those steps have ended that run now.
+    return u64(std::min(1.0, double(waiting) / double(load.batch_items)) * double(load.step_ns)) + load.step_ns;
   }
 
  private:
-  static constexpr u64 kWindowNs = 50'000'000, kStaleNs = 1'000'000'000;
+  static constexpr u64 kWindowNs = 50'000'000, kStaleNs = 250'000'000;
 
   struct Load {
     u64 waiting = 0, added = 0;
@@ -74,7 +76,7 @@ class Admission {
     u64 completed = done - std::min(done, load.done);
     // A window ends with a completion: a step may be longer than many of the shortest windows, and its items belong to
     // all of them.
-    if (!completed && now_ns - load.looked_ns < std::max(kStaleNs, 4 * step_ns)) return;
+    if (!completed && now_ns - load.looked_ns < std::max(kStaleNs, 2 * step_ns)) return;
     if (load.looked_ns && completed && load.saturated && saturated) {
       double rate = double(completed) / double(now_ns - load.looked_ns) * 1e9;
       load.items_per_s = load.items_per_s > 0 ? load.items_per_s * 0.75 + rate * 0.25 : rate;

@@ -67,6 +67,12 @@ PredictService::Refusal PredictService::broken(u32 slot, Verdict verdict) {
     bump(stats_->expired[kQueue]);
     return refuse(StatusCode::kDeadlineExceeded, "the deadline passed at stage queue");
   }
+  if (code == u16(StatusCode::kResourceExhausted)) {
+    bump(stats_->rejected[kRejectPredictedMiss]);
+    Refusal refusal = refuse(StatusCode::kResourceExhausted, "would miss its deadline: its batch would take too long");
+    refusal.retry_after_ms = i32(std::clamp<u64>(admission_.predicted_ns(items_[slot].route) / 1'000'000, 2, 10'000));
+    return refusal;
+  }
   return refuse(code < kStatusCodes ? StatusCode(code) : StatusCode::kInternal, "the dispatcher gave the request up");
 }
 
@@ -178,7 +184,13 @@ void PredictService::answer_group(u32 g, u32 index, const ResponseView& response
     write_response(response, out);
     transport_->set_header(group.call, setups_[group.route].header);
     transport_->commit_message(group.call, size);
-    if (group.half_closed && !group.unanswered) end_group(g, {});
+    group.active_ns = drain_ns_;
+    if (group.unanswered) return;
+    if (group.half_closed) {
+      end_group(g, {});
+    } else if (group.closing) {
+      end_group(g, kDrained);
+    }
   }
 }
 

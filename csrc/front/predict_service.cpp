@@ -78,15 +78,12 @@ void PredictService::on_batch(CallId call, std::string_view message, const CallI
 void PredictService::on_stream(CallId call, std::string_view message, const CallInfo& info) {
   const u32 g = info.user ? u32(info.user - 1) : open_group(call, kPredictStream, info);
   groups_[g].unanswered++;
+  groups_[g].active_ns = info.receive_ns;
   RequestView view;
   Origin from{call, &info, g, 0};
   if (Refusal refusal = accept(message, from, view)) refuse_item(from, view, refusal);
   Group& group = groups_[g];
-  if (group.open && !group.held && (group.unanswered >= options_.max_stream_inflight || !transport_->writable(call))) {
-    group.held = true;
-    held_groups_.push_back(g);
-    transport_->hold(call);
-  }
+  if (group.open && (group.unanswered >= options_.max_stream_inflight || !transport_->writable(call))) hold(g);
 }
 
 void PredictService::on_half_close(CallId call, u16, const CallInfo& info) {
@@ -152,7 +149,8 @@ u32 PredictService::open_group(CallId call, Rpc method, const CallInfo& info) {
   group.first = kNone;
   group.slots = group.unanswered = group.route = 0;
   group.open = true;
-  group.half_closed = group.gone = group.held = group.holds_connection = false;
+  group.half_closed = group.gone = group.held = group.holds_connection = group.closing = false;
+  group.active_ns = info.receive_ns;
   group.bytes.clear();
   group.parts.clear();
   transport_->set_user(call, u64(g) + 1);
@@ -202,11 +200,19 @@ void PredictService::released(u32 slot, u64) {
   }
 }
 
+void PredictService::hold(u32 g) {
+  if (groups_[g].held) return;
+  groups_[g].held = true;
+  held_groups_.push_back(g);
+  transport_->hold(groups_[g].call);
+}
+
 // Streams whose messages were held back, because too much was in flight or unread.
 void PredictService::resume_held() {
   for (size_t i = held_groups_.size(); i-- > 0;) {
     Group& group = groups_[held_groups_[i]];
-    if (group.unanswered > options_.max_stream_inflight / 2 || !transport_->writable(group.call)) continue;
+    if (group.closing || group.unanswered > options_.max_stream_inflight / 2 || !transport_->writable(group.call))
+      continue;
     group.held = false;
     CallId call = group.call;
     held_groups_[i] = held_groups_.back();

@@ -67,6 +67,8 @@ class PredictService final : public Service {
 
  private:
   static constexpr u32 kNone = ~u32(0);
+  static constexpr Status kDrained = {.code = StatusCode::kUnavailable,
+                                      .message = "the server is draining: open the stream again"};
 
   struct Item {
     CallId call;
@@ -87,11 +89,13 @@ class PredictService final : public Service {
     ConnectionId connection;
     Rpc method = kPredictBatch;
     u64 received_ns = 0;
+    u64 active_ns = 0;   // a stream's newest message or answer
     u32 first = kNone;   // its items that hold slots
     u32 slots = 0;       // how many
     u32 unanswered = 0;  // items that came and have no answer yet, with or without a slot
     u32 route = 0;       // of its newest item, for the counters
     bool open = false, half_closed = false, gone = false, held = false, holds_connection = false;
+    bool closing = false;                    // a stream of a draining server: no more of its messages are taken
     std::vector<u8> bytes;                   // a batch's answers, encoded, in the order in which they came
     std::vector<std::pair<u32, u32>> parts;  // item → (start, size) in bytes
   };
@@ -147,6 +151,8 @@ class PredictService final : public Service {
   void unlink(u32 slot);
   bool abandon(u32 slot);
   void resume_held();
+  void hold(u32 group);
+  void close_streams(u64 now_ns);
 
   // tick.cpp
   void watch_phase(u64 now_ns);
@@ -184,7 +190,7 @@ class PredictService final : public Service {
   } before_;
   u32 sample_ = 0;
   u32 cut_off_ = 0;
-  u64 drain_by_ns_ = ~u64(0);
+  u64 drain_began_ns_ = 0, drain_by_ns_ = ~u64(0);
   u32 tokenizing_ = 0;  // items whose text a worker has, and which nobody has answered
   bool poison_active_ = false;
   bool ahead_ = false;  // of another door, in connections

@@ -4,6 +4,11 @@
 #include "front/predict_service.h"
 
 namespace fastqps::front {
+namespace {
+
+constexpr u64 kQuietNs = 1'000'000'000;
+
+}  // namespace
 
 // Once a second: what no event announces.
 void PredictService::tick(u64 now) {
@@ -18,6 +23,23 @@ void PredictService::tick(u64 now) {
   stats_->requeued.store(before_.requeued + slab_.requeued(), kRelaxed);
   stats_->suspects.store(before_.suspects + slab_.suspects(), kRelaxed);
   if (counters_) copy_counters();
+  if (phase_ == Phase::kDraining) close_streams(now);
+}
+
+// A stream may go on for ever, a drain may not. A quiet one is ended; from half of the drain's time on no stream is
+// read any more, and each ends with its last answer. A client that half-closed ends it itself.
+void PredictService::close_streams(u64 now) {
+  const bool late = now >= drain_began_ns_ + (drain_by_ns_ - drain_began_ns_) / 2;
+  for (u32 g = 0; g < groups_.size(); g++) {
+    Group& group = groups_[g];
+    if (!group.open || group.gone || group.half_closed || group.method != kPredictStream) continue;
+    if (!group.unanswered && (late || now - std::min(now, group.active_ns) >= kQuietNs)) {
+      end_group(g, kDrained);
+    } else if (late) {
+      group.closing = true;
+      hold(g);
+    }
+  }
 }
 
 void PredictService::copy_counters() {
@@ -71,6 +93,7 @@ void PredictService::watch_phase(u64 now) {
     for (const char* name : {"", "fastqps.v1.PredictService"}) loop_->set_serving(name, Serving::kServing);
   } else if (phase == Phase::kDraining) {
     const u64 until = segment_.supervisor().drain_deadline_ns.load(kRelaxed);
+    drain_began_ns_ = now;
     drain_by_ns_ = std::max(until, now);
     loop_->drain(drain_by_ns_ - now);
   } else if (phase == Phase::kStopping) {

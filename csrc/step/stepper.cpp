@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace fastqps {
+namespace {
+
+constexpr u16 kResourceExhausted = 8;  // gRPC code
+constexpr u64 kLeadNs = 300'000;       // to claim and pack a step takes a few µs; waking up for it, more
+
+}  // namespace
 
 Stepper::Stepper(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 route, BatchLimits limits)
     : segment_(segment),
@@ -21,11 +27,37 @@ Gathered Stepper::gather(u32 s, u32 in_flight, int timeout_ms) {
   Step& step = steps_[s];
   step.n_items = step.n_tokens = 0;
   if (!claimer_.next(step.batch, in_flight > 0, timeout_ms)) return Gathered::kNothing;
+  shed(step.batch);
   if (!step.batch.dropped.empty() && !answer_dropped(step.batch)) return Gathered::kFenced;
   if (step.batch.claims.empty()) return Gathered::kNothing;
   pack(segment_, *route_, step);
   step.gathered_ns = now_ns();
   return Gathered::kStep;
+}
+
+// Requests that the step would answer too late are refused now: a device that works for them is lost to those behind.
+// The earliest deadline goes first, since every request less makes the step shorter. One stays, so that a wrong
+// expectation is corrected by a step that runs.
+void Stepper::shed(Batch& batch) {
+  const u64 now = batch.claimed_ns;
+  while (batch.claims.size() > 1) {
+    size_t first = 0;
+    u64 deadline = ~u64(0);
+    for (size_t i = 0; i < batch.claims.size(); i++)
+      if (u64 at = claimer_.slot(batch.claims[i]).deadline_ns; at && at < deadline) first = i, deadline = at;
+    const u64 expected = times_.expected_ns(batch.n_tokens);
+    // An eighth more: half of all steps take longer than expected, and an answer just too late is work in vain.
+    if (!expected || std::max(now, device_until_ns_) + expected + expected / 8 <= deadline) return;
+    times_.doubt(batch.n_tokens);
+    claimer_.drop(batch, first, kResourceExhausted);
+  }
+}
+
+u64 Stepper::ahead_ns() const {
+  const u64 now = now_ns();
+  if (!in_flight_ || device_until_ns_ <= now) return 0;
+  const u64 left = device_until_ns_ - now, lead = std::max<u64>(kLeadNs, left / 16);
+  return left - std::min(left, lead);
 }
 
 // Expired and cancelled requests go the same way as all others, LAUNCHED included, so that there is one way back.
@@ -47,6 +79,8 @@ bool Stepper::launch(u32 s) {
   for (const Claim& claim : step.batch.claims)
     if (!claimer_.launch(claim)) return false;
   step.launched_ns = now_ns();
+  const u64 expected = times_.expected_ns(step.n_tokens);
+  device_until_ns_ = expected ? std::max(step.launched_ns, in_flight_ ? device_until_ns_ : 0) + expected : 0;
   if (in_flight_++ == 0) {
     claimer_.own().step_started_ns.store(step.launched_ns, kRelaxed);  // relaxed: only compared with the clock
     account_idle(step.launched_ns);
@@ -83,7 +117,9 @@ bool Stepper::scatter(u32 s) {
   stats.stage[kScatter].record(now - step.finished_ns, n);
   stats.batch_items.record(n);
   stats.batch_tokens.record(step.n_tokens);
-  bump(stats.busy_ns, step.finished_ns - std::min(started, step.finished_ns));
+  const u64 busy = step.finished_ns - std::min(started, step.finished_ns);
+  times_.learn(step.n_tokens, busy);
+  bump(stats.busy_ns, busy);
   bump(stats.steps);
   bump(stats.step_items, n);
   bump(stats.step_tokens, step.n_tokens);

@@ -58,7 +58,7 @@ TEST(nothing_is_predicted_while_nothing_waits) {
   CHECK_EQ(admission.predicted_ns(0), 0u);
   w.waiting(1);
   admission.look(201 * kMs);
-  CHECK_EQ(admission.predicted_ns(0), 80 * kMs);
+  CHECK_EQ(admission.predicted_ns(0), 100 * kMs);  // a quarter of a step's items wait, and its own step
 }
 
 TEST(the_rate_is_that_of_whole_steps_longer_than_a_window) {
@@ -74,15 +74,15 @@ TEST(the_rate_is_that_of_whole_steps_longer_than_a_window) {
   CHECK(predicted > 1900 && predicted < 2100);
 }
 
-TEST(a_short_queue_does_not_use_the_rate) {
+TEST(a_short_queue_is_measured_in_steps) {
   World w;
   Admission admission(w.segment);
   w.waiting(3);  // fewer than a step takes
   for (u64 ms = 1; ms <= 4000; ms += 10) {
-    w.done(ms / 400, 50 * kMs);
+    w.done(ms / 100, 50 * kMs);
     admission.look(ms * kMs);
   }
-  CHECK_EQ(admission.predicted_ns(0), 50 * kMs);
+  CHECK_EQ(admission.predicted_ns(0), (50 + 75 / 2) * kMs + kMs / 2);
 }
 
 TEST(a_stalled_estimate_is_forgotten) {

@@ -27,7 +27,9 @@ def ask(peer: Peer, stream: int, method: str, *messages: bytes) -> None:
 
 def test_cancelled_while_all_its_items_are_queued(server: Server, peer: Peer) -> None:
     """A batch and a stream whose items nobody has touched are cancelled; the calls after them keep apart."""
-    ask(peer, 1, "PredictBatch", batch(1000, SLOW + 40).SerializeToString())  # two full steps: both dispatchers
+    # Two full steps, one for each dispatcher; of a size that none had before, so that nobody expects their end and
+    # claims ahead for it.
+    ask(peer, 1, "PredictBatch", batch(1000, *[7] * 60, SLOW + 40).SerializeToString())
     until(lambda: server.work()["fastqps_slots_used"] == ITEMS, 2, "its slots")
     until(lambda: not server.work()["fastqps_requests_waiting"], 2, "its claims")
     ask(peer, 3, "PredictBatch", batch(2000).SerializeToString())

@@ -143,3 +143,48 @@ def test_drain_timeout(serve: Callable[..., Server]) -> None:
     assert 0.5 < stop_early(server, ledger, lambda: None) < 3.5
     ledger.check("UNAVAILABLE")
     assert ledger.counts == {"UNAVAILABLE": 4}
+
+
+def test_endless_streams_end(serve: Callable[..., Server]) -> None:
+    """A quiet stream ends soon, a busy one in half of the drain's time: with its answers and a status."""
+    server = serve("--frontdoors=1", "--dispatchers=1", "--drain-timeout=5s", echo=True)
+    ledger = Ledger()
+
+    async def stream(stub: Any, pause_s: float) -> float:
+        """Asks until the server ends the stream; the seconds that took after SIGTERM."""
+        call = stub.PredictStream()
+        waiting: asyncio.Queue[int] = asyncio.Queue()
+
+        async def ask() -> None:
+            with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                while True:
+                    await call.write(ledger.ask())
+                    waiting.put_nowait(1)
+                    await asyncio.sleep(pause_s)
+
+        asking = asyncio.create_task(ask())
+        with suppress(grpc.aio.AioRpcError):
+            while (answer := await call.read()) is not grpc.aio.EOF:
+                ledger.answered(answer.request_id, answer)
+        asking.cancel()
+        assert await call.code() == grpc.StatusCode.UNAVAILABLE
+        assert "draining" in await call.details()
+        return time.monotonic() - signalled
+
+    signalled = 0.0
+
+    async def scenario() -> tuple[float, float]:
+        nonlocal signalled
+        async with channel_to(server.address) as channel:
+            stub = predict_pb2_grpc.PredictServiceStub(channel)
+            streams = [asyncio.create_task(stream(stub, pause)) for pause in (3600, 0.02)]
+            await asyncio.to_thread(until, lambda: len(ledger.counts) and ledger.counts[OK] > 5, 5, "answers")
+            signalled = time.monotonic()
+            server.signal(signal.SIGTERM)
+            quiet, busy = await asyncio.gather(*streams)
+            assert await asyncio.to_thread(server.wait, 5) == 0, server.log()
+            return quiet, busy
+
+    quiet, busy = asyncio.run(scenario())
+    assert quiet < busy < 4.5
+    assert busy > 2.4
