@@ -306,6 +306,13 @@ def test_second_signal_stops_at_once(serve: Callable[..., Server]) -> None:
     assert time.monotonic() - asked < 2
 
 
+def test_lost_terminal_drains(serve: Callable[..., Server]) -> None:
+    server = serve().wait_ready()
+    server.process.send_signal(signal.SIGHUP)
+    assert server.wait_end() == 0
+    assert "draining" in server.log()
+
+
 def test_signal_during_start(serve: Callable[..., Server]) -> None:
     server = serve(FAKE_DISPATCHER="slow")
     server.wait_line("started frontdoor 0")

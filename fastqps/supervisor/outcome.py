@@ -26,8 +26,11 @@ class Outcome:
         return self._failed.result() if self._failed.done() else None
 
     def take_signals(self) -> None:
-        """From now on SIGTERM and SIGINT are ours."""
-        for number in (signal.SIGTERM, signal.SIGINT):
+        """From now on SIGTERM and SIGINT are ours, and SIGHUP, unless it is ignored (nohup)."""
+        numbers = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            numbers.append(signal.SIGHUP)  # its terminal is gone: without us nobody would drain
+        for number in numbers:
             asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
 
     def fail(self, code: int, message: str) -> None:
