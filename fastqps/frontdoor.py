@@ -11,7 +11,7 @@ from fastqps import _front, rare_calls, slow_tokenizers
 from fastqps._core import GENERATIONS, Heartbeat, Segment
 from fastqps.children import DoorSettings
 from fastqps.errors import FAILURE, NOT_DRAINED, OK
-from fastqps.models.card import ModelCard
+from fastqps.models.card import ModelCard, ModelError
 from fastqps.tokenizer import Tokenizer
 
 
@@ -47,7 +47,7 @@ def main(settings: DoorSettings) -> int:
                 f"model {card.name}: tokenizing through the tokenizers package: {tokenizer.why_not_native}",
                 file=sys.stderr,
             )
-            slow[route] = tokenizer
+            slow[route] = _usable(card, tokenizer)
         is_native = tokenizer is not None and tokenizer.native
         door.set_route(
             route,
@@ -86,3 +86,12 @@ def _stop_at_sigterm(door: _front.Door, segment: Segment) -> None:
         if segment.phase == "stopping":
             door.stop()
             return
+
+
+def _usable(card: ModelCard, tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer, if the package can work with it: a server must not start that then refuses every text."""
+    try:
+        tokenizer.encode("a")
+    except Exception as error:  # the package raises nothing narrower
+        raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None
+    return tokenizer

@@ -12,6 +12,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -19,6 +20,7 @@ from test_supervisor import gone, until
 
 import fastqps
 from fastqps.errors import NOT_DRAINED, OK, USAGE, CallError, Unavailable
+from fastqps.models import load_card
 from fastqps.server_process import ServerProcess
 
 LONG = "word " * 250
@@ -230,3 +232,15 @@ def test_a_burst_of_clients_is_let_in_at_once() -> None:
 def accepts(port: int) -> bool:
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_tokenizer_that_cannot_tokenize_is_said_at_start(tmp_path: Path) -> None:
+    model = Path(load_card("minilm").path)
+    for file in model.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    (tmp_path / "tokenizer.json").unlink()
+    (tmp_path / "tokenizer.json").write_text('{"model": 3}')
+    command = [sys.executable, "-m", "fastqps", "serve", "--model", f"torn={tmp_path}", "--device", "null"]
+    ended = subprocess.run([*command, "--port", "0", "--admin-port", "0"], capture_output=True, text=True, timeout=30)
+    assert ended.returncode == 4
+    assert "tokenizer.json cannot be used" in ended.stderr and "Traceback" not in ended.stderr
