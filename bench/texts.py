@@ -38,9 +38,8 @@ def texts(count: int, words: int = 30, seed: int = 1) -> list[str]:
     while len(found) < count:
         drawn = rng.choices(vocabulary, cum_weights=cumulative, k=words)
         tails = rng.choices(vocabulary, cum_weights=cumulative, k=words)
-        found[" ".join(w + tail if rng.random() < _COMPOUND else w for w, tail in zip(drawn, tails, strict=True))] = (
-            None
-        )
+        pairs = zip(drawn, tails, strict=True)
+        found[" ".join(word + tail if rng.random() < _COMPOUND else word for word, tail in pairs)] = None
     return list(found)
 
 
