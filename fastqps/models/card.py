@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from fastqps.errors import NO_MODEL, FastqpsError
 
-Task = Literal["embed", "classify"]
+Task = Literal["embed", "classify", "generate"]
 Activation = Literal["identity", "softmax", "sigmoid"]
 
 
@@ -25,15 +25,16 @@ class ModelCard:
 
     ``dimensions`` is the width of one output row: the embedding's size, or the number of labels. A runner's row is
     raw: the pooled and projected vector, or the logits; ``normalize`` and ``activation`` say what ``scatter`` does.
+    A generator has no such row: its ``dimensions`` is 0.
     """
 
     name: str
     path: str
     version: str  # 12 hex digits of a digest over every file that decides an answer
     task: Task
-    family: str  # bert | distilbert | roberta | modernbert
+    family: str  # bert | distilbert | roberta | modernbert | llama | qwen2 | qwen3
     dimensions: int
-    max_input_tokens: int  # special tokens included
+    max_input_tokens: int  # special tokens included, a prefix not
     vocab_size: int  # token ids given by clients must be smaller
     tokenizer: str  # path of tokenizer.json; "" if the checkpoint has none (then only token ids can be served)
     labels: tuple[str, ...] = ()
@@ -44,6 +45,10 @@ class ModelCard:
     pad_id: int = 0
     cls_id: int = -1  # -1: the checkpoint names none
     sep_id: int = -1
+    max_output_tokens: int = 0  # of a generator: most tokens of one answer
+    eos_ids: tuple[int, ...] = ()  # of a generator: tokens that end a text
+    prefix_ids: tuple[int, ...] = ()  # in front of every prompt; with it the tokenizer adds no special tokens
+    kv_values: int = 0  # of a generator: numbers that one token leaves in the KV cache: layers × 2 × KV heads × head size
 
     def to_json(self) -> str:
         """The card as one JSON object; ``from_json`` gives back an equal card."""
@@ -53,4 +58,4 @@ class ModelCard:
     def from_json(text: str) -> ModelCard:
         """The card that ``to_json`` wrote."""
         fields: dict[str, Any] = json.loads(text)
-        return ModelCard(**{**fields, "labels": tuple(fields["labels"])})
+        return ModelCard(**{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()})
