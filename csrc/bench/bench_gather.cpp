@@ -15,6 +15,8 @@ using namespace fastqps;
 namespace {
 struct Nobody {
   void answer(u32, u64, Verdict) {}
+  void progress(u32, u64) {}
+  void restarted(u32, u64) {}
   void released(u32, u64) {}
 };
 double median(std::vector<u64>& ns) {

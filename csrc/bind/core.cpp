@@ -83,8 +83,8 @@ py::dict stats(const SegmentHandle& self, u32 i) {
   add("queue_wait_ns", s.queue_wait_ns), add("inflight_ns", s.inflight_ns), add("busy_ns", s.busy_ns);
   add("steps", s.steps), add("step_items", s.step_items), add("step_tokens", s.step_tokens);
   add("step_capacity_tokens", s.step_capacity_tokens), add("stale_entries", s.stale_entries);
-  add("lost_hints", s.lost_hints), add("requeued", s.requeued), add("suspects", s.suspects),
-      add("poisoned", s.poisoned);
+  add("lost_hints", s.lost_hints), add("generated_tokens", s.generated_tokens), add("requeued", s.requeued),
+      add("suspects", s.suspects), add("poisoned", s.poisoned);
   out["transport"] = named(s.transport, kTransportNames);
   return out;
 }
@@ -102,7 +102,7 @@ py::dict dispatcher(const SegmentHandle& self, u32 i) {
   return py::dict("pid"_a = d.pid.load(), "epoch"_a = d.epoch.load(), "dead_epoch"_a = d.dead_epoch.load(),
                   "route"_a = d.route.load(), "ready"_a = d.ready.load() != 0, "heartbeat_ns"_a = d.heartbeat_ns.load(),
                   "step_started_ns"_a = d.step_started_ns.load(), "items_done"_a = d.items_done.load(),
-                  "step_usual_ns"_a = d.step_usual_ns.load());
+                  "step_usual_ns"_a = d.step_usual_ns.load(), "running"_a = d.running.load());
 }
 
 // Requests that wait in the rings of a route, and when the oldest of them was queued (0: none). Guesses, as all such
@@ -125,15 +125,19 @@ std::pair<u64, u64> waiting(const Segment& g, u32 route) {
 void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::string& task, const std::string& activation,
                bool normalize, u32 dimensions, u32 vocab_size, u32 max_input_tokens, u32 max_queue_items,
                u32 max_batch_items, u32 max_batch_tokens, u64 max_batch_delay_ns, u32 pair_type_id, u32 position_offset,
-               const std::string& version, const std::string& card_json) {
+               const std::string& version, const std::string& card_json, u32 max_output_tokens, u32 prefix_tokens,
+               u32 cache_slots) {
   const Segment& g = self.segment;
   Route& r = checked(g, i, g.sizes().routes()).route(i);
   if (max_input_tokens > g.sizes().max_tokens) throw py::value_error("max_input_tokens is more than a slot holds");
-  u64 answer = u64(dimensions) * (task == "classify" ? sizeof(LabelScore) : sizeof(float));
+  u64 answer = task == "generate"   ? u64(max_output_tokens) * kTokenBytes
+               : task == "classify" ? u64(dimensions) * sizeof(LabelScore)
+                                    : u64(dimensions) * sizeof(float);
   if (answer > g.sizes().answer_bytes) throw py::value_error("answers of this width do not fit into a slot");
   if (card_json.size() > kCardBytes) throw py::value_error("the model's card is larger than 256 KiB");
   r.generation = generation;
-  r.task = choice<Task>(task, {{"embed", Task::kEmbed}, {"classify", Task::kClassify}}, "task");
+  r.task = choice<Task>(task, {{"embed", Task::kEmbed}, {"classify", Task::kClassify}, {"generate", Task::kGenerate}},
+                        "task");
   r.activation = choice<Activation>(
       activation,
       {{"identity", Activation::kIdentity}, {"softmax", Activation::kSoftmax}, {"sigmoid", Activation::kSigmoid}},
@@ -148,6 +152,9 @@ void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::stri
   r.max_batch_delay_ns = max_batch_delay_ns;
   r.pair_type_id = pair_type_id;
   r.position_offset = position_offset;
+  r.max_output_tokens = max_output_tokens;
+  r.prefix_tokens = prefix_tokens;
+  r.cache_slots = cache_slots;
   copy_name(r.version, sizeof r.version, version, "version");
   std::memcpy(g.card(i), card_json.data(), card_json.size());
   r.card_bytes = u32(card_json.size());
@@ -157,11 +164,12 @@ py::dict route(const SegmentHandle& self, u32 i) {
   const Segment& g = self.segment;
   const Route& r = checked(g, i, g.sizes().routes()).route(i);
   static constexpr const char* kStates[] = {"empty", "warming", "serving", "draining"};
-  return py::dict("state"_a = kStates[u32(r.state.load())], "dispatchers"_a = r.dispatchers.load(),
-                  "generation"_a = r.generation, "dimensions"_a = r.dimensions,
-                  "max_input_tokens"_a = r.max_input_tokens, "max_queue_items"_a = r.max_queue_items,
-                  "max_batch_items"_a = r.max_batch_items, "max_batch_tokens"_a = r.max_batch_tokens,
-                  "max_batch_delay_ns"_a = r.max_batch_delay_ns, "version"_a = std::string(r.version));
+  return py::dict(
+      "state"_a = kStates[u32(r.state.load())], "dispatchers"_a = r.dispatchers.load(), "generation"_a = r.generation,
+      "dimensions"_a = r.dimensions, "max_input_tokens"_a = r.max_input_tokens, "max_queue_items"_a = r.max_queue_items,
+      "max_batch_items"_a = r.max_batch_items, "max_batch_tokens"_a = r.max_batch_tokens,
+      "max_batch_delay_ns"_a = r.max_batch_delay_ns, "max_output_tokens"_a = r.max_output_tokens,
+      "prefix_tokens"_a = r.prefix_tokens, "cache_slots"_a = r.cache_slots, "version"_a = std::string(r.version));
 }
 
 const std::initializer_list<std::pair<const char*, Phase>> kPhases = {{"starting", Phase::kStarting},
@@ -241,7 +249,7 @@ void register_segment(py::module_& m) {
       .def("set_route", &set_route, "i"_a, py::kw_only(), "generation"_a, "task"_a, "activation"_a, "normalize"_a,
            "dimensions"_a, "vocab_size"_a, "max_input_tokens"_a, "max_queue_items"_a, "max_batch_items"_a,
            "max_batch_tokens"_a, "max_batch_delay_ns"_a, "pair_type_id"_a, "position_offset"_a, "version"_a,
-           "card_json"_a)
+           "card_json"_a, "max_output_tokens"_a = 0, "prefix_tokens"_a = 0, "cache_slots"_a = 0)
       .def("route", &route, "i"_a)
       .def(
           "card",

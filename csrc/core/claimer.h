@@ -1,4 +1,4 @@
-// The dispatcher's end of the protocol: look, claim, launch, finish, sleep.
+// The dispatcher's end of the protocol: look, claim, launch, report progress, finish, sleep.
 //
 // A function that returns false because a state word is not ours any more means that this process has been declared
 // dead while it lived: it must exit at once and touch nothing.
@@ -42,46 +42,70 @@ struct BatchLimits {
   u64 delay_ns = 0;  // how long the first request of a batch may wait for company
 };
 
+// What this dispatcher is doing when it looks for work.
+enum class Look : u8 {
+  kFree,   // nothing: it may sleep, and takes whatever there is
+  kAhead,  // a step is on the device: it takes only a full batch that no other dispatcher is free for. A small step
+           // taken early would only keep its requests from growing into a larger one
+  kJoin,   // sequences run: it takes whatever can join them, if no other dispatcher is free for it
+};
+
 class Claimer {
  public:
-  Claimer(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 route, BatchLimits limits)
+  Claimer(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 route)
       : segment_(segment),
         fds_(fds),
         me_(me),
         epoch_(epoch),
         route_(route),
-        limits_(limits),
         waker_(segment, fds),
         stats_(&segment.dispatcher_stats(me)) {
     u64 entries = segment.ring_entries();
     for (u32 f = 0; f < segment.sizes().doors; f++) outputs_.emplace_back(segment.output_ring(me, f), entries);
   }
 
-  // Fills `batch`; sleeps up to timeout_ms if there is nothing to do (< 0: until woken). False: nothing was claimed.
-  // ahead: a step is on the device. Then it takes only a full batch that no other dispatcher is free for, and never
-  // sleeps: a small step taken early would only keep its requests from growing into a larger one.
-  bool next(Batch& batch, bool ahead, int timeout_ms) {
+  // Fills `batch` within its limits; with kFree it sleeps up to timeout_ms if there is nothing to do (< 0: until
+  // woken). False: nothing was claimed. With kFree, a batch that could be larger may wait limits.delay_ns for company.
+  bool next(Batch& batch, Look look, const BatchLimits& limits, int timeout_ms) {
     batch.clear();
-    if (ahead && alone_) return false;  // nothing shares the device with a suspect
-    set_mode(own().sleep, kHungry);     // "I am about to look at every ring"
+    limits_ = limits;
+    if (look != Look::kFree && alone_) return false;  // nothing shares the device with a suspect
+    set_mode(own().sleep, kHungry);                   // "I am about to look at every ring"
     bool suspects = any(kSuspect);
-    if (!ahead && suspects) {  // suspects come first, one at a time, and run alone
+    if (look == Look::kFree && suspects) {  // suspects come first, one at a time, and run alone
       claim_class(batch, kSuspect, 1);
       batch.suspect = !batch.claims.empty();
     }
-    if (batch.empty() && (ahead ? !suspects && worth_claiming_ahead() : true)) claim_classes(batch);
-    if (batch.empty() && !ahead) {
+    if (batch.empty() && (look == Look::kFree || (!suspects && worth_claiming(look)))) claim_classes(batch);
+    if (batch.empty() && look == Look::kFree) {
       sleep(timeout_ms);
       return false;
     }
-    if (limits_.delay_ns && !ahead && !batch.suspect) linger(batch);
+    if (limits_.delay_ns && look == Look::kFree && !batch.suspect) linger(batch);
     set_mode(own().sleep, kBusy);  // "I shall not look for a while": what I leave is somebody else's
-    alone_ = batch.suspect;
+    if (!batch.empty()) alone_ = batch.suspect;
     FASTQPS_POINT(4);
     if (any_work()) waker_.wake_dispatcher(others());
-    read_controls(batch);
-    drop_expired(batch, now_ns());
+    batch.claimed_ns = now_ns();
+    for (size_t i = batch.claims.size(); i-- > 0;) {
+      u64 deadline = slot(batch.claims[i]).deadline_ns;
+      if (deadline && batch.claimed_ns >= deadline) drop(batch, i, kDeadlineExceeded);
+    }
     return !batch.empty();
+  }
+
+  // Reads what front doors no longer want: gone(door, slot, seq) for each, and takes it out of `batch`. Of
+  // requests that this process does not hold, it is too late, or old.
+  template <class Gone>
+  void read_controls(Batch& batch, Gone gone) {
+    for (u32 f = 0; f < segment_.sizes().doors; f++)
+      ring_drain(segment_.control_ring(f, me_), kControlEntries, [&](u64 entry) {
+        const u32 i = control_slot(entry), seq = entry_seq(entry);
+        for (size_t at = 0; at < batch.claims.size(); at++)
+          if (const Claim& c = batch.claims[at]; c.door == f && c.slot == i && c.seq == seq)
+            return drop(batch, at, kCancelled);
+        gone(f, i, seq);
+      });
   }
 
   // Takes a claimed request out of the batch: it is answered with `code`, without the device.
@@ -93,6 +117,10 @@ class Claimer {
 
   // CLAIMED → LAUNCHED. All of a batch before anything of it reaches the device.
   [[nodiscard]] bool launch(const Claim& c) { return advance(c, State::kClaimed, State::kLaunched); }
+
+  // More tokens of a LAUNCHED request are in its slot, and n_made tells: a hint that may be lost, for the next one, or
+  // that of the end, finds the same. Half of the ring is kept for the ends.
+  void progress(const Claim& c) { (void)outputs_[c.door].push(c.slot, outputs_[c.door].capacity() / 2); }
 
   // The answer is in the slot: LAUNCHED → DONE, and a hint. The hints of a batch become visible at publish().
   [[nodiscard]] bool finish(const Claim& c) {
@@ -123,7 +151,6 @@ class Claimer {
 
   Slot& slot(const Claim& c) const { return segment_.slot(c.door, c.slot); }
   const Segment& segment() const { return segment_; }
-  const BatchLimits& limits() const { return limits_; }
   u32 route() const { return route_; }
   Stats& stats() const { return *stats_; }
   DispatcherLine& own() const { return segment_.dispatcher(me_); }
@@ -150,14 +177,16 @@ class Claimer {
     return ours;
   }
 
-  // Whether a full batch waits, and nobody else of this model is free to take it.
-  bool worth_claiming_ahead() const {
+  // Whether enough waits, and nobody else of this model is free to take it.
+  bool worth_claiming(Look look) const {
+    if (!limits_.items) return false;
     for (u64 rest = others(); rest; rest &= rest - 1)
       if (mode_of(segment_.dispatcher(u32(__builtin_ctzll(rest))).sleep.load(kRelaxed)) == kAsleep) return false;
     u64 waiting = 0;
     for (u32 f = 0; f < segment_.sizes().doors; f++)
       for (u32 c = 0; c < kSuspect; c++) waiting += ring_waiting(ring(f, c), segment_.ring_entries());
-    return waiting >= limits_.items;  // a guess; when it is wrong the requests wait for the next look
+    return waiting >=
+           (look == Look::kAhead ? limits_.items : 1);  // a guess; when it is wrong the requests wait for the next look
   }
 
   // Highest class first; the low class first at every 16th claim, so that it is never starved.
@@ -268,32 +297,13 @@ class Claimer {
     lingered_ns_ += now - start;
   }
 
-  // Cancels of requests that we hold. Of anything else they are too late, or old.
-  void read_controls(Batch& batch) {
-    for (u32 f = 0; f < segment_.sizes().doors; f++)
-      ring_drain(segment_.control_ring(f, me_), kControlEntries, [&](u64 entry) {
-        for (size_t i = 0; i < batch.claims.size(); i++) {
-          const Claim& c = batch.claims[i];
-          if (c.door == f && c.slot == control_slot(entry) && c.seq == entry_seq(entry))
-            return drop(batch, i, kCancelled);
-        }
-      });
-  }
-  void drop_expired(Batch& batch, u64 now) {
-    batch.claimed_ns = now;
-    for (size_t i = batch.claims.size(); i-- > 0;) {
-      u64 deadline = slot(batch.claims[i]).deadline_ns;
-      if (deadline && now >= deadline) drop(batch, i, kDeadlineExceeded);
-    }
-  }
-
   static constexpr u32 kPiece = 256;
   static constexpr u16 kCancelled = 1, kDeadlineExceeded = 4;  // gRPC codes
 
   Segment segment_;
   const WakeFds* fds_;
   u32 me_, epoch_, route_;
-  BatchLimits limits_;
+  BatchLimits limits_;  // of the batch that is being claimed
   Waker waker_;
   Stats* stats_;
   std::vector<RingProducer> outputs_;

@@ -22,7 +22,7 @@
 namespace fastqps {
 
 inline constexpr u64 kMagic = 0x0053505154534146;  // "FASTQPS\0", little-endian
-inline constexpr u32 kFormat = 1;                  // grows with every change of this file
+inline constexpr u32 kFormat = 2;                  // grows with every change of this file
 
 inline constexpr u32 kDoorsMax = 32;
 inline constexpr u32 kDispatchersMax = 64;  // one bit each in Route::dispatchers
@@ -63,7 +63,7 @@ struct Sizes {
   u32 models = 1;
   u32 slots = 8192;      // per front door, a power of two
   u32 max_tokens = 512;  // ids that fit into a slot
-  u32 answer_bytes = 0;  // largest answer of any model: 4 × dimensions for an embedding
+  u32 answer_bytes = 0;  // largest answer of any model: 4 × dimensions for an embedding, 8 × tokens for a generator
   u32 routes() const { return models * kGenerations; }
 };
 
@@ -101,8 +101,11 @@ struct alignas(64) Route {
   u32 max_queue_items;  // waiting, over all doors
   u32 max_batch_items, max_batch_tokens;
   u64 max_batch_delay_ns;
-  u32 position_offset;  // position id of a first token (RoBERTa: padding id + 1)
-  u32 pair_type_id;     // token type of a pair's second text
+  u32 position_offset;    // position id of a first token (RoBERTa: padding id + 1)
+  u32 pair_type_id;       // token type of a pair's second text
+  u32 max_output_tokens;  // generators: room for them in a slot's answer
+  u32 prefix_tokens;      // generators: ids that stand in front of every prompt, and in no slot
+  u32 cache_slots;        // generators: sequences that one dispatcher can run
   u32 card_bytes;
   char version[16];  // 12 hex digits
 };
@@ -145,6 +148,7 @@ struct alignas(64) DispatcherLine {
   std::atomic<u32> ready;                     // [d] has run a real batch
   std::atomic<u64> items_done;                // [d] all incarnations; doors take the completion rate from it
   std::atomic<u64> step_usual_ns;             // [d] moving average, from claim to answer
+  std::atomic<u32> running;                   // [d] sequences that generate now
 };
 
 // Rings have positions of 64 bits that never wrap, and 2 × slots entries.
@@ -155,13 +159,38 @@ struct alignas(64) RingLine {
 };
 
 // What a request asks of its answer, and what the dispatcher says about it.
-enum SlotFlag : u8 { kNormalizeSet = 1, kNormalize = 2, kRawScores = 4, kWantTimings = 8 };
-enum class Answer : u8 { kNone = 0, kFloats = 1, kRaw = 2, kLabels = 3 };
+enum SlotFlag : u8 {
+  kNormalizeSet = 1,
+  kNormalize = 2,
+  kRawScores = 4,
+  kWantTimings = 8,
+  kIgnoreEos = 16,
+  kLogprobs = 32,
+  kProgress = 64,  // the front door wants to hear of every token, not only of the last
+};
+enum class Answer : u8 { kNone = 0, kFloats = 1, kRaw = 2, kLabels = 3, kTokens = 4 };
+enum class Finish : u8 { kNot = 0, kStop = 1, kLength = 2 };  // why a generation has ended
 struct LabelScore {
   u32 index;
   float score;
 };
 
+// How a generator makes a request's tokens.
+inline constexpr u32 kStopIdsMax = 8;
+struct alignas(64) Sampling {
+  u64 seed;           // of its random numbers: the same again when the request has to run again
+  float temperature;  // 0: greedy
+  float top_p;        // in (0, 1]
+  u32 top_k;          // 0: all
+  u32 max_tokens;     // 1 to Route::max_output_tokens
+  u32 n_stop_ids;
+  u32 stop_ids[kStopIdsMax];
+};
+static_assert(sizeof(Sampling) == 64);
+
+// A generator's answer in a slot: u32 ids[max_output_tokens], then float logprobs[max_output_tokens]. While LAUNCHED
+// its dispatcher adds tokens behind those that n_made counts, and the front door may read up to n_made.
+inline constexpr u32 kTokenBytes = sizeof(u32) + sizeof(float);
 struct alignas(64) Slot {
   std::atomic<u64> state;      // D: FREE→QUEUED→FREE, requeue, DONE→FREE. d: QUEUED→CLAIMED→LAUNCHED→DONE
   std::atomic<u64> queued_ns;  // D; a hint for anyone (which ring's head is oldest)
@@ -175,14 +204,18 @@ struct alignas(64) Slot {
   u8 flags;                    // D: SlotFlag
   u32 strikes;                 // D: deaths of dispatchers that held it: 1 claimed, 2 launched
 
-  // The owning dispatcher while CLAIMED or LAUNCHED; the front door reads at DONE.
+  // The owning dispatcher while CLAIMED or LAUNCHED; the front door reads at DONE, and n_made at any time.
   alignas(64) u16 status;  // gRPC code; 0: the answer follows
   Answer kind;
   u8 answer_dtype;
-  u32 n_values;                                                         // floats, raw elements, or labels
+  u32 n_values;                                                         // floats, raw elements, labels, or tokens
   u64 claimed_ns, gathered_ns, launched_ns, finished_ns, scattered_ns;  // the same for a whole batch, but for the first
+  std::atomic<u32> n_made;  // tokens so far; D sets it 0 when it queues the slot
+  Finish finish;
+
+  Sampling sampling;  // D: generators only
 };
-static_assert(sizeof(Slot) == 128 && alignof(Slot) == 64);
+static_assert(sizeof(Slot) == 192 && alignof(Slot) == 64);
 
 // One block per process; it alone writes it. The index of front door i is i, of dispatcher j doors + j.
 enum Rpc : u32 { kPredict = 0, kPredictBatch, kPredictStream, kGenerate, kOther, kMethods };
@@ -241,6 +274,7 @@ struct alignas(64) Stats {
   std::atomic<u64> queue_wait_ns, inflight_ns;              // door: integrals
   std::atomic<u64> busy_ns, idle_ns[kIdles];                // dispatcher
   std::atomic<u64> steps, step_items, step_tokens, step_capacity_tokens;  // dispatcher
+  std::atomic<u64> generated_tokens;                                      // dispatcher
   std::atomic<u64> claimed, stale_entries, lost_hints, requeued, suspects, poisoned;
   std::atomic<u64> transport[kTransports];  // door: copied once a second
 };

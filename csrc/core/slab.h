@@ -5,6 +5,8 @@
 //
 // Host, the server or a test, provides:
 //   void answer(u32 slot, u64 user, Verdict)   once for each put(), unless cancel() said that the caller has to answer
+//   void progress(u32 slot, u64 user)          a generator has made more tokens: Slot::n_made. Not for each of them
+//   void restarted(u32 slot, u64 user)         it will run again, from its beginning: the tokens it made are void
 //   void released(u32 slot, u64 user)          the slot is free again: answered or not, nobody holds it any more
 #pragma once
 #include <vector>
@@ -17,7 +19,7 @@ namespace fastqps {
 enum class Verdict : u8 {
   kDone,         // the slot holds the dispatcher's answer or its status
   kPoison,       // four strikes: it broke the dispatchers that held it
-  kBroken,       // its dispatcher died after launch, and nothing runs again; perhaps a neighbour's doing
+  kBroken,       // its dispatcher died after launch, and it may not run again; perhaps a neighbour's doing
   kUnavailable,  // could not be queued again
 };
 enum class Cancel : u8 {
@@ -90,8 +92,9 @@ class Slab {
     Slot& s = slot(i);
     Record& r = records_[i];
     s.strikes = 0;
+    s.n_made.store(0, kRelaxed);
     s.queued_ns.store(now, kRelaxed);
-    r = {Held::kOpen, u8(kind), u16(route), u32(ring), 0, user};
+    r = {Held::kOpen, false, u8(kind), u16(route), u32(ring), 0, user};
     open_++;
     FASTQPS_POINT(23);
     u32 seq = Word{s.state.load(kRelaxed)}.seq() + 1;               // relaxed: FREE is ours alone
@@ -110,7 +113,12 @@ class Slab {
       ring_drain(segment_.output_ring(d, door_), segment_.ring_entries(), [this](u64 entry) {
         u32 i = u32(entry);
         if (i >= records_.size() || records_[i].held == Held::kUnused) return;  // bytes of another process: checked
-        if (Word w{slot(i).state.load(kAcquire)}; w.state() == State::kDone) finish(i, w);  // A; else an old hint
+        Word w{slot(i).state.load(kAcquire)};                                   // A
+        if (w.state() == State::kDone) {
+          finish(i, w);
+        } else if (w.state() == State::kLaunched && records_[i].held == Held::kOpen) {
+          host_.progress(i, records_[i].user);  // or an old hint: then there is nothing new to read
+        }
         FASTQPS_POINT(27);
       });
     u32 deaths = segment_.supervisor().deaths.load(kSeqCst);
@@ -120,8 +128,12 @@ class Slab {
     }
   }
 
-  // The client is gone, or the deadline has passed. Only for a slot that was put and not answered yet.
-  Cancel cancel(u32 i) {
+  // A part of its answer is with its client: it can never run again.
+  void begun(u32 i) { records_[i].begun = true; }
+
+  // The client is gone, or the deadline has passed (kCancel), or it has all that it wants (kStop). Only for a slot that
+  // was put and not answered yet.
+  Cancel cancel(u32 i, Control why = Control::kCancel) {
     Word w{slot(i).state.load(kAcquire)};
     if (w.state() == State::kDone) return Cancel::kDone;
     if (w.state() == State::kQueued &&
@@ -136,7 +148,7 @@ class Slab {
     RingLine& ring = segment_.control_ring(door_, w.owner() % segment_.sizes().dispatchers);
     u64 tail = ring.tail.load(kRelaxed);
     if (tail - ring.head.load(kAcquire) < kControlEntries) {  // full: the dispatcher merely works in vain
-      ring.entry[tail % kControlEntries].store(control_entry(w.seq(), Control::kCancel, i), kRelaxed);
+      ring.entry[tail % kControlEntries].store(control_entry(w.seq(), why, i), kRelaxed);
       ring.tail.store(tail + 1, kSeqCst);
     }
     return Cancel::kWaiting;
@@ -184,6 +196,7 @@ class Slab {
   };  // orphan: answered, or inherited; the slot waits for its dispatcher
   struct Record {
     Held held = Held::kUnused;
+    bool begun = false;
     u8 kind = 0;
     u16 route = 0;
     u32 ring = 0;
@@ -242,6 +255,10 @@ class Slab {
   // w: the word to be replaced; ours to replace, unless it is QUEUED and a slow dispatcher claims it first.
   void requeue(u32 i, Word w, u32 kind) {
     u32 seq = w.seq() + 1;
+    if (w.state() != State::kQueued) {  // its dispatcher is dead: the slot is ours
+      slot(i).n_made.store(0, kRelaxed);
+      host_.restarted(i, records_[i].user);
+    }
     if (!slot(i).state.compare_exchange_strong(w.bits, Word::make(State::kQueued, seq).bits, kAcqRel, kRelaxed)) return;
     requeued_++;
     FASTQPS_POINT(22);
@@ -268,7 +285,7 @@ class Slab {
         u32 strikes = slot(i).strikes += launched ? 2 : 1;
         if (r.held == Held::kOrphan) {
           release(i, w);
-        } else if (strikes >= 4 || (launched && !rerun_)) {
+        } else if (strikes >= 4 || (launched && (!rerun_ || r.begun))) {
           reply(i, strikes >= 4 ? Verdict::kPoison : Verdict::kBroken);
           release(i, w);
         } else {

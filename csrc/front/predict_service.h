@@ -63,6 +63,8 @@ class PredictService final : public Service {
 
   // The slab's host.
   void answer(u32 slot, u64 user, Verdict verdict);
+  void progress(u32, u64) {}
+  void restarted(u32, u64) {}
   void released(u32 slot, u64 user);
 
  private:

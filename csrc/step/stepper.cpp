@@ -12,7 +12,8 @@ constexpr u64 kLeadNs = 300'000;       // to claim and pack a step takes a few Â
 
 Stepper::Stepper(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 route, BatchLimits limits)
     : segment_(segment),
-      claimer_(segment, fds, me, epoch, route, limits),
+      claimer_(segment, fds, me, epoch, route),
+      limits_(limits),
       route_(&segment.route(route)),
       device_free_ns_(now_ns()) {}
 
@@ -26,7 +27,9 @@ u32 Stepper::add(const StepBuffers& buffers) {
 Gathered Stepper::gather(u32 s, u32 in_flight, int timeout_ms) {
   Step& step = steps_[s];
   step.n_items = step.n_tokens = 0;
-  if (!claimer_.next(step.batch, in_flight > 0, timeout_ms)) return Gathered::kNothing;
+  const bool claimed = claimer_.next(step.batch, in_flight ? Look::kAhead : Look::kFree, limits_, timeout_ms);
+  claimer_.read_controls(step.batch, [](u32, u32, u32) {});  // what runs already cannot be stopped
+  if (!claimed) return Gathered::kNothing;
   shed(step.batch);
   if (!step.batch.dropped.empty() && !answer_dropped(step.batch)) return Gathered::kFenced;
   if (step.batch.claims.empty()) return Gathered::kNothing;
@@ -123,7 +126,7 @@ bool Stepper::scatter(u32 s) {
   bump(stats.steps);
   bump(stats.step_items, n);
   bump(stats.step_tokens, step.n_tokens);
-  bump(stats.step_capacity_tokens, claimer_.limits().tokens);
+  bump(stats.step_capacity_tokens, limits_.tokens);
   DispatcherLine& own = claimer_.own();
   bump(own.items_done, n);
   u64 usual = own.step_usual_ns.load(kRelaxed), took = now - step.batch.claimed_ns;

@@ -44,6 +44,7 @@ class Stepper {
 
   Segment segment_;
   Claimer claimer_;
+  const BatchLimits limits_;
   const Route* route_;
   std::vector<Step> steps_;
   StepTimes times_;

@@ -26,6 +26,7 @@ namespace {
 
 struct Dispatcher {
   Claimer claimer;
+  BatchLimits limits;
   u32 in_flight = 0;
   bool suspect_runs = false;
 
@@ -48,8 +49,8 @@ struct Dispatcher {
     u32 tokens = 0;
     for (const Claim& c : batch.claims) tokens += c.n_tokens;
     bool alone = !in_flight && batch.claims.size() == 1;
-    if (suspect_runs || (batch.suspect && !alone) || tokens != batch.n_tokens || tokens > claimer.limits().tokens ||
-        batch.claims.size() > claimer.limits().items)
+    if (suspect_runs || (batch.suspect && !alone) || tokens != batch.n_tokens || tokens > limits.tokens ||
+        batch.claims.size() > limits.items)
       world->wrong++;
     in_flight++, suspect_runs = batch.suspect;
     if (!poison) return;
@@ -71,11 +72,13 @@ struct Dispatcher {
 void dispatcher(u32 me, u32 epoch) {
   random_state = epoch * 7919 + me * 104729 + 17;
   BatchLimits limits{.items = 4, .tokens = 40, .delay_ns = mode & kDelay ? 300'000u : 0};
-  Dispatcher d{Claimer(segment, &fds, me, epoch, 0, limits)};
+  Dispatcher d{Claimer(segment, &fds, me, epoch, 0), limits};
   Batch runs, next;
   while (world->stop.load(kRelaxed) != 2) {
     bool ahead = d.in_flight > 0;
-    if (d.claimer.next(next, ahead, timeout_ms())) {
+    bool claimed = d.claimer.next(next, ahead ? Look::kAhead : Look::kFree, limits, timeout_ms());
+    d.claimer.read_controls(next, [](u32, u32, u32) {});
+    if (claimed) {
       world->ahead += ahead;
       d.answer_dropped(next);
       if (!next.claims.empty()) d.launch(next);
@@ -116,6 +119,8 @@ struct Client {
     if (as == kInternal && !(mode & (kKillDispatchers | kStops)) && !threads && !poisonous(id)) world->wrong++;
     close(i, id, as);
   }
+  void progress(u32, u64) {}
+  void restarted(u32, u64) {}
   void released(u32, u64) {}
 };
 

@@ -116,9 +116,9 @@ TEST(segment_does_not_overlap) {
     end = at + bytes;
   }
   CHECK(h.total_bytes >= end);
-  CHECK_EQ(h.ids_offset, 128u);
-  CHECK_EQ(h.answer_offset, 256u);  // 20 ids of 4 bytes, rounded up to a line
-  CHECK_EQ(h.slot_stride, 320u);    // five lines: odd
+  CHECK_EQ(h.ids_offset, 192u);
+  CHECK_EQ(h.answer_offset, 320u);  // 20 ids of 4 bytes, rounded up to a line
+  CHECK_EQ(h.slot_stride, 448u);    // seven lines: odd
 }
 
 TEST(segment_attaches_only_to_its_own_kind) {
@@ -181,7 +181,22 @@ struct Host {
   std::vector<Ending> answers;
   std::vector<u32> released_slots;
   void answer(u32 slot, u64 user, Verdict verdict) { answers.push_back({slot, user, verdict}); }
+  std::vector<u32> progressed, restarts;
+  void progress(u32 slot, u64) { progressed.push_back(slot); }
+  void restarted(u32 slot, u64) { restarts.push_back(slot); }
   void released(u32 slot, u64) { released_slots.push_back(slot); }
+};
+
+// An encoder's look at its work: limits that never change, controls behind every claim.
+struct Encoder : Claimer {
+  BatchLimits limits;
+  Encoder(Segment segment, const WakeFds* fds, u32 me, u32 epoch, BatchLimits batch)
+      : Claimer(segment, fds, me, epoch, 0), limits(batch) {}
+  bool next(Batch& batch, bool ahead, int timeout_ms) {
+    bool claimed = Claimer::next(batch, ahead ? Look::kAhead : Look::kFree, limits, timeout_ms);
+    read_controls(batch, [](u32, u32, u32) {});
+    return claimed;
+  }
 };
 
 struct World {
@@ -208,8 +223,8 @@ struct World {
       if (fd >= 0) close(fd);
     munmap(&segment.header(), segment.header().total_bytes);
   }
-  Claimer claimer(u32 me, u32 epoch = 1, BatchLimits limits = {.items = 4, .tokens = 40}) {
-    return Claimer(segment, &fds, me, epoch, 0, limits);
+  Encoder claimer(u32 me, u32 epoch = 1, BatchLimits limits = {.items = 4, .tokens = 40}) {
+    return Encoder(segment, &fds, me, epoch, limits);
   }
   // One request; its slot. queued_ns orders doors.
   u32 put(u32 tokens = 10, u32 kind = kNormal, u64 queued_ns = 1, u32 door = 0, u64 deadline_ns = 0) {
@@ -249,7 +264,7 @@ using List = std::vector<u32>;
 
 TEST(request_goes_round) {
   World w;
-  Claimer c = w.claimer(0);
+  Encoder c = w.claimer(0);
   Batch b;
   u32 i = w.put(12);
   CHECK_EQ(w.word(i).bits, Word::make(State::kQueued, 1).bits);
@@ -275,7 +290,7 @@ TEST(request_goes_round) {
 
 TEST(unpublished_requests_are_invisible_until_sleep_at_the_latest) {
   World w;
-  Claimer c = w.claimer(0);
+  Encoder c = w.claimer(0);
   Batch b;
   for (u32 i = 0; i < 2; i++) {
     u32 slot = u32(w.doors[0].take());
@@ -291,7 +306,7 @@ TEST(unpublished_requests_are_invisible_until_sleep_at_the_latest) {
 
 TEST(batch_keeps_its_limits) {
   World w;
-  Claimer c = w.claimer(0);
+  Encoder c = w.claimer(0);
   Batch b;
   for (u32 tokens : {10, 10, 10, 10, 10}) w.put(tokens);  // limits: 4 items, 40 tokens
   CHECK(c.next(b, false, 0));
@@ -308,7 +323,7 @@ TEST(batch_keeps_its_limits) {
   CHECK(c.next(b, false, 0));
   CHECK_EQ(b.n_tokens, 7u);
   run(c, b);
-  Claimer small = w.claimer(1, 1, {.items = 4, .tokens = 8});
+  Encoder small = w.claimer(1, 1, {.items = 4, .tokens = 8});
   w.doors[0].drain();
   w.put(12);  // larger than a batch: alone, never stuck
   CHECK(small.next(b, false, 0));
@@ -322,7 +337,7 @@ TEST(batch_keeps_its_limits) {
 
 TEST(classes_in_order_and_low_every_sixteenth_time) {
   World w;
-  Claimer c = w.claimer(0, 1, {.items = 1, .tokens = 40});
+  Encoder c = w.claimer(0, 1, {.items = 1, .tokens = 40});
   Batch b;
   u32 low_at = 0;
   w.put(1, kLow);
@@ -343,7 +358,7 @@ TEST(classes_in_order_and_low_every_sixteenth_time) {
 
 TEST(oldest_door_first) {
   World w(true, 2);
-  Claimer c = w.claimer(0, 1, {.items = 1, .tokens = 40});
+  Encoder c = w.claimer(0, 1, {.items = 1, .tokens = 40});
   Batch b;
   w.put(1, kNormal, 30, 0);
   w.put(1, kNormal, 40, 0);
@@ -358,7 +373,7 @@ TEST(oldest_door_first) {
 
 TEST(ahead_takes_only_a_full_batch_that_nobody_else_is_free_for) {
   World w;
-  Claimer c = w.claimer(0), other = w.claimer(1);
+  Encoder c = w.claimer(0), other = w.claimer(1);
   Batch b, none;
   for (int i = 0; i < 3; i++) w.put(1);
   CHECK(!c.next(b, true, 0));  // three of four
@@ -374,7 +389,7 @@ TEST(ahead_takes_only_a_full_batch_that_nobody_else_is_free_for) {
 
 TEST(work_that_is_left_wakes_one_more) {
   World w;
-  Claimer c = w.claimer(0);
+  Encoder c = w.claimer(0);
   Batch b;
   for (u32 d : {1, 2}) announce_sleep(w.segment.dispatcher(d).sleep);
   set_mode(w.segment.dispatcher(0).sleep, kHungry);
@@ -390,7 +405,7 @@ TEST(work_that_is_left_wakes_one_more) {
 
 TEST(leaving_passes_a_wake_up_on) {
   World w;
-  Claimer c = w.claimer(0);
+  Encoder c = w.claimer(0);
   announce_sleep(w.segment.dispatcher(0).sleep);
   announce_sleep(w.segment.dispatcher(1).sleep);
   w.put(1);
@@ -409,7 +424,7 @@ TEST(death_after_each_step) {
   } rows[] = {{kHead, 0, 1, false}, {kClaim, 1, 1, false}, {kLaunch, 2, 1, false}, {kFinish, 0, 0, true}};
   for (auto& r : rows) {
     World w;
-    Claimer c = w.claimer(0), next = w.claimer(1);
+    Encoder c = w.claimer(0), next = w.claimer(1);
     Batch b;
     u32 i = w.put();
     if (r.last_step == kHead) {
@@ -439,7 +454,7 @@ TEST(death_after_each_step) {
 
 TEST(fenced_dispatcher_is_told) {
   World w;
-  Claimer c = w.claimer(0);
+  Encoder c = w.claimer(0);
   Batch b;
   w.put();
   w.put();
@@ -455,7 +470,7 @@ TEST(suspects_run_alone_and_four_strikes_are_poison) {
   World w;
   Batch b;
   u32 bad = w.put(1), good = w.put(1);
-  Claimer first = w.claimer(0);
+  Encoder first = w.claimer(0);
   CHECK(first.next(b, false, 0));
   CHECK_EQ(b.claims.size(), 2u);
   for (auto& claim : b.claims) CHECK(first.launch(claim));
@@ -463,7 +478,7 @@ TEST(suspects_run_alone_and_four_strikes_are_poison) {
   w.doors[0].drain();
   CHECK_EQ(w.doors[0].suspects(), 2u);
   u32 fresh = w.put(1);
-  Claimer second = w.claimer(0, 2);
+  Encoder second = w.claimer(0, 2);
   CHECK(!second.next(b, true, 0));  // suspects wait: the pipeline runs empty
   CHECK(second.next(b, false, 0));
   CHECK(b.suspect && slots_of(b) == List{bad});
@@ -476,7 +491,7 @@ TEST(suspects_run_alone_and_four_strikes_are_poison) {
   CHECK_EQ(w.hosts[0].answers.size(), 1u);
   CHECK(w.last().slot == bad && w.last().verdict == Verdict::kPoison);
   CHECK(w.is(bad, State::kFree));
-  Claimer third = w.claimer(0, 3);
+  Encoder third = w.claimer(0, 3);
   CHECK(third.next(b, false, 0));
   CHECK(b.suspect && slots_of(b) == List{good});
   run(third, b);
@@ -490,7 +505,7 @@ TEST(request_that_kills_before_launch_is_poison_at_its_fourth_claim) {
   w.put();
   for (u32 epoch = 1; epoch <= 4; epoch++) {
     CHECK_EQ(w.hosts[0].answers.size(), 0u);
-    Claimer c = w.claimer(0, epoch);
+    Encoder c = w.claimer(0, epoch);
     CHECK(c.next(b, false, 0));
     CHECK_EQ(b.suspect, epoch > 2);
     w.die(0, epoch);
@@ -501,7 +516,7 @@ TEST(request_that_kills_before_launch_is_poison_at_its_fourth_claim) {
 
 TEST(without_rerun_a_death_after_launch_is_final) {
   World w(false);
-  Claimer c = w.claimer(0);
+  Encoder c = w.claimer(0);
   Batch b;
   u32 launched = w.put(), claimed = w.put();
   CHECK(c.next(b, false, 0));
@@ -526,7 +541,7 @@ TEST(cancel_in_each_state) {
               {kFinish, Cancel::kDone, State::kDone, 1}};
   for (auto& r : rows) {
     World w;
-    Claimer c = w.claimer(0);
+    Encoder c = w.claimer(0);
     Batch b;
     u32 i = w.put();
     if (r.last_step >= kClaim) CHECK(c.next(b, false, 0));
@@ -553,7 +568,7 @@ TEST(cancel_in_each_state) {
 
 TEST(orphan_returns_with_its_dispatchers_death) {
   World w;
-  Claimer c = w.claimer(0);
+  Encoder c = w.claimer(0);
   Batch b;
   u32 i = w.put();
   CHECK(c.next(b, false, 0));
@@ -568,7 +583,7 @@ TEST(orphan_returns_with_its_dispatchers_death) {
 
 TEST(expired_and_cancelled_claims_are_dropped) {
   World w;
-  Claimer c = w.claimer(0);
+  Encoder c = w.claimer(0);
   Batch b;
   u32 late = w.put(5, kNormal, 1, 0, 1), fine = w.put(6, kNormal, 1, 0, ~u64(0)), gone = w.put(7);
   // The cancel of a request that this dispatcher is about to hold, and an old one of the slot's last request.
@@ -588,7 +603,7 @@ TEST(expired_and_cancelled_claims_are_dropped) {
 
 TEST(full_control_ring_is_no_obstacle) {
   World w;
-  Claimer c = w.claimer(0);
+  Encoder c = w.claimer(0);
   Batch b;
   u32 i = w.put();
   CHECK(c.next(b, false, 0));
@@ -599,7 +614,7 @@ TEST(full_control_ring_is_no_obstacle) {
 
 TEST(lingering_gathers_company) {
   World w;
-  Claimer c = w.claimer(0, 1, {.items = 2, .tokens = 40, .delay_ns = 2'000'000});
+  Encoder c = w.claimer(0, 1, {.items = 2, .tokens = 40, .delay_ns = 2'000'000});
   Batch b;
   u64 now = now_ns();
   w.put(1, kNormal, now);
@@ -619,7 +634,7 @@ TEST(lingering_gathers_company) {
 
 TEST(new_front_door_adopts_what_its_predecessor_left) {
   World w;
-  Claimer c = w.claimer(0), dead = w.claimer(1);
+  Encoder c = w.claimer(0), dead = w.claimer(1);
   Batch held, lost;
   u32 finished = w.put(), running = w.put();
   CHECK(c.next(held, false, 0));
@@ -658,7 +673,7 @@ TEST(rings_wrap_and_refuse_when_full) {
   Host host;
   Slab<Host> door(w.segment, &w.fds, 0, host);
   door.adopt();
-  Claimer c = w.claimer(0);
+  Encoder c = w.claimer(0);
   Batch b;
   for (u32 round = 0; round < 40; round++) {
     for (u32 n = 0; n < 3; n++) {
@@ -689,7 +704,7 @@ TEST(rings_wrap_and_refuse_when_full) {
 
 TEST(hostile_bytes_in_rings_do_no_harm) {
   World w;
-  Claimer c = w.claimer(0);
+  Encoder c = w.claimer(0);
   Batch b;
   RingLine& ring = w.segment.request_ring(0, 0, kNormal);
   u32 i = w.put();

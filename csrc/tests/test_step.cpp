@@ -16,6 +16,8 @@ namespace {
 struct Answers {
   std::map<u32, Verdict> got;
   void answer(u32 slot, u64, Verdict verdict) { got[slot] = verdict; }
+  void progress(u32, u64) {}
+  void restarted(u32, u64) {}
   void released(u32, u64) {}
 };
 
