@@ -50,6 +50,8 @@ class DispatcherSettings(Settings):
     threads: int  # CPU threads to compute with
     max_batch_items: int
     max_batch_tokens: int
+    max_running: int  # sequences of a generator; 0: the model is none
+    async_steps: bool
 
 
 _ROLES: dict[str, type[Settings]] = {"frontdoor": DoorSettings, "dispatcher": DispatcherSettings}

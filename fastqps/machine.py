@@ -19,6 +19,13 @@ def usable_cores(cpus: int | None = None) -> int:
     return count if quota is None else max(1, min(count, int(quota)))
 
 
+def memory_bytes() -> int:
+    """The machine's memory, or less where a cgroup's limit is less."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit = cgroup().memory_limit_bytes
+    return total if limit is None else min(total, limit)
+
+
 @dataclass(frozen=True)
 class Cgroup:
     """Limits of this process's control group; None: no limit."""

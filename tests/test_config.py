@@ -116,8 +116,9 @@ def test_bad_file(tmp_path: Path, content: str, message: str) -> None:
         ({"mps": "on"}, "this version has no cuda device"),
         ({"share-weights": "on"}, "--share-weights: 'on' is not possible"),
         ({"lanes": "2"}, "--lanes: '2' is not possible"),
-        ({"prefix": "file"}, "it has no text generation"),
-        ({"max-running": "7"}, "it has no text generation"),
+        ({"max-running": "0"}, "--max-running: 0 is not within 1 to 65536"),
+        ({"max-output-tokens": "0"}, "--max-output-tokens: 0 is not within 1 to 8192"),
+        ({"async-steps": "maybe"}, "--async-steps: 'maybe' is neither on nor off"),
         ({"capacity": "x.json"}, "measures no capacity files"),
         ({"frontdoors": "0"}, "--frontdoors: 0 is not within 1 to 32"),
     ],
@@ -140,6 +141,7 @@ def test_environment() -> None:
 
 def test_print_config_gives_the_same_server(tmp_path: Path) -> None:
     flags = {"model": ["minilm", 'we"ird=/tmp/x'], "max-batch-delay": "250us", "rerun": "off", "device": "null"}
+    flags |= {"prefix": ["a.txt", "x=b.txt"], "async-steps": "off", "max-running": "7"}
     loaded = load(flags, {})
     config = decide(loaded.config)
     text = effective_toml(Loaded(config, loaded.origin))
@@ -155,7 +157,8 @@ def test_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.device, found.frontdoors, found.dispatchers) == ("cpu", 4, 8)
     assert (found.max_batch_items, found.max_batch_tokens) == (64, 4096)
     assert decide(Config(model=("a", "b", "c"))).dispatchers == 2
-    assert decide(Config(model=("a",), max_input_tokens=8192)).max_batch_tokens == 8192
+    assert decide(Config(model=("a",), max_input_tokens=8192)).max_batch_tokens == 8192 + 1024
+    assert decide(Config(model=("a",), max_running=5000)).max_batch_tokens == 512 + 5000
     assert decide(Config(model=("a",), device="null")).max_batch_items == 256
     monkeypatch.setattr(machine, "usable_cores", lambda cpus=None: 1)
     found = decide(Config(model=("a", "b")))

@@ -22,9 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if meaning.kind == "switch":
             parser.add_argument(flag, nargs="?", const="on", metavar="on|off", help=help)
         elif meaning.kind == "texts":
-            parser.add_argument(flag, action="append", metavar="NAME_OR_DIR", help=help)
+            parser.add_argument(flag, action="append", metavar=meaning.metavar, help=help)
         else:
-            parser.add_argument(flag, metavar=meaning.kind.upper(), help=help)
+            parser.add_argument(flag, metavar=meaning.metavar or meaning.kind.upper(), help=help)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from fastqps.errors import ConfigError
 
 DISPATCHERS_MAX = 64  # over all models: one bit each in a route's mask
 MODELS_MAX = 16
+RUNNING_DEFAULT = 1024  # sequences of a generator's dispatcher, where steps, slots and memory have room for them
 
 
 def decide(config: Config) -> Config:
@@ -27,7 +28,8 @@ def decide(config: Config) -> Config:
         total = f"{dispatchers} for each of {len(models)} models"
         raise ConfigError(f"--dispatchers: {total} is more than {DISPATCHERS_MAX} in all")
     small = device == "cpu"
-    tokens = config.max_batch_tokens or max(4096 if small else 16384, config.max_input_tokens)
+    longest_step = config.max_input_tokens + (config.max_running or RUNNING_DEFAULT)
+    tokens = config.max_batch_tokens or max(4096 if small else 16384, longest_step)
     if tokens < config.max_input_tokens:
         raise ConfigError(
             f"--max-batch-tokens {tokens} is less than --max-input-tokens {config.max_input_tokens}: "

@@ -24,6 +24,7 @@ class Meaning:
     most: int = (1 << 31) - 1
     choices: tuple[str, ...] = ()
     auto: str = ""  # what `auto` means; "": the setting has no such value
+    metavar: str = ""  # for the command line; "": the kind
     only: tuple[Any, ...] = ()
     reason: str = ""
 
@@ -32,7 +33,6 @@ def _setting(default: Any, kind: Kind, help: str, **more: Any) -> Any:
     return dataclasses.field(default=default, metadata={"meaning": Meaning(kind, help, **more)})
 
 
-_NO_GENERATION = "this version serves encoders (embed, classify); it has no text generation"
 _NO_CUDA = "this version has no cuda device; it has cpu and null"
 
 
@@ -46,6 +46,7 @@ class Config:
         "Model to serve: a known name, a checkpoint directory, or NAME=DIR. Repeat the flag for more; in the "
         "environment separate with commas. The first is the default model of requests that name none.",
         auto="minilm, if its weights are installed",
+        metavar="NAME_OR_DIR",
     )
     device: str = _setting("auto", "text", "Where models run: auto (cpu), cpu, or null (computes nothing).")
     host: str = _setting("127.0.0.1", "text", "Address to listen on. 0.0.0.0 or :: for all interfaces.")
@@ -66,15 +67,21 @@ class Config:
     )
     lanes: int = _setting(1, "count", "Steps that a dispatcher runs side by side.", only=(1,), reason=_NO_CUDA)
     max_batch_items: int | None = _setting(
-        None, "count", "Most requests in a batch.", least=1, most=4096, auto="64 on cpu, 256 on null"
+        None,
+        "count",
+        "Most requests in a batch; a generator's steps hold --max-running instead.",
+        least=1,
+        most=4096,
+        auto="64 on cpu, 256 on null",
     )
     max_batch_tokens: int | None = _setting(
         None,
         "count",
-        "Most tokens in a batch; at least --max-input-tokens.",
+        "Most tokens in a batch; at least --max-input-tokens. A generator's steps have room for its longest prompt and "
+        "one token of each of --max-running sequences.",
         least=1,
         most=1 << 20,
-        auto="4096 on cpu, 16384 on null, and never less than --max-input-tokens",
+        auto="4096 on cpu, 16384 on null, and never less than --max-input-tokens and --max-running (or 1024) together",
     )
     max_batch_delay_ns: int = _setting(
         0, "duration", "How long an idle dispatcher waits for more requests before it runs a small batch.", most=10**9
@@ -83,17 +90,37 @@ class Config:
         4096, "count", "Most requests of a model that wait; more are refused.", least=1, most=1 << 22
     )
     max_input_tokens: int = _setting(
-        512, "count", "Longest input; a model's own limit holds if it is smaller.", least=1, most=8192
+        512,
+        "count",
+        "Longest input; a model's own limit holds if it is smaller, a generator's less --max-output-tokens and "
+        "the prefix.",
+        least=1,
+        most=8192,
     )
-    max_output_tokens: int = _setting(128, "count", "Most tokens to generate.", only=(128,), reason=_NO_GENERATION)
+    max_output_tokens: int = _setting(
+        128, "count", "Most tokens that a request can have generated.", least=1, most=8192
+    )
     slots: int = _setting(
         8192,
         "count",
-        "Requests that a front door can hold, waiting and running. A power of two.",
+        "Requests that a front door can hold, waiting and running. A power of two. (Not a generator's places in its KV "
+        "cache: those are --max-running.)",
         least=16,
         most=1 << 20,
     )
-    max_running: int = _setting(1024, "count", "Most sequences that generate.", only=(1024,), reason=_NO_GENERATION)
+    max_running: int | None = _setting(
+        None,
+        "count",
+        "Most sequences that a generator's dispatcher runs at a time; each has its place in the KV cache.",
+        least=1,
+        most=1 << 16,
+        auto="1024, or as many as --max-batch-tokens and --slots have room for and a quarter of the memory holds",
+    )
+    async_steps: bool = _setting(
+        True,
+        "switch",
+        "Prepare a generator's next step while one runs. off: one step after the other, for comparison.",
+    )
     max_stream_inflight: int = _setting(
         1024, "count", "Most requests of one PredictStream call in flight; then it is not read.", least=1, most=1 << 16
     )
@@ -142,7 +169,13 @@ class Config:
     share_weights: bool = _setting(
         False, "switch", "One copy of the weights for all dispatchers of a device.", only=(False,), reason=_NO_CUDA
     )
-    prefix: str = _setting("", "text", "File with a prompt prefix to cache.", only=("",), reason=_NO_GENERATION)
+    prefix: tuple[str, ...] = _setting(
+        (),
+        "texts",
+        "UTF-8 text file, put in front of every prompt of the models that generate, as it is to the last byte; its "
+        "part of the KV cache is computed once. NAME=FILE for one of several models; repeat the flag for more.",
+        metavar="FILE",
+    )
     capacity: str = _setting(
         "", "text", "Capacity file, as measured.", only=("",), reason="this version measures no capacity files"
     )

@@ -48,7 +48,7 @@ class ModelCard:
     max_output_tokens: int = 0  # of a generator: most tokens of one answer
     eos_ids: tuple[int, ...] = ()  # of a generator: tokens that end a text
     prefix_ids: tuple[int, ...] = ()  # in front of every prompt; with it the tokenizer adds no special tokens
-    kv_values: int = 0  # of a generator: numbers that one token leaves in the KV cache: layers × 2 × KV heads × head size
+    kv_values: int = 0  # of a generator: numbers that a token leaves in the KV cache: layers × 2 × KV heads × head size
 
     def to_json(self) -> str:
         """The card as one JSON object; ``from_json`` gives back an equal card."""
@@ -58,4 +58,9 @@ class ModelCard:
     def from_json(text: str) -> ModelCard:
         """The card that ``to_json`` wrote."""
         fields: dict[str, Any] = json.loads(text)
-        return ModelCard(**{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()})
+        return ModelCard(**{key: _frozen(value) for key, value in fields.items()})
+
+
+def _frozen(value: Any) -> Any:
+    """JSON has no tuples."""
+    return tuple(value) if isinstance(value, list) else value

@@ -108,8 +108,18 @@ class Checkpoint:
         return total.hexdigest()[:12]
 
 
-def load_card(name_or_dir: str, max_input_tokens: int = 512, name: str | None = None) -> ModelCard:
+def load_card(
+    name_or_dir: str,
+    max_input_tokens: int = 512,
+    name: str | None = None,
+    *,
+    max_output_tokens: int = 128,
+    prefix_text: str = "",
+) -> ModelCard:
     """The card of a checkpoint (a directory, or a known name such as ``minilm``), under ``name`` if given.
+
+    ``max_output_tokens`` and ``prefix_text`` (in front of every prompt; its ids go into the card and into the version)
+    are of generators alone.
 
     Reads JSON, and the weights' bytes for the digest; imports no torch. Raises ``ModelError``.
     """

@@ -10,9 +10,13 @@ from fastqps.config import Config
 from fastqps.config.decide import server_cpus
 from fastqps.errors import ConfigError
 from fastqps.models import ModelCard, load_card
+from fastqps.models.names import resolve
+from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
+from fastqps.supervisor.room import Room, room_of
 
 LABEL_BYTES = 8  # index and score
 FLOAT_BYTES = 4
+TOKEN_BYTES = 8  # id and log probability
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,7 @@ class Plan:
 
     config: Config
     cards: tuple[ModelCard, ...]
+    rooms: tuple[Room, ...]  # of each model
     doors: int
     dispatchers_per_model: int
     threads: int  # to compute with, of each dispatcher
@@ -51,16 +56,15 @@ class Plan:
 def make_plan(config: Config) -> Plan:
     """From a decided configuration. Reads the models' cards: ``ModelError`` where one cannot be served."""
     assert config.frontdoors and config.dispatchers  # decided
-    cards = tuple(_card(named, config.max_input_tokens) for named in config.model)
-    names = [card.name for card in cards]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ConfigError(f"--model: two models are named {twice!r}; name them with NAME=DIR")
+    cards = _cards(config)
+    sharers = sum(config.dispatchers for card in cards if card.task == "generate")
     cpus = server_cpus(config)
     total = config.dispatchers * len(cards)
     door_cpus, dispatcher_cpus = _placement(config, cpus, total)
     return Plan(
         config=config,
         cards=cards,
+        rooms=tuple(room_of(card, config, sharers) for card in cards),
         doors=config.frontdoors,
         dispatchers_per_model=config.dispatchers,
         threads=max(1, machine.usable_cores(len(cpus)) // total),
@@ -71,16 +75,39 @@ def make_plan(config: Config) -> Plan:
 
 def answer_bytes(card: ModelCard) -> int:
     """The longest answer of a model, as it lies in a slot."""
+    if card.task == "generate":
+        return card.max_output_tokens * TOKEN_BYTES
     return card.dimensions * (LABEL_BYTES if card.task == "classify" else FLOAT_BYTES)
 
 
-def _card(named: str, max_input_tokens: int) -> ModelCard:
-    name, equals, path = named.partition("=")
+def _cards(config: Config) -> tuple[ModelCard, ...]:
+    named = [_split(model) for model in config.model]
+    names = [name for name, _ in named]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError(f"--model: two models are named {twice!r}; name them with NAME=DIR")
+    prefixes = read_prefixes(config.prefix, names)
+    cards = tuple(
+        load_card(
+            path,
+            config.max_input_tokens,
+            name,
+            max_output_tokens=config.max_output_tokens,
+            prefix_text=prefix_of(name, prefixes),
+        )
+        for name, path in named
+    )
+    check_used(prefixes, cards)
+    return cards
+
+
+def _split(model: str) -> tuple[str, str]:
+    """(name, directory or known name) of what a user wrote behind --model."""
+    name, equals, path = model.partition("=")
     if not equals:
-        return load_card(named, max_input_tokens)
+        return resolve(model)[0], model
     if not name or not path:
-        raise ConfigError(f"--model {named!r}: write NAME=DIR")
-    return load_card(path, max_input_tokens, name)
+        raise ConfigError(f"--model {model!r}: write NAME=DIR")
+    return name, path
 
 
 def _placement(config: Config, cpus: tuple[int, ...], dispatchers: int) -> tuple[tuple[tuple[int, ...], ...], ...]:

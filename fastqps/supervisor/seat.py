@@ -196,8 +196,7 @@ class DispatcherSeat(Seat):
         self.shared.segment.publish_death(self.shared.wake_fds, self.index, self.epoch)
 
     def settings(self, listener_fd: int, parent_pid: int) -> DispatcherSettings:
-        config = self.server.config
-        assert config.max_batch_items and config.max_batch_tokens  # decided
+        config, room = self.server.config, self.server.rooms[self.model]
         return DispatcherSettings(
             **self._common(parent_pid, self.server.dispatcher_cpus[self.index]),
             epoch=self.epoch,
@@ -205,8 +204,10 @@ class DispatcherSeat(Seat):
             device=config.device,
             dtype=config.dtype,
             threads=self.server.threads,
-            max_batch_items=config.max_batch_items,
-            max_batch_tokens=config.max_batch_tokens,
+            max_batch_items=room.items,
+            max_batch_tokens=room.tokens,
+            max_running=room.running,
+            async_steps=config.async_steps,
         )
 
     def threads(self) -> int | None:

@@ -13,9 +13,11 @@ from fastqps.admin import Admin
 from fastqps.config import Config
 from fastqps.config.decide import server_cpus
 from fastqps.errors import ConfigError, FastqpsError
+from fastqps.models import ModelCard
 from fastqps.supervisor.listener import address, bind
 from fastqps.supervisor.log import STDERR, Log
 from fastqps.supervisor.plan import Plan, make_plan
+from fastqps.supervisor.room import Room, format_size
 from fastqps.supervisor.server import Supervisor
 from fastqps.supervisor.shared import Shared
 
@@ -88,6 +90,15 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _describe(server: Plan, shared: Shared) -> str:
-    models = ", ".join(f"{card.name}@{card.version}" for card in server.cards)
+    models = ", ".join(map(_describe_model, server.cards, server.rooms))
     processes = f"front doors {server.doors}, dispatchers {server.dispatchers}, threads of each {server.threads}"
     return f"starting {models} on {server.config.device}: {processes}; shared memory {shared.sizes_text}"
+
+
+def _describe_model(card: ModelCard, room: Room) -> str:
+    """A generator's with what each of its dispatchers holds."""
+    name = f"{card.name}@{card.version}"
+    if not room.running:
+        return name
+    prefix = f", prefix of {len(card.prefix_ids)} tokens" if card.prefix_ids else ""
+    return f"{name} (a dispatcher runs {room.running} sequences{prefix}; KV cache {format_size(room.kv_bytes)})"

@@ -48,8 +48,7 @@ class Shared:
             os.close(fd)
 
     def _set_model(self, server: Plan, model: int) -> None:
-        card, config = server.cards[model], server.config
-        assert config.max_batch_items and config.max_batch_tokens  # decided
+        card, room, config = server.cards[model], server.rooms[model], server.config
         route = route_of(model)
         self.segment.set_model(model, card.name)
         self.segment.set_route(
@@ -62,8 +61,8 @@ class Shared:
             vocab_size=card.vocab_size,
             max_input_tokens=card.max_input_tokens,
             max_queue_items=config.max_queue_items,
-            max_batch_items=config.max_batch_items,
-            max_batch_tokens=config.max_batch_tokens,
+            max_batch_items=room.items,
+            max_batch_tokens=room.tokens,
             max_batch_delay_ns=config.max_batch_delay_ns,
             pair_type_id=card.second_segment_type,
             position_offset=card.position_offset,

@@ -1,0 +1,61 @@
+"""``--prefix``: which text stands in front of every prompt of which model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fastqps.errors import ConfigError
+from fastqps.models import ModelCard
+
+BYTES_MAX = 1 << 20  # far more than any model's context
+ALL = ""
+
+
+def read_prefixes(named: Sequence[str], models: Sequence[str]) -> Mapping[str, str]:
+    """The files' texts by model name; ``ALL`` for the one that has none. ``named``: FILE or NAME=FILE.
+
+    Raises ``ConfigError`` for a file that cannot be read or is no text, and for a model that is not served.
+    """
+    found: dict[str, str] = {}
+    for each in named:
+        model, equals, file = each.partition("=")
+        if not equals:
+            model, file = ALL, each
+        elif model not in models:
+            raise ConfigError(f"--prefix {each!r}: no model named {model!r} is served; there are: {', '.join(models)}")
+        if model in found:
+            raise ConfigError(f"--prefix: two files for {model or 'all models'}; name one of them NAME=FILE")
+        found[model] = _read(file)
+    return found
+
+
+def prefix_of(model: str, prefixes: Mapping[str, str]) -> str:
+    """The text for one model; "" where it has none."""
+    return prefixes.get(model, prefixes.get(ALL, ""))
+
+
+def check_used(prefixes: Mapping[str, str], cards: Sequence[ModelCard]) -> None:
+    """Raises ``ConfigError`` where a prefix would have no effect."""
+    generators = {card.name for card in cards if card.task == "generate"}
+    if prefixes and not generators:
+        raise ConfigError("--prefix: none of the served models generates text")
+    if other := next((name for name in prefixes if name != ALL and name not in generators), None):
+        raise ConfigError(f"--prefix {other}=…: {other} does not generate text")
+
+
+def _read(file: str) -> str:
+    try:
+        with Path(file).expanduser().open("rb") as stream:
+            data = stream.read(BYTES_MAX + 1)
+    except OSError as error:
+        raise ConfigError(f"--prefix {file}: cannot read it: {error.strerror}") from None
+    if len(data) > BYTES_MAX:
+        raise ConfigError(f"--prefix {file}: longer than {BYTES_MAX} bytes, which no model's context holds")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"--prefix {file}: not UTF-8 at byte {error.start}") from None
+    if not text:
+        raise ConfigError(f"--prefix {file}: the file is empty")
+    return text

@@ -1,0 +1,74 @@
+"""How much one dispatcher of a model holds at a time: requests, tokens, and the sequences of a generator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastqps import machine
+from fastqps.config import Config
+from fastqps.config.decide import RUNNING_DEFAULT
+from fastqps.config.units import format_bytes
+from fastqps.errors import ConfigError
+from fastqps.models import ModelCard
+
+KV_VALUE_BYTES = 4  # the most that a value of the KV cache takes, whatever the number format
+KV_EXTRA_SLOTS = 2  # for padding, and for the prefix
+MEMORY_SHARE = 4  # without --max-running all KV caches take at most one part in so many of the memory
+
+
+@dataclass(frozen=True)
+class Room:
+    """Of one dispatcher. ``running`` and ``kv_bytes`` (its KV cache, at most) are 0 for what is no generator."""
+
+    items: int  # most requests that a step answers
+    tokens: int  # most tokens of a step
+    running: int = 0  # most sequences at a time; each has a row in every step
+    kv_bytes: int = 0
+
+
+def room_of(card: ModelCard, config: Config, sharers: int) -> Room:
+    """What a dispatcher of this model gets. ``sharers``: the generators' dispatchers, which divide the memory.
+
+    Raises ``ConfigError`` where a step would not hold the sequences, or the memory not their KV cache.
+    """
+    assert config.max_batch_items and config.max_batch_tokens and config.frontdoors  # decided
+    if card.task != "generate":
+        return Room(config.max_batch_items, config.max_batch_tokens)
+    rows = config.max_batch_tokens - card.max_input_tokens
+    if rows < (config.max_running or 1):
+        raise ConfigError(
+            f"--max-batch-tokens {config.max_batch_tokens}: a step of {card.name} holds a token of each of "
+            f"{config.max_running or 'the'} running sequences and the longest prompt, of {card.max_input_tokens}; "
+            f"that is at least {card.max_input_tokens + (config.max_running or 1)}"
+        )
+    running = config.max_running or _running_auto(card, config, rows, sharers)
+    kv_bytes = 0 if config.device == "null" else _kv_bytes(card, running)
+    if kv_bytes * sharers > machine.memory_bytes():
+        raise ConfigError(
+            f"--max-running {running}: the KV caches of {sharers} dispatchers would take "
+            f"{format_size(kv_bytes * sharers)} of this machine's {format_size(machine.memory_bytes())}; lower it, "
+            "--max-input-tokens or --max-output-tokens"
+        )
+    return Room(items=running, tokens=config.max_batch_tokens, running=running, kv_bytes=kv_bytes)
+
+
+def format_size(n: int) -> str:
+    """A size for people: exact below 1 MiB, else with one digit behind the point."""
+    if n < 1 << 20:
+        return format_bytes(n)
+    return f"{n / (1 << 20):.1f} MiB" if n < 1 << 30 else f"{n / (1 << 30):.1f} GiB"
+
+
+def _running_auto(card: ModelCard, config: Config, rows: int, sharers: int) -> int:
+    assert config.frontdoors
+    most = min(RUNNING_DEFAULT, rows, config.slots * config.frontdoors)  # more requests than slots there are never
+    if config.device == "null":
+        return most
+    affordable = machine.memory_bytes() // MEMORY_SHARE // sharers // _kv_bytes(card, 1 - KV_EXTRA_SLOTS)
+    return max(1, min(most, affordable - KV_EXTRA_SLOTS))
+
+
+def _kv_bytes(card: ModelCard, running: int) -> int:
+    """Of one dispatcher's KV cache at most."""
+    longest = max(card.max_input_tokens + card.max_output_tokens, len(card.prefix_ids))
+    return (running + KV_EXTRA_SLOTS) * longest * card.kv_values * KV_VALUE_BYTES
