@@ -86,6 +86,9 @@ class Segment:
         position_offset: int,
         version: str,
         card_json: str,
+        max_output_tokens: int = 0,
+        prefix_tokens: int = 0,
+        cache_slots: int = 0,
     ) -> None: ...
     def route(self, i: int) -> dict[str, Any]: ...
     def card(self, i: int) -> str: ...

@@ -11,7 +11,11 @@ from fastqps.v1 import predict_pb2
 
 MESSAGE, HALF_CLOSE, GONE = 0, 1, 2  # front::RareEvent
 INTERNAL = 13
-_TASKS = {"embed": predict_pb2.TASK_EMBED, "classify": predict_pb2.TASK_CLASSIFY}
+_TASKS = {
+    "embed": predict_pb2.TASK_EMBED,
+    "classify": predict_pb2.TASK_CLASSIFY,
+    "generate": predict_pb2.TASK_GENERATE,
+}
 
 
 def list_models(cards: list[ModelCard], native: list[bool]) -> bytes:
@@ -24,6 +28,7 @@ def list_models(cards: list[ModelCard], native: list[bool]) -> bytes:
             task=_TASKS[card.task],
             is_default=i == 0,
             input_tokens_max=card.max_input_tokens,
+            output_tokens_max=card.max_output_tokens,
             dimensions=card.dimensions if card.task == "embed" else 0,
             labels=card.labels,
             native_tokenizer=is_native,

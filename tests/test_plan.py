@@ -1,0 +1,171 @@
+"""What a server with generators plans: room for sequences, prefixes, and the sizes of the segment."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastqps import machine, rare_calls
+from fastqps.config import Config, decide
+from fastqps.errors import ConfigError
+from fastqps.models import ModelCard
+from fastqps.supervisor.plan import answer_bytes
+from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
+from fastqps.supervisor.room import Room, format_size, room_of
+from fastqps.v1 import predict_pb2 as pb
+
+GENERATOR = ModelCard(
+    name="tiny",
+    path="/tiny",
+    version="0123456789ab",
+    task="generate",
+    family="llama",
+    dimensions=0,
+    max_input_tokens=512,
+    vocab_size=100,
+    tokenizer="",
+    max_output_tokens=128,
+    eos_ids=(2,),
+    prefix_ids=(1, 5, 6),
+    kv_values=2 * 3 * 2 * 8,  # 3 layers, 2 heads of 8
+)
+ENCODER = dataclasses.replace(
+    GENERATOR, name="embedder", task="embed", family="bert", dimensions=32, max_output_tokens=0, prefix_ids=()
+)
+GIB = 1 << 30
+
+
+@pytest.fixture(autouse=True)
+def _memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "memory_bytes", lambda: 8 * GIB)
+
+
+def config(**settings: Any) -> Config:
+    return decide(Config(**{"model": ("m",), "frontdoors": 1, "dispatchers": 1, "device": "cpu", **settings}))
+
+
+def kv_bytes(running: int, length: int = 640) -> int:
+    return (running + 2) * length * GENERATOR.kv_values * 4
+
+
+def test_an_encoder_has_room_as_the_settings_say() -> None:
+    assert room_of(ENCODER, config(max_batch_items=7, max_batch_tokens=600), 0) == Room(7, 600)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sharers", "running", "tokens"),
+    [
+        ({}, 1, 1024, 4096),
+        ({"max_running": 3}, 1, 3, 4096),
+        ({"max_running": 5000}, 1, 5000, 5512),
+        ({"max_batch_tokens": 600}, 1, 88, 600),  # 600 less the longest prompt
+        ({"max_batch_tokens": 513, "max_running": 1}, 1, 1, 513),
+        ({"slots": 16, "frontdoors": 2}, 1, 32, 4096),  # more requests cannot be there
+        ({"max_batch_items": 2}, 1, 1024, 4096),  # that is an encoder's
+        ({"device": "null"}, 1, 1024, 16384),
+    ],
+)
+def test_room_for_sequences(settings: dict[str, Any], sharers: int, running: int, tokens: int) -> None:
+    expected = 0 if settings.get("device") == "null" else kv_bytes(running)
+    assert room_of(GENERATOR, config(**settings), sharers) == Room(running, tokens, running, expected)
+
+
+def test_kv_caches_take_at_most_a_quarter_of_the_memory() -> None:
+    card = dataclasses.replace(GENERATOR, kv_values=1 << 13)
+    for sharers in (1, 2, 5):
+        found = room_of(card, config(), sharers)
+        one_more = found.kv_bytes * (found.running + 3) // (found.running + 2)
+        assert found.kv_bytes * sharers <= 2 * GIB < one_more * sharers
+    assert room_of(dataclasses.replace(card, kv_values=1 << 24), config(), 1).running == 1  # a model has to run at all
+
+
+def test_a_long_prefix_counts() -> None:
+    long = dataclasses.replace(GENERATOR, prefix_ids=tuple(range(2000)))
+    assert room_of(long, config(max_running=1), 1).kv_bytes == kv_bytes(1, 2000)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"max_batch_tokens": 600, "max_running": 89},
+            "--max-batch-tokens 600: a step of tiny holds a token of each of 89 running sequences and the longest "
+            "prompt, of 512; that is at least 601",
+        ),
+        ({"max_batch_tokens": 512}, "that is at least 513"),
+        (
+            {"max_running": 60000},
+            "--max-running 60000: the KV caches of 2 dispatchers would take 27.5 GiB of this machine's 8.0 GiB",
+        ),
+    ],
+)
+def test_impossible_room(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        room_of(GENERATOR, config(**settings), 2)
+    assert message in str(caught.value) and caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(("n", "text"), [(0, "0B"), (512, "512B"), (3 << 19, "1.5 MiB"), (5 << 29, "2.5 GiB")])
+def test_sizes_for_people(n: int, text: str) -> None:
+    assert format_size(n) == text
+
+
+def test_answers_hold_every_token_with_its_logprob() -> None:
+    assert (answer_bytes(GENERATOR), answer_bytes(ENCODER)) == (8 * 128, 4 * 32)
+
+
+def test_a_card_survives_the_segment() -> None:
+    assert ModelCard.from_json(GENERATOR.to_json()) == GENERATOR
+
+
+def test_the_list_of_models_tells_a_generator() -> None:
+    found = pb.ListModelsResponse.FromString(rare_calls.list_models([GENERATOR, ENCODER], [True, False])).models
+    assert [(m.task, m.output_tokens_max, m.dimensions) for m in found] == [
+        (pb.TASK_GENERATE, 128, 0),
+        (pb.TASK_EMBED, 0, 32),
+    ]
+
+
+# ---- prefixes
+
+
+def test_prefixes(tmp_path: Path) -> None:
+    (tmp_path / "all").write_bytes("Bądź zwięzły.\r\n".encode())
+    (tmp_path / "own").write_text("Correct:")
+    found = read_prefixes([str(tmp_path / "all"), f"b={tmp_path / 'own'}"], ["a", "b"])
+    assert prefix_of("a", found) == "Bądź zwięzły.\r\n" and prefix_of("b", found) == "Correct:"
+    assert prefix_of("a", {}) == "" and prefix_of("b", read_prefixes([f"a={tmp_path / 'own'}"], ["a", "b"])) == ""
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        (["none"], "none: cannot read it: No such file or directory"),
+        (["."], ".: cannot read it: Is a directory"),
+        (["empty"], "empty: the file is empty"),
+        (["bytes"], "bytes: not UTF-8 at byte 2"),
+        (["huge"], "huge: longer than 1048576 bytes"),
+        (["c=good"], "no model named 'c' is served; there are: a, b"),
+        (["good", "good"], "two files for all models"),
+        (["a=good", "a=good"], "two files for a"),
+    ],
+)
+def test_bad_prefixes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: list[str], message: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, data in {"good": b"x", "empty": b"", "bytes": b"ab\xff", "huge": b"x" * ((1 << 20) + 1)}.items():
+        Path(name).write_bytes(data)
+    with pytest.raises(ConfigError) as caught:
+        read_prefixes(named, ["a", "b"])
+    assert message in str(caught.value) and str(caught.value).startswith("--prefix")
+
+
+def test_a_prefix_that_nothing_uses_is_refused() -> None:
+    check_used({"": "x", "tiny": "y"}, [GENERATOR, ENCODER])
+    check_used({}, [ENCODER])
+    with pytest.raises(ConfigError, match="none of the served models generates text"):
+        check_used({"": "x"}, [ENCODER])
+    with pytest.raises(ConfigError, match="embedder does not generate text"):
+        check_used({"embedder": "x"}, [GENERATOR, ENCODER])
