@@ -10,17 +10,31 @@ if TYPE_CHECKING:
     from fastqps.async_client import AsyncClient as AsyncClient
     from fastqps.client import Client as Client
     from fastqps.engine import Engine as Engine
+    from fastqps.prediction import Chunk as Chunk
+    from fastqps.prediction import Generation as Generation
     from fastqps.prediction import Prediction as Prediction
     from fastqps.prediction import PredictionError as PredictionError
     from fastqps.tokenizer import Tokenizer as Tokenizer
 
 __version__ = "0.1.0"
-__all__ = ["AsyncClient", "Client", "Engine", "Prediction", "PredictionError", "Tokenizer", "__version__"]
+__all__ = [
+    "AsyncClient",
+    "Chunk",
+    "Client",
+    "Engine",
+    "Generation",
+    "Prediction",
+    "PredictionError",
+    "Tokenizer",
+    "__version__",
+]
 
 _HOMES = {
     "AsyncClient": "fastqps.async_client",
+    "Chunk": "fastqps.prediction",
     "Client": "fastqps.client",
     "Engine": "fastqps.engine",
+    "Generation": "fastqps.prediction",
     "Prediction": "fastqps.prediction",
     "PredictionError": "fastqps.prediction",
     "Tokenizer": "fastqps.tokenizer",

@@ -1,6 +1,5 @@
 """The synchronous client."""
 
-import itertools
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,25 +7,27 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 import grpc
-import numpy as np
 from google.protobuf.message import DecodeError
 
-from fastqps import errors, rpc
+from fastqps import rpc
+from fastqps.client_base import ClientBase, Methods, StreamCount, told
 from fastqps.prediction import (
+    Chunk,
+    Generation,
     Label,
-    Model,
     Prediction,
     PredictionError,
     Vector,
     read_batch,
-    read_models,
+    read_chunk,
     read_prediction,
 )
 from fastqps.request import Item, Options, split_batches, texts_only, to_message
+from fastqps.served_model import Model, read_models
 from fastqps.v1 import predict_pb2 as pb
 
 
-class Client:
+class Client(ClientBase):
     """Calls one server. Safe to use from many threads; close it, or use it in a `with` statement.
 
         with fastqps.Client("127.0.0.1:50051") as client:
@@ -36,40 +37,9 @@ class Client:
     a server has seen may have run. Errors are those of `fastqps.errors`; the ladder there says when trying again helps.
     """
 
-    def __init__(
-        self,
-        address: str = "127.0.0.1:50051",
-        *,
-        model: str = "",
-        timeout_s: float = 10.0,
-        channels: int = 1,
-        credentials: grpc.ChannelCredentials | None = None,
-    ) -> None:
-        """Connects when first used.
-
-        Args:
-            address: HOST:PORT, or any other gRPC target.
-            model: name of the model to use where a call names none. Empty: the server's default.
-            timeout_s: seconds for each call that names no time of its own.
-            channels: connections to open, used in turn. One connection is served by one front door; many busy
-                threads want one for each.
-            credentials: for TLS; without them the connection is not encrypted.
-        """
-        self.address = address
-        self.model = model
-        self.timeout_s = timeout_s
-        options = rpc.channel_options(channels)
-        self._channels = [
-            grpc.secure_channel(address, credentials, options)
-            if credentials
-            else grpc.insecure_channel(address, options)
-            for _ in range(channels)
-        ]
-        # One callable of each kind for each channel; next() of a cycle is atomic.
-        cycle, opened = itertools.cycle, self._channels
-        self._predict = cycle([c.unary_unary(rpc.PREDICT, rpc.serialize_request, rpc.as_is) for c in opened])
-        self._batch = cycle([c.unary_unary(rpc.PREDICT_BATCH, rpc.serialize_batch, rpc.as_is) for c in opened])
-        self._stream = cycle([c.stream_stream(rpc.PREDICT_STREAM, rpc.serialize_request, rpc.as_is) for c in opened])
+    def _prepare(self) -> None:
+        self._channels = self._open(grpc)
+        self._methods = Methods(self._channels)
 
     def close(self) -> None:
         """Ends all calls that are under way and closes the connections."""
@@ -90,13 +60,9 @@ class Client:
         timeout_s: seconds for the call. Raises errors.CallError.
         """
         message = to_message(item, self._with_model(options))
-        try:
-            data = next(self._predict)(message, timeout=self._timeout_s(timeout_s))
+        with told():
+            data = next(self._methods.predict)(message, timeout=self._timeout_s(timeout_s))
             return rpc.value_or_raise(read_prediction(data))
-        except grpc.RpcError as error:
-            raise errors.from_rpc(error) from None
-        except DecodeError as error:
-            raise rpc.damaged(error) from None
 
     def predict_batch(
         self, items: Iterable[Item], *, timeout_s: float | None = None, **options: Unpack[Options]
@@ -111,18 +77,13 @@ class Client:
         under_way: deque[Any] = deque()
         out: list[Prediction | PredictionError] = []
         try:
-            for batch in split_batches(messages):
-                if len(under_way) == rpc.BATCHES_IN_FLIGHT_MAX:
+            with told():
+                for batch in split_batches(messages):
+                    if len(under_way) == rpc.BATCHES_IN_FLIGHT_MAX:
+                        out += read_batch(under_way.popleft().result())
+                    under_way.append(next(self._methods.batch).future(batch, timeout=self._timeout_s(timeout_s)))
+                while under_way:
                     out += read_batch(under_way.popleft().result())
-                under_way.append(next(self._batch).future(batch, timeout=self._timeout_s(timeout_s)))
-            while under_way:
-                out += read_batch(under_way.popleft().result())
-        except grpc.RpcError as error:
-            raise errors.from_rpc(error) from None
-        except grpc.FutureCancelledError:
-            raise errors.Cancelled("the client was closed") from None
-        except DecodeError as error:
-            raise rpc.damaged(error) from None
         finally:
             for call in under_way:
                 call.cancel()
@@ -135,8 +96,7 @@ class Client:
         says which, from 0; predict_batch() and predict_stream() go on.
         """
         results = self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
-        rows = [rpc.embedding_or_raise(value) for value in rpc.values_or_raise(results)]
-        return np.stack(rows) if rows else np.empty((0, 0), np.float32)
+        return rpc.embeddings_or_raise(results)
 
     def classify(
         self, texts: Sequence[Item], *, timeout_s: float | None = None, **options: Unpack[Options]
@@ -148,6 +108,37 @@ class Client:
         """
         results = self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
         return [rpc.labels_or_raise(value) for value in rpc.values_or_raise(results)]
+
+    def generate(self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]) -> Generation:
+        """The text that a model makes of a prompt (a text or token ids), when it is complete.
+
+        timeout_s: seconds for the whole of it. Raises errors.CallError. For many prompts at once predict_batch() and
+        predict_stream() take the same options; each answer's `generation` is set.
+        """
+        return rpc.generation_or_raise(self.predict(item, timeout_s=timeout_s, **options))
+
+    def generate_stream(
+        self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]
+    ) -> Iterator[Chunk]:
+        """The same, as it is made: at least one chunk, the last one with `finish_reason` and `usage`.
+
+            for chunk in client.generate_stream("Once upon a time", max_tokens=50):
+                print(chunk.text, end="", flush=True)
+
+        The call begins with the first chunk that is asked for. Closing the iterator, as leaving such a loop does,
+        cancels it at the server. timeout_s: seconds for the whole of it. Raises errors.CallError.
+        """
+        message = to_message(item, self._with_model(options))
+        call: Any = next(self._methods.generate)(message, timeout=self._timeout_s(timeout_s))
+        chunk: Chunk | None = None
+        try:
+            with told():
+                for data in call:
+                    chunk = read_chunk(data)
+                    yield chunk
+            rpc.check_end(chunk)
+        finally:
+            call.cancel()
 
     def predict_stream(
         self, items: Iterable[Item], *, timeout_s: float | None = None, **options: Unpack[Options]
@@ -161,54 +152,38 @@ class Client:
         options = self._with_model(options)
         item_timeout_s = self._timeout_s(timeout_s)
         sender = _Sender(to_message(item, options, item_timeout_s) for item in items)
-        call: Any = next(self._stream)(sender.messages())
+        call: Any = next(self._methods.stream)(sender.messages())
         try:
-            for data in call:
-                sender.answered()
-                yield read_prediction(data)
+            with told():
+                for data in call:
+                    sender.answered()
+                    yield read_prediction(data)
             sender.check()
-        except grpc.RpcError as error:
-            raise errors.from_rpc(error) from None
-        except DecodeError as error:
-            raise rpc.damaged(error) from None
         finally:
             sender.stop()
             call.cancel()
 
     def models(self, *, timeout_s: float | None = None) -> list[Model]:
         """The models that are served. timeout_s: seconds for the call. Raises errors.CallError."""
-        call = self._channels[0].unary_unary(rpc.LIST_MODELS, rpc.serialize_list_models, rpc.read_list_models)
-        try:
-            return read_models(call(pb.ListModelsRequest(), timeout=self._timeout_s(timeout_s)))
-        except grpc.RpcError as error:
-            raise errors.from_rpc(error) from None
+        with told():
+            return read_models(self._methods.models(pb.ListModelsRequest(), timeout=self._timeout_s(timeout_s)))
 
     def ready(self, *, timeout_s: float = 1.0) -> bool:
         """Whether the server is there and says that it serves. timeout_s: seconds to wait for its answer."""
-        call = self._channels[0].unary_unary(rpc.HEALTH_CHECK, rpc.as_is, rpc.as_is)
         try:
-            return rpc.is_serving(call(rpc.health_request(), timeout=timeout_s))
+            return rpc.is_serving(self._methods.health(rpc.health_request(), timeout=timeout_s))
         except (grpc.RpcError, DecodeError):
             return False
 
-    def _timeout_s(self, timeout_s: float | None) -> float:
-        return self.timeout_s if timeout_s is None else timeout_s
 
-    def _with_model(self, options: Options) -> Options:
-        return {"model": self.model, **options}
-
-
-class _Sender:
-    """Feeds one PredictStream call: numbers the messages and keeps how many are under way bounded."""
+class _Sender(StreamCount):
+    """Feeds one PredictStream call, and keeps how many messages are under way bounded."""
 
     def __init__(self, source: Iterator[pb.PredictRequest]) -> None:
+        super().__init__()
         self._source = source
         self._room = threading.Semaphore(rpc.STREAM_IN_FLIGHT_MAX)
         self._stopped = False
-        self._finished = False
-        self._failure: Exception | None = None  # what the source raised
-        self._sent = 0
-        self._answered = 0
 
     def messages(self) -> Iterator[pb.PredictRequest]:
         """Runs in a thread of gRPC's. A source that fails ends the sending; what was sent is still answered."""
@@ -217,9 +192,7 @@ class _Sender:
                 self._room.acquire()
                 if self._stopped:
                     return
-                message.request_id = self._sent
-                self._sent += 1
-                yield message
+                yield self._numbered(message)
         except Exception as error:
             self._failure = error
         self._finished = True
@@ -227,13 +200,6 @@ class _Sender:
     def answered(self) -> None:
         self._answered += 1
         self._room.release()
-
-    def check(self) -> None:
-        """At the end of the answers: raises what the source raised, or Internal if an answer is missing."""
-        if self._failure:
-            raise self._failure
-        if not self._finished or self._answered != self._sent:
-            raise errors.Internal(f"the server ended the stream after {self._answered} of {self._sent} answers")
 
     def stop(self) -> None:
         self._stopped = True

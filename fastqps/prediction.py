@@ -6,6 +6,7 @@ of any other shape goes through the runtime.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from fastqps import errors
 from fastqps.v1 import predict_pb2 as pb
 
 Vector = npt.NDArray[np.float32]
+FinishReason = Literal["stop", "length"]
 
 
 @dataclass(slots=True)
@@ -36,13 +38,54 @@ class Usage:
 
 
 @dataclass(slots=True)
+class Generation:
+    """A text that a model made.
+
+    Attributes:
+        text: without special tokens, and without the stop string that ended it.
+        token_ids: what the text was made of, the token that ended it included.
+        finish_reason: "stop": the model ended the text, or a stop string or stop token was met; "length": the limit.
+        logprobs: natural logarithm of each token's probability, if asked for.
+        usage: tokens of the prompt and of the answer, if the server said.
+    """
+
+    text: str
+    token_ids: list[int]
+    finish_reason: FinishReason
+    logprobs: list[float] | None = None
+    usage: Usage | None = None
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A piece of a text that is being made.
+
+    Attributes:
+        text: made since the last chunk, whole characters; empty where a character is not complete yet.
+        token_ids: made since the last chunk.
+        logprobs: of these tokens, if asked for.
+        finish_reason: None but in the last chunk.
+        usage: only in the last chunk.
+        timings: microseconds by stage, only in the last chunk, if asked for.
+    """
+
+    text: str
+    token_ids: list[int]
+    logprobs: list[float] | None = None
+    finish_reason: FinishReason | None = None
+    usage: Usage | None = None
+    timings: dict[str, int] | None = None
+
+
+@dataclass(slots=True)
 class Prediction:
-    """One item's answer. Either `embedding` or `labels` is set, by the model's task.
+    """One item's answer. One of `embedding`, `labels` and `generation` is set, by the model's task.
 
     Attributes:
         request_id: in predict_stream(), the item's place in what was sent; else what the request said.
         embedding: float32 of shape [dimensions].
         labels: best first.
+        generation: the text.
         usage: if the server said.
         timings: microseconds by stage, if asked for.
     """
@@ -50,12 +93,14 @@ class Prediction:
     request_id: int
     embedding: Vector | None = None
     labels: list[Label] | None = None
+    generation: Generation | None = None
     usage: Usage | None = None
     timings: dict[str, int] | None = None
 
     def __repr__(self) -> str:
         """Without the embedding's numbers, which fill several screens, and what is not set."""
-        said = {"request_id": self.request_id, "labels": self.labels, "usage": self.usage, "timings": self.timings}
+        names = ("request_id", "labels", "generation", "usage", "timings")
+        said = {name: getattr(self, name) for name in names}
         parts = [f"{name}={value!r}" for name, value in said.items() if value is not None]
         if self.embedding is not None:
             parts.insert(1, f"embedding=<{self.embedding.dtype} {list(self.embedding.shape)}>")
@@ -68,21 +113,6 @@ class PredictionError:
 
     request_id: int
     error: errors.CallError
-
-
-@dataclass(slots=True)
-class Model:
-    """A served model. `version`: 12 hex digits of the checkpoint's digest; `task`: embed, classify or generate."""
-
-    name: str
-    version: str
-    task: str
-    is_default: bool
-    input_tokens_max: int
-    output_tokens_max: int
-    dimensions: int
-    labels: list[str]
-    native_tokenizer: bool
 
 
 def read_prediction(data: bytes) -> Prediction | PredictionError:
@@ -108,6 +138,19 @@ def read_batch(data: bytes) -> list[Prediction | PredictionError]:
     return out
 
 
+def read_chunk(data: bytes) -> Chunk:
+    """A serialized GenerateChunk. Raises DecodeError if it is none."""
+    message = pb.GenerateChunk.FromString(data)
+    return Chunk(
+        message.text,
+        list(message.token_ids),
+        list(message.logprobs) or None,
+        _REASONS.get(message.finish_reason),
+        _usage(message),
+        _timings(message),
+    )
+
+
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     """The number at `at`, and where it ends."""
     byte = data[at]
@@ -123,6 +166,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 _STAGES = [(field.name.removesuffix("_us"), field.name) for field in pb.Timings.DESCRIPTOR.fields]
+_REASONS: dict[int, FinishReason] = {pb.FINISH_REASON_STOP: "stop", pb.FINISH_REASON_LENGTH: "length"}
 _FLOAT32 = np.dtype("<f4")
 _DTYPE_FLOAT32 = b"\x18\x01"  # Embedding.dtype, which may be said or left out
 
@@ -170,17 +214,32 @@ def _from_message(message: pb.PredictResponse) -> Prediction | PredictionError:
         prediction.embedding = _vector(message.embedding)
     elif message.HasField("classification"):
         prediction.labels = [Label(x.name, x.score, x.index) for x in message.classification.labels]
+    elif message.HasField("generation"):
+        prediction.generation = _generation(message)
     _set_extras(prediction, message)
     return prediction
 
 
 def _set_extras(prediction: Prediction, message: pb.PredictResponse) -> None:
-    if message.HasField("usage"):
-        usage = message.usage
-        prediction.usage = Usage(usage.input_tokens, usage.output_tokens, usage.truncated)
-    if message.HasField("timings"):
-        timings = message.timings
-        prediction.timings = {stage: getattr(timings, field) for stage, field in _STAGES}
+    prediction.usage, prediction.timings = _usage(message), _timings(message)
+
+
+def _usage(message: pb.PredictResponse | pb.GenerateChunk) -> Usage | None:
+    usage = message.usage
+    return Usage(usage.input_tokens, usage.output_tokens, usage.truncated) if message.HasField("usage") else None
+
+
+def _timings(message: pb.PredictResponse | pb.GenerateChunk) -> dict[str, int] | None:
+    timings = message.timings
+    return {stage: getattr(timings, field) for stage, field in _STAGES} if message.HasField("timings") else None
+
+
+def _generation(message: pb.PredictResponse) -> Generation:
+    made = message.generation
+    reason = _REASONS.get(made.finish_reason)
+    if reason is None:
+        raise errors.Internal("the server's answer does not say why its text ended")
+    return Generation(made.text, list(made.token_ids), reason, list(made.logprobs) or None, _usage(message))
 
 
 def _vector(embedding: pb.Embedding) -> Vector:
@@ -192,20 +251,3 @@ def _vector(embedding: pb.Embedding) -> Vector:
         case pb.DTYPE_INT8:
             return np.frombuffer(embedding.raw, np.int8).astype(np.float32) / np.float32(127)
     raise errors.Internal(f"the server answered in dtype {embedding.dtype}, which this client does not know")
-
-
-def read_models(response: pb.ListModelsResponse) -> list[Model]:
-    return [
-        Model(
-            name=m.name,
-            version=m.version,
-            task=pb.Task.Name(m.task).removeprefix("TASK_").lower() if m.task in pb.Task.values() else str(m.task),
-            is_default=m.is_default,
-            input_tokens_max=m.input_tokens_max,
-            output_tokens_max=m.output_tokens_max,
-            dimensions=m.dimensions,
-            labels=list(m.labels),
-            native_tokenizer=m.native_tokenizer,
-        )
-        for m in response.models
-    ]

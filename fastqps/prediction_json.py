@@ -8,7 +8,7 @@ import numpy as np
 
 from fastqps.answers import Answer
 from fastqps.codes import CODES
-from fastqps.prediction import Prediction, PredictionError
+from fastqps.prediction import Generation, Prediction, PredictionError
 
 
 def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
@@ -20,12 +20,24 @@ def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
         shown["embedding"] = _floats(found.embedding)
     if found.labels is not None:
         shown["labels"] = [{"name": label.name, "score": label.score} for label in found.labels]
+    if found.generation is not None:
+        shown |= generation_json(found.generation)
     if found.usage is not None:
         shown["input_tokens"] = found.usage.input_tokens
+        if found.generation is not None:
+            shown["output_tokens"] = found.usage.output_tokens
         if found.usage.truncated:
             shown["truncated"] = True
     if found.timings is not None:
         shown["timings_us"] = found.timings
+    return shown
+
+
+def generation_json(found: Generation) -> dict[str, Any]:
+    """A text that was made, by a server or by the engine."""
+    shown: dict[str, Any] = {"text": found.text, "token_ids": found.token_ids, "finish_reason": found.finish_reason}
+    if found.logprobs is not None:
+        shown["logprobs"] = _floats(found.logprobs)
     return shown
 
 

@@ -14,6 +14,8 @@ DType = Literal["float32", "float16", "int8"]
 _PRIORITIES = {"low": pb.PRIORITY_LOW, "normal": pb.PRIORITY_NORMAL, "high": pb.PRIORITY_HIGH}
 _DTYPES = {"float32": pb.DTYPE_FLOAT32, "float16": pb.DTYPE_FLOAT16, "int8": pb.DTYPE_INT8}
 
+_GENERATE_OPTIONS = tuple(field.name for field in pb.GenerateOptions.DESCRIPTOR.fields)
+
 # What goes into one PredictBatch call: servers accept 4 MiB, and smaller calls spread better.
 BATCH_ITEMS_MAX = 256
 BATCH_BYTES_MAX = 1 << 20
@@ -41,9 +43,30 @@ class Options(TypedDict, total=False):
     timings: bool
     """Say where the item's time went. Default: False."""
 
+    # Of models that generate:
+    max_tokens: int
+    """Make at most so many tokens. Default: the server's limit."""
+    temperature: float
+    """0: always the likeliest token, the default; higher: more varied."""
+    top_k: int
+    """Choose among so many likeliest tokens, at most 64. Default: all."""
+    top_p: float
+    """Choose among the likeliest tokens whose probabilities add up to this, within the 64 likeliest. Default: all."""
+    seed: int
+    """The same seed, prompt and options give the same tokens. Default: random."""
+    stop: str | Sequence[str]
+    """End before the first of these strings. Default: none."""
+    stop_token_ids: Sequence[int]
+    """End at the first of these tokens, at most 8. Default: none."""
+    ignore_eos: bool
+    """Go on after the token with which the model ends a text. Default: False."""
+    logprobs: bool
+    """Say each token's log probability. Default: False."""
+
 
 def to_message(item: Item, options: Options, timeout_s: float = 0) -> pb.PredictRequest:
-    """Raises TypeError for an item of no known kind, KeyError for an unknown priority or dtype.
+    """Raises TypeError for an item or option of no known kind, KeyError for an unknown priority or dtype, ValueError
+    for a number that its field cannot hold.
 
     timeout_s: the time allowed for this item, in seconds; 0: only the call's own deadline holds.
     """
@@ -88,6 +111,22 @@ def _set_options(message: pb.PredictRequest, options: Options) -> None:
     for name in ("dimensions", "top_labels", "raw_scores", "timings"):
         if name in options:
             setattr(output, name, options[name])
+    _set_generate(message, options)
+
+
+def _set_generate(message: pb.PredictRequest, options: Options) -> None:
+    generate = message.generate  # absent in the message until something in it is set
+    for name in _GENERATE_OPTIONS:
+        value = options.get(name)
+        if value is None:
+            continue
+        try:
+            if name in ("stop", "stop_token_ids"):
+                getattr(generate, name).extend([value] if isinstance(value, str) else value)
+            else:
+                setattr(generate, name, value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name}: {error}") from None
 
 
 def split_batches(messages: Iterable[pb.PredictRequest]) -> Iterator[pb.PredictBatchRequest]:

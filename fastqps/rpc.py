@@ -2,16 +2,17 @@
 
 from typing import Any
 
-from google.protobuf.message import DecodeError
+import numpy as np
 
 from fastqps import errors, reflection
-from fastqps.prediction import Label, Prediction, PredictionError, Vector
+from fastqps.prediction import Chunk, Generation, Label, Prediction, PredictionError, Vector
 from fastqps.v1 import predict_pb2 as pb
 
 _SERVICE = "/fastqps.v1.PredictService/"
 PREDICT = _SERVICE + "Predict"
 PREDICT_BATCH = _SERVICE + "PredictBatch"
 PREDICT_STREAM = _SERVICE + "PredictStream"
+GENERATE = _SERVICE + "Generate"
 LIST_MODELS = _SERVICE + "ListModels"
 HEALTH_CHECK = "/grpc.health.v1.Health/Check"
 
@@ -49,10 +50,6 @@ def is_serving(response: bytes) -> bool:
     return bool(message.status == 1)  # SERVING
 
 
-def damaged(error: DecodeError) -> errors.Internal:
-    return errors.Internal(f"the server's answer cannot be read: {error}")
-
-
 def value_or_raise(result: Prediction | PredictionError) -> Prediction:
     if isinstance(result, PredictionError):
         raise result.error
@@ -70,10 +67,28 @@ def values_or_raise(results: list[Prediction | PredictionError]) -> list[Predict
     return values
 
 
-def embedding_or_raise(value: Prediction) -> Vector:
+def embeddings_or_raise(results: list[Prediction | PredictionError]) -> Vector:
+    """float32 of shape [len(results), dimensions]; [0, 0] for none."""
+    rows = [_embedding_or_raise(value) for value in values_or_raise(results)]
+    return np.stack(rows) if rows else np.empty((0, 0), np.float32)
+
+
+def _embedding_or_raise(value: Prediction) -> Vector:
     if value.embedding is None:
         raise errors.Unimplemented("this model makes no embeddings")
     return value.embedding
+
+
+def generation_or_raise(value: Prediction) -> Generation:
+    if value.generation is None:
+        raise errors.Unimplemented("this model does not generate text")
+    return value.generation
+
+
+def check_end(last: Chunk | None) -> None:
+    """Raises Internal where a stream of chunks has ended without a last one."""
+    if last is None or last.finish_reason is None:
+        raise errors.Internal("the server ended the stream before the text was complete")
 
 
 def labels_or_raise(value: Prediction) -> list[Label]:

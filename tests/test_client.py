@@ -129,7 +129,12 @@ class Blocking:
         return lambda *arguments, **options: self.loop.run_until_complete(method(*arguments, **options))
 
     def predict_stream(self, items: Any, **options: Any) -> Iterator[Any]:
-        answers = self.client.predict_stream(items, **options)
+        return self._iterate(self.client.predict_stream(items, **options))
+
+    def generate_stream(self, item: Any, **options: Any) -> Iterator[Any]:
+        return self._iterate(self.client.generate_stream(item, **options))
+
+    def _iterate(self, answers: Any) -> Iterator[Any]:
         try:
             while True:
                 try:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
+from google.protobuf.message import DecodeError
 
-from fastqps import errors, prediction, request, rpc
+from fastqps import errors, prediction, request
 from fastqps.v1 import predict_pb2 as pb
 
 RESPONSE = pb.PredictResponse(embedding=pb.Embedding(values=np.arange(384) / 384), usage=pb.Usage())
@@ -59,12 +60,12 @@ def test_an_output_that_replaces_the_embedding_wins() -> None:
 def test_damaged_answers_are_errors_and_never_wrong_values() -> None:
     good = pb.PredictBatchResponse(items=[RESPONSE]).SerializeToString()
     for size in range(1, len(good)):
-        with pytest.raises(rpc.DecodeError):
+        with pytest.raises(DecodeError):
             prediction.read_batch(good[:size])
     item = good[3:]
     assert isinstance(prediction.read_prediction(item), prediction.Prediction)
     for size in range(2, len(item) - 2):  # without the two bytes of usage it is whole again
-        with pytest.raises(rpc.DecodeError):
+        with pytest.raises(DecodeError):
             prediction.read_prediction(item[:size])
 
 

@@ -23,6 +23,7 @@ GET  /metrics  Prometheus text, or OpenMetrics by the Accept header
 POST /predict  {{"text": "..."}}, {{"pair": ["...", "..."]}}, {{"token_ids": [1, 2]}}, or a list of these
 
 curl -d '{{"text": "hello"}}' http://ADDRESS/predict
+curl -d '{{"text": "a prompt for a model that generates", "max_tokens": 20}}' http://ADDRESS/predict
 """
 
 

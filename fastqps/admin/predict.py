@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 ITEMS_MAX = 1024
 INPUTS = ("text", "pair", "token_ids")
-KEYS = (*INPUTS, "model", "priority", "truncate", "dimensions", "normalize", "top_labels", "raw_scores", "timings")
+KEYS = (
+    *INPUTS, "model", "priority", "truncate", "timings",
+    "dimensions", "normalize", "top_labels", "raw_scores",
+    "max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "stop_token_ids", "ignore_eos", "logprobs",
+)  # fmt: skip
 HTTP_STATUS = {0: 200, 3: 400, 4: 504, 5: 404, 8: 429, 12: 501, 14: 503}  # by gRPC code; every other is 500
 INVALID_ARGUMENT = 3
 
@@ -82,7 +86,7 @@ def _request(item: Any, where: str) -> predict_pb2.PredictRequest:
         return to_message(_input(given[0], item[given[0]]), options)
     except KeyError as error:
         raise ValueError(f"{where}unknown value {error}") from None
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{where}{error}") from None
 
 

@@ -1,0 +1,37 @@
+"""What a server says about a model that it serves. Shared by both clients."""
+
+from dataclasses import dataclass
+
+from fastqps.v1 import predict_pb2 as pb
+
+
+@dataclass(slots=True)
+class Model:
+    """A served model. `version`: 12 hex digits of the checkpoint's digest; `task`: embed, classify or generate."""
+
+    name: str
+    version: str
+    task: str
+    is_default: bool
+    input_tokens_max: int
+    output_tokens_max: int
+    dimensions: int
+    labels: list[str]
+    native_tokenizer: bool
+
+
+def read_models(response: pb.ListModelsResponse) -> list[Model]:
+    return [
+        Model(
+            name=m.name,
+            version=m.version,
+            task=pb.Task.Name(m.task).removeprefix("TASK_").lower() if m.task in pb.Task.values() else str(m.task),
+            is_default=m.is_default,
+            input_tokens_max=m.input_tokens_max,
+            output_tokens_max=m.output_tokens_max,
+            dimensions=m.dimensions,
+            labels=list(m.labels),
+            native_tokenizer=m.native_tokenizer,
+        )
+        for m in response.models
+    ]

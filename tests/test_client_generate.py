@@ -1,0 +1,188 @@
+"""Both clients' generate calls against a small server on grpcio, whose answers show what was asked."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from typing import Any
+
+import grpc
+import pytest
+from test_client import Blocking
+
+import fastqps
+from fastqps import errors
+from fastqps.prediction import Chunk, Generation, Usage
+from fastqps.v1 import predict_pb2 as pb
+from fastqps.v1 import predict_pb2_grpc
+
+USAGE = pb.Usage(input_tokens=5, output_tokens=3)
+
+
+def generation(item: pb.PredictRequest) -> pb.PredictResponse:
+    """The words of the request's options; "vector" is an embedding instead."""
+    out = pb.PredictResponse(request_id=item.request_id, usage=USAGE)
+    if item.text == "vector":
+        out.embedding.values.extend([1.0])
+        return out
+    asked = item.generate
+    made = out.generation
+    made.text = f"{item.text}|{asked.max_tokens}|{asked.temperature}|{list(asked.stop)}"
+    made.token_ids.extend([7, 8, 9])
+    made.finish_reason = pb.FINISH_REASON_LENGTH if item.text == "long" else pb.FINISH_REASON_STOP
+    if item.text == "endless":
+        made.finish_reason = pb.FINISH_REASON_UNSPECIFIED
+    if asked.logprobs:
+        made.logprobs.extend([-0.5, -1.0, -2.0])
+    return out
+
+
+class Servicer(predict_pb2_grpc.PredictServiceServicer):
+    def __init__(self) -> None:
+        self.asked: list[pb.PredictRequest] = []
+        self.cancelled = threading.Event()
+
+    def Predict(self, item: pb.PredictRequest, context: Any) -> pb.PredictResponse:
+        self.asked.append(item)
+        return generation(item)
+
+    def PredictBatch(self, batch: pb.PredictBatchRequest, context: Any) -> pb.PredictBatchResponse:
+        return pb.PredictBatchResponse(items=[generation(item) for item in batch.items])
+
+    def PredictStream(self, items: Iterator[pb.PredictRequest], context: Any) -> Iterator[pb.PredictResponse]:
+        for item in items:
+            yield generation(item)
+
+    def Generate(self, item: pb.PredictRequest, context: Any) -> Iterator[pb.GenerateChunk]:
+        self.asked.append(item)
+        yield pb.GenerateChunk(text="Grü", token_ids=[7, 8], logprobs=[-0.5, -1.0] if item.generate.logprobs else [])
+        yield pb.GenerateChunk(token_ids=[9], logprobs=[-2.0] if item.generate.logprobs else [])
+        match item.text:
+            case "wait":
+                if not context.add_callback(self.cancelled.set):  # it was over before
+                    self.cancelled.set()
+                self.cancelled.wait(10)
+            case "break":
+                context.abort(grpc.StatusCode.INTERNAL, "its dispatcher died")
+            case "stop short":
+                return
+            case _:
+                last = pb.GenerateChunk(text="ße", finish_reason=pb.FINISH_REASON_LENGTH, usage=USAGE)
+                if item.output.timings:
+                    last.timings.device_us = 200
+                yield last
+
+
+@pytest.fixture
+def servicer() -> Servicer:
+    return Servicer()
+
+
+@pytest.fixture(params=[fastqps.Client, Blocking], ids=["sync", "async"])
+def client(request: pytest.FixtureRequest, servicer: Servicer) -> Iterator[Any]:
+    server = grpc.server(futures.ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
+    predict_pb2_grpc.add_PredictServiceServicer_to_server(servicer, server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    connect: Callable[..., Any] = request.param
+    with connect(address, model="mine") as client:
+        yield client
+    server.stop(None).wait()
+
+
+def test_generate_gives_the_whole_text(client: Any) -> None:
+    usage = Usage(input_tokens=5, output_tokens=3, truncated=False)
+    assert client.generate("a") == Generation("a|0|0.0|[]", [7, 8, 9], "stop", None, usage)
+    found = client.generate("long", max_tokens=3, temperature=0.5, stop="\n", logprobs=True)
+    assert found == Generation("long|3|0.5|['\\n']", [7, 8, 9], "length", [-0.5, -1.0, -2.0], usage)
+
+
+def test_every_option_arrives(client: Any, servicer: Servicer) -> None:
+    options: dict[str, Any] = {
+        "max_tokens": 9, "temperature": 0.5, "top_k": 40, "top_p": 0.75, "seed": 2**64 - 1, "stop": ["\n", "END"],
+        "ignore_eos": True, "logprobs": True, "stop_token_ids": [3, 4],
+    }  # fmt: skip
+    client.generate("a", **options)
+    list(client.generate_stream([5, 6], **options, priority="high", timings=True))
+    first, second = servicer.asked
+    expected = pb.GenerateOptions(**options)
+    assert first == pb.PredictRequest(model="mine", text="a", generate=expected)
+    assert (second.generate, list(second.token_ids.ids)) == (expected, [5, 6])
+    assert (second.priority, second.output.timings, second.model) == (pb.PRIORITY_HIGH, True, "mine")
+
+
+def test_without_options_the_server_decides(client: Any, servicer: Servicer) -> None:
+    client.generate("a")
+    client.generate("a", top_p=1.0, seed=0)
+    bare, given = servicer.asked
+    assert not bare.HasField("generate")
+    assert given.generate.HasField("top_p") and given.generate.HasField("seed")
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"max_tokens": -1}, ValueError, "max_tokens: Value out of range: -1"),
+        ({"seed": 1 << 64}, ValueError, "seed: "),
+        ({"temperature": "hot"}, TypeError, "temperature: must be real number, not str"),
+        ({"stop": 5}, TypeError, "stop: "),
+        ({"stop": [5]}, TypeError, "stop: "),
+        ({"stop_token_ids": [-1]}, ValueError, "stop_token_ids: Value out of range: -1"),
+    ],
+)
+def test_wrong_options_are_refused_before_they_leave(
+    client: Any, options: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=f"^{message}"):
+        client.generate("a", **options)
+
+
+def test_a_stream_gives_chunks(client: Any) -> None:
+    first, second, last = client.generate_stream("a", logprobs=True, timings=True)
+    assert first == Chunk("Grü", [7, 8], [-0.5, -1.0])
+    assert second == Chunk("", [9], [-2.0])
+    assert (last.text, last.token_ids, last.logprobs, last.finish_reason) == ("ße", [], None, "length")
+    assert last.usage == Usage(5, 3, False) and last.timings["device"] == 200
+
+
+def test_a_stream_that_is_left_early_is_cancelled(client: Any, servicer: Servicer) -> None:
+    chunks = client.generate_stream("wait")
+    assert next(chunks).text == "Grü"
+    assert not servicer.cancelled.is_set()
+    chunks.close()
+    assert servicer.cancelled.wait(5)
+
+
+def test_a_stream_has_its_time(client: Any) -> None:
+    with pytest.raises(errors.DeadlineExceeded):
+        list(client.generate_stream("wait", timeout_s=0.2))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("break", "its dispatcher died"), ("stop short", "the server ended the stream before the text was complete")],
+)
+def test_a_stream_that_breaks_is_an_error(client: Any, text: str, message: str) -> None:
+    chunks = client.generate_stream(text)
+    assert [next(chunks).token_ids, next(chunks).token_ids] == [[7, 8], [9]]
+    with pytest.raises(errors.Internal, match=message):
+        next(chunks)
+
+
+def test_a_model_that_does_not_generate(client: Any) -> None:
+    with pytest.raises(errors.Unimplemented, match="this model does not generate text"):
+        client.generate("vector")
+    with pytest.raises(errors.Unimplemented, match="this model makes no embeddings"):
+        client.embed(["a"])
+
+
+def test_an_answer_without_an_end_makes_no_sense(client: Any) -> None:
+    with pytest.raises(errors.Internal, match="does not say why its text ended"):
+        client.generate("endless")
+
+
+def test_batches_and_streams_of_prompts(client: Any) -> None:
+    prompts = [f"prompt {i}" for i in range(300)]
+    texts = [f"prompt {i}|2|0.0|[]" for i in range(300)]
+    assert [found.generation.text for found in client.predict_batch(prompts, max_tokens=2)] == texts
+    streamed = {found.request_id: found.generation.text for found in client.predict_stream(prompts, max_tokens=2)}
+    assert streamed == dict(enumerate(texts))
