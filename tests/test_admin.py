@@ -52,6 +52,12 @@ class Model(predict_pb2_grpc.PredictServiceServicer):
             case "pair":
                 label = pb.Label(name=item.pair.first + item.pair.second, score=0.5, index=1)
                 return pb.PredictResponse(classification=pb.Classification(labels=[label]), usage=usage)
+        if item.HasField("generate"):
+            asked = item.generate
+            made = pb.Generation(text=f"{item.text} {asked.max_tokens} {asked.stop}", token_ids=[5, asked.seed])
+            made.finish_reason = pb.FINISH_REASON_LENGTH
+            made.logprobs.extend([-0.1, -0.25] if asked.logprobs else [])
+            return pb.PredictResponse(generation=made, usage=pb.Usage(input_tokens=1, output_tokens=2))
         values = [0.1, 2, 3][: item.output.dimensions or 3]
         return pb.PredictResponse(embedding=pb.Embedding(values=values), usage=usage)
 
@@ -189,6 +195,14 @@ def test_connections_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> No
                 {"error": {"code": "INVALID_ARGUMENT", "message": "text: 999 tokens"}},
             ],
         ),
+        (
+            {"text": "hi", "max_tokens": 2, "seed": 7, "stop": ["x"], "logprobs": True},
+            200,
+            {"text": "hi 2 ['x']", "token_ids": [5, 7], "finish_reason": "length", "logprobs": [-0.1, -0.25],
+             "input_tokens": 1, "output_tokens": 2},
+        ),
+        ({"text": "a", "max_tokens": -1}, 400, "max_tokens: Value out of range: -1"),
+        ({"text": "a", "temperature": "hot"}, 400, "temperature: must be real number, not str"),
         ([], 400, "a list holds 1 to 1024 items"),
         ("text", 400, "not an object such as"),
         ({}, 400, "exactly one of text, pair, token_ids is needed"),
@@ -201,7 +215,7 @@ def test_connections_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> No
         ({"text": "a", "priority": "urgent"}, 400, "unknown value 'urgent'"),
         ({"text": "a", "dimensions": "x"}, 400, "integer"),
     ],
-)
+)  # fmt: skip
 def test_predict(asked: Any, status: int, answer: Any) -> None:
     async def body() -> None:
         server = grpc.aio.server()

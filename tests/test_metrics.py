@@ -44,7 +44,7 @@ def process(**changes: Any) -> dict[str, Any]:
     """The counters of one process."""
     zero = dict.fromkeys(
         ("queue_wait_ns", "inflight_ns", "busy_ns", "steps", "step_items", "step_tokens", "step_capacity_tokens",
-         "requeued", "suspects", "poisoned"), 0,
+         "generated_tokens", "requeued", "suspects", "poisoned"), 0,
     )  # fmt: skip
     return {
         **zero,
@@ -75,7 +75,12 @@ class FakeSource:
             sizes=SimpleNamespace(doors=2, dispatchers=3, slots=64),
             stats=lambda i: self.all[i],
             doors=lambda: [door, {**door, "ready": False}],
-            dispatchers=lambda: [{"ready": True}] * 3,
+            dispatchers=lambda: [
+                {"ready": True, "running": 6},
+                {"ready": True, "running": 1},
+                {"ready": False, "running": 9},
+            ],
+            route=lambda route: {"cache_slots": 0 if route else 100},
             waiting=lambda route: 10 + route,
             oldest_ns=lambda route: 0 if route else now_ns() - 2_000_000_000,
         )
@@ -107,7 +112,7 @@ def source() -> FakeSource:
     busy = process(
         busy_ns=5 * 10**8, idle_ns=dict.fromkeys(IDLES, 10**9), batch_items=histogram(1, 2, 64),
         batch_tokens=histogram(40, 80),
-        stage={stage: histogram(2_000) for stage in STAGES}, requeued=1,
+        stage={stage: histogram(2_000) for stage in STAGES}, requeued=1, generated_tokens=50,
     )  # fmt: skip
     return FakeSource(door, door, busy, busy, process())
 
@@ -148,6 +153,10 @@ def test_numbers(source: FakeSource, accept: str) -> None:
         "fastqps_batch_items_count{model=a}": 6,
         "fastqps_batch_items_sum{model=a}": 134,
         'fastqps_batch_items_count{model=b"\n}': 0,
+        "fastqps_requests_total{code=OK,method=Generate,model=a}": 0,
+        "fastqps_generated_tokens_total{model=a}": 100,
+        "fastqps_cache_slots{model=a}": 200,
+        "fastqps_cache_slots_used{model=a}": 7,
         "fastqps_device_busy_seconds_total{device=cpu,dispatcher=1}": 0.5,
         "fastqps_device_idle_seconds_total{device=cpu,dispatcher=0,reason=no_work}": 1,
         "fastqps_rejected_total{reason=queue_full}": 12,
@@ -162,6 +171,7 @@ def test_numbers(source: FakeSource, accept: str) -> None:
         "fastqps_restarts_total{role=dispatcher}": 2,
     }
     assert {name: found.get(name) for name in wanted} == wanted
+    assert not [name for name in found if "cache_slots" in name and "model=b" in name]  # it is an encoder
     assert found["fastqps_request_duration_seconds_sum"] == pytest.approx(2 * 3.001001)
     assert found["fastqps_queue_oldest_age_seconds{model=a}"] == pytest.approx(2, abs=0.5)
     assert any(name.startswith("fastqps_build_info{") for name in found)
@@ -210,6 +220,7 @@ def test_a_real_segment() -> None:
     source.segment = Segment(fd)
     found = samples(source)
     assert found["fastqps_slots"] == 32
+    assert "fastqps_cache_slots{model=a}" not in found
     assert found["fastqps_requests_waiting{model=a}"] == 0
     assert sum(value for name, value in found.items() if name.endswith("_total") and "build" not in name) == 0
 

@@ -20,7 +20,7 @@ from fastqps.metrics.fill import WINDOW_S, FillWindow
 from fastqps.metrics.histograms import Edges, Merged
 from fastqps.metrics.source import Source
 
-SERVED_METHODS = ("Predict", "PredictBatch", "PredictStream")  # shown from the start, with 0
+SERVED_METHODS = ("Predict", "PredictBatch", "PredictStream", "Generate")  # shown from the start, with 0
 _NS = 1e-9
 
 
@@ -50,6 +50,7 @@ class Metrics:
         yield from self._durations(doors, dispatchers)
         yield from self._queue(doors)
         yield from self._batches(dispatchers)
+        yield from self._generation(dispatchers)
         yield from self._device(dispatchers)
         yield from self._troubles(doors, dispatchers)
         yield from self._transport(doors)
@@ -114,6 +115,24 @@ class Metrics:
             if ratio is not None:
                 fill.add_metric([model], ratio)
         yield fill
+
+    def _generation(self, dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
+        segment, lines = self._source.segment, self._source.segment.dispatchers()
+        families = (
+            CounterMetricFamily("fastqps_generated_tokens", "Tokens generated.", labels=["model"]),
+            GaugeMetricFamily("fastqps_cache_slots", "Sequences that can run at a time.", labels=["model"]),
+            GaugeMetricFamily("fastqps_cache_slots_used", "Sequences that run.", labels=["model"]),
+        )
+        for m, model in enumerate(self._source.models):
+            own = [d for d in range(len(dispatchers)) if self._source.model_of(d) == m]
+            slots = segment.route(self._source.route_of(m))["cache_slots"]
+            if not slots:
+                continue  # it does not generate
+            used = sum(lines[d]["running"] for d in own if lines[d]["ready"])
+            tokens = sum(dispatchers[d]["generated_tokens"] for d in own)
+            for family, value in zip(families, (tokens, slots * len(own), used), strict=True):
+                family.add_metric([model], value)
+        yield from families
 
     def _device(self, dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
         device, labels = self._source.device, ["device", "dispatcher"]
