@@ -8,7 +8,7 @@ import numpy as np
 
 from fastqps.answers import Answer
 from fastqps.codes import CODES
-from fastqps.prediction import Generation, Prediction, PredictionError
+from fastqps.prediction import Chunk, Generation, Prediction, PredictionError
 
 
 def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
@@ -38,6 +38,16 @@ def generation_json(found: Generation) -> dict[str, Any]:
     shown: dict[str, Any] = {"text": found.text, "token_ids": found.token_ids, "finish_reason": found.finish_reason}
     if found.logprobs is not None:
         shown["logprobs"] = _floats(found.logprobs)
+    return shown
+
+
+def chunk_json(found: Chunk) -> dict[str, Any]:
+    """A piece of a text that is being made."""
+    shown: dict[str, Any] = {"text": found.text, "token_ids": found.token_ids}
+    if found.logprobs is not None:
+        shown["logprobs"] = _floats(found.logprobs)
+    if found.finish_reason is not None:
+        shown["finish_reason"] = found.finish_reason
     return shown
 
 

@@ -11,6 +11,7 @@ from test_client import Blocking
 
 import fastqps
 from fastqps import errors
+from fastqps.cli import main
 from fastqps.prediction import Chunk, Generation, Usage
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
@@ -39,7 +40,7 @@ def generation(item: pb.PredictRequest) -> pb.PredictResponse:
 class Servicer(predict_pb2_grpc.PredictServiceServicer):
     def __init__(self) -> None:
         self.asked: list[pb.PredictRequest] = []
-        self.cancelled = threading.Event()
+        self.over = threading.Event()
 
     def Predict(self, item: pb.PredictRequest, context: Any) -> pb.PredictResponse:
         self.asked.append(item)
@@ -54,13 +55,13 @@ class Servicer(predict_pb2_grpc.PredictServiceServicer):
 
     def Generate(self, item: pb.PredictRequest, context: Any) -> Iterator[pb.GenerateChunk]:
         self.asked.append(item)
+        if not context.add_callback(self.over.set):
+            self.over.set()
         yield pb.GenerateChunk(text="Grü", token_ids=[7, 8], logprobs=[-0.5, -1.0] if item.generate.logprobs else [])
         yield pb.GenerateChunk(token_ids=[9], logprobs=[-2.0] if item.generate.logprobs else [])
         match item.text:
             case "wait":
-                if not context.add_callback(self.cancelled.set):  # it was over before
-                    self.cancelled.set()
-                self.cancelled.wait(10)
+                self.over.wait(10)
             case "break":
                 context.abort(grpc.StatusCode.INTERNAL, "its dispatcher died")
             case "stop short":
@@ -77,16 +78,21 @@ def servicer() -> Servicer:
     return Servicer()
 
 
-@pytest.fixture(params=[fastqps.Client, Blocking], ids=["sync", "async"])
-def client(request: pytest.FixtureRequest, servicer: Servicer) -> Iterator[Any]:
+@pytest.fixture
+def address(servicer: Servicer) -> Iterator[str]:
     server = grpc.server(futures.ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
     predict_pb2_grpc.add_PredictServiceServicer_to_server(servicer, server)
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    port = server.add_insecure_port("127.0.0.1:0")
     server.start()
+    yield f"127.0.0.1:{port}"
+    server.stop(None).wait()
+
+
+@pytest.fixture(params=[fastqps.Client, Blocking], ids=["sync", "async"])
+def client(request: pytest.FixtureRequest, address: str) -> Iterator[Any]:
     connect: Callable[..., Any] = request.param
     with connect(address, model="mine") as client:
         yield client
-    server.stop(None).wait()
 
 
 def test_generate_gives_the_whole_text(client: Any) -> None:
@@ -147,9 +153,9 @@ def test_a_stream_gives_chunks(client: Any) -> None:
 def test_a_stream_that_is_left_early_is_cancelled(client: Any, servicer: Servicer) -> None:
     chunks = client.generate_stream("wait")
     assert next(chunks).text == "Grü"
-    assert not servicer.cancelled.is_set()
+    assert not servicer.over.is_set()
     chunks.close()
-    assert servicer.cancelled.wait(5)
+    assert servicer.over.wait(5)
 
 
 def test_a_stream_has_its_time(client: Any) -> None:
@@ -186,3 +192,61 @@ def test_batches_and_streams_of_prompts(client: Any) -> None:
     assert [found.generation.text for found in client.predict_batch(prompts, max_tokens=2)] == texts
     streamed = {found.request_id: found.generation.text for found in client.predict_stream(prompts, max_tokens=2)}
     assert streamed == dict(enumerate(texts))
+
+
+# ---- the command line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "printed"),
+    [
+        (["a", "b"], "a|0|0.0|[]\nb|0|0.0|[]\n"),
+        (["a", "--max-tokens=5", "--temperature=0.5", "--stop=x", "--stop=y"], "a|5|0.5|['x', 'y']\n"),
+        (
+            ["long", "--json", "--logprobs"],
+            '{"text": "long|0|0.0|[]", "token_ids": [7, 8, 9], "finish_reason": "length", '
+            '"logprobs": [-0.5, -1.0, -2.0], "input_tokens": 5, "output_tokens": 3}\n',
+        ),
+        (["--stream", "a", "b"], "Grüße\nGrüße\n"),
+        (
+            ["--stream", "--json", "a"],
+            '{"text": "Grü", "token_ids": [7, 8]}\n{"text": "", "token_ids": [9]}\n'
+            '{"text": "ße", "token_ids": [], "finish_reason": "length"}\n',
+        ),
+    ],
+)
+def test_the_command_prints_texts(
+    address: str, capsys: pytest.CaptureFixture[str], arguments: list[str], printed: str
+) -> None:
+    assert main(["predict", "--address", address, *arguments]) == 0
+    assert capsys.readouterr().out == printed
+
+
+def test_the_command_passes_options_on(address: str, servicer: Servicer) -> None:
+    flags = ["--top-k=3", "--top-p=0.5", "--seed=9", "--ignore-eos", "--model=other", "--truncate"]
+    assert main(["predict", "--address", address, "--stream", *flags, "a"]) == 0
+    options = pb.GenerateOptions(top_k=3, top_p=0.5, seed=9, ignore_eos=True)
+    assert servicer.asked == [pb.PredictRequest(model="other", text="a", truncate=True, generate=options)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--stream", "a"], 2, "--stream needs a server to stream from: --address HOST:PORT"),
+        (["--stream", "--pair", "--address", "127.0.0.1:1", "a", "b"], 2, "which take no pairs"),
+        (["--max-tokens=two", "a"], 2, "invalid int value: 'two'"),
+        (["--device", "null", "--top-k", "3", "a"], 2, "--top-k: the model minilm does not generate text"),
+        (["--address", "127.0.0.1:1", "--stream", "a"], 1, "no server can be reached"),
+    ],
+)
+def test_the_command_says_what_is_wrong(
+    arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["predict", *arguments]) == code
+    assert message in capsys.readouterr().err
+
+
+def test_the_command_tells_a_broken_stream(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", "--address", address, "--stream", "break"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out.startswith("Grü") and "its dispatcher died" in shown.err

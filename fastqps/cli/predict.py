@@ -1,4 +1,4 @@
-"""``fastqps predict``: text in, JSON lines out; in this process, or at a server."""
+"""``fastqps predict``: text in, JSON lines or a generator's text out; in this process, or at a server."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fastqps.cli import generate_flags
+from fastqps.cli.generate_flags import generate_options
 from fastqps.errors import FAILURE, OK, ConfigError
+
+if TYPE_CHECKING:
+    from fastqps.client import Client
 
 Text = str | tuple[str, str]
 Ask = Callable[[list[Text]], list[dict[str, Any]]]
@@ -26,18 +31,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pair", action="store_true", help="texts come in pairs: each two arguments, or lines with a tab between"
     )
     parser.add_argument("--truncate", action="store_true", help="cut a text that is too long instead of refusing it")
+    generate_flags.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """One JSON line for each text. 1 where an item was refused, with the reason in its line or on stderr."""
+    """A JSON line for each text, or the text that a generator makes of it.
+
+    1 where an item was refused, with the reason in its line or on stderr.
+    """
     if options.address and options.device:
         raise ConfigError("--device says where to run a model here; a server (--address) has chosen its own")
+    generate_flags.check_flags(options)
     texts = _from_arguments(options.text, options.pair) if options.text else _from_lines(sys.stdin, options.pair)
+    if options.stream:
+        return _stream(options, texts)
     ask = _at_server(options) if options.address else _here(options)
     code = OK
     while batch := list(islice(texts, BATCH)):
         for answer in ask(batch):
-            print(json.dumps(answer, ensure_ascii=False), flush=True)
+            bare = "finish_reason" in answer and not options.json
+            print(answer["text"] if bare else json.dumps(answer, ensure_ascii=False), flush=True)
             if "error" in answer:
                 code = FAILURE
     return code
@@ -48,6 +61,10 @@ def _here(options: argparse.Namespace) -> Ask:
     from fastqps.prediction_json import answer_json
 
     engine = Engine(options.model or "minilm", device=options.device or "cpu")
+    generate = generate_options(options)
+    if generate and engine.card.task != "generate":
+        flag = next(iter(generate)).replace("_", "-")
+        raise ConfigError(f"--{flag}: the model {engine.card.name} does not generate text")
 
     def ask(texts: list[Text]) -> list[dict[str, Any]]:
         try:
@@ -59,13 +76,36 @@ def _here(options: argparse.Namespace) -> Ask:
 
 
 def _at_server(options: argparse.Namespace) -> Ask:
-    from fastqps.client import Client
     from fastqps.prediction_json import prediction_json
+
+    client, asked = _connect(options), _asked(options)
+    return lambda texts: [prediction_json(found) for found in client.predict_batch(texts, **asked)]
+
+
+def _stream(options: argparse.Namespace, texts: Iterator[Text]) -> int:
+    """Prints the tokens of one text after the other as they are made."""
+    from fastqps.prediction_json import chunk_json
+
+    client, asked = _connect(options), _asked(options)
+    for text in texts:
+        for chunk in client.generate_stream(text, **asked):
+            if options.json:
+                print(json.dumps(chunk_json(chunk), ensure_ascii=False), flush=True)
+            else:
+                print(chunk.text, end="" if chunk.finish_reason is None else "\n", flush=True)
+    return OK
+
+
+def _connect(options: argparse.Namespace) -> Client:
+    from fastqps.client import Client
 
     if ":" not in options.address:  # gRPC would take port 443
         raise ConfigError(f"--address {options.address!r} has no port: HOST:PORT")
-    client = Client(options.address, model=options.model or "")
-    return lambda texts: [prediction_json(found) for found in client.predict_batch(texts, truncate=options.truncate)]
+    return Client(options.address, model=options.model or "")
+
+
+def _asked(options: argparse.Namespace) -> Any:
+    return {"truncate": options.truncate, **generate_options(options)}
 
 
 def _from_arguments(texts: list[str], pairs: bool) -> Iterator[Text]:

@@ -118,21 +118,17 @@ class Metrics:
 
     def _generation(self, dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
         segment, lines = self._source.segment, self._source.segment.dispatchers()
-        families = (
-            CounterMetricFamily("fastqps_generated_tokens", "Tokens generated.", labels=["model"]),
-            GaugeMetricFamily("fastqps_cache_slots", "Sequences that can run at a time.", labels=["model"]),
-            GaugeMetricFamily("fastqps_cache_slots_used", "Sequences that run.", labels=["model"]),
-        )
+        made = CounterMetricFamily("fastqps_generated_tokens", "Tokens generated.", labels=["model"])
+        slots = GaugeMetricFamily("fastqps_cache_slots", "Sequences that can run at a time.", labels=["model"])
+        used = GaugeMetricFamily("fastqps_cache_slots_used", "Sequences that run.", labels=["model"])
         for m, model in enumerate(self._source.models):
             own = [d for d in range(len(dispatchers)) if self._source.model_of(d) == m]
-            slots = segment.route(self._source.route_of(m))["cache_slots"]
-            if not slots:
-                continue  # it does not generate
-            used = sum(lines[d]["running"] for d in own if lines[d]["ready"])
-            tokens = sum(dispatchers[d]["generated_tokens"] for d in own)
-            for family, value in zip(families, (tokens, slots * len(own), used), strict=True):
-                family.add_metric([model], value)
-        yield from families
+            per_dispatcher = segment.route(self._source.route_of(m))["cache_slots"]
+            if per_dispatcher:  # it generates
+                made.add_metric([model], sum(dispatchers[d]["generated_tokens"] for d in own))
+                slots.add_metric([model], per_dispatcher * len(own))
+                used.add_metric([model], sum(lines[d]["running"] for d in own if lines[d]["ready"]))
+        yield from (made, slots, used)
 
     def _device(self, dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
         device, labels = self._source.device, ["device", "dispatcher"]

@@ -1,0 +1,40 @@
+"""The flags of ``fastqps predict`` for models that generate."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from fastqps.errors import ConfigError
+
+_FLAGS = ("max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "ignore_eos", "logprobs")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """How a text is made, and how it is shown."""
+    group = parser.add_argument_group("models that generate")
+    group.add_argument("--max-tokens", type=int, metavar="N", help="most tokens to make (default: the limit)")
+    group.add_argument("--temperature", type=float, metavar="T", help="0: the likeliest token; higher: more varied")
+    group.add_argument("--top-k", type=int, metavar="N", help="choose among so many likeliest tokens, at most 64")
+    group.add_argument("--top-p", type=float, metavar="P", help="choose among tokens with this probability together")
+    group.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same text (default: random)")
+    group.add_argument("--stop", action="append", metavar="TEXT", help="end before this; repeat the flag for more")
+    group.add_argument("--ignore-eos", action="store_true", default=None, help="go on after the end of the text")
+    group.add_argument(
+        "--logprobs", action="store_true", default=None, help="with --json: each token's log probability"
+    )
+    group.add_argument("--stream", action="store_true", help="print the text as it is made; needs --address")
+    group.add_argument("--json", action="store_true", help="JSON lines, as of other models, instead of the bare text")
+
+
+def generate_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of ``Client.generate`` that were given."""
+    return {name: getattr(options, name) for name in _FLAGS if getattr(options, name) is not None}
+
+
+def check_flags(options: argparse.Namespace) -> None:
+    """Raises ``ConfigError`` for flags that do not go together."""
+    if options.stream and not options.address:
+        raise ConfigError("--stream needs a server to stream from: --address HOST:PORT")
+    if options.stream and options.pair:
+        raise ConfigError("--stream is for models that generate, which take no pairs")
