@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 CXX ?= g++
 
-.PHONY: help setup build demo bench test native-test lint format clean proto fuzz-wire fuzz-tokenizer model model-full order stress
+.PHONY: help setup build demo bench test native-test lint format clean proto fuzz-wire fuzz-tokenizer grammar model model-full order stress
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -80,6 +80,10 @@ format: ## write the formatting that lint checks
 
 demo: ## real embeddings of real sentences from a real server, under load and checked
 	$(BIN)/python -m examples.demo
+
+grammar: ## train the demo's grammar model again from nothing, and evaluate it; about 20 minutes of one core
+	$(BIN)/python -m examples.grammar.train
+	$(BIN)/python -m examples.grammar.evaluate
 
 # ---- measurements. PART=transport|work|gather|light|starvation runs one of them; BENCH_FLAGS as python -m bench --help.
 build/bench/drive: $(wildcard bench/drive/*)
