@@ -14,6 +14,7 @@ from fastqps.children import DispatcherSettings
 from fastqps.devices import make_runner
 from fastqps.lane import Lane, make_lane
 from fastqps.models.card import ModelCard, ModelError
+from fastqps.runners import Runner
 
 IN_FLIGHT_MAX = 2  # steps on the device: one runs, the next one waits for it
 SLEEP_MS_MAX = 1000  # a signal that comes between the look at `stopping` and the sleep is seen after this time
@@ -23,7 +24,7 @@ FENCED = 70  # exit code of a process that finds that it has been declared dead
 class Dispatcher:
     """The loop, and what it needs."""
 
-    def __init__(self, stepper: Stepper, lane: Lane) -> None:
+    def __init__(self, stepper: Stepper, lane: Lane[Runner]) -> None:
         self.stopping = False
         self._stepper = stepper
         self._lane = lane
@@ -56,7 +57,7 @@ class Dispatcher:
         _check_ours(self._stepper.scatter(step))
 
 
-def _add(stepper: Stepper, lane: Lane, step: int) -> int:
+def _add(stepper: Stepper, lane: Lane[Runner], step: int) -> int:
     b = lane.runners[step].buffers()
     return stepper.add(max_items=b.max_items, max_tokens=b.max_tokens, width=b.width, **b.addresses())
 
@@ -67,7 +68,7 @@ def _check_ours(ours: bool) -> None:
         os._exit(FENCED)
 
 
-def warm_up(lane: Lane, max_items: int, max_tokens: int, len_max: int) -> None:
+def warm_up(lane: Lane[Runner], max_items: int, max_tokens: int, len_max: int) -> None:
     """Runs a batch of one short item and a full one through each step, so that the first request finds all ready.
 
     ``ModelError`` where the answers are no numbers: then every client's would be none.

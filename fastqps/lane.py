@@ -7,21 +7,27 @@ import os
 import signal
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
-from fastqps.runners import Runner
+from fastqps.runners import StepRunner
 
 # Tests only: a step that holds this token kills its dispatcher, before it runs or behind it.
 KILL_TOKEN = int(os.environ.get("FASTQPS_TEST_KILL_TOKEN", "-1"))
 
 
-class Lane(Protocol):
+R = TypeVar("R", bound=StepRunner)
+
+
+class Lane(Protocol[R]):
     """``runners[step]`` owns the buffers of each step that can be in flight; they share one model."""
 
-    runners: Sequence[Runner]
+    runners: Sequence[R]
 
-    def launch(self, step: int, n_items: int, n_tokens: int, len_max: int) -> None:
-        """Starts a step behind those that run. Its buffers belong to the device until ``wait`` returns."""
+    def launch(self, step: int, n_items: int, n_tokens: int, third: int) -> None:
+        """Starts a step behind those that run, by the three numbers that its runner's ``run`` takes.
+
+        Its buffers belong to the device until ``wait`` returns.
+        """
 
     def done(self, step: int) -> bool:
         """Whether ``wait`` would return at once."""
@@ -33,14 +39,14 @@ class Lane(Protocol):
         """Gives the device back. No step is in flight."""
 
 
-class InlineLane:
+class InlineLane(Generic[R]):
     """Runs a step where it is launched: for devices that take no time."""
 
-    def __init__(self, runners: Sequence[Runner]) -> None:
+    def __init__(self, runners: Sequence[R]) -> None:
         self.runners = runners
 
-    def launch(self, step: int, n_items: int, n_tokens: int, len_max: int) -> None:
-        _run(self.runners[step], n_items, n_tokens, len_max)
+    def launch(self, step: int, n_items: int, n_tokens: int, third: int) -> None:
+        _run(self.runners[step], n_items, n_tokens, third)
 
     def done(self, step: int) -> bool:
         return True
@@ -52,16 +58,16 @@ class InlineLane:
         """Nothing was taken."""
 
 
-class ThreadLane:
+class ThreadLane(Generic[R]):
     """Runs steps on one thread of its own, so that the next one is prepared meanwhile."""
 
-    def __init__(self, runners: Sequence[Runner]) -> None:
+    def __init__(self, runners: Sequence[R]) -> None:
         self.runners = runners
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="lane")
         self._running: list[Future[None] | None] = [None] * len(runners)
 
-    def launch(self, step: int, n_items: int, n_tokens: int, len_max: int) -> None:
-        self._running[step] = self._thread.submit(_run, self.runners[step], n_items, n_tokens, len_max)
+    def launch(self, step: int, n_items: int, n_tokens: int, third: int) -> None:
+        self._running[step] = self._thread.submit(_run, self.runners[step], n_items, n_tokens, third)
 
     def done(self, step: int) -> bool:
         running = self._running[step]
@@ -77,13 +83,13 @@ class ThreadLane:
         self._thread.shutdown()
 
 
-def make_lane(runner: Runner, steps: int) -> Lane:
+def make_lane(runner: R, steps: int) -> Lane[R]:
     """A lane for ``steps`` steps in flight over one loaded model."""
     runners = [runner, *(runner.twin() for _ in range(steps - 1))]
     return InlineLane(runners) if runner.instant else ThreadLane(runners)
 
 
-def _run(runner: Runner, n_items: int, n_tokens: int, len_max: int) -> None:
+def _run(runner: StepRunner, n_items: int, n_tokens: int, third: int) -> None:
     if KILL_TOKEN >= 0 and KILL_TOKEN in runner.buffers().input_ids[:n_tokens]:
         os.kill(os.getpid(), signal.SIGKILL)
-    runner.run(n_items, n_tokens, len_max)
+    runner.run(n_items, n_tokens, third)

@@ -25,10 +25,13 @@ CXX_BELOW = {
 # The Python ladder, low to high. A module or package imports from lower rungs, and a package from itself.
 PYTHON_RUNGS = (
     {"errors", "machine", "codes", "descriptors", "v1", "children", "readiness", "server_process", "_native"},
-    {"models", "prediction", "request", "reflection", "tokenizer", "served_model"},
-    {"runners", "rpc", "answers"},
+    {"tokenizer"},
+    {"models", "prediction", "request", "reflection", "served_model"},
+    {"runners", "rpc", "answers", "sampling"},
     {"devices", "client_base", "prediction_json"},
-    {"client", "async_client", "config", "engine", "lane", "metrics", "rare_calls", "slow_tokenizers"},
+    {"client", "async_client", "config", "lane", "metrics", "rare_calls", "slow_tokenizers"},
+    {"generator"},
+    {"engine"},
     {"dispatcher", "frontdoor", "doctor", "launch", "admin"},
     {"supervisor"},
     {"cli"},

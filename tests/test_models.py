@@ -235,7 +235,7 @@ def test_activation_of_a_classifier(tmp_path: Path, changes: dict[str, object], 
 @pytest.mark.parametrize(
     ("file", "changes", "said"),
     [
-        ("config.json", {"model_type": "llama"}, "supported: bert"),
+        ("config.json", {"model_type": "mistral"}, "supported: bert"),
         ("config.json", {"architectures": ["BertForQuestionAnswering"]}, "ForSequenceClassification"),
         ("config.json", {"position_embedding_type": "relative_key"}, "relative_key"),
         ("config.json", {"hidden_act": "silu"}, "supported: gelu"),

@@ -1,16 +1,17 @@
-"""Devices by name. Each is a module with ``make_runner``; it is imported only when it is chosen."""
+"""Devices by name. Each is a module with ``make_runner`` and ``make_decoder``, imported only when it is chosen."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from types import ModuleType
 from typing import cast
 
 from fastqps.devices.errors import DeviceError
 from fastqps.models.card import ModelCard
-from fastqps.runners import Runner
+from fastqps.runners import DecodeRunner, Runner
 
-__all__ = ["DEVICES", "DeviceError", "make_runner"]
+__all__ = ["DEVICES", "DeviceError", "make_decoder", "make_runner"]
 
 DEVICES = ("cpu", "null")
 
@@ -24,8 +25,22 @@ def make_runner(
     ``float32`` or ``bfloat16``. Raises ``DeviceError`` for an unknown device, ``ModelError`` for a model that does not
     load.
     """
+    make = cast(Callable[[ModelCard, int, int, str, int], Runner], _module(device).make_runner)
+    return make(card, max_items, max_tokens, dtype, threads)
+
+
+def make_decoder(
+    device: str, card: ModelCard, slots: int, max_tokens: int, *, dtype: str = "auto", threads: int = 0
+) -> DecodeRunner:
+    """Loads a generator onto ``device``: up to ``slots`` sequences run, a step has up to ``max_tokens`` rows.
+
+    The rest as ``make_runner``.
+    """
+    make = cast(Callable[[ModelCard, int, int, str, int], DecodeRunner], _module(device).make_decoder)
+    return make(card, slots, max_tokens, dtype, threads)
+
+
+def _module(device: str) -> ModuleType:
     if device not in DEVICES:
         raise DeviceError(f"no device {device!r}; this build has: {', '.join(DEVICES)}")
-    module = importlib.import_module(f"fastqps.devices.{device}")
-    make = cast(Callable[[ModelCard, int, int, str, int], Runner], module.make_runner)
-    return make(card, max_items, max_tokens, dtype, threads)
+    return importlib.import_module(f"fastqps.devices.{device}")

@@ -8,7 +8,9 @@ import torch
 
 from fastqps.devices.errors import DeviceError
 from fastqps.models.card import ModelCard
+from fastqps.models.cpu_decode_ops import CpuDecodeOps
 from fastqps.models.packed import PackedModel
+from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -38,3 +40,10 @@ def make_runner(card: ModelCard, max_items: int, max_tokens: int, dtype: str, th
     if threads:
         torch.set_num_threads(threads)
     return EncoderRunner(PackedModel(card, choose_dtype(dtype)), max_items, max_tokens)
+
+
+def make_decoder(card: ModelCard, slots: int, max_tokens: int, dtype: str, threads: int) -> DecoderRunner:
+    """Loads a generator in this process and sets torch's number of threads (0: leaves it)."""
+    if threads:
+        torch.set_num_threads(threads)
+    return DecoderRunner.load(card, CpuDecodeOps(), choose_dtype(dtype), slots, max_tokens)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fastqps.models.card import ModelCard
 from fastqps.runners.buffers import StepBuffers
+from fastqps.runners.decode_buffers import DecodeBuffers
 
 
 class NullRunner:
@@ -31,3 +35,39 @@ def make_runner(card: ModelCard, max_items: int, max_tokens: int, dtype: str, th
     """A runner that needs neither weights nor torch; ``dtype`` and ``threads`` mean nothing to it."""
     del dtype, threads
     return NullRunner(card, max_items, max_tokens)
+
+
+class NullDecoder:
+    """Every run's token is the same one, which ends nothing; a sequence ends at its length."""
+
+    instant = True
+
+    def __init__(self, card: ModelCard, max_runs: int, max_tokens: int, lengths: NDArray[np.int32] | None = None):
+        self.card = card
+        self._buffers = DecodeBuffers.allocate(max_runs, max_tokens)
+        middle = card.vocab_size // 2  # special tokens are at either end of a vocabulary
+        self._buffers.tokens.fill(next(i for i in range(middle, card.vocab_size) if i not in card.eos_ids))
+        self._lengths = np.zeros(max_runs, np.int32) if lengths is None else lengths  # by cache slot
+
+    def buffers(self) -> DecodeBuffers:
+        return self._buffers
+
+    def run(self, n_runs: int, n_tokens: int, n_admitted: int) -> None:
+        """Says which sequences are at their end: the tokens are already there."""
+        b = self._buffers
+        self._lengths[b.admitted[:n_admitted, 0]] = b.admitted[:n_admitted, 6]
+        last = self._lengths[b.kv_slots[b.starts[:n_runs]]] <= b.made[:n_runs] + 1
+        b.finish[:n_runs] = np.where(last, 2, 0)
+
+    def twin(self) -> NullDecoder:
+        b = self._buffers
+        return NullDecoder(self.card, b.max_runs, b.max_tokens, self._lengths)
+
+    def warm_up(self) -> None:
+        """Nothing to warm."""
+
+
+def make_decoder(card: ModelCard, slots: int, max_tokens: int, dtype: str, threads: int) -> NullDecoder:
+    """A decoder that needs neither weights nor torch; ``dtype`` and ``threads`` mean nothing to it."""
+    del dtype, threads
+    return NullDecoder(card, slots, max_tokens)

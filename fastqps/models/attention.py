@@ -41,7 +41,7 @@ def attend(
     if threads < 2:
         run(starts=starts, n_items=items)
         return out
-    jobs = [_pool(threads).submit(run, starts=starts + 4 * first, n_items=n) for first, n in _shares(step, threads)]
+    jobs = [pool(threads).submit(run, starts=starts + 4 * first, n_items=n) for first, n in _shares(step, threads)]
     for job in jobs:
         job.result()
     return out
@@ -57,5 +57,6 @@ def _shares(step: Step, threads: int) -> Iterator[tuple[int, int]]:
 
 
 @cache
-def _pool(threads: int) -> ThreadPoolExecutor:
+def pool(threads: int) -> ThreadPoolExecutor:
+    """The threads that kernels are spread over, of which there is one set for each number."""
     return ThreadPoolExecutor(threads, thread_name_prefix="attend")

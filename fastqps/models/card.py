@@ -50,6 +50,11 @@ class ModelCard:
     prefix_ids: tuple[int, ...] = ()  # in front of every prompt; with it the tokenizer adds no special tokens
     kv_values: int = 0  # of a generator: numbers that a token leaves in the KV cache: layers × 2 × KV heads × head size
 
+    @property
+    def kv_positions(self) -> int:
+        """Positions of a generator's cache slot: a whole sequence without its prefix, or the prefix."""
+        return max(self.max_input_tokens + self.max_output_tokens, len(self.prefix_ids))
+
     def to_json(self) -> str:
         """The card as one JSON object; ``from_json`` gives back an equal card."""
         return json.dumps(dataclasses.asdict(self))

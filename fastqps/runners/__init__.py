@@ -1,20 +1,31 @@
-"""A runner turns the packed inputs of one step into output rows. Every device has its own; the interface is one."""
+"""A runner turns the packed inputs of one step into outputs. Every device has its own; the interfaces are these."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from fastqps.models.card import ModelCard
 from fastqps.runners.buffers import StepBuffers
+from fastqps.runners.decode_buffers import DecodeBuffers
 
-__all__ = ["Runner", "StepBuffers"]
+__all__ = ["DecodeBuffers", "DecodeRunner", "Runner", "StepBuffers", "StepRunner"]
+
+
+class StepRunner(Protocol):
+    """What a lane needs of either kind of runner. One runner holds one step; it is not thread-safe."""
+
+    instant: bool  # `run` takes no time worth a thread of its own
+
+    def buffers(self) -> Any: ...
+    def run(self, n_items: int, n_tokens: int, third: int, /) -> None: ...
+    def twin(self) -> Any: ...
 
 
 class Runner(Protocol):
-    """Static buffers and a function over them. One runner holds one step; it is not thread-safe."""
+    """An encoder: static buffers and a function over them."""
 
     card: ModelCard
-    instant: bool  # `run` takes no time worth a thread of its own
+    instant: bool
 
     def buffers(self) -> StepBuffers:
         """The same buffers at every call."""
@@ -24,3 +35,22 @@ class Runner(Protocol):
 
     def twin(self) -> Runner:
         """A runner with its own buffers over the same weights, so that one step can be filled while another runs."""
+
+
+class DecodeRunner(Protocol):
+    """A decoder: static buffers, and a function over them and over what its sequences left in the device."""
+
+    card: ModelCard
+    instant: bool
+
+    def buffers(self) -> DecodeBuffers:
+        """The same buffers at every call."""
+
+    def run(self, n_runs: int, n_tokens: int, n_admitted: int) -> None:
+        """Computes the step in the buffers: ``n_tokens`` rows in ``n_runs`` runs, ``n_admitted`` of them new."""
+
+    def twin(self) -> DecodeRunner:
+        """A runner with its own buffers over the same weights and sequences."""
+
+    def warm_up(self) -> None:
+        """Runs what has to have run once before the first request; ``ModelError`` if that shows a broken model."""

@@ -14,7 +14,7 @@ _ALIGN = 64
 _T = TypeVar("_T", bound=np.generic)
 
 
-def _aligned(count: int, dtype: type[_T]) -> NDArray[_T]:
+def aligned(count: int, dtype: type[_T]) -> NDArray[_T]:
     """A zeroed array whose first byte lies on a cache line."""
     size = count * np.dtype(dtype).itemsize
     raw = np.zeros(size + _ALIGN, np.uint8)
@@ -55,11 +55,11 @@ class StepBuffers:
             max_items=max_items,
             max_tokens=max_tokens,
             width=width,
-            input_ids=_aligned(max_tokens, np.int32),
-            position_ids=_aligned(max_tokens, np.int32),
-            token_type_ids=_aligned(max_tokens, np.int32),
-            cu_seqlens=_aligned(max_items + 1, np.int32),
-            output=_aligned(max_items * width, np.float32).reshape(max_items, width),
+            input_ids=aligned(max_tokens, np.int32),
+            position_ids=aligned(max_tokens, np.int32),
+            token_type_ids=aligned(max_tokens, np.int32),
+            cu_seqlens=aligned(max_items + 1, np.int32),
+            output=aligned(max_items * width, np.float32).reshape(max_items, width),
         )
 
     def addresses(self) -> dict[str, int]:

@@ -1,0 +1,176 @@
+"""Generation in this process: continuous batching without a server. What the tests drive, and the Engine uses."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from fastqps._core import DecodeBatch
+from fastqps.devices import make_decoder
+from fastqps.lane import make_lane
+from fastqps.models.card import ModelCard
+from fastqps.runners import DecodeRunner
+from fastqps.sampling import Sampling
+from fastqps.tokenizer import Tokenizer
+
+Prompt = str | Sequence[int]
+REASONS: tuple[Literal["", "stop", "length"], ...] = ("", "stop", "length")
+
+
+class Token(NamedTuple):
+    """One token of a request. ``finish`` indexes ``REASONS``: 0 while more will follow."""
+
+    request: int
+    id: int
+    logprob: float
+    finish: int
+
+
+@dataclass
+class Generation:
+    """A prompt's answer. The token that stopped it is in ``token_ids``; its text is not in ``text``."""
+
+    text: str = ""
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    finish_reason: Literal["", "stop", "length"] = ""
+
+
+class Generator:
+    """Requests join at any step and leave at their own last token. Not thread-safe.
+
+    ``max_running`` sequences run at a time; others wait. With ``steps_in_flight`` 2 the next step is prepared and
+    enqueued while one runs, and with 1 each is waited for: the same tokens, later. ``batch`` prepares the steps.
+    """
+
+    def __init__(
+        self,
+        card: ModelCard,
+        *,
+        device: str = "cpu",
+        dtype: str = "auto",
+        threads: int = 0,
+        max_running: int = 64,
+        max_step_tokens: int = 0,
+        steps_in_flight: int = 2,
+        runner: DecodeRunner | None = None,
+        batch: Callable[[int, int], Any] = DecodeBatch,
+    ) -> None:
+        tokens = max_step_tokens or max_running + max(card.max_input_tokens, 512)
+        runner = runner or make_decoder(device, card, max_running, tokens, dtype=dtype, threads=threads)
+        self.card = card
+        self._lane = make_lane(runner, steps_in_flight)
+        self._batch = batch(runner.buffers().max_runs, len(card.prefix_ids))
+        self._free = deque(self._add_step(each) for each in self._lane.runners)
+        self._in_flight: deque[int] = deque()
+        self._waiting: dict[int, tuple[list[int], Sampling]] = {}
+        self._running: set[int] = set()
+        self._requests = 0
+        self._tokenizer = (
+            Tokenizer.from_file(card.tokenizer, max_tokens=card.max_input_tokens) if card.tokenizer else None
+        )
+
+    def add(self, ids: Sequence[int], sampling: Sampling) -> int:
+        """A new request, which joins as soon as there is room; returns its number. ``ValueError`` says why not."""
+        limit, vocab = self.card.max_input_tokens, self.card.vocab_size
+        if not 1 <= len(ids) <= limit:
+            raise ValueError(f"the prompt has {len(ids)} tokens; the model takes 1 to {limit}")
+        if min(ids) < 0 or max(ids) >= vocab:
+            raise ValueError(f"token ids must be at least 0 and below {vocab}")
+        self._requests += 1
+        self._waiting[self._requests] = list(ids), sampling.checked(self.card)
+        return self._requests
+
+    def drop(self, request: int) -> None:
+        """Ends a request now; no more of its tokens come. Nothing happens if it has ended."""
+        self._waiting.pop(request, None)
+        if request in self._running:
+            self._running.remove(request)
+            self._batch.drop(request)
+
+    @property
+    def busy(self) -> bool:
+        """Whether ``step`` has anything to do."""
+        return bool(self._waiting or self._in_flight or self._running)
+
+    def step(self) -> list[Token]:
+        """Prepares and launches one step; gives the tokens of the oldest one in flight when no further may start."""
+        launched = bool(self._free) and self._launch(self._free[0])
+        if launched:
+            self._in_flight.append(self._free.popleft())
+        if not self._in_flight or (launched and self._free):
+            return []
+        oldest = self._in_flight.popleft()
+        self._lane.wait(oldest)
+        self._free.append(oldest)
+        tokens = [Token(*token) for token in self._batch.retire(oldest)]
+        self._running.difference_update(token.request for token in tokens if token.finish)
+        return tokens
+
+    def generate(
+        self, prompts: Sequence[Prompt], sampling: Sampling | None = None, *, stop: Sequence[str] = ()
+    ) -> list[Generation]:
+        """One answer for each prompt, a text or token ids, in order. A text of ``stop`` ends it and is not in it."""
+        if isinstance(prompts, str):
+            raise ValueError("generate takes a list of prompts, not one text")
+        encoded = [self._encode(number, prompt) for number, prompt in enumerate(prompts)]
+        if stop and self._tokenizer is None:
+            raise ValueError(f"{self.card.path} has no tokenizer.json: stop texts mean nothing without it")
+        answers = {self.add(ids, sampling or Sampling()): Generation() for ids in encoded}
+        while self.busy:
+            for token in self.step():
+                if self._append(answers[token.request], token, stop):
+                    self.drop(token.request)
+        return list(answers.values())
+
+    def close(self) -> None:
+        """Gives the device back."""
+        while self._in_flight:
+            self._lane.wait(self._in_flight.popleft())
+        self._lane.close()
+
+    def _add_step(self, runner: DecodeRunner) -> int:
+        b = runner.buffers()
+        return int(self._batch.add(**b.addresses(), max_tokens=b.max_tokens, max_runs=b.max_runs))
+
+    def _launch(self, step: int) -> bool:
+        if not self._waiting and not self._running:
+            return False
+        self._batch.begin(step)
+        while self._waiting:
+            request, (ids, s) = next(iter(self._waiting.items()))
+            if not self._batch.admit(step, ids, user=request, **vars(s)):
+                break
+            del self._waiting[request]
+            self._running.add(request)
+        n_runs, n_tokens, n_admitted = self._batch.seal(step)
+        if n_runs:
+            self._lane.launch(step, n_runs, n_tokens, n_admitted)
+        return bool(n_runs)
+
+    def _encode(self, number: int, prompt: Prompt) -> Sequence[int]:
+        if not isinstance(prompt, str):
+            return prompt
+        if self._tokenizer is None:
+            raise ValueError(f"{self.card.path} has no tokenizer.json: only token ids can be given")
+        found = self._tokenizer.encode_items([prompt])[0]
+        if found.truncated:
+            limit = self.card.max_input_tokens
+            raise ValueError(f"prompt {number} has {found.n_total} tokens; the model takes {limit}")
+        return found.ids
+
+    def _append(self, answer: Generation, token: Token, stop: Sequence[str]) -> bool:
+        """Adds a token; whether a stop text has come with it, before which the answer ends then."""
+        answer.token_ids.append(token.id)
+        answer.logprobs.append(token.logprob)
+        answer.finish_reason = REASONS[token.finish]
+        if self._tokenizer is None or not (stop or token.finish):
+            return False
+        text = self._tokenizer.decode(answer.token_ids[: -1 if answer.finish_reason == "stop" else None])
+        found = min((at for at in map(text.find, stop) if at >= 0), default=-1)
+        if found >= 0:
+            answer.finish_reason = "stop"
+        answer.text = text[:found] if found >= 0 else text
+        return found >= 0

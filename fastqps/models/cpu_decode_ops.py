@@ -1,0 +1,119 @@
+"""``DecodeOps`` on the CPU: the kernels of csrc/step/cpu_decode.h, the long ones spread over threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import torch
+
+from fastqps import _core
+from fastqps.models.attention import pool
+from fastqps.models.decode_ops import Heads
+from fastqps.models.decode_step import DecodeState, DecodeStep
+from fastqps.models.step import address
+
+_ROWS_PER_THREAD_MIN = 64  # below that, handing work to a thread costs more than it saves
+
+
+class CpuDecodeOps:
+    """Holds nothing: all that is kept between steps is in the ``DecodeState``."""
+
+    def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+        out, (rows, width) = torch.empty_like(x), x.shape
+        _core.rms_norm(address(out), address(x), _bf16(x), rows, address(weight), width, eps)
+        return out
+
+    def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
+        out = table.new_empty(step.n_tokens, table.shape[1])
+        rows = (step.token_ids, step.kv_slots, state.last_token, table)
+        _core.embed_tokens(address(out), _bf16(table), step.n_tokens, *map(address, rows), table.shape[1])
+        return out
+
+    def attend(
+        self, qkv: torch.Tensor, heads: Heads, cache: torch.Tensor, step: DecodeStep, last_rows: bool
+    ) -> torch.Tensor:
+        width = heads.heads * heads.head_dim
+        out = qkv.new_empty(step.n_runs if last_rows else step.n_tokens, width)
+        starts, run_bytes = address(step.starts), width * out.element_size() if last_rows else 0
+
+        def run(first: int, last: int) -> None:
+            _core.attend_slots(
+                address(out) + first * run_bytes,
+                address(qkv),
+                address(cache),
+                _bf16(qkv),
+                heads.heads,
+                heads.kv_heads,
+                heads.head_dim,
+                starts=starts + 4 * first,
+                n_runs=last - first,
+                positions=address(step.positions),
+                kv_slots=address(step.kv_slots),
+                n_slots=cache.shape[1],
+                max_len=cache.shape[3],
+                scale=heads.head_dim**-0.5,
+                prefix_len=step.prefix_len,
+                rotary=address(heads.rotary),
+                q_norm=address(heads.q_norm),
+                k_norm=address(heads.k_norm),
+                eps=heads.eps,
+                last_rows_only=last_rows,
+            )
+
+        _spread(run, step)
+        return out
+
+    def gated_silu(self, x: torch.Tensor) -> torch.Tensor:
+        rows, inner = x.shape[0], x.shape[1] // 2
+        out = x.new_empty(rows, inner)
+        _core.gated_silu(address(out), address(x), _bf16(x), rows, inner)
+        return out
+
+    def admit(self, records: torch.Tensor, state: DecodeState) -> None:
+        _core.admit(address(state.params), address(records), len(records))
+
+    def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
+        vocab, row_bytes = logits.shape[1], logits.shape[1] * logits.element_size()
+
+        def run(first: int, last: int) -> None:
+            _core.sample(
+                tokens=address(step.tokens) + 4 * first,
+                logprobs=address(step.logprobs) + 4 * first,
+                finish=address(step.finish) + 4 * first,
+                last_token=address(state.last_token),
+                logits=address(logits) + row_bytes * first,
+                bfloat16=_bf16(logits),
+                n_runs=last - first,
+                vocab=vocab,
+                starts=address(step.starts) + 4 * first,
+                kv_slots=address(step.kv_slots),
+                made=address(step.made) + 4 * first,
+                params=address(state.params),
+                eos_ids=address(state.eos_ids),
+                n_eos=len(state.eos_ids),
+            )
+
+        _spread(run, step)
+
+
+def _bf16(x: torch.Tensor) -> bool:
+    return x.dtype == torch.bfloat16
+
+
+def _spread(run: Callable[[int, int], None], step: DecodeStep) -> None:
+    """``run(first, last)`` for ranges of the step's runs that hold about as many rows each, on as many threads."""
+    threads = min(torch.get_num_threads(), step.n_runs, step.n_tokens // _ROWS_PER_THREAD_MIN)
+    if threads < 2:
+        run(0, step.n_runs)
+        return
+    for job in [pool(threads).submit(run, *share) for share in _shares(step, threads)]:
+        job.result()
+
+
+def _shares(step: DecodeStep, threads: int) -> Iterator[tuple[int, int]]:
+    marks = torch.arange(1, threads) * (step.n_tokens / threads)
+    cuts = [0, *torch.searchsorted(step.starts, marks).tolist(), step.n_runs]
+    for first, last in pairwise(cuts):
+        if last > first:
+            yield first, last

@@ -1,0 +1,109 @@
+"""The card of a generator: its limits, the tokens that end its answers, and the prefix that all prompts share."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.checkpoint import Checkpoint
+from fastqps.models.decoder_config import read_decoder_config
+from fastqps.models.pipeline import read_json
+from fastqps.tokenizer import Tokenizer
+
+_PREFIX_TOKENS_MAX = 1 << 20  # no context holds as many: a prefix is never cut
+
+
+def decoder_card(
+    checkpoint: Checkpoint, name: str, max_input_tokens: int, max_output_tokens: int, prefix_text: str = ""
+) -> ModelCard:
+    """The card of ``checkpoint`` under ``name``; ``ModelError`` with the reason if it cannot be served."""
+    try:
+        config = read_decoder_config(checkpoint.config)
+    except ModelError as error:
+        raise ModelError(f"{checkpoint.root}: {error}") from error
+    _check_decoder(checkpoint)
+    said = checkpoint.optional_json("tokenizer_config.json").get("model_max_length")
+    context = min(config.context, int(said or config.context))
+    prefix = _prefix_ids(checkpoint, prefix_text, config.vocab)
+    card = ModelCard(
+        name=name,
+        path=str(checkpoint.root),
+        version=_version(checkpoint, prefix),
+        task="generate",
+        family=checkpoint.family,
+        dimensions=0,
+        max_input_tokens=_input_limit(checkpoint, max_input_tokens, context - len(prefix), max_output_tokens),
+        vocab_size=config.vocab,
+        tokenizer=checkpoint.tokenizer(),
+        max_output_tokens=max_output_tokens,
+        eos_ids=_eos_ids(checkpoint),
+        prefix_ids=prefix,
+        kv_values=config.layers * 2 * config.kv_heads * config.head_dim,
+    )
+    longest = len(prefix) + card.max_input_tokens + card.max_output_tokens
+    if 0 < config.window < longest:
+        raise ModelError(
+            f"{checkpoint.root}: attention over a sliding window of {config.window} tokens is not supported for "
+            f"sequences of {longest}; lower the limits of input and output tokens until they fit in it"
+        )
+    return card
+
+
+def _version(checkpoint: Checkpoint, prefix: tuple[int, ...]) -> str:
+    digest = checkpoint.digest()
+    return hashlib.sha256(f"{digest}\0{prefix}".encode()).hexdigest()[:12] if prefix else digest
+
+
+def _prefix_ids(checkpoint: Checkpoint, text: str, vocab: int) -> tuple[int, ...]:
+    """The prefix is tokenized alone, the special tokens that begin a text included; prompts then have none."""
+    if not text:
+        return ()
+    path = checkpoint.tokenizer()
+    if not path:
+        raise ModelError(f"{checkpoint.root}: a prefix needs a tokenizer.json, and there is none")
+    ids = Tokenizer.from_file(path, max_tokens=_PREFIX_TOKENS_MAX).encode(text)
+    if not ids or max(ids) >= vocab:
+        raise ModelError(
+            f"{checkpoint.root}: the prefix becomes {len(ids)} token ids that a vocabulary of {vocab} lacks"
+        )
+    return tuple(ids)
+
+
+def _input_limit(checkpoint: Checkpoint, asked: int, room: int, max_output_tokens: int) -> int:
+    """What the context leaves for prompts; ``room``: its positions without the prefix's."""
+    found = min(asked, room - max_output_tokens)
+    if found < 1:
+        raise ModelError(
+            f"{checkpoint.root}: {max_output_tokens} output tokens leave no room for a prompt: the model's context has "
+            f"{room} positions for both"
+        )
+    return found
+
+
+def _eos_ids(checkpoint: Checkpoint) -> tuple[int, ...]:
+    """generation_config.json's, else config.json's, else the token that the tokenizer calls eos; none is possible."""
+    said: Any = None
+    for config in (checkpoint.optional_json("generation_config.json"), checkpoint.config):
+        said = config.get("eos_token_id") if said is None else said
+    if said is None:
+        named = checkpoint.named_token("eos")
+        return (named,) if named >= 0 else ()
+    ids = said if isinstance(said, list) else [said]
+    if not all(type(i) is int and i >= 0 for i in ids):
+        raise ModelError(f"{checkpoint.root}: eos_token_id {said!r} is neither a token id nor a list of such")
+    return tuple(dict.fromkeys(ids))
+
+
+def _check_decoder(checkpoint: Checkpoint) -> None:
+    """Text is made from byte-level tokens only; without a tokenizer.json the model serves token ids."""
+    path = checkpoint.tokenizer()
+    if not path:
+        return
+    decoder = read_json(checkpoint.encoder / "tokenizer.json").get("decoder") or {}
+    kinds = [part.get("type") for part in decoder.get("decoders", [decoder])]
+    if "ByteLevel" not in kinds:
+        raise ModelError(
+            f"{checkpoint.root}: text cannot be made from the tokens of this tokenizer.json (its decoder is "
+            f"{', '.join(map(str, kinds))}); supported: ByteLevel. Without the file the model serves token ids"
+        )

@@ -1,0 +1,107 @@
+"""The static memory between C++ and a decoder runner: one block of a packed step, one block of sampled tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastqps.runners.buffers import aligned
+
+HEADER_WORDS = 16
+ADMITTED_WORDS = 16
+_SECTION_WORDS = 16  # a section begins on a cache line
+
+
+def decode_layout(max_tokens: int, max_runs: int) -> dict[str, int]:
+    """Word offsets of the sections of both blocks, and their sizes; csrc/step/decode_layout.h says what they hold."""
+    t, s = max_tokens, max_runs
+    inputs = {"token_ids": t, "positions": t, "kv_slots": t, "starts": s + 1, "made": s, "admitted": s * ADMITTED_WORDS}
+    outputs = {"out_tokens": s, "out_logprobs": s, "out_finish": s}
+    found: dict[str, int] = {}
+    for sections, begin, end in ((inputs, HEADER_WORDS, "words"), (outputs, 0, "out_words")):
+        at = begin
+        for name, words in sections.items():
+            found[name] = at
+            at += -(-words // _SECTION_WORDS) * _SECTION_WORDS
+        found[end] = at
+    return found
+
+
+@dataclass(frozen=True)
+class DecodeBuffers:
+    """One step of up to T = ``max_tokens`` rows in S = ``max_runs`` runs, and what was sampled from it.
+
+    ========= =================== ====================================================================================
+    array     shape               meaning
+    ========= =================== ====================================================================================
+    header    [16]                0 rows, 1 runs, 2 new sequences, 3 T, 4 S
+    input_ids [T]                 token ids; -1: the newest token of the row's cache slot
+    positions [T]                 in the whole sequence, prefix included
+    kv_slots  [T]                 cache slot
+    starts    [S + 1]             run i owns rows starts[i] up to starts[i + 1]: consecutive positions of one slot
+    made      [S]                 tokens that the run's sequence has made before
+    admitted  [S, 16]             sampling parameters of sequences that are new in this step
+    tokens    [S]                 sampled from run i's last row
+    logprobs  [S] float32         of that token, where its sequence asked for it
+    finish    [S]                 0 goes on, 1 stop token, 2 length
+    ========= =================== ====================================================================================
+
+    int32 where nothing is said. Rows and runs beyond the step's are neither read nor written. The first seven are
+    parts of ``staging``, the others of ``output``: a device copies either block at once.
+    """
+
+    max_runs: int
+    max_tokens: int
+    staging: NDArray[np.int32] = field(repr=False)
+    output: NDArray[np.int32] = field(repr=False)
+    header: NDArray[np.int32] = field(repr=False)
+    input_ids: NDArray[np.int32] = field(repr=False)
+    positions: NDArray[np.int32] = field(repr=False)
+    kv_slots: NDArray[np.int32] = field(repr=False)
+    starts: NDArray[np.int32] = field(repr=False)
+    made: NDArray[np.int32] = field(repr=False)
+    admitted: NDArray[np.int32] = field(repr=False)
+    tokens: NDArray[np.int32] = field(repr=False)
+    logprobs: NDArray[np.float32] = field(repr=False)
+    finish: NDArray[np.int32] = field(repr=False)
+
+    @classmethod
+    def allocate(cls, max_runs: int, max_tokens: int) -> DecodeBuffers:
+        """Zeroed blocks on cache-line boundaries; their addresses never change."""
+        layout = decode_layout(max_tokens, max_runs)
+        staging, output = aligned(layout["words"], np.int32), aligned(layout["out_words"], np.int32)
+        return cls.over(staging, output, max_runs, max_tokens)
+
+    @classmethod
+    def over(
+        cls, staging: NDArray[np.int32], output: NDArray[np.int32], max_runs: int, max_tokens: int
+    ) -> DecodeBuffers:
+        """The sections of two blocks that someone else holds."""
+        at = decode_layout(max_tokens, max_runs)
+
+        def section(name: str, words: int) -> NDArray[np.int32]:
+            block = output if name.startswith("out_") else staging
+            return block[at[name] : at[name] + words]
+
+        return cls(
+            max_runs=max_runs,
+            max_tokens=max_tokens,
+            staging=staging,
+            output=output,
+            header=staging[:HEADER_WORDS],
+            input_ids=section("token_ids", max_tokens),
+            positions=section("positions", max_tokens),
+            kv_slots=section("kv_slots", max_tokens),
+            starts=section("starts", max_runs + 1),
+            made=section("made", max_runs),
+            admitted=section("admitted", max_runs * ADMITTED_WORDS).reshape(max_runs, ADMITTED_WORDS),
+            tokens=section("out_tokens", max_runs),
+            logprobs=section("out_logprobs", max_runs).view(np.float32),
+            finish=section("out_finish", max_runs),
+        )
+
+    def addresses(self) -> dict[str, int]:
+        """The addresses of both blocks, by name."""
+        return {"staging": self.staging.ctypes.data, "output": self.output.ctypes.data}

@@ -1,0 +1,105 @@
+"""Runs a decoder over the packed rows of one step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.checkpoint import Checkpoint
+from fastqps.models.decode_ops import DecodeOps
+from fastqps.models.decode_step import DecodeState, DecodeStep
+from fastqps.models.decoder_config import read_decoder_config
+from fastqps.models.llama import Llama
+from fastqps.models.weights import Weights
+from fastqps.runners.decode_buffers import DecodeBuffers
+
+
+class DecoderRunner:
+    """Static buffers on the CPU over a loaded model and the state of its sequences. One runner holds one step.
+
+    Steps run one behind the other, whichever runner holds them: each reads what the one before left in the state.
+    """
+
+    instant = False
+
+    def __init__(self, card: ModelCard, model: Llama, ops: DecodeOps, state: DecodeState, max_tokens: int) -> None:
+        self.card = card
+        self._model, self._ops, self._state = model, ops, state
+        self._buffers = b = DecodeBuffers.allocate(state.slots, max_tokens)
+        rows, runs = (b.input_ids, b.positions, b.kv_slots), (b.made, b.tokens, b.logprobs, b.finish)
+        self._rows, self._runs = [torch.from_numpy(a) for a in rows], [torch.from_numpy(a) for a in runs]
+        self._starts, self._admitted = torch.from_numpy(b.starts), torch.from_numpy(b.admitted)
+
+    @classmethod
+    def load(cls, card: ModelCard, ops: DecodeOps, dtype: torch.dtype, slots: int, max_tokens: int) -> DecoderRunner:
+        """Loads ``card``'s weights and computes its prefix. ``slots`` sequences can run; a step has as many runs.
+
+        ``ModelError`` if the checkpoint's weights are not what its configuration says, or give no numbers.
+        """
+        if max_tokens < max(slots, card.max_input_tokens):
+            raise ModelError(
+                f"{card.name}: a step of {max_tokens} tokens is too small: it has to hold {slots} running sequences, "
+                f"or a prompt of {card.max_input_tokens} tokens"
+            )
+        checkpoint = Checkpoint.open(Path(card.path))
+        config = read_decoder_config(checkpoint.config)
+        weights = Weights(checkpoint.weight_files(), ("model.",))
+        positions = len(card.prefix_ids) + card.max_input_tokens + card.max_output_tokens
+        with torch.inference_mode():
+            model = Llama(weights, config, positions, dtype, ops)
+            state = DecodeState(card, slots, config.layers, config.kv_heads, config.head_dim, dtype)
+            _keep_prefix(card, model, state)
+        return cls(card, model, ops, state, max_tokens)
+
+    def buffers(self) -> DecodeBuffers:
+        """The same buffers at every call."""
+        return self._buffers
+
+    def run(self, n_runs: int, n_tokens: int, n_admitted: int) -> None:
+        """Computes the step in ``buffers()`` and fills its output rows."""
+        ids, positions, kv_slots = (rows[:n_tokens] for rows in self._rows)
+        made, tokens, logprobs, finish = (runs[:n_runs] for runs in self._runs)
+        starts, prefix_len = self._starts[: n_runs + 1], self._state.prefix_len
+        with torch.inference_mode():
+            self._ops.admit(self._admitted[:n_admitted], self._state)
+            step = DecodeStep(ids, positions, kv_slots, starts, made, prefix_len, tokens, logprobs, finish)
+            self._model(step, self._state)
+
+    def twin(self) -> DecoderRunner:
+        """A runner with its own buffers over the same weights and state."""
+        return DecoderRunner(self.card, self._model, self._ops, self._state, self._buffers.max_tokens)
+
+    def warm_up(self) -> None:
+        """Runs a step of one row and a full one, so that the first request finds all ready; nothing may run yet.
+
+        ``ModelError`` where the model gives no numbers: then every client's tokens would mean nothing.
+        """
+        b = self._buffers
+        for length in (1, min(b.max_tokens, self.card.max_input_tokens, 32)):
+            runs = 1 if length == 1 else min(b.max_runs, b.max_tokens // length)
+            n = runs * length
+            b.input_ids[:n] = 0
+            b.positions[:n] = self._state.prefix_len + torch.arange(n) % length
+            b.kv_slots[:n] = torch.arange(n) // length
+            b.starts[: runs + 1] = torch.arange(runs + 1) * length
+            b.made[:runs] = 0
+            b.admitted[:runs] = 0
+            b.admitted[:runs, 0] = torch.arange(runs)
+            b.admitted[:runs, 7] = 2  # log-probabilities: they show a model that gives no numbers
+            self.run(runs, n, runs)
+            if not torch.from_numpy(b.logprobs[:runs]).isfinite().all():
+                raise ModelError("the model's first answer is not finite: its weights hold NaN or infinity")
+
+
+def _keep_prefix(card: ModelCard, model: Llama, state: DecodeState) -> None:
+    """Computes the keys and values of the shared prefix into their own cache slot."""
+    n = len(card.prefix_ids)
+    if not n:
+        return
+    rows = [torch.tensor(card.prefix_ids), torch.arange(n), torch.full((n,), state.prefix_slot)]
+    nothing = torch.zeros(1, dtype=torch.int32)
+    ids, positions, slots = (row.to(torch.int32) for row in rows)
+    starts = torch.tensor([0, n], dtype=torch.int32)
+    model.hidden(DecodeStep(ids, positions, slots, starts, nothing, 0, nothing, nothing.float(), nothing), state)

@@ -1,0 +1,69 @@
+"""Small random decoders of every supported family, written by transformers as its users write theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers as tr
+
+VOCAB = 96
+_SIZES = {"num_hidden_layers": 2, "intermediate_size": 48, "max_position_embeddings": 128, "rms_norm_eps": 1e-5}
+_ENDS = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+_LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+
+
+def _heads(hidden: int, heads: int, kv_heads: int, **more: Any) -> dict[str, Any]:
+    return {"hidden_size": hidden, "num_attention_heads": heads, "num_key_value_heads": kv_heads, **more}
+
+
+# Between them: one head for each key, shared and single keys, odd numbers of heads, all biases, tied and own heads,
+# every kind of positions, heads of another size than the width's share.
+DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("llama", _heads(32, 4, 4)),
+    "llama-gqa-tied": ("llama", _heads(32, 4, 2, tie_word_embeddings=True)),
+    "llama-5-heads": ("llama", _heads(40, 5, 5, num_hidden_layers=3)),
+    "llama-mqa-5": ("llama", _heads(40, 5, 1, tie_word_embeddings=True)),
+    "llama-9-3": ("llama", _heads(72, 9, 3)),
+    "llama-biased": ("llama", _heads(32, 4, 2, attention_bias=True, mlp_bias=True)),
+    "llama3-rope": ("llama", _heads(48, 3, 1, rope_parameters={**_LLAMA3, "rope_theta": 500_000.0})),
+    "llama-linear-rope": ("llama", _heads(32, 2, 1, rope_parameters={"rope_type": "linear", "factor": 4.0})),
+    "llama-head-dim": ("llama", _heads(32, 4, 2, head_dim=24)),
+    "llama-1-layer": ("llama", _heads(32, 2, 2, num_hidden_layers=1)),
+    "qwen2": ("qwen2", _heads(32, 4, 2)),
+    "qwen2-mqa-tied": ("qwen2", _heads(56, 7, 1, tie_word_embeddings=True)),
+    "qwen3": ("qwen3", _heads(32, 4, 2, head_dim=16, tie_word_embeddings=True)),
+    "qwen3-biased": ("qwen3", _heads(40, 5, 5, head_dim=32, attention_bias=True)),
+}
+_CONFIGS = {"llama": tr.LlamaConfig, "qwen2": tr.Qwen2Config, "qwen3": tr.Qwen3Config}
+
+
+def write_decoder(path: Path, kind: str = "llama", seed: int = 0, spread: float = 0.2, **options: Any) -> Any:
+    """Writes a checkpoint with random weights, norms and biases included, and returns the transformers model."""
+    torch.manual_seed(seed)
+    family, own = DECODERS[kind]
+    shards = {"max_shard_size": options.pop("max_shard_size")} if "max_shard_size" in options else {}
+    config = _CONFIGS[family](**{"vocab_size": VOCAB, **_SIZES, **_ENDS, **own, **options})
+    model = tr.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            # Default weights are so small, and norms and biases so plain, that many a mistake would not show.
+            parameter.add_(torch.randn_like(parameter) * spread)
+    model.generation_config.eos_token_id = options.get("eos_token_id")
+    model.save_pretrained(path, **shards)
+    return model
+
+
+def expected(model: Any, ids: list[int], max_tokens: int, eos_ids: list[int] | None = None) -> list[int]:
+    """What ``transformers.generate`` makes of a prompt alone, greedily."""
+    config = tr.GenerationConfig(max_new_tokens=max_tokens, do_sample=False, eos_token_id=eos_ids, pad_token_id=0)
+    with torch.inference_mode():
+        found = model.generate(torch.tensor([ids]), attention_mask=torch.ones(1, len(ids)), generation_config=config)
+    return found[0, len(ids) :].tolist()
