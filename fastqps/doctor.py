@@ -100,18 +100,11 @@ def _cores() -> Iterator[Finding]:
         yield Finding(
             "cpu quota", quota, "note", "a quota stops all threads when it is used up: give whole cores without a limit"
         )
-    flags = _cpu_flags()
+    flags = machine.cpu_flags()
     if "amx_bf16" in flags or "avx512_bf16" in flags:
         yield Finding("bfloat16", "native (" + ", ".join(f for f in ("amx_bf16", "avx512_bf16") if f in flags) + ")")
     else:
         yield Finding("bfloat16", "not native", "note", "--dtype auto computes in float32 on this CPU")
-
-
-def _cpu_flags() -> set[str]:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith(("flags", "Features")):
-            return set(line.partition(":")[2].split())
-    return set()
 
 
 def _governor() -> Iterator[Finding]:

@@ -19,6 +19,14 @@ def usable_cores(cpus: int | None = None) -> int:
     return count if quota is None else max(1, min(count, int(quota)))
 
 
+def cpu_flags() -> frozenset[str]:
+    """What the CPU says it can do, in the kernel's words; empty where there is no saying."""
+    for line in _text(Path("/proc/cpuinfo")).splitlines():
+        if line.startswith(("flags", "Features")):
+            return frozenset(line.partition(":")[2].split())
+    return frozenset()
+
+
 def memory_bytes() -> int:
     """The machine's memory, or less where a cgroup's limit is less."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -44,7 +44,9 @@ def _memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def config(**settings: Any) -> Config:
-    return decide(Config(**{"model": ("m",), "frontdoors": 1, "dispatchers": 1, "device": "cpu", **settings}))
+    return decide(
+        Config(**{"dtype": "float32", "model": ("m",), "frontdoors": 1, "dispatchers": 1, "device": "cpu", **settings})
+    )
 
 
 def kv_bytes(running: int, length: int = 640) -> int:
@@ -80,6 +82,15 @@ def test_kv_caches_take_at_most_a_quarter_of_the_memory() -> None:
         one_more = found.kv_bytes * (found.running + 3) // (found.running + 2)
         assert found.kv_bytes * sharers <= 2 * GIB < one_more * sharers
     assert room_of(dataclasses.replace(card, kv_values=1 << 20), config(), 1).running == 1  # a model has to run at all
+
+
+@pytest.mark.parametrize(
+    ("dtype", "flags", "value_bytes"),
+    [("bfloat16", "", 2), ("auto", "fpu avx512_bf16", 2), ("auto", "fpu avx512f", 4), ("float32", "amx_bf16", 4)],
+)
+def test_the_number_format_counts(monkeypatch: pytest.MonkeyPatch, dtype: str, flags: str, value_bytes: int) -> None:
+    monkeypatch.setattr(machine, "cpu_flags", lambda: frozenset(flags.split()))
+    assert room_of(GENERATOR, config(max_running=6, dtype=dtype), 1).kv_bytes == kv_bytes(6) // 4 * value_bytes
 
 
 def test_a_long_prefix_counts() -> None:

@@ -9,7 +9,7 @@ from fastqps._core import Sizes
 from fastqps.config import Config
 from fastqps.config.decide import server_cpus
 from fastqps.errors import ConfigError
-from fastqps.models import ModelCard, load_card
+from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.names import resolve
 from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
 from fastqps.supervisor.room import Room, room_of
@@ -86,18 +86,21 @@ def _cards(config: Config) -> tuple[ModelCard, ...]:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError(f"--model: two models are named {twice!r}; name them with NAME=DIR")
     prefixes = read_prefixes(config.prefix, names)
-    cards = tuple(
-        load_card(
-            path,
-            config.max_input_tokens,
-            name,
-            max_output_tokens=config.max_output_tokens,
-            prefix_text=prefix_of(name, prefixes),
-        )
-        for name, path in named
-    )
+    cards = tuple(_card(name, path, config, prefix_of(name, prefixes)) for name, path in named)
     check_used(prefixes, cards)
     return cards
+
+
+def _card(name: str, path: str, config: Config, prefix: str) -> ModelCard:
+    try:
+        return load_card(
+            path, config.max_input_tokens, name, max_output_tokens=config.max_output_tokens, prefix_text=prefix
+        )
+    except ModelError as error:
+        if prefix:
+            _card(name, path, config, "")  # raises what is not the prefix's fault
+            raise ConfigError(f"--prefix: {error}") from None
+        raise
 
 
 def _split(model: str) -> tuple[str, str]:

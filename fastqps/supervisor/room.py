@@ -11,14 +11,13 @@ from fastqps.config.units import format_bytes
 from fastqps.errors import ConfigError
 from fastqps.models import ModelCard
 
-KV_VALUE_BYTES = 4  # the most that a value of the KV cache takes, whatever the number format
 KV_EXTRA_SLOTS = 2  # for padding, and for the prefix
 MEMORY_SHARE = 4  # without --max-running all KV caches take at most one part in so many of the memory
 
 
 @dataclass(frozen=True)
 class Room:
-    """Of one dispatcher. ``running`` and ``kv_bytes`` (its KV cache, at most) are 0 for what is no generator."""
+    """Of one dispatcher. ``running`` and ``kv_bytes`` (its KV cache) are 0 for what is no generator."""
 
     items: int  # most requests that a step answers
     tokens: int  # most tokens of a step
@@ -42,7 +41,7 @@ def room_of(card: ModelCard, config: Config, sharers: int) -> Room:
             f"that is at least {card.max_input_tokens + (config.max_running or 1)}"
         )
     running = config.max_running or _running_auto(card, config, rows, sharers)
-    kv_bytes = 0 if config.device == "null" else _kv_bytes(card, running)
+    kv_bytes = _kv_bytes(card, running, config)
     if kv_bytes * sharers > machine.memory_bytes():
         raise ConfigError(
             f"--max-running {running}: the KV caches of {sharers} dispatchers would take "
@@ -62,13 +61,18 @@ def format_size(n: int) -> str:
 def _running_auto(card: ModelCard, config: Config, rows: int, sharers: int) -> int:
     assert config.frontdoors
     most = min(RUNNING_DEFAULT, rows, config.slots * config.frontdoors)  # more requests than slots there are never
-    if config.device == "null":
+    share = machine.memory_bytes() // MEMORY_SHARE // sharers
+    if _kv_bytes(card, most, config) <= share:
         return most
-    affordable = machine.memory_bytes() // MEMORY_SHARE // sharers // _kv_bytes(card, 1 - KV_EXTRA_SLOTS)
-    return max(1, min(most, affordable - KV_EXTRA_SLOTS))
+    return max(1, share // _slot_bytes(card, config) - KV_EXTRA_SLOTS)
 
 
-def _kv_bytes(card: ModelCard, running: int) -> int:
-    """Of one dispatcher's KV cache at most."""
-    longest = max(card.max_input_tokens + card.max_output_tokens, len(card.prefix_ids))
-    return (running + KV_EXTRA_SLOTS) * longest * card.kv_values * KV_VALUE_BYTES
+def _kv_bytes(card: ModelCard, running: int, config: Config) -> int:
+    """Of one dispatcher's KV cache."""
+    return 0 if config.device == "null" else (running + KV_EXTRA_SLOTS) * _slot_bytes(card, config)
+
+
+def _slot_bytes(card: ModelCard, config: Config) -> int:
+    native = {"avx512_bf16", "amx_bf16"} & machine.cpu_flags()  # what --dtype auto looks for
+    half = config.dtype == "bfloat16" or (config.dtype == "auto" and bool(native))
+    return card.kv_values * card.kv_positions * (2 if half else 4)
