@@ -65,7 +65,15 @@ setup(
     if python_only
     else [
         extension(
-            "_core", "core", "text", "step", "bind/core.cpp", "bind/step.cpp", "bind/cpu_ops.cpp", "bind/text.cpp"
+            "_core",
+            "core",
+            "text",
+            "step",
+            "bind/core.cpp",
+            "bind/step.cpp",
+            "bind/decode.cpp",
+            "bind/cpu_ops.cpp",
+            "bind/text.cpp",
         ),
         extension(
             "_front",

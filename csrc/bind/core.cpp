@@ -384,6 +384,7 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The shared-memory core, the steps and the tokenizers of fastqps.";
   fastqps::bind::register_segment(m);
   fastqps::bind::register_step(m);
+  fastqps::bind::register_decode(m);
   fastqps::bind::register_cpu_ops(m);
   fastqps::bind::register_text(m);
 }

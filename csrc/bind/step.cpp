@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>
 
 #include "bind/bind.h"
+#include "step/decode_stepper.h"
 #include "step/stepper.h"
 
 namespace py = pybind11;
@@ -15,30 +16,57 @@ T* address(u64 value) {
 }
 
 // Keeps what the stepper refers to alive.
-struct StepperHandle {
+template <class S>
+struct Handle {
   WakeFds fds;
-  Stepper stepper;
-  StepperHandle(Segment segment, const WakeFds& wake, u32 me, u32 epoch, u32 route, BatchLimits limits)
-      : fds(wake), stepper(segment, &fds, me, epoch, route, limits) {}
-  const Step& at(u32 s) const { return stepper.step(s); }
+  S stepper;
+  template <class... More>
+  Handle(Segment segment, const WakeFds& wake, More... more) : fds(wake), stepper(segment, &fds, more...) {}
 };
+
+void check(const SegmentHandle& s, u32 me, u32 route) {
+  if (me >= s.segment.sizes().dispatchers || route >= s.segment.sizes().routes()) throw py::index_error();
+}
+
+// The moves that both steppers have.
+template <class S>
+void add_moves(py::class_<Handle<S>>& type) {
+  using H = Handle<S>;
+  type.def(
+          "gather",
+          [](H& self, u32 s, u32 in_flight, int timeout_ms) {
+            py::gil_scoped_release nogil;
+            return int(self.stepper.gather(s, in_flight, timeout_ms));
+          },
+          "step"_a, "in_flight"_a, "timeout_ms"_a,
+          "1: the step holds items; 0: nothing now; -1: declared dead, exit at once.")
+      .def(
+          "ahead_s", [](const H& self) { return double(self.stepper.ahead_ns()) / 1e9; },
+          "Seconds until it is time to gather the next step while the newest one runs.")
+      .def(
+          "launch", [](H& self, u32 s) { return self.stepper.launch(s); }, "step"_a, "False: declared dead.")
+      .def(
+          "scatter", [](H& self, u32 s) { return self.stepper.scatter(s); }, "step"_a, "False: declared dead.")
+      .def("set_ready", [](H& self) { self.stepper.set_ready(); })
+      .def("leave", [](H& self) { self.stepper.leave(); });
+}
 
 }  // namespace
 
 void register_step(py::module_& m) {
-  py::class_<StepperHandle>(m, "Stepper",
-                            "A dispatcher's moves around the device; see csrc/step/stepper.h. One thread.")
+  py::class_<Handle<Stepper>> encoder(m, "Stepper",
+                                      "A dispatcher's moves around an encoder; see csrc/step/stepper.h. One thread.");
+  encoder
       .def(py::init([](const SegmentHandle& s, const WakeFds& fds, u32 me, u32 epoch, u32 route, u32 items, u32 tokens,
                        u64 delay_ns) {
-             const Sizes& sizes = s.segment.sizes();
-             if (me >= sizes.dispatchers || route >= sizes.routes()) throw py::index_error();
-             return new StepperHandle(s.segment, fds, me, epoch, route, BatchLimits{items, tokens, delay_ns});
+             check(s, me, route);
+             return new Handle<Stepper>(s.segment, fds, me, epoch, route, BatchLimits{items, tokens, delay_ns});
            }),
            "segment"_a, "wake_fds"_a, "me"_a, py::kw_only(), "epoch"_a, "route"_a, "max_items"_a, "max_tokens"_a,
            "delay_ns"_a)
       .def(
           "add",
-          [](StepperHandle& self, u64 input_ids, u64 position_ids, u64 token_type_ids, u64 cu_seqlens, u64 output,
+          [](Handle<Stepper>& self, u64 input_ids, u64 position_ids, u64 token_type_ids, u64 cu_seqlens, u64 output,
              u32 max_items, u32 max_tokens, u32 width) {
             return self.stepper.add({address<i32>(input_ids), address<i32>(position_ids), address<i32>(token_type_ids),
                                      address<i32>(cu_seqlens), address<const float>(output), max_items, max_tokens,
@@ -47,30 +75,42 @@ void register_step(py::module_& m) {
           py::kw_only(), "input_ids"_a, "position_ids"_a, "token_type_ids"_a, "cu_seqlens"_a, "output"_a, "max_items"_a,
           "max_tokens"_a, "width"_a, "Adds a set of buffers by their addresses; returns its step's index.")
       .def(
-          "gather",
-          [](StepperHandle& self, u32 s, u32 in_flight, int timeout_ms) {
-            py::gil_scoped_release nogil;
-            return int(self.stepper.gather(s, in_flight, timeout_ms));
+          "shape",
+          [](const Handle<Stepper>& self, u32 s) {
+            const Step& step = self.stepper.step(s);
+            return py::make_tuple(step.n_items, step.n_tokens, step.len_max);
           },
-          "step"_a, "in_flight"_a, "timeout_ms"_a,
-          "1: the step holds items; 0: nothing now; -1: declared dead, exit at once.")
+          "step"_a, "(items, tokens, longest item's tokens) of a gathered step.");
+  add_moves(encoder);
+
+  py::class_<Handle<DecodeStepper>> decoder(
+      m, "DecodeStepper", "A dispatcher's moves around a decoder; see csrc/step/decode_stepper.h. One thread.");
+  decoder
+      .def(py::init([](const SegmentHandle& s, const WakeFds& fds, u32 me, u32 epoch, u32 route, u32 max_running,
+                       u32 tokens, u64 delay_ns) {
+             check(s, me, route);
+             if (tokens < max_running + s.segment.route(route).max_input_tokens)
+               throw py::value_error("a step must hold a row of every sequence and the longest prompt");
+             return new Handle<DecodeStepper>(s.segment, fds, me, epoch, route, max_running,
+                                              BatchLimits{max_running, tokens, delay_ns});
+           }),
+           "segment"_a, "wake_fds"_a, "me"_a, py::kw_only(), "epoch"_a, "route"_a, "max_running"_a, "max_tokens"_a,
+           "delay_ns"_a)
       .def(
-          "ahead_s", [](const StepperHandle& self) { return double(self.stepper.ahead_ns()) / 1e9; },
-          "Seconds until it is time to gather the next step while the newest one runs.")
-      .def(
-          "launch", [](StepperHandle& self, u32 s) { return self.stepper.launch(s); }, "step"_a,
-          "False: declared dead.")
-      .def(
-          "scatter", [](StepperHandle& self, u32 s) { return self.stepper.scatter(s); }, "step"_a,
-          "False: declared dead.")
+          "add",
+          [](Handle<DecodeStepper>& self, u64 staging, u64 output) {
+            return self.stepper.add(address<i32>(staging), address<const i32>(output));
+          },
+          py::kw_only(), "staging"_a, "output"_a,
+          "Adds the blocks of a step, of decode_layout(max_tokens, max_running), by address; returns its index.")
       .def(
           "shape",
-          [](const StepperHandle& self, u32 s) {
-            return py::make_tuple(self.at(s).n_items, self.at(s).n_tokens, self.at(s).len_max);
+          [](const Handle<DecodeStepper>& self, u32 s) {
+            const DecodeStep& step = self.stepper.step(s);
+            return py::make_tuple(step.runs.size(), step.n_tokens, step.n_admitted);
           },
-          "step"_a, "(items, tokens, longest item's tokens) of a gathered step.")
-      .def("set_ready", [](StepperHandle& self) { self.stepper.set_ready(); })
-      .def("leave", [](StepperHandle& self) { self.stepper.leave(); });
+          "step"_a, "(runs, rows, new sequences) of a gathered step.");
+  add_moves(decoder);
 }
 
 }  // namespace fastqps::bind

@@ -6,7 +6,6 @@ namespace fastqps {
 namespace {
 
 constexpr u16 kResourceExhausted = 8;  // gRPC code
-constexpr u64 kLeadNs = 300'000;       // to claim and pack a step takes a few µs; waking up for it, more
 
 }  // namespace
 
@@ -15,7 +14,7 @@ Stepper::Stepper(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 rou
       claimer_(segment, fds, me, epoch, route),
       limits_(limits),
       route_(&segment.route(route)),
-      device_free_ns_(now_ns()) {}
+      clock_(claimer_) {}
 
 u32 Stepper::add(const StepBuffers& buffers) {
   Step& step = steps_.emplace_back();
@@ -48,19 +47,12 @@ void Stepper::shed(Batch& batch) {
     u64 deadline = ~u64(0);
     for (size_t i = 0; i < batch.claims.size(); i++)
       if (u64 at = claimer_.slot(batch.claims[i]).deadline_ns; at && at < deadline) first = i, deadline = at;
-    const u64 expected = times_.expected_ns(batch.n_tokens);
+    const u64 expected = clock_.times().expected_ns(batch.n_tokens);
     // An eighth more: half of all steps take longer than expected, and an answer just too late is work in vain.
-    if (!expected || std::max(now, device_until_ns_) + expected + expected / 8 <= deadline) return;
-    times_.doubt(batch.n_tokens);
+    if (!expected || std::max(now, clock_.until_ns()) + expected + expected / 8 <= deadline) return;
+    clock_.times().doubt(batch.n_tokens);
     claimer_.drop(batch, first, kResourceExhausted);
   }
-}
-
-u64 Stepper::ahead_ns() const {
-  const u64 now = now_ns();
-  if (!in_flight_ || device_until_ns_ <= now) return 0;
-  const u64 left = device_until_ns_ - now, lead = std::max<u64>(kLeadNs, left / 16);
-  return left - std::min(left, lead);
 }
 
 // Expired and cancelled requests go the same way as all others, LAUNCHED included, so that there is one way back.
@@ -82,12 +74,7 @@ bool Stepper::launch(u32 s) {
   for (const Claim& claim : step.batch.claims)
     if (!claimer_.launch(claim)) return false;
   step.launched_ns = now_ns();
-  const u64 expected = times_.expected_ns(step.n_tokens);
-  device_until_ns_ = expected ? std::max(step.launched_ns, in_flight_ ? device_until_ns_ : 0) + expected : 0;
-  if (in_flight_++ == 0) {
-    claimer_.own().step_started_ns.store(step.launched_ns, kRelaxed);  // relaxed: only compared with the clock
-    account_idle(step.launched_ns);
-  }
+  clock_.launch(step.launched_ns, step.n_tokens);
   return true;
 }
 
@@ -113,45 +100,15 @@ bool Stepper::scatter(u32 s) {
   }
   claimer_.publish();
 
-  u64 n = claims.size(), started = std::max(step.launched_ns, device_free_ns_);
+  const u64 n = claims.size();
   stats.stage[kGather].record(step.gathered_ns - step.batch.claimed_ns, n);
   stats.stage[kLaunch].record(step.launched_ns - step.gathered_ns, n);
   stats.stage[kDevice].record(step.finished_ns - step.launched_ns, n);
   stats.stage[kScatter].record(now - step.finished_ns, n);
-  stats.batch_items.record(n);
-  stats.batch_tokens.record(step.n_tokens);
-  const u64 busy = step.finished_ns - std::min(started, step.finished_ns);
-  times_.learn(step.n_tokens, busy);
-  bump(stats.busy_ns, busy);
-  bump(stats.steps);
-  bump(stats.step_items, n);
-  bump(stats.step_tokens, step.n_tokens);
-  bump(stats.step_capacity_tokens, limits_.tokens);
-  DispatcherLine& own = claimer_.own();
-  bump(own.items_done, n);
-  u64 usual = own.step_usual_ns.load(kRelaxed), took = now - step.batch.claimed_ns;
-  own.step_usual_ns.store(usual ? usual - usual / 8 + took / 8 : took, kRelaxed);
-  in_flight_--;
-  own.step_started_ns.store(in_flight_ ? step.finished_ns : 0, kRelaxed);
-  device_free_ns_ = step.finished_ns;
-  slept_then_ns_ = claimer_.slept_ns(), lingered_then_ns_ = claimer_.lingered_ns();
-  scattered_ns_ = now_ns() - step.finished_ns;
+  clock_.finish(step.launched_ns, step.finished_ns, u32(n), step.n_tokens, limits_.tokens);
+  clock_.answered(u32(n), step.batch.claimed_ns, now);
+  clock_.scattered();
   return true;
-}
-
-// The device stood still from device_free_ns_ to now: why.
-void Stepper::account_idle(u64 now) {
-  Stats& stats = claimer_.stats();
-  u64 idle = now - std::min(now, device_free_ns_);
-  auto take = [&](Idle reason, u64 ns) {
-    ns = std::min(ns, idle);
-    bump(stats.idle_ns[reason], ns);
-    idle -= ns;
-  };
-  take(kIdleNoWork, claimer_.slept_ns() - slept_then_ns_);
-  take(kIdleDelay, claimer_.lingered_ns() - lingered_then_ns_);
-  take(kIdleScatter, scattered_ns_);
-  take(kIdleGather, idle);
 }
 
 }  // namespace fastqps

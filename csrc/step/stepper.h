@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "step/buffers.h"
-#include "step/step_times.h"
+#include "step/device_clock.h"
 
 namespace fastqps {
 
@@ -25,9 +25,8 @@ class Stepper {
   // Claims a batch and packs it into step `s`. in_flight: steps on the device. With none it sleeps up to timeout_ms (<
   // 0: until woken) when there is nothing to do. Expired and cancelled requests are answered here, without the device.
   Gathered gather(u32 s, u32 in_flight, int timeout_ms);
-  // Nanoseconds until it is time to prepare the next step: a little before the newest one is likely to be finished.
-  // What is claimed later can still be cancelled, can still expire, and finds more company.
-  u64 ahead_ns() const;
+  // Nanoseconds until it is time to prepare the next step (DeviceClock).
+  u64 ahead_ns() const { return clock_.ahead_ns(); }
   // CLAIMED → LAUNCHED; then the caller gives the step to the device. False: fenced.
   [[nodiscard]] bool launch(u32 s);
   // The device has computed the step: its answers go into the slots, and their front doors are told. False: fenced.
@@ -40,18 +39,13 @@ class Stepper {
  private:
   bool answer_dropped(const Batch& batch);
   void shed(Batch& batch);
-  void account_idle(u64 started_ns);
 
   Segment segment_;
   Claimer claimer_;
   const BatchLimits limits_;
   const Route* route_;
+  DeviceClock clock_;
   std::vector<Step> steps_;
-  StepTimes times_;
-  u32 in_flight_ = 0;
-  u64 device_until_ns_ = 0;  // when the newest step is likely to be finished; 0: not known
-  u64 device_free_ns_;       // when the device finished its newest step
-  u64 slept_then_ns_ = 0, lingered_then_ns_ = 0, scattered_ns_ = 0;  // at or since that moment
 };
 
 }  // namespace fastqps

@@ -596,8 +596,8 @@ TEST(expired_and_cancelled_claims_are_dropped) {
   CHECK(slots_of(b) == List{fine});
   CHECK_EQ(b.n_tokens, 6u);
   CHECK_EQ(b.dropped.size(), 2u);
-  CHECK(b.dropped[0].claim.slot == gone && b.dropped[0].code == 1);
-  CHECK(b.dropped[1].claim.slot == late && b.dropped[1].code == 4);
+  CHECK(b.dropped[0].claim.slot == late && b.dropped[0].code == 4);
+  CHECK(b.dropped[1].claim.slot == gone && b.dropped[1].code == 1);
   CHECK_EQ(control.head.load(), 2u);
 }
 

@@ -1,0 +1,110 @@
+// Continuous batching for Python: the same DecodeBatch that a dispatcher steps through, without shared memory.
+#include <pybind11/stl.h>
+
+#include <unordered_map>
+
+#include "bind/bind.h"
+#include "step/decode_batch.h"
+
+namespace py = pybind11;
+using namespace py::literals;
+
+namespace fastqps::bind {
+namespace {
+
+// Sequences by names that the caller chooses.
+class NamedBatch {
+ public:
+  NamedBatch(u32 slots, u32 prefix_len) : batch_(slots, prefix_len), names_(slots) {}
+
+  u32 add(u64 staging, u64 output, u32 max_tokens, u32 max_runs) {
+    steps_.emplace_back(reinterpret_cast<i32*>(staging), reinterpret_cast<const i32*>(output), max_tokens, max_runs);
+    return u32(steps_.size() - 1);
+  }
+  void begin(u32 s) {
+    if (batch_.going() > at(s).layout.max_tokens || batch_.going() > at(s).layout.max_runs)
+      throw py::value_error("the step has no room for a row of every sequence");
+    batch_.begin(at(s));
+  }
+  bool admit(u32 s, const std::vector<u32>& ids, u64 user, float temperature, u32 top_k, float top_p, u64 seed,
+             u32 max_tokens, const std::vector<u32>& stop_ids, bool ignore_eos, bool logprobs) {
+    if (ids.empty()) throw py::value_error("a prompt has at least one id");
+    if (!max_tokens) throw py::value_error("max_tokens must be at least 1");
+    if (stop_ids.size() > kStopIdsMax) throw py::value_error("at most 8 stop ids");
+    if (kv_.contains(user)) throw py::value_error("a sequence of this name runs");
+    Sampling sampling{seed, temperature, top_p, top_k, max_tokens, u32(stop_ids.size()), {}};
+    std::copy(stop_ids.begin(), stop_ids.end(), sampling.stop_ids);
+    const u8 flags = u8((ignore_eos ? kIgnoreEos : 0) | (logprobs ? kLogprobs : 0));
+    const u32 kv = batch_.admit(at(s), ids.data(), u32(ids.size()), sampling, flags);
+    if (kv == DecodeBatch::kNobody) return false;
+    names_[kv] = user;
+    kv_[user] = kv;
+    return true;
+  }
+  py::tuple seal(u32 s) {
+    batch_.seal(at(s));
+    return py::make_tuple(at(s).runs.size(), at(s).n_tokens, at(s).n_admitted);
+  }
+  py::list retire(u32 s) {
+    py::list out;
+    batch_.retire(at(s), [&](u32 kv, u32, Token token) {
+      out.append(py::make_tuple(names_[kv], token.id, token.logprob, u32(token.finish)));
+      if (token.finish != Finish::kNot) kv_.erase(names_[kv]);
+    });
+    return out;
+  }
+  void drop(u64 user) {
+    const auto found = kv_.find(user);
+    if (found == kv_.end()) throw py::key_error("no sequence of this name runs");
+    batch_.drop(found->second);
+    kv_.erase(found);
+  }
+  u32 running() const { return batch_.running(); }
+  u32 free_slots() const { return batch_.free_slots(); }
+
+ private:
+  DecodeStep& at(u32 s) {
+    if (s >= steps_.size()) throw py::index_error();
+    return steps_[s];
+  }
+  DecodeBatch batch_;
+  std::vector<DecodeStep> steps_;
+  std::vector<u64> names_;  // by cache slot
+  std::unordered_map<u64, u32> kv_;
+};
+
+py::dict layout(u32 max_tokens, u32 max_runs) {
+  const DecodeLayout at(max_tokens, max_runs);
+  return py::dict("token_ids"_a = at.token_ids, "positions"_a = at.positions, "kv_slots"_a = at.kv_slots,
+                  "starts"_a = at.starts, "made"_a = at.made, "admitted"_a = at.admitted, "words"_a = at.words,
+                  "out_tokens"_a = at.out_tokens, "out_logprobs"_a = at.out_logprobs, "out_finish"_a = at.out_finish,
+                  "out_words"_a = at.out_words);
+}
+
+}  // namespace
+
+void register_decode(py::module_& m) {
+  m.attr("ADMITTED_WORDS") = kAdmittedWords;
+  m.attr("CARRY_OVER") = kCarryOver;
+  m.def("decode_layout", &layout, "max_tokens"_a, "max_runs"_a,
+        "Offsets, in 32-bit words, of the sections of a decoder step's two blocks; see csrc/step/decode_layout.h.");
+  py::class_<NamedBatch>(m, "DecodeBatch",
+                         "Sequences that generate, and the packed steps made of them; see csrc/step/decode_batch.h.")
+      .def(py::init<u32, u32>(), "slots"_a, "prefix_len"_a = 0)
+      .def("add", &NamedBatch::add, py::kw_only(), "staging"_a, "output"_a, "max_tokens"_a, "max_runs"_a,
+           "Adds a step's blocks by their addresses; returns its index.")
+      .def("begin", &NamedBatch::begin, "step"_a, "Begins a step with one row for every sequence that goes on.")
+      .def("admit", &NamedBatch::admit, "step"_a, "ids"_a, py::kw_only(), "user"_a, "temperature"_a = 0.0f,
+           "top_k"_a = 0, "top_p"_a = 1.0f, "seed"_a = 0, "max_tokens"_a, "stop_ids"_a = std::vector<u32>(),
+           "ignore_eos"_a = false, "logprobs"_a = false,
+           "Adds a prompt as a new sequence named `user`. False: no room for it in this step.")
+      .def("seal", &NamedBatch::seal, "step"_a, "Completes a step: (runs, rows, new sequences).")
+      .def("retire", &NamedBatch::retire, "step"_a,
+           "The step has been computed: [(user, token, logprob, finish)] of all sequences that live; finish 0: it goes "
+           "on, 1: stopped, 2: max_tokens.")
+      .def("drop", &NamedBatch::drop, "user"_a, "Ends a sequence now; its tokens that are on their way are dropped.")
+      .def_property_readonly("running", &NamedBatch::running)
+      .def_property_readonly("free_slots", &NamedBatch::free_slots);
+}
+
+}  // namespace fastqps::bind

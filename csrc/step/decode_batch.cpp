@@ -1,0 +1,86 @@
+#include "step/decode_batch.h"
+
+namespace fastqps {
+
+void DecodeBatch::begin(DecodeStep& step) {
+  const DecodeLayout& at = step.layout;
+  i32 *ids = step.staging + at.token_ids, *positions = step.staging + at.positions, *slots = step.staging + at.kv_slots;
+  i32 *starts = step.staging + at.starts, *made = step.staging + at.made;
+  step.n_admitted = 0;
+  step.runs.resize(going_.size());
+  u32 n = 0;
+  for (u32 i = 0; i < going_.size();) {
+    const u32 kv = going_[i];
+    Sequence& s = sequences_[kv];
+    ids[n] = kCarryOver;
+    positions[n] = i32(s.position++);
+    slots[n] = i32(kv);
+    starts[n] = i32(n);
+    made[n] = i32(s.issued++);
+    step.runs[n++] = {kv, s.generation};
+    s.issued == s.max_tokens ? stop_going(kv) : void(i++);  // who stops leaves its place to the last one
+  }
+  step.n_tokens = n;
+}
+
+u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags) {
+  if (free_.empty() || !step.runs_left() || n > step.rows_left()) return kNobody;
+  const u32 kv = free_.back();
+  free_.pop_back();
+  Sequence& s = sequences_[kv];
+  s.position = prefix_len_ + n;
+  s.issued = 1, s.made = 0;
+  s.max_tokens = sampling.max_tokens;
+  if (s.max_tokens > 1) s.at = u32(going_.size()), going_.push_back(kv);
+
+  const DecodeLayout& at = step.layout;
+  const u32 run = u32(step.runs.size()), row = step.n_tokens;
+  std::memcpy(step.staging + at.token_ids + row, ids, n * sizeof(u32));
+  i32 *positions = step.staging + at.positions + row, *slots = step.staging + at.kv_slots + row;
+  for (u32 i = 0; i < n; i++) positions[i] = i32(prefix_len_ + i);
+  for (u32 i = 0; i < n; i++) slots[i] = i32(kv);
+  step.staging[at.starts + run] = i32(row);
+  step.staging[at.made + run] = 0;
+  step.runs.push_back({kv, s.generation});
+  step.n_tokens += n;
+
+  i32* param = step.staging + at.admitted + step.n_admitted++ * kAdmittedWords;
+  param[kParamSlot] = i32(kv);
+  param[kParamSeedLow] = i32(u32(sampling.seed));
+  param[kParamSeedHigh] = i32(u32(sampling.seed >> 32));
+  param[kParamTemperature] = std::bit_cast<i32>(sampling.temperature);
+  param[kParamTopP] = std::bit_cast<i32>(sampling.top_p);
+  param[kParamTopK] = i32(sampling.top_k);
+  param[kParamMaxTokens] = i32(sampling.max_tokens);
+  param[kParamFlags] = (flags & kIgnoreEos ? i32(kParamIgnoreEos) : 0) | (flags & kLogprobs ? i32(kParamLogprobs) : 0);
+  for (u32 i = 0; i < kStopIdsMax; i++)
+    param[kParamStopIds + i] = i < sampling.n_stop_ids ? i32(sampling.stop_ids[i]) : -1;
+  return kv;
+}
+
+void DecodeBatch::seal(DecodeStep& step) {
+  step.staging[step.layout.starts + step.runs.size()] = i32(step.n_tokens);
+  step.staging[kHeaderTokens] = i32(step.n_tokens);
+  step.staging[kHeaderRuns] = i32(step.runs.size());
+  step.staging[kHeaderAdmitted] = i32(step.n_admitted);
+  step.staging[kHeaderT] = i32(step.layout.max_tokens);
+  step.staging[kHeaderS] = i32(step.layout.max_runs);
+}
+
+void DecodeBatch::stop_going(u32 kv) {
+  Sequence& s = sequences_[kv];
+  if (s.at == kNobody) return;
+  const u32 last = going_.back();
+  going_[s.at] = last;
+  sequences_[last].at = s.at;
+  going_.pop_back();
+  s.at = kNobody;
+}
+
+void DecodeBatch::release(u32 kv) {
+  stop_going(kv);
+  sequences_[kv].generation++;
+  free_.push_back(kv);
+}
+
+}  // namespace fastqps

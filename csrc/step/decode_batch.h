@@ -1,0 +1,112 @@
+// Which sequences generate, and the packed steps made of them: continuous batching without any shared memory.
+//
+// Each step holds one decode row for every sequence that still has tokens to make, and the whole prompts of those that
+// join. A sequence leaves at its own last token and its cache slot is free at once. Steps may be prepared before the
+// ones ahead of them have been retired: the token that a decode row begins with is carried over on the device, and a
+// row that turns out to be behind its sequence's end is late: its slot's generation has moved on, and its token is
+// dropped.
+#pragma once
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include "step/decode_layout.h"
+
+namespace fastqps {
+
+// The memory of one step that can be in flight, and what the host remembers of it.
+struct DecodeStep {
+  i32* staging = nullptr;       // [layout.words]
+  const i32* output = nullptr;  // [layout.out_words]
+  DecodeLayout layout{0, 0};
+  struct Run {
+    u32 kv, generation;
+  };
+  std::vector<Run> runs;
+  u32 n_tokens = 0, n_admitted = 0;
+
+  DecodeStep(i32* in, const i32* out, u32 max_tokens, u32 max_runs)
+      : staging(in), output(out), layout(max_tokens, max_runs) {
+    runs.reserve(max_runs);
+  }
+  u32 rows_left() const { return layout.max_tokens - n_tokens; }
+  u32 runs_left() const { return layout.max_runs - u32(runs.size()); }
+};
+
+// A sequence's newest token.
+struct Token {
+  u32 id;
+  float logprob;
+  Finish finish;
+};
+
+class DecodeBatch {
+ public:
+  static constexpr u32 kNobody = ~u32(0);
+
+  // slots: cache slots for sequences. prefix_len: positions that stand in front of every prompt.
+  DecodeBatch(u32 slots, u32 prefix_len) : prefix_len_(prefix_len), sequences_(slots) {
+    for (u32 kv = slots; kv-- > 0;) free_.push_back(kv);  // low slots first: their memory is warm, or there at all
+    going_.reserve(slots);
+  }
+
+  u32 running() const { return u32(sequences_.size() - free_.size()); }
+  u32 free_slots() const { return u32(free_.size()); }
+  // Sequences that will have a row in the next step.
+  u32 going() const { return u32(going_.size()); }
+
+  // Begins a step: one decode row for each sequence that has tokens left to make. The step has room for all of them.
+  void begin(DecodeStep& step);
+
+  // Adds a prompt of n >= 1 ids as a new sequence. kNobody, and nothing done, if there is no cache slot, run or room
+  // for its rows; else its cache slot, which is the sequence's name until retire() hands out its last token, or drop().
+  u32 admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags);
+
+  // The step is complete: it may go to the device. With no runs there is nothing to do.
+  void seal(DecodeStep& step);
+
+  // The device has computed the step: token(kv, made, Token) for each sequence that lives, `made` tokens before it. At
+  // a token with a finish its sequence is gone already.
+  template <class OnToken>
+  void retire(const DecodeStep& step, OnToken token);
+
+  // Ends a sequence now; tokens of it that are on their way are dropped.
+  void drop(u32 kv) { release(kv); }
+
+ private:
+  struct Sequence {
+    u32 generation = 0;  // grows with every end of a sequence in this cache slot
+    u32 position = 0;    // of its next row
+    u32 issued = 0;      // tokens that steps have been prepared for
+    u32 made = 0;        // tokens that came back
+    u32 max_tokens = 0;
+    u32 at = kNobody;  // its place in going_
+  };
+
+  void stop_going(u32 kv);
+  void release(u32 kv);
+
+  u32 prefix_len_;
+  std::vector<Sequence> sequences_;  // by cache slot
+  std::vector<u32> free_;
+  std::vector<u32> going_;  // cache slots, in no order
+};
+
+template <class OnToken>
+void DecodeBatch::retire(const DecodeStep& step, OnToken token) {
+  const i32* out = step.output;
+  const DecodeLayout& at = step.layout;
+  for (u32 i = 0; i < step.runs.size(); i++) {
+    const auto [kv, generation] = step.runs[i];
+    Sequence& s = sequences_[kv];
+    if (s.generation != generation) continue;  // late
+    const u32 before = s.made++;
+    Token made{u32(out[at.out_tokens + i]), std::bit_cast<float>(out[at.out_logprobs + i]),
+               Finish(out[at.out_finish + i])};
+    if (s.made == s.max_tokens && made.finish == Finish::kNot) made.finish = Finish::kLength;  // no row follows
+    if (made.finish != Finish::kNot) release(kv);
+    token(kv, before, made);
+  }
+}
+
+}  // namespace fastqps

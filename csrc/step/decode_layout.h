@@ -1,0 +1,67 @@
+// The static memory of a decoder's step, in 32-bit words: what the host writes for the device, and what it gets back.
+// A device copies either block in one piece. fastqps/runners/decode_buffers.py holds them and reads the same offsets.
+//
+// A *run* is the rows that one sequence has in a step: all of its prompt, or one decode row. Each run is sampled once,
+// from its last row. T and S, the most rows and runs, are the step's shape: sections begin at offsets that depend on
+// nothing else, so that a captured graph of that shape can read them where they are.
+#pragma once
+#include "core/layout.h"
+
+namespace fastqps {
+
+inline constexpr u32 kHeaderWords = 16;
+inline constexpr u32 kAdmittedWords = 16;
+inline constexpr i32 kCarryOver = -1;  // a token id: the sequence's newest token, which only the device knows yet
+
+enum HeaderWord : u32 { kHeaderTokens = 0, kHeaderRuns = 1, kHeaderAdmitted = 2, kHeaderT = 3, kHeaderS = 4 };
+
+// Parameters of a sequence that is new in the step. The device keeps them by cache slot, before it does anything else.
+enum AdmittedWord : u32 {
+  kParamSlot = 0,
+  kParamSeedLow = 1,
+  kParamSeedHigh = 2,
+  kParamTemperature = 3,  // bits of a float, as top_p
+  kParamTopP = 4,
+  kParamTopK = 5,
+  kParamMaxTokens = 6,
+  kParamFlags = 7,
+  kParamStopIds = 8,  // eight; -1: none
+};
+enum ParamFlag : u32 { kParamIgnoreEos = 1, kParamLogprobs = 2 };
+
+struct DecodeLayout {
+  u32 max_tokens, max_runs;  // T and S
+  u32 token_ids;             // [T] or kCarryOver
+  u32 positions;             // [T] position ids, the prefix's included
+  u32 kv_slots;              // [T] cache slot of each row
+  u32 starts;                // [S + 1] run i owns rows starts[i] … starts[i + 1] - 1
+  u32 made;                  // [S] tokens that the run's sequence has made before this one
+  u32 admitted;              // [S][kAdmittedWords]; last: a copy needs no more of it than there is
+  u32 words;
+
+  u32 out_tokens, out_logprobs, out_finish;  // [S] each, in the output block
+  u32 out_words;
+
+  constexpr DecodeLayout(u32 t, u32 s) : max_tokens(t), max_runs(s) {
+    u32 at = kHeaderWords;
+    auto section = [&at](u32 n) {
+      const u32 begin = at;
+      at += (n + 15) / 16 * 16;
+      return begin;
+    };
+    token_ids = section(t);
+    positions = section(t);
+    kv_slots = section(t);
+    starts = section(s + 1);
+    made = section(s);
+    admitted = section(s * kAdmittedWords);
+    words = at;
+    at = 0;
+    out_tokens = section(s);
+    out_logprobs = section(s);
+    out_finish = section(s);
+    out_words = at;
+  }
+};
+
+}  // namespace fastqps

@@ -1,0 +1,175 @@
+#include "step/decode_stepper.h"
+
+namespace fastqps {
+namespace {
+
+constexpr u16 kCancelled = 1, kInternal = 13;  // gRPC codes
+
+// What stands in a slot is another process's: within what the step's memory and the answer's can take.
+Sampling checked(const Sampling& asked, const Route& route) {
+  Sampling s = asked;
+  s.max_tokens = std::clamp(s.max_tokens, 1u, std::max(route.max_output_tokens, 1u));
+  s.n_stop_ids = std::min(s.n_stop_ids, kStopIdsMax);
+  return s;
+}
+
+}  // namespace
+
+DecodeStepper::DecodeStepper(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 route, u32 max_running,
+                             BatchLimits limits)
+    : segment_(segment),
+      claimer_(segment, fds, me, epoch, route),
+      limits_(limits),
+      route_(&segment.route(route)),
+      clock_(claimer_),
+      batch_(max_running, route_->prefix_tokens),
+      requests_(max_running),
+      kv_of_slot_(u64(segment.sizes().doors) * segment.sizes().slots, DecodeBatch::kNobody) {
+  claimed_.claims.reserve(max_running);
+  ended_.reserve(max_running);
+}
+
+u32 DecodeStepper::add(i32* staging, const i32* output) {
+  steps_.push_back({DecodeStep(staging, output, limits_.tokens, u32(requests_.size()))});
+  steps_.back().joined.reserve(requests_.size());
+  return u32(steps_.size() - 1);
+}
+
+Gathered DecodeStepper::gather(u32 s, u32 in_flight, int timeout_ms) {
+  Step& step = steps_[s];
+  BatchLimits room{
+      .items = batch_.free_slots(), .tokens = limits_.tokens - batch_.going(), .delay_ns = limits_.delay_ns};
+  if (room.tokens < route_->max_input_tokens) room.items = 0;  // a claim takes one request at least
+  const bool idle = !in_flight && !batch_.running();
+  claimer_.next(claimed_, idle ? Look::kFree : Look::kJoin, room, timeout_ms);
+  // Before the step is packed: what nobody wants any more gets no row in it.
+  ended_.clear();
+  claimer_.read_controls(claimed_, [this](u32 door, u32 slot, u32 seq) {
+    if (slot >= segment_.sizes().slots) return;
+    const u32 kv = kv_of(door, slot);
+    if (kv == DecodeBatch::kNobody || requests_[kv].claim.seq != seq) return;
+    batch_.drop(kv);
+    end(kv);
+  });
+  batch_.begin(step.rows);
+  join(step);
+  batch_.seal(step.rows);
+  if (!answer_dropped()) return Gathered::kFenced;
+  claimer_.own().running.store(batch_.running(), kRelaxed);
+  return step.rows.runs.empty() ? Gathered::kNothing : Gathered::kStep;
+}
+
+// The claimed requests become sequences; there is room for all of them, unless a front door changed one meanwhile.
+void DecodeStepper::join(Step& step) {
+  step.joined.clear();
+  for (const Claim& claim : claimed_.claims) {
+    Slot& slot = claimer_.slot(claim);
+    const u32 n = std::clamp(claim.n_tokens, 1u, route_->max_input_tokens);
+    const u32 kv = batch_.admit(step.rows, segment_.ids(slot), n, checked(slot.sampling, *route_), slot.flags);
+    if (kv == DecodeBatch::kNobody) {
+      claimed_.dropped.push_back({claim, kInternal});
+      continue;
+    }
+    kv_of(claim.door, claim.slot) = kv;
+    requests_[kv] = {claim, claimed_.claimed_ns, 0, 0};
+    step.joined.push_back(kv);
+  }
+  if (step.joined.empty()) return;
+  const u64 now = now_ns();
+  for (u32 kv : step.joined) requests_[kv].gathered_ns = now;
+}
+
+// The sequence is over: its request leaves with the next publish().
+void DecodeStepper::end(u32 kv) {
+  const Claim& claim = requests_[kv].claim;
+  kv_of(claim.door, claim.slot) = DecodeBatch::kNobody;
+  ended_.push_back(requests_[kv]);
+}
+
+// Requests without an answer: expired or cancelled before launch, which go LAUNCHED all the same so that there is one
+// way back, and those that were ended while they ran.
+bool DecodeStepper::answer_dropped() {
+  if (claimed_.dropped.empty() && ended_.empty()) return true;
+  const u64 now = now_ns();
+  auto give_back = [&](const Request& request, u16 code) {
+    Slot& slot = claimer_.slot(request.claim);
+    slot.status = code;
+    slot.kind = Answer::kNone;
+    stamp(slot, request, now, now);
+    return claimer_.finish(request.claim);
+  };
+  for (const Request& request : ended_)
+    if (!give_back(request, kCancelled)) return false;
+  for (const auto& [claim, code] : claimed_.dropped)
+    if (!claimer_.launch(claim) || !give_back({claim, claimed_.claimed_ns, now, now}, code)) return false;
+  claimer_.publish();
+  return true;
+}
+
+void DecodeStepper::stamp(Slot& slot, const Request& request, u64 finished_ns, u64 now) {
+  slot.claimed_ns = request.claimed_ns;
+  slot.gathered_ns = request.gathered_ns;
+  slot.launched_ns = request.launched_ns;
+  slot.finished_ns = finished_ns;
+  slot.scattered_ns = now;
+}
+
+bool DecodeStepper::launch(u32 s) {
+  Step& step = steps_[s];
+  for (u32 kv : step.joined)
+    if (!claimer_.launch(requests_[kv].claim)) return false;
+  step.launched_ns = now_ns();
+  for (u32 kv : step.joined) requests_[kv].launched_ns = step.launched_ns;
+  clock_.launch(step.launched_ns, step.rows.n_tokens);
+  return true;
+}
+
+bool DecodeStepper::scatter(u32 s) {
+  const Step& step = steps_[s];
+  const u64 finished = now_ns();
+  u32 tokens = 0;
+  ended_.clear();
+  batch_.retire(step.rows, [&](u32 kv, u32 made, Token token) {
+    tokens++;
+    write(requests_[kv].claim, made, token);
+    if (token.finish != Finish::kNot) end(kv);
+  });
+  const u64 now = now_ns();  // one stamp for all, before the first of their answers can be read
+  Stats& stats = claimer_.stats();
+  for (const Request& request : ended_) {
+    Slot& slot = claimer_.slot(request.claim);
+    stamp(slot, request, finished, now);
+    stats.stage[kQueue].record(request.claimed_ns - std::min(slot.queued_ns.load(kRelaxed), request.claimed_ns));
+    stats.stage[kGather].record(request.gathered_ns - request.claimed_ns);
+    stats.stage[kLaunch].record(request.launched_ns - request.gathered_ns);
+    stats.stage[kDevice].record(finished - request.launched_ns);
+    stats.stage[kScatter].record(now - finished);
+    if (!claimer_.finish(request.claim)) return false;
+  }
+  claimer_.publish();
+  bump(stats.generated_tokens, tokens);
+  claimer_.own().running.store(batch_.running(), kRelaxed);
+  clock_.finish(step.launched_ns, finished, u32(step.rows.runs.size()), step.rows.n_tokens, limits_.tokens);
+  for (const Request& request : ended_) clock_.answered(1, request.claimed_ns, now);
+  clock_.scattered();
+  return true;
+}
+
+// Token number `made` of a request: into its slot, and the count behind it.
+void DecodeStepper::write(const Claim& claim, u32 made, Token token) {
+  Slot& slot = claimer_.slot(claim);
+  u8* answer = segment_.answer(slot);
+  std::memcpy(answer + made * sizeof(u32), &token.id, sizeof token.id);
+  std::memcpy(answer + (route_->max_output_tokens + made) * sizeof(float), &token.logprob, sizeof token.logprob);
+  if (token.finish != Finish::kNot) {
+    slot.status = 0;
+    slot.kind = Answer::kTokens;
+    slot.n_values = made + 1;
+    slot.finish = token.finish;
+  } else if (slot.flags & kProgress) {
+    slot.n_made.store(made + 1, kRelease);  // pairs with the front door's load: the token is readable
+    claimer_.progress(claim);
+  }
+}
+
+}  // namespace fastqps
