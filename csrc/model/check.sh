@@ -42,6 +42,10 @@ quick() {
   one wake     pass "-DR=1 -DKD=1 -DRESPAWN=0"
   one wake     pass "-DR=1 -DLINGER=1"
   one wake     pass "-DR=1 -DLEAVE=1"
+  one wake     pass "-DR=2 -DJOIN=1 -DAHEAD=0 -DSTUCK=1"
+  one progress pass "-DR=1 -DNC=1"
+  one progress pass "-DKD=0 -DS=2 -DNC=1"
+  one progress pass "-DKD=0 -DNC=2"
 }
 full() {
   one ring     pass "-DKC=1 -DKP=1"
@@ -86,6 +90,16 @@ mistakes() {
   one wake     fail "-DMUT=16 -DR=1 -DKD=1 -DRESPAWN=0"         # the supervisor does not signal the front doors
   one wake     fail "-DMUT=11 -DSTUCK=1"                        # what one dispatcher leaves in the ring is not passed on
   one wake     fail "-DMUT=19 -DR=1 -DLEAVE=1"                  # a dispatcher that leaves keeps its wake-up to itself
+  one wake     fail "-DMUT=20 -DJOIN=1 -DAHEAD=0 -DSTUCK=1"     # a dispatcher that does not let a request join wakes nobody for it
+  one progress fail "-DMUT=1 -DR=1"                             # n_made is not reset when a request is queued again
+  one progress fail "-DMUT=2 -DR=1"                             # a stream that has begun runs again
+  one progress fail "-DMUT=3 -DR=1"                             # the reader goes on behind the tokens of the first life
+  one progress fail "-DMUT=4 -DKD=0 -DS=2"                      # progress hints leave no room for those of the ends
+  one progress fail "-DMUT=5 -DKD=0 -DR=1"                      # n_made before the token
+  one progress fail "-DMUT=6 -DKD=0"                            # n_made is not reset when a slot is used again
+  one progress fail "-DMUT=7 -DKD=0 -DNC=1"                     # a stopped slot is reused while its dispatcher still runs
+  one progress fail "-DMUT=8 -DKD=0 -DNC=1"                     # an old stop ends the slot's next request
+  one progress fail "-DMUT=9 -DKD=0 -DNC=1 -DR=1"               # tokens that come after the stop are sent
 }
 case $what in quick) quick; mistakes ;; full) quick; full; mistakes ;; mistakes) mistakes ;; one) shift; one "$@" ;; *) echo "quick, full or mistakes"; exit 2 ;; esac
 wait

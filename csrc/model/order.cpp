@@ -215,7 +215,7 @@ static Ins check(std::function<bool(const Regs&)> p) {
 static Ins set(int reg, std::function<int(const Regs&)> v) { return {Ins::SET, 0, RLX, reg, v, {}, {}, 0}; }
 static Ins end() { return {Ins::END, 0, RLX, 0, {}, {}, {}, 0}; }
 
-// needed: by the program with hints, and by the one that looks at the slot (others: both the same).
+// needed: by the program with hints, and by the one that looks at the slot alone (others: the first).
 struct Knob {
   const char* name;
   Ord spec, weak;
@@ -394,6 +394,73 @@ static bool mask_program(const std::vector<Knob>& k, size_t& states, std::string
   return ok;
 }
 
+// ---- 6. tokens, read while they are made by a front door that has a hint of some of them; then their dispatcher dies,
+// and another one makes them again in the same slot. by_end: read at DONE, found without a hint
+enum { GSTATE, MADE, TOKEN0, TOKEN1, GHINT, GREAPED };
+static std::vector<Knob> token_knobs = {{"n_made store (dispatcher)", REL, RLX, {kYes, kNo}},
+                                        {"n_made load (front door)", ACQ, RLX, {kYes, kNo}},
+                                        {"n_made = 0 store (front door)", RLX, RLX, {kNo, kNo}},
+                                        {"CAS LAUNCHED->QUEUED (front door)", AR, RLX, {kYes, kYes}},
+                                        {"CAS QUEUED->CLAIMED", AR, RLX, {kYes, kYes}},
+                                        {"CAS ->DONE", AR, RLX, {kNo, kYes}},
+                                        {"state load before reading tokens", ACQ, RLX, {kNo, kYes}},
+                                        {"hint store (output tail)", SC, RLX, {kYes, kNo}},
+                                        {"hint load (output tail)", SC, RLX, {kYes, kNo}}};
+static bool token_program(const std::vector<Knob>& k, size_t& states, std::string& why, bool by_end) {
+  Checker c;
+  auto val = [](int v) { return [v](const Regs&) { return v; }; };
+  auto is = [](int v) { return [v](const Regs&, int x) { return x == v; }; };
+  auto token = [](int life, int at) { return life * 10 + at; };
+  Prog f;
+  auto read = [&](int loc, int want) {
+    f.push_back(ld(2, loc, NA));
+    f.push_back(check([want](const Regs& r) { return r[2] == want; }));
+  };
+  auto progress = [&](int life) {
+    f.push_back(await(0, GHINT, k[8].spec, [life](const Regs&, int v) { return v > 10 * life; }));
+    f.push_back(ld(0, GSTATE, k[6].spec));
+    f.push_back(ld(1, MADE, k[1].spec));
+    f.push_back(check([](const Regs& r) { return r[1] >= 1; }));  // else the hint would be lost
+    read(TOKEN0, token(life, 0));
+    f.push_back(jump(int(f.size()) + 3, [](const Regs& r) { return r[1] < 2; }));
+    read(TOKEN1, token(life, 1));
+  };
+  f.push_back(st(MADE, k[2].spec, val(0)));
+  f.push_back(st(GSTATE, REL, val(Q(1))));
+  if (!by_end) progress(1);
+  f.push_back(await(0, GREAPED, AR, is(1)));
+  f.push_back(st(MADE, k[2].spec, val(0)));
+  f.push_back(cas(0, GSTATE, k[3].spec, val(C(1, 0)), val(Q(2))));
+  if (by_end) {
+    f.push_back(await(0, GSTATE, k[6].spec, is(DN(2))));
+    read(TOKEN0, token(2, 0));
+    read(TOKEN1, token(2, 1));
+  } else {
+    progress(2);
+  }
+  f.push_back(end());
+  c.prog.push_back(f);
+  for (int life = 1; life <= 2; life++) {
+    Prog d = {await(0, GSTATE, RLX, is(Q(life))), cas(1, GSTATE, k[4].spec, val(Q(life)), val(C(life, life - 1)))};
+    for (int at = 0; at < 2; at++) {
+      d.push_back(st(at ? TOKEN1 : TOKEN0, NA, val(token(life, at))));
+      d.push_back(st(MADE, k[0].spec, val(at + 1)));
+      d.push_back(st(GHINT, k[7].spec, val(10 * life + at + 1)));
+    }
+    if (life == 1)
+      d.push_back(st(GREAPED, AR, val(1)));  // the kernel orders all of it before waitid
+    else
+      d.push_back(cas(1, GSTATE, k[5].spec, val(C(2, 1)), val(DN(2))));
+    d.push_back(end());
+    c.prog.push_back(d);
+  }
+  c.must_end = [](int) { return true; };
+  bool ok = c.run();
+  states = c.seen.size();
+  why = c.error;
+  return ok;
+}
+
 static int bad = 0;
 static void table(const char* title, std::vector<Knob> knobs,
                   bool (*program)(const std::vector<Knob>&, size_t&, std::string&, bool), bool variant) {
@@ -422,5 +489,7 @@ int main() {
   table("no wake-up because somebody is hungry", hungry_knobs, hungry_program, false);
   table("death and reuse", death_knobs, death_program, false);
   table("a dispatcher joins its route", mask_knobs, mask_program, false);
+  table("tokens, read while they are made", token_knobs, token_program, false);
+  table("tokens, read when the state says DONE", token_knobs, token_program, true);
   return bad;
 }

@@ -1,8 +1,8 @@
 /* fastqps sleep and wake: no wake-up is lost, whoever is killed, at whatever point.
  *
  * core/wake.h, with Claimer::next, linger, sleep and leave (core/claimer.h), Slab::publish, announce and settle_all
- * (core/slab.h), publish_death (core/supervise.h). Claiming ahead and lingering follow guesses of what is worth while;
- * here every guess may go either way.
+ * (core/slab.h), publish_death (core/supervise.h). Claiming ahead, joining and lingering follow guesses of what is worth
+ * while; here every guess may go either way.
  *
  * Slots are left out (protocol.pml has them). A request is a token: in ring[f], held by a dispatcher, or a hint in out[].
  * Every load and store of a sleep word, a tail or an eventfd is a step of its own. Memory is sequentially consistent here,
@@ -28,6 +28,9 @@
 #endif
 #ifndef AHEAD
 #define AHEAD 1          /* a dispatcher may look again, and claim, while it holds a batch */
+#endif
+#ifndef JOIN
+#define JOIN 0           /* 1: sequences run: it looks after every step, any number of times, and may decline what waits */
 #endif
 #ifndef LINGER
 #define LINGER 0         /* 1: a dispatcher that holds a batch may sleep a while, for company */
@@ -201,6 +204,24 @@ more:
     :: skip
     fi;
 #endif
+#if JOIN
+    do
+    :: sl[self] = HUNGRY;                                       /* next(kJoin) */
+#if MUT == 20
+       if
+       :: atomic { ring[0] > 0 -> ring[0]--; held[self*F]++ }; busy()
+       :: sl[self] = BUSY                                       /* mistake: who declines wakes nobody */
+       fi
+#else
+       TAKE(0);                                                 /* declines also because it believes that another sleeps */
+#if F > 1
+       TAKE(1);
+#endif
+       busy()
+#endif
+    :: break
+    od;
+#endif
     finish(0);
 #if F > 1
     finish(1);
@@ -341,7 +362,8 @@ active proctype Judge()                                         /* runs when not
 {
   timeout ->
 #if STUCK
-  assert(ring[0] == 0 && ring[F-1] == 0 && open[0] <= stuck)
+  assert(ring[0] == 0 && open[0] == held[0] + held[D-1]);       /* F = 1, D = 2: all but what the stopped one holds */
+  assert(stuck || open[0] == 0)
 #else
   assert(open[0] == 0 && open[F-1] == 0);                       /* every accepted request was answered */
 #endif
