@@ -73,6 +73,7 @@ setup(
             "bind/step.cpp",
             "bind/decode.cpp",
             "bind/cpu_ops.cpp",
+            "bind/cpu_decode.cpp",
             "bind/text.cpp",
         ),
         extension(

@@ -235,3 +235,50 @@ def embed(
     eps: float,
 ) -> None: ...
 def means(out: int, rows: int, bfloat16: bool, width: int, starts: int, n_items: int) -> None: ...
+
+# ---- csrc/bind/cpu_decode.cpp: arrays are given by address
+
+def rms_norm(out: int, rows: int, bfloat16: bool, n_rows: int, weight: int, width: int, eps: float) -> None: ...
+def embed_tokens(
+    out: int, bfloat16: bool, n_tokens: int, ids: int, kv_slots: int, last_token: int, table: int, width: int
+) -> None: ...
+def attend_slots(
+    out: int,
+    qkv: int,
+    cache: int,
+    bfloat16: bool,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    starts: int,
+    n_runs: int,
+    positions: int,
+    kv_slots: int,
+    n_slots: int,
+    max_len: int,
+    scale: float,
+    prefix_len: int = 0,
+    rotary: int = 0,
+    q_norm: int = 0,
+    k_norm: int = 0,
+    eps: float = 0.0,
+    last_rows_only: bool = False,
+) -> None: ...
+def gated_silu(out: int, rows: int, bfloat16: bool, n_rows: int, inner: int) -> None: ...
+def admit(params: int, admitted: int, n_admitted: int) -> None: ...
+def sample(
+    tokens: int,
+    logprobs: int,
+    finish: int,
+    last_token: int,
+    logits: int,
+    bfloat16: bool,
+    n_runs: int,
+    vocab: int,
+    starts: int,
+    kv_slots: int,
+    made: int,
+    params: int,
+    eos_ids: int,
+    n_eos: int,
+) -> None: ...

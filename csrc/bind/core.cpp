@@ -386,5 +386,6 @@ PYBIND11_MODULE(_core, m) {
   fastqps::bind::register_step(m);
   fastqps::bind::register_decode(m);
   fastqps::bind::register_cpu_ops(m);
+  fastqps::bind::register_cpu_decode(m);
   fastqps::bind::register_text(m);
 }

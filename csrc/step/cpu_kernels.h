@@ -7,6 +7,7 @@
 #ifdef FASTQPS_AVX512_BF16
 #include "step/cpu_attention_bf16_kernel.h"
 #endif
+#include "step/cpu_decode_kernels.h"
 // clang-format on
 
 void attend(const Attention& job, float* scratch) {
@@ -29,4 +30,4 @@ void means(const Means& job, float* scratch) {
   job.number == Number::kFloat32 ? mean_rows<float>(job, scratch) : mean_rows<u16>(job, scratch);
 }
 
-const Kernels kKernels = {kName, attend, normalize, embed, means};
+const Kernels kKernels = {kName, attend, normalize, embed, means, &kDecodeKernels};

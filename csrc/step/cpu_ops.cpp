@@ -13,14 +13,11 @@ constexpr const char* kName = "baseline";
 #include "step/cpu_kernels.h"
 }  // namespace baseline
 
-namespace {
-
-const Kernels& chosen() {
+const Kernels& chosen_kernels() {
   static const Kernels& best = *cpu_ops_levels().front();
   return best;
 }
 
-// Memory for one call, kept by its thread and grown when a larger job comes.
 float* scratch(u64 n_floats) {
   struct alignas(64) Line {
     float values[16];
@@ -29,8 +26,6 @@ float* scratch(u64 n_floats) {
   if (lines.size() * 16 < n_floats) lines.resize((n_floats + 15) / 16);
   return lines.data()->values;
 }
-
-}  // namespace
 
 std::vector<const Kernels*> cpu_ops_levels() {
   std::vector<const Kernels*> found;
@@ -46,7 +41,7 @@ std::vector<const Kernels*> cpu_ops_levels() {
   return found;
 }
 
-const char* cpu_ops_level() { return chosen().name; }
+const char* cpu_ops_level() { return chosen_kernels().name; }
 
 u64 scratch_floats(const Attention& job) {
   const auto padded = [](u64 n) { return (n + kColumns - 1) / kColumns * kColumns; };
@@ -57,9 +52,9 @@ u64 scratch_floats(const Attention& job) {
   return 3 * rows * columns + columns * kColumns + rows * kColumns;
 }
 
-void attend(const Attention& job) { chosen().attend(job, scratch(scratch_floats(job))); }
-void normalize(const Normalization& job) { chosen().normalize(job, scratch(scratch_floats(job.norm))); }
-void embed(const Embedding& job) { chosen().embed(job, scratch(scratch_floats(job.norm))); }
-void means(const Means& job) { chosen().means(job, scratch(job.width)); }
+void attend(const Attention& job) { chosen_kernels().attend(job, scratch(scratch_floats(job))); }
+void normalize(const Normalization& job) { chosen_kernels().normalize(job, scratch(scratch_floats(job.norm))); }
+void embed(const Embedding& job) { chosen_kernels().embed(job, scratch(scratch_floats(job.norm))); }
+void means(const Means& job) { chosen_kernels().means(job, scratch(job.width)); }
 
 }  // namespace fastqps::step

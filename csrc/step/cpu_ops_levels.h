@@ -2,6 +2,7 @@
 #pragma once
 #include <vector>
 
+#include "step/cpu_decode_levels.h"
 #include "step/cpu_ops.h"
 
 namespace fastqps::step {
@@ -19,6 +20,7 @@ struct Kernels {
   void (*normalize)(const Normalization&, float* scratch);
   void (*embed)(const Embedding&, float* scratch);
   void (*means)(const Means&, float* scratch);
+  const DecodeKernels* decode;
 };
 
 namespace baseline {
@@ -38,5 +40,9 @@ extern const Kernels kKernels;
 
 // Those that this machine can run, best first.
 std::vector<const Kernels*> cpu_ops_levels();
+const Kernels& chosen_kernels();
+
+// Memory for one call, kept by its thread and grown when a larger job comes.
+float* scratch(u64 n_floats);
 
 }  // namespace fastqps::step
