@@ -6,7 +6,8 @@
  * protocol.pml has the request rings, strikes and the front door's death, wake.pml has sleep and wake: here a QUEUED slot
  * is claimed at once, a request runs again after every death, and an idle process blocks on the condition itself. As
  * there, one step has at most one effect that another process can see. A hint is visible when it is pushed: publish()
- * only makes that later, and a death before it is a death before the push.
+ * only makes that later, and a death before it is a death before the push. The last token is counted by n_made here;
+ * the real dispatcher leaves it to DONE.
  *
  * A token is its request, its life (the seq under which it was made) and its place, so that no two are the same; the
  * real ones of two lives often are, which would hide that they were mixed.
@@ -150,7 +151,7 @@ inline send(s) {
 }
 inline finish(s) {
   if
-  :: held[s] == 1 -> read_tokens(s, nval[s]); assert(rd[s] == N && made[s] == N); send(s); ANSWER(rec[s], OK)
+  :: held[s] == 1 -> read_tokens(s, nval[s]); assert(rd[s] == N); send(s); ANSWER(rec[s], OK)
   :: else
   fi;
   RELEASE(s)

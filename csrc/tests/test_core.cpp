@@ -566,6 +566,256 @@ TEST(cancel_in_each_state) {
   }
 }
 
+// ---- generation: tokens while LAUNCHED, ends before the end, requests that join what runs
+
+// A dispatcher that generates: a claim runs until it is finished, and what it makes is told.
+struct Generator : Claimer {
+  Generator(World& w, u32 me, u32 epoch = 1) : Claimer(w.segment, &w.fds, me, epoch, 0) {}
+  Claim start(Batch& batch, Look look = Look::kFree) {
+    CHECK(next(batch, look, {.items = 1, .tokens = 40}, 0));
+    CHECK(launch(batch.claims[0]));
+    return batch.claims[0];
+  }
+  void make(const Claim& c, u32 tokens) {
+    slot(c).n_made.store(tokens, kRelease);
+    progress(c);
+    publish();
+  }
+  void end(const Claim& c) {
+    CHECK(finish(c));
+    publish();
+  }
+};
+
+TEST(progress_is_told_while_launched_and_wanted) {
+  World w;
+  Generator g(w, 0);
+  Batch b;
+  u32 i = w.put();
+  RingLine& out = w.segment.output_ring(0, 0);
+  out.entry[0] = out.entry[1] = i;
+  out.tail = 1;
+  w.doors[0].drain();  // an old hint, of a slot that is QUEUED
+  CHECK(g.next(b, Look::kFree, {.items = 1, .tokens = 40}, 0));
+  out.tail = 2;
+  w.doors[0].drain();  // and CLAIMED
+  CHECK(w.hosts[0].progressed.empty());
+  CHECK(g.launch(b.claims[0]));
+  Generator again(w, 0);  // goes on where the ring stands
+  announce_sleep(w.segment.door(0).sleep);
+  again.make(b.claims[0], 1);
+  CHECK(w.signalled(w.fds.door[0]));
+  w.doors[0].drain();
+  CHECK(w.hosts[0].progressed == List{i});
+  again.make(b.claims[0], 2);
+  CHECK(again.finish(b.claims[0]));
+  again.publish();
+  w.doors[0].drain();  // the hint of the second token finds the end, and the hint of the end nothing
+  CHECK(w.hosts[0].progressed == List{i});
+  CHECK_EQ(w.hosts[0].answers.size(), 1u);
+  CHECK_EQ(w.doors[0].used(), 0u);
+}
+
+TEST(progress_hints_leave_half_of_the_ring_to_the_ends) {
+  World w;
+  Generator g(w, 0);
+  Batch b;
+  w.put();
+  Claim c = g.start(b);
+  RingLine& out = w.segment.output_ring(0, 0);
+  for (u32 n = 1; n <= 20; n++) g.make(c, n);
+  CHECK_EQ(out.tail.load(), 8u);  // of 16
+  g.end(c);
+  CHECK_EQ(out.tail.load(), 9u);
+  CHECK_EQ(g.stats().lost_hints.load(), 0u);
+  w.doors[0].drain();
+  CHECK_EQ(w.hosts[0].answers.size(), 1u);
+}
+
+// What a death after some tokens means: the request runs again from its beginning, unless its client has seen a part.
+TEST(death_after_progress) {
+  struct {
+    bool begun;
+    u32 strikes_before;
+    Verdict verdict;  // kDone: it runs again
+  } rows[] = {{false, 0, Verdict::kDone},
+              {false, 1, Verdict::kDone},
+              {false, 2, Verdict::kPoison},
+              {true, 0, Verdict::kBroken},
+              {true, 2, Verdict::kPoison}};
+  for (auto& r : rows) {
+    World w;
+    Generator g(w, 0), other(w, 1);
+    Batch b;
+    u32 i = w.put();
+    w.segment.slot(0, i).strikes = r.strikes_before;
+    Claim c = g.start(b);
+    g.make(c, 2);
+    w.doors[0].drain();
+    CHECK(w.hosts[0].progressed == List{i});
+    if (r.begun) w.doors[0].begun(i);
+    w.die(0, 1);
+    w.doors[0].drain();
+    CHECK(w.hosts[0].restarts == (r.verdict == Verdict::kDone ? List{i} : List{}));
+    if (r.verdict != Verdict::kDone) {
+      CHECK(w.last().verdict == r.verdict);
+      CHECK(w.is(i, State::kFree));
+      CHECK_EQ(w.put(), i);  // the slot's next request has not begun
+      w.segment.slot(0, i).strikes = 0;
+    }
+    CHECK_EQ(w.segment.slot(0, i).n_made.load(), 0u);
+    const size_t answers = w.hosts[0].answers.size();
+    c = other.start(b);
+    CHECK_EQ(b.suspect, r.verdict == Verdict::kDone);
+    other.make(c, 1);
+    w.doors[0].drain();
+    CHECK(w.hosts[0].progressed == (List{i, i}));
+    if (r.begun) {  // it has not: that was the last one
+      w.die(1, 1);
+      w.doors[0].drain();
+      CHECK(w.hosts[0].restarts == List{i});
+      CHECK(w.is(i, State::kQueued));
+      continue;
+    }
+    other.end(c);
+    w.doors[0].drain();
+    CHECK_EQ(w.hosts[0].answers.size(), answers + 1);
+    CHECK(w.last().verdict == Verdict::kDone);
+    CHECK_EQ(w.doors[0].used(), 0u);
+  }
+}
+
+TEST(slot_begins_without_tokens) {
+  World w;
+  Generator g(w, 0);
+  Batch b;
+  u32 i = w.put();
+  Claim c = g.start(b);
+  g.make(c, 3);
+  g.end(c);
+  w.doors[0].drain();
+  CHECK_EQ(w.put(), i);
+  CHECK_EQ(w.segment.slot(0, i).n_made.load(), 0u);
+}
+
+TEST(stop_ends_a_request_that_runs) {
+  World w;
+  Generator g(w, 0);
+  Batch b;
+  u32 i = w.put();
+  Claim c = g.start(b);
+  g.make(c, 1);
+  w.doors[0].drain();
+  w.doors[0].begun(i);
+  CHECK(w.doors[0].cancel(i, Control::kStop) == Cancel::kWaiting);
+  CHECK_EQ(w.doors[0].open(), 0u);
+  CHECK_EQ(w.doors[0].used(), 1u);
+  g.make(c, 2);
+  w.doors[0].drain();  // late tokens: nobody is told
+  CHECK(w.hosts[0].progressed == List{i});
+  const u64 entry = w.segment.control_ring(0, 0).entry[0].load();
+  CHECK(control_op(entry) == Control::kStop);
+  List gone;
+  b.clear();
+  g.read_controls(b, [&](u32 door, u32 slot, u32 seq) { gone = {door, slot, seq}; });
+  CHECK(gone == (List{0, i, c.seq}));
+  g.end(c);
+  w.doors[0].drain();
+  CHECK(w.hosts[0].released_slots == List{i});
+  CHECK_EQ(w.hosts[0].answers.size(), 0u);
+
+  u32 next = w.put();  // its dispatcher dies instead
+  CHECK_EQ(next, i);
+  c = g.start(b);
+  CHECK(w.doors[0].cancel(i, Control::kStop) == Cancel::kWaiting);
+  w.die(0, 1);
+  w.doors[0].drain();
+  CHECK(w.hosts[0].released_slots == (List{i, i}));
+  CHECK_EQ(w.hosts[0].answers.size() + w.hosts[0].restarts.size(), 0u);
+}
+
+TEST(controls_are_for_what_is_claimed_and_what_runs) {
+  World w(true, 2);
+  Generator g(w, 0);
+  Batch runs, b;
+  u32 running = w.put(5, kNormal, 1, 1);
+  Claim c = g.start(runs);
+  u32 claimed = w.put(6), fine = w.put(7);
+  CHECK(g.next(b, Look::kJoin, {.items = 4, .tokens = 40}, 0));
+  CHECK_EQ(b.n_tokens, 13u);
+  CHECK(w.doors[0].cancel(claimed) == Cancel::kWaiting);
+  CHECK(w.doors[1].cancel(running, Control::kStop) == Cancel::kWaiting);
+  List gone;
+  g.read_controls(b, [&](u32 door, u32 slot, u32 seq) { gone.insert(gone.end(), {door, slot, seq}); });
+  CHECK(gone == (List{1, running, c.seq}));
+  CHECK(slots_of(b) == List{fine});
+  CHECK_EQ(b.n_tokens, 7u);
+  CHECK_EQ(b.dropped.size(), 1u);
+  CHECK(b.dropped[0].claim.slot == claimed && b.dropped[0].code == 1);
+  gone.clear();
+  g.read_controls(b, [&](u32, u32, u32) { gone.push_back(1); });  // once
+  CHECK(gone.empty());
+}
+
+TEST(joining_takes_what_fits) {
+  World w;
+  Generator g(w, 0);
+  Batch b;
+  CHECK(!g.next(b, Look::kJoin, {.items = 2, .tokens = 40}, 0));  // nothing there: and it does not sleep
+  for (int i = 0; i < 4; i++) w.put(10);
+  announce_sleep(w.segment.dispatcher(1).sleep);
+  w.segment.route(0).dispatchers.store(1);  // the sleeper is another route's
+  CHECK(g.next(b, Look::kJoin, {.items = 2, .tokens = 40}, 0));
+  CHECK_EQ(b.claims.size(), 2u);
+  CHECK(g.next(b, Look::kJoin, {.items = 4, .tokens = 15}, 0));  // one need not fill a batch
+  CHECK_EQ(b.claims.size(), 1u);
+  CHECK(!g.next(b, Look::kJoin, {.items = 0, .tokens = 40}, 0));  // every cache slot is taken
+  CHECK(mode_of(g.own().sleep.load()) == kBusy);
+  CHECK(
+      g.next(b, Look::kJoin, {.items = 4, .tokens = 40, .delay_ns = ~u64(0) >> 1}, 0));  // nor does it wait for company
+  CHECK_EQ(b.claims.size(), 1u);
+}
+
+TEST(who_lets_nobody_join_wakes_another) {
+  enum { kSleeperElsewhere, kNoRoom, kSuspectWaits };
+  for (int why : {kSleeperElsewhere, kNoRoom, kSuspectWaits}) {
+    World w;
+    w.segment.route(0).dispatchers.store(3);
+    Generator g(w, 0), other(w, 1);
+    Batch b;
+    set_mode(w.segment.dispatcher(0).sleep, kHungry);  // the door counts on it, and signals nobody
+    w.put(10, why == kSuspectWaits ? u32(kSuspect) : u32(kNormal));
+    announce_sleep(w.segment.dispatcher(1).sleep);
+    CHECK(!g.next(b, Look::kJoin, {.items = why == kNoRoom ? 0u : 4u, .tokens = 40}, 0));
+    CHECK(mode_of(g.own().sleep.load()) == kBusy);
+    CHECK(w.signalled(w.fds.dispatcher[1]));
+    CHECK(other.next(b, Look::kFree, {.items = 4, .tokens = 40}, 0));
+    CHECK_EQ(b.suspect, why == kSuspectWaits);
+  }
+}
+
+TEST(nothing_joins_while_suspects_wait_or_run) {
+  World w;
+  w.segment.route(0).dispatchers.store(1);
+  Generator g(w, 0);
+  Batch b;
+  w.put(1);
+  Claim first = g.start(b);
+  w.put(1, kSuspect);
+  u32 fresh = w.put(1);
+  CHECK(!g.next(b, Look::kJoin, {.items = 4, .tokens = 40}, 0));  // until nothing runs
+  g.end(first);
+  Claim suspect = g.start(b);
+  CHECK(b.suspect);
+  CHECK(!g.next(b, Look::kJoin, {.items = 4, .tokens = 40}, 0));  // it runs alone
+  g.end(suspect);
+  Claim second = g.start(b);
+  CHECK(!b.suspect && second.slot == fresh);
+  u32 third = w.put(1);
+  CHECK(g.next(b, Look::kJoin, {.items = 4, .tokens = 40}, 0));  // as before
+  CHECK(slots_of(b) == List{third});
+}
+
 TEST(orphan_returns_with_its_dispatchers_death) {
   World w;
   Encoder c = w.claimer(0);
