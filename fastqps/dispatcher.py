@@ -1,4 +1,8 @@
-"""A dispatcher: pulls requests, runs them in batches on its device, gives the answers back. One model, one process."""
+"""A dispatcher: pulls requests, runs them in batches on its device, gives the answers back. One model, one process.
+
+An encoder's step answers its whole batch. A decoder's step makes one token of every sequence that runs: requests join
+at any step and leave at their own last token. The loop is the same.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,16 @@ import gc
 import os
 import signal
 from collections import deque
+from typing import Any
 
-import numpy as np
-
-from fastqps._core import Heartbeat, Segment, Stepper, WakeFds
+from fastqps._core import DecodeStepper, Heartbeat, Segment, Stepper, WakeFds
 from fastqps.children import DispatcherSettings
-from fastqps.devices import make_runner
+from fastqps.devices import make_decoder, make_runner
 from fastqps.lane import Lane, make_lane
-from fastqps.models.card import ModelCard, ModelError
-from fastqps.runners import Runner
+from fastqps.models.card import ModelCard
+from fastqps.runners import StepRunner
 
-IN_FLIGHT_MAX = 2  # steps on the device: one runs, the next one waits for it
+IN_FLIGHT_MAX = 2  # steps on the device: one runs, the next one waits for it. --async-steps off: one
 SLEEP_MS_MAX = 1000  # a signal that comes between the look at `stopping` and the sleep is seen after this time
 FENCED = 70  # exit code of a process that finds that it has been declared dead
 
@@ -24,11 +27,11 @@ FENCED = 70  # exit code of a process that finds that it has been declared dead
 class Dispatcher:
     """The loop, and what it needs."""
 
-    def __init__(self, stepper: Stepper, lane: Lane[Runner]) -> None:
+    def __init__(self, stepper: Stepper | DecodeStepper, lane: Lane[Any]) -> None:
         self.stopping = False
         self._stepper = stepper
         self._lane = lane
-        self._free = deque(_add(stepper, lane, i) for i in range(IN_FLIGHT_MAX))
+        self._free = deque(stepper.add(**runner.buffers().arguments()) for runner in lane.runners)
         self._in_flight: deque[int] = deque()
 
     def serve(self) -> None:
@@ -46,20 +49,15 @@ class Dispatcher:
 
     def _launch(self, step: int) -> bool:
         gathered = self._stepper.gather(step, len(self._in_flight), SLEEP_MS_MAX)
-        if gathered > 0:
+        _check_ours(gathered >= 0)
+        if gathered:
             _check_ours(self._stepper.launch(step))
             self._lane.launch(step, *self._stepper.shape(step))
-        _check_ours(gathered >= 0)
-        return gathered > 0
+        return bool(gathered)
 
     def _retire(self, step: int) -> None:
         self._lane.wait(step)
         _check_ours(self._stepper.scatter(step))
-
-
-def _add(stepper: Stepper, lane: Lane[Runner], step: int) -> int:
-    b = lane.runners[step].buffers()
-    return stepper.add(max_items=b.max_items, max_tokens=b.max_tokens, width=b.width, **b.addresses())
 
 
 def _check_ours(ours: bool) -> None:
@@ -68,25 +66,29 @@ def _check_ours(ours: bool) -> None:
         os._exit(FENCED)
 
 
-def warm_up(lane: Lane[Runner], max_items: int, max_tokens: int, len_max: int) -> None:
-    """Runs a batch of one short item and a full one through each step, so that the first request finds all ready.
+def make_stepper(segment: Segment, settings: DispatcherSettings) -> Stepper | DecodeStepper:
+    """The native half of the loop: a decoder's where ``max_running`` says so."""
+    fds = WakeFds(dispatchers=list(settings.wake_dispatchers), doors=list(settings.wake_doors))
+    common = {
+        "epoch": settings.epoch,
+        "route": settings.route,
+        "max_tokens": settings.max_batch_tokens,
+        "delay_ns": segment.route(settings.route)["max_batch_delay_ns"],
+    }
+    if settings.max_running:
+        return DecodeStepper(segment, fds, settings.index, max_running=settings.max_running, **common)
+    return Stepper(segment, fds, settings.index, max_items=settings.max_batch_items, **common)
 
-    ``ModelError`` where the answers are no numbers: then every client's would be none.
-    """
-    for step, runner in enumerate(lane.runners):
-        buffers = runner.buffers()
-        for n_items, length in ((1, 2), (min(max_items, max(1, max_tokens // 32)), min(32, len_max, max_tokens))):
-            n_tokens = n_items * length
-            buffers.input_ids[:n_tokens] = 0
-            buffers.token_type_ids[:n_tokens] = 0
-            for item in range(n_items):
-                first = runner.card.position_offset
-                buffers.position_ids[item * length : (item + 1) * length] = range(first, first + length)
-                buffers.cu_seqlens[item + 1] = (item + 1) * length
-            lane.launch(step, n_items, n_tokens, length)
-            lane.wait(step)
-            if not np.isfinite(buffers.output[:n_items]).all():
-                raise ModelError("the model's first answer is not finite: its weights hold NaN or infinity")
+
+def load_lane(card: ModelCard, settings: DispatcherSettings) -> Lane[Any]:
+    """The model on its device, with the steps that can be in flight."""
+    tokens, more = settings.max_batch_tokens, {"dtype": settings.dtype, "threads": settings.threads}
+    runner: StepRunner
+    if settings.max_running:
+        runner = make_decoder(settings.device, card, settings.max_running, tokens, **more)
+    else:
+        runner = make_runner(settings.device, card, settings.max_batch_items, tokens, **more)
+    return make_lane(runner, IN_FLIGHT_MAX if settings.async_steps else 1)
 
 
 def main(settings: DispatcherSettings) -> int:
@@ -94,20 +96,9 @@ def main(settings: DispatcherSettings) -> int:
     segment = Segment(settings.segment_fd)
     heartbeat = Heartbeat(segment, "dispatcher", settings.index, settings.parent_fd)
     card = ModelCard.from_json(segment.card(settings.route))
-    items, tokens = settings.max_batch_items, settings.max_batch_tokens
-    runner = make_runner(settings.device, card, items, tokens, dtype=settings.dtype, threads=settings.threads)
-    lane = make_lane(runner, IN_FLIGHT_MAX)
-    warm_up(lane, items, tokens, card.max_input_tokens)
-    stepper = Stepper(
-        segment,
-        WakeFds(dispatchers=list(settings.wake_dispatchers), doors=list(settings.wake_doors)),
-        settings.index,
-        epoch=settings.epoch,
-        route=settings.route,
-        max_items=items,
-        max_tokens=tokens,
-        delay_ns=segment.route(settings.route)["max_batch_delay_ns"],
-    )
+    lane = load_lane(card, settings)
+    lane.warm_up()
+    stepper = make_stepper(segment, settings)
     dispatcher = Dispatcher(stepper, lane)
 
     def stop(number: int, frame: object) -> None:

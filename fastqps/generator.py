@@ -133,7 +133,7 @@ class Generator:
 
     def _add_step(self, runner: DecodeRunner) -> int:
         b = runner.buffers()
-        return int(self._batch.add(**b.addresses(), max_tokens=b.max_tokens, max_runs=b.max_runs))
+        return int(self._batch.add(**b.arguments()))
 
     def _launch(self, step: int) -> bool:
         if not self._waiting and not self._running:

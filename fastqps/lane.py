@@ -29,6 +29,9 @@ class Lane(Protocol[R]):
         Its buffers belong to the device until ``wait`` returns.
         """
 
+    def warm_up(self) -> None:
+        """Runs each runner's ``warm_up`` where its steps will run."""
+
     def done(self, step: int) -> bool:
         """Whether ``wait`` would return at once."""
 
@@ -47,6 +50,10 @@ class InlineLane(Generic[R]):
 
     def launch(self, step: int, n_items: int, n_tokens: int, third: int) -> None:
         _run(self.runners[step], n_items, n_tokens, third)
+
+    def warm_up(self) -> None:
+        for runner in self.runners:
+            runner.warm_up()
 
     def done(self, step: int) -> bool:
         return True
@@ -68,6 +75,10 @@ class ThreadLane(Generic[R]):
 
     def launch(self, step: int, n_items: int, n_tokens: int, third: int) -> None:
         self._running[step] = self._thread.submit(_run, self.runners[step], n_items, n_tokens, third)
+
+    def warm_up(self) -> None:
+        for runner in self.runners:
+            self._thread.submit(runner.warm_up).result()
 
     def done(self, step: int) -> bool:
         running = self._running[step]

@@ -296,7 +296,6 @@ def test_broken_configuration_says_so(tmp_path: Path, file: str, text: str, said
 def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
-    from fastqps.dispatcher import warm_up
     from fastqps.lane import make_lane
 
     write_checkpoint(tmp_path, "bert")
@@ -305,9 +304,9 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
         lane = make_lane(make_runner("cpu", card, 4, 64, dtype="float32"), 2)
         if broken:
             with pytest.raises(ModelError, match="not finite"):
-                warm_up(lane, 4, 64, card.max_input_tokens)
+                lane.warm_up()
         else:
-            warm_up(lane, 4, 64, card.max_input_tokens)
+            lane.warm_up()
         lane.close()
         tensors = load_file(tmp_path / "model.safetensors")
         tensors["encoder.layer.1.output.dense.weight"].fill_(float("nan"))

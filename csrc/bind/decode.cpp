@@ -84,6 +84,7 @@ py::dict layout(u32 max_tokens, u32 max_runs) {
 }  // namespace
 
 void register_decode(py::module_& m) {
+  m.attr("HEADER_WORDS") = kHeaderWords;
   m.attr("ADMITTED_WORDS") = kAdmittedWords;
   m.attr("CARRY_OVER") = kCarryOver;
   m.def("decode_layout", &layout, "max_tokens"_a, "max_runs"_a,

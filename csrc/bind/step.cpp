@@ -98,11 +98,13 @@ void register_step(py::module_& m) {
            "delay_ns"_a)
       .def(
           "add",
-          [](Handle<DecodeStepper>& self, u64 staging, u64 output) {
+          [](Handle<DecodeStepper>& self, u64 staging, u64 output, u32 max_tokens, u32 max_runs) {
+            if (max_tokens != self.stepper.max_tokens() || max_runs != self.stepper.max_running())
+              throw py::value_error("the blocks are of another shape than the steps");
             return self.stepper.add(address<i32>(staging), address<const i32>(output));
           },
-          py::kw_only(), "staging"_a, "output"_a,
-          "Adds the blocks of a step, of decode_layout(max_tokens, max_running), by address; returns its index.")
+          py::kw_only(), "staging"_a, "output"_a, "max_tokens"_a, "max_runs"_a,
+          "Adds the blocks of a step, of decode_layout(max_tokens, max_runs), by address; returns its index.")
       .def(
           "shape",
           [](const Handle<DecodeStepper>& self, u32 s) {

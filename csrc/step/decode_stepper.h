@@ -31,6 +31,8 @@ class DecodeStepper {
   [[nodiscard]] bool scatter(u32 s);
 
   const DecodeStep& step(u32 s) const { return steps_[s].rows; }
+  u32 max_tokens() const { return limits_.tokens; }
+  u32 max_running() const { return u32(requests_.size()); }
   void set_ready() { claimer_.own().ready.store(1, kRelease); }
   void leave() { claimer_.leave(); }
 

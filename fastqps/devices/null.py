@@ -30,6 +30,9 @@ class NullRunner:
     def twin(self) -> NullRunner:
         return NullRunner(self.card, self._buffers.max_items, self._buffers.max_tokens)
 
+    def warm_up(self) -> None:
+        """Nothing to warm."""
+
 
 def make_runner(card: ModelCard, max_items: int, max_tokens: int, dtype: str, threads: int) -> NullRunner:
     """A runner that needs neither weights nor torch; ``dtype`` and ``threads`` mean nothing to it."""

@@ -19,6 +19,7 @@ class StepRunner(Protocol):
     def buffers(self) -> Any: ...
     def run(self, n_items: int, n_tokens: int, third: int, /) -> None: ...
     def twin(self) -> Any: ...
+    def warm_up(self) -> None: ...
 
 
 class Runner(Protocol):
@@ -35,6 +36,9 @@ class Runner(Protocol):
 
     def twin(self) -> Runner:
         """A runner with its own buffers over the same weights, so that one step can be filled while another runs."""
+
+    def warm_up(self) -> None:
+        """Runs what has to have run once before the first request; ``ModelError`` if that shows a broken model."""
 
 
 class DecodeRunner(Protocol):

@@ -62,6 +62,10 @@ class StepBuffers:
             output=aligned(max_items * width, np.float32).reshape(max_items, width),
         )
 
+    def arguments(self) -> dict[str, int]:
+        """What ``Stepper.add`` takes."""
+        return {"max_items": self.max_items, "max_tokens": self.max_tokens, "width": self.width, **self.addresses()}
+
     def addresses(self) -> dict[str, int]:
         """The address of each array's first byte, by the array's name."""
         names = ("input_ids", "position_ids", "token_type_ids", "cu_seqlens", "output")

@@ -7,26 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from fastqps._core import ADMITTED_WORDS, HEADER_WORDS, decode_layout
 from fastqps.runners.buffers import aligned
-
-HEADER_WORDS = 16
-ADMITTED_WORDS = 16
-_SECTION_WORDS = 16  # a section begins on a cache line
-
-
-def decode_layout(max_tokens: int, max_runs: int) -> dict[str, int]:
-    """Word offsets of the sections of both blocks, and their sizes; csrc/step/decode_layout.h says what they hold."""
-    t, s = max_tokens, max_runs
-    inputs = {"token_ids": t, "positions": t, "kv_slots": t, "starts": s + 1, "made": s, "admitted": s * ADMITTED_WORDS}
-    outputs = {"out_tokens": s, "out_logprobs": s, "out_finish": s}
-    found: dict[str, int] = {}
-    for sections, begin, end in ((inputs, HEADER_WORDS, "words"), (outputs, 0, "out_words")):
-        at = begin
-        for name, words in sections.items():
-            found[name] = at
-            at += -(-words // _SECTION_WORDS) * _SECTION_WORDS
-        found[end] = at
-    return found
 
 
 @dataclass(frozen=True)
@@ -102,6 +84,11 @@ class DecodeBuffers:
             finish=section("out_finish", max_runs),
         )
 
-    def addresses(self) -> dict[str, int]:
-        """The addresses of both blocks, by name."""
-        return {"staging": self.staging.ctypes.data, "output": self.output.ctypes.data}
+    def arguments(self) -> dict[str, int]:
+        """What ``DecodeStepper.add`` and ``DecodeBatch.add`` take: the addresses of both blocks, and their shape."""
+        return {
+            "staging": self.staging.ctypes.data,
+            "output": self.output.ctypes.data,
+            "max_tokens": self.max_tokens,
+            "max_runs": self.max_runs,
+        }

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fastqps.runners.decode_buffers import DecodeBuffers, decode_layout
+from fastqps._core import decode_layout
+from fastqps.runners.decode_buffers import DecodeBuffers
 
 _STOP_IDS = 8
 
