@@ -52,11 +52,12 @@ build/order: csrc/model/order.cpp
 	@mkdir -p $(@D)
 	$(CXX) -std=c++20 -O2 -Wall -Wextra $< -o $@
 
-stress: $(NATIVE)/stress_core ## the core under kills, stops, poison and cancels; then with deliberate mistakes; about 15 minutes
+stress: $(NATIVE)/stress_core ## the core under kills, stops, poison and cancels; then with deliberate mistakes; about 20 minutes
 	$(NATIVE)/stress_core threads 30
-	for mode in 16 129 139 27 32 95 65 71 223 161 63 385 511 1667 2047; do echo "mode $$mode"; $(NATIVE)/stress_core procs 10 $$mode || exit 1; done
+	$(NATIVE)/stress_core threads 10 2944
+	for mode in 16 129 139 27 32 95 65 71 223 161 63 385 511 1667 2047 2064 2112 2187 2208 2271 4095; do echo "mode $$mode"; $(NATIVE)/stress_core procs 10 $$mode || exit 1; done
 	$(NATIVE)/stress_core orphans
-	$(MAKE) SAN=thread build/native-thread/stress_core && build/native-thread/stress_core threads 30
+	$(MAKE) SAN=thread build/native-thread/stress_core && build/native-thread/stress_core threads 30 && build/native-thread/stress_core threads 10 2944
 	csrc/tests/mutants.sh
 
 test: ## Python and end-to-end tests

@@ -120,7 +120,10 @@ class Claimer {
 
   // More tokens of a LAUNCHED request are in its slot, and n_made tells: a hint that may be lost, for the next one, or
   // that of the end, finds the same. Half of the ring is kept for the ends.
-  void progress(const Claim& c) { (void)outputs_[c.door].push(c.slot, outputs_[c.door].capacity() / 2); }
+  void progress(const Claim& c) {
+    (void)outputs_[c.door].push(c.slot, outputs_[c.door].capacity() / 2);
+    FASTQPS_POINT(13);
+  }
 
   // The answer is in the slot: LAUNCHED → DONE, and a hint. The hints of a batch become visible at publish().
   [[nodiscard]] bool finish(const Claim& c) {

@@ -258,6 +258,7 @@ class Slab {
     if (w.state() != State::kQueued) {  // its dispatcher is dead: the slot is ours
       slot(i).n_made.store(0, kRelaxed);
       host_.restarted(i, records_[i].user);
+      FASTQPS_POINT(30);
     }
     if (!slot(i).state.compare_exchange_strong(w.bits, Word::make(State::kQueued, seq).bits, kAcqRel, kRelaxed)) return;
     requeued_++;

@@ -1,7 +1,7 @@
 // Drives the real shared-memory core, with a made-up server on top, while its processes are killed, stopped and
 // poisoned.
 //
-//   stress_core threads [seconds]       dispatchers are threads that "die" at random points; for -fsanitize=thread
+//   stress_core threads [seconds] [mode]  dispatchers are threads that "die" at random points; for -fsanitize=thread
 //   stress_core procs [seconds] [mode]  processes with eventfds; the parent is the supervisor. mode: stress_world.h
 //   stress_core orphans                 kills the supervisor: every child must be gone at once
 //   stress_core short                   a few seconds of each, as `make native-test` runs it
@@ -17,7 +17,7 @@
 #include <string_view>
 
 #include "core/heartbeat.h"
-#include "tests/stress_world.h"
+#include "tests/stress_generator.h"
 
 namespace fastqps::stress {
 namespace {
@@ -53,10 +53,7 @@ struct Dispatcher {
         batch.claims.size() > limits.items)
       world->wrong++;
     in_flight++, suspect_runs = batch.suspect;
-    if (!poison) return;
-    world->poison_deaths++;
-    if (threads) throw Left();
-    raise(SIGKILL);
+    if (poison) die_of_poison();
   }
   void scatter(Batch& batch) {
     for (const Claim& c : batch.claims) {
@@ -71,6 +68,7 @@ struct Dispatcher {
 
 void dispatcher(u32 me, u32 epoch) {
   random_state = epoch * 7919 + me * 104729 + 17;
+  if (mode & kGenerate) return generator(me, epoch);
   BatchLimits limits{.items = 4, .tokens = 40, .delay_ns = mode & kDelay ? 300'000u : 0};
   Dispatcher d{Claimer(segment, &fds, me, epoch, 0), limits};
   Batch runs, next;
@@ -93,9 +91,12 @@ void dispatcher(u32 me, u32 epoch) {
 struct Client {
   u32 door, waiting = 0;
   u64 ids[kSlots] = {};  // by slot: accepted and not answered, or 0
+  Stream streams[kSlots] = {};
+  Slab<Client>* slab = nullptr;
 
   void accept(u32 slot, u64 id) {
     ids[slot] = id, waiting++;
+    streams[slot] = {};
     world->open[door][slot] = id;
     world->ledger[id] = kAccepted;
   }
@@ -110,23 +111,56 @@ struct Client {
     Entry as = verdict == Verdict::kUnavailable ? kUnavailable : kInternal;
     if (verdict == Verdict::kDone) {
       as = slot.status == 0 ? kAnswered : kExpired;
-      bool good = slot.status == 0   ? answered_rightly(slot, id) && !poisonous(id)
+      bool good = slot.status == 0   ? answered(i, slot, id) && !poisonous(id)
                   : slot.status == 4 ? slot.deadline_ns && now_ns() >= slot.deadline_ns
                                      : false;  // cancelled ones were answered by us
       if (!good) world->wrong++;
     }
-    // Without other kills, only the poison itself gets four strikes: who merely shared its batch runs alone afterwards.
-    if (as == kInternal && !(mode & (kKillDispatchers | kStops)) && !threads && !poisonous(id)) world->wrong++;
+    // A dispatcher's death ends a stream that has begun, and no other. Without other kills, only the poison itself gets
+    // four strikes: who merely shared its batch runs alone afterwards.
+    bool killed = threads || (mode & (kKillDispatchers | kStops));
+    if (verdict == Verdict::kBroken ? !streams[i].sent : as == kInternal && !killed && !poisonous(id)) world->wrong++;
     close(i, id, as);
   }
-  void progress(u32, u64) {}
-  void restarted(u32, u64) {}
+  bool answered(u32 i, Slot& slot, u64 id) {
+    if (!(mode & kGenerate)) return answered_rightly(slot, id);
+    return slot.kind == Answer::kTokens && slot.n_values == tokens_of(id) && streams[i].take(slot, id, slot.n_values);
+  }
+  // It reads along, and sends it or holds it back. Sometimes it has had enough.
+  void progress(u32 i, u64 id) {
+    Stream& stream = streams[i];
+    const u32 before = stream.read, dice = random_number() % 16;
+    if (ids[i] != id || !stream.take(segment.slot(door, i), id, segment.slot(door, i).n_made.load(kAcquire)))
+      world->wrong++;
+    if (stream.read == before) return;
+    world->streamed += stream.read - before;
+    if (dice < 8) {
+      world->begun += !stream.sent;
+      stream.sent = stream.read;
+      slab->begun(i);
+    }
+    if ((mode & kCancels) && dice % 8 == 0 && slab->cancel(i, Control::kStop) != Cancel::kDone) close(i, id, kStopped);
+  }
+  void restarted(u32 i, u64) {
+    if (streams[i].sent) world->wrong++;  // never again: its client has a part of it
+    streams[i] = {};
+  }
   void released(u32, u64) {}
 };
 
 struct Door {
   Client client;
   Slab<Client> slab{segment, &fds, client.door, client};
+  u64 lost_seen = 0;
+
+  // With progress in half of an output ring, what settles slots between two drains can lose the hint of an end: a tick
+  // of the product finds it.
+  void find_lost() {
+    if (!threads && !(mode & (kKillDispatchers | kStops))) return;
+    u64 lost = 0;
+    for (u32 d = 0; d < kDispatchers; d++) lost += segment.dispatcher_stats(d).lost_hints.load(kRelaxed);
+    if (lost != lost_seen) lost_seen = lost, slab.settle_all();
+  }
 
   void send(u32 limit) {
     bool put = false;
@@ -160,12 +194,14 @@ struct Door {
 void front_door(u32 me, u32 incarnation) {
   random_state = incarnation * 2654435761u + me + 1;
   Door door{Client{me}};
+  door.client.slab = &door.slab;
   door.slab.adopt();
   u32 limit = mode & kOneByOne ? 1 : kSlots;
   int timeout = timeout_ms();
   u64 tick = now_ns();
   for (;;) {
     door.slab.drain();
+    if (mode & kGenerate) door.find_lost();
     u32 stop = world->stop.load(kRelaxed);
     if (!stop) door.send(limit);
     if ((mode & kCancels) && random_number() % 50 == 0) door.cancel(random_number() % kSlots);
@@ -188,8 +224,8 @@ void front_door(u32 me, u32 incarnation) {
 
 // ---- threads
 
-bool run_threads(double seconds) {
-  threads = true, mode = kCancels | kDeadlines | kDelay;
+bool run_threads(double seconds, u32 what = kCancels | kDeadlines | kDelay) {
+  threads = true, mode = what;
   make_world();  // no eventfds: their system calls would hide missing orders from TSan
   u64 start = now_ns();
   std::atomic<u32> deaths{0};
@@ -373,9 +409,9 @@ bool run_orphans() {
 }
 
 bool run_short() {
-  bool good = run_threads(3);
+  bool good = run_threads(2) && run_threads(1, kGenerate | kCancels | kDeadlines);
 #ifndef __SANITIZE_THREAD__  // it sees one process at a time
-  for (u32 what : {16u, 129u, 139u, 32u, 95u, 223u, 385u, 512u + 1024 + 131})
+  for (u32 what : {16u, 129u, 139u, 32u, 95u, 223u, 385u, 512u + 1024 + 131, 2048u + 139, 2048u + 32 + 128})
     good = good && (std::printf("mode %u: ", what), run_processes(1, what));
   good = good && run_orphans();
 #endif
@@ -390,7 +426,7 @@ int main(int n, char** a) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   std::string_view what = n > 1 ? a[1] : "";
   double seconds = n > 2 ? std::atof(a[2]) : 10;
-  if (what == "threads") return !run_threads(seconds);
+  if (what == "threads") return n > 3 ? !run_threads(seconds, unsigned(std::atoi(a[3]))) : !run_threads(seconds);
   if (what == "procs") return !run_processes(seconds, n > 3 ? unsigned(std::atoi(a[3])) : 0);
   if (what == "orphans") return !run_orphans();
   if (what == "short") return !run_short();

@@ -20,6 +20,7 @@ namespace fastqps::stress {
 
 // Small, so that every ring wraps and fills all the time.
 inline constexpr u32 kDoors = 2, kDispatchers = 2, kSlots = 16, kTokens = 16, kWords = 16;
+inline constexpr u32 kMade = 12;  // tokens of a generator's answer, at most
 inline constexpr u64 kIds = 1 << 26;
 inline constexpr u64 kPoisonEvery = 997;
 
@@ -36,17 +37,30 @@ enum Mode : u32 {
   kWrap = 256,       // every counter starts just below its wrap-around
   kDeadlines = 512,  // some requests expire
   kDelay = 1024,     // dispatchers wait for company (the batch delay)
+  kGenerate = 2048,  // stress_generator.h: tokens are read while they are made, and streams are stopped
 };
 
-enum Entry : u8 { kUnsent, kAccepted, kAnswered, kCancelled, kExpired, kInternal, kUnavailable, kGone, kEntries };
-inline constexpr const char* kEntryNames[] = {"unsent",  "LOST",     "ok",          "cancelled",
-                                              "expired", "internal", "unavailable", "gone with their front door"};
+enum Entry : u8 {
+  kUnsent,
+  kAccepted,
+  kAnswered,
+  kCancelled,
+  kExpired,
+  kInternal,
+  kUnavailable,
+  kGone,
+  kStopped,
+  kEntries
+};
+inline constexpr const char* kEntryNames[] = {
+    "unsent", "LOST", "ok", "cancelled", "expired", "internal", "unavailable", "gone with their front door", "stopped"};
 
 struct World {
   std::atomic<u32> stop;      // 1: front doors send no more; 2: dispatchers leave
   std::atomic<u32> finished;  // front doors that have nothing left
   std::atomic<u64> next_id, answers, wrong, twice, ticks, poison_deaths, ahead, suspects, requeued, lost_hints;
-  std::atomic<u64> open[kDoors][kSlots];  // accepted and not answered, for the parent when a front door is killed
+  std::atomic<u64> joined, streamed, begun;  // requests that joined others, tokens read before the end, streams begun
+  std::atomic<u64> open[kDoors][kSlots];     // accepted and not answered, for the parent when a front door is killed
   std::atomic<u8> ledger[kIds];
 };
 inline World* world;
@@ -68,15 +82,24 @@ inline u64 mix(u64 x) {
   x *= 0x9e3779b97f4a7c15u;
   return x ^ x >> 29;
 }
+inline void die_of_poison() {
+  world->poison_deaths++;
+  if (threads) throw Left();
+  raise(SIGKILL);
+}
 inline bool poisonous(u64 id) { return (mode & kPoison) && id % kPoisonEvery == 0; }
 inline int timeout_ms() { return threads ? 0 : mode & kStops ? 20 : -1; }
 
+// How many tokens a generator makes of it.
+inline u32 tokens_of(u64 id) { return 1 + u32(mix(id) >> 8) % kMade; }
 // A request is its id and words made of it; its answer is made of what the dispatcher found in the slot.
 inline void fill(Slot& slot, u64 id) {
   u32* ids = segment.ids(slot);
   ids[0] = u32(id), ids[1] = u32(id >> 32);
   for (u32 i = 2; i < kTokens; i++) ids[i] = u32(mix(id) + i);
   slot.n_tokens.store(3 + u32(mix(id) >> 60), kRelaxed);
+  slot.flags = id % 4 ? kProgress : 0;
+  slot.sampling.seed = mix(id), slot.sampling.max_tokens = tokens_of(id);
   slot.deadline_ns = mode & kDeadlines && id % 7 == 0 ? now_ns() + (mix(id) >> 40 & 0x7ffff) : 0;
 }
 inline u64 id_of(Slot& slot) { return segment.ids(slot)[0] | u64(segment.ids(slot)[1]) << 32; }
@@ -105,6 +128,7 @@ inline void make_world() {
   if (!segment.valid() || p == MAP_FAILED) std::fprintf(stderr, "no memory: %s\n", error.c_str()), std::exit(2);
   world = static_cast<World*>(p);
   world->next_id = 1;
+  segment.route(0).max_output_tokens = kMade;
   segment.route(0).dispatchers.store((1 << kDispatchers) - 1, kSeqCst);
   if (!(mode & kWrap)) return;
   auto near = [](RingLine& ring) { ring.head = ring.tail = ~u64(0) - 50; };
@@ -122,11 +146,14 @@ inline bool report(double seconds, u32 dispatchers_killed, u32 doors_killed, u32
   for (u32 f = 0; f < kDoors; f++)
     for (u32 i = 0; i < kSlots; i++) left += Word{segment.slot(f, i).state.load()}.state() != State::kFree;
   bool good = !world->wrong && !world->twice && !left && !n[kAccepted] && !n[kUnavailable] && n[kAnswered];
+  if (mode & kGenerate) good &= world->joined && world->streamed && world->begun;  // else nothing was tested
   std::printf("%s: %.1f s;", good ? "GOOD" : "BAD", seconds);
   for (u32 i = kAccepted; i < kEntries; i++) std::printf(" %s %lu,", kEntryNames[i], n[i]);
   std::printf(" TWICE %lu, WRONG %lu, SLOTS LEFT %lu; killed %u dispatchers, %lu more by poison, %u front doors;",
               world->twice.load(), world->wrong.load(), left, dispatchers_killed, world->poison_deaths.load(),
               doors_killed);
+  std::printf(" joined %lu, streamed %lu, begun %lu;", world->joined.load(), world->streamed.load(),
+              world->begun.load());
   std::printf(" stops %u, ticks %lu, ahead %lu, suspects %lu, requeued %lu, lost hints %lu\n", stops,
               world->ticks.load(), world->ahead.load(), world->suspects.load(), world->requeued.load(),
               world->lost_hints.load());
