@@ -1,0 +1,280 @@
+// Requests through a decoder's dispatcher: one front door and up to two dispatchers in one thread, over ModelDevice.
+#include <sys/eventfd.h>
+
+#include <map>
+#include <memory>
+
+#include "core/slab.h"
+#include "core/supervise.h"
+#include "step/decode_stepper.h"
+#include "tests/model_device.h"
+
+using namespace fastqps;
+using namespace fastqps::test;
+
+namespace {
+
+using List = std::vector<u32>;
+
+struct Door {
+  Segment segment;
+  std::map<u32, Verdict> ended;
+  std::map<u32, List> tokens;  // of ended ones
+  std::map<u32, u16> status;
+  std::map<u32, u32> progressed;  // by slot: n_made at the newest hint
+  void answer(u32 slot, u64, Verdict verdict) {
+    const Slot& s = segment.slot(0, slot);
+    ended[slot] = verdict;
+    status[slot] = s.status;
+    const u32* ids = reinterpret_cast<const u32*>(segment.answer(segment.slot(0, slot)));
+    if (s.kind == Answer::kTokens) tokens[slot] = List(ids, ids + s.n_values);
+  }
+  void progress(u32 slot, u64) { progressed[slot] = segment.slot(0, slot).n_made.load(kAcquire); }
+  void restarted(u32 slot, u64) { progressed.erase(slot); }
+  void released(u32, u64) {}
+};
+
+struct Dispatcher {
+  static constexpr u32 kRunning = 4, kTokens = 24;
+  std::vector<i32> in[2], out[2];
+  DecodeStepper stepper;
+  ModelDevice device{kRunning, 2};
+  u32 in_flight = 0, next = 0;
+
+  Dispatcher(Segment segment, const WakeFds* fds, u32 me, u32 epoch)
+      : stepper(segment, fds, me, epoch, 0, kRunning, {.items = kRunning, .tokens = kTokens, .delay_ns = 0}) {
+    for (u32 i = 0; i < 2; i++) {
+      in[i].resize(DecodeLayout(kTokens, kRunning).words);
+      out[i].resize(DecodeLayout(kTokens, kRunning).out_words);
+      stepper.add(in[i].data(), out[i].data());
+    }
+  }
+  bool launch() {
+    const Gathered found = stepper.gather(next, in_flight, 0);
+    CHECK(found != Gathered::kFenced);
+    if (found == Gathered::kNothing) return false;
+    CHECK(stepper.launch(next));
+    next ^= 1, in_flight++;
+    return true;
+  }
+  void retire() {
+    const u32 s = in_flight == 2 ? next : next ^ 1;  // the oldest
+    device.run(stepper.step(s).layout, in[s].data(), out[s].data());
+    CHECK(stepper.scatter(s));
+    in_flight--;
+  }
+  // One turn of the loop: a step ahead where there is one to prepare.
+  bool turn() {
+    const bool launched = in_flight < 2 && launch(), retires = in_flight == 2 || (in_flight && !launched);
+    if (retires) retire();
+    return launched || retires;
+  }
+};
+
+struct World {
+  Segment segment;
+  WakeFds fds;
+  Door host;
+  std::unique_ptr<Slab<Door>> slab;
+
+  World() {
+    auto made = Segment::create(
+        {.doors = 1, .dispatchers = 2, .models = 1, .slots = 16, .max_tokens = 16, .answer_bytes = 8 * 12});
+    std::string error;
+    segment = host.segment = Segment::attach(made.fd, &error);
+    CHECK_EQ(error, "");
+    for (int& fd : {std::ref(fds.dispatcher[0]), std::ref(fds.dispatcher[1]), std::ref(fds.door[0])})
+      fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    Route& route = segment.route(0);
+    route.task = Task::kGenerate;
+    route.max_input_tokens = 10;
+    route.max_output_tokens = 12;
+    route.prefix_tokens = 2;
+    route.dispatchers = 1;
+    slab = std::make_unique<Slab<Door>>(segment, &fds, 0, host);
+    slab->adopt();
+  }
+  u32 put(const List& prompt, u32 max_tokens, u8 flags = kProgress, u64 deadline_ns = 0) {
+    const i64 i = slab->take();
+    CHECK(i >= 0);
+    Slot& s = slab->slot(u32(i));
+    std::copy(prompt.begin(), prompt.end(), segment.ids(s));
+    s.n_tokens.store(u32(prompt.size()), kRelaxed);
+    s.deadline_ns = deadline_ns;
+    s.flags = flags;
+    s.sampling = {1, 0, 1, 0, max_tokens, 0, {}};
+    CHECK(slab->put(u32(i), 0, kNormal, 0, now_ns()));
+    slab->publish();
+    return u32(i);
+  }
+  State state(u32 slot) { return Word{segment.slot(0, slot).state.load()}.state(); }
+};
+
+}  // namespace
+
+TEST(requests_join_and_leave_at_any_step) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  std::map<u32, List> want;
+  for (u32 round = 0; round < 200; round++) {
+    for (u32 i = 0; i < round % 3 && w.slab->used() < 16; i++) {
+      const List prompt{round, i, 5};
+      const u32 n = 1 + (round * 7 + i) % 12;
+      const u32 slot = w.put(prompt, n, round % 2 ? kProgress : 0);
+      CHECK(!want.contains(slot));
+      want[slot] = expected_tokens(prompt, n);
+    }
+    d.turn();
+    w.slab->drain();
+    for (auto& [slot, verdict] : w.host.ended) {
+      CHECK(verdict == Verdict::kDone && w.host.status[slot] == 0);
+      CHECK(w.host.tokens[slot] == want[slot]);
+      want.erase(slot);
+    }
+    w.host.ended.clear();
+  }
+  while (d.turn()) w.slab->drain();
+  w.slab->drain();
+  CHECK_EQ(w.slab->used(), 0u);
+  for (auto& [slot, tokens] : want) CHECK(w.host.tokens[slot] == tokens);
+  CHECK_EQ(w.segment.dispatcher(0).running.load(), 0u);
+  CHECK(w.segment.dispatcher_stats(0).generated_tokens.load() > 500);
+}
+
+TEST(progress_is_told_only_to_who_asked) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  const u32 told = w.put({1, 2}, 6, kProgress | kIgnoreEos), silent = w.put({3}, 6, kIgnoreEos);
+  for (u32 step = 1; step <= 5; step++) {
+    CHECK(d.launch());
+    d.retire();
+    w.slab->drain();
+    CHECK_EQ(w.host.progressed[told], step);
+    CHECK(!w.host.progressed.contains(silent));
+    const u32* ids = reinterpret_cast<const u32*>(w.segment.answer(w.segment.slot(0, told)));
+    CHECK_EQ(ids[step - 1], expected_tokens({1, 2}, step, true).back());
+  }
+  CHECK(d.launch());
+  d.retire();
+  w.slab->drain();
+  CHECK_EQ(w.host.ended.size(), 2u);
+}
+
+// A cancel reaches a sequence that runs, with a step of it on its way: its cache slot serves the next one at once.
+TEST(a_cancelled_sequence_leaves_at_the_next_step) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  std::vector<u32> slots;
+  for (u32 i = 0; i < 4; i++) slots.push_back(w.put({i}, 12, kIgnoreEos));
+  CHECK(d.launch());
+  const u32 fifth = w.put({77}, 3, kIgnoreEos);  // no cache slot is left for it
+  CHECK(d.launch());
+  d.retire();
+  CHECK(w.state(fifth) == State::kQueued);
+  CHECK(w.slab->cancel(slots[1]) == Cancel::kWaiting);
+  CHECK(w.state(slots[1]) == State::kLaunched);
+  CHECK(d.launch());  // retires the cancelled one; its late row is on the device
+  w.slab->drain();
+  CHECK(w.state(slots[1]) == State::kFree);
+  CHECK(!w.host.ended.contains(slots[1]));  // nobody waits for it
+  while (d.turn()) w.slab->drain();
+  w.slab->drain();
+  CHECK(w.host.tokens[fifth] == expected_tokens({77}, 3, true));
+  for (u32 i : {0u, 2u, 3u}) CHECK(w.host.tokens[slots[i]] == expected_tokens({i}, 12, true));
+  CHECK_EQ(w.slab->used(), 0u);
+}
+
+TEST(an_old_cancel_hits_nobody) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  const u32 slot = w.put({4}, 5, kIgnoreEos);
+  CHECK(d.launch());
+  RingLine& control = w.segment.control_ring(0, 0);
+  const u32 seq = Word{w.segment.slot(0, slot).state.load()}.seq();
+  control.entry[0] = control_entry(seq - 1, Control::kCancel, slot);
+  control.entry[1] = control_entry(seq, Control::kCancel, slot + 1);
+  control.entry[2] = control_entry(seq, Control::kStop, 0xffffff);  // no such slot
+  control.tail = 3;
+  while (d.turn()) w.slab->drain();
+  w.slab->drain();
+  CHECK(w.host.tokens[slot] == expected_tokens({4}, 5, true));
+}
+
+TEST(expired_requests_never_reach_the_device) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  const u32 late = w.put({1}, 5, 0, 1);
+  CHECK(!d.launch());
+  w.slab->drain();
+  CHECK_EQ(w.host.status[late], 4u);
+}
+
+// What a broken front door writes is bounded before it reaches the step.
+TEST(a_damaged_request_stays_within_its_room) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  const u32 slot = w.put({1, 2, 3}, 5, kIgnoreEos);
+  Slot& s = w.segment.slot(0, slot);
+  s.n_tokens.store(1000);
+  s.sampling.max_tokens = 1 << 30;
+  s.sampling.n_stop_ids = 1000;
+  for (u32 i = 0; i < 16; i++) w.segment.ids(s)[i] = i;
+  while (d.turn()) w.slab->drain();
+  w.slab->drain();
+  CHECK_EQ(w.host.tokens[slot].size(), 12u);
+}
+
+TEST(a_suspect_generates_alone) {
+  World w;
+  auto d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 1);
+  const u32 a = w.put({1}, 8, kIgnoreEos), b = w.put({2}, 8, kIgnoreEos);
+  CHECK(d->launch());  // dies with both on the device: suspects
+  publish_death(w.segment, w.fds, 0, 1);
+  w.slab->drain();
+  d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 2);
+  const u32 other = w.put({3}, 2, kIgnoreEos);
+  CHECK(d->launch());
+  CHECK_EQ(d->stepper.step(0).runs.size(), 1u);
+  while (d->turn()) {
+    w.slab->drain();
+    for (u32 s : {0u, 1u}) CHECK(d->stepper.step(s).runs.size() <= 1 || w.slab->used() == 1);
+  }
+  w.slab->drain();
+  CHECK(w.host.tokens[a] == expected_tokens({1}, 8, true));
+  CHECK(w.host.tokens[b] == expected_tokens({2}, 8, true));
+  CHECK(w.host.tokens[other] == expected_tokens({3}, 2, true));
+}
+
+// A dispatcher that is busy leaves what comes to one that sleeps, and joins it to its own batch when there is none.
+TEST(work_goes_to_who_is_free) {
+  World w;
+  w.segment.route(0).dispatchers = 3;
+  Dispatcher first(w.segment, &w.fds, 0, 1), second(w.segment, &w.fds, 1, 1);
+  w.put({1}, 9, kIgnoreEos);
+  CHECK(first.launch());
+  CHECK(!second.launch());  // sleeps
+  const u32 later = w.put({2}, 9, kIgnoreEos);
+  CHECK(first.launch());
+  CHECK_EQ(first.stepper.step(1).runs.size(), 1u);  // not joined
+  u64 woken = 0;
+  CHECK(read(w.fds.dispatcher[1], &woken, sizeof woken) == sizeof woken);
+  CHECK(second.launch());
+  CHECK(w.state(later) == State::kLaunched);
+  const u32 third = w.put({3}, 9, kIgnoreEos);
+  first.retire();
+  CHECK(first.launch());  // both are busy: it joins
+  CHECK_EQ(first.stepper.step(0).runs.size(), 2u);
+  CHECK(w.state(third) == State::kLaunched);
+}
+
+TEST(a_fenced_dispatcher_notices) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  w.put({1}, 3);
+  CHECK(d.stepper.gather(0, 0, 0) == Gathered::kStep);
+  publish_death(w.segment, w.fds, 0, 1);
+  w.slab->drain();
+  CHECK(!d.stepper.launch(0));
+}
+
+TEST_MAIN
