@@ -119,7 +119,7 @@ class Config:
     async_steps: bool = _setting(
         True,
         "switch",
-        "Prepare a generator's next step while one runs. off: one step after the other, for comparison.",
+        "Prepare the next step while one runs. off: one step after the other, with the same answers, for comparison.",
     )
     max_stream_inflight: int = _setting(
         1024, "count", "Most requests of one PredictStream call in flight; then it is not read.", least=1, most=1 << 16

@@ -101,4 +101,5 @@ def _describe_model(card: ModelCard, room: Room) -> str:
     if not room.running:
         return name
     prefix = f", prefix of {len(card.prefix_ids)} tokens" if card.prefix_ids else ""
-    return f"{name} (a dispatcher runs {room.running} sequences{prefix}; KV cache {format_size(room.kv_bytes)})"
+    cache = f"; KV cache {format_size(room.kv_bytes)}" if room.kv_bytes else ""
+    return f"{name} (a dispatcher runs {room.running} sequences{prefix}{cache})"
