@@ -9,7 +9,10 @@ import numpy as np
 
 from fastqps.answers import Answer, answer
 from fastqps.devices import make_runner
+from fastqps.generator import Generator
 from fastqps.models import ModelError, load_card
+from fastqps.prediction import Generation
+from fastqps.sampling import Sampling
 from fastqps.tokenizer import Tokenizer
 
 Item = str | tuple[str, str] | Sequence[int]
@@ -23,12 +26,25 @@ class Engine:
 
     ``model`` is a known name (``minilm``) or a checkpoint's directory, ``device`` one of ``fastqps.devices.DEVICES``,
     ``dtype`` ``auto``, ``float32`` or ``bfloat16``. Raises ``ModelError`` and ``DeviceError``.
+
+    Of generators alone: ``max_running`` prompts are worked on at a time, ``prefix`` is a text in front of each of them.
     """
 
     def __init__(
-        self, model: str = "minilm", device: str = "cpu", dtype: str = "auto", max_input_tokens: int = 512
+        self,
+        model: str = "minilm",
+        device: str = "cpu",
+        dtype: str = "auto",
+        max_input_tokens: int = 512,
+        *,
+        max_output_tokens: int = 128,
+        max_running: int = 64,
+        prefix: str = "",
     ) -> None:
-        self.card = load_card(model, max_input_tokens)
+        self.card = load_card(model, max_input_tokens, max_output_tokens=max_output_tokens, prefix_text=prefix)
+        if self.card.task == "generate":
+            self._generator = Generator(self.card, device=device, dtype=dtype, max_running=max_running)
+            return
         tokens = max(_BATCH_TOKENS, self.card.max_input_tokens)
         self._runner = make_runner(device, self.card, _BATCH_ITEMS, tokens, dtype=dtype)
         self._tokenizer: Tokenizer | None = None
@@ -42,6 +58,8 @@ class Engine:
         ids are taken as they are, special tokens included. ``ValueError`` names an item that cannot be answered: too
         long (unless ``truncate``), empty, or with an id outside of the vocabulary.
         """
+        if self.card.task == "generate":
+            raise ValueError(f"{self.card.name} generates text: call generate")
         encoded = self._encode(items, truncate)
         answers: list[Answer | None] = [None] * len(encoded)
         for batch in self._batches([len(ids) for ids, _ in encoded]):
@@ -49,6 +67,31 @@ class Engine:
             for row, i in enumerate(batch):
                 answers[i] = answer(self.card, self._runner.buffers().output[row])
         return [found for found in answers if found is not None]
+
+    def generate(
+        self,
+        prompts: Sequence[str | Sequence[int]],
+        *,
+        max_tokens: int = 0,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int | None = None,
+        stop: Sequence[str] = (),
+        stop_token_ids: Sequence[int] = (),
+        ignore_eos: bool = False,
+        logprobs: bool = False,
+    ) -> list[Generation]:
+        """What the model makes of each prompt, a text or token ids, in the order of ``prompts``.
+
+        The options are those of ``Client.generate``; every prompt has the same ones, and the same ``seed``.
+        ``ValueError`` names what is out of range.
+        """
+        if self.card.task != "generate":
+            raise ValueError(f"{self.card.name} generates no text: call predict")
+        stops = tuple(stop_token_ids)
+        sampling = Sampling(max_tokens, temperature, top_k, top_p, seed, stops, ignore_eos, logprobs)
+        return self._generator.generate(prompts, sampling, stop=stop)
 
     def _encode(self, items: Sequence[Item], truncate: bool) -> list[tuple[Sequence[int], int]]:
         """(ids, number of leading ids that belong to the first text) of every item."""

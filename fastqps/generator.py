@@ -4,38 +4,28 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from fastqps._core import DecodeBatch
 from fastqps.devices import make_decoder
 from fastqps.lane import make_lane
 from fastqps.models.card import ModelCard
+from fastqps.prediction import Generation, Usage
 from fastqps.runners import DecodeRunner
 from fastqps.sampling import Sampling
 from fastqps.tokenizer import Tokenizer
 
 Prompt = str | Sequence[int]
-REASONS: tuple[Literal["", "stop", "length"], ...] = ("", "stop", "length")
+STOP, LENGTH = 1, 2  # how a token ends its request; 0: it does not
 
 
 class Token(NamedTuple):
-    """One token of a request. ``finish`` indexes ``REASONS``: 0 while more will follow."""
+    """One token of a request. ``finish`` is 0 while more will follow, ``STOP`` or ``LENGTH``."""
 
     request: int
     id: int
     logprob: float
     finish: int
-
-
-@dataclass
-class Generation:
-    """A prompt's answer. The token that stopped it is in ``token_ids``; its text is not in ``text``."""
-
-    text: str = ""
-    token_ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    finish_reason: Literal["", "stop", "length"] = ""
 
 
 class Generator:
@@ -74,11 +64,7 @@ class Generator:
 
     def add(self, ids: Sequence[int], sampling: Sampling) -> int:
         """A new request, which joins as soon as there is room; returns its number. ``ValueError`` says why not."""
-        limit, vocab = self.card.max_input_tokens, self.card.vocab_size
-        if not 1 <= len(ids) <= limit:
-            raise ValueError(f"the prompt has {len(ids)} tokens; the model takes 1 to {limit}")
-        if min(ids) < 0 or max(ids) >= vocab:
-            raise ValueError(f"token ids must be at least 0 and below {vocab}")
+        self._check("the prompt", ids)
         self._requests += 1
         self._waiting[self._requests] = list(ids), sampling.checked(self.card)
         return self._requests
@@ -115,14 +101,22 @@ class Generator:
         """One answer for each prompt, a text or token ids, in order. A text of ``stop`` ends it and is not in it."""
         if isinstance(prompts, str):
             raise ValueError("generate takes a list of prompts, not one text")
-        encoded = [self._encode(number, prompt) for number, prompt in enumerate(prompts)]
         if stop and self._tokenizer is None:
             raise ValueError(f"{self.card.path} has no tokenizer.json: stop texts mean nothing without it")
-        answers = {self.add(ids, sampling or Sampling()): Generation() for ids in encoded}
-        while self.busy:
-            for token in self.step():
-                if self._append(answers[token.request], token, stop):
-                    self.drop(token.request)
+        sampling = (sampling or Sampling()).checked(self.card)
+        encoded = [self._encode(number, prompt) for number, prompt in enumerate(prompts)]
+        answers = {self.add(ids, sampling): Generation("", [], "length", []) for ids in encoded}
+        try:
+            while self.busy:
+                for token in self.step():
+                    if self._append(answers[token.request], token, stop):
+                        self.drop(token.request)
+        finally:
+            for request in answers:
+                self.drop(request)
+        for ids, answer in zip(encoded, answers.values(), strict=True):
+            answer.logprobs = answer.logprobs if sampling.logprobs else None
+            answer.usage = Usage(len(ids), len(answer.token_ids), False)
         return list(answers.values())
 
     def close(self) -> None:
@@ -150,8 +144,16 @@ class Generator:
             self._lane.launch(step, n_runs, n_tokens, n_admitted)
         return bool(n_runs)
 
+    def _check(self, which: str, ids: Sequence[int]) -> None:
+        limit, vocab = self.card.max_input_tokens, self.card.vocab_size
+        if not 1 <= len(ids) <= limit:
+            raise ValueError(f"{which} has {len(ids)} tokens; the model takes 1 to {limit}")
+        if min(ids) < 0 or max(ids) >= vocab:
+            raise ValueError(f"{which}: token ids must be at least 0 and below {vocab}")
+
     def _encode(self, number: int, prompt: Prompt) -> Sequence[int]:
         if not isinstance(prompt, str):
+            self._check(f"prompt {number}", prompt)
             return prompt
         if self._tokenizer is None:
             raise ValueError(f"{self.card.path} has no tokenizer.json: only token ids can be given")
@@ -163,12 +165,14 @@ class Generator:
 
     def _append(self, answer: Generation, token: Token, stop: Sequence[str]) -> bool:
         """Adds a token; whether a stop text has come with it, before which the answer ends then."""
+        assert answer.logprobs is not None
         answer.token_ids.append(token.id)
         answer.logprobs.append(token.logprob)
-        answer.finish_reason = REASONS[token.finish]
+        if token.finish == STOP:
+            answer.finish_reason = "stop"
         if self._tokenizer is None or not (stop or token.finish):
             return False
-        text = self._tokenizer.decode(answer.token_ids[: -1 if answer.finish_reason == "stop" else None])
+        text = self._tokenizer.decode(answer.token_ids[: -1 if token.finish == STOP else None])
         found = min((at for at in map(text.find, stop) if at >= 0), default=-1)
         if found >= 0:
             answer.finish_reason = "stop"

@@ -26,8 +26,16 @@ class CpuDecodeOps:
 
     def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
         out = table.new_empty(step.n_tokens, table.shape[1])
-        rows = (step.token_ids, step.kv_slots, state.last_token, table)
-        _core.embed_tokens(address(out), _bf16(table), step.n_tokens, *map(address, rows), table.shape[1])
+        _core.embed_tokens(
+            address(out),
+            _bf16(table),
+            step.n_tokens,
+            ids=address(step.token_ids),
+            kv_slots=address(step.kv_slots),
+            last_token=address(state.last_token),
+            table=address(table),
+            width=table.shape[1],
+        )
         return out
 
     def attend(
