@@ -63,8 +63,8 @@ stress: $(NATIVE)/stress_core ## the core under kills, stops, poison and cancels
 test: ## Python and end-to-end tests
 	$(BIN)/python -m pytest tests
 
-fuzz-tokenizer: ## 1,000,000 texts through the native tokenizer and the package
-	FASTQPS_FUZZ_TEXTS=1000000 $(BIN)/python -m pytest tests/test_tokenizer.py -k fuzz
+fuzz-tokenizer: ## 1,000,000 texts for each family through the native tokenizer and the package
+	FASTQPS_FUZZ_TEXTS=1000000 $(BIN)/python -m pytest tests/test_tokenizer.py tests/test_bpe.py -k fuzz
 
 CLANG_FORMAT = $(firstword $(wildcard $(BIN)/clang-format) clang-format)
 CXX_FILES = $(shell git ls-files '*.h' '*.cpp')

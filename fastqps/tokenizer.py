@@ -8,7 +8,7 @@ from functools import cached_property
 from os import PathLike, fspath
 from typing import Any
 
-from fastqps._core import NativeTokenizer
+from fastqps._core import Detokenizer, NativeTokenizer
 
 Item = str | tuple[str, str]
 
@@ -31,24 +31,30 @@ class Encoded:
 class Tokenizer:
     """The same ids either way; `native` tells which it is, `why_not_native` why it is not."""
 
-    def __init__(self, path: str, max_tokens: int | None) -> None:
+    def __init__(self, path: str, max_tokens: int | None, add_special_tokens: bool) -> None:
         self.path = path
+        self.add_special_tokens = add_special_tokens
         self.why_not_native = ""
         self._native: NativeTokenizer | None = None
         try:
-            self._native = NativeTokenizer(path)
+            self._native = NativeTokenizer(path, add_special_tokens)
         except ValueError as reason:
             self.why_not_native = str(reason)
         self.truncation = max_tokens if max_tokens is not None else self._file_truncation()
 
     @classmethod
-    def from_file(cls, path: str | PathLike[str], *, max_tokens: int | None = None) -> Tokenizer:
+    def from_file(
+        cls, path: str | PathLike[str], *, max_tokens: int | None = None, add_special_tokens: bool = True
+    ) -> Tokenizer:
         """Read a tokenizer.json. Its padding is ignored; its truncation is honoured unless `max_tokens` replaces it.
+
+        Without `add_special_tokens` none are put around a text (a prompt behind a shared prefix); those that are
+        spelled in a text are still found.
 
         Raises OSError when the file cannot be read and ValueError when it is no tokenizer.
         """
         with open(path, "rb"):
-            return cls(fspath(path), max_tokens)
+            return cls(fspath(path), max_tokens, add_special_tokens)
 
     @property
     def native(self) -> bool:
@@ -62,35 +68,39 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         if self._native:
             return self._native.encode(text, self.truncation)
-        return list(self._package.encode(text).ids)
+        return list(self._package.encode(text, add_special_tokens=self.add_special_tokens).ids)
 
     def encode_pair(self, first: str, second: str) -> tuple[list[int], int]:
         """(ids, n): the first n ids have type id 0, the others `second_type_id`."""
         if self._native:
             return self._native.encode_pair(first, second, self.truncation)
-        found = self._package.encode(first, second)
+        found = self._package.encode(first, second, add_special_tokens=self.add_special_tokens)
         return list(found.ids), _first_len(found)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         if self._native:
             return self._native.encode_batch(list(texts), self.truncation)
-        return [list(found.ids) for found in self._package.encode_batch(list(texts))]
+        found = self._package.encode_batch(list(texts), add_special_tokens=self.add_special_tokens)
+        return [list(each.ids) for each in found]
 
     def encode_items(self, items: Sequence[Item]) -> list[Encoded]:
         """Texts and pairs mixed, each with what a caller needs to refuse a long text instead of cutting it."""
         if self._native:
             return [Encoded(*found) for found in self._native.encode_items(items, self.truncation)]
-        whole = self._whole.encode_batch(list(items))
+        whole = self._whole.encode_batch(list(items), add_special_tokens=self.add_special_tokens)
         return [self._cut(item, found) for item, found in zip(items, whole, strict=True)]
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+        if self._detokenizer and skip_special_tokens:
+            return self._detokenizer.decode(ids)
         return str(self._package.decode(list(ids), skip_special_tokens=skip_special_tokens))
 
     def _cut(self, item: Item, whole: Any) -> Encoded:
         n_total = len(whole.ids)
         if self.truncation is None or n_total <= self.truncation:
             return Encoded(list(whole.ids), n_total, _first_len(whole))
-        found = self._package.encode(item) if isinstance(item, str) else self._package.encode(*item)
+        first, second = (item, None) if isinstance(item, str) else item
+        found = self._package.encode(first, second, add_special_tokens=self.add_special_tokens)
         return Encoded(list(found.ids), n_total, _first_len(found))
 
     def _file_truncation(self) -> int | None:
@@ -99,6 +109,13 @@ class Tokenizer:
             return truncation[0] if truncation else None
         stated = _load(self.path).truncation
         return int(stated["max_length"]) if stated else None
+
+    @cached_property
+    def _detokenizer(self) -> Detokenizer | None:
+        try:
+            return Detokenizer(self.path)
+        except ValueError:
+            return None
 
     @cached_property
     def _package(self) -> Any:

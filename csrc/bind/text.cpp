@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "bind/bind.h"
+#include "text/detokenizer.h"
 #include "text/tokenizer.h"
 
 namespace py = pybind11;
@@ -33,9 +34,9 @@ py::list to_list(const u32* ids, u32 n) {
 // A tokenizer belongs to one thread; Python threads take turns.
 class NativeTokenizer {
  public:
-  explicit NativeTokenizer(const std::string& source) {
+  NativeTokenizer(const std::string& source, bool add_special) {
     std::string why;
-    tokenizer_ = text::load_native(source, &why);
+    tokenizer_ = text::load_native(source, &why, add_special);
     if (!tokenizer_) throw py::value_error(why);
   }
 
@@ -119,6 +120,48 @@ class NativeTokenizer {
   std::vector<u32> ids_;
 };
 
+class NativeDetokenizer {
+ public:
+  explicit NativeDetokenizer(const std::string& source) {
+    std::string why;
+    tables_ = text::load_detokenizer(source, &why);
+    if (!tables_) throw py::value_error(why);
+  }
+
+  std::string decode(const std::vector<u32>& ids) const {
+    std::string out;
+    text::DetokenizerState state;
+    tables_->append(state, ids.data(), ids.size(), out);
+    tables_->finish(state, out);
+    return out;
+  }
+
+  const std::shared_ptr<const text::Detokenizer>& tables() const { return tables_; }
+
+ private:
+  std::shared_ptr<const text::Detokenizer> tables_;
+};
+
+// One text that grows by ids.
+class DetokenizerStream {
+ public:
+  explicit DetokenizerStream(const NativeDetokenizer& of) : tables_(of.tables()) {}
+  std::string append(const std::vector<u32>& ids) {
+    std::string out;
+    tables_->append(state_, ids.data(), ids.size(), out);
+    return out;
+  }
+  std::string finish() {
+    std::string out;
+    tables_->finish(state_, out);
+    return out;
+  }
+
+ private:
+  std::shared_ptr<const text::Detokenizer> tables_;
+  text::DetokenizerState state_;
+};
+
 std::optional<std::pair<u32, u32>> file_truncation(const NativeTokenizer& self) {
   const auto truncation = self.of().file_truncation();
   if (!truncation) return std::nullopt;
@@ -129,7 +172,7 @@ std::optional<std::pair<u32, u32>> file_truncation(const NativeTokenizer& self) 
 
 void register_text(py::module_& m) {
   py::class_<NativeTokenizer>(m, "NativeTokenizer", "A tokenizer in C++; fastqps.Tokenizer is the way to use it.")
-      .def(py::init<const std::string&>(), "source"_a,
+      .def(py::init<const std::string&, bool>(), "source"_a, "add_special_tokens"_a = true,
            "Path or content of a tokenizer.json. ValueError with the reason when its family is not native.")
       .def("encode", &NativeTokenizer::encode, "text"_a, "max_tokens"_a = py::none(),
            "Ids of a text, special tokens included, cut from the right to max_tokens.")
@@ -145,6 +188,17 @@ void register_text(py::module_& m) {
       .def_property_readonly("vocab_size", [](const NativeTokenizer& self) { return self.of().vocab_size(); })
       .def_property_readonly("file_truncation", &file_truncation,
                              "(max_tokens, stride) that the file asks for, or None");
+
+  py::class_<NativeDetokenizer>(m, "Detokenizer", "Ids to text in C++, without special tokens.")
+      .def(py::init<const std::string&>(), "source"_a,
+           "Path or content of a tokenizer.json. ValueError with the reason when its decoder is not native.")
+      .def("decode", &NativeDetokenizer::decode, "ids"_a, "The text of ids; those outside of the vocabulary have none.")
+      .def(
+          "stream", [](const NativeDetokenizer& self) { return DetokenizerStream(self); },
+          "A text that grows by ids, given out in whole characters.");
+  py::class_<DetokenizerStream>(m, "DetokenizerStream")
+      .def("append", &DetokenizerStream::append, "ids"_a, "The text that the next ids complete.")
+      .def("finish", &DetokenizerStream::finish, "U+FFFD where the text ends within a character; begins anew.");
 }
 
 }  // namespace fastqps::bind

@@ -308,7 +308,7 @@ TEST(refusals_have_a_reason) {
       {"/no/such/file", "cannot read"},
       {"{", "not a JSON object"},
       {"{}", "no model"},
-      {R"({"model":{"type":"BPE"},"pre_tokenizer":null})", "BPE"},
+      {R"({"model":{"type":"BPE"},"pre_tokenizer":null})", "no vocab"},
   };
   for (const auto& row : table) {
     std::string why;

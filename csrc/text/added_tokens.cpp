@@ -1,5 +1,7 @@
 #include "text/added_tokens.h"
 
+#include <algorithm>
+
 #include "text/char_table.h"
 #include "text/utf8.h"
 
@@ -22,6 +24,35 @@ bool touches_word(std::string_view text, std::size_t begin, std::size_t end) {
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)), trie_(trie_of(tokens_)) {
   for (const AddedToken& token : tokens_) begins_[static_cast<u8>(token.pattern[0])] = true;
+  if (std::count(begins_.begin(), begins_.end(), true) == 1) only_begin_ = static_cast<u8>(tokens_[0].pattern[0]);
+}
+
+std::size_t AddedTokens::next(std::string_view text, std::size_t pos) const {
+  if (tokens_.empty()) return text.size();
+  if (only_begin_) return std::min(text.find(static_cast<char>(*only_begin_), pos), text.size());
+  while (pos < text.size() && !begins(static_cast<u8>(text[pos]))) ++pos;
+  return pos;
+}
+
+std::size_t AddedTokens::spaces_before(std::string_view text, std::size_t pos) {
+  const u8* p = reinterpret_cast<const u8*>(text.data());
+  while (pos > 0) {
+    const u32 point = decode_before(p, p + pos);
+    if (CharTable::plain_class(point) != CharClass::kSpace) break;
+    u8 bytes[4];
+    pos -= encode_utf8(point, bytes);
+  }
+  return pos;
+}
+
+std::size_t AddedTokens::spaces_after(std::string_view text, std::size_t pos) {
+  const u8* p = reinterpret_cast<const u8*>(text.data());
+  while (pos < text.size()) {
+    const Decoded c = decode(p + pos, p + text.size());
+    if (CharTable::plain_class(c.point) != CharClass::kSpace) break;
+    pos += c.n_bytes;
+  }
+  return pos;
 }
 
 std::optional<AddedTokens::Match> AddedTokens::at(std::string_view text, std::size_t pos) const {
@@ -37,7 +68,7 @@ std::optional<AddedTokens::Match> AddedTokens::at(std::string_view text, std::si
   }
   if (found == Trie::kNone) return std::nullopt;
   const AddedToken& token = tokens_[found];
-  return Match{token.id, end, token.single_word && touches_word(text, pos, end)};
+  return Match{token.id, end, token.single_word && touches_word(text, pos, end), token.lstrip, token.rstrip};
 }
 
 }  // namespace fastqps::text

@@ -10,11 +10,12 @@
 
 namespace fastqps::text {
 
-// lstrip and rstrip are absent: they only swallow white space beside the token, which gives no ids here anyway.
 struct AddedToken {
-  std::string pattern;  // not empty, neither begins nor ends with white space
+  std::string pattern;  // not empty
   u32 id;
-  bool single_word;  // matches only where no word character touches it
+  bool single_word;     // matches only where no word character touches it
+  bool lstrip, rstrip;  // swallows the white space beside it
+  bool special;
 };
 
 // Matches as the `tokenizers` package does: leftmost, then longest. A match that single_word rejects still hides what
@@ -27,15 +28,23 @@ class AddedTokens {
     u32 id;
     std::size_t end;
     bool rejected;  // by single_word: the text up to `end` is ordinary text
+    bool lstrip, rstrip;
   };
   bool empty() const { return tokens_.empty(); }
   bool begins(u8 byte) const { return begins_[byte]; }
   std::optional<Match> at(std::string_view text, std::size_t pos) const;
+  // Where from pos on a token may begin; the text's size: nowhere.
+  std::size_t next(std::string_view text, std::size_t pos) const;
+
+  // Where the white space that ends at pos begins, and where that which begins at pos ends.
+  static std::size_t spaces_before(std::string_view text, std::size_t pos);
+  static std::size_t spaces_after(std::string_view text, std::size_t pos);
 
  private:
   std::vector<AddedToken> tokens_;
   Trie trie_;
   std::array<bool, 256> begins_{};
+  std::optional<u8> only_begin_;  // what all tokens begin with
 };
 
 }  // namespace fastqps::text

@@ -2,46 +2,29 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
 
+#include "text/unicode_tables.h"
 #include "text/utf8.h"
 
 namespace fastqps::text {
 namespace {
 
-struct Range {
-  u32 first, last;
-};
-struct Mapping {
-  u32 from;
-  u32 to[4];  // ends at the first 0
-};
-struct CombiningClass {
-  u32 first, last;
-  u8 ccc;
-};
-#include "text/unicode_tables.inc"
-
-constexpr u32 kHangulFirst = 0xAC00, kHangulLast = 0xD7A3;
-
-template <std::size_t N>
-bool contains(const Range (&ranges)[N], u32 point) {
-  const Range* at = std::upper_bound(ranges, ranges + N, point, [](u32 p, const Range& r) { return p < r.first; });
-  return at != ranges && point <= at[-1].last;
-}
+using unicode::Mapping;
+using unicode::Range;
 
 // Every property of every code point, spread out while a table is built.
 class Properties {
  public:
   Properties() : bits_(kCodePoints), ccc_(kCodePoints), lower_(kCodePoints), decomposed_(kCodePoints) {
-    mark(kCleanRemoves, kCleaned);
-    mark(kSpace, kIsSpace);
-    mark(kPunctuation, kIsPunctuation);
-    mark(kChinese, kIsChinese);
-    mark(kNonspacingMark, kIsMark);
-    for (const auto& r : kCombiningClass) std::fill(ccc_.begin() + r.first, ccc_.begin() + r.last + 1, r.ccc);
-    for (const auto& m : kLowercase) lower_[m.from] = &m;
-    for (const auto& m : kDecomposition) decomposed_[m.from] = &m;
+    mark(unicode::clean_removes(), kCleaned);
+    mark(unicode::spaces(), kIsSpace);
+    mark(unicode::punctuation(), kIsPunctuation);
+    mark(unicode::chinese(), kIsChinese);
+    mark(unicode::nonspacing_marks(), kIsMark);
+    for (const auto& r : unicode::combining_classes())
+      std::fill(ccc_.begin() + r.first, ccc_.begin() + r.last + 1, r.ccc);
+    for (const auto& m : unicode::lowercase()) lower_[m.from] = &m;
+    for (const auto& m : unicode::decompositions()) decomposed_[m.from] = &m;
   }
   enum Bit : u8 { kCleaned = 1, kIsSpace = 2, kIsPunctuation = 4, kIsChinese = 8, kIsMark = 16 };
   bool is(u32 point, Bit bit) const { return bits_[point] & bit; }
@@ -54,8 +37,7 @@ class Properties {
   }
 
  private:
-  template <std::size_t N>
-  void mark(const Range (&ranges)[N], Bit bit) {
+  void mark(std::span<const Range> ranges, Bit bit) {
     for (const Range& r : ranges)
       for (u32 point = r.first; point <= r.last; ++point) bits_[point] |= bit;
   }
@@ -97,7 +79,7 @@ CharTable::CharTable(NormalizerFlags flags) : blocks_(kCodePoints >> 8) {
   for (u32 point = 0; point < kCodePoints; ++point) {
     const auto pack = [](Kind kind, u32 rest) { return static_cast<u32>(kind) << 30 | rest; };
     u32& entry = block[point & 0xFF];
-    if (flags.strip_accents && point >= kHangulFirst && point <= kHangulLast) {
+    if (flags.strip_accents && point >= unicode::kHangulFirst && point <= unicode::kHangulLast) {
       entry = pack(Kind::kHangul, 0);
     } else if (const auto chars = normalize(point, flags, of); chars.empty()) {
       entry = pack(Kind::kRemoved, 0);
@@ -115,10 +97,10 @@ CharTable::CharTable(NormalizerFlags flags) : blocks_(kCodePoints >> 8) {
 }
 
 CharClass CharTable::plain_class(u32 point) {
-  if (contains(kSpace, point)) return CharClass::kSpace;
-  return contains(kPunctuation, point) ? CharClass::kPunctuation : CharClass::kLetter;
+  if (contains(unicode::spaces(), point)) return CharClass::kSpace;
+  return contains(unicode::punctuation(), point) ? CharClass::kPunctuation : CharClass::kLetter;
 }
 
-bool CharTable::is_word(u32 point) { return contains(kWordCharacter, point); }
+bool CharTable::is_word(u32 point) { return contains(unicode::word_characters(), point); }
 
 }  // namespace fastqps::text

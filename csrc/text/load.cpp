@@ -2,6 +2,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "text/bpe_json.h"
+#include "text/detokenizer.h"
 #include "text/wordpiece_json.h"
 
 namespace fastqps::text {
@@ -10,35 +12,56 @@ Tokenizer::~Tokenizer() = default;
 
 namespace {
 
-bool read(const std::string& source, std::string& content, std::string* why) {
+bool read(const std::string& source, nlohmann::json& file, std::string* why) {
   const std::size_t first = source.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && source[first] == '{') {
-    content = source;
-    return true;
+    file = nlohmann::json::parse(source, nullptr, /*allow_exceptions=*/false);
+  } else {
+    std::ifstream stream(source, std::ios::binary);
+    std::ostringstream all;
+    if (!stream || !(all << stream.rdbuf())) {
+      *why = "cannot read " + source;
+      return false;
+    }
+    file = nlohmann::json::parse(all.str(), nullptr, false);
   }
-  std::ifstream file(source, std::ios::binary);
-  std::ostringstream all;
-  if (!file || !(all << file.rdbuf())) {
-    *why = "cannot read " + source;
-    return false;
-  }
-  content = all.str();
-  return true;
+  if (!file.is_object()) *why = "not a JSON object";
+  return file.is_object();
+}
+
+std::string model_type(const nlohmann::json& file) {
+  if (!file.contains("model")) return "";
+  const auto& model = file["model"];
+  const bool stated = model.is_object() && model.contains("type") && model["type"].is_string();
+  return stated ? model["type"].get<std::string>() : "no type";
 }
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> load_native(const std::string& source, std::string* why) {
-  std::string content;
-  if (!read(source, content, why)) return nullptr;
-  const auto file = nlohmann::json::parse(content, nullptr, /*allow_exceptions=*/false);
-  if (!file.is_object()) {
-    *why = "not a JSON object";
-    return nullptr;
+std::unique_ptr<Tokenizer> load_native(const std::string& source, std::string* why, bool add_special) {
+  nlohmann::json file;
+  if (!read(source, file, why)) return nullptr;
+  const std::string type = model_type(file);
+  if (type == "WordPiece") {
+    WordPieceConfig config;
+    if (!WordPieceReader(config, *why).read(file)) return nullptr;
+    if (!add_special) config.around.special.drop_special_tokens();
+    return std::make_unique<WordPiece>(std::make_shared<const WordPieceModel>(std::move(config)));
   }
-  WordPieceConfig config;
-  if (!WordPieceReader(config, *why).read(file)) return nullptr;
-  return std::make_unique<WordPiece>(std::make_shared<const WordPieceModel>(std::move(config)));
+  if (type == "BPE") {
+    BpeConfig config;
+    if (!BpeReader(config, *why).read(file)) return nullptr;
+    if (!add_special) config.around.special.drop_special_tokens();
+    return std::make_unique<Bpe>(std::make_shared<const BpeModel>(std::move(config)));
+  }
+  *why = type.empty() ? "no model" : "model: " + type + " is not native, only WordPiece and byte-level BPE are";
+  return nullptr;
+}
+
+std::shared_ptr<const Detokenizer> load_detokenizer(const std::string& source, std::string* why) {
+  nlohmann::json file;
+  if (!read(source, file, why)) return nullptr;
+  return DetokenizerReader(*why).read(file);
 }
 
 }  // namespace fastqps::text

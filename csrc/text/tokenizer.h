@@ -39,7 +39,7 @@ class Tokenizer {
   virtual u32 n_special(bool pair) const = 0;     // special tokens that are added to every text or pair
   virtual u32 second_type_id() const = 0;         // type id of a pair's ids after first_len: BERT 1, RoBERTa 0
   virtual u32 vocab_size() const = 0;             // one above the largest id that encode can give
-  virtual const std::string& family() const = 0;  // "wordpiece"
+  virtual const std::string& family() const = 0;  // "wordpiece", "bpe"
   virtual std::optional<FileTruncation> file_truncation() const = 0;
   virtual std::unique_ptr<Tokenizer> clone() const = 0;
 
@@ -49,7 +49,8 @@ class Tokenizer {
 
 // `source` is the path of a tokenizer.json, or its content (then its first character other than white space is '{').
 // Null, with the reason in *why, when it cannot be read or is not wholly of a family that is native here: the caller
-// then takes the `tokenizers` package.
-std::unique_ptr<Tokenizer> load_native(const std::string& source, std::string* why);
+// then takes the `tokenizers` package. Without `add_special` the post-processor's special tokens are not put around a
+// text or pair (a prompt behind a shared prefix); special tokens that are spelled in a text are still found.
+std::unique_ptr<Tokenizer> load_native(const std::string& source, std::string* why, bool add_special = true);
 
 }  // namespace fastqps::text

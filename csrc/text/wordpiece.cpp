@@ -23,7 +23,8 @@ struct WordPiece::WordSink {
 };
 
 WordPiece::WordPiece(std::shared_ptr<const WordPieceModel> model)
-    : model_(std::move(model)),
+    : TemplateTokenizer(model->around),
+      model_(std::move(model)),
       normalizer_(model_->chars),
       word_(model_->max_chars * 4 + 4 + WordKey::kMaxBytes),
       pieces_(model_->max_chars + 1) {}
@@ -33,79 +34,11 @@ const std::string& WordPiece::family() const {
   return name;
 }
 
-u32 WordPiece::n_special(bool pair) const {
-  const Template& t = model_->special;
-  return static_cast<u32>(pair ? t.pair_head.size() + t.pair_middle.size() + t.pair_tail.size()
-                               : t.single_head.size() + t.single_tail.size());
-}
-
-Encoded WordPiece::encode(std::string_view text, u32* out, u32 max_tokens) {
-  const Template& t = model_->special;
-  const u32 n_special = this->n_special(false);
-  const bool fits = max_tokens >= n_special;
-  const u32 room = fits ? max_tokens - n_special : 0;
-  const u32 n_head = static_cast<u32>(t.single_head.size());
-  const u32 n = run(text, fits ? out + n_head : out, room);
-  if (!fits) return {0, n + n_special, 0, true};
-  const u32 kept = std::min(n, room);
-  std::copy(t.single_head.begin(), t.single_head.end(), out);
-  std::copy(t.single_tail.begin(), t.single_tail.end(), out + n_head + kept);
-  return {kept + n_special, n + n_special, kept + n_special, n > kept};
-}
-
-namespace {
-
-struct Lengths {
-  u32 first, second;
-};
-
-// longest_first: the longer text is cut down to the shorter one, then both to half of the room each, the odd token to
-// the one that was longer (the second where they were equal).
-Lengths cut_pair(u32 first, u32 second, u32 room) {
-  if (static_cast<u64>(first) + second <= room) return {first, second};
-  const bool swap = first > second;
-  u32 shorter = swap ? second : first;
-  u32 longer = shorter > room ? shorter : std::max(shorter, room - shorter);
-  if (static_cast<u64>(shorter) + longer > room) {
-    shorter = room / 2;
-    longer = shorter + room % 2;
-  }
-  return swap ? Lengths{longer, shorter} : Lengths{shorter, longer};
-}
-
-}  // namespace
-
-Encoded WordPiece::encode_pair(std::string_view first, std::string_view second, u32* out, u32 max_tokens) {
-  const Template& t = model_->special;
-  const u32 n_special = this->n_special(true);
-  const bool fits = max_tokens >= n_special;
-  const u32 room = fits ? max_tokens - n_special : 0;
-  const u32 n_head = static_cast<u32>(t.pair_head.size());
-  // A character of two bytes or more becomes at most seven (CharTable), and no character more than one token: with this
-  // bound a caller's generous room costs no memory.
-  const u32 second_room = static_cast<u32>(std::min<u64>(room, second.size() * 4));
-  if (second_.size() < second_room) second_.resize(second_room);
-  const u32 n_first = run(first, fits ? out + n_head : out, room);
-  const u32 n_second = run(second, second_.data(), second_room);
-  const u32 n_total = n_first + n_second + n_special;
-  if (!fits) return {0, n_total, 0, true};
-
-  const Lengths kept = cut_pair(n_first, n_second, room);
-  std::copy(t.pair_head.begin(), t.pair_head.end(), out);
-  u32* at = std::copy(t.pair_middle.begin(), t.pair_middle.end(), out + n_head + kept.first);
-  at = std::copy(second_.begin(), second_.begin() + kept.second, at);
-  std::copy(t.pair_tail.begin(), t.pair_tail.end(), at);
-  const u32 n_tokens = kept.first + kept.second + n_special;
-  const u32 first_len = t.second_type_id ? n_head + kept.first + t.n_middle_first : n_tokens;
-  return {n_tokens, n_total, first_len, n_tokens < n_total};
-}
-
-u32 WordPiece::run(std::string_view text, u32* out, u32 room) {
-  Ids ids{out, room};
+void WordPiece::run(std::string_view text, Ids& ids) {
   hidden_until_ = 0;
   if (!model_->normalized.empty()) {
     run_normalized(text, ids);
-    return ids.n;
+    return;
   }
   std::size_t pos = 0;
   while (pos < text.size()) {
@@ -113,7 +46,6 @@ u32 WordPiece::run(std::string_view text, u32* out, u32 room) {
     pos = step.next;
     if (step.stuck && pos < text.size()) pos = run_any(text, pos, ids);
   }
-  return ids.n;
 }
 
 // Whole words of plain ASCII from pos on, as far as the window sees.

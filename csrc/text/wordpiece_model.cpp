@@ -36,13 +36,8 @@ u32 walk(const Trie& trie, const std::string& prefix) {
 }
 
 u32 largest_id(const WordPieceConfig& config) {
-  u32 largest = 0;
+  u32 largest = config.largest_id();
   for (const auto& [key, id] : config.vocab) largest = std::max(largest, id);
-  for (const auto* tokens : {&config.raw_tokens, &config.normalized_tokens})
-    for (const AddedToken& token : *tokens) largest = std::max(largest, token.id);
-  const Template& t = config.special;
-  for (const auto* ids : {&t.single_head, &t.single_tail, &t.pair_head, &t.pair_middle, &t.pair_tail})
-    for (u32 id : *ids) largest = std::max(largest, id);
   return largest;
 }
 
@@ -54,13 +49,12 @@ WordPieceModel::WordPieceModel(WordPieceConfig config)
       raw(config.raw_tokens),
       normalized(config.normalized_tokens),
       ascii(ascii_rules(config.flags.lowercase, raw)),
-      special(config.special),
+      around(config.around),
       continuing_node(walk(vocab, config.continuing_prefix)),
       unk_id(config.unk_id),
       max_chars(config.max_chars_per_word),
       vocab_size(largest_id(config) + 1),
-      words_may_have_nul(!config.flags.clean_text),
-      truncation(config.truncation) {}
+      words_may_have_nul(!config.flags.clean_text) {}
 
 u32 WordPieceModel::split(const u8* word, u32 n_bytes, u32 n_chars, u32* ids) const {
   u32 n = 0;

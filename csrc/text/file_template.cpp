@@ -1,40 +1,66 @@
-// The part of WordPieceReader that reads which special tokens go around a text and around a pair.
+// The part of FileReader that reads which special tokens go around a text and around a pair.
 #include <nlohmann/json.hpp>
 
-#include "text/wordpiece_json.h"
+#include "text/file_reader.h"
 
 namespace fastqps::text {
 namespace {
 
 using Json = nlohmann::json;
 
-bool is_u32(const Json& at) { return at.is_number_unsigned() && at.get<u64>() < Trie::kNone; }
-bool is_named_id(const Json& at) { return at.is_array() && at.size() == 2 && at[0].is_string() && is_u32(at[1]); }
-
 void append(std::vector<u32>& to, const std::vector<u32>& ids) { to.insert(to.end(), ids.begin(), ids.end()); }
 
 }  // namespace
 
-bool WordPieceReader::post_processor(const Json& at) {
-  if (at.is_null()) {  // nothing is added; a pair's second text still has type id 1
-    config_.special.second_type_id = 1;
-    return true;
+bool FileReader::post_processor(const Json& at) {
+  if (at.is_null() || has_type(at, "ByteLevel")) {  // nothing is added; a pair's second text still has type id 1
+    common_.around.special.second_type_id = 1;
+    return at.is_null() ||
+           known_keys(at, "post_processor", {"type"}, {"add_prefix_space", "trim_offsets", "use_regex"});
   }
-  const Json& type = at.is_object() && at.contains("type") ? at["type"] : at;
-  if (type == "BertProcessing") return bert_processing(at);
-  if (type == "TemplateProcessing") return template_processing(at);
-  return refuse("post_processor: only BertProcessing and TemplateProcessing are native");
+  if (has_type(at, "Sequence")) return sequence(at);
+  if (has_type(at, "BertProcessing")) return bert_processing(at, /*roberta=*/false);
+  if (has_type(at, "RobertaProcessing")) return bert_processing(at, /*roberta=*/true);
+  if (has_type(at, "TemplateProcessing")) return template_processing(at);
+  return refuse("post_processor: only BertProcessing, RobertaProcessing, TemplateProcessing and ByteLevel are native");
 }
 
-bool WordPieceReader::bert_processing(const Json& at) {
-  if (!known_keys(at, "post_processor", {"type", "sep", "cls"})) return false;
-  if (!is_named_id(at["sep"]) || !is_named_id(at["cls"])) return refuse("post_processor: sep or cls is not [name, id]");
+// ByteLevel here only moves offsets, so one other processor among such is as good as alone.
+bool FileReader::sequence(const Json& at) {
+  if (!known_keys(at, "post_processor", {"type", "processors"})) return false;
+  if (!at["processors"].is_array()) return refuse("post_processor: processors is not a list");
+  const Json byte_level = {{"type", "ByteLevel"}};
+  const Json* chosen = &byte_level;
+  for (const Json& each : at["processors"]) {
+    if (has_type(each, "ByteLevel")) {
+      if (!post_processor(each)) return false;
+    } else if (chosen != &byte_level || has_type(each, "Sequence")) {
+      return refuse("post_processor: a Sequence with more than one that adds tokens");
+    } else {
+      chosen = &each;
+    }
+  }
+  common_.around.special = {};
+  return post_processor(*chosen);
+}
+
+bool FileReader::bert_processing(const Json& at, bool roberta) {
+  if (!known_keys(at, "post_processor", {"type", "sep", "cls"}, {"trim_offsets", "add_prefix_space"})) return false;
+  const auto named_id = [](const Json& pair) {
+    return pair.is_array() && pair.size() == 2 && pair[0].is_string() && is_u32(pair[1]);
+  };
+  if (!named_id(at["sep"]) || !named_id(at["cls"])) return refuse("post_processor: sep or cls is not [name, id]");
   const u32 sep = at["sep"][1].get<u32>(), cls = at["cls"][1].get<u32>();
-  config_.special = {{cls}, {sep}, {cls}, {sep}, {sep}, 1, 1};
+  Template& t = common_.around.special;
+  if (roberta) {
+    t = {{cls}, {sep}, {cls}, {sep, sep}, {sep}, 2, 0};
+  } else {
+    t = {{cls}, {sep}, {cls}, {sep}, {sep}, 1, 1};
+  }
   return true;
 }
 
-bool WordPieceReader::template_processing(const Json& at) {
+bool FileReader::template_processing(const Json& at) {
   if (!known_keys(at, "post_processor", {"type", "single", "pair", "special_tokens"})) return false;
   if (!at["single"].is_array() || !at["pair"].is_array() || !at["special_tokens"].is_object()) {
     return refuse("post_processor: wrong type of a value");
@@ -43,7 +69,7 @@ bool WordPieceReader::template_processing(const Json& at) {
 }
 
 // One piece of a template: a sequence ('A' or 'B') or ids of special tokens (then `sequence` is 0).
-bool WordPieceReader::piece(const Json& at, const Json& tokens, char& sequence, std::vector<u32>& ids, u32& type_id) {
+bool FileReader::piece(const Json& at, const Json& tokens, char& sequence, std::vector<u32>& ids, u32& type_id) {
   ids.clear();
   sequence = 0;
   if (!at.is_object() || at.size() != 1) return refuse("post_processor: a piece is not understood");
@@ -67,7 +93,7 @@ bool WordPieceReader::piece(const Json& at, const Json& tokens, char& sequence, 
   return true;
 }
 
-bool WordPieceReader::single_template(const Json& pieces, const Json& tokens) {
+bool FileReader::single_template(const Json& pieces, const Json& tokens) {
   bool seen = false;
   for (const Json& at : pieces) {
     char sequence;
@@ -76,14 +102,14 @@ bool WordPieceReader::single_template(const Json& pieces, const Json& tokens) {
     if (!piece(at, tokens, sequence, ids, type_id)) return false;
     if (type_id != 0) return refuse("post_processor: a type id other than 0 for a single text");
     if (sequence && (sequence != 'A' || seen)) return refuse("post_processor: the single template is not one A");
-    append(seen ? config_.special.single_tail : config_.special.single_head, ids);
+    append(seen ? common_.around.special.single_tail : common_.around.special.single_head, ids);
     seen = seen || sequence;
   }
   return seen || refuse("post_processor: the single template has no A");
 }
 
-bool WordPieceReader::pair_template(const Json& pieces, const Json& tokens) {
-  Template& t = config_.special;
+bool FileReader::pair_template(const Json& pieces, const Json& tokens) {
+  Template& t = common_.around.special;
   u32 n_sequences = 0;
   for (const Json& at : pieces) {
     char sequence;

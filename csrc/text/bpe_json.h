@@ -1,0 +1,30 @@
+// A tokenizer.json to a BpeConfig.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "text/bpe.h"
+#include "text/file_reader.h"
+
+namespace fastqps::text {
+
+class BpeReader : private FileReader {
+ public:
+  BpeReader(BpeConfig& config, std::string& why) : FileReader(config, why), config_(config) {}
+  // False, with the reason in `why`, when the native tokenizer would not give the ids of the `tokenizers` package.
+  bool read(const nlohmann::json& file);
+
+ private:
+  bool model(const Json& at);
+  bool alphabet(const Json& model);
+  bool merges(const Json& at);
+  bool merge(const std::string& left, const std::string& right);
+  bool pre_tokenizer(const Json& at);
+  bool byte_level(const Json& at, bool use_regex);
+  bool split_pattern(const Json& at);
+  bool patterns();
+
+  BpeConfig& config_;
+};
+
+}  // namespace fastqps::text

@@ -1,0 +1,58 @@
+// Token ids to text, piece by piece: only whole characters are given out, and all pieces together are byte for byte
+// what `tokenizers` decodes the whole to (without special tokens).
+#pragma once
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "text/file_reader.h"
+
+namespace fastqps::text {
+
+// Where a request's text stands. A new one, or one after finish(), is at the beginning.
+struct DetokenizerState {
+  std::array<u8, 3> held{};  // the bytes of a character that is not complete yet
+  u8 n_held = 0;
+};
+
+// Immutable, for all threads.
+class Detokenizer {
+ public:
+  // Ids and their bytes; special tokens have none. Of two entries for one id the later counts.
+  using Tokens = std::vector<std::pair<u32, std::string>>;
+  explicit Detokenizer(const Tokens& tokens);
+
+  // Appends the text of the next ids to out. Ids outside of the vocabulary have no text. Bytes that cannot become a
+  // character are U+FFFD, one for each longest beginning of one, as Rust's String::from_utf8_lossy has it.
+  void append(DetokenizerState& state, const u32* ids, std::size_t n, std::string& out) const;
+
+  // To be called at the end: a character that was never completed becomes U+FFFD.
+  static void finish(DetokenizerState& state, std::string& out);
+
+  std::string_view bytes(u32 id) const {
+    return id < n_ids() ? std::string_view(bytes_).substr(starts_[id], starts_[id + 1] - starts_[id]) : "";
+  }
+  u32 n_ids() const { return static_cast<u32>(starts_.size() - 1); }
+
+ private:
+  std::string bytes_;
+  std::vector<u32> starts_;  // by id, and the end
+};
+
+class DetokenizerReader : private FileReader {
+ public:
+  explicit DetokenizerReader(std::string& why) : FileReader(config_, why) {}
+  std::shared_ptr<const Detokenizer> read(const nlohmann::json& file);
+
+ private:
+  bool decoder(const Json& at);
+  FileConfig config_;
+};
+
+// `source` as load_native has it. Null, with the reason in *why, when the file's decoder is not ByteLevel.
+std::shared_ptr<const Detokenizer> load_detokenizer(const std::string& source, std::string* why);
+
+}  // namespace fastqps::text

@@ -1,0 +1,58 @@
+// What the native families share: special tokens around a text or a pair, and the cut to a number of tokens.
+#pragma once
+#include <vector>
+
+#include "text/tokenizer.h"
+
+namespace fastqps::text {
+
+// The special tokens around a text and around a pair: head A tail, and head A middle B tail.
+struct Template {
+  std::vector<u32> single_head, single_tail;
+  std::vector<u32> pair_head, pair_middle, pair_tail;
+  u32 n_middle_first = 0;  // ids of the middle that still have type id 0
+  u32 second_type_id = 0;
+
+  void drop_special_tokens();
+  u32 largest_id() const;
+};
+
+// What every tokenizer's shared part has.
+struct Surround {
+  Template special;
+  std::optional<FileTruncation> truncation;
+};
+
+class TemplateTokenizer : public Tokenizer {
+ public:
+  Encoded encode(std::string_view text, u32* out, u32 max_tokens) final;
+  Encoded encode_pair(std::string_view first, std::string_view second, u32* out, u32 max_tokens) final;
+  u32 n_special(bool pair) const final;
+  u32 second_type_id() const final { return around_.special.second_type_id; }
+  std::optional<FileTruncation> file_truncation() const final { return around_.truncation; }
+
+ protected:
+  // `around` lives as long as the tokenizer.
+  explicit TemplateTokenizer(const Surround& around) : around_(around) {}
+
+  // Keeps the first `room` ids and counts them all.
+  struct Ids {
+    u32* out;
+    u32 room;
+    u32 n = 0;
+    void put(u32 id) {
+      if (n < room) out[n] = id;
+      ++n;
+    }
+  };
+  // The text's own ids: at most four a byte.
+  virtual void run(std::string_view text, Ids& ids) = 0;
+
+ private:
+  u32 count(std::string_view text, u32* out, u32 room);
+
+  const Surround& around_;
+  std::vector<u32> second_;  // a pair's second text
+};
+
+}  // namespace fastqps::text
