@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _here(options: argparse.Namespace) -> Ask:
     from fastqps.engine import Engine
-    from fastqps.prediction_json import answer_json
+    from fastqps.prediction_json import answer_json, generation_json
 
     engine = Engine(options.model or "minilm", device=options.device or "cpu")
     generate = generate_options(options)
@@ -68,11 +68,19 @@ def _here(options: argparse.Namespace) -> Ask:
 
     def ask(texts: list[Text]) -> list[dict[str, Any]]:
         try:
+            if engine.card.task == "generate":
+                return [generation_json(found) for found in engine.generate(_prompts(texts), **generate)]
             return [answer_json(found) for found in engine.predict(texts, truncate=options.truncate)]
         except ValueError as error:
             raise ConfigError(str(error).replace("truncate=True", "--truncate")) from None
 
     return ask
+
+
+def _prompts(texts: list[Text]) -> list[str]:
+    if any(isinstance(text, tuple) for text in texts):
+        raise ConfigError("--pair: a model that generates takes one text, not two")
+    return [text for text in texts if isinstance(text, str)]
 
 
 def _at_server(options: argparse.Namespace) -> Ask:
