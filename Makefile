@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 CXX ?= g++
 
-.PHONY: help setup build demo bench test native-test lint format clean proto fuzz-wire fuzz-tokenizer grammar model model-full order stress
+.PHONY: help setup build demo bench test native-test lint format clean proto fuzz-wire fuzz-tokenizer test-generation grammar model model-full order stress
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -62,6 +62,9 @@ stress: $(NATIVE)/stress_core ## the core under kills, stops, poison and cancels
 
 test: ## Python and end-to-end tests
 	$(BIN)/python -m pytest tests
+
+test-generation: ## 500 random scenarios of generation against transformers, minutes
+	FASTQPS_GENERATION_SCENARIOS=500 $(BIN)/python -m pytest tests/test_generate.py -k random_company
 
 fuzz-tokenizer: ## 1,000,000 texts for each family through the native tokenizer and the package
 	FASTQPS_FUZZ_TEXTS=1000000 $(BIN)/python -m pytest tests/test_tokenizer.py tests/test_bpe.py -k fuzz

@@ -58,9 +58,10 @@ class Generator:
         self._waiting: dict[int, tuple[list[int], Sampling]] = {}
         self._running: set[int] = set()
         self._requests = 0
-        self._tokenizer = (
-            Tokenizer.from_file(card.tokenizer, max_tokens=card.max_input_tokens) if card.tokenizer else None
-        )
+        self._tokenizer: Tokenizer | None = None
+        if card.tokenizer:
+            own, limit = not card.prefix_ids, card.max_input_tokens  # a prefix has brought what begins a text
+            self._tokenizer = Tokenizer.from_file(card.tokenizer, max_tokens=limit, add_special_tokens=own)
 
     def add(self, ids: Sequence[int], sampling: Sampling) -> int:
         """A new request, which joins as soon as there is room; returns its number. ``ValueError`` says why not."""

@@ -67,3 +67,16 @@ def expected(model: Any, ids: list[int], max_tokens: int, eos_ids: list[int] | N
     with torch.inference_mode():
         found = model.generate(torch.tensor([ids]), attention_mask=torch.ones(1, len(ids)), generation_config=config)
     return found[0, len(ids) :].tolist()
+
+
+def write_byte_tokenizer(path: Path) -> None:
+    """A tokenizer.json whose tokens are the 256 bytes, and <begin> (256, before every text) and <end> (257)."""
+    import tokenizers as tk
+
+    letters = sorted(tk.pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = tk.Tokenizer(tk.models.BPE({letter: i for i, letter in enumerate(letters)}, []))
+    tokenizer.pre_tokenizer = tk.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tk.decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<begin>", "<end>"])
+    tokenizer.post_processor = tk.processors.TemplateProcessing("<begin> $A", None, [("<begin>", 256)])
+    tokenizer.save(str(path / "tokenizer.json"))

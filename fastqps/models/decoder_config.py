@@ -129,9 +129,10 @@ def _window(config: dict[str, Any]) -> int:
 
 
 def _rope(config: dict[str, Any], context: int) -> Rope:
-    """``rope_parameters`` of today, or ``rope_theta`` and ``rope_scaling`` of before."""
-    new = config.get("rope_parameters") or {}
-    said = {**(config.get("rope_scaling") or {}), **new}
+    """``rope_parameters`` of today, or ``rope_theta`` and ``rope_scaling`` of before, which hold where both are."""
+    said = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    if any(isinstance(value, dict) for value in said.values()):
+        raise ModelError(f"rotary positions by kind of layer ({', '.join(said)}) are not supported; one for all is")
     kind = str(said.get("rope_type", said.get("type", "default")))
     if kind not in ROPE_TYPES:
         raise ModelError(f"rotary positions of type {kind!r} are not supported; supported: {', '.join(ROPE_TYPES)}")

@@ -1,0 +1,247 @@
+"""Which generators are served and which are refused, what their cards say, and text in and out of them."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from decoders import DECODERS, VOCAB, write_byte_tokenizer, write_decoder
+
+from fastqps import Engine
+from fastqps.devices import make_decoder
+from fastqps.generator import Generator
+from fastqps.models import ModelCard, ModelError, load_card
+from fastqps.models.decoder_config import GENERATORS
+from fastqps.sampling import Sampling
+
+
+def edit(path: Path, **changes: Any) -> None:
+    """Sets keys of a JSON file; None takes one away."""
+    found = {**(json.loads(path.read_text()) if path.is_file() else {}), **changes}
+    path.write_text(json.dumps({key: value for key, value in found.items() if value is not None}))
+
+
+def test_card(tmp_path: Path) -> None:
+    write_decoder(tmp_path, "qwen3", eos_token_id=5)
+    card = load_card(str(tmp_path), 40, max_output_tokens=30)
+    assert ModelCard.from_json(card.to_json()) == card
+    assert (card.task, card.family, card.dimensions, card.tokenizer) == ("generate", "qwen3", 0, "")
+    assert (card.max_input_tokens, card.max_output_tokens, card.vocab_size, card.eos_ids) == (40, 30, VOCAB, (5,))
+    assert card.kv_values == 2 * 2 * 2 * 16, "layers, keys and values, heads of them, head size"
+    assert (card.kv_positions, replace(card, prefix_ids=(1,) * 90).kv_positions) == (70, 90)
+    assert load_card(str(tmp_path), 512, max_output_tokens=30).max_input_tokens == 128 - 30, "the context bounds both"
+    edit(tmp_path / "tokenizer_config.json", model_max_length=64)
+    assert load_card(str(tmp_path), 512, max_output_tokens=30).max_input_tokens == 64 - 30
+    with pytest.raises(ModelError, match="leave no room for a prompt"):
+        load_card(str(tmp_path), max_output_tokens=64)
+
+
+def test_which_token_ends_an_answer(tmp_path: Path) -> None:
+    """generation_config.json's, else config.json's, else the one that the tokenizer calls eos, else none."""
+    write_decoder(tmp_path, "llama", vocab_size=300)
+    write_byte_tokenizer(tmp_path)
+    (tmp_path / "generation_config.json").unlink()
+
+    def ends() -> tuple[int, ...]:
+        return load_card(str(tmp_path), 20, max_output_tokens=20).eos_ids
+
+    assert ends() == ()
+    edit(tmp_path / "tokenizer_config.json", eos_token="<end>")
+    assert ends() == (257,)
+    edit(tmp_path / "config.json", eos_token_id=[7, 8, 7])
+    assert ends() == (7, 8)
+    before = load_card(str(tmp_path), 20, max_output_tokens=20).version
+    edit(tmp_path / "generation_config.json", eos_token_id=9)
+    assert ends() == (9,)
+    assert load_card(str(tmp_path), 20, max_output_tokens=20).version != before, "other ends, another version"
+    edit(tmp_path / "generation_config.json", eos_token_id=["<end>"])
+    with pytest.raises(ModelError, match="neither a token id nor a list"):
+        ends()
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "said"),
+    [
+        ("llama", {"model_type": "mistral"}, "supported: bert, .*llama, qwen2, qwen3"),
+        ("llama", {"architectures": ["LlamaForSequenceClassification"]}, "has to be ForCausalLM"),
+        (
+            "llama",
+            {"rope_parameters": {"rope_type": "yarn", "factor": 4.0}},
+            "'yarn'.*supported: default, linear, llama3",
+        ),
+        ("llama", {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "'dynamic'"),
+        ("llama", {"rope_parameters": {"rope_type": "llama3", "factor": 4.0}}, "low_freq_factor"),
+        ("llama", {"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
+        ("llama", {"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "by kind of layer"),
+        ("llama", {"hidden_act": "gelu"}, "'gelu'.*supported: silu"),
+        ("llama", {"quantization_config": {"quant_method": "gptq"}}, r"quantised weights \(gptq\)"),
+        ("llama", {"num_local_experts": 4}, "mixtures of experts"),
+        ("llama", {"num_key_value_heads": 3}, "4 attention heads cannot share 3"),
+        ("llama", {"num_attention_heads": 0}, "num_attention_heads 0"),
+        ("llama", {"head_dim": 7}, "must be even"),
+        ("llama", {"head_dim": None, "hidden_size": 30}, "do not divide its width 30"),
+        ("llama", {"vocab_size": "many"}, "vocab_size 'many'"),
+        ("llama", {"num_hidden_layers": 3}, "no tensor 'layers.2"),
+        ("llama", {"intermediate_size": 64}, "config.json says"),
+        ("llama", {"attention_bias": True}, "no tensor.*bias"),
+        ("llama-gqa-tied", {"tie_word_embeddings": False}, r"no tensor 'lm_head\.weight'"),
+        (
+            "qwen2",
+            {"use_sliding_window": True, "sliding_window": 32, "layer_types": None, "max_window_layers": 1},
+            "32",
+        ),
+        ("qwen3", {"layer_types": ["full_attention", "linear_attention"]}, "linear_attention"),
+    ],
+)
+def test_what_is_not_supported_says_so(tmp_path: Path, kind: str, changes: dict[str, Any], said: str) -> None:
+    write_decoder(tmp_path, kind)
+    edit(tmp_path / "config.json", **changes)
+    with pytest.raises(ModelError, match=said):
+        make_decoder("cpu", load_card(str(tmp_path), 40, max_output_tokens=24), 2, 64, dtype="float32")
+
+
+def test_a_window_that_no_sequence_reaches_changes_nothing(tmp_path: Path) -> None:
+    write_decoder(tmp_path, "qwen2")
+    window = {"use_sliding_window": True, "sliding_window": 64, "layer_types": None, "max_window_layers": 0}
+    edit(tmp_path / "config.json", **window)
+    assert load_card(str(tmp_path), 40, max_output_tokens=24).max_input_tokens == 40
+    with pytest.raises(ModelError, match="sliding window of 64 tokens"):
+        load_card(str(tmp_path), 41, max_output_tokens=24)
+
+
+def test_weights_that_are_no_numbers(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    write_decoder(tmp_path, "llama")
+    tensors = load_file(tmp_path / "model.safetensors")
+    tensors["model.norm.weight"][3] = torch.nan
+    save_file(tensors, tmp_path / "model.safetensors")
+    runner = make_decoder("cpu", load_card(str(tmp_path), 40, max_output_tokens=24), 2, 64, dtype="float32")
+    with pytest.raises(ModelError, match="NaN"):
+        runner.warm_up()
+
+
+def test_a_step_has_to_hold_a_prompt(tmp_path: Path) -> None:
+    write_decoder(tmp_path, "llama")
+    with pytest.raises(ModelError, match="a prompt of 40 tokens"):
+        make_decoder("cpu", load_card(str(tmp_path), 40, max_output_tokens=24), 2, 39)
+
+
+def test_embeddings_of_decoders_are_refused(tmp_path: Path) -> None:
+    write_decoder(tmp_path, "qwen3")
+    (tmp_path / "modules.json").write_text(
+        json.dumps([{"type": "sentence_transformers.models.Transformer", "path": ""}])
+    )
+    with pytest.raises(ModelError, match="embeddings of a qwen3"):
+        load_card(str(tmp_path))
+
+
+def test_every_family_is_tested() -> None:
+    assert {family for family, _ in DECODERS.values()} == set(GENERATORS)
+
+
+def test_null_decoder(tmp_path: Path) -> None:
+    """The device that computes nothing: one token that ends nothing, until the length."""
+    write_decoder(tmp_path, "llama", eos_token_id=VOCAB // 2)
+    card = load_card(str(tmp_path), 40, max_output_tokens=24)
+    for in_flight in (1, 2):
+        generator = Generator(card, device="null", max_running=3, steps_in_flight=in_flight)
+        for length in (24, 1, 5):
+            answers = generator.generate([[1, 2]] * 7, Sampling(max_tokens=length))
+            assert [a.token_ids for a in answers] == [[VOCAB // 2 + 1] * length] * 7
+            assert {a.finish_reason for a in answers} == {"length"}
+
+
+def test_threads_change_nothing(tmp_path: Path) -> None:
+    write_decoder(tmp_path, "llama-5-heads")
+    card, rng = load_card(str(tmp_path), 40, max_output_tokens=24), random.Random(0)
+    prompts = [[rng.randrange(VOCAB) for _ in range(rng.randint(1, 40))] for _ in range(24)]
+    before = torch.get_num_threads()
+    try:
+        tokens = [
+            [
+                answer.token_ids
+                for answer in Generator(card, dtype="float32", threads=n, max_running=24).generate(prompts)
+            ]
+            for n in (1, 2)
+        ]
+    finally:
+        torch.set_num_threads(before)
+    assert tokens[0] == tokens[1]
+
+
+@pytest.fixture(scope="module")
+def speaker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random llama that speaks in bytes."""
+    path = tmp_path_factory.mktemp("speaker")
+    write_decoder(path, "llama-gqa-tied", vocab_size=300, eos_token_id=257)
+    write_byte_tokenizer(path)
+    return path
+
+
+def test_engine_generates_text(speaker: Path) -> None:
+    import tokenizers
+
+    engine = Engine(str(speaker), dtype="float32", max_input_tokens=40, max_output_tokens=40)
+    package = tokenizers.Tokenizer.from_file(str(speaker / "tokenizer.json"))
+    texts = ["hello", "a prompt", "naïve 🙂"]
+    answers = engine.generate(texts, max_tokens=30)
+    ids = engine.generate([package.encode(text).ids for text in texts], max_tokens=30)
+    assert answers == ids
+    for answer in answers:
+        kept = answer.token_ids[:-1] if answer.finish_reason == "stop" else answer.token_ids
+        assert answer.text == package.decode(kept)
+        assert answer.usage is not None and answer.usage.output_tokens == len(answer.token_ids)
+        assert answer.logprobs is None
+    assert answers[0].usage is not None and answers[0].usage.input_tokens == len(package.encode("hello").ids)
+    with pytest.raises(ValueError, match="prompt 0 has 51 tokens; the model takes 40"):
+        engine.generate(["x" * 50])
+    with pytest.raises(ValueError, match="call generate"):
+        engine.predict(["text"])
+    with pytest.raises(ValueError, match="call predict"):
+        Engine("minilm").generate(["text"])
+
+
+def test_stop_texts_and_ids(speaker: Path) -> None:
+    engine = Engine(str(speaker), dtype="float32", max_input_tokens=40, max_output_tokens=40)
+    whole = engine.generate(["hello"], max_tokens=30, ignore_eos=True)[0]
+    stop = whole.text[4:7]  # in the middle of tokens, or over the border between two
+    for stops in ([stop], ["nothing like it", whole.text[5:7], stop]):
+        cut = engine.generate(["hello"], max_tokens=30, ignore_eos=True, stop=stops)[0]
+        assert (cut.text, cut.finish_reason) == (whole.text[: whole.text.find(stop)], "stop")
+        assert cut.token_ids == whole.token_ids[: len(cut.token_ids)]
+    at_once = engine.generate(["hello"], ignore_eos=True, stop=[whole.text[0]])[0]
+    assert (at_once.text, at_once.finish_reason) == ("", "stop")
+    token = whole.token_ids[6]
+    stopped = engine.generate(["hello"], ignore_eos=True, stop_token_ids=[token])[0]
+    end = whole.token_ids.index(token) + 1
+    assert (stopped.token_ids, stopped.finish_reason) == (whole.token_ids[:end], "stop")
+
+
+def test_a_prefix_of_text(speaker: Path) -> None:
+    """ids(prefix) with what begins a text, then ids(text) without it."""
+    engine = Engine(str(speaker), dtype="float32", max_input_tokens=40, max_output_tokens=40, prefix="Correct: ")
+    whole = Engine(str(speaker), dtype="float32", max_input_tokens=60, max_output_tokens=40)
+    assert engine.card.prefix_ids[0] == 256 and len(engine.card.prefix_ids) == 10
+    assert engine.card.version != whole.card.version
+    asked = ["hello", "you"]
+    want = [a.token_ids for a in whole.generate([f"Correct: {text}" for text in asked])]
+    assert [a.token_ids for a in engine.generate(asked)] == want
+    assert engine.generate(asked, max_tokens=1)[0].usage.input_tokens == 5  # type: ignore[union-attr]
+    with pytest.raises(ModelError, match="leave no room"):
+        load_card(str(speaker), max_output_tokens=100, prefix_text="word " * 9)
+
+
+@pytest.mark.parametrize("decoder", [None, {"type": "WordPiece"}, {"type": "Metaspace"}])
+def test_a_tokenizer_that_gives_no_text_back_is_refused(tmp_path: Path, decoder: dict[str, str] | None) -> None:
+    write_decoder(tmp_path, "llama", vocab_size=300)
+    write_byte_tokenizer(tmp_path)
+    file = tmp_path / "tokenizer.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"decoder": decoder}))
+    with pytest.raises(ModelError, match=r"supported: ByteLevel. Without the file"):
+        load_card(str(tmp_path), 40, max_output_tokens=24)

@@ -1,0 +1,126 @@
+"""Drawing of tokens: the CPU kernel against plain torch draw by draw, and against the probabilities it should have."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from decode_oracle import OracleOps, choose, philox
+
+from fastqps.models.cpu_decode_ops import CpuDecodeOps
+from fastqps.models.decode_step import PARAMS, DecodeStep
+from fastqps.sampling import Sampling
+
+
+class State:
+    """What ``sample`` reads and writes of a ``DecodeState``."""
+
+    def __init__(self, slots: int, eos_ids: list[int]) -> None:
+        self.params = torch.zeros(slots + 1, PARAMS, dtype=torch.int32)
+        self.last_token = torch.zeros(slots + 1, dtype=torch.int32)
+        self.eos_ids = torch.tensor(eos_ids, dtype=torch.int32)
+
+
+def record(slot: int, sampling: Sampling) -> list[int]:
+    floats = struct.unpack("2i", struct.pack("2f", sampling.temperature, sampling.top_p))
+    seeds = struct.unpack("2i", struct.pack("Q", sampling.seed or 0))
+    stops = [*sampling.stop_ids, *[-1] * (8 - len(sampling.stop_ids))]
+    flags = sampling.ignore_eos | sampling.logprobs << 1
+    return [slot, *seeds, *floats, sampling.top_k, sampling.max_tokens, flags, *stops]
+
+
+def ints(values: Any) -> torch.Tensor:
+    return torch.as_tensor(values, dtype=torch.int32)
+
+
+def draw(ops: Any, logits: torch.Tensor, samplings: list[Sampling], made: list[int], eos: list[int]) -> dict[str, Any]:
+    """Samples row i of ``logits`` with samplings[i] as the made[i]-th token of a sequence in cache slot n - 1 - i."""
+    n = len(samplings)
+    state, slots = State(n, eos), list(range(n))[::-1]
+    ops.admit(ints([record(slot, s) for slot, s in zip(slots, samplings, strict=True)]), state)
+    outputs = ints([-9] * n), torch.zeros(n), ints([-9] * n)
+    step = DecodeStep(ints([0] * n), ints([0] * n), ints(slots), ints(range(n + 1)), ints(made), 0, *outputs)
+    ops.sample(logits, step, state)
+    assert state.last_token[:n].flip(0).tolist() == step.tokens.tolist()
+    return {"tokens": step.tokens.tolist(), "logprobs": step.logprobs.tolist(), "finish": step.finish.tolist()}
+
+
+def random_sampling(rng: random.Random, vocab: int) -> Sampling:
+    return Sampling(
+        max_tokens=rng.randint(1, 8),
+        temperature=rng.choice([0.0, 0.3, 1.0, 3.0]),
+        top_k=rng.choice([0, 0, 1, 2, 7, 64]),
+        top_p=rng.choice([1.0, 1.0, 0.9, 0.5, 0.01]),
+        seed=rng.choice([0, (1 << 64) - 1, rng.randrange(1 << 64)]),
+        stop_ids=rng.sample(range(vocab), min(vocab, rng.choice([0, 0, 1, 8]))),
+        ignore_eos=rng.random() < 0.3,
+        logprobs=rng.random() < 0.7,
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("vocab", [1, 3, 50, 1000])
+def test_draws_are_the_oracles(vocab: int, dtype: torch.dtype) -> None:
+    """Every option, equal logits included (all of a row, in bf16 many), with the finish and the log-probability."""
+    rng = random.Random(vocab)
+    torch.manual_seed(vocab)
+    rows = 300
+    samplings = [random_sampling(rng, vocab) for _ in range(rows)]
+    logits = (torch.randn(rows, vocab) * 3).to(dtype)
+    logits[::10] = 1.5
+    made, eos = [rng.randint(0, 7) for _ in range(rows)], sorted(rng.sample(range(vocab), min(vocab, 3)))
+    want, got = (draw(ops, logits, samplings, made, eos) for ops in (OracleOps(), CpuDecodeOps()))
+    other = [i for i in range(rows) if want["tokens"][i] != got["tokens"][i]]
+    # fp32 sums decide differently where a uniform number falls on a border: about once in 10^5 draws
+    assert len(other) <= 1, [(samplings[i], want["tokens"][i], got["tokens"][i]) for i in other]
+    for i in set(range(rows)) - set(other):
+        assert want["finish"][i] == got["finish"][i]
+        assert got["logprobs"][i] == pytest.approx(want["logprobs"][i], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("temperature", "top_k", "top_p", "kept"),
+    [(1.0, 0, 1.0, 12), (0.5, 0, 1.0, 12), (2.0, 5, 1.0, 5), (1.0, 0, 0.8, None), (1.5, 6, 0.7, None)],
+)
+def test_draws_have_their_probabilities(temperature: float, top_k: int, top_p: float, kept: int | None) -> None:
+    torch.manual_seed(1)
+    row, draws = torch.randn(12) * 1.5, 20_000
+    p = (row.double() / temperature).softmax(-1)
+    order = p.argsort(descending=True)
+    if top_k:
+        p[order[top_k:]] = 0
+        p /= p.sum()
+    first = int((p[order].cumsum(-1) < top_p).sum()) + 1 if top_p < 1 else 12
+    p[order[first:]] = 0
+    p /= p.sum()
+    assert kept is None or int((p > 0).sum()) == kept
+    sampling = Sampling(1 << 20, temperature, top_k, top_p, seed=123)
+    got = draw(CpuDecodeOps(), row.repeat(draws, 1), [sampling] * draws, list(range(draws)), [])
+    seen = Counter(got["tokens"])
+    assert set(seen) == set(torch.nonzero(p).flatten().tolist())
+    chi_square = sum((seen[i] - draws * float(p[i])) ** 2 / (draws * float(p[i])) for i in seen)
+    freedom = len(seen) - 1
+    assert chi_square < freedom + 4 * (2 * freedom) ** 0.5, "four standard deviations above what chance gives"
+
+
+def test_philox_is_the_published_one() -> None:
+    """Known answers of Random123 for philox4x32-10: counter and key all zero; and another seed another number."""
+    assert philox(0, 0) == 0x6627E8D5
+    numbers = {philox(seed, counter) for seed in range(50) for counter in range(50)}
+    assert len(numbers) == 2500
+
+
+def test_the_oracle_cuts_at_top_p_and_top_k() -> None:
+    """Hand-made: 0.5, 0.25, 0.15, 0.1 with top_p 0.6 keeps two tokens, with top_k 1 the likeliest."""
+    logits = torch.tensor([0.15, 0.5, 0.1, 0.25]).log()
+    for sampling, kept in (
+        (Sampling(9, 1.0, top_p=0.6, seed=1), {1, 3}),
+        (Sampling(9, 1.0, top_k=1, seed=1), {1}),
+        (Sampling(9, 1.0, top_k=3, top_p=0.74, seed=1), {1, 3}),
+        (Sampling(9, 1.0, seed=1), {0, 1, 2, 3}),
+    ):
+        assert {choose(logits, ints(record(0, sampling)), made) for made in range(200)} == kept
