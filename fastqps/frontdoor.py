@@ -41,7 +41,7 @@ def main(settings: DoorSettings) -> int:
     for model in range(segment.sizes.models):
         route = model * GENERATIONS
         card = ModelCard.from_json(segment.card(route))
-        tokenizer = Tokenizer.from_file(card.tokenizer, max_tokens=card.max_input_tokens) if card.tokenizer else None
+        tokenizer = _tokenizer(card) if card.tokenizer else None
         if tokenizer and not tokenizer.native:
             print(
                 f"model {card.name}: tokenizing through the tokenizers package: {tokenizer.why_not_native}",
@@ -49,13 +49,18 @@ def main(settings: DoorSettings) -> int:
             )
             slow[route] = _usable(card, tokenizer)
         is_native = tokenizer is not None and tokenizer.native
-        door.set_route(
-            route,
-            tokenizer=card.tokenizer if is_native else "",
-            external=route in slow,
-            labels=list(card.labels),
-            version=f"{card.name}@{card.version}",
-        )
+        try:
+            door.set_route(
+                route,
+                tokenizer=card.tokenizer if is_native else "",
+                add_special_tokens=not card.prefix_ids,
+                external=route in slow,
+                labels=list(card.labels),
+                version=f"{card.name}@{card.version}",
+                detokenizer=card.tokenizer if card.task == "generate" else "",
+            )
+        except ValueError as error:
+            raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None
         cards.append(card)
         native.append(is_native)
     del tokenizer
@@ -86,6 +91,11 @@ def _stop_at_sigterm(door: _front.Door, segment: Segment) -> None:
         if segment.phase == "stopping":
             door.stop()
             return
+
+
+def _tokenizer(card: ModelCard) -> Tokenizer:
+    """Behind a prefix a prompt gets no special tokens: those that begin a text stand in the prefix."""
+    return Tokenizer.from_file(card.tokenizer, max_tokens=card.max_input_tokens, add_special_tokens=not card.prefix_ids)
 
 
 def _usable(card: ModelCard, tokenizer: Tokenizer) -> Tokenizer:

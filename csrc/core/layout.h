@@ -189,7 +189,8 @@ struct alignas(64) Sampling {
 static_assert(sizeof(Sampling) == 64);
 
 // A generator's answer in a slot: u32 ids[max_output_tokens], then float logprobs[max_output_tokens]. While LAUNCHED
-// its dispatcher adds tokens behind those that n_made counts, and the front door may read up to n_made.
+// its dispatcher adds tokens behind those that n_made counts, and the front door may read up to n_made. The token that
+// ends the generation comes with DONE, and never by n_made.
 inline constexpr u32 kTokenBytes = sizeof(u32) + sizeof(float);
 struct alignas(64) Slot {
   std::atomic<u64> state;      // D: FREE→QUEUED→FREE, requeue, DONE→FREE. d: QUEUED→CLAIMED→LAUNCHED→DONE

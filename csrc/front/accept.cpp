@@ -18,6 +18,15 @@ PredictService::Refusal PredictService::refuse(StatusCode code, const char* form
   return {code, {note_, size_t(std::clamp(n, 0, int(sizeof note_) - 1))}};
 }
 
+PredictService::Refusal PredictService::refuse_field(const char* field, const char* format, ...) {
+  int n = std::snprintf(note_, sizeof note_, "%s: ", field);
+  va_list args;
+  va_start(args, format);
+  n += std::vsnprintf(note_ + n, sizeof note_ - size_t(n), format, args);
+  va_end(args);
+  return {StatusCode::kInvalidArgument, {note_, size_t(std::clamp(n, 0, int(sizeof note_) - 1))}, field};
+}
+
 // Reads, checks and queues one item. On refusal `view` holds what could be read of it, at least its request_id where
 // there is one.
 PredictService::Refusal PredictService::accept(std::string_view bytes, const Origin& from, RequestView& view) {
@@ -41,17 +50,8 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
   }
   const u32 r = u32(found);
   const Route& route = segment_.route(r);
-  if (view.has_generate) {
-    Refusal refusal = refuse(StatusCode::kInvalidArgument, "generate: this model does not generate text");
-    refusal.field = "generate";
-    return refusal;
-  }
-  if (view.output.dimensions > route.dimensions) {
-    Refusal refusal = refuse(StatusCode::kInvalidArgument, "output.dimensions: %u, at most %u", view.output.dimensions,
-                             route.dimensions);
-    refusal.field = "output.dimensions";
-    return refusal;
-  }
+  const bool generates = route.task == Task::kGenerate;
+  if (Refusal refusal = generates ? check_generator(view, r) : check_encoder(view, route, from.method)) return refusal;
 
   const u64 now = transport_->turn_ns();
   const u64 deadline = deadline_of(view, *from.info);
@@ -79,6 +79,7 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
   item.group = from.group;
   item.index = from.index;
   item.route = r;
+  item.method = from.method;
   item.priority = u8(view.priority);
   item.truncate = view.truncate;
   Slot& s = slab_.slot(slot);
@@ -107,7 +108,16 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
   }
   link(slot);
   deadlines_.set(slot, deadline);
+  if (generates) begin_generation(view, r, slot, from.method == kGenerate);
   if (!item.tokenizing) return queue(slot, r);
+  return {};
+}
+
+PredictService::Refusal PredictService::check_encoder(const RequestView& view, const Route& route, Rpc method) {
+  if (method == kGenerate) return refuse_field("model", "it does not generate text: Predict answers with what it does");
+  if (view.has_generate) return refuse_field("generate", "this model does not generate text");
+  if (view.output.dimensions > route.dimensions)
+    return refuse_field("output.dimensions", "%u, at most %u", view.output.dimensions, route.dimensions);
   return {};
 }
 
@@ -156,79 +166,6 @@ PredictService::Refusal PredictService::admit(u32 r, u64 now, u64 deadline) {
   return {};
 }
 
-// Writes the request's ids into the slot, or its text into the tokenize queue.
-PredictService::Refusal PredictService::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
-  const Route& route = segment_.route(r);
-  if (view.input == Input::kTokenIds) return fill_ids(view, route, slot, item);
-  RouteSetup& setup = setups_[r];
-  const bool pair = view.input == Input::kPair;
-  if (setup.external_tokenizer) {
-    TokenizeJob job{slot, r, pair, std::string(pair ? view.pair_first : view.text), std::string(view.pair_second)};
-    if (!tokenize_.push(std::move(job))) {
-      bump(stats_->rejected[kRejectQueueFull]);
-      Refusal refusal = refuse(StatusCode::kResourceExhausted, "too much text waits for this model's tokenizer");
-      refusal.retry_after_ms = 100;
-      return refusal;
-    }
-    item.tokenizing = true;
-    tokenizing_++;
-    return {};
-  }
-  if (!setup.tokenizer)
-    return refuse(StatusCode::kInvalidArgument, "text: this model has no tokenizer; send token_ids");
-  Slot& s = slab_.slot(slot);
-  u32* ids = segment_.ids(s);
-  text::Encoded encoded =
-      pair ? setup.tokenizer->encode_pair(view.pair_first, view.pair_second, ids, route.max_input_tokens)
-           : setup.tokenizer->encode(view.text, ids, route.max_input_tokens);
-  if (encoded.truncated && !view.truncate)
-    return too_long(pair ? "pair" : "text", encoded.n_total, route.max_input_tokens);
-  if (!encoded.n_tokens) return refuse(StatusCode::kInvalidArgument, "text: no tokens");
-  if (setup.check_ids)
-    if (Refusal refusal = check_ids(pair ? "pair" : "text", ids, encoded.n_tokens, route)) return refusal;
-  s.first_len = encoded.first_len;
-  s.n_tokens.store(encoded.n_tokens, kRelaxed);
-  item.truncated = encoded.truncated;
-  return {};
-}
-
-PredictService::Refusal PredictService::fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item) {
-  Slot& s = slab_.slot(slot);
-  u32 n = std::min(view.token_count, route.max_input_tokens);
-  if (!n) return refuse(StatusCode::kInvalidArgument, "token_ids: at least one id");
-  if (view.token_count > n && !view.truncate) return too_long("token_ids", view.token_count, route.max_input_tokens);
-  u32* ids = segment_.ids(s);
-  if (view.token_count > n) {
-    scratch_ids_.resize(view.token_count);  // bounded by the size of a message
-    token_ids(view, scratch_ids_.data());
-    std::memcpy(ids, scratch_ids_.data(), n * sizeof(u32));
-    item.truncated = true;
-  } else {
-    token_ids(view, ids);
-  }
-  if (Refusal refusal = check_ids("token_ids", ids, n, route)) return refusal;
-  s.first_len = n;
-  s.n_tokens.store(n, kRelaxed);
-  return {};
-}
-
-// An id beyond the model's vocabulary would break the batch that it came into.
-PredictService::Refusal PredictService::check_ids(const char* field, const u32* ids, u32 n, const Route& route) {
-  const u32 largest = *std::max_element(ids, ids + n);
-  if (largest < route.vocab_size) return {};
-  Refusal refusal =
-      refuse(StatusCode::kInvalidArgument, "%s: id %u, the vocabulary has %u", field, largest, route.vocab_size);
-  refusal.field = field;
-  return refusal;
-}
-
-PredictService::Refusal PredictService::too_long(std::string_view field, u32 tokens, u32 limit) {
-  Refusal refusal = refuse(StatusCode::kInvalidArgument, "%.*s: %u tokens, at most %u; set truncate to have it cut",
-                           int(field.size()), field.data(), tokens, limit);
-  refusal.field = field;
-  return refusal;
-}
-
 // The slot is complete: into the ring. On refusal the slot is free again and nothing of the item is left.
 PredictService::Refusal PredictService::queue(u32 slot, u32 r) {
   static constexpr Class kClassOf[] = {kNormal, kLow, kNormal, kHigh};  // by fastqps.v1.Priority
@@ -258,38 +195,6 @@ bool PredictService::is_poison(const u32* ids, u32 n, u64 now) const {
     for (const PoisonMark& mark : segment_.door(f).poison)
       if (mark.fingerprint.load(kRelaxed) == print && mark.until_ns.load(kRelaxed) > now) return true;
   return false;
-}
-
-// Texts that worker threads have tokenized since the last turn.
-void PredictService::finish_tokenizing() {
-  for (TokenizeResult& result : tokenize_.take()) {
-    Item& item = items_[result.slot];
-    const Route& route = segment_.route(item.route);
-    item.tokenizing = false;
-    tokenizing_ -= !item.answered;
-    Refusal refusal;
-    const bool cut = result.n_total > result.ids.size();
-    if (result.failed || result.ids.empty() || result.ids.size() > route.max_input_tokens) {
-      refusal = refuse(StatusCode::kInvalidArgument, "text: the tokenizer refused it");
-    } else if (cut && !item.truncate) {
-      refusal = too_long("text", result.n_total, route.max_input_tokens);
-    } else {
-      refusal = check_ids("text", result.ids.data(), u32(result.ids.size()), route);
-    }
-    const Item kept = item;
-    if (refusal || item.answered) {  // answered: expired or cancelled meanwhile
-      released(result.slot, 0);
-      slab_.give_back(result.slot);
-    } else {
-      Slot& s = slab_.slot(result.slot);
-      std::memcpy(segment_.ids(s), result.ids.data(), result.ids.size() * sizeof(u32));
-      s.first_len = std::min(result.first_len, u32(result.ids.size()));
-      s.n_tokens.store(u32(result.ids.size()), kRelaxed);
-      item.truncated = cut;
-      refusal = queue(result.slot, item.route);
-    }
-    if (refusal && !kept.answered) report(kept, refusal);
-  }
 }
 
 }  // namespace fastqps::front

@@ -1,31 +1,9 @@
 // From the output rings to calls: an answer is encoded, and its slot freed, when it is drained.
 #include <algorithm>
-#include <cstdio>
 
-#include "core/clock.h"
-#include "front/fingerprint.h"
 #include "front/predict_service.h"
 
 namespace fastqps::front {
-namespace {
-
-constexpr u64 kPoisonNs = 600'000'000'000;  // ten minutes
-
-const char* stage_of(State state) {
-  switch (state) {
-    case State::kClaimed:
-      return kStageNames[kGather];
-    case State::kLaunched:
-      return kStageNames[kDevice];
-    default:
-      return kStageNames[kQueue];
-  }
-}
-Stage stage_index(State state) {
-  return state == State::kClaimed ? kGather : state == State::kLaunched ? kDevice : kQueue;
-}
-
-}  // namespace
 
 // The slab's word that a request has ended; the slot's bytes are ours until we return.
 void PredictService::answer(u32 slot, u64, Verdict verdict) {
@@ -39,15 +17,37 @@ void PredictService::answer(u32 slot, u64, Verdict verdict) {
     report(item, broken(slot, verdict));
     return;
   }
+  if (!(generations_.find(slot) ? finish_generation(slot) : report_row(slot)))
+    report(item, refuse(StatusCode::kInternal, "the dispatcher's answer cannot be read"));
+}
+
+// An encoder's answer. False: the slot's bytes cannot be one.
+bool PredictService::report_row(u32 slot) {
   ResponseView response;
   Timings timings;
   Usage usage;
-  if (!view_answer(slot, response, timings, usage))
-    return report(item, refuse(StatusCode::kInternal, "the dispatcher's answer cannot be read"));
+  if (!view_answer(slot, response, timings, usage)) return false;
+  count_answer(slot, true);
+  report(items_[slot], response);
+  return true;
+}
+
+// done: its dispatcher ended it; else the door did, and the slot's last times are not there yet.
+void PredictService::count_answer(u32 slot, bool done) {
+  const Slot& s = slab_.slot(slot);
   drained_++;
-  stats_->stage[kDrain].record(drain_ns_ - std::min(drain_ns_, s.scattered_ns));
+  if (done) stats_->stage[kDrain].record(drain_ns_ - std::min(drain_ns_, s.scattered_ns));
   bump(stats_->queue_wait_ns, s.claimed_ns - std::min(s.claimed_ns, s.queued_ns.load(kRelaxed)));
-  report(item, response);
+}
+
+Timings PredictService::timings_of(u32 slot, bool done) {
+  const Item& item = items_[slot];
+  const Slot& s = slab_.slot(slot);
+  const u64 finished = done ? s.finished_ns : drain_ns_, scattered = done ? s.scattered_ns : drain_ns_;
+  auto us = [](u64 from, u64 to) { return u32((to - std::min(from, to)) / 1000); };
+  return {{item.parse_us, item.tokenize_us, us(s.queued_ns.load(kRelaxed), s.claimed_ns),
+           us(s.claimed_ns, s.gathered_ns), us(s.gathered_ns, s.launched_ns), us(s.launched_ns, finished),
+           us(finished, scattered), us(scattered, drain_ns_)}};
 }
 
 // A status instead of an answer.
@@ -56,6 +56,8 @@ PredictService::Refusal PredictService::broken(u32 slot, Verdict verdict) {
     case Verdict::kPoison:
       return refuse(StatusCode::kInternal, "the request broke its dispatcher");
     case Verdict::kBroken:
+      if (const Generation* generation = generations_.find(slot); generation && generation->begun)
+        return refuse(StatusCode::kInternal, "the dispatcher died: the stream had begun, so it cannot run again");
       return refuse(StatusCode::kInternal, "the dispatcher died while the request ran");
     case Verdict::kUnavailable:
       return refuse(StatusCode::kUnavailable, "the request could not be queued again");
@@ -116,10 +118,7 @@ bool PredictService::view_answer(u32 slot, ResponseView& response, Timings& timi
   usage = {s.n_tokens.load(kRelaxed), 0, item.truncated};
   response.usage = &usage;
   if (s.flags & kWantTimings) {
-    auto us = [](u64 from, u64 to) { return u32((to - std::min(from, to)) / 1000); };
-    timings = {{item.parse_us, item.tokenize_us, us(s.queued_ns.load(kRelaxed), s.claimed_ns),
-                us(s.claimed_ns, s.gathered_ns), us(s.gathered_ns, s.launched_ns), us(s.launched_ns, s.finished_ns),
-                us(s.finished_ns, s.scattered_ns), us(s.scattered_ns, drain_ns_)}};
+    timings = timings_of(slot, true);
     response.timings = &timings;
   }
   return true;
@@ -135,9 +134,22 @@ void PredictService::report(const Item& item, const ResponseView& response) {
     transport_->set_header(item.call, setups_[item.route].header);
     transport_->commit_message(item.call, size);
     transport_->finish(item.call);
-    count_call(item.route, kPredict, StatusCode::kOk, item.received_ns);
+    count_call(item.route, item.method, StatusCode::kOk, item.received_ns);
   } else {
-    count_call(item.route, kPredict, StatusCode::kCancelled, item.received_ns);
+    count_call(item.route, item.method, StatusCode::kCancelled, item.received_ns);
+  }
+}
+void PredictService::report(const Item& item, const ChunkView& last) {
+  count_item(item.route, StatusCode::kOk);
+  const size_t size = chunk_size(last);
+  if (u8* out = transport_->begin_message(item.call, size)) {
+    write_chunk(last, out);
+    transport_->set_header(item.call, setups_[item.route].header);
+    transport_->commit_message(item.call, size);
+    transport_->finish(item.call);
+    count_call(item.route, item.method, StatusCode::kOk, item.received_ns);
+  } else {
+    count_call(item.route, item.method, StatusCode::kCancelled, item.received_ns);
   }
 }
 void PredictService::report(const Item& item, const Refusal& refusal) {
@@ -151,7 +163,7 @@ void PredictService::report(const Item& item, const Refusal& refusal) {
   }
   transport_->set_header(item.call, setups_[item.route].header);
   transport_->finish(item.call, {refusal.code, refusal.message, refusal.retry_after_ms, refusal.field});
-  count_call(item.route, kPredict, refusal.code, item.received_ns);
+  count_call(item.route, item.method, refusal.code, item.received_ns);
 }
 
 // An item that never got a slot.
@@ -164,106 +176,8 @@ void PredictService::refuse_item(const Origin& from, const RequestView& view, co
   item.group = from.group;
   item.index = from.index;
   item.route = route < 0 ? 0 : u32(route);
+  item.method = from.method;
   report(item, refusal);
-}
-
-// An item of a batch or stream call. A batch keeps its answers until all are there; a stream sends each at once.
-void PredictService::answer_group(u32 g, u32 index, const ResponseView& response) {
-  Group& group = groups_[g];
-  group.unanswered--;
-  if (group.gone) return;
-  const size_t size = response_size(response);
-  if (group.method == kPredictBatch) {
-    group.parts[index] = {u32(group.bytes.size()), u32(size)};
-    group.bytes.resize(group.bytes.size() + size);
-    write_response(response, group.bytes.data() + group.bytes.size() - size);
-    if (!group.unanswered) finish_batch(g);
-    return;
-  }
-  if (u8* out = transport_->begin_message(group.call, size)) {
-    write_response(response, out);
-    transport_->set_header(group.call, setups_[group.route].header);
-    transport_->commit_message(group.call, size);
-    group.active_ns = drain_ns_;
-    if (group.unanswered) return;
-    if (group.half_closed) {
-      end_group(g, {});
-    } else if (group.closing) {
-      end_group(g, kDrained);
-    }
-  }
-}
-
-void PredictService::finish_batch(u32 g) {
-  Group& group = groups_[g];
-  size_t size = 0;
-  for (auto [start, part] : group.parts) size += batch_item_size(part);
-  if (u8* out = transport_->begin_message(group.call, size)) {
-    for (auto [start, part] : group.parts) {
-      out = write_batch_frame(part, out);
-      out = std::copy_n(group.bytes.data() + start, part, out);
-    }
-    transport_->set_header(group.call, setups_[group.route].header);
-    transport_->commit_message(group.call, size);
-    end_group(g, {});
-  }
-}
-
-void PredictService::end_group(u32 g, const Status& status) {
-  Group& group = groups_[g];
-  if (group.gone || !group.open) return;
-  transport_->finish(group.call, status);
-  count_call(group.route, group.method, status.code, group.received_ns);
-  group.open = false;
-  free_group_if_done(g);
-}
-
-// The deadline has passed: the client hears it now; a dispatcher that holds the slot gives it back later.
-void PredictService::expire(u32 slot) {
-  Item& item = items_[slot];
-  if (item.answered) return;
-  const State state = item.tokenizing ? State::kFree : slab_.state(slot);
-  const Item kept = item;
-  if (!take_back(slot)) return;
-  bump(stats_->expired[kept.tokenizing ? kTokenize : stage_index(state)]);
-  report(kept, refuse(StatusCode::kDeadlineExceeded, "the deadline passed at stage %s",
-                      kept.tokenizing ? kStageNames[kTokenize] : stage_of(state)));
-}
-
-// Items of routes whose dispatchers all stay down: nobody will ever claim them. (One that is claimed now is not ours.)
-void PredictService::give_up_waiting() {
-  for (u32 slot = 0; slot < items_.size(); slot++) {
-    const Item kept = items_[slot];
-    if (slab_.state(slot) != State::kQueued || kept.answered) continue;
-    if (segment_.route(kept.route).dispatchers.load(kRelaxed)) continue;
-    if (take_back(slot)) report(kept, refuse(StatusCode::kUnavailable, "no dispatcher of this model is left"));
-  }
-}
-
-// An unanswered item is the caller's to answer now. False: its answer is here already, and drain() hands it out.
-bool PredictService::take_back(u32 slot) {
-  if (items_[slot].tokenizing) {
-    tokenizing_--;
-  } else if (slab_.cancel(slot) == Cancel::kDone) {
-    return false;
-  }
-  deadlines_.clear(slot);
-  items_[slot].answered = true;
-  return true;
-}
-
-void PredictService::mark_poison(u32 slot) {
-  Slot& s = slab_.slot(slot);
-  const u64 print = fingerprint(segment_.ids(s), std::min(s.n_tokens.load(kRelaxed), segment_.sizes().max_tokens));
-  PoisonMark* oldest = std::min_element(
-      line_->poison, line_->poison + kPoisonEntries,
-      [](const PoisonMark& a, const PoisonMark& b) { return a.until_ns.load(kRelaxed) < b.until_ns.load(kRelaxed); });
-  oldest->fingerprint.store(print, kRelaxed);
-  oldest->until_ns.store(now_ns() + kPoisonNs, kRelaxed);
-  poison_active_ = true;
-  bump(stats_->poisoned);
-  std::fprintf(stderr, "poison request %016llx (%u tokens, %u strikes): refused for ten minutes\n",
-               (unsigned long long)print, s.n_tokens.load(kRelaxed), s.strikes);
 }
 
 void PredictService::count_call(u32 route, Rpc method, StatusCode code, u64 received_ns) {

@@ -2,13 +2,16 @@
 #include <cmath>
 
 #include "front/request_view.h"
+#include "text/stop_strings.h"
 
 namespace fastqps::front {
 namespace {
 
 constexpr i32 kPriorityLast = 3;
 constexpr i32 kDTypeLast = 3;
-static_assert(kStopStringsMax == 16 && kStopTokensMax == 8 && kTopKMax == 64, "the messages below name these limits");
+static_assert(kStopStringsMax == text::StopStrings::kStringsMax && kStopBytesMax == text::StopStrings::kBytesMax);
+static_assert(kStopStringsMax == 16 && kStopBytesMax == 256 && kStopTokensMax == 8 && kTopKMax == 64,
+              "the messages below name these limits");
 
 FieldError check_generate(const RequestView& request) {
   const GenerateOptions& g = request.generate;
@@ -20,8 +23,10 @@ FieldError check_generate(const RequestView& request) {
   if (g.stop_token_count > kStopTokensMax) return {"generate.stop_token_ids", "more than 8 ids"};
   std::string_view stops[kStopStringsMax];
   stop_strings(request, stops);
-  for (u32 i = 0; i < g.stop_count; i++)
+  for (u32 i = 0; i < g.stop_count; i++) {
     if (stops[i].empty()) return {"generate.stop", "a stop string is empty"};
+    if (stops[i].size() > kStopBytesMax) return {"generate.stop", "a stop string is longer than 256 bytes"};
+  }
   return {};
 }
 

@@ -1,8 +1,8 @@
-// Predict, PredictBatch and PredictStream: message → request → slot → ring, and back from the output rings to answers.
+// The calls of PredictService: message → request → slot → ring, and back from the output rings to answers.
 //
-// An *item* is one PredictRequest that holds a slot. Predict has one; a batch or stream call has many and a *group*
-// that knows them. Every item ends in exactly one answer; every call that it is told about ends in finish() or
-// on_gone().
+// An *item* is one PredictRequest that holds a slot. Predict and Generate have one; a batch or stream call has many and
+// a *group* that knows them. Every item ends in exactly one answer; every call that it is told about ends in finish()
+// or on_gone().
 #pragma once
 #include <memory>
 #include <string>
@@ -11,9 +11,12 @@
 #include "core/slab.h"
 #include "front/admission.h"
 #include "front/deadlines.h"
+#include "front/generation.h"
+#include "front/groups.h"
 #include "front/loop.h"
 #include "front/request_view.h"
 #include "front/response_view.h"
+#include "front/seeds.h"
 #include "front/service.h"
 #include "front/tokenize_queue.h"
 #include "text/tokenizer.h"
@@ -32,7 +35,8 @@ struct PredictOptions {
 struct RouteSetup {
   std::unique_ptr<text::Tokenizer> tokenizer;  // null: the tokenize queue, or token ids only
   bool external_tokenizer = false;
-  bool check_ids = false;  // the tokenizer knows ids that the model does not
+  bool check_ids = false;                                // the tokenizer knows ids that the model does not
+  std::shared_ptr<const text::Detokenizer> detokenizer;  // of a model that generates; null: token ids only
   std::vector<std::string> labels;
   HeaderId header = 0;
 };
@@ -61,14 +65,17 @@ class PredictService final : public Service {
   // Items that were accepted and that the end of the loop, or of a drain's time, left without an answer.
   u32 cut_off() const { return cut_off_ + slab_.open() + tokenizing_; }
 
+  // Generations that have a slot.
+  u32 generations() const { return generations_.open(); }
+
   // The slab's host.
   void answer(u32 slot, u64 user, Verdict verdict);
-  void progress(u32, u64) {}
-  void restarted(u32, u64) {}
+  void progress(u32 slot, u64 user);
+  void restarted(u32 slot, u64 user);
   void released(u32 slot, u64 user);
 
  private:
-  static constexpr u32 kNone = ~u32(0);
+  static constexpr u32 kNone = Groups::kNone;
   static constexpr Status kDrained = {.code = StatusCode::kUnavailable,
                                       .message = "the server is draining: open the stream again"};
 
@@ -76,9 +83,9 @@ class PredictService final : public Service {
     CallId call;
     ConnectionId connection;
     u64 request_id = 0, received_ns = 0;
-    u32 group = kNone, next = kNone, prev = kNone;  // the group's items, linked
-    u32 index = 0;                                  // in its batch
+    u32 group = kNone, index = 0;  // of a batch or stream call: which, and where in its batch
     u32 route = 0;
+    Rpc method = kPredict;
     u8 priority = 0;
     u32 parse_us = 0, tokenize_us = 0;
     bool tokenizing = false;  // not put yet: a worker has its text
@@ -86,31 +93,18 @@ class PredictService final : public Service {
     bool answered = false;
     bool holds_connection = false;  // its call has gone, but it still counts there
   };
-  struct Group {
-    CallId call;
-    ConnectionId connection;
-    Rpc method = kPredictBatch;
-    u64 received_ns = 0;
-    u64 active_ns = 0;   // a stream's newest message or answer
-    u32 first = kNone;   // its items that hold slots
-    u32 slots = 0;       // how many
-    u32 unanswered = 0;  // items that came and have no answer yet, with or without a slot
-    u32 route = 0;       // of its newest item, for the counters
-    bool open = false, half_closed = false, gone = false, held = false, holds_connection = false;
-    bool closing = false;                    // a stream of a draining server: no more of its messages are taken
-    std::vector<u8> bytes;                   // a batch's answers, encoded, in the order in which they came
-    std::vector<std::pair<u32, u32>> parts;  // item → (start, size) in bytes
-  };
   // Why an item was not accepted. Views are valid until the next refusal.
   struct Refusal {
     StatusCode code = StatusCode::kOk;
-    std::string_view message = {}, field = {};
+    std::string_view message = {};
+    std::string_view field = {};
     i32 retry_after_ms = -1;
     explicit operator bool() const { return code != StatusCode::kOk; }
   };
   struct Origin {
     CallId call;
     const CallInfo* info;
+    Rpc method;
     u32 group, index;
   };
 
@@ -118,43 +112,64 @@ class PredictService final : public Service {
   Refusal accept(std::string_view bytes, const Origin& from, RequestView& view);
   u64 deadline_of(const RequestView& view, const CallInfo& info) const;
   Refusal admit(u32 route, u64 now, u64 deadline);
+  Refusal check_encoder(const RequestView& view, const Route& route, Rpc method);
+  Refusal queue(u32 slot, u32 route);
+  Refusal refuse(StatusCode code, const char* format, ...) __attribute__((format(printf, 3, 4)));
+  Refusal refuse_field(const char* field, const char* format, ...) __attribute__((format(printf, 3, 4)));
+  i32 find_route(std::string_view model) const;
+  bool is_poison(const u32* ids, u32 n, u64 now) const;
+
+  // fill.cpp: ids, into the slot
   Refusal fill(const RequestView& view, u32 route, u32 slot, Item& item);
   Refusal fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item);
   Refusal check_ids(const char* field, const u32* ids, u32 n, const Route& route);
-  Refusal queue(u32 slot, u32 route);
-  Refusal too_long(std::string_view field, u32 tokens, u32 limit);
-  Refusal refuse(StatusCode code, const char* format, ...) __attribute__((format(printf, 3, 4)));
-  i32 find_route(std::string_view model) const;
-  bool is_poison(const u32* ids, u32 n, u64 now) const;
+  Refusal too_long(const char* field, u32 tokens, u32 limit);
   void finish_tokenizing();
+
+  // generate.cpp: what differs for a model that generates
+  Refusal check_generator(const RequestView& view, u32 route);
+  void begin_generation(const RequestView& view, u32 route, u32 slot, bool stream);
+  void advance(u32 slot, u32 made, Finish finish);
+  u32 token_room(u32 slot) const;
+  GenerationView read_tokens(u32 slot, u32 made, Finish finish);
+  void send_chunk(u32 slot, const GenerationView& view);
+  bool finish_generation(u32 slot);
+  void end_generation(u32 slot, const GenerationView& view, bool done);
 
   // answer.cpp: from the output rings to calls
   Refusal broken(u32 slot, Verdict verdict);
+  bool report_row(u32 slot);
   bool view_answer(u32 slot, ResponseView& response, Timings& timings, Usage& usage);
+  Timings timings_of(u32 slot, bool done);
+  void count_answer(u32 slot, bool done);
   void report(const Item& item, const Refusal& refusal);
   void report(const Item& item, const ResponseView& response);
+  void report(const Item& item, const ChunkView& last);
   void refuse_item(const Origin& from, const RequestView& view, const Refusal& refusal);
-  void answer_group(u32 group, u32 index, const ResponseView& response);
-  void finish_batch(u32 group);
-  void end_group(u32 group, const Status& status);
+  void count_item(u32 route, StatusCode code) { bump(stats_->items[route / kGenerations][u32(code)]); }
+  void count_call(u32 route, Rpc method, StatusCode code, u64 received_ns);
+
+  // give_up.cpp: items that end otherwise
+  bool abandon(u32 slot);
   void expire(u32 slot);
   bool take_back(u32 slot);
   void give_up_waiting();
   void mark_poison(u32 slot);
-  void count_item(u32 route, StatusCode code) { bump(stats_->items[route / kGenerations][u32(code)]); }
-  void count_call(u32 route, Rpc method, StatusCode code, u64 received_ns);
 
-  // predict_service.cpp: calls, groups, turns
+  // group_calls.cpp: PredictBatch and PredictStream
   void on_batch(CallId call, std::string_view message, const CallInfo& info);
   void on_stream(CallId call, std::string_view message, const CallInfo& info);
+  Gone group_gone(u32 group);
+  void answer_group(u32 group, u32 index, const ResponseView& response);
+  void finish_batch(u32 group);
+  void end_group(u32 group, const Status& status);
   u32 open_group(CallId call, Rpc method, const CallInfo& info);
   void free_group_if_done(u32 group);
-  void link(u32 slot);
-  void unlink(u32 slot);
-  bool abandon(u32 slot);
-  void resume_held();
   void hold(u32 group);
+  void resume_held();
   void close_streams(u64 now_ns);
+
+  void link(u32 slot);
 
   // tick.cpp
   void watch_phase(u64 now_ns);
@@ -176,15 +191,17 @@ class PredictService final : public Service {
   const Counters* counters_ = nullptr;
   std::vector<RouteSetup> setups_;
   std::vector<Item> items_;  // by slot
-  std::vector<Group> groups_;
-  std::vector<u32> free_groups_, held_groups_;
+  Groups groups_;
+  Generations generations_;
+  Seeds seeds_;
   std::vector<u32> scratch_ids_;
+  std::string text_;  // of the chunk or answer that is being written
   std::vector<LabelView> labels_;
   std::vector<std::string_view> batch_items_;
   char note_[512];
-  Phase phase_ = Phase::kStarting;
-  u64 drain_ns_ = 0;  // the clock of the current drain
-  u32 drained_ = 0;   // answers since then
+  fastqps::Phase phase_ = fastqps::Phase::kStarting;  // the transport's calls have a Phase too
+  u64 drain_ns_ = 0;                                  // the clock of the current drain
+  u32 drained_ = 0;                                   // answers since then
   u64 last_turn_ns_ = 0, ticked_ns_ = 0;
   // What this front door's earlier incarnations had counted: numbers that are copied go on from there.
   struct Before {

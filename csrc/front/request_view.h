@@ -26,6 +26,7 @@ struct FieldError {
 enum class Input : u8 { kNone, kText, kTokenIds, kPair };
 
 inline constexpr u32 kStopStringsMax = 16;
+inline constexpr u32 kStopBytesMax = 256;
 inline constexpr u32 kStopTokensMax = 8;
 inline constexpr u32 kTopKMax = 64;
 

@@ -4,11 +4,6 @@
 #include "front/predict_service.h"
 
 namespace fastqps::front {
-namespace {
-
-constexpr u64 kQuietNs = 1'000'000'000;
-
-}  // namespace
 
 // Once a second: what no event announces.
 void PredictService::tick(u64 now) {
@@ -24,22 +19,6 @@ void PredictService::tick(u64 now) {
   stats_->suspects.store(before_.suspects + slab_.suspects(), kRelaxed);
   if (counters_) copy_counters();
   if (phase_ == Phase::kDraining) close_streams(now);
-}
-
-// A stream may go on for ever, a drain may not. A quiet one is ended; from half of the drain's time on no stream is
-// read any more, and each ends with its last answer. A client that half-closed ends it itself.
-void PredictService::close_streams(u64 now) {
-  const bool late = now >= drain_began_ns_ + (drain_by_ns_ - drain_began_ns_) / 2;
-  for (u32 g = 0; g < groups_.size(); g++) {
-    Group& group = groups_[g];
-    if (!group.open || group.gone || group.half_closed || group.method != kPredictStream) continue;
-    if (!group.unanswered && (late || now - std::min(now, group.active_ns) >= kQuietNs)) {
-      end_group(g, kDrained);
-    } else if (late) {
-      group.closing = true;
-      hold(g);
-    }
-  }
 }
 
 void PredictService::copy_counters() {

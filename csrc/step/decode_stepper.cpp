@@ -119,7 +119,11 @@ bool DecodeStepper::launch(u32 s) {
   for (u32 kv : step.joined)
     if (!claimer_.launch(requests_[kv].claim)) return false;
   step.launched_ns = now_ns();
-  for (u32 kv : step.joined) requests_[kv].launched_ns = step.launched_ns;
+  for (u32 kv : step.joined) {
+    Request& request = requests_[kv];
+    request.launched_ns = step.launched_ns;
+    stamp(claimer_.slot(request.claim), request, 0, 0);  // a front door may end it by itself, at a stop string
+  }
   clock_.launch(step.launched_ns, step.rows.n_tokens);
   return true;
 }

@@ -35,6 +35,12 @@ void give_out(std::string_view held, std::string_view piece, std::size_t n_bytes
 
 }  // namespace
 
+void StopStrings::restart() {
+  for (Follower& of : strings_) of.matched = 0;
+  held_ = kNone;
+  matched_ = false;
+}
+
 bool StopStrings::feed(std::string_view piece, std::string& out) {
   if (matched_) return true;
   const std::string_view before = held();

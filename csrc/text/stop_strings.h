@@ -24,6 +24,9 @@ class StopStrings {
   // False, and nothing is changed, where there are too many, or one is empty or too long. Else begins anew.
   bool assign(std::span<const std::string_view> strings);
 
+  // Forgets the text, and keeps the strings.
+  void restart();
+
   bool empty() const { return strings_.empty(); }
   bool matched() const { return matched_; }
   // Which string matched, of those assigned.

@@ -1,0 +1,62 @@
+// How far the front door has read each generation that runs, and the text that it holds back.
+#pragma once
+#include <deque>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/layout.h"
+#include "text/detokenizer.h"
+#include "text/stop_strings.h"
+
+namespace fastqps::front {
+
+// One request's. Its tokens stay in the slot: here is only what reading on needs. In the steady state nothing is
+// allocated, and the text held is shorter than the longest stop string.
+class Generation {
+ public:
+  // detokenizer: null for token ids only, else it outlives this. The stop strings are copied.
+  void begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream);
+  // The tokens read so far are void.
+  void restart();
+  // Keeps nothing: it waits for another request.
+  void end();
+
+  // Reads the tokens behind those that it has read, and appends their text, whole characters only, to `text`. It stops
+  // behind the token that completes a stop string. `finish`: whether and how the last of them ended the generation; a
+  // token that stopped it has no text.
+  void read(std::span<const u32> ids, Finish finish, std::string& text);
+
+  u32 taken() const { return taken_; }       // tokens read
+  bool stopped() const { return stopped_; }  // by a stop string: nothing behind it is read
+  bool stream() const { return stream_; }    // goes out token by token
+  bool begun = false;                        // a part of it is with its client
+
+ private:
+  bool pass_piece(std::string& text);
+
+  const text::Detokenizer* detokenizer_ = nullptr;
+  text::DetokenizerState state_;
+  text::StopStrings stops_;
+  std::string piece_;  // text of one token, on its way through stops_
+  u32 taken_ = 0;
+  bool stream_ = false, stopped_ = false;
+};
+
+// By slot; pooled.
+class Generations {
+ public:
+  explicit Generations(u32 slots) : of_slot_(slots, kNone) {}
+  Generation& open(u32 slot);
+  Generation* find(u32 slot) { return of_slot_[slot] == kNone ? nullptr : &all_[of_slot_[slot]]; }
+  void close(u32 slot);
+  u32 open() const { return u32(all_.size() - free_.size()); }
+
+ private:
+  static constexpr u32 kNone = ~u32(0);
+  std::deque<Generation> all_;  // as many as ever ran at once
+  std::vector<u32> free_, of_slot_;
+};
+
+}  // namespace fastqps::front
