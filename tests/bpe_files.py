@@ -109,6 +109,7 @@ def changed(
     return json.dumps(file, ensure_ascii=False)
 
 
+@cache
 def variants() -> dict[str, list[str]]:
     """By pre-tokenizer; each tokenizer.json of a name shares its fuzzed texts."""
     gpt2, llama3, qwen = trained("gpt2"), trained("llama3"), trained("qwen")

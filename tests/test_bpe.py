@@ -80,9 +80,9 @@ def test_fuzz(name: str) -> None:
 def test_cut_texts(name: str) -> None:
     twins = Twins(variants()[name][1])
     texts = ByteLevelTexts(77)
-    for i in range(600):
-        if i % 100 == 0:
-            max_tokens = [4, 5, 9, 16, 33, 64][i // 100]
+    for i in range(300):
+        if i % 50 == 0:
+            max_tokens = [4, 5, 9, 16, 33, 64][i // 50]
             twins.package.enable_truncation(max_tokens)
         first, second = texts.text(), texts.text()
         assert twins.native.encode(first, max_tokens) == twins.package.encode(first).ids, ascii(first)
@@ -157,10 +157,11 @@ def test_decoding_every_token_and_all_bytes() -> None:
 def test_a_special_token_that_normalizes_to_something_else_is_text() -> None:
     """What the package does: it asks for the normalized text whether a token is special."""
     tokenizer = tokenizers.Tokenizer.from_str(trained("qwen"))
-    tokenizer.add_special_tokens([AddedToken("<e\u0301>", normalized=True), AddedToken("<o\u0301>", normalized=False)])
+    added = [AddedToken("<e\u0323>", normalized=True), AddedToken("<o\u0323>", normalized=False)]
+    tokenizer.add_special_tokens(added)
     twins = Twins(tokenizer.to_str())
-    ids = twins.check("<e\u0301><o\u0301><é> ")
-    assert twins.detokenizer.decode(ids) == twins.package.decode(ids) == "<é><é> "
+    ids = twins.check("<e\u0323><o\u0323><\u1eb9> ")
+    assert twins.detokenizer.decode(ids) == twins.package.decode(ids) == "<\u1eb9><\u1eb9> "
 
 
 def test_from_file_with_and_without_special_tokens(tmp_path: Path) -> None:
