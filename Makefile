@@ -85,7 +85,7 @@ format: ## write the formatting that lint checks
 demo: ## real embeddings of real sentences from a real server, under load and checked
 	$(BIN)/python -m examples.demo
 
-grammar: ## train the demo's grammar model again from nothing, and evaluate it; about 20 minutes of one core
+grammar: ## train the demo's grammar model again from nothing, and evaluate it; about 10 minutes of one core
 	$(BIN)/python -m examples.grammar.train
 	$(BIN)/python -m examples.grammar.evaluate
 

@@ -1,29 +1,25 @@
-"""How many held-out sentences a grammar checkpoint corrects exactly, by kind of mistake.
+"""How many held-out sentences the grammar model corrects exactly, by kind of mistake.
 
-``python -m examples.grammar.evaluate [FOLDER]``: through ``transformers``, greedily, with the weights as they are
-saved (bfloat16) and float32 arithmetic.
+``python -m examples.grammar.evaluate [FOLDER]``: in this process and without a server, greedily, in the number format
+that a server on this machine would choose (``--dtype`` for another).
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
-
-import torch
-from tokenizers import Tokenizer
 
 from examples.grammar.mistakes import KINDS, Pair, pairs
-from examples.grammar.tokens import EOS_ID
 from examples.grammar.train import OUTPUT
+from fastqps.generator import Generator
+from fastqps.models import load_card
 
 SEED = 2026
 SENTENCES = 2000
-_BATCH = 100
-_TOKENS_MAX = 64  # of an answer
 
 
 def main() -> None:
@@ -31,35 +27,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=OUTPUT)
     parser.add_argument("--sentences", type=int, default=SENTENCES)
+    parser.add_argument("--dtype", default="auto")
     parser.add_argument("--failures", type=int, default=10, help="how many wrong answers to print")
     options = parser.parse_args()
     held = list(islice(pairs(SEED, held=True), options.sentences))
-    answers = correct(options.folder, [pair.wrong for pair in held])
+    began = time.perf_counter()
+    answers = correct(options.folder, [pair.wrong for pair in held], options.dtype)
+    took_s = time.perf_counter() - began
     for pair, answer in [(p, a) for p, a in zip(held, answers, strict=True) if a != p.right][: options.failures]:
         print(f"given  {pair.wrong}\nright  {pair.right}\nfound  {answer}\n")
     print(table(held, answers))
+    print(f"{took_s:.0f} s")
 
 
-def correct(folder: Path, texts: Sequence[str]) -> list[str]:
-    """The answers of ``transformers`` to some texts."""
-    from transformers import AutoModelForCausalLM
-
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    answers = [""] * len(texts)
-    prompts = [found.ids for found in tokenizer.encode_batch(list(texts))]
-    order = sorted(range(len(texts)), key=lambda i: len(prompts[i]))
-    for start in range(0, len(order), _BATCH):
-        batch = order[start : start + _BATCH]
-        length = max(len(prompts[i]) for i in batch)
-        ids = torch.tensor([[EOS_ID] * (length - len(prompts[i])) + prompts[i] for i in batch])
-        mask = torch.tensor([[0] * (length - len(prompts[i])) + [1] * len(prompts[i]) for i in batch])
-        made = model.generate(
-            ids, attention_mask=mask, max_new_tokens=_TOKENS_MAX, do_sample=False, pad_token_id=EOS_ID
-        )[:, length:]
-        for i, answer in zip(batch, made.tolist(), strict=True):
-            answers[i] = tokenizer.decode(answer, skip_special_tokens=True)
-    return answers
+def correct(folder: Path, texts: Sequence[str], dtype: str = "auto") -> list[str]:
+    """The model's answers to some texts."""
+    generator = Generator(load_card(str(folder)), dtype=dtype)
+    try:
+        return [answer.text for answer in generator.generate(texts)]
+    finally:
+        generator.close()
 
 
 def table(held: Sequence[Pair], answers: Sequence[str]) -> str:

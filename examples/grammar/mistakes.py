@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from examples.grammar import words
-from examples.grammar.sentences import BE, PRONOUNS, WAS, Sentence, Writer
+from examples.grammar.phrases import PRONOUNS
+from examples.grammar.sentences import BE, WAS, Sentence, Writer
 
 # How often each kind of mistake is drawn, where a sentence has a place for it; "several" are two or three of any kind.
 SHARES = {"none": 12, "agreement": 14, "article": 14, "tense": 14, "form": 10, "spelling": 20, "several": 16}

