@@ -1,13 +1,15 @@
 """The usual dispatcher on a device whose answers show what they answer, and that takes as long as it is told.
 
 A request for token ids is answered with [first, last, sum, count, 0 …], to be read with ``normalize`` off. A step with
-the id SLOW + n takes at least n hundredths of a second.
+the id SLOW + n takes at least n hundredths of a second. Generators: echo_generator.py.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+
+import echo_generator
 
 from fastqps.devices import null
 from fastqps.dispatcher import main as main
@@ -46,3 +48,4 @@ def make_runner(card: ModelCard, max_items: int, max_tokens: int, dtype: str, th
 
 
 null.make_runner = make_runner
+null.make_decoder = echo_generator.make_decoder
