@@ -19,6 +19,8 @@ PARTS = {
     "transport": "the host path on one core, against a grpc.aio echo",
     "work": "MiniLM over gRPC, against sentence-transformers",
     "gather": "packing a batch, against torch",
+    "generate": "a small Llama, against transformers",
+    "prepare": "preparing a step of generation, against torch",
     "light": "memory, idle CPU, start",
     "starvation": "all processes on one core",
 }

@@ -1,0 +1,131 @@
+"""Generation by a random Llama of 10 million parameters, against transformers: same weights, cores and threads."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import ContinuousBatchingConfig, GenerationConfig, LlamaConfig, LlamaForCausalLM
+from transformers.utils.logging import disable_progress_bar
+
+from bench.load import LoadError
+from bench.row import Row
+from fastqps.generator import Generator
+from fastqps.models.cards import load_card
+from fastqps.sampling import Sampling
+
+THREADS = 2
+IN_FLIGHT, REQUESTS = 64, 192
+PROMPT, OUTPUT, VOCAB = 50, 50, 4096
+_SIZES = {"hidden_size": 320, "num_hidden_layers": 6, "num_attention_heads": 5, "intermediate_size": 864}
+_ENDS = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+Prompts = list[list[int]]
+
+
+def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
+    """Everyone generates for the same prompts, in turn; ``seconds`` is not looked at: the work is the same."""
+    del seconds
+    disable_progress_bar()
+    torch.set_num_threads(THREADS)
+    path = _write_model(folder / "llama")
+    prompts: Prompts = torch.randint(1, VOCAB, (REQUESTS, PROMPT)).tolist()
+    model = LlamaForCausalLM.from_pretrained(path, dtype=torch.bfloat16).eval()
+    runs: dict[str, Callable[[], float]] = {
+        "fastqps": _ours(path, prompts, steps_in_flight=2),
+        "fastqps synchronous": _ours(path, prompts, steps_in_flight=1),
+        "generate": lambda: _static(model, prompts),
+        "generate_batch": lambda: _continuous(path, prompts),
+    }
+    rates: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(repetitions):
+        for name, run in runs.items():
+            rates[name].append(run())
+    rate = {name: statistics.median(found) for name, found in rates.items()}
+    return _rows(rate), [{"name": n, "rate": rate[n], "rates": r} for n, r in rates.items()]
+
+
+def _write_model(path: Path) -> Path:
+    torch.manual_seed(1)
+    config = LlamaConfig(vocab_size=VOCAB, max_position_embeddings=256, **_SIZES, **_ENDS)
+    LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(path)
+    return path
+
+
+def _ours(path: Path, prompts: Prompts, steps_in_flight: int) -> Callable[[], float]:
+    card = load_card(str(path), PROMPT, max_output_tokens=OUTPUT)
+    generator = Generator(
+        card, dtype="bfloat16", threads=THREADS, max_running=IN_FLIGHT, steps_in_flight=steps_in_flight
+    )
+    sampling = Sampling(max_tokens=OUTPUT, ignore_eos=True)
+    generator.generate(prompts[:IN_FLIGHT], sampling)
+
+    def run() -> float:
+        began = time.perf_counter()
+        answers = generator.generate(prompts, sampling)
+        took = time.perf_counter() - began
+        _check([answer.token_ids for answer in answers])
+        return REQUESTS / took
+
+    return run
+
+
+def _static(model: Any, prompts: Prompts) -> float:
+    """IN_FLIGHT equal prompts at a time."""
+    config = GenerationConfig(max_new_tokens=OUTPUT, do_sample=False, eos_token_id=None, pad_token_id=0)
+    batches = torch.tensor(prompts).view(-1, IN_FLIGHT, PROMPT)
+    began = time.perf_counter()
+    made = [model.generate(b, attention_mask=torch.ones_like(b), generation_config=config) for b in batches]
+    took = time.perf_counter() - began
+    _check([row[PROMPT:] for batch in made for row in batch.tolist()])
+    return REQUESTS / took
+
+
+def _continuous(path: Path, prompts: Prompts) -> float:
+    """Continuous batching as it is meant to be used for short prompts; a first round is not counted.
+
+    A model of its own: the manager changes the attention of the one that it is given. Two steps in flight need a GPU
+    there, so the library decides.
+    """
+    model: Any = LlamaForCausalLM.from_pretrained(path, dtype=torch.bfloat16).eval()
+    config = GenerationConfig(max_new_tokens=OUTPUT, do_sample=False, eos_token_id=-1, pad_token_id=0)
+    batching = ContinuousBatchingConfig(page_size=32, max_requests_per_batch=IN_FLIGHT, allow_block_sharing=False)
+    context = model.continuous_batching_context_manager(generation_config=config, continuous_batching_config=batching)
+    with context as manager:
+
+        def rate(some: Prompts) -> float:
+            began = time.perf_counter()
+            made: Prompts = []
+            manager.add_requests(inputs=some, max_new_tokens=OUTPUT)
+            while len(made) < len(some):
+                result = manager.get_result(timeout=60)
+                if result is None:
+                    raise LoadError("generate_batch: no answer for a minute")
+                if result.is_finished():
+                    made.append(result.generated_tokens)
+            _check(made)
+            return len(some) / (time.perf_counter() - began)
+
+        rate(prompts[:IN_FLIGHT])
+        return rate(prompts)
+
+
+def _check(made: Prompts) -> None:
+    if any(len(tokens) != OUTPUT for tokens in made):
+        raise LoadError(f"an answer has not {OUTPUT} tokens")
+
+
+def _rows(rate: dict[str, float]) -> list[Row]:
+    ours, batch, static = rate["fastqps"], rate["generate_batch"], rate["generate"]
+    note = f"{THREADS} threads, bf16, {IN_FLIGHT} in flight, {PROMPT} tokens in, {OUTPUT} out"
+    return [
+        Row("Llama of 10M parameters, in-process", ours, "requests/s", note=note),
+        Row("the same, one step at a time", rate["fastqps synchronous"], "requests/s"),
+        Row("transformers generate_batch", batch, "requests/s", note="continuous batching"),
+        Row("transformers generate", static, "requests/s", note=f"{IN_FLIGHT} equal prompts at a time"),
+        Row("over generate_batch", ours / batch, "×", 7, 10),
+        Row("over generate", ours / static, "×", 2, 3),
+    ]
