@@ -83,7 +83,9 @@ BAD = {
         b"", Code.UNIMPLEMENTED, ("unknown method", "Nothing"), path="/fastqps.v1.PredictService/Nothing"
     ),
     "unknown service": Case(b"", Code.UNIMPLEMENTED, ("unknown service", "not.There"), path="/not.There/Predict"),
-    "generate": Case(request(text="a"), Code.UNIMPLEMENTED, ("Generate",), path="/fastqps.v1.PredictService/Generate"),
+    "generate": Case(
+        request(text="a"), Code.INVALID_ARGUMENT, ("model", "generate"), path="/fastqps.v1.PredictService/Generate"
+    ),
     "batch of another message": Case(
         b"\x0a\x05ab", Code.INVALID_ARGUMENT, ("items",), path="/fastqps.v1.PredictService/PredictBatch"
     ),
