@@ -82,7 +82,7 @@ format: ## write the formatting that lint checks
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-demo: ## real embeddings of real sentences from a real server, under load and checked
+demo: ## one server embeds sentences and corrects others, under load and checked
 	$(BIN)/python -m examples.demo
 
 grammar: ## train the demo's grammar model again from nothing, and evaluate it; about 10 minutes of one core

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
+import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from examples.demo import correct as correct_demo
 from examples.grammar import words
 from examples.grammar.evaluate import correct
 from examples.grammar.mistakes import KINDS, held_out, misspellings, pairs, vocabulary
 from fastqps.models.names import resolve
+from fastqps.prediction import Generation, Prediction
 from fastqps.tokenizer import Tokenizer
 
 BYTES_MAX = 5_000_000
@@ -101,3 +105,22 @@ def test_transformers_reads_the_checkpoint_alike() -> None:
     made = model.generate(**prompts, max_new_tokens=64, do_sample=False, pad_token_id=model.config.eos_token_id)
     expected = tokenizer.batch_decode(made[:, prompts["input_ids"].shape[1] :], skip_special_tokens=True)
     assert correct(folder(), texts, "float32") == expected
+
+
+@pytest.mark.parametrize("wrong", [0, correct_demo.PAGE // 10])
+def test_the_demo_notices_wrong_answers(wrong: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = list(islice(pairs(correct_demo.SEED, held=True), correct_demo.PAGE))
+
+    class Fake:
+        def __init__(self, *_: object, **__: object) -> None: ...
+        def __enter__(self) -> Fake:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def predict_stream(self, texts: Iterable[str]) -> Iterator[Prediction]:
+            assert list(texts) == [pair.wrong for pair in held]
+            for i, pair in enumerate(held):
+                yield Prediction(i, generation=Generation("?" if i < wrong else pair.right, [1], "stop"))
+
+    monkeypatch.setattr(correct_demo, "Client", Fake)
+    assert correct_demo.show_page("") == bool(wrong)

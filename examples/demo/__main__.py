@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from examples.demo.check import check
+from examples.demo.correct import show_page, show_stream
 from examples.demo.sentences import ALIKE
 from fastqps import Client
 from fastqps.server_process import ServerError, ServerProcess
 
-FLAGS = ("--model", "minilm", "--frontdoors", "2", "--dispatchers", "2")
+FLAGS = ("--model", "minilm", "--model", "grammar", "--frontdoors", "2", "--dispatchers", "2")
 SECONDS, IN_FLIGHT = 10, 256
 MUCH_ALIKE = 0.4
 
@@ -26,17 +27,22 @@ def main() -> int:
         with ServerProcess(*FLAGS) as server:
             print(f"   ready after {server.ready_after_s:.1f} s: gRPC on {server.address}, pages on {server.admin}\n")
             show_similarity(server.address)
+            print(
+                "3. Correct sentences with the grammar model, a decoder of 1.9 million parameters, in the same server"
+            )
+            show_stream(server.address)
+            worse = show_page(server.address)
             with tempfile.TemporaryDirectory() as folder:
                 kept = Path(folder) / "kept.npz"
                 failed = show_load(server.address, kept)
                 wrong = show_check(kept)
-            print("5. Drain the server: SIGTERM, open requests are finished, then it ends")
+            print("6. Drain the server: SIGTERM, open requests are finished, then it ends")
             code = server.drain()
             print(f"   exit code {code}")
     except ServerError as error:
         print(error, file=sys.stderr)
         return 1
-    return 1 if failed or wrong or code else 0
+    return 1 if worse or failed or wrong or code else 0
 
 
 def show_similarity(address: str) -> None:
@@ -57,7 +63,7 @@ def show_similarity(address: str) -> None:
 
 def show_load(address: str, kept: Path) -> bool:
     """Load from a second process. True if a call failed."""
-    print(f"3. Load it for {SECONDS} s from a Python client process: a closed loop, {IN_FLIGHT} calls always in flight")
+    print(f"4. Load MiniLM for {SECONDS} s from a client process in Python: {IN_FLIGHT} calls always in flight")
     command = [sys.executable, "-m", "examples.demo.load", address, str(SECONDS), str(IN_FLIGHT), str(kept)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=SECONDS + 60)
     found: dict[str, Any] = json.loads(done.stdout)
@@ -74,7 +80,7 @@ def show_load(address: str, kept: Path) -> bool:
 
 def show_check(kept: Path) -> bool:
     """A sample of the answers against the model itself. True if one was wrong, or none could be checked."""
-    print("4. Check a sample of the answers against fastqps.Engine: the same model in this process, without a server")
+    print("5. Check a sample of the answers against fastqps.Engine: the same model in this process, without a server")
     verdict = check(kept)
     print(f"   {verdict.checked - verdict.wrong} of {verdict.checked} right; ", end="")
     print(f"the worst differs by {verdict.worst:.1e} in a component (cosine {verdict.cosine:.6f})\n")
