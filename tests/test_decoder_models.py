@@ -160,19 +160,19 @@ def test_null_decoder(tmp_path: Path) -> None:
 def test_threads_change_nothing(tmp_path: Path) -> None:
     write_decoder(tmp_path, "llama-5-heads")
     card, rng = load_card(str(tmp_path), 40, max_output_tokens=24), random.Random(0)
-    prompts = [[rng.randrange(VOCAB) for _ in range(rng.randint(1, 40))] for _ in range(24)]
+    prompts = [[rng.randrange(VOCAB) for _ in range(rng.randint(1, 40))] for _ in range(80)]
     before = torch.get_num_threads()
     try:
         tokens = [
             [
                 answer.token_ids
-                for answer in Generator(card, dtype="float32", threads=n, max_running=24).generate(prompts)
+                for answer in Generator(card, dtype="float32", threads=n, max_running=80).generate(prompts)
             ]
-            for n in (1, 2)
+            for n in (1, 2, 3)
         ]
     finally:
         torch.set_num_threads(before)
-    assert tokens[0] == tokens[1]
+    assert tokens[0] == tokens[1] == tokens[2]
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,8 @@ from fastqps.models.decode_ops import Heads
 from fastqps.models.decode_step import DecodeState, DecodeStep
 from fastqps.models.step import address
 
-_ROWS_PER_THREAD_MIN = 64  # below that, handing work to a thread costs more than it saves
+_RUNS_PER_THREAD_MIN = 24  # below that, handing work to a thread costs more than it saves
+_ROWS_OF_A_RUN = 5  # rows of a prompt that take about as long as a running sequence's: they share its keys
 
 
 class CpuDecodeOps:
@@ -110,18 +111,23 @@ def _bf16(x: torch.Tensor) -> bool:
 
 
 def _spread(run: Callable[[int, int], None], step: DecodeStep) -> None:
-    """``run(first, last)`` for ranges of the step's runs that hold about as many rows each, on as many threads."""
-    threads = min(torch.get_num_threads(), step.n_runs, step.n_tokens // _ROWS_PER_THREAD_MIN)
+    """``run(first, last)`` for ranges of the step's runs that take about as long each, on as many threads."""
+    threads = min(torch.get_num_threads(), (step.n_runs + step.n_tokens // _ROWS_OF_A_RUN) // _RUNS_PER_THREAD_MIN)
     if threads < 2:
         run(0, step.n_runs)
         return
-    for job in [pool(threads).submit(run, *share) for share in _shares(step, threads)]:
+    own, *others = _shares(step, threads)
+    jobs = [pool(threads - 1).submit(run, *share) for share in others]
+    run(*own)
+    for job in jobs:
         job.result()
 
 
 def _shares(step: DecodeStep, threads: int) -> Iterator[tuple[int, int]]:
-    marks = torch.arange(1, threads) * (step.n_tokens / threads)
-    cuts = [0, *torch.searchsorted(step.starts, marks).tolist(), step.n_runs]
+    """(first run, end) of each range."""
+    costs = step.starts + _ROWS_OF_A_RUN * torch.arange(step.n_runs + 1)
+    marks = torch.arange(1, threads) * (int(costs[-1]) / threads)
+    cuts = [0, *torch.searchsorted(costs, marks).tolist(), step.n_runs]
     for first, last in pairwise(cuts):
         if last > first:
             yield first, last
