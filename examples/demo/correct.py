@@ -56,9 +56,8 @@ def show_page(address: str) -> bool:
         print(
             f"   given  {pair.wrong}\n   made   {answer}{'' if answer == pair.right else f'   WRONG: {pair.right}'}\n"
         )
-    print(
-        f"   {sum(exact):,} of {PAGE:,} exactly right; {PAGE / took_s:,.0f} sentences, {tokens / took_s:,.0f} tokens per second"
-    )
+    print(f"   {sum(exact):,} of {PAGE:,} exactly right; ", end="")
+    print(f"{PAGE / took_s:,.0f} sentences or {tokens / took_s:,.0f} tokens per second")
     print("   " + ", ".join(_shares(held, exact)))
     for failure, count in failures.items():
         print(f"   FAILED {count} times: {failure}")

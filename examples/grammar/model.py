@@ -140,10 +140,6 @@ class Decoder(nn.Module):
         """The weights in bfloat16, by their Hugging Face names."""
         return {f"model.{name}": weight.detach().bfloat16().contiguous() for name, weight in self.state_dict().items()}
 
-    def load_checkpoint(self, weights: dict[str, Tensor]) -> None:
-        """Takes what ``checkpoint`` gave."""
-        self.load_state_dict({name.removeprefix("model."): weight for name, weight in weights.items()})
-
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotary positions, in halves: x [items, heads, length, head_dim]."""

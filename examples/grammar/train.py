@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
@@ -38,20 +38,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=5000)
     parser.add_argument("--output", type=Path, default=OUTPUT)
-    parser.add_argument("--start", type=Path, help="a checkpoint to go on from, instead of random weights")
-    parser.add_argument("--seed", type=int, default=SEED, help="of the weights and the sentences")
-    parser.add_argument("--rate", type=float, default=RATE, help="the highest learning rate")
     options = parser.parse_args()
     tokenizer = make_tokenizer(SEED)
-    torch.manual_seed(options.seed)
+    torch.manual_seed(SEED)
     model = Decoder(Sizes())
-    if options.start:
-        model.load_checkpoint(load_file(options.start / "model.safetensors"))
-    train(model, tokenizer, options.steps, options.seed, options.rate)
+    train(model, tokenizer, options.steps)
     save(model, tokenizer, options.output)
 
 
-def train(model: Decoder, tokenizer: Tokenizer, steps: int, seed: int, rate: float) -> None:
+def train(model: Decoder, tokenizer: Tokenizer, steps: int) -> None:
     """That many steps of AdamW; the loss counts the answers alone."""
     torch.set_num_threads(1)  # matrices this small gain little from a second one, and lose much where cores are busy
     matrices = [weight for weight in model.parameters() if weight.ndim == 2]
@@ -60,9 +55,9 @@ def train(model: Decoder, tokenizer: Tokenizer, steps: int, seed: int, rate: flo
     optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95))
     test = _pad(_encoded(tokenizer, list(islice(pairs(SEED, held=True), TESTED))))
     began, total = time.perf_counter(), 0.0
-    for step, (ids, targets) in enumerate(islice(batches(tokenizer, seed), steps), 1):
+    for step, (ids, targets) in enumerate(islice(batches(tokenizer), steps), 1):
         for group in optimizer.param_groups:
-            group["lr"] = rate * _share(step / steps)
+            group["lr"] = RATE * _share(step / steps)
         with torch.autocast("cpu", torch.bfloat16):
             rows = model(ids)[targets >= 0]
             loss = F.cross_entropy(model.logits(rows).float(), targets[targets >= 0])
@@ -93,9 +88,9 @@ def _share(done: float) -> float:
     return SHARE_LAST + (1 - SHARE_LAST) * cosine
 
 
-def batches(tokenizer: Tokenizer, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+def batches(tokenizer: Tokenizer) -> Iterator[tuple[Tensor, Tensor]]:
     """(ids, targets) [BATCH, length], endless; pairs of like length together, in random order."""
-    rng, stream = random.Random(seed), pairs(seed, held=False)
+    rng, stream = random.Random(SEED), pairs(SEED, held=False)
     while True:
         pool = sorted(_encoded(tokenizer, list(islice(stream, BATCH * POOL))), key=lambda item: len(item[0] + item[1]))
         starts = list(range(0, len(pool), BATCH))
@@ -127,6 +122,7 @@ def save(model: Decoder, tokenizer: Tokenizer, folder: Path) -> None:
     """Writes the checkpoint's files."""
     folder.mkdir(parents=True, exist_ok=True)
     save_file(model.checkpoint(), folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "model.safetensors").chmod(0o644)  # safetensors makes it unreadable to others
     tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     config = Sizes().config()
     settings = {
