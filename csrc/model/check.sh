@@ -52,6 +52,7 @@ full() {
   one ring     pass "-DKC=1 -DKP=1"
   one ring     pass "-DKC=1 -DKP=0 -DCAP=3 -DN=6"
   one protocol pass "-DKD=1 -DR=2 -DCAP=2"
+  one protocol pass "-DKD=1 -DR=2 -DS=1 -DNC=1"
   one protocol pass "-DKD=0 -DR=2 -DWAKE=1"
   one protocol pass "-DKD=1 -DR=1 -DS=1 -DWAKE=1"
   one protocol pass "-DKD=0 -DR=2 -DKF=2 -DNC=1"
