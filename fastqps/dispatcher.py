@@ -10,7 +10,7 @@ import gc
 import os
 import signal
 from collections import deque
-from typing import Any
+from typing import Any, TypedDict
 
 from fastqps._core import DecodeStepper, Heartbeat, Segment, Stepper, WakeFds
 from fastqps.children import DispatcherSettings
@@ -69,25 +69,32 @@ def _check_ours(ours: bool) -> None:
 def make_stepper(segment: Segment, settings: DispatcherSettings) -> Stepper | DecodeStepper:
     """The native half of the loop: a decoder's where ``max_running`` says so."""
     fds = WakeFds(dispatchers=list(settings.wake_dispatchers), doors=list(settings.wake_doors))
-    common = {
-        "epoch": settings.epoch,
-        "route": settings.route,
-        "max_tokens": settings.max_batch_tokens,
-        "delay_ns": segment.route(settings.route)["max_batch_delay_ns"],
-    }
+    common = _Common(
+        epoch=settings.epoch,
+        route=settings.route,
+        max_tokens=settings.max_batch_tokens,
+        delay_ns=segment.route(settings.route)["max_batch_delay_ns"],
+    )
     if settings.max_running:
         return DecodeStepper(segment, fds, settings.index, max_running=settings.max_running, **common)
     return Stepper(segment, fds, settings.index, max_items=settings.max_batch_items, **common)
 
 
+class _Common(TypedDict):
+    epoch: int
+    route: int
+    max_tokens: int
+    delay_ns: int
+
+
 def load_lane(card: ModelCard, settings: DispatcherSettings) -> Lane[Any]:
     """The model on its device, with the steps that can be in flight."""
-    tokens, more = settings.max_batch_tokens, {"dtype": settings.dtype, "threads": settings.threads}
+    tokens, dtype, threads = settings.max_batch_tokens, settings.dtype, settings.threads
     runner: StepRunner
     if settings.max_running:
-        runner = make_decoder(settings.device, card, settings.max_running, tokens, **more)
+        runner = make_decoder(settings.device, card, settings.max_running, tokens, dtype=dtype, threads=threads)
     else:
-        runner = make_runner(settings.device, card, settings.max_batch_items, tokens, **more)
+        runner = make_runner(settings.device, card, settings.max_batch_items, tokens, dtype=dtype, threads=threads)
     return make_lane(runner, IN_FLIGHT_MAX if settings.async_steps else 1)
 
 
