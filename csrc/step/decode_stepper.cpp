@@ -98,8 +98,10 @@ bool DecodeStepper::answer_dropped() {
     stamp(slot, request, now, now);
     return claimer_.finish(request.claim);
   };
-  for (const Request& request : ended_)
+  for (const Request& request : ended_) {
     if (!give_back(request, kCancelled)) return false;
+    clock_.answered(1, request.claimed_ns, now);  // their cache slots serve others: front doors count on that
+  }
   for (const auto& [claim, code] : claimed_.dropped)
     if (!claimer_.launch(claim) || !give_back({claim, claimed_.claimed_ns, now, now}, code)) return false;
   claimer_.publish();

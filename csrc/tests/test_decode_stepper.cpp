@@ -153,6 +153,8 @@ TEST(progress_is_told_only_to_who_asked) {
     CHECK(!w.host.progressed.contains(silent));
     const u32* ids = reinterpret_cast<const u32*>(w.segment.answer(w.segment.slot(0, told)));
     CHECK_EQ(ids[step - 1], expected_tokens({1, 2}, step, true).back());
+    const Slot& s = w.segment.slot(0, told);  // its front door may end it now, and tell these times
+    CHECK(s.claimed_ns && s.claimed_ns <= s.gathered_ns && s.gathered_ns <= s.launched_ns);
   }
   CHECK(d.launch());
   d.retire();
@@ -176,7 +178,8 @@ TEST(a_cancelled_sequence_leaves_at_the_next_step) {
   CHECK(d.launch());  // retires the cancelled one; its late row is on the device
   w.slab->drain();
   CHECK(w.state(slots[1]) == State::kFree);
-  CHECK(!w.host.ended.contains(slots[1]));  // nobody waits for it
+  CHECK(!w.host.ended.contains(slots[1]));                      // nobody waits for it
+  CHECK_EQ(w.segment.dispatcher(0).items_done.load(), u64(1));  // but its place is another's
   while (d.turn()) w.slab->drain();
   w.slab->drain();
   CHECK(w.host.tokens[fifth] == expected_tokens({77}, 3, true));

@@ -157,6 +157,22 @@ TEST(what_is_given_out_is_never_less_than_it_could_be) {
   }
 }
 
+TEST(restart_forgets_the_text) {
+  StopStrings stop;
+  CHECK(stop.assign(Strings{"end", "nd of"}));
+  for (const char* text : {"an en", "the end", "", "en"}) {
+    std::string out;
+    stop.feed(text, out);
+    stop.restart();
+    CHECK(!stop.matched() && !stop.empty());
+    CHECK(!stop.feed("d of", out));  // not the end of what was before
+    out.clear();
+    CHECK(stop.feed(" end", out));
+    CHECK_EQ(out, std::string(" "));
+    stop.restart();
+  }
+}
+
 TEST(limits) {
   StopStrings stop;
   const std::string longest(256, 'x'), too_long(257, 'x');
