@@ -262,6 +262,22 @@ class TestDispatcher {
     ring_drain(segment_.control_ring(0, 0), kControlEntries, [&](u64 entry) { out.push_back(control_op(entry)); });
     return out;
   }
+  // Reads them as a dispatcher does: what nobody wants any more goes back at once.
+  void obey() {
+    ring_drain(segment_.control_ring(0, 0), kControlEntries, [&](u64 entry) {
+      for (size_t i = 0; i < running.size(); i++) {
+        const Claim c = running[i];
+        if (c.slot != control_slot(entry) || c.seq != entry_seq(entry)) continue;
+        Slot& s = claimer_.slot(c);
+        s.status = 1, s.kind = fastqps::Answer::kNone;
+        CHECK(claimer_.finish(c));
+        running.erase(running.begin() + i64(i));
+        break;
+      }
+    });
+    claimer_.publish();
+  }
+  u32 made(size_t which) const { return made_[running[which].slot]; }
   void die() { publish_death(segment_, *fds_, 0, epoch_); }
   Slot& slot(size_t which = 0) { return claimer_.slot(running[which]); }
   std::vector<Claim> running;
