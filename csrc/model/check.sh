@@ -55,6 +55,7 @@ full() {
   one protocol pass "-DKD=1 -DR=2 -DS=1 -DNC=1"
   one protocol pass "-DKD=0 -DR=2 -DWAKE=1"
   one protocol pass "-DKD=1 -DR=1 -DS=1 -DWAKE=1"
+  one protocol pass "-DKD=2 -DR=1"
   one protocol pass "-DKD=0 -DR=2 -DKF=2 -DNC=1"
   one protocol pass "-DKD=0 -DR=2 -DPOISON=2"
   one protocol pass "-DKD=0 -DR=3 -DPOISON=1"
