@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from fastqps._core import DecodeBatch
+from fastqps._core import DecodeBatch, Detokenizer, StopStrings
 from fastqps.devices import make_decoder
 from fastqps.lane import make_lane
-from fastqps.models.card import ModelCard
+from fastqps.models.card import ModelCard, ModelError
 from fastqps.prediction import Generation, Usage
 from fastqps.runners import DecodeRunner
 from fastqps.sampling import Sampling
@@ -26,6 +26,36 @@ class Token(NamedTuple):
     id: int
     logprob: float
     finish: int
+
+
+class _Answer:
+    """What becomes a request's ``Generation``: its tokens, and their text as far as it is certain to be in it."""
+
+    def __init__(self, detokenizer: Detokenizer | None, stop: Sequence[str]) -> None:
+        self.made = Generation("", [], "length", [])
+        self._text = detokenizer.stream() if detokenizer else None
+        self._stops = StopStrings(stop)
+
+    def add(self, token: Token) -> bool:
+        """Whether a stop text is complete now: the answer ends before it."""
+        made = self.made
+        assert made.logprobs is not None
+        made.token_ids.append(token.id)
+        made.logprobs.append(token.logprob)
+        stopped = False
+        if self._text and token.finish != STOP:  # the token that ends a text is not in it
+            stopped = self._give_out(self._text.append([token.id]))
+        if self._text and token.finish and not stopped:
+            stopped = self._give_out(self._text.finish())
+            made.text += self._stops.finish()
+        if stopped or token.finish == STOP:
+            made.finish_reason = "stop"
+        return stopped
+
+    def _give_out(self, piece: str) -> bool:
+        text, stopped = self._stops.feed(piece)
+        self.made.text += text
+        return stopped
 
 
 class Generator:
@@ -62,6 +92,7 @@ class Generator:
         if card.tokenizer:
             own, limit = not card.prefix_ids, card.max_input_tokens  # a prefix has brought what begins a text
             self._tokenizer = Tokenizer.from_file(card.tokenizer, max_tokens=limit, add_special_tokens=own)
+        self._detokenizer = _detokenizer(card)
 
     def add(self, ids: Sequence[int], sampling: Sampling) -> int:
         """A new request, which joins as soon as there is room; returns its number. ``ValueError`` says why not."""
@@ -97,28 +128,33 @@ class Generator:
         return tokens
 
     def generate(
-        self, prompts: Sequence[Prompt], sampling: Sampling | None = None, *, stop: Sequence[str] = ()
+        self, prompts: Sequence[Prompt], sampling: Sampling | None = None, *, stop: str | Sequence[str] = ()
     ) -> list[Generation]:
-        """One answer for each prompt, a text or token ids, in order. A text of ``stop`` ends it and is not in it."""
+        """One answer for each prompt, a text or token ids, in order. It ends before the first text of ``stop``.
+
+        ``ValueError`` names a prompt or an option that is out of range.
+        """
         if isinstance(prompts, str):
             raise ValueError("generate takes a list of prompts, not one text")
-        if stop and self._tokenizer is None:
+        stops = [stop] if isinstance(stop, str) else stop
+        if stops and not self._detokenizer:
             raise ValueError(f"{self.card.path} has no tokenizer.json: stop texts mean nothing without it")
         sampling = (sampling or Sampling()).checked(self.card)
         encoded = [self._encode(number, prompt) for number, prompt in enumerate(prompts)]
-        answers = {self.add(ids, sampling): Generation("", [], "length", []) for ids in encoded}
+        begun = [_Answer(self._detokenizer, stops) for _ in encoded]
+        answers = {self.add(ids, sampling): answer for ids, answer in zip(encoded, begun, strict=True)}
         try:
             while self.busy:
                 for token in self.step():
-                    if self._append(answers[token.request], token, stop):
+                    if answers[token.request].add(token):
                         self.drop(token.request)
         finally:
             for request in answers:
                 self.drop(request)
-        for ids, answer in zip(encoded, answers.values(), strict=True):
-            answer.logprobs = answer.logprobs if sampling.logprobs else None
-            answer.usage = Usage(len(ids), len(answer.token_ids), False)
-        return list(answers.values())
+        for ids, answer in zip(encoded, begun, strict=True):
+            answer.made.logprobs = answer.made.logprobs if sampling.logprobs else None
+            answer.made.usage = Usage(len(ids), len(answer.made.token_ids), False)
+        return [answer.made for answer in begun]
 
     def close(self) -> None:
         """Gives the device back."""
@@ -164,18 +200,9 @@ class Generator:
             raise ValueError(f"prompt {number} has {found.n_total} tokens; the model takes {limit}")
         return found.ids
 
-    def _append(self, answer: Generation, token: Token, stop: Sequence[str]) -> bool:
-        """Adds a token; whether a stop text has come with it, before which the answer ends then."""
-        assert answer.logprobs is not None
-        answer.token_ids.append(token.id)
-        answer.logprobs.append(token.logprob)
-        if token.finish == STOP:
-            answer.finish_reason = "stop"
-        if self._tokenizer is None or not (stop or token.finish):
-            return False
-        text = self._tokenizer.decode(answer.token_ids[: -1 if token.finish == STOP else None])
-        found = min((at for at in map(text.find, stop) if at >= 0), default=-1)
-        if found >= 0:
-            answer.finish_reason = "stop"
-        answer.text = text[:found] if found >= 0 else text
-        return found >= 0
+
+def _detokenizer(card: ModelCard) -> Detokenizer | None:
+    try:
+        return Detokenizer(card.tokenizer) if card.tokenizer else None
+    except ValueError as error:
+        raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None

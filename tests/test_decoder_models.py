@@ -223,6 +223,19 @@ def test_stop_texts_and_ids(speaker: Path) -> None:
     assert (stopped.token_ids, stopped.finish_reason) == (whole.token_ids[:end], "stop")
 
 
+def test_stop_texts_as_a_server_takes_them(speaker: Path) -> None:
+    """The match that ends first counts, and the limits are the same."""
+    engine = Engine(str(speaker), dtype="float32", max_input_tokens=40, max_output_tokens=40)
+    for found in Engine("grammar", dtype="float32").generate(["She go to school."] * 2, stop=["school", "oo"]):
+        assert (found.text, found.finish_reason) == ("She goes to sch", "stop")
+    whole = engine.generate(["hello"], ignore_eos=True)[0]
+    one = whole.text[4:7]
+    assert engine.generate(["hello"], ignore_eos=True, stop=one)[0].text == whole.text[: whole.text.find(one)]
+    for wrong in ([""], ["x"] * 17, ["x" * 257], ["é" * 129]):
+        with pytest.raises(ValueError, match="stop: at most 16 strings, each of 1 to 256 bytes"):
+            engine.generate(["hello"], stop=wrong)
+
+
 def test_a_prefix_of_text(speaker: Path) -> None:
     """ids(prefix) with what begins a text, then ids(text) without it."""
     engine = Engine(str(speaker), dtype="float32", max_input_tokens=40, max_output_tokens=40, prefix="Correct: ")

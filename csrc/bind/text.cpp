@@ -2,11 +2,13 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <optional>
 
 #include "bind/bind.h"
 #include "text/detokenizer.h"
+#include "text/stop_strings.h"
 #include "text/tokenizer.h"
 
 namespace py = pybind11;
@@ -162,6 +164,13 @@ class DetokenizerStream {
   text::DetokenizerState state_;
 };
 
+std::unique_ptr<text::StopStrings> make_stops(const std::vector<std::string>& strings) {
+  auto stops = std::make_unique<text::StopStrings>();
+  if (!stops->assign(std::vector<std::string_view>(strings.begin(), strings.end())))
+    throw py::value_error("stop: at most 16 strings, each of 1 to 256 bytes");
+  return stops;
+}
+
 std::optional<std::pair<u32, u32>> file_truncation(const NativeTokenizer& self) {
   const auto truncation = self.of().file_truncation();
   if (!truncation) return std::nullopt;
@@ -199,6 +208,25 @@ void register_text(py::module_& m) {
   py::class_<DetokenizerStream>(m, "DetokenizerStream")
       .def("append", &DetokenizerStream::append, "ids"_a, "The text that the next ids complete.")
       .def("finish", &DetokenizerStream::finish, "U+FFFD where the text ends within a character; begins anew.");
+
+  py::class_<text::StopStrings>(m, "StopStrings", "Where a text that comes in pieces first contains a stop string.")
+      .def(py::init(&make_stops), "strings"_a, "ValueError where there are too many, or one is empty or too long.")
+      .def(
+          "feed",
+          [](text::StopStrings& self, const std::string& piece) {
+            std::string out;
+            const bool matched = self.feed(piece, out);
+            return std::pair{out, matched};
+          },
+          "piece"_a, "(the text that can be given out now, whether a stop string is complete) behind whole characters.")
+      .def(
+          "finish",
+          [](text::StopStrings& self) {
+            std::string out;
+            self.finish(out);
+            return out;
+          },
+          "The text has ended: what was held back.");
 }
 
 }  // namespace fastqps::bind
