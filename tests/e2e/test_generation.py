@@ -1,0 +1,426 @@
+"""What a server that generates answers: by all methods the same, and what the engine makes of each prompt alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import tokenizers as tk
+import torch
+from generators import BOS, VOCAB, Alone, Asked, requests, write_generator
+from serving import Server, until
+
+import fastqps
+from fastqps import errors
+from fastqps.cli import main
+from fastqps.prediction import Chunk, Generation
+from fastqps.v1 import predict_pb2 as pb
+from fastqps.v1 import predict_pb2_grpc
+
+ROOT = Path(fastqps.__file__).parents[1]
+MAX_TOKENS = 3400  # of an answer: long enough to be met in the middle
+FLAGS = ("--device=cpu", "--dtype=float32", f"--max-output-tokens={MAX_TOKENS}", "--max-running=24", "--slots=512")
+ASKED = requests(48, 24)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_generator(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def alone(checkpoint: Path) -> Alone:
+    return Alone(checkpoint, MAX_TOKENS)
+
+
+@pytest.fixture(scope="module")
+def server(checkpoint: Path) -> Iterator[Server]:
+    server = Server(*FLAGS, f"--model={checkpoint}", "--frontdoors=2", "--dispatchers=2")
+    try:
+        yield server
+        server.until_idle()
+        server.stop()
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="module")
+def client(server: Server) -> Iterator[fastqps.Client]:
+    with fastqps.Client(server.address, timeout_s=30) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def stub(server: Server) -> Iterator[Any]:
+    with grpc.insecure_channel(server.address) as channel:
+        yield predict_pb2_grpc.PredictServiceStub(channel)
+
+
+def joined(chunks: list[Chunk]) -> Generation:
+    """What a stream's chunks are together; all but the last say that more will come."""
+    assert all(chunk.finish_reason is None and chunk.usage is None for chunk in chunks[:-1])
+    last = chunks[-1]
+    assert last.finish_reason and last.usage
+    ids = [token for chunk in chunks for token in chunk.token_ids]
+    logprobs = [value for chunk in chunks for value in chunk.logprobs or []]
+    return Generation("".join(c.text for c in chunks), ids, last.finish_reason, logprobs or None, last.usage)
+
+
+# ---- the same answers everywhere
+
+
+def test_predict_equals_the_engine(client: fastqps.Client, alone: Alone) -> None:
+    for asked in ASKED[:16]:
+        alone.check(asked, client.generate(asked.prompt, **asked.options))
+
+
+def test_at_once_equals_alone(server: Server, alone: Alone) -> None:
+    """All of them share steps, in changing company; a stream's chunks are its answer in pieces."""
+
+    async def main() -> None:
+        async with fastqps.AsyncClient(server.address, timeout_s=60, channels=2) as client:
+
+            async def whole(asked: Asked) -> None:
+                alone.check(asked, await client.generate(asked.prompt, **asked.options))
+
+            async def stream(asked: Asked) -> None:
+                chunks = [chunk async for chunk in client.generate_stream(asked.prompt, **asked.options)]
+                alone.check(asked, joined(chunks))
+
+            await asyncio.gather(*(call(asked) for asked in ASKED * 3 for call in (whole, stream)))
+
+    asyncio.run(main())
+
+
+def test_batches_and_streams(client: fastqps.Client, alone: Alone) -> None:
+    for asked in ASKED[:3]:
+        items = [asked.prompt] * 7
+        options = asked.options
+        for found in [*client.predict_batch(items, **options), *client.predict_stream(items, **options)]:
+            assert isinstance(found, fastqps.Prediction), found
+            alone.check(asked, found.generation)
+
+
+def test_one_step_in_flight_gives_the_same(serve: Callable[..., Server], checkpoint: Path, alone: Alone) -> None:
+    server = serve(*FLAGS, f"--model={checkpoint}", "--async-steps=off", "--dispatchers=1")
+    with fastqps.Client(server.address) as client:
+        for asked in ASKED:
+            alone.check(asked, client.generate(asked.prompt, **asked.options))
+
+
+def test_tokens_come_as_they_are_made(client: fastqps.Client) -> None:
+    chunks = list(client.generate_stream([5, 6, 7], max_tokens=600, ignore_eos=True))
+    assert len(chunks) > 20 and len(joined(chunks).token_ids) == 600
+
+
+def test_a_sampled_answer_without_a_seed_varies(client: fastqps.Client) -> None:
+    found = {tuple(client.generate("The cat", temperature=1.0, max_tokens=8).token_ids) for _ in range(8)}
+    assert len(found) > 1
+
+
+def test_usage_and_limits(client: fastqps.Client, alone: Alone) -> None:
+    (model,) = client.models()
+    assert (model.name, model.task, model.output_tokens_max, model.dimensions) == ("tiny", "generate", MAX_TOKENS, 0)
+    assert model.input_tokens_max == 512
+    found = client.generate([5] * 512, max_tokens=1)
+    assert found.usage == fastqps.prediction.Usage(512, 1, False) and found.finish_reason == "length"
+    cut = client.predict([5] * 600, truncate=True, max_tokens=1)
+    assert cut.usage == fastqps.prediction.Usage(512, 1, True)
+    assert cut.generation.token_ids == found.token_ids
+    assert client.predict("", max_tokens=2, timings=True).timings["device"] > 0  # BOS alone is a prompt
+
+
+# ---- stop strings
+
+
+def test_stop_strings(client: fastqps.Client, checkpoint: Path) -> None:
+    """The text ends before the first of them, wherever the borders of tokens are; nothing behind it is sent."""
+    tokenizer = tk.Tokenizer.from_file(str(checkpoint / "tokenizer.json"))
+    for prompt in ("The cat sat", "She sells", "Zürich", "mat. "):
+        options: dict[str, Any] = {"max_tokens": 120, "temperature": 1.0, "seed": 11, "ignore_eos": True}
+        whole = client.generate(prompt, **options)
+        assert whole.text == tokenizer.decode(whole.token_ids)
+        for start in range(4, len(whole.text) - 3, 17):
+            stop = whole.text[start : start + 3]
+            if "\ufffd" in stop:
+                continue
+            expected = whole.text[: whole.text.index(stop)]
+            found = client.generate(prompt, stop=["never in it", stop], **options)
+            assert (found.text, found.finish_reason) == (expected, "stop")
+            assert found.token_ids == whole.token_ids[: len(found.token_ids)]
+            assert stop in tokenizer.decode(found.token_ids) and stop not in tokenizer.decode(found.token_ids[:-1])
+            chunks = list(client.generate_stream(prompt, stop=[stop], **options))
+            assert joined(chunks) == found
+
+
+# ---- what is refused
+
+GENERATE: list[tuple[dict[str, Any], str]] = [
+    ({"generate": {"max_tokens": MAX_TOKENS + 1}}, f"generate.max_tokens: {MAX_TOKENS + 1}, at most {MAX_TOKENS}"),
+    ({"generate": {"temperature": -1}}, "generate.temperature: must be a finite number, 0 or more"),
+    ({"generate": {"temperature": math.nan}}, "generate.temperature: must be a finite number, 0 or more"),
+    ({"generate": {"temperature": math.inf}}, "generate.temperature: must be a finite number, 0 or more"),
+    ({"generate": {"top_k": 65}}, "generate.top_k: must be at most 64"),
+    ({"generate": {"top_p": 0}}, "generate.top_p: must be above 0 and at most 1"),
+    ({"generate": {"top_p": 1.5}}, "generate.top_p: must be above 0 and at most 1"),
+    ({"generate": {"top_p": math.nan}}, "generate.top_p: must be above 0 and at most 1"),
+    ({"generate": {"stop": ["x"] * 17}}, "generate.stop: more than 16 strings"),
+    ({"generate": {"stop": [""]}}, "generate.stop: a stop string is empty"),
+    ({"generate": {"stop": ["x" * 257]}}, "generate.stop: a stop string is longer than 256 bytes"),
+    ({"generate": {"stop_token_ids": [1] * 9}}, "generate.stop_token_ids: more than 8 ids"),
+    ({"generate": {"stop_token_ids": [VOCAB]}}, f"generate.stop_token_ids: id {VOCAB}, the vocabulary has {VOCAB}"),
+    ({"token_ids": {"ids": [5, VOCAB]}}, f"token_ids: id {VOCAB}, the vocabulary has {VOCAB}"),
+    ({"token_ids": {"ids": [5] * 513}}, "token_ids: 513 tokens, at most 512"),
+    ({"token_ids": {"ids": []}}, "token_ids"),
+    ({"text": "\N{DROMEDARY CAMEL}" * 500}, "tokens, at most 512"),
+    ({"pair": {"first": "a", "second": "b"}}, "pair: this model generates from one text"),
+    ({"output": {"dimensions": 3}}, "output.dimensions"),
+    ({"output": {"top_labels": 1}}, "output.top_labels"),
+    ({"model": "other"}, "other"),
+]
+
+
+@pytest.mark.parametrize(("fields", "message"), GENERATE)
+def test_bad_input(stub: Any, fields: dict[str, Any], message: str) -> None:
+    """The status names the field and the limit, through every method, and neighbours are answered."""
+    given = fields.keys() & {"token_ids", "text", "pair"}
+    bad = pb.PredictRequest(**(fields if given else {"text": "a", **fields}))
+    good = pb.PredictRequest(text="The cat", generate={"max_tokens": 2})
+    code = grpc.StatusCode.NOT_FOUND if "model" in fields else grpc.StatusCode.INVALID_ARGUMENT
+    for call in (stub.Predict, lambda request: list(stub.Generate(request))):
+        with pytest.raises(grpc.RpcError) as caught:
+            call(bad)
+        assert caught.value.code() == code and message in caught.value.details()
+    first, second, third = stub.PredictBatch(pb.PredictBatchRequest(items=[good, bad, good])).items
+    assert (second.status.code, message in second.status.message) == (code.value[0], True)
+    assert first.generation.token_ids == third.generation.token_ids != [] and not first.HasField("status")
+
+
+def test_an_embedder_does_not_generate(serve: Callable[..., Server]) -> None:
+    server = serve("--device=null")
+    with fastqps.Client(server.address) as client:
+        with pytest.raises(errors.InvalidArgument, match="does not generate"):
+            client.generate("a", max_tokens=3)
+        with pytest.raises(errors.InvalidArgument, match="does not generate"):
+            list(client.generate_stream("a"))
+        assert client.predict("a").embedding is not None
+
+
+# ---- ends before the end
+
+
+def long(client: fastqps.Client, seed: int = 3) -> Iterator[Chunk]:
+    return client.generate_stream("The cat", max_tokens=MAX_TOKENS, ignore_eos=True, temperature=1.0, seed=seed)
+
+
+def running(server: Server) -> float:
+    return server.metrics()["fastqps_cache_slots_used"]
+
+
+def test_a_stream_that_is_left_frees_its_place(server: Server, client: fastqps.Client) -> None:
+    streams = [long(client, seed) for seed in range(10)]
+    for stream in streams:
+        assert next(stream).token_ids
+    assert running(server) > 0
+    for stream in streams:
+        stream.close()
+    until(lambda: running(server) == 0 and not any(server.work().values()), 2, "the cache slots are free")
+
+
+def test_a_deadline_in_the_middle(server: Server, client: fastqps.Client) -> None:
+    options: dict[str, Any] = {"max_tokens": MAX_TOKENS, "ignore_eos": True, "timeout_s": 0.15}
+    before = server.metrics()["fastqps_generated_tokens_total"]
+    with pytest.raises(errors.DeadlineExceeded):
+        client.generate("The cat", **options)
+    with pytest.raises(errors.DeadlineExceeded):
+        list(client.generate_stream("The cat", **options))
+    until(lambda: running(server) == 0 and not any(server.work().values()), 2, "the cache slots are free")
+    assert server.metrics()["fastqps_generated_tokens_total"] - before < 2 * MAX_TOKENS
+
+
+def test_more_than_can_run_wait_for_their_turn(serve: Callable[..., Server], checkpoint: Path, alone: Alone) -> None:
+    server = serve(*FLAGS, f"--model={checkpoint}", "--max-running=3", "--dispatchers=1")
+    peak = 0.0
+    with fastqps.Client(server.address, timeout_s=60) as client:
+        found = {}
+        for answer in client.predict_stream([a.prompt for a in ASKED] * 4, max_tokens=20, timeout_s=60):
+            assert isinstance(answer, fastqps.Prediction), answer
+            found[answer.request_id] = answer.generation.token_ids
+            if answer.request_id % 16 == 0:
+                peak = max(peak, running(server))
+    assert len(found) == 4 * len(ASKED) and 0 < peak <= 3
+    for i, asked in enumerate(ASKED):
+        greedy = Asked(asked.prompt, {"max_tokens": 20})
+        assert all(found[i + k * len(ASKED)] == alone.answer(greedy).token_ids for k in range(4))
+
+
+# ---- a dispatcher dies
+
+
+@pytest.mark.parametrize("dispatchers", [1, 2])
+def test_dispatchers_killed_in_the_middle(
+    serve: Callable[..., Server], checkpoint: Path, alone: Alone, dispatchers: int
+) -> None:
+    """Whole answers run again, to the same tokens; a stream that has begun cannot and ends with INTERNAL."""
+    server = serve(*FLAGS, f"--model={checkpoint}", f"--dispatchers={dispatchers}", "--default-timeout=60s")
+    options: dict[str, Any] = {"ignore_eos": True, "temperature": 1.0, "max_tokens": MAX_TOKENS}
+    whole, streamed = ([Asked([9, i], {**options, "seed": i}) for i in numbers] for numbers in ((1, 2), (3, 4)))
+    broken: list[str] = []
+
+    async def read(client: fastqps.AsyncClient, asked: Asked, first: asyncio.Event) -> None:
+        chunks = []
+        try:
+            async for chunk in client.generate_stream(asked.prompt, **asked.options):
+                chunks.append(chunk)
+                first.set()
+        except errors.Internal as error:
+            assert chunks, "it could have run again"
+            broken.append(str(error))
+        else:  # it ended before, or had not begun
+            alone.check(asked, joined(chunks))
+
+    async def main() -> None:
+        async with fastqps.AsyncClient(server.address, timeout_s=60) as client:
+            for _ in range(4):  # rounds, until a stream is met in its middle
+                processes = [server.child(f"dispatcher {i}") for i in range(dispatchers)]
+                first = asyncio.Event()
+                tasks = [asyncio.create_task(read(client, asked, first)) for asked in streamed]
+                answers = [asyncio.create_task(client.generate(a.prompt, **a.options)) for a in whole]
+                await first.wait()
+                for process in processes:
+                    process.kill()
+                for asked, answer in zip(whole, answers, strict=True):
+                    alone.check(asked, await answer)
+                await asyncio.gather(*tasks)
+                await asyncio.to_thread(until, lambda: all(map(server.ready, seats)), 20, "they are back")
+                if broken and server.metrics()["fastqps_requeued_total"]:
+                    return
+
+    seats = [f"dispatcher {i}" for i in range(dispatchers)]
+    asyncio.run(main())
+    assert broken and all("it cannot run again" in text for text in broken), broken
+    assert server.metrics()["fastqps_requeued_total"] > 0
+    server.until_idle()
+    until(lambda: running(server) == 0, 2, "every cache slot is free")
+
+
+# ---- a shared prefix
+
+
+def test_a_prefix_stands_before_every_prompt(
+    serve: Callable[..., Server], checkpoint: Path, client: fastqps.Client, alone: Alone, tmp_path: Path
+) -> None:
+    """The same tokens as with ids(prefix) + ids(text) sent by the client, and another version."""
+    text = "She sells sea shells. \n"
+    (tmp_path / "prefix.txt").write_text(text)
+    server = serve(*FLAGS, f"--model={checkpoint}", f"--prefix={tmp_path / 'prefix.txt'}", "--dispatchers=1")
+    tokenizer = tk.Tokenizer.from_file(str(checkpoint / "tokenizer.json"))
+    prefix = tokenizer.encode(text).ids
+    assert prefix[0] == BOS and len(prefix) > 5
+    with fastqps.Client(server.address) as prefixed:
+        (model,) = prefixed.models()
+        assert model.version != client.models()[0].version
+        for asked in ASKED[:24]:
+            prompt = asked.prompt
+            own = tokenizer.encode(prompt, add_special_tokens=False).ids if isinstance(prompt, str) else prompt
+            if not own:
+                continue
+            found = prefixed.generate(prompt, **asked.options)
+            alone.check(Asked([*prefix, *own], asked.options), found, usage=False)
+            assert found.usage.input_tokens == len(prefix) + len(own) or found.usage.input_tokens == len(own)
+
+
+def test_starting_says_what_a_dispatcher_holds(server: Server) -> None:
+    line = next(line for line in server.lines if "starting tiny@" in line)
+    assert "a dispatcher runs 24 sequences; KV cache" in line
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "message"),
+    [
+        (["--prefix=none.txt"], 2, "--prefix none.txt: cannot read it: No such file or directory"),
+        (["--prefix=empty.txt"], 2, "--prefix empty.txt: the file is empty"),
+        (["--prefix=long.txt"], 2, "--prefix"),
+        (["--model=minilm", "--prefix=long.txt"], 2, "--prefix: none of the served models generates text"),
+        (["--max-output-tokens=5000"], 4, "leave no room for a prompt"),
+        (["--max-running=100", "--max-batch-tokens=600"], 2, "that is at least 612"),
+    ],
+)
+def test_what_cannot_start(checkpoint: Path, tmp_path: Path, flags: list[str], code: int, message: str) -> None:
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "long.txt").write_text("0123456789" * 1000)
+    model = [] if any(flag.startswith("--model") for flag in flags) else [f"--model={checkpoint}"]
+    command = [sys.executable, "-m", "fastqps", "serve", "--port=0", "--admin-port=0", *model, *flags]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, env=env)
+    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_it_does_not_take_long_to_cancel(server: Server, client: fastqps.Client) -> None:
+    """A cancelled sequence is gone within a few steps, not at its end."""
+    stream = long(client)
+    next(stream)
+    began = time.monotonic()
+    stream.close()
+    until(lambda: running(server) == 0, 2, "free")
+    assert time.monotonic() - began < 1
+
+
+def test_the_command_line(
+    server: Server, checkpoint: Path, alone: Alone, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same text in process, from the server, and streamed."""
+    expected = alone.answer(Asked("The cat", {"max_tokens": 30})).text
+    flags = ["--max-tokens=30", "The cat"]
+    for where in (
+        ["--model", str(checkpoint)],
+        ["--address", server.address],
+        ["--address", server.address, "--stream"],
+    ):
+        if "--model" in where:
+            monkeypatch.setattr("fastqps.devices.cpu.choose_dtype", lambda name: torch.float32)
+        assert main(["predict", *where, *flags]) == 0
+        assert capsys.readouterr().out == expected + "\n"
+
+
+def test_the_admin_page(server: Server, alone: Alone) -> None:
+    asked = Asked("The cat", {"max_tokens": 5, "temperature": 1.0, "seed": 3, "logprobs": True})
+    body = json.dumps({"text": asked.prompt, **asked.options}).encode()
+    with urllib.request.urlopen(f"http://{server.admin}/predict", data=body, timeout=10) as answer:
+        found = json.loads(answer.read())
+    expected = alone.answer(asked)
+    assert (found["text"], found["token_ids"]) == (expected.text, expected.token_ids)
+    assert (found["finish_reason"], found["output_tokens"]) == (expected.finish_reason, len(expected.token_ids))
+    assert len(found["logprobs"]) == 5
+
+
+def test_metrics(server: Server, client: fastqps.Client) -> None:
+    before = server.metrics()
+    found = client.generate("The cat", max_tokens=50, ignore_eos=True)
+    list(client.generate_stream("The cat", max_tokens=50, ignore_eos=True))
+    assert len(found.token_ids) == 50
+    after = server.metrics()
+    assert after["fastqps_generated_tokens_total{tiny}"] - before["fastqps_generated_tokens_total{tiny}"] == 100
+    name = "fastqps_requests_total{OK,Generate,tiny}"
+    assert after[name] - before[name] == 1
+    assert after["fastqps_cache_slots{tiny}"] == 48
+
+
+def test_the_null_device_answers_at_full_length(serve: Callable[..., Server], checkpoint: Path) -> None:
+    server = serve("--device=null", f"--model={checkpoint}")
+    with fastqps.Client(server.address) as client:
+        found = client.generate("The cat", max_tokens=9)
+        assert len(found.token_ids) == 9 and found.finish_reason == "length"
+        assert len(joined(list(client.generate_stream("The cat"))).token_ids) == 128
