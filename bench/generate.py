@@ -12,38 +12,47 @@ import torch
 from transformers import ContinuousBatchingConfig, GenerationConfig, LlamaConfig, LlamaForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
-from bench.load import LoadError
+from bench.load import PREDICT, Load, LoadError, drive
 from bench.row import Row
+from bench.texts import write_payloads
 from fastqps.generator import Generator
 from fastqps.models.cards import load_card
 from fastqps.sampling import Sampling
+from fastqps.server_process import ServerProcess
+from fastqps.v1 import predict_pb2 as pb
 
 THREADS = 2
 IN_FLIGHT, REQUESTS = 64, 192
 PROMPT, OUTPUT, VOCAB = 50, 50, 4096
 _SIZES = {"hidden_size": 320, "num_hidden_layers": 6, "num_attention_heads": 5, "intermediate_size": 864}
 _ENDS = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+_SERVE = ["--device", "cpu", "--dtype", "bfloat16", "--frontdoors", "1", "--dispatchers", "1"]
+_SERVE += ["--max-running", str(IN_FLIGHT), "--max-input-tokens", str(PROMPT), "--max-output-tokens", str(OUTPUT)]
 Prompts = list[list[int]]
 
 
 def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
-    """Everyone generates for the same prompts, in turn; ``seconds`` is not looked at: the work is the same."""
-    del seconds
+    """Everyone generates for the same prompts, in turn: all of them in-process, for ``seconds`` over gRPC."""
     disable_progress_bar()
     torch.set_num_threads(THREADS)
     path = _write_model(folder / "llama")
     prompts: Prompts = torch.randint(1, VOCAB, (REQUESTS, PROMPT)).tolist()
     model = LlamaForCausalLM.from_pretrained(path, dtype=torch.bfloat16).eval()
-    runs: dict[str, Callable[[], float]] = {
-        "fastqps": _ours(path, prompts, steps_in_flight=2),
-        "fastqps synchronous": _ours(path, prompts, steps_in_flight=1),
-        "generate": lambda: _static(model, prompts),
-        "generate_batch": lambda: _continuous(path, prompts),
-    }
-    rates: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(repetitions):
-        for name, run in runs.items():
-            rates[name].append(run())
+    payloads = write_payloads(folder / "prompts", map(_request, prompts))
+    with ServerProcess("--model", str(path), *_SERVE) as server:
+        # As many requests in flight, on connections that share the cores with the server.
+        load = Load(8, IN_FLIGHT // 8, seconds)
+        runs: dict[str, Callable[[], float]] = {
+            "fastqps": _ours(path, prompts, steps_in_flight=2),
+            "fastqps synchronous": _ours(path, prompts, steps_in_flight=1),
+            "gRPC": lambda: float(drive(server.address, PREDICT, payloads, load)["rate"]),
+            "generate": lambda: _static(model, prompts),
+            "generate_batch": lambda: _continuous(path, prompts),
+        }
+        rates: dict[str, list[float]] = {name: [] for name in runs}
+        for _ in range(repetitions):
+            for name, run in runs.items():
+                rates[name].append(run())
     rate = {name: statistics.median(found) for name, found in rates.items()}
     return _rows(rate), [{"name": n, "rate": rate[n], "rates": r} for n, r in rates.items()]
 
@@ -53,6 +62,11 @@ def _write_model(path: Path) -> Path:
     config = LlamaConfig(vocab_size=VOCAB, max_position_embeddings=256, **_SIZES, **_ENDS)
     LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(path)
     return path
+
+
+def _request(ids: list[int]) -> pb.PredictRequest:
+    options = pb.GenerateOptions(max_tokens=OUTPUT, ignore_eos=True)
+    return pb.PredictRequest(token_ids=pb.TokenIds(ids=ids), generate=options)
 
 
 def _ours(path: Path, prompts: Prompts, steps_in_flight: int) -> Callable[[], float]:
@@ -124,6 +138,7 @@ def _rows(rate: dict[str, float]) -> list[Row]:
     return [
         Row("Llama of 10M parameters, in-process", ours, "requests/s", note=note),
         Row("the same, one step at a time", rate["fastqps synchronous"], "requests/s"),
+        Row("the same over gRPC, Predict", rate["gRPC"], "requests/s", note="front door and load on the same cores"),
         Row("transformers generate_batch", batch, "requests/s", note="continuous batching"),
         Row("transformers generate", static, "requests/s", note=f"{IN_FLIGHT} equal prompts at a time"),
         Row("over generate_batch", ours / batch, "×", 7, 10),
