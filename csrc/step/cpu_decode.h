@@ -60,7 +60,6 @@ struct GatedSilu {
 void gated_silu(const GatedSilu& job);
 
 inline constexpr u32 kCandidates = 64;  // that top_k and top_p choose from
-enum Finish : i32 { kGoesOn, kStopped, kLength };
 
 // Copies sampling parameters, the `admitted` records of decode_layout.h, to the places of their cache slots.
 void admit(i32* params, const i32* admitted, u32 n);
@@ -73,7 +72,7 @@ struct Draw {
   const i32* eos_ids;
   i32* tokens;      // [n_runs]
   float* logprobs;  // [n_runs]: of the chosen token under the raw logits; 0 where not asked for
-  i32* finish;      // [n_runs]
+  i32* finish;      // [n_runs]: Finish
   i32* last_token;  // by cache slot
   u32 n_runs, vocab, n_eos;
   Number number;  // of logits

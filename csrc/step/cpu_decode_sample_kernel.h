@@ -166,7 +166,7 @@ inline void sample_runs(const Draw& job, float* scratch) {
     const bool eos = !(u32(params[kParamFlags]) & kParamIgnoreEos) && contains(job.eos_ids, job.n_eos, token);
     const bool stop = eos || contains(params + kParamStopIds, kAdmittedWords - kParamStopIds, token);
     const bool full = i64(job.made[r]) + 1 >= i64(params[kParamMaxTokens]);
-    job.finish[r] = stop ? kStopped : full ? kLength : kGoesOn;
+    job.finish[r] = i32(stop ? Finish::kStop : full ? Finish::kLength : Finish::kNot);
     job.tokens[r] = job.last_token[slot] = token;
     job.logprobs[r] = u32(params[kParamFlags]) & kParamLogprobs
                           ? log_probability(scratch, logits, job.vocab, top.logit, token)

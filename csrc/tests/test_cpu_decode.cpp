@@ -425,7 +425,7 @@ TEST(sampling_draws_what_the_definition_says) {
           for (u32 t = 0; t < vocab; t++) log_sum += std::exp(s.logit(r, i32(t)));
           CHECK(std::abs(s.logprobs[r] - (s.logit(r, token) - std::log(log_sum))) < 2e-5);
           CHECK_EQ(s.last_token[size_t(s.kv_slots[size_t(s.starts[r])])], token);
-          CHECK_EQ(s.finish[r], i32(kGoesOn));
+          CHECK_EQ(s.finish[r], i32(Finish::kNot));
           bool drawn = false;  // rounding may move a border by a little
           for (const Share& x : shares(s, r, a)) drawn |= x.token == token && x.from - 1e-5 <= u && u <= x.to + 1e-5;
           CHECK(drawn);
@@ -453,15 +453,16 @@ TEST(greedy_takes_the_first_of_the_likeliest) {
 TEST(ends_of_sequences) {
   struct Case {
     Asked asked;
-    i32 made, finish;
+    i32 made;
+    Finish finish;
   };
-  const Case cases[] = {{{}, 0, kGoesOn},
-                        {{.max_tokens = 5}, 3, kGoesOn},
-                        {{.max_tokens = 5}, 4, kLength},
-                        {{.max_tokens = 1}, 0, kLength},
-                        {{.stops = {9, 2}}, 0, kStopped},
-                        {{.max_tokens = 1, .stops = {2}}, 0, kStopped},
-                        {{.flags = kParamIgnoreEos, .stops = {1, 3, 4, 5, 6, 7, 8, 2}}, 0, kStopped}};
+  const Case cases[] = {{{}, 0, Finish::kNot},
+                        {{.max_tokens = 5}, 3, Finish::kNot},
+                        {{.max_tokens = 5}, 4, Finish::kLength},
+                        {{.max_tokens = 1}, 0, Finish::kLength},
+                        {{.stops = {9, 2}}, 0, Finish::kStop},
+                        {{.max_tokens = 1, .stops = {2}}, 0, Finish::kStop},
+                        {{.flags = kParamIgnoreEos, .stops = {1, 3, 4, 5, 6, 7, 8, 2}}, 0, Finish::kStop}};
   Samples s(Number::kFloat32, std::size(cases), 20, 1);
   for (u32 r = 0; r < std::size(cases); r++) {
     s.logits.set(r * 20 + 2, 50), s.made[r] = cases[r].made;
@@ -470,14 +471,14 @@ TEST(ends_of_sequences) {
   for (const Kernels* level : cpu_ops_levels()) {
     s.eos_ids = {};
     s.run(*level);
-    for (u32 r = 0; r < std::size(cases); r++) CHECK_EQ(s.finish[r], cases[r].finish);
+    for (u32 r = 0; r < std::size(cases); r++) CHECK_EQ(s.finish[r], i32(cases[r].finish));
     s.eos_ids = {7, 2};
     s.run(*level);
-    for (u32 r = 0; r < std::size(cases); r++) CHECK_EQ(s.finish[r], i32(kStopped));
+    for (u32 r = 0; r < std::size(cases); r++) CHECK_EQ(s.finish[r], i32(Finish::kStop));
   }
   s.ask(0, {.flags = kParamIgnoreEos});
   s.run(*cpu_ops_levels().front());
-  CHECK_EQ(s.finish[0], i32(kGoesOn));
+  CHECK_EQ(s.finish[0], i32(Finish::kNot));
 }
 
 TEST(logits_that_are_not_numbers) {
