@@ -59,7 +59,7 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
     bump(stats_->expired[kReceive]);
     return refuse(StatusCode::kDeadlineExceeded, "the deadline had passed at stage receive");
   }
-  if (Refusal refusal = admit(r, now, deadline)) return refusal;
+  if (Refusal refusal = admit(view, r, now, deadline)) return refusal;
   i64 taken = slab_.take();
   if (taken < 0) {
     bump(stats_->rejected[kRejectSlots]);
@@ -144,14 +144,15 @@ i32 PredictService::find_route(std::string_view name) const {
   return -1;
 }
 
-PredictService::Refusal PredictService::admit(u32 r, u64 now, u64 deadline) {
-  if (!segment_.route(r).dispatchers.load(kRelaxed))
-    return refuse(StatusCode::kUnavailable, "no dispatcher of this model is left");
-  const u64 predicted = admission_.predicted_ns(r);
+PredictService::Refusal PredictService::admit(const RequestView& view, u32 r, u64 now, u64 deadline) {
+  const Route& route = segment_.route(r);
+  if (!route.dispatchers.load(kRelaxed)) return refuse(StatusCode::kUnavailable, "no dispatcher of this model is left");
+  // A generation of few tokens does not take as long as the usual one; how many that has is not known, but its limit.
+  const u32 tokens = view.generate.max_tokens;
+  const u64 predicted = admission_.predicted_ns(r, tokens ? double(tokens) / route.max_output_tokens : 1);
   if (admission_.full(r)) {
     bump(stats_->rejected[kRejectQueueFull]);
-    Refusal refusal =
-        refuse(StatusCode::kResourceExhausted, "the queue is full: %u items wait", segment_.route(r).max_queue_items);
+    Refusal refusal = refuse(StatusCode::kResourceExhausted, "the queue is full: %u items wait", route.max_queue_items);
     refusal.retry_after_ms = i32(std::clamp<u64>(predicted / 1'000'000, 1, 10'000));
     return refusal;
   }

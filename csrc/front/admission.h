@@ -39,16 +39,17 @@ class Admission {
   // When a request that is queued now is likely to be answered, in ns from now; 0: not known. Waiting ÷ completion rate
   // + the usual step. The rate is only learned, and only used, while the queue holds more than the dispatchers can take
   // at once: below that, completions say how much was asked, not how much could be done, and full steps are the
-  // measure.
-  u64 predicted_ns(u32 route) const {
+  // measure. share: of the usual step, that this request needs at the least.
+  u64 predicted_ns(u32 route, double share = 1) const {
     const Load& load = routes_[route];
     u64 waiting = load.waiting + load.added;
     // Nothing waits: the next step may be this request's alone, and much shorter than the usual one.
     if (!load.fresh || !waiting || !load.batch_items) return 0;
+    const u64 own_ns = u64(double(load.step_ns) * share);
     if (waiting >= load.batch_items && load.items_per_s > 0)
-      return u64(double(waiting) / load.items_per_s * 1e9) + load.step_ns;
+      return u64(double(waiting) / load.items_per_s * 1e9) + own_ns;
     // Not measured: at least until those steps have ended that run now.
-    return u64(std::min(1.0, double(waiting) / double(load.batch_items)) * double(load.step_ns)) + load.step_ns;
+    return u64(std::min(1.0, double(waiting) / double(load.batch_items)) * double(load.step_ns)) + own_ns;
   }
 
  private:

@@ -111,7 +111,7 @@ class PredictService final : public Service {
   // accept.cpp: from bytes to a ring
   Refusal accept(std::string_view bytes, const Origin& from, RequestView& view);
   u64 deadline_of(const RequestView& view, const CallInfo& info) const;
-  Refusal admit(u32 route, u64 now, u64 deadline);
+  Refusal admit(const RequestView& view, u32 route, u64 now, u64 deadline);
   Refusal check_encoder(const RequestView& view, const Route& route, Rpc method);
   Refusal queue(u32 slot, u32 route);
   Refusal refuse(StatusCode code, const char* format, ...) __attribute__((format(printf, 3, 4)));

@@ -59,6 +59,7 @@ TEST(nothing_is_predicted_while_nothing_waits) {
   w.waiting(1);
   admission.look(201 * kMs);
   CHECK_EQ(admission.predicted_ns(0), 100 * kMs);  // a quarter of a step's items wait, and its own step
+  CHECK_EQ(admission.predicted_ns(0, 0.5), 60 * kMs);
 }
 
 TEST(the_rate_is_that_of_whole_steps_longer_than_a_window) {

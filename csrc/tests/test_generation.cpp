@@ -21,7 +21,7 @@ static u64 allocations = 0;
 namespace {
 
 using Ids = std::vector<u32>;
-const std::string kOk = "0", kInvalid = "3", kDeadline = "4", kInternal = "13";
+const std::string kOk = "0", kInvalid = "3", kDeadline = "4", kExhausted = "8", kInternal = "13";
 
 std::string text_of(const std::vector<Chunk>& chunks) {
   std::string text;
@@ -434,6 +434,24 @@ TEST(a_deadline_in_mid_stream) {
   test.finish('b', Finish::kLength);
   CHECK_EQ(test.chunks(stream).size(), size_t(1));
   CHECK_EQ(test.counted(kGenerate, StatusCode::kDeadlineExceeded), u64(1));
+}
+
+// A usual generation takes 10 s here, but what asks for a few tokens has its answer long before.
+TEST(a_short_generation_is_not_refused_for_the_length_of_others) {
+  Generating test;
+  DispatcherLine& dispatcher = test.world.segment.dispatcher(0);
+  dispatcher.step_usual_ns = 10'000'000'000;
+  dispatcher.items_done = 1;
+  test.client->run();
+  dispatcher.items_done = 2;
+  const i32 waits = test.generate({.ids = {5}});
+  test.client->run_for(60'000'000);  // a window of the admission's estimates
+  const i32 whole = test.generate({.ids = {5}, .timeout_us = 5'000'000});
+  const i32 brief = test.generate({.ids = {5}, .timeout_us = 5'000'000, .max_tokens = kMaxOutput / 4});
+  test.client->run();
+  CHECK_EQ(test.answer(whole).code(), kExhausted);
+  CHECK(!test.answer(brief).closed && !test.answer(waits).closed);
+  CHECK_EQ(test.dispatcher->claim(), size_t(2));
 }
 
 TEST(a_slow_reader_gets_the_rest_in_one) {
