@@ -275,7 +275,8 @@ def test_dispatchers_killed_in_the_middle(
     """Whole answers run again, to the same tokens; a stream that has begun cannot and ends with INTERNAL."""
     server = serve(*FLAGS, f"--model={checkpoint}", f"--dispatchers={dispatchers}", "--default-timeout=60s")
     options: dict[str, Any] = {"ignore_eos": True, "temperature": 1.0, "max_tokens": MAX_TOKENS}
-    whole, streamed = ([Asked([9, i], {**options, "seed": i}) for i in numbers] for numbers in ((1, 2), (3, 4)))
+    whole = [Asked([9, i], {**options, "max_tokens": 1200, "seed": i}) for i in (1, 2)]
+    streamed = [Asked([9, i], {**options, "seed": i}) for i in (3, 4)]
     broken: list[str] = []
 
     async def read(client: fastqps.AsyncClient, asked: Asked, first: asyncio.Event) -> None:
@@ -338,7 +339,7 @@ def test_a_prefix_stands_before_every_prompt(
                 continue
             found = prefixed.generate(prompt, **asked.options)
             alone.check(Asked([*prefix, *own], asked.options), found, usage=False)
-            assert found.usage.input_tokens == len(prefix) + len(own) or found.usage.input_tokens == len(own)
+            assert found.usage.input_tokens == len(own)
 
 
 def test_starting_says_what_a_dispatcher_holds(server: Server) -> None:
