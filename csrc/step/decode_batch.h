@@ -55,6 +55,9 @@ class DecodeBatch {
   // Sequences that will have a row in the next step.
   u32 going() const { return u32(going_.size()); }
 
+  // Tokens of a sequence that have come back.
+  u32 made(u32 kv) const { return sequences_[kv].made; }
+
   // Begins a step: one decode row for each sequence that has tokens left to make. The step has room for all of them.
   void begin(DecodeStep& step);
 

@@ -1,9 +1,11 @@
 #include "step/decode_stepper.h"
 
+#include <utility>
+
 namespace fastqps {
 namespace {
 
-constexpr u16 kCancelled = 1, kInternal = 13;  // gRPC codes
+constexpr u16 kCancelled = 1, kResourceExhausted = 8, kInternal = 13;  // gRPC codes
 
 // What stands in a slot is another process's: within what the step's memory and the answer's can take.
 Sampling checked(const Sampling& asked, const Route& route) {
@@ -48,15 +50,36 @@ Gathered DecodeStepper::gather(u32 s, u32 in_flight, int timeout_ms) {
     if (slot >= segment_.sizes().slots) return;
     const u32 kv = kv_of(door, slot);
     if (kv == DecodeBatch::kNobody || requests_[kv].claim.seq != seq) return;
+    const u64 deadline = claimer_.slot(requests_[kv].claim).deadline_ns;
+    deadline&& now_ns() >= deadline ? times_.learn_cut(batch_.made(kv)) : times_.learn_end(batch_.made(kv));
     batch_.drop(kv);
     end(kv);
   });
+  shed();
   batch_.begin(step.rows);
   join(step);
   batch_.seal(step.rows);
   if (!answer_dropped()) return Gathered::kFenced;
   claimer_.own().running.store(batch_.running(), kRelaxed);
   return step.rows.runs.empty() ? Gathered::kNothing : Gathered::kStep;
+}
+
+// Each sequence more makes the steps of all longer. Who would be answered too late among those that run is refused, the
+// last to come first: with all of them let in, none would be in time. One may always run, so that a wrong expectation
+// is corrected.
+void DecodeStepper::shed() {
+  const u32 going = batch_.going();
+  const u64 start = std::max(claimed_.claimed_ns, clock_.until_ns());
+  bool doubted = false;
+  for (size_t i = claimed_.claims.size(); i-- > 0 && going + i > 0;) {
+    const Slot& slot = claimer_.slot(claimed_.claims[i]);
+    const u32 running = going + u32(i) + 1;
+    const u64 expected = times_.expected_ns(running, slot.sampling.max_tokens);
+    // An eighth more: half of all generations take longer than expected, and those that join later make it longer.
+    if (!slot.deadline_ns || start + expected + expected / 8 <= slot.deadline_ns) continue;
+    if (!std::exchange(doubted, true)) times_.doubt(running);
+    claimer_.drop(claimed_, i, kResourceExhausted);
+  }
 }
 
 // The claimed requests become sequences; there is room for all of them, unless a front door changed one meanwhile.
@@ -138,7 +161,9 @@ bool DecodeStepper::scatter(u32 s) {
   batch_.retire(step.rows, [&](u32 kv, u32 made, Token token) {
     tokens++;
     write(requests_[kv].claim, made, token);
-    if (token.finish != Finish::kNot) end(kv);
+    if (token.finish == Finish::kNot) return;
+    times_.learn_end(made + 1);
+    end(kv);
   });
   const u64 now = now_ns();  // one stamp for all, before the first of their answers can be read
   Stats& stats = claimer_.stats();
@@ -155,7 +180,8 @@ bool DecodeStepper::scatter(u32 s) {
   claimer_.publish();
   bump(stats.generated_tokens, tokens);
   claimer_.own().running.store(batch_.running(), kRelaxed);
-  clock_.finish(step.launched_ns, finished, u32(step.rows.runs.size()), step.rows.n_tokens, limits_.tokens);
+  const u32 runs = u32(step.rows.runs.size());
+  times_.learn_step(runs, clock_.finish(step.launched_ns, finished, runs, step.rows.n_tokens, limits_.tokens));
   for (const Request& request : ended_) clock_.answered(1, request.claimed_ns, now);
   clock_.scattered();
   return true;

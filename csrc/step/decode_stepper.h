@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "step/decode_batch.h"
+#include "step/decode_times.h"
 #include "step/device_clock.h"
 #include "step/stepper.h"
 
@@ -49,6 +50,7 @@ class DecodeStepper {
   };
 
   u32& kv_of(u32 door, u32 slot) { return kv_of_slot_[door * segment_.sizes().slots + slot]; }
+  void shed();
   void join(Step& step);
   void end(u32 kv);
   [[nodiscard]] bool answer_dropped();
@@ -60,6 +62,7 @@ class DecodeStepper {
   const BatchLimits limits_;
   const Route* route_;
   DeviceClock clock_;
+  DecodeTimes times_;
   DecodeBatch batch_;
   std::vector<Step> steps_;
   std::vector<Request> requests_;  // by cache slot

@@ -21,8 +21,8 @@ class DeviceClock {
       account_idle(now);
     }
   }
-  // The oldest step, launched then, is finished.
-  void finish(u64 launched_ns, u64 now, u32 items, u32 tokens, u32 capacity_tokens) {
+  // The oldest step, launched then, is finished. Returns how long the device was busy with it.
+  u64 finish(u64 launched_ns, u64 now, u32 items, u32 tokens, u32 capacity_tokens) {
     const u64 busy = now - std::min(std::max(launched_ns, free_ns_), now);
     times_.learn(tokens, busy);
     Stats& stats = claimer_.stats();
@@ -37,6 +37,7 @@ class DeviceClock {
     claimer_.own().step_started_ns.store(in_flight_ ? now : 0, kRelaxed);
     free_ns_ = now;
     slept_then_ns_ = claimer_.slept_ns(), lingered_then_ns_ = claimer_.lingered_ns();
+    return busy;
   }
   // Its answers are out.
   void scattered() { scattered_ns_ = now_ns() - free_ns_; }

@@ -1,5 +1,6 @@
 // Requests through a decoder's dispatcher: one front door and up to two dispatchers in one thread, over ModelDevice.
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <map>
 #include <memory>
@@ -213,6 +214,36 @@ TEST(expired_requests_never_reach_the_device) {
 }
 
 // What a broken front door writes is bounded before it reaches the step.
+TEST(who_would_be_late_among_those_that_run_is_refused) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  const auto run_slowly = [&] {
+    usleep(20'000);  // the device
+    d.retire();
+  };
+  const u32 ends = w.put({1, 2}, 4, kIgnoreEos), stays = w.put({3}, 12, kIgnoreEos);
+  for (u32 step = 0; step < 4; step++) {  // two sequences, four tokens, 20 ms each
+    CHECK(d.launch());
+    run_slowly();
+  }
+  w.slab->drain();
+  CHECK(w.host.ended.contains(ends));
+  const u32 joins = w.put({6}, 2, kIgnoreEos, now_ns() + 10'000'000'000);
+  const u32 hopeless = w.put({4}, 12, kIgnoreEos, now_ns() + 30'000'000);
+  CHECK(d.launch());
+  w.slab->drain();
+  CHECK_EQ(w.host.status[hopeless], 8);
+  CHECK(w.state(joins) == State::kLaunched && w.state(stays) == State::kLaunched);
+  run_slowly();
+  while (d.turn()) {}
+  w.slab->drain();
+  CHECK_EQ(w.host.status[joins] + w.host.status[stays], 0);
+  // Alone it may run: a wrong expectation could not be corrected otherwise.
+  const u32 alone = w.put({4}, 12, kIgnoreEos, now_ns() + 30'000'000);
+  CHECK(d.launch());
+  CHECK(w.state(alone) == State::kLaunched);
+}
+
 TEST(a_damaged_request_stays_within_its_room) {
   World w;
   Dispatcher d(w.segment, &w.fds, 0, 1);
