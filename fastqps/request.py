@@ -64,15 +64,20 @@ class Options(TypedDict, total=False):
     """Say each token's log probability. Default: False."""
 
 
+_OPTIONS = frozenset(Options.__annotations__)
+
+
 def to_message(item: Item, options: Options, timeout_s: float = 0) -> pb.PredictRequest:
-    """Raises TypeError for an item or option of no known kind, KeyError for an unknown priority or dtype, ValueError
-    for a number that its field cannot hold.
+    """Raises TypeError for an item of no known kind and an unknown option, KeyError for an unknown priority or dtype,
+    ValueError for a number that its field cannot hold.
 
     timeout_s: the time allowed for this item, in seconds; 0: only the call's own deadline holds.
     """
     message = pb.PredictRequest(model=options.get("model", ""))
     if timeout_s:
         message.timeout_us = max(1, round(timeout_s * 1e6))
+    if unknown := options.keys() - _OPTIONS:
+        raise TypeError(f"{min(unknown)} is no option; there are: {', '.join(Options.__annotations__)}")
     if isinstance(item, pb.PredictRequest):
         message.MergeFrom(item)  # its own model and timeout win
         return message
@@ -122,11 +127,18 @@ def _set_generate(message: pb.PredictRequest, options: Options) -> None:
             continue
         try:
             if name in ("stop", "stop_token_ids"):
-                getattr(generate, name).extend([value] if isinstance(value, str) else value)
+                getattr(generate, name).extend(_texts(value) if name == "stop" else value)
             else:
                 setattr(generate, name, value)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from None
+
+
+def _texts(value: object) -> Sequence[str]:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+        raise TypeError("a text or a list of texts")
+    return texts
 
 
 def split_batches(messages: Iterable[pb.PredictRequest]) -> Iterator[pb.PredictBatchRequest]:
