@@ -33,7 +33,7 @@ def decoder_card(
         task="generate",
         family=checkpoint.family,
         dimensions=0,
-        max_input_tokens=_input_limit(checkpoint, max_input_tokens, context - len(prefix), max_output_tokens),
+        max_input_tokens=_input_limit(checkpoint, max_input_tokens, context, len(prefix), max_output_tokens),
         vocab_size=config.vocab,
         tokenizer=checkpoint.tokenizer(),
         max_output_tokens=max_output_tokens,
@@ -70,13 +70,14 @@ def _prefix_ids(checkpoint: Checkpoint, text: str, vocab: int) -> tuple[int, ...
     return tuple(ids)
 
 
-def _input_limit(checkpoint: Checkpoint, asked: int, room: int, max_output_tokens: int) -> int:
-    """What the context leaves for prompts; ``room``: its positions without the prefix's."""
-    found = min(asked, room - max_output_tokens)
+def _input_limit(checkpoint: Checkpoint, asked: int, context: int, prefix_len: int, max_output_tokens: int) -> int:
+    """What the context leaves for prompts."""
+    found = min(asked, context - prefix_len - max_output_tokens)
     if found < 1:
+        prefix = f"a prefix of {prefix_len} tokens and " if prefix_len else ""
         raise ModelError(
-            f"{checkpoint.root}: {max_output_tokens} output tokens leave no room for a prompt: the model's context has "
-            f"{room} positions for both"
+            f"{checkpoint.root}: {prefix}{max_output_tokens} output tokens leave no room for a prompt in the "
+            f"model's context of {context} positions"
         )
     return found
 
