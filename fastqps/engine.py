@@ -45,6 +45,8 @@ class Engine:
         if self.card.task == "generate":
             self._generator = Generator(self.card, device=device, dtype=dtype, max_running=max_running)
             return
+        if prefix:
+            raise ModelError(f"{self.card.name} does not generate text: a prefix would have no effect")
         tokens = max(_BATCH_TOKENS, self.card.max_input_tokens)
         self._runner = make_runner(device, self.card, _BATCH_ITEMS, tokens, dtype=dtype)
         self._tokenizer: Tokenizer | None = None
@@ -81,6 +83,7 @@ class Engine:
         stop_token_ids: Sequence[int] = (),
         ignore_eos: bool = False,
         logprobs: bool = False,
+        truncate: bool = False,
     ) -> list[Generation]:
         """What the model makes of each prompt, a text or token ids, in the order of ``prompts``.
 
@@ -91,7 +94,7 @@ class Engine:
             raise ValueError(f"{self.card.name} generates no text: call predict")
         stops = tuple(stop_token_ids)
         sampling = Sampling(max_tokens, temperature, top_k, top_p, seed, stops, ignore_eos, logprobs)
-        return self._generator.generate(prompts, sampling, stop=stop)
+        return self._generator.generate(prompts, sampling, stop=stop, truncate=truncate)
 
     def _encode(self, items: Sequence[Item], truncate: bool) -> list[tuple[Sequence[int], int]]:
         """(ids, number of leading ids that belong to the first text) of every item."""

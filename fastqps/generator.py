@@ -128,11 +128,16 @@ class Generator:
         return tokens
 
     def generate(
-        self, prompts: Sequence[Prompt], sampling: Sampling | None = None, *, stop: str | Sequence[str] = ()
+        self,
+        prompts: Sequence[Prompt],
+        sampling: Sampling | None = None,
+        *,
+        stop: str | Sequence[str] = (),
+        truncate: bool = False,
     ) -> list[Generation]:
         """One answer for each prompt, a text or token ids, in order. It ends before the first text of ``stop``.
 
-        ``ValueError`` names a prompt or an option that is out of range.
+        ``truncate`` cuts a prompt that is too long. ``ValueError`` names a prompt or an option that is out of range.
         """
         if isinstance(prompts, str):
             raise ValueError("generate takes a list of prompts, not one text")
@@ -140,9 +145,9 @@ class Generator:
         if stops and not self._detokenizer:
             raise ValueError(f"{self.card.path} has no tokenizer.json: stop texts mean nothing without it")
         sampling = (sampling or Sampling()).checked(self.card)
-        encoded = [self._encode(number, prompt) for number, prompt in enumerate(prompts)]
+        encoded = [self._encode(number, prompt, truncate) for number, prompt in enumerate(prompts)]
         begun = [_Answer(self._detokenizer, stops) for _ in encoded]
-        answers = {self.add(ids, sampling): answer for ids, answer in zip(encoded, begun, strict=True)}
+        answers = {self.add(ids, sampling): answer for (ids, _), answer in zip(encoded, begun, strict=True)}
         try:
             while self.busy:
                 for token in self.step():
@@ -151,9 +156,9 @@ class Generator:
         finally:
             for request in answers:
                 self.drop(request)
-        for ids, answer in zip(encoded, begun, strict=True):
+        for (ids, cut), answer in zip(encoded, begun, strict=True):
             answer.made.logprobs = answer.made.logprobs if sampling.logprobs else None
-            answer.made.usage = Usage(len(ids), len(answer.made.token_ids), False)
+            answer.made.usage = Usage(len(ids), len(answer.made.token_ids), cut)
         return [answer.made for answer in begun]
 
     def close(self) -> None:
@@ -188,17 +193,23 @@ class Generator:
         if min(ids) < 0 or max(ids) >= vocab:
             raise ValueError(f"{which}: token ids must be at least 0 and below {vocab}")
 
-    def _encode(self, number: int, prompt: Prompt) -> Sequence[int]:
+    def _encode(self, number: int, prompt: Prompt, truncate: bool) -> tuple[Sequence[int], bool]:
+        """The prompt's token ids, and whether they had to be cut."""
+        limit = self.card.max_input_tokens
         if not isinstance(prompt, str):
-            self._check(f"prompt {number}", prompt)
-            return prompt
+            if any(isinstance(part, str) for part in prompt):
+                raise ValueError(f"prompt {number}: expected one text or token ids, not several texts")
+            ids = prompt[:limit] if truncate else prompt
+            self._check(f"prompt {number}", ids)
+            return ids, len(ids) < len(prompt)
         if self._tokenizer is None:
             raise ValueError(f"{self.card.path} has no tokenizer.json: only token ids can be given")
         found = self._tokenizer.encode_items([prompt])[0]
-        if found.truncated:
-            limit = self.card.max_input_tokens
-            raise ValueError(f"prompt {number} has {found.n_total} tokens; the model takes {limit}")
-        return found.ids
+        if found.truncated and not truncate:
+            raise ValueError(
+                f"prompt {number} has {found.n_total} tokens; the model takes {limit} (truncate=True cuts it)"
+            )
+        return found.ids, found.truncated
 
 
 def _detokenizer(card: ModelCard) -> Detokenizer | None:

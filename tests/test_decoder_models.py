@@ -201,6 +201,9 @@ def test_engine_generates_text(speaker: Path) -> None:
     assert answers[0].usage is not None and answers[0].usage.input_tokens == len(package.encode("hello").ids)
     with pytest.raises(ValueError, match="prompt 0 has 51 tokens; the model takes 40"):
         engine.generate(["x" * 50])
+    cut, short = engine.generate(["x" * 50, "x"], truncate=True)
+    assert cut == engine.generate([package.encode("x" * 50).ids], truncate=True)[0]
+    assert [answer.usage and answer.usage.truncated for answer in (cut, short)] == [True, False]
     with pytest.raises(ValueError, match="call generate"):
         engine.predict(["text"])
     with pytest.raises(ValueError, match="call predict"):
@@ -246,8 +249,13 @@ def test_a_prefix_of_text(speaker: Path) -> None:
     want = [a.token_ids for a in whole.generate([f"Correct: {text}" for text in asked])]
     assert [a.token_ids for a in engine.generate(asked)] == want
     assert engine.generate(asked, max_tokens=1)[0].usage.input_tokens == 5  # type: ignore[union-attr]
-    with pytest.raises(ModelError, match="leave no room"):
+    said = (
+        "a prefix of 46 tokens and 100 output tokens leave no room for a prompt in the model's context of 128 positions"
+    )
+    with pytest.raises(ModelError, match=said):
         load_card(str(speaker), max_output_tokens=100, prefix_text="word " * 9)
+    with pytest.raises(ModelError, match="minilm does not generate text: a prefix"):
+        Engine("minilm", prefix="Correct: ")
 
 
 @pytest.mark.parametrize("decoder", [None, {"type": "WordPiece"}, {"type": "Metaspace"}])

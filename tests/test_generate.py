@@ -19,6 +19,7 @@ from fastqps._core import DecodeBatch
 from fastqps.generator import LENGTH, STOP, Generator
 from fastqps.models import ModelCard, load_card
 from fastqps.models.cpu_decode_ops import CpuDecodeOps
+from fastqps.prediction import Usage
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.reference_batch import ReferenceBatch
 from fastqps.sampling import Sampling
@@ -301,7 +302,12 @@ def test_bad_prompts_disturb_nobody(tmp_path: Path) -> None:
         ([[-1]], "at least 0"),
         (["text"], r"no tokenizer\.json"),
         ("text", "a list of prompts"),
+        ([[1], ("two", "texts")], "prompt 1: expected one text or token ids, not several texts"),
     ):
         with pytest.raises(ValueError, match=said):
             generator.generate(prompts)  # type: ignore[arg-type]
     assert generator.generate([[1]])[0].token_ids == expected(model, [1], MAX_OUTPUT)
+    whole, cut = generator.generate([[1], [2] * (MAX_INPUT + 1)], truncate=True)
+    assert whole.usage == Usage(1, len(whole.token_ids), False)
+    assert cut.usage == Usage(MAX_INPUT, len(cut.token_ids), True)
+    assert cut.token_ids == expected(model, [2] * MAX_INPUT, MAX_OUTPUT)
