@@ -8,7 +8,7 @@ import numpy as np
 
 from fastqps.answers import Answer
 from fastqps.codes import CODES
-from fastqps.prediction import Chunk, Generation, Prediction, PredictionError
+from fastqps.prediction import Chunk, Generation, Prediction, PredictionError, Usage
 
 
 def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
@@ -22,12 +22,8 @@ def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
         shown["labels"] = [{"name": label.name, "score": label.score} for label in found.labels]
     if found.generation is not None:
         shown |= generation_json(found.generation)
-    if found.usage is not None:
-        shown["input_tokens"] = found.usage.input_tokens
-        if found.generation is not None:
-            shown["output_tokens"] = found.usage.output_tokens
-        if found.usage.truncated:
-            shown["truncated"] = True
+    elif found.usage is not None:
+        shown |= _usage(found.usage)
     if found.timings is not None:
         shown["timings_us"] = found.timings
     return shown
@@ -38,6 +34,8 @@ def generation_json(found: Generation) -> dict[str, Any]:
     shown: dict[str, Any] = {"text": found.text, "token_ids": found.token_ids, "finish_reason": found.finish_reason}
     if found.logprobs is not None:
         shown["logprobs"] = _floats(found.logprobs)
+    if found.usage is not None:
+        shown |= _usage(found.usage, made=True)
     return shown
 
 
@@ -48,6 +46,8 @@ def chunk_json(found: Chunk) -> dict[str, Any]:
         shown["logprobs"] = _floats(found.logprobs)
     if found.finish_reason is not None:
         shown["finish_reason"] = found.finish_reason
+    if found.usage is not None:
+        shown |= _usage(found.usage, made=True)
     return shown
 
 
@@ -61,6 +61,15 @@ def answer_json(found: Answer) -> dict[str, Any]:
 def error_json(code: int, message: str) -> dict[str, Any]:
     """A failure, with gRPC's name of its code."""
     return {"error": {"code": CODES[code], "message": message}}
+
+
+def _usage(found: Usage, made: bool = False) -> dict[str, Any]:
+    shown: dict[str, Any] = {"input_tokens": found.input_tokens}
+    if made:
+        shown["output_tokens"] = found.output_tokens
+    if found.truncated:
+        shown["truncated"] = True
+    return shown
 
 
 def _floats(vector: Any) -> list[float]:

@@ -132,6 +132,7 @@ def test_without_options_the_server_decides(client: Any, servicer: Servicer) -> 
         ({"temperature": "hot"}, TypeError, "temperature: must be real number, not str"),
         ({"stop": 5}, TypeError, "stop: "),
         ({"stop": [5]}, TypeError, "stop: "),
+        ({"max_token": 3}, TypeError, "max_token is no option; there are: model, .*, max_tokens"),
         ({"stop_token_ids": [-1]}, ValueError, "stop_token_ids: Value out of range: -1"),
     ],
 )
@@ -211,7 +212,7 @@ def test_batches_and_streams_of_prompts(client: Any) -> None:
         (
             ["--stream", "--json", "a"],
             '{"text": "Grü", "token_ids": [7, 8]}\n{"text": "", "token_ids": [9]}\n'
-            '{"text": "ße", "token_ids": [], "finish_reason": "length"}\n',
+            '{"text": "ße", "token_ids": [], "finish_reason": "length", "input_tokens": 5, "output_tokens": 3}\n',
         ),
     ],
 )
@@ -234,7 +235,10 @@ def test_the_command_passes_options_on(address: str, servicer: Servicer) -> None
     [
         (["--stream", "a"], 2, "--stream needs a server to stream from: --address HOST:PORT"),
         (["--stream", "--pair", "--address", "127.0.0.1:1", "a", "b"], 2, "which take no pairs"),
+        (["--logprobs", "a"], 2, "--logprobs has no place in bare text: add --json"),
         (["--max-tokens=two", "a"], 2, "invalid int value: 'two'"),
+        (["--address", "127.0.0.1:1", "--seed=-1", "a"], 2, "seed: Value out of range: -1"),
+        (["--address", "127.0.0.1:1", "--stream", "--max-tokens=-1", "a"], 2, "max_tokens: Value out of range: -1"),
         (["--device", "null", "--top-k", "3", "a"], 2, "--top-k: the model minilm does not generate text"),
         (["--address", "127.0.0.1:1", "--stream", "a"], 1, "no server can be reached"),
     ],

@@ -36,5 +36,7 @@ def check_flags(options: argparse.Namespace) -> None:
     """Raises ``ConfigError`` for flags that do not go together."""
     if options.stream and not options.address:
         raise ConfigError("--stream needs a server to stream from: --address HOST:PORT")
+    if options.logprobs and not options.json:
+        raise ConfigError("--logprobs has no place in bare text: add --json")
     if options.stream and options.pair:
         raise ConfigError("--stream is for models that generate, which take no pairs")

@@ -66,10 +66,12 @@ def _here(options: argparse.Namespace) -> Ask:
         flag = next(iter(generate)).replace("_", "-")
         raise ConfigError(f"--{flag}: the model {engine.card.name} does not generate text")
 
+    asked: Any = {"truncate": options.truncate, **generate}
+
     def ask(texts: list[Text]) -> list[dict[str, Any]]:
         try:
             if engine.card.task == "generate":
-                return [generation_json(found) for found in engine.generate(_prompts(texts), **generate)]
+                return [generation_json(found) for found in engine.generate(_prompts(texts), **asked)]
             return [answer_json(found) for found in engine.predict(texts, truncate=options.truncate)]
         except ValueError as error:
             raise ConfigError(str(error).replace("truncate=True", "--truncate")) from None
@@ -113,7 +115,15 @@ def _connect(options: argparse.Namespace) -> Client:
 
 
 def _asked(options: argparse.Namespace) -> Any:
-    return {"truncate": options.truncate, **generate_options(options)}
+    """The options of each request; numbers that no message can hold are refused before a server is asked."""
+    from fastqps.request import to_message
+
+    asked: Any = {"truncate": options.truncate, **generate_options(options)}
+    try:
+        to_message("", asked)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    return asked
 
 
 def _from_arguments(texts: list[str], pairs: bool) -> Iterator[Text]:
