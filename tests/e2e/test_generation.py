@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -263,6 +264,18 @@ def test_more_than_can_run_wait_for_their_turn(serve: Callable[..., Server], che
     for i, asked in enumerate(ASKED):
         greedy = Asked(asked.prompt, {"max_tokens": 20})
         assert all(found[i + k * len(ASKED)] == alone.answer(greedy).token_ids for k in range(4))
+
+
+def test_a_drain_lets_streams_end(serve: Callable[..., Server], checkpoint: Path, alone: Alone) -> None:
+    server = serve(*FLAGS, f"--model={checkpoint}", "--dispatchers=1")
+    asked = Asked("The cat", {"max_tokens": MAX_TOKENS, "ignore_eos": True})
+    with fastqps.Client(server.address, timeout_s=60) as client:
+        stream = client.generate_stream(asked.prompt, **asked.options)
+        chunks = [next(stream)]
+        server.signal(signal.SIGTERM)
+        chunks.extend(stream)
+        alone.check(asked, joined(chunks))
+    assert server.wait(20) == 0
 
 
 # ---- a dispatcher dies
