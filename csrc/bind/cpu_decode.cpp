@@ -1,6 +1,7 @@
 // The decoder's CPU kernels for Python. Arrays are given by address.
 #include "step/cpu_decode.h"
 
+#include "bind/arrays.h"
 #include "bind/bind.h"
 
 namespace py = pybind11;
@@ -8,13 +9,6 @@ using namespace py::literals;
 
 namespace fastqps::bind {
 namespace {
-
-template <class T = void>
-T* address(u64 value) {
-  return reinterpret_cast<T*>(value);
-}
-
-step::Number number(bool bfloat16) { return bfloat16 ? step::Number::kBfloat16 : step::Number::kFloat32; }
 
 using Release = py::call_guard<py::gil_scoped_release>;
 

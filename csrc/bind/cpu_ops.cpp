@@ -1,6 +1,7 @@
 // The CPU kernels for Python. Arrays are given by address, so nothing here knows torch.
 #include "step/cpu_ops.h"
 
+#include "bind/arrays.h"
 #include "bind/bind.h"
 
 namespace py = pybind11;
@@ -8,13 +9,6 @@ using namespace py::literals;
 
 namespace fastqps::bind {
 namespace {
-
-template <class T = void>
-T* address(u64 value) {
-  return reinterpret_cast<T*>(value);
-}
-
-step::Number number(bool bfloat16) { return bfloat16 ? step::Number::kBfloat16 : step::Number::kFloat32; }
 
 step::Norm norm(u64 weight, u64 bias, u32 width, float eps) {
   return {address<const float>(weight), address<const float>(bias), width, eps};

@@ -1,5 +1,6 @@
 #include <pybind11/stl.h>
 
+#include "bind/arrays.h"
 #include "bind/bind.h"
 #include "step/decode_stepper.h"
 #include "step/stepper.h"
@@ -9,11 +10,6 @@ using namespace py::literals;
 
 namespace fastqps::bind {
 namespace {
-
-template <class T>
-T* address(u64 value) {
-  return reinterpret_cast<T*>(value);
-}
 
 // Keeps what the stepper refers to alive.
 template <class S>

@@ -124,33 +124,28 @@ bool PredictService::view_answer(u32 slot, ResponseView& response, Timings& timi
   return true;
 }
 
+// The last message of a call that has one item, and the call's end. write(out) fills `size` bytes.
+template <class Write>
+void PredictService::end_call(const Item& item, size_t size, Write write) {
+  u8* out = transport_->begin_message(item.call, size);
+  if (out) {
+    write(out);
+    transport_->set_header(item.call, setups_[item.route].header);
+    transport_->commit_message(item.call, size);
+    transport_->finish(item.call);
+  }
+  count_call(item.route, item.method, out ? StatusCode::kOk : StatusCode::kCancelled, item.received_ns);
+}
+
 // The item's one answer, good or bad. `item` may be a copy: its slot may be free already.
 void PredictService::report(const Item& item, const ResponseView& response) {
   count_item(item.route, StatusCode::kOk);
   if (item.group != kNone) return answer_group(item.group, item.index, response);
-  const size_t size = response_size(response);
-  if (u8* out = transport_->begin_message(item.call, size)) {
-    write_response(response, out);
-    transport_->set_header(item.call, setups_[item.route].header);
-    transport_->commit_message(item.call, size);
-    transport_->finish(item.call);
-    count_call(item.route, item.method, StatusCode::kOk, item.received_ns);
-  } else {
-    count_call(item.route, item.method, StatusCode::kCancelled, item.received_ns);
-  }
+  end_call(item, response_size(response), [&](u8* out) { write_response(response, out); });
 }
 void PredictService::report(const Item& item, const ChunkView& last) {
   count_item(item.route, StatusCode::kOk);
-  const size_t size = chunk_size(last);
-  if (u8* out = transport_->begin_message(item.call, size)) {
-    write_chunk(last, out);
-    transport_->set_header(item.call, setups_[item.route].header);
-    transport_->commit_message(item.call, size);
-    transport_->finish(item.call);
-    count_call(item.route, item.method, StatusCode::kOk, item.received_ns);
-  } else {
-    count_call(item.route, item.method, StatusCode::kCancelled, item.received_ns);
-  }
+  end_call(item, chunk_size(last), [&](u8* out) { write_chunk(last, out); });
 }
 void PredictService::report(const Item& item, const Refusal& refusal) {
   count_item(item.route, refusal.code);

@@ -145,6 +145,8 @@ class PredictService final : public Service {
   void report(const Item& item, const Refusal& refusal);
   void report(const Item& item, const ResponseView& response);
   void report(const Item& item, const ChunkView& last);
+  template <class Write>
+  void end_call(const Item& item, size_t size, Write write);
   void refuse_item(const Origin& from, const RequestView& view, const Refusal& refusal);
   void count_item(u32 route, StatusCode code) { bump(stats_->items[route / kGenerations][u32(code)]); }
   void count_call(u32 route, Rpc method, StatusCode code, u64 received_ns);
