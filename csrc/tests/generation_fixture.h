@@ -229,6 +229,12 @@ class TestDispatcher {
       made_[c.slot] = 0;
       running.push_back(c);
     }
+    for (const auto& [c, code] : batch.dropped) {  // expired
+      CHECK(claimer_.launch(c));
+      claimer_.slot(c).status = code;
+      CHECK(claimer_.finish(c));
+    }
+    claimer_.publish();
     return batch.claims.size();
   }
   void make(u32 id, size_t which = 0, bool hint_too = true) {

