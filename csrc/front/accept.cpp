@@ -114,7 +114,7 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
 }
 
 PredictService::Refusal PredictService::check_encoder(const RequestView& view, const Route& route, Rpc method) {
-  if (method == kGenerate) return refuse_field("model", "it does not generate text: Predict answers with what it does");
+  if (method == kGenerate) return refuse_field("model", "this one does not generate text; call Predict");
   if (view.has_generate) return refuse_field("generate", "this model does not generate text");
   if (view.output.dimensions > route.dimensions)
     return refuse_field("output.dimensions", "%u, at most %u", view.output.dimensions, route.dimensions);

@@ -135,9 +135,7 @@ TEST(refusals_name_the_field_and_the_limit) {
       {"output.top_labels: means nothing for generated text", {.ids = {1}, .top_labels = 2}},
       {"output.raw_scores: means nothing for generated text", {.ids = {1}, .raw_scores = true}},
       {"generate: this model does not generate text", {.ids = {1}, .model = "encoder", .max_tokens = 1}},
-      {"model: it does not generate text: Predict answers with what it does",
-       {.ids = {1}, .model = "encoder"},
-       "Generate"},
+      {"model: this one does not generate text; call Predict", {.ids = {1}, .model = "encoder"}, "Generate"},
   };
   Generating test;
   for (const auto& c : cases)

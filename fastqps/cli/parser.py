@@ -16,15 +16,15 @@ class ArgumentParser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
 
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message} (see: {self.prog} --help)")
+    def error(self, message: str, command: str = "") -> NoReturn:
+        raise ConfigError(f"{message} (see: {' '.join(filter(None, (self.prog, command)))} --help)")
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """As ``parse_args``; an unknown argument is an error that names the closest known flag."""
         options, unknown = self.parse_known_args(arguments)
         if unknown:
             flag = unknown[0].partition("=")[0]
-            self.error(f"unknown argument {flag}{suggestion(flag, self._flags())}")
+            self.error(f"unknown argument {flag}{suggestion(flag, self._flags())}", options.command)
         return options
 
     def _flags(self) -> list[str]:

@@ -43,7 +43,7 @@ class Config:
     model: tuple[str, ...] = _setting(
         (),
         "texts",
-        "Model to serve: a known name, a checkpoint directory, or NAME=DIR. Repeat the flag for more; in the "
+        "Model to serve: minilm, grammar, a checkpoint directory, or NAME=DIR. Repeat the flag for more; in the "
         "environment separate with commas. The first is the default model of requests that name none.",
         auto="minilm, if its weights are installed",
         metavar="NAME_OR_DIR",
