@@ -120,9 +120,9 @@ class Generator:
             self._in_flight.append(self._free.popleft())
         if not self._in_flight or (launched and self._free):
             return []
-        oldest = self._in_flight.popleft()
+        oldest = self._in_flight[0]  # an interrupted wait leaves it there: the device still has its buffers
         self._lane.wait(oldest)
-        self._free.append(oldest)
+        self._free.append(self._in_flight.popleft())
         tokens = [Token(*token) for token in self._batch.retire(oldest)]
         self._running.difference_update(token.request for token in tokens if token.finish)
         return tokens

@@ -311,3 +311,20 @@ def test_bad_prompts_disturb_nobody(tmp_path: Path) -> None:
     assert whole.usage == Usage(1, len(whole.token_ids), False)
     assert cut.usage == Usage(MAX_INPUT, len(cut.token_ids), True)
     assert cut.token_ids == expected(model, [2] * MAX_INPUT, MAX_OUTPUT)
+
+
+@pytest.mark.parametrize("in_flight", [1, 2])
+def test_an_interrupt_loses_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_flight: int) -> None:
+    """Whoever stops waiting for an answer can ask for the next one."""
+    model, ids = write_decoder(tmp_path, "llama"), random_ids(random.Random(4))
+    generator = make_generator(card_of(tmp_path), steps_in_flight=in_flight)
+
+    def interrupted(step: int) -> None:
+        raise KeyboardInterrupt
+
+    for _ in range(3):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(generator._lane, "wait", interrupted)
+            generator.generate([ids])
+    assert len(generator._free) + len(generator._in_flight) == in_flight
+    assert generator.generate([ids])[0].token_ids == expected(model, ids, MAX_OUTPUT)
