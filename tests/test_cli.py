@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -113,8 +114,19 @@ def test_predict_here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
         (["--address", "127.0.0.1:1", "a"], 1, "no server can be reached: ipv4:127.0.0.1:1"),
         (["--address", "localhost", "a"], 2, "'localhost' has no port"),
         (["--device", "null", "word " * 1000], 2, "(--truncate cuts it)"),
+        (["--device", "null", "one", "\udcff"], 2, "a text is not UTF-8"),
+        (["--address", "127.0.0.1:1", "--pair", "one", "\udcff"], 2, "a text is not UTF-8"),
     ],
 )
 def test_predict_errors(arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", *arguments]) == code
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("errors", ["surrogateescape", "strict"])
+def test_lines_that_are_not_utf8(
+    errors: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\n\xff\n"), encoding="utf-8", errors=errors))
+    assert main(["predict", "--device", "null"]) == 2
+    assert "a text is not UTF-8" in capsys.readouterr().err

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     if options.address and options.device:
         raise ConfigError("--device says where to run a model here; a server (--address) has chosen its own")
     generate_flags.check_flags(options)
-    texts = _from_arguments(options.text, options.pair) if options.text else _from_lines(sys.stdin, options.pair)
+    texts = _utf8(_from_arguments(options.text, options.pair) if options.text else _from_lines(sys.stdin, options.pair))
     if options.stream:
         return _stream(options, texts)
     ask = _at_server(options) if options.address else _here(options)
@@ -124,6 +124,15 @@ def _asked(options: argparse.Namespace) -> Any:
     except ValueError as error:
         raise ConfigError(str(error)) from None
     return asked
+
+
+def _utf8(texts: Iterator[Text]) -> Iterator[Text]:
+    try:
+        for text in texts:
+            "".join(text).encode()  # Python lets other bytes in as lone surrogates, or refuses to read them at all
+            yield text
+    except UnicodeError:
+        raise ConfigError("a text is not UTF-8") from None
 
 
 def _from_arguments(texts: list[str], pairs: bool) -> Iterator[Text]:
