@@ -72,7 +72,9 @@ class Claimer {
     if (look != Look::kFree && alone_) return false;  // nothing shares the device with a suspect
     set_mode(own().sleep, kHungry);                   // "I am about to look at every ring"
     bool suspects = any(kSuspect);
-    if (look == Look::kFree && suspects) {  // suspects come first, one at a time, and run alone
+    // Suspects come first, one at a time, and run alone; but not two of them one after the other while others wait. A
+    // death makes suspects of all that ran.
+    if (look == Look::kFree && suspects && !(alone_ && any_usual())) {
       claim_class(batch, kSuspect, 1);
       batch.suspect = !batch.claims.empty();
     }
@@ -168,11 +170,8 @@ class Claimer {
       if (ring_waiting(ring(f, kind), segment_.ring_entries())) return true;
     return false;
   }
-  bool any_work() const {
-    for (u32 c = 0; c < kClasses; c++)
-      if (any(c)) return true;
-    return false;
-  }
+  bool any_usual() const { return any(kHigh) || any(kNormal) || any(kLow); }
+  bool any_work() const { return any_usual() || any(kSuspect); }
   bool advance(const Claim& c, State from, State to) {
     u64 want = Word::make(from, c.seq, me_, epoch_).bits;
     bool ours = slot(c).state.compare_exchange_strong(want, Word::make(to, c.seq, me_, epoch_).bits, kAcqRel, kRelaxed);

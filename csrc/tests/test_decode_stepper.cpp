@@ -279,6 +279,26 @@ TEST(a_suspect_generates_alone) {
   CHECK(w.host.tokens[other] == expected_tokens({3}, 2, true));
 }
 
+// One death makes suspects of all that ran: whoever comes behind them does not wait until the last one has run alone.
+TEST(others_are_served_between_suspects) {
+  World w;
+  auto d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 1);
+  for (u32 i = 0; i < 4; i++) w.put({i}, 8, kIgnoreEos);
+  CHECK(d->launch());
+  publish_death(w.segment, w.fds, 0, 1);
+  w.slab->drain();
+  d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 2);
+  const u32 other = w.put({9}, 3, kIgnoreEos), another = w.put({8}, 8, kIgnoreEos);
+  while (!w.host.ended.contains(other) || !w.host.ended.contains(another)) {
+    CHECK(d->turn());
+    w.slab->drain();
+  }
+  CHECK_EQ(w.host.ended.size(), 3u);  // behind one suspect
+  while (d->turn()) w.slab->drain();
+  w.slab->drain();
+  CHECK_EQ(w.host.ended.size(), 6u);
+}
+
 // A dispatcher that is busy leaves what comes to one that sleeps, and joins it to its own batch when there is none.
 TEST(work_goes_to_who_is_free) {
   World w;
