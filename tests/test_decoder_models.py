@@ -254,6 +254,8 @@ def test_a_prefix_of_text(speaker: Path) -> None:
     )
     with pytest.raises(ModelError, match=said):
         load_card(str(speaker), max_output_tokens=100, prefix_text="word " * 9)
+    with pytest.raises(ModelError, match="puts special tokens behind a text"):
+        load_card("grammar", prefix_text="Correct: ")
     with pytest.raises(ModelError, match="minilm does not generate text: a prefix"):
         Engine("minilm", prefix="Correct: ")
 

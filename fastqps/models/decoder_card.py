@@ -62,7 +62,15 @@ def _prefix_ids(checkpoint: Checkpoint, text: str, vocab: int) -> tuple[int, ...
     path = checkpoint.tokenizer()
     if not path:
         raise ModelError(f"{checkpoint.root}: a prefix needs a tokenizer.json, and there is none")
-    ids = Tokenizer.from_file(path, max_tokens=_PREFIX_TOKENS_MAX).encode(text)
+    ids, own = (
+        Tokenizer.from_file(path, max_tokens=_PREFIX_TOKENS_MAX, add_special_tokens=special).encode(text)
+        for special in (True, False)
+    )
+    if ids[len(ids) - len(own) :] != own:
+        raise ModelError(
+            f"{checkpoint.root}: no prefix is possible with this tokenizer.json: it puts special tokens behind a text, "
+            "where they would part the prefix from the prompt"
+        )
     if not ids or max(ids) >= vocab:
         raise ModelError(
             f"{checkpoint.root}: the prefix becomes {len(ids)} token ids that a vocabulary of {vocab} lacks"
