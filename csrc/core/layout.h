@@ -203,7 +203,7 @@ struct alignas(64) Slot {
   u16 top_labels;              // D: 0 for all of them
   u8 dtype;                    // D: fastqps.v1.DType
   u8 flags;                    // D: SlotFlag
-  u32 strikes;                 // D: deaths of dispatchers that held it: 1 claimed, 2 launched
+  u32 strikes;                 // D: deaths of dispatchers that held it: 1 claimed, 2 launched (1 with n_made)
 
   // The owning dispatcher while CLAIMED or LAUNCHED; the front door reads at DONE, and n_made at any time.
   alignas(64) u16 status;  // gRPC code; 0: the answer follows
@@ -211,7 +211,7 @@ struct alignas(64) Slot {
   u8 answer_dtype;
   u32 n_values;                                                         // floats, raw elements, labels, or tokens
   u64 claimed_ns, gathered_ns, launched_ns, finished_ns, scattered_ns;  // the same for a whole batch, but for the first
-  std::atomic<u32> n_made;  // tokens so far; D sets it 0 when it queues the slot
+  std::atomic<u32> n_made;  // tokens so far, or some of them; D sets it 0 when it queues the slot
   Finish finish;
 
   Sampling sampling;  // D: generators only

@@ -283,7 +283,10 @@ class Slab {
       case State::kLaunched: {
         if (!dead(w)) break;  // a living dispatcher holds it
         bool launched = w.state() == State::kLaunched;
-        u32 strikes = slot(i).strikes += launched ? 2 : 1;
+        // A generator's request that has made tokens got through the step that was its first, in which a request that
+        // breaks its device does so: it is hardly the cause, and among the suspects it would hold up everybody.
+        bool tried = slot(i).n_made.load(kRelaxed) && r.ring % kClasses != kSuspect;
+        u32 strikes = slot(i).strikes += launched && !tried ? 2 : 1;
         if (r.held == Held::kOrphan) {
           release(i, w);
         } else if (strikes >= 4 || (launched && (!rerun_ || r.begun))) {

@@ -198,10 +198,12 @@ void DecodeStepper::write(const Claim& claim, u32 made, Token token) {
     slot.kind = Answer::kTokens;
     slot.n_values = made + 1;
     slot.finish = token.finish;
-  } else if (slot.flags & kProgress) {
-    slot.n_made.store(made + 1, kRelease);  // pairs with the front door's load: the token is readable
-    claimer_.progress(claim);
+    return;
   }
+  const bool asked = slot.flags & kProgress;
+  // Who did not ask has its first one counted all the same: should this process die, it tells that the request ran.
+  if (asked || !made) slot.n_made.store(made + 1, kRelease);  // pairs with the front door's load: the token is readable
+  if (asked) claimer_.progress(claim);
 }
 
 }  // namespace fastqps

@@ -81,11 +81,9 @@ struct Generator {
         run = runs.back(), runs.pop_back();
         continue;
       }
-      if (slot.flags & kProgress) {
-        point(14);
-        slot.n_made.store(run.made, kRelease);
-        claimer.progress(run.claim);
-      }
+      point(14);
+      if (slot.flags & kProgress || run.made == 1) slot.n_made.store(run.made, kRelease);
+      if (slot.flags & kProgress) claimer.progress(run.claim);
       at++;
     }
     claimer.publish();

@@ -416,12 +416,16 @@ TEST(leaving_passes_a_wake_up_on) {
 
 // What a dispatcher's death right after each of its steps leaves, and what the door makes of it.
 TEST(death_after_each_step) {
-  enum { kHead, kClaim, kLaunch, kFinish };
+  enum { kHead, kClaim, kLaunch, kToken, kFinish };
   struct {
     int last_step;
     u32 strikes, requeued;
     bool answered;
-  } rows[] = {{kHead, 0, 1, false}, {kClaim, 1, 1, false}, {kLaunch, 2, 1, false}, {kFinish, 0, 0, true}};
+  } rows[] = {{kHead, 0, 1, false},
+              {kClaim, 1, 1, false},
+              {kLaunch, 2, 1, false},
+              {kToken, 1, 1, false},
+              {kFinish, 0, 0, true}};
   for (auto& r : rows) {
     World w;
     Encoder c = w.claimer(0), next = w.claimer(1);
@@ -432,6 +436,7 @@ TEST(death_after_each_step) {
     } else {
       CHECK(c.next(b, false, 0));
       if (r.last_step >= kLaunch) CHECK(c.launch(b.claims[0]));
+      if (r.last_step >= kToken) w.segment.slot(0, i).n_made = 1;
       if (r.last_step >= kFinish) CHECK(c.finish(b.claims[0]));  // the hint is never published
     }
     w.die(0, 1);
@@ -638,11 +643,12 @@ TEST(death_after_progress) {
     bool begun;
     u32 strikes_before;
     Verdict verdict;  // kDone: it runs again
-  } rows[] = {{false, 0, Verdict::kDone},
-              {false, 1, Verdict::kDone},
-              {false, 2, Verdict::kPoison},
-              {true, 0, Verdict::kBroken},
-              {true, 2, Verdict::kPoison}};
+    bool suspect;
+  } rows[] = {{false, 0, Verdict::kDone, false},
+              {false, 1, Verdict::kDone, true},
+              {false, 3, Verdict::kPoison, false},
+              {true, 0, Verdict::kBroken, false},
+              {true, 3, Verdict::kPoison, false}};
   for (auto& r : rows) {
     World w;
     Generator g(w, 0), other(w, 1);
@@ -666,10 +672,16 @@ TEST(death_after_progress) {
     CHECK_EQ(w.segment.slot(0, i).n_made.load(), 0u);
     const size_t answers = w.hosts[0].answers.size();
     c = other.start(b);
-    CHECK_EQ(b.suspect, r.verdict == Verdict::kDone);
+    CHECK_EQ(b.suspect, r.suspect);
     other.make(c, 1);
     w.doors[0].drain();
     CHECK(w.hosts[0].progressed == (List{i, i}));
+    if (r.suspect) {  // alone it is the cause, whatever it has made
+      w.die(1, 1);
+      w.doors[0].drain();
+      CHECK(w.last().verdict == Verdict::kPoison);
+      continue;
+    }
     if (r.begun) {  // it has not: that was the last one
       w.die(1, 1);
       w.doors[0].drain();
