@@ -186,6 +186,10 @@ class DecodeStepper:
 HEADER_WORDS: int
 ADMITTED_WORDS: int
 CARRY_OVER: int
+PARAM_SLOT: int
+PARAM_MAX_TOKENS: int
+PARAM_FLAGS: int
+PARAM_LOGPROBS: int
 
 def decode_layout(max_tokens: int, max_runs: int) -> dict[str, int]: ...
 

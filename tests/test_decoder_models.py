@@ -59,9 +59,10 @@ def test_which_token_ends_an_answer(tmp_path: Path) -> None:
     edit(tmp_path / "generation_config.json", eos_token_id=9)
     assert ends() == (9,)
     assert load_card(str(tmp_path), 20, max_output_tokens=20).version != before, "other ends, another version"
-    edit(tmp_path / "generation_config.json", eos_token_id=["<end>"])
-    with pytest.raises(ModelError, match="neither a token id nor a list"):
-        ends()
+    for wrong in (["<end>"], -1, 1 << 31):
+        edit(tmp_path / "generation_config.json", eos_token_id=wrong)
+        with pytest.raises(ModelError, match="neither a token id nor a list"):
+            ends()
 
 
 @pytest.mark.parametrize(

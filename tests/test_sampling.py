@@ -11,8 +11,9 @@ import pytest
 import torch
 from decode_oracle import OracleOps, choose, philox
 
+from fastqps._core import ADMITTED_WORDS
 from fastqps.models.cpu_decode_ops import CpuDecodeOps
-from fastqps.models.decode_step import PARAMS, DecodeStep
+from fastqps.models.decode_step import DecodeStep
 from fastqps.sampling import Sampling
 
 
@@ -20,7 +21,7 @@ class State:
     """What ``sample`` reads and writes of a ``DecodeState``."""
 
     def __init__(self, slots: int, eos_ids: list[int]) -> None:
-        self.params = torch.zeros(slots + 1, PARAMS, dtype=torch.int32)
+        self.params = torch.zeros(slots + 1, ADMITTED_WORDS, dtype=torch.int32)
         self.last_token = torch.zeros(slots + 1, dtype=torch.int32)
         self.eos_ids = torch.tensor(eos_ids, dtype=torch.int32)
 

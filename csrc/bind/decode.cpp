@@ -87,6 +87,10 @@ void register_decode(py::module_& m) {
   m.attr("HEADER_WORDS") = kHeaderWords;
   m.attr("ADMITTED_WORDS") = kAdmittedWords;
   m.attr("CARRY_OVER") = kCarryOver;
+  m.attr("PARAM_SLOT") = u32(kParamSlot);
+  m.attr("PARAM_MAX_TOKENS") = u32(kParamMaxTokens);
+  m.attr("PARAM_FLAGS") = u32(kParamFlags);
+  m.attr("PARAM_LOGPROBS") = u32(kParamLogprobs);
   m.def("decode_layout", &layout, "max_tokens"_a, "max_runs"_a,
         "Offsets, in 32-bit words, of the sections of a decoder step's two blocks; see csrc/step/decode_layout.h.");
   py::class_<NamedBatch>(m, "DecodeBatch",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fastqps._core import PARAM_MAX_TOKENS, PARAM_SLOT
 from fastqps.models.card import ModelCard
 from fastqps.runners.buffers import StepBuffers
 from fastqps.runners.decode_buffers import DecodeBuffers
@@ -58,7 +59,7 @@ class NullDecoder:
     def run(self, n_runs: int, n_tokens: int, n_admitted: int) -> None:
         """Says which sequences are at their end: the tokens are already there."""
         b = self._buffers
-        self._lengths[b.admitted[:n_admitted, 0]] = b.admitted[:n_admitted, 6]
+        self._lengths[b.admitted[:n_admitted, PARAM_SLOT]] = b.admitted[:n_admitted, PARAM_MAX_TOKENS]
         last = self._lengths[b.kv_slots[b.starts[:n_runs]]] <= b.made[:n_runs] + 1
         b.finish[:n_runs] = np.where(last, 2, 0)
 

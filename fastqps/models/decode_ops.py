@@ -45,7 +45,7 @@ class DecodeOps(Protocol):
         """x [rows, 2 · inner], gate and up → silu(gate) · up [rows, inner]."""
 
     def admit(self, records: torch.Tensor, state: DecodeState) -> None:
-        """Keeps parameters of new sequences, int32 [n, PARAMS]; word 0 names the cache slot."""
+        """Keeps parameters of new sequences, int32 [n, ADMITTED_WORDS], as csrc/step/decode_layout.h has them."""
 
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
         """logits [S, vocabulary] → ``tokens``, ``logprobs`` and ``finish`` of the step, and ``last_token``."""

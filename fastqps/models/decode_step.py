@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
+from fastqps._core import ADMITTED_WORDS
 from fastqps.models.card import ModelCard
-
-PARAMS = 16  # words of a sequence's sampling parameters; csrc/step/decode_layout.h names them
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class DecodeState:
         self.prefix_len = len(card.prefix_ids)
         self.cache = torch.empty(layers, 2, slots + 2, kv_heads, card.kv_positions, head_dim, dtype=dtype)
         self.last_token = torch.zeros(slots + 1, dtype=torch.int32)
-        self.params = torch.zeros(slots + 1, PARAMS, dtype=torch.int32)
+        self.params = torch.zeros(slots + 1, ADMITTED_WORDS, dtype=torch.int32)
         self.eos_ids = torch.tensor(card.eos_ids, dtype=torch.int32)
 
     @property

@@ -11,6 +11,7 @@ from fastqps.models.decoder_config import read_decoder_config
 from fastqps.models.pipeline import read_json
 from fastqps.tokenizer import Tokenizer
 
+_ID_END = 1 << 31  # token ids are int32 in a step
 _PREFIX_TOKENS_MAX = 1 << 20  # no context holds as many: a prefix is never cut
 
 
@@ -99,7 +100,7 @@ def _eos_ids(checkpoint: Checkpoint) -> tuple[int, ...]:
         named = checkpoint.named_token("eos")
         return (named,) if named >= 0 else ()
     ids = said if isinstance(said, list) else [said]
-    if not all(type(i) is int and i >= 0 for i in ids):
+    if not all(type(i) is int and 0 <= i < _ID_END for i in ids):
         raise ModelError(f"{checkpoint.root}: eos_token_id {said!r} is neither a token id nor a list of such")
     return tuple(dict.fromkeys(ids))
 

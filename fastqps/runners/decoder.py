@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from fastqps._core import PARAM_FLAGS, PARAM_LOGPROBS, PARAM_SLOT
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decode_ops import DecodeOps
@@ -86,8 +87,8 @@ class DecoderRunner:
             b.starts[: runs + 1] = torch.arange(runs + 1) * length
             b.made[:runs] = 0
             b.admitted[:runs] = 0
-            b.admitted[:runs, 0] = torch.arange(runs)
-            b.admitted[:runs, 7] = 2  # log-probabilities: they show a model that gives no numbers
+            b.admitted[:runs, PARAM_SLOT] = torch.arange(runs)
+            b.admitted[:runs, PARAM_FLAGS] = PARAM_LOGPROBS  # they show a model that gives no numbers
             self.run(runs, n, runs)
             if not torch.from_numpy(b.logprobs[:runs]).isfinite().all():
                 raise ModelError("the model's first answer is not finite: its weights hold NaN or infinity")
