@@ -100,9 +100,8 @@ def _cores() -> Iterator[Finding]:
         yield Finding(
             "cpu quota", quota, "note", "a quota stops all threads when it is used up: give whole cores without a limit"
         )
-    flags = machine.cpu_flags()
-    if "amx_bf16" in flags or "avx512_bf16" in flags:
-        yield Finding("bfloat16", "native (" + ", ".join(f for f in ("amx_bf16", "avx512_bf16") if f in flags) + ")")
+    if flags := machine.bfloat16_flags():
+        yield Finding("bfloat16", f"native ({', '.join(flags)})")
     else:
         yield Finding("bfloat16", "not native", "note", "--dtype auto computes in float32 on this CPU")
 

@@ -27,6 +27,11 @@ def cpu_flags() -> frozenset[str]:
     return frozenset()
 
 
+def bfloat16_flags() -> tuple[str, ...]:
+    """Those by which the CPU says that it multiplies bf16, which ``--dtype auto`` then takes; empty: it does not."""
+    return tuple(flag for flag in ("amx_bf16", "avx512_bf16") if flag in cpu_flags())
+
+
 def memory_bytes() -> int:
     """The machine's memory, or less where a cgroup's limit is less."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

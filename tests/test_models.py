@@ -13,9 +13,9 @@ import pytest
 import torch
 from checkpoints import FAMILIES, VOCAB, write_checkpoint, write_sentence_modules
 
-from fastqps import _core
+from fastqps import _core, machine
 from fastqps.devices import DeviceError, make_runner
-from fastqps.devices.cpu import has_bfloat16
+from fastqps.devices.cpu import choose_dtype
 from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.runners import Runner
 
@@ -319,7 +319,18 @@ def test_devices() -> None:
         make_runner("cuda", card, 1, 64)
     with pytest.raises(DeviceError, match="float16"):
         make_runner("cpu", card, 1, 64, dtype="float16")
-    assert has_bfloat16("flags : fpu avx512_bf16 sse") and not has_bfloat16("flags : fpu avx512f")
+
+
+@pytest.mark.parametrize(
+    ("said", "found"), [("fpu avx512_bf16 sse", ("avx512_bf16",)), ("amx_bf16", ("amx_bf16",)), ("fpu avx512f", ())]
+)
+def test_auto_is_bfloat16_where_the_cpu_has_it(
+    monkeypatch: pytest.MonkeyPatch, said: str, found: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(machine, "cpu_flags", lambda: frozenset(said.split()))
+    assert machine.bfloat16_flags() == found
+    if not found:
+        assert choose_dtype("auto") is torch.float32
 
 
 def test_null_device_needs_no_torch() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 
+from fastqps import machine
 from fastqps.devices.errors import DeviceError
 from fastqps.models.card import ModelCard
 from fastqps.models.cpu_decode_ops import CpuDecodeOps
@@ -16,18 +15,12 @@ from fastqps.runners.encoder import EncoderRunner
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
-def has_bfloat16(cpuinfo: str) -> bool:
-    """Whether a CPU, by the text of /proc/cpuinfo, multiplies bf16 in hardware."""
-    return bool({"avx512_bf16", "amx_bf16"} & set(cpuinfo.split()))
-
-
 def choose_dtype(name: str) -> torch.dtype:
     """``auto`` is bf16 where the CPU has it, else fp32. ``DeviceError`` for what this device cannot do."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         raise DeviceError("device cpu needs a torch with oneDNN (mkldnn), which this one is not")
     if name == "auto":
-        info = Path("/proc/cpuinfo")
-        name = "bfloat16" if info.is_file() and has_bfloat16(info.read_text()) else "float32"
+        name = "bfloat16" if machine.bfloat16_flags() else "float32"
     if name not in _DTYPES:
         raise DeviceError(f"device cpu has no dtype {name!r}; it has: auto, {', '.join(_DTYPES)}")
     if name == "bfloat16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():

@@ -73,6 +73,5 @@ def _kv_bytes(card: ModelCard, running: int, config: Config) -> int:
 
 
 def _slot_bytes(card: ModelCard, config: Config) -> int:
-    native = {"avx512_bf16", "amx_bf16"} & machine.cpu_flags()  # what --dtype auto looks for
-    half = config.dtype == "bfloat16" or (config.dtype == "auto" and bool(native))
+    half = config.dtype == "bfloat16" or (config.dtype == "auto" and machine.bfloat16_flags())
     return card.kv_values * card.kv_positions * (2 if half else 4)
