@@ -145,12 +145,7 @@ class Slab {
     if (w.state() == State::kDone) return Cancel::kDone;
     open_--;
     records_[i].held = Held::kOrphan;
-    RingLine& ring = segment_.control_ring(door_, w.owner() % segment_.sizes().dispatchers);
-    u64 tail = ring.tail.load(kRelaxed);
-    if (tail - ring.head.load(kAcquire) < kControlEntries) {  // full: the dispatcher merely works in vain
-      ring.entry[tail % kControlEntries].store(control_entry(w.seq(), why, i), kRelaxed);
-      ring.tail.store(tail + 1, kSeqCst);
-    }
+    tell(i, w, why);
     return Cancel::kWaiting;
   }
   // Where the request is now, for the message of an expired deadline.
@@ -206,6 +201,15 @@ class Slab {
 
   bool dead(Word w) const {
     return w.epoch() <= segment_.dispatcher(w.owner() % segment_.sizes().dispatchers).dead_epoch.load(kSeqCst);
+  }
+  // Tells the dispatcher that holds slot i that nobody wants it any more. Full: it works in vain until it is told
+  // again.
+  void tell(u32 i, Word w, Control why) {
+    RingLine& ring = segment_.control_ring(door_, w.owner() % segment_.sizes().dispatchers);
+    u64 tail = ring.tail.load(kRelaxed);
+    if (tail - ring.head.load(kAcquire) >= kControlEntries) return;
+    ring.entry[tail % kControlEntries].store(control_entry(w.seq(), why, i), kRelaxed);
+    ring.tail.store(tail + 1, kSeqCst);
   }
   void publish(bool everyone) {
     for (u32 ring : dirty_) {
@@ -281,7 +285,10 @@ class Slab {
         break;
       case State::kClaimed:
       case State::kLaunched: {
-        if (!dead(w)) break;  // a living dispatcher holds it
+        if (!dead(w)) {                                               // a living dispatcher holds it
+          if (r.held == Held::kOrphan) tell(i, w, Control::kCancel);  // inherited, or its control ring was full
+          break;
+        }
         bool launched = w.state() == State::kLaunched;
         // A generator's request that has made tokens got through the step that was its first, in which a request that
         // breaks its device does so: it is hardly the cause, and among the suspects it would hold up everybody.

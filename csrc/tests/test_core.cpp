@@ -869,9 +869,19 @@ TEST(full_control_ring_is_no_obstacle) {
   Batch b;
   u32 i = w.put();
   CHECK(c.next(b, false, 0));
-  w.segment.control_ring(0, 0).tail = kControlEntries;
+  RingLine& control = w.segment.control_ring(0, 0);
+  control.tail = kControlEntries;
   CHECK(w.doors[0].cancel(i) == Cancel::kWaiting);
-  CHECK_EQ(w.segment.control_ring(0, 0).tail.load(), kControlEntries);
+  w.doors[0].settle_all();
+  CHECK_EQ(control.tail.load(), kControlEntries);
+  control.head = kControlEntries;  // read: the tick says it again
+  w.doors[0].settle_all();
+  CHECK_EQ(control.tail.load(), kControlEntries + 1);
+  CHECK(control.entry[0] == control_entry(w.word(i).seq(), Control::kCancel, i));
+  Host next;  // and so does the front door's next incarnation, for what it inherits
+  Slab<Host> door(w.segment, &w.fds, 0, next);
+  door.adopt();
+  CHECK_EQ(control.tail.load(), kControlEntries + 2);
 }
 
 TEST(lingering_gathers_company) {
