@@ -95,6 +95,8 @@ class Transport {
   void set_user(CallId call, u64 user);
   // False while more than 256 KiB of the call's answers, or 4 MiB of its connection's, wait for the client.
   bool writable(CallId call) const;
+  // False while any of the call's answer waits for the client's windows or its socket.
+  bool caught_up(CallId call) const;
   // kBidi: between hold and resume no on_message for this call; its client runs out of window.
   void hold(CallId call);
   void resume(CallId call);

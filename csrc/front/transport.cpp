@@ -74,6 +74,11 @@ bool Transport::writable(CallId id) const {
          call->connection->answer_bytes <= door_.limits.answer_bytes;
 }
 
+bool Transport::caught_up(CallId id) const {
+  const Call* call = open_call(door_, id);
+  return call && !call->unsent;
+}
+
 void Transport::hold(CallId id) {
   if (Call* call = open_call(door_, id)) call->held = true;
 }
