@@ -1,10 +1,13 @@
 """The fixture that starts servers. Each must end cleanly; none outlives its test."""
 
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from serving import Server
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup all servers would inherit that it is ignored
 
 
 @pytest.fixture
