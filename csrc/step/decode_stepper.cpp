@@ -51,7 +51,8 @@ Gathered DecodeStepper::gather(u32 s, u32 in_flight, int timeout_ms) {
     const u32 kv = kv_of(door, slot);
     if (kv == DecodeBatch::kNobody || requests_[kv].claim.seq != seq) return;
     const u64 deadline = claimer_.slot(requests_[kv].claim).deadline_ns;
-    deadline&& now_ns() >= deadline ? times_.learn_cut(batch_.made(kv)) : times_.learn_end(batch_.made(kv));
+    const bool expired = deadline && now_ns() >= deadline;
+    expired ? times_.learn_cut(batch_.made(kv)) : times_.learn_end(batch_.made(kv));
     batch_.drop(kv);
     end(kv);
   });
@@ -82,13 +83,17 @@ void DecodeStepper::shed() {
   }
 }
 
-// The claimed requests become sequences; there is room for all of them, unless a front door changed one meanwhile.
+// The claimed requests become sequences. There is room for all of them, and their ids are in the vocabulary, unless a
+// front door is broken.
 void DecodeStepper::join(Step& step) {
   step.joined.clear();
   for (const Claim& claim : claimed_.claims) {
     Slot& slot = claimer_.slot(claim);
     const u32 n = std::clamp(claim.n_tokens, 1u, route_->max_input_tokens);
-    const u32 kv = batch_.admit(step.rows, segment_.ids(slot), n, checked(slot.sampling, *route_), slot.flags);
+    const u32* ids = segment_.ids(slot);
+    u32 kv = DecodeBatch::kNobody;
+    if (*std::max_element(ids, ids + n) < route_->vocab_size)  // an id beyond it would end the device's process
+      kv = batch_.admit(step.rows, ids, n, checked(slot.sampling, *route_), slot.flags);
     if (kv == DecodeBatch::kNobody) {
       claimed_.dropped.push_back({claim, kInternal});
       continue;

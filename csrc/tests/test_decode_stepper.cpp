@@ -89,6 +89,7 @@ struct World {
     Route& route = segment.route(0);
     route.task = Task::kGenerate;
     route.max_input_tokens = 10;
+    route.vocab_size = 1000;
     route.max_output_tokens = 12;
     route.prefix_tokens = 2;
     route.dispatchers = 1;
@@ -256,6 +257,16 @@ TEST(a_damaged_request_stays_within_its_room) {
   while (d.turn()) w.slab->drain();
   w.slab->drain();
   CHECK_EQ(w.host.tokens[slot].size(), 12u);
+}
+
+TEST(an_id_beyond_the_vocabulary_never_reaches_the_device) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  const u32 bad = w.put({1, 1000, 3}, 5, kIgnoreEos), good = w.put({1, 999, 3}, 5, kIgnoreEos);
+  while (d.turn()) w.slab->drain();
+  w.slab->drain();
+  CHECK_EQ(w.host.status[bad], 13u);
+  CHECK(w.host.tokens[good] == expected_tokens({1, 999, 3}, 5, true));
 }
 
 TEST(a_suspect_generates_alone) {
