@@ -107,11 +107,16 @@ inline void to_rows(float* to, const float* from, u64 columns) {
 
 // Turns one row by the angles of its position: (a, b) -> (a cos - b sin, b cos + a sin) of its two halves.
 inline void rotate(float* row, const float* table, u32 half) {
-  const float *cosine = table, *sine = table + half;
-  for (u32 d = 0; d < half; d++) {
-    const float a = row[d], b = row[d + half];
-    row[d] = a * cosine[d] - b * sine[d];
-    row[d + half] = b * cosine[d] + a * sine[d];
+  u32 d = 0;
+  for (; d + kLanes <= half; d += kLanes) {
+    const Vec a = load(row + d), b = load(row + d + half), cosine = load(table + d), sine = load(table + half + d);
+    store(row + d, a * cosine - b * sine);
+    store(row + d + half, b * cosine + a * sine);
+  }
+  for (; d < half; d++) {
+    const float a = row[d], b = row[d + half], cosine = table[d], sine = table[half + d];
+    row[d] = a * cosine - b * sine;
+    row[d + half] = b * cosine + a * sine;
   }
 }
 

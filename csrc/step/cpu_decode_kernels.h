@@ -1,6 +1,9 @@
 // The decoder's kernels for one instruction set; included by cpu_kernels.h. The order matters.
 // clang-format off
 #include "step/cpu_decode_rows_kernel.h"
+#include "step/cpu_decode_cache_kernel.h"
+#include "step/cpu_decode_single_kernel.h"
+#include "step/cpu_decode_tiles_kernel.h"
 #include "step/cpu_decode_attention_kernel.h"
 #include "step/cpu_decode_sample_kernel.h"
 // clang-format on
