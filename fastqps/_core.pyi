@@ -276,6 +276,7 @@ def attend_slots(
     n_slots: int,
     max_len: int,
     scale: float,
+    prefix: int = 0,
     prefix_len: int = 0,
     rotary: int = 0,
     q_norm: int = 0,

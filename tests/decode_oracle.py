@@ -24,9 +24,16 @@ class OracleOps:
         return table[torch.where(ids < 0, state.last_token[slots].long(), ids)]
 
     def attend(
-        self, qkv: torch.Tensor, heads: Heads, cache: torch.Tensor, step: DecodeStep, last_rows: bool
+        self,
+        qkv: torch.Tensor,
+        heads: Heads,
+        cache: torch.Tensor,
+        prefix: torch.Tensor,
+        step: DecodeStep,
+        last_rows: bool,
     ) -> torch.Tensor:
         rows, group = qkv.view(step.n_tokens, -1, heads.head_dim).float(), heads.heads // heads.kv_heads
+        prefix_len = prefix.shape[2]
         q, k, v = rows.split([heads.heads, heads.kv_heads, heads.kv_heads], 1)
         if heads.q_norm is not None and heads.k_norm is not None:
             q, k = self.rms_norm(q, heads.q_norm, heads.eps), self.rms_norm(k, heads.k_norm, heads.eps)
@@ -34,17 +41,15 @@ class OracleOps:
         q, k = _turn(q, turns), _turn(k, turns)
         outputs = []
         for first, end in zip(step.starts[:-1].tolist(), step.starts[1:].tolist(), strict=True):
-            slot, at = int(step.kv_slots[first]), int(step.positions[first]) - step.prefix_len
+            slot, at = int(step.kv_slots[first]), int(step.positions[first]) - prefix_len
             own = slice(at, at + end - first)
             cache[0, slot, :, own], cache[1, slot, :, own] = (t[first:end].transpose(0, 1).to(cache) for t in (k, v))
             seen = [
-                torch.cat([part[-1, :, : step.prefix_len], part[slot, :, : own.stop]], 1)
-                .float()
-                .repeat_interleave(group, 0)
-                for part in cache
+                torch.cat([shared, part[slot, :, : own.stop]], 1).float().repeat_interleave(group, 0)
+                for shared, part in zip(prefix, cache, strict=True)
             ]
             query = q[first:end].transpose(0, 1)
-            mask = torch.ones(end - first, seen[0].shape[1]).tril(step.prefix_len + at).bool()
+            mask = torch.ones(end - first, seen[0].shape[1]).tril(prefix_len + at).bool()
             found = F.scaled_dot_product_attention(query, *seen, attn_mask=mask)
             found = found.transpose(0, 1).reshape(end - first, -1)
             outputs.append(found[-1:] if last_rows else found)

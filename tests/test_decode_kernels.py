@@ -24,15 +24,18 @@ def rotate_half(x: torch.Tensor) -> torch.Tensor:
 
 
 class Layer:
-    """One attention layer with a cache of four slots, one for padding and one for the prefix; and what torch gives."""
+    """One attention layer with a cache, by default of four slots and one for padding; and what torch gives."""
 
-    def __init__(self, heads: int, kv_heads: int, size: int, dtype: torch.dtype) -> None:
+    def __init__(
+        self, heads: int, kv_heads: int, size: int, dtype: torch.dtype, slots: int = 5, length: int = 96
+    ) -> None:
         self.heads, self.kv_heads, self.size, self.dtype = heads, kv_heads, size, dtype
-        self.cache = torch.zeros(2, 6, kv_heads, 96, size, dtype=dtype)
-        angles = torch.outer(torch.arange(160.0), 1e4 ** (-torch.arange(0, size, 2) / size))
+        self.cache = torch.zeros(2, slots, kv_heads, length, size, dtype=dtype)
+        self.shared = torch.zeros(2, kv_heads, 0, size, dtype=dtype)
+        angles = torch.outer(torch.arange(240.0), 1e4 ** (-torch.arange(0, size, 2) / size))
         self.rotary = torch.stack((angles.cos(), angles.sin()), dim=1).contiguous()
         self.prefix: list[torch.Tensor] = []
-        self.slots: list[list[torch.Tensor]] = [[] for _ in range(6)]
+        self.slots: list[list[torch.Tensor]] = [[] for _ in range(slots)]
 
     def step(self, runs: list[tuple[int, int]], last_rows_only: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
         """(slot, rows) of each run → what the kernel, called by two threads, and torch make of random rows."""
@@ -62,6 +65,7 @@ class Layer:
                 self.cache.shape[1],
                 self.cache.shape[3],
                 self.size**-0.5,
+                prefix=self.shared.data_ptr(),
                 prefix_len=len(self.prefix),
                 rotary=self.rotary.data_ptr(),
                 last_rows_only=last_rows_only,
@@ -86,13 +90,14 @@ class Layer:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("heads", "kv_heads", "size"), [(5, 5, 64), (6, 2, 32), (3, 1, 20)])
-@pytest.mark.parametrize("prefix", [0, 21])
+@pytest.mark.parametrize("prefix", [0, 21, 120])
 def test_attention_over_slots(dtype: torch.dtype, heads: int, kv_heads: int, size: int, prefix: int) -> None:
     torch.manual_seed(1)
     layer = Layer(heads, kv_heads, size, dtype)
     if prefix:
-        torch.testing.assert_close(*layer.step([(5, prefix)]), rtol=0, atol=TOLERANCE[dtype])
-        layer.prefix, layer.slots[5] = layer.slots[5], []
+        alone = Layer(heads, kv_heads, size, dtype, slots=1, length=prefix)
+        torch.testing.assert_close(*alone.step([(0, prefix)]), rtol=0, atol=TOLERANCE[dtype])
+        layer.prefix, layer.shared = alone.slots[0], alone.cache[:, 0].contiguous()
     steps = ([(0, 50), (2, 1), (1, 3)], [(2, 1), (1, 1), (0, 1)], [(0, 1), (3, 20), (2, 2)])
     for runs in steps:
         torch.testing.assert_close(*layer.step(runs), rtol=0, atol=TOLERANCE[dtype])

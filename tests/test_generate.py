@@ -110,7 +110,7 @@ def test_random_company(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     kind = list(DECODERS)[seed % len(DECODERS)]
     model = write_decoder(tmp_path, kind, seed)
-    prefix = tuple(random_ids(rng, 40)) if rng.random() < 0.3 else ()
+    prefix = tuple(random_ids(rng, 60)) if rng.random() < 0.3 else ()
     eos = tuple(rng.sample(range(VOCAB), rng.choice([0, 1, 3])))
     card = card_of(tmp_path, prefix_ids=prefix, eos_ids=eos)
     requests = [random_request(rng, model, card) for _ in range(rng.randint(4, 10))]
@@ -178,13 +178,16 @@ def test_old_names_and_shards(tmp_path: Path) -> None:
         assert (ignored.token_ids, ignored.finish_reason) == (want, "length")
 
 
-def test_a_prefix_is_as_if_every_prompt_had_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("length", [1, 16, MAX_INPUT + MAX_OUTPUT + 20])
+def test_a_prefix_is_as_if_every_prompt_had_it(tmp_path: Path, length: int) -> None:
+    """Also one that is longer than prompt and answer together, and so than a cache slot."""
     model = write_decoder(tmp_path, "qwen2")
     rng = random.Random(5)
-    prefix, prompts = random_ids(rng, 40), [random_ids(rng) for _ in range(5)]
+    prefix, prompts = [rng.randrange(VOCAB) for _ in range(length)], [random_ids(rng) for _ in range(5)]
     card = card_of(tmp_path)
     with_prefix = make_generator(replace(card, prefix_ids=tuple(prefix))).generate(prompts)
-    whole = make_generator(replace(card, max_input_tokens=64), step_tokens=80).generate([prefix + p for p in prompts])
+    longer = replace(card, max_input_tokens=length + MAX_INPUT)
+    whole = make_generator(longer, step_tokens=100).generate([prefix + p for p in prompts])
     want = [expected(model, prefix + p, MAX_OUTPUT) for p in prompts]
     assert [a.token_ids for a in with_prefix] == [a.token_ids for a in whole] == want
 

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from fastqps import machine, rare_calls
 from fastqps.config import Config, decide
 from fastqps.errors import ConfigError
 from fastqps.models import ModelCard
+from fastqps.models.decode_step import DecodeState
 from fastqps.supervisor.plan import answer_bytes
 from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
 from fastqps.supervisor.room import Room, format_size, room_of
@@ -49,8 +51,8 @@ def config(**settings: Any) -> Config:
     )
 
 
-def kv_bytes(running: int, length: int = 640) -> int:
-    return (running + 2) * length * GENERATOR.kv_values * 4
+def kv_bytes(running: int, prefix: int = 3) -> int:
+    return ((running + 1) * 640 + prefix) * GENERATOR.kv_values * 4
 
 
 def test_an_encoder_has_room_as_the_settings_say() -> None:
@@ -79,7 +81,7 @@ def test_kv_caches_take_at_most_a_quarter_of_the_memory() -> None:
     card = dataclasses.replace(GENERATOR, kv_values=1 << 13)
     for sharers in (1, 2, 5):
         found = room_of(card, config(), sharers)
-        one_more = found.kv_bytes * (found.running + 3) // (found.running + 2)
+        one_more = found.kv_bytes + 640 * card.kv_values * 4
         assert found.kv_bytes * sharers <= 2 * GIB < one_more * sharers
     assert room_of(dataclasses.replace(card, kv_values=1 << 20), config(), 1).running == 1  # a model has to run at all
 
@@ -93,9 +95,19 @@ def test_the_number_format_counts(monkeypatch: pytest.MonkeyPatch, dtype: str, f
     assert room_of(GENERATOR, config(max_running=6, dtype=dtype), 1).kv_bytes == kv_bytes(6) // 4 * value_bytes
 
 
-def test_a_long_prefix_counts() -> None:
-    long = dataclasses.replace(GENERATOR, prefix_ids=tuple(range(2000)))
-    assert room_of(long, config(max_running=1), 1).kv_bytes == kv_bytes(1, 2000)
+@pytest.mark.parametrize("prefix", [0, 3, 2000])
+def test_a_prefix_counts_once(prefix: int) -> None:
+    card = dataclasses.replace(GENERATOR, prefix_ids=(1,) * prefix)
+    for running in (1, 7):
+        planned = room_of(card, config(max_running=running), 1).kv_bytes
+        state = DecodeState.allocate(card, running, layers=3, kv_heads=2, head_dim=8, dtype=torch.float32)
+        assert planned == state.cache.nbytes + state.prefix.nbytes == kv_bytes(running, prefix)
+
+
+def test_a_prefix_leaves_less_for_sequences() -> None:
+    few, many = (dataclasses.replace(GENERATOR, kv_values=1 << 15, prefix_ids=(1,) * n) for n in (0, 4 * 640))
+    assert room_of(few, config(), 1).running - 4 == room_of(many, config(), 1).running > 1
+    assert room_of(dataclasses.replace(few, prefix_ids=(1,) * 50_000), config(), 1).running == 1
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def draw(ops: Any, logits: torch.Tensor, samplings: list[Sampling], made: list[i
     state, slots = State(n, eos), list(range(n))[::-1]
     ops.admit(ints([record(slot, s) for slot, s in zip(slots, samplings, strict=True)]), state)
     outputs = ints([-9] * n), torch.zeros(n), ints([-9] * n)
-    step = DecodeStep(ints([0] * n), ints([0] * n), ints(slots), ints(range(n + 1)), ints(made), 0, *outputs)
+    step = DecodeStep(ints([0] * n), ints([0] * n), ints(slots), ints(range(n + 1)), ints(made), *outputs)
     ops.sample(logits, step, state)
     assert state.last_token[:n].flip(0).tolist() == step.tokens.tolist()
     return {"tokens": step.tokens.tolist(), "logprobs": step.logprobs.tolist(), "finish": step.finish.tolist()}

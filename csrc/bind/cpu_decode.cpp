@@ -45,11 +45,12 @@ void register_cpu_decode(py::module_& m) {
   m.def(
       "attend_slots",
       [](u64 out, u64 qkv, u64 cache, bool bfloat16, u32 heads, u32 kv_heads, u32 head_dim, u64 starts, u32 n_runs,
-         u64 positions, u64 kv_slots, u32 n_slots, u32 max_len, float scale, u32 prefix_len, u64 rotary, u64 q_norm,
-         u64 k_norm, float eps, bool last_rows_only) {
+         u64 positions, u64 kv_slots, u32 n_slots, u32 max_len, float scale, u64 prefix, u32 prefix_len, u64 rotary,
+         u64 q_norm, u64 k_norm, float eps, bool last_rows_only) {
         step::attend_slots({.qkv = address(qkv),
                             .out = address(out),
                             .cache = address(cache),
+                            .prefix = address(prefix),
                             .starts = address<const i32>(starts),
                             .positions = address<const i32>(positions),
                             .kv_slots = address<const i32>(kv_slots),
@@ -69,10 +70,9 @@ void register_cpu_decode(py::module_& m) {
                             .number = number(bfloat16)});
       },
       "out"_a, "qkv"_a, "cache"_a, "bfloat16"_a, "heads"_a, "kv_heads"_a, "head_dim"_a, "starts"_a, "n_runs"_a,
-      "positions"_a, "kv_slots"_a, "n_slots"_a, "max_len"_a, "scale"_a, "prefix_len"_a = 0, "rotary"_a = 0,
-      "q_norm"_a = 0, "k_norm"_a = 0, "eps"_a = 0.0f, "last_rows_only"_a = false, Release(),
-      "Attention over cache slots; step::SlotAttention in csrc/step/cpu_decode.h. n_slots counts the dummy's and the "
-      "prefix's.");
+      "positions"_a, "kv_slots"_a, "n_slots"_a, "max_len"_a, "scale"_a, "prefix"_a = 0, "prefix_len"_a = 0,
+      "rotary"_a = 0, "q_norm"_a = 0, "k_norm"_a = 0, "eps"_a = 0.0f, "last_rows_only"_a = false, Release(),
+      "Attention over cache slots; step::SlotAttention in csrc/step/cpu_decode.h. n_slots counts the one for padding.");
   m.def(
       "admit",
       [](u64 params, u64 admitted, u32 n) { step::admit(address<i32>(params), address<const i32>(admitted), n); },

@@ -32,12 +32,13 @@ struct TokenEmbedding {
 void embed_tokens(const TokenEmbedding& job);
 
 // Writes every row's key and value into its cache slot, at its position less the prefix's length. Every row then
-// attends to the prefix and to its own slot's rows up to itself. A run on the prefix's slot with prefix_len 0 computes
-// the prefix.
+// attends to the prefix and to its own slot's rows up to itself. A prefix is computed as any sequence is, with its
+// memory for a cache of one slot and nothing in front of it.
 struct SlotAttention {
   const void* qkv;       // [tokens, (heads + 2 * kv_heads) * head_dim]: queries, keys, values
   void* out;             // [tokens, heads * head_dim]; with last_rows_only [n_runs, heads * head_dim]
-  void* cache;           // of this layer: [2, n_slots, kv_heads, max_len, head_dim]; the last slot is the prefix's
+  void* cache;           // of this layer: [2, n_slots, kv_heads, max_len, head_dim]
+  const void* prefix;    // of this layer: [2, kv_heads, prefix_len, head_dim]; null if prefix_len is 0
   const i32* starts;     // [n_runs + 1], rows of qkv
   const i32* positions;  // [tokens], of the whole sequence: the prefix counts
   const i32* kv_slots;   // [tokens]

@@ -23,7 +23,8 @@ inline T* cache_rows(const SlotAttention& job, u64 part, u64 slot, u64 kv_head) 
 
 template <class T>
 inline Stored<T> stored(const SlotAttention& job, u64 part, u64 slot, u64 kv_head) {
-  return {cache_rows<T>(job, part, job.n_slots - 1, kv_head), cache_rows<T>(job, part, slot, kv_head), job.prefix_len};
+  const u64 prefix = (part * job.kv_heads + kv_head) * job.prefix_len * job.head_dim;
+  return {(const T*)job.prefix + prefix, cache_rows<T>(job, part, slot, kv_head), job.prefix_len};
 }
 
 // One query or key as the scores need it: normalised if the model does that, and turned by its position.

@@ -75,23 +75,28 @@ struct Sequence {
 
 // A model layer's cache and weights, sequences in cache slots, and steps over them: by the kernel and by plain loops.
 struct World {
-  static constexpr u32 kSlots = 5, kMaxLen = 96;  // the last two slots: padding, prefix
+  static constexpr u32 kPositions = 192;  // of a sequence, prefix included
   Shape shape;
   Number number;
-  u32 prefix_len = 0;
   bool norms, turned;
-  Array cache;
+  u32 n_slots, max_len;
+  Array cache, prefix;
+  Sequence shared;  // the prefix
   std::vector<float> rotary, q_norm, k_norm;
-  std::vector<Sequence> slots{kSlots};
+  std::vector<Sequence> slots;
   std::mt19937 random{7};
 
-  World(Shape s, Number kind, bool with_norms, bool with_rotary)
+  World(Shape s, Number kind, bool with_norms, bool with_rotary, u32 n, u32 len)
       : shape(s),
         number(kind),
         norms(with_norms),
         turned(with_rotary),
-        cache(kind, size_t(2) * kSlots * s.kv_heads * kMaxLen * s.size, 3) {
-    for (u32 p = 0; p < 2 * kMaxLen; p++)
+        n_slots(n),
+        max_len(len),
+        cache(kind, size_t(2) * n * s.kv_heads * len * s.size, 3),
+        prefix(kind, 0, 0),
+        slots(n) {
+    for (u32 p = 0; p < kPositions; p++)
       for (u32 part = 0; part < 2; part++)
         for (u32 d = 0; d < s.size / 2; d++) {
           const float angle = float(p) / float(d + 1);
@@ -99,6 +104,8 @@ struct World {
         }
     for (u32 d = 0; d < s.size; d++) q_norm.push_back(0.5f + float(d % 3)), k_norm.push_back(1.5f - float(d % 2));
   }
+
+  u32 prefix_len() const { return u32(shared.keys.size()); }
 
   // A query or key as it is when it meets others.
   Doubles prepared(Doubles row, const std::vector<float>& weights, u32 position) const {
@@ -146,7 +153,7 @@ struct World {
         total += weight;
         for (u32 d = 0; d < shape.size; d++) sum[d] += weight * s.values[p][at + d];
       };
-      for (u32 p = 0; p < prefix_len; p++) see(slots[kSlots - 1], p);
+      for (u32 p = 0; p < prefix_len(); p++) see(shared, p);
       for (size_t p = 0; p < own.keys.size(); p++) see(own, p);
       for (double x : sum) out.push_back(x / total);
     }
@@ -159,7 +166,7 @@ struct World {
     Ints starts{0}, positions, kv_slots;
     for (size_t i = 0; i < ids.size(); i++) {
       for (i32 n = 0; n < lengths[i]; n++) {
-        positions.push_back(i32(prefix_len + slots[size_t(ids[i])].keys.size()) + n);
+        positions.push_back(i32(prefix_len() + slots[size_t(ids[i])].keys.size()) + n);
         kv_slots.push_back(ids[i]);
       }
       starts.push_back(i32(positions.size()));
@@ -178,8 +185,8 @@ struct World {
     job.q_norm = norms ? q_norm.data() : nullptr, job.k_norm = norms ? k_norm.data() : nullptr;
     job.eps = 1e-6f, job.scale = 0.25f;
     job.heads = shape.heads, job.kv_heads = shape.kv_heads, job.head_dim = shape.size;
-    job.n_slots = kSlots, job.max_len = kMaxLen, job.prefix_len = prefix_len, job.number = number;
-    job.last_rows_only = last_rows_only, job.cache = cache.data();
+    job.n_slots = n_slots, job.max_len = max_len, job.prefix_len = prefix_len(), job.number = number;
+    job.last_rows_only = last_rows_only, job.cache = cache.data(), job.prefix = prefix_len() ? prefix.data() : nullptr;
     const Array before = cache;
     const u32 middle = u32(ids.size() / 2);
     for (const Kernels* level : cpu_ops_levels()) {
@@ -202,21 +209,25 @@ struct World {
   // Every number of the cache that no row was written to must be as it was.
   void check_untouched(const Array& first) const {
     for (u32 part = 0; part < 2; part++)
-      for (u32 slot = 0; slot < kSlots; slot++)
+      for (u32 slot = 0; slot < n_slots; slot++)
         for (u32 kv = 0; kv < shape.kv_heads; kv++)
-          for (u32 p = u32(slots[slot].keys.size()); p < kMaxLen; p++)
+          for (u32 p = u32(slots[slot].keys.size()); p < max_len; p++)
             for (u32 d = 0; d < shape.size; d++) {
-              const size_t at = (((size_t(part) * kSlots + slot) * shape.kv_heads + kv) * kMaxLen + p) * shape.size + d;
+              const size_t at =
+                  (((size_t(part) * n_slots + slot) * shape.kv_heads + kv) * max_len + p) * shape.size + d;
               CHECK_EQ(cache[at], first[at]);
             }
   }
 };
 
 void check_attention(Shape shape, Number number, u32 prefix, bool norms, bool rotary) {
-  World world(shape, number, norms, rotary);
+  World world(shape, number, norms, rotary, 4, 64);  // the last slot: padding
   const Array first = world.cache;
-  if (prefix) world.step({World::kSlots - 1}, {i32(prefix)}, false);
-  world.prefix_len = prefix;
+  if (prefix) {  // a sequence that fills a cache of one slot
+    World alone(shape, number, norms, rotary, 1, prefix);
+    alone.step({0}, {i32(prefix)}, false);
+    world.prefix = alone.cache, world.shared = alone.slots[0];
+  }
   world.step({0, 2, 1}, {50, 1, 3}, false);        // prompts
   world.step({1, 0, 2}, {1, 1, 1}, false);         // a decode row each
   world.step({2, 1, 0}, {17, 1, 2}, true);         // more of a prompt; the last layer's way
@@ -230,7 +241,7 @@ TEST(attention_over_slots) {
   constexpr Shape kShapes[] = {{5, 5, 64}, {6, 2, 32}, {7, 1, 16}, {3, 3, 6}, {4, 2, 24}, {9, 3, 8}, {8, 1, 128}};
   for (Number number : kNumbers)
     for (Shape shape : kShapes)
-      for (u32 prefix : {0u, 1u, 16u, 37u}) check_attention(shape, number, prefix, false, true);
+      for (u32 prefix : {0u, 1u, 16u, 37u, 100u}) check_attention(shape, number, prefix, false, true);
 }
 
 TEST(attention_with_normalised_queries_and_keys) {

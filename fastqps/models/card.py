@@ -52,8 +52,8 @@ class ModelCard:
 
     @property
     def kv_positions(self) -> int:
-        """Positions of a generator's cache slot: a whole sequence without its prefix, or the prefix."""
-        return max(self.max_input_tokens + self.max_output_tokens, len(self.prefix_ids))
+        """Positions of a generator's cache slot: a whole sequence without the prefix, which lies elsewhere, once."""
+        return self.max_input_tokens + self.max_output_tokens
 
     def to_json(self) -> str:
         """The card as one JSON object; ``from_json`` gives back an equal card."""

@@ -40,7 +40,13 @@ class CpuDecodeOps:
         return out
 
     def attend(
-        self, qkv: torch.Tensor, heads: Heads, cache: torch.Tensor, step: DecodeStep, last_rows: bool
+        self,
+        qkv: torch.Tensor,
+        heads: Heads,
+        cache: torch.Tensor,
+        prefix: torch.Tensor,
+        step: DecodeStep,
+        last_rows: bool,
     ) -> torch.Tensor:
         width = heads.heads * heads.head_dim
         out = qkv.new_empty(step.n_runs if last_rows else step.n_tokens, width)
@@ -62,7 +68,8 @@ class CpuDecodeOps:
                 n_slots=cache.shape[1],
                 max_len=cache.shape[3],
                 scale=heads.head_dim**-0.5,
-                prefix_len=step.prefix_len,
+                prefix=address(prefix),
+                prefix_len=prefix.shape[2],
                 rotary=address(heads.rotary),
                 q_norm=address(heads.q_norm),
                 k_norm=address(heads.k_norm),

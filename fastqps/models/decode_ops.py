@@ -33,9 +33,15 @@ class DecodeOps(Protocol):
         """The row of ``table`` [vocabulary, width] for each token, carried over ones included: [T, width]."""
 
     def attend(
-        self, qkv: torch.Tensor, heads: Heads, cache: torch.Tensor, step: DecodeStep, last_rows: bool
+        self,
+        qkv: torch.Tensor,
+        heads: Heads,
+        cache: torch.Tensor,
+        prefix: torch.Tensor,
+        step: DecodeStep,
+        last_rows: bool,
     ) -> torch.Tensor:
-        """Keeps the keys and values of all rows in ``cache``, that of one layer, and attends.
+        """Keeps the keys and values of all rows in ``cache`` and attends; ``cache`` and ``prefix`` are one layer's.
 
         qkv [T, (heads + 2 kv_heads) · head_dim] → [T, heads · head_dim], or with ``last_rows`` [S, heads · head_dim] of
         each run's last row alone. A row sees the prefix and its own cache slot up to itself.

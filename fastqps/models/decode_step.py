@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -14,8 +14,7 @@ from fastqps.models.card import ModelCard
 class DecodeStep:
     """T packed rows in S runs: a run is all of a new prompt, or one decode row. Its last row is sampled.
 
-    ``prefix_len`` is the length of the shared prefix that every row sees before its own cache slot. The last three are
-    written: ``finish`` is 0 where the sequence goes on, 1 after a stop token, 2 at its length.
+    The last three are written: ``finish`` is 0 where the sequence goes on, 1 after a stop token, 2 at its length.
     """
 
     token_ids: torch.Tensor  # int32 [T]; -1: the token that the row's cache slot has made last
@@ -23,7 +22,6 @@ class DecodeStep:
     kv_slots: torch.Tensor  # int32 [T]: cache slot
     starts: torch.Tensor  # int32 [S + 1]
     made: torch.Tensor  # int32 [S]: tokens that the run's sequence has made before
-    prefix_len: int
     tokens: torch.Tensor  # int32 [S]
     logprobs: torch.Tensor  # float32 [S]
     finish: torch.Tensor  # int32 [S]
@@ -37,21 +35,41 @@ class DecodeStep:
         return len(self.made)
 
 
+@dataclass(frozen=True)
 class DecodeState:
     """By cache slot: keys and values, the newest token, the sampling parameters. All steps of a runner share it.
 
-    ``cache`` is [layers, 2, slots + 2, kv_heads, positions, head_dim]. Slot ``slots`` is for padding, the one behind it
-    holds the prefix. Its memory is the system's until a slot is first used.
+    The last cache slot is for padding. Every sequence sees the prefix before its own slot. The cache's memory is the
+    system's until a slot is first used.
     """
 
-    def __init__(self, card: ModelCard, slots: int, layers: int, kv_heads: int, head_dim: int, dtype: torch.dtype):
-        self.slots = slots
-        self.prefix_len = len(card.prefix_ids)
-        self.cache = torch.empty(layers, 2, slots + 2, kv_heads, card.kv_positions, head_dim, dtype=dtype)
-        self.last_token = torch.zeros(slots + 1, dtype=torch.int32)
-        self.params = torch.zeros(slots + 1, ADMITTED_WORDS, dtype=torch.int32)
-        self.eos_ids = torch.tensor(card.eos_ids, dtype=torch.int32)
+    cache: torch.Tensor  # [layers, 2, slots + 1, kv_heads, positions without the prefix, head_dim]
+    prefix: torch.Tensor  # [layers, 2, kv_heads, prefix_len, head_dim]
+    last_token: torch.Tensor  # int32 [slots + 1]
+    params: torch.Tensor  # int32 [slots + 1, ADMITTED_WORDS]
+    eos_ids: torch.Tensor  # int32
+
+    @classmethod
+    def allocate(
+        cls, card: ModelCard, slots: int, layers: int, kv_heads: int, head_dim: int, dtype: torch.dtype
+    ) -> DecodeState:
+        return cls(
+            cache=torch.empty(layers, 2, slots + 1, kv_heads, card.kv_positions, head_dim, dtype=dtype),
+            prefix=torch.empty(layers, 2, kv_heads, len(card.prefix_ids), head_dim, dtype=dtype),
+            last_token=torch.zeros(slots + 1, dtype=torch.int32),
+            params=torch.zeros(slots + 1, ADMITTED_WORDS, dtype=torch.int32),
+            eos_ids=torch.tensor(card.eos_ids, dtype=torch.int32),
+        )
 
     @property
-    def prefix_slot(self) -> int:
-        return self.slots + 1
+    def slots(self) -> int:
+        """Sequences that can run."""
+        return self.cache.shape[2] - 1
+
+    @property
+    def prefix_len(self) -> int:
+        return self.prefix.shape[3]
+
+    def of_prefix(self) -> DecodeState:
+        """For the step that computes the prefix: its memory is the cache, of one slot, and nothing stands before it."""
+        return replace(self, cache=self.prefix.unsqueeze(2), prefix=self.prefix[:, :, :, :0])

@@ -41,11 +41,13 @@ class _Layer:
         self._gate_up = linear({"mlp.gate_proj": c.inner, "mlp.up_proj": c.inner}, c.hidden, c.mlp_bias)
         self._down = linear({"mlp.down_proj": c.hidden}, c.inner, c.mlp_bias)
 
-    def __call__(self, x: torch.Tensor, step: DecodeStep, cache: torch.Tensor, last_rows: bool) -> torch.Tensor:
+    def __call__(
+        self, x: torch.Tensor, step: DecodeStep, cache: torch.Tensor, prefix: torch.Tensor, last_rows: bool
+    ) -> torch.Tensor:
         """x [T, hidden] → [T, hidden]; with ``last_rows``, of the last layer, [S, hidden]: nobody reads the others."""
         ops = self._ops
         qkv = self._qkv(ops.rms_norm(x, self._attention_norm, self._eps))
-        attended = ops.attend(qkv, self._heads, cache, step, last_rows)
+        attended = ops.attend(qkv, self._heads, cache, prefix, step, last_rows)
         if last_rows and step.n_runs < step.n_tokens:
             x = x[step.starts[1:] - 1]
         x = self._out.plus(attended, x)
@@ -72,8 +74,8 @@ class Llama:
     def hidden(self, step: DecodeStep, state: DecodeState) -> torch.Tensor:
         """Last hidden states of the sampled rows, [S, hidden]; every row's keys and values are in ``state`` then."""
         x = self._ops.embed(self._words, step, state)
-        for layer, cache in zip(self._layers, state.cache, strict=True):
-            x = layer(x, step, cache, layer is self._layers[-1])
+        for layer, cache, prefix in zip(self._layers, state.cache, state.prefix, strict=True):
+            x = layer(x, step, cache, prefix, layer is self._layers[-1])
         return x
 
     def __call__(self, step: DecodeStep, state: DecodeState) -> None:

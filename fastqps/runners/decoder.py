@@ -50,7 +50,7 @@ class DecoderRunner:
         positions = len(card.prefix_ids) + card.max_input_tokens + card.max_output_tokens
         with torch.inference_mode():
             model = Llama(weights, config, positions, dtype, ops)
-            state = DecodeState(card, slots, config.layers, config.kv_heads, config.head_dim, dtype)
+            state = DecodeState.allocate(card, slots, config.layers, config.kv_heads, config.head_dim, dtype)
             _keep_prefix(card, model, state)
         return cls(card, model, ops, state, max_tokens)
 
@@ -62,10 +62,10 @@ class DecoderRunner:
         """Computes the step in ``buffers()`` and fills its output rows."""
         ids, positions, kv_slots = (rows[:n_tokens] for rows in self._rows)
         made, tokens, logprobs, finish = (runs[:n_runs] for runs in self._runs)
-        starts, prefix_len = self._starts[: n_runs + 1], self._state.prefix_len
+        starts = self._starts[: n_runs + 1]
         with torch.inference_mode():
             self._ops.admit(self._admitted[:n_admitted], self._state)
-            step = DecodeStep(ids, positions, kv_slots, starts, made, prefix_len, tokens, logprobs, finish)
+            step = DecodeStep(ids, positions, kv_slots, starts, made, tokens, logprobs, finish)
             self._model(step, self._state)
 
     def twin(self) -> DecoderRunner:
@@ -95,12 +95,13 @@ class DecoderRunner:
 
 
 def _keep_prefix(card: ModelCard, model: Llama, state: DecodeState) -> None:
-    """Computes the keys and values of the shared prefix into their own cache slot."""
+    """Computes the keys and values of the shared prefix, as those of a sequence that nothing follows."""
     n = len(card.prefix_ids)
     if not n:
         return
-    rows = [torch.tensor(card.prefix_ids), torch.arange(n), torch.full((n,), state.prefix_slot)]
+    rows = [torch.tensor(card.prefix_ids), torch.arange(n), torch.zeros(n)]
     nothing = torch.zeros(1, dtype=torch.int32)
     ids, positions, slots = (row.to(torch.int32) for row in rows)
     starts = torch.tensor([0, n], dtype=torch.int32)
-    model.hidden(DecodeStep(ids, positions, slots, starts, nothing, 0, nothing, nothing.float(), nothing), state)
+    step = DecodeStep(ids, positions, slots, starts, nothing, nothing, nothing.float(), nothing)
+    model.hidden(step, state.of_prefix())

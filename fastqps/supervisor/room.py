@@ -11,7 +11,7 @@ from fastqps.config.units import format_bytes
 from fastqps.errors import ConfigError
 from fastqps.models import ModelCard
 
-KV_EXTRA_SLOTS = 2  # for padding, and for the prefix
+KV_EXTRA_SLOTS = 1  # for padding
 MEMORY_SHARE = 4  # without --max-running all KV caches take at most one part in so many of the memory
 
 
@@ -64,14 +64,16 @@ def _running_auto(card: ModelCard, config: Config, rows: int, sharers: int) -> i
     share = machine.memory_bytes() // MEMORY_SHARE // sharers
     if _kv_bytes(card, most, config) <= share:
         return most
-    return max(1, share // _slot_bytes(card, config) - KV_EXTRA_SLOTS)
+    position = _position_bytes(card, config)
+    return max(1, (share // position - len(card.prefix_ids)) // card.kv_positions - KV_EXTRA_SLOTS)
 
 
 def _kv_bytes(card: ModelCard, running: int, config: Config) -> int:
-    """Of one dispatcher's KV cache."""
-    return 0 if config.device == "null" else (running + KV_EXTRA_SLOTS) * _slot_bytes(card, config)
+    """Of one dispatcher's KV cache, the prefix with it."""
+    positions = (running + KV_EXTRA_SLOTS) * card.kv_positions + len(card.prefix_ids)
+    return 0 if config.device == "null" else positions * _position_bytes(card, config)
 
 
-def _slot_bytes(card: ModelCard, config: Config) -> int:
+def _position_bytes(card: ModelCard, config: Config) -> int:
     half = config.dtype == "bfloat16" or (config.dtype == "auto" and machine.bfloat16_flags())
-    return card.kv_values * card.kv_positions * (2 if half else 4)
+    return card.kv_values * (2 if half else 4)
