@@ -20,7 +20,7 @@ class Door:
         route: int,
         *,
         tokenizer: str,
-        add_special_tokens: bool,
+        special_tokens: str,
         external: bool,
         labels: Sequence[str],
         version: str,

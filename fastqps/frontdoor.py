@@ -53,7 +53,7 @@ def main(settings: DoorSettings) -> int:
             door.set_route(
                 route,
                 tokenizer=card.tokenizer if is_native else "",
-                add_special_tokens=not card.prefix_ids,
+                special_tokens=card.special_tokens,
                 external=route in slow,
                 labels=list(card.labels),
                 version=f"{card.name}@{card.version}",
@@ -94,8 +94,7 @@ def _stop_at_sigterm(door: _front.Door, segment: Segment) -> None:
 
 
 def _tokenizer(card: ModelCard) -> Tokenizer:
-    """Behind a prefix a prompt gets no special tokens: those that begin a text stand in the prefix."""
-    return Tokenizer.from_file(card.tokenizer, max_tokens=card.max_input_tokens, add_special_tokens=not card.prefix_ids)
+    return Tokenizer.from_file(card.tokenizer, max_tokens=card.max_input_tokens, special_tokens=card.special_tokens)
 
 
 def _usable(card: ModelCard, tokenizer: Tokenizer) -> Tokenizer:

@@ -90,8 +90,8 @@ class Generator:
         self._requests = 0
         self._tokenizer: Tokenizer | None = None
         if card.tokenizer:
-            own, limit = not card.prefix_ids, card.max_input_tokens  # a prefix has brought what begins a text
-            self._tokenizer = Tokenizer.from_file(card.tokenizer, max_tokens=limit, add_special_tokens=own)
+            limit, special = card.max_input_tokens, card.special_tokens
+            self._tokenizer = Tokenizer.from_file(card.tokenizer, max_tokens=limit, special_tokens=special)
         self._detokenizer = _detokenizer(card)
 
     def add(self, ids: Sequence[int], sampling: Sampling) -> int:

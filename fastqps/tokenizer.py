@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, Literal, get_args
 
 from fastqps._core import Detokenizer, NativeTokenizer
 
 Item = str | tuple[str, str]
+SpecialTokens = Literal["all", "none", "trailing"]
+"""Which of the post-processor's special tokens are put around a text or pair; trailing: all but those in front."""
+_MARK = "\ufdd0"  # a noncharacter, which no text has
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,30 +34,32 @@ class Encoded:
 class Tokenizer:
     """The same ids either way; `native` tells which it is, `why_not_native` why it is not."""
 
-    def __init__(self, path: str, max_tokens: int | None, add_special_tokens: bool) -> None:
+    def __init__(self, path: str, max_tokens: int | None, special_tokens: SpecialTokens) -> None:
         self.path = path
-        self.add_special_tokens = add_special_tokens
+        self.special_tokens = special_tokens
         self.why_not_native = ""
         self._native: NativeTokenizer | None = None
         try:
-            self._native = NativeTokenizer(path, add_special_tokens)
+            self._native = NativeTokenizer(path, special_tokens)
         except ValueError as reason:
             self.why_not_native = str(reason)
         self.truncation = max_tokens if max_tokens is not None else self._file_truncation()
 
     @classmethod
     def from_file(
-        cls, path: str | PathLike[str], *, max_tokens: int | None = None, add_special_tokens: bool = True
+        cls, path: str | PathLike[str], *, max_tokens: int | None = None, special_tokens: SpecialTokens = "all"
     ) -> Tokenizer:
         """Read a tokenizer.json. Its padding is ignored; its truncation is honoured unless `max_tokens` replaces it.
 
-        Without `add_special_tokens` none are put around a text (a prompt behind a shared prefix); those that are
-        spelled in a text are still found.
+        `special_tokens` says which ones are put around a text: all, none, or the trailing ones alone, as around a
+        prompt whose shared prefix has those that begin a text. Those that are spelled in a text are always found.
 
-        Raises OSError when the file cannot be read and ValueError when it is no tokenizer.
+        Raises OSError when the file cannot be read and ValueError when it is no tokenizer, or such kind is unknown.
         """
+        if special_tokens not in get_args(SpecialTokens):
+            raise ValueError(f"special_tokens: {special_tokens!r} is none of {', '.join(get_args(SpecialTokens))}")
         with open(path, "rb"):
-            return cls(fspath(path), max_tokens, add_special_tokens)
+            return cls(fspath(path), max_tokens, special_tokens)
 
     @property
     def native(self) -> bool:
@@ -68,40 +73,36 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         if self._native:
             return self._native.encode(text, self.truncation)
-        return list(self._package.encode(text, add_special_tokens=self.add_special_tokens).ids)
+        return self._package.encode(text).ids
 
     def encode_pair(self, first: str, second: str) -> tuple[list[int], int]:
         """(ids, n): the first n ids have type id 0, the others `second_type_id`."""
         if self._native:
             return self._native.encode_pair(first, second, self.truncation)
-        found = self._package.encode(first, second, add_special_tokens=self.add_special_tokens)
-        return list(found.ids), _first_len(found)
+        found = self._package.encode((first, second))
+        return found.ids, found.first_len
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         if self._native:
             return self._native.encode_batch(list(texts), self.truncation)
-        found = self._package.encode_batch(list(texts), add_special_tokens=self.add_special_tokens)
-        return [list(each.ids) for each in found]
+        return [found.ids for found in self._package.encode_batch(texts)]
 
     def encode_items(self, items: Sequence[Item]) -> list[Encoded]:
         """Texts and pairs mixed, each with what a caller needs to refuse a long text instead of cutting it."""
         if self._native:
             return [Encoded(*found) for found in self._native.encode_items(items, self.truncation)]
-        whole = self._whole.encode_batch(list(items), add_special_tokens=self.add_special_tokens)
+        whole = self._whole.encode_batch(items)
         return [self._cut(item, found) for item, found in zip(items, whole, strict=True)]
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         if self._detokenizer and skip_special_tokens:
             return self._detokenizer.decode(ids)
-        return str(self._package.decode(list(ids), skip_special_tokens=skip_special_tokens))
+        return self._package.decode(ids, skip_special_tokens)
 
-    def _cut(self, item: Item, whole: Any) -> Encoded:
-        n_total = len(whole.ids)
-        if self.truncation is None or n_total <= self.truncation:
-            return Encoded(list(whole.ids), n_total, _first_len(whole))
-        first, second = (item, None) if isinstance(item, str) else item
-        found = self._package.encode(first, second, add_special_tokens=self.add_special_tokens)
-        return Encoded(list(found.ids), n_total, _first_len(found))
+    def _cut(self, item: Item, whole: Encoded) -> Encoded:
+        if self.truncation is None or whole.n_total <= self.truncation:
+            return whole
+        return replace(self._package.encode(item), n_total=whole.n_total)
 
     def _file_truncation(self) -> int | None:
         if self._native:
@@ -118,20 +119,48 @@ class Tokenizer:
             return None
 
     @cached_property
-    def _package(self) -> Any:
-        """The `tokenizers` package's own object, cutting at `truncation`, and never padding."""
-        tokenizer = _load(self.path)
-        tokenizer.no_padding()
-        if self.truncation != (tokenizer.truncation or {}).get("max_length"):
-            tokenizer.enable_truncation(self.truncation)
-        return tokenizer
+    def _package(self) -> _Package:
+        """Cuts at `truncation`."""
+        return _Package(self.path, self.special_tokens, self.truncation)
 
     @cached_property
-    def _whole(self) -> Any:
-        tokenizer = _load(self.path)
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
-        return tokenizer
+    def _whole(self) -> _Package:
+        return _Package(self.path, self.special_tokens, None)
+
+
+class _Package:
+    """The `tokenizers` package's own object, cutting at `max_tokens` and never padding.
+
+    The package knows no trailing special tokens alone: it is given room for those in front, which are then left out.
+    """
+
+    def __init__(self, path: str, special_tokens: SpecialTokens, max_tokens: int | None) -> None:
+        self._add = special_tokens != "none"
+        self._leading = _leading(path) if special_tokens == "trailing" else (0, 0)
+        single, pair = self._leading
+        self._single = self._pair = _cutting(path, max_tokens, single)
+        if max_tokens is not None and pair != single:
+            self._pair = _cutting(path, max_tokens, pair)
+
+    def encode(self, item: Item) -> Encoded:
+        """The item, cut; `n_total` is what is left of it."""
+        if isinstance(item, str):
+            return self._encoded(item, self._single.encode(item, add_special_tokens=self._add))
+        return self._encoded(item, self._pair.encode(*item, add_special_tokens=self._add))
+
+    def encode_batch(self, items: Sequence[Item]) -> list[Encoded]:
+        if self._pair is not self._single:
+            return [self.encode(item) for item in items]
+        found = self._single.encode_batch(list(items), add_special_tokens=self._add)
+        return [self._encoded(item, each) for item, each in zip(items, found, strict=True)]
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool) -> str:
+        return str(self._single.decode(list(ids), skip_special_tokens=skip_special_tokens))
+
+    def _encoded(self, item: Item, found: Any) -> Encoded:
+        leading = self._leading[not isinstance(item, str)]
+        ids, type_ids = found.ids[leading:], found.type_ids[leading:]
+        return Encoded(ids, len(ids), type_ids.index(1) if 1 in type_ids else len(ids))
 
 
 def _load(path: str) -> Any:
@@ -143,5 +172,30 @@ def _load(path: str) -> Any:
         raise ValueError(f"{path}: {reason}") from reason
 
 
-def _first_len(found: Any) -> int:
-    return int(found.type_ids.index(1)) if 1 in found.type_ids else len(found.ids)
+def _cutting(path: str, max_tokens: int | None, leading: int) -> Any:
+    """The package's object; cuts behind `max_tokens` and `leading` more, in the file's way if at its length."""
+    tokenizer = _load(path)
+    tokenizer.no_padding()
+    stated = tokenizer.truncation or {}
+    if max_tokens is None:
+        tokenizer.no_truncation()
+    elif stated.get("max_length") == max_tokens:
+        tokenizer.enable_truncation(**{**stated, "max_length": max_tokens + leading})
+    else:
+        tokenizer.enable_truncation(max_tokens + leading)
+    return tokenizer
+
+
+def _leading(path: str) -> tuple[int, int]:
+    """How many special tokens are put in front of a text, and of a pair: those before a token that is always found."""
+    from tokenizers import AddedToken
+
+    tokenizer = _cutting(path, None, 0)
+    tokenizer.add_tokens([AddedToken(_MARK, normalized=False)])
+    mark = tokenizer.token_to_id(_MARK)
+
+    def before(*texts: str) -> int:
+        with_special, without = (tokenizer.encode(*texts, add_special_tokens=add).ids for add in (True, False))
+        return int(with_special.index(mark) - without.index(mark))
+
+    return before(_MARK), before(_MARK, _MARK)

@@ -16,7 +16,7 @@ from bpe_files import ADDED, SPECIAL, ByteLevelTexts, changed, corpus, trained, 
 from tokenizers import AddedToken, normalizers, pre_tokenizers
 
 from fastqps._core import Detokenizer, NativeTokenizer
-from fastqps.tokenizer import Tokenizer
+from fastqps.tokenizer import SpecialTokens, Tokenizer
 
 FUZZ = int(os.environ.get("FASTQPS_FUZZ_TEXTS", "10000"))
 NAMES = ("gpt2", "llama3", "qwen", "smollm2")
@@ -27,7 +27,7 @@ class Twins:
 
     def __init__(self, content: str) -> None:
         self.native = NativeTokenizer(content)
-        self.bare = NativeTokenizer(content, add_special_tokens=False)
+        self.bare = NativeTokenizer(content, "none")
         self.detokenizer = Detokenizer(content)
         self.package: Any = tokenizers.Tokenizer.from_str(content)
         self.n_ids = self.package.get_vocab_size()
@@ -164,17 +164,19 @@ def test_a_special_token_that_normalizes_to_something_else_is_text() -> None:
     assert twins.detokenizer.decode(ids) == twins.package.decode(ids) == "<\u1eb9><\u1eb9> "
 
 
-def test_from_file_with_and_without_special_tokens(tmp_path: Path) -> None:
-    content = variants()["llama3"][0]
+@pytest.mark.parametrize("variant", [0, 1])  # a Sequence with a template, and one that puts special tokens behind too
+def test_from_file_with_and_without_special_tokens(tmp_path: Path, variant: int) -> None:
+    content = changed(variants()["llama3"][0], post=["sequence", "roberta"][variant], ignore_merges=True)
     path, other = tmp_path / "tokenizer.json", tmp_path / "other.json"
     path.write_text(content)
     file = json.loads(content)
     file["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] += "|x"  # matches nothing more, but is not native
     other.write_text(json.dumps(file))
     texts = ["Hello there, world! 12345", "", "<|eot_id|>I'LL", *corpus()[:50]]
-    for special in (True, False):
-        native = Tokenizer.from_file(path, max_tokens=40, add_special_tokens=special)
-        package = Tokenizer.from_file(other, max_tokens=40, add_special_tokens=special)
+    kinds: tuple[SpecialTokens, ...] = ("all", "none", "trailing")
+    for special in kinds:
+        native = Tokenizer.from_file(path, max_tokens=40, special_tokens=special)
+        package = Tokenizer.from_file(other, max_tokens=40, special_tokens=special)
         assert native.native and not package.native and "regular expressions" in package.why_not_native
         assert native.encode_batch(texts) == package.encode_batch(texts)
         assert native.encode_items([*texts, (texts[0], texts[2])]) == package.encode_items(
@@ -184,7 +186,10 @@ def test_from_file_with_and_without_special_tokens(tmp_path: Path) -> None:
         assert native.encode_pair("a", "b c") == package.encode_pair("a", "b c")
         ids = native.encode(texts[0])
         assert native.decode(ids) == package.decode(ids) == texts[0]
-        assert native.decode(ids, skip_special_tokens=False) == ("<|im_start|>" if special else "") + texts[0]
+        front = "<|im_start|>" if special == "all" else ""
+        behind = "<|im_end|>" if special != "none" and variant else ""
+        assert native.decode(ids, skip_special_tokens=False) == front + texts[0] + behind
+        assert len(native.encode("")) == bool(front) + bool(behind)
 
 
 @pytest.mark.parametrize(

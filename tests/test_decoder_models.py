@@ -255,10 +255,35 @@ def test_a_prefix_of_text(speaker: Path) -> None:
     )
     with pytest.raises(ModelError, match=said):
         load_card(str(speaker), max_output_tokens=100, prefix_text="word " * 9)
-    with pytest.raises(ModelError, match="puts special tokens behind a text"):
-        load_card("grammar", prefix_text="Correct: ")
     with pytest.raises(ModelError, match="minilm does not generate text: a prefix"):
         Engine("minilm", prefix="Correct: ")
+    with pytest.raises(ValueError, match="the prompt has 0 tokens"):
+        engine.generate([""])
+
+
+def test_a_prefix_where_special_tokens_end_a_text() -> None:
+    """ids(prefix) with what begins a text, then ids(text) with what ends one: nothing is between the two."""
+    import tokenizers
+
+    whole = Engine("grammar", dtype="float32", max_output_tokens=24)
+    engine = Engine("grammar", dtype="float32", max_input_tokens=12, max_output_tokens=24, prefix="He go. ")
+    package = tokenizers.Tokenizer.from_file(whole.card.tokenizer)
+    first, last = package.encode("<s><sep>", add_special_tokens=False).ids
+    prefix = (first, *package.encode("He go. ", add_special_tokens=False).ids)
+    assert engine.card.prefix_ids == prefix and last not in prefix
+    texts = ["She go to school.", "", "<sep> <s>", "They was late"]
+    ids = [[*package.encode(text, add_special_tokens=False).ids, last] for text in texts]
+    found = engine.generate(texts)
+    want = whole.generate([[*prefix, *own] for own in ids])
+    assert [a.token_ids for a in found] == [a.token_ids for a in want]
+    assert [a.usage.input_tokens for a in found if a.usage] == [len(own) for own in ids]
+    assert engine.generate([own[:-1] or own for own in ids]) != found, "token ids are taken as they are"
+    long = "She go to school with him and all of her friends today and tomorrow."
+    n = len(package.encode(long, add_special_tokens=False).ids) + 1
+    with pytest.raises(ValueError, match=f"prompt 0 has {n} tokens; the model takes 12"):
+        engine.generate([long])
+    cut = [*prefix, *package.encode(long, add_special_tokens=False).ids[:11], last]
+    assert engine.generate([long], truncate=True)[0].token_ids == whole.generate([cut])[0].token_ids
 
 
 @pytest.mark.parametrize("decoder", [None, {"type": "WordPiece"}, {"type": "Metaspace"}])

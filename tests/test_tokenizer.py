@@ -268,3 +268,46 @@ def test_unicode_tables_are_those_of_the_installed_package() -> None:
     script = Path(__file__).parents[1] / "csrc" / "text" / "gen_unicode.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("single", ["[CLS] $A [SEP]", "[CLS] [CLS] $A [SEP] [MASK]", "$A [SEP]", "[CLS] $A"])
+def test_special_tokens_behind_a_text_alone(tmp_path: Path, single: str) -> None:
+    """Natively and through the package what the whole has, less what is in front; the limit counts what is left."""
+    content = json.loads(tokenizer_json(covering_vocab(["a", "b", "c"]), normalizer=UNCASED))
+    package = tokenizers.Tokenizer.from_str(json.dumps(content))
+    package.post_processor = tokenizers.processors.TemplateProcessing(
+        single,
+        "[CLS] $A [SEP] $B:1 [SEP]:1",
+        [(name, package.token_to_id(name)) for name in ("[CLS]", "[SEP]", "[MASK]")],
+    )
+    content = json.loads(package.to_str())
+    (tmp_path / "native.json").write_text(json.dumps(content))
+    content["normalizer"] = {"type": "Sequence", "normalizers": [content["normalizer"]]}
+    (tmp_path / "other.json").write_text(json.dumps(content))
+    texts = ["a b c", "", "[CLS] a", "[SEP]", "a " * 30, "?"]
+    pairs = [("a b", "c"), ("a " * 20, "b " * 9), ("", "")]
+    n_front = single.split().index("$A")
+    for max_tokens in (None, 9, 4):
+        native = Tokenizer.from_file(tmp_path / "native.json", max_tokens=max_tokens, special_tokens="trailing")
+        other = Tokenizer.from_file(tmp_path / "other.json", max_tokens=max_tokens, special_tokens="trailing")
+        assert native.native and not other.native
+        for text in texts:
+            package.no_truncation()
+            whole = package.encode(text).ids[n_front:]
+            if max_tokens:
+                package.enable_truncation(max_tokens + n_front)
+            assert native.encode(text) == other.encode(text) == package.encode(text).ids[n_front:]
+            assert native.encode_items([text]) == other.encode_items([text])
+            assert native.encode_items([text])[0].n_total == len(whole)
+        assert native.encode_batch(texts) == other.encode_batch(texts)
+        assert native.encode_items([*pairs, *texts]) == other.encode_items([*pairs, *texts])
+        for pair in pairs:
+            if max_tokens:
+                package.enable_truncation(max_tokens + 1)
+            found = package.encode(*pair)
+            assert native.encode_pair(*pair) == other.encode_pair(*pair)
+            assert native.encode_pair(*pair) == (found.ids[1:], found.type_ids.index(1) - 1)
+    with pytest.raises(ValueError, match="none of all, none, trailing"):
+        NativeTokenizer(json.dumps(content), "leading")
+    with pytest.raises(ValueError, match="'leading' is none of all, none, trailing"):
+        Tokenizer.from_file(tmp_path / "other.json", special_tokens="leading")  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "bind/identity.h"
+#include "bind/special_tokens.h"
 #include "bind/wire.h"
 #include "core/segment.h"
 #include "front/predict_service.h"
@@ -38,13 +39,13 @@ class Door {
 
   // tokenizer: path of a tokenizer.json that is native here, or empty. external: texts go to next_texts().
   // detokenizer: path of the tokenizer.json of a model that generates, or empty.
-  void set_route(u32 route, const std::string& tokenizer, bool add_special_tokens, bool external,
+  void set_route(u32 route, const std::string& tokenizer, const std::string& special, bool external,
                  const std::vector<std::string>& labels, const std::string& version, const std::string& detokenizer) {
     if (route >= segment_.sizes().routes()) throw py::index_error();
     RouteSetup& setup = service_.setup(route);
     std::string why;
     if (!tokenizer.empty()) {
-      setup.tokenizer = text::load_native(tokenizer, &why, add_special_tokens);
+      setup.tokenizer = text::load_native(tokenizer, &why, special_tokens(special));
       if (!setup.tokenizer) throw py::value_error(why);
       setup.check_ids = setup.tokenizer->vocab_size() > segment_.route(route).vocab_size;
     }
@@ -153,7 +154,7 @@ PYBIND11_MODULE(_front, m) {
   py::class_<Door>(m, "Door")
       .def(py::init<int, const std::vector<int>&, const std::vector<int>&, fastqps::u32, int, const py::dict&>(),
            "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "options"_a)
-      .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "tokenizer"_a, "add_special_tokens"_a, "external"_a,
+      .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "tokenizer"_a, "special_tokens"_a, "external"_a,
            "labels"_a, "version"_a, "detokenizer"_a)
       .def("run", &Door::run, "Serves until stop(), or until a drain has ended; the number of items that this cut off.")
       .def("stop", &Door::stop)

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "bind/bind.h"
+#include "bind/special_tokens.h"
 #include "text/detokenizer.h"
 #include "text/stop_strings.h"
 #include "text/tokenizer.h"
@@ -36,9 +37,9 @@ py::list to_list(const u32* ids, u32 n) {
 // A tokenizer belongs to one thread; Python threads take turns.
 class NativeTokenizer {
  public:
-  NativeTokenizer(const std::string& source, bool add_special) {
+  NativeTokenizer(const std::string& source, const std::string& special) {
     std::string why;
-    tokenizer_ = text::load_native(source, &why, add_special);
+    tokenizer_ = text::load_native(source, &why, special_tokens(special));
     if (!tokenizer_) throw py::value_error(why);
   }
 
@@ -181,8 +182,9 @@ std::optional<std::pair<u32, u32>> file_truncation(const NativeTokenizer& self) 
 
 void register_text(py::module_& m) {
   py::class_<NativeTokenizer>(m, "NativeTokenizer", "A tokenizer in C++; fastqps.Tokenizer is the way to use it.")
-      .def(py::init<const std::string&, bool>(), "source"_a, "add_special_tokens"_a = true,
-           "Path or content of a tokenizer.json. ValueError with the reason when its family is not native.")
+      .def(py::init<const std::string&, const std::string&>(), "source"_a, "special_tokens"_a = "all",
+           "Path or content of a tokenizer.json. ValueError with the reason when its family is not native. "
+           "special_tokens: all, none, or trailing, which leaves out those in front of a text.")
       .def("encode", &NativeTokenizer::encode, "text"_a, "max_tokens"_a = py::none(),
            "Ids of a text, special tokens included, cut from the right to max_tokens.")
       .def("encode_pair", &NativeTokenizer::encode_pair, "first"_a, "second"_a, "max_tokens"_a = py::none(),

@@ -82,7 +82,9 @@ void PredictService::finish_tokenizing() {
     tokenizing_ -= !item.answered;
     Refusal refusal;
     const bool cut = result.n_total > result.ids.size();
-    if (result.failed || result.ids.empty() || result.ids.size() > route.max_input_tokens) {
+    if (!result.failed && result.n_total == 0) {
+      refusal = refuse(StatusCode::kInvalidArgument, "text: no tokens");
+    } else if (result.failed || result.ids.empty() || result.ids.size() > route.max_input_tokens) {
       refusal = refuse(StatusCode::kInvalidArgument, "text: the tokenizer refused it");
     } else if (cut && !item.truncate) {
       refusal = too_long("text", result.n_total, route.max_input_tokens);

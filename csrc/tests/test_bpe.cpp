@@ -88,9 +88,9 @@ struct File {
   }
 };
 
-std::unique_ptr<Tokenizer> load(const File& file, bool add_special = true) {
+std::unique_ptr<Tokenizer> load(const File& file, SpecialTokens special = SpecialTokens::kAll) {
   std::string why;
-  auto tokenizer = load_native(file.content(), &why, add_special);
+  auto tokenizer = load_native(file.content(), &why, special);
   if (!tokenizer) test::fail(__FILE__, __LINE__, why);
   return tokenizer;
 }
@@ -252,7 +252,7 @@ TEST(long_words_merge_as_short_ones_do) {
 TEST(special_tokens_around) {
   File file;
   file.post_processor = kTemplate;
-  const auto with = load(file), without = load(file, /*add_special=*/false);
+  const auto with = load(file), without = load(file, SpecialTokens::kNone);
   CHECK_EQ(show(ids_of(*with, "ab")), std::string("300 97 98 "));
   CHECK_EQ(show(ids_of(*without, "ab")), std::string("97 98 "));
   CHECK_EQ(show(ids_of(*without, "<s>a")), std::string("300 97 "));
@@ -268,6 +268,42 @@ TEST(special_tokens_around) {
   CHECK_EQ(done.first_len, 1u);
   CHECK_EQ(with->vocab_size(), 301u);
   CHECK_EQ(with->family(), std::string("bpe"));
+}
+
+// What stands behind a text stays, and counts; what stands in front of it does not.
+TEST(trailing_special_tokens) {
+  File file;
+  file.post_processor =
+      R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>","type_id":0}},{"Sequence":{"id":"A","type_id":0}},)"
+      R"({"SpecialToken":{"id":"e","type_id":0}},{"SpecialToken":{"id":"f","type_id":0}}],)"
+      R"("pair":[{"SpecialToken":{"id":"<s>","type_id":0}},{"Sequence":{"id":"A","type_id":0}},)"
+      R"({"SpecialToken":{"id":"e","type_id":0}},{"Sequence":{"id":"B","type_id":1}},{"SpecialToken":{"id":"f","type_id":1}}],)"
+      R"("special_tokens":{"<s>":{"id":"<s>","ids":[300,300],"tokens":["<s>","<s>"]},)"
+      R"("e":{"id":"e","ids":[101],"tokens":["e"]},"f":{"id":"f","ids":[102],"tokens":["f"]}}})";
+  const auto all = load(file), none = load(file, SpecialTokens::kNone), trailing = load(file, SpecialTokens::kTrailing);
+  CHECK_EQ(show(ids_of(*all, "ab")), std::string("300 300 97 98 101 102 "));
+  CHECK_EQ(show(ids_of(*none, "ab")), std::string("97 98 "));
+  CHECK_EQ(show(ids_of(*trailing, "ab")), std::string("97 98 101 102 "));
+  CHECK_EQ(show(ids_of(*trailing, "<s>a")), std::string("300 97 101 102 "));
+  CHECK_EQ(show(ids_of(*trailing, "")), std::string("101 102 "));
+  CHECK_EQ(show(ids_of(*trailing->clone(), "a")), std::string("97 101 102 "));
+  CHECK(trailing->n_special(false) == 2 && trailing->n_special(true) == 2 && all->n_special(true) == 4);
+  u32 out[5];
+  Encoded done = trailing->encode("abcdef", out, 4);
+  CHECK_EQ(show({out, out + done.n_tokens}), std::string("97 98 101 102 "));
+  CHECK(done.truncated && done.n_total == 8 && done.first_len == 4);
+  done = trailing->encode("ab", out, 1);
+  CHECK(done.n_tokens == 0 && done.truncated && done.n_total == 4);
+  done = trailing->encode_pair("ab", "cd", out, 5);
+  CHECK_EQ(show({out, out + done.n_tokens}), std::string("97 101 99 100 102 "));
+  CHECK(done.first_len == 2 && done.n_total == 6);
+}
+
+TEST(names_of_special_tokens) {
+  CHECK(special_tokens_named("all") == SpecialTokens::kAll);
+  CHECK(special_tokens_named("none") == SpecialTokens::kNone);
+  CHECK(special_tokens_named("trailing") == SpecialTokens::kTrailing);
+  CHECK(!special_tokens_named("") && !special_tokens_named("ALL"));
 }
 
 TEST(invalid_utf8_counts_as_replacement) {

@@ -181,6 +181,26 @@ TEST(truncation) {
   }
 }
 
+TEST(special_tokens_behind_a_text_alone) {
+  std::string why;
+  const auto trailing = load_native(file(), &why, SpecialTokens::kTrailing);
+  const auto none = load_native(file(), &why, SpecialTokens::kNone);
+  CHECK(trailing && none);
+  u32 out[8];
+  const auto ids = [&](Encoded done) { return show(Ids(out, out + done.n_tokens)); };
+  const std::string hello = std::to_string(kHello) + " ", world = std::to_string(kWorld) + " ";
+  CHECK_EQ(ids(trailing->encode("hello", out, 8)), hello + "3 ");
+  CHECK_EQ(ids(trailing->encode("[CLS] hello", out, 8)), "2 " + hello + "3 ");
+  CHECK_EQ(ids(trailing->encode("", out, 8)), std::string("3 "));
+  CHECK_EQ(ids(trailing->encode("hello world", out, 2)), hello + "3 ");
+  CHECK_EQ(ids(none->encode("hello", out, 8)), hello);
+  CHECK_EQ(none->encode("", out, 8).n_total, 0u);
+  const Encoded pair = trailing->encode_pair("hello", "world", out, 8);
+  CHECK_EQ(ids(pair), hello + "3 " + world + "3 ");
+  CHECK_EQ(pair.first_len, 2u);
+  CHECK_EQ(trailing->n_special(true), 2u);
+}
+
 TEST(pairs_are_cut_longest_first) {
   const struct {
     u32 first, second, max_tokens, kept_first, kept_second;

@@ -38,20 +38,27 @@ std::string model_type(const nlohmann::json& file) {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> load_native(const std::string& source, std::string* why, bool add_special) {
+std::optional<SpecialTokens> special_tokens_named(std::string_view name) {
+  if (name == "all") return SpecialTokens::kAll;
+  if (name == "none") return SpecialTokens::kNone;
+  if (name == "trailing") return SpecialTokens::kTrailing;
+  return std::nullopt;
+}
+
+std::unique_ptr<Tokenizer> load_native(const std::string& source, std::string* why, SpecialTokens special) {
   nlohmann::json file;
   if (!read(source, file, why)) return nullptr;
   const std::string type = model_type(file);
   if (type == "WordPiece") {
     WordPieceConfig config;
     if (!WordPieceReader(config, *why).read(file)) return nullptr;
-    if (!add_special) config.around.special.drop_special_tokens();
+    config.around.special.keep(special);
     return std::make_unique<WordPiece>(std::make_shared<const WordPieceModel>(std::move(config)));
   }
   if (type == "BPE") {
     BpeConfig config;
     if (!BpeReader(config, *why).read(file)) return nullptr;
-    if (!add_special) config.around.special.drop_special_tokens();
+    config.around.special.keep(special);
     return std::make_unique<Bpe>(std::make_shared<const BpeModel>(std::move(config)));
   }
   *why = type.empty() ? "no model" : "model: " + type + " is not native, only WordPiece and byte-level BPE are";

@@ -4,8 +4,11 @@
 
 namespace fastqps::text {
 
-void Template::drop_special_tokens() {
-  for (auto* ids : {&single_head, &single_tail, &pair_head, &pair_middle, &pair_tail}) ids->clear();
+void Template::keep(SpecialTokens which) {
+  if (which == SpecialTokens::kAll) return;
+  for (auto* ids : {&single_head, &pair_head}) ids->clear();
+  if (which == SpecialTokens::kTrailing) return;
+  for (auto* ids : {&single_tail, &pair_middle, &pair_tail}) ids->clear();
   n_middle_first = 0;
 }
 

@@ -13,7 +13,7 @@ struct Template {
   u32 n_middle_first = 0;  // ids of the middle that still have type id 0
   u32 second_type_id = 0;
 
-  void drop_special_tokens();
+  void keep(SpecialTokens which);
   u32 largest_id() const;
 };
 

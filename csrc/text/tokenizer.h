@@ -47,10 +47,17 @@ class Tokenizer {
   Tokenizer() = default;
 };
 
+// Which of the post-processor's special tokens are put around a text or pair. kTrailing: all but those in front of it,
+// as of a prompt whose prefix has brought them. Special tokens that are spelled in a text are found in any case.
+enum class SpecialTokens : u8 { kAll, kNone, kTrailing };
+
+// By its name outside of C++: "all", "none", "trailing".
+std::optional<SpecialTokens> special_tokens_named(std::string_view name);
+
 // `source` is the path of a tokenizer.json, or its content (then its first character other than white space is '{').
 // Null, with the reason in *why, when it cannot be read or is not wholly of a family that is native here: the caller
-// then takes the `tokenizers` package. Without `add_special` the post-processor's special tokens are not put around a
-// text or pair (a prompt behind a shared prefix); special tokens that are spelled in a text are still found.
-std::unique_ptr<Tokenizer> load_native(const std::string& source, std::string* why, bool add_special = true);
+// then takes the `tokenizers` package.
+std::unique_ptr<Tokenizer> load_native(const std::string& source, std::string* why,
+                                       SpecialTokens special = SpecialTokens::kAll);
 
 }  // namespace fastqps::text

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fastqps.errors import NO_MODEL, FastqpsError
+from fastqps.tokenizer import SpecialTokens
 
 Task = Literal["embed", "classify", "generate"]
 Activation = Literal["identity", "softmax", "sigmoid"]
@@ -47,8 +48,13 @@ class ModelCard:
     sep_id: int = -1
     max_output_tokens: int = 0  # of a generator: most tokens of one answer
     eos_ids: tuple[int, ...] = ()  # of a generator: tokens that end a text
-    prefix_ids: tuple[int, ...] = ()  # in front of every prompt; with it the tokenizer adds no special tokens
+    prefix_ids: tuple[int, ...] = ()  # in front of every prompt, the special tokens that begin a text included
     kv_values: int = 0  # of a generator: numbers that a token leaves in the KV cache: layers × 2 × KV heads × head size
+
+    @property
+    def special_tokens(self) -> SpecialTokens:
+        """Which ones the tokenizer puts around a text: a prefix has brought those that begin one."""
+        return "trailing" if self.prefix_ids else "all"
 
     @property
     def kv_positions(self) -> int:

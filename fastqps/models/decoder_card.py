@@ -9,7 +9,7 @@ from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decoder_config import read_decoder_config
 from fastqps.models.pipeline import read_json
-from fastqps.tokenizer import Tokenizer
+from fastqps.tokenizer import SpecialTokens, Tokenizer
 
 _ID_END = 1 << 31  # token ids are int32 in a step
 _PREFIX_TOKENS_MAX = 1 << 20  # no context holds as many: a prefix is never cut
@@ -57,21 +57,18 @@ def _version(checkpoint: Checkpoint, prefix: tuple[int, ...]) -> str:
 
 
 def _prefix_ids(checkpoint: Checkpoint, text: str, vocab: int) -> tuple[int, ...]:
-    """The prefix is tokenized alone, the special tokens that begin a text included; prompts then have none."""
+    """The prefix is tokenized alone, with the special tokens that begin a text; those that end one are the prompt's."""
     if not text:
         return ()
     path = checkpoint.tokenizer()
     if not path:
         raise ModelError(f"{checkpoint.root}: a prefix needs a tokenizer.json, and there is none")
-    ids, own = (
-        Tokenizer.from_file(path, max_tokens=_PREFIX_TOKENS_MAX, add_special_tokens=special).encode(text)
-        for special in (True, False)
-    )
-    if ids[len(ids) - len(own) :] != own:
-        raise ModelError(
-            f"{checkpoint.root}: no prefix is possible with this tokenizer.json: it puts special tokens behind a text, "
-            "where they would part the prefix from the prompt"
-        )
+
+    def encode(special: SpecialTokens) -> list[int]:
+        return Tokenizer.from_file(path, max_tokens=_PREFIX_TOKENS_MAX, special_tokens=special).encode(text)
+
+    whole = encode("all")
+    ids = whole[: len(whole) - len(encode("trailing"))] + encode("none")
     if not ids or max(ids) >= vocab:
         raise ModelError(
             f"{checkpoint.root}: the prefix becomes {len(ids)} token ids that a vocabulary of {vocab} lacks"

@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -353,6 +354,40 @@ def test_a_prefix_stands_before_every_prompt(
             found = prefixed.generate(prompt, **asked.options)
             alone.check(Asked([*prefix, *own], asked.options), found, usage=False)
             assert found.usage.input_tokens == len(own)
+        with pytest.raises(errors.InvalidArgument, match="text: no tokens"):
+            prefixed.generate("")
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_prefix_where_special_tokens_end_a_text(serve: Callable[..., Server], tmp_path: Path, native: bool) -> None:
+    """Those that begin a text stand in the prefix, those that end one behind each text, an empty one too."""
+    (tmp_path / "prefix.txt").write_text("He go. ")
+    limits = ("--device=cpu", "--dtype=float32", "--max-output-tokens=24", "--max-running=4", "--dispatchers=1")
+    whole = fastqps.Engine("grammar", dtype="float32", max_output_tokens=24)
+    model = tmp_path / "grammar"
+    shutil.copytree(whole.card.path, model)
+    if not native:
+        file = json.loads((model / "tokenizer.json").read_text())
+        file["normalizer"] = {"type": "Strip", "strip_left": False, "strip_right": False}  # does nothing
+        (model / "tokenizer.json").write_text(json.dumps(file))
+    server = serve(f"--model={model}", f"--prefix={tmp_path / 'prefix.txt'}", *limits)
+    tokenizer = tk.Tokenizer.from_file(whole.card.tokenizer)
+
+    def ids(text: str) -> list[int]:
+        found: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+        return found
+
+    first, last = ids("<s>"), ids("<sep>")
+    with fastqps.Client(server.address) as prefixed:
+        assert prefixed.models()[0].native_tokenizer == native
+        for text in ("She go to school.", "", "They was late", "<s> a<sep>"):
+            found = prefixed.generate(text)
+            joined_ids = [*first, *ids("He go. "), *ids(text), *last]
+            assert found.token_ids == whole.generate([joined_ids])[0].token_ids
+            assert found.usage and found.usage.input_tokens == len(ids(text)) + 1
+            assert prefixed.generate([*ids(text), *last]).token_ids == found.token_ids
+        with pytest.raises(errors.InvalidArgument, match="at most"):
+            prefixed.generate("She go to school. " * 200)
 
 
 def test_starting_says_what_a_dispatcher_holds(server: Server) -> None:
