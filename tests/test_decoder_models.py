@@ -16,8 +16,11 @@ from fastqps import Engine
 from fastqps.devices import make_decoder
 from fastqps.generator import Generator
 from fastqps.models import ModelCard, ModelError, load_card
+from fastqps.models.card import LimitError
 from fastqps.models.decoder_config import GENERATORS
 from fastqps.sampling import Sampling
+
+LLAMA3 = {"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 
 
 def edit(path: Path, **changes: Any) -> None:
@@ -76,7 +79,29 @@ def test_which_token_ends_an_answer(tmp_path: Path) -> None:
             "'yarn'.*supported: default, linear, llama3",
         ),
         ("llama", {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "'dynamic'"),
-        ("llama", {"rope_parameters": {"rope_type": "llama3", "factor": 4.0}}, "low_freq_factor"),
+        (
+            "llama",
+            {"rope_parameters": {"rope_type": "llama3", "factor": 4.0}},
+            "rope_parameters of config.json lacks low_freq_factor and high_freq_factor, which its type 'llama3' needs$",
+        ),
+        ("llama", {"rope_scaling": {"type": "linear"}}, "rope_scaling of config.json lacks factor, .*'linear' needs$"),
+        ("llama", {"rope_scaling": {"type": "linear", "factor": "4"}}, 'says factor "4", which is no positive number$'),
+        ("llama", {"rope_scaling": {"type": "linear", "factor": True}}, "factor true, which is no positive number$"),
+        ("llama", {"rope_scaling": {"type": "linear", "factor": 0}}, "factor 0, which is no positive number$"),
+        ("llama", {"rope_scaling": {"type": ["linear"]}}, "type .*linear.* are not supported; supported: default, "),
+        ("llama", {"rope_scaling": [4.0]}, r"config.json says rope_scaling \[4.0\], which is no object$"),
+        ("llama", {"rope_parameters": {"rope_theta": "10000"}}, 'rope_theta "10000", which is no positive number$'),
+        (
+            "llama",
+            {"rope_scaling": {"type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4}},
+            "low_freq_factor that is not below its high_freq_factor$",
+        ),
+        (
+            "llama",
+            {"rope_scaling": {**LLAMA3, "original_max_position_embeddings": "8192"}},
+            "original_max_position_embeddings '8192', which is no possible size$",
+        ),
+        ("llama", {"rms_norm_eps": None, "rope_scaling": None, "hidden_size": [32]}, r"hidden_size \[32\]"),
         ("llama", {"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
         ("llama", {"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "by kind of layer"),
         ("llama", {"hidden_act": "gelu"}, "'gelu'.*supported: silu"),
@@ -88,6 +113,14 @@ def test_which_token_ends_an_answer(tmp_path: Path) -> None:
         ("llama", {"head_dim": None, "hidden_size": 30}, "do not divide its width 30"),
         ("llama", {"vocab_size": "many"}, "vocab_size 'many'"),
         ("llama", {"num_hidden_layers": 3}, "no tensor 'layers.2"),
+        ("llama", {"num_hidden_layers": 1}, r"tensor 'layers\.1\..*', but config.json says num_hidden_layers 1$"),
+        (
+            "llama-biased",
+            {"mlp_bias": False},
+            r"'layers\.0\.mlp\.\w+\.bias', for which config.json's model has no place$",
+        ),
+        ("qwen3-biased", {"attention_bias": False}, r"self_attn\.\w+\.bias', for which .* no place$"),
+        ("qwen3", {"model_type": "llama", "architectures": None}, r"self_attn\.\w_norm\.weight', for which"),
         ("llama", {"intermediate_size": 64}, "config.json says"),
         ("llama", {"attention_bias": True}, "no tensor.*bias"),
         ("llama-gqa-tied", {"tie_word_embeddings": False}, r"no tensor 'lm_head\.weight'"),
@@ -104,6 +137,53 @@ def test_what_is_not_supported_says_so(tmp_path: Path, kind: str, changes: dict[
     edit(tmp_path / "config.json", **changes)
     with pytest.raises(ModelError, match=said):
         make_decoder("cpu", load_card(str(tmp_path), 40, max_output_tokens=24), 2, 64, dtype="float32")
+
+
+def test_tensors_that_change_nothing(tmp_path: Path) -> None:
+    """Biases that are zero, and what older checkpoints keep of rotary positions."""
+    from safetensors.torch import load_file, save_file
+
+    write_decoder(tmp_path, "llama")
+    card = load_card(str(tmp_path), 40, max_output_tokens=24)
+    want = Generator(card, dtype="float32").generate([[1, 2, 3]])
+    tensors = load_file(tmp_path / "model.safetensors")
+    tensors["model.layers.1.self_attn.rotary_emb.inv_freq"] = torch.ones(4)
+    tensors["model.layers.1.self_attn.o_proj.bias"] = torch.zeros(32)
+    save_file(tensors, tmp_path / "model.safetensors")
+    assert Generator(card, dtype="float32").generate([[1, 2, 3]]) == want
+    tensors["model.layers.1.self_attn.o_proj.bias"][3] = 0.5
+    save_file(tensors, tmp_path / "model.safetensors")
+    with pytest.raises(ModelError, match=r"'layers\.1\.self_attn\.o_proj\.bias', for which"):
+        Generator(card, dtype="float32")
+
+
+@pytest.mark.parametrize(
+    ("options", "prefix", "lower", "said"),
+    [
+        ({"max_output_tokens": 128}, "", ("max_output_tokens",), "of 128 positions; at most 127 do$"),
+        ({"max_output_tokens": 120}, "x" * 9, ("max_output_tokens", "prefix"), "of 128 positions; at most 117 do$"),
+        ({"max_output_tokens": 200}, "x" * 9, ("max_output_tokens",), "of 128 positions; at most 127 do$"),
+        ({"max_output_tokens": 9}, "x" * 127, ("prefix",), "a prefix of 128 tokens .* of 128 positions$"),
+    ],
+)
+def test_limits_that_leave_no_room(
+    tmp_path: Path, options: dict[str, int], prefix: str, lower: tuple[str, ...], said: str
+) -> None:
+    write_decoder(tmp_path, "llama", vocab_size=300)
+    write_byte_tokenizer(tmp_path)
+    with pytest.raises(LimitError, match=said) as caught:
+        load_card(str(tmp_path), prefix_text=prefix, **options)
+    assert caught.value.lower == lower
+    assert load_card(str(tmp_path), max_output_tokens=127).max_input_tokens == 1
+    assert load_card(str(tmp_path), max_output_tokens=117, prefix_text="x" * 9).max_input_tokens == 1
+
+
+@pytest.mark.parametrize("name", ["generation_config.json", "tokenizer_config.json", "tokenizer.json"])
+def test_files_that_are_no_objects(tmp_path: Path, name: str) -> None:
+    write_decoder(tmp_path, "llama", vocab_size=300)
+    (tmp_path / name).write_text("[1]")
+    with pytest.raises(ModelError, match=f"{name}: not a JSON object$"):
+        load_card(str(tmp_path), 40, max_output_tokens=24)
 
 
 def test_a_window_that_no_sequence_reaches_changes_nothing(tmp_path: Path) -> None:

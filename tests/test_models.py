@@ -273,7 +273,7 @@ def test_what_is_missing_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        ("config.json", "[]", "cannot be used"),
+        ("config.json", "[]", "config.json: not a JSON object"),
         ("config.json", "[" * 100_000, "config.json"),
         ("config.json", '{"model_type": "bert", "vocab_size": 200, "hidden_size": 32}', "n_heads"),
         ("config.json", '{"model_type": "bert", "vocab_size": -5, "hidden_size": 32, "num_attention_heads": 4}', "-5"),

@@ -20,6 +20,14 @@ class ModelError(FastqpsError):
     exit_code = NO_MODEL
 
 
+class LimitError(ModelError):
+    """The limits asked for do not fit in the model's context. Each setting of ``lower`` alone could make them fit."""
+
+    def __init__(self, message: str, lower: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.lower = lower
+
+
 @dataclass(frozen=True)
 class ModelCard:
     """One served model: everything the front door and the C++ steps need to know about it.

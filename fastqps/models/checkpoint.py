@@ -10,7 +10,7 @@ from typing import Any
 
 from fastqps.models.card import ModelError
 from fastqps.models.decoder_config import GENERATORS
-from fastqps.models.pipeline import Pipeline, read_json, read_pipeline
+from fastqps.models.pipeline import Pipeline, read_json, read_object, read_pipeline
 
 # model_type -> family. XLM-RoBERTa and CamemBERT have RoBERTa's layout; only their tokenizers differ.
 FAMILIES = {
@@ -51,7 +51,7 @@ class Checkpoint:
         """Reads the configuration; ``ModelError`` if it is not a model that can be served, with the reason."""
         pipeline = read_pipeline(root)
         encoder = root / pipeline.transformer
-        config = read_json(encoder / "config.json")
+        config = read_object(encoder / "config.json")
         kind = config.get("model_type")
         if kind in GENERATORS:
             return cls._open_generator(root, config)
@@ -102,8 +102,7 @@ class Checkpoint:
     def optional_json(self, name: str) -> dict[str, Any]:
         """A JSON file beside the encoder's weights, or an empty object where there is none."""
         path = self.encoder / name
-        found = read_json(path) if path.is_file() else {}
-        return found if isinstance(found, dict) else {}
+        return read_object(path) if path.is_file() else {}
 
     def tokenizer(self) -> str:
         """The path of tokenizer.json, or "" where there is none."""

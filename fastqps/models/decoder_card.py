@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
-from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.card import LimitError, ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decoder_config import read_decoder_config
-from fastqps.models.pipeline import read_json
+from fastqps.models.pipeline import read_object
 from fastqps.tokenizer import SpecialTokens, Tokenizer
 
 _ID_END = 1 << 31  # token ids are int32 in a step
@@ -44,9 +45,10 @@ def decoder_card(
     )
     longest = len(prefix) + card.max_input_tokens + card.max_output_tokens
     if 0 < config.window < longest:
-        raise ModelError(
+        raise LimitError(
             f"{checkpoint.root}: attention over a sliding window of {config.window} tokens is not supported for "
-            f"sequences of {longest}; lower the limits of input and output tokens until they fit in it"
+            f"sequences of {longest}; lower the limits of input and output tokens until they fit in it",
+            ("max_input_tokens", "max_output_tokens"),
         )
     return card
 
@@ -79,13 +81,20 @@ def _prefix_ids(checkpoint: Checkpoint, text: str, vocab: int) -> tuple[int, ...
 def _input_limit(checkpoint: Checkpoint, asked: int, context: int, prefix_len: int, max_output_tokens: int) -> int:
     """What the context leaves for prompts."""
     found = min(asked, context - prefix_len - max_output_tokens)
-    if found < 1:
-        prefix = f"a prefix of {prefix_len} tokens and " if prefix_len else ""
-        raise ModelError(
-            f"{checkpoint.root}: {prefix}{max_output_tokens} output tokens leave no room for a prompt in the "
-            f"model's context of {context} positions"
-        )
-    return found
+    if found >= 1:
+        return found
+    prefix = f"a prefix of {prefix_len} tokens and " if prefix_len else ""
+    said = (
+        f"{checkpoint.root}: {prefix}{max_output_tokens} output tokens leave no room for a prompt in the "
+        f"model's context of {context} positions"
+    )
+    if context < 2:
+        raise ModelError(said)
+    output_max = context - prefix_len - 1
+    lower = ("prefix",) if prefix_len and max_output_tokens < context else ()
+    if output_max < 1 and lower:
+        raise LimitError(said, lower)
+    raise LimitError(f"{said}; at most {output_max if lower else context - 1} do", ("max_output_tokens", *lower))
 
 
 def _eos_ids(checkpoint: Checkpoint) -> tuple[int, ...]:
@@ -107,7 +116,7 @@ def _check_decoder(checkpoint: Checkpoint) -> None:
     path = checkpoint.tokenizer()
     if not path:
         return
-    decoder = read_json(checkpoint.encoder / "tokenizer.json").get("decoder") or {}
+    decoder = read_object(Path(path)).get("decoder") or {}
     kinds = [part.get("type") for part in decoder.get("decoders", [decoder])]
     if "ByteLevel" not in kinds:
         raise ModelError(

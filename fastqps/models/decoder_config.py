@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +71,7 @@ def read_decoder_config(config: dict[str, Any]) -> DecoderConfig:
         vocab=sizes["vocab_size"],
         context=context,
         window=_window(config) if family != "llama" else 0,
-        eps=float(config.get("rms_norm_eps", 1e-6)),
+        eps=_positive(config.get("rms_norm_eps", 1e-6), "rms_norm_eps", "config.json"),
         rope=_rope(config, context),
         qkv_bias=attention_bias or family == "qwen2",
         out_bias=attention_bias,
@@ -130,20 +132,36 @@ def _window(config: dict[str, Any]) -> int:
 
 def _rope(config: dict[str, Any], context: int) -> Rope:
     """``rope_parameters`` of today, or ``rope_theta`` and ``rope_scaling`` of before, which hold where both are."""
-    said = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    where = "rope_scaling" if config.get("rope_scaling") else "rope_parameters"
+    said = config.get(where) or {}
+    if not isinstance(said, dict):
+        raise ModelError(f"config.json says {where} {json.dumps(said)}, which is no object")
     if any(isinstance(value, dict) for value in said.values()):
         raise ModelError(f"rotary positions by kind of layer ({', '.join(said)}) are not supported; one for all is")
-    kind = str(said.get("rope_type", said.get("type", "default")))
+    kind = said.get("rope_type", said.get("type", "default"))
     if kind not in ROPE_TYPES:
         raise ModelError(f"rotary positions of type {kind!r} are not supported; supported: {', '.join(ROPE_TYPES)}")
     if said.get("partial_rotary_factor", config.get("partial_rotary_factor", 1.0)) != 1.0:
         raise ModelError("rotary positions on a part of each head (partial_rotary_factor) are not supported")
-    theta = said.get("rope_theta", config.get("rope_theta"))
-    return Rope(
-        kind=kind,
-        theta=10_000.0 if theta is None else float(theta),
-        factor=float(said["factor"]) if kind != "default" else 1.0,
-        low_freq_factor=float(said["low_freq_factor"]) if kind == "llama3" else 1.0,
-        high_freq_factor=float(said["high_freq_factor"]) if kind == "llama3" else 1.0,
-        original_context=int(said.get("original_max_position_embeddings") or context) if kind == "llama3" else 0,
-    )
+    thetas = (said.get("rope_theta"), config.get("rope_theta"))
+    theta = next((value for value in thetas if value is not None), 10_000.0)
+    theta = _positive(theta, "rope_theta", "config.json")
+    if kind == "default":
+        return Rope(kind, theta)
+    keys = ("factor", "low_freq_factor", "high_freq_factor") if kind == "llama3" else ("factor",)
+    if lacking := [key for key in keys if said.get(key) is None]:
+        raise ModelError(f"{where} of config.json lacks {' and '.join(lacking)}, which its type {kind!r} needs")
+    factor, *wavelengths = (_positive(said[key], key, f"{where} of config.json") for key in keys)
+    if kind == "linear":
+        return Rope(kind, theta, factor)
+    low, high = wavelengths
+    if low >= high:
+        raise ModelError(f"{where} of config.json has a low_freq_factor that is not below its high_freq_factor")
+    original = "original_max_position_embeddings"
+    return Rope(kind, theta, factor, low, high, _size(said, original) if said.get(original) is not None else context)
+
+
+def _positive(value: Any, key: str, where: str) -> float:
+    if type(value) not in (int, float) or not 0 < value < math.inf:
+        raise ModelError(f"{where} says {key} {json.dumps(value)}, which is no positive number")
+    return float(value)

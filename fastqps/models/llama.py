@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from fastqps.models.card import ModelError
 from fastqps.models.decode_ops import DecodeOps, Heads
 from fastqps.models.decode_step import DecodeState, DecodeStep
 from fastqps.models.decoder_config import DecoderConfig
@@ -55,6 +56,24 @@ class _Layer:
         return self._down.plus(ops.gated_silu(gate_up), x)
 
 
+def _check_unread(weights: Weights, config: DecoderConfig) -> None:
+    """Refuses a checkpoint whose layers hold more than its configuration says: its answers would be another model's."""
+    for name, tensor in weights.unread().items():
+        kind, _, rest = name.partition(".")
+        number = rest.partition(".")[0]
+        if kind != "layers" or not number.isdecimal():
+            continue
+        if int(number) >= config.layers:
+            raise ModelError(
+                f"{weights.where}: the checkpoint has a tensor {name!r}, but config.json says num_hidden_layers "
+                f"{config.layers}"
+            )
+        if name.endswith((".weight", ".bias")) and tensor.any():  # zeros change nothing
+            raise ModelError(
+                f"{weights.where}: the checkpoint has a tensor {name!r}, for which config.json's model has no place"
+            )
+
+
 class Llama:
     """The decoder, for sequences of up to ``positions`` tokens, prefix included."""
 
@@ -70,6 +89,7 @@ class Llama:
         self._norm = weights("norm.weight", config.hidden)
         rotary = rotary_table(config.rope, config.head_dim, positions)
         self._layers = [_Layer(weights, f"layers.{i}.", config, rotary, dtype, ops) for i in range(config.layers)]
+        _check_unread(weights, config)
 
     def hidden(self, step: DecodeStep, state: DecodeState) -> torch.Tensor:
         """Last hidden states of the sampled rows, [S, hidden]; every row's keys and values are in ``state`` then."""

@@ -57,6 +57,14 @@ def read_json(path: Path) -> Any:
         raise ModelError(f"{path}: {error}") from error
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON file's object; ``ModelError`` names the file if it holds none."""
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise ModelError(f"{path}: not a JSON object")
+    return found
+
+
 def _pooling(path: Path) -> Pooling:
     config = read_json(path)
     chosen = config.get("pooling_mode")

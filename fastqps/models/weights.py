@@ -19,8 +19,9 @@ class Weights:
     """Tensors by name, as float32, without the prefix that a task model puts before its encoder's names."""
 
     def __init__(self, files: Sequence[Path], prefixes: Sequence[str] = ()) -> None:
-        self._where = str(files[0].parent)
+        self.where = str(files[0].parent)
         self._tensors: dict[str, torch.Tensor] = {}
+        self._read: set[str] = set()
         for file in files:
             try:
                 tensors = load_file(file)
@@ -42,12 +43,17 @@ class Weights:
         """The tensor as float32; ``ModelError`` if it is missing or has not that shape."""
         found = self.get(name)
         if found is None:
-            raise ModelError(f"{self._where}: the checkpoint has no tensor {name!r}")
+            raise ModelError(f"{self.where}: the checkpoint has no tensor {name!r}")
         if tuple(found.shape) != shape:
-            raise ModelError(f"{self._where}: {name} has shape {tuple(found.shape)}, config.json says {shape}")
+            raise ModelError(f"{self.where}: {name} has shape {tuple(found.shape)}, config.json says {shape}")
         return found
 
     def get(self, name: str) -> torch.Tensor | None:
         """The tensor as float32, or None."""
+        self._read.add(name)
         found = self._tensors.get(name)
         return None if found is None else found.float()
+
+    def unread(self) -> dict[str, torch.Tensor]:
+        """What nobody has asked for yet, as it is in the files."""
+        return {name: tensor for name, tensor in self._tensors.items() if name not in self._read}

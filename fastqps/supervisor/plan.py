@@ -10,6 +10,7 @@ from fastqps.config import Config
 from fastqps.config.decide import server_cpus
 from fastqps.errors import ConfigError
 from fastqps.models import ModelCard, ModelError, load_card
+from fastqps.models.card import LimitError
 from fastqps.models.names import resolve
 from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
 from fastqps.supervisor.room import Room, room_of
@@ -96,11 +97,18 @@ def _card(name: str, path: str, config: Config, prefix: str) -> ModelCard:
         return load_card(
             path, config.max_input_tokens, name, max_output_tokens=config.max_output_tokens, prefix_text=prefix
         )
+    except LimitError as error:
+        raise ConfigError(f"{' or '.join(_flag(key, config) for key in error.lower)}: {error}") from None
     except ModelError as error:
         if prefix:
             _card(name, path, config, "")  # raises what is not the prefix's fault
             raise ConfigError(f"--prefix: {error}") from None
         raise
+
+
+def _flag(key: str, config: Config) -> str:
+    value = getattr(config, key)
+    return f"--{key.replace('_', '-')}" + (f" {value}" if isinstance(value, int) else "")
 
 
 def _split(model: str) -> tuple[str, str]:

@@ -402,12 +402,19 @@ def test_starting_says_what_a_dispatcher_holds(server: Server) -> None:
         (["--prefix=empty.txt"], 2, "--prefix empty.txt: the file is empty"),
         (["--prefix=long.txt"], 2, "--prefix"),
         (["--model=minilm", "--prefix=long.txt"], 2, "--prefix: none of the served models generates text"),
-        (["--max-output-tokens=5000"], 4, "leave no room for a prompt"),
+        (["--max-output-tokens=5000"], 2, "--max-output-tokens 5000: "),
+        (
+            ["--max-output-tokens=5000"],
+            2,
+            "leave no room for a prompt in the model's context of 4096 positions; at most",
+        ),
+        (["--max-output-tokens=4090", "--prefix=some.txt"], 2, "--max-output-tokens 4090 or --prefix: "),
         (["--max-running=100", "--max-batch-tokens=600"], 2, "that is at least 612"),
     ],
 )
 def test_what_cannot_start(checkpoint: Path, tmp_path: Path, flags: list[str], code: int, message: str) -> None:
     (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "some.txt").write_text("0123456789")
     (tmp_path / "long.txt").write_text("0123456789" * 1000)
     model = [] if any(flag.startswith("--model") for flag in flags) else [f"--model={checkpoint}"]
     command = [sys.executable, "-m", "fastqps", "serve", "--port=0", "--admin-port=0", *model, *flags]
