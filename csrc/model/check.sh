@@ -35,6 +35,10 @@ quick() {
   one protocol pass "-DKD=0 -DR=2 -DKF=1 -DNC=1"
   one protocol pass "-DKD=1 -DR=1 -DKF=1 -DNC=1"
   one protocol pass "-DKD=0 -DR=2 -DPOISON=1"
+  one protocol pass "-DKD=0 -DR=2 -DPOISON=1 -DGEN=1"
+  one protocol pass "-DKD=0 -DR=2 -DPOISON=3 -DGEN=1"
+  one protocol pass "-DKD=1 -DR=1 -DGEN=1 -DPOISON=3"
+  one protocol pass "-DKD=1 -DR=1 -DGEN=1 -DNC=1"
   one protocol pass "-DFREEZE=1 -DKD=1 -DR=2 -DNC=1"
   one protocol pass "-DFREEZE=1 -DKD=1 -DR=1 -DWAKE=1"
   one protocol pass "-DKD=0 -DR=2 -DS=1 -DWAKE=1"
@@ -46,6 +50,10 @@ quick() {
   one progress pass "-DR=1 -DNC=1"
   one progress pass "-DKD=0 -DS=2 -DNC=1"
   one progress pass "-DKD=0 -DNC=2"
+  one progress pass "-DKD=0 -DNC=1 -DQUIET=1"
+  one progress pass "-DKD=0 -DNC=1 -DKF=1"
+  one progress pass "-DKD=0 -DNC=2 -DENDLESS=1"
+  one progress pass "-DKD=1 -DNC=1 -DR=1 -DKF=1 -DENDLESS=1"
 }
 # Larger ones that come to an end: up to 100 million states and 4 GB each.
 full() {
@@ -56,6 +64,7 @@ full() {
   one protocol pass "-DKD=0 -DR=2 -DWAKE=1"
   one protocol pass "-DKD=1 -DR=1 -DS=1 -DWAKE=1"
   one protocol pass "-DKD=2 -DR=1"
+  one protocol pass "-DKD=2 -DR=1 -DGEN=1"
   one protocol pass "-DKD=0 -DR=2 -DKF=2 -DNC=1"
   one protocol pass "-DKD=0 -DR=2 -DPOISON=2"
   one protocol pass "-DKD=0 -DR=3 -DPOISON=1"
@@ -81,6 +90,10 @@ mistakes() {
   one protocol fail "-DMUT=13 -DKD=0 -DNC=1 -DR=2 -DS=1"        # a cancelled slot is reused while its dispatcher still runs
   one protocol fail "-DMUT=18 -DKD=0 -DNC=1 -DR=2 -DS=1"        # an old cancel drops the slot's next request
   one protocol fail "-DMUT=14 -DKD=0 -DPOISON=2 -DR=2"          # "claimed, not launched" is always requeued untouched: endless poison
+  one protocol fail "-DMUT=21 -DKD=0 -DPOISON=3 -DGEN=1 -DR=1"  # one strike for tokens also when it ran alone: a killer lives too long
+  one protocol fail "-DMUT=22 -DKD=0 -DPOISON=3 -DGEN=1 -DR=1"  # no strike for who has made tokens: endless poison
+  one protocol fail "-DMUT=23 -DKD=0 -DPOISON=1 -DR=2"          # suspects share a batch: an innocent one ends as poison
+  one protocol fail "-DMUT=24 -DKD=2 -DR=1"                     # a suspect does not run alone: it ends as poison in company
   one wake     fail "-DMUT=8"                                   # dispatcher: look, announce, sleep
   one wake     fail "-DMUT=9 -DR=1"                             # front door: look, announce, sleep
   one wake     fail "-DMUT=7 -DKD=1 -DRESPAWN=0 -DAHEAD=0"      # the waker clears the sleep flag
@@ -99,6 +112,8 @@ mistakes() {
   one progress fail "-DMUT=7 -DKD=0 -DNC=1"                     # a stopped slot is reused while its dispatcher still runs
   one progress fail "-DMUT=8 -DKD=0 -DNC=1"                     # an old stop ends the slot's next request
   one progress fail "-DMUT=9 -DKD=0 -DNC=1 -DR=1"               # tokens that come after the stop are sent
+  one progress fail "-DMUT=10 -DKD=0 -DNC=2 -DENDLESS=1"        # a cancel that found its control ring full is not said again
+  one progress fail "-DMUT=10 -DKD=0 -DR=1 -DKF=1 -DENDLESS=1"  # a new front door does not say that nobody waits
 }
 case $what in quick) quick; mistakes ;; full) quick; full; mistakes ;; mistakes) mistakes ;; one) shift; one "$@" ;; *) echo "quick, full or mistakes"; exit 2 ;; esac
 wait

@@ -3,9 +3,9 @@
  * Front() is Slab (core/slab.h) with a host that streams, Disp() is Claimer (core/claimer.h) with sequences that run
  * for some steps, Supervisor() is publish_death (core/supervise.h).
  *
- * protocol.pml has the request rings, strikes and the front door's death, wake.pml has sleep and wake: here a QUEUED slot
- * is claimed at once, a request runs again after every death, and an idle process blocks on the condition itself. As
- * there, one step has at most one effect that another process can see. A hint is visible when it is pushed: publish()
+ * protocol.pml has the request rings, strikes (what n_made tells after a death) and the front door's death at any
+ * point, wake.pml has sleep and wake: here a QUEUED slot is claimed at once, a request runs again after every death, and
+ * an idle process blocks on the condition itself. As there, one step has at most one effect that another process can see. A hint is visible when it is pushed: publish()
  * only makes that later, and a death before it is a death before the push. The last token is counted by n_made here;
  * the real dispatcher leaves it to DONE.
  *
@@ -30,6 +30,15 @@
 #endif
 #ifndef NC
 #define NC 0             /* stops and cancels, at most this often */
+#endif
+#ifndef KF
+#define KF 0             /* the front door dies between two turns, at most this often (protocol.pml: at any point) */
+#endif
+#ifndef QUIET
+#define QUIET 0          /* 1: request 2 does not ask for progress: only its first token is counted, and nobody is told */
+#endif
+#ifndef ENDLESS
+#define ENDLESS 0        /* 1: the last request never ends by itself; somebody cancels it, and its slot must come back */
 #endif
 #ifndef MUT
 #define MUT 0            /* a deliberate mistake, see check.sh */
@@ -63,12 +72,15 @@ byte  dead[D], deaths;   /* supervisor */
 /* ---- the kernel and the world ---- */
 byte  live[D];
 bit   kd[D], up[D];
-byte  nxt, stops;
+byte  nxt, stops, gone;
+bit   tick, expire;      /* ENDLESS: timer ticks; at the first one every deadline has passed */
+#define TOLD(id) (!QUIET || (id) != 2)
 
 /* ---- ghosts ---- */
 #define OK 1
 #define STOPPED 2        /* or cancelled, or expired */
 #define INTERNAL 3
+#define GONE 4           /* the front door died, and the client's connection with it */
 byte  verdict[R+1];
 byte  got[R+1], got_life[R+1];        /* tokens that the client has, and the life that they are of */
 #define ANSWER(id,v) assert(verdict[id] == 0); verdict[id] = v
@@ -95,6 +107,16 @@ find:
       q = SQ(sw[s]); sw[s] = W(CLAIMED,me,e,q) };
     d_step { assert(sw[s] == W(CLAIMED,me,e,q)); sw[s] = W(LAUNCHED,me,e,q) };
     do                                                          /* a step of the device: one more token */
+#if ENDLESS
+    :: k == N && rq[s] == R ->                                  /* further ones would be the same to everybody */
+         if
+         :: atomic { ctl[me] == q*S + s + 1 -> ctl[me] = 0 }; break
+         :: atomic { ctl[me] != 0 && ctl[me] != q*S + s + 1 -> ctl[me] = 0 }
+         fi
+    :: k == N && rq[s] != R -> break
+#else
+    :: k == N -> break
+#endif
     :: k < N ->
          if                                                     /* read_controls(): what runs and is not wanted ends here */
          :: atomic { ctl[me] == q*S + s + 1 || (ctl[me] != 0 && MUT == 8) -> ctl[me] = 0 }; break
@@ -106,11 +128,10 @@ find:
          tok[s*N+k] = TOKEN(rq[s],q,k);
 #else
          tok[s*N+k] = TOKEN(rq[s],q,k);                         /* plain write */
-         made[s] = k+1;                                         /* release */
+         if :: TOLD(rq[s]) || k == 0 -> made[s] = k+1 :: else fi;    /* release */
 #endif
-         hint(OCAP/2);                                          /* progress() */
+         if :: TOLD(rq[s]) -> hint(OCAP/2) :: else fi;          /* progress() */
          k++
-    :: k == N -> break
     od;
     nval[s] = k;
     d_step { assert(sw[s] == W(LAUNCHED,me,e,q) || MUT == 7); sw[s] = W(DONE,me,e,q) };
@@ -156,6 +177,9 @@ inline finish(s) {
   fi;
   RELEASE(s)
 }
+/* full: it works in vain until it is told again */
+#define TELL(s) if :: ctl[OWN(sw[s])] == 0 -> ctl[OWN(sw[s])] = SQ(sw[s])*S + s + 1 :: else fi
+
 /* Slab::cancel: the stop string has come, the client is gone, the deadline has passed */
 inline cancel(s) {
   if
@@ -165,7 +189,7 @@ inline cancel(s) {
        RELEASE(s)                                               /* mistake: reuse at once */
 #else
        held[s] = 2;
-       if :: ctl[OWN(sw[s])] == 0 -> ctl[OWN(sw[s])] = SQ(sw[s])*S + s + 1 :: else fi  /* full: it merely works in vain */
+       TELL(s)
 #endif
   :: else                                                       /* DONE: the answer is on its way */
   fi
@@ -183,6 +207,8 @@ inline settle(s) {
               if :: MUT == 3 :: else -> rd[s] = 0; life[s] = 0 fi;    /* restarted(). mistake 3: it goes on where it was */
               sw[s] = W(QUEUED,0,0,SQ(sw[s])+1)
          fi
+    :: held[s] == 2 && HELD(sw[s]) && EP(sw[s]) > dead[OWN(sw[s])] && MUT != 10 -> TELL(s)
+    :: held[s] == 2 && ST(sw[s]) == QUEUED -> RELEASE(s)        /* inherited from a dead front door */
     :: else
     fi }
 }
@@ -227,6 +253,36 @@ pop:
 #if S > 1
      settle(1)
 #endif
+#if ENDLESS
+  :: tick ->
+     atomic { if :: expire -> i = 0;
+                do
+                :: i < S && held[i] == 1 -> cancel(i); i++
+                :: i < S && held[i] != 1 -> i++
+                :: i == S -> i = 0; break
+                od
+              :: else fi };
+     settle(0);
+#if S > 1
+     settle(1);
+#endif
+     tick = 0
+#endif
+#if KF
+  :: atomic { gone < KF -> gone++; i = 0; a = 0; d = 0; seen = deaths;       /* Slab::adopt */
+       oh[0] = ot[0]; oh[1] = ot[1];
+       do
+       :: i < S ->
+            if :: held[i] == 1 -> verdict[rec[i]] = GONE :: else fi;
+            if :: ST(sw[i]) != FREE -> held[i] = 2 :: else -> held[i] = 0 fi;
+            rec[i] = 0; rd[i] = 0; life[i] = 0; begun[i] = 0; i++
+       :: i == S -> i = 0; break
+       od };
+     settle(0);
+#if S > 1
+     settle(1)
+#endif
+#endif
   od
 }
 
@@ -257,11 +313,16 @@ active proctype Killer()
 active proctype Judge()                                         /* runs when nothing else can */
 {
   byte k;
+#if ENDLESS
+  timeout -> expire = 1; tick = 1;
+  timeout -> expire = 0; tick = 1;
+#endif
   timeout ->
   for (k : 0 .. S-1) { assert(ST(sw[k]) == FREE) };
   for (k : 1 .. R) {
     assert((verdict[k] == OK && got[k] == N)
-       || (verdict[k] == STOPPED && NC > 0)
+       || (verdict[k] == STOPPED && NC + ENDLESS > 0)
+       || (verdict[k] == GONE && KF > 0)
        || (verdict[k] == INTERNAL && KD > 0 && got[k] > 0))
   }
 }

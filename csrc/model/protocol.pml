@@ -8,6 +8,7 @@
  * "read the entries, then CAS head"; a compare-and-swap covers the others). Sleep, wake and death notices are not folded.
  * An entry of a request ring is invisible until publish() stores the tail, so it is folded into the step that stores the
  * QUEUED word; several entries may become visible at once, and a kill may fall before that.
+ * Suspects are not always first: between two of them a dispatcher takes others. Here it chooses as it likes.
  * A SIGSTOP is an arbitrarily long pause, which interleaving covers; a process stopped for ever is FREEZE=1.
  *
  * check.sh lists every configuration, and every deliberate mistake (MUT) with the verdict it must get.
@@ -44,7 +45,10 @@
 #define WAKE 0           /* 0: idle processes block on the condition itself; 1: eventfd, announce, recheck, sleep */
 #endif
 #ifndef POISON
-#define POISON 0         /* request 1 of front door 0 kills its dispatcher: 1 = after LAUNCHED, 2 = before LAUNCHED */
+#define POISON 0         /* request 1 of front door 0 kills its dispatcher: 1 = after LAUNCHED, 2 = before LAUNCHED, */
+#endif                   /* 3 = after LAUNCHED, each time before or after its first token, as it likes */
+#ifndef GEN
+#define GEN 0            /* 1: a generator's requests: LAUNCHED for many steps, and they may have made a token */
 #endif
 #ifndef RESPAWN
 #define RESPAWN 1        /* 0: dead dispatchers are reaped but not started again */
@@ -78,6 +82,14 @@ short sw[NS];            /* slot state word */
 byte  rq[NS];            /* request payload: the request id        (front door while FREE) */
 byte  an[NS];            /* answer area                            (the owning dispatcher) */
 byte  sk[NS];            /* strikes                                (front door) */
+#if GEN
+bit   nm[NS];            /* n_made != 0      (the owning dispatcher; the front door when it queues the slot) */
+#define MADE(s) nm[s]
+#define UNMAKE(s) nm[s] = 0
+#else
+#define MADE(s) 0
+#define UNMAKE(s) skip
+#endif
 byte  rh[NR], rt[NR];    /* request rings: head (CAS, consumers), tail (front door) */
 byte  re[NR*CAP];        /* entries: seq*NS + slot; 0 is written over consumed ones to keep the state space small */
 byte  oh[D*F], ot[D*F], oe[D*F*OCAP];
@@ -116,6 +128,7 @@ bit   tick[F], expire;   /* FREEZE: timer ticks; at the last one every deadline 
 #define GONE 5           /* the front door died, and the client's connection with it */
 byte  verdict[F*R+1];    /* the terminal answer of each request */
 byte  pdeaths;           /* deaths caused by the poison request */
+#define PDEATHS (POISON == 2 -> 4 : (POISON == 3 -> 3 : 2))    /* that many, at most */
 #define ID(f,k) ((f)*R+(k))
 #define DROPPED 255      /* what a dispatcher answers instead of running a cancelled request */
 #define NONEMPTY(r) (rh[r] != rt[r])
@@ -164,8 +177,8 @@ find:
 #endif
 #if WAKE
     sl[me] = HUNGRY;                                            /* seq_cst store */
-    if :: NONEMPTY(0) -> r = 0; goto claim :: else fi;
-    if :: NONEMPTY(1) -> r = 1; goto claim :: else fi;
+    if :: NONEMPTY(1) -> r = 1; goto claim :: NONEMPTY(0) || !NONEMPTY(1) fi;   /* suspects first, or between two of them */
+    if :: NONEMPTY(0) -> r = 0; goto claim :: else fi;                          /* others, if they are still there */
 #if F > 1
     if :: NONEMPTY(2) -> r = 2; goto claim :: else fi;
     if :: NONEMPTY(3) -> r = 3; goto claim :: else fi;
@@ -194,7 +207,7 @@ claim:
       if
       :: rh[r] == rt[r] -> r = 0; goto find
       :: rh[r] != rt[r] -> n = 1
-      :: rt[r] - rh[r] > 1 && (r & 1) == 0 && K > 1 -> n = 2    /* suspects are claimed one at a time */
+      :: rt[r] - rh[r] > 1 && ((r & 1) == 0 || MUT == 23) && K > 1 -> n = 2    /* suspects are claimed one at a time */
       fi;
       c[0] = re[r*CAP + rh[r] % CAP]; re[r*CAP + rh[r] % CAP] = 0;
       if :: n == 2 -> c[1] = re[r*CAP + (rh[r]+1) % CAP]; re[r*CAP + (rh[r]+1) % CAP] = 0 :: else fi;
@@ -233,16 +246,20 @@ claim:
     :: i < n && ok[i] -> atomic {
          v[i] = rq[c[i]]; pz = pz | (v[i] == ID(0,1));
 #if POISON == 2
-         if :: pz -> pdeaths++; assert(pdeaths <= (POISON == 2 -> 4 : 2)); kd[me] = 1; goto find :: else fi;
+         if :: pz -> pdeaths++; assert(pdeaths <= PDEATHS); kd[me] = 1; goto find :: else fi;
 #endif
          if :: sw[c[i]] == W(CLAIMED,me,e,SQ(sw[c[i]])) -> sw[c[i]] = W(LAUNCHED,me,e,SQ(sw[c[i]]))
             :: else -> assert(MUT != 0); ok[i] = 0 fi; i++ }
     :: i < n && !ok[i] -> i++
+#if GEN
+    :: i > 0 && ok[0] && !nm[c[0]] && (POISON == 3 || v[0] != ID(0,1)) -> nm[c[0]] = 1      /* its first token; */
+    :: i > 1 && ok[1] && !nm[c[1]] && (POISON == 3 || v[1] != ID(0,1)) -> nm[c[1]] = 1      /* the other has perhaps just joined */
+#endif
     :: i == n -> break
     od;
     atomic { i = 0;
-#if POISON == 1
-      if :: pz -> pdeaths++; assert(pdeaths <= (POISON == 2 -> 4 : 2)); kd[me] = 1; goto find :: else fi;
+#if POISON == 1 || POISON == 3
+      if :: pz -> pdeaths++; assert(pdeaths <= PDEATHS); kd[me] = 1; goto find :: else fi;
 #endif
       pz = 0 };
     do                                                          /* scatter: answer, DONE, hint, wake */
@@ -292,7 +309,7 @@ claim:
 /* ------------------------------------------------------------------ front door */
 #define FREESLOT (held[0] == 0 || (S > 1 && held[1] == 0) || (S > 2 && held[2] == 0))
 #define ROOM (pt[0] - rh[2*f] < S)                            /* the other half of the ring is kept for requeues */
-#define RELEASE(s) sw[f*S+s] = W(FREE,0,0,SQ(sw[f*S+s])); held[s] = 0; rec[s] = 0; pos[s] = 0; kind[s] = 0; rq[f*S+s] = 0; an[f*S+s] = 0; sk[f*S+s] = 0
+#define RELEASE(s) sw[f*S+s] = W(FREE,0,0,SQ(sw[f*S+s])); held[s] = 0; rec[s] = 0; pos[s] = 0; kind[s] = 0; rq[f*S+s] = 0; an[f*S+s] = 0; sk[f*S+s] = 0; UNMAKE(f*S+s)
 
 #if WAKE
 #define WAKEUP wake_one(D+f)
@@ -328,6 +345,17 @@ inline finish(s) {
   RELEASE(s)
 }
 
+/* a slot that nobody waits for is with a living dispatcher: say its cancel (again), for there was no room, or nobody to say it */
+#if NC
+#define TELL(s) if :: f == 0 && ctl[OWN(w)] == 0 -> ctl[OWN(w)] = SQ(w)*NS + s :: else fi
+#else
+#define TELL(s) skip
+#endif
+
+/* what a death counts for: claimed 1, launched 2; but 1 if it has made tokens, unless it ran alone */
+#define STRIKES(s) (ST(w) != LAUNCHED -> (MUT == 14 -> 0 : 1) : \
+                    (MADE(f*S+s) && (kind[s] == 0 || MUT == 21) -> (MUT == 22 -> 0 : 1) : 2))
+
 /* look at one slot and do what its state says: all of recovery */
 inline settle(s) {
   atomic {
@@ -336,12 +364,15 @@ inline settle(s) {
     :: held[s] != 0 && ST(w) == DONE -> finish(s)
     :: held[s] == 2 && ST(w) == QUEUED -> RELEASE(s)            /* CAS; inherited from a dead front door */
     :: held[s] != 0 && HELD(w) && EP(w) <= dead[OWN(w)] ->      /* its dispatcher is dead and reaped */
-         sk[f*S+s] = sk[f*S+s] + (ST(w) == LAUNCHED -> 2 : (MUT == 14 -> 0 : 1));
+         sk[f*S+s] = sk[f*S+s] + STRIKES(s);
          if
          :: held[s] == 2 -> RELEASE(s)
-         :: held[s] == 1 && sk[f*S+s] >= 4 -> ANSWER(rec[s], INTERNAL); RELEASE(s)
-         :: else -> sw[f*S+s] = W(QUEUED,0,0,SQ(w)+1); kind[s] = (sk[f*S+s] >= 2); push(s)
+         :: held[s] == 1 && sk[f*S+s] >= 4 ->
+              assert(kind[s] == 1);                             /* it was alone when the last one died */
+              ANSWER(rec[s], INTERNAL); RELEASE(s)
+         :: else -> UNMAKE(f*S+s); sw[f*S+s] = W(QUEUED,0,0,SQ(w)+1); kind[s] = (sk[f*S+s] >= 2 && MUT != 24); push(s)
          fi
+    :: held[s] == 2 && HELD(w) && EP(w) > dead[OWN(w)] -> TELL(s)
     :: held[s] == 1 && ST(w) == QUEUED && pos[s] < rh[2*f+kind[s]] && MUT != 1 ->
          sw[f*S+s] = W(QUEUED,0,0,SQ(w)+1); push(s)             /* CAS; the entry was consumed, but nobody claimed the slot */
     :: else
@@ -434,9 +465,7 @@ pop:   a = oe[(d*F+f)*OCAP + oh[d*F+f] % OCAP] % S;
          :: HELD(w) -> ANSWER(rec[a], CANCELLED); RELEASE(a)                /* mistake: reuse at once */
 #else
          :: HELD(w) -> ANSWER(rec[a], CANCELLED); held[a] = 2;              /* answered; the slot waits for its dispatcher */
-#if NC
-              if :: f == 0 && ctl[OWN(w)] == 0 -> ctl[OWN(w)] = SQ(w)*NS + a :: else fi      /* full: it merely works in vain */
-#endif
+              TELL(a)                                           /* full: it works in vain until it is told again */
 #endif
          :: else                                                            /* DONE: the answer is on its way */
          fi; w = 0; a = 0 }
