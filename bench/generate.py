@@ -26,7 +26,7 @@ IN_FLIGHT, REQUESTS = 64, 192
 PROMPT, OUTPUT, VOCAB = 50, 50, 4096
 _SIZES = {"hidden_size": 320, "num_hidden_layers": 6, "num_attention_heads": 5, "intermediate_size": 864}
 _ENDS = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
-_SERVE = ["--device", "cpu", "--dtype", "bfloat16", "--frontdoors", "1", "--dispatchers", "1"]
+_SERVE = ["--device", "cpu", "--dtype", "bfloat16", "--frontdoors", "1"]
 _SERVE += ["--max-running", str(IN_FLIGHT), "--max-input-tokens", str(PROMPT), "--max-output-tokens", str(OUTPUT)]
 Prompts = list[list[int]]
 
@@ -39,13 +39,15 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
     prompts: Prompts = torch.randint(1, VOCAB, (REQUESTS, PROMPT)).tolist()
     model = LlamaForCausalLM.from_pretrained(path, dtype=torch.bfloat16).eval()
     payloads = write_payloads(folder / "prompts", map(_request, prompts))
-    with ServerProcess("--model", str(path), *_SERVE) as server:
-        # As many requests in flight, on connections that share the cores with the server.
-        load = Load(8, IN_FLIGHT // 8, seconds)
+    # As many requests in flight, on connections that share the cores with the server.
+    load = Load(8, IN_FLIGHT // 8, seconds)
+    serve = ("--model", str(path), *_SERVE, "--dispatchers")
+    with ServerProcess(*serve, "1") as one, ServerProcess(*serve, str(THREADS)) as many:
         runs: dict[str, Callable[[], float]] = {
             "fastqps": _ours(path, prompts, steps_in_flight=2),
             "fastqps synchronous": _ours(path, prompts, steps_in_flight=1),
-            "gRPC": lambda: float(drive(server.address, PREDICT, payloads, load)["rate"]),
+            "gRPC, 1 dispatcher": lambda: float(drive(one.address, PREDICT, payloads, load)["rate"]),
+            "gRPC": lambda: float(drive(many.address, PREDICT, payloads, load)["rate"]),
             "generate": lambda: _static(model, prompts),
             "generate_batch": lambda: _continuous(path, prompts),
         }
@@ -133,14 +135,18 @@ def _check(made: Prompts) -> None:
 
 
 def _rows(rate: dict[str, float]) -> list[Row]:
-    ours, batch, static = rate["fastqps"], rate["generate_batch"], rate["generate"]
+    ours, batch, static = rate["gRPC"], rate["generate_batch"], rate["generate"]
     note = f"{THREADS} threads, bf16, {IN_FLIGHT} in flight, {PROMPT} tokens in, {OUTPUT} out"
+    shared = "front door and load on the same cores"
     return [
-        Row("Llama of 10M parameters, in-process", ours, "requests/s", note=note),
+        Row("Llama of 10M parameters, in-process", rate["fastqps"], "requests/s", note=note),
         Row("the same, one step at a time", rate["fastqps synchronous"], "requests/s"),
-        Row("the same over gRPC, Predict", rate["gRPC"], "requests/s", note="front door and load on the same cores"),
+        Row("the same over gRPC, 1 dispatcher", rate["gRPC, 1 dispatcher"], "requests/s", note=shared),
+        Row(f"the same over gRPC, {THREADS} dispatchers of 1 thread", ours, "requests/s", note=shared),
         Row("transformers generate_batch", batch, "requests/s", note="continuous batching"),
         Row("transformers generate", static, "requests/s", note=f"{IN_FLIGHT} equal prompts at a time"),
-        Row("over generate_batch", ours / batch, "×", 7, 10),
-        Row("over generate", ours / static, "×", 2, 3),
+        Row(f"over gRPC, {THREADS} dispatchers, over generate_batch", ours / batch, "×", 7, 10),
+        Row(f"over gRPC, {THREADS} dispatchers, over generate", ours / static, "×", 2, 3),
+        Row("in-process over generate_batch", rate["fastqps"] / batch, "×"),
+        Row("in-process over generate", rate["fastqps"] / static, "×"),
     ]
