@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 CXX ?= g++
 
-.PHONY: help setup build demo bench test native-test lint format clean proto fuzz-wire fuzz-tokenizer test-generation grammar model model-full order stress
+.PHONY: help setup build demo bench results-table test native-test lint format clean proto fuzz-wire fuzz-tokenizer test-generation grammar model model-full order stress
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -96,6 +96,9 @@ build/bench/drive: $(wildcard bench/drive/*)
 
 bench: build/bench/drive $(NATIVE)/bench/bench_gather $(NATIVE)/bench/bench_decode ## measure against peers and bounds; PART=transport|work|gather|generate|prepare|light|starvation
 	$(BIN)/python -m bench $(PART) $(BENCH_FLAGS)
+
+results-table: ## write the README's table from bench/results again
+	$(BIN)/python -m bench.readme
 
 # The compiler is older than the runtime on purpose: generated code works with its own protobuf and grpcio or newer.
 PROTOC := build/protoc/bin/python

@@ -1,4 +1,4 @@
-"""Writes the README's table from bench/results: ``python -m bench.readme``. The table never differs from the files."""
+"""Writes the README's table from bench/results: ``make results-table``. The table never differs from the files."""
 
 from __future__ import annotations
 

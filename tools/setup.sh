@@ -79,7 +79,7 @@ python_packages() {
     "$VENV/bin/pip" install -q $TORCH
     "$VENV/bin/pip" install -q 'setuptools>=77' 'pybind11>=2.13'
     # Without isolation: the build uses the two packages above, and torch stays as it is.
-    FASTQPS_PYTHON_ONLY=1 "$VENV/bin/pip" install -q --no-build-isolation -e '.[dev,demo]'
+    FASTQPS_PYTHON_ONLY=1 "$VENV/bin/pip" install -q --no-build-isolation -e '.[bench,dev,demo]'
     echo "$wanted" >"$stamp"
 }
 
