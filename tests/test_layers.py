@@ -34,6 +34,7 @@ PYTHON_RUNGS = (
     {"engine"},
     {"dispatcher", "frontdoor", "doctor", "launch", "admin"},
     {"supervisor"},
+    {"bench"},
     {"cli"},
     {"__main__"},
 )

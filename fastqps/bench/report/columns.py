@@ -1,0 +1,106 @@
+"""The columns of the table of points, on the terminal and in the report: only those that hold something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fastqps.bench.report import wording
+from fastqps.bench.report.reading import (
+    Json,
+    answers_by_fate,
+    number_at,
+    points_of,
+    response_us,
+    setting_at,
+    text_at,
+    too_few,
+    varied_settings,
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: the number or text that the JSON holds, and how it is shown.
+
+    Attributes:
+        head: the heading.
+        value: a point's value; None where it has none.
+        show: the value as text.
+        key: where the value lies in a point, for tool tips; '' for one that is computed.
+        percentile: p99 or the like if the value is a percentile of the response time, which too few samples make void.
+        brief: also on the terminal, where room is scarce.
+    """
+
+    head: str
+    value: Callable[[Json], float | str | None]
+    show: Callable[[float | None], str] = wording.count
+    key: str = ""
+    percentile: str = ""
+    brief: bool = True
+
+    def text(self, point: Json) -> str:
+        value = self.value(point)
+        return (value or wording.NOTHING) if isinstance(value, str) else self.show(value)
+
+    def is_numeric(self, points: Sequence[Json]) -> bool:
+        """True if the column is one of figures, to be aligned as such."""
+        return all(not isinstance(v := self.value(point), str) or v.replace(".", "").isdecimal() for point in points)
+
+    def is_void(self, point: Json) -> bool:
+        return bool(self.percentile) and too_few(point, self.percentile)
+
+
+def columns_of(result: Json) -> list[Column]:
+    """Those in which some point has a value, name and varied settings first."""
+    points = points_of(result)
+    settings = [_setting(name) for name in varied_settings(points)]
+    every = [Column("point", lambda point: text_at(point, "name"), key="name"), *settings, *_COLUMNS]
+    return [column for column in every if any(column.value(point) not in (None, "") for point in points)]
+
+
+def _setting(name: str) -> Column:
+    return Column(wording.words(name), lambda point: setting_at(point, name), key=f"settings.{name}")
+
+
+def _number(
+    head: str, key: str, show: Callable[[float | None], str], percentile: str = "", brief: bool = True
+) -> Column:
+    keys = key.split(".")
+    return Column(head, lambda point: number_at(point, *keys), show, key, percentile, brief)
+
+
+def _response(head: str, statistic: str, brief: bool = True) -> Column:
+    key = f"response_time_us.{statistic}"
+    return Column(head, lambda point: response_us(point, statistic), wording.time, key, statistic, brief)
+
+
+def _share(fate: str) -> Callable[[Json], float | None]:
+    """The share of calls with this fate; None where there is none, so that a column of nothing is left out."""
+
+    def share(point: Json) -> float | None:
+        fates = answers_by_fate(point)
+        return fates[fate] / sum(fates.values()) if fates[fate] > 0 else None
+
+    return share
+
+
+_COLUMNS = (
+    _number("in flight", "load.in_flight", wording.count),
+    _number("offered", "offered_rate", wording.rate),
+    _number("answered OK", "rate", wording.rate),
+    _number("goodput", "goodput", wording.rate),
+    _response("p50", "p50"),
+    _response("p90", "p90", brief=False),
+    _response("p99", "p99"),
+    _response("p99.9", "p999", brief=False),
+    _response("max", "max", brief=False),
+    _number("service p99", "service_time_us.p99", wording.time, "p99", False),
+    Column("refused", _share("refused"), wording.percent),
+    Column("expired", _share("expired"), wording.percent),
+    Column("failed", _share("failed"), wording.percent),
+    _number("duty cycle", "duty_cycle", wording.percent),
+    _number("items per step", "batch.items", wording.count, "", False),
+    _number("late p99", "lateness_us.p99", wording.time, "", False),
+    Column("verdict", lambda point: text_at(point, "verdict"), key="verdict"),
+)

@@ -1,0 +1,227 @@
+"""A run in one sentence: its verdict, and the figures that it was made for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fastqps.bench.report import wording
+from fastqps.bench.report.reading import (
+    Json,
+    answers_by_fate,
+    best_of,
+    list_at,
+    mapping_at,
+    number_at,
+    points_of,
+    response_us,
+    setting_at,
+    text_at,
+)
+
+GOOD, DOUBTFUL, BAD = "good", "doubtful", "bad"
+_SEVERITY = {"VALID": GOOD, "UNSTABLE": DOUBTFUL, "INTERRUPTED": DOUBTFUL}
+
+
+def verdict_of(result: Json) -> str:
+    """The result's verdict; if it has none, the worst of its points'."""
+    own = text_at(result, "verdict")
+    if own:
+        return own
+    found = {text_at(point, "verdict") for point in points_of(result)}
+    return next((verdict for verdict in ("INVALID", "UNSTABLE", "VALID") if verdict in found), "NOTHING MEASURED")
+
+
+def severity(verdict: str) -> str:
+    """GOOD, DOUBTFUL or BAD, for colours."""
+    return _SEVERITY.get(verdict, BAD)
+
+
+def one_line(result: Json) -> str:
+    """For the terminal: ``VALID  max 1,184/s  p99 18.3 ms ≤ 20 ms  goodput 99.7 %  (n = 71,040)``."""
+    return "  ".join([verdict_of(result), *facts_of(result)])
+
+
+def facts_of(result: Json) -> list[str]:
+    """The figures of the sentence, the most important ones first; says so if nothing was measured."""
+    points = points_of(result)
+    if not points:
+        return ["no point was measured"]
+    tell = _MODES.get(text_at(result, "mode"), _point_facts)
+    facts = tell(result)
+    n_bad = sum(text_at(point, "verdict") == "INVALID" for point in points)
+    if n_bad and len(points) > 1:
+        facts.append(f"{n_bad} of {len(points)} points INVALID")
+    return facts
+
+
+def main_point(result: Json) -> Json:
+    """The point that stands for the run: the best, else the last one."""
+    points = points_of(result)
+    return best_of(result) or (points[-1] if points else {})
+
+
+def slo_text(result: Json) -> str:
+    """The objective as text: p99 ≤ 20 ms, errors ≤ 0.1 %; '' without one."""
+    slo, parts = mapping_at(result, "slo"), []
+    for name in slo:
+        limit = number_at(slo, name)
+        if limit is not None and name.endswith("_us"):
+            parts.append(f"{_percentile(name[:-3])} ≤ {wording.limit(limit)}")
+        elif limit is not None and name == "error_ratio":
+            parts.append(f"errors ≤ {wording.percent(limit)}")
+    return ", ".join(parts)
+
+
+def _percentile(name: str) -> str:
+    return "p99.9" if name == "p999" else name
+
+
+def _point_facts(result: Json, rate_word: str = "") -> list[str]:
+    point = main_point(result)
+    facts = []
+    rate, offered = number_at(point, "rate"), number_at(point, "offered_rate")
+    if rate is not None:
+        facts.append(f"{rate_word}{wording.rate(rate)}" + ("" if rate_word or offered is None else " answered OK"))
+    if offered is not None and not rate_word:
+        facts.append(f"of {wording.rate(offered)} offered")
+    facts += [*_latency(result, point), *_goodput(point)]
+    duty, n = number_at(point, "duty_cycle"), number_at(point, "response_time_us", "count")
+    if duty is not None:
+        facts.append(f"duty cycle {wording.percent(duty)}")
+    if n is not None:
+        facts.append(f"(n = {wording.count(n)})")
+    return facts or ["nothing was measured"]
+
+
+def _latency(result: Json, point: Json) -> list[str]:
+    p99, limit = response_us(point, "p99"), number_at(result, "slo", "p99_us")
+    if p99 is None:
+        return []
+    if limit is None:
+        return [f"p99 {wording.time(p99)}"]
+    return [f"p99 {wording.time(p99)} {'≤' if p99 <= limit else '>'} {wording.limit(limit)}"]
+
+
+def _goodput(point: Json) -> list[str]:
+    goodput, offered = number_at(point, "goodput"), number_at(point, "offered_rate")
+    return [f"goodput {wording.percent(min(1.0, goodput / offered))}"] if goodput is not None and offered else []
+
+
+def _find_max(result: Json) -> list[str]:
+    if best_of(result) is None:
+        return [f"no load met {slo_text(result) or 'the objective'}"]
+    return _point_facts(result, "max ")
+
+
+def _tune(result: Json) -> list[str]:
+    best = best_of(result)
+    if best is None:
+        return ["no setting met the objective" if result.get("slo") else "no best setting was found"]
+    settings = ", ".join(f"{wording.words(name)} {setting_at(best, name)}" for name in mapping_at(best, "settings"))
+    return [f"best: {settings or text_at(best, 'name')}", *_point_facts(result, "")]
+
+
+def _breakdown(result: Json) -> list[str]:
+    point = points_of(result)[0]
+    shares = stage_shares(point)
+    facts = [f"{text_at(point, 'name') or 'one request'}: {wording.time(end_to_end_us(point))} end to end"]
+    if shares:
+        facts.append(
+            f"device {wording.percent(shares['device'])}, host {wording.percent(shares['host'])}, "
+            f"wire {wording.percent(shares['wire'])}"
+        )
+    return facts
+
+
+def end_to_end_us(point: Json) -> float | None:
+    """The generator's mean service time; without it the sum of the stages."""
+    service = number_at(point, "service_time_us", "mean")
+    return service if service is not None else sum(stage_means(point).values()) or None
+
+
+def stage_means(point: Json) -> dict[str, float]:
+    """Mean µs of each stage as the server measured it, then ``wire``: what the generator saw beyond them."""
+    means = {}
+    for name in mapping_at(point, "stages_us"):
+        value = number_at(point, "stages_us", name, "mean")
+        if value is not None:
+            means[str(name)] = max(0.0, value)
+    service = number_at(point, "service_time_us", "mean")
+    if means and "wire" not in means and service is not None:
+        means["wire"] = max(0.0, service - sum(means.values()))
+    return means
+
+
+def stage_shares(point: Json) -> dict[str, float]:
+    """Shares of the end-to-end time: device, wire, and host (all other stages, queueing too). {} without stages."""
+    means = stage_means(point)
+    total = sum(means.values())
+    if total <= 0:
+        return {}
+    device, wire = means.get("device", 0.0) / total, means.get("wire", 0.0) / total
+    return {"device": device, "wire": wire, "host": 1 - device - wire}
+
+
+def _compare(result: Json) -> list[str]:
+    differences = [entry for entry in list_at(result, "differences") if isinstance(entry, dict)]
+    changed = [entry for entry in differences if entry.get("significant")]
+    if not changed:
+        return ["no significant change"]
+    return [f"{text_at(entry, 'name')} {wording.signed_percent(number_at(entry, 'difference'))}" for entry in changed]
+
+
+def _ablate(result: Json) -> list[str]:
+    first, last = points_of(result)[0], main_point(result)
+    before, after = number_at(first, "rate"), number_at(last, "rate")
+    if not before or after is None or first is last:
+        return _point_facts(result)
+    facts = [
+        f"{text_at(last, 'name')}: {wording.rate(after)}, {wording.ratio(after / before)} {text_at(first, 'name')}"
+    ]
+    duty = [number_at(point, "duty_cycle") for point in (first, last)]
+    if None not in duty:
+        facts.append(f"duty cycle {wording.percent(duty[0])} → {wording.percent(duty[1])}")
+    return facts
+
+
+def _starve(result: Json) -> list[str]:
+    points = [point for point in points_of(result) if number_at(point, "rate") is not None]
+    if len(points) < 2:
+        return _point_facts(result)
+    full, least = max(points, key=_rate), min(points, key=_rate)
+    if not _rate(full):
+        return _point_facts(result)
+    kept = wording.percent(_rate(least) / _rate(full))
+    return [f"{text_at(least, 'name')} keeps {kept} of {wording.rate(_rate(full))} ({text_at(full, 'name')})"]
+
+
+def _overload(result: Json) -> list[str]:
+    points = [point for point in points_of(result) if number_at(point, "goodput") and number_at(point, "offered_rate")]
+    if not points:
+        return _point_facts(result)
+    peak = max(number_at(point, "goodput") or 0.0 for point in points)
+    heaviest = max(points, key=lambda point: number_at(point, "offered_rate") or 0.0)
+    kept = (number_at(heaviest, "goodput") or 0.0) / peak
+    fates = answers_by_fate(heaviest)
+    refused = fates["refused"] / max(1.0, sum(fates.values()))
+    return [
+        f"at {wording.rate(number_at(heaviest, 'offered_rate'))} offered goodput is "
+        f"{wording.percent(kept)} of its peak {wording.rate(peak)}",
+        f"{wording.percent(refused)} refused",
+    ]
+
+
+def _rate(point: Json) -> float:
+    return number_at(point, "rate") or 0.0
+
+
+_MODES: dict[str, Callable[[Json], list[str]]] = {
+    "find-max": _find_max,
+    "sweep": lambda result: _find_max(result) if best_of(result) else _point_facts(result),
+    "tune": _tune,
+    "breakdown": _breakdown,
+    "compare": _compare,
+    "ablate": _ablate,
+    "starve": _starve,
+    "overload": _overload,
+}

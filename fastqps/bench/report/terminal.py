@@ -1,0 +1,149 @@
+"""What a run shows on a terminal: a progress bar on stderr while it measures, and its table and verdict on stdout.
+
+Where nobody watches (a pipe, a file, CI), the bar becomes one plain line for each point, without control codes."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Self, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from fastqps.bench.report import wording
+from fastqps.bench.report.columns import Column, columns_of
+from fastqps.bench.report.labels import labels_of
+from fastqps.bench.report.reading import Json, list_at, number_at, one_line_of, points_of, response_us, text_at
+from fastqps.bench.report.summary import facts_of, severity, verdict_of
+
+_STYLES = {"good": "bold green", "doubtful": "bold yellow", "bad": "bold red"}
+_PLAIN_WIDTH = 200  # of tables that go into a file
+
+
+class RunProgress:
+    """How far a run is, in points. Used as a context manager; every method is cheap and none raises for odd values.
+
+    >>> with RunProgress("sweep") as progress:
+    ...     progress.expect(10)  # points; may grow later
+    ...     progress.begin("1,000/s", 12.0)
+    ...     progress.tick(3.0, "998/s  p99 4.1 ms")
+    ...     progress.end(point.as_json())
+    """
+
+    def __init__(self, title: str, stream: TextIO | None = None) -> None:
+        self._console = _console(stream or sys.stderr)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[now]}"),
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=not self._console.is_terminal,
+            transient=True,
+        )
+        self._title = one_line_of(title)
+        self._task: TaskID = self._bar.add_task(self._title, total=None, now="")
+        self._points_expected = 0
+        self._points_done = 0
+        self._point_s = 0.0  # how long the point that runs should take
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def expect(self, points: int) -> None:
+        """So many points in all, as far as is known now."""
+        self._points_expected = points
+        self._update("")
+
+    def begin(self, name: str, duration_s: float) -> None:
+        """A point starts, and should take so long, its warm-up included."""
+        self._point_s = duration_s
+        self._points_expected = max(self._points_expected, self._points_done + 1)
+        self._update(one_line_of(name))
+
+    def tick(self, elapsed_s: float, now: str) -> None:
+        """The point that runs: for how long, and what it shows at the moment."""
+        share = min(1.0, elapsed_s / self._point_s) if self._point_s > 0 else 0.0
+        self._update(one_line_of(now), share)
+
+    def end(self, point: Json) -> None:
+        """A point is done: it becomes a line that stays."""
+        self._points_done += 1
+        self._console.print(_point_line(point), soft_wrap=True)
+        self._update("")
+
+    def say(self, line: str) -> None:
+        """A line that stays, above the bar: a server starts, a search narrows."""
+        self._console.print(Text(one_line_of(line)), soft_wrap=True)
+
+    def _update(self, now: str, share: float = 0.0) -> None:
+        total = self._points_expected or None
+        text = f"{self._title} {self._points_done}/{total}" if total else self._title
+        self._bar.update(self._task, total=total, completed=self._points_done + share, description=text, now=now)
+
+
+def print_result(result: Json, stream: TextIO | None = None) -> None:
+    """The table of points, notes, and the verdict as the last line."""
+    console = _console(stream or sys.stdout)
+    points, columns = points_of(result), [column for column in columns_of(result) if column.brief]
+    if points:
+        console.print(_table(result, points, columns))
+    for label in labels_of(result):
+        console.print(Text(f"{label.title}: {label.text}", style="yellow"), soft_wrap=True)
+    for note in list_at(result, "notes"):
+        console.print(Text(one_line_of(str(note))), soft_wrap=True)
+    verdict = verdict_of(result)
+    line = Text.assemble((verdict, _STYLES[severity(verdict)]), "  ", "  ".join(facts_of(result)))
+    console.print(line, soft_wrap=True)
+
+
+def _table(result: Json, points: list[Json], columns: list[Column]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column.head, justify="right" if column.is_numeric(points) else "left", no_wrap=True)
+    best = result.get("best")
+    for index, point in enumerate(points):
+        cells = [Text(column.text(point), style="dim" if column.is_void(point) else "") for column in columns]
+        style = "bold" if index == best else ""
+        verdict = text_at(point, "verdict")
+        if verdict and severity(verdict) != "good":
+            style = _STYLES[severity(verdict)].removeprefix("bold ")
+        table.add_row(*cells, style=style)
+    return table
+
+
+def _point_line(point: Json) -> Text:
+    """``1,000/s: VALID  998/s answered OK  p99 4.10 ms  duty cycle 83.1 %``."""
+    verdict = text_at(point, "verdict") or "?"
+    facts = [f"{wording.rate(number_at(point, 'rate'))} answered OK", f"p99 {wording.time(response_us(point, 'p99'))}"]
+    duty = number_at(point, "duty_cycle")
+    if duty is not None:
+        facts.append(f"duty cycle {wording.percent(duty)}")
+    name = text_at(point, "name") or "point"
+    reasons = "; ".join(one_line_of(str(reason)) for reason in list_at(point, "reasons"))
+    tail = f"  ({reasons})" if reasons else ""
+    return Text.assemble(f"{name}: ", (verdict, _STYLES[severity(verdict)]), "  ", "  ".join(facts), tail)
+
+
+def _console(stream: TextIO) -> Console:
+    """Plain text for what is no terminal, whatever the environment asks for."""
+    terminal = stream.isatty()
+    return Console(
+        file=stream,
+        force_terminal=terminal,
+        no_color=not terminal or None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        width=None if terminal else _PLAIN_WIDTH,
+        legacy_windows=False,
+    )

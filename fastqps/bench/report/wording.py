@@ -1,0 +1,70 @@
+"""Numbers as people read them: 1,184/s, 18.3 ms, 83.1 %. None is a dash."""
+
+from __future__ import annotations
+
+NOTHING = "–"
+
+
+def rate(per_second: float | None) -> str:
+    """1,184/s; three digits below 100."""
+    return NOTHING if per_second is None else f"{count(per_second)}/s"
+
+
+def count(value: float | None) -> str:
+    """1,184; three significant digits below 100."""
+    if value is None:
+        return NOTHING
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def time(us: float | None) -> str:
+    """Microseconds in the unit that suits them, three significant digits: 812 µs, 18.3 ms, 1.20 s."""
+    if us is None:
+        return NOTHING
+    size = abs(us)
+    if size < 999.5:
+        return f"{_three(us)} µs"
+    return f"{_three(us / 1e3)} ms" if size < 999.5e3 else f"{_three(us / 1e6)} s"
+
+
+def limit(us: float) -> str:
+    """A time that somebody asked for, without digits that nobody said: 20 ms."""
+    size, unit = (1e6, "s") if us >= 1e6 else (1e3, "ms") if us >= 1e3 else (1, "µs")
+    return f"{us / size:.6g} {unit}"
+
+
+def setting(value: object) -> str:
+    """A setting's value: on and off for truth values, else as it is; '' for None."""
+    return ("on" if value else "off") if isinstance(value, bool) else "" if value is None else str(value)
+
+
+def percent(share: float | None) -> str:
+    """0.831 is 83.1 %. Never rounded up to 100 %: 99.97 % stays that."""
+    if share is None:
+        return NOTHING
+    value = 100 * share
+    digits = 1 if abs(value) < 99.95 or value >= 100 else 2
+    shown = f"{value:.{digits}f}"
+    return f"{shown if value >= 100 or not shown.startswith('100') else '99.99'} %".replace(".0 %", " %")
+
+
+def ratio(value: float | None) -> str:
+    return NOTHING if value is None else f"{_three(value)} ×"
+
+
+def signed_percent(share: float | None) -> str:
+    """A difference: +4.2 %, with a true minus sign."""
+    return NOTHING if share is None else f"{100 * share:+.1f} %".replace("-", "\u2212")
+
+
+def words(name: str) -> str:
+    """max_batch_items as people read it: max batch items."""
+    return name.replace("_", " ")
+
+
+def _three(value: float) -> str:
+    if value == 0:
+        return "0"
+    size = abs(value)
+    digits = 0 if size >= 99.95 else 1 if size >= 9.995 else 2
+    return f"{value:,.{digits}f}"
