@@ -50,7 +50,7 @@ def _with_torch(rounds: int = 50) -> float:
     runs = RUNNING + NEW
     buffers = DecodeBuffers.allocate(runs, RUNNING + NEW * LENGTH)
     batch = ReferenceBatch(runs, 0)
-    step = batch.add(**buffers.arguments())
+    step = batch.add(**buffers.blocks())
     batch.begin(step)
     for user in range(RUNNING):
         batch.admit(step, [1000], user=user, max_tokens=1 << 30)

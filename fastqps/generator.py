@@ -169,7 +169,7 @@ class Generator:
 
     def _add_step(self, runner: DecodeRunner) -> int:
         b = runner.buffers()
-        return int(self._batch.add(**b.arguments()))
+        return int(self._batch.add(**b.blocks()))
 
     def _launch(self, step: int) -> bool:
         if not self._waiting and not self._running:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, Protocol, TypeVar
@@ -26,7 +27,7 @@ class Lane(Protocol[R]):
     def launch(self, step: int, n_items: int, n_tokens: int, third: int) -> None:
         """Starts a step behind those that run, by the three numbers that its runner's ``run`` takes.
 
-        Its buffers belong to the device until ``wait`` returns.
+        Its buffers belong to the device until ``wait`` returns; their stamps then say when it ran.
         """
 
     def warm_up(self) -> None:
@@ -103,4 +104,7 @@ def make_lane(runner: R, steps: int) -> Lane[R]:
 def _run(runner: StepRunner, n_items: int, n_tokens: int, third: int) -> None:
     if KILL_TOKEN >= 0 and KILL_TOKEN in runner.buffers().input_ids[:n_tokens]:
         os.kill(os.getpid(), signal.SIGKILL)
+    stamps = runner.buffers().stamps
+    stamps[0] = time.monotonic_ns()
     runner.run(n_items, n_tokens, third)
+    stamps[1] = time.monotonic_ns()

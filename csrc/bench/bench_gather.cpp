@@ -45,9 +45,10 @@ int main(int argc, char** argv) {
   for (u32 f = 0; f < kDoors; f++) slabs.emplace_back(segment, &fds, f, nobody).adopt();
   std::vector<i32> ids(kItems * kLen), positions(kItems * kLen), types(kItems * kLen), starts(kItems + 1);
   std::vector<float> output(kItems * kWidth, 0.05f);
+  const DeviceStamps stamps;
   Stepper stepper(segment, &fds, 0, 1, 0, {kItems, kItems * kLen, 0});
-  u32 step = stepper.add(
-      {ids.data(), positions.data(), types.data(), starts.data(), output.data(), kItems, kItems * kLen, kWidth});
+  u32 step = stepper.add({ids.data(), positions.data(), types.data(), starts.data(), output.data(), &stamps, kItems,
+                          kItems * kLen, kWidth});
   std::vector<u64> gather_ns, launch_ns, scatter_ns;
   for (int r = 0; r < repetitions; r++) {
     for (auto& slab : slabs) {

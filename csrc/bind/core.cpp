@@ -3,6 +3,7 @@
 
 #include "bind/bind.h"
 #include "bind/identity.h"
+#include "core/busy.h"
 #include "core/clock.h"
 #include "core/heartbeat.h"
 #include "core/ring.h"
@@ -100,9 +101,10 @@ py::dict door(const SegmentHandle& self, u32 i) {
 py::dict dispatcher(const SegmentHandle& self, u32 i) {
   const DispatcherLine& d = checked(self.segment, i, self.segment.sizes().dispatchers).dispatcher(i);
   return py::dict("pid"_a = d.pid.load(), "epoch"_a = d.epoch.load(), "dead_epoch"_a = d.dead_epoch.load(),
-                  "route"_a = d.route.load(), "ready"_a = d.ready.load() != 0, "heartbeat_ns"_a = d.heartbeat_ns.load(),
-                  "step_started_ns"_a = d.step_started_ns.load(), "items_done"_a = d.items_done.load(),
-                  "step_usual_ns"_a = d.step_usual_ns.load(), "running"_a = d.running.load());
+                  "route"_a = d.route.load(), "device"_a = d.device.load(), "ready"_a = d.ready.load() != 0,
+                  "heartbeat_ns"_a = d.heartbeat_ns.load(), "step_started_ns"_a = d.step_started_ns.load(),
+                  "items_done"_a = d.items_done.load(), "step_usual_ns"_a = d.step_usual_ns.load(),
+                  "running"_a = d.running.load());
 }
 
 // Requests that wait in the rings of a route, and when the oldest of them was queued (0: none). Guesses, as all such
@@ -181,13 +183,16 @@ const std::initializer_list<std::pair<const char*, Phase>> kPhases = {{"starting
 
 void register_segment(py::module_& m) {
   py::class_<Sizes>(m, "Sizes")
-      .def(py::init([](u32 doors, u32 dispatchers, u32 models, u32 slots, u32 max_tokens, u32 answer_bytes) {
-             return Sizes{doors, dispatchers, models, slots, max_tokens, answer_bytes};
-           }),
-           py::kw_only(), "doors"_a, "dispatchers"_a, "models"_a, "slots"_a, "max_tokens"_a, "answer_bytes"_a)
+      .def(py::init(
+               [](u32 doors, u32 dispatchers, u32 models, u32 slots, u32 max_tokens, u32 answer_bytes, u32 devices) {
+                 return Sizes{doors, dispatchers, models, devices, slots, max_tokens, answer_bytes};
+               }),
+           py::kw_only(), "doors"_a, "dispatchers"_a, "models"_a, "slots"_a, "max_tokens"_a, "answer_bytes"_a,
+           "devices"_a = 1)
       .def_readonly("doors", &Sizes::doors)
       .def_readonly("dispatchers", &Sizes::dispatchers)
       .def_readonly("models", &Sizes::models)
+      .def_readonly("devices", &Sizes::devices)
       .def_readonly("slots", &Sizes::slots)
       .def_readonly("max_tokens", &Sizes::max_tokens)
       .def_readonly("answer_bytes", &Sizes::answer_bytes);
@@ -317,13 +322,14 @@ void register_segment(py::module_& m) {
           "i"_a, "Only after waitid has reaped the process.")
       .def(
           "start_dispatcher",
-          [](const SegmentHandle& s, u32 i, u32 epoch, u32 route, u32 pid) {
+          [](const SegmentHandle& s, u32 i, u32 epoch, u32 route, u32 pid, u32 device) {
             if (!epoch || epoch > kEpochMax) throw py::value_error("epoch out of range");
+            checked(s.segment, device, s.segment.sizes().devices);
             DispatcherLine& d = checked(s.segment, i, s.segment.sizes().dispatchers).dispatcher(i);
-            d.epoch.store(epoch), d.route.store(route), d.pid.store(pid);
+            d.epoch.store(epoch), d.route.store(route), d.pid.store(pid), d.device.store(device);
             d.heartbeat_ns.store(now_ns());
           },
-          "i"_a, "epoch"_a, "route"_a, "pid"_a)
+          "i"_a, "epoch"_a, "route"_a, "pid"_a, "device"_a = 0)
       .def(
           "publish_death",
           [](const SegmentHandle& s, const WakeFds& fds, u32 dispatcher, u32 epoch) {
@@ -359,6 +365,18 @@ void register_segment(py::module_& m) {
              return new Heartbeat(&checked(g, i, g.sizes().dispatchers).dispatcher(i).heartbeat_ns, parent_fd);
            }),
            "segment"_a, "role"_a, "i"_a, "parent_fd"_a = -1);
+
+  py::class_<BusyUnion>(m, "BusyUnion", "How long each device was busy, whichever of its dispatchers had it run.")
+      .def(py::init([](const SegmentHandle& s) { return new BusyUnion(s.segment); }), "segment"_a)
+      .def("update", &BusyUnion::update, "Reads what dispatchers have written since; several times a second.")
+      .def(
+          "busy_ns",
+          [](const BusyUnion& self, u32 device) {
+            if (device >= self.devices()) throw py::index_error();
+            return self.busy_ns(device);
+          },
+          "device"_a, "Since this was made, up to the last step that has ended.")
+      .def_property_readonly("missed", &BusyUnion::missed, "Steps that were not counted: `update` came too late.");
 
   auto names = [&m](const char* name, auto& all) {
     py::tuple out(std::size(all));

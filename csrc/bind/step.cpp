@@ -63,13 +63,14 @@ void register_step(py::module_& m) {
       .def(
           "add",
           [](Handle<Stepper>& self, u64 input_ids, u64 position_ids, u64 token_type_ids, u64 cu_seqlens, u64 output,
-             u32 max_items, u32 max_tokens, u32 width) {
+             u64 stamps, u32 max_items, u32 max_tokens, u32 width) {
             return self.stepper.add({address<i32>(input_ids), address<i32>(position_ids), address<i32>(token_type_ids),
-                                     address<i32>(cu_seqlens), address<const float>(output), max_items, max_tokens,
-                                     width});
+                                     address<i32>(cu_seqlens), address<const float>(output),
+                                     address<const DeviceStamps>(stamps), max_items, max_tokens, width});
           },
-          py::kw_only(), "input_ids"_a, "position_ids"_a, "token_type_ids"_a, "cu_seqlens"_a, "output"_a, "max_items"_a,
-          "max_tokens"_a, "width"_a, "Adds a set of buffers by their addresses; returns its step's index.")
+          py::kw_only(), "input_ids"_a, "position_ids"_a, "token_type_ids"_a, "cu_seqlens"_a, "output"_a, "stamps"_a,
+          "max_items"_a, "max_tokens"_a, "width"_a,
+          "Adds a set of buffers by their addresses; returns its step's index.")
       .def(
           "shape",
           [](const Handle<Stepper>& self, u32 s) {
@@ -94,12 +95,13 @@ void register_step(py::module_& m) {
            "delay_ns"_a)
       .def(
           "add",
-          [](Handle<DecodeStepper>& self, u64 staging, u64 output, u32 max_tokens, u32 max_runs) {
+          [](Handle<DecodeStepper>& self, u64 staging, u64 output, u64 stamps, u32 max_tokens, u32 max_runs) {
             if (max_tokens != self.stepper.max_tokens() || max_runs != self.stepper.max_running())
               throw py::value_error("the blocks are of another shape than the steps");
-            return self.stepper.add(address<i32>(staging), address<const i32>(output));
+            return self.stepper.add(address<i32>(staging), address<const i32>(output),
+                                    address<const DeviceStamps>(stamps));
           },
-          py::kw_only(), "staging"_a, "output"_a, "max_tokens"_a, "max_runs"_a,
+          py::kw_only(), "staging"_a, "output"_a, "stamps"_a, "max_tokens"_a, "max_runs"_a,
           "Adds the blocks of a step, of decode_layout(max_tokens, max_runs), by address; returns its index.")
       .def(
           "shape",

@@ -159,6 +159,7 @@ class Claimer {
   u32 route() const { return route_; }
   Stats& stats() const { return *stats_; }
   DispatcherLine& own() const { return segment_.dispatcher(me_); }
+  BusyRing& busy_ring() const { return segment_.busy_ring(me_); }
   u64 slept_ns() const { return slept_ns_; }
   u64 lingered_ns() const { return lingered_ns_; }
 

@@ -3,8 +3,9 @@
 // it.
 //
 //   Header | Model × models | Route × routes | SupervisorLine | DoorLine × doors | DispatcherLine × dispatchers
-//   | request rings [door][route][class] | output rings [dispatcher][door] | control rings [door][dispatcher]
-//   | Stats × (doors + dispatchers) | cards [route] | slots [door][slot]
+//   | DeviceLine × devices | request rings [door][route][class] | output rings [dispatcher][door]
+//   | control rings [door][dispatcher] | Stats × (doors + dispatchers) | busy rings [dispatcher] | cards [route]
+//   | slots [door][slot]
 //
 // Rules: offsets, never pointers; trivially copyable data only; every word has one writer, or is changed by
 // compare-and-swap as a whole; nobody ever waits for a process that may be dead.
@@ -22,16 +23,18 @@
 namespace fastqps {
 
 inline constexpr u64 kMagic = 0x0053505154534146;  // "FASTQPS\0", little-endian
-inline constexpr u32 kFormat = 2;                  // grows with every change of this file
+inline constexpr u32 kFormat = 3;                  // grows with every change of this file
 
 inline constexpr u32 kDoorsMax = 32;
 inline constexpr u32 kDispatchersMax = 64;  // one bit each in Route::dispatchers
 inline constexpr u32 kModelsMax = 16;
+inline constexpr u32 kDevicesMax = 64;
 inline constexpr u32 kGenerations = 2;  // of one model: the one that serves and the one that is warming or draining
 inline constexpr u32 kNameBytes = 64;
 inline constexpr u32 kCardBytes = 256 << 10;
 inline constexpr u32 kControlEntries = 1024;
 inline constexpr u32 kPoisonEntries = 32;
+inline constexpr u32 kBusyEntries = 4096;  // at 10,000 steps a second, what the supervisor must read every 0.4 s
 
 // Request rings: three priorities and the suspects (requests whose dispatcher died twice), which run alone.
 enum Class : u32 { kHigh = 0, kNormal = 1, kLow = 2, kSuspect = 3, kClasses = 4 };
@@ -61,9 +64,10 @@ struct Sizes {
   u32 doors = 1;
   u32 dispatchers = 1;
   u32 models = 1;
+  u32 devices = 1;
   u32 slots = 8192;      // per front door, a power of two
   u32 max_tokens = 512;  // ids that fit into a slot
-  u32 answer_bytes = 0;  // largest answer of any model: 4 × dimensions for an embedding, 8 × tokens for a generator
+  u64 answer_bytes = 0;  // largest answer of any model: 4 × dimensions for an embedding, 8 × tokens for a generator
   u32 routes() const { return models * kGenerations; }
 };
 
@@ -75,8 +79,8 @@ struct Header {
   u64 boot_id[2];   // random, made with the segment
   u64 total_bytes;
   Sizes sizes;
-  u64 models, routes, supervisor, door_lines, dispatcher_lines;  // offsets from the segment's start
-  u64 request_rings, output_rings, control_rings, stats, cards, slots;
+  u64 models, routes, supervisor, door_lines, dispatcher_lines, device_lines;  // offsets from the segment's start
+  u64 request_rings, output_rings, control_rings, stats, busy_rings, cards, slots;
   u64 slot_stride, ids_offset, answer_offset;  // within a slot
 };
 
@@ -143,12 +147,27 @@ struct alignas(64) DispatcherLine {
   std::atomic<u32> epoch;                     // [S] the incarnation that runs, set before it starts
   std::atomic<u32> route;                     // [S]
   std::atomic<u32> pid;                       // [S]
+  std::atomic<u32> device;                    // [S] index of the device that it runs on
   alignas(64) std::atomic<u64> heartbeat_ns;  // [d] its heartbeat thread
   std::atomic<u64> step_started_ns;           // [d] oldest step on the device; 0: none
   std::atomic<u32> ready;                     // [d] has run a real batch
   std::atomic<u64> items_done;                // [d] all incarnations; doors take the completion rate from it
   std::atomic<u64> step_usual_ns;             // [d] moving average, from claim to answer
   std::atomic<u32> running;                   // [d] sequences that generate now
+};
+
+// A device, as far as its dispatchers share something of it.
+struct alignas(64) DeviceLine {
+  std::atomic<u64> sim_until_ns;  // [d, by compare-and-swap] a modelled device's work is reserved up to here
+};
+
+// The newest times in which a dispatcher's device ran a step. The supervisor makes their union over dispatchers.
+struct alignas(64) BusyRing {
+  std::atomic<u64> count;  // [d] entries written so far
+  struct Entry {
+    std::atomic<u64> start_ns, end_ns;
+  };
+  alignas(64) Entry entry[kBusyEntries];  // [d] entry i at i % kBusyEntries, before the count says so
 };
 
 // Rings have positions of 64 bits that never wrap, and 2 × slots entries.
@@ -231,8 +250,10 @@ enum Reject : u32 {
   kRejects
 };
 inline constexpr const char* kRejectNames[kRejects] = {"queue_full", "slots", "predicted_miss", "poison", "connection"};
-enum Idle : u32 { kIdleNoWork = 0, kIdleGather, kIdleScatter, kIdleDelay, kIdles };
-inline constexpr const char* kIdleNames[kIdles] = {"no_work", "gather", "scatter", "batch_delay"};
+// Why a device stood still: nothing waited, a batch waited for company, a step was prepared, it was on its way to the
+// device, the answers of the one before were copied out.
+enum Idle : u32 { kIdleNoWork = 0, kIdleDelay, kIdleGather, kIdleLaunch, kIdleScatter, kIdles };
+inline constexpr const char* kIdleNames[kIdles] = {"no_work", "batch_delay", "gather", "launch", "scatter"};
 
 // What the HTTP/2 layer counts.
 enum TransportCount : u32 {

@@ -49,10 +49,12 @@ Header Segment::plan(const Sizes& sizes) {
   h.supervisor = place(sizeof(SupervisorLine));
   h.door_lines = place(sizes.doors * sizeof(DoorLine));
   h.dispatcher_lines = place(sizes.dispatchers * sizeof(DispatcherLine));
+  h.device_lines = place(sizes.devices * sizeof(DeviceLine));
   h.request_rings = place(u64(sizes.doors) * routes * kClasses * ring_bytes(entries));
   h.output_rings = place(u64(sizes.dispatchers) * sizes.doors * ring_bytes(entries));
   h.control_rings = place(u64(sizes.doors) * sizes.dispatchers * ring_bytes(kControlEntries));
   h.stats = place((u64(sizes.doors) + sizes.dispatchers) * sizeof(Stats));
+  h.busy_rings = place(u64(sizes.dispatchers) * sizeof(BusyRing));
   h.cards = place(routes * kCardBytes);
   h.ids_offset = sizeof(Slot);
   h.answer_offset = round_up(h.ids_offset + u64(sizes.max_tokens) * sizeof(u32), 64);
@@ -62,7 +64,7 @@ Header Segment::plan(const Sizes& sizes) {
   h.total_bytes = end;
   u64 sum = kMagic;
   for (u64 value : {u64(kFormat), sizeof(Header), sizeof(Model), sizeof(Route), sizeof(SupervisorLine),
-                    sizeof(DoorLine), sizeof(DispatcherLine), sizeof(Slot), sizeof(Stats), sizeof(Histogram),
+                    sizeof(DoorLine), sizeof(DispatcherLine), sizeof(DeviceLine), sizeof(BusyRing), sizeof(Slot), sizeof(Stats), sizeof(Histogram),
                     offsetof(RingLine, entry), h.slots, h.slot_stride, h.ids_offset, h.answer_offset, h.total_bytes})
     sum = hash(sum, value);
   h.layout_hash = sum;
@@ -73,6 +75,7 @@ Segment::Created Segment::create(const Sizes& sizes) {
   if (!sizes.doors || sizes.doors > kDoorsMax) return {-1, "front doors: 1 to 32"};
   if (!sizes.dispatchers || sizes.dispatchers > kDispatchersMax) return {-1, "dispatchers: 1 to 64 in all"};
   if (!sizes.models || sizes.models > kModelsMax) return {-1, "models: 1 to 16"};
+  if (!sizes.devices || sizes.devices > kDevicesMax) return {-1, "devices: 1 to 64"};
   if (sizes.slots < 2 || sizes.slots > 1u << 20 || (sizes.slots & (sizes.slots - 1)))
     return {-1, "slots: a power of two from 2 to 1048576"};
   Header h = plan(sizes);

@@ -30,6 +30,8 @@ class Segment {
   SupervisorLine& supervisor() const { return *at<SupervisorLine>(header().supervisor); }
   DoorLine& door(u32 i) const { return at<DoorLine>(header().door_lines)[i]; }
   DispatcherLine& dispatcher(u32 i) const { return at<DispatcherLine>(header().dispatcher_lines)[i]; }
+  DeviceLine& device(u32 i) const { return at<DeviceLine>(header().device_lines)[i]; }
+  BusyRing& busy_ring(u32 dispatcher) const { return at<BusyRing>(header().busy_rings)[dispatcher]; }
   Stats& door_stats(u32 i) const { return at<Stats>(header().stats)[i]; }
   Stats& dispatcher_stats(u32 i) const { return at<Stats>(header().stats)[header().sizes.doors + i]; }
   char* card(u32 route) const { return at<char>(header().cards + u64(route) * kCardBytes); }

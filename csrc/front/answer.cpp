@@ -83,7 +83,7 @@ bool PredictService::view_answer(u32 slot, ResponseView& response, Timings& timi
   const Item& item = items_[slot];
   Slot& s = slab_.slot(slot);
   const u8* bytes = segment_.answer(s);
-  const u32 room = segment_.sizes().answer_bytes, n = s.n_values;
+  const u64 room = segment_.sizes().answer_bytes, n = s.n_values;
   switch (s.kind) {
     case Answer::kFloats:
       if (u64(n) * sizeof(float) > room) return false;

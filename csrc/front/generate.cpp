@@ -97,7 +97,8 @@ void PredictService::advance(u32 slot, u32 made, Finish finish) {
 
 // How many tokens the slot's answer can hold.
 u32 PredictService::token_room(u32 slot) const {
-  return std::min(segment_.route(items_[slot].route).max_output_tokens, segment_.sizes().answer_bytes / kTokenBytes);
+  return u32(
+      std::min<u64>(segment_.route(items_[slot].route).max_output_tokens, segment_.sizes().answer_bytes / kTokenBytes));
 }
 
 // The tokens from the first unread one up to the made-th, or to the one that completes a stop string. Ids are copied:

@@ -4,6 +4,13 @@
 
 namespace fastqps {
 
+inline constexpr u32 kLanesMax = 8;  // streams of steps that a dispatcher runs side by side
+
+// When the device started and ended a step, in nanoseconds of CLOCK_MONOTONIC.
+struct DeviceStamps {
+  i64 start_ns = 0, end_ns = 0;
+};
+
 // Addresses of buffers that the runner owns (fastqps/runners/buffers.py gives their shapes). Items lie one behind the
 // other without padding.
 struct StepBuffers {
@@ -12,6 +19,7 @@ struct StepBuffers {
   i32* token_type_ids = nullptr;  // [max_tokens]
   i32* cu_seqlens = nullptr;      // [max_items + 1]
   const float* output = nullptr;  // [max_items, width]
+  const DeviceStamps* stamps = nullptr;
   u32 max_items = 0, max_tokens = 0, width = 0;
 };
 
@@ -20,6 +28,7 @@ struct Step {
   Batch batch;
   u32 n_items = 0, n_tokens = 0, len_max = 0;
   u64 gathered_ns = 0, launched_ns = 0, finished_ns = 0;
+  u64 flight = 0;  // DeviceClock's
 };
 
 // Packs the claimed requests into the step's buffers. Sets n_items, n_tokens and len_max.

@@ -23,7 +23,7 @@ DecodeStepper::DecodeStepper(Segment segment, const WakeFds* fds, u32 me, u32 ep
       claimer_(segment, fds, me, epoch, route),
       limits_(limits),
       route_(&segment.route(route)),
-      clock_(claimer_),
+      clock_(claimer_, now_ns()),
       batch_(max_running, route_->prefix_tokens),
       requests_(max_running),
       kv_of_slot_(u64(segment.sizes().doors) * segment.sizes().slots, DecodeBatch::kNobody) {
@@ -31,14 +31,15 @@ DecodeStepper::DecodeStepper(Segment segment, const WakeFds* fds, u32 me, u32 ep
   ended_.reserve(max_running);
 }
 
-u32 DecodeStepper::add(i32* staging, const i32* output) {
-  steps_.push_back({DecodeStep(staging, output, limits_.tokens, u32(requests_.size()))});
+u32 DecodeStepper::add(i32* staging, const i32* output, const DeviceStamps* stamps) {
+  steps_.push_back({DecodeStep(staging, output, limits_.tokens, u32(requests_.size())), stamps});
   steps_.back().joined.reserve(requests_.size());
   return u32(steps_.size() - 1);
 }
 
 Gathered DecodeStepper::gather(u32 s, u32 in_flight, int timeout_ms) {
   Step& step = steps_[s];
+  clock_.begin(now_ns());
   BatchLimits room{
       .items = batch_.free_slots(), .tokens = limits_.tokens - batch_.going(), .delay_ns = limits_.delay_ns};
   if (room.tokens < route_->max_input_tokens) room.items = 0;  // a claim takes one request at least
@@ -62,7 +63,10 @@ Gathered DecodeStepper::gather(u32 s, u32 in_flight, int timeout_ms) {
   batch_.seal(step.rows);
   if (!answer_dropped()) return Gathered::kFenced;
   claimer_.own().running.store(batch_.running(), kRelaxed);
-  return step.rows.runs.empty() ? Gathered::kNothing : Gathered::kStep;
+  step.gathered_ns = now_ns();
+  if (!step.rows.runs.empty()) return Gathered::kStep;
+  clock_.found_nothing(now_ns());
+  return Gathered::kNothing;
 }
 
 // Each sequence more makes the steps of all longer. Who would be answered too late among those that run is refused, the
@@ -70,7 +74,7 @@ Gathered DecodeStepper::gather(u32 s, u32 in_flight, int timeout_ms) {
 // is corrected.
 void DecodeStepper::shed() {
   const u32 going = batch_.going();
-  const u64 start = std::max(claimed_.claimed_ns, clock_.until_ns());
+  const u64 start = std::max(claimed_.claimed_ns, clock_.until_ns(0));
   bool doubted = false;
   for (size_t i = claimed_.claims.size(); i-- > 0 && going + i > 0;) {
     const Slot& slot = claimer_.slot(claimed_.claims[i]);
@@ -154,13 +158,13 @@ bool DecodeStepper::launch(u32 s) {
     request.launched_ns = step.launched_ns;
     stamp(claimer_.slot(request.claim), request, 0, 0);  // a front door may end it by itself, at a stop string
   }
-  clock_.launch(step.launched_ns, step.rows.n_tokens);
+  step.flight = clock_.launch(0, step.gathered_ns, step.launched_ns, step.rows.n_tokens);
   return true;
 }
 
 bool DecodeStepper::scatter(u32 s) {
   const Step& step = steps_[s];
-  const u64 finished = now_ns();
+  const u64 finished = std::clamp(u64(step.stamps->end_ns), step.launched_ns, now_ns());
   u32 tokens = 0;
   ended_.clear();
   batch_.retire(step.rows, [&](u32 kv, u32 made, Token token) {
@@ -186,9 +190,8 @@ bool DecodeStepper::scatter(u32 s) {
   bump(stats.generated_tokens, tokens);
   claimer_.own().running.store(batch_.running(), kRelaxed);
   const u32 runs = u32(step.rows.runs.size());
-  times_.learn_step(runs, clock_.finish(step.launched_ns, finished, runs, step.rows.n_tokens, limits_.tokens));
+  times_.learn_step(runs, clock_.finish(step.flight, 0, now, *step.stamps, runs, step.rows.n_tokens, limits_.tokens));
   for (const Request& request : ended_) clock_.answered(1, request.claimed_ns, now);
-  clock_.scattered();
   return true;
 }
 

@@ -19,13 +19,13 @@ class DecodeStepper {
 
   // Adds the memory of one step, laid out as DecodeLayout(limits.tokens, max_running); returns its index. As many as
   // there are steps in flight.
-  u32 add(i32* staging, const i32* output);
+  u32 add(i32* staging, const i32* output, const DeviceStamps* stamps);
 
   // Claims what can join and packs step `s`, without what front doors no longer want. It sleeps, up to timeout_ms (< 0:
   // until woken), only when nothing runs and nothing waits.
   Gathered gather(u32 s, u32 in_flight, int timeout_ms);
   // Nanoseconds until it is time to prepare the next step (DeviceClock).
-  u64 ahead_ns() const { return clock_.ahead_ns(); }
+  u64 ahead_ns() const { return clock_.ahead_ns(0, now_ns()); }
   // CLAIMED → LAUNCHED for those that join; then the caller gives the step to the device. False: fenced.
   [[nodiscard]] bool launch(u32 s);
   // The device has computed the step: its tokens go into the slots, and front doors that asked are told. False: fenced.
@@ -40,8 +40,10 @@ class DecodeStepper {
  private:
   struct Step {
     DecodeStep rows;
+    const DeviceStamps* stamps;
     std::vector<u32> joined = {};  // cache slots of the requests that are new in it
-    u64 launched_ns = 0;
+    u64 gathered_ns = 0, launched_ns = 0;
+    u64 flight = 0;  // DeviceClock's
   };
   // What a cache slot's sequence is to its front door.
   struct Request {

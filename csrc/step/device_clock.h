@@ -1,46 +1,74 @@
 // Where a device's time goes, as its dispatcher sees it: busy with steps, or idle and why; and when it is likely to be
 // done with what it has.
+//
+// Busy is what the device itself says of each step: when it started and when it ended. What lies between two steps is
+// idle, also while the next one was already on its way, and is put down to what the host was doing then.
 #pragma once
 #include <algorithm>
+#include <array>
+#include <deque>
 
+#include "core/busy.h"
 #include "core/claimer.h"
+#include "step/buffers.h"
 #include "step/step_times.h"
 
 namespace fastqps {
 
 class DeviceClock {
  public:
-  explicit DeviceClock(Claimer& claimer) : claimer_(claimer), free_ns_(now_ns()) {}
+  DeviceClock(Claimer& claimer, u64 now) : claimer_(claimer), covered_ns_(now) {}
 
-  // A step of `tokens` goes to the device now.
-  void launch(u64 now, u32 tokens) {
-    const u64 expected = times_.expected_ns(tokens);
-    until_ns_ = expected ? std::max(now, in_flight_ ? until_ns_ : 0) + expected : 0;
-    if (in_flight_++ == 0) {
-      claimer_.own().step_started_ns.store(now, kRelaxed);  // relaxed: only compared with the clock
-      account_idle(now);
-    }
+  // The host looks for work now.
+  void begin(u64 now) {
+    begun_ns_ = now, slept_then_ns_ = claimer_.slept_ns(), lingered_then_ns_ = claimer_.lingered_ns();
   }
-  // The oldest step, launched then, is finished. Returns how long the device was busy with it.
-  u64 finish(u64 launched_ns, u64 now, u32 items, u32 tokens, u32 capacity_tokens) {
-    const u64 busy = now - std::min(std::max(launched_ns, free_ns_), now);
-    times_.learn(tokens, busy);
+  // It found none, and nothing is on the device: the time until now was idle.
+  void found_nothing(u64 now) {
+    if (!flying_.empty()) return;
+    Flight none{.begun_ns = begun_ns_};
+    none.gathered_ns = none.launched_ns = now;
+    none.slept_ns = claimer_.slept_ns() - slept_then_ns_;
+    none.lingered_ns = claimer_.lingered_ns() - lingered_then_ns_;
+    account_idle(none, now);
+    covered_ns_ = std::max(covered_ns_, now);
+  }
+  // A step of `tokens`, packed at gathered_ns, goes to the device's lane now. Returns what finish() wants.
+  u64 launch(u32 lane, u64 gathered_ns, u64 now, u32 tokens) {
+    Lane& own = lanes_[lane];
+    const u64 expected = times_.expected_ns(tokens);
+    own.until_ns = expected ? std::max(now, own.in_flight ? own.until_ns : 0) + expected : 0;
+    own.in_flight++;
+    if (flying_.empty()) claimer_.own().step_started_ns.store(now, kRelaxed);  // relaxed: only compared with the clock
+    Flight flight{.begun_ns = begun_ns_, .gathered_ns = gathered_ns, .launched_ns = now};
+    flight.slept_ns = claimer_.slept_ns() - slept_then_ns_;
+    flight.lingered_ns = claimer_.lingered_ns() - lingered_then_ns_;
+    const u64 waited = std::min(now - begun_ns_, flight.slept_ns + flight.lingered_ns), host = now - begun_ns_ - waited;
+    usual_host_ns_ = usual_host_ns_ ? usual_host_ns_ - usual_host_ns_ / 8 + host / 8 : host;
+    flying_.push_back(flight);
+    return next_++;
+  }
+  // A step is finished, and was on the device at these times. Returns for how long.
+  u64 finish(u64 flight, u32 lane, u64 now, DeviceStamps stamps, u32 items, u32 tokens, u32 capacity_tokens) {
+    Flight& own = flying_[flight - (next_ - flying_.size())];
+    own.end_ns = std::min(u64(stamps.end_ns), now);
+    own.start_ns = std::clamp(u64(stamps.start_ns), own.launched_ns, std::max(own.launched_ns, own.end_ns));
+    own.end_ns = std::max(own.start_ns, own.end_ns);
+    const u64 took = own.end_ns - own.start_ns;
+    times_.learn(tokens, took);
+    write_busy(claimer_.busy_ring(), own.start_ns, own.end_ns);
     Stats& stats = claimer_.stats();
     stats.batch_items.record(items);
     stats.batch_tokens.record(tokens);
-    bump(stats.busy_ns, busy);
     bump(stats.steps);
     bump(stats.step_items, items);
     bump(stats.step_tokens, tokens);
     bump(stats.step_capacity_tokens, capacity_tokens);
-    in_flight_--;
-    claimer_.own().step_started_ns.store(in_flight_ ? now : 0, kRelaxed);
-    free_ns_ = now;
-    slept_then_ns_ = claimer_.slept_ns(), lingered_then_ns_ = claimer_.lingered_ns();
-    return busy;
+    while (!flying_.empty() && flying_.front().end_ns) account(flying_.front()), flying_.pop_front();
+    lanes_[lane].in_flight--;
+    claimer_.own().step_started_ns.store(flying_.empty() ? 0 : now, kRelaxed);
+    return took;
   }
-  // Its answers are out.
-  void scattered() { scattered_ns_ = now_ns() - free_ns_; }
   // `n` requests were answered; the last of them had been claimed then.
   void answered(u32 n, u64 claimed_ns, u64 now) {
     DispatcherLine& own = claimer_.own();
@@ -49,41 +77,69 @@ class DeviceClock {
     own.step_usual_ns.store(usual ? usual - usual / 8 + took / 8 : took, kRelaxed);
   }
 
-  // Nanoseconds until it is time to prepare the next step: a little before the newest one is likely to be finished.
-  // What is claimed later can still be cancelled, can still expire, and finds more company.
-  u64 ahead_ns() const {
-    const u64 now = now_ns();
-    if (!in_flight_ || until_ns_ <= now) return 0;
-    const u64 left = until_ns_ - now, lead = std::max<u64>(kLeadNs, left / 16);
+  // Nanoseconds until it is time to prepare a lane's next step: so long before its newest one is likely to be finished
+  // as preparing one usually takes, and a little more. What is claimed later can still be cancelled, can still expire,
+  // and finds more company.
+  u64 ahead_ns(u32 lane, u64 now) const {
+    const u64 until = lanes_[lane].until_ns;
+    if (!lanes_[lane].in_flight || until <= now) return 0;
+    const u64 left = until - now, lead = std::max<u64>(kLeadNs, left / 16) + usual_host_ns_ + usual_host_ns_ / 4;
     return left - std::min(left, lead);
   }
-  u64 until_ns() const { return until_ns_; }  // when the newest step is likely to be finished; 0: not known
+  u64 until_ns(u32 lane) const { return lanes_[lane].until_ns; }  // when its newest step is likely to end; 0: not known
   StepTimes& times() { return times_; }
 
  private:
-  // The device stood still from free_ns_ to now: why.
-  void account_idle(u64 now) {
+  // A step on its way through the device.
+  struct Flight {
+    u64 begun_ns = 0, gathered_ns = 0, launched_ns = 0;  // of the host: looked for work, packed it, gave it away
+    u64 slept_ns = 0, lingered_ns = 0;                   // of the time from begun_ns to gathered_ns
+    u64 start_ns = 0, end_ns = 0;                        // of the device; 0: not finished
+  };
+  struct Lane {
+    u64 until_ns = 0;
+    u32 in_flight = 0;
+  };
+
+  // Steps are accounted in the order of their launch, in which they also start but for small differences between lanes.
+  void account(const Flight& flight) {
+    account_idle(flight, flight.start_ns);
+    const u64 from = std::max(flight.start_ns, covered_ns_);
+    if (flight.end_ns > from) bump(claimer_.stats().busy_ns, flight.end_ns - from);
+    covered_ns_ = std::max(covered_ns_, flight.end_ns);
+  }
+  // The device stood still from covered_ns_ to `until`: why. The host's own times tell it: before it looked for work it
+  // was busy with the answers of the step before.
+  void account_idle(const Flight& f, u64 until) {
+    if (until <= covered_ns_) return;
     Stats& stats = claimer_.stats();
-    u64 idle = now - std::min(now, free_ns_);
+    u64 left = until - covered_ns_;
     auto take = [&](Idle reason, u64 ns) {
-      ns = std::min(ns, idle);
+      ns = std::min(ns, left);
       bump(stats.idle_ns[reason], ns);
-      idle -= ns;
+      left -= ns;
     };
-    take(kIdleNoWork, claimer_.slept_ns() - slept_then_ns_);
-    take(kIdleDelay, claimer_.lingered_ns() - lingered_then_ns_);
-    take(kIdleScatter, scattered_ns_);
-    take(kIdleGather, idle);
+    auto since = [&](u64 from, u64 to) {
+      return to > std::max(from, covered_ns_) ? to - std::max(from, covered_ns_) : 0;
+    };
+    take(kIdleLaunch, since(f.gathered_ns, until));
+    const u64 gathering = since(f.begun_ns, std::min(f.gathered_ns, until));
+    const u64 waited = std::min(gathering, f.slept_ns + f.lingered_ns), slept = std::min(waited, f.slept_ns);
+    take(kIdleGather, gathering - waited);
+    take(kIdleNoWork, slept);
+    take(kIdleDelay, waited - slept);
+    take(kIdleScatter, left);
   }
 
-  static constexpr u64 kLeadNs = 300'000;  // to claim and pack a step takes a few µs; waking up for it, more
+  static constexpr u64 kLeadNs = 300'000;  // waking up for it
 
   Claimer& claimer_;
   StepTimes times_;
-  u32 in_flight_ = 0;
-  u64 until_ns_ = 0;
-  u64 free_ns_;                                                      // when the device finished its newest step
-  u64 slept_then_ns_ = 0, lingered_then_ns_ = 0, scattered_ns_ = 0;  // at or since that moment
+  std::array<Lane, kLanesMax> lanes_{};
+  std::deque<Flight> flying_;  // by launch; as many as steps can be in flight
+  u64 next_ = 0;               // number of the next flight
+  u64 covered_ns_;             // accounted up to here
+  u64 begun_ns_ = 0, slept_then_ns_ = 0, lingered_then_ns_ = 0, usual_host_ns_ = 0;
 };
 
 }  // namespace fastqps

@@ -14,7 +14,7 @@ Stepper::Stepper(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 rou
       claimer_(segment, fds, me, epoch, route),
       limits_(limits),
       route_(&segment.route(route)),
-      clock_(claimer_) {}
+      clock_(claimer_, now_ns()) {}
 
 u32 Stepper::add(const StepBuffers& buffers) {
   Step& step = steps_.emplace_back();
@@ -26,9 +26,13 @@ u32 Stepper::add(const StepBuffers& buffers) {
 Gathered Stepper::gather(u32 s, u32 in_flight, int timeout_ms) {
   Step& step = steps_[s];
   step.n_items = step.n_tokens = 0;
+  clock_.begin(now_ns());
   const bool claimed = claimer_.next(step.batch, in_flight ? Look::kAhead : Look::kFree, limits_, timeout_ms);
   claimer_.read_controls(step.batch, [](u32, u32, u32) {});  // what runs already cannot be stopped
-  if (!claimed) return Gathered::kNothing;
+  if (!claimed) {
+    clock_.found_nothing(now_ns());
+    return Gathered::kNothing;
+  }
   shed(step.batch);
   if (!step.batch.dropped.empty() && !answer_dropped(step.batch)) return Gathered::kFenced;
   if (step.batch.claims.empty()) return Gathered::kNothing;
@@ -49,7 +53,7 @@ void Stepper::shed(Batch& batch) {
       if (u64 at = claimer_.slot(batch.claims[i]).deadline_ns; at && at < deadline) first = i, deadline = at;
     const u64 expected = clock_.times().expected_ns(batch.n_tokens);
     // An eighth more: half of all steps take longer than expected, and an answer just too late is work in vain.
-    if (!expected || std::max(now, clock_.until_ns()) + expected + expected / 8 <= deadline) return;
+    if (!expected || std::max(now, clock_.until_ns(0)) + expected + expected / 8 <= deadline) return;
     clock_.times().doubt(batch.n_tokens);
     claimer_.drop(batch, first, kResourceExhausted);
   }
@@ -74,7 +78,7 @@ bool Stepper::launch(u32 s) {
   for (const Claim& claim : step.batch.claims)
     if (!claimer_.launch(claim)) return false;
   step.launched_ns = now_ns();
-  clock_.launch(step.launched_ns, step.n_tokens);
+  step.flight = clock_.launch(0, step.gathered_ns, step.launched_ns, step.n_tokens);
   return true;
 }
 
@@ -82,7 +86,8 @@ bool Stepper::scatter(u32 s) {
   Step& step = steps_[s];
   const auto& claims = step.batch.claims;
   Stats& stats = claimer_.stats();
-  step.finished_ns = now_ns();
+  const u64 begun = now_ns(), ended = u64(step.buffers.stamps->end_ns);
+  step.finished_ns = std::clamp(ended, step.launched_ns, begun);  // what the host is late by, it spends on scatter
   for (u32 i = 0; i < claims.size(); i++) {
     Slot& slot = claimer_.slot(claims[i]);
     write_answer(segment_, *route_, step.buffers.output + u64(i) * step.buffers.width, slot);
@@ -105,9 +110,8 @@ bool Stepper::scatter(u32 s) {
   stats.stage[kLaunch].record(step.launched_ns - step.gathered_ns, n);
   stats.stage[kDevice].record(step.finished_ns - step.launched_ns, n);
   stats.stage[kScatter].record(now - step.finished_ns, n);
-  clock_.finish(step.launched_ns, step.finished_ns, u32(n), step.n_tokens, limits_.tokens);
+  clock_.finish(step.flight, 0, now, *step.buffers.stamps, u32(n), step.n_tokens, limits_.tokens);
   clock_.answered(u32(n), step.batch.claimed_ns, now);
-  clock_.scattered();
   return true;
 }
 

@@ -26,7 +26,7 @@ class Stepper {
   // 0: until woken) when there is nothing to do. Expired and cancelled requests are answered here, without the device.
   Gathered gather(u32 s, u32 in_flight, int timeout_ms);
   // Nanoseconds until it is time to prepare the next step (DeviceClock).
-  u64 ahead_ns() const { return clock_.ahead_ns(); }
+  u64 ahead_ns() const { return clock_.ahead_ns(0, now_ns()); }
   // CLAIMED → LAUNCHED; then the caller gives the step to the device. False: fenced.
   [[nodiscard]] bool launch(u32 s);
   // The device has computed the step: its answers go into the slots, and their front doors are told. False: fenced.

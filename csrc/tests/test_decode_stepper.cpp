@@ -38,6 +38,7 @@ struct Door {
 struct Dispatcher {
   static constexpr u32 kRunning = 4, kTokens = 24;
   std::vector<i32> in[2], out[2];
+  DeviceStamps stamps[2];
   DecodeStepper stepper;
   ModelDevice device{kRunning, 2};
   u32 in_flight = 0, next = 0;
@@ -47,7 +48,7 @@ struct Dispatcher {
     for (u32 i = 0; i < 2; i++) {
       in[i].resize(DecodeLayout(kTokens, kRunning).words);
       out[i].resize(DecodeLayout(kTokens, kRunning).out_words);
-      stepper.add(in[i].data(), out[i].data());
+      stepper.add(in[i].data(), out[i].data(), &stamps[i]);
     }
   }
   bool launch() {
@@ -58,9 +59,12 @@ struct Dispatcher {
     next ^= 1, in_flight++;
     return true;
   }
-  void retire() {
+  void retire(u32 takes_us = 0) {
     const u32 s = in_flight == 2 ? next : next ^ 1;  // the oldest
+    stamps[s].start_ns = i64(now_ns());
+    if (takes_us) usleep(takes_us);
     device.run(stepper.step(s).layout, in[s].data(), out[s].data());
+    stamps[s].end_ns = i64(now_ns());
     CHECK(stepper.scatter(s));
     in_flight--;
   }
@@ -218,10 +222,7 @@ TEST(expired_requests_never_reach_the_device) {
 TEST(who_would_be_late_among_those_that_run_is_refused) {
   World w;
   Dispatcher d(w.segment, &w.fds, 0, 1);
-  const auto run_slowly = [&] {
-    usleep(20'000);  // the device
-    d.retire();
-  };
+  const auto run_slowly = [&] { d.retire(20'000); };
   const u32 ends = w.put({1, 2}, 4, kIgnoreEos), stays = w.put({3}, 12, kIgnoreEos);
   for (u32 step = 0; step < 4; step++) {  // two sequences, four tokens, 20 ms each
     CHECK(d.launch());

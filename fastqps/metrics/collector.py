@@ -131,17 +131,25 @@ class Metrics:
         yield from (made, slots, used)
 
     def _device(self, dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
-        device, labels = self._source.device, ["device", "dispatcher"]
+        labels = ["device", "dispatcher"]
         busy = CounterMetricFamily("fastqps_device_busy_seconds", "Time in which steps ran.", labels=labels)
         idle = CounterMetricFamily(
             "fastqps_device_idle_seconds", "Time in which none ran, and why.", labels=[*labels, "reason"]
         )
+        steps = CounterMetricFamily("fastqps_steps", "Steps that ran.", labels=labels)
         for d, stats in enumerate(dispatchers):
+            device = self._source.devices[self._source.device_of(d)]
             busy.add_metric([device, str(d)], stats["busy_ns"] * _NS)
+            steps.add_metric([device, str(d)], stats["steps"])
             for reason in IDLES:
                 idle.add_metric([device, str(d), reason], stats["idle_ns"][reason] * _NS)
-        yield busy
-        yield idle
+        active = CounterMetricFamily(
+            "fastqps_device_active_seconds", "Time in which a step of any dispatcher ran.", labels=["device"]
+        )
+        self._source.busy.update()
+        for i, name in enumerate(self._source.devices):
+            active.add_metric([name], self._source.busy.busy_ns(i) * _NS)
+        yield from (busy, idle, steps, active)
 
     def _troubles(self, doors: list[dict[str, Any]], dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
         rejected = CounterMetricFamily("fastqps_rejected", "Items refused, and why.", labels=["reason"])

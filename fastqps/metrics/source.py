@@ -11,13 +11,18 @@ class Source(Protocol):
 
     segment: Any
     models: Sequence[str]
-    device: str
+    device: str  # as configured
+    devices: Sequence[str]  # each of them, by its index in the segment
+    busy: Any  # _core.BusyUnion
 
     def route_of(self, model: int) -> int:
         """The route that answers for a model."""
 
     def model_of(self, dispatcher: int) -> int:
         """The model that a dispatcher serves."""
+
+    def device_of(self, dispatcher: int) -> int:
+        """The device that a dispatcher runs on."""
 
     def restarts(self) -> dict[str, int]:
         """How often processes were started again, by role."""

@@ -34,6 +34,7 @@ class StepBuffers:
     token_type_ids int32   [max_tokens]          0; ``card.second_segment_type`` in a pair's second text
     cu_seqlens     int32   [max_items + 1]       item i owns tokens cu_seqlens[i] up to cu_seqlens[i + 1]
     output         float32 [max_items, width]    row i answers item i: raw vector or logits
+    stamps         int64   [2]                   when the device started and ended the step, ns of CLOCK_MONOTONIC
     ============== ======= ===================== =================================================================
 
     Every item has at least one token. What lies beyond the step's items and tokens is neither read nor written.
@@ -47,6 +48,7 @@ class StepBuffers:
     token_type_ids: NDArray[np.int32] = field(repr=False)
     cu_seqlens: NDArray[np.int32] = field(repr=False)
     output: NDArray[np.float32] = field(repr=False)
+    stamps: NDArray[np.int64] = field(repr=False)
 
     @classmethod
     def allocate(cls, max_items: int, max_tokens: int, width: int) -> StepBuffers:
@@ -60,6 +62,7 @@ class StepBuffers:
             token_type_ids=aligned(max_tokens, np.int32),
             cu_seqlens=aligned(max_items + 1, np.int32),
             output=aligned(max_items * width, np.float32).reshape(max_items, width),
+            stamps=aligned(2, np.int64),
         )
 
     def arguments(self) -> dict[str, int]:
@@ -68,5 +71,5 @@ class StepBuffers:
 
     def addresses(self) -> dict[str, int]:
         """The address of each array's first byte, by the array's name."""
-        names = ("input_ids", "position_ids", "token_type_ids", "cu_seqlens", "output")
+        names = ("input_ids", "position_ids", "token_type_ids", "cu_seqlens", "output", "stamps")
         return {name: getattr(self, name).ctypes.data for name in names}

@@ -28,10 +28,11 @@ class DecodeBuffers:
     tokens    [S]                 sampled from run i's last row
     logprobs  [S] float32         of that token, where its sequence asked for it
     finish    [S]                 0 goes on, 1 stop token, 2 length
+    stamps    [2] int64           when the device started and ended the step, ns of CLOCK_MONOTONIC
     ========= =================== ====================================================================================
 
     int32 where nothing is said. Rows and runs beyond the step's are neither read nor written. The first seven are
-    parts of ``staging``, the others of ``output``: a device copies either block at once.
+    parts of ``staging``, the others but the stamps of ``output``: a device copies either block at once.
     """
 
     max_runs: int
@@ -48,6 +49,7 @@ class DecodeBuffers:
     tokens: NDArray[np.int32] = field(repr=False)
     logprobs: NDArray[np.float32] = field(repr=False)
     finish: NDArray[np.int32] = field(repr=False)
+    stamps: NDArray[np.int64] = field(repr=False)
 
     @classmethod
     def allocate(cls, max_runs: int, max_tokens: int) -> DecodeBuffers:
@@ -82,10 +84,15 @@ class DecodeBuffers:
             tokens=section("out_tokens", max_runs),
             logprobs=section("out_logprobs", max_runs).view(np.float32),
             finish=section("out_finish", max_runs),
+            stamps=aligned(2, np.int64),
         )
 
     def arguments(self) -> dict[str, int]:
-        """What ``DecodeStepper.add`` and ``DecodeBatch.add`` take: the addresses of both blocks, and their shape."""
+        """What ``DecodeStepper.add`` takes: the addresses of both blocks and of the stamps, and the blocks' shape."""
+        return {"stamps": self.stamps.ctypes.data, **self.blocks()}
+
+    def blocks(self) -> dict[str, int]:
+        """What ``DecodeBatch.add`` takes: the same without the stamps."""
         return {
             "staging": self.staging.ctypes.data,
             "output": self.output.ctypes.data,

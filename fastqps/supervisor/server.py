@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 
-from fastqps._core import now_ns
+from fastqps._core import BusyUnion, now_ns
 from fastqps.errors import NOT_DRAINED, OK
 from fastqps.readiness import Readiness, readiness
 from fastqps.supervisor.keeper import Keeper
@@ -44,6 +44,8 @@ class Supervisor:
         self.segment = shared.segment
         self.models: Sequence[str] = [card.name for card in server.cards]
         self.device = server.config.device
+        self.devices: Sequence[str] = (server.config.device,)
+        self.busy = BusyUnion(shared.segment)
         self.listener = listener
         self.log = log
         self.doors = [DoorSeat(i, server, shared, log, modules.get("frontdoor")) for i in range(server.doors)]
@@ -73,6 +75,10 @@ class Supervisor:
     def model_of(self, dispatcher: int) -> int:
         """The model that a dispatcher serves."""
         return self.server.model_of(dispatcher)
+
+    def device_of(self, dispatcher: int) -> int:
+        """The device that a dispatcher runs on, by its index."""
+        return 0
 
     def grpc_address(self) -> str:
         """Where the server's own gRPC port answers."""
@@ -139,6 +145,7 @@ class Supervisor:
         timeout_ns = self.server.config.step_timeout_ns
         while True:
             await asyncio.sleep(TICK_NS / 1e9)
+            self.busy.update()
             now = now_ns()
             charge_ns = own.tick(now)
             for seat in self.seats:

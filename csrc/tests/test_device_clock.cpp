@@ -1,0 +1,164 @@
+// Busy and idle: what a device's steps and its host's times say, against tables made by hand.
+#include <sys/eventfd.h>
+
+#include <array>
+#include <random>
+
+#include "step/device_clock.h"
+#include "tests/check.h"
+
+using namespace fastqps;
+
+namespace {
+
+using Idles = std::array<u64, kIdles>;  // no_work, batch_delay, gather, launch, scatter
+
+struct World {
+  Segment segment;
+  WakeFds fds;
+  explicit World(u32 dispatchers = 1, u32 devices = 1) {
+    auto made = Segment::create({.doors = 1, .dispatchers = dispatchers, .devices = devices, .slots = 16});
+    CHECK_EQ(made.error, "");
+    std::string error;
+    segment = Segment::attach(made.fd, &error);
+    CHECK_EQ(error, "");
+    fds.dispatcher[0] = eventfd(0, EFD_CLOEXEC);
+  }
+  Idles idle() const {
+    Idles out;
+    for (u32 i = 0; i < kIdles; i++) out[i] = segment.dispatcher_stats(0).idle_ns[i].load();
+    return out;
+  }
+  u64 busy() const { return segment.dispatcher_stats(0).busy_ns.load(); }
+};
+
+// A step's times: of the host (looks for work, has packed it, gives it away), then of the device.
+struct Times {
+  u64 begun, gathered, launched, start, end;
+  u32 lane = 0;
+};
+
+// Launches all in order, finishes them in `order`, and checks the account. The clock starts at 0.
+void check(const std::vector<Times>& steps, const std::vector<u32>& order, u64 busy, Idles idle) {
+  World w;
+  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
+  DeviceClock clock(claimer, 0);
+  std::vector<u64> flights;
+  for (const Times& t : steps) {
+    clock.begin(t.begun);
+    flights.push_back(clock.launch(t.lane, t.gathered, t.launched, 10));
+  }
+  for (u32 i : order) {
+    const Times& t = steps[i];
+    clock.finish(flights[i], t.lane, t.end + 1, {i64(t.start), i64(t.end)}, 1, 10, 100);
+  }
+  CHECK_EQ(w.busy(), busy);
+  for (u32 i = 0; i < kIdles; i++) CHECK_EQ(w.idle()[i], idle[i]);
+}
+
+}  // namespace
+
+TEST(one_step_after_the_other_shows_the_hosts_times) {
+  // scatter until it looks, gather until it is packed, launch until the device starts
+  check({{0, 6, 7, 8, 20}, {23, 29, 30, 31, 40}}, {0, 1}, 12 + 9, {0, 0, 6 + 6, 2 + 2, 3});
+}
+
+TEST(a_step_prepared_while_another_runs_leaves_no_gap) {
+  check({{0, 6, 7, 8, 20}, {9, 15, 16, 20, 30}}, {0, 1}, 22, {0, 0, 6, 2, 0});
+}
+
+TEST(a_step_prepared_too_late_is_waited_for) {
+  // Packed 4 after the device had become free, launched and started 1 later.
+  check({{0, 6, 7, 8, 20}, {14, 24, 24, 25, 30}}, {0, 1}, 17, {0, 0, 6 + 4, 2 + 1, 0});
+}
+
+TEST(a_queued_step_is_busy_only_while_it_runs) {
+  // Two steps queued from the start: the second one's wait in the queue is no busy time, a gap before it is the
+  // launch's.
+  check({{0, 1, 1, 2, 10}, {2, 3, 3, 14, 20}}, {0, 1}, 8 + 6, {0, 0, 1, 1 + 4, 0});
+}
+
+TEST(lanes_that_overlap_are_busy_once) {
+  check({{0, 1, 1, 2, 10, 0}, {1, 2, 2, 4, 8, 1}, {2, 3, 3, 9, 15, 1}}, {1, 0, 2}, 13, {0, 0, 1, 1, 0});
+}
+
+TEST(stamps_outside_the_hosts_times_are_cut) {
+  check({{0, 1, 5, 2, 9}}, {0}, 4, {0, 0, 1, 4, 0});  // it cannot have started before its launch
+}
+
+TEST(sleep_is_no_work) {
+  World w;
+  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
+  const u64 start = now_ns();
+  DeviceClock clock(claimer, start);
+  clock.begin(now_ns());
+  Batch batch;
+  CHECK(!claimer.next(batch, Look::kFree, {}, 30));
+  const u64 end = now_ns();
+  clock.found_nothing(end);
+  const Idles idle = w.idle();
+  CHECK(idle[kIdleNoWork] >= 25'000'000);
+  CHECK_EQ(idle[kIdleNoWork] + idle[kIdleGather] + idle[kIdleLaunch] + idle[kIdleScatter], end - start);
+}
+
+TEST(preparation_that_takes_long_is_begun_early) {
+  World w;
+  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
+  DeviceClock clock(claimer, 0);
+  const u64 ms = 1'000'000;
+  u64 at = 0;
+  for (int i = 0; i < 40; i++, at += 11 * ms) {  // 6 ms of preparation, 5 ms on the device
+    clock.begin(at);
+    const u64 flight = clock.launch(0, at + 6 * ms, at + 6 * ms, 10);
+    clock.finish(flight, 0, at + 11 * ms, {i64(at + 6 * ms), i64(at + 11 * ms)}, 1, 10, 100);
+  }
+  clock.begin(at);
+  clock.launch(0, at + 6 * ms, at + 6 * ms, 10);
+  CHECK_EQ(clock.ahead_ns(0, at + 6 * ms), 0u);  // it would be late already
+}
+
+TEST(the_union_of_dispatchers_is_that_of_a_slow_oracle) {
+  for (u32 seed = 0; seed < 200; seed++) {
+    std::mt19937 random(seed);
+    World w(3, 2);
+    for (u32 d = 0; d < 3; d++) w.segment.dispatcher(d).device.store(d == 2);
+    BusyUnion all(w.segment);
+    std::array<std::array<bool, 4000>, 2> cell{};
+    std::array<u64, 3> at{};
+    for (int i = 0; i < 300; i++) {
+      const u32 d = random() % 3;
+      const u64 start = at[d] + random() % 20, end = start + random() % 15;
+      if (end >= 4000) continue;
+      at[d] = random() % 3 ? end : start;  // lanes of one dispatcher overlap, too
+      write_busy(w.segment.busy_ring(d), start, end);
+      for (u64 t = start; t < end; t++) cell[d == 2][t] = true;
+      if (random() % 4 == 0) all.update();
+    }
+    all.update();
+    for (u32 device = 0; device < 2; device++)
+      CHECK_EQ(all.busy_ns(device), u64(std::count(cell[device].begin(), cell[device].end(), true)));
+    CHECK_EQ(all.missed(), 0u);
+  }
+}
+
+TEST(steps_that_nobody_read_in_time_are_counted_as_missed) {
+  World w;
+  BusyUnion all(w.segment);
+  for (u64 i = 0; i < kBusyEntries + 10; i++) write_busy(w.segment.busy_ring(0), 10 * i, 10 * i + 5);
+  all.update();
+  // The oldest that is left may be the one that is being written: it is not trusted.
+  CHECK_EQ(all.missed(), 11u);
+  CHECK_EQ(all.busy_ns(0), 5u * (kBusyEntries - 1));
+}
+
+TEST(old_times_are_closed) {
+  Coverage times;
+  times.add(0, 10);
+  times.add(100'000'000'000, 100'000'000'010);
+  times.add(5, 20);  // a minute late: only what lies behind the closed part counts
+  CHECK_EQ(times.total_ns(), 30u);
+  for (u64 i = 0; i < 200'000; i++) times.add(100'000'000'020 + 10 * i, 100'000'000'025 + 10 * i);
+  CHECK_EQ(times.total_ns(), 30u + 5 * 200'000);
+}
+
+TEST_MAIN
