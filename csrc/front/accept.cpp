@@ -9,6 +9,11 @@
 #include "front/predict_service.h"
 
 namespace fastqps::front {
+namespace {
+
+constexpr u32 kSampled = 8;  // of so many items one is timed, and counted as often: a clock costs as much as the parser
+
+}  // namespace
 
 PredictService::Refusal PredictService::refuse(StatusCode code, const char* format, ...) {
   va_list args;
@@ -30,8 +35,7 @@ PredictService::Refusal PredictService::refuse_field(const char* field, const ch
 // Reads, checks and queues one item. On refusal `view` holds what could be read of it, at least its request_id where
 // there is one.
 PredictService::Refusal PredictService::accept(std::string_view bytes, const Origin& from, RequestView& view) {
-  // Of every eighth item the stages are timed, and counted eight times: a clock costs as much as the parser.
-  const bool timed = (sample_++ & 7) == 0;
+  const bool timed = sample_++ % kSampled == 0;
   u64 start = timed ? now_ns() : 0;
   FieldError error = parse_request(bytes, &view);
   if (!error) error = check_request(view);
@@ -93,13 +97,17 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
   u64 parsed = stamps ? now_ns() : 0;
   Refusal refusal = fill(view, r, slot, item);
   if (stamps) {
-    u64 end = now_ns();
-    item.tokenize_us = u32((end - parsed) / 1000);
+    stamp_ns_ = now_ns();
     if (timed) {
       item.parse_us = u32((parsed - start) / 1000);
-      stats_->stage[kReceive].record(start - std::min(start, from.info->receive_ns), 8);
-      stats_->stage[kParse].record(parsed - start, 8);
-      stats_->stage[kTokenize].record(end - parsed, 8);
+      sample(kReceive, start - std::min(start, from.info->receive_ns));
+      sample(kParse, parsed - start);
+    }
+    if (item.tokenizing) {
+      item.parsed_ns = parsed, item.sampled = timed;  // the stage ends when its worker is done
+    } else {
+      item.tokenize_us = u32((stamp_ns_ - parsed) / 1000);
+      if (timed) sample(kTokenize, stamp_ns_ - parsed);
     }
   }
   if (refusal) {
@@ -167,12 +175,17 @@ PredictService::Refusal PredictService::admit(const RequestView& view, u32 r, u6
   return {};
 }
 
+void PredictService::sample(Stage stage, u64 ns) { stats_->stage[stage].record(ns, kSampled); }
+
 // The slot is complete: into the ring. On refusal the slot is free again and nothing of the item is left.
 PredictService::Refusal PredictService::queue(u32 slot, u32 r) {
   static constexpr Class kClassOf[] = {kNormal, kLow, kNormal, kHigh};  // by fastqps.v1.Priority
   Item& item = items_[slot];
   Slot& s = slab_.slot(slot);
-  const u64 now = transport_->turn_ns();
+  // The wait for a dispatcher begins where the stages before it end. A clock for every item would cost a percent of its
+  // work: the first one of a turn has its own, and those behind it the newest that there is.
+  if (stamp_ns_ < transport_->turn_ns()) stamp_ns_ = now_ns();
+  const u64 now = stamp_ns_;
   Refusal refusal;
   if (poison_active_ && is_poison(segment_.ids(s), s.n_tokens.load(kRelaxed), now)) {
     bump(stats_->rejected[kRejectPoison]);

@@ -80,6 +80,11 @@ void PredictService::finish_tokenizing() {
     const Route& route = segment_.route(item.route);
     item.tokenizing = false;
     tokenizing_ -= !item.answered;
+    if (item.parsed_ns) {
+      const u64 took = transport_->turn_ns() - std::min(transport_->turn_ns(), item.parsed_ns);
+      item.tokenize_us = u32(took / 1000);
+      if (item.sampled) sample(kTokenize, took);
+    }
     Refusal refusal;
     const bool cut = result.n_total > result.ids.size();
     if (!result.failed && result.n_total == 0) {

@@ -88,6 +88,8 @@ class PredictService final : public Service {
     Rpc method = kPredict;
     u8 priority = 0;
     u32 parse_us = 0, tokenize_us = 0;
+    u64 parsed_ns = 0;  // of an item with stamps whose text a worker has
+    bool sampled = false;
     bool tokenizing = false;  // not put yet: a worker has its text
     bool truncate = false, truncated = false;
     bool answered = false;
@@ -114,6 +116,7 @@ class PredictService final : public Service {
   Refusal admit(const RequestView& view, u32 route, u64 now, u64 deadline);
   Refusal check_encoder(const RequestView& view, const Route& route, Rpc method);
   Refusal queue(u32 slot, u32 route);
+  void sample(Stage stage, u64 ns);
   Refusal refuse(StatusCode code, const char* format, ...) __attribute__((format(printf, 3, 4)));
   Refusal refuse_field(const char* field, const char* format, ...) __attribute__((format(printf, 3, 4)));
   i32 find_route(std::string_view model) const;
@@ -210,6 +213,7 @@ class PredictService final : public Service {
     u64 requeued, suspects, transport[kTransports], requests[kCodes], other[kCodes];
   } before_;
   u32 sample_ = 0;
+  u64 stamp_ns_ = 0;  // the newest one of an item's
   u32 cut_off_ = 0;
   u64 drain_began_ns_ = 0, drain_by_ns_ = ~u64(0);
   u32 tokenizing_ = 0;  // items whose text a worker has, and which nobody has answered
