@@ -1,0 +1,215 @@
+"""The tuner's search on surfaces whose best setting is known, with noise, drift and failures."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fastqps.bench.race import Noise, Race, Rules, race, t_quantile
+from fastqps.bench.search import Found, Knob, Search
+
+DISPATCHERS = Knob("dispatchers", (1, 2, 4, 8))
+SEEDS = range(100)
+
+
+def noisy(rate: float, noise: float, rng: random.Random) -> float:
+    return rate * (1 + rng.gauss(0, noise))
+
+
+def raced(rates: dict[int, float], noise: float, seed: int, drift: float = 0.0) -> tuple[int | None, int]:
+    """(the chosen number of dispatchers, probes). ``drift``: by how much the machine changes from run to run."""
+    rng, runs = random.Random(seed), 0
+
+    def probe(setting: dict[str, Any]) -> float:
+        nonlocal runs
+        runs += 1
+        return noisy(rates[setting["dispatchers"]], noise, rng) * (1 + drift * runs)
+
+    found = Search([DISPATCHERS], probe).run()
+    return found.setting and found.setting["dispatchers"], found.probes
+
+
+def answers(rates: dict[int, float], noise: float, drift: float = 0.0) -> Counter[int | None]:
+    return Counter(raced(rates, noise, seed, drift)[0] for seed in SEEDS)
+
+
+@pytest.mark.parametrize(
+    ("rates", "best"),
+    [
+        ({1: 67, 2: 109, 4: 124, 8: 84}, 4),  # more helps, then hurts
+        ({1: 100, 2: 90, 4: 80, 8: 70}, 1),
+        ({1: 100, 2: 80, 4: 100, 8: 140}, 8),  # a climb that stops at the first step down never sees it
+        ({1: 100, 2: 150, 4: 150, 8: 150}, 2),  # no more dispatchers than needed
+        ({1: 100, 2: 100, 4: 100, 8: 100}, 1),
+        ({1: 100, 2: 101, 4: 101, 8: 101}, 1),  # a gain below the least that counts
+    ],
+)
+def test_best_of_one_knob(rates: dict[int, float], best: int) -> None:
+    for noise, least in ((0.0, 100), (0.005, 100), (0.02, 95)):
+        found = answers(rates, noise)
+        assert found[best] >= least, (noise, found)
+
+
+def test_noise_alone_is_no_gain() -> None:
+    """Also where runs differ by more than was guessed: the simplest stays in nearly all of the searches."""
+    for noise in (0.04, 0.08):
+        found = answers(dict.fromkeys(DISPATCHERS.values, 100), noise)
+        assert found[1] >= 85, (noise, found)
+
+
+def test_drift_is_no_gain() -> None:
+    """A machine that gets 1 % faster or slower with every run."""
+    for drift in (0.01, -0.01):
+        assert answers(dict.fromkeys(DISPATCHERS.values, 100), 0.01, drift)[1] >= 95
+        assert answers({1: 67, 2: 109, 4: 124, 8: 84}, 0.01, drift)[4] >= 95
+
+
+def test_clear_races_are_short_and_all_are_bounded() -> None:
+    clear = [raced({1: 67, 2: 109, 4: 124, 8: 84}, 0.02, seed)[1] for seed in SEEDS]
+    flat = [raced(dict.fromkeys(DISPATCHERS.values, 100), 0.02, seed)[1] for seed in SEEDS]
+    assert sum(clear) / len(clear) < 10  # two rounds of four, seldom more
+    assert max(flat) <= 4 * Rules().rounds_max
+
+
+KNOBS = (
+    DISPATCHERS,
+    Knob("lanes", (1, 2, 3)),
+    Knob("max-batch-items", (64, 16, 256)),
+    Knob("max-batch-delay", ("0us", "500us")),
+)
+
+
+def surface(setting: dict[str, Any]) -> float:
+    """Dispatchers and lanes both hide the host's work up to the device's ceiling; large batches raise the ceiling."""
+    hidden = setting["dispatchers"] ** 0.8 * (1 + 0.3 * (setting["lanes"] - 1))
+    items = {16: 0.6, 64: 1.0, 256: 1.1}[setting["max-batch-items"]]
+    delay = 1.0 if setting["max-batch-delay"] == "0us" else 0.97
+    return min(hidden, 3.0) * 100 * items * delay
+
+
+def searched(probe: Callable[[dict[str, Any]], float], **more: Any) -> Found:
+    return Search(KNOBS, probe, **more).run()
+
+
+def test_several_knobs() -> None:
+    """Four dispatchers reach the ceiling alone, so lanes stay 1."""
+    best = {"dispatchers": 4, "lanes": 1, "max-batch-items": 256, "max-batch-delay": "0us"}
+    right = 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        found = searched(lambda setting, rng=rng: noisy(surface(setting), 0.02, rng))
+        right += found.setting == best
+        assert found.complete
+        assert 0.01 < found.noise < 0.04
+    assert right >= 36
+
+
+def test_a_knob_that_is_needed_no_longer_goes_back() -> None:
+    """Two dispatchers pay until batches are large: then one is enough, and the second pass says so."""
+    knobs = (Knob("dispatchers", (1, 2)), Knob("max-batch-items", (16, 256)))
+
+    def probe(setting: dict[str, Any]) -> float:
+        return 200.0 if setting["max-batch-items"] == 256 else 50.0 * setting["dispatchers"]
+
+    found = Search(knobs, probe).run()
+    assert found.setting == {"dispatchers": 1, "max-batch-items": 256}
+    assert [choice.chosen for choice in found.choices] == [2, 256, 1, 256]
+
+
+def test_probes_are_bounded_and_running_out_of_them_is_said() -> None:
+    probes = 0
+
+    def probe(setting: dict[str, Any]) -> float:
+        nonlocal probes
+        probes += 1
+        return surface(setting)
+
+    found = searched(probe, probes_max=20)
+    assert found.probes == probes <= 20
+    assert not found.complete
+    assert found.setting is not None and found.setting["dispatchers"] == 4  # what was raced counts
+
+
+def test_settings_that_fail_are_never_the_answer() -> None:
+    """More than two dispatchers do not hold the SLO; nor does anything where the limit is impossible."""
+    found = searched(lambda setting: surface(setting) if setting["dispatchers"] <= 2 else 0.0)
+    assert found.setting is not None and found.setting["dispatchers"] == 2
+    assert "4: not within the limits" in found.choices[0].reason
+    assert searched(lambda setting: 0.0).setting is None
+
+
+def test_one_failure_is_forgiven() -> None:
+    failed = False
+
+    def run(candidate: int) -> float:
+        nonlocal failed
+        if candidate == 1 and not failed:
+            failed = True
+            return 0.0
+        return (100.0, 200.0)[candidate]
+
+    assert race(run, 2, Rules(), Noise(), 100).winner == 1
+
+
+def test_settings_that_are_not_allowed_are_not_tried() -> None:
+    tried: list[dict[str, Any]] = []
+
+    def probe(setting: dict[str, Any]) -> float:
+        tried.append(setting)
+        return surface(setting)
+
+    found = searched(probe, allowed=lambda setting: setting["dispatchers"] * setting["lanes"] <= 4)
+    assert found.setting is not None and found.setting["dispatchers"] == 4
+    assert all(setting["dispatchers"] * setting["lanes"] <= 4 for setting in tried)
+
+
+def test_the_reason_names_what_the_others_did() -> None:
+    found = Search([DISPATCHERS], lambda s: {1: 67.0, 2: 109.0, 4: 124.0, 8: 84.0}[s["dispatchers"]]).run()
+    reason = found.choices[0].reason
+    assert reason.startswith("dispatchers 4 (1: -46.0 % ±"), reason
+    assert "8: -32.3 %" in reason
+
+
+def test_a_race_turns_its_order_round() -> None:
+    order: list[int] = []
+    found: Race = race(lambda c: order.append(c) or 100.0, 3, Rules(rounds_max=2), Noise(), 100)
+    assert order == [0, 1, 2, 2, 1, 0]
+    assert (found.winner, found.rounds, found.runs) == (0, 2, 6)
+
+
+def test_noise_is_learned() -> None:
+    """Ten rounds that differ by 10 % outweigh the guess of 2 %."""
+    rng, noise = random.Random(1), Noise()
+    rounds = [[rng.gauss(0, 0.1) for _ in range(50)] for _ in range(2)]
+    noise.learn(*rounds)
+    assert 0.08 < noise.deviation < 0.12
+    gain = noise.gain([0.5], [0.0])
+    assert gain is not None and gain.mean == 0.5
+    assert 0.2 < gain.half < 0.4  # of one round: 2 × 0.1 × sqrt(2)
+
+
+def test_t_quantiles() -> None:
+    """Against the printed tables."""
+    table = {
+        0.9: {1: 3.078, 2: 1.886, 3: 1.638, 4: 1.533, 7: 1.415, 30: 1.310},
+        0.975: {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 7: 2.365, 30: 2.042},
+    }
+    for p, row in table.items():
+        for freedom, expected in row.items():
+            assert t_quantile(p, freedom) == pytest.approx(expected, rel=2e-3), (p, freedom)
+
+
+@pytest.mark.parametrize("wrong", [{"gain_min": -0.1}, {"gain_min": 1.0}, {"rounds_min": 1}, {"rounds_max": 1}])
+def test_impossible_rules(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="no such rules"):
+        Rules(**wrong)
+
+
+def test_a_knob_without_values() -> None:
+    for values in ((), (1, 1)):
+        with pytest.raises(ValueError, match="twice"):
+            Knob("lanes", values)
