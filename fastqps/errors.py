@@ -12,6 +12,10 @@ USAGE = 2  # the command line, the configuration, or something it names (a port 
 NO_DEVICE = 3
 NO_MODEL = 4  # cannot be loaded or verified
 NOT_DRAINED = 5
+UNSTABLE = 6  # bench: the load was beyond the server's capacity
+GENERATOR_BOUND = 7  # bench: the load generator was the limit
+SLO_NOT_MET = 8  # bench
+INTERRUPTED = 130
 
 
 class FastqpsError(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import subprocess
@@ -27,22 +28,26 @@ class ServerProcess:
         with ServerProcess("--model", "minilm", "--device", "null") as server:
             Client(server.address)
 
-    ``flags`` as on the command line. ``cpus``: the only CPUs it may use. ``on_line`` gets each line of its log.
+    ``flags`` as on the command line. ``cpus``: the only CPUs it may use. ``prefix``: what its command begins with.
+    ``own_group``: Ctrl-C on the terminal is not for it. ``on_line`` gets each line of its log.
     """
 
     def __init__(
         self,
         *flags: str,
         cpus: Sequence[int] = (),
+        prefix: Sequence[str] = (),
+        own_group: bool = False,
         ready_timeout_s: float = 120.0,
         on_line: Callable[[str], None] | None = None,
     ) -> None:
         pinned = ["taskset", "-c", ",".join(map(str, cpus))] if cpus else []
         serve = [sys.executable, "-m", "fastqps", "serve", "--port", "0", "--admin-port", "0"]
-        self.command = [*pinned, *serve, *flags]
+        self.command = [*prefix, *pinned, *serve, *flags]
         self.address = ""  # HOST:PORT of gRPC
         self.admin = ""  # http://HOST:PORT of the admin pages
         self.ready_after_s = 0.0
+        self._group = 0 if own_group else None
         self._ready_timeout_s = ready_timeout_s
         self._on_line = on_line
         self._lines: deque[str] = deque(maxlen=_LINES_KEPT)
@@ -51,10 +56,19 @@ class ServerProcess:
     def __enter__(self) -> Self:
         """Returns when the server is ready; raises ``ServerError`` if that does not happen."""
         began = time.monotonic()
-        self._process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            self.command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, process_group=self._group
+        )
         self._reader = threading.Thread(target=self._read, name="server log", daemon=True)
         self._reader.start()
-        self._ready.wait(self._ready_timeout_s)
+        try:
+            self._ready.wait(self._ready_timeout_s)
+            if not self.address and self._ready.is_set():  # it has said its last: let it end with its own exit code
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(5)
+        except BaseException:
+            self.kill()
+            raise
         self.ready_after_s = time.monotonic() - began
         if not self.address:
             self.kill()
@@ -70,6 +84,11 @@ class ServerProcess:
     def pid(self) -> int:
         """Of the supervisor."""
         return self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        """It runs no longer."""
+        return self._process.poll() is not None
 
     def drain(self, timeout_s: float = 60.0) -> int:
         """Ends the server as SIGTERM does: open requests are finished. The exit code, also when it had ended before."""

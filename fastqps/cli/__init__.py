@@ -9,10 +9,11 @@ from types import ModuleType
 
 from fastqps._native import stale
 from fastqps.cli.parser import ArgumentParser
-from fastqps.errors import FAILURE, FastqpsError
+from fastqps.errors import FAILURE, INTERRUPTED, FastqpsError
 
 COMMANDS = {
     "serve": "serve models over gRPC",
+    "bench": "measure a server: rates, latencies, where time goes, which settings to run",
     "predict": "run a model on some text and print JSON lines",
     "doctor": "what this machine has and lacks, and what to do about it",
     "version": "print versions",
@@ -22,6 +23,10 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code. Errors that a user can act on are one line on stderr."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    passed_on: list[str] = []
+    if "bench" in arguments[:1] and "--" in arguments:  # what follows is not for us, but for the server that it starts
+        at = arguments.index("--")
+        arguments, passed_on = arguments[:at], arguments[at + 1 :]
     parser = ArgumentParser(prog="fastqps", description="Serves small, fast models at very high request rates.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     chosen = next((a for a in arguments if not a.startswith("-")), None)
@@ -33,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             module.add_arguments(command)
     try:
         options = parser.parse(arguments)
+        options.passed_on = passed_on
         assert module is not None  # the parser has refused everything that is no command
         return int(module.run(options))
     except FastqpsError as error:
@@ -48,4 +54,4 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()  # whoever read our output has gone; say nothing at exit either
         return FAILURE
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED

@@ -32,5 +32,5 @@ class ArgumentParser(argparse.ArgumentParser):
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
                 for command in action.choices.values():
-                    found += [flag for a in command._actions for flag in a.option_strings]
+                    found += command._flags()
         return found

@@ -1,0 +1,125 @@
+"""The flags that all modes share, and what they mean together."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any
+
+from fastqps.bench.load import LoadSpec
+from fastqps.bench.slo import Slo
+from fastqps.bench.workload import UNIQUE, Workload, parse_call
+from fastqps.config.units import parse_duration
+from fastqps.errors import ConfigError
+
+REPETITIONS_MAX = 100
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Server, workload, load, and output."""
+    server = parser.add_argument_group("server", "without --address one is started here and ended afterwards")
+    server.add_argument("--address", metavar="HOST:PORT", default="", help="measure this server")
+    server.add_argument("--admin", metavar="HOST:PORT", default="", help="its admin port; without it no duty cycle")
+    server.add_argument(
+        "--model", metavar="NAME_OR_DIR", default="", help="model to serve, or to ask (default: minilm)"
+    )
+    server.add_argument("--device", metavar="DEVICE", default="", help="device of the server that is started")
+    server.add_argument("--set", action="append", metavar="KEY=VALUE", default=[], help="a setting of that server")
+    server.add_argument(
+        "--pin", default="auto", metavar="auto|off", help="CPUs: the load on the last, the server on all others"
+    )
+    work = parser.add_argument_group("workload")
+    work.add_argument("--text-file", metavar="FILE", default="", help="texts to send, one a line")
+    work.add_argument(
+        "--lengths", metavar="DIST", default="30", help="words of made texts: N, uniform:A,B, normal:M,D, lognormal:M,S"
+    )
+    texts = work.add_mutually_exclusive_group()
+    texts.add_argument("--unique", action="store_true", help=f"{UNIQUE:,} different texts, so that no cache helps")
+    texts.add_argument(
+        "--repeat", type=int, metavar="N", default=1000, help="so many texts, again and again (default: 1000)"
+    )
+    work.add_argument(
+        "--call", default="predict", metavar="predict|batch:N|stream|generate", help="how they are asked for"
+    )
+    work.add_argument("--max-tokens", type=int, metavar="N", help="of each generation (default: the server's limit)")
+    load = parser.add_argument_group("load")
+    load.add_argument(
+        "--arrivals",
+        default="poisson",
+        metavar="KIND",
+        help="constant, poisson, gamma:SHAPE, … (python -m loadgen --help)",
+    )
+    load.add_argument("--connections", type=int, default=16, metavar="N")
+    load.add_argument("--streams", type=int, default=256, metavar="N", help="most calls at a time on a connection")
+    load.add_argument("--deadline", default="10s", metavar="DURATION", help="of each call; 0: none (default: 10s)")
+    load.add_argument("--duration", default="10s", metavar="DURATION", help="of each point, measured (default: 10s)")
+    load.add_argument("--warmup", default="1s", metavar="DURATION", help="before it, not measured (default: 1s)")
+    load.add_argument("--repetitions", type=int, default=1, metavar="N", help="of each point; the median counts")
+    load.add_argument(
+        "--load-threads", type=int, default=1, metavar="N", help="of the generator, each with a CPU of its own"
+    )
+    load.add_argument("--seed", type=int, default=1, metavar="N")
+    parser.add_argument("--slo", metavar="SLO", default="", help="p99=20ms,err=0.1%%: what is still good enough")
+    parser.add_argument(
+        "--output", metavar="DIR", default="", help="where files go (default: ./fastqps-bench-MODE-TIME)"
+    )
+
+
+@dataclass(frozen=True)
+class Common:
+    """What the flags mean."""
+
+    workload: Workload
+    load: LoadSpec  # with one call in flight: modes put their own loads in its place
+    slo: Slo | None
+    settings: dict[str, Any]  # of the server, from --model, --device, --set
+
+
+def read_common(options: argparse.Namespace) -> Common:
+    """Raises ``ConfigError`` for what cannot be."""
+    for name, least, most in (("repetitions", 1, REPETITIONS_MAX), ("load_threads", 1, 64), ("repeat", 1, 1 << 20)):
+        if not least <= getattr(options, name) <= most:
+            raise ConfigError(f"--{name.replace('_', '-')} {getattr(options, name)}: {least} to {most}")
+    if not 0 <= options.seed < 1 << 31:
+        raise ConfigError(f"--seed {options.seed}: 0 to {(1 << 31) - 1}")
+    workload = Workload(
+        call=parse_call(options.call),
+        model=options.model if options.address else "",
+        text_file=options.text_file,
+        lengths=options.lengths,
+        texts=UNIQUE if options.unique else options.repeat,
+        max_tokens=options.max_tokens,
+        seed=options.seed,
+    )
+    load = LoadSpec(
+        in_flight=1,
+        arrivals=options.arrivals,
+        duration_s=_seconds(options, "duration"),
+        warmup_s=_seconds(options, "warmup"),
+        connections=options.connections,
+        streams=options.streams,
+        deadline_s=_seconds(options, "deadline"),
+        seed=options.seed,
+    )
+    return Common(workload, load, Slo.parse(options.slo) if options.slo else None, _settings(options))
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if options.model and not options.address:
+        found["model"] = [options.model]
+    if options.device:
+        found["device"] = options.device
+    for text in options.set:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {text}: write KEY=VALUE, for example dispatchers=2")
+        found[key.strip().replace("_", "-")] = value
+    return found
+
+
+def _seconds(options: argparse.Namespace, name: str) -> float:
+    try:
+        return parse_duration(getattr(options, name)) / 1e9
+    except ValueError as error:
+        raise ConfigError(f"--{name}: {error}") from None

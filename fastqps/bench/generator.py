@@ -1,0 +1,114 @@
+"""One run of ``python -m loadgen`` in a child process: its progress as it comes, and its JSON at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from fastqps.bench.result import BenchError
+from fastqps.errors import GENERATOR_BOUND, INTERRUPTED, OK, UNSTABLE, USAGE, ConfigError
+
+PROGRAM = (sys.executable, "-m", "loadgen")
+_WITH_RESULTS = (OK, UNSTABLE, GENERATOR_BOUND, INTERRUPTED)
+GRACE_S = 60.0  # to start, to connect, to wait for open calls, and to write
+STOP_S = 15.0  # to write what was measured, after Ctrl-C
+
+
+@dataclass(frozen=True)
+class Run:
+    """``found``: the JSON of the run, of as much of it as there was when it was ``interrupted``."""
+
+    found: dict[str, Any]
+    interrupted: bool
+
+
+def run_generator(
+    flags: Sequence[str], *, cpus: Sequence[int], limit_s: float, on_line: Callable[[dict[str, Any]], None]
+) -> Run:
+    """Runs the generator; ``on_line`` gets each object of its progress. ``limit_s``: of the run itself.
+
+    Ctrl-C here stops it and returns what it has measured. Raises ``BenchError`` when there is no result.
+    """
+    with tempfile.TemporaryDirectory(prefix="fastqps-bench-") as folder:
+        results, errors = Path(folder) / "results.json", Path(folder) / "stderr"
+        command = [*child_prefix(cpus), *PROGRAM, *flags, "--progress", "json", "--json", str(results)]
+        with errors.open("w") as log:
+            # A group of its own: Ctrl-C is ours to pass on, once.
+            child = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True, process_group=0
+            )
+        interrupted = False
+        watchdog = threading.Timer(limit_s + GRACE_S, child.kill)
+        watchdog.start()
+        try:
+            _read(child, on_line)
+            child.wait()
+        except KeyboardInterrupt:
+            interrupted = True
+            _stop(child)
+        except BaseException:
+            child.kill()
+            raise
+        finally:
+            watchdog.cancel()
+            child.wait()
+            assert child.stdout is not None
+            child.stdout.close()
+        found = _results(results)
+        if found is None or child.returncode not in _WITH_RESULTS:
+            if interrupted:
+                raise KeyboardInterrupt
+            _fail(child.returncode, errors.read_text(errors="replace"))
+        return Run(found, interrupted or child.returncode == INTERRUPTED)
+
+
+def child_prefix(cpus: Sequence[int]) -> list[str]:
+    """What a child's command begins with: it ends when we are killed, and is confined to ``cpus``, if there are any."""
+    tied = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
+    return tied + (["taskset", "-c", ",".join(map(str, cpus))] if cpus else [])
+
+
+def _read(child: subprocess.Popen[str], on_line: Callable[[dict[str, Any]], None]) -> None:
+    assert child.stdout is not None
+    for line in child.stdout:
+        with contextlib.suppress(ValueError):  # a line that is no JSON is somebody's warning
+            found = json.loads(line)
+            if isinstance(found, dict):
+                on_line(found)
+
+
+def _stop(child: subprocess.Popen[str]) -> None:
+    """Lets it write what it has measured; a second Ctrl-C does not wait for that."""
+    try:
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=STOP_S)
+    except (KeyboardInterrupt, subprocess.TimeoutExpired):
+        child.kill()
+
+
+def _results(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _fail(code: int, said: str) -> NoReturn:
+    lines = [line for line in said.splitlines() if line.strip()] or [f"it ended with exit code {code} and said nothing"]
+    reason = lines[-1].removeprefix("loadgen: ")
+    if code == USAGE:
+        raise ConfigError(f"load generator: {reason}")
+    if "No module named" in reason:
+        reason = f"{reason}: the load generator is not installed"
+    raise BenchError(f"load generator: {reason}")

@@ -1,0 +1,101 @@
+"""One measured point: a server's settings, a load, and what came of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+Verdict = Literal["VALID", "UNSTABLE", "INVALID"]
+VALID: Verdict = "VALID"
+UNSTABLE: Verdict = "UNSTABLE"  # in flight and latency grew all the time: beyond capacity, and no steady state
+INVALID: Verdict = "INVALID"  # the generator was the limit, not the server
+
+Summary = dict[str, float | None]  # p50 p75 p90 p95 p99 p999 max mean count; None: too few samples to say
+QUANTILES = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
+BEYOND_MIN = 10  # answers beyond a percentile without which it is not worth a number
+
+
+@dataclass
+class Point:
+    """All times are microseconds and all rates are per second. None: not known, or the server did not say.
+
+    ``rate``: OK answers. ``goodput``: those of them within the SLO's latency. Response times count from the intended
+    send time, service times from the write; both of OK answers. Shares (``duty_cycle``, ``idle_reasons``) are of the
+    time measured.
+    """
+
+    name: str
+    settings: dict[str, Any] = field(default_factory=dict)  # what is varied; the rest is in Result.target
+    load: dict[str, Any] = field(default_factory=dict)  # LoadSpec.describe()
+    started: str = ""  # UTC, ISO 8601
+    verdict: Verdict = VALID
+    reasons: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+    offered_rate: float | None = None
+    achieved_rate: float | None = None
+    rate: float = 0.0
+    rate_interval: list[float] | None = None  # 95 %, over repetitions or the run's seconds
+    goodput: float | None = None
+    p50_us: float | None = None
+    p99_us: float | None = None
+    p99_interval_us: list[float] | None = None  # 95 %, binomial
+    response_time_us: Summary = field(default_factory=dict)
+    service_time_us: Summary = field(default_factory=dict)
+    lateness_us: Summary = field(default_factory=dict)
+    first_message_us: Summary | None = None
+    refusal_time_us: Summary | None = None  # of answers that are not OK
+    status: dict[str, int] = field(default_factory=dict)
+    spectrum: dict[str, list[list[float]]] = field(default_factory=dict)  # {"response": [[percentile, us]...], ...}
+    timeline: list[dict[str, Any]] = field(default_factory=list)
+    histograms: dict[str, str] = field(default_factory=dict)  # HdrHistogram V2, base64
+    generator: dict[str, Any] = field(default_factory=dict)
+    repetitions: list[dict[str, Any]] = field(default_factory=list)  # {rate, p50_us, p99_us, duty_cycle} of each
+
+    duty_cycle: float | None = None  # union over dispatchers, mean over devices
+    idle_reasons: dict[str, float] | None = None  # share of dispatcher time, mean over dispatchers
+    devices: list[dict[str, Any]] | None = None  # {device, duty_cycle, sm_utilization}
+    dispatchers: list[dict[str, Any]] | None = None  # {dispatcher, device, busy, idle, steps_per_s, items_per_step}
+    stages_us: dict[str, Summary] | None = None  # {stage: {mean, p50, p99, count}}
+    batch: dict[str, float | None] | None = None  # {items, tokens, fill}
+    server_cpu: dict[str, float] | None = None  # cores by role
+    saturation: float | None = None
+
+    @property
+    def answers(self) -> int:
+        """All calls that ended, however."""
+        return sum(self.status.values())
+
+    @property
+    def error_ratio(self) -> float:
+        """Share of calls that did not end OK; 1 where none ended."""
+        return 1 - self.status.get("OK", 0) / self.answers if self.answers else 1.0
+
+    def as_json(self) -> dict[str, Any]:
+        """What the result file holds."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Self:
+        """Reads ``as_json`` back. Keys that this version does not know are dropped; TypeError without a name."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        return cls(**{key: value for key, value in found.items() if key in known})
+
+
+def with_samples_only(summary: dict[str, Any]) -> Summary:
+    """The summary without the percentiles that too few samples lie beyond."""
+    count = float(summary.get("count") or 0)
+    kept: Summary = {}
+    for key, value in summary.items():
+        too_few = key in QUANTILES and count * (1 - QUANTILES[key]) < BEYOND_MIN - 1e-6
+        kept[key] = None if too_few or value is None or count == 0 else float(value)
+    return kept | {"count": count}
+
+
+def median_point(points: list[Point]) -> Point:
+    """Of repetitions of one point, the one with the median rate; the figures of all are in its ``repetitions``."""
+    ordered = sorted(points, key=lambda p: p.rate)
+    middle = ordered[(len(ordered) - 1) // 2]
+    figures = ("rate", "goodput", "p50_us", "p99_us", "duty_cycle", "verdict")
+    return dataclasses.replace(middle, repetitions=[{f: getattr(p, f) for f in figures} for p in points])

@@ -1,0 +1,80 @@
+"""CPU time, memory and descriptors of a server's processes, by role, from /proc."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Of one process: its title, CPU seconds since its start (``kernel_s`` of them in the kernel), resident bytes
+    (``shared_bytes`` of them shared memory), open descriptors."""
+
+    title: str
+    cpu_s: float
+    kernel_s: float
+    resident_bytes: int
+    shared_bytes: int
+    descriptors: int
+
+    @property
+    def role(self) -> str:
+        """supervisor, frontdoor, dispatcher; of something else the name of the program."""
+        return Path(self.title.removeprefix("fastqps: ").split(" ")[0]).name
+
+
+def usage(pid: int) -> list[Usage]:
+    """Of a process and all its descendants; those that end while we look are left out."""
+    return [found for p in _tree(pid) for found in _usage(p)]
+
+
+def cpu_by_role(pid: int) -> dict[str, float]:
+    """CPU seconds of a server so far: ``supervisor``, ``frontdoor``, ``dispatcher``, and ``kernel``, which is contained
+    in the others."""
+    found: dict[str, float] = {"kernel": 0.0}
+    for part in usage(pid):
+        found[part.role] = found.get(part.role, 0.0) + part.cpu_s
+        found["kernel"] += part.kernel_s
+    return found
+
+
+def _tree(pid: int) -> list[int]:
+    found = [pid]
+    for process in found:
+        try:
+            for path in Path(f"/proc/{process}/task").glob("*/children"):
+                found += map(int, path.read_text().split())
+        except OSError:
+            continue
+    return found
+
+
+def _usage(pid: int) -> Iterator[Usage]:
+    root = Path(f"/proc/{pid}")
+    try:
+        # The command's name may hold anything; what follows its closing bracket is plain.
+        fields = (root / "stat").read_text().rpartition(")")[2].split()
+        status = dict(line.split(":", 1) for line in (root / "status").read_text().splitlines())
+        title = (root / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        descriptors = len(os.listdir(root / "fd"))
+    except OSError:
+        return
+    if "VmRSS" not in status:  # it has ended, and nobody has waited for it yet
+        return
+    yield Usage(
+        title,
+        (int(fields[11]) + int(fields[12])) * _TICK_S,
+        int(fields[12]) * _TICK_S,
+        _kib(status["VmRSS"]) << 10,
+        _kib(status["RssShmem"]) << 10,
+        descriptors,
+    )
+
+
+def _kib(text: str) -> int:
+    return int(text.split()[0])

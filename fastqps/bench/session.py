@@ -1,0 +1,152 @@
+"""One run of a mode from its flags to its files, however it ends."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fastqps.bench.context import Context, Progress, now_utc
+from fastqps.bench.environment import Others, commit, environment
+from fastqps.bench.flags import Common, read_common
+from fastqps.bench.modes import mode
+from fastqps.bench.pinning import Pinning, pinning
+from fastqps.bench.report.terminal import RunProgress, print_result
+from fastqps.bench.result import BenchError, Result
+from fastqps.bench.target import Target
+from fastqps.bench.texts import vocabulary_of
+from fastqps.bench.workload import Payloads
+from fastqps.errors import CallError, ConfigError, FastqpsError
+
+
+def run_mode(options: argparse.Namespace, settings: dict[str, Any], config_file: str, command: str) -> int:
+    """Runs the mode that ``options`` name; the exit code. ``settings``: of the server, beside those in the flags.
+
+    What was measured before an error or Ctrl-C is written all the same.
+    """
+    common = read_common(options)
+    target = Target(
+        {**settings, **common.settings}, address=options.address, admin=options.admin, config_file=config_file
+    )
+    pins = pinning(options.pin, options.load_threads, own_server=target.own, local=target.local)
+    folder = _folder(options)
+    result = _new_result(options, common, target, pins, command)
+    others, failure = Others(), None
+    with (
+        tempfile.TemporaryDirectory(prefix="fastqps-bench-") as scratch,
+        _signals(),
+        target,
+        RunProgress(options.mode) as progress,
+    ):
+        try:
+            payloads = _prepare(common, target, pins, Path(scratch), result, progress)
+            context = Context(
+                options, target, payloads, common.load, common.slo, pins, options.load_threads,
+                options.repetitions, folder, progress, result,
+            )  # fmt: skip
+            result = mode(options.mode).run(context)
+        except KeyboardInterrupt:
+            result.verdict = "INTERRUPTED"
+            result.notes.append("interrupted: this is what was measured until then")
+        except FastqpsError as error:
+            if not result.points:
+                raise
+            failure, result.verdict = error, "FAILED"
+            result.notes.append(f"ended early: {error}")
+    result.environment["other_programs_cpu_share"] = round(others.share(), 3)
+    _write(result, folder)
+    if failure is not None:
+        print(f"fastqps: {failure}", file=sys.stderr)
+        return failure.exit_code
+    return result.exit_code
+
+
+def _new_result(options: argparse.Namespace, common: Common, target: Target, pins: Pinning, command: str) -> Result:
+    return Result(
+        mode=options.mode,
+        command=command,
+        started=now_utc(),
+        environment=environment(),
+        commit=commit(),
+        seeds={"load": common.load.seed, "texts": common.workload.seed},
+        target=target.describe() | pins.as_json(),
+        workload=common.workload.describe(),
+        slo=common.slo.as_json() if common.slo else None,
+        notes=[pins.note] if pins.note else [],
+    )
+
+
+def _prepare(
+    common: Common, target: Target, pins: Pinning, scratch: Path, result: Result, progress: Progress
+) -> Payloads:
+    """Has a server run, knows its model, writes the payloads and tries one of them."""
+    work = common.workload
+    if target.own:
+        progress.say("starting the server")
+    if work.text_file:
+        work.write(scratch / "payloads")  # a bad file is said at once
+    server = target.use({}, pins.server)
+    model = target.model(server, work.model)
+    if work.call.name == "generate" and model.task != "generate":
+        raise ConfigError(f"--call generate: {model.name} does not generate, it is a model to {model.task}")
+    result.target |= {"address": server.address, "model": model.name, "version": model.version}
+    result.target["device"] = target.device(server)
+    try:
+        payloads = work.write(scratch / "payloads", _words(common, model.name))
+    except OSError as error:
+        raise BenchError(f"cannot write the payloads to {scratch}: {error.strerror}") from None
+    try:
+        target.try_one(server, payloads)
+    except CallError as error:
+        raise BenchError(f"the server refuses what is to be sent: {error}") from None
+    return payloads
+
+
+def _words(common: Common, served: str) -> list[str]:
+    from fastqps.models.names import resolve  # it imports what reads checkpoints
+
+    try:
+        return vocabulary_of(resolve(str(common.settings.get("model", [served])[0]).partition("=")[2] or served)[1])
+    except FastqpsError:  # a name at a server elsewhere
+        return []
+
+
+def _folder(options: argparse.Namespace) -> Path:
+    stamp = now_utc().translate(str.maketrans("", "", "-:"))
+    folder = Path(options.output or f"fastqps-bench-{options.mode}-{stamp}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(f"--output: cannot write to {folder}: {error.strerror}") from None
+    return folder
+
+
+def _write(result: Result, folder: Path) -> None:
+    try:
+        result.write(folder)
+    except OSError as error:
+        raise BenchError(f"cannot write the results to {folder}: {error.strerror}") from None
+    print_result(result.as_json())
+    print(f"files: {folder}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a run as Ctrl-C does: children ended, files written."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

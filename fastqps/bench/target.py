@@ -1,0 +1,180 @@
+"""The server that is measured: one that runs somewhere, or one that is started here with the settings of a point."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from fastqps.bench.generator import child_prefix
+from fastqps.bench.result import BenchError
+from fastqps.bench.workload import Payloads
+from fastqps.config import SETTINGS, load
+from fastqps.errors import CallError, ConfigError, Unimplemented
+from fastqps.scrape import scrape
+from fastqps.server_process import ServerError, ServerProcess
+
+if TYPE_CHECKING:
+    from fastqps.served_model import Model
+
+Settings = Mapping[str, Any]  # by key (max-batch-items), values as on the command line; a list for a flag that repeats
+_OURS = ("host", "port", "admin-port")
+
+
+@dataclass(frozen=True)
+class Server:
+    """What runs now. ``admin`` "": its metrics cannot be reached; ``pid`` None: its processes are not ours."""
+
+    address: str
+    admin: str
+    pid: int | None
+
+
+class Target:
+    """A context manager: what was started here is ended with it."""
+
+    def __init__(self, base: Settings, *, address: str = "", admin: str = "", config_file: str = "") -> None:
+        """``base``: settings that all points share. With ``address`` nothing is started, and there are no settings.
+
+        Raises ``ConfigError`` for settings that no server has.
+        """
+        if address and (base or config_file):
+            given = next((f"--{key}" for key in base), "--config")
+            raise ConfigError(
+                f"{given} is a setting of a server that is started here; the one at {address} has its own"
+            )
+        self.address, self.admin, self.base, self._config_file = address, admin, dict(base), config_file
+        self._process: ServerProcess | None = None
+        self._running: tuple[dict[str, Any], tuple[int, ...]] | None = None
+        check_settings(base, config_file)
+        if admin:
+            scrape(admin)  # asked for, so it has to be there
+
+    @property
+    def own(self) -> bool:
+        """It is started here."""
+        return not self.address
+
+    @property
+    def local(self) -> bool:
+        """It runs on this machine."""
+        if self.own:
+            return True
+        host = self.address.rpartition(":")[0].strip("[]")
+        try:
+            return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return False
+
+    def use(self, settings: Settings, cpus: Sequence[int] = ()) -> Server:
+        """A server with ``base`` and these settings on these CPUs; one that runs with just them is used again.
+
+        Raises ``ConfigError`` for settings that cannot be, ``BenchError`` where it does not start.
+        """
+        if not self.own:
+            if settings:
+                raise ConfigError("this mode varies settings, which needs a server started here; leave out --address")
+            return Server(self.address, self.admin, None)
+        wanted = {**self.base, **settings}, tuple(cpus)
+        if self._process is None or wanted != self._running or self._process.ended:
+            self.close()
+            check_settings(wanted[0], self._config_file)
+            self._start(*wanted)
+        assert self._process is not None
+        return Server(self._process.address, self._process.admin, self._process.pid)
+
+    def model(self, server: Server, name: str = "") -> Model:
+        """The served model of this name, or the default one. Raises where there is none, or no fastqps server."""
+        from fastqps.client import Client  # it imports grpc: not before the settings are known to be right
+
+        try:
+            with Client(server.address) as client:
+                models = client.models(timeout_s=10)
+        except Unimplemented:
+            raise BenchError(f"{server.address} is no fastqps server: it does not know its models") from None
+        except CallError as error:
+            raise BenchError(f"no fastqps server answers at {server.address}: {error}") from None
+        found = next((m for m in models if (m.name == name if name else m.is_default)), None)
+        if found is None:
+            served = ", ".join(m.name for m in models)
+            raise ConfigError(f"{server.address} does not serve {name!r}; it serves: {served}")
+        return found
+
+    def try_one(self, server: Server, payloads: Payloads) -> None:
+        """Asks once for the first item that is to be sent. Raises ``CallError``."""
+        from fastqps.client import Client
+        from fastqps.v1 import predict_pb2 as pb
+
+        batch = payloads.method.endswith("Batch")
+        item = pb.PredictBatchRequest.FromString(payloads.first).items[0] if batch else None
+        with Client(server.address) as client:
+            client.predict(item or pb.PredictRequest.FromString(payloads.first), timeout_s=60)
+
+    def device(self, server: Server) -> str:
+        """As the server says; what was asked for where it has no admin port."""
+        if server.admin:
+            for labels, _ in scrape(server.admin).series("fastqps_build_info"):
+                return labels["device"]
+        return str(self.base.get("device", ""))
+
+    def describe(self) -> dict[str, Any]:
+        """For ``Result.target``; the model follows when it is known."""
+        where = {"address": None if self.own else self.address, "own": self.own, "settings": dict(self.base)}
+        return where | ({"config": self._config_file} if self._config_file else {})
+
+    def close(self) -> None:
+        """Ends the server that was started here, if one runs."""
+        if self._process is not None:
+            process, self._process = self._process, None
+            process.drain()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start(self, settings: dict[str, Any], cpus: tuple[int, ...]) -> None:
+        flags = (["--config", self._config_file] if self._config_file else []) + as_flags(settings)
+        process = ServerProcess(*flags, prefix=child_prefix(cpus), own_group=True)
+        try:
+            process.__enter__()
+        except ServerError as error:
+            raise BenchError(f"the server did not start: {_reason(str(error))}", process.drain()) from None
+        self._process, self._running = process, (settings, cpus)
+
+
+def check_settings(settings: Settings, config_file: str = "") -> None:
+    """Raises ``ConfigError`` for what ``fastqps serve`` would refuse, without starting one."""
+    known = {setting.key for setting in SETTINGS}
+    for key in settings:
+        if key in _OURS:
+            raise ConfigError(f"--{key} is not yours to set here: the bench takes free ports of the loopback interface")
+        if key not in known:
+            from fastqps.config.sources import suggestion
+
+            raise ConfigError(f"fastqps serve has no --{key}{suggestion(key, known)}")
+    load(settings, {}, config_file or None)
+
+
+def as_flags(settings: Settings) -> list[str]:
+    """As on the command line."""
+    flags = []
+    for key, value in settings.items():
+        values = value if isinstance(value, list | tuple) else [value]
+        flags += [f"--{key}={_text(one)}" for one in values]
+    return flags
+
+
+def _text(value: Any) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def _reason(said: str) -> str:
+    """The last line of what the server said."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return lines[-1].removeprefix("fastqps: ")
