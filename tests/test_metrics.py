@@ -68,7 +68,7 @@ class FakeSource:
     models = ("a", 'b"\n')
     device = "cpu"
     devices = ("cpu",)
-    busy = SimpleNamespace(update=lambda: None, busy_ns=lambda device: 3 * 10**8)
+    busy = SimpleNamespace(update=lambda: None, busy_ns=lambda device: 25 * 10**7)
 
     def __init__(self, *stats: dict[str, Any]) -> None:
         self.all = list(stats)
@@ -163,7 +163,7 @@ def test_numbers(source: FakeSource, accept: str) -> None:
         "fastqps_cache_slots{model=a}": 200,
         "fastqps_cache_slots_used{model=a}": 7,
         "fastqps_device_busy_seconds_total{device=cpu,dispatcher=1}": 0.5,
-        "fastqps_device_active_seconds_total{device=cpu}": 0.3,
+        "fastqps_device_active_seconds_total{device=cpu}": 0.25,
         "fastqps_device_idle_seconds_total{device=cpu,dispatcher=0,reason=no_work}": 1,
         "fastqps_rejected_total{reason=queue_full}": 12,
         "fastqps_expired_total{stage=queue}": 8,
