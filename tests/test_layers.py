@@ -154,3 +154,18 @@ def test_run_is_the_runners() -> None:
     files = (ROOT / "fastqps").rglob("*.py")
     defined = {p.relative_to(ROOT / "fastqps").parts[0] for p in files if step.search(p.read_text())}
     assert defined == {"runners", "devices"}
+
+
+def test_the_load_generator_stands_alone() -> None:
+    """It imports nothing of fastqps, nor of a gRPC package: only the standard library, numpy, and what is its own."""
+    allowed = {"loadgen", "numpy", "hdrh"} | sys.stdlib_module_names
+    paths = sorted((ROOT / "loadgen").glob("*.py"))
+    assert paths, "the folder has moved"
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert {name.partition(".")[0] for name in names} <= allowed, f"{path} imports {names}"
+    for path in sources(ROOT / "loadgen"):
+        for header in re.findall(r'#\s*include\s*"([^"]+)"', path.read_text()):
+            assert (ROOT / "loadgen/csrc" / header).is_file() or (path.parent / header).is_file(), f"{path}: {header}"

@@ -1,0 +1,67 @@
+"""What the calls carry: messages from files, or made here as one text field; and which call carries which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadgen import wire
+from loadgen.errors import UsageError
+from loadgen.texts import Lengths, texts
+
+MESSAGE_BYTES_MAX = 64 << 20
+PAYLOADS_MAX = 10_000_000
+BYTES_MAX = 4 << 30
+ORDERS = ("round-robin", "random")
+
+
+def from_files(paths: Sequence[str], delimited: bool) -> list[bytes]:
+    """Serialized messages: each file is one, or with ``delimited`` holds many with their lengths in front.
+
+    Raises ``UsageError`` for a file that is not there, is empty, or does not hold whole messages.
+    """
+    found: list[bytes] = []
+    for path in paths:
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise UsageError(f"cannot read the payload {path}: {error.strerror}") from None
+        if not data:
+            raise UsageError(f"the payload file {path} is empty (a message without fields: --empty-payload)")
+        try:
+            found += wire.delimited(data) if delimited else [data]
+        except ValueError as error:
+            raise UsageError(f"the payload file {path} holds no delimited messages: {error}") from None
+    _check(found)
+    return found
+
+
+def from_texts(field: int, lengths: Lengths, count: int, seed: int) -> list[bytes]:
+    """``count`` different messages of one string field, of random words."""
+    if not 1 <= field <= wire.FIELD_MAX:
+        raise UsageError(f"--text-field {field} is no field number; they are 1 to {wire.FIELD_MAX}")
+    if not 1 <= count <= PAYLOADS_MAX:
+        raise UsageError(f"{count:,} different payloads; a run has 1 to {PAYLOADS_MAX:,}")
+    found = [wire.text_field(field, text) for text in texts(lengths, count, np.random.default_rng([seed, 2]))]
+    _check(found)
+    return found
+
+
+def _check(payloads: list[bytes]) -> None:
+    if len(payloads) > PAYLOADS_MAX:
+        raise UsageError(f"{len(payloads):,} payloads; a run has at most {PAYLOADS_MAX:,}")
+    longest = max(map(len, payloads))
+    if longest > MESSAGE_BYTES_MAX:
+        raise UsageError(f"a payload has {longest:,} bytes; at most {MESSAGE_BYTES_MAX:,}")
+    if sum(map(len, payloads)) > BYTES_MAX:
+        raise UsageError(f"the payloads have more than {BYTES_MAX >> 30} GiB together")
+
+
+def order(kind: str, calls: int, payloads: int, seed: int) -> NDArray[np.uint32]:
+    """Which payload each call carries, uint32[calls]: one after the other, or at random, all as likely."""
+    if kind == "random":
+        return np.random.default_rng([seed, 3]).integers(0, payloads, calls, dtype=np.uint32)
+    return np.arange(calls, dtype=np.uint32) % np.uint32(payloads)

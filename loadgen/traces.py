@@ -1,0 +1,124 @@
+"""Arrivals that were recorded: JSON lines, CSV, or a number of microseconds on each line.
+
+{"t_us": 1500, "payload": 3, "deadline_ms": 200}        JSONL; payload and deadline_ms may be absent
+t_us,payload,deadline_ms                                CSV, its first line the names; empty cells are absent
+1500                                                    one number a line
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadgen.arrivals import CALLS_MAX, SECONDS_MAX
+from loadgen.errors import UsageError
+
+_KEYS = ("t_us", "payload", "deadline_ms")
+_Row = tuple[float, int, float]  # -1: absent
+
+
+@dataclass(frozen=True)
+class Trace:
+    """``times_ns`` int64[n] from the first call on, sorted; ``payload`` int64[n], -1 where the plan may choose;
+    ``deadline_ns`` int64[n], -1 where the run's own deadline holds."""
+
+    times_ns: NDArray[np.int64]
+    payload: NDArray[np.int64]
+    deadline_ns: NDArray[np.int64]
+
+    def faster(self, speedup: float) -> Trace:
+        """Played ``speedup`` times as fast; deadlines stay what they are."""
+        return Trace(np.rint(self.times_ns / speedup).astype(np.int64), self.payload, self.deadline_ns)
+
+    def until(self, ns: int) -> Trace:
+        """The calls due before ``ns``."""
+        n = int(np.searchsorted(self.times_ns, ns))
+        return Trace(self.times_ns[:n], self.payload[:n], self.deadline_ns[:n])
+
+
+def read(path: str) -> Trace:
+    """Reads and checks a whole trace. ``UsageError`` names the file, the line and what is wrong with it."""
+    times_us: list[float] = []
+    payload: list[int] = []
+    deadline_ms: list[float] = []
+    before = -math.inf
+    try:
+        with Path(path).open(encoding="utf-8", newline="") as stream:
+            for line, (t_us, index, limit_ms) in _rows(path, stream):
+                if t_us < before:
+                    raise UsageError(f"{path}:{line}: {t_us:g} µs comes after {before:g} µs; a trace is sorted by time")
+                if len(times_us) == CALLS_MAX:
+                    raise UsageError(f"{path} has more than {CALLS_MAX:,} calls")
+                before = t_us
+                times_us.append(t_us)
+                payload.append(index)
+                deadline_ms.append(limit_ms)
+    except OSError as error:
+        raise UsageError(f"cannot read the trace {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"the trace {path} is no UTF-8 text") from None
+    if not times_us:
+        raise UsageError(f"the trace {path} has no calls")
+    if times_us[-1] - times_us[0] > SECONDS_MAX * 1e6:
+        raise UsageError(f"the trace {path} lasts longer than 7 days; its times are microseconds")
+    start_us = times_us[0]  # a recording starts with its first call, whatever its clock said
+    limits = np.array(deadline_ms)
+    return Trace(
+        np.rint((np.array(times_us) - start_us) * 1e3).astype(np.int64),
+        np.array(payload, dtype=np.int64),
+        np.where(limits < 0, -1, np.rint(limits * 1e6)).astype(np.int64),
+    )
+
+
+def _rows(path: str, stream: Iterable[str]) -> Iterator[tuple[int, _Row]]:
+    """(line number, row) of each line that is not empty."""
+    lines = ((i, text.strip()) for i, text in enumerate(stream, 1))
+    names: list[str] = []
+    for i, text in lines:
+        if not text:
+            continue
+        try:
+            if text.startswith("{"):
+                yield i, _row(json.loads(text))
+            elif not names and text[:1].isalpha():
+                names = [name.strip() for name in next(csv.reader([text]))]
+                if missing := sorted({"t_us"} - set(names)) or sorted(set(names) - set(_KEYS)):
+                    raise UsageError(
+                        f"the columns are {', '.join(_KEYS)}, of which t_us is needed: {', '.join(missing)}"
+                    )
+            else:
+                names = names or ["t_us"]
+                yield i, _row(_named(next(csv.reader([text])), names))
+        except json.JSONDecodeError as error:
+            raise UsageError(f"{path}:{i}: no JSON object: {error.msg}") from None
+        except UsageError as error:
+            raise UsageError(f"{path}:{i}: {error}") from None
+
+
+def _named(cells: list[str], names: list[str]) -> dict[str, object]:
+    if len(cells) != len(names):
+        raise UsageError(f"{len(cells)} columns instead of {len(names)}")
+    try:
+        return {name: float(cell) for name, cell in zip(names, cells, strict=True) if cell.strip()}
+    except ValueError:
+        raise UsageError(f"{','.join(cells)!r} holds something that is no number") from None
+
+
+def _row(found: object) -> _Row:
+    if not isinstance(found, dict) or "t_us" not in found:
+        raise UsageError("t_us is missing")
+    if unknown := sorted(set(found) - set(_KEYS)):
+        raise UsageError(f"unknown key {unknown[0]!r}; there are {', '.join(_KEYS)}")
+    values = {key: value for key, value in found.items() if value is not None}
+    for key, value in values.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not number or value < 0 or (key == "payload" and value % 1) or (key == "deadline_ms" and value == 0):
+            raise UsageError(f"{key} is {value!r}")
+    return float(values["t_us"]), int(values.get("payload", -1)), float(values.get("deadline_ms", -1))

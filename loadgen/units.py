@@ -1,0 +1,52 @@
+"""Durations and rates as people write them: 500us, 10s; 2000, 2.5k, 1M."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+
+from loadgen.errors import UsageError
+
+NS_PER_UNIT = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000, "h": 3_600_000_000_000}
+_SCALE = {"": 1, "k": 1_000, "K": 1_000, "M": 1_000_000}
+_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)")
+
+
+def duration_ns(text: str) -> int:
+    """Nanoseconds of ``10s``, ``1.5ms`` or 0; a unit is needed (ns us ms s m h)."""
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None or (match[2] not in NS_PER_UNIT and not (match[2] == "" and float(match[1]) == 0)):
+        raise UsageError(f"{text!r} is no duration; write for example 10s or 500us (units: {', '.join(NS_PER_UNIT)})")
+    return round(Fraction(match[1]) * NS_PER_UNIT.get(match[2], 0))
+
+
+def rate(text: str) -> float:
+    """Calls per second of ``2000``, ``2.5k`` or ``1M``: finite and above 0."""
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None or match[2] not in _SCALE:
+        raise UsageError(f"{text!r} is no rate; write calls per second above 0, for example 2000 or 2.5k")
+    found = float(match[1]) * _SCALE[match[2]]
+    if not 0 < found < math.inf:
+        raise UsageError(f"a rate of {text} makes no calls; write calls per second above 0")
+    return found
+
+
+def number(text: str, what: str, least: float = 0.0, most: float = math.inf, above: bool = False) -> float:
+    """A finite number from ``least`` (above it, if ``above``) to ``most``; the error names it as ``what``."""
+    try:
+        found = float(text)
+    except ValueError:
+        raise UsageError(f"{what} is {text!r}, which is no number") from None
+    if not math.isfinite(found) or found < least or found > most or (above and found == least):
+        bound = f"{'above' if above else 'at least'} {least:g}" + (f" and at most {most:g}" if most < math.inf else "")
+        raise UsageError(f"{what} is {text}; it must be {bound}")
+    return found
+
+
+def format_duration(ns: float) -> str:
+    """Three digits and a unit, for people: ``1.23 ms``."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}" if ns < 999.5 * size else f"{ns / size:,.0f} {unit}"
+    return f"{ns:.0f} ns"

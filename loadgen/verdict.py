@@ -1,0 +1,116 @@
+"""Whether a run says something about the server: VALID, UNSTABLE (it fell behind all the time), or INVALID (the
+generator was the limit). Late because the server let the generator wait is latency, and never makes a run invalid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from loadgen.units import format_duration
+
+LATENESS_LEAST_NS = 1_000_000  # below that nobody's latency is in doubt
+LATENESS_SHARE = 0.05  # of the p99 response time
+ACHIEVED_LEAST = 0.995
+BUSY_MOST = 0.98  # closed loop: of a thread's time; then it could hardly have asked for more
+_INTERVALS_LEAST = 5
+_GROWTH_LEAST = 0.5  # of the mean over the run; a line from nothing upwards grows by twice its mean
+# Student's t, 97.5 %, for 1, 2, … degrees of freedom.
+_T = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10)
+_T_MANY = 2.1
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a verdict needs to know.
+
+    ``due`` calls in the measured window, ``sent`` of them within it. ``own_lateness_p99_ns``: of the lateness that the
+    generator caused; ``own_share``: its part in all lateness. For each whole interval of the window: ``open_calls``,
+    those that wait to be sent included, and ``p50_ns`` of the response time (NaN: nothing was answered). ``busy``: of
+    each thread, the share of its time in which it did not sleep.
+    """
+
+    closed: bool
+    due: int
+    sent: int
+    ok: int
+    p99_ns: int
+    own_lateness_p99_ns: int
+    own_share: float
+    open_calls: Sequence[int] = ()
+    p50_ns: Sequence[float] = ()
+    busy: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``word`` is VALID, UNSTABLE or INVALID; ``reasons`` say why it is not VALID."""
+
+    word: Literal["VALID", "UNSTABLE", "INVALID"]
+    reasons: list[str] = field(default_factory=list)
+
+
+def judge(run: Measured) -> Verdict:
+    """The verdict. INVALID comes first: what a generator measures that is its own limit says nothing of stability."""
+    if run.due == 0:
+        return Verdict("INVALID", ["no call was due in the measured window"])
+    if reasons := _generator_bound(run):
+        return Verdict("INVALID", reasons)
+    if not run.closed and (reason := _unstable(run)):
+        return Verdict("UNSTABLE", [reason])
+    return Verdict("VALID")
+
+
+def _generator_bound(run: Measured) -> list[str]:
+    found = []
+    if run.closed:
+        if run.busy and min(run.busy) > BUSY_MOST:
+            share = f"{min(run.busy):.1%}"
+            found.append(
+                f"generator-bound: its threads were busy {share} of the time; the server may be faster than this"
+            )
+        return found
+    limit_ns = max(LATENESS_LEAST_NS, LATENESS_SHARE * run.p99_ns)
+    if run.own_lateness_p99_ns > limit_ns:
+        late = f"{format_duration(run.own_lateness_p99_ns)}, the limit is {format_duration(limit_ns)}"
+        found.append(f"generator-bound: the p99 of the lateness that it caused itself is {late}")
+    if run.sent < ACHIEVED_LEAST * run.due and run.own_share > 0.5:
+        found.append(f"generator-bound: it sent {run.sent / run.due:.1%} of the calls that were due in time")
+    return found
+
+
+def _unstable(run: Measured) -> str:
+    """Both the calls that are open and the response time grow from beginning to end, and by much."""
+    open_calls = np.asarray(run.open_calls, dtype=np.float64)
+    p50_ns = np.asarray(run.p50_ns, dtype=np.float64)
+    answered = ~np.isnan(p50_ns)
+    if len(open_calls) < _INTERVALS_LEAST or answered.sum() < _INTERVALS_LEAST:
+        return ""
+    if not (_grows(open_calls) and _grows(p50_ns[answered])):
+        return ""
+    first, last = p50_ns[answered][0], p50_ns[answered][-1]
+    return (
+        f"the server fell behind throughout: open calls went from {open_calls[0]:,.0f} to {open_calls[-1]:,.0f}, "
+        f"the median response time from {format_duration(first)} to {format_duration(last)}"
+    )
+
+
+def _grows(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> bool:
+    """Whether a line through them rises by at least half of their mean, at the lower end of its 95 % interval, and each
+    third of them is higher than the one before. Neighbours that resemble one another count for less."""
+    n = len(values)
+    at = np.arange(n) - (n - 1) / 2
+    slope = float(at @ values / (at @ at))
+    rest = values - values.mean() - slope * at
+    spread = float(rest @ rest)
+    alike = max(0.0, float(rest[1:] @ rest[:-1]) / spread) if spread > 0 else 0.0
+    independent = n * (1 - alike) / (1 + alike)
+    freedom = max(1, math.floor(independent) - 2)
+    error = math.sqrt(spread / freedom / float(at @ at))
+    lowest = slope - (_T[freedom - 1] if freedom <= len(_T) else _T_MANY) * error
+    thirds = [part.mean() for part in np.array_split(values, 3)]
+    return lowest * (n - 1) > _GROWTH_LEAST * float(values.mean()) and thirds[0] < thirds[1] < thirds[2]
