@@ -55,7 +55,7 @@ def columns_of(result: Json) -> list[Column]:
     """Those in which some point has a value, name and varied settings first."""
     points = points_of(result)
     settings = [_setting(name) for name in varied_settings(points)]
-    every = [Column("point", lambda point: text_at(point, "name"), key="name"), *settings, *_COLUMNS]
+    every = [Column("point", lambda point: text_at(point, "name"), key="name"), _VERDICT, *settings, *_COLUMNS]
     return [column for column in every if any(column.value(point) not in (None, "") for point in points)]
 
 
@@ -85,6 +85,7 @@ def _share(fate: str) -> Callable[[Json], float | None]:
     return share
 
 
+_VERDICT = Column("verdict", lambda point: text_at(point, "verdict"), key="verdict")
 _COLUMNS = (
     _number("in flight", "load.in_flight", wording.count),
     _number("offered", "offered_rate", wording.rate),
@@ -102,5 +103,4 @@ _COLUMNS = (
     _number("duty cycle", "duty_cycle", wording.percent),
     _number("items per step", "batch.items", wording.count, "", False),
     _number("late p99", "lateness_us.p99", wording.time, "", False),
-    Column("verdict", lambda point: text_at(point, "verdict"), key="verdict"),
 )

@@ -28,6 +28,15 @@ def labels_of(result: Json) -> list[Label]:
         )
     elif device.startswith("sim"):
         labels.append(_simulated(result, device))
+    if any(text_at(point, "load", "loop") == "closed" for point in points_of(result)):
+        labels.append(
+            Label(
+                "Closed loop",
+                "the generator sends only when an answer has come. That shows peak throughput and the time of one "
+                "request "
+                "among so many, but hides queueing: its latencies are not for objectives.",
+            )
+        )
     if text_at(result, "verdict") == "INTERRUPTED" or any(point.get("interrupted") for point in points_of(result)):
         labels.append(Label("Interrupted", "the run was ended early. What was measured until then is shown."))
     return labels

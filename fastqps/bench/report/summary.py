@@ -17,6 +17,7 @@ from fastqps.bench.report.reading import (
     setting_at,
     text_at,
 )
+from fastqps.bench.report.stages import stage_means, stage_shares
 
 GOOD, DOUBTFUL, BAD = "good", "doubtful", "bad"
 _SEVERITY = {"VALID": GOOD, "UNSTABLE": DOUBTFUL, "INTERRUPTED": DOUBTFUL}
@@ -66,14 +67,10 @@ def slo_text(result: Json) -> str:
     for name in slo:
         limit = number_at(slo, name)
         if limit is not None and name.endswith("_us"):
-            parts.append(f"{_percentile(name[:-3])} ≤ {wording.limit(limit)}")
+            parts.append(f"{wording.statistic(name[:-3])} ≤ {wording.limit(limit)}")
         elif limit is not None and name == "error_ratio":
             parts.append(f"errors ≤ {wording.percent(limit)}")
     return ", ".join(parts)
-
-
-def _percentile(name: str) -> str:
-    return "p99.9" if name == "p999" else name
 
 
 def _point_facts(result: Json, rate_word: str = "") -> list[str]:
@@ -123,43 +120,11 @@ def _tune(result: Json) -> list[str]:
 
 def _breakdown(result: Json) -> list[str]:
     point = points_of(result)[0]
-    shares = stage_shares(point)
-    facts = [f"{text_at(point, 'name') or 'one request'}: {wording.time(end_to_end_us(point))} end to end"]
-    if shares:
-        facts.append(
-            f"device {wording.percent(shares['device'])}, host {wording.percent(shares['host'])}, "
-            f"wire {wording.percent(shares['wire'])}"
-        )
-    return facts
-
-
-def end_to_end_us(point: Json) -> float | None:
-    """The generator's mean service time; without it the sum of the stages."""
-    service = number_at(point, "service_time_us", "mean")
-    return service if service is not None else sum(stage_means(point).values()) or None
-
-
-def stage_means(point: Json) -> dict[str, float]:
-    """Mean µs of each stage as the server measured it, then ``wire``: what the generator saw beyond them."""
-    means = {}
-    for name in mapping_at(point, "stages_us"):
-        value = number_at(point, "stages_us", name, "mean")
-        if value is not None:
-            means[str(name)] = max(0.0, value)
-    service = number_at(point, "service_time_us", "mean")
-    if means and "wire" not in means and service is not None:
-        means["wire"] = max(0.0, service - sum(means.values()))
-    return means
-
-
-def stage_shares(point: Json) -> dict[str, float]:
-    """Shares of the end-to-end time: device, wire, and host (all other stages, queueing too). {} without stages."""
     means = stage_means(point)
-    total = sum(means.values())
-    if total <= 0:
-        return {}
-    device, wire = means.get("device", 0.0) / total, means.get("wire", 0.0) / total
-    return {"device": device, "wire": wire, "host": 1 - device - wire}
+    if not means:
+        return _point_facts(result)
+    shares = ", ".join(f"{part} {wording.percent(share)}" for part, share in stage_shares(means).items())
+    return [f"{text_at(point, 'name')}: {wording.time(sum(means.values()))} end to end", shares]
 
 
 def _compare(result: Json) -> list[str]:

@@ -58,8 +58,13 @@ def signed_percent(share: float | None) -> str:
 
 
 def words(name: str) -> str:
-    """max_batch_items as people read it: max batch items."""
-    return name.replace("_", " ")
+    """max_batch_items or max-batch-items as people read it: max batch items."""
+    return name.replace("_", " ").replace("-", " ")
+
+
+def statistic(name: str) -> str:
+    """p999 as people read it: p99.9."""
+    return f"p99.{name[3:]}" if name.startswith("p99") and len(name) > 3 else name
 
 
 def _three(value: float) -> str:

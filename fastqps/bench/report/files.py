@@ -1,0 +1,20 @@
+"""The files of a report, beside report.json."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastqps.bench.report.page import page
+from fastqps.bench.report.points_csv import points_csv
+from fastqps.bench.report.reading import Json
+
+PAGE, POINTS = "report.html", "points.csv"
+
+
+def write_report(result: Json, folder: Path) -> list[Path]:
+    """Writes report.html and points.csv of a result's JSON into a folder that exists. OSError where that cannot be."""
+    texts = {PAGE: page(result), POINTS: points_csv(result)}
+    for name, text in texts.items():
+        # Surrogates cannot be encoded; a report with a question mark is better than none.
+        (folder / name).write_bytes(text.encode("utf-8", "replace"))
+    return [folder / name for name in texts]

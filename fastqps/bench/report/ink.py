@@ -1,0 +1,187 @@
+"""Colours by meaning, and figures as inline SVG that follows the page from light to dark.
+
+matplotlib draws with one reserved colour for each name here; the SVG then says ``var(--name)`` instead, and the page's
+style sheet decides. Text stays text, in the page's font.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from typing import Any
+from xml.etree import ElementTree
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+# name: (light, dark)
+COLOURS = {
+    "ink": ("#1c2128", "#e6e8eb"),
+    "faint": ("#5f6b78", "#9aa5b1"),
+    "grid": ("#e3e6ea", "#2c333b"),
+    "paper": ("#ffffff", "#14181d"),
+    "p50": ("#2f6fd0", "#6ea8ff"),
+    "p90": ("#0b8f8f", "#3fc6c0"),
+    "p99": ("#d9650a", "#ff9d4d"),
+    "p999": ("#a03bb0", "#d78be6"),
+    "limit": ("#c62f3b", "#ff6b73"),
+    "good": ("#23873f", "#56c878"),
+    "doubtful": ("#a86b0c", "#e9b949"),
+    "bad": ("#c62f3b", "#ff6b73"),
+    # Stages, in groups: taking in blue, waiting amber, preparing green, the device orange, answering purple.
+    "receive": ("#a9c9f3", "#8db7f0"),
+    "parse": ("#6ea1e4", "#5b93de"),
+    "tokenize": ("#2f6fd0", "#3a78d6"),
+    "queue": ("#e3b23c", "#d9a833"),
+    "gather": ("#8fd0ab", "#7cc49a"),
+    "launch": ("#3f9b6c", "#3a9465"),
+    "device": ("#e0761f", "#e8822e"),
+    "scatter": ("#d3b3e4", "#c9a3dd"),
+    "drain": ("#ab78c6", "#a56fc2"),
+    "send": ("#7f489a", "#8a52a6"),
+    "wire": ("#9aa5b1", "#707b87"),
+    # Why a device idles: the stages that keep it waiting have their colours.
+    "no_work": ("#d5dbe1", "#3a434d"),
+    "batch_delay": ("#e3b23c", "#d9a833"),
+    "other": ("#b08968", "#a9825f"),
+}
+_RESERVED = "#7e5a"
+INK = {name: f"{_RESERVED}{index:02x}" for index, name in enumerate(COLOURS)}
+_NAMES = {colour: name for name, colour in INK.items()}
+
+WIDTH = 460  # px; the page scales it
+_STYLE: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "fastqps",
+    "text.parse_math": False,  # names of points are not TeX
+    "font.family": "DejaVu Sans",  # for the layout alone: comes with matplotlib
+    "font.size": 10,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.titlecolor": INK["ink"],
+    "axes.labelsize": 10,
+    "axes.labelcolor": INK["faint"],
+    "axes.edgecolor": INK["faint"],
+    "axes.facecolor": "none",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": INK["grid"],
+    "grid.linewidth": 0.8,
+    "xtick.color": INK["faint"],
+    "ytick.color": INK["faint"],
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "text.color": INK["ink"],
+    "lines.linewidth": 1.6,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "legend.labelcolor": INK["ink"],
+    "legend.handlelength": 1.2,
+    "legend.columnspacing": 1.0,
+    "legend.handletextpad": 0.4,
+    "figure.dpi": 72,
+}
+
+
+class Drawing:
+    """One figure of some panels, one below the other unless ``columns``. Use as a context manager around all drawing.
+
+    >>> with Drawing(300) as drawing:
+    ...     drawing.panels[0].plot([1, 2], [3, 4], color=INK["p50"])
+    ...     svg = drawing.svg("a line that rises from 3 to 4", "example")
+    """
+
+    def __init__(self, height: float, rows: int = 1, columns: int = 1, heights: list[float] | None = None) -> None:
+        """``height`` in px; ``heights``: of the rows, relative."""
+        self._context = rc_context(_STYLE)
+        self._shape = (height, rows, columns, heights)
+
+    def __enter__(self) -> Drawing:
+        height, rows, columns, heights = self._shape
+        self._context.__enter__()
+        self.figure = Figure(figsize=(WIDTH / 72, height / 72), layout="constrained", facecolor="none")
+        grid = self.figure.subplots(
+            rows, columns, squeeze=False, sharex=columns == 1, sharey=rows == 1, height_ratios=heights
+        )
+        self.panels: list[Axes] = list(grid.flat)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._context.__exit__(None, None, None)
+
+    def legend(self, panel: Axes, columns: int = 4) -> None:
+        """What the panel's colours mean, above everything."""
+        handles, labels = panel.get_legend_handles_labels()
+        self.figure.legend(handles, labels, loc="outside upper left", ncols=columns, borderpad=0)
+
+    def svg(self, alt: str, key: str) -> str:
+        """The figure as an ``<svg>`` element. ``key``: unique in the page, a prefix for what is referred to by id."""
+        raw = io.BytesIO()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a glyph that the layout's font lacks is in the reader's
+            self.figure.savefig(raw, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        return _inline(raw.getvalue().decode(), alt, key)
+
+
+_SVG = "{http://www.w3.org/2000/svg}"
+_HREF = "{http://www.w3.org/1999/xlink}href"
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+
+
+def _inline(svg: str, alt: str, key: str) -> str:
+    """A file of matplotlib's as an element: no fixed size, ids that are unique in the page, colours by name."""
+    root = ElementTree.fromstring(svg)
+    used = _ids_in_use(root)
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag.endswith(("metadata", "}style")):
+                parent.remove(child)
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(_SVG)
+        name = element.attrib.pop("id", None)
+        if name in used:
+            element.set("id", f"{key}-{name}")
+        target = element.attrib.pop(_HREF, None)
+        if target is not None:
+            element.set("href", f"#{key}-{target.removeprefix('#')}")
+        if _NO_TURN.match(element.get("transform", "")):
+            del element.attrib["transform"]
+        for attribute, value in element.attrib.items():
+            element.set(attribute, _slim(_REFERENCE.sub(rf"url(#{key}-\1)", value)))
+        if element.tag != "text":
+            element.text = None
+        element.tail = None
+    view = root.get("viewBox", f"0 0 {WIDTH} 300")
+    root.attrib.clear()
+    root.attrib |= {"viewBox": view, "class": "plot", "role": "img", "aria-label": alt}
+    title = ElementTree.Element("title")
+    title.text = alt
+    root.insert(0, title)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _ids_in_use(root: ElementTree.Element) -> set[str]:
+    used = set()
+    for element in root.iter():
+        for attribute, value in element.attrib.items():
+            used |= set(_REFERENCE.findall(value))
+            if attribute == _HREF:
+                used.add(value.removeprefix("#"))
+    return used
+
+
+_COLOUR = re.compile(_RESERVED + "[0-9a-f]{2}")
+_FONT_FAMILY = re.compile(r"font-family: [^;]*;? ?")
+_DECIMALS = re.compile(r"(\.\d\d)\d+")
+_NO_TURN = re.compile(r"^rotate\(-?0 [^)]*\)$")
+
+
+def _slim(value: str) -> str:
+    """An attribute with the page's colours and font, and with hundredths of a pixel at most."""
+    value = _COLOUR.sub(lambda match: f"var(--{_NAMES[match[0]]})", value)
+    return _DECIMALS.sub(r"\1", _FONT_FAMILY.sub("", value))

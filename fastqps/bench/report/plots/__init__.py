@@ -1,0 +1,38 @@
+"""The plots of a report: functions from the result to a ``Plot``, or None where the result has no data for it."""
+
+from __future__ import annotations
+
+from fastqps.bench.report.plots.compare import differences
+from fastqps.bench.report.plots.duty import duty_by_dispatcher, duty_by_point
+from fastqps.bench.report.plots.latency import latency_by_load, spectrum
+from fastqps.bench.report.plots.lateness import lateness
+from fastqps.bench.report.plots.levers import levers, starvation
+from fastqps.bench.report.plots.load import fates_by_load, goodput_by_load
+from fastqps.bench.report.plots.plot import Plot
+from fastqps.bench.report.plots.stages import stage_shares_plot, stage_times_plot
+from fastqps.bench.report.plots.timeline import timeline
+from fastqps.bench.report.plots.tune import explored_grid, search_path
+from fastqps.bench.report.reading import Json
+
+_PLOTS = (
+    differences,
+    explored_grid,
+    search_path,
+    levers,
+    starvation,
+    latency_by_load,
+    goodput_by_load,
+    fates_by_load,
+    duty_by_point,
+    duty_by_dispatcher,
+    stage_shares_plot,
+    stage_times_plot,
+    spectrum,
+    timeline,
+    lateness,
+)
+
+
+def plots_of(result: Json) -> list[Plot]:
+    """Those that the result has data for, the most important ones of its mode first."""
+    return [plot for draw in _PLOTS if (plot := draw(result)) is not None]

@@ -1,0 +1,102 @@
+"""What happened from second to second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import fmean, median
+
+from matplotlib.axes import Axes
+
+from fastqps.bench.report import wording
+from fastqps.bench.report.ink import INK, Drawing
+from fastqps.bench.report.plots.plot import Plot, rate_axis, slo_lines, time_axis
+from fastqps.bench.report.reading import Json, answers_by_fate, list_at, mapping_at, number_at, text_at
+from fastqps.bench.report.summary import main_point
+
+_ROWS_MAX = 400  # an hour of seconds would be wider than any screen
+
+Row = dict[str, float | None]
+
+
+def timeline(result: Json) -> Plot | None:
+    """Rates, latencies and calls in flight of the point that stands for the run."""
+    point = main_point(result)
+    seconds = [_row(entry) for entry in list_at(point, "timeline") if mapping_at(entry)]
+    seconds = [row for row in seconds if row["t"] is not None]
+    if len(seconds) < 2:
+        return None
+    n_together = -(-len(seconds) // _ROWS_MAX)
+    rows = [_together(seconds[at : at + n_together]) for at in range(0, len(seconds), n_together)]
+    with Drawing(400, rows=3, heights=[1.1, 1.1, 0.7]) as drawing:
+        rates, times, flight = drawing.panels
+        for name, label, ink in _RATES:
+            _line(rates, rows, name, label, ink)
+        rate_axis(rates, "per second", of_y=True)
+        rates.legend(loc="lower left", ncols=5)
+        shown = [row[name] for row in rows for name in ("p50", "p99") if row[name]]
+        if shown:
+            _line(times, rows, "p50", "p50", "p50")
+            _line(times, rows, "p99", "p99", "p99")
+            time_axis(times, [*(us for us in shown if us), *slo_lines(times, result)], "response time")
+            times.legend(loc="upper right", ncols=2)
+        _line(flight, rows, "in_flight", "in flight", "p90")
+        rate_axis(flight, "in flight", of_y=True)
+        flight.set_xlabel("seconds since the start of the measurement")
+        svg = drawing.svg(_alt(seconds), "timeline")
+    where = f" at {name}" if (name := text_at(point, "name")) else ""
+    reading = (
+        "A steady server draws level lines. Spikes of p99 together with a dip of the answers are stalls; calls in "
+        "flight that climb without end say that the load is beyond capacity."
+    )
+    if n_together > 1:
+        reading += f" Each step is {n_together} s: mean rates, the median of p50, the worst p99."
+    return Plot("timeline", f"Second by second{where}", svg, reading)
+
+
+_RATES = (
+    ("sent", "sent", "faint"),
+    ("ok", "answered OK", "p50"),
+    ("refused", "refused", "queue"),
+    ("expired", "expired", "p999"),
+    ("failed", "failed", "bad"),
+)
+_MEANS: dict[str, Callable[[list[float]], float]] = {"p50": median, "p99": max, "in_flight": max}
+
+
+def _row(entry: Json) -> Row:
+    """One second; a fate is None where it never occurs, so that it draws no line along zero."""
+    fates = answers_by_fate(entry)
+    ok = number_at(entry, "ok")
+    found: Row = {fate: fates[fate] or None for fate in ("refused", "expired", "failed")}
+    return found | {
+        "t": number_at(entry, "t_s"),
+        "sent": number_at(entry, "sent"),
+        "ok": ok if ok is not None else fates["ok"],
+        "p50": number_at(entry, "p50_us"),
+        "p99": number_at(entry, "p99_us"),
+        "in_flight": number_at(entry, "in_flight"),
+    }
+
+
+def _together(rows: list[Row]) -> Row:
+    found: Row = {"t": rows[0]["t"]}
+    for name in rows[0]:
+        values = [value for row in rows if (value := row[name]) is not None]
+        if name != "t":
+            found[name] = _MEANS.get(name, fmean)(values) if values else None
+    return found
+
+
+def _line(panel: Axes, rows: list[Row], name: str, label: str, ink: str) -> None:
+    known = [(row["t"], row[name]) for row in rows if row[name] is not None]
+    if known and name in ("refused", "expired", "failed"):  # none in a second is zero
+        known = [(row["t"], row[name] or 0.0) for row in rows]
+    if known:
+        panel.plot(*zip(*known, strict=True), color=INK[ink], label=label, linewidth=1.3)
+
+
+def _alt(rows: list[Row]) -> str:
+    rates = [row["ok"] for row in rows if row["ok"] is not None]
+    worst = max((row["p99"] for row in rows if row["p99"] is not None), default=None)
+    span = f"between {wording.rate(min(rates))} and {wording.rate(max(rates))}" if rates else "not known"
+    return f"{len(rows)} seconds: answers {span}; worst p99 of a second {wording.time(worst)}."
