@@ -52,6 +52,7 @@ class DispatcherSettings(Settings):
     max_batch_tokens: int
     max_running: int  # sequences of a generator; 0: the model is none
     async_steps: bool
+    preparation: str  # native or python
 
 
 _ROLES: dict[str, type[Settings]] = {"frontdoor": DoorSettings, "dispatcher": DispatcherSettings}

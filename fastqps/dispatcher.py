@@ -10,6 +10,7 @@ import gc
 import os
 import signal
 from collections import deque
+from collections.abc import Callable
 from typing import Any, TypedDict
 
 from fastqps._core import DecodeStepper, Heartbeat, Segment, Stepper, WakeFds
@@ -27,10 +28,13 @@ FENCED = 70  # exit code of a process that finds that it has been declared dead
 class Dispatcher:
     """The loop, and what it needs."""
 
-    def __init__(self, stepper: Stepper | DecodeStepper, lane: Lane[Any]) -> None:
+    def __init__(
+        self, stepper: Stepper | DecodeStepper, lane: Lane[Any], prepare: Callable[[int], None] | None = None
+    ) -> None:
         self.stopping = False
         self._stepper = stepper
         self._lane = lane
+        self._prepare = prepare  # what builds a gathered step over again
         self._free = deque(stepper.add(**runner.buffers().arguments()) for runner in lane.runners)
         self._in_flight: deque[int] = deque()
 
@@ -51,6 +55,8 @@ class Dispatcher:
         gathered = self._stepper.gather(step, len(self._in_flight), SLEEP_MS_MAX)
         _check_ours(gathered >= 0)
         if gathered:
+            if self._prepare:
+                self._prepare(step)
             _check_ours(self._stepper.launch(step))
             self._lane.launch(step, *self._stepper.shape(step))
         return bool(gathered)
@@ -98,6 +104,17 @@ def load_lane(card: ModelCard, settings: DispatcherSettings) -> Lane[Any]:
     return make_lane(runner, IN_FLIGHT_MAX if settings.async_steps else 1)
 
 
+def load_preparation(
+    settings: DispatcherSettings, stepper: Stepper | DecodeStepper, lane: Lane[Any]
+) -> Callable[[int], None] | None:
+    """What prepares gathered steps over again, if anything does."""
+    if settings.preparation == "native":
+        return None
+    from fastqps.runners.preparation import PythonPreparation  # here: it imports torch, which not every device needs
+
+    return PythonPreparation(stepper, lane.runners)
+
+
 def main(settings: DispatcherSettings) -> int:
     """Serves until the supervisor stops us. ``ModelError`` and ``DeviceError`` where the model cannot be run here."""
     segment = Segment(settings.segment_fd)
@@ -106,7 +123,7 @@ def main(settings: DispatcherSettings) -> int:
     lane = load_lane(card, settings)
     lane.warm_up()
     stepper = make_stepper(segment, settings)
-    dispatcher = Dispatcher(stepper, lane)
+    dispatcher = Dispatcher(stepper, lane, load_preparation(settings, stepper, lane))
 
     def stop(number: int, frame: object) -> None:
         dispatcher.stopping = segment.phase == "stopping"  # else it was meant for the supervisor, which drains first

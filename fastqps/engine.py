@@ -12,6 +12,7 @@ from fastqps.devices import make_runner
 from fastqps.generator import Generator
 from fastqps.models import ModelError, load_card
 from fastqps.prediction import Generation
+from fastqps.runners.reference_items import pack_items
 from fastqps.sampling import Sampling
 from fastqps.tokenizer import Tokenizer
 
@@ -65,7 +66,7 @@ class Engine:
         encoded = self._encode(items, truncate)
         answers: list[Answer | None] = [None] * len(encoded)
         for batch in self._batches([len(ids) for ids, _ in encoded]):
-            self._fill([encoded[i] for i in batch])
+            self._runner.run(*pack_items(self.card, [encoded[i] for i in batch], self._runner.buffers()))
             for row, i in enumerate(batch):
                 answers[i] = answer(self.card, self._runner.buffers().output[row])
         return [found for found in answers if found is not None]
@@ -142,19 +143,6 @@ class Engine:
             tokens += lengths[i]
         if batch:
             yield batch
-
-    def _fill(self, batch: Sequence[tuple[Sequence[int], int]]) -> None:
-        """Packs a batch into the static buffers and runs it."""
-        b, at = self._runner.buffers(), 0
-        for i, (ids, first_len) in enumerate(batch):
-            end = at + len(ids)
-            b.input_ids[at:end] = ids
-            b.position_ids[at:end] = np.arange(self.card.position_offset, self.card.position_offset + len(ids))
-            b.token_type_ids[at:end] = 0
-            b.token_type_ids[at + first_len : end] = self.card.second_segment_type
-            at = end
-            b.cu_seqlens[i + 1] = at
-        self._runner.run(len(batch), at, max(len(ids) for ids, _ in batch))
 
 
 def _is_text(item: Item) -> TypeGuard[str | tuple[str, str]]:

@@ -1,5 +1,7 @@
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "bind/arrays.h"
 #include "bind/bind.h"
 #include "step/decode_stepper.h"
@@ -24,6 +26,49 @@ void check(const SegmentHandle& s, u32 me, u32 route) {
   if (me >= s.segment.sizes().dispatchers || route >= s.segment.sizes().routes()) throw py::index_error();
 }
 
+// (ids, how many of them belong to the first text) of each item of a step.
+py::list items_of(const Stepper& stepper, const Step& step) {
+  py::list items;
+  for (u32 i = 0; i < step.n_items; i++) {
+    const u32 n = u32(step.buffers.cu_seqlens[i + 1] - step.buffers.cu_seqlens[i]);
+    Slot& slot = stepper.slot(step.batch.claims[i]);
+    const u32* ids = stepper.segment().ids(slot);
+    items.append(py::make_tuple(std::vector<u32>(ids, ids + n), std::min(slot.first_len, n)));
+  }
+  return items;
+}
+
+// (cache slot, tokens made, first position, ids) of each run of a step.
+py::list runs_of(const DecodeStep& step) {
+  const DecodeLayout& at = step.layout;
+  const i32* in = step.staging;
+  py::list runs;
+  for (u32 i = 0; i < step.runs.size(); i++) {
+    const i32 first = in[at.starts + i], end = in[at.starts + i + 1];
+    std::vector<i32> ids(in + at.token_ids + first, in + at.token_ids + end);
+    runs.append(py::make_tuple(step.runs[i].kv, in[at.made + i], in[at.positions + u32(first)], std::move(ids)));
+  }
+  return runs;
+}
+
+// How the sequences that are new in a step are sampled.
+py::list admitted_of(const DecodeStep& step) {
+  py::list admitted;
+  for (u32 i = 0; i < step.n_admitted; i++) {
+    const i32* param = step.staging + step.layout.admitted + i * kAdmittedWords;
+    const i32* stops = param + kParamStopIds;
+    std::vector<i32> stop_ids(stops, std::find(stops, stops + kStopIdsMax, -1));
+    admitted.append(py::dict("kv_slot"_a = param[kParamSlot],
+                             "seed"_a = u64(u32(param[kParamSeedHigh])) << 32 | u32(param[kParamSeedLow]),
+                             "temperature"_a = std::bit_cast<float>(param[kParamTemperature]),
+                             "top_p"_a = std::bit_cast<float>(param[kParamTopP]), "top_k"_a = param[kParamTopK],
+                             "max_tokens"_a = param[kParamMaxTokens], "stop_ids"_a = std::move(stop_ids),
+                             "ignore_eos"_a = bool(param[kParamFlags] & kParamIgnoreEos),
+                             "logprobs"_a = bool(param[kParamFlags] & kParamLogprobs)));
+  }
+  return admitted;
+}
+
 // The moves that both steppers have.
 template <class S>
 void add_moves(py::class_<Handle<S>>& type) {
@@ -43,6 +88,9 @@ void add_moves(py::class_<Handle<S>>& type) {
           "launch", [](H& self, u32 s) { return self.stepper.launch(s); }, "step"_a, "False: declared dead.")
       .def(
           "scatter", [](H& self, u32 s) { return self.stepper.scatter(s); }, "step"_a, "False: declared dead.")
+      .def(
+          "prepared", [](H& self, u32 s) { self.stepper.prepared(s); }, "step"_a,
+          "The gathered step was prepared over again, until now.")
       .def("set_ready", [](H& self) { self.stepper.set_ready(); })
       .def("leave", [](H& self) { self.stepper.leave(); });
 }
@@ -77,7 +125,10 @@ void register_step(py::module_& m) {
             const Step& step = self.stepper.step(s);
             return py::make_tuple(step.n_items, step.n_tokens, step.len_max);
           },
-          "step"_a, "(items, tokens, longest item's tokens) of a gathered step.");
+          "step"_a, "(items, tokens, longest item's tokens) of a gathered step.")
+      .def(
+          "contents", [](const Handle<Stepper>& self, u32 s) { return items_of(self.stepper, self.stepper.step(s)); },
+          "step"_a, "What a gathered step is made of: [(ids, how many of them belong to the first text)].");
   add_moves(encoder);
 
   py::class_<Handle<DecodeStepper>> decoder(
@@ -109,7 +160,16 @@ void register_step(py::module_& m) {
             const DecodeStep& step = self.stepper.step(s);
             return py::make_tuple(step.runs.size(), step.n_tokens, step.n_admitted);
           },
-          "step"_a, "(runs, rows, new sequences) of a gathered step.");
+          "step"_a, "(runs, rows, new sequences) of a gathered step.")
+      .def(
+          "contents",
+          [](const Handle<DecodeStepper>& self, u32 s) {
+            const DecodeStep& step = self.stepper.step(s);
+            return py::make_tuple(runs_of(step), admitted_of(step));
+          },
+          "step"_a,
+          "What a gathered step is made of: [(cache slot, tokens made, first position, ids)], and of each new sequence "
+          "how it is sampled.");
   add_moves(decoder);
 }
 

@@ -63,7 +63,7 @@ Gathered DecodeStepper::gather(u32 s, u32 in_flight, int timeout_ms) {
   batch_.seal(step.rows);
   if (!answer_dropped()) return Gathered::kFenced;
   claimer_.own().running.store(batch_.running(), kRelaxed);
-  step.gathered_ns = now_ns();
+  prepared(s);
   if (!step.rows.runs.empty()) return Gathered::kStep;
   clock_.found_nothing(now_ns());
   return Gathered::kNothing;
@@ -106,9 +106,12 @@ void DecodeStepper::join(Step& step) {
     requests_[kv] = {claim, claimed_.claimed_ns, 0, 0};
     step.joined.push_back(kv);
   }
-  if (step.joined.empty()) return;
-  const u64 now = now_ns();
-  for (u32 kv : step.joined) requests_[kv].gathered_ns = now;
+}
+
+void DecodeStepper::prepared(u32 s) {
+  Step& step = steps_[s];
+  step.gathered_ns = now_ns();
+  for (u32 kv : step.joined) requests_[kv].gathered_ns = step.gathered_ns;
 }
 
 // The sequence is over: its request leaves with the next publish().

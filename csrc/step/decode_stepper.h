@@ -26,6 +26,8 @@ class DecodeStepper {
   Gathered gather(u32 s, u32 in_flight, int timeout_ms);
   // Nanoseconds until it is time to prepare the next step (DeviceClock).
   u64 ahead_ns() const { return clock_.ahead_ns(0, now_ns()); }
+  // The gathered step was prepared over again, until now: --preparation python.
+  void prepared(u32 s);
   // CLAIMED → LAUNCHED for those that join; then the caller gives the step to the device. False: fenced.
   [[nodiscard]] bool launch(u32 s);
   // The device has computed the step: its tokens go into the slots, and front doors that asked are told. False: fenced.

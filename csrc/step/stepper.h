@@ -27,12 +27,16 @@ class Stepper {
   Gathered gather(u32 s, u32 in_flight, int timeout_ms);
   // Nanoseconds until it is time to prepare the next step (DeviceClock).
   u64 ahead_ns() const { return clock_.ahead_ns(0, now_ns()); }
+  // The gathered step was prepared over again, until now: --preparation python.
+  void prepared(u32 s) { steps_[s].gathered_ns = now_ns(); }
   // CLAIMED → LAUNCHED; then the caller gives the step to the device. False: fenced.
   [[nodiscard]] bool launch(u32 s);
   // The device has computed the step: its answers go into the slots, and their front doors are told. False: fenced.
   [[nodiscard]] bool scatter(u32 s);
 
   const Step& step(u32 s) const { return steps_[s]; }
+  const Segment& segment() const { return segment_; }
+  Slot& slot(const Claim& claim) const { return claimer_.slot(claim); }
   void set_ready() { claimer_.own().ready.store(1, kRelease); }
   void leave() { claimer_.leave(); }
 

@@ -121,6 +121,13 @@ class Config:
         "switch",
         "Prepare the next step while one runs. off: one step after the other, with the same answers, for comparison.",
     )
+    preparation: str = _setting(
+        "native",
+        "text",
+        "What prepares a step's tensors: native (C++), or python, as other runtimes do it, with the same answers, for "
+        "comparison.",
+        choices=("native", "python"),
+    )
     max_stream_inflight: int = _setting(
         1024, "count", "Most requests of one PredictStream call in flight; then it is not read.", least=1, most=1 << 16
     )

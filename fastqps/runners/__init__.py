@@ -14,7 +14,9 @@ __all__ = ["DecodeBuffers", "DecodeRunner", "Runner", "StepBuffers", "StepRunner
 class StepRunner(Protocol):
     """What a lane needs of either kind of runner. One runner holds one step; it is not thread-safe."""
 
+    card: ModelCard
     instant: bool  # `run` takes no time worth a thread of its own
+    prepare_us: float  # CPU time that preparing a step in Python takes on the host of a modelled device; else 0
 
     def buffers(self) -> Any: ...
     def run(self, n_items: int, n_tokens: int, third: int, /) -> None: ...
@@ -27,6 +29,7 @@ class Runner(Protocol):
 
     card: ModelCard
     instant: bool
+    prepare_us: float
 
     def buffers(self) -> StepBuffers:
         """The same buffers at every call."""
@@ -46,6 +49,7 @@ class DecodeRunner(Protocol):
 
     card: ModelCard
     instant: bool
+    prepare_us: float
 
     def buffers(self) -> DecodeBuffers:
         """The same buffers at every call."""

@@ -24,6 +24,7 @@ class DecoderRunner:
     """
 
     instant = False
+    prepare_us = 0.0
 
     def __init__(self, card: ModelCard, model: Llama, ops: DecodeOps, state: DecodeState, max_tokens: int) -> None:
         self.card = card

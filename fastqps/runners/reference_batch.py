@@ -1,15 +1,14 @@
-"""Step preparation in plain Python and torch, with the face of ``_core.DecodeBatch``.
+"""Continuous batching in plain Python and torch, with the face of ``_core.DecodeBatch``.
 
-The reference that tests hold the C++ against, and the baseline that the bench measures it by: lists are built for each
-step, made into tensors and copied into the static buffers, as Python runtimes usually do.
+The reference that tests hold the C++ against, and the baseline that the bench measures it by.
 """
 
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,8 +16,7 @@ from numpy.typing import NDArray
 
 from fastqps._core import decode_layout
 from fastqps.runners.decode_buffers import DecodeBuffers
-
-_STOP_IDS = 8
+from fastqps.runners.reference_rows import ReferenceRows
 
 
 @dataclass
@@ -33,12 +31,7 @@ class _Sequence:
 class _Step:
     buffers: DecodeBuffers
     runs: list[tuple[int, _Sequence]] = field(default_factory=list)  # (cache slot, its sequence)
-    token_ids: list[int] = field(default_factory=list)
-    positions: list[int] = field(default_factory=list)
-    kv_slots: list[int] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
-    made: list[int] = field(default_factory=list)
-    admitted: list[list[int]] = field(default_factory=list)
+    rows: ReferenceRows = field(default_factory=ReferenceRows)
 
 
 class ReferenceBatch:
@@ -79,45 +72,26 @@ class ReferenceBatch:
         *,
         user: int,
         max_tokens: int,
-        temperature: float = 0.0,
-        top_k: int = 0,
-        top_p: float = 1.0,
-        seed: int = 0,
-        stop_ids: Sequence[int] = (),
-        ignore_eos: bool = False,
-        logprobs: bool = False,
+        **sampling: Any,
     ) -> bool:
-        """Adds a prompt as a new sequence; False, and nothing done, where slot, run or rows are missing."""
+        """Adds a prompt as a new sequence, sampled as ``ReferenceRows.admit`` takes it.
+
+        False, and nothing done, where slot, run or rows are missing.
+        """
         s = self._steps[step]
-        full = len(s.runs) == s.buffers.max_runs or len(s.token_ids) + len(ids) > s.buffers.max_tokens
+        full = len(s.runs) == s.buffers.max_runs or len(s.rows.token_ids) + len(ids) > s.buffers.max_tokens
         if full or not self._free:
             return False
         kv = self._free.pop()
         sequence = self._sequences[kv] = _Sequence(user, self._prefix_len, max_tokens)
-        floats = struct.unpack("2i", struct.pack("2f", temperature, top_p))
-        seeds = struct.unpack("2i", struct.pack("Q", seed))
-        stops = [*stop_ids, *[-1] * (_STOP_IDS - len(stop_ids))]
-        s.admitted.append([kv, *seeds, *floats, top_k, max_tokens, ignore_eos | logprobs << 1, *stops])
+        s.rows.admit(kv, max_tokens=max_tokens, **sampling)
         self._append(s, kv, sequence, ids)
         return True
 
     def seal(self, step: int) -> tuple[int, int, int]:
         """Writes the step into its buffers: (runs, rows, new sequences). With no runs there is nothing to do."""
         s = self._steps[step]
-        b, runs, rows, new = s.buffers, len(s.runs), len(s.token_ids), len(s.admitted)
-        starts = torch.tensor([0, *s.lengths]).cumsum(0)
-        for array, values in (
-            (b.header[:5], [rows, runs, new, b.max_tokens, b.max_runs]),
-            (b.input_ids[:rows], s.token_ids),
-            (b.positions[:rows], s.positions),
-            (b.kv_slots[:rows], s.kv_slots),
-            (b.starts[: runs + 1], starts),
-            (b.made[:runs], s.made),
-            (b.admitted[:new], s.admitted),
-        ):
-            if len(values):
-                torch.from_numpy(array).copy_(torch.as_tensor(values, dtype=torch.int32))
-        return runs, rows, new
+        return s.rows.write(s.buffers)
 
     def retire(self, step: int) -> list[tuple[int, int, float, int]]:
         """(user, token, log-probability, finish) of each sequence of the step that still lives."""
@@ -129,14 +103,9 @@ class ReferenceBatch:
         self._release(found[user])
 
     def _append(self, s: _Step, kv: int, sequence: _Sequence, ids: Sequence[int]) -> None:
-        n = len(ids)
         s.runs.append((kv, sequence))
-        s.token_ids.extend(ids)
-        s.positions.extend(range(sequence.position, sequence.position + n))
-        s.kv_slots.extend([kv] * n)
-        s.lengths.append(n)
-        s.made.append(sequence.issued)
-        sequence.position += n
+        s.rows.append(kv, sequence.issued, sequence.position, ids)
+        sequence.position += len(ids)
         sequence.issued += 1
 
     def _retire(self, s: _Step) -> Iterator[tuple[int, int, float, int]]:

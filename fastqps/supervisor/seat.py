@@ -208,6 +208,7 @@ class DispatcherSeat(Seat):
             max_batch_tokens=room.tokens,
             max_running=room.running,
             async_steps=config.async_steps,
+            preparation=config.preparation,
         )
 
     def threads(self) -> int | None:
