@@ -34,7 +34,7 @@ PYTHON_RUNGS = (
     {"engine"},
     {"dispatcher", "frontdoor", "doctor", "launch", "admin"},
     {"supervisor"},
-    {"bench"},
+    {"bench", "top"},
     {"cli"},
     {"__main__"},
 )

@@ -6,6 +6,7 @@ power of two; a scrape shows two of them, on edges where both agree, so no count
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,6 +31,7 @@ class Metrics:
     def __init__(self, source: Source) -> None:
         self._source = source
         self.fill = FillWindow(source)
+        self._started_s = time.time()
         self._time_edges = Edges(1 << 10, 1 << 36, 2, _NS)
         self._count_edges = Edges(2, 1 << 21, 1, 1, whole=True)
         self._registry = CollectorRegistry(auto_describe=False)
@@ -199,6 +201,7 @@ class Metrics:
         info = GaugeMetricFamily("fastqps_build_info", "Always 1.", labels=["version", "device"])
         info.add_metric([__version__, self._source.device], 1)
         yield info
+        yield _gauge("start_time_seconds", "When the server was started, since 1970.", self._started_s)
 
 
 def _total(stats: list[dict[str, Any]], key: str) -> int:

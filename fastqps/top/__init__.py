@@ -1,0 +1,1 @@
+"""A running server at a glance: what ``fastqps top`` shows."""

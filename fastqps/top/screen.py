@@ -1,0 +1,220 @@
+"""The view as a terminal shows it. Everything follows from the width and height that there are at the moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from fastqps.top.bars import BUSY, IDLE, idle_part, single, stacked
+from fastqps.top.view import Dispatcher, Model, Stage, View
+from fastqps.top.watch import Watch
+from fastqps.top.words import NONE, count, listed, percent, printable, span, uptime
+
+FRAME = 2  # rows of a panel's border
+LATE_S = 3.0  # so old may the newest numbers be before the head says so
+NAME_MOST = 16
+BAR_LEAST, BAR_MOST = 10, 60
+DIM = "bright_black"
+
+
+class Screen:
+    """Renders what ``watch`` knows when it is asked to. ``live``: within the terminal's height."""
+
+    def __init__(self, watch: Watch, interval_s: float, *, live: bool) -> None:
+        self._watch = watch
+        self._interval_s = interval_s
+        self._live = live
+        self._address = watch.admin.removeprefix("http://").rstrip("/")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Head, then the panels from the most to the least urgent."""
+        view = self._watch.view
+        yield self._head(view)
+        if view is None:
+            yield Text(f"measuring for {self._interval_s:g} s …", DIM)
+            return
+        yield from panels(view, console, options, options.size.height if self._live else None)
+
+    def _head(self, view: View | None) -> RenderableType:
+        row = Table.grid(expand=True, padding=(0, 2))
+        row.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+        row.add_column(no_wrap=True, justify="right", overflow="ellipsis")
+        title = Text.assemble(("fastqps", "bold"))
+        if view:
+            title.append(f" {view.version}  {self._address}  {view.device}  up {uptime(view.up_s)}")
+        else:
+            title.append(f"  {self._address}")
+        row.add_row(title, self._state())
+        return row
+
+    def _state(self) -> Text:
+        watch = self._watch
+        if watch.trouble:
+            return Text(f"{watch.trouble} (numbers {watch.age_s:.0f} s old)", "bold red")
+        if watch.age_s > self._interval_s + LATE_S:
+            return Text(f"no answer for {watch.age_s:.0f} s", "bold yellow")
+        if watch.restarted:
+            return Text("restarted", "bold yellow")
+        return Text("Ctrl-C ends" if self._live else "", DIM)
+
+
+def panels(view: View, console: Console, options: ConsoleOptions, height: int | None) -> RenderResult:
+    """From the most to the least urgent. Where the terminal is low, stages lose first, then dispatchers."""
+    colour = not console.no_color and console.color_system is not None
+    width = options.max_width - 4
+    bar = min(BAR_MOST, max(BAR_LEAST, width - 58))
+    traffic, models = _traffic(view, bar, colour), _models(view.models, width)
+    used = 1 + FRAME + traffic.row_count + FRAME + 1 + models.row_count + FRAME + len(view.active) + 1
+    room = len(view.dispatchers) if height is None else max(1, height - used)
+    yield _panel(traffic, "traffic")
+    yield _panel(models, "models")
+    yield _panel(_devices(view, bar, colour, room), "device time")
+    used += min(len(view.dispatchers), room)
+    for columns in (1, 2):
+        stages = _stages(view.stages, columns, width, colour)
+        if height is None or stages.row_count + FRAME <= height - used:
+            yield _panel(stages, "stages, on average")
+            return
+
+
+def _panel(content: RenderableType, title: str) -> Panel:
+    return Panel(content, title=title, title_align="left", border_style=DIM)
+
+
+def _traffic(view: View, bar: int, colour: bool) -> Table:
+    grid = _grid(9)
+    bad = any(rate for code, rate in view.items.items() if code != "OK")
+    rate = Text.assemble((f"{count(view.rate)} items/s", "bold"))
+    rate.append(f"   {listed(view.items, always='OK')}", "red" if bad else "green")
+    grid.add_row("rate", rate)
+    latency = Text.assemble((f"p50 {span(view.p50_s)}   p99 {span(view.p99_s)}", "bold"))
+    latency.append(f"   {count(view.calls)} calls/s", DIM)
+    grid.add_row("latency", latency)
+    held = Text(f"{view.running:,} running")
+    held.append(f"   {view.slots_used:,} of {view.slots:,} slots", DIM)
+    grid.add_row("in flight", held)
+    if view.saturation is not None:
+        full = view.saturation >= 1
+        line = single(view.saturation, bar // 2, "red" if full else "green", colour=colour)
+        line.append(f" {percent(view.saturation)}", "bold red" if full else "bold")
+        line.append(f" of {count(view.capacity)} requests/s; room for {count(view.headroom)}/s more", DIM)
+        grid.add_row("capacity", line)
+    if lost := listed({**view.refused, "expired": view.expired}):
+        grid.add_row("refused", Text(lost, "red"))
+    if any(view.restarts.values()):
+        grid.add_row("restarts", Text(", ".join(f"{role} {n}" for role, n in view.restarts.items() if n), "yellow"))
+    return grid
+
+
+def _models(models: Sequence[Model], width: int) -> Table:
+    name_width = min(NAME_MOST, max((len(model.name) for model in models), default=0))
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style=DIM)
+    table.add_column("", no_wrap=True, overflow="ellipsis", min_width=name_width, max_width=NAME_MOST)
+    width -= name_width + 2
+    columns = [c for c in COLUMNS if not c.of_generators or any(model.cache_slots for model in models)]
+    while sum(column.width for column in columns) > width and len(columns) > 2:
+        columns.pop()
+    for column in columns:
+        table.add_column(column.title, justify="right", no_wrap=True, min_width=column.width - 2)
+    for model in models:
+        table.add_row(Text(printable(model.name), "bold"), *(column.cell(model) for column in columns))
+    return table
+
+
+class _Column(NamedTuple):
+    """Of the models' table. ``width`` with the gap behind it."""
+
+    title: str
+    width: int
+    of_generators: bool
+    cell: Callable[[Model], Text]
+
+
+COLUMNS = (  # the last ones give way first
+    _Column("waiting", 9, False, lambda m: Text(f"{m.waiting:,}", "yellow" if m.waiting else "")),
+    _Column("oldest", 9, False, lambda m: Text(span(m.oldest_s or None), "bold yellow" if m.oldest_s > 1 else "")),
+    _Column("items/batch", 13, False, lambda m: Text(count(m.batch_items))),
+    _Column("tokens/s", 10, True, lambda m: Text(count(m.tokens_per_s) if m.cache_slots else NONE)),
+    _Column("cache slots", 16, True, lambda m: Text(_cache(m))),
+    _Column("fill", 7, False, lambda m: Text(percent(m.fill))),
+    _Column("tokens/batch", 14, False, lambda m: Text(count(m.batch_tokens))),
+)
+
+
+def _cache(model: Model) -> str:
+    return f"{model.cache_used:,} of {model.cache_slots:,}" if model.cache_slots else NONE
+
+
+def _devices(view: View, bar: int, colour: bool, room: int) -> RenderableType:
+    names = ["99 more", *view.active, *(f"{d.index} {d.device}" for d in view.dispatchers)]
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True, overflow="ellipsis", min_width=min(NAME_MOST, max(map(len, names))))
+    table.add_column(no_wrap=True, justify="right", min_width=5)
+    table.add_column(no_wrap=True, min_width=bar)
+    table.add_column(no_wrap=True, overflow="ellipsis")  # the one that gives way
+    for device, active in view.active.items():
+        note = Text("any dispatcher's step runs", DIM)
+        table.add_row(
+            Text(printable(device), "bold"), percent(active), single(active, bar, "green", colour=colour), note
+        )
+    shown = view.dispatchers if len(view.dispatchers) <= room else view.dispatchers[: max(0, room - 1)]
+    for d in shown:
+        table.add_row(*_dispatcher(d, bar, colour))
+    if more := view.dispatchers[len(shown) :]:
+        busy = [d.busy for d in more if d.busy is not None]
+        mean = percent(sum(busy) / len(busy)) if busy else NONE
+        table.add_row(f"{len(more)} more", mean, "", Text("busy on average", DIM))
+    return Group(table, _legend(colour))
+
+
+def _dispatcher(d: Dispatcher, bar: int, colour: bool) -> tuple[RenderableType, ...]:
+    name = Text(f"{d.index} {printable(d.device)}")
+    if not d.ready:
+        return name, "", Text("not ready", "bold red"), ""
+    idle = {reason: d.idle[reason] for reason in (*IDLE, *(r for r in d.idle if r not in IDLE)) if reason in d.idle}
+    parts = [(BUSY, d.busy or 0.0), *((idle_part(reason), share) for reason, share in idle.items())]
+    why = sorted(((share, reason) for reason, share in idle.items() if share >= 0.005), reverse=True)
+    text = Text("" if d.steps_per_s is None else f"{count(d.steps_per_s)} steps/s")
+    text.append("".join(f"  {reason.replace('_', ' ')} {percent(share)}" for share, reason in why), DIM)
+    return name, percent(d.busy), stacked(parts, bar, colour=colour), text
+
+
+def _legend(colour: bool) -> Text:
+    legend = Text(no_wrap=True, overflow="ellipsis")
+    for part in (BUSY, *IDLE.values()):
+        legend.append(("█" if part.glyph != "·" else "─") if colour else part.glyph, part.style)
+        legend.append(f" {part.name.replace('_', ' ')}  ", DIM)
+    return legend
+
+
+def _stages(stages: Sequence[Stage], columns: int, width: int, colour: bool) -> Table:
+    """With their tails in one column; or in two columns, which take half the height."""
+    table = Table.grid(padding=(0, 1))
+    bar = min(BAR_MOST, max(BAR_LEAST // 2, width // columns - (38 if columns == 1 else 21)))
+    longest = max((stage.mean_s for stage in stages), default=0.0) or 1.0
+    rows = -(-len(stages) // columns)
+    for _ in range(columns):
+        table.add_column(no_wrap=True, min_width=8)
+        table.add_column(no_wrap=True, justify="right", min_width=7)
+        table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    for row in range(rows):
+        cells: list[RenderableType] = []
+        for stage in stages[row::rows]:
+            line = single(stage.mean_s / longest, bar, "white", colour=colour)
+            cells += [stage.name, Text(span(stage.mean_s or None)), line]
+        tail = stages[row].p99_s if columns == 1 else 0.0
+        table.add_row(*cells, Text(f"p99 {span(tail)}" if tail else "", DIM))
+    return table
+
+
+def _grid(width: int) -> Table:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True, min_width=width, style=DIM)
+    grid.add_column(no_wrap=True, overflow="ellipsis")
+    return grid
