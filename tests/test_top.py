@@ -107,7 +107,7 @@ def test_view() -> None:
 
 def test_a_quiet_server_has_no_figures() -> None:
     found = view(scraped(1, 10.0), scraped(1, 11.0))
-    assert found.rate == 0 and found.p99_s is None and found.capacity is None and found.active == {}
+    assert found.rate == 0 and found.p99_s is None and found.capacity is None and found.active == {"cpu": 0}
     assert found.dispatchers[0].busy is None and found.models[0].batch_items is None
     assert "None" not in "\n".join(lines(found)) and "None" not in rendered(found, 100, 40)
 
@@ -245,7 +245,7 @@ def test_once_without_a_terminal() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     shown = done.stdout.splitlines()
     assert re.match(r"\d\d:\d\d:\d\d server rate=\d+ rate_OK=", shown[0]) and "\x1b" not in done.stdout
-    assert [line.split()[1] for line in shown] == ["server", "model", "model", *["dispatcher"] * 3, "stages"]
+    assert [line.split()[1] for line in shown] == ["server", *["model"] * 2, "device", *["dispatcher"] * 3, "stages"]
 
 
 @pytest.mark.parametrize(
