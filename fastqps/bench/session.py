@@ -129,8 +129,11 @@ def _folder(options: argparse.Namespace) -> Path:
 
 
 def _write(result: Result, folder: Path) -> None:
+    from fastqps.bench.report.files import write_report  # it imports matplotlib, which takes a second
+
     try:
         result.write(folder)
+        write_report(result.as_json(), folder)
     except OSError as error:
         raise BenchError(f"cannot write the results to {folder}: {error.strerror}") from None
     print_result(result.as_json())

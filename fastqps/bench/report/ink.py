@@ -51,7 +51,7 @@ _RESERVED = "#7e5a"
 INK = {name: f"{_RESERVED}{index:02x}" for index, name in enumerate(COLOURS)}
 _NAMES = {colour: name for name, colour in INK.items()}
 
-WIDTH = 460  # px; the page scales it
+WIDTH = 410  # px; the page scales it
 _STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "fastqps",

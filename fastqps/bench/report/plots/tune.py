@@ -6,7 +6,7 @@ from statistics import median
 
 from fastqps.bench.report import wording
 from fastqps.bench.report.ink import INK, Drawing
-from fastqps.bench.report.plots.plot import Plot, rate_axis, share_axis, short_rate
+from fastqps.bench.report.plots.plot import Plot, rate_axis, share_axis
 from fastqps.bench.report.reading import Json, best_of, number_at, points_of, setting_at, text_at, varied_settings
 
 
@@ -96,7 +96,7 @@ def explored_grid(result: Json) -> Plot | None:
             x, y = xs.index(pair[0]), ys.index(pair[1])
             panel.bar(x, 0.94, 0.96, y - 0.47, color=INK["p50"], alpha=0.08 + 0.5 * (rates[pair] / top) ** 3)
             duties = _medians(group, "duty_cycle")
-            text = f"{short_rate(rates[pair])}/s" + (f"\n{wording.percent(max(duties))}" if duties else "")
+            text = wording.rate(rates[pair]) + (f"\n{wording.percent(max(duties))}" if duties else "")
             weight = "bold" if pair == chosen else "normal"
             panel.annotate(text, (x, y), ha="center", va="center", fontsize=9, fontweight=weight)
             if pair == chosen:
@@ -110,7 +110,7 @@ def explored_grid(result: Json) -> Plot | None:
         svg = drawing.svg(f"{cell}.", "grid")
     reading = (
         "Each cell is one pair of settings with the best of what was tried for the others: the median rate, below it "
-        "the duty cycle. Darker is faster, the frame is the choice. Empty cells were not tried."
+        "the duty cycle. The stronger the colour, the faster, the frame is the choice. Empty cells were not tried."
     )
     return Plot("grid", f"{wording.words(across).capitalize()} × {wording.words(down)}", svg, reading)
 
