@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from fastqps.bench.generator import child_prefix
 from fastqps.bench.result import BenchError
 from fastqps.bench.workload import Payloads
-from fastqps.config import SETTINGS, load
+from fastqps.config import SETTINGS, Loaded, load
 from fastqps.errors import CallError, ConfigError, Unimplemented
 from fastqps.scrape import scrape
 from fastqps.server_process import ServerError, ServerProcess
@@ -84,6 +85,10 @@ class Target:
             self._start(*wanted)
         assert self._process is not None
         return Server(self._process.address, self._process.admin, self._process.pid)
+
+    def loaded(self, settings: Settings) -> Loaded:
+        """The whole configuration of a server with ``base`` and these, and where each setting comes from."""
+        return load({**self.base, **settings}, os.environ, self._config_file or None)
 
     def model(self, server: Server, name: str = "") -> Model:
         """The served model of this name, or the default one. Raises where there is none, or no fastqps server."""

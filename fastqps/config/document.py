@@ -44,6 +44,13 @@ def effective_toml(loaded: Loaded) -> str:
     return "\n".join(lines) + "\n"
 
 
+def settings_file(loaded: Loaded, head: str) -> str:
+    """What is set, and nothing else, as a ``fastqps.toml``; ``head`` is its first line, a comment."""
+    given = [setting for setting in SETTINGS if setting.field in loaded.origin]
+    lines = [f"{setting.key} = {_toml(setting, getattr(loaded.config, setting.field))}" for setting in given]
+    return "\n".join([f"# {head}", *lines]) + "\n"
+
+
 def _toml(setting: Setting, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"

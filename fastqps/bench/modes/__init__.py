@@ -12,6 +12,10 @@ from fastqps.bench.result import Result
 # Name on the command line -> what it answers. The module has the same name, with underscores.
 MODES = {
     "rate": "what happens at one load",
+    "breakdown": "where a request's time goes, stage by stage, at 1 to 512 calls in flight",
+    "tune": "which settings to run: the highest rate within the SLO, written as a fastqps.toml",
+    "ablate": "what each lever adds to one synchronous dispatcher that prepares in Python",
+    "starve": "what is left of rate and latency with fewer cores and a noisy neighbour",
 }
 
 

@@ -1,0 +1,24 @@
+"""Lists on the command line: 1,2,4."""
+
+from __future__ import annotations
+
+from fastqps.errors import ConfigError
+
+VALUES_MAX = 64
+
+
+def parse_values(flag: str, text: str) -> list[str]:
+    """The parts of ``text`` between commas. ``ConfigError``: there are none, one is empty or there twice."""
+    values = [part.strip() for part in text.split(",")]
+    if not all(values) or len(set(values)) != len(values) or len(values) > VALUES_MAX:
+        raise ConfigError(f"--{flag} {text!r}: write different values with commas between them, at most {VALUES_MAX}")
+    return values
+
+
+def parse_counts(flag: str, text: str, most: int) -> list[int]:
+    """The same of whole numbers from 1 to ``most``."""
+    values = parse_values(flag, text)
+    for value in values:
+        if not value.isdecimal() or not 1 <= int(value) <= most:
+            raise ConfigError(f"--{flag} {text!r}: {value!r} is not a whole number from 1 to {most}")
+    return [int(value) for value in values]

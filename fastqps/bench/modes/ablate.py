@@ -1,0 +1,114 @@
+"""The levers one by one: what each of them adds to one synchronous dispatcher that prepares its steps in Python."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any
+
+from fastqps.bench.context import Context
+from fastqps.bench.point import Point
+from fastqps.bench.result import BenchError, Result
+from fastqps.bench.saturate import saturating
+from fastqps.bench.target import Settings, check_settings
+from fastqps.errors import ConfigError
+
+NOTHING: dict[str, Any] = {
+    "dispatchers": 1,
+    "lanes": 1,
+    "async-steps": "off",
+    "preparation": "python",
+    "quantization": "none",
+}
+
+
+@dataclass(frozen=True)
+class Lever:
+    """One setting, pulled on top of those before it."""
+
+    name: str
+    key: str
+    value: Any
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """How many dispatchers and lanes, and the load."""
+    parser.add_argument(
+        "--dispatchers", type=int, default=2, metavar="N", help="of the row `+ N dispatchers` (default: 2)"
+    )
+    parser.add_argument("--lanes", type=int, default=2, metavar="N", help="of the row `+ N lanes` (default: 2)")
+    parser.add_argument(
+        "-c", "--in-flight", type=int, metavar="N", help="calls in flight (default: enough for full batches)"
+    )
+
+
+def run(context: Context) -> Result:
+    """A point for each lever that this device and model have; ``levers`` says of the others why they are missing."""
+    result, options = context.result, context.options
+    if not context.target.own:
+        raise ConfigError("ablate varies settings, so it starts a server itself; leave out --address")
+    for key in NOTHING:
+        if key in context.target.base:
+            raise ConfigError(f"--{key}: ablate varies it itself")
+    levers = levers_of(options.dispatchers, options.lanes)
+    widest = NOTHING | {lever.key: lever.value for lever in levers if not why_not(context, {lever.key: lever.value})}
+    load = saturating(context, options.in_flight, widest)
+    rows: list[dict[str, Any]] = []
+    result.extra["levers"] = rows
+    context.progress.expect((1 + len(levers)) * context.repetitions)
+    settings = dict(NOTHING)
+    first = context.measure(settings, load, name="1 dispatcher, synchronous, Python preparation")
+    rows.append(_row(first, first, first))
+    before = first
+    for lever in levers:
+        wanted = settings | {lever.key: lever.value}
+        missing = why_not(context, wanted)
+        if not missing:
+            try:
+                point = context.measure(wanted, load, name=lever.name)
+            except BenchError as error:
+                missing = str(error)
+        if missing:
+            described = load.describe(context.payloads.call.name)
+            result.points.append(Point(lever.name, wanted, described, reasons=[missing]))
+            rows.append({"name": lever.name, "missing": missing})
+            continue
+        settings = wanted
+        rows.append(_row(point, before, first))
+        before = point
+    kept = [i for i, point in enumerate(result.points) if point.rate]
+    result.best = max(kept, key=lambda i: result.points[i].rate, default=None)
+    return result
+
+
+def levers_of(dispatchers: int, lanes: int) -> tuple[Lever, ...]:
+    """In the order in which they are pulled."""
+    if not (1 < dispatchers <= 64 and 1 < lanes <= 16):
+        raise ConfigError("--dispatchers and --lanes: more than the 1 that the rows before have")
+    return (
+        Lever("+ asynchronous steps", "async-steps", "on"),
+        Lever("+ C++ preparation", "preparation", "native"),
+        Lever(f"+ {dispatchers} dispatchers", "dispatchers", dispatchers),
+        Lever(f"+ {lanes} lanes", "lanes", lanes),
+        Lever("+ FP8", "quantization", "fp8"),
+    )
+
+
+def why_not(context: Context, settings: Settings) -> str:
+    """Why no server of this target can have these settings; empty: one can."""
+    try:
+        check_settings({**context.target.base, **settings})
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def _row(point: Point, before: Point, first: Point) -> dict[str, Any]:
+    return {
+        "name": point.name,
+        "rate": point.rate,
+        "p99_us": point.p99_us,
+        "duty_cycle": point.duty_cycle,
+        "over_before": point.rate / before.rate if before.rate else None,
+        "over_first": point.rate / first.rate if first.rate else None,
+    }

@@ -1,0 +1,29 @@
+"""A closed loop with enough calls in flight that batches are full and the next ones are waiting."""
+
+from __future__ import annotations
+
+from fastqps.bench.context import Context
+from fastqps.bench.load import LoadSpec
+from fastqps.bench.target import Settings
+from fastqps.config import decide
+
+IN_FLIGHT_MIN = 16
+
+
+def saturating(context: Context, in_flight: int | None, widest: Settings) -> LoadSpec:
+    """``in_flight`` calls, or as many as keep the server busy that has the most places for them: ``widest``.
+
+    One load for all settings that are compared: more in flight would be more, whatever the settings are.
+    """
+    if in_flight is None:
+        items = context.payloads.call.items
+        in_flight = max(IN_FLIGHT_MIN, -(-items_for(context, widest) // items))
+    return context.load.closed(in_flight)
+
+
+def items_for(context: Context, settings: Settings) -> int:
+    """Two batches in each lane's hands and two that wait; at most half of what may wait, so that none is refused."""
+    config = decide(context.target.loaded(settings).config)
+    batch = config.max_running or config.max_batch_items or 1
+    places = (config.dispatchers or 1) * config.lanes
+    return min(batch * (2 * places + 2), config.max_queue_items // 2)

@@ -1,0 +1,404 @@
+"""tune, ablate, breakdown and starve on servers that are formulas: what they ask for, and what they make of it."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastqps.bench import modes
+from fastqps.bench.context import Context
+from fastqps.bench.load import LoadSpec
+from fastqps.bench.pinning import Pinning
+from fastqps.bench.point import Point
+from fastqps.bench.result import BenchError, Result
+from fastqps.bench.slo import Slo
+from fastqps.bench.target import Target
+from fastqps.bench.workload import Call, Payloads
+from fastqps.config import load
+from fastqps.errors import ConfigError
+
+Answer = Callable[[dict[str, Any], LoadSpec], Point]
+
+
+class Silent:
+    """Progress that nobody sees."""
+
+    def expect(self, points: int) -> None: ...
+    def begin(self, name: str, duration_s: float) -> None: ...
+    def tick(self, elapsed_s: float, now: str) -> None: ...
+    def end(self, point: dict[str, Any]) -> None: ...
+    def say(self, line: str) -> None: ...
+
+
+class Formula(Context):
+    """A context whose points come from ``answer(settings, load)`` instead of a server."""
+
+    answer: Answer
+    asked: list[dict[str, Any]]
+    loads: list[LoadSpec]
+    cpus: list[Sequence[int] | None]
+
+    def measure(
+        self,
+        settings: Any,
+        load: LoadSpec,
+        *,
+        name: str = "",
+        keep: bool = True,
+        repetitions: int | None = None,
+        server_cpus: Sequence[int] | None = None,
+    ) -> Point:
+        self.asked.append(dict(settings))
+        self.loads.append(load)
+        self.cpus.append(server_cpus)
+        point = self.answer(dict(settings), load)
+        point.name, point.settings = name, dict(settings)
+        point.load = load.describe("predict")
+        if keep:
+            self.result.points.append(point)
+        return point
+
+
+def context(
+    mode: str,
+    tmp_path: Path,
+    answer: Answer,
+    *flags: str,
+    base: dict[str, Any] | None = None,
+    slo: str = "",
+    address: str = "",
+    cpus: tuple[int, ...] = (0, 1, 2, 3),
+) -> Formula:
+    parser = argparse.ArgumentParser()
+    modes.mode(mode).add_arguments(parser)
+    base = {} if address else {"model": ["minilm"], "device": "null", **(base or {})}
+    found = Formula(
+        options=parser.parse_args(flags),
+        target=Target(base, address=address),
+        payloads=Payloads(tmp_path / "payloads", Call("predict", "/x/Predict", "unary"), b"", 1),
+        load=LoadSpec(in_flight=1),
+        slo=Slo.parse(slo) if slo else None,
+        pinning=Pinning(server=cpus),
+        load_threads=1,
+        repetitions=1,
+        folder=tmp_path,
+        progress=Silent(),
+        result=Result(mode, started="2026-11-20T16:30:00Z"),
+    )
+    found.answer, found.asked, found.loads, found.cpus = answer, [], [], []
+    return found
+
+
+def run(mode: str, found: Formula) -> Result:
+    return modes.mode(mode).run(found)
+
+
+def peaks(rates: dict[int, float], noise: float = 0.01, seed: int = 1) -> Answer:
+    """By the number of dispatchers, whatever else is set."""
+    rng = random.Random(seed)
+
+    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
+        rate = rates[settings["dispatchers"]] * rng.gauss(1, noise)
+        return Point("", rate=rate, duty_cycle=0.9, status={"OK": 1000})
+
+    return answer
+
+
+# ---- tune
+
+
+def test_tune_writes_a_file_that_a_server_takes(tmp_path: Path) -> None:
+    found = context(
+        "tune", tmp_path, peaks({1: 67, 2: 109, 4: 124, 8: 84}), "--try", "dispatchers=1,2,4,8", base={"slots": 4096}
+    )
+    result = run("tune", found)
+    best = result.best_point
+    assert best is not None and best.settings["dispatchers"] == 4
+    assert result.verdict == "VALID"
+    file = tmp_path / "fastqps.toml"
+    config = load({}, {}, str(file)).config
+    assert (config.dispatchers, config.slots, config.device, config.model) == (4, 4096, "null", ("minilm",))
+    assert config.max_batch_delay_ns == 0
+    assert "host" not in tomllib.loads(file.read_text())
+    assert file.read_text().startswith("# Found by `fastqps bench tune` on 2026-11-20")
+
+
+def test_tune_shows_every_candidate_once_with_its_runs(tmp_path: Path) -> None:
+    found = context("tune", tmp_path, peaks({1: 67, 2: 109}), "--try", "dispatchers=1,2", "--try", "max-batch-items=64")
+    result = run("tune", found)
+    settings = [tuple(sorted(point.settings.items())) for point in result.points]
+    assert len(settings) == len(set(settings))
+    assert all(point.duty_cycle == 0.9 for point in result.points)
+    assert sum(max(1, len(point.repetitions)) for point in result.points) == len(found.asked)
+    rows = result.extra["tune"]["choices"][0]["values"]
+    assert [row["value"] for row in rows] == [1, 2]
+    assert len(rows[0]["rates"]) >= 2
+    assert any(note.startswith("dispatchers 2 (1: -38") for note in result.notes), result.notes
+
+
+def test_tune_answers_that_one_dispatcher_is_best(tmp_path: Path) -> None:
+    for rates in ({1: 100.0, 2: 100.5}, {1: 100.0, 2: 90.0}):
+        result = run("tune", context("tune", tmp_path, peaks(rates), "--try", "dispatchers=1,2"))
+        assert result.best_point is not None and result.best_point.settings["dispatchers"] == 1
+
+
+def test_tune_gives_all_candidates_the_same_load(tmp_path: Path) -> None:
+    """So many calls that the widest of them has full batches: 2 for each of 4 dispatchers, and 2 that wait."""
+    tries = ("--try", "dispatchers=1,4", "--try", "max-batch-items=16", "--try", "lanes=1")
+    found = context("tune", tmp_path, peaks({1: 1, 4: 1}), *tries)
+    run("tune", found)
+    assert {one.in_flight for one in found.loads} == {160}
+    found = context("tune", tmp_path, peaks({1: 1, 4: 1}), *tries, "-c", "77")
+    run("tune", found)
+    assert {one.in_flight for one in found.loads} == {77}
+
+
+def queue(capacity: Callable[[dict[str, Any]], float], base_us: float) -> Answer:
+    """An M/M/1 queue: p99 of its response time grows with the load, and beyond capacity it is not stable."""
+
+    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
+        full = capacity(settings)
+        if load.rate is None:
+            return Point("", rate=full, status={"OK": 1})
+        share = load.rate / full
+        p99 = base_us + 4.6e6 / full / (1 - share) if share < 1 else 1e7
+        point = Point("", rate=min(load.rate, full), status={"OK": 1}, verdict="VALID" if share < 1 else "UNSTABLE")
+        point.response_time_us = {"p99": p99, "count": 1e6}
+        return point
+
+    return answer
+
+
+def test_tune_within_an_slo(tmp_path: Path) -> None:
+    """Two dispatchers have the higher peak, but take too long for each request: one keeps the limit."""
+
+    def capacity(settings: dict[str, Any]) -> float:
+        return 1000.0 * settings["dispatchers"]
+
+    one_better = {1: 1000.0, 2: 60_000.0}
+
+    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
+        return queue(capacity, one_better[settings["dispatchers"]])(settings, load)
+
+    tries = ("--try", "dispatchers=1,2", "--try", "lanes=1", "--try", "max-batch-items=64")
+    result = run("tune", context("tune", tmp_path, answer, *tries, slo="p99=50ms"))
+    best = result.best_point
+    assert best is not None and best.settings["dispatchers"] == 1
+    assert 800 < best.rate < 910  # 1 ms + 4.6 ms / (1 - share) = 50 ms at 906/s
+    assert run("tune", context("tune", tmp_path, answer, *tries)).best_point.settings["dispatchers"] == 2  # type: ignore[union-attr]
+    impossible = run("tune", context("tune", tmp_path, answer, *tries, slo="p99=1ms"))
+    assert (impossible.best, impossible.verdict, impossible.exit_code) == (None, "SLO_NOT_MET", 8)
+
+
+def test_tune_goes_on_where_a_server_does_not_start(tmp_path: Path) -> None:
+    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
+        if settings["dispatchers"] > 1:
+            raise BenchError("out of memory")
+        return Point("", rate=100.0, status={"OK": 1})
+
+    result = run("tune", context("tune", tmp_path, answer, "--try", "dispatchers=1,2"))
+    assert result.best_point is not None and result.best_point.settings["dispatchers"] == 1
+    assert ["out of memory"] in [point.reasons for point in result.points]
+
+
+def test_tune_keeps_what_it_measured_when_it_is_interrupted(tmp_path: Path) -> None:
+    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
+        if settings["dispatchers"] == 2:
+            raise KeyboardInterrupt
+        return Point("", rate=100.0, status={"OK": 1})
+
+    found = context("tune", tmp_path, answer, "--try", "dispatchers=1,2")
+    with pytest.raises(KeyboardInterrupt):
+        run("tune", found)
+    assert [point.settings["dispatchers"] for point in found.result.points] == [1]
+    assert not (tmp_path / "fastqps.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "base", "said"),
+    [
+        (("--try", "dispatchers"), {}, "write KEY=V1,V2"),
+        (("--try", "dispatcher=1"), {}, "did you mean dispatchers"),
+        (("--try", "dispatchers=1,,2"), {}, "different values"),
+        (("--try", "dispatchers=1,1"), {}, "different values"),
+        (("--try", "dispatchers=0"), {}, "not within 1"),
+        (("--try", "dispatchers=1,2"), {"dispatchers": 2}, "leave one of them out"),
+        (("--gain", "2"), {}, "--gain 2: a share"),
+        (("--probes", "0"), {}, "--probes 0"),
+    ],
+)
+def test_tune_refuses(flags: tuple[str, ...], base: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=said):
+        run("tune", context("tune", tmp_path, peaks({}), *flags, base=base))
+
+
+@pytest.mark.parametrize("mode", ["tune", "ablate", "starve"])
+def test_a_server_elsewhere_cannot_be_varied(mode: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="leave out --address"):
+        run(mode, context(mode, tmp_path, peaks({}), address="127.0.0.1:1"))
+
+
+# ---- ablate
+
+
+def host_bound(settings: dict[str, Any], load: LoadSpec) -> Point:
+    """Steps of 5 ms and 6 ms of Python before each."""
+    prepare_ms = 6.0 if settings["preparation"] == "python" else 0.05
+    turn_ms = max(prepare_ms, 5.0) if settings["async-steps"] == "on" else prepare_ms + 5.0
+    steps = min(1000 / 5.0, settings["dispatchers"] * 1000 / turn_ms)
+    return Point("", rate=16 * steps, duty_cycle=steps * 5 / 1000, p99_us=1.0, status={"OK": 1})
+
+
+def test_ablate_pulls_one_lever_after_the_other(tmp_path: Path) -> None:
+    found = context("ablate", tmp_path, host_bound)
+    result = run("ablate", found)
+    names = [point.name for point in result.points]
+    assert names == [
+        "1 dispatcher, synchronous, Python preparation",
+        "+ asynchronous steps",
+        "+ C++ preparation",
+        "+ 2 dispatchers",
+        "+ 2 lanes",
+        "+ FP8",
+    ]
+    rows = result.extra["levers"]
+    assert rows[0]["duty_cycle"] == pytest.approx(5 / 11)
+    assert rows[1]["duty_cycle"] == pytest.approx(5 / 6)
+    assert rows[2]["over_first"] == pytest.approx(11 / 5)
+    assert rows[3]["over_before"] == pytest.approx(1.0)
+    for before, after in zip(found.asked, found.asked[1:], strict=False):
+        assert sum(before[key] != after[key] for key in before) == 1, (before, after)
+
+
+def test_ablate_says_what_is_missing(tmp_path: Path) -> None:
+    """This build has no FP8; and a lever that fails is not kept for those behind it."""
+
+    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
+        if settings["dispatchers"] == 3:
+            raise BenchError("too many")
+        return host_bound(settings, load)
+
+    result = run("ablate", context("ablate", tmp_path, answer, "--dispatchers", "3"))
+    by_name = {row["name"]: row for row in result.extra["levers"]}
+    assert by_name["+ 3 dispatchers"]["missing"] == "too many"
+    assert "fp8" in by_name["+ FP8"]["missing"]
+    assert result.points[-1].reasons == [by_name["+ FP8"]["missing"]]
+    assert result.best is not None and result.points[result.best].rate > 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "base", "said"),
+    [
+        (("--dispatchers", "1"), {}, "more than the 1"),
+        (("--lanes", "1"), {}, "more than the 1"),
+        ((), {"dispatchers": 2}, "varies it itself"),
+    ],
+)
+def test_ablate_refuses(flags: tuple[str, ...], base: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=said):
+        run("ablate", context("ablate", tmp_path, host_bound, *flags, base=base))
+
+
+# ---- breakdown
+
+
+def staged(settings: dict[str, Any], load: LoadSpec) -> Point:
+    assert load.in_flight is not None
+    means = {"receive": 10.0, "queue": 5.0 * load.in_flight, "device": 100.0, "drain": 5.0}
+    stages: dict[str, Any] = {stage: {"mean": us, "p50": us, "p99": us, "count": 10.0} for stage, us in means.items()}
+    point = Point("", stages_us=stages, status={"OK": 1})
+    point.service_time_us = {"mean": sum(means.values()) + 6.0, "count": 10.0}
+    return point
+
+
+def test_breakdown(tmp_path: Path) -> None:
+    found = context("breakdown", tmp_path, staged)
+    result = run("breakdown", found)
+    assert [one.in_flight for one in found.loads] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+    row = result.extra["breakdown"][0]
+    assert row["stages"]["wire"]["us"] == pytest.approx(6.0)
+    assert sum(stage["us"] for stage in row["stages"].values()) == pytest.approx(row["end_to_end_us"])
+    assert sum(stage["share"] for stage in row["stages"].values()) == pytest.approx(1.0)
+    assert row["device_share"] + row["host_share"] + row["wire_share"] == pytest.approx(1.0)
+    assert row["covered"] == pytest.approx(120 / 126)
+    assert "95.2 % of the 126 µs" in result.notes[0]
+
+
+def test_breakdown_says_when_the_wire_is_more_than_a_tenth(tmp_path: Path) -> None:
+    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
+        point = staged(settings, load)
+        point.service_time_us["mean"] = 200.0
+        return point
+
+    result = run("breakdown", context("breakdown", tmp_path, answer, "--concurrency", "1,8"))
+    assert len(result.points) == 2
+    assert "more than a tenth" in result.notes[1]
+
+
+def test_breakdown_needs_the_admin_port(tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match="--admin"):
+        run("breakdown", context("breakdown", tmp_path, lambda settings, load: Point("", rate=1.0)))
+
+
+@pytest.mark.parametrize("levels", ["", "0", "1,1", "x", "-3", "1,", "100000"])
+def test_breakdown_refuses(levels: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="concurrency"):
+        run("breakdown", context("breakdown", tmp_path, staged, "--concurrency", levels))
+
+
+# ---- starve
+
+
+def test_starve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noisy: list[Sequence[int]] = []
+    monkeypatch.setattr("fastqps.bench.modes.starve.Neighbour", lambda cpus: noisy.append(cpus) or _Nothing())
+
+    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
+        cores = len(found.cpus[-1] or ())
+        full = 1000.0 * cores
+        return Point("", rate=full if load.rate is None else min(load.rate, full), p99_us=1.0, status={"OK": 1})
+
+    found = context("starve", tmp_path, answer)
+    result = run("starve", found)
+    assert [len(cpus or ()) for cpus in found.cpus] == [4, 4, 4, 2, 2, 1, 1]  # the first one finds the peak
+    assert {one.rate for one in found.loads[1:]} == {2800.0}
+    assert noisy == [(0, 1, 2, 3), (0, 1), (0,)]
+    rows = result.extra["starve"]
+    assert [(row["cores"], row["neighbour"]) for row in rows[:3]] == [(4, False), (4, True), (2, False)]
+    assert [round(row["kept"], 3) for row in rows] == [1, 1, 0.714, 0.714, 0.357, 0.357]
+    assert [point.settings for point in result.points][-1] == {"cores": 1, "neighbour": True}
+
+
+class _Nothing:
+    def __enter__(self) -> None: ...
+    def __exit__(self, *of: object) -> None: ...
+
+
+def test_starve_with_a_rate_and_chosen_cores(tmp_path: Path) -> None:
+    found = context(
+        "starve",
+        tmp_path,
+        lambda s, load: Point("", rate=load.rate or 0),
+        "--rate",
+        "500",
+        "--cores",
+        "1,3",
+        "--no-neighbour",
+    )
+    run("starve", found)
+    assert [(one.rate, len(cpus or ())) for one, cpus in zip(found.loads, found.cpus, strict=True)] == [
+        (500, 3),
+        (500, 1),
+    ]
+
+
+@pytest.mark.parametrize("cores", ["5", "0", "1,1"])
+def test_starve_refuses(cores: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cores"):
+        run("starve", context("starve", tmp_path, staged, "--cores", cores))
