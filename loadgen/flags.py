@@ -61,7 +61,7 @@ def _header(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _whole(least: int, most: int) -> Callable[[str], int]:
+def whole(least: int, most: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         try:
             found = int(text)
@@ -85,7 +85,7 @@ def _cpus(text: str) -> list[int]:
 
 
 def _field_path(text: str) -> list[int]:
-    return [_whole(1, FIELD_MAX)(part) for part in text.split(".")]
+    return [whole(1, FIELD_MAX)(part) for part in text.split(".")]
 
 
 def _share(text: str) -> float:
@@ -96,7 +96,7 @@ def _speedup(text: str) -> float:
     return units.number(text, "the speed-up", 0, 1e6, above=True)
 
 
-def _checked(read: Callable[[str], Any]) -> Callable[[str], Any]:
+def checked(read: Callable[[str], Any]) -> Callable[[str], Any]:
     def type(text: str) -> Any:
         try:
             return read(text)
@@ -115,16 +115,16 @@ def parser() -> Parser:
         "counts from these times. Exit codes: 0 VALID, 1 failed, 2 usage, 6 UNSTABLE, 7 INVALID, 130 Ctrl-C.",
         allow_abbrev=False,
     )
-    duration, field = _checked(units.duration_ns), _checked(_whole(1, FIELD_MAX))
+    duration, field = checked(units.duration_ns), checked(whole(1, FIELD_MAX))
 
     def count(most: int, least: int = 1) -> Callable[[str], Any]:
-        return _checked(_whole(least, most))
+        return checked(whole(least, most))
 
     add = found.add_argument_group("what is called").add_argument
-    add("--target", required=True, type=_checked(_target), metavar="HOST:PORT", help="cleartext HTTP/2")
-    add("--method", required=True, type=_checked(_method), metavar="/PKG.SERVICE/METHOD")
+    add("--target", required=True, type=checked(_target), metavar="HOST:PORT", help="cleartext HTTP/2")
+    add("--method", required=True, type=checked(_method), metavar="/PKG.SERVICE/METHOD")
     add("--call", choices=CALLS, default="unary", help="kind of call; bidi: long-lived streams of requests and answers")
-    add("--header", action="append", default=[], type=_checked(_header), metavar="K:V", help="metadata; repeat it")
+    add("--header", action="append", default=[], type=checked(_header), metavar="K:V", help="metadata; repeat it")
     add("--deadline", type=duration, default=0, help="of each call, from the time it is due; default: none")
 
     add = found.add_argument_group("what is sent").add_argument
@@ -132,18 +132,18 @@ def parser() -> Parser:
     add("--delimited", action="store_true", help="payload files hold many messages, each behind its length (varint)")
     add("--empty-payload", action="store_true", help="send a message without fields")
     add("--text-field", type=field, metavar="N", help="make messages: random words in string field N")
-    add("--text-lengths", type=_checked(texts.parse), default=texts.parse("lognormal:20,0.5"), metavar="DIST",
+    add("--text-lengths", type=checked(texts.parse), default=texts.parse("lognormal:20,0.5"), metavar="DIST",
         help="their words: fixed:N, uniform:A,B, normal:MEAN,SD, lognormal:MEDIAN,SIGMA")  # fmt: skip
     add("--texts", type=count(10**7), default=1000, metavar="N", help="how many different ones; default 1000")
     add("--unique", action="store_true", help="a text of its own for each call")
     add("--payload-order", choices=ORDERS, default="round-robin")
 
     add = found.add_argument_group("how much").add_argument
-    add("--rate", type=_checked(units.rate), metavar="R", help="calls per second, the mean; 2.5k and 1M work too")
+    add("--rate", type=checked(units.rate), metavar="R", help="calls per second, the mean; 2.5k and 1M work too")
     kinds = " ".join(arrivals.KINDS.values())
-    add("--arrivals", type=_checked(arrivals.parse), metavar="KIND", help=f"{kinds}; default poisson")
+    add("--arrivals", type=checked(arrivals.parse), metavar="KIND", help=f"{kinds}; default poisson")
     add("--trace", metavar="FILE", help="recorded arrivals: JSONL or CSV of t_us[,payload,deadline_ms], or µs per line")
-    add("--speedup", type=_checked(_speedup), metavar="X", help="play the trace X times as fast")
+    add("--speedup", type=checked(_speedup), metavar="X", help="play the trace X times as fast")
     add("-c", "--closed", type=count(1_000_000), metavar="N", help="closed loop of N calls, for peak throughput only")
     add("--duration", type=duration, help="measured time; default 10s, of a trace: all of it")
     add("--warmup", type=duration, help="before it, not counted; default 1s, of a trace: 0")
@@ -156,7 +156,7 @@ def parser() -> Parser:
     add("--streams", type=count(100_000), metavar="S", help="most calls open on each, default 1000; bidi: streams, 1")
     add("--stream-in-flight", type=count(1_000_000), default=256, metavar="N", help="bidi: most unanswered per stream")
     add("--threads", type=count(256), default=1, metavar="T", help="of the generator; default 1")
-    add("--cpus", type=_checked(_cpus), metavar="LIST", help="pin the threads, one CPU each")
+    add("--cpus", type=checked(_cpus), metavar="LIST", help="pin the threads, one CPU each")
     add("--connect-timeout", type=duration, default=5_000_000_000)
     add("--grace", type=duration, default=5_000_000_000, help="for calls still open at the end; default 5s")
 
@@ -164,8 +164,8 @@ def parser() -> Parser:
     add("--request-id-field", type=field, default=0, metavar="N", help="number requests in this field of the message")
     add("--response-id-field", type=field, default=0, metavar="N", help="where answers repeat it")
     add("--timeout-field", type=field, default=0, metavar="N", help="field that takes the time left, in µs")
-    add("--status-field", type=_checked(_field_path), default=[], metavar="N.M", help="a gRPC code inside of answers")
-    add("--verify", type=_checked(_share), default=0.0, metavar="SHARE", help="compare this share of the answers")
+    add("--status-field", type=checked(_field_path), default=[], metavar="N.M", help="a gRPC code inside of answers")
+    add("--verify", type=checked(_share), default=0.0, metavar="SHARE", help="compare this share of the answers")
     add("--expect", default="same", metavar="same|echo|FILE",
         help="with the others to the same payload; the payload; delimited messages, one for each payload")  # fmt: skip
     add("--samples", metavar="FILE", help="write some answers there as JSON lines (payload, answer in base64)")

@@ -100,9 +100,9 @@ class Histogram:
 
 
 def sparse(indexes: NDArray[np.uint32], counts: Counts) -> Histogram:
-    """From the places that are not empty; sum, largest and smallest are those of the layout."""
+    """From places and their counts; sum, largest and smallest are as exact as the layout."""
     full = np.zeros(LENGTH, dtype=np.uint64)
-    full[indexes] = counts
+    np.add.at(full, indexes, counts)  # a place may come several times
     n = int(counts.sum())
     if n == 0:
         return Histogram(full, 0, 0, 0, 0)

@@ -37,6 +37,8 @@ def _check_load(o: argparse.Namespace) -> None:
         raise UsageError("--duration must be above 0 and at most 168h")
     if o.warmup > arrivals.SECONDS_MAX * 1e9:
         raise UsageError("--warmup is at most 168h")
+    if o.closed:
+        o.connections = min(o.connections, o.closed)  # each has a call
     o.streams = o.streams or (1 if o.call == "bidi" else 1000)
     if o.threads > o.connections:
         raise UsageError(f"--threads {o.threads} needs at least as many --connections; there are {o.connections}")

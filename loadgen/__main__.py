@@ -1,0 +1,10 @@
+"""``python -m loadgen``. SIGTERM is as Ctrl-C: whoever ends a run gets what it has measured."""
+
+import signal
+import sys
+
+from loadgen.cli import main
+
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs start with it ignored
+sys.exit(main())

@@ -1,0 +1,73 @@
+"""``python -m loadgen``: options, plan, run, results, exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from loadgen import hgrm, options, plan, results, terminal
+from loadgen import run as runs
+from loadgen.errors import FAILURE, INTERRUPTED, INVALID, OK, UNSTABLE, LoadgenError
+from loadgen.run import Run
+from loadgen.verdict import Verdict
+
+_CODES = {"VALID": OK, "UNSTABLE": UNSTABLE, "INVALID": INVALID}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the load that is asked for; returns the exit code. What a user can mend is one line on stderr."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(arguments)
+    except LoadgenError as error:
+        print(f"loadgen: {error}", file=sys.stderr)
+        return error.exit_code
+    except MemoryError:
+        print("loadgen: not enough memory for a run of that many calls", file=sys.stderr)
+        return FAILURE
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has gone
+        return FAILURE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(arguments: list[str]) -> int:
+    o = options.parse(arguments)
+    if o.json or o.hgrm:
+        hgrm.require()
+    made = plan.make(o)
+    engine = runs.engine_for(made, o)
+    progress = terminal.Progress(made, o.progress)
+    try:
+        run = runs.measure(engine, made, o, progress)
+    finally:
+        progress.close()
+        runs.close(engine)
+    verdict = results.verdict_of(run)
+    found = results.document(run, verdict, o, arguments)
+    if o.json:
+        text = json.dumps(found | {"histograms": results.histograms(run)}, indent=1) + "\n"
+        if o.json == "-":
+            print(text, end="", flush=True)
+        else:
+            results.write(o.json, text)
+    if o.hgrm:
+        results.write_histograms(o.hgrm, run)
+    if o.samples:
+        results.write_samples(o.samples, run)
+    terminal.show(found, sys.stderr if o.json == "-" or o.progress == "json" else sys.stdout)
+    return exit_code(run, verdict, found)
+
+
+def exit_code(run: Run, verdict: Verdict, found: dict[str, Any]) -> int:
+    """Of a run that has results."""
+    if run.interrupted:
+        return INTERRUPTED
+    if not found["status"].get("OK"):
+        raise LoadgenError(verdict.reasons[0])
+    if found["verified"] and found["verified"]["wrong"]:
+        raise LoadgenError(f"{found['verified']['wrong']:,} of {found['verified']['checked']:,} answers were wrong")
+    return _CODES[verdict.word]

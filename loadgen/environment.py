@@ -1,0 +1,39 @@
+"""Where a run was made, and with what: a figure without that is no figure."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+
+def environment() -> dict[str, Any]:
+    """The machine of the generator, and its software."""
+    cpuinfo = _text("/proc/cpuinfo")
+    model = re.search(r"model name\s*: (.*)", cpuinfo)
+    return {
+        "cpu": model[1] if model else platform.machine(),
+        "cores": os.cpu_count(),
+        "allowed_cpus": sorted(os.sched_getaffinity(0)),
+        "load_average": [round(value, 2) for value in os.getloadavg()],
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "numpy": metadata.version("numpy"),
+        **_native(),
+    }
+
+
+def _native() -> dict[str, Any]:
+    from loadgen import _native
+
+    return _native.environment()
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,215 @@
+"""From a run to its results: the verdict, and the JSON that holds everything. docs/loadgen.md says what each key is."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from loadgen import hgrm
+from loadgen.environment import environment
+from loadgen.errors import LoadgenError
+from loadgen.histogram import Histogram
+from loadgen.plan import seeds
+from loadgen.run import Run
+from loadgen.verdict import Measured, Verdict, judge
+
+SCHEMA_VERSION = 1
+CLOSED_NOTE = "closed loop: not for SLOs"
+_TIMES = {
+    "response_time_us": "response",
+    "service_time_us": "service",
+    "lateness_us": "lateness",
+    "own_lateness_us": "own_lateness",
+    "failed_time_us": "response_failed",
+}
+_MAIN: tuple[Literal["response"], Literal["service"]] = ("response", "service")
+_STREAM_TIMES = {"first_message_us": "first_message", "message_gap_us": "message_gap"}
+
+
+def verdict_of(run: Run) -> Verdict:
+    """Judges a run by what the engine says of it."""
+    result, timeline = run.result, run.timeline
+    if run.interrupted and result["due"] == 0:
+        return Verdict("INVALID", ["interrupted before anything was measured"])
+    lateness = result["lateness"]["sum_ns"]
+    found = judge(
+        Measured(
+            closed=bool(run.plan.closed),
+            due=result["due"],
+            sent=result["sent_in_window"],
+            ok=result["outcomes"].get("OK", 0),
+            p99_ns=Histogram.of(result["response"]).percentile_ns(99),
+            own_lateness_p99_ns=Histogram.of(result["own_lateness"]).percentile_ns(99),
+            own_share=result["own_lateness"]["sum_ns"] / lateness if lateness else 0.0,
+            open_calls=timeline.open_calls,
+            p50_ns=timeline.p50_ns,
+            busy=[1 - thread["slept_s"] / thread["wall_s"] for thread in result["threads"] if thread["wall_s"] > 0],
+        )
+    )
+    if result["due"] and not result["outcomes"].get("OK"):
+        return Verdict("INVALID", [f"no call was answered OK: {status_words(result['outcomes'])}", *found.reasons])
+    return found
+
+
+def status_words(outcomes: dict[str, int]) -> str:
+    """``OK 10,000 · RESOURCE_EXHAUSTED 12``, the most frequent first."""
+    return " · ".join(f"{name} {n:,}" for name, n in sorted(outcomes.items(), key=lambda pair: -pair[1])) or "none"
+
+
+def document(run: Run, verdict: Verdict, o: argparse.Namespace, command: Sequence[str]) -> dict[str, Any]:
+    """The results as JSON."""
+    result = run.result
+    window_s = max(0, result["measure_until_ns"] - result["measure_from_ns"]) / 1e9
+    closed = bool(run.plan.closed)
+    times = {name: summary(result[key], closed) for name, key in _TIMES.items()}  # type: ignore[literal-required]
+    if o.call == "server-stream":
+        times |= {name: summary(result[key], closed) for name, key in _STREAM_TIMES.items()}  # type: ignore[literal-required]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "verdict": verdict.word,
+        "reasons": verdict.reasons,
+        "notes": notes(run),
+        "interrupted": run.interrupted,
+        "loop": "closed" if closed else "open",
+        "target": f"{o.target[0]}:{o.target[1]}",
+        "method": o.method,
+        "call": o.call,
+        "load": run.plan.load,
+        "duration_s": round(window_s, 6),
+        "offered_rate": None if closed else _rate(result["due"], window_s),
+        "achieved_rate": _rate(result["sent_in_window"], window_s),
+        "rate": _rate(result["ok_in_window"], window_s),
+        "calls": {"due": result["due"], "sent": result["sent"], "ok": result["outcomes"].get("OK", 0)},
+        "status": dict(result["outcomes"]),
+        "status_with_warmup": dict(result["outcomes_all"]),
+        **times,
+        "spectrum": {name: Histogram.of(result[name]).spectrum_us() for name in _MAIN},
+        "timeline": [second.as_json() for second in run.timeline.measured()],
+        "connections": _connections(run),
+        "cpu": _cpu(run),
+        "waiting_max": result["waiting_max"],
+        "in_flight_max": result["in_flight_max"],
+        "bytes_in": result["bytes_in"],
+        "bytes_out": result["bytes_out"],
+        "messages": result["messages"],
+        "empty_answers": result["empty_answers"],
+        "streams": _streams(run) if o.call == "bidi" else None,
+        "verified": verified(run, o),
+        "environment": environment(),
+        "seeds": seeds(o),
+        "command": ["python", "-m", "loadgen", *command],
+        "started": datetime.fromtimestamp(run.started_unix_s, UTC).isoformat(timespec="milliseconds"),
+    }
+
+
+def summary(found: dict[str, Any], closed: bool) -> dict[str, Any]:
+    """Of one kind of time; that of a closed loop says what it is not good for."""
+    return Histogram.of(found).summary_us() | ({"note": CLOSED_NOTE} if closed else {})
+
+
+def histograms(run: Run) -> dict[str, str]:
+    """The two main ones in HdrHistogram's V2 encoding."""
+    return {name: hgrm.encode(Histogram.of(run.result[name])) for name in _MAIN}
+
+
+def notes(run: Run) -> list[str]:
+    """What a reader of the figures should know and that takes nothing of their worth."""
+    result, found = run.result, []
+    timed = (result["lateness"], result["own_lateness"], result["response"])
+    late_ns, own_ns, response_ns = (Histogram.of(times).percentile_ns(99) for times in timed)
+    waited_ns = late_ns - own_ns
+    if not run.plan.closed and waited_ns > max(1_000_000, response_ns // 10):
+        found.append(
+            f"calls waited {waited_ns / 1e6:.1f} ms (p99) for the server before they could be sent: no free stream, or no "
+            "window; that is latency. If the server is not at its limit: more --connections or --streams"
+        )
+    lost = sum(connection["connects"] - 1 for connection in result["connections"])
+    if lost > 0:
+        found.append(f"connections were made again {lost} times")
+    return found
+
+
+def verified(run: Run, o: argparse.Namespace) -> dict[str, Any] | None:
+    """How many answers were compared, and how many were wrong; None: that was not asked for."""
+    if not o.verify:
+        return None
+    if run.plan.expected is not None:
+        return {"checked": run.result["checked"], "wrong": run.result["wrong"], "against": o.expect}
+    answers: dict[int, Counter[bytes]] = {}
+    for sample in run.result["samples"]:
+        answers.setdefault(sample["payload"], Counter())[sample["answer"]] += 1
+    several = [counter for counter in answers.values() if counter.total() > 1]
+    wrong = sum(counter.total() - max(counter.values()) for counter in several)
+    return {"checked": sum(counter.total() for counter in several), "wrong": wrong, "against": o.expect}
+
+
+def write_samples(path: str, run: Run) -> None:
+    """Answers as JSON lines."""
+    lines: list[str] = []
+    for sample in run.result["samples"]:
+        answer = base64.b64encode(sample["answer"]).decode()
+        lines.append(json.dumps({"payload": sample["payload"], "request_id": sample["request_id"], "answer": answer}))
+    write(path, "".join(line + "\n" for line in lines))
+
+
+def write(path: str, text: str) -> None:
+    """Raises ``LoadgenError`` where it cannot be written."""
+    try:
+        Path(path).write_text(text)
+    except OSError as error:
+        raise LoadgenError(f"cannot write {path}: {error.strerror}") from None
+
+
+def write_histograms(prefix: str, run: Run) -> None:
+    """The .hgrm and .hlog files."""
+    hgrm.write_percentiles(Path(f"{prefix}.hgrm"), Histogram.of(run.result["response"]))
+    hgrm.write_percentiles(Path(f"{prefix}.service.hgrm"), Histogram.of(run.result["service"]))
+    seconds = [(second.start_s, second.length_s, second.response) for second in run.timeline.measured()]
+    began_s = run.result["start_unix_ns"] / 1e9 + run.plan.measure_from_ns / 1e9
+    hgrm.write_log(Path(f"{prefix}.hlog"), began_s, seconds)
+
+
+def _rate(count: int, seconds: float) -> float:
+    return round(count / seconds, 3) if seconds > 0 else 0.0
+
+
+def _connections(run: Run) -> dict[str, Any]:
+    sent = [connection["sent"] for connection in run.result["connections"]]
+    losses: Counter[str] = Counter()
+    for connection in run.result["connections"]:
+        losses.update(connection["losses"])
+    return {
+        "count": len(sent),
+        "sent_min": min(sent),
+        "sent_max": max(sent),
+        "imbalance": round(max(sent) * len(sent) / sum(sent), 4) if sum(sent) else None,  # largest over mean
+        "reconnects": sum(connection["connects"] - 1 for connection in run.result["connections"]),
+        "losses": dict(losses),
+    }
+
+
+def _cpu(run: Run) -> dict[str, Any]:
+    threads = run.result["threads"]
+    wall_s = sum(thread["wall_s"] for thread in threads)
+    return {
+        "seconds": round(sum(thread["cpu_s"] for thread in threads), 6),
+        "fraction": round(sum(thread["cpu_s"] for thread in threads) / wall_s, 4) if wall_s else 0.0,  # of each thread
+        "busy_fraction": round(1 - sum(thread["slept_s"] for thread in threads) / wall_s, 4) if wall_s else 0.0,
+        "run_delay_s": round(sum(thread["run_delay_s"] for thread in threads), 6),
+        "threads": [dict(thread) for thread in threads],
+    }
+
+
+def _streams(run: Run) -> dict[str, Any]:
+    found = run.result
+    return {
+        "outcomes": found["stream_outcomes"],
+        "wrong_ids": found["wrong_ids"],
+        "late_answers": found["late_answers"],
+    }

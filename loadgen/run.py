@@ -1,0 +1,145 @@
+"""One run: the engine is made, connected, started, watched, and asked for its result. Ctrl-C keeps what there is."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from loadgen.errors import LoadgenError, UsageError
+from loadgen.plan import Plan
+from loadgen.timeline import Second, Timeline, step_ns
+
+if TYPE_CHECKING:
+    from loadgen._native import Engine, Result
+
+_WATCH_S = 0.1
+_STOP_GRACE_S = 1.0  # for open calls, after Ctrl-C
+_END_S = 60.0  # an engine that has not ended so long after it should have never will
+_SAME_SAMPLES = 20_000
+_KEPT_SAMPLES = 1_000
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was measured. ``interrupted``: by Ctrl-C. ``started_unix_s``: when."""
+
+    plan: Plan
+    result: Result
+    timeline: Timeline
+    interrupted: bool
+    started_unix_s: float
+
+
+def measure(engine: Engine, plan: Plan, o: argparse.Namespace, watch: Callable[[Engine, list[Second]], None]) -> Run:
+    """Runs ``plan``. ``watch`` is called several times a second, with the seconds that have become complete.
+
+    Raises ``LoadgenError`` if there is no server at the target.
+    """
+    try:
+        engine.connect(o.connect_timeout / 1e9)
+    except ConnectionError as error:
+        host = f"[{o.target[0]}]" if ":" in o.target[0] else o.target[0]
+        raise LoadgenError(f"cannot connect to {host}:{o.target[1]}: {error}") from None
+    started_s = time.time()
+    timeline = Timeline(
+        plan.measure_from_ns, plan.measure_until_ns, step_ns(plan.measure_until_ns - plan.measure_from_ns)
+    )
+    _start(engine, plan)
+    interrupted = False
+    try:
+        _follow(engine, timeline, watch, plan.measure_until_ns / 1e9 + o.grace / 1e9 + _END_S)
+    except KeyboardInterrupt:
+        interrupted = True
+        engine.stop(min(_STOP_GRACE_S, o.grace / 1e9))
+        _follow(engine, timeline, watch, _STOP_GRACE_S + _END_S)
+    except BaseException:
+        engine.stop(0.0)
+        raise
+    return Run(plan, engine.result(), timeline, interrupted, started_s)
+
+
+def _start(engine: Engine, plan: Plan) -> None:
+    try:
+        if plan.closed:
+            assert isinstance(plan.deadline_ns, int)
+            engine.start_closed(
+                plan.closed,
+                plan.measure_until_ns,
+                plan.order,
+                plan.deadline_ns,
+                measure_from_ns=plan.measure_from_ns,
+            )
+        else:
+            engine.start(
+                plan.times_ns,
+                plan.order,
+                plan.deadline_ns,
+                measure_from_ns=plan.measure_from_ns,
+                measure_until_ns=plan.measure_until_ns,
+            )
+    except (ValueError, OSError) as error:  # a CPU that cannot be had, more in flight than streams hold
+        raise UsageError(str(error)) from None
+
+
+def _follow(engine: Engine, timeline: Timeline, watch: Callable[[Engine, list[Second]], None], limit_s: float) -> None:
+    """Until the run has ended, or nothing can come of it."""
+    give_up_s = time.monotonic() + limit_s
+    while True:
+        ended = engine.wait(_WATCH_S)
+        seconds = timeline.take(engine.poll(), ended)
+        watch(engine, seconds)
+        if ended:
+            return
+        if seconds and all(set(second.status) == {"UNIMPLEMENTED"} for second in timeline.seconds):
+            engine.stop(0.0)  # no later call will fare better
+        if time.monotonic() > give_up_s:
+            raise LoadgenError("the engine did not come to its end")
+
+
+def engine_for(plan: Plan, o: argparse.Namespace) -> Engine:
+    """The native engine for a plan. Raises ``LoadgenError`` if it is not built, ``UsageError`` for what it refuses."""
+    try:
+        from loadgen._native import Engine
+    except ImportError as error:
+        raise LoadgenError(f"the native engine is not built, run `make build` ({error})") from None
+    every = max(1, round(1 / o.verify)) if o.verify else 97
+    same = bool(o.verify) and plan.expected is None
+    kept = _SAME_SAMPLES if same else _KEPT_SAMPLES if o.samples else 0
+    host, port = o.target
+    try:
+        return Engine(
+            host,
+            port,
+            o.method,
+            o.header,
+            plan.payloads,
+            connections=o.connections,
+            streams=o.streams,
+            threads=o.threads,
+            cpus=o.cpus,
+            call=o.call,
+            stream_in_flight=o.stream_in_flight,
+            request_id_field=o.request_id_field,
+            response_id_field=o.response_id_field,
+            timeout_field=o.timeout_field,
+            status_field=o.status_field,
+            grace_ns=o.grace,
+            expected=plan.expected,
+            check_every=every,
+            samples_max=kept,
+            sample_every=every if same else 97,
+            interval_ns=step_ns(plan.measure_until_ns - plan.measure_from_ns),
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def close(engine: Engine) -> None:
+    """Ends the engine's threads, at a second Ctrl-C too."""
+    with contextlib.suppress(RuntimeError):
+        engine.stop(0.0)
+        engine.wait(_STOP_GRACE_S)

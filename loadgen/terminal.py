@@ -1,0 +1,124 @@
+"""What a person sees: a line that moves while the run goes on, and a table at its end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+from loadgen.histogram import PERCENTILES
+from loadgen.plan import Plan
+from loadgen.results import status_words
+from loadgen.timeline import NS, Second
+from loadgen.units import format_duration
+
+if TYPE_CHECKING:
+    from loadgen._native import Engine
+
+_COLUMNS = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
+_ROWS = {
+    "response": "response_time_us",
+    "service": "service_time_us",
+    "first message": "first_message_us",
+    "between messages": "message_gap_us",
+    "failed": "failed_time_us",
+    "lateness": "lateness_us",
+    "… its own": "own_lateness_us",
+}
+_EVERY_NS = 200_000_000
+
+
+class Progress:
+    """``auto``: a line on stderr, if that is a terminal; ``json``: an object per second on stdout; ``off``: nothing."""
+
+    def __init__(self, plan: Plan, kind: str) -> None:
+        self._plan = plan
+        self._json = kind == "json"
+        self._live = kind == "auto" and sys.stderr.isatty()
+        self._second: Second | None = None
+        self._drawn_ns = -_EVERY_NS
+
+    def __call__(self, engine: Engine, seconds: list[Second]) -> None:
+        """With the seconds that have become complete."""
+        for second in seconds:
+            self._second = second
+            if self._json:
+                print(json.dumps(second.as_json()), flush=True)
+        if self._live:
+            found = engine.progress()
+            if seconds or found["now_ns"] - self._drawn_ns >= _EVERY_NS:
+                self._drawn_ns = found["now_ns"]
+                print(f"\r{self._line(found['now_ns'])}\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Takes the line away."""
+        if self._live:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def _line(self, now_ns: int) -> str:
+        plan = self._plan
+        left_s = (now_ns - plan.measure_from_ns) / NS
+        total_s = (plan.measure_until_ns - plan.measure_from_ns) / NS
+        if left_s < 0:
+            head = f"warm-up, {-left_s:.0f} s left"
+        elif left_s < total_s:
+            done = round(20 * left_s / total_s)
+            head = f"[{'=' * done}{' ' * (20 - done)}] {left_s:.0f} of {total_s:g} s"
+        else:
+            head = "waiting for open calls"
+        second = self._second
+        if second is None or second.length_s <= 0:
+            return head
+        per_s = {name: n / second.length_s for name, n in second.status.items()}
+        parts = [head, f"sent {second.sent / second.length_s:,.0f}/s", f"OK {per_s.pop('OK', 0.0):,.0f}/s"]
+        parts += [f"{name} {n:,.0f}/s" for name, n in sorted(per_s.items(), key=lambda pair: -pair[1])[:2]]
+        if second.response.count:
+            parts += [f"{p} {format_duration(second.response.percentile_ns(float(p[1:])))}" for p in ("p50", "p99")]
+        return " · ".join([*parts, f"{second.in_flight + second.waiting:,} open"])
+
+
+def table(found: dict[str, Any]) -> str:
+    """The results as text, from their JSON."""
+    load = found["load"]
+    what = f"{load['in_flight']:,} in flight" if "in_flight" in load else load["arrivals"]
+    lines = [f"{found['verdict']}  {found['method']} on {found['target']}, {found['loop']} loop, {what}"]
+    lines += [f"  {reason}" for reason in found["reasons"]]
+    if found["interrupted"]:
+        lines.append("  interrupted: this is what was measured until then")
+    lines.append("")
+    rates = [("offered", found["offered_rate"]), ("sent", found["achieved_rate"]), ("OK", found["rate"])]
+    figures = " · ".join(
+        f"{name} {rate:,.4g}/s" if rate < 1000 else f"{name} {rate:,.0f}/s" for name, rate in rates if rate is not None
+    )
+    lines.append(f"rates      {figures} over {found['duration_s']:.4g} s")
+    lines.append(f"status     {status_words(found['status'])}")
+    lines += [
+        "",
+        " " * 17 + "".join(f"{'p99.9' if name == 'p999' else name:>10}" for name in _COLUMNS) + f"{'count':>13}",
+    ]
+    rows = {name: found[key] for name, key in _ROWS.items() if found.get(key, {}).get("count")}
+    for name, row in rows.items():
+        lines.append(
+            f"{name:<17}" + "".join(f"{_cell(row, column):>10}" for column in _COLUMNS) + f"{row['count']:>13,}"
+        )
+    if any(row["too_few"] for row in rows.values()):
+        lines.append("–: fewer than 10 samples beyond it")
+    if found["loop"] == "closed":
+        lines.append("closed loop: a slow server is asked less, so these latencies are not for SLOs")
+    cpu = found["cpu"]
+    lines += ["", f"generator  {cpu['fraction']:.0%} of the CPU time of {len(cpu['threads'])} thread(s)"]
+    if found["verified"]:
+        lines.append(f"verified   {found['verified']['checked']:,} answers, {found['verified']['wrong']:,} wrong")
+    lines += [f"note       {note}" for note in found["notes"]]
+    return "\n".join(lines)
+
+
+def show(found: dict[str, Any], stream: TextIO) -> None:
+    """Prints the table."""
+    print(table(found), file=stream, flush=True)
+
+
+def _cell(row: dict[str, Any], column: str) -> str:
+    if column in PERCENTILES and column in row["too_few"]:
+        return "–"
+    return format_duration(row[column] * 1e3)
