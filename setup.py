@@ -72,6 +72,7 @@ setup(
             "bind/core.cpp",
             "bind/step.cpp",
             "bind/decode.cpp",
+            "bind/sim.cpp",
             "bind/cpu_ops.cpp",
             "bind/cpu_decode.cpp",
             "bind/text.cpp",

@@ -241,6 +241,31 @@ class DecodeBatch:
     @property
     def free_slots(self) -> int: ...
 
+# ---- csrc/bind/sim.cpp
+
+class SimDevice:
+    def __init__(
+        self,
+        *,
+        fixed_ns: float,
+        per_token_ns: float,
+        per_item_ns: float,
+        overlap: float,
+        table: Sequence[tuple[float, float]] = (),
+        launch_ns: int = 0,
+        segment: Segment | None = None,
+        index: int = 0,
+    ) -> None: ...
+    def stream(self) -> SimStream: ...
+    def step_ns(self, tokens: int, items: int) -> int: ...
+    def reserve(self, now_ns: int, behind_ns: int, tokens: int, items: int) -> tuple[int, int]: ...
+
+class SimStream:
+    def launch(self, tokens: int, items: int) -> tuple[int, int]: ...
+
+def wait_until(ns: int) -> bool: ...
+def burn_cpu(ns: int) -> None: ...
+
 # ---- csrc/bind/cpu_ops.cpp: arrays are given by address
 
 def cpu_ops_level() -> str: ...

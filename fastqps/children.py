@@ -45,7 +45,8 @@ class DispatcherSettings(Settings):
 
     epoch: int  # of this incarnation; each restart has a higher one
     route: int  # model * generations + generation
-    device: str
+    device: str  # its own: one of those of the server
+    device_index: int  # its line in the segment
     dtype: str
     threads: int  # CPU threads to compute with
     max_batch_items: int

@@ -93,15 +93,23 @@ class _Common(TypedDict):
     delay_ns: int
 
 
-def load_lane(card: ModelCard, settings: DispatcherSettings) -> Lane[Any]:
+def load_lane(card: ModelCard, settings: DispatcherSettings, segment: Segment) -> Lane[Any]:
     """The model on its device, with the steps that can be in flight."""
-    tokens, dtype, threads = settings.max_batch_tokens, settings.dtype, settings.threads
+    tokens, device = settings.max_batch_tokens, settings.device
+    place = _Place(dtype=settings.dtype, threads=settings.threads, segment=segment, index=settings.device_index)
     runner: StepRunner
     if settings.max_running:
-        runner = make_decoder(settings.device, card, settings.max_running, tokens, dtype=dtype, threads=threads)
+        runner = make_decoder(device, card, settings.max_running, tokens, **place)
     else:
-        runner = make_runner(settings.device, card, settings.max_batch_items, tokens, dtype=dtype, threads=threads)
+        runner = make_runner(device, card, settings.max_batch_items, tokens, **place)
     return make_lane(runner, IN_FLIGHT_MAX if settings.async_steps else 1)
+
+
+class _Place(TypedDict):
+    dtype: str
+    threads: int
+    segment: Segment
+    index: int
 
 
 def load_preparation(
@@ -120,7 +128,7 @@ def main(settings: DispatcherSettings) -> int:
     segment = Segment(settings.segment_fd)
     heartbeat = Heartbeat(segment, "dispatcher", settings.index, settings.parent_fd)
     card = ModelCard.from_json(segment.card(settings.route))
-    lane = load_lane(card, settings)
+    lane = load_lane(card, settings, segment)
     lane.warm_up()
     stepper = make_stepper(segment, settings)
     dispatcher = Dispatcher(stepper, lane, load_preparation(settings, stepper, lane))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, Protocol, TypeVar
 
-from fastqps.runners import StepRunner
+from fastqps.runners import AsyncRunner, StepRunner
 
 # Tests only: a step that holds this token kills its dispatcher, before it runs or behind it.
 KILL_TOKEN = int(os.environ.get("FASTQPS_TEST_KILL_TOKEN", "-1"))
@@ -95,16 +95,56 @@ class ThreadLane(Generic[R]):
         self._thread.shutdown()
 
 
+class AsyncLane(Generic[R]):
+    """Steps of a device that works by itself: they run in one stream, and no thread of ours waits beside them."""
+
+    def __init__(self, runners: Sequence[R]) -> None:
+        self.runners = runners
+        self._steps = [_asynchronous(runner) for runner in runners]
+        stream = self._steps[0].make_stream()
+        for step in self._steps:
+            step.use(stream)
+
+    def launch(self, step: int, n_items: int, n_tokens: int, third: int) -> None:
+        _look_for_kill_token(self.runners[step], n_tokens)
+        self._steps[step].launch(n_items, n_tokens, third)
+
+    def warm_up(self) -> None:
+        for runner in self.runners:
+            runner.warm_up()
+
+    def done(self, step: int) -> bool:
+        return self._steps[step].done()
+
+    def wait(self, step: int, most_s: float | None = None) -> None:
+        if most_s != 0:
+            self._steps[step].wait(most_s)
+
+    def close(self) -> None:
+        """Nothing was taken."""
+
+
 def make_lane(runner: R, steps: int) -> Lane[R]:
     """A lane for ``steps`` steps in flight over one loaded model."""
     runners = [runner, *(runner.twin() for _ in range(steps - 1))]
+    if isinstance(runner, AsyncRunner):
+        return AsyncLane(runners)
     return InlineLane(runners) if runner.instant else ThreadLane(runners)
 
 
+def _asynchronous(runner: StepRunner) -> AsyncRunner:
+    assert isinstance(runner, AsyncRunner)
+    return runner
+
+
 def _run(runner: StepRunner, n_items: int, n_tokens: int, third: int) -> None:
-    if KILL_TOKEN >= 0 and KILL_TOKEN in runner.buffers().input_ids[:n_tokens]:
-        os.kill(os.getpid(), signal.SIGKILL)
+    _look_for_kill_token(runner, n_tokens)
     stamps = runner.buffers().stamps
     stamps[0] = time.monotonic_ns()
     runner.run(n_items, n_tokens, third)
     stamps[1] = time.monotonic_ns()
+
+
+def _look_for_kill_token(runner: StepRunner, n_tokens: int) -> None:
+    if KILL_TOKEN >= 0 and KILL_TOKEN in runner.buffers().input_ids[:n_tokens]:
+        os.kill(os.getpid(), signal.SIGKILL)

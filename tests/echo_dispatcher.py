@@ -13,7 +13,7 @@ import echo_generator
 
 from fastqps import dispatcher
 from fastqps.children import DispatcherSettings
-from fastqps.devices import null
+from fastqps.devices import Place, null
 from fastqps.models.card import ModelCard
 
 SLOW = 30_000
@@ -44,7 +44,7 @@ class EchoRunner(null.NullRunner):
         return EchoRunner(self.card, buffers.max_items, buffers.max_tokens)
 
 
-def make_runner(card: ModelCard, max_items: int, max_tokens: int, dtype: str, threads: int) -> EchoRunner:
+def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> EchoRunner:
     return EchoRunner(card, max_items, max_tokens)
 
 

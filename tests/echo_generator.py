@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fastqps.devices import null
+from fastqps.devices import Place, null
 from fastqps.models.card import ModelCard
 
 END = 256
@@ -114,5 +114,5 @@ class EchoDecoder(null.NullDecoder):
         return EchoDecoder(self.card, b.max_runs, b.max_tokens, self._prompts, self._params)
 
 
-def make_decoder(card: ModelCard, slots: int, max_tokens: int, dtype: str, threads: int) -> EchoDecoder:
+def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> EchoDecoder:
     return EchoDecoder(card, slots, max_tokens)

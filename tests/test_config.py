@@ -112,7 +112,7 @@ def test_bad_file(tmp_path: Path, content: str, message: str) -> None:
         ({"max-message-bytes": "1"}, "--max-message-bytes: 1B is not within 1KiB to 256MiB"),
         ({"dtype": "float16"}, "--dtype: 'float16' is not possible: float16 is slow on the cpu device"),
         ({"dtype": "int4"}, "--dtype: 'int4' is not one of auto, float32, bfloat16, float16"),
-        ({"quantization": "fp8"}, "this version has no cuda device; it has cpu and null"),
+        ({"quantization": "fp8"}, "this version has no cuda device; it has cpu, null and sim"),
         ({"mps": "on"}, "this version has no cuda device"),
         ({"share-weights": "on"}, "--share-weights: 'on' is not possible"),
         ({"lanes": "2"}, "--lanes: '2' is not possible"),

@@ -11,6 +11,7 @@ namespace fastqps::bind {
 void register_segment(pybind11::module_& m);
 void register_step(pybind11::module_& m);
 void register_decode(pybind11::module_& m);
+void register_sim(pybind11::module_& m);
 void register_cpu_ops(pybind11::module_& m);
 void register_cpu_decode(pybind11::module_& m);
 void register_text(pybind11::module_& m);

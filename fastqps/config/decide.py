@@ -23,9 +23,12 @@ def decide(config: Config) -> Config:
     if len(models) > MODELS_MAX:
         raise ConfigError(f"--model: {len(models)} models; at most {MODELS_MAX} can be served")
     cores = machine.usable_cores(len(server_cpus(config)))
-    dispatchers = config.dispatchers or max(1, cores // 2 // len(models))
-    if dispatchers * len(models) > DISPATCHERS_MAX:
+    devices = device.count(",") + 1
+    modelled = device.startswith("sim:")
+    dispatchers = config.dispatchers or (1 if modelled else max(1, cores // 2 // len(models)))
+    if dispatchers * len(models) * devices > DISPATCHERS_MAX:
         total = f"{dispatchers} for each of {len(models)} models"
+        total += f" and {devices} devices" if devices > 1 else ""
         raise ConfigError(f"--dispatchers: {total} is more than {DISPATCHERS_MAX} in all")
     small = device == "cpu"
     longest_step = config.max_input_tokens + (config.max_running or RUNNING_DEFAULT)
@@ -60,16 +63,12 @@ def server_cpus(config: Config) -> tuple[int, ...]:
 
 
 def _device(name: str) -> str:
-    from fastqps.devices import DEVICES, DeviceError  # here: it imports numpy, which not every command needs
+    from fastqps.devices import list_devices  # here: it imports numpy, which not every command needs
 
     if name == "auto":
         return "cpu"
-    kind = name.partition(":")[0]
-    if name in DEVICES:
-        return name
-    if kind in ("cuda", "sim"):
-        raise DeviceError(f"--device {name}: this version has no {kind} device; it has: {', '.join(DEVICES)}")
-    raise ConfigError(f"--device {name!r} is unknown; this version has: auto, {', '.join(DEVICES)}")
+    list_devices(name)
+    return name
 
 
 def _default_model() -> tuple[str, ...]:

@@ -33,7 +33,7 @@ def _setting(default: Any, kind: Kind, help: str, **more: Any) -> Any:
     return dataclasses.field(default=default, metadata={"meaning": Meaning(kind, help, **more)})
 
 
-_NO_CUDA = "this version has no cuda device; it has cpu and null"
+_NO_CUDA = "this version has no cuda device; it has cpu, null and sim"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,12 @@ class Config:
         auto="minilm, if its weights are installed",
         metavar="NAME_OR_DIR",
     )
-    device: str = _setting("auto", "text", "Where models run: auto (cpu), cpu, or null (computes nothing).")
+    device: str = _setting(
+        "auto",
+        "text",
+        "Where models run: auto (cpu), cpu, null (computes nothing), or sim:PROFILE (a modelled device; several, "
+        "separated by commas, are served side by side). See docs/devices.md.",
+    )
     host: str = _setting("127.0.0.1", "text", "Address to listen on. 0.0.0.0 or :: for all interfaces.")
     port: int = _setting(50051, "count", "gRPC port. 0: any free one, printed at start.", most=65535)
     admin_port: int = _setting(
@@ -60,10 +65,10 @@ class Config:
     dispatchers: int | None = _setting(
         None,
         "count",
-        "Dispatcher processes of each model.",
+        "Dispatcher processes of each model and device.",
         least=1,
         most=64,
-        auto="half of the cores, divided among the models, at least 1",
+        auto="half of the cores, divided among the models, at least 1; on sim 1",
     )
     lanes: int = _setting(1, "count", "Steps that a dispatcher runs side by side.", only=(1,), reason=_NO_CUDA)
     max_batch_items: int | None = _setting(
@@ -72,7 +77,7 @@ class Config:
         "Most requests in a batch; a generator's steps hold --max-running instead.",
         least=1,
         most=4096,
-        auto="64 on cpu, 256 on null",
+        auto="64 on cpu, 256 on null and sim",
     )
     max_batch_tokens: int | None = _setting(
         None,
@@ -81,7 +86,8 @@ class Config:
         "one token of each of --max-running sequences.",
         least=1,
         most=1 << 20,
-        auto="4096 on cpu, 16384 on null, and never less than --max-input-tokens and --max-running (or 1024) together",
+        auto="4096 on cpu, 16384 on null and sim, and never less than --max-input-tokens and --max-running (or 1024) "
+        "together",
     )
     max_batch_delay_ns: int = _setting(
         0, "duration", "How long an idle dispatcher waits for more requests before it runs a small batch.", most=10**9

@@ -1,4 +1,4 @@
-"""Devices by name. Each is a module with ``make_runner`` and ``make_decoder``, imported only when it is chosen."""
+"""Devices by name. Each kind is a module with ``make_runner`` and ``make_decoder``, imported only when it is chosen."""
 
 from __future__ import annotations
 
@@ -7,40 +7,57 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import cast
 
+from fastqps._core import Segment
 from fastqps.devices.errors import DeviceError
+from fastqps.devices.names import DEVICES, Device, kind_of, list_devices
+from fastqps.devices.place import Place
 from fastqps.models.card import ModelCard
 from fastqps.runners import DecodeRunner, Runner
 
-__all__ = ["DEVICES", "DeviceError", "make_decoder", "make_runner"]
-
-DEVICES = ("cpu", "null")
+__all__ = ["DEVICES", "Device", "DeviceError", "Place", "kind_of", "list_devices", "make_decoder", "make_runner"]
 
 
 def make_runner(
-    device: str, card: ModelCard, max_items: int, max_tokens: int, *, dtype: str = "auto", threads: int = 0
+    device: str,
+    card: ModelCard,
+    max_items: int,
+    max_tokens: int,
+    *,
+    dtype: str = "auto",
+    threads: int = 0,
+    segment: Segment | None = None,
+    index: int = 0,
 ) -> Runner:
     """Loads ``card``'s model onto ``device`` and returns its runner.
 
     ``threads`` is the number of CPU threads the runner may use (0: leave torch's setting alone). ``dtype`` is ``auto``,
-    ``float32`` or ``bfloat16``. Raises ``DeviceError`` for an unknown device, ``ModelError`` for a model that does not
-    load.
+    ``float32`` or ``bfloat16``. In a server, ``segment`` is where all dispatchers of the device meet, and ``index`` the
+    device's place there. Raises ``DeviceError`` for an unknown device, ``ModelError`` for a model that does not load.
     """
-    make = cast(Callable[[ModelCard, int, int, str, int], Runner], _module(device).make_runner)
-    return make(card, max_items, max_tokens, dtype, threads)
+    make = cast(Callable[[ModelCard, int, int, Place], Runner], _module(device).make_runner)
+    return make(card, max_items, max_tokens, Place(device, dtype, threads, segment, index))
 
 
 def make_decoder(
-    device: str, card: ModelCard, slots: int, max_tokens: int, *, dtype: str = "auto", threads: int = 0
+    device: str,
+    card: ModelCard,
+    slots: int,
+    max_tokens: int,
+    *,
+    dtype: str = "auto",
+    threads: int = 0,
+    segment: Segment | None = None,
+    index: int = 0,
 ) -> DecodeRunner:
     """Loads a generator onto ``device``: up to ``slots`` sequences run, a step has up to ``max_tokens`` rows.
 
     The rest as ``make_runner``.
     """
-    make = cast(Callable[[ModelCard, int, int, str, int], DecodeRunner], _module(device).make_decoder)
-    return make(card, slots, max_tokens, dtype, threads)
+    make = cast(Callable[[ModelCard, int, int, Place], DecodeRunner], _module(device).make_decoder)
+    return make(card, slots, max_tokens, Place(device, dtype, threads, segment, index))
 
 
 def _module(device: str) -> ModuleType:
-    if device not in DEVICES:
+    if kind_of(device) not in DEVICES:
         raise DeviceError(f"no device {device!r}; this build has: {', '.join(DEVICES)}")
-    return importlib.import_module(f"fastqps.devices.{device}")
+    return importlib.import_module(f"fastqps.devices.{kind_of(device)}")

@@ -6,6 +6,7 @@ import torch
 
 from fastqps import machine
 from fastqps.devices.errors import DeviceError
+from fastqps.devices.place import Place
 from fastqps.models.card import ModelCard
 from fastqps.models.cpu_decode_ops import CpuDecodeOps
 from fastqps.models.packed import PackedModel
@@ -28,15 +29,15 @@ def choose_dtype(name: str) -> torch.dtype:
     return _DTYPES[name]
 
 
-def make_runner(card: ModelCard, max_items: int, max_tokens: int, dtype: str, threads: int) -> EncoderRunner:
+def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> EncoderRunner:
     """Loads the model in this process and sets torch's number of threads (0: leaves it)."""
-    if threads:
-        torch.set_num_threads(threads)
-    return EncoderRunner(PackedModel(card, choose_dtype(dtype)), max_items, max_tokens)
+    if place.threads:
+        torch.set_num_threads(place.threads)
+    return EncoderRunner(PackedModel(card, choose_dtype(place.dtype)), max_items, max_tokens)
 
 
-def make_decoder(card: ModelCard, slots: int, max_tokens: int, dtype: str, threads: int) -> DecoderRunner:
+def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> DecoderRunner:
     """Loads a generator in this process and sets torch's number of threads (0: leaves it)."""
-    if threads:
-        torch.set_num_threads(threads)
-    return DecoderRunner.load(card, CpuDecodeOps(), choose_dtype(dtype), slots, max_tokens)
+    if place.threads:
+        torch.set_num_threads(place.threads)
+    return DecoderRunner.load(card, CpuDecodeOps(), choose_dtype(place.dtype), slots, max_tokens)

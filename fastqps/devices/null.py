@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastqps._core import PARAM_MAX_TOKENS, PARAM_SLOT
+from fastqps.devices.place import Place
 from fastqps.models.card import ModelCard
 from fastqps.runners.buffers import StepBuffers
 from fastqps.runners.decode_buffers import DecodeBuffers
@@ -36,9 +37,9 @@ class NullRunner:
         """Nothing to warm."""
 
 
-def make_runner(card: ModelCard, max_items: int, max_tokens: int, dtype: str, threads: int) -> NullRunner:
-    """A runner that needs neither weights nor torch; ``dtype`` and ``threads`` mean nothing to it."""
-    del dtype, threads
+def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> NullRunner:
+    """A runner that needs neither weights nor torch; ``place`` means nothing to it."""
+    del place
     return NullRunner(card, max_items, max_tokens)
 
 
@@ -73,7 +74,7 @@ class NullDecoder:
         """Nothing to warm."""
 
 
-def make_decoder(card: ModelCard, slots: int, max_tokens: int, dtype: str, threads: int) -> NullDecoder:
-    """A decoder that needs neither weights nor torch; ``dtype`` and ``threads`` mean nothing to it."""
-    del dtype, threads
+def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> NullDecoder:
+    """A decoder that needs neither weights nor torch; ``place`` means nothing to it."""
+    del place
     return NullDecoder(card, slots, max_tokens)

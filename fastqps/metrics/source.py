@@ -11,7 +11,7 @@ class Source(Protocol):
 
     segment: Any
     models: Sequence[str]
-    device: str  # as configured
+    device: str  # all of them, for people
     devices: Sequence[str]  # each of them, by its index in the segment
     busy: Any  # _core.BusyUnion
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from fastqps.models.card import ModelCard
 from fastqps.runners.buffers import StepBuffers
 from fastqps.runners.decode_buffers import DecodeBuffers
 
-__all__ = ["DecodeBuffers", "DecodeRunner", "Runner", "StepBuffers", "StepRunner"]
+__all__ = ["AsyncRunner", "DecodeBuffers", "DecodeRunner", "Runner", "StepBuffers", "StepRunner"]
 
 
 class StepRunner(Protocol):
@@ -24,6 +24,29 @@ class StepRunner(Protocol):
     def warm_up(self) -> None: ...
 
 
+@runtime_checkable
+class AsyncRunner(StepRunner, Protocol):
+    """A runner of a device that works by itself: its steps are launched, and waited for.
+
+    Before its first launch there is nothing to wait for.
+    """
+
+    def make_stream(self) -> Any:
+        """What steps run in one behind the other; those of different streams may overlap."""
+
+    def use(self, stream: Any) -> None:
+        """Has this runner's steps run in ``stream``."""
+
+    def launch(self, n_items: int, n_tokens: int, third: int, /) -> None:
+        """Starts what ``run`` would compute, and returns at once."""
+
+    def done(self) -> bool:
+        """Whether the step has ended."""
+
+    def wait(self, most_s: float | None = None) -> None:
+        """Returns when the step has ended, or after ``most_s``; raises what it raised."""
+
+
 class Runner(Protocol):
     """An encoder: static buffers and a function over them."""
 
@@ -34,7 +57,7 @@ class Runner(Protocol):
     def buffers(self) -> StepBuffers:
         """The same buffers at every call."""
 
-    def run(self, n_items: int, n_tokens: int, max_len: int) -> None:
+    def run(self, n_items: int, n_tokens: int, max_len: int, /) -> None:
         """Computes ``output[:n_items]`` of the ``n_tokens`` packed tokens; the longest item has ``max_len`` of them."""
 
     def twin(self) -> Runner:
@@ -54,7 +77,7 @@ class DecodeRunner(Protocol):
     def buffers(self) -> DecodeBuffers:
         """The same buffers at every call."""
 
-    def run(self, n_runs: int, n_tokens: int, n_admitted: int) -> None:
+    def run(self, n_runs: int, n_tokens: int, n_admitted: int, /) -> None:
         """Computes the step in the buffers: ``n_tokens`` rows in ``n_runs`` runs, ``n_admitted`` of them new."""
 
     def twin(self) -> DecodeRunner:

@@ -8,6 +8,7 @@ from fastqps import machine
 from fastqps._core import Sizes
 from fastqps.config import Config
 from fastqps.config.decide import server_cpus
+from fastqps.devices import Device, list_devices
 from fastqps.errors import ConfigError
 from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.card import LimitError
@@ -22,13 +23,17 @@ TOKEN_BYTES = 8  # id and log probability
 
 @dataclass(frozen=True)
 class Plan:
-    """A server, before anything is started. Dispatcher ``d`` serves model ``d // dispatchers_per_model``."""
+    """A server, before anything is started.
+
+    Its dispatchers are numbered by model, then by device: ``dispatchers_each`` for each pair of them.
+    """
 
     config: Config
     cards: tuple[ModelCard, ...]
+    devices: tuple[Device, ...]
     rooms: tuple[Room, ...]  # of each model
     doors: int
-    dispatchers_per_model: int
+    dispatchers_each: int
     threads: int  # to compute with, of each dispatcher
     door_cpus: tuple[tuple[int, ...], ...]  # of each front door; empty: any
     dispatcher_cpus: tuple[tuple[int, ...], ...]
@@ -36,11 +41,15 @@ class Plan:
     @property
     def dispatchers(self) -> int:
         """All of them."""
-        return self.dispatchers_per_model * len(self.cards)
+        return self.dispatchers_each * len(self.devices) * len(self.cards)
 
     def model_of(self, dispatcher: int) -> int:
         """The index of the model that a dispatcher serves."""
-        return dispatcher // self.dispatchers_per_model
+        return dispatcher // (self.dispatchers_each * len(self.devices))
+
+    def device_of(self, dispatcher: int) -> int:
+        """The index of the device that a dispatcher drives."""
+        return dispatcher // self.dispatchers_each % len(self.devices)
 
     def sizes(self) -> Sizes:
         """Of the shared segment."""
@@ -48,6 +57,7 @@ class Plan:
             doors=self.doors,
             dispatchers=self.dispatchers,
             models=len(self.cards),
+            devices=len(self.devices),
             slots=self.config.slots,
             max_tokens=max(card.max_input_tokens for card in self.cards),
             answer_bytes=max(answer_bytes(card) for card in self.cards),
@@ -58,16 +68,19 @@ def make_plan(config: Config) -> Plan:
     """From a decided configuration. Reads the models' cards: ``ModelError`` where one cannot be served."""
     assert config.frontdoors and config.dispatchers  # decided
     cards = _cards(config)
-    sharers = sum(config.dispatchers for card in cards if card.task == "generate")
+    devices = list_devices(config.device)
+    each = config.dispatchers * len(devices)
+    sharers = sum(each for card in cards if card.task == "generate")
     cpus = server_cpus(config)
-    total = config.dispatchers * len(cards)
+    total = each * len(cards)
     door_cpus, dispatcher_cpus = _placement(config, cpus, total)
     return Plan(
         config=config,
         cards=cards,
+        devices=devices,
         rooms=tuple(room_of(card, config, sharers) for card in cards),
         doors=config.frontdoors,
-        dispatchers_per_model=config.dispatchers,
+        dispatchers_each=config.dispatchers,
         threads=max(1, machine.usable_cores(len(cpus)) // total),
         door_cpus=door_cpus,
         dispatcher_cpus=dispatcher_cpus,

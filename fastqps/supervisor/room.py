@@ -70,8 +70,10 @@ def _running_auto(card: ModelCard, config: Config, rows: int, sharers: int) -> i
 
 def _kv_bytes(card: ModelCard, running: int, config: Config) -> int:
     """Of one dispatcher's KV cache, the prefix with it."""
+    if config.device != "cpu":  # null and modelled devices hold none
+        return 0
     positions = (running + KV_EXTRA_SLOTS) * card.kv_positions + len(card.prefix_ids)
-    return 0 if config.device == "null" else positions * _position_bytes(card, config)
+    return positions * _position_bytes(card, config)
 
 
 def _position_bytes(card: ModelCard, config: Config) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fastqps._core import now_ns
 from fastqps.children import CHILD_MODULES, DispatcherSettings, DoorSettings, Settings, write_settings
+from fastqps.devices import Device
 from fastqps.supervisor.child import Child, command, environment
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
@@ -174,7 +175,7 @@ class DispatcherSeat(Seat):
 
     @property
     def title(self) -> str:
-        return f"dispatcher {self.index} ({self.server.config.device})"
+        return f"dispatcher {self.index} ({self.device.label})"
 
     @property
     def line(self) -> dict[str, Any]:
@@ -185,12 +186,18 @@ class DispatcherSeat(Seat):
         """The index of the model that it serves."""
         return self.server.model_of(self.index)
 
+    @property
+    def device(self) -> Device:
+        """The device that it drives."""
+        return self.server.devices[self.server.device_of(self.index)]
+
     def start(self, listener_fd: int, parent_pid: int) -> Child:
         self.epoch += 1
         return super().start(listener_fd, parent_pid)
 
     def announce(self, pid: int) -> None:
-        self.shared.segment.start_dispatcher(self.index, self.epoch, route_of(self.model), pid)
+        device = self.server.device_of(self.index)
+        self.shared.segment.start_dispatcher(self.index, self.epoch, route_of(self.model), pid, device)
 
     def settle(self) -> None:
         self.shared.segment.publish_death(self.shared.wake_fds, self.index, self.epoch)
@@ -201,7 +208,8 @@ class DispatcherSeat(Seat):
             **self._common(parent_pid, self.server.dispatcher_cpus[self.index]),
             epoch=self.epoch,
             route=route_of(self.model),
-            device=config.device,
+            device=self.device.spec,
+            device_index=self.server.device_of(self.index),
             dtype=config.dtype,
             threads=self.server.threads,
             max_batch_items=room.items,

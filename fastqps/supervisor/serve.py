@@ -92,7 +92,8 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def _describe(server: Plan, shared: Shared) -> str:
     models = ", ".join(map(_describe_model, server.cards, server.rooms))
     processes = f"front doors {server.doors}, dispatchers {server.dispatchers}, threads of each {server.threads}"
-    return f"starting {models} on {server.config.device}: {processes}; shared memory {shared.sizes_text}"
+    devices = ", ".join(device.description for device in server.devices)
+    return f"starting {models} on {devices}: {processes}; shared memory {shared.sizes_text}"
 
 
 def _describe_model(card: ModelCard, room: Room) -> str:

@@ -43,8 +43,8 @@ class Supervisor:
         self.shared = shared
         self.segment = shared.segment
         self.models: Sequence[str] = [card.name for card in server.cards]
-        self.device = server.config.device
-        self.devices: Sequence[str] = (server.config.device,)
+        self.device = ", ".join(device.description for device in server.devices)
+        self.devices: Sequence[str] = [device.label for device in server.devices]
         self.busy = BusyUnion(shared.segment)
         self.listener = listener
         self.log = log
@@ -78,7 +78,7 @@ class Supervisor:
 
     def device_of(self, dispatcher: int) -> int:
         """The device that a dispatcher runs on, by its index."""
-        return 0
+        return self.server.device_of(dispatcher)
 
     def grpc_address(self) -> str:
         """Where the server's own gRPC port answers."""

@@ -1,0 +1,21 @@
+"""Where a runner computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastqps._core import Segment
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a device's module is told beside the model and the sizes.
+
+    ``threads`` is the number of CPU threads that the runner may use; 0 leaves torch's setting alone.
+    """
+
+    device: str  # as ``list_devices`` names it: "cpu", "sim:h200-minilm-l6"
+    dtype: str = "auto"
+    threads: int = 0
+    segment: Segment | None = None  # in a server: where all dispatchers of the device meet
+    index: int = 0  # of the device in the segment

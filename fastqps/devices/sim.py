@@ -1,0 +1,120 @@
+"""A modelled device: steps take the time that a profile says, and the answers are those of the null device.
+
+All dispatchers of a device meet on one word of the shared segment, so they contend for it as for a real one; the host's
+work around the steps is real. Nothing is computed: a figure from here is about the host, never about a model.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from fastqps._core import SimDevice, SimStream, now_ns, wait_until
+from fastqps.devices import null
+from fastqps.devices.place import Place
+from fastqps.devices.profile import Profile, load_profile
+from fastqps.errors import ConfigError
+from fastqps.models.card import ModelCard
+from fastqps.runners import DecodeBuffers, StepBuffers
+
+_US = 1000.0
+
+
+class SimSteps:
+    """Steps of one set of buffers; a stream decides behind which others they run."""
+
+    instant = False
+
+    def __init__(self, answers: Any, profile: Profile, device: SimDevice) -> None:
+        self.card: ModelCard = answers.card
+        self.profile = profile
+        self._answers = answers  # the null device's runner, and its buffers
+        self._stamps = answers.buffers().stamps
+        self._device = device
+        self._stream = device.stream()
+        self._end_ns = 0  # of the newest step
+
+    def make_stream(self) -> SimStream:
+        return self._device.stream()
+
+    def use(self, stream: SimStream) -> None:
+        self._stream = stream
+
+    def launch(self, n_items: int, n_tokens: int, third: int, /) -> None:
+        """Starts a step. What it answers is there at once; nobody looks before its end."""
+        self._answers.run(n_items, n_tokens, third)
+        start_ns, self._end_ns = self._stream.launch(n_tokens, n_items)
+        self._stamps[:] = start_ns, self._end_ns
+
+    def done(self) -> bool:
+        return now_ns() >= self._end_ns
+
+    def wait(self, most_s: float | None = None) -> None:
+        until = self._end_ns if most_s is None else min(self._end_ns, now_ns() + int(most_s * 1e9))
+        while not wait_until(until):
+            pass  # a signal came, and its handler has run
+
+    def run(self, n_items: int, n_tokens: int, third: int, /) -> None:
+        """One step, from launch to end."""
+        self.launch(n_items, n_tokens, third)
+        self.wait()
+
+    def warm_up(self) -> None:
+        """A step of one token."""
+        self.run(1, 1, 0)
+
+
+class SimRunner(SimSteps):
+    """An encoder on a modelled device."""
+
+    def buffers(self) -> StepBuffers:
+        return cast(StepBuffers, self._answers.buffers())
+
+    def twin(self) -> SimRunner:
+        return SimRunner(self._answers.twin(), self.profile, self._device)
+
+
+class SimDecoder(SimSteps):
+    """A generator on a modelled device: every step makes one token of each of its sequences."""
+
+    def buffers(self) -> DecodeBuffers:
+        return cast(DecodeBuffers, self._answers.buffers())
+
+    def twin(self) -> SimDecoder:
+        return SimDecoder(self._answers.twin(), self.profile, self._device)
+
+
+def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> SimRunner:
+    """A runner that needs neither weights nor torch. ``DeviceError`` and ``ConfigError`` about the profile."""
+    profile, device = _open(card, place)
+    return SimRunner(null.make_runner(card, max_items, max_tokens, place), profile, device)
+
+
+def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> SimDecoder:
+    """A decoder that needs neither weights nor torch. ``DeviceError`` and ``ConfigError`` about the profile."""
+    profile, device = _open(card, place)
+    return SimDecoder(null.make_decoder(card, slots, max_tokens, place), profile, device)
+
+
+def check_task(card: ModelCard, profile: Profile) -> None:
+    """``ConfigError`` where a generator's steps would be timed as an encoder's, or the other way round."""
+    if (card.task == "generate") != (profile.task == "generate"):
+        raise ConfigError(
+            f"device sim:{profile.name} models steps of the task {profile.task} ({profile.model}); the task of "
+            f"{card.name} is {card.task}"
+        )
+
+
+def _open(card: ModelCard, place: Place) -> tuple[Profile, SimDevice]:
+    profile = load_profile(place.device.partition(":")[2])
+    check_task(card, profile)
+    device = SimDevice(
+        fixed_ns=profile.fixed_us * _US,
+        per_token_ns=profile.per_token_us * _US,
+        per_item_ns=profile.per_item_us * _US,
+        overlap=profile.overlap,
+        table=[(tokens, us * _US) for tokens, us in profile.table],
+        launch_ns=int(profile.launch_us * _US),
+        segment=place.segment,
+        index=place.index,
+    )
+    return profile, device
