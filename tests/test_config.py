@@ -169,7 +169,7 @@ def test_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     ("config", "error", "code", "message"),
     [
         (Config(device="cuda:0"), DeviceError, 3, "no cuda device; it has: cpu, null"),
-        (Config(device="sim:h100"), DeviceError, 3, "no sim device"),
+        (Config(device="sim:h100"), DeviceError, 3, "no such profile"),
         (Config(device="gpu"), ConfigError, 2, "--device 'gpu' is unknown"),
         (Config(slots=3000), ConfigError, 2, "not a power of two; try 4096"),
         (Config(max_batch_tokens=128), ConfigError, 2, "less than --max-input-tokens 512"),

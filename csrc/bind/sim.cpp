@@ -47,11 +47,12 @@ void register_sim(py::module_& m) {
                        u32 index) {
              if (segment && index >= segment->segment.sizes().devices) throw py::index_error();
              return std::make_shared<SimDevice>(SimCost{fixed_ns, per_token_ns, per_item_ns, overlap, std::move(table)},
-                                                launch_ns);
+                                                launch_ns,
+                                                segment ? &segment->segment.device(index).sim_until_ns : nullptr);
            }),
            py::kw_only(), "fixed_ns"_a, "per_token_ns"_a, "per_item_ns"_a, "overlap"_a,
-           "table"_a = std::vector<std::pair<double, double>>(), "launch_ns"_a = 0,
-           "segment"_a = py::none(), "index"_a = 0)
+           "table"_a = std::vector<std::pair<double, double>>(), "launch_ns"_a = 0, "segment"_a = py::none(),
+           "index"_a = 0)
       .def("stream", [](std::shared_ptr<SimDevice> self) { return SimStream{std::move(self)}; })
       .def(
           "step_ns",
