@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastqps.bench.intervals import p99_interval_us, rate_interval
-from fastqps.bench.point import Point, with_samples_only
+from fastqps.bench.point import UNSTABLE, Point, with_samples_only
 from fastqps.bench.slo import Slo, goodput
 
 _COPIED = ("reasons", "spectrum", "timeline", "histograms", "status")
@@ -17,6 +17,8 @@ _GENERATOR = ("cpu", "connections", "waiting_max", "verified", "environment", "s
 def fill_in(point: Point, found: dict[str, Any], slo: Slo | None) -> None:
     """Fills in what the generator saw. What it does not say stays unknown."""
     point.verdict = found.get("verdict", point.verdict)
+    if not (found.get("status") or {}).get("OK"):
+        point.verdict = UNSTABLE  # one answer had come before: this load is more than the server bears
     for name in _COPIED:
         setattr(point, name, found.get(name) or getattr(point, name))
     for name in _SUMMARIES:

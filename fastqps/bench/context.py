@@ -108,9 +108,8 @@ class Context:
         looks = Looks(partial(server_side.look, server.admin, server.pid))
         self.progress.begin(name, load.warmup_s + load.duration_s)
         flags = ["--target", server.address, *load.flags(self.payloads), "--threads", str(self.load_threads)]
-        limit_s = load.warmup_s + load.duration_s + load.deadline_s
         watch = _Watch(self.progress, looks, load)
-        run = run_generator(flags, cpus=self.pinning.load, limit_s=limit_s, on_line=watch.line)
+        run = run_generator(flags, cpus=self.pinning.load, on_line=watch.line)
         taken = looks.finish()
         fill_in(point, run.found, self.slo)
         point.interrupted = run.interrupted

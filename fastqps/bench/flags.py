@@ -60,6 +60,11 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     )
     load.add_argument("--seed", type=int, default=1, metavar="N")
     parser.add_argument("--slo", metavar="SLO", default="", help="p99=20ms,err=0.1%%: what is still good enough")
+    add_output(parser)
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Also of modes that start no server."""
     parser.add_argument(
         "--output", metavar="DIR", default="", help="where files go (default: ./fastqps-bench-MODE-TIME)"
     )

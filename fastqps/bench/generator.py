@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from fastqps.bench.result import BenchError
-from fastqps.errors import GENERATOR_BOUND, INTERRUPTED, OK, UNSTABLE, USAGE, ConfigError
+from fastqps.errors import FAILURE, GENERATOR_BOUND, INTERRUPTED, OK, UNSTABLE, USAGE, ConfigError
 
 PROGRAM = (sys.executable, "-m", "loadgen")
-_WITH_RESULTS = (OK, UNSTABLE, GENERATOR_BOUND, INTERRUPTED)
-GRACE_S = 60.0  # to start, to connect, to wait for open calls, and to write
+_WITH_RESULTS = (OK, FAILURE, UNSTABLE, GENERATOR_BOUND, INTERRUPTED)  # as far as it wrote them
+SILENCE_S = 90.0  # it says something every second; starting, waiting for open calls and writing take longer
 STOP_S = 15.0  # to write what was measured, after Ctrl-C
 
 
@@ -32,10 +32,8 @@ class Run:
     interrupted: bool
 
 
-def run_generator(
-    flags: Sequence[str], *, cpus: Sequence[int], limit_s: float, on_line: Callable[[dict[str, Any]], None]
-) -> Run:
-    """Runs the generator; ``on_line`` gets each object of its progress. ``limit_s``: of the run itself.
+def run_generator(flags: Sequence[str], *, cpus: Sequence[int], on_line: Callable[[dict[str, Any]], None]) -> Run:
+    """Runs the generator; ``on_line`` gets each object of its progress.
 
     Ctrl-C here stops it and returns what it has measured. Raises ``BenchError`` when there is no result.
     """
@@ -48,10 +46,9 @@ def run_generator(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True, process_group=0
             )
         interrupted = False
-        watchdog = threading.Timer(limit_s + GRACE_S, child.kill)
-        watchdog.start()
+        alive = _Alive(child)
         try:
-            _read(child, on_line)
+            _read(child, on_line, alive)
             child.wait()
         except KeyboardInterrupt:
             interrupted = True
@@ -60,15 +57,15 @@ def run_generator(
             child.kill()
             raise
         finally:
-            watchdog.cancel()
             child.wait()
+            alive.stop()
             assert child.stdout is not None
             child.stdout.close()
         found = _results(results)
         if found is None or child.returncode not in _WITH_RESULTS:
             if interrupted:
                 raise KeyboardInterrupt
-            _fail(child.returncode, errors.read_text(errors="replace"))
+            _fail(child.returncode, errors.read_text(errors="replace"), alive.killed)
         return Run(found, interrupted or child.returncode == INTERRUPTED)
 
 
@@ -78,9 +75,37 @@ def child_prefix(cpus: Sequence[int]) -> list[str]:
     return tied + (["taskset", "-c", ",".join(map(str, cpus))] if cpus else [])
 
 
-def _read(child: subprocess.Popen[str], on_line: Callable[[dict[str, Any]], None]) -> None:
+class _Alive:
+    """Ends a child that says nothing for ``SILENCE_S``."""
+
+    def __init__(self, child: subprocess.Popen[str]) -> None:
+        self.killed = False
+        self._child, self._heard = child, threading.Event()
+        self._over = False
+        self._thread = threading.Thread(target=self._watch, name="generator watch", daemon=True)
+        self._thread.start()
+
+    def heard(self) -> None:
+        self._heard.set()
+
+    def stop(self) -> None:
+        self._over = True
+        self._heard.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while self._heard.wait(SILENCE_S):
+            if self._over:
+                return
+            self._heard.clear()
+        self.killed = True
+        self._child.kill()
+
+
+def _read(child: subprocess.Popen[str], on_line: Callable[[dict[str, Any]], None], alive: _Alive) -> None:
     assert child.stdout is not None
     for line in child.stdout:
+        alive.heard()
         with contextlib.suppress(ValueError):  # a line that is no JSON is somebody's warning
             found = json.loads(line)
             if isinstance(found, dict):
@@ -104,7 +129,9 @@ def _results(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _fail(code: int, said: str) -> NoReturn:
+def _fail(code: int, said: str, silent: bool) -> NoReturn:
+    if silent:
+        raise BenchError(f"load generator: it gave no sign of life for {SILENCE_S:g} s")
     lines = [line for line in said.splitlines() if line.strip()] or [f"it ended with exit code {code} and said nothing"]
     reason = lines[-1].removeprefix("loadgen: ")
     if code == USAGE:

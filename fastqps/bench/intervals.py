@@ -7,18 +7,15 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from fastqps.bench.point import Point
+from fastqps.bench.race import t_quantile
 
 _Z = 1.96
-# Two-sided 95 % quantiles of Student's t by degrees of freedom; between two the smaller degrees of freedom hold.
-_T95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228} | {
-    12: 2.179, 15: 2.131, 20: 2.086, 30: 2.042, 60: 2.000, 120: 1.980,
-}  # fmt: skip
 BLOCKS = 10  # of a run's seconds: neighbouring seconds are alike, blocks of them hardly are
 
 
 def t95(freedom: float) -> float:
-    """Student's t for a 95 % interval. ``freedom`` at least 1."""
-    return _T95[max(known for known in _T95 if known <= max(1.0, freedom))]
+    """Student's t for a 95 % interval."""
+    return t_quantile(0.975, max(1.0, freedom))
 
 
 def mean_interval(values: Sequence[float]) -> list[float] | None:
@@ -41,8 +38,9 @@ def rate_interval(per_second: Sequence[float]) -> list[float] | None:
     return None if found is None else [max(0.0, found[0]), found[1]]
 
 
-def difference_interval(a: Sequence[float], b: Sequence[float]) -> list[float] | None:
-    """95 % interval of mean(b) - mean(a), variances not assumed to be equal (Welch). None: too few values."""
+def difference_interval(a: Sequence[float], b: Sequence[float], error: float = 0.05) -> list[float] | None:
+    """Interval of mean(b) - mean(a) that is wrong with probability ``error``; variances are not assumed to be equal
+    (Welch). None: too few values."""
     if len(a) < 2 or len(b) < 2:
         return None
     va, vb = stdev(a) ** 2 / len(a), stdev(b) ** 2 / len(b)
@@ -50,7 +48,7 @@ def difference_interval(a: Sequence[float], b: Sequence[float]) -> list[float] |
     if va + vb == 0:
         return [middle, middle]
     freedom = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
-    half = t95(freedom) * math.sqrt(va + vb)
+    half = t_quantile(1 - error / 2, max(1.0, freedom)) * math.sqrt(va + vb)
     return [middle - half, middle + half]
 
 

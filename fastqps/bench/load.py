@@ -16,8 +16,8 @@ STREAMS_OPEN = 256  # an open loop should hardly ever wait for a free stream
 class LoadSpec:
     """Exactly one of ``rate`` (open loop, calls/s), ``in_flight`` (closed loop, calls) and ``trace`` (a file) is given.
 
-    ``duration_s`` is measured after ``warmup_s``. ``streams``: most calls at a time on a connection of an open loop.
-    ``deadline_s`` of each call; 0: none.
+    ``duration_s`` is measured after ``warmup_s``; 0: all of a trace. ``streams``: most calls at a time on a connection
+    of an open loop. ``deadline_s`` of each call; 0: none.
     """
 
     rate: float | None = None
@@ -40,7 +40,9 @@ class LoadSpec:
             raise ConfigError(f"a rate of {self.rate:g}/s is not possible: more than 0, less than 1e9")
         if self.in_flight is not None and not 1 <= self.in_flight <= 1 << 20:
             raise ConfigError(f"{self.in_flight} calls in flight are not possible: 1 to {1 << 20}")
-        if not (self.duration_s > 0 and self.warmup_s >= 0 and self.speedup > 0 and self.deadline_s >= 0):
+        if not (
+            (self.duration_s > 0 or self.trace) and self.warmup_s >= 0 and self.speedup > 0 and self.deadline_s >= 0
+        ):
             raise ConfigError("durations and the speed-up must be more than 0; warm-up and deadline may be 0")
         if self.connections < 1 or self.streams < 1:
             raise ConfigError("connections and streams: at least 1")
@@ -78,8 +80,11 @@ class LoadSpec:
             flags |= {"trace": self.trace, "speedup": f"{self.speedup:g}"}
         else:
             flags |= {"rate": f"{self.rate:.10g}", "arrivals": self.arrivals}
-        flags |= {"connections": connections, "streams": self.streams, "seed": self.seed}
-        flags |= {"duration": seconds(self.duration_s), "warmup": seconds(self.warmup_s)}
+        # A bidi call is one long stream, and what is on it at a time is not streams.
+        flags |= {"connections": connections, "seed": self.seed, "warmup": seconds(self.warmup_s)}
+        flags |= {"stream-in-flight" if payloads.rpc == "bidi" else "streams": self.streams}
+        if self.duration_s:
+            flags["duration"] = seconds(self.duration_s)
         if self.deadline_s:
             flags["deadline"] = seconds(self.deadline_s)
         return ["--delimited", *payloads.flags, *(part for k, v in flags.items() for part in (f"--{k}", str(v)))]

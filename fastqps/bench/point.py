@@ -84,12 +84,13 @@ class Point:
 
 
 def with_samples_only(summary: dict[str, Any]) -> Summary:
-    """The summary without the percentiles that too few samples lie beyond."""
+    """The numbers of a summary, without the percentiles that too few samples lie beyond."""
     count = float(summary.get("count") or 0)
     kept: Summary = {}
     for key, value in summary.items():
-        too_few = key in QUANTILES and count * (1 - QUANTILES[key]) < BEYOND_MIN - 1e-6
-        kept[key] = None if too_few or value is None or count == 0 else float(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            too_few = key in QUANTILES and count * (1 - QUANTILES[key]) < BEYOND_MIN - 1e-6
+            kept[key] = None if too_few or count == 0 else float(value)
     return kept | {"count": count}
 
 

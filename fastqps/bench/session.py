@@ -34,36 +34,51 @@ def run_mode(options: argparse.Namespace, settings: dict[str, Any], config_file:
         {**settings, **common.settings}, address=options.address, admin=options.admin, config_file=config_file
     )
     pins = pinning(options.pin, options.load_threads, own_server=target.own, local=target.local)
-    folder = _folder(options)
-    result = _new_result(options, common, target, pins, command)
-    others, failure = Others(), None
-    with (
-        tempfile.TemporaryDirectory(prefix="fastqps-bench-") as scratch,
-        _signals(),
-        target,
-        RunProgress(options.mode) as progress,
-    ):
+    others = Others()
+    with _folder(options) as folder, _signals():
+        result = _new_result(options, common, target, pins, command)
+        failure = _measure(options, common, target, pins, result, folder)
+        result.environment["other_programs_cpu_share"] = round(others.share(), 3)
+        _write(result, folder)
+    if failure is not None:
+        print(f"fastqps: {failure}", file=sys.stderr)
+        return failure.exit_code
+    return result.exit_code
+
+
+def run_alone(options: argparse.Namespace, command: str) -> int:
+    """Runs a mode that starts no server; the exit code."""
+    module: Any = mode(options.mode)
+    with _folder(options) as folder, _signals():
+        began, where = now_utc(), environment()
+        result: Result = module.run_alone(options)
+        result.command, result.started, result.environment = command, began, where
+        _write(result, folder)
+    return result.exit_code
+
+
+def _measure(
+    options: argparse.Namespace, common: Common, target: Target, pins: Pinning, result: Result, folder: Path
+) -> FastqpsError | None:
+    """Fills in the result. What ended it early, if there was something measured by then."""
+    with tempfile.TemporaryDirectory(prefix="fastqps-bench-") as scratch, target, RunProgress(options.mode) as progress:
         try:
             payloads = _prepare(common, target, pins, Path(scratch), result, progress)
             context = Context(
                 options, target, payloads, common.load, common.slo, pins, options.load_threads,
                 options.repetitions, folder, progress, result,
             )  # fmt: skip
-            result = mode(options.mode).run(context)
+            mode(options.mode).run(context)
         except KeyboardInterrupt:
             result.verdict = "INTERRUPTED"
             result.notes.append("interrupted: this is what was measured until then")
         except FastqpsError as error:
             if not result.points:
                 raise
-            failure, result.verdict = error, "FAILED"
+            result.verdict = "FAILED"
             result.notes.append(f"ended early: {error}")
-    result.environment["other_programs_cpu_share"] = round(others.share(), 3)
-    _write(result, folder)
-    if failure is not None:
-        print(f"fastqps: {failure}", file=sys.stderr)
-        return failure.exit_code
-    return result.exit_code
+            return error
+    return None
 
 
 def _new_result(options: argparse.Namespace, common: Common, target: Target, pins: Pinning, command: str) -> Result:
@@ -116,27 +131,35 @@ def _words(common: Common, served: str) -> list[str]:
         return []
 
 
-def _folder(options: argparse.Namespace) -> Path:
+@contextlib.contextmanager
+def _folder(options: argparse.Namespace) -> Iterator[Path]:
+    """Where files go. It can be written to, and one that stays empty is taken away again."""
     stamp = now_utc().translate(str.maketrans("", "", "-:"))
     folder = Path(options.output or f"fastqps-bench-{options.mode}-{stamp}")
+    made = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise ConfigError(f"--output: cannot write to {folder}: {error.strerror}") from None
-    return folder
+    try:
+        yield folder
+    finally:
+        if made and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def _write(result: Result, folder: Path) -> None:
     from fastqps.bench.report.files import write_report  # it imports matplotlib, which takes a second
 
+    found = result.as_json()
+    print_result(found)  # first: a full disk must not take that away too
     try:
         result.write(folder)
-        write_report(result.as_json(), folder)
+        write_report(found, folder)
     except OSError as error:
         raise BenchError(f"cannot write the results to {folder}: {error.strerror}") from None
-    print_result(result.as_json())
     print(f"files: {folder}", file=sys.stderr)
 
 

@@ -7,7 +7,7 @@ import shlex
 import sys
 from typing import Any
 
-from fastqps.bench.flags import add_common
+from fastqps.bench.flags import add_common, add_output
 from fastqps.bench.modes import MODES, mode
 from fastqps.cli import serve
 from fastqps.cli.parser import ArgumentParser
@@ -21,20 +21,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     modes = parser.add_subparsers(dest="mode", metavar="MODE", required=True)
     for name, answers in MODES.items():
         own = modes.add_parser(name, help=answers, description=f"{answers[0].upper()}{answers[1:]}.")
-        add_common(own)
-        mode(name).add_arguments(own)
+        module = mode(name)
+        (add_output if hasattr(module, "run_alone") else add_common)(own)
+        module.add_arguments(own)
 
 
 def run(options: argparse.Namespace) -> int:
     """One of the codes in fastqps.errors."""
     settings, config_file = serve_flags(options.passed_on)
+    command = shlex.join(["fastqps", *sys.argv[1:]])
     try:
-        from fastqps.bench.session import run_mode
+        from fastqps.bench.session import run_alone, run_mode
     except ImportError as error:
         if (error.name or "").startswith("fastqps"):
             raise
         raise FastqpsError(f"fastqps bench needs {error.name}; install it with: pip install 'fastqps[bench]'") from None
-    return run_mode(options, settings, config_file, shlex.join(["fastqps", *sys.argv[1:]]))
+    if hasattr(mode(options.mode), "run_alone"):
+        if options.passed_on:
+            raise ConfigError(f"{options.mode} starts no server, so nothing may stand behind --")
+        return run_alone(options, command)
+    return run_mode(options, settings, config_file, command)
 
 
 def serve_flags(arguments: list[str]) -> tuple[dict[str, Any], str]:

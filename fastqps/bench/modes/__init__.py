@@ -12,15 +12,22 @@ from fastqps.bench.result import Result
 # Name on the command line -> what it answers. The module has the same name, with underscores.
 MODES = {
     "rate": "what happens at one load",
-    "breakdown": "where a request's time goes, stage by stage, at 1 to 512 calls in flight",
+    "sweep": "latency against load, from almost nothing to beyond the peak",
+    "find-max": "the highest rate within an SLO",
     "tune": "which settings to run: the highest rate within the SLO, written as a fastqps.toml",
+    "breakdown": "where a request's time goes, stage by stage, at 1 to 512 calls in flight",
     "ablate": "what each lever adds to one synchronous dispatcher that prepares in Python",
     "starve": "what is left of rate and latency with fewer cores and a noisy neighbour",
+    "overload": "what happens beyond capacity, and how soon it is over",
+    "soak": "whether latency, memory or descriptors drift under a long load",
+    "replay": "what happens under recorded traffic",
+    "compare": "what differs between two results, and whether that is more than noise",
 }
 
 
 class Mode(Protocol):
-    """What a module of a mode has."""
+    """What a module of a mode has. One that starts no server has ``run_alone(options) -> Result`` in
+    the place of ``run``, and gets no common flags but --output."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Flags of its own, beside the common ones."""

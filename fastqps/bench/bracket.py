@@ -1,0 +1,107 @@
+"""The search for the highest rate that passes: a bracket, halved until it is narrow, and a longer run to confirm.
+
+A probe is a measurement, so it errs. A near miss gets a second chance, because one hiccup of the machine must not halve
+the answer; what passed by luck is found out by the confirmation, which then steps back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+UP = 1.25
+DOWN = 0.5
+FIRST = 0.8  # of the guess
+FLOOR = 1 / 256  # of the guess: below it nothing passes
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a probe said. ``near``: it failed by little. ``generator_bound``: it said nothing about the server."""
+
+    passed: bool
+    near: bool = False
+    generator_bound: bool = False
+
+
+Probe = Callable[[float, bool], Trial]  # (rate, whether this is the confirmation)
+
+
+@dataclass
+class Bracket:
+    """``low``: the highest rate that passed and has not failed since; ``high``: the lowest that failed. None: none did.
+
+    ``confirmed``: ``low`` also passed the longer run. ``generator_bound``: the generator failed at ``high``, not the
+    server.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    confirmed: bool = False
+    generator_bound: bool = False
+    probes: int = 0
+
+
+def find_highest(probe: Probe, guess: float, *, probes_max: int = 16, precision: float = 0.05) -> Bracket:
+    """Rates within ``precision`` of the highest that passes, with at most ``probes_max`` probes, confirmation included.
+
+    ``guess``: where it may be, within a factor of some. ``probes_max`` at least 4.
+    """
+    search = _Search(probe, probes_max, precision)
+    search.narrow(FIRST * guess, floor=FLOOR * guess)
+    search.confirm()
+    return search.found
+
+
+class _Search:
+    CONFIRMATIONS = 3  # probes kept for them
+
+    def __init__(self, probe: Probe, probes_max: int, precision: float) -> None:
+        self.found = Bracket()
+        self._probe, self._probes_max, self._precision = probe, probes_max, precision
+
+    def narrow(self, rate: float, floor: float) -> None:
+        found, down = self.found, DOWN
+        while self._left() > self.CONFIRMATIONS and rate >= floor and not self._narrow_enough():
+            if self._passes(rate):
+                found.low = rate
+            if found.low is None:
+                rate *= down
+                down *= down  # an SLO that nothing keeps should not take an hour to find out
+            elif found.high is None:
+                rate *= UP
+            else:
+                rate = math.sqrt(found.low * found.high)
+
+    def confirm(self) -> None:
+        """Steps back by more each time until the longer run passes too."""
+        found, back = self.found, self._precision
+        while found.low is not None and self._left() > 0:
+            trial = self._try(found.low, True)
+            if trial.passed:
+                found.confirmed = True
+                return
+            found.high, found.generator_bound = found.low, trial.generator_bound
+            found.low *= 1 - back
+            back *= 2
+
+    def _passes(self, rate: float) -> bool:
+        """Otherwise ``rate`` becomes the upper end."""
+        trial = self._try(rate, False)
+        if not trial.passed and trial.near and self._left() > self.CONFIRMATIONS:
+            trial = self._try(rate, False)
+        if not trial.passed:
+            self.found.high, self.found.generator_bound = rate, trial.generator_bound
+        return trial.passed
+
+    def _try(self, rate: float, confirm: bool) -> Trial:
+        self.found.probes += 1
+        return self._probe(rate, confirm)
+
+    def _left(self) -> int:
+        return self._probes_max - self.found.probes
+
+    def _narrow_enough(self) -> bool:
+        low, high = self.found.low, self.found.high
+        return low is not None and high is not None and high <= low * (1 + self._precision)

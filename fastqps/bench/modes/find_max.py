@@ -1,0 +1,100 @@
+"""The highest rate within the SLO: how much a deployment can be given."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+
+from fastqps.bench.bracket import Bracket, Trial, find_highest
+from fastqps.bench.capacity import write_capacity
+from fastqps.bench.context import Context
+from fastqps.bench.load import LoadSpec
+from fastqps.bench.peak import find_peak
+from fastqps.bench.point import INVALID, UNSTABLE, Point
+from fastqps.bench.result import Result
+from fastqps.bench.slo import Slo
+from fastqps.errors import ConfigError
+
+NEAR = 1.5  # a latency so far above its limit may be a hiccup of the machine
+STRETCH_MAX = 10  # times --duration, until a percentile has its answers
+CONFIRM = 3  # times as long
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """How long to look."""
+    parser.add_argument("--probes", type=int, default=16, metavar="N", help="most measurements (default: 16)")
+    parser.add_argument("--precision", type=float, default=0.05, metavar="SHARE", help="of the rate (default: 0.05)")
+    parser.add_argument("--start", type=float, metavar="R", help="rate to begin with (default: found in a closed loop)")
+
+
+def run(context: Context) -> Result:
+    """Points are the probes, in order; ``best`` is the confirmed one. Writes capacity.json."""
+    options, result, slo = context.options, context.result, context.slo
+    if slo is None:
+        raise ConfigError("find-max needs to know what is good enough: --slo p99=20ms,err=0.1%")
+    if options.probes < 4 or not 0.001 <= options.precision <= 0.5:
+        raise ConfigError("--probes: at least 4; --precision: 0.001 to 0.5")
+    if options.start is None:
+        peak = find_peak(context)
+        result.extra["peak"], guess = peak.as_json(), peak.rate
+    else:
+        guess = context.load.at_rate(options.start).rate or 0.0
+    context.progress.expect(options.probes)
+    prober = _Prober(context, slo)
+    found = find_highest(prober.probe, guess, probes_max=options.probes, precision=options.precision)
+    _conclude(context, found, prober)
+    return result
+
+
+class _Prober:
+    def __init__(self, context: Context, slo: Slo) -> None:
+        self._context, self._slo = context, slo
+        self.reasons: dict[float, list[str]] = {}  # by rate, why it failed
+
+    def probe(self, rate: float, confirm: bool) -> Trial:
+        point = self._context.measure({}, self._load(rate, confirm), name=f"{rate:,.0f}/s{', again' * confirm}")
+        violations = list(point.reasons) if point.verdict == UNSTABLE else []
+        violations += self._slo.violations(point)
+        if point.verdict == INVALID:
+            self.reasons[rate] = point.reasons
+            return Trial(False, generator_bound=True)
+        self.reasons[rate] = violations
+        return Trial(not violations, near=self._near(point))
+
+    def _load(self, rate: float, confirm: bool) -> LoadSpec:
+        load = self._context.load
+        wanted_s = max(load.duration_s, 1.1 * self._slo.answers_min / rate)
+        duration_s = min(wanted_s, STRETCH_MAX * load.duration_s) * (CONFIRM if confirm else 1)
+        return dataclasses.replace(load.at_rate(rate), duration_s=duration_s)
+
+    def _near(self, point: Point) -> bool:
+        """Only latency was missed, and by little."""
+        errors = self._slo.error_ratio
+        if point.verdict == UNSTABLE or (errors is not None and point.error_ratio > errors):
+            return False
+        measured = [(point.response_time_us.get(name), limit) for name, limit in self._slo.limits_us.items()]
+        return all(us is not None and us <= NEAR * limit for us, limit in measured)
+
+
+def _conclude(context: Context, found: Bracket, prober: _Prober) -> None:
+    result = context.result
+    above = "; ".join(prober.reasons.get(found.high or 0.0, [])[:2])
+    if found.low is None or not found.confirmed:
+        result.verdict = "INVALID" if found.generator_bound and found.low is None else "SLO_NOT_MET"
+        lowest = f"not even {found.high:,.0f}/s keeps {context.slo}" if found.high else "nothing was measured"
+        unsure = (
+            f"{found.low:,.0f}/s kept {context.slo} in a short run, but not in a longer one" if found.low else lowest
+        )
+        context.note(f"{unsure}{f': {above}' if above and not found.low else ''}")
+        return
+    result.best = len(result.points) - 1  # the confirmation is the last one
+    best = result.points[-1]
+    write_capacity(result, best, context.folder)
+    if found.generator_bound:
+        result.verdict = "INVALID"
+        context.note(
+            f"the server can do {found.low:,.0f}/s and more: at {found.high:,.0f}/s the generator was the limit; "
+            "give it more CPUs (--load-threads) or run it elsewhere"
+        )
+    elif found.high is not None:
+        context.note(f"at {found.high:,.0f}/s: {above}")

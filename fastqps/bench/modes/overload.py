@@ -1,0 +1,112 @@
+"""Beyond capacity: how much is still answered in time, what refusals cost, and how soon it is over."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from fastqps.bench.capacity import read_rate
+from fastqps.bench.context import Context
+from fastqps.bench.peak import find_peak
+from fastqps.bench.point import INVALID, Point
+from fastqps.bench.result import Result
+from fastqps.bench.slo import format_us
+
+MULTIPLES = (0.5, 1.0, 2.0, 5.0)
+CALM = 0.5  # of the capacity, after the storm
+USUAL = 2.0  # times the calm p99 is usual again
+REFUSED = "RESOURCE_EXHAUSTED"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the multiples are of."""
+    parser.add_argument(
+        "--capacity",
+        metavar="FILE|R",
+        help="capacity.json of find-max, or calls/s (default: the peak in a closed loop)",
+    )
+
+
+def run(context: Context) -> Result:
+    """One point for each multiple, and one that comes back from the highest."""
+    result = context.result
+    if context.options.capacity:
+        capacity = read_rate(context.options.capacity)
+    else:
+        peak = find_peak(context)
+        result.extra["peak"], capacity = peak.as_json(), peak.rate
+    result.extra["capacity"] = capacity
+    context.progress.expect(len(MULTIPLES) + 1)
+    for multiple in MULTIPLES:
+        point = context.measure({}, context.load.at_rate(multiple * capacity), name=f"{multiple:g} × capacity")
+        if point.verdict == INVALID:
+            context.note(f"{point.name}: the generator was the limit, higher multiples are left out")
+            break
+    _recover(context, capacity)
+    _conclude(result)
+    return result
+
+
+def _recover(context: Context, capacity: float) -> None:
+    """Half of the time at the highest multiple that the generator could do, half of it calm."""
+    result = context.result
+    reached = [p for p in result.points if p.verdict != INVALID and p.offered_rate]
+    if not reached:
+        return
+    high = max(p.offered_rate or 0.0 for p in reached)
+    if high <= capacity:
+        return
+    low = CALM * capacity
+    load = context.load.at_rate((high + low) / 2)
+    load = dataclasses.replace(load, arrivals=f"step:{high:.6g},{low:.6g}", duration_s=2 * load.duration_s)
+    point = context.measure({}, load, name=f"back from {high / capacity:g} ×", repetitions=1)
+    calm = next((p.p99_us for p in result.points if p.p99_us and (p.offered_rate or high) <= low * 1.01), None)
+    result.extra["recovery_s"] = recovery_s(point.timeline, load.duration_s / 2, low, calm)
+
+
+def recovery_s(
+    timeline: Sequence[dict[str, Any]], after_s: float, rate: float, calm_p99_us: float | None
+) -> float | None:
+    """Seconds from the end of the overload until answers are as many and as quick as they usually are, and stay so.
+
+    None: it did not come back while we looked. The timeline has a row for each second, which is how exact this is.
+    """
+    calm = [row for row in timeline if row["t_s"] >= after_s]
+    usual = [
+        row["ok"] >= 0.8 * rate and (calm_p99_us is None or (row.get("p99_us") or 0.0) <= USUAL * calm_p99_us)
+        for row in calm
+    ]
+    if not usual or not usual[-1]:
+        return None
+    first = len(usual) - next((k for k, good in enumerate(reversed(usual)) if not good), len(usual))
+    return float(calm[first]["t_s"] - after_s)
+
+
+def _conclude(result: Result) -> None:
+    loads = [p for p in result.points if p.name.endswith("capacity")]
+    if all(point.verdict == INVALID for point in loads):
+        result.verdict = "INVALID"
+        return
+    result.extra["overload"] = [_row(point) for point in loads]
+    heaviest = next(p for p in reversed(loads) if p.verdict != INVALID)
+    refusals = heaviest.refusal_time_us or {}
+    if median := refusals.get("p50"):
+        result.notes.append(f"at {heaviest.name} a refusal takes {format_us(median)} (median)")
+    if "recovery_s" in result.extra:
+        back = result.extra["recovery_s"]
+        result.notes.append(
+            "it did not recover while measured" if back is None else f"back to usual within {back + 1:g} s"
+        )
+
+
+def _row(point: Point) -> dict[str, Any]:
+    """Goodput is answers within the SLO, or OK ones where there is none."""
+    refused = point.status.get(REFUSED, 0)
+    return {
+        "name": point.name,
+        "goodput": point.rate if point.goodput is None else point.goodput,
+        "shed_ratio": refused / point.answers if point.answers else None,
+        "refusal_p99_us": (point.refusal_time_us or {}).get("p99"),
+    }

@@ -1,0 +1,104 @@
+"""One load for long: whether latency, memory or descriptors drift."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from fastqps.bench.context import Context
+from fastqps.bench.drift import Drift, drift
+from fastqps.bench.peak import find_peak
+from fastqps.bench.point import VALID, Point
+from fastqps.bench.processes import Usage, usage
+from fastqps.bench.result import Result
+
+SHARE = 0.7  # of the peak, without --rate
+SAMPLES = 200  # of the processes, over the run
+SETTLED = 0.2  # of a run is for caches and pools to fill
+LEAST = {"memory": 0.05, "descriptors": 0.05, "p50": 0.2, "p99": 0.3}  # growth that is worth a word
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What load. (How long: --duration.)"""
+    parser.add_argument("--rate", type=float, metavar="R", help="calls per second (default: 70 %% of the peak)")
+    parser.add_argument(
+        "--pid", type=int, metavar="PID", help="supervisor of a server at --address, to watch its processes"
+    )
+
+
+def run(context: Context) -> Result:
+    """One long point, and what drifted meanwhile in ``drift``. UNSTABLE: something grew."""
+    options, result = context.options, context.result
+    if options.rate is None:
+        peak = find_peak(context)
+        result.extra["peak"], rate = peak.as_json(), SHARE * peak.rate
+    else:
+        rate = options.rate
+    load = context.load.at_rate(rate)
+    context.progress.expect(1)
+    watch = _Watch(context.server().pid or options.pid, load.duration_s / SAMPLES)
+    with watch:
+        point = context.measure({}, load, name=f"{rate:,.0f}/s for {load.duration_s:g} s", repetitions=1)
+    found = [*_of_processes(watch.samples), *_of_latency(point)]
+    result.extra |= {"drift": [one.as_json() for one in found], "processes": watch.samples}
+    grown = [one for one in found if one.grows]
+    result.notes += [str(one) for one in grown] or ["nothing grew"]
+    result.verdict = point.verdict if point.verdict != VALID else "UNSTABLE" if grown else "VALID"
+    result.best = 0
+    return result
+
+
+class _Watch:
+    """Looks at a server's processes now and then."""
+
+    def __init__(self, pid: int | None, every_s: float) -> None:
+        self.samples: list[dict[str, Any]] = []
+        self._pid, self._every_s = pid, max(0.5, every_s)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="soak watch", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        began_s = time.monotonic()
+        while self._pid and not self._over.wait(self._every_s):
+            self.samples.append(sample(usage(self._pid), time.monotonic() - began_s))
+
+
+def sample(processes: Sequence[Usage], t_s: float) -> dict[str, Any]:
+    """Totals by role. Shared memory counts in each process that touches it, so it is left out."""
+    memory: dict[str, int] = {}
+    descriptors: dict[str, int] = {}
+    for process in processes:
+        private = process.resident_bytes - process.shared_bytes
+        memory[process.role] = memory.get(process.role, 0) + private
+        descriptors[process.role] = descriptors.get(process.role, 0) + process.descriptors
+    return {"t_s": round(t_s, 1), "memory_bytes": memory, "descriptors": descriptors}
+
+
+def _of_processes(samples: Sequence[dict[str, Any]]) -> list[Drift]:
+    settled = samples[int(SETTLED * len(samples)) :]
+    found = []
+    for key, kind, unit in (("memory_bytes", "memory", "bytes"), ("descriptors", "descriptors", "")):
+        roles = settled[-1][key] if settled else {}
+        for role in roles:
+            series = [(s["t_s"], float(s[key].get(role, 0))) for s in settled]
+            found.append(drift(f"{kind} of {role}", unit, series, LEAST[kind]))
+    return found
+
+
+def _of_latency(point: Point) -> list[Drift]:
+    rows = point.timeline[int(SETTLED * len(point.timeline)) :]
+    found = []
+    for name in ("p50", "p99"):
+        series = [(float(row["t_s"]), float(row[f"{name}_us"])) for row in rows if row.get(f"{name}_us") is not None]
+        found.append(drift(name, "us", series, LEAST[name]))
+    return found

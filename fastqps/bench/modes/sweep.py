@@ -1,0 +1,82 @@
+"""Latency against load: rates from almost nothing to beyond the peak."""
+
+from __future__ import annotations
+
+import argparse
+
+from fastqps.bench.context import Context
+from fastqps.bench.peak import find_peak
+from fastqps.bench.point import INVALID, UNSTABLE, Point
+from fastqps.bench.result import Result
+from fastqps.bench.slo import Slo
+from fastqps.errors import ConfigError
+
+FIRST, LAST = 0.1, 1.3  # of the peak
+POINTS = (8, 12)
+HOPELESS = 0.7  # of the offered rate answered: a higher one shows nothing new
+RATES_MAX = 100
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which rates."""
+    parser.add_argument("--points", type=int, default=10, metavar="N", help="8 to 12 rates (default: 10)")
+    parser.add_argument("--rates", metavar="R,R,…", default="", help="these instead of 10 to 130 %% of the peak")
+
+
+def run(context: Context) -> Result:
+    """``best``: the knee. With an SLO that is the highest rate within it, else where rate over p99 is highest."""
+    options, result = context.options, context.result
+    if options.rates:
+        rates = _read_rates(options.rates)
+    else:
+        if not POINTS[0] <= options.points <= POINTS[1]:
+            raise ConfigError(f"--points {options.points}: {POINTS[0]} to {POINTS[1]}; name others with --rates")
+        peak = find_peak(context)
+        result.extra["peak"] = peak.as_json()
+        rates = [peak.rate * share for share in shares(options.points)]
+    loads = [context.load.at_rate(rate) for rate in rates]  # all of them are right before the first one runs
+    context.progress.expect(len(loads))
+    hopeless = 0
+    for k, load in enumerate(loads):
+        point = context.measure({}, load)
+        hopeless = hopeless + 1 if is_hopeless(point) else 0
+        if hopeless == 2 and k + 1 < len(loads):
+            context.note(f"higher rates were left out: at {point.name} the server answers {point.rate:,.0f}/s")
+            break
+    result.best = knee(result.points, context.slo)
+    if all(point.verdict == INVALID for point in result.points):
+        result.verdict = "INVALID"
+    elif context.slo and result.best is None:
+        result.verdict = "SLO_NOT_MET"
+    return result
+
+
+def shares(n: int) -> list[float]:
+    """``n`` shares of the peak, closer together where latency begins to rise."""
+    steps = [k / (n - 1) for k in range(n)]
+    return [FIRST + (LAST - FIRST) * (1.6 * x - 0.6 * x * x) for x in steps]
+
+
+def is_hopeless(point: Point) -> bool:
+    """It is far beyond capacity, or the generator is."""
+    answered = point.rate / point.offered_rate if point.offered_rate else 1.0
+    return answered < HOPELESS or point.verdict in (UNSTABLE, INVALID)
+
+
+def knee(points: list[Point], slo: Slo | None) -> int | None:
+    """Index of the point to mark; None where none qualifies."""
+    valid = [i for i, p in enumerate(points) if p.verdict not in (INVALID, UNSTABLE) and p.p99_us]
+    if slo:
+        valid = [i for i in valid if not slo.violations(points[i])]
+        return max(valid, key=lambda i: points[i].rate, default=None)
+    return max(valid, key=lambda i: points[i].rate / (points[i].p99_us or 1.0), default=None)
+
+
+def _read_rates(text: str) -> list[float]:
+    try:
+        rates = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(f"--rates {text}: write numbers of calls per second with commas between") from None
+    if len(rates) > RATES_MAX or rates != sorted(set(rates)):
+        raise ConfigError(f"--rates {text}: at most {RATES_MAX} different rates, the lowest first")
+    return rates
