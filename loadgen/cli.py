@@ -42,7 +42,7 @@ def _run(arguments: list[str]) -> int:
     engine = runs.engine_for(made, o)
     progress = terminal.Progress(made, o.progress)
     try:
-        run = runs.measure(engine, made, o, progress)
+        run = runs.measure(engine, made, o, progress, progress.started)
     finally:
         progress.close()
         runs.close(engine)

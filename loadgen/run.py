@@ -34,8 +34,15 @@ class Run:
     started_unix_s: float
 
 
-def measure(engine: Engine, plan: Plan, o: argparse.Namespace, watch: Callable[[Engine, list[Second]], None]) -> Run:
-    """Runs ``plan``. ``watch`` is called several times a second, with the seconds that have become complete.
+def measure(
+    engine: Engine,
+    plan: Plan,
+    o: argparse.Namespace,
+    watch: Callable[[Engine, list[Second]], None],
+    started: Callable[[int], None] = lambda at_ns: None,
+) -> Run:
+    """Runs ``plan``. ``started`` hears when it began (CLOCK_MONOTONIC); ``watch`` is called several times a second,
+    with the seconds that have become complete.
 
     Raises ``LoadgenError`` if there is no server at the target.
     """
@@ -49,6 +56,7 @@ def measure(engine: Engine, plan: Plan, o: argparse.Namespace, watch: Callable[[
         plan.measure_from_ns, plan.measure_until_ns, step_ns(plan.measure_until_ns - plan.measure_from_ns)
     )
     _start(engine, plan)
+    started(time.monotonic_ns())
     interrupted = False
     try:
         _follow(engine, timeline, watch, plan.measure_until_ns / 1e9 + o.grace / 1e9 + _END_S)

@@ -38,6 +38,13 @@ class Progress:
         self._second: Second | None = None
         self._drawn_ns = -_EVERY_NS
 
+    def started(self, at_ns: int) -> None:
+        """The run began then, by CLOCK_MONOTONIC: who looks at the server too has to know before it is measured."""
+        if self._json:
+            window = {"measure_from": self._plan.measure_from_ns, "measure_until": self._plan.measure_until_ns}
+            told = {f"{name}_monotonic_ns": at_ns + ns for name, ns in window.items()}
+            print(json.dumps({"phase": "start", **told}), flush=True)
+
     def __call__(self, engine: Engine, seconds: list[Second]) -> None:
         """With the seconds that have become complete."""
         for second in seconds:

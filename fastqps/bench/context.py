@@ -127,12 +127,13 @@ class _Watch:
         self._began_s = time.monotonic()
 
     def line(self, found: dict[str, Any]) -> None:
-        if "measure_from_ns" in found:  # by CLOCK_MONOTONIC, said once when the run starts
-            self._began_s = found["measure_from_ns"] * 1e-9 - self._load.warmup_s
-            self._looks.between(found["measure_from_ns"], found["measure_until_ns"])
+        if found.get("phase") == "start":
+            begin_ns, end_ns = found["measure_from_monotonic_ns"], found["measure_until_monotonic_ns"]
+            self._began_s = begin_ns * 1e-9 - self._load.warmup_s
+            self._looks.between(begin_ns, end_ns)
             return
-        p99_us = found.get("p99_us")
-        now = f"{found.get('ok', 0):,.0f}/s" + (f"  p99 {format_us(p99_us)}" if p99_us else "")
+        p99_us, length_s = found.get("p99_us"), found.get("length_s") or 1.0
+        now = f"{found.get('ok', 0) / length_s:,.0f}/s" + (f"  p99 {format_us(p99_us)}" if p99_us else "")
         self._progress.tick(time.monotonic() - self._began_s, now)
 
 
