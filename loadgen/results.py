@@ -126,8 +126,8 @@ def notes(run: Run) -> list[str]:
     waited_ns = late_ns - own_ns
     if not run.plan.closed and waited_ns > max(1_000_000, response_ns // 10):
         found.append(
-            f"calls waited {waited_ns / 1e6:.1f} ms (p99) for the server before they could be sent: no free stream, or no "
-            "window; that is latency. If the server is not at its limit: more --connections or --streams"
+            f"calls waited {waited_ns / 1e6:.1f} ms (p99) for the server before they could be sent (no free stream, no "
+            "window): that is latency. If the server is not at its limit: more --connections or --streams"
         )
     lost = sum(connection["connects"] - 1 for connection in result["connections"])
     if lost > 0:
