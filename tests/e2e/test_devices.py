@@ -1,0 +1,139 @@
+"""Modelled devices behind a server: dispatchers contend for one, and pull for several."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from profiles import write_profile
+from serving import Server, until
+
+from fastqps import Client
+from fastqps.errors import CallError
+
+BATCH = 8
+
+
+def fixed(path: Path, step_us: int, overlap: float = 0.0) -> str:
+    return write_profile(path, {"fixed_us": step_us, "per_token_us": 0, "overlap": overlap})
+
+
+@contextmanager
+def saturated(server: Server, clients: int = 3, items: int = 6 * BATCH) -> Iterator[list[str]]:
+    """Runs a load that leaves no dispatcher without work; gives the codes of calls that failed."""
+    stop, failed = threading.Event(), []
+
+    def ask() -> None:
+        with Client(server.address) as client:
+            while not stop.is_set():
+                try:
+                    client.predict_batch(["a few words"] * items)
+                except CallError as error:
+                    failed.append(str(error))
+
+    threads = [threading.Thread(target=ask) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield failed
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def during(server: Server, seconds: float) -> dict[str, float]:
+    """How the metrics grew meanwhile."""
+    before = server.metrics()
+    time.sleep(seconds)
+    after = server.metrics()
+    return {name: value - before.get(name, 0.0) for name, value in after.items()}
+
+
+def test_each_device_takes_what_it_can(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """One is twice as fast as the other and does twice the work: nothing is dealt out in advance."""
+    fast, slow = fixed(tmp_path / "fast.toml", 4000), fixed(tmp_path / "slow.toml", 8000)
+    server = serve(f"--device=sim:{fast},sim:{slow}", f"--max-batch-items={BATCH}")
+    assert "sim:fast (estimated), sim:slow (estimated)" in server.log()
+    assert re.search(r"ready: .* on sim:fast \(estimated\), sim:slow \(estimated\) at", server.log())
+    assert server.child("dispatcher 0 (sim:fast)") and server.child("dispatcher 1 (sim:slow)")
+    ratios = []
+    with saturated(server) as failed:
+        time.sleep(0.2)
+        for _ in range(4):  # the machine may be busy with something else for a while
+            grown = during(server, 1.0)
+            steps = [grown[f"fastqps_steps_total{{sim:{name},{d}}}"] for d, name in enumerate(("fast", "slow"))]
+            ratios.append(steps[0] / steps[1])
+            if 1.8 <= ratios[-1] <= 2.2:
+                break
+    assert not failed
+    assert 1.8 <= ratios[-1] <= 2.2, ratios
+
+
+def test_nothing_waits_behind_the_slow_device(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """The slow one holds what it has claimed and no more; the fast one does the rest meanwhile."""
+    fast, slow = fixed(tmp_path / "fast.toml", 2000), fixed(tmp_path / "slow.toml", 1_500_000)
+    server = serve(f"--device=sim:{fast},sim:{slow}", "--max-batch-items=1")
+    took: list[float] = []
+
+    def ask() -> None:
+        with Client(server.address) as client:
+            start = time.monotonic()
+            client.predict("a few words")
+            took.append(time.monotonic() - start)
+
+    threads = [threading.Thread(target=ask) for _ in range(30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    behind = sum(1 for each in took if each > 1.4)
+    assert len(took) == 30 and behind <= 2, took  # one that runs, one that was claimed while nobody was idle
+
+
+def test_dispatchers_of_one_device_share_its_time(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """Two dispatchers on a serial device: the device is busy for as long as its steps take, and never twice at once."""
+    server = serve(
+        f"--device=sim:{fixed(tmp_path / 'one.toml', 3000)}", "--dispatchers=2", f"--max-batch-items={BATCH}"
+    )
+    with saturated(server) as failed:
+        time.sleep(0.2)
+        grown = during(server, 1.5)
+    assert not failed
+    steps = [grown[f"fastqps_steps_total{{sim:one,{d}}}"] for d in (0, 1)]
+    busy = [grown[f"fastqps_device_busy_seconds_total{{sim:one,{d}}}"] for d in (0, 1)]
+    active = grown["fastqps_device_active_seconds_total{sim:one}"]
+    assert min(steps) > 0.3 * sum(steps), steps
+    assert abs(active - sum(steps) * 0.003) < 0.03, (active, steps)
+    assert abs(active - sum(busy)) < 0.03, (active, busy)
+
+
+def test_the_same_profile_twice_is_two_devices(serve: Callable[..., Server], tmp_path: Path) -> None:
+    profile = fixed(tmp_path / "twin.toml", 3000)
+    server = serve(f"--device=sim:{profile},sim:{profile}", f"--max-batch-items={BATCH}")
+    assert server.child("dispatcher 0 (sim:twin)") and server.child("dispatcher 1 (sim:twin#1)")
+    with saturated(server):
+        grown = during(server, 1.0)
+    active = [grown[f"fastqps_device_active_seconds_total{{sim:twin{mark}}}"] for mark in ("", "#1")]
+    assert min(active) > 0.5 * max(active) > 0, active
+
+
+def test_a_device_goes_on_when_a_dispatcher_is_killed(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """What the dead had launched is lost time of the device, at most two steps; the other dispatcher goes on."""
+    server = serve(
+        f"--device=sim:{fixed(tmp_path / 'dying.toml', 5000)}", "--dispatchers=2", f"--max-batch-items={BATCH}"
+    )
+    with saturated(server) as failed:
+        time.sleep(0.3)
+        for _ in range(3):
+            server.child("dispatcher 0").send_signal(signal.SIGKILL)
+            grown = during(server, 0.5)
+            assert grown["fastqps_steps_total{sim:dying,1}"] > 5, grown
+            until(lambda: server.ready("dispatcher 0"), 20, "it is back")
+    assert not failed
+    server.until_idle()
