@@ -119,7 +119,6 @@ def test_bad_file(tmp_path: Path, content: str, message: str) -> None:
         ({"max-running": "0"}, "--max-running: 0 is not within 1 to 65536"),
         ({"max-output-tokens": "0"}, "--max-output-tokens: 0 is not within 1 to 8192"),
         ({"async-steps": "maybe"}, "--async-steps: 'maybe' is neither on nor off"),
-        ({"capacity": "x.json"}, "measures no capacity files"),
         ({"frontdoors": "0"}, "--frontdoors: 0 is not within 1 to 32"),
     ],
 )

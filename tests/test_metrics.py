@@ -24,6 +24,7 @@ from fastqps._core import (
     histogram_upper,
     now_ns,
 )
+from fastqps.capacity import Capacity
 from fastqps.metrics import Metrics
 from fastqps.metrics.fill import FillWindow
 from fastqps.metrics.histograms import Edges
@@ -68,6 +69,7 @@ class FakeSource:
     models = ("a", 'b"\n')
     device = "cpu"
     devices = ("cpu",)
+    capacity: Capacity | None = Capacity("a", "0123456789ab", "cpu", {}, 400, 8, "", "", "")
     busy = SimpleNamespace(update=lambda: None, busy_ns=lambda device: 25 * 10**7)
 
     def __init__(self, *stats: dict[str, Any]) -> None:

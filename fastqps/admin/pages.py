@@ -61,7 +61,7 @@ class Admin:
     async def _sample(self) -> None:
         while True:
             await asyncio.sleep(1)
-            self._metrics.fill.sample()
+            self._metrics.sample()
 
     async def _answer(self, request: Request) -> Answer:
         allowed = {"/predict": "POST"}.get(request.path, "GET, HEAD")

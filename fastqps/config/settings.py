@@ -190,7 +190,11 @@ class Config:
         metavar="FILE",
     )
     capacity: str = _setting(
-        "", "text", "Capacity file, as measured.", only=("",), reason="this version measures no capacity files"
+        "",
+        "text",
+        "What this deployment can do, as measured: the capacity.json that fastqps bench find-max writes. Its metrics "
+        "then say how much of that is used. For a server of one model.",
+        metavar="FILE",
     )
     rerun: bool = _setting(
         True, "switch", "Run a request again whose dispatcher died while it ran. off: it is answered INTERNAL."

@@ -17,8 +17,11 @@ from prometheus_client.exposition import choose_encoder
 from fastqps import __version__
 from fastqps._core import IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, now_ns
 from fastqps.codes import CODES
-from fastqps.metrics.fill import WINDOW_S, FillWindow
+from fastqps.metrics.fill import WINDOW_S as FILL_S
+from fastqps.metrics.fill import FillWindow
 from fastqps.metrics.histograms import Edges, Merged
+from fastqps.metrics.saturation import WINDOW_S as LOAD_S
+from fastqps.metrics.saturation import LoadWindow
 from fastqps.metrics.source import Source
 
 SERVED_METHODS = ("Predict", "PredictBatch", "PredictStream", "Generate")  # shown from the start, with 0
@@ -30,12 +33,18 @@ class Metrics:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self.fill = FillWindow(source)
+        self._fill = FillWindow(source)
+        self._load = LoadWindow(source)
         self._started_s = time.time()
         self._time_edges = Edges(1 << 10, 1 << 36, 2, _NS)
         self._count_edges = Edges(2, 1 << 21, 1, 1, whole=True)
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
+
+    def sample(self) -> None:
+        """Once a second: for what is said about the last seconds."""
+        self._fill.sample()
+        self._load.sample()
 
     def page(self, accept: str) -> tuple[bytes, str]:
         """(body, content type): OpenMetrics where ``accept`` asks for it, else Prometheus' text format."""
@@ -56,6 +65,7 @@ class Metrics:
         yield from self._device(dispatchers)
         yield from self._troubles(doors, dispatchers)
         yield from self._transport(doors)
+        yield from self._saturation()
         yield from self._processes()
 
     def _requests(self, doors: list[dict[str, Any]]) -> Iterator[Any]:
@@ -111,9 +121,9 @@ class Metrics:
                 own = (s for d, s in enumerate(dispatchers) if self._source.model_of(d) == m)
                 Merged.of(s[name] for s in own).add_to(family, [model], self._count_edges, 1)
             yield family
-        what = f"Tokens in the batches of the last {WINDOW_S} s, over their room."
+        what = f"Tokens in the batches of the last {FILL_S} s, over their room."
         fill = GaugeMetricFamily("fastqps_batch_fill_ratio", what, labels=["model"])
-        for model, ratio in zip(self._source.models, self.fill.ratios(), strict=True):
+        for model, ratio in zip(self._source.models, self._fill.ratios(), strict=True):
             if ratio is not None:
                 fill.add_metric([model], ratio)
         yield fill
@@ -183,6 +193,15 @@ class Metrics:
                 if not event.startswith("bytes_"):
                     events.add_metric([str(i), event], counters[event])
         yield from (received, sent, events)
+
+    def _saturation(self) -> Iterator[Any]:
+        capacity, load = self._source.capacity, self._load.load()
+        if capacity is None or load is None:
+            return
+        yield _gauge("capacity_requests_per_second", "Items per second at the knee, as measured.", capacity.rate)
+        what = f"Of items in flight and of rate, the larger share of what they are there; the last {LOAD_S} s."
+        yield _gauge("saturation_ratio", what, load.saturation(capacity))
+        yield _gauge("headroom_requests_per_second", "Items per second that still fit.", load.headroom(capacity))
 
     def _processes(self) -> Iterator[Any]:
         connections = GaugeMetricFamily("fastqps_connections", "Open client connections.", labels=["frontdoor"])

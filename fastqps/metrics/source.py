@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from fastqps.capacity import Capacity
+
 
 class Source(Protocol):
     """What a scrape reads: the segment, and what only the supervisor knows."""
@@ -14,6 +16,7 @@ class Source(Protocol):
     device: str  # all of them, for people
     devices: Sequence[str]  # each of them, by its index in the segment
     busy: Any  # _core.BusyUnion
+    capacity: Capacity | None  # as measured, if that is known
 
     def route_of(self, model: int) -> int:
         """The route that answers for a model."""

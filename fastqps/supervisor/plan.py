@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from fastqps import machine
 from fastqps._core import Sizes
-from fastqps.config import Config
+from fastqps.capacity import Capacity, read_capacity
+from fastqps.config import SETTINGS, Config
 from fastqps.config.decide import server_cpus
+from fastqps.config.values import parse_value
 from fastqps.devices import Device, list_devices
 from fastqps.errors import ConfigError
 from fastqps.models import ModelCard, ModelError, load_card
@@ -37,6 +39,7 @@ class Plan:
     threads: int  # to compute with, of each dispatcher
     door_cpus: tuple[tuple[int, ...], ...]  # of each front door; empty: any
     dispatcher_cpus: tuple[tuple[int, ...], ...]
+    capacity: Capacity | None = None
 
     @property
     def dispatchers(self) -> int:
@@ -84,7 +87,34 @@ def make_plan(config: Config) -> Plan:
         threads=max(1, machine.usable_cores(len(cpus)) // total),
         door_cpus=door_cpus,
         dispatcher_cpus=dispatcher_cpus,
+        capacity=_capacity(config, cards),
     )
+
+
+def _capacity(config: Config, cards: tuple[ModelCard, ...]) -> Capacity | None:
+    if not config.capacity:
+        return None
+    if len(cards) > 1:
+        raise ConfigError(f"--capacity is for a server of one model; this one has {len(cards)}")
+    found = read_capacity(config.capacity)
+    found.check(cards[0].name, cards[0].version, config.device)
+    return found
+
+
+def other_settings(capacity: Capacity, config: Config) -> list[str]:
+    """``dispatchers 2, now 1``: settings with which the capacity was measured, and which are others now."""
+    found = []
+    for setting in SETTINGS:
+        then, now = capacity.settings.get(setting.key), getattr(config, setting.field)
+        if setting.key in ("model", "device", "config") or then is None:
+            continue
+        try:
+            same = parse_value(setting, then) == now
+        except ValueError:
+            same = False
+        if not same:
+            found.append(f"{setting.key} {then}, now {setting.format(now)}")
+    return found
 
 
 def answer_bytes(card: ModelCard) -> int:

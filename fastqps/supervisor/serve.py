@@ -16,7 +16,7 @@ from fastqps.errors import ConfigError, FastqpsError
 from fastqps.models import ModelCard
 from fastqps.supervisor.listener import address, bind
 from fastqps.supervisor.log import STDERR, Log
-from fastqps.supervisor.plan import Plan, make_plan
+from fastqps.supervisor.plan import Plan, make_plan, other_settings
 from fastqps.supervisor.room import Room, format_size
 from fastqps.supervisor.server import Supervisor
 from fastqps.supervisor.shared import Shared
@@ -43,6 +43,8 @@ def serve(config: Config, modules: Mapping[str, str] | None = None) -> int:
         shared = stack.enter_context(contextlib.closing(Shared(server)))
         log = stack.enter_context(contextlib.closing(Log()))
         log.event("supervisor", _describe(server, shared))
+        if server.capacity and (others := other_settings(server.capacity, config)):
+            log.event("supervisor", f"--capacity was measured with other settings: {'; '.join(others)}")
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             try:
                 return runner.run(_run(server, shared, listener, admin, log, modules))

@@ -46,6 +46,7 @@ class Supervisor:
         self.device = ", ".join(device.description for device in server.devices)
         self.devices: Sequence[str] = [device.label for device in server.devices]
         self.busy = BusyUnion(shared.segment)
+        self.capacity = server.capacity
         self.listener = listener
         self.log = log
         self.doors = [DoorSeat(i, server, shared, log, modules.get("frontdoor")) for i in range(server.doors)]

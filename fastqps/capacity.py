@@ -1,0 +1,80 @@
+"""A capacity file: what a deployment can do within its SLO, as ``fastqps bench find-max`` has measured it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastqps.errors import ConfigError
+
+SCHEMA_VERSION = 1
+_TEXTS = ("model", "version", "device", "measured", "commit", "command")
+_NUMBERS = ("rate", "in_flight")
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Of one model at one version on one device with these settings. ``rate``: items per second at the knee, where
+    more load would break the SLO; ``in_flight``: items at a time at that rate."""
+
+    model: str
+    version: str
+    device: str
+    settings: Mapping[str, Any]  # by key, as on the command line
+    rate: float
+    in_flight: float
+    measured: str  # UTC, ISO 8601
+    commit: str
+    command: str
+
+    def check(self, model: str, version: str, device: str) -> None:
+        """Raises ``ConfigError`` where what is served is not what was measured."""
+        for what, own, served in (
+            ("model", f"{self.model}@{self.version}", f"{model}@{version}"),
+            ("device", self.device, device),
+        ):
+            if own != served:
+                raise ConfigError(f"--capacity: measured with the {what} {own}, but this is {served}: measure again")
+
+
+def read_capacity(path: str) -> Capacity:
+    """The file's content. ``ConfigError`` says why it cannot be used."""
+    try:
+        found = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise ConfigError(f"--capacity: cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise ConfigError(f"--capacity: {path} is not JSON") from None
+    try:
+        return _checked(found)
+    except ValueError as error:
+        raise ConfigError(f"--capacity: {path}: {error}") from None
+
+
+def _checked(found: Any) -> Capacity:
+    if not isinstance(found, dict) or "rate" not in found:
+        raise ValueError("is no capacity file; fastqps bench find-max writes one")
+    if found.get("schema_version") != SCHEMA_VERSION:
+        raise ValueError(f"has schema version {found.get('schema_version')}, this version reads {SCHEMA_VERSION}")
+    texts: dict[str, Any] = {key: found.get(key) for key in _TEXTS}
+    if wrong := next((key for key, value in texts.items() if not isinstance(value, str)), None):
+        raise ValueError(f"{wrong} is {_shown(texts[wrong])}, not text")
+    numbers: dict[str, Any] = {key: found.get(key) for key in _NUMBERS}
+    if wrong := next((key for key, value in numbers.items() if not _is_positive(value)), None):
+        raise ValueError(f"{wrong} is {_shown(numbers[wrong])}, not a number above 0")
+    settings = found.get("settings")
+    if not isinstance(settings, dict):
+        raise ValueError(f"settings is {_shown(settings)}, not an object")
+    return Capacity(**texts, **numbers, settings=settings)
+
+
+def _is_positive(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value < math.inf
+
+
+def _shown(value: Any) -> str:
+    return "missing" if value is None else json.dumps(value)[:40]

@@ -1,0 +1,174 @@
+"""--capacity: what is no capacity file is refused in one line, and a measured one gives saturation its measure."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import test_metrics
+from serving import Server
+
+from fastqps.capacity import read_capacity
+from fastqps.config import Config
+from fastqps.errors import ConfigError
+from fastqps.metrics import Metrics, saturation
+from fastqps.metrics.saturation import Load, LoadWindow
+from fastqps.models import load_card
+from fastqps.models.names import resolve
+from fastqps.supervisor.plan import other_settings
+
+FILE: dict[str, Any] = {
+    "schema_version": 1,
+    "model": "minilm",
+    "version": "0123456789ab",
+    "device": "cpu",
+    "settings": {"dispatchers": 2, "max-batch-delay": "100us"},
+    "slo": {"p99_us": 20000.0, "error_ratio": 0.001},
+    "rate": 400.0,
+    "in_flight": 8,
+    "p99_us": 19000.0,
+    "measured": "2026-01-01T00:00:00Z",
+    "commit": "abc",
+    "command": "fastqps bench find-max",
+}
+
+
+def write(path: Path, **changes: Any) -> str:
+    """A capacity file; a value of None takes the key out."""
+    path.write_text(json.dumps({key: value for key, value in {**FILE, **changes}.items() if value is not None}))
+    return str(path)
+
+
+def test_a_file_as_the_bench_writes_it(tmp_path: Path) -> None:
+    found = read_capacity(write(tmp_path / "c.json"))
+    assert (found.model, found.version, found.device) == ("minilm", "0123456789ab", "cpu")
+    assert (found.rate, found.in_flight, found.settings["dispatchers"]) == (400, 8, 2)
+    found.check("minilm", "0123456789ab", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rate": None}, "is no capacity file; fastqps bench find-max writes one"),
+        ({"schema_version": 2}, "has schema version 2, this version reads 1"),
+        ({"schema_version": None}, "has schema version None"),
+        ({"model": None}, "model is missing, not text"),
+        ({"version": 5}, "version is 5, not text"),
+        ({"rate": 0}, "rate is 0, not a number above 0"),
+        ({"rate": True}, "rate is true"),
+        ({"rate": float("nan")}, "rate is NaN"),
+        ({"rate": float("inf")}, "rate is Infinity"),
+        ({"in_flight": "8"}, 'in_flight is "8"'),
+        ({"in_flight": None}, "in_flight is missing"),
+        ({"settings": []}, r"settings is \[\], not an object"),
+    ],
+)
+def test_what_is_no_capacity_file(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_capacity(write(tmp_path / "c.json", **changes))
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[" * 100_000, b"rate = 1"])
+def test_what_is_not_json(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "c.json").write_bytes(content)
+    with pytest.raises(ConfigError, match="is not JSON"):
+        read_capacity(str(tmp_path / "c.json"))
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    for path, reason in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
+        with pytest.raises(ConfigError, match=f"--capacity: cannot read .*: {reason}"):
+            read_capacity(str(path))
+
+
+def test_a_capacity_of_something_else(tmp_path: Path) -> None:
+    found = read_capacity(write(tmp_path / "c.json"))
+    for served in (
+        ("other", "0123456789ab", "cpu"),
+        ("minilm", "ba9876543210", "cpu"),
+        ("minilm", "0123456789ab", "null"),
+    ):
+        with pytest.raises(ConfigError, match="measure again"):
+            found.check(*served)
+
+
+def test_other_settings_are_named(tmp_path: Path) -> None:
+    found = read_capacity(write(tmp_path / "c.json", settings={**FILE["settings"], "device": "x", "lanes": "many"}))
+    now = Config(dispatchers=1, max_batch_delay_ns=100_000)
+    assert other_settings(found, now) == ["dispatchers 2, now 1", "lanes many, now 1"]
+    same = Config(dispatchers=2, max_batch_delay_ns=100_000)
+    assert other_settings(read_capacity(write(tmp_path / "c.json")), same) == []
+
+
+@pytest.mark.parametrize(
+    ("rate", "in_flight", "saturation", "headroom"),
+    [(0, 0, 0, 400), (200, 1, 0.5, 200), (200, 6, 0.75, 100), (400, 8, 1, 0), (500, 2, 1.25, 0)],
+)
+def test_saturation(tmp_path: Path, rate: float, in_flight: float, saturation: float, headroom: float) -> None:
+    capacity, load = read_capacity(write(tmp_path / "c.json")), Load(rate, in_flight)
+    assert load.saturation(capacity) == pytest.approx(saturation)
+    assert load.headroom(capacity) == pytest.approx(headroom)
+
+
+def test_the_load_is_that_of_the_last_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two doors that answer 100 OK items a second each, 3 at a time each; then nothing."""
+    now = SimpleNamespace(ns=10**12)
+    monkeypatch.setattr(saturation, "now_ns", lambda: now.ns)
+    items = test_metrics.np.zeros((16, 17), dtype=test_metrics.np.uint64)
+    door = test_metrics.process(items=items)
+    source = test_metrics.FakeSource(door, door, *[test_metrics.process()] * 3)
+    window = LoadWindow(source)
+    assert window.load() is None
+
+    def second(answered: int, in_flight: int) -> None:
+        now.ns += 10**9
+        items[0, 0] += answered // 2
+        items[1, 0] += answered - answered // 2
+        items[0, 8] += 7  # refused
+        door["inflight_ns"] += in_flight * 10**9
+        window.sample()
+
+    for _ in range(15):
+        second(100, 3)
+    found = window.load()
+    assert found and found.rate == pytest.approx(200) and found.in_flight == pytest.approx(6)
+    second(0, 0)
+    found = window.load()
+    assert found and found.rate == pytest.approx(180, rel=0.01)
+    for _ in range(11):
+        second(0, 0)
+    assert window.load() == Load(0, 0)
+
+
+def test_metrics_only_where_the_capacity_is_known(tmp_path: Path) -> None:
+    source = test_metrics.FakeSource(*[test_metrics.process()] * 5)
+    names = ("capacity_requests_per_second", "saturation_ratio", "headroom_requests_per_second")
+    metrics, source.capacity = Metrics(source), None
+    time.sleep(0.001)
+    page = metrics.page("")[0].decode()
+    assert not any(name in page for name in names)
+    source.capacity = read_capacity(write(tmp_path / "c.json"))
+    page = metrics.page("")[0].decode()
+    assert "fastqps_capacity_requests_per_second 400.0" in page and "fastqps_saturation_ratio 0.0" in page
+
+
+def test_a_server_with_its_capacity(serve: Callable[..., Server], tmp_path: Path) -> None:
+    card = load_card(str(resolve("minilm")[1]), 512, "minilm")
+    right = {"version": card.version, "device": "null", "settings": {"dispatchers": 3}}
+    server = serve("--dispatchers=1", f"--capacity={write(tmp_path / 'c.json', **right)}")
+    assert "--capacity was measured with other settings: dispatchers 3, now 1" in server.log()
+    assert server.metrics()["fastqps_capacity_requests_per_second"] == 400
+    for changes, message in (({"model": "other"}, "measured with the model other@"), ({"device": "cpu"}, "device cpu")):
+        path = write(tmp_path / "wrong.json", **{**right, **changes})
+        flags = ["--model=minilm", "--device=null", "--port=0", "--admin-port=0", "--capacity", path]
+        done = subprocess.run(
+            [sys.executable, "-m", "fastqps", "serve", *flags], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
