@@ -59,6 +59,7 @@ def source(n: int, dispatchers: int = 3) -> test_metrics.FakeSource:
         stage={stage: test_metrics.histogram(*[1_000_000] * n) for stage in test_metrics.STAGES},
     )
     found = test_metrics.FakeSource(door, door, *[busy] * dispatchers)
+    found.capacity = None
     line = {"ready": True, "running": 6}
     found.segment.dispatchers = lambda: [{**line, "ready": d != 2} for d in range(dispatchers)]
     found.segment.sizes.dispatchers = dispatchers

@@ -149,10 +149,12 @@ class Metrics:
             "fastqps_device_idle_seconds", "Time in which none ran, and why.", labels=[*labels, "reason"]
         )
         steps = CounterMetricFamily("fastqps_steps", "Steps that ran.", labels=labels)
+        items = CounterMetricFamily("fastqps_step_items", "Items in them.", labels=labels)
         for d, stats in enumerate(dispatchers):
             device = self._source.devices[self._source.device_of(d)]
             busy.add_metric([device, str(d)], stats["busy_ns"] * _NS)
             steps.add_metric([device, str(d)], stats["steps"])
+            items.add_metric([device, str(d)], stats["step_items"])
             for reason in IDLES:
                 idle.add_metric([device, str(d), reason], stats["idle_ns"][reason] * _NS)
         active = CounterMetricFamily(
@@ -161,7 +163,7 @@ class Metrics:
         self._source.busy.update()
         for i, name in enumerate(self._source.devices):
             active.add_metric([name], self._source.busy.busy_ns(i) * _NS)
-        yield from (busy, idle, steps, active)
+        yield from (busy, idle, steps, items, active)
 
     def _troubles(self, doors: list[dict[str, Any]], dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
         rejected = CounterMetricFamily("fastqps_rejected", "Items refused, and why.", labels=["reason"])
