@@ -62,26 +62,34 @@ def _recover(context: Context, capacity: float) -> None:
     load = context.load.at_rate((high + low) / 2)
     load = dataclasses.replace(load, arrivals=f"step:{high:.6g},{low:.6g}", duration_s=2 * load.duration_s)
     point = context.measure({}, load, name=f"back from {high / capacity:g} ×", repetitions=1)
-    calm = next((p.p99_us for p in result.points if p.p99_us and (p.offered_rate or high) <= low * 1.01), None)
-    result.extra["recovery_s"] = recovery_s(point.timeline, load.duration_s / 2, low, calm)
+    if context.slo:
+        usual_us: float | None = context.slo.latency_us
+    else:
+        calm_us = next((p.p99_us for p in result.points if p.p99_us and (p.offered_rate or high) <= 1.01 * low), None)
+        usual_us = None if calm_us is None else USUAL * calm_us
+    result.extra["recovery_s"] = recovery_s(point.timeline, load.duration_s / 2, low, usual_us)
 
 
 def recovery_s(
-    timeline: Sequence[dict[str, Any]], after_s: float, rate: float, calm_p99_us: float | None
+    timeline: Sequence[dict[str, Any]], after_s: float, rate: float, p99_us_max: float | None
 ) -> float | None:
-    """Seconds from the end of the overload until answers are as many and as quick as they usually are, and stay so.
-
-    None: it did not come back while we looked. The timeline has a row for each second, which is how exact this is.
+    """Seconds from the end of the overload to the first second from which on answers are as many and as quick as they
+    should be. 0: at once. None: they were not while we looked.
     """
-    calm = [row for row in timeline if row["t_s"] >= after_s]
+    calm = [row for row in timeline if _begin_s(row) >= after_s - 0.01]
     usual = [
-        row["ok"] >= 0.8 * rate and (calm_p99_us is None or (row.get("p99_us") or 0.0) <= USUAL * calm_p99_us)
+        row["ok"] >= 0.8 * rate * row.get("length_s", 1.0)
+        and (p99_us_max is None or (row.get("p99_us") or 0.0) <= p99_us_max)
         for row in calm
     ]
     if not usual or not usual[-1]:
         return None
     first = len(usual) - next((k for k, good in enumerate(reversed(usual)) if not good), len(usual))
-    return float(calm[first]["t_s"] - after_s)
+    return round(_begin_s(calm[first]) - after_s, 3)
+
+
+def _begin_s(row: dict[str, Any]) -> float:
+    return float(row["t_s"] - row.get("length_s", 1.0))
 
 
 def _conclude(result: Result) -> None:

@@ -1,0 +1,330 @@
+"""Objectives, intervals, drift and comparisons: figures against literal tables and known distributions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastqps.bench.answers import fill_in
+from fastqps.bench.capacity import read_rate, write_capacity
+from fastqps.bench.drift import drift
+from fastqps.bench.intervals import blocks, difference_interval, mean_interval, p99_interval_us, rate_interval
+from fastqps.bench.modes.compare import pairs_of, run_alone, samples
+from fastqps.bench.modes.overload import recovery_s
+from fastqps.bench.modes.sweep import is_hopeless, knee, shares
+from fastqps.bench.point import Point, median_point, with_samples_only
+from fastqps.bench.result import EXIT_CODES, Result, read_result
+from fastqps.bench.slo import Slo, format_us, goodput, share_within
+from fastqps.errors import ConfigError
+
+# ---- objectives
+
+
+@pytest.mark.parametrize(
+    ("text", "limits_us", "errors", "answers_min"),
+    [
+        ("p99=20ms", {"p99": 20_000}, None, 1000),
+        ("p99=20ms,err=0.1%", {"p99": 20_000}, 0.001, 1000),
+        (" err = 0 , p50=500us", {"p50": 500}, 0.0, 20),
+        ("p50=1ms,p999=1s,err=0.02", {"p50": 1000, "p999": 1e6}, 0.02, 10_000),
+    ],
+)
+def test_objectives(text: str, limits_us: dict[str, float], errors: float | None, answers_min: int) -> None:
+    slo = Slo.parse(text)
+    assert (slo.limits_us, slo.error_ratio, slo.answers_min) == (limits_us, errors, answers_min)
+    assert Slo.parse(str(slo)) == slo
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("20ms", "write p99=20ms"),
+        ("p98=20ms", "p98=20ms"),
+        ("p99=20", "has no unit"),
+        ("p99=0ms", "no answer takes less than 1us"),
+        ("p99=-3ms", "not a quantity"),
+        ("err=1%", "limits no latency"),
+        ("p99=1ms,err=100%", "0 to less than 100%"),
+        ("p99=1ms,err=-1%", "0 to less than 100%"),
+        ("p99=1ms,err=few", "share of the calls"),
+        ("p50=20ms,p99=10ms", "a higher percentile cannot have a lower limit"),
+    ],
+)
+def test_objectives_that_cannot_be(text: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        Slo.parse(text)
+
+
+def test_violations_name_what_was_missed() -> None:
+    slo = Slo.parse("p99=20ms,err=1%")
+    good = Point("x", response_time_us={"p99": 19_999.0, "count": 5000.0}, status={"OK": 995, "UNAVAILABLE": 5})
+    assert slo.violations(good) == []
+    late = Point("x", response_time_us={"p99": 20_001.0, "count": 5000.0}, status={"OK": 980, "UNAVAILABLE": 20})
+    assert slo.violations(late) == ["p99 20 ms is more than 20 ms", "2 % of the calls failed, more than 1 %"]
+    few = Point("x", response_time_us={"p99": None, "count": 400.0}, status={"OK": 400})
+    assert slo.violations(few) == ["too few answers (400) to know p99"]
+    assert Slo.parse("p99=1s").violations(late) == []  # nothing said about errors
+
+
+def test_goodput_is_what_came_in_time() -> None:
+    spectrum = [[0.0, 100.0], [50.0, 1000.0], [90.0, 9000.0], [100.0, 20_000.0]]
+    assert [share_within(spectrum, us) for us in (50, 1000, 5000, 20_000, 1e9)] == [0.0, 0.5, 0.7, 1.0, 1.0]
+    point = Point("x", rate=1000.0, spectrum={"response": spectrum})
+    assert goodput(point, Slo.parse("p50=1ms,p99=5ms")) == pytest.approx(700)
+    assert goodput(Point("x", rate=1000.0), Slo.parse("p99=5ms")) == 0
+
+
+def test_times_are_written_with_their_unit() -> None:
+    assert [format_us(us) for us in (0.5, 850, 18_340, 1_200_000)] == ["0.5 µs", "850 µs", "18.3 ms", "1.2 s"]
+
+
+# ---- points
+
+
+def test_percentiles_need_samples_beyond_them() -> None:
+    summary = {"p50": 1.0, "p99": 9.0, "p999": 9.5, "max": 10.0, "count": 1000, "too_few": [], "note": "closed loop"}
+    assert with_samples_only(summary) == {"p50": 1.0, "p99": 9.0, "p999": None, "max": 10.0, "count": 1000.0}
+    assert with_samples_only(summary | {"count": 999})["p99"] is None
+    assert with_samples_only({"p50": 0, "max": 0, "count": 0}) == {"p50": None, "max": None, "count": 0.0}
+
+
+def test_a_point_from_what_the_generator_saw() -> None:
+    rows = [{"t_s": k + 1.0, "ok": 990 + k % 3, "p99_us": 900.0} for k in range(10)]
+    found: dict[str, Any] = {
+        "verdict": "VALID",
+        "reasons": [],
+        "offered_rate": 1000.0,
+        "achieved_rate": 999.0,
+        "rate": 990.0,
+        "status": {"OK": 9900, "RESOURCE_EXHAUSTED": 100},
+        "response_time_us": {"p50": 100.0, "p99": 900.0, "p999": 2000.0, "max": 9000.0, "mean": 150.0, "count": 9900},
+        "failed_time_us": {"p50": 30.0, "p99": 60.0, "count": 100},
+        "spectrum": {"response": [[0, 50], [50, 100], [99, 900], [100, 9000]]},
+        "timeline": rows,
+        "cpu": {"fraction": 0.3, "seconds": 3.0},
+        "something_new": 1,
+    }
+    point = Point("x")
+    fill_in(point, found, Slo.parse("p99=900us"))
+    assert (point.p50_us, point.p99_us, point.response_time_us["p999"]) == (100.0, 900.0, None)
+    assert point.refusal_time_us == {"p50": 30.0, "p99": None, "count": 100.0}
+    assert point.error_ratio == pytest.approx(0.01) and point.goodput == pytest.approx(0.99 * 990)
+    assert point.generator["cpu_fraction"] == 0.3
+    low, high = point.rate_interval or [0, 0]
+    assert 990 < low < 991 < high < 992
+    low, high = point.p99_interval_us or [0, 0]
+    assert 890 < low < 900 < high < 2500
+    assert Point.from_json(point.as_json() | {"of a later version": 1}) == point
+
+
+def test_a_load_under_which_nothing_is_answered_is_no_fault_of_the_generator() -> None:
+    point = Point("x")
+    fill_in(point, {"verdict": "INVALID", "reasons": ["no call was answered OK"], "status": {"TIMEOUT": 100}}, None)
+    assert point.verdict == "UNSTABLE" and point.error_ratio == 1
+
+
+def test_the_median_repetition_counts() -> None:
+    points = [Point("x", rate=rate, p99_us=rate) for rate in (30.0, 10.0, 20.0)]
+    point = median_point(points)
+    assert point.rate == 20 and [r["rate"] for r in point.repetitions] == [30, 10, 20]
+    assert median_point([*points, Point("x", rate=40.0)]).rate == 20  # of an even number the lower: no flattery
+
+
+# ---- intervals
+
+
+def test_intervals_against_tables() -> None:
+    assert mean_interval([10.0, 12.0, 14.0]) == pytest.approx(
+        [12 - 4.303 * 2 / 3**0.5, 12 + 4.303 * 2 / 3**0.5], rel=1e-3
+    )
+    assert mean_interval([1.0]) is None
+    assert blocks([1.0, 3.0]) == [1.0, 3.0]
+    assert blocks(list(map(float, range(25)))) == [0.5 + 2 * k for k in range(12)]
+    assert rate_interval([5.0, 5.0, 5.0]) is None and rate_interval([5.0] * 4) == [5.0, 5.0]
+    # Welch's own arithmetic, by hand: means 20 and 23, variances 1 and 4 of 3 and 4 values
+    interval = difference_interval([19.0, 20.0, 21.0], [21.0, 21.6666667, 23.0, 26.3333333])
+    assert interval is not None and sum(interval) / 2 == pytest.approx(3.0)
+    assert difference_interval([5.0, 5.0], [7.0, 7.0]) == [2.0, 2.0]
+    assert difference_interval([5.0], [7.0, 7.0]) is None
+
+
+def test_the_interval_of_p99_covers_it() -> None:
+    """1,000 runs of 2,000 exponential times each: 95 % of the intervals hold the true percentile, give or take."""
+    rng = random.Random(3)
+    true_us, held, n = -1000 * math.log(0.01), 0, 2000
+    for _ in range(400):
+        times = sorted(rng.expovariate(1e-3) for _ in range(n))
+        spectrum = [[p / 10, times[min(n - 1, int(p / 1000 * n))]] for p in range(1001)]
+        point = Point(
+            "x", response_time_us={"p99": times[int(0.99 * n)], "count": float(n)}, spectrum={"response": spectrum}
+        )
+        interval = p99_interval_us(point)
+        assert interval is not None
+        held += interval[0] <= true_us <= interval[1]
+    assert 0.90 * 400 < held < 0.99 * 400
+
+
+# ---- sweep, overload, soak
+
+
+def test_a_sweep_is_closer_where_it_bends() -> None:
+    for n in (8, 10, 12):
+        found = shares(n)
+        steps = [b - a for a, b in itertools.pairwise(found)]
+        assert found[0] == pytest.approx(0.1) and found[-1] == pytest.approx(1.3)
+        assert len(found) == n and steps == sorted(steps, reverse=True) and steps[-1] > 0.045
+
+
+def test_the_knee() -> None:
+    def at(rate: float, p99_us: float, verdict: Any = "VALID") -> Point:
+        times: dict[str, float | None] = {"p99": p99_us, "count": 10_000.0}
+        return Point("x", verdict=verdict, offered_rate=rate, rate=rate, p99_us=p99_us, response_time_us=times)
+
+    points = [
+        at(100, 1000),
+        at(500, 1500),
+        at(900, 6000),
+        at(950, 30_000),
+        at(1200, 900, "UNSTABLE"),
+        at(99, 1, "INVALID"),
+    ]
+    assert knee(points, None) == 1
+    assert knee(points, Slo.parse("p99=10ms")) == 2
+    assert knee(points, Slo.parse("p99=500us")) is None
+    assert [is_hopeless(p) for p in points[3:]] == [False, True, True]
+    assert is_hopeless(Point("x", offered_rate=1000.0, rate=600.0))
+
+
+def test_recovery_is_counted_from_the_end_of_the_storm() -> None:
+    def rows(*p99s_ms: float) -> list[dict[str, Any]]:
+        return [{"t_s": k + 1.0, "ok": 100, "p99_us": 1000 * ms} for k, ms in enumerate(p99s_ms)]
+
+    storm = (900.0, 900.0, 900.0)
+    assert recovery_s(rows(*storm, 1, 1, 1), 3, 100, 2000) == 0
+    assert recovery_s(rows(*storm, 500, 9, 1, 1), 3, 100, 1000) == 2
+    assert recovery_s(rows(*storm, 500, 1, 500, 1), 3, 100, 1000) == 3  # not before it stays so
+    assert recovery_s(rows(*storm, 500, 400, 300), 3, 100, 1000) is None
+    assert recovery_s(rows(*storm), 3, 100, 1000) is None
+
+
+def test_drift() -> None:
+    rng = random.Random(5)
+
+    def series(start: float, per_s: float, noise: float) -> list[tuple[float, float]]:
+        return [(float(t), start + per_s * t + rng.gauss(0, noise)) for t in range(120)]
+
+    leak = drift("memory", "bytes", series(1e8, 1e5, 1e5), 0.05)
+    assert leak.grows and leak.slope_per_hour == pytest.approx(3.6e8, rel=0.05) and "grew by 12 %" in str(leak)
+    assert not drift("memory", "bytes", series(1e8, 1e4, 1e5), 0.05).grows  # surely, but by 1 % only
+    assert not drift("p99", "us", series(1000, -5, 10), 0.05).grows
+    assert not drift("p99", "us", [(float(t), 1.0) for t in range(9)], 0.05).grows  # too few to say
+    false_alarms = sum(drift("p99", "us", series(1000, 0, 300), 0.05).grows for _ in range(200))
+    assert false_alarms <= 12
+
+
+# ---- results and comparisons
+
+
+def timeline(rng: random.Random, rate: float, p99_us: float, seconds: int = 30) -> list[dict[str, Any]]:
+    return [
+        {"t_s": k + 1.0, "length_s": 1.0, "ok": rng.gauss(rate, rate**0.5), "p50_us": rng.gauss(500, 20)}
+        | {"p99_us": rng.gauss(p99_us, 0.1 * p99_us)}
+        for k in range(seconds)
+    ]
+
+
+def one_run(rng: random.Random, rate: float, p99_us: float) -> Result:
+    return Result("rate", points=[Point("1,000/s", rate=rate, p99_us=p99_us, timeline=timeline(rng, rate, p99_us))])
+
+
+def compared(a: Result, b: Result, folder: Path) -> Result:
+    import argparse
+
+    for name, result in (("a", a), ("b", b)):
+        (folder / name).mkdir(exist_ok=True)
+        result.write(folder / name)
+    return run_alone(argparse.Namespace(a=str(folder / "a"), b=str(folder / "b" / "report.json")))
+
+
+def test_compare_finds_a_difference_and_only_where_there_is_one(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    found = compared(one_run(rng, 1000, 5000), one_run(rng, 1000, 6500), tmp_path)
+    changed = {row["metric"]: row for row in found.extra["differences"] if row["significant"]}
+    assert set(changed) == {"p99_us"}
+    low, high = changed["p99_us"]["interval"]
+    assert 0.2 < low < 0.3 < high < 0.45
+    assert any("--repetitions" in note for note in found.notes)
+
+
+def test_compare_says_that_nothing_changed(tmp_path: Path) -> None:
+    rng = random.Random(11)
+    alarms = 0
+    for _ in range(100):
+        found = compared(one_run(rng, 1000, 5000), one_run(rng, 1000, 5000), tmp_path)
+        assert len(found.extra["differences"]) == 3 and found.exit_code == 0
+        alarms += "no significant change" not in found.notes
+    assert alarms <= 11  # 5 % of them, all three figures together
+
+
+def test_compare_takes_repetitions_where_there_are_some() -> None:
+    runs = [{"rate": 100.0 + k, "p99_us": 5.0, "duty_cycle": 0.5, "goodput": None} for k in range(3)]
+    point = Point("x", repetitions=runs, timeline=[{"ok": 1.0}] * 30)
+    assert samples(point, "rate") == [100, 101, 102] and samples(point, "goodput") == []
+    assert samples(Point("x", timeline=[{"ok": 1.0}] * 30), "rate") == [1.0] * 10
+    assert samples(Point("x", timeline=[{"ok": 1.0}] * 5), "rate") == []
+
+
+def test_compare_pairs_points() -> None:
+    a = Result("sweep", points=[Point("1/s"), Point("2/s"), Point("3/s")], best=1)
+    b = Result("sweep", points=[Point("9/s"), Point("2/s")], best=0)
+    assert [(x.name, y.name) for x, y in pairs_of(a, b)] == [("2/s", "9/s")]
+    b.best = None
+    assert [(x.name, y.name) for x, y in pairs_of(a, b)] == [("2/s", "2/s")]
+    with pytest.raises(ConfigError, match="no point in common"):
+        pairs_of(a, Result("rate", points=[Point("7/s")]))
+
+
+def test_compare_refuses_what_says_nothing_about_its_noise(tmp_path: Path) -> None:
+    short = Result("rate", points=[Point("x", rate=10.0, timeline=[{"ok": 1.0}] * 3)])
+    with pytest.raises(ConfigError, match="--repetitions 5"):
+        compared(short, short, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "cannot read"),
+        ("", "is not JSON"),
+        ("[]", "no result of fastqps bench"),
+        ('{"points": [], "mode": "rate", "schema_version": 99}', "another schema version"),
+        ('{"points": [3], "mode": "rate", "schema_version": 1}', "points that are none"),
+    ],
+)
+def test_files_that_are_no_result(tmp_path: Path, text: str | None, says: str) -> None:
+    path = tmp_path / "report.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ConfigError, match=says):
+        read_result(path)
+
+
+def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
+    result = Result("rate", command="x", points=[Point("a", status={"OK": 3})], best=0, extra={"own": [1]})
+    assert read_result(result.write(tmp_path)) == result and [p.name for p in tmp_path.iterdir()] == ["report.json"]
+    assert EXIT_CODES == {"VALID": 0, "FAILED": 1, "UNSTABLE": 6, "INVALID": 7, "SLO_NOT_MET": 8, "INTERRUPTED": 130}
+
+
+def test_capacity_files(tmp_path: Path) -> None:
+    point = Point("x", rate=1000.0, p99_us=9000.0, response_time_us={"mean": 5000.0})
+    result = Result("find-max", target={"model": "m", "settings": {"lanes": 1}}, slo={"p99_us": 1e4})
+    path = write_capacity(result, point, tmp_path)
+    assert read_rate(str(path)) == 1000 and '"in_flight": 5.0' in path.read_text()
+    assert read_rate("12.5") == 12.5
+    for wrong, says in (("-3", "not possible"), ("nowhere.json", "cannot read"), (__file__, "no capacity file")):
+        with pytest.raises(ConfigError, match=says):
+            read_rate(wrong)
