@@ -1,4 +1,4 @@
-"""Builds fastqps._core and fastqps._front. Everything else is in pyproject.toml.
+"""Builds fastqps._core, fastqps._front and loadgen._native. Everything else is in pyproject.toml.
 
 Environment: FASTQPS_NGHTTP2=DIR  a newer nghttp2 (DIR/include, DIR/lib, static or shared) instead of the system's
              FASTQPS_PYTHON_ONLY=1  nothing compiled
@@ -58,6 +58,21 @@ def extension(name: str, *parts: str, **options: list[str]) -> Pybind11Extension
     )
 
 
+def load_generator() -> Pybind11Extension:
+    parts = ("", "server/", "bind/")
+    return Pybind11Extension(
+        "loadgen._native",
+        sorted(path for part in parts for path in glob(f"loadgen/csrc/{part}*.cpp")),
+        cxx_std=20,
+        include_dirs=["loadgen/csrc", *([f"{nghttp2}/include"] if nghttp2 else [])],
+        library_dirs=[f"{nghttp2}/lib"] if nghttp2 else [],
+        libraries=["nghttp2"],
+        depends=glob("loadgen/csrc/**/*.h", recursive=True),
+        extra_compile_args=flags,
+        extra_link_args=link,
+    )
+
+
 # tools/setup.sh builds in place itself: an editable install would compile everything a first time and throw it away.
 python_only = os.environ.get("FASTQPS_PYTHON_ONLY") == "1"
 setup(
@@ -88,5 +103,6 @@ setup(
             library_dirs=[f"{nghttp2}/lib"] if nghttp2 else [],
             libraries=["nghttp2", "z"],
         ),
+        load_generator(),
     ]
 )

@@ -249,13 +249,14 @@ class Engine:
         answer_bytes_max: an answer message longer than this is a BAD_ANSWER.
         spin_ns: a thread sleeps until this long before the next send, then spins; 0: never spin.
 
-        Raises ValueError for what contradicts these lines, OSError when a CPU cannot be had (raised by ``start``).
+        Raises ValueError for what contradicts these lines.
         """
 
     def connect(self, timeout_s: float) -> None:
         """Makes all connections, and waits for the server's HTTP/2 SETTINGS on each, so that nothing is measured of it.
 
-        Raises ConnectionError with the reason (name not found, refused, timed out, "answers HTTP/1.1, not HTTP/2", …).
+        Raises OSError when a CPU of ``cpus`` cannot be had, else ConnectionError with the reason (name not found, refused,
+        timed out, "answers HTTP/1.1, not HTTP/2", …); then it may be tried again.
         """
 
     def start(

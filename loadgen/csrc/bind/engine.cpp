@@ -1,0 +1,318 @@
+#include "engine.h"
+
+#include <pthread.h>
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include "bind/bind.h"
+
+namespace py = pybind11;
+
+namespace loadgen {
+namespace {
+
+using Times = py::array_t<i64, py::array::c_style | py::array::forcecast>;
+using Indexes = py::array_t<u32, py::array::c_style | py::array::forcecast>;
+
+// An engine, and the arrays that its run reads, which outlive it.
+struct PyEngine {
+  explicit PyEngine(Options options) : engine(std::move(options)) {}
+  ~PyEngine() {
+    py::gil_scoped_release free;
+    engine.stop(0);
+  }
+  Times times, deadlines;
+  Indexes payload_index;
+  Engine engine;
+};
+
+template <class T>
+std::span<const T> view(const py::array_t<T, py::array::c_style | py::array::forcecast>& array) {
+  if (array.ndim() != 1) throw py::value_error("arrays must have one dimension");
+  return {array.data(), size_t(array.size())};
+}
+
+CallKind kind_of(const std::string& name) {
+  if (name == "unary") return CallKind::kUnary;
+  if (name == "server-stream") return CallKind::kServerStream;
+  if (name == "bidi") return CallKind::kBidi;
+  throw py::value_error("call must be unary, server-stream or bidi, not \"" + name + "\"");
+}
+
+std::unique_ptr<PyEngine> make(std::string host, i64 port, std::string path,
+                               std::vector<std::pair<std::string, std::string>> headers,
+                               const std::vector<py::bytes>& payloads, u32 connections, u32 streams, u32 threads,
+                               std::optional<std::vector<int>> cpus, const std::string& call, u32 stream_in_flight,
+                               u32 request_id_field, u32 response_id_field, u32 timeout_field,
+                               std::vector<u32> status_field, i64 deadline_grace_ns, i64 grace_ns, bool reconnect,
+                               const std::optional<std::vector<std::optional<py::bytes>>>& expected, u32 check_every,
+                               u32 samples_max, u32 sample_every, u64 answer_bytes_max, i64 spin_ns, i64 interval_ns) {
+  Options o;
+  o.host = std::move(host);
+  o.port = port >= 1 && port <= 65535 ? u16(port) : 0;
+  o.path = std::move(path);
+  o.headers = std::move(headers);
+  for (const py::bytes& payload : payloads) o.payloads.emplace_back(payload);
+  o.connections = connections, o.streams = streams, o.threads = threads;
+  if (cpus) o.cpus = *std::move(cpus);
+  o.call = kind_of(call);
+  o.stream_in_flight = stream_in_flight;
+  o.request_id_field = request_id_field, o.response_id_field = response_id_field, o.timeout_field = timeout_field;
+  o.status_field = std::move(status_field);
+  o.deadline_grace_ns = deadline_grace_ns, o.grace_ns = grace_ns;
+  o.reconnect = reconnect;
+  if (expected) {
+    for (const auto& answer : *expected) {
+      o.expected.push_back(answer ? std::string(*answer) : std::string());
+      o.has_expected.push_back(answer.has_value());
+    }
+  }
+  o.check_every = check_every, o.samples_max = samples_max, o.sample_every = sample_every;
+  o.answer_bytes_max = answer_bytes_max;
+  o.spin_ns = spin_ns, o.interval_ns = interval_ns;
+  return std::make_unique<PyEngine>(std::move(o));
+}
+
+void connect(PyEngine& self, double timeout_s) {
+  if (!(timeout_s > 0)) throw py::value_error("timeout_s must be above 0");
+  bool stood = false;
+  std::string failure;
+  try {
+    py::gil_scoped_release free;
+    stood = self.engine.connect(i64(std::min(timeout_s, 1e6) * 1e9), [] {
+      py::gil_scoped_acquire hold;
+      return PyErr_CheckSignals() != 0;
+    });
+  } catch (const ConnectError& error) { failure = error.what(); } catch (const std::system_error& error) {
+    errno = error.code().value();
+    PyErr_SetFromErrno(PyExc_OSError);
+    throw py::error_already_set();
+  }
+  if (!failure.empty()) {
+    PyErr_SetString(PyExc_ConnectionError, failure.c_str());
+    throw py::error_already_set();
+  }
+  if (!stood) throw py::error_already_set();  // the signal's
+}
+
+void begin(PyEngine& self, const Load& load) {
+  py::gil_scoped_release free;
+  self.engine.start(load);
+}
+
+void start(PyEngine& self, Times times, Indexes payload_index, const py::object& deadline_ns, i64 measure_from_ns,
+           i64 measure_until_ns) {
+  Load load;
+  load.times = view(times);
+  load.payload_index = view(payload_index);
+  Times deadlines;
+  if (py::isinstance<py::int_>(deadline_ns)) {
+    load.deadline = deadline_ns.cast<i64>();
+  } else {
+    deadlines = deadline_ns.cast<Times>();
+    load.deadlines = view(deadlines);
+    if (load.deadlines.size() != load.times.size()) throw py::value_error("deadline_ns must be as long as times_ns");
+  }
+  load.measure_from = measure_from_ns;
+  load.measure_until = measure_until_ns;
+  begin(self, load);
+  self.times = std::move(times), self.payload_index = std::move(payload_index), self.deadlines = std::move(deadlines);
+}
+
+void start_closed(PyEngine& self, u32 in_flight, i64 duration_ns, const std::optional<Indexes>& payload_index,
+                  i64 deadline_ns, i64 measure_from_ns, u64 calls_max) {
+  Load load;
+  load.closed = true;
+  load.in_flight = in_flight;
+  load.duration = duration_ns;
+  if (payload_index) load.payload_index = view(*payload_index);
+  load.deadline = deadline_ns;
+  load.measure_from = measure_from_ns;
+  load.calls_max = calls_max;
+  begin(self, load);
+  if (payload_index) self.payload_index = *payload_index;
+}
+
+template <class Pairs>
+py::dict outcomes_of(const Pairs& pairs) {
+  py::dict found;
+  for (const auto& [outcome, n] : pairs) found[py::str(outcome_name(outcome))] = n;
+  return found;
+}
+
+py::dict outcomes_of(const OutcomeCounts& counts) {
+  std::vector<std::pair<u32, u64>> pairs;
+  for (u32 i = 0; i < kOutcomes; i++)
+    if (counts[i]) pairs.emplace_back(i, counts[i]);
+  return outcomes_of(pairs);
+}
+
+py::dict to_dict(const Interval& interval) {
+  const auto n = py::ssize_t(interval.response.size());
+  py::array_t<u32> indexes(n);
+  py::array_t<u64> counts(n);
+  for (py::ssize_t i = 0; i < n; i++) {
+    indexes.mutable_data()[i] = interval.response[size_t(i)].first;
+    counts.mutable_data()[i] = interval.response[size_t(i)].second;
+  }
+  py::dict found;
+  found["index"] = interval.index;
+  found["end_ns"] = interval.end_ns;
+  found["due"] = interval.due;
+  found["sent"] = interval.sent;
+  found["outcomes"] = outcomes_of(interval.outcomes);
+  found["in_flight"] = interval.in_flight;
+  found["waiting"] = interval.waiting;
+  found["own_lateness_max_ns"] = interval.own_lateness_max;
+  found["response_indexes"] = indexes;
+  found["response_counts"] = counts;
+  return found;
+}
+
+py::list to_list(const std::vector<Sample>& samples) {
+  py::list found;
+  for (const Sample& sample : samples) {
+    py::dict entry;
+    entry["payload"] = sample.payload;
+    entry["request_id"] = sample.request_id;
+    entry["answer"] = py::bytes(sample.answer);
+    found.append(entry);
+  }
+  return found;
+}
+
+py::list connections_of(const Engine& engine) {
+  const u32 threads = engine.options().threads;
+  py::list found;
+  for (u32 i = 0; i < engine.options().connections; i++) {
+    const Connection& connection = *engine.workers()[i % threads]->connections()[i / threads];
+    py::dict entry;
+    entry["thread"] = i % threads;
+    entry["sent"] = connection.sent;
+    entry["ok"] = connection.ok;
+    entry["connects"] = connection.connects;
+    entry["losses"] = outcomes_of(connection.losses);
+    entry["peer_streams_max"] = connection.peer_streams_max;
+    found.append(entry);
+  }
+  return found;
+}
+
+py::list threads_of(const Engine& engine) {
+  py::list found;
+  for (size_t i = 0; i < engine.workers().size(); i++) {
+    const Worker& worker = *engine.workers()[i];
+    py::dict entry;
+    entry["cpu_s"] = double(worker.used().cpu_ns) / 1e9;
+    entry["wall_s"] = double(worker.used().wall_ns) / 1e9;
+    entry["slept_s"] = double(worker.slept_ns()) / 1e9;
+    entry["run_delay_s"] = double(worker.used().run_delay_ns) / 1e9;
+    entry["cpu"] = engine.options().cpus.empty() ? -1 : engine.options().cpus[i];
+    found.append(entry);
+  }
+  return found;
+}
+
+py::dict result(PyEngine& self) {
+  const RunResult& run = self.engine.result();
+  const Tally& tally = run.tally;
+  py::dict found;
+  found["start_monotonic_ns"] = run.start_monotonic_ns;
+  found["start_unix_ns"] = run.start_unix_ns;
+  found["end_ns"] = run.end_ns;
+  found["stopped"] = run.stopped;
+  found["measure_from_ns"] = run.measure_from_ns;
+  found["measure_until_ns"] = run.measure_until_ns;
+  found["outcomes_all"] = outcomes_of(tally.outcomes_all);
+  found["outcomes"] = outcomes_of(tally.outcomes);
+  found["stream_outcomes"] = outcomes_of(tally.stream_outcomes);
+  for (auto [name, value] : {std::pair{"due_all", tally.due_all},
+                             {"due", tally.due},
+                             {"sent", tally.sent},
+                             {"sent_in_window", tally.sent_in_window},
+                             {"ok_in_window", tally.ok_in_window},
+                             {"messages", tally.messages},
+                             {"empty_answers", tally.empty_answers},
+                             {"bytes_in", tally.bytes_in},
+                             {"bytes_out", tally.bytes_out},
+                             {"waiting_max", tally.waiting_max},
+                             {"in_flight_max", tally.in_flight_max},
+                             {"wrong_ids", tally.wrong_ids},
+                             {"late_answers", tally.late_answers},
+                             {"checked", tally.checked},
+                             {"wrong", tally.wrong},
+                             {"intervals_dropped", tally.intervals_dropped}})
+    found[name] = value;
+  for (auto [name, histogram] : {std::pair{"response", &tally.response},
+                                 {"service", &tally.service},
+                                 {"response_failed", &tally.response_failed},
+                                 {"lateness", &tally.lateness},
+                                 {"own_lateness", &tally.own_lateness},
+                                 {"first_message", &tally.first_message},
+                                 {"message_gap", &tally.message_gap}})
+    found[name] = to_dict(*histogram);
+  found["samples"] = to_list(tally.samples);
+  found["wrong_samples"] = to_list(tally.wrong_samples);
+  found["connections"] = connections_of(self.engine);
+  found["threads"] = threads_of(self.engine);
+  return found;
+}
+
+py::list poll(PyEngine& self) {
+  py::list found;
+  for (const Interval& interval : self.engine.poll()) found.append(to_dict(interval));
+  return found;
+}
+
+py::dict progress(PyEngine& self) {
+  u64 due = 0, sent = 0, ended = 0, ok = 0;
+  for (const auto& worker : self.engine.workers()) {
+    due += worker->progress.due, sent += worker->progress.sent;
+    ended += worker->progress.ended, ok += worker->progress.ok;
+  }
+  py::dict found;
+  found["due"] = due;
+  found["sent"] = sent;
+  found["ended"] = ended;
+  found["ok"] = ok;
+  found["now_ns"] = self.engine.started() ? std::max<i64>(self.engine.since_start_ns(), 0) : 0;
+  return found;
+}
+
+bool wait(PyEngine& self, double timeout_s) { return self.engine.wait(i64(std::clamp(timeout_s, 0.0, 1e6) * 1e9)); }
+
+void stop(PyEngine& self, std::optional<double> grace_s) {
+  if (grace_s && !(*grace_s >= 0)) throw py::value_error("grace_s must not be negative");
+  std::optional<i64> grace_ns;
+  if (grace_s) grace_ns = i64(std::min(*grace_s, 1e6) * 1e9);
+  py::gil_scoped_release free;
+  self.engine.stop(grace_ns);
+}
+
+}  // namespace
+
+void bind_engine(py::module_& module) {
+  py::class_<PyEngine>(module, "Engine")
+      .def(py::init(&make), py::arg("host"), py::arg("port"), py::arg("path"), py::arg("headers"), py::arg("payloads"),
+           py::kw_only(), py::arg("connections") = 1, py::arg("streams") = 100, py::arg("threads") = 1,
+           py::arg("cpus") = py::none(), py::arg("call") = "unary", py::arg("stream_in_flight") = 256,
+           py::arg("request_id_field") = 0, py::arg("response_id_field") = 0, py::arg("timeout_field") = 0,
+           py::arg("status_field") = py::tuple(), py::arg("deadline_grace_ns") = 100 * kMillisecond,
+           py::arg("grace_ns") = 5 * kSecond, py::arg("reconnect") = true, py::arg("expected") = py::none(),
+           py::arg("check_every") = 1, py::arg("samples_max") = 0, py::arg("sample_every") = 97,
+           py::arg("answer_bytes_max") = 16 << 20, py::arg("spin_ns") = 30 * kMicrosecond,
+           py::arg("interval_ns") = kSecond)
+      .def("connect", &connect, py::arg("timeout_s"))
+      .def("start", &start, py::arg("times_ns"), py::arg("payload_index"), py::arg("deadline_ns") = 0, py::kw_only(),
+           py::arg("measure_from_ns") = 0, py::arg("measure_until_ns") = i64(1) << 62)
+      .def("start_closed", &start_closed, py::arg("in_flight"), py::arg("duration_ns"),
+           py::arg("payload_index") = py::none(), py::arg("deadline_ns") = 0, py::kw_only(),
+           py::arg("measure_from_ns") = 0, py::arg("calls_max") = 0)
+      .def("poll", &poll)
+      .def("wait", &wait, py::arg("timeout_s"), py::call_guard<py::gil_scoped_release>())
+      .def("stop", &stop, py::arg("grace_s") = py::none())
+      .def("result", &result)
+      .def("progress", &progress);
+}
+
+}  // namespace loadgen

@@ -1,0 +1,102 @@
+// One connection to the server: the socket, the HTTP/2 session on it, and the calls that are open. It makes itself
+// again when it is lost. connection.cpp has the socket, session.cpp what HTTP/2 says, exchange.cpp the calls.
+#pragma once
+#include <map>
+#include <string>
+
+#include "context.h"
+
+namespace loadgen {
+
+class Connection {
+ public:
+  Connection(Context& context, u32 index);
+  ~Connection();
+  Connection(const Connection&) = delete;
+
+  // Begins an attempt; it fails after this long.
+  void connect(i64 timeout_ns = 5 * kSecond);
+  bool down() const { return state_ == kDown; }
+  bool ready() const { return state_ == kReady; }
+  // When tick() has something to do: an attempt to begin or to fail. kNever if nothing.
+  i64 next_ns() const { return state_ == kReady || state_ == kDraining ? kNever : tick_at_ns_; }
+  void tick();
+  void on_events(u32 events);
+  void flush();
+  void receive();
+  bool readable() const { return readable_; }
+  // The most calls that its outlets take, dealt evenly (closed loop), or each so many.
+  void set_capacity_total(u32 calls);
+  void set_capacity_each(u32 calls);
+
+  // False if the connection takes no new calls; then nothing happened.
+  bool start(Outlet& outlet, const Arrival& arrival);
+  void give_up(Call& call);
+  // bidi: closes our side of its streams.
+  void end_streams();
+  // Ends what is open as unfinished, and the connection.
+  void close();
+
+  // For the result.
+  u64 sent = 0, ok = 0, connects = 0;
+  std::map<Outcome, u64> losses;
+  u32 peer_streams_max = UINT32_MAX;
+  std::string reason;  // of the last failure, in words
+
+ private:
+  friend struct SessionCallbacks;
+  enum State { kDown, kConnecting, kGreeting, kReady, kDraining };
+
+  void tick_at(i64 instant_ns);
+  void connected();
+  void greeted();
+  void drain();
+  void lost(Outcome why, std::string words);
+  void close_socket();
+  void mark_dirty();
+  void offer(Outlet& outlet);
+  void update_capacity();
+  bool serialise();
+  bool write();
+  void stamp(u64 written);
+  void after_flush();
+  void renew();
+
+  Stream& open_stream(Outlet& outlet, Call& call);
+  void prepare(Call& call, const Arrival& arrival);
+  ssize_t read_body(Stream& stream, u8* to, size_t room, u32& flags);
+  void on_message(Stream& stream, std::string_view message, u64 length);
+  void on_answer(Stream& stream, std::string_view message, u64 length);
+  void look_into(Call& call, std::string_view message);
+  void stream_closed(Stream& stream, u32 error);
+  Outcome judge(const Stream& stream, u32 error) const;
+  void finish(Call& call, Outcome outcome);
+  void recycle(Call& call);
+
+  Context& context_;
+  const u32 index_;
+  State state_ = kDown;
+  int fd_ = -1;
+  size_t address_ = 0;
+  nghttp2_session* session_ = nullptr;
+  i64 tick_at_ns_ = kNever, ready_since_ns_ = 0, backoff_ns_ = 0;
+  bool dirty_ = false, readable_ = false, went_away_ = false, broken_pipe_ = false;
+  i32 last_stream_ = INT32_MAX;  // that the server's GOAWAY named
+  std::vector<Outlet> outlets_;
+  List<Stream, InConnection> streams_;
+
+  struct Unstamped {
+    Call* call;
+    u64 end;  // of the request, in the bytes of the connection
+  };
+  std::vector<u8> out_;
+  size_t out_at_ = 0;
+  u64 made_ = 0, written_ = 0;  // bytes of the connection so far
+  std::vector<Unstamped> unstamped_;
+  size_t unstamped_at_ = 0, framed_at_ = 0;
+};
+
+// The callbacks that all sessions have.
+nghttp2_session_callbacks* session_callbacks();
+
+}  // namespace loadgen

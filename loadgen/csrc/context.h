@@ -1,0 +1,70 @@
+// What the connections of one thread share.
+#pragma once
+#include <netdb.h>
+#include <nghttp2/nghttp2.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <unordered_set>
+
+#include "call.h"
+#include "recorder.h"
+#include "request_headers.h"
+#include "timers.h"
+
+namespace loadgen {
+
+struct Address {
+  sockaddr_storage bytes{};
+  socklen_t size = 0;
+  int family = 0;
+};
+
+// Ids of calls that were given up, so that a late answer is not taken for a wrong one; the newest 65,536.
+class GivenUp {
+ public:
+  void add(u64 id) {
+    if (!ids_.insert(id).second) return;
+    order_.push_back(id);
+    if (order_.size() <= kMax) return;
+    ids_.erase(order_.front());
+    order_.pop_front();
+  }
+  bool take(u64 id) { return ids_.erase(id) > 0; }
+
+ private:
+  static constexpr size_t kMax = 1 << 16;
+  std::unordered_set<u64> ids_;
+  std::deque<u64> order_;
+};
+
+struct Context {
+  Context(const Options& options, u32 thread, i64 now)
+      : options(options), thread(thread), recorder(options), timers(now), headers(options), now(now) {}
+
+  const Options& options;
+  const u32 thread;
+  std::vector<Address> addresses;
+  int epoll = -1;
+  Recorder recorder;
+  Pool<Call> calls;
+  Pool<Stream> streams;
+  Timers timers;
+  GivenUp given_up;
+  List<Outlet, Free> free;         // outlets that can take a call; they take turns
+  std::vector<Connection*> dirty;  // have something to write
+  RequestHeaders headers;
+  nghttp2_session_callbacks* callbacks = nullptr;
+  nghttp2_option* session_options = nullptr;
+  i64 now;               // as of the last look at the clock
+  i64 slept = 0;         // in all
+  i64 tick_ns = kNever;  // when a connection has to be made, or its making has failed
+  u64 open = 0;          // calls that were started and have not ended
+  u64 streams_open = 0, ids = 0;
+  u32 ready = 0;  // connections that stand
+  bool running = false, sending_over = false;
+  bool unread = false;  // a connection has more to read than its turn allows
+  Outcome down = kOk;   // why the last attempt to connect failed; kOk since one succeeded
+};
+
+}  // namespace loadgen

@@ -1,0 +1,304 @@
+// The calls of a connection: how they begin, what is written for them, what their answers say, how they end.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "connection.h"
+
+namespace loadgen {
+namespace {
+
+constexpr u32 kSlotBits = 20;  // of a bidi call's id: its place in the pool
+constexpr u32 kLastStreamId = INT32_MAX;
+
+std::string_view view(const u8* bytes, size_t size) { return {reinterpret_cast<const char*>(bytes), size}; }
+
+}  // namespace
+
+// ---- how many at a time
+
+void Connection::set_capacity_each(u32 calls) {
+  for (Outlet& outlet : outlets_) outlet.capacity_max = calls;
+  update_capacity();
+}
+
+void Connection::set_capacity_total(u32 calls) {
+  const u32 outlets = u32(outlets_.size());
+  for (u32 i = 0; i < outlets; i++) outlets_[i].capacity_max = calls / outlets + (i < calls % outlets);
+  update_capacity();
+}
+
+// The server's limit counts streams: it caps the calls of the one outlet, or (bidi) the number of outlets.
+void Connection::update_capacity() {
+  const bool bidi = context_.options.call == CallKind::kBidi;
+  for (size_t i = 0; i < outlets_.size(); i++) {
+    Outlet& outlet = outlets_[i];
+    outlet.capacity =
+        bidi ? (i < peer_streams_max ? outlet.capacity_max : 0) : std::min(outlet.capacity_max, peer_streams_max);
+    offer(outlet);
+  }
+}
+
+void Connection::offer(Outlet& outlet) {
+  Link<Free>& link = outlet;
+  if (state_ == kReady && outlet.open < outlet.capacity && !link.linked()) context_.free.push_back(outlet);
+}
+
+// ---- begin
+
+bool Connection::start(Outlet& outlet, const Arrival& arrival) {
+  if (!outlet.stream && nghttp2_session_get_next_stream_id(session_) > kLastStreamId) {
+    drain();
+    mark_dirty();
+    return false;
+  }
+  Call& call = context_.calls.take();
+  prepare(call, arrival);
+  Stream& stream = outlet.stream ? *outlet.stream : open_stream(outlet, call);
+  call.stream = &stream;
+  stream.calls.push_back(call);
+  stream.to_send.push_back(call);
+  if (stream.deferred) nghttp2_session_resume_data(session_, stream.id);
+  stream.deferred = false;
+  outlet.open++;
+  context_.open++;
+  mark_dirty();
+  return true;
+}
+
+void Connection::prepare(Call& call, const Arrival& arrival) {
+  const Options& options = context_.options;
+  call.intended_ns = arrival.intended_ns;
+  call.deadline_ns = arrival.deadline_ns;
+  call.slept_ns = arrival.slept_ns;
+  call.payload = arrival.payload;
+  call.written_ns = call.own_lateness_ns = call.first_message_ns = call.last_message_ns = 0;
+  call.messages = 0;
+  call.counted = call.kept = call.checked = call.empty_answer = false;
+  call.verdict = kOk;
+  call.copied = 0;
+  call.answer.clear();
+  call.id = 0;
+  call.suffix_bytes = call.timeout_bytes = 0;
+  if (options.request_id_field) {
+    call.id = ++context_.ids * options.threads + context_.thread;
+    if (options.call == CallKind::kBidi) call.id = call.id << kSlotBits | call.slot;
+    call.suffix_bytes = u8(write_varint_field(call.suffix, options.request_id_field, call.id));
+  }
+  if (call.deadline_ns) {
+    const u64 left_us = u64(std::max<i64>((call.deadline_ns - context_.now + 999) / 1000, 1));
+    if (options.timeout_field)
+      call.suffix_bytes += u8(write_varint_field(call.suffix + call.suffix_bytes, options.timeout_field, left_us));
+    // At most eight digits are allowed.
+    const bool micros = left_us < 100'000'000;
+    call.timeout_bytes = u8(std::snprintf(
+        call.timeout, sizeof call.timeout, "%llu%c",
+        (unsigned long long)std::min<u64>(micros ? left_us : left_us / 1'000'000, 99'999'999), micros ? 'u' : 'S'));
+    context_.timers.add(call, call.deadline_ns + options.deadline_grace_ns);
+  }
+  write_prefix(call.prefix, u32(options.payloads[call.payload].size() + call.suffix_bytes));
+  context_.recorder.started(call, context_.now);
+}
+
+nghttp2_data_source_read_callback body_reader();
+
+Stream& Connection::open_stream(Outlet& outlet, Call& call) {
+  const Options& options = context_.options;
+  const bool bidi = options.call == CallKind::kBidi;
+  Stream& stream = context_.streams.take();
+  stream.connection = this;
+  stream.outlet = &outlet;
+  stream.http_status = 0;
+  stream.grpc_status = -1;
+  stream.ended = stream.was_reset = stream.deferred = stream.bad_answer = false;
+  stream.half_close = !bidi;
+  stream.reader.reset(bidi || call.kept || call.checked || options.response_id_field || !options.status_field.empty(),
+                      options.answer_bytes_max);
+  // A stream that carries many calls has no deadline of its own.
+  const size_t headers = context_.headers.with_timeout(call.timeout, bidi ? 0 : call.timeout_bytes);
+  nghttp2_data_provider body{.source = {.ptr = &stream}, .read_callback = body_reader()};
+  stream.id = nghttp2_submit_request(session_, nullptr, context_.headers.data(), headers, &body, &stream);
+  if (stream.id < 0) std::abort();  // out of memory: ids are left, and the session is a client's
+  streams_.push_back(stream);
+  context_.streams_open++;
+  if (bidi) outlet.stream = &stream;
+  return stream;
+}
+
+// ---- write
+
+ssize_t Connection::read_body(Stream& stream, u8* to, size_t room, u32& flags) {
+  size_t at = 0;
+  while (at < room && !stream.to_send.empty()) {
+    Call& call = stream.to_send.front();
+    const std::string& payload = context_.options.payloads[call.payload];
+    const std::string_view parts[] = {view(call.prefix, kPrefixBytes), payload, view(call.suffix, call.suffix_bytes)};
+    size_t before = 0;
+    for (const std::string_view part : parts) {
+      if (call.copied < before + part.size()) {
+        const size_t from = call.copied - before, n = std::min(part.size() - from, room - at);
+        std::memcpy(to + at, part.data() + from, n);
+        at += n;
+        call.copied += n;
+      }
+      before += part.size();
+    }
+    if (call.copied < before) break;
+    static_cast<Link<ToSend>&>(call).unlink();
+    if (call.counted && !stream.half_close)  // it was given up while half of it was written
+      recycle(call);
+    else
+      unstamped_.push_back({&call, 0});
+  }
+  if (!stream.to_send.empty()) return ssize_t(at);
+  if (stream.half_close) {
+    flags |= NGHTTP2_DATA_FLAG_EOF;
+  } else if (at == 0) {
+    stream.deferred = true;
+    return NGHTTP2_ERR_DEFERRED;
+  }
+  return ssize_t(at);
+}
+
+void Connection::end_streams() {
+  streams_.each([&](Stream& stream) {
+    if (stream.half_close) return;
+    stream.half_close = true;
+    if (stream.deferred) nghttp2_session_resume_data(session_, stream.id);
+    stream.deferred = false;
+    mark_dirty();
+  });
+}
+
+// ---- answers
+
+void Connection::on_message(Stream& stream, std::string_view message, u64 length) {
+  if (context_.options.call == CallKind::kBidi) return on_answer(stream, message, length);
+  if (stream.calls.empty()) return;
+  Call& call = stream.calls.front();
+  if (call.counted) return;
+  call.messages++;
+  if (context_.options.call == CallKind::kServerStream) {
+    context_.recorder.message(call, context_.now);
+    if (!call.first_message_ns) call.first_message_ns = context_.now;
+    call.last_message_ns = context_.now;
+    if (call.kept || call.checked) {
+      u8 prefix[kPrefixBytes];
+      write_prefix(prefix, u32(length));
+      call.answer.append(view(prefix, kPrefixBytes)).append(message);
+    }
+    if (call.answer.size() > context_.options.answer_bytes_max) stream.bad_answer = true, call.answer.clear();
+  } else if (call.kept || call.checked) {
+    call.answer = message;
+  }
+  call.empty_answer = length == 0;
+  look_into(call, message);
+}
+
+// bidi: the message answers the call whose id it carries.
+void Connection::on_answer(Stream& stream, std::string_view message, u64 length) {
+  const u32 field[] = {context_.options.response_id_field};
+  const u64 id = find_varint(message, field).value_or(0);
+  Call* call = context_.calls.at(id & ((1u << kSlotBits) - 1));
+  if (!call || call->id != id || call->counted || call->stream != &stream || !call->written_ns) {
+    context_.given_up.take(id) ? context_.recorder.tally.late_answers++ : context_.recorder.tally.wrong_ids++;
+    return;
+  }
+  call->messages++;
+  call->empty_answer = length == 0;
+  if (call->kept || call->checked) call->answer = message;
+  look_into(*call, message);
+  finish(*call, call->verdict);
+  recycle(*call);
+  stream.outlet->open--;
+  offer(*stream.outlet);
+}
+
+// The status field, and the id where a call has its own stream.
+void Connection::look_into(Call& call, std::string_view message) {
+  const Options& options = context_.options;
+  if (options.response_id_field && options.call != CallKind::kBidi) {
+    const u32 field[] = {options.response_id_field};
+    if (find_varint(message, field).value_or(0) != call.id) call.verdict = kWrongId;
+  }
+  if (options.status_field.empty() || call.verdict != kOk) return;
+  if (const auto code = find_varint(message, options.status_field)) call.verdict = grpc_outcome(*code);
+}
+
+// ---- end
+
+Outcome Connection::judge(const Stream& stream, u32 error) const {
+  const Options& options = context_.options;
+  if (!stream.ended) {
+    if (stream.was_reset) return reset_outcome(stream.reset_code);
+    if (went_away_ && stream.id > last_stream_) return kGoAway;
+    if (error != NGHTTP2_NO_ERROR) return kBadAnswer;  // HTTP/2 itself found it broken
+  }
+  if (stream.grpc_status < 0 && stream.http_status != 200) return http_outcome(stream.http_status);
+  if (stream.grpc_status < 0) return kNoStatus;
+  if (stream.grpc_status) return grpc_outcome(u64(stream.grpc_status));
+  if (stream.bad_answer || !stream.reader.complete()) return kBadAnswer;
+  if (options.call == CallKind::kBidi || stream.calls.empty()) return kOk;
+  const Call& call = const_cast<Stream&>(stream).calls.front();
+  if (options.call == CallKind::kUnary && call.messages != 1) return kBadAnswer;
+  return call.verdict;
+}
+
+void Connection::stream_closed(Stream& stream, u32 error) {
+  const bool bidi = context_.options.call == CallKind::kBidi;
+  const Outcome outcome = judge(stream, error);
+  Outlet& outlet = *stream.outlet;
+  stream.calls.each([&](Call& call) {
+    if (context_.options.call == CallKind::kServerStream && !call.messages) call.empty_answer = true;
+    finish(call, bidi && outcome == kOk ? kNoAnswer : outcome);
+    recycle(call);
+  });
+  outlet.open = bidi ? 0 : outlet.open - 1;
+  outlet.stream = nullptr;
+  if (bidi) context_.recorder.tally.stream_outcomes[outcome]++;
+  stream.reader.trim();
+  stream.unlink();
+  context_.streams_open--;
+  context_.streams.give(stream);
+  offer(outlet);
+}
+
+// Nobody waits for the answer any longer. A call with a stream of its own is cancelled there.
+void Connection::give_up(Call& call) {
+  Stream& stream = *call.stream;
+  finish(call, kTimeout);
+  mark_dirty();
+  if (context_.options.call != CallKind::kBidi) {
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_CANCEL);
+    return;
+  }
+  context_.given_up.add(call.id);
+  stream.outlet->open--;
+  Link<ToSend>& unsent = call;
+  if (!unsent.linked() || call.copied == 0) recycle(call);
+  offer(*stream.outlet);
+}
+
+// Counts the end of a call, once.
+void Connection::finish(Call& call, Outcome outcome) {
+  if (call.counted) return;
+  call.counted = true;
+  context_.timers.remove(call);
+  context_.open--;
+  const bool measured = context_.recorder.ended(call, outcome, context_.now);
+  sent += measured && call.written_ns;
+  ok += measured && outcome == kOk;
+}
+
+void Connection::recycle(Call& call) {
+  static_cast<Link<InStream>&>(call).unlink();
+  static_cast<Link<ToSend>&>(call).unlink();
+  if (!call.written_ns)
+    for (size_t i = unstamped_at_; i < unstamped_.size(); i++)
+      if (unstamped_[i].call == &call) unstamped_[i].call = nullptr;
+  if (call.answer.capacity() > (64 << 10)) std::string().swap(call.answer);
+  call.stream = nullptr;
+  context_.calls.give(call);
+}
+
+}  // namespace loadgen

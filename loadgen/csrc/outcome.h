@@ -1,0 +1,46 @@
+// How an arrival ended. Each ends in exactly one of these; loadgen/_native.pyi says what they mean.
+#pragma once
+#include <array>
+#include <string>
+
+#include "types.h"
+
+namespace loadgen {
+
+enum Outcome : u16 {
+  kOk = 0,  // the codes of gRPC are their own numbers
+  kUnimplemented = 12,
+  kUnavailable = 14,
+  kGrpcCodes = 17,
+  kBadStatus = kGrpcCodes,
+  kNoStatus,
+  kBadAnswer,
+  kNoAnswer,
+  kWrongId,
+  kReset,  // + the error code of HTTP/2, 0 to 13
+  kResetUnknown = kReset + 14,
+  kGoAway,
+  kProtocolError,
+  kConnectionLost,
+  kConnectionRefused,
+  kConnectFailed,
+  kTimeout,
+  kExpiredUnsent,
+  kNotSent,
+  kUnfinished,
+  kNamedOutcomes,
+  kHttp = kNamedOutcomes,  // + the status of HTTP, less 100
+  kOutcomes = kHttp + 500,
+};
+
+using OutcomeCounts = std::array<u64, kOutcomes>;
+
+std::string outcome_name(u32 outcome);
+
+inline Outcome grpc_outcome(u64 code) { return code < kGrpcCodes ? Outcome(code) : kBadStatus; }
+inline Outcome reset_outcome(u32 code) { return code < 14 ? Outcome(kReset + code) : kResetUnknown; }
+inline Outcome http_outcome(int status) {
+  return status >= 100 && status < 600 ? Outcome(kHttp + status - 100) : kBadStatus;
+}
+
+}  // namespace loadgen

@@ -1,0 +1,89 @@
+// One client of the test server: HTTP/2 on a socket, and the calls that are open on it.
+#pragma once
+#include <nghttp2/nghttp2.h>
+
+#include <atomic>
+#include <queue>
+#include <vector>
+
+#include "call.h"
+#include "server/single_queue.h"
+
+namespace loadgen {
+
+class ServerConnection;
+
+struct ServerStream : Link<InConnection> {
+  ServerConnection* connection = nullptr;
+  u64 serial = 0;  // another one each time that the object is used: late answers find out
+  i32 id = -1;
+  bool known_path = true, client_done = false, answering = false, deferred = false, done = false;
+  int status = 0;
+  u64 jobs = 0;  // answers that are still to come
+  MessageReader reader;
+  std::string out;  // frames of answers that HTTP/2 has not taken
+  size_t out_at = 0;
+};
+
+struct Answer {
+  i64 at_ns;
+  u64 order;
+  ServerStream* stream;
+  u64 serial;
+  std::string message;
+  bool operator>(const Answer& other) const { return at_ns != other.at_ns ? at_ns > other.at_ns : order > other.order; }
+};
+
+struct ServerContext {
+  explicit ServerContext(const ServerOptions& options) : options(options), queue(options) {}
+
+  const ServerOptions& options;
+  SingleQueue queue;
+  Pool<ServerStream> streams;
+  std::priority_queue<Answer, std::vector<Answer>, std::greater<>> answers;
+  std::vector<ServerConnection*> dirty;
+  nghttp2_session_callbacks* callbacks = nullptr;
+  i64 now = 0, first_request_ns = 0;
+  u64 serials = 0, orders = 0;
+
+  struct Counters {
+    std::atomic<u64> connections{0}, calls{0}, messages{0}, answers{0}, bytes_in{0}, bytes_out{0};
+  } counters;
+};
+
+class ServerConnection {
+ public:
+  ServerConnection(ServerContext& context, int fd);
+  ~ServerConnection();
+  ServerConnection(const ServerConnection&) = delete;
+
+  // False when it is over: then it is to be deleted.
+  bool receive();
+  bool flush();
+  // An answer to a message of this stream is due.
+  void answer(ServerStream& stream, std::string_view message);
+  int fd() const { return fd_; }
+
+ private:
+  friend struct ServerCallbacks;
+  void mark_dirty();
+  void on_request(ServerStream& stream);
+  void on_message(ServerStream& stream, std::string_view message);
+  void finish_if_done(ServerStream& stream);
+  void begin_answer(ServerStream& stream);
+  void answer_status(ServerStream& stream, int status);
+  void submit_trailers(ServerStream& stream);
+  ssize_t read_body(ServerStream& stream, u8* to, size_t room, u32& flags);
+
+  ServerContext& context_;
+  const int fd_;
+  nghttp2_session* session_ = nullptr;
+  bool dirty_ = false, blocked_ = false;
+  List<ServerStream, InConnection> streams_;
+  std::vector<u8> out_;
+  size_t out_at_ = 0;
+};
+
+nghttp2_session_callbacks* server_callbacks();
+
+}  // namespace loadgen

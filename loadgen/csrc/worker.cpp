@@ -1,0 +1,304 @@
+#include "worker.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <system_error>
+
+namespace loadgen {
+namespace {
+
+constexpr int kBurst = 256;  // calls that are started before what they wrote is sent
+constexpr int kEvents = 128;
+constexpr i64 kCloseGrace = kSecond;  // for the trailers of bidi streams
+
+}  // namespace
+
+Worker::Worker(const Options& options, u32 index, std::vector<Address> addresses, Board& board)
+    : options_(options), index_(index), board_(board), context_(options, index, now_ns()) {
+  context_.addresses = std::move(addresses);
+  context_.epoll = epoll_create1(EPOLL_CLOEXEC);
+  wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
+  epoll_ctl(context_.epoll, EPOLL_CTL_ADD, wake_fd_, &event);
+  context_.callbacks = session_callbacks();
+  nghttp2_option_new(&context_.session_options);
+  nghttp2_option_set_no_closed_streams(context_.session_options, 1);
+  for (u32 i = index; i < options.connections; i += options.threads)
+    connections_.push_back(std::make_unique<Connection>(context_, i));
+}
+
+Worker::~Worker() {
+  abort();
+  join();
+  connections_.clear();
+  nghttp2_session_callbacks_del(context_.callbacks);
+  nghttp2_option_del(context_.session_options);
+  close(context_.epoll);
+  close(wake_fd_);
+}
+
+// ---- orders from the engine's thread
+
+void Worker::launch(i64 connect_timeout_ns) {
+  connect_timeout_ns_ = connect_timeout_ns;
+  thread_ = std::thread([this] { run(); });
+  if (options_.cpus.empty()) return;
+  const int cpu = options_.cpus[index_];
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(size_t(cpu), &cpus);
+  if (const int error = pthread_setaffinity_np(thread_.native_handle(), sizeof cpus, &cpus))
+    throw std::system_error(error, std::generic_category(), "cannot pin to CPU " + std::to_string(cpu));
+}
+void Worker::begin(const Load& load, i64 start_ns) {
+  start_ns_ = start_ns;
+  load_ = &load;
+  wake();
+}
+void Worker::stop(i64 instant_ns, i64 grace_until_ns) {
+  grace_until_ns_ = grace_until_ns;
+  stop_ns_ = instant_ns;
+  wake();
+}
+void Worker::abort() {
+  abort_ = true;
+  wake();
+}
+void Worker::join() {
+  if (thread_.joinable()) thread_.join();
+}
+void Worker::wake() {
+  const u64 one = 1;
+  if (write(wake_fd_, &one, sizeof one) < 0) return;  // full: it is awake anyway
+}
+
+void Worker::look_for_orders() {
+  if (!schedule_) {
+    if (load_.load()) take_up();
+    return;
+  }
+  const i64 stop = stop_ns_;
+  if (stop == kNever) return;
+  schedule_->end_at(stop);
+  context_.recorder.window_ends_at(stop);
+  stopped_ = true;
+  end_ns_ = std::min(end_ns_, grace_until_ns_.load());
+}
+
+void Worker::take_up() {
+  const Load& load = *load_;
+  const i64 start = start_ns_;
+  schedule_ = std::make_unique<Schedule>(load, options_.threads, index_, u32(options_.payloads.size()), start);
+  context_.recorder.begin(load, start);
+  context_.running = true;
+  used_ = ThreadTime::read();
+  slept_ns_ = context_.slept;
+  for (size_t i = 0; i < connections_.size(); i++) {
+    Connection& connection = *connections_[i];
+    const u32 nth = index_ + u32(i) * options_.threads;
+    if (load.closed)
+      connection.set_capacity_total(load.in_flight / options_.connections +
+                                    (nth < load.in_flight % options_.connections));
+    else
+      connection.set_capacity_each(options_.call == CallKind::kBidi ? options_.stream_in_flight : options_.streams);
+    if (connection.down()) connection.connect();
+  }
+}
+
+// ---- the loop
+
+void Worker::run() {
+  prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+  for (auto& connection : connections_) connection->connect(connect_timeout_ns_);
+  while (!abort_ && !over()) turn();
+  used_ = ThreadTime::read().since(used_);
+  slept_ns_ = context_.slept - slept_ns_;
+  settle();
+  std::lock_guard lock(board_.mutex);
+  board_.ended++;
+  board_.changed.notify_all();
+}
+
+void Worker::turn() {
+  context_.now = now_ns();
+  look_for_orders();
+  if (!connected_) watch_connecting();
+  tick_connections();
+  if (context_.running) {
+    roll_intervals();
+    schedule_->notice(context_.now, context_.slept);
+    send();
+    give_up_late();
+  }
+  flush();
+  publish();
+  sleep();
+}
+
+// Until the first connections stand, a failure of one is a failure of all.
+void Worker::watch_connecting() {
+  std::string failure;
+  for (auto& connection : connections_)
+    if (connection->down()) failure = connection->reason;
+  connected_ = context_.ready == connections_.size();
+  if (!connected_ && failure.empty()) return;
+  std::lock_guard lock(board_.mutex);
+  if (connected_)
+    board_.connected++;
+  else
+    board_.failure = failure;
+  board_.changed.notify_all();
+}
+
+void Worker::tick_connections() {
+  if (context_.tick_ns > context_.now) return;
+  context_.tick_ns = kNever;
+  for (auto& connection : connections_) {
+    connection->tick();
+    context_.tick_ns = std::min(context_.tick_ns, connection->next_ns());
+  }
+}
+
+void Worker::roll_intervals() {
+  Recorder& recorder = context_.recorder;
+  while (context_.now >= recorder.interval_end_ns()) {
+    schedule_->notice(recorder.interval_end_ns() - 1, context_.slept);
+    recorder.close_interval(context_.now, schedule_->due_count(), context_.open, schedule_->waiting_count());
+  }
+}
+
+// Starts what is due while outlets are free, in bursts, so that the first of many does not wait for the last.
+void Worker::send() {
+  more_to_send_ = false;
+  for (int i = 0; schedule_->waiting(context_.now); i++) {
+    if (i == kBurst) {
+      more_to_send_ = true;
+      break;
+    }
+    const Arrival arrival = schedule_->front(context_.now, context_.slept);
+    if (arrival.deadline_ns && context_.now >= arrival.deadline_ns) {
+      context_.recorder.unsent(arrival, kExpiredUnsent);
+    } else if (context_.free.empty()) {
+      if (schedule_->closed() || !nobody_answers()) break;
+      context_.recorder.unsent(arrival, context_.down);
+    } else {
+      Outlet& outlet = context_.free.front();
+      static_cast<Link<Free>&>(outlet).unlink();
+      if (!outlet.connection->start(outlet, arrival)) continue;
+      if (outlet.open < outlet.capacity) context_.free.push_back(outlet);
+    }
+    schedule_->pop();
+  }
+  Tally& tally = context_.recorder.tally;
+  tally.waiting_max = std::max(tally.waiting_max, schedule_->waiting_count());
+  tally.in_flight_max = std::max(tally.in_flight_max, context_.open);
+}
+
+// No connection stands, and the last attempt to make one failed.
+bool Worker::nobody_answers() const { return context_.ready == 0 && context_.down != kOk; }
+
+void Worker::give_up_late() {
+  context_.timers.advance(context_.now, [](Call& call) { call.stream->connection->give_up(call); });
+}
+
+void Worker::flush() {
+  if (context_.dirty.empty()) return;
+  flushing_.swap(context_.dirty);
+  for (Connection* connection : flushing_) connection->flush();
+  flushing_.clear();
+}
+
+// ---- the end
+
+// Nothing more to send, and nothing open; or the grace is over.
+bool Worker::over() {
+  if (!context_.running) return false;
+  const i64 now = context_.now;
+  if (!stopped_ && !schedule_->over(now)) return false;
+  if (stopped_)
+    for (; schedule_->waiting(kNever - 1); schedule_->pop())
+      context_.recorder.unsent(schedule_->front(now, context_.slept), kNotSent);
+  if (end_ns_ == kNever) end_ns_ = now + options_.grace_ns;
+  if (now >= end_ns_) return true;
+  if (schedule_->waiting_count() || context_.open) return false;
+  if (options_.call != CallKind::kBidi || !context_.streams_open) return true;
+  if (!context_.sending_over) {
+    context_.sending_over = true;
+    end_ns_ = std::min(end_ns_, now + kCloseGrace);
+    for (auto& connection : connections_) connection->end_streams();
+  }
+  return false;
+}
+
+// Every arrival that has no end yet gets one.
+void Worker::settle() {
+  context_.now = now_ns();
+  for (auto& connection : connections_) connection->close();
+  if (!schedule_) return;
+  schedule_->end_at(context_.now);
+  for (; schedule_->waiting_count(); schedule_->pop())
+    context_.recorder.unsent(schedule_->front(context_.now, context_.slept), kNotSent);
+  ended_ns_ = context_.now - start_ns_;
+  roll_intervals();
+  context_.recorder.close_interval(context_.now, schedule_->due_count(), 0, 0);
+  context_.recorder.tally.due_all = schedule_->due_count();
+  publish();
+  std::lock_guard lock(context_.recorder.mutex);
+  context_.recorder.all_finished = true;
+}
+
+// ---- sleep
+
+// When something has to be done even if the server says nothing; the next send is not among it.
+i64 Worker::wake_ns() const {
+  i64 wake = std::min(context_.tick_ns, context_.timers.next_ns());
+  if (!context_.running) return wake;
+  wake = std::min({wake, context_.recorder.interval_end_ns(), end_ns_});
+  if (schedule_->waiting_count()) {
+    const Arrival first = schedule_->front(context_.now, context_.slept);
+    if (first.deadline_ns) wake = std::min(wake, first.deadline_ns);
+  }
+  return schedule_->closed() ? std::min(wake, schedule_->until_ns()) : wake;
+}
+
+// Until the next send, less the time that is spun; or until the server says something.
+void Worker::sleep() {
+  i64 until = wake_ns();
+  if (context_.running && schedule_->next_due_ns() != kNever)
+    until = std::min(until, schedule_->next_due_ns() - options_.spin_ns);
+  const i64 before = now_ns();
+  const bool busy = more_to_send_ || context_.unread || !context_.dirty.empty();
+  const i64 left = busy ? 0 : std::clamp<i64>(until - before, 0, 100 * kSecond);
+  const timespec timeout{left / kSecond, left % kSecond};
+  epoll_event events[kEvents];
+  const int n = epoll_pwait2(context_.epoll, events, kEvents, &timeout, nullptr);
+  context_.now = now_ns();
+  if (left) context_.slept += context_.now - before;
+  for (int i = 0; i < n; i++) {
+    if (events[i].data.ptr) {
+      static_cast<Connection*>(events[i].data.ptr)->on_events(events[i].events);
+    } else {
+      u64 orders;
+      if (read(wake_fd_, &orders, sizeof orders) < 0) continue;
+    }
+  }
+  if (!context_.unread) return;
+  context_.unread = false;
+  for (auto& connection : connections_)
+    if (connection->readable()) connection->receive();
+}
+
+void Worker::publish() {
+  if (!schedule_) return;
+  progress.due.store(schedule_->due_count(), std::memory_order_relaxed);
+  progress.sent.store(context_.recorder.sent_count(), std::memory_order_relaxed);
+  progress.ended.store(context_.recorder.ended_count(), std::memory_order_relaxed);
+  progress.ok.store(context_.recorder.ok_count(), std::memory_order_relaxed);
+}
+
+}  // namespace loadgen
