@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from fastqps.bench.modes.sweep import is_hopeless, knee, shares
 from fastqps.bench.point import Point, median_point, with_samples_only
 from fastqps.bench.result import EXIT_CODES, Result, read_result
 from fastqps.bench.slo import Slo, format_us, goodput, share_within
+from fastqps.capacity import read_capacity
 from fastqps.errors import ConfigError
 
 # ---- objectives
@@ -321,10 +323,14 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 def test_capacity_files(tmp_path: Path) -> None:
     point = Point("x", rate=1000.0, p99_us=9000.0, response_time_us={"mean": 5000.0})
-    result = Result("find-max", target={"model": "m", "settings": {"lanes": 1}}, slo={"p99_us": 1e4})
+    target = {"model": "m", "version": "v", "device": "null", "settings": {"lanes": 1}}
+    result = Result("find-max", target=target, slo={"p99_us": 1e4})
     path = write_capacity(result, point, tmp_path)
-    assert read_rate(str(path)) == 1000 and '"in_flight": 5.0' in path.read_text()
+    assert read_rate(str(path)) == 1000 and read_capacity(str(path)).in_flight == 5  # by Little's law
+    point = replace(point, in_flight=6.0, load={"items_per_call": 8})
+    found = read_capacity(str(write_capacity(result, point, tmp_path)))
+    assert (found.rate, found.in_flight, found.settings) == (8000, 6, {"lanes": 1})  # of items
     assert read_rate("12.5") == 12.5
-    for wrong, says in (("-3", "not possible"), ("nowhere.json", "cannot read"), (__file__, "no capacity file")):
+    for wrong, says in (("-3", "not possible"), ("nowhere.json", "cannot read"), (__file__, "is not JSON")):
         with pytest.raises(ConfigError, match=says):
             read_rate(wrong)

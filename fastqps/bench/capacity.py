@@ -8,16 +8,18 @@ from typing import Any
 
 from fastqps.bench.point import Point
 from fastqps.bench.result import BenchError, Result
+from fastqps.capacity import SCHEMA_VERSION, read_capacity
 from fastqps.errors import ConfigError
 
 CAPACITY = "capacity.json"
-SCHEMA_VERSION = 1
 
 
 def capacity_of(result: Result, point: Point) -> dict[str, Any]:
-    """What the file holds. ``in_flight``: calls at a time at that rate, by Little's law."""
-    mean_us = point.response_time_us.get("mean") or 0.0
-    target = result.target
+    """What the file holds. ``rate`` and ``in_flight`` count items, of which a batch call has many."""
+    target, items = result.target, point.load.get("items_per_call", 1)
+    in_flight = point.in_flight
+    if in_flight is None:  # by Little's law, seen from the client
+        in_flight = items * point.rate * (point.response_time_us.get("mean") or 0.0) * 1e-6
     return {
         "schema_version": SCHEMA_VERSION,
         "model": target.get("model"),
@@ -25,8 +27,8 @@ def capacity_of(result: Result, point: Point) -> dict[str, Any]:
         "device": target.get("device"),
         "settings": target.get("settings", {}) | point.settings,
         "slo": result.slo,
-        "rate": point.rate,
-        "in_flight": point.rate * mean_us * 1e-6,
+        "rate": items * point.rate,
+        "in_flight": in_flight,
         "p99_us": point.p99_us,
         "measured": point.started,
         "commit": result.commit,
@@ -45,20 +47,11 @@ def write_capacity(result: Result, point: Point, folder: Path) -> Path:
 
 
 def read_rate(text: str) -> float:
-    """Calls per second from a capacity file, or as a plain number. Raises ``ConfigError``."""
+    """Items per second, from a capacity file or as a plain number. Raises ``ConfigError``."""
     try:
         rate = float(text)
     except ValueError:
-        rate = _from_file(Path(text))
+        return read_capacity(text).rate
     if not 0 < rate < 1e9:
         raise ConfigError(f"--capacity {text}: a capacity of {rate:g}/s is not possible")
     return rate
-
-
-def _from_file(path: Path) -> float:
-    try:
-        return float(json.loads(path.read_text())["rate"])
-    except OSError as error:
-        raise ConfigError(f"--capacity: cannot read {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
-        raise ConfigError(f"--capacity: {path} is no capacity file: it has no rate") from None

@@ -104,7 +104,7 @@ class Context:
 
     def _measure_once(self, settings: Settings, load: LoadSpec, name: str, cpus: Sequence[int]) -> Point:
         server = self.target.use(settings, cpus)
-        point = Point(name, dict(settings), load.describe(self.payloads.call.name), started=now_utc())
+        point = Point(name, dict(settings), load.describe(self.payloads.call), started=now_utc())
         looks = Looks(partial(server_side.look, server.admin, server.pid))
         self.progress.begin(name, load.warmup_s + load.duration_s)
         flags = ["--target", server.address, *load.flags(self.payloads), "--threads", str(self.load_threads)]

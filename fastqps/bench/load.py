@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Self
 
-from fastqps.bench.workload import Payloads
+from fastqps.bench.workload import Call, Payloads
 from fastqps.errors import ConfigError
 
 STREAMS_OPEN = 256  # an open loop should hardly ever wait for a free stream
@@ -60,9 +60,15 @@ class LoadSpec:
         """The same with so many calls in flight, in a closed loop."""
         return dataclasses.replace(self, rate=None, in_flight=in_flight, trace="", **more)
 
-    def describe(self, call: str) -> dict[str, Any]:
+    def describe(self, call: Call) -> dict[str, Any]:
         """``Point.load``."""
-        found = {"loop": self.loop, "call": call, "offered_rate": self.rate, "in_flight": self.in_flight}
+        found = {
+            "loop": self.loop,
+            "call": call.name,
+            "items_per_call": call.items,
+            "offered_rate": self.rate,
+            "in_flight": self.in_flight,
+        }
         found |= {"arrivals": "trace" if self.trace else self.arrivals if self.rate else None}
         if self.trace:
             found |= {"trace": self.trace, "speedup": self.speedup}

@@ -60,6 +60,7 @@ class Point:
     stages_us: dict[str, Summary] | None = None  # {stage: {mean, p50, p99, count}}
     batch: dict[str, float | None] | None = None  # {items, tokens, fill}
     server_cpu: dict[str, float] | None = None  # cores by role
+    in_flight: float | None = None  # items at a time in the server, mean
     saturation: float | None = None
 
     @property

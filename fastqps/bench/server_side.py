@@ -87,6 +87,8 @@ def describe(point: Point, before: Look, after: Look) -> None:
         point.idle_reasons = {r: fmean(d["idle"].get(r, 0.0) for d in point.dispatchers) for r in reasons}
     point.stages_us = {stage: _stage(change, stage) for stage in change.by(f"{STAGE}_count", "stage")}
     point.batch = _batch(change, after.page)
+    inflight_s = change.find("fastqps_inflight_seconds_total")
+    point.in_flight = None if inflight_s is None else inflight_s / change.seconds
     point.saturation = after.page.find("fastqps_saturation_ratio")
 
 

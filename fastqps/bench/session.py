@@ -33,6 +33,8 @@ def run_mode(options: argparse.Namespace, settings: dict[str, Any], config_file:
     target = Target(
         {**settings, **common.settings}, address=options.address, admin=options.admin, config_file=config_file
     )
+    if check := getattr(mode(options.mode), "check", None):
+        check(options, common)
     pins = pinning(options.pin, options.load_threads, own_server=target.own, local=target.local)
     others = Others()
     with _folder(options) as folder, _signals():

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from fastqps.bench.context import Context
+from fastqps.bench.flags import Common
 from fastqps.bench.result import Result
 
 # Name on the command line -> what it answers. The module has the same name, with underscores.
@@ -31,6 +32,9 @@ class Mode(Protocol):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Flags of its own, beside the common ones."""
+
+    def check(self, options: argparse.Namespace, common: Common) -> None:
+        """Raises ``ConfigError`` for flags that cannot be, before a server is started. May be missing."""
 
     def run(self, context: Context) -> Result:
         """Measures; the result is ``context.result``, filled in."""

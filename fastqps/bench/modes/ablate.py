@@ -69,7 +69,7 @@ def run(context: Context) -> Result:
             except BenchError as error:
                 missing = str(error)
         if missing:
-            described = load.describe(context.payloads.call.name)
+            described = load.describe(context.payloads.call)
             result.points.append(Point(lever.name, wanted, described, reasons=[missing]))
             rows.append({"name": lever.name, "missing": missing})
             continue

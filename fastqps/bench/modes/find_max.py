@@ -8,6 +8,7 @@ import dataclasses
 from fastqps.bench.bracket import Bracket, Trial, find_highest
 from fastqps.bench.capacity import write_capacity
 from fastqps.bench.context import Context
+from fastqps.bench.flags import Common
 from fastqps.bench.load import LoadSpec
 from fastqps.bench.peak import find_peak
 from fastqps.bench.point import INVALID, UNSTABLE, Point
@@ -27,18 +28,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--start", type=float, metavar="R", help="rate to begin with (default: found in a closed loop)")
 
 
-def run(context: Context) -> Result:
-    """Points are the probes, in order; ``best`` is the confirmed one. Writes capacity.json."""
-    options, result, slo = context.options, context.result, context.slo
-    if slo is None:
+def check(options: argparse.Namespace, common: Common) -> None:
+    """That there is something to look for."""
+    if common.slo is None:
         raise ConfigError("find-max needs to know what is good enough: --slo p99=20ms,err=0.1%")
     if options.probes < 4 or not 0.001 <= options.precision <= 0.5:
         raise ConfigError("--probes: at least 4; --precision: 0.001 to 0.5")
+    if options.start is not None:
+        common.load.at_rate(options.start)
+
+
+def run(context: Context) -> Result:
+    """Points are the probes, in order; ``best`` is the confirmed one. Writes capacity.json."""
+    options, result, slo = context.options, context.result, context.slo
+    assert slo is not None  # check
     if options.start is None:
         peak = find_peak(context)
         result.extra["peak"], guess = peak.as_json(), peak.rate
     else:
-        guess = context.load.at_rate(options.start).rate or 0.0
+        guess = options.start
     context.progress.expect(options.probes)
     prober = _Prober(context, slo)
     found = find_highest(prober.probe, guess, probes_max=options.probes, precision=options.precision)

@@ -9,6 +9,7 @@ from typing import Any
 
 from fastqps.bench.capacity import read_rate
 from fastqps.bench.context import Context
+from fastqps.bench.flags import Common
 from fastqps.bench.peak import find_peak
 from fastqps.bench.point import INVALID, Point
 from fastqps.bench.result import Result
@@ -29,11 +30,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check(options: argparse.Namespace, common: Common) -> None:
+    """The capacity."""
+    if options.capacity:
+        common.load.at_rate(read_rate(options.capacity))
+
+
 def run(context: Context) -> Result:
     """One point for each multiple, and one that comes back from the highest."""
     result = context.result
     if context.options.capacity:
-        capacity = read_rate(context.options.capacity)
+        capacity = read_rate(context.options.capacity) / context.payloads.call.items
     else:
         peak = find_peak(context)
         result.extra["peak"], capacity = peak.as_json(), peak.rate

@@ -7,6 +7,9 @@ import dataclasses
 from pathlib import Path
 
 from fastqps.bench.context import Context
+from fastqps.bench.flags import Common
+from fastqps.bench.load import LoadSpec
+from fastqps.bench.modes.rate import judge
 from fastqps.bench.result import Result
 from fastqps.errors import ConfigError
 
@@ -19,21 +22,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--speedup", type=float, default=1.0, metavar="X", help="so many times as fast (default: 1)")
 
 
+def check(options: argparse.Namespace, common: Common) -> None:
+    """That there is a trace."""
+    if not Path(options.trace).is_file():
+        raise ConfigError(f"there is no trace {options.trace}")
+    load_of(options, common.load)
+
+
 def run(context: Context) -> Result:
     """One point: all of the trace, whatever --duration says."""
-    options, result = context.options, context.result
-    trace = Path(options.trace)
-    if not trace.is_file():
-        raise ConfigError(f"there is no trace {trace}")
-    load = dataclasses.replace(
-        context.load, in_flight=None, trace=str(trace), speedup=options.speedup, warmup_s=0.0, duration_s=0.0
-    )
+    load = load_of(context.options, context.load)
     context.progress.expect(1)
-    point = context.measure(
-        {}, load, name=f"{trace.name}, {options.speedup:g} ×" if options.speedup != 1 else trace.name
+    name = Path(load.trace).name
+    judge(context, context.measure({}, load, name=name if load.speedup == 1 else f"{name}, {load.speedup:g} × as fast"))
+    return context.result
+
+
+def load_of(options: argparse.Namespace, load: LoadSpec) -> LoadSpec:
+    """What the flags say."""
+    return dataclasses.replace(
+        load, in_flight=None, trace=options.trace, speedup=options.speedup, warmup_s=0.0, duration_s=0.0
     )
-    result.best, result.verdict = 0, point.verdict
-    if context.slo and point.verdict != "INVALID" and (violations := context.slo.violations(point)):
-        result.verdict = "SLO_NOT_MET"
-        result.notes += violations
-    return result

@@ -10,6 +10,7 @@ from typing import Any
 
 from fastqps.bench.context import Context
 from fastqps.bench.drift import Drift, drift
+from fastqps.bench.flags import Common
 from fastqps.bench.peak import find_peak
 from fastqps.bench.point import VALID, Point
 from fastqps.bench.processes import Usage, usage
@@ -27,6 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pid", type=int, metavar="PID", help="supervisor of a server at --address, to watch its processes"
     )
+
+
+def check(options: argparse.Namespace, common: Common) -> None:
+    """The rate."""
+    if options.rate is not None:
+        common.load.at_rate(options.rate)
 
 
 def run(context: Context) -> Result:

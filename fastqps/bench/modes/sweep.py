@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from fastqps.bench.context import Context
+from fastqps.bench.flags import Common
 from fastqps.bench.peak import find_peak
 from fastqps.bench.point import INVALID, UNSTABLE, Point
 from fastqps.bench.result import Result
@@ -23,24 +24,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rates", metavar="R,R,…", default="", help="these instead of 10 to 130 %% of the peak")
 
 
+def check(options: argparse.Namespace, common: Common) -> None:
+    """The rates."""
+    for rate in _read_rates(options.rates):
+        common.load.at_rate(rate)
+    if not POINTS[0] <= options.points <= POINTS[1]:
+        raise ConfigError(f"--points {options.points}: {POINTS[0]} to {POINTS[1]}; name others with --rates")
+
+
 def run(context: Context) -> Result:
     """``best``: the knee. With an SLO that is the highest rate within it, else where rate over p99 is highest."""
     options, result = context.options, context.result
-    if options.rates:
-        rates = _read_rates(options.rates)
-    else:
-        if not POINTS[0] <= options.points <= POINTS[1]:
-            raise ConfigError(f"--points {options.points}: {POINTS[0]} to {POINTS[1]}; name others with --rates")
+    rates = _read_rates(options.rates)
+    if not rates:
         peak = find_peak(context)
         result.extra["peak"] = peak.as_json()
         rates = [peak.rate * share for share in shares(options.points)]
-    loads = [context.load.at_rate(rate) for rate in rates]  # all of them are right before the first one runs
-    context.progress.expect(len(loads))
+    context.progress.expect(len(rates))
     hopeless = 0
-    for k, load in enumerate(loads):
-        point = context.measure({}, load)
+    for k, rate in enumerate(rates):
+        point = context.measure({}, context.load.at_rate(rate))
         hopeless = hopeless + 1 if is_hopeless(point) else 0
-        if hopeless == 2 and k + 1 < len(loads):
+        if hopeless == 2 and k + 1 < len(rates):
             context.note(f"higher rates were left out: at {point.name} the server answers {point.rate:,.0f}/s")
             break
     result.best = knee(result.points, context.slo)
@@ -73,8 +78,9 @@ def knee(points: list[Point], slo: Slo | None) -> int | None:
 
 
 def _read_rates(text: str) -> list[float]:
+    """Empty: none were named."""
     try:
-        rates = [float(part) for part in text.split(",")]
+        rates = [float(part) for part in text.split(",")] if text else []
     except ValueError:
         raise ConfigError(f"--rates {text}: write numbers of calls per second with commas between") from None
     if len(rates) > RATES_MAX or rates != sorted(set(rates)):
