@@ -139,7 +139,7 @@ class _Tuner:
                 point, rate = highest_within(self._context, setting, self._load, self._context.slo, name, self._hint)
                 self._hint = rate or self._hint
         except BenchError as error:
-            load = self._load.describe(self._context.payloads.call.name)
+            load = self._load.describe(self._context.payloads.call)
             point, rate = Point(name, dict(setting), load, reasons=[str(error)]), 0.0
         self._runs.setdefault(self._key(setting), []).append(point)
         return rate
