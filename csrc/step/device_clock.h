@@ -122,7 +122,10 @@ class DeviceClock {
     auto since = [&](u64 from, u64 to) {
       return to > std::max(from, covered_ns_) ? to - std::max(from, covered_ns_) : 0;
     };
-    take(kIdleLaunch, since(f.gathered_ns, until));
+    const u64 launching = since(f.gathered_ns, until), waiting = since(f.launched_ns, until);
+    const u64 shared = waiting - std::min(waiting, kStartNs);
+    take(kIdleShared, shared);
+    take(kIdleLaunch, launching - shared);
     const u64 gathering = since(f.begun_ns, std::min(f.gathered_ns, until));
     const u64 waited = std::min(gathering, f.slept_ns + f.lingered_ns), slept = std::min(waited, f.slept_ns);
     take(kIdleGather, gathering - waited);
@@ -131,7 +134,8 @@ class DeviceClock {
     take(kIdleScatter, left);
   }
 
-  static constexpr u64 kLeadNs = 300'000;  // waking up for it
+  static constexpr u64 kLeadNs = 300'000;   // waking up for it
+  static constexpr u64 kStartNs = 200'000;  // an idle device starts a step sooner: else it is busy for others
 
   Claimer& claimer_;
   StepTimes times_;

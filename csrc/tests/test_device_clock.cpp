@@ -11,7 +11,7 @@ using namespace fastqps;
 
 namespace {
 
-using Idles = std::array<u64, kIdles>;  // no_work, batch_delay, gather, launch, scatter
+using Idles = std::array<u64, kIdles>;  // no_work, batch_delay, gather, launch, shared, scatter
 
 struct World {
   Segment segment;
@@ -60,7 +60,7 @@ void check(const std::vector<Times>& steps, const std::vector<u32>& order, u64 b
 
 TEST(one_step_after_the_other_shows_the_hosts_times) {
   // scatter until it looks, gather until it is packed, launch until the device starts
-  check({{0, 6, 7, 8, 20}, {23, 29, 30, 31, 40}}, {0, 1}, 12 + 9, {0, 0, 6 + 6, 2 + 2, 3});
+  check({{0, 6, 7, 8, 20}, {23, 29, 30, 31, 40}}, {0, 1}, 12 + 9, {0, 0, 6 + 6, 2 + 2, 0, 3});
 }
 
 TEST(a_step_prepared_while_another_runs_leaves_no_gap) {
@@ -84,6 +84,12 @@ TEST(lanes_that_overlap_are_busy_once) {
 
 TEST(stamps_outside_the_hosts_times_are_cut) {
   check({{0, 1, 5, 2, 9}}, {0}, 4, {0, 0, 1, 4, 0});  // it cannot have started before its launch
+}
+
+TEST(a_step_that_waits_long_finds_the_device_shared) {
+  // Launched at 1 ms, started at 6: 0.2 ms is what a start may take, 4.8 the device ran others' steps.
+  const u64 us = 1000;
+  check({{0, 900 * us, 1000 * us, 6000 * us, 7000 * us}}, {0}, 1000 * us, {0, 0, 900 * us, 300 * us, 4800 * us, 0});
 }
 
 TEST(sleep_is_no_work) {

@@ -26,6 +26,7 @@ IDLE = {
         Part("gather", "yellow", "g"),
         Part("launch", "magenta", "l"),
         Part("scatter", "cyan", "s"),
+        Part("shared", "white", "o"),
         Part("batch_delay", "blue", "d"),
         Part("no_work", "bright_black", "·"),
     )

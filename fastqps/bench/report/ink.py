@@ -45,6 +45,7 @@ COLOURS = {
     # Why a device idles: the stages that keep it waiting have their colours.
     "no_work": ("#d5dbe1", "#3a434d"),
     "batch_delay": ("#e3b23c", "#d9a833"),
+    "shared": ("#b7c9dd", "#52657a"),
     "other": ("#b08968", "#a9825f"),
 }
 _RESERVED = "#7e5a"

@@ -95,7 +95,7 @@ def idle_reasons(data: object) -> dict[str, float]:
     return {reason: found[reason] for reason in [*known, *(name for name in found if name not in known)]}
 
 
-IDLE_REASONS = ("no_work", "batch_delay", "gather", "launch", "scatter")
+IDLE_REASONS = ("no_work", "batch_delay", "gather", "launch", "shared", "scatter")
 STAGES = ("receive", "parse", "tokenize", "queue", "gather", "launch", "device", "scatter", "drain", "send")
 
 REFUSED = ("RESOURCE_EXHAUSTED",)

@@ -14,6 +14,7 @@ REASON_WORDS = {
     "batch_delay": "batch delay",
     "gather": "preparing",
     "launch": "launching",
+    "shared": "others' steps",
     "scatter": "copying out",
 }
 
