@@ -59,7 +59,7 @@ class Formula(Context):
         self.cpus.append(server_cpus)
         point = self.answer(dict(settings), load)
         point.name, point.settings = name, dict(settings)
-        point.load = load.describe("predict")
+        point.load = load.describe(self.payloads.call)
         if keep:
             self.result.points.append(point)
         return point

@@ -32,6 +32,7 @@ class Point:
     verdict: Verdict = VALID
     reasons: list[str] = field(default_factory=list)
     interrupted: bool = False
+    missing: str = ""  # why it could not be measured at all: then it has no figures
 
     offered_rate: float | None = None
     achieved_rate: float | None = None
@@ -75,7 +76,8 @@ class Point:
 
     def as_json(self) -> dict[str, Any]:
         """What the result file holds."""
-        return dataclasses.asdict(self)
+        found = dataclasses.asdict(self)
+        return found | {"rate": None, "verdict": None} if self.missing else found
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Self:

@@ -70,8 +70,9 @@ def run(context: Context) -> Result:
                 missing = str(error)
         if missing:
             described = load.describe(context.payloads.call)
-            result.points.append(Point(lever.name, wanted, described, reasons=[missing]))
+            result.points.append(Point(lever.name, wanted, described, reasons=[missing], missing=missing))
             rows.append({"name": lever.name, "missing": missing})
+            context.note(f"{lever.name}: {missing}")
             continue
         settings = wanted
         rows.append(_row(point, before, first))

@@ -130,7 +130,7 @@ class _Tuner:
 
     def _probe(self, setting: Setting) -> float:
         """The rate of one run. A server that does not start with the setting is one that does not do."""
-        name = ", ".join(f"{key} {value}" for key, value in setting.items())
+        name = self._name(setting)
         try:
             if self._context.slo is None:
                 point = self._context.measure(setting, self._load, name=name, keep=False, repetitions=1)
@@ -140,7 +140,7 @@ class _Tuner:
                 self._hint = rate or self._hint
         except BenchError as error:
             load = self._load.describe(self._context.payloads.call)
-            point, rate = Point(name, dict(setting), load, reasons=[str(error)]), 0.0
+            point, rate = Point(name, dict(setting), load, reasons=[str(error)], missing=str(error)), 0.0
         self._runs.setdefault(self._key(setting), []).append(point)
         return rate
 
@@ -154,6 +154,11 @@ class _Tuner:
 
     def _tell(self, choice: Choice) -> None:
         self._context.note(choice.reason)
+
+    def _name(self, setting: Setting) -> str:
+        """What is other than at the start."""
+        changed = [f"{knob.name} {setting[knob.name]}" for knob in self._knobs if setting[knob.name] != knob.values[0]]
+        return ", ".join(changed) or "start"
 
     def _key(self, setting: Setting) -> tuple[Any, ...]:
         return tuple(setting[knob.name] for knob in self._knobs)
