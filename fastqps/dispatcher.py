@@ -21,7 +21,8 @@ from fastqps.models.card import ModelCard
 from fastqps.runners import StepRunner
 
 IN_FLIGHT_MAX = 2  # steps on the device: one runs, the next one waits for it. --async-steps off: one
-SLEEP_MS_MAX = 1000  # a signal that comes between the look at `stopping` and the sleep is seen after this time
+# So late at most is idle time told, and seen a signal that comes between the look at `stopping` and the sleep.
+SLEEP_MS_MAX = 100
 FENCED = 70  # exit code of a process that finds that it has been declared dead
 
 
