@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from fastqps.bench import server_side
+from fastqps.bench.point import Point
 from fastqps.metrics.gpm import Gpm, GpuUse
 
 
@@ -129,3 +131,18 @@ def test_what_fails_in_between_is_not_told(nvml: FakeNvml, call: str) -> None:
     assert gpm.between(first, last) == []
     first.release(), last.release()
     assert not nvml.samples
+
+
+def test_a_measured_point_has_its_gpus(nvml: FakeNvml) -> None:
+    gpm, point = Gpm.open(), Point("p", devices=[{"device": "cuda:2", "duty_cycle": 0.9, "sm_utilization": None}])
+    assert gpm
+    looks = [server_side.look("", None, gpm) for _ in range(2)]
+    server_side.describe_gpus(point, gpm, *looks)
+    assert point.devices and [(d["device"], d["duty_cycle"], d["sm_utilization"]) for d in point.devices] == [
+        ("cuda:2", 0.9, 0.2),
+        ("cuda:0", None, 0.2),
+    ]
+    assert not nvml.samples
+    without = Point("p")
+    server_side.describe_gpus(without, gpm, *[server_side.look("", None)] * 2)
+    assert without.devices is None

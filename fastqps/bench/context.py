@@ -22,6 +22,7 @@ from fastqps.bench.server_side import Looks
 from fastqps.bench.slo import Slo, format_us
 from fastqps.bench.target import Server, Settings, Target
 from fastqps.bench.workload import Payloads
+from fastqps.metrics.gpm import Gpm
 
 
 class Progress(Protocol):
@@ -59,6 +60,9 @@ class Context:
     folder: Path
     progress: Progress
     result: Result
+
+    def __post_init__(self) -> None:
+        self._gpm = Gpm.open() if self.target.local else None
 
     def measure(
         self,
@@ -105,7 +109,7 @@ class Context:
     def _measure_once(self, settings: Settings, load: LoadSpec, name: str, cpus: Sequence[int]) -> Point:
         server = self.target.use(settings, cpus)
         point = Point(name, dict(settings), load.describe(self.payloads.call), started=now_utc())
-        looks = Looks(partial(server_side.look, server.admin, server.pid))
+        looks = Looks(partial(server_side.look, server.admin, server.pid, self._gpm))
         self.progress.begin(name, load.warmup_s + load.duration_s)
         flags = ["--target", server.address, *load.flags(self.payloads), "--threads", str(self.load_threads)]
         watch = _Watch(self.progress, looks, load)
@@ -115,6 +119,8 @@ class Context:
         point.interrupted = run.interrupted
         if taken:
             server_side.describe(point, *taken)
+            if self._gpm:
+                server_side.describe_gpus(point, self._gpm, *taken)
         self.progress.end(point.as_json())
         return point
 

@@ -56,7 +56,7 @@ class Point:
 
     duty_cycle: float | None = None  # union over dispatchers, mean over devices
     idle_reasons: dict[str, float] | None = None  # share of dispatcher time, mean over dispatchers
-    devices: list[dict[str, Any]] | None = None  # {device, duty_cycle, sm_utilization}
+    devices: list[dict[str, Any]] | None = None  # {device, duty_cycle, sm_utilization}, more of a GPU
     dispatchers: list[dict[str, Any]] | None = None  # {dispatcher, device, busy, idle, steps_per_s, items_per_step}
     stages_us: dict[str, Summary] | None = None  # {stage: {mean, p50, p99, count}}
     batch: dict[str, float | None] | None = None  # {items, tokens, fill}

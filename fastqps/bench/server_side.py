@@ -12,6 +12,7 @@ from typing import Any
 
 from fastqps.bench.point import Point, Summary
 from fastqps.bench.processes import cpu_by_role
+from fastqps.metrics.gpm import Gpm, GpmLook
 from fastqps.scrape import Difference, Scrape, ScrapeError, scrape
 
 BUSY, IDLE = "fastqps_device_busy_seconds_total", "fastqps_device_idle_seconds_total"
@@ -21,20 +22,21 @@ STAGE, STEP_ITEMS = "fastqps_stage_duration_seconds", "fastqps_step_items_total"
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a server. None: it has no admin port, its processes are not ours to see."""
+    """One look at a server. None: it has no admin port, its processes are not ours to see, no GPU tells."""
 
     page: Scrape | None
     cpu_s: dict[str, float] | None
     at_s: float
+    gpus: GpmLook | None = None
 
 
-def look(admin: str, pid: int | None) -> Look:
+def look(admin: str, pid: int | None, gpm: Gpm | None = None) -> Look:
     """Now. A page that cannot be had just then is None: a server that is overloaded should not end the measurement."""
     page = None
     if admin:
         with contextlib.suppress(ScrapeError):
             page = scrape(admin)
-    return Look(page, cpu_by_role(pid) if pid else None, time.monotonic())
+    return Look(page, cpu_by_role(pid) if pid else None, time.monotonic(), gpm.look() if gpm else None)
 
 
 class Looks:
@@ -90,6 +92,23 @@ def describe(point: Point, before: Look, after: Look) -> None:
     inflight_s = change.find("fastqps_inflight_seconds_total")
     point.in_flight = None if inflight_s is None else inflight_s / change.seconds
     point.saturation = after.page.find("fastqps_saturation_ratio")
+
+
+def describe_gpus(point: Point, gpm: Gpm, before: Look, after: Look) -> None:
+    """How much of each of this machine's GPUs was in use; beside what the server says about its device cuda:INDEX."""
+    if before.gpus is None or after.gpus is None:
+        return
+    devices = point.devices if point.devices is not None else []
+    for gpu in gpm.between(before.gpus, after.gpus):
+        name = f"cuda:{gpu.index}"
+        if not (own := next((d for d in devices if d["device"] == name), None)):
+            own = {"device": name, "duty_cycle": None}
+            devices.append(own)
+        own |= {"gpu": gpu.name, "sm_utilization": gpu.sm, "sm_occupancy": gpu.occupancy}
+        own |= {"tensor_utilization": gpu.tensor, "memory_bandwidth": gpu.memory}
+    point.devices = devices or None
+    before.gpus.release()
+    after.gpus.release()
 
 
 def _dispatchers(change: Difference) -> list[dict[str, Any]]:
