@@ -11,7 +11,7 @@ from fastqps.answers import Answer, answer
 from fastqps.devices import make_runner
 from fastqps.generator import Generator
 from fastqps.models import ModelError, load_card
-from fastqps.prediction import Generation
+from fastqps.prediction import Chunk, Generation
 from fastqps.runners.reference_items import pack_items
 from fastqps.sampling import Sampling
 from fastqps.tokenizer import Tokenizer
@@ -91,11 +91,37 @@ class Engine:
         The options are those of ``Client.generate``; every prompt has the same ones, and the same ``seed``.
         ``ValueError`` names what is out of range.
         """
-        if self.card.task != "generate":
-            raise ValueError(f"{self.card.name} generates no text: call predict")
+        self._check_generates()
         stops = tuple(stop_token_ids)
         sampling = Sampling(max_tokens, temperature, top_k, top_p, seed, stops, ignore_eos, logprobs)
         return self._generator.generate(prompts, sampling, stop=stop, truncate=truncate)
+
+    def generate_stream(
+        self,
+        prompt: str | Sequence[int],
+        *,
+        max_tokens: int = 0,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int | None = None,
+        stop: str | Sequence[str] = (),
+        stop_token_ids: Sequence[int] = (),
+        ignore_eos: bool = False,
+        logprobs: bool = False,
+        truncate: bool = False,
+    ) -> Iterator[Chunk]:
+        """The same for one prompt, as it is made: a chunk for each token, the last one with ``finish_reason`` and
+        ``usage``. Leaving the loop ends it. ``ValueError`` comes with the first chunk that is asked for.
+        """
+        self._check_generates()
+        stops = tuple(stop_token_ids)
+        sampling = Sampling(max_tokens, temperature, top_k, top_p, seed, stops, ignore_eos, logprobs)
+        return self._generator.generate_stream(prompt, sampling, stop=stop, truncate=truncate)
+
+    def _check_generates(self) -> None:
+        if self.card.task != "generate":
+            raise ValueError(f"{self.card.name} generates no text: call predict")
 
     def _encode(self, items: Sequence[Item], truncate: bool) -> list[tuple[Sequence[int], int]]:
         """(ids, number of leading ids that belong to the first text) of every item."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fastqps._core import DecodeBatch, Detokenizer, StopStrings
 from fastqps.devices import make_decoder
 from fastqps.lane import make_lane
 from fastqps.models.card import ModelCard, ModelError
-from fastqps.prediction import Generation, Usage
+from fastqps.prediction import Chunk, Generation, Usage
 from fastqps.runners import DecodeRunner
 from fastqps.sampling import Sampling
 from fastqps.tokenizer import Tokenizer
@@ -28,6 +28,16 @@ class Token(NamedTuple):
     finish: int
 
 
+class _Prompt(NamedTuple):
+    """Token ids, and whether some had to be cut off."""
+
+    ids: Sequence[int]
+    cut: bool
+
+    def usage(self, made: Generation) -> Usage:
+        return Usage(len(self.ids), len(made.token_ids), self.cut)
+
+
 class _Answer:
     """What becomes a request's ``Generation``: its tokens, and their text as far as it is certain to be in it."""
 
@@ -35,6 +45,7 @@ class _Answer:
         self.made = Generation("", [], "length", [])
         self._text = detokenizer.stream() if detokenizer else None
         self._stops = StopStrings(stop)
+        self._told = (0, 0)  # characters and tokens that ``news`` has given
 
     def add(self, token: Token) -> bool:
         """Whether a stop text is complete now: the answer ends before it."""
@@ -51,6 +62,16 @@ class _Answer:
         if stopped or token.finish == STOP:
             made.finish_reason = "stop"
         return stopped
+
+    def news(self, prompt: _Prompt, last: bool, logprobs: bool) -> Chunk:
+        """What has come since this was asked last."""
+        made, (characters, tokens) = self.made, self._told
+        assert made.logprobs is not None
+        self._told = len(made.text), len(made.token_ids)
+        found = Chunk(made.text[characters:], made.token_ids[tokens:], made.logprobs[tokens:] if logprobs else None)
+        if last:
+            found.finish_reason, found.usage = made.finish_reason, prompt.usage(made)
+        return found
 
     def _give_out(self, piece: str) -> bool:
         text, stopped = self._stops.feed(piece)
@@ -141,13 +162,10 @@ class Generator:
         """
         if isinstance(prompts, str):
             raise ValueError("generate takes a list of prompts, not one text")
-        stops = [stop] if isinstance(stop, str) else stop
-        if stops and not self._detokenizer:
-            raise ValueError(f"{self.card.path} has no tokenizer.json: stop texts mean nothing without it")
-        sampling = (sampling or Sampling()).checked(self.card)
-        encoded = [self._encode(number, prompt, truncate) for number, prompt in enumerate(prompts)]
+        sampling, stops = (sampling or Sampling()).checked(self.card), self._stops(stop)
+        encoded = [self._encode(f"prompt {number}", prompt, truncate) for number, prompt in enumerate(prompts)]
         begun = [_Answer(self._detokenizer, stops) for _ in encoded]
-        answers = {self.add(ids, sampling): answer for (ids, _), answer in zip(encoded, begun, strict=True)}
+        answers = {self.add(prompt.ids, sampling): answer for prompt, answer in zip(encoded, begun, strict=True)}
         try:
             while self.busy:
                 for token in self.step():
@@ -156,16 +174,46 @@ class Generator:
         finally:
             for request in answers:
                 self.drop(request)
-        for (ids, cut), answer in zip(encoded, begun, strict=True):
+        for prompt, answer in zip(encoded, begun, strict=True):
             answer.made.logprobs = answer.made.logprobs if sampling.logprobs else None
-            answer.made.usage = Usage(len(ids), len(answer.made.token_ids), cut)
+            answer.made.usage = prompt.usage(answer.made)
         return [answer.made for answer in begun]
+
+    def generate_stream(
+        self,
+        prompt: Prompt,
+        sampling: Sampling | None = None,
+        *,
+        stop: str | Sequence[str] = (),
+        truncate: bool = False,
+    ) -> Iterator[Chunk]:
+        """The answer to one prompt as it is made: a chunk for each token, the last one with ``finish_reason`` and
+        ``usage``. The options are those of ``generate``; they are checked, and it begins, with the first chunk that is
+        asked for. Closing the iterator ends it.
+        """
+        sampling, answer = (sampling or Sampling()).checked(self.card), _Answer(self._detokenizer, self._stops(stop))
+        encoded = self._encode("the prompt", prompt, truncate)
+        request, last = self.add(encoded.ids, sampling), False
+        try:
+            while not last:
+                for token in self.step():
+                    if token.request == request and not last:
+                        last = answer.add(token) or bool(token.finish)
+                        yield answer.news(encoded, last, sampling.logprobs)
+        finally:
+            self.drop(request)
 
     def close(self) -> None:
         """Gives the device back."""
         while self._in_flight:
             self._lane.wait(self._in_flight.popleft())
         self._lane.close()
+
+    def _stops(self, stop: str | Sequence[str]) -> Sequence[str]:
+        stops = [stop] if isinstance(stop, str) else stop
+        if stops and not self._detokenizer:
+            raise ValueError(f"{self.card.path} has no tokenizer.json: stop texts mean nothing without it")
+        return stops
 
     def _add_step(self, runner: DecodeRunner) -> int:
         b = runner.buffers()
@@ -193,23 +241,20 @@ class Generator:
         if min(ids) < 0 or max(ids) >= vocab:
             raise ValueError(f"{which}: token ids must be at least 0 and below {vocab}")
 
-    def _encode(self, number: int, prompt: Prompt, truncate: bool) -> tuple[Sequence[int], bool]:
-        """The prompt's token ids, and whether they had to be cut."""
+    def _encode(self, which: str, prompt: Prompt, truncate: bool) -> _Prompt:
         limit = self.card.max_input_tokens
         if not isinstance(prompt, str):
             if any(isinstance(part, str) for part in prompt):
-                raise ValueError(f"prompt {number}: expected one text or token ids, not several texts")
+                raise ValueError(f"{which}: expected one text or token ids, not several texts")
             ids = prompt[:limit] if truncate else prompt
-            self._check(f"prompt {number}", ids)
-            return ids, len(ids) < len(prompt)
+            self._check(which, ids)
+            return _Prompt(ids, len(ids) < len(prompt))
         if self._tokenizer is None:
             raise ValueError(f"{self.card.path} has no tokenizer.json: only token ids can be given")
         found = self._tokenizer.encode_items([prompt])[0]
         if found.truncated and not truncate:
-            raise ValueError(
-                f"prompt {number} has {found.n_total} tokens; the model takes {limit} (truncate=True cuts it)"
-            )
-        return found.ids, found.truncated
+            raise ValueError(f"{which} has {found.n_total} tokens; the model takes {limit} (truncate=True cuts it)")
+        return _Prompt(found.ids, found.truncated)
 
 
 def _detokenizer(card: ModelCard) -> Detokenizer | None:

@@ -233,7 +233,6 @@ def test_the_command_passes_options_on(address: str, servicer: Servicer) -> None
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--stream", "a"], 2, "--stream needs a server to stream from: --address HOST:PORT"),
         (["--stream", "--pair", "--address", "127.0.0.1:1", "a", "b"], 2, "which take no pairs"),
         (["--logprobs", "a"], 2, "--logprobs has no place in bare text: add --json"),
         (["--max-tokens=two", "a"], 2, "invalid int value: 'two'"),

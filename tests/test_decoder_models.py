@@ -13,6 +13,7 @@ import torch
 from decoders import DECODERS, VOCAB, write_byte_tokenizer, write_decoder
 
 from fastqps import Engine
+from fastqps.cli import main
 from fastqps.devices import make_decoder
 from fastqps.generator import Generator
 from fastqps.models import ModelCard, ModelError, load_card
@@ -374,3 +375,40 @@ def test_a_tokenizer_that_gives_no_text_back_is_refused(tmp_path: Path, decoder:
     file.write_text(json.dumps(json.loads(file.read_text()) | {"decoder": decoder}))
     with pytest.raises(ModelError, match=r"supported: ByteLevel. Without the file"):
         load_card(str(tmp_path), 40, max_output_tokens=24)
+
+
+def test_an_answer_as_it_is_made(speaker: Path) -> None:
+    """The pieces of a stream are those of the whole answer, whatever ends it; one that is left makes room."""
+    engine = Engine(str(speaker), dtype="float32", max_input_tokens=40, max_output_tokens=40)
+    whole = engine.generate(["The cat sat"], logprobs=True)[0]
+    for stop in ("", whole.text[len(whole.text) // 2 :][:3], whole.text[-1:]):
+        asked: dict[str, Any] = {"logprobs": True, "stop": stop or ()}
+        wanted = engine.generate(["The cat sat"], **asked)[0]
+        *pieces, last = engine.generate_stream("The cat sat", **asked)
+        chunks = [*pieces, last]
+        assert "".join(chunk.text for chunk in chunks) == wanted.text
+        assert [id for chunk in chunks for id in chunk.token_ids] == wanted.token_ids
+        assert [p for chunk in chunks for p in chunk.logprobs or ()] == wanted.logprobs
+        assert (last.finish_reason, last.usage) == (wanted.finish_reason, wanted.usage)
+        assert not any(chunk.finish_reason or chunk.usage for chunk in pieces)
+        assert all(len(chunk.token_ids) == 1 for chunk in pieces)
+    left = engine.generate_stream("The cat sat", ignore_eos=True)
+    next(left)
+    left.close()
+    assert engine.generate(["The cat sat"], logprobs=True)[0] == whole
+    with pytest.raises(ValueError, match=r"the prompt has .* tokens; the model takes 40"):
+        next(engine.generate_stream("word " * 100))
+    with pytest.raises(ValueError, match="generates no text"):
+        Engine("minilm").generate_stream("a")
+
+
+def test_the_command_streams_without_a_server(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = ["She have a apple.", "He go to school every day."]
+    assert main(["predict", "--model", "grammar", *texts]) == 0
+    wanted = capsys.readouterr().out
+    assert main(["predict", "--model", "grammar", "--stream", *texts]) == 0
+    assert capsys.readouterr().out == wanted and wanted.count("\n") == 2
+    assert main(["predict", "--stream", "a"]) == 2
+    assert "--stream: the model minilm does not generate text" in capsys.readouterr().err
+    assert main(["predict", "--model", "grammar", "--stream", "word " * 1000]) == 2
+    assert "(--truncate cuts it)" in capsys.readouterr().err

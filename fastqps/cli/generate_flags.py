@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--logprobs", action="store_true", default=None, help="with --json: each token's log probability"
     )
-    group.add_argument("--stream", action="store_true", help="print the text as it is made; needs --address")
+    group.add_argument("--stream", action="store_true", help="print the text as it is made")
     group.add_argument("--json", action="store_true", help="JSON lines, as of other models, instead of the bare text")
 
 
@@ -34,8 +34,6 @@ def generate_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def check_flags(options: argparse.Namespace) -> None:
     """Raises ``ConfigError`` for flags that do not go together."""
-    if options.stream and not options.address:
-        raise ConfigError("--stream needs a server to stream from: --address HOST:PORT")
     if options.logprobs and not options.json:
         raise ConfigError("--logprobs has no place in bare text: add --json")
     if options.stream and options.pair:

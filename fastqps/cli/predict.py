@@ -15,9 +15,12 @@ from fastqps.errors import FAILURE, OK, ConfigError
 
 if TYPE_CHECKING:
     from fastqps.client import Client
+    from fastqps.engine import Engine
+    from fastqps.prediction import Chunk
 
 Text = str | tuple[str, str]
 Ask = Callable[[list[Text]], list[dict[str, Any]]]
+Stream = Callable[[Text], "Iterator[Chunk]"]
 BATCH = 256  # lines of stdin that are answered together
 
 
@@ -57,16 +60,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _here(options: argparse.Namespace) -> Ask:
-    from fastqps.engine import Engine
     from fastqps.prediction_json import answer_json, generation_json
 
-    engine = Engine(options.model or "minilm", device=options.device or "cpu")
-    generate = generate_options(options)
-    if generate and engine.card.task != "generate":
-        flag = next(iter(generate)).replace("_", "-")
-        raise ConfigError(f"--{flag}: the model {engine.card.name} does not generate text")
-
-    asked: Any = {"truncate": options.truncate, **generate}
+    engine = _engine(options)
+    asked: Any = {"truncate": options.truncate, **generate_options(options)}
 
     def ask(texts: list[Text]) -> list[dict[str, Any]]:
         try:
@@ -74,9 +71,24 @@ def _here(options: argparse.Namespace) -> Ask:
                 return [generation_json(found) for found in engine.generate(_prompts(texts), **asked)]
             return [answer_json(found) for found in engine.predict(texts, truncate=options.truncate)]
         except ValueError as error:
-            raise ConfigError(str(error).replace("truncate=True", "--truncate")) from None
+            raise _wrong(error) from None
 
     return ask
+
+
+def _engine(options: argparse.Namespace) -> Engine:
+    from fastqps.engine import Engine
+
+    engine = Engine(options.model or "minilm", device=options.device or "cpu")
+    given = [*generate_options(options), *(["stream"] if options.stream else [])]
+    if given and engine.card.task != "generate":
+        flag = given[0].replace("_", "-")
+        raise ConfigError(f"--{flag}: the model {engine.card.name} does not generate text")
+    return engine
+
+
+def _wrong(error: ValueError) -> ConfigError:
+    return ConfigError(str(error).replace("truncate=True", "--truncate"))
 
 
 def _prompts(texts: list[Text]) -> list[str]:
@@ -96,14 +108,32 @@ def _stream(options: argparse.Namespace, texts: Iterator[Text]) -> int:
     """Prints the tokens of one text after the other as they are made."""
     from fastqps.prediction_json import chunk_json
 
-    client, asked = _connect(options), _asked(options)
+    stream = _stream_at_server(options) if options.address else _stream_here(options)
     for text in texts:
-        for chunk in client.generate_stream(text, **asked):
+        for chunk in stream(text):
             if options.json:
                 print(json.dumps(chunk_json(chunk), ensure_ascii=False), flush=True)
             else:
                 print(chunk.text, end="" if chunk.finish_reason is None else "\n", flush=True)
     return OK
+
+
+def _stream_at_server(options: argparse.Namespace) -> Stream:
+    client, asked = _connect(options), _asked(options)
+    return lambda text: client.generate_stream(text, **asked)
+
+
+def _stream_here(options: argparse.Namespace) -> Stream:
+    engine = _engine(options)
+    asked: Any = {"truncate": options.truncate, **generate_options(options)}
+
+    def stream(text: Text) -> Iterator[Chunk]:
+        try:
+            yield from engine.generate_stream(*_prompts([text]), **asked)
+        except ValueError as error:
+            raise _wrong(error) from None
+
+    return stream
 
 
 def _connect(options: argparse.Namespace) -> Client:
