@@ -1,0 +1,442 @@
+"""The whole generator against servers whose behaviour is known: queues that theory solves, stalls, refusals, none."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import grpc.aio
+import numpy as np
+import pytest
+
+from loadgen import arrivals
+from loadgen._native import Engine, Server, environment, histogram_value_ns
+from loadgen.histogram import DIGITS, HIGHEST_NS, HIGHEST_OF_NS, LENGTH, LOWEST_NS
+from loadgen.timeline import merged
+
+METHOD = "/load.Test/Call"
+MS = 1_000_000
+T99 = 2.86  # Student's t, 99 %, 19 degrees of freedom
+BATCHES = 20
+
+
+@contextmanager
+def server(**options: Any) -> Iterator[Server]:
+    found = Server(**options)
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+def command(port: int, *arguments: str, method: str = METHOD) -> list[str]:
+    target = ["--target", f"127.0.0.1:{port}", "--method", method]
+    return [sys.executable, "-m", "loadgen", *target, *arguments]
+
+
+def run(tmp_path: Path, port: int, *arguments: str, code: int | None = 0, method: str = METHOD) -> dict[str, Any]:
+    """The JSON of a run. ``code``: the exit code that it must have."""
+    path = tmp_path / "result.json"
+    path.unlink(missing_ok=True)
+    texts = [] if any(a.startswith("--payload") for a in arguments) else ["--text-field", "2", "--text-lengths", "5"]
+    whole = command(port, *texts, *arguments, "--json", str(path), method=method)
+    done = subprocess.run(whole, capture_output=True, text=True, timeout=60, check=False)
+    assert "Traceback" not in done.stderr and (code is None or done.returncode == code), (done.stderr, done.stdout)
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found | {"code": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+
+
+def fails(port: int, *arguments: str, method: str = METHOD) -> tuple[int, str]:
+    """(exit code, the one line on stderr) of a run that cannot succeed."""
+    done = subprocess.run(
+        command(port, *arguments, method=method), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "Traceback" not in done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("loadgen: "), done.stderr
+    return done.returncode, lines[0]
+
+
+def free_port() -> int:
+    with server() as found:
+        return found.port
+
+
+# ---- theory
+
+
+def waits_ns(engine: Engine, due_ns: np.ndarray) -> list[float]:
+    """Mean response time of each batch of a run that is done."""
+    while not engine.wait(0.2):
+        pass
+    result = engine.result()
+    assert result["outcomes"] == {"OK": len(due_ns)}
+    steps = engine.poll()
+    return [merged([step]).mean_ns for step in steps[:BATCHES]]
+
+
+def lindley_ns(due_ns: np.ndarray, service_ns: float) -> float:
+    """Mean response time of a queue with these arrivals and one server of constant speed."""
+    free_ns, total = 0.0, 0.0
+    for at in due_ns.tolist():
+        free_ns = max(free_ns, at) + service_ns
+        total += free_ns - at
+    return total / len(due_ns)
+
+
+def test_mean_waits_are_those_of_queueing_theory() -> None:
+    """M/D/1 and M/M/1 at a load of r = 70 %: r s / 2 (1 - r) and r s / (1 - r). Both at the same time, mostly asleep.
+
+    What the way there and back takes is measured apart, with single calls. The 99 % interval is that of batch means.
+    """
+    service_ns, load, seconds = MS, 0.7, 8.0
+    theory = {"constant": load * service_ns / (2 * (1 - load)), "exponential": load * service_ns / (1 - load)}
+    due_ns = arrivals.parse("poisson").schedule(load * 1e9 / service_ns, seconds, 0.0, 4)
+    order = np.zeros(len(due_ns), np.uint32)
+    with ExitStack() as stack:
+        engines = {}
+        for law in theory:
+            port = stack.enter_context(server(law=law, service_ns=service_ns, seed=11)).port
+            alone = Engine("127.0.0.1", port, METHOD, [], [b"x"])
+            alone.connect(5.0)
+            alone.start(np.arange(0, 600 * MS, 20 * MS, dtype=np.int64), np.zeros(30, np.uint32))
+            assert alone.wait(5.0)
+            engines[law] = Engine(
+                "127.0.0.1", port, METHOD, [], [b"x"], connections=4, interval_ns=round(seconds * 1e9 / BATCHES)
+            )
+            if law == "constant":
+                way_ns = alone.result()["response"]["sum_ns"] / 30 - service_ns
+        for engine in engines.values():
+            engine.connect(5.0)
+            engine.start(due_ns, order)
+        for law, engine in engines.items():
+            batches = np.array(waits_ns(engine, due_ns)) - service_ns - way_ns
+            half = T99 * batches.std(ddof=1) / BATCHES**0.5
+            assert abs(batches.mean() - theory[law]) <= half, (law, batches.mean(), theory[law], half)
+            assert half < 0.6 * theory[law]  # an interval that says something
+            if law == "constant":  # the same arrivals through the recursion: no chance left
+                exact_ns = lindley_ns(due_ns, service_ns) - service_ns
+                assert abs(batches.mean() / exact_ns - 1) < 0.2, (batches.mean(), exact_ns)
+
+
+def test_a_stall_shows_in_the_response_time_and_not_in_the_service_time(tmp_path: Path) -> None:
+    """One second of five. With few calls open at a time, only these few are slow once sent; all others waited."""
+    with server(stall_at_ns=2 * 10**9, stall_for_ns=10**9) as stalled:
+        flags = ("--rate", "400", "--arrivals", "constant", "--duration", "4s", "--warmup", "500ms")
+        found = run(tmp_path, stalled.port, *flags, "--connections", "1", "--streams", "3")
+    assert found["response_time_us"]["p99"] > 900_000 and found["response_time_us"]["p90"] > 400_000
+    assert found["service_time_us"]["p99"] < 100_000 and found["service_time_us"]["max"] > 900_000
+    assert found["own_lateness_us"]["p99"] < 100_000  # the server made it wait
+    assert found["lateness_us"]["p99"] > 900_000
+    assert any("calls waited" in note for note in found["notes"])
+    stalled_second = min(found["timeline"], key=lambda second: second["ok"])
+    assert stalled_second["ok"] < 250 and max(second["waiting"] for second in found["timeline"]) > 150
+
+
+@pytest.mark.skipif(not shutil.which("h2load"), reason="needs h2load (nghttp2-client)")
+def test_it_agrees_with_h2load_on_a_closed_loop(tmp_path: Path) -> None:
+    """A server of 25 µs a call answers 40,000/s, whoever asks: ratio of the medians within 10 %."""
+    body = tmp_path / "body"
+    body.write_bytes(b"\0\0\0\0\x05hello")
+    (tmp_path / "payload").write_bytes(b"hello")
+    with server(law="constant", service_ns=25_000) as found:
+        ours, theirs = [], []
+        for _ in range(3):
+            flags = ("--closed", "32", "--connections", "4", "--duration", "1s", "--warmup", "200ms")
+            ours.append(run(tmp_path, found.port, *flags, "--payload", str(tmp_path / "payload"), code=None)["rate"])
+            asked = ["h2load", "-t1", "-c4", "-m8", "-D1", "--warm-up-time=1", "-d", str(body)]
+            headers = ["-Hte: trailers", "-Hcontent-type: application/grpc"]
+            url = f"http://127.0.0.1:{found.port}{METHOD}"
+            said = subprocess.run(
+                [*asked, *headers, url], capture_output=True, text=True, timeout=30, check=True
+            ).stdout
+            rate = re.search(r"finished in .*?, ([\d.]+) req/s", said)
+            assert rate
+            theirs.append(float(rate[1]))
+    assert abs(median(ours) / median(theirs) - 1) < 0.1, (ours, theirs)
+
+
+def test_grpc_aio_measures_the_same_p50(tmp_path: Path) -> None:
+    """A slow generator in plain Python, at a low rate, the same intended times: its p50 and ours differ little."""
+    with server(law="constant", service_ns=10 * MS) as found:
+        ratios = []
+        for _ in range(3):
+            theirs_us = asyncio.run(reference_us(found.port, rate=40, seconds=1.5))
+            flags = ("--rate", "40", "--arrivals", "constant", "--duration", "1500ms", "--warmup", "0s")
+            ours_us = run(tmp_path, found.port, *flags, code=None)["response_time_us"]["p50"]
+            ratios.append(theirs_us / ours_us)
+            if abs(ratios[-1] - 1) < 0.1:
+                return
+    pytest.fail(f"p50 of grpc.aio over ours: {ratios}")
+
+
+async def reference_us(port: int, rate: float, seconds: float) -> float:
+    """The p50 of an open loop with grpc.aio, from the intended times."""
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call = channel.unary_unary(METHOD, lambda message: message, lambda message: message)
+        await call(b"x")
+        began = time.perf_counter()
+
+        async def one(due_s: float) -> float:
+            await asyncio.sleep(max(0.0, began + due_s - time.perf_counter()))
+            await call(b"x")
+            return time.perf_counter() - began - due_s
+
+        return 1e6 * median(await asyncio.gather(*(one(i / rate) for i in range(round(rate * seconds)))))
+
+
+# ---- verdicts of real runs
+
+
+def test_an_absurd_rate_is_the_generator_s_limit(tmp_path: Path) -> None:
+    with server() as found:
+        flags = ("--rate", "5M", "--arrivals", "constant", "--duration", "500ms", "--warmup", "0s", "--grace", "200ms")
+        result = run(tmp_path, found.port, *flags, code=7)
+    assert result["verdict"] == "INVALID" and "generator-bound" in result["reasons"][0]
+    assert result["stdout"].startswith("INVALID") and result["achieved_rate"] < 0.995 * result["offered_rate"]
+    assert result["own_lateness_us"]["p99"] > 1000
+
+
+def test_a_generator_that_shares_its_cpu_with_busy_programs_says_so(tmp_path: Path) -> None:
+    cpu = str(max(os.sched_getaffinity(0)))
+    spin = "import time\nend = time.time() + 30\nwhile time.time() < end: pass"
+    busy = [subprocess.Popen(["taskset", "-c", cpu, sys.executable, "-c", spin]) for _ in range(4)]
+    try:
+        with server(law="constant", service_ns=100_000) as found:
+            flags = ("--rate", "1000", "--duration", "1500ms", "--warmup", "300ms", "--cpus", cpu)
+            result = run(tmp_path, found.port, *flags, code=7)
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert result["verdict"] == "INVALID" and result["own_lateness_us"]["p99"] > 1000
+
+
+def test_a_slow_server_is_never_the_generator_s_fault(tmp_path: Path) -> None:
+    """Twice what the server can do: UNSTABLE. Few streams, so that calls wait for a free one: just the same."""
+    for more in ((), ("--connections", "1", "--streams", "2")):
+        with server(law="constant", service_ns=10 * MS) as found:
+            flags = ("--rate", "200", "--duration", "2s", "--warmup", "200ms", "--grace", "100ms", *more)
+            result = run(tmp_path, found.port, *flags, code=6)
+        assert result["verdict"] == "UNSTABLE" and "fell behind throughout" in result["reasons"][0]
+        assert sum(result["status"].values()) == result["calls"]["due"] > result["status"]["OK"]
+
+
+# ---- results
+
+
+def test_the_results_hold_what_they_promise(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "latency")
+    with server(law="constant", service_ns=200_000, fail_every=10, fail_status=8) as found:
+        flags = ("--rate", "800", "--duration", "2500ms", "--warmup", "300ms", "--deadline", "1s", "--hgrm", prefix)
+        result = run(
+            tmp_path,
+            found.port,
+            *flags,
+            "--header",
+            "x-test:1",
+            "--seed",
+            "7",
+            "--samples",
+            f"{prefix}.jsonl",
+            code=None,
+        )
+    assert result["schema_version"] == 1 and result["loop"] == "open" and result["code"] in (0, 7)  # 7: a noisy machine
+    due = arrivals.parse("poisson").schedule(800, 2.5, 0.3, 7)
+    assert result["calls"]["due"] == (due >= 300 * MS).sum() and result["offered_rate"] == result["calls"]["due"] / 2.5
+    assert sum(result["status"].values()) == result["calls"]["due"]
+    assert set(result["status"]) == {"OK", "RESOURCE_EXHAUSTED"}
+    assert abs(result["status"]["RESOURCE_EXHAUSTED"] / result["calls"]["due"] - 0.1) < 0.01
+    for name in ("response_time_us", "service_time_us", "lateness_us"):
+        times = result[name]
+        assert (
+            times["p50"]
+            <= times["p75"]
+            <= times["p90"]
+            <= times["p95"]
+            <= times["p99"]
+            <= times["p999"]
+            <= times["max"]
+        )
+        assert times["count"] == result["status"]["OK"] or name == "lateness_us"
+    assert result["response_time_us"]["too_few"] == ["p999"]
+    assert (
+        result["response_time_us"]["p50"] > 200
+        and result["failed_time_us"]["count"] == result["status"]["RESOURCE_EXHAUSTED"]
+    )
+    assert [round(entry["t_s"], 3) for entry in result["timeline"]] == [1, 2, 2.5]
+    assert abs(sum(entry["sent"] for entry in result["timeline"]) / result["calls"]["sent"] - 1) < 0.02
+    assert result["seeds"] == {"arrivals": 7, "payload_order": 7, "texts": 7}
+    assert result["environment"]["nghttp2"] and result["command"][:3] == ["python", "-m", "loadgen"]
+    assert result["connections"]["count"] == 8 and result["cpu"]["seconds"] > 0 and result["verified"] is None
+    assert "response" in result["stdout"] and "RESOURCE_EXHAUSTED" in result["stdout"]
+
+    from hdrh.histogram import HdrHistogram
+    from hdrh.log import HistogramLogReader
+
+    decoded = HdrHistogram.decode(result["histograms"]["response"])
+    assert decoded.get_total_count() == result["status"]["OK"]
+    p90 = result["response_time_us"]["p90"]
+    assert abs(decoded.get_value_at_percentile(90) / 1e3 / p90 - 1) < 0.002 or p90 == result["response_time_us"]["max"]
+    reader = HistogramLogReader(f"{prefix}.hlog", HdrHistogram(1, HIGHEST_NS, DIGITS))
+    seconds = list(iter(reader.get_next_interval_histogram, None))
+    assert [h.get_total_count() for h in seconds] == [entry["ok"] for entry in result["timeline"]]
+    assert f"TotalCount     = {result['status']['OK']:12d}" in Path(f"{prefix}.hgrm").read_text()
+    assert (
+        Path(f"{prefix}.service.hgrm").is_file()
+        and json.loads(Path(f"{prefix}.jsonl").read_text().splitlines()[0])["answer"]
+    )
+
+
+def test_a_closed_loop_labels_its_latencies(tmp_path: Path) -> None:
+    with server(law="constant", service_ns=MS) as found:
+        result = run(tmp_path, found.port, "-c", "5", "--duration", "1s", "--warmup", "200ms")
+    assert result["loop"] == "closed" and result["offered_rate"] is None and abs(result["rate"] / 1000 - 1) < 0.1
+    assert result["response_time_us"]["note"] == result["service_time_us"]["note"] == "closed loop: not for SLOs"
+    assert "not for SLOs" in result["stdout"] and 4000 < result["response_time_us"]["p50"] < 9000  # 5 share 1000/s
+
+
+def test_progress_as_json_is_an_object_for_each_second(tmp_path: Path) -> None:
+    with server() as found:
+        flags = ("--rate", "300", "--duration", "2s", "--warmup", "1s", "--progress", "json")
+        result = run(tmp_path, found.port, *flags, code=None)
+    lines = [json.loads(line) for line in result["stdout"].splitlines()]
+    assert [line["phase"] for line in lines][:4] == ["start", "warmup", "measured", "measured"]
+    assert lines[0]["measure_until_monotonic_ns"] - lines[0]["measure_from_monotonic_ns"] == 2 * 10**9
+    assert [line for line in lines if line["phase"] == "measured"] == result["timeline"]
+    assert all({"t_s", "sent", "ok", "status", "p50_us", "p99_us", "in_flight"} <= set(line) for line in lines[1:])
+
+
+def test_a_trace_is_replayed_exactly(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    moments = list(itertools.accumulate([0, 1000, 500, 0, 250_000, 100, 300_000]))
+    trace.write_text("t_us,payload\n" + "".join(f"{at},{i % 2}\n" for i, at in enumerate(moments)))
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(name.encode())
+    payloads = ("--payload", str(tmp_path / "a"), str(tmp_path / "b"), "--verify", "1", "--expect", "echo")
+    with server() as found:
+        result = run(tmp_path, found.port, "--trace", str(trace), "--speedup", "2", *payloads, code=None)
+    assert result["status"] == {"OK": 7} and abs(result["duration_s"] - moments[-1] / 2e6) < 1e-6
+    assert result["verified"] == {"checked": 7, "wrong": 0, "against": "echo"}
+    assert result["load"]["arrivals"] == "trace" and result["load"]["speedup"] == 2
+
+
+def test_wrong_answers_are_found(tmp_path: Path) -> None:
+    (tmp_path / "payload").write_bytes(b"\x08\x01")
+    with server(answer_bytes=3) as found:
+        flags = ("--rate", "200", "--duration", "300ms", "--warmup", "0s", "--payload", str(tmp_path / "payload"))
+        result = run(tmp_path, found.port, *flags, "--verify", "0.5", "--expect", "echo", code=1)
+        assert result["verified"]["wrong"] == result["verified"]["checked"] > 10
+        assert re.search(r"loadgen: \d+ of \d+ answers were wrong", result["stderr"])
+        result = run(tmp_path, found.port, *flags, "--verify", "0.5", code=None)  # all the same
+        assert result["verified"]["checked"] > 10 and result["verified"]["wrong"] == 0
+
+
+def test_streams_are_measured_by_request(tmp_path: Path) -> None:
+    with server(law="constant", service_ns=100_000) as found:
+        ids = ("--request-id-field", "4", "--response-id-field", "4")
+        flags = ("--rate", "500", "--duration", "1s", "--warmup", "100ms")
+        result = run(tmp_path, found.port, *flags, "--call", "bidi", *ids, code=None)
+        assert (
+            set(result["status"]) == {"OK"} and result["streams"]["wrong_ids"] == 0 and result["load"]["streams"] == 1
+        )
+    with server(law="constant", service_ns=MS, messages=3, message_gap_ns=5 * MS) as found:
+        result = run(
+            tmp_path,
+            found.port,
+            "--rate",
+            "50",
+            "--duration",
+            "1s",
+            "--warmup",
+            "0s",
+            "--call",
+            "server-stream",
+            code=None,
+        )
+    assert (
+        result["messages"] == 3 * result["status"]["OK"]
+        and result["message_gap_us"]["count"] == 2 * result["status"]["OK"]
+    )
+    assert result["response_time_us"]["p50"] > 10_900 > 5000 > result["first_message_us"]["p50"] > 900
+
+
+# ---- what goes wrong
+
+
+def test_failures_are_one_line(tmp_path: Path) -> None:
+    load = ("--rate", "50", "--duration", "500ms", "--warmup", "0s", "--empty-payload")
+    code, line = fails(free_port(), *load)
+    assert code == 1 and "cannot connect to 127.0.0.1:" in line and "refused" in line.lower()
+    (tmp_path / "empty").touch()
+    code, line = fails(1, "--rate", "50", "--payload", str(tmp_path / "empty"))
+    assert code == 2 and "is empty" in line
+    code, line = fails(1, "--rate", "-3", "--empty-payload")
+    assert code == 2 and "'-3' is no rate" in line
+    code, line = fails(1, "--rate", "3", "--payload", str(tmp_path / "none"))
+    assert code == 2 and "No such file" in line
+    (tmp_path / "trace").write_text("5\n4\n")
+    code, line = fails(1, "--trace", str(tmp_path / "trace"), "--empty-payload")
+    assert code == 2 and "sorted by time" in line
+
+
+def test_a_method_that_is_not_there_ends_the_run_early(tmp_path: Path) -> None:
+    with server(path="/load.Test/Other") as found:
+        began = time.monotonic()
+        result = run(tmp_path, found.port, "--rate", "200", "--duration", "20s", "--warmup", "100ms", code=1)
+    assert time.monotonic() - began < 10
+    assert "loadgen: no call was answered OK: UNIMPLEMENTED" in result["stderr"]
+    assert set(result["status_with_warmup"]) <= {"UNIMPLEMENTED", "UNFINISHED", "NOT_SENT"}
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    with server(law="constant", service_ns=100_000) as found:
+        flags = ("--rate", "300", "--duration", "60s", "--warmup", "200ms", "--empty-payload", "--progress", "json")
+        process = subprocess.Popen(
+            command(found.port, *flags, "--json", str(path)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        for _ in range(3):  # the start, the warm-up, a second
+            process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=10)
+    assert process.returncode == 130 and "Traceback" not in said and "interrupted" in said
+    result = json.loads(path.read_text())
+    assert result["interrupted"] and 0.9 < result["duration_s"] < 10 and result["status"]["OK"] > 200
+    assert sum(result["status"].values()) == result["calls"]["due"]
+
+
+def test_the_server_of_known_behaviour_runs_alone(tmp_path: Path) -> None:
+    whole = [sys.executable, "-m", "loadgen.server", "--service", "constant:2ms", "--answer", "7"]
+    with subprocess.Popen(whole, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        result = run(
+            tmp_path, int(process.stdout.readline()), "--rate", "50", "--duration", "500ms", "--warmup", "0s", code=None
+        )
+        process.terminate()
+        assert process.wait(10) == 0
+    assert result["response_time_us"]["p50"] > 1990
+    done = subprocess.run(
+        [*whole[:3], "--service", "often:2ms"], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "write none, constant:2ms" in done.stderr
+
+
+def test_the_layouts_of_both_halves_agree() -> None:
+    assert [histogram_value_ns(i, "lowest") for i in range(0, LENGTH, 61)] == LOWEST_NS[::61].tolist()
+    assert [histogram_value_ns(i, "highest") for i in range(0, LENGTH, 61)] == HIGHEST_OF_NS[::61].tolist()
+    assert environment()["nghttp2"]
