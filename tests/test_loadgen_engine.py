@@ -24,7 +24,7 @@ import pytest
 
 from loadgen import arrivals
 from loadgen._native import Engine, Server, environment, histogram_value_ns
-from loadgen.histogram import DIGITS, HIGHEST_NS, HIGHEST_OF_NS, LENGTH, LOWEST_NS
+from loadgen.histogram import DIGITS, HIGHEST_NS, HIGHEST_OF_NS, LENGTH, LOWEST_NS, Histogram
 from loadgen.timeline import merged
 
 METHOD = "/load.Test/Call"
@@ -78,16 +78,6 @@ def free_port() -> int:
 # ---- theory
 
 
-def waits_ns(engine: Engine, due_ns: np.ndarray) -> list[float]:
-    """Mean response time of each batch of a run that is done."""
-    while not engine.wait(0.2):
-        pass
-    result = engine.result()
-    assert result["outcomes"] == {"OK": len(due_ns)}
-    steps = engine.poll()
-    return [merged([step]).mean_ns for step in steps[:BATCHES]]
-
-
 def lindley_ns(due_ns: np.ndarray, service_ns: float) -> float:
     """Mean response time of a queue with these arrivals and one server of constant speed."""
     free_ns, total = 0.0, 0.0
@@ -97,39 +87,63 @@ def lindley_ns(due_ns: np.ndarray, service_ns: float) -> float:
     return total / len(due_ns)
 
 
+class Queue:
+    """One server with a law, and what a run against it measured."""
+
+    def __init__(self, stack: ExitStack, law: str, service_ns: int, seconds: float) -> None:
+        self.port = stack.enter_context(server(law=law, service_ns=service_ns, seed=11)).port
+        alone = self._engine()  # single calls: what the way there and back takes
+        alone.start(np.arange(0, 600 * MS, 20 * MS, dtype=np.int64), np.zeros(30, np.uint32))
+        assert alone.wait(5.0)
+        found = Histogram.of(alone.result()["response"])
+        self.way_ns = (found.percentile_ns(50) if law == "constant" else found.min_ns) - service_ns
+        self.engine = self._engine(interval_ns=round(seconds * 1e9 / BATCHES))
+
+    def _engine(self, **options: Any) -> Engine:
+        found = Engine("127.0.0.1", self.port, METHOD, [], [b"x"], connections=4, **options)
+        found.connect(5.0)
+        return found
+
+    def finish(self) -> np.ndarray:
+        """Mean response time of each of the batches."""
+        while not self.engine.wait(0.2):
+            pass
+        self.own_lateness_ns = Histogram.of(self.engine.result()["own_lateness"]).percentile_ns(99)
+        assert set(self.engine.result()["outcomes"]) == {"OK"}
+        return np.array([merged([step]).mean_ns for step in self.engine.poll()[:BATCHES]])
+
+
 def test_mean_waits_are_those_of_queueing_theory() -> None:
     """M/D/1 and M/M/1 at a load of r = 70 %: r s / 2 (1 - r) and r s / (1 - r). Both at the same time, mostly asleep.
 
-    What the way there and back takes is measured apart, with single calls. The 99 % interval is that of batch means.
+    The 99 % interval is that of batch means. Threads that wait for a CPU add to the waits: three tries.
     """
     service_ns, load, seconds = MS, 0.7, 8.0
     theory = {"constant": load * service_ns / (2 * (1 - load)), "exponential": load * service_ns / (1 - load)}
     due_ns = arrivals.parse("poisson").schedule(load * 1e9 / service_ns, seconds, 0.0, 4)
-    order = np.zeros(len(due_ns), np.uint32)
-    with ExitStack() as stack:
-        engines = {}
-        for law in theory:
-            port = stack.enter_context(server(law=law, service_ns=service_ns, seed=11)).port
-            alone = Engine("127.0.0.1", port, METHOD, [], [b"x"])
-            alone.connect(5.0)
-            alone.start(np.arange(0, 600 * MS, 20 * MS, dtype=np.int64), np.zeros(30, np.uint32))
-            assert alone.wait(5.0)
-            engines[law] = Engine(
-                "127.0.0.1", port, METHOD, [], [b"x"], connections=4, interval_ns=round(seconds * 1e9 / BATCHES)
-            )
-            if law == "constant":
-                way_ns = alone.result()["response"]["sum_ns"] / 30 - service_ns
-        for engine in engines.values():
-            engine.connect(5.0)
-            engine.start(due_ns, order)
-        for law, engine in engines.items():
-            batches = np.array(waits_ns(engine, due_ns)) - service_ns - way_ns
-            half = T99 * batches.std(ddof=1) / BATCHES**0.5
-            assert abs(batches.mean() - theory[law]) <= half, (law, batches.mean(), theory[law], half)
-            assert half < 0.6 * theory[law]  # an interval that says something
-            if law == "constant":  # the same arrivals through the recursion: no chance left
-                exact_ns = lindley_ns(due_ns, service_ns) - service_ns
-                assert abs(batches.mean() / exact_ns - 1) < 0.2, (batches.mean(), exact_ns)
+    exact_ns = lindley_ns(due_ns, service_ns) - service_ns  # of M/D/1: these very arrivals through the recursion
+    assert abs(exact_ns / theory["constant"] - 1) < 0.1
+    seen: list[str] = []
+    disturbed = 0
+    for _ in range(3):
+        with ExitStack() as stack:
+            queues = {law: Queue(stack, law, service_ns, seconds) for law in theory}
+            for queue in queues.values():
+                queue.engine.start(due_ns, np.zeros(len(due_ns), np.uint32))
+            good = True
+            for law, queue in queues.items():
+                batches = queue.finish() - service_ns - queues["constant"].way_ns
+                half = T99 * float(batches.std(ddof=1)) / BATCHES**0.5
+                good &= abs(batches.mean() - theory[law]) <= half < 0.6 * theory[law]
+                good &= law != "constant" or abs(batches.mean() / exact_ns - 1) < 0.15
+                seen.append(f"{law}: {batches.mean():,.0f} ± {half:,.0f} ns, theory {theory[law]:,.0f}")
+            disturbed += max(queue.own_lateness_ns for queue in queues.values()) > service_ns
+        if good:
+            print(*seen, f"recursion {exact_ns:,.0f}", sep="\n")
+            return
+    if disturbed == 3:
+        pytest.skip(f"this machine is too busy to measure queues of 1 ms: {seen}")
+    pytest.fail(f"{seen}, recursion {exact_ns:,.0f}")
 
 
 def test_a_stall_shows_in_the_response_time_and_not_in_the_service_time(tmp_path: Path) -> None:
@@ -148,16 +162,16 @@ def test_a_stall_shows_in_the_response_time_and_not_in_the_service_time(tmp_path
 
 @pytest.mark.skipif(not shutil.which("h2load"), reason="needs h2load (nghttp2-client)")
 def test_it_agrees_with_h2load_on_a_closed_loop(tmp_path: Path) -> None:
-    """A server of 25 µs a call answers 40,000/s, whoever asks: ratio of the medians within 10 %."""
+    """A server of 200 µs a call answers 5,000/s, whoever asks: ratio of the medians within 10 %."""
     body = tmp_path / "body"
     body.write_bytes(b"\0\0\0\0\x05hello")
     (tmp_path / "payload").write_bytes(b"hello")
-    with server(law="constant", service_ns=25_000) as found:
+    with server(law="constant", service_ns=200_000) as found:
         ours, theirs = [], []
         for _ in range(3):
-            flags = ("--closed", "32", "--connections", "4", "--duration", "1s", "--warmup", "200ms")
+            flags = ("--closed", "1024", "--connections", "4", "--duration", "1s", "--warmup", "1s")
             ours.append(run(tmp_path, found.port, *flags, "--payload", str(tmp_path / "payload"), code=None)["rate"])
-            asked = ["h2load", "-t1", "-c4", "-m8", "-D1", "--warm-up-time=1", "-d", str(body)]
+            asked = ["h2load", "-t1", "-c4", "-m256", "-D1", "--warm-up-time=1", "-d", str(body)]
             headers = ["-Hte: trailers", "-Hcontent-type: application/grpc"]
             url = f"http://127.0.0.1:{found.port}{METHOD}"
             said = subprocess.run(
@@ -171,11 +185,11 @@ def test_it_agrees_with_h2load_on_a_closed_loop(tmp_path: Path) -> None:
 
 def test_grpc_aio_measures_the_same_p50(tmp_path: Path) -> None:
     """A slow generator in plain Python, at a low rate, the same intended times: its p50 and ours differ little."""
-    with server(law="constant", service_ns=10 * MS) as found:
+    with server(law="constant", service_ns=30 * MS) as found:
         ratios = []
         for _ in range(3):
-            theirs_us = asyncio.run(reference_us(found.port, rate=40, seconds=1.5))
-            flags = ("--rate", "40", "--arrivals", "constant", "--duration", "1500ms", "--warmup", "0s")
+            theirs_us = asyncio.run(reference_us(found.port, rate=20, seconds=1.5))
+            flags = ("--rate", "20", "--arrivals", "constant", "--duration", "1500ms", "--warmup", "0s")
             ours_us = run(tmp_path, found.port, *flags, code=None)["response_time_us"]["p50"]
             ratios.append(theirs_us / ours_us)
             if abs(ratios[-1] - 1) < 0.1:
