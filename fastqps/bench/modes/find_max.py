@@ -65,7 +65,7 @@ class _Prober:
         violations += self._slo.violations(point)
         if point.verdict == INVALID:
             self.reasons[rate] = point.reasons
-            return Trial(False, generator_bound=True)
+            return Trial(False, near=True, generator_bound=True)  # perhaps the machine was busy just then
         self.reasons[rate] = violations
         return Trial(not violations, near=self._near(point))
 

@@ -1,0 +1,212 @@
+"""The child that makes the load: its progress, its results, its failures, and Ctrl-C; with stand-ins for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastqps.bench import generator
+from fastqps.bench.generator import run_generator
+from fastqps.bench.load import LoadSpec
+from fastqps.bench.result import BenchError
+from fastqps.bench.workload import Workload, parse_call
+from fastqps.errors import ConfigError
+
+HEAD = """
+import json, os, signal, sys, time
+path = sys.argv[sys.argv.index("--json") + 1]
+def results(**found): open(path, "w").write(json.dumps(found))
+def say(**line): print(json.dumps(line), flush=True)
+"""
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Runs a stand-in with this body; (what run_generator returns, the lines that it heard)."""
+
+    def start(body: str, flags: tuple[str, ...] = ()) -> tuple[generator.Run, list[dict[str, Any]]]:
+        script = tmp_path / "stand_in.py"
+        script.write_text(HEAD + body)
+        monkeypatch.setattr(generator, "PROGRAM", (sys.executable, str(script)))
+        lines: list[dict[str, Any]] = []
+        return run_generator(flags, cpus=(), on_line=lines.append), lines
+
+    return start
+
+
+@pytest.mark.parametrize("code", [0, 1, 6, 7])
+def test_results_count_whatever_the_verdict(play: Any, code: int) -> None:
+    run, lines = play(f"say(t_s=1); print('not JSON'); print('[1]'); say(t_s=2); results(rate=5); sys.exit({code})")
+    assert run == generator.Run({"rate": 5}, False) and lines == [{"t_s": 1}, {"t_s": 2}]
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "says"),
+    [
+        ("sys.exit('loadgen: cannot connect to x:1: refused')", BenchError, "load generator: cannot connect to x:1"),
+        ("print('loadgen: --rate 0 is', file=sys.stderr); sys.exit(2)", ConfigError, "load generator: --rate 0 is"),
+        ("sys.exit(3)", BenchError, "exit code 3 and said nothing"),
+        ("open(path, 'w').write('half a')", BenchError, "exit code 0"),
+        ("results(rate=1); os.kill(os.getpid(), 11)", BenchError, "exit code -11"),
+        ("import nowhere_at_all", BenchError, "is not installed"),
+    ],
+)
+def test_failures_are_one_line(play: Any, body: str, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says) as raised:
+        play(body)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_child_that_falls_silent_is_ended(play: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generator, "SILENCE_S", 0.5)
+    began = time.monotonic()
+    with pytest.raises(BenchError, match=r"no sign of life for 0.5 s"):
+        play("time.sleep(60)")
+    assert time.monotonic() - began < 30
+    run, _ = play("for _ in range(6): say(t_s=0); time.sleep(0.2)\nresults(rate=1)")
+    assert run.found == {"rate": 1}
+
+
+def interrupt_soon(after_s: float, times: int = 1) -> None:
+    def send() -> None:
+        for _ in range(times):
+            time.sleep(after_s)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=send, daemon=True).start()
+
+
+WAITS = """
+say(pid=os.getpid())
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    {then}
+"""
+
+
+def test_ctrl_c_keeps_what_was_measured(play: Any) -> None:
+    interrupt_soon(2.0)
+    run, _ = play(WAITS.format(then="results(rate=7); sys.exit(130)"))
+    assert run == generator.Run({"rate": 7}, True)
+
+
+@pytest.mark.parametrize("then", ["sys.exit(130)", "pass"])
+def test_ctrl_c_before_anything_was_measured(play: Any, then: str) -> None:
+    interrupt_soon(2.0)
+    with pytest.raises(KeyboardInterrupt):
+        play(WAITS.format(then=then))
+
+
+def test_a_second_ctrl_c_does_not_wait(play: Any) -> None:
+    interrupt_soon(2.0, times=2)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        play(WAITS.format(then="time.sleep(60)"))
+    assert time.monotonic() - began < 14  # less than it would get to write its results
+
+
+# ---- what it is told
+
+
+def test_flags_are_those_of_loadgen(tmp_path: Path) -> None:
+    """The generator itself reads them."""
+    from loadgen.options import parse
+
+    server = ["--target", "127.0.0.1:1"]
+    for call, kind, method in (
+        ("predict", "unary", "Predict"),
+        ("batch:8", "unary", "PredictBatch"),
+        ("stream", "bidi", "PredictStream"),
+        ("generate", "server-stream", "Generate"),
+    ):
+        payloads = Workload(parse_call(call), texts=20).write(tmp_path / "payloads")
+        load = LoadSpec(rate=1234.5, duration_s=2.5, warmup_s=0, connections=3, streams=7, seed=9, deadline_s=0.25)
+        found = parse([*server, *load.flags(payloads), "--threads", "1", "--progress", "json", "--json", "x"])
+        assert (found.call, found.method) == (kind, f"/fastqps.v1.PredictService/{method}")
+        assert (found.duration, found.warmup, found.deadline) == (2_500_000_000, 0, 250_000_000)
+        assert (found.connections, found.seed, found.delimited) == (3, 9, True)
+        assert (found.stream_in_flight if kind == "bidi" else found.streams) == 7
+    closed = parse([*server, *load.closed(2).flags(payloads)])
+    assert (closed.closed, closed.connections) == (2, 2)
+    trace = LoadSpec(trace="t.csv", speedup=2, duration_s=0, warmup_s=0)
+    found = parse([*server, *trace.flags(payloads)])
+    assert (found.trace, found.speedup, found.duration) == ("t.csv", 2, None)
+
+
+@pytest.mark.parametrize(
+    ("load", "says"),
+    [
+        ({}, "exactly one"),
+        ({"rate": 5.0, "in_flight": 5}, "exactly one"),
+        ({"rate": -5.0}, "a rate of -5/s is not possible"),
+        ({"rate": 0.0}, "a rate of 0/s"),
+        ({"rate": float("nan")}, "a rate of nan/s"),
+        ({"in_flight": 0}, "0 calls in flight"),
+        ({"rate": 1.0, "duration_s": 0.0}, "more than 0"),
+        ({"rate": 1.0, "connections": 0}, "at least 1"),
+    ],
+)
+def test_loads_that_cannot_be(load: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        LoadSpec(**load)
+
+
+def test_payloads_are_whole_messages(tmp_path: Path) -> None:
+    from fastqps.v1 import predict_pb2 as pb
+    from loadgen.wire import delimited
+
+    texts = tmp_path / "texts"
+    texts.write_text("one\n\n  \ntwo, with ümlaut\n" + "long " * 300)
+    predict = Workload(parse_call("predict"), "m", str(texts)).write(tmp_path / "p")
+    messages = [pb.PredictRequest.FromString(m) for m in delimited(predict.path.read_bytes())]
+    assert [(m.model, m.text) for m in messages][:2] == [("m", "one"), ("m", "two, with ümlaut")]
+    assert predict.count == len(messages) == 3 and pb.PredictRequest.FromString(predict.first).text == "one"
+    batch = Workload(parse_call("batch:2"), "m", str(texts)).write(tmp_path / "p")
+    batches = [pb.PredictBatchRequest.FromString(m) for m in delimited(batch.path.read_bytes())]
+    assert [[item.text[:4] for item in b.items] for b in batches] == [["one", "two,"], ["long", "one"]]
+    made = Workload(parse_call("generate"), lengths="uniform:3,5", texts=50, max_tokens=7, seed=3)
+    found = [pb.PredictRequest.FromString(m) for m in delimited(made.write(tmp_path / "p").path.read_bytes())]
+    assert {len(m.text.split()) for m in found} == {3, 4, 5} and {m.generate.max_tokens for m in found} == {7}
+    assert len({m.text for m in found}) == 50
+    again = made.write(tmp_path / "q").path.read_bytes()
+    assert again == (tmp_path / "p").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        ({"lengths": "x"}, "write N, uniform:A,B"),
+        ({"lengths": "0"}, "lengths are 1 to"),
+        ({"lengths": "uniform:9,3"}, "first bound is above"),
+        ({"lengths": "normal:30"}, "write N"),
+        ({"lengths": "lognormal:30,99"}, "sigma above 5"),
+        ({"lengths": "nan"}, "lengths are 1 to"),
+        ({"text_file": "/nowhere/texts"}, "cannot read /nowhere/texts"),
+        ({"text_file": os.devnull}, "has no text in it"),
+        ({"text_file": sys.executable}, "is not UTF-8"),
+    ],
+)
+def test_workloads_that_cannot_be(tmp_path: Path, made: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        Workload(parse_call("predict"), **made).write(tmp_path / "p")
+
+
+@pytest.mark.parametrize("text", ["", "predicts", "batch", "batch:0", "batch:9999", "batch:x", "stream:3"])
+def test_calls_that_cannot_be(text: str) -> None:
+    with pytest.raises(ConfigError, match="--call"):
+        parse_call(text)
+
+
+def test_json_of_a_run_is_json(play: Any) -> None:
+    """As long as it is; a megabyte of it goes through too."""
+    run, lines = play("[say(t_s=k, x='y' * 1000) for k in range(1000)]; results(big=['z' * 100] * 10000)")
+    assert len(lines) == 1000 and len(json.dumps(run.found)) > 10**6
