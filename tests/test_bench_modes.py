@@ -1,0 +1,267 @@
+"""The modes on a server that is a formula: what they measure, when they stop, and what they say."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fastqps.bench.context import Context
+from fastqps.bench.flags import Common, add_common, read_common
+from fastqps.bench.load import LoadSpec
+from fastqps.bench.modes import MODES, mode
+from fastqps.bench.pinning import Pinning
+from fastqps.bench.point import INVALID, UNSTABLE, VALID, Point, with_samples_only
+from fastqps.bench.result import Result
+from fastqps.bench.slo import Slo
+from fastqps.bench.workload import Workload, parse_call
+from fastqps.capacity import read_capacity
+from fastqps.errors import ConfigError
+
+
+class Quiet:
+    """Nobody watches."""
+
+    def expect(self, points: int) -> None: ...
+    def begin(self, name: str, duration_s: float) -> None: ...
+    def tick(self, elapsed_s: float, now: str) -> None: ...
+    def end(self, point: dict[str, Any]) -> None: ...
+    def say(self, line: str) -> None: ...
+
+
+class Formula:
+    """An M/M/1 queue of ``capacity`` that sheds what is too much, and a generator that can do ``generator``."""
+
+    def __init__(self, capacity: float = 10_000.0, generator: float = 1e9) -> None:
+        self.capacity, self.generator = capacity, generator
+        self.loads: list[LoadSpec] = []
+
+    def point(self, load: LoadSpec, name: str) -> Point:
+        self.loads.append(load)
+        if load.in_flight is not None:
+            return Point(name, rate=self.capacity * load.in_flight / (load.in_flight + 10))
+        rate = load.rate or 0.0
+        ok = min(rate, 0.98 * self.capacity)
+        mean_us = 1e6 / max(self.capacity - rate, 0.02 * self.capacity)
+        count = ok * load.duration_s
+        times = {"mean": mean_us, "p50": mean_us * math.log(2), "p99": mean_us * math.log(100), "count": count}
+        return Point(
+            name,
+            load=load.describe(parse_call("predict")),
+            verdict=INVALID if rate > self.generator else UNSTABLE if rate > 3 * self.capacity else VALID,
+            offered_rate=rate,
+            rate=ok,
+            status={"OK": round(count), "RESOURCE_EXHAUSTED": round((rate - ok) * load.duration_s)},
+            p50_us=times["p50"],
+            p99_us=times["p99"],
+            response_time_us=with_samples_only(times),
+            refusal_time_us={"p50": 40.0, "p99": 90.0, "count": 1.0} if rate > ok else None,
+            timeline=self._timeline(load),
+        )
+
+    def _timeline(self, load: LoadSpec) -> list[dict[str, Any]]:
+        """Steps come back within two seconds of calm."""
+        rows = []
+        for k in range(round(load.duration_s)):
+            calm = not load.arrivals.startswith("step") or k >= load.duration_s / 2 + 2
+            rows.append({"t_s": k + 1.0, "ok": load.rate, "p99_us": 500.0 if calm else 90_000.0})
+        return rows
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Callable[..., tuple[Result, Formula]]:
+    """Runs a mode with these flags on a formula."""
+
+    def run(name: str, *flags: str, formula: Formula | None = None, **changes: Any) -> tuple[Result, Formula]:
+        parser = argparse.ArgumentParser()
+        add_common(parser)
+        mode(name).add_arguments(parser)
+        options = parser.parse_args(list(flags))
+        common = read_common(options)
+        mode(name).check(options, common)
+        server = formula or Formula()
+        context = FakeContext(server, options, common, tmp_path)
+        return mode(name).run(context), server
+
+    return run
+
+
+class FakeContext(Context):
+    def __init__(self, server: Formula, options: argparse.Namespace, common: Common, folder: Path) -> None:
+        payloads: Any = SimpleNamespace(call=parse_call("predict"))
+        target: Any = SimpleNamespace(own=True, base={})
+        told = {"model": "m", "version": "0123456789ab", "device": "null", "settings": {}}
+        result = Result(options.mode if "mode" in options else "x", target=told)
+        result.slo = common.slo.as_json() if common.slo else None
+        super().__init__(
+            options, target, payloads, common.load, common.slo, Pinning(), 1, 1, folder, Quiet(), result
+        )  # fmt: skip
+        self._server = server
+
+    def measure(self, settings: Any, load: LoadSpec, *, name: str = "", keep: bool = True, **more: Any) -> Point:
+        point = self._server.point(load, name)
+        if keep:
+            self.result.points.append(point)
+        return point
+
+    def server(self, settings: Any = None) -> Any:
+        return SimpleNamespace(pid=None)
+
+
+Play = Callable[..., tuple[Result, Formula]]
+
+
+def test_every_mode_has_its_module() -> None:
+    for name, answers in MODES.items():
+        module = mode(name)
+        assert callable(module.add_arguments) and answers
+        assert callable(getattr(module, "run", None)) or callable(getattr(module, "run_alone", None))
+
+
+def test_rate(play: Play) -> None:
+    found, server = play("rate", "--rate", "5000", "--slo", "p99=20ms")
+    assert (found.verdict, found.best, len(found.points)) == ("VALID", 0, 1)
+    assert server.loads[0].rate == 5000 and server.loads[0].duration_s == 10
+    found, _ = play("rate", "--rate", "9900", "--slo", "p99=20ms")
+    assert found.verdict == "SLO_NOT_MET" and "p99 23 ms is more than 20 ms" in found.notes[0]
+    found, _ = play("rate", "--rate", "5000", "--slo", "p99=1us", formula=Formula(generator=4000))
+    assert found.verdict == "INVALID"  # nothing is said about the server
+    found, server = play("rate", "-c", "64")
+    assert server.loads[0].loop == "closed" and found.verdict == "VALID"
+
+
+def test_sweep_goes_from_little_to_beyond_the_peak(play: Play) -> None:
+    found, _ = play("sweep")
+    offered = [p.offered_rate or 0.0 for p in found.points]
+    peak = found.extra["peak"]["rate"]
+    assert len(offered) == 10 and offered[0] == pytest.approx(0.1 * peak) and offered[-1] == pytest.approx(1.3 * peak)
+    assert found.best is not None and 0.3 * peak < offered[found.best] < 0.7 * peak  # M/M/1 has its knee at a half
+    found, _ = play("sweep", "--slo", "p99=5ms", "--points", "12")
+    best = found.best_point
+    assert best is not None and (best.p99_us or 1e9) <= 5000 and len(found.points) == 12
+    after = found.points[(found.best or 0) + 1]
+    assert (after.p99_us or 0) > 5000
+
+
+def test_sweep_stops_where_it_is_hopeless(play: Play) -> None:
+    found, _ = play("sweep", "--rates", "1000,15000,20000,40000,50000,60000")
+    assert [p.offered_rate for p in found.points] == [1000, 15000, 20000]
+    assert "left out" in found.notes[-1]
+    found, _ = play("sweep", "--rates", "5000,8000", formula=Formula(generator=1))
+    assert found.verdict == "INVALID"
+    found, _ = play("sweep", "--rates", "5000,8000", "--slo", "p99=10us")
+    assert found.verdict == "SLO_NOT_MET" and found.best is None
+
+
+def test_find_max(play: Play, tmp_path: Path) -> None:
+    found, server = play("find-max", "--slo", "p99=20ms,err=1%", "--precision", "0.02")
+    true = 10_000 - math.log(100) / 0.020
+    best = found.best_point
+    assert best is not None and found.verdict == "VALID" and best is found.points[-1]
+    assert 0.975 * true < best.rate <= true and len(found.points) <= 16
+    assert server.loads[-1].duration_s == 30  # confirmed for longer
+    capacity = read_capacity(str(tmp_path / "capacity.json"))
+    assert capacity.rate == best.rate and capacity.in_flight == pytest.approx(best.rate / (10_000 - best.rate))
+    assert json.loads((tmp_path / "capacity.json").read_text())["slo"] == {"p99_us": 20_000, "error_ratio": 0.01}
+
+
+def test_find_max_gives_percentiles_their_answers(play: Play) -> None:
+    _, server = play("find-max", "--slo", "p99=1s", "--duration", "1s", formula=Formula(300))
+    probes = [load for load in server.loads if load.rate]
+    assert all((load.rate or 0) * load.duration_s >= 1000 for load in probes)
+
+
+@pytest.mark.parametrize(
+    ("flags", "formula", "verdict", "says"),
+    [
+        (["--slo", "p99=10us"], Formula(), "SLO_NOT_MET", "not even"),
+        (["--slo", "p99=20ms"], Formula(generator=3000), "INVALID", "the generator was the limit"),
+        (["--slo", "p99=20ms"], Formula(generator=1), "INVALID", "not even"),
+        (["--slo", "p99=1s", "--duration", "100ms"], Formula(20), "SLO_NOT_MET", "too few answers"),
+    ],
+)
+def test_find_max_says_what_it_cannot_find(
+    play: Play, tmp_path: Path, flags: list[str], formula: Formula, verdict: str, says: str
+) -> None:
+    found, _ = play("find-max", *flags, formula=formula)
+    assert found.verdict == verdict and says in " ".join(found.notes)
+    assert len(found.points) <= 16
+    assert (tmp_path / "capacity.json").exists() == (found.best is not None)
+
+
+def test_overload(play: Play) -> None:
+    found, server = play("overload", "--capacity", "10000")
+    assert [p.offered_rate for p in found.points[:4]] == [5000, 10_000, 20_000, 50_000]
+    assert server.loads[-1].arrivals == "step:50000,5000" and server.loads[-1].duration_s == 20
+    assert found.extra["recovery_s"] == 2
+    rows = found.extra["overload"]
+    assert [round(row["shed_ratio"], 2) for row in rows] == [0, 0.02, 0.51, 0.8]
+    assert rows[-1]["refusal_p99_us"] == 90 and "a refusal takes 40 µs" in " ".join(found.notes)
+
+
+def test_overload_ends_where_the_generator_does(play: Play) -> None:
+    found, server = play("overload", "--capacity", "10000", formula=Formula(generator=30_000))
+    assert [p.offered_rate for p in found.points[:-1]] == [5000, 10_000, 20_000, 50_000]
+    assert server.loads[-1].arrivals == "step:20000,5000" and found.verdict == "VALID"
+    found, _ = play("overload", "--capacity", "10000", formula=Formula(generator=1))
+    assert found.verdict == "INVALID" and len(found.points) == 1
+
+
+def test_soak_takes_a_share_of_the_peak(play: Play) -> None:
+    found, server = play("soak", "--duration", "60s")
+    assert server.loads[-1].rate == pytest.approx(0.7 * found.extra["peak"]["rate"])
+    assert found.verdict == "VALID" and found.notes == ["nothing grew"]
+
+
+def test_replay(play: Play, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("0\n1000\n")
+    found, server = play("replay", str(trace), "--speedup", "4")
+    assert (server.loads[0].trace, server.loads[0].speedup, server.loads[0].duration_s) == (str(trace), 4, 0)
+    assert found.points[0].name == "trace.csv, 4 × as fast"
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "says"),
+    [
+        ("rate", ["--rate", "-5"], "-5/s is not possible"),
+        ("rate", ["-c", "0"], "0 calls in flight"),
+        ("rate", ["-c", "5", "--slo", "p99=1ms"], "--slo needs --rate"),
+        ("sweep", ["--points", "3"], "8 to 12"),
+        ("sweep", ["--rates", "5,x"], "write numbers"),
+        ("sweep", ["--rates", "5,3"], "the lowest first"),
+        ("sweep", ["--rates=-1,3"], "-1/s is not possible"),
+        ("find-max", [], "--slo p99=20ms"),
+        ("find-max", ["--slo", "p99=1ms", "--probes", "2"], "at least 4"),
+        ("find-max", ["--slo", "p99=1ms", "--start", "0"], "0/s is not possible"),
+        ("overload", ["--capacity", "nowhere.json"], "cannot read nowhere.json"),
+        ("soak", ["--rate", "-1"], "-1/s is not possible"),
+        ("replay", ["nowhere.csv"], "no trace nowhere.csv"),
+        ("rate", ["--rate", "5", "--repetitions", "0"], "--repetitions 0: 1 to 100"),
+        ("rate", ["--rate", "5", "--duration", "10"], "--duration: '10' has no unit"),
+        ("rate", ["--rate", "5", "--seed", "-1"], "--seed -1"),
+        ("rate", ["--rate", "5", "--set", "lanes"], "write KEY=VALUE"),
+    ],
+)
+def test_flags_that_cannot_be(play: Play, name: str, flags: list[str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says.replace("(", r"\(")):
+        play(name, *flags)
+
+
+def test_workload_flags() -> None:
+    parser = argparse.ArgumentParser()
+    add_common(parser)
+    common = read_common(
+        parser.parse_args(["--unique", "--model", "m", "--device", "null", "--set", "max_batch_items=8"])
+    )
+    assert common.settings == {"model": ["m"], "device": "null", "max-batch-items": "8"}
+    assert common.workload == Workload(parse_call("predict"), texts=100_000)
+    common = read_common(parser.parse_args(["--address", "h:1", "--model", "m", "--repeat", "5"]))
+    assert common.settings == {} and (common.workload.model, common.workload.texts) == ("m", 5)
+    assert common.slo is None and isinstance(Slo.parse("p99=1ms"), Slo)
