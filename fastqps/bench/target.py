@@ -46,7 +46,7 @@ class Target:
             raise ConfigError(
                 f"{given} is a setting of a server that is started here; the one at {address} has its own"
             )
-        self.address, self.admin, self.base, self._config_file = address, admin, dict(base), config_file
+        self.address, self.admin, self.base, self.config_file = address, admin, dict(base), config_file
         self._process: ServerProcess | None = None
         self._running: tuple[dict[str, Any], tuple[int, ...]] | None = None
         check_settings(base, config_file)
@@ -81,14 +81,14 @@ class Target:
         wanted = {**self.base, **settings}, tuple(cpus)
         if self._process is None or wanted != self._running or self._process.ended:
             self.close()
-            check_settings(wanted[0], self._config_file)
+            check_settings(wanted[0], self.config_file)
             self._start(*wanted)
         assert self._process is not None
         return Server(self._process.address, self._process.admin, self._process.pid)
 
     def loaded(self, settings: Settings) -> Loaded:
         """The whole configuration of a server with ``base`` and these, and where each setting comes from."""
-        return load({**self.base, **settings}, os.environ, self._config_file or None)
+        return load({**self.base, **settings}, os.environ, self.config_file or None)
 
     def model(self, server: Server, name: str = "") -> Model:
         """The served model of this name, or the default one. Raises where there is none, or no fastqps server."""
@@ -127,7 +127,7 @@ class Target:
     def describe(self) -> dict[str, Any]:
         """For ``Result.target``; the model follows when it is known."""
         where = {"address": None if self.own else self.address, "own": self.own, "settings": dict(self.base)}
-        return where | ({"config": self._config_file} if self._config_file else {})
+        return where | ({"config": self.config_file} if self.config_file else {})
 
     def close(self) -> None:
         """Ends the server that was started here, if one runs."""
@@ -144,7 +144,7 @@ class Target:
         self.close()
 
     def _start(self, settings: dict[str, Any], cpus: tuple[int, ...]) -> None:
-        flags = (["--config", self._config_file] if self._config_file else []) + as_flags(settings)
+        flags = (["--config", self.config_file] if self.config_file else []) + as_flags(settings)
         process = ServerProcess(*flags, prefix=child_prefix(cpus), own_group=True)
         try:
             process.__enter__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import math
 import tomllib
 from dataclasses import dataclass
@@ -88,6 +89,27 @@ def load_profile(named: str) -> Profile:
 def shipped() -> list[str]:
     """The names of the profiles that come with the package."""
     return sorted(path.stem for path in SHIPPED.glob("*.toml"))
+
+
+def write_profile(profile: Profile, path: Path) -> None:
+    """Writes what ``load_profile`` reads. ``ConfigError`` where it cannot be written."""
+    lines = [f"{key} = {json.dumps(getattr(profile, key), ensure_ascii=False)}" for key in _TEXTS]
+    lines += ["", "[step]", f"fixed_us = {profile.fixed_us:.10g}"]
+    if profile.table:
+        lines.append(f"table = [{', '.join(f'[{tokens:.10g}, {us:.10g}]' for tokens, us in profile.table)}]")
+    else:
+        lines.append(f"per_token_us = {profile.per_token_us:.10g}")
+    lines += [f"per_item_us = {profile.per_item_us:.10g}", f"overlap = {profile.overlap:.10g}"]
+    lines += ["", "[host]", f"launch_us = {profile.launch_us:.10g}", f"prepare_us = {profile.prepare_us:.10g}"]
+    text = "\n".join(lines) + "\n"
+    _Reader(str(path), tomllib.loads(text)).profile()  # what cannot be read again is not written
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write the profile {path}: {error.strerror}") from None
+
+
+_TEXTS = ("name", "status", "source", "gpu", "model", "task")
 
 
 class _Reader:

@@ -22,6 +22,7 @@ MODES = {
     "overload": "what happens beyond capacity, and how soon it is over",
     "soak": "whether latency, memory or descriptors drift under a long load",
     "replay": "what happens under recorded traffic",
+    "calibrate": "what steps cost on a device, as a profile for --device sim:FILE",
     "compare": "what differs between two results, and whether that is more than noise",
 }
 
