@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from fastqps.bench.step_costs import Cost, Shape
 from fastqps.bench.step_process import StepProcess
 from fastqps.config import decide
 from fastqps.devices import kind_of
-from fastqps.devices.profile import Profile, write_profile
+from fastqps.devices.profile import NAME_MAX, Profile, write_profile
 from fastqps.errors import ConfigError
 
 TOGETHER_S = 1.5  # two processes side by side
@@ -36,19 +37,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: Context) -> Result:
     """Measures, fits, writes; then one point of a server on the device and one on its profile, at their peaks."""
     options, result = context.options, context.result
-    config = context.target.loaded({}).config
-    device = "cpu" if config.device == "auto" else config.device
     if not context.target.own:
         raise ConfigError("calibrate measures a device in a process of its own; leave out --address")
+    config = context.target.loaded({}).config
+    device = "cpu" if config.device == "auto" else config.device
     if kind_of(device) == "null" or "," in device:
         raise ConfigError(f"--device {device}: calibrate measures one device that takes time")
     path = Path(options.profile) if options.profile else context.folder / "profile.toml"
+    name = re.sub(r"[^\w.-]", "-", path.stem, flags=re.ASCII)[:NAME_MAX]
     task = context.target.model(context.server()).task
     context.target.close()  # it would take time from what is measured now
     context.progress.expect(0 if options.no_check else 2 * context.repetitions)
-    profile = _calibrate(context, path.stem, device, task)
+    profile = _calibrate(context, name, device, task)
     write_profile(profile, path)
-    context.note(f"profile: {path}; it holds for --device sim:{path}")
+    context.note(f"profile: {path}; to serve with it: --device sim:{path.resolve()}")
     if not options.no_check:
         _check(context, device, path)
     return result
@@ -133,7 +135,7 @@ def _check(context: Context, device: str, path: Path) -> None:
     dispatchers = {"dispatchers": context.target.base.get("dispatchers", 1)}
     real = context.measure(dispatchers, load, name=device)
     modelled = context.measure(
-        {**dispatchers, **_sizes(context), "device": f"sim:{path.resolve()}"}, load, name=f"sim:{path.stem}"
+        {**dispatchers, **_sizes(context), "device": f"sim:{path.resolve()}"}, load, name=f"sim:{path.name}"
     )
     if not real.rate:
         raise BenchError("the check's server on the device answered nothing")
