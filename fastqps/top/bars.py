@@ -17,7 +17,13 @@ class Part:
     style: str
     glyph: str
 
+    def shown(self, colour: bool) -> str:
+        """One cell of it."""
+        return ("█" if self.glyph != "·" else "─") if colour else self.glyph
 
+
+LEAST, MOST = 8, 60
+DIM = "bright_black"
 BUSY = Part("busy", "green", "█")
 FREE = Part("", "bright_black", "·")
 IDLE = {
@@ -33,6 +39,11 @@ IDLE = {
 }
 
 
+def bar_of(width: int) -> int:
+    """So many cells for a bar, where there are ``width``."""
+    return min(MOST, max(LEAST, width))
+
+
 def idle_part(reason: str) -> Part:
     """Of an idle reason, also of one that a newer server may have."""
     return IDLE.get(reason, Part(reason, "red", reason[:1]))
@@ -43,7 +54,7 @@ def stacked(parts: Sequence[tuple[Part, float]], width: int, *, colour: bool) ->
     cells = _cells([share for _, share in parts], width)
     bar = Text()
     for (part, _), n in zip((*parts, (FREE, 0.0)), (*cells, width - sum(cells)), strict=True):
-        bar.append((("█" if part.glyph != "·" else "─") if colour else part.glyph) * n, part.style)
+        bar.append(part.shown(colour) * n, part.style)
     return bar
 
 

@@ -41,6 +41,7 @@ def lines(view: View) -> Iterator[str]:
         calls=view.calls,
         p50_us=_us(view.p50_s),
         p99_us=_us(view.p99_s),
+        in_flight=view.in_flight,
         running=view.running,
         slots_used=view.slots_used,
         **{f"refused_{reason}": rate for reason, rate in view.refused.items() if rate},

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from fastqps.top.bars import BUSY, IDLE, idle_part, single, stacked
-from fastqps.top.view import Dispatcher, Model, Stage, View
+from fastqps.top.bars import DIM, bar_of, single
+from fastqps.top.device_time import device_time, rows
+from fastqps.top.view import Model, Stage, View
 from fastqps.top.watch import Watch
 from fastqps.top.words import NONE, count, listed, percent, printable, span, uptime
 
 FRAME = 2  # rows of a panel's border
 LATE_S = 3.0  # so old may the newest numbers be before the head says so
 NAME_MOST = 16
-BAR_LEAST, BAR_MOST = 10, 60
-DIM = "bright_black"
 
 
 class Screen:
@@ -46,7 +45,7 @@ class Screen:
         row.add_column(no_wrap=True, justify="right", overflow="ellipsis")
         title = Text.assemble(("fastqps", "bold"))
         if view:
-            title.append(f" {view.version}  {self._address}  {view.device}  up {uptime(view.up_s)}")
+            title.append(f" {view.version}  {self._address}  up {uptime(view.up_s)}  {printable(view.device)}")
         else:
             title.append(f"  {self._address}")
         row.add_row(title, self._state())
@@ -67,13 +66,12 @@ def panels(view: View, console: Console, options: ConsoleOptions, height: int | 
     """From the most to the least urgent. Where the terminal is low, stages lose first, then dispatchers."""
     colour = not console.no_color and console.color_system is not None
     width = options.max_width - 4
-    bar = min(BAR_MOST, max(BAR_LEAST, width - 58))
-    traffic, models = _traffic(view, bar, colour), _models(view.models, width)
-    used = 1 + FRAME + traffic.row_count + FRAME + 1 + models.row_count + FRAME + len(view.active) + 1
+    traffic, models = _traffic(view, bar_of(width // 4), colour), _models(view.models, width)
+    used = 1 + FRAME + traffic.row_count + FRAME + 1 + models.row_count + FRAME + rows(view)
     room = len(view.dispatchers) if height is None else max(1, height - used)
     yield _panel(traffic, "traffic")
     yield _panel(models, "models")
-    yield _panel(_devices(view, bar, colour, room), "device time")
+    yield _panel(device_time(view, width, colour, room), "device time")
     used += min(len(view.dispatchers), room)
     for columns in (1, 2):
         stages = _stages(view.stages, columns, width, colour)
@@ -95,12 +93,12 @@ def _traffic(view: View, bar: int, colour: bool) -> Table:
     latency = Text.assemble((f"p50 {span(view.p50_s)}   p99 {span(view.p99_s)}", "bold"))
     latency.append(f"   {count(view.calls)} calls/s", DIM)
     grid.add_row("latency", latency)
-    held = Text(f"{view.running:,} running")
-    held.append(f"   {view.slots_used:,} of {view.slots:,} slots", DIM)
+    held = Text(f"{count(view.in_flight)} on average")
+    held.append(f"   now {view.running:,} running, {view.slots_used:,} of {view.slots:,} slots", DIM)
     grid.add_row("in flight", held)
     if view.saturation is not None:
         full = view.saturation >= 1
-        line = single(view.saturation, bar // 2, "red" if full else "green", colour=colour)
+        line = single(view.saturation, bar, "red" if full else "green", colour=colour)
         line.append(f" {percent(view.saturation)}", "bold red" if full else "bold")
         line.append(f" of {count(view.capacity)} requests/s; room for {count(view.headroom)}/s more", DIM)
         grid.add_row("capacity", line)
@@ -150,52 +148,10 @@ def _cache(model: Model) -> str:
     return f"{model.cache_used:,} of {model.cache_slots:,}" if model.cache_slots else NONE
 
 
-def _devices(view: View, bar: int, colour: bool, room: int) -> RenderableType:
-    names = ["99 more", *view.active, *(f"{d.index} {d.device}" for d in view.dispatchers)]
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True, overflow="ellipsis", min_width=min(NAME_MOST, max(map(len, names))))
-    table.add_column(no_wrap=True, justify="right", min_width=5)
-    table.add_column(no_wrap=True, min_width=bar)
-    table.add_column(no_wrap=True, overflow="ellipsis")  # the one that gives way
-    for device, active in view.active.items():
-        note = Text("any dispatcher's step runs", DIM)
-        table.add_row(
-            Text(printable(device), "bold"), percent(active), single(active, bar, "green", colour=colour), note
-        )
-    shown = view.dispatchers if len(view.dispatchers) <= room else view.dispatchers[: max(0, room - 1)]
-    for d in shown:
-        table.add_row(*_dispatcher(d, bar, colour))
-    if more := view.dispatchers[len(shown) :]:
-        busy = [d.busy for d in more if d.busy is not None]
-        mean = percent(sum(busy) / len(busy)) if busy else NONE
-        table.add_row(f"{len(more)} more", mean, "", Text("busy on average", DIM))
-    return Group(table, _legend(colour))
-
-
-def _dispatcher(d: Dispatcher, bar: int, colour: bool) -> tuple[RenderableType, ...]:
-    name = Text(f"{d.index} {printable(d.device)}")
-    if not d.ready:
-        return name, "", Text("not ready", "bold red"), ""
-    idle = {reason: d.idle[reason] for reason in (*IDLE, *(r for r in d.idle if r not in IDLE)) if reason in d.idle}
-    parts = [(BUSY, d.busy or 0.0), *((idle_part(reason), share) for reason, share in idle.items())]
-    why = sorted(((share, reason) for reason, share in idle.items() if share >= 0.005), reverse=True)
-    text = Text("" if d.steps_per_s is None else f"{count(d.steps_per_s)} steps/s")
-    text.append("".join(f"  {reason.replace('_', ' ')} {percent(share)}" for share, reason in why), DIM)
-    return name, percent(d.busy), stacked(parts, bar, colour=colour), text
-
-
-def _legend(colour: bool) -> Text:
-    legend = Text(no_wrap=True, overflow="ellipsis")
-    for part in (BUSY, *IDLE.values()):
-        legend.append(("█" if part.glyph != "·" else "─") if colour else part.glyph, part.style)
-        legend.append(f" {part.name.replace('_', ' ')}  ", DIM)
-    return legend
-
-
 def _stages(stages: Sequence[Stage], columns: int, width: int, colour: bool) -> Table:
     """With their tails in one column; or in two columns, which take half the height."""
     table = Table.grid(padding=(0, 1))
-    bar = min(BAR_MOST, max(BAR_LEAST // 2, width // columns - (38 if columns == 1 else 21)))
+    bar = bar_of(width // columns - (38 if columns == 1 else 21))
     longest = max((stage.mean_s for stage in stages), default=0.0) or 1.0
     rows = -(-len(stages) // columns)
     for _ in range(columns):

@@ -47,7 +47,8 @@ class Stage:
 
 @dataclass(frozen=True)
 class View:
-    """Everything that is shown. Rates are per second; ``active`` is the union over a device's dispatchers, a share."""
+    """Everything that is shown. Rates are per second; ``in_flight`` items on average, ``running`` now; ``active`` is
+    the union over a device's dispatchers, a share."""
 
     seconds: float
     version: str
@@ -57,6 +58,7 @@ class View:
     calls: float
     p50_s: float | None
     p99_s: float | None
+    in_flight: float
     running: int
     slots_used: int
     slots: int
@@ -102,6 +104,7 @@ def view(before: Scrape, after: Scrape) -> View:
         calls=change.total("fastqps_requests_total") * per_s,
         p50_s=request.quantile(0.5),
         p99_s=request.quantile(0.99),
+        in_flight=change.total("fastqps_inflight_seconds_total") * per_s,
         running=int(after.total("fastqps_requests_running")),
         slots_used=int(after.total("fastqps_slots_used")),
         slots=int(after.total("fastqps_slots")),

@@ -48,6 +48,14 @@ def listed(rates: Mapping[str, float], *, always: str = "") -> str:
     return ", ".join(f"{name} {count(rate)}/s" for name, rate in rates.items() if rate or name == always)
 
 
+def cut(name: str, width: int) -> str:
+    """What is in the middle of a long name goes: its beginning says what it is, its end which one."""
+    if len(name) <= width:
+        return name
+    tail = max(0, (width - 1) // 3)
+    return f"{name[: max(0, width - 1 - tail)]}…{name[len(name) - tail :]}"
+
+
 def printable(name: str) -> str:
     """A name that a server sent, without what would move the cursor."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
