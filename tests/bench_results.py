@@ -47,7 +47,9 @@ def timeline(rate: float, ok: float, p50_us: float, seconds: int, seed: int) -> 
         p50 = p50_us * stall * chance.uniform(0.95, 1.05)
         rows.append(
             {
-                "t_s": t,
+                "t_s": t + 1.0,
+                "length_s": 1.0,
+                "phase": "measured",
                 "sent": sent,
                 "ok": good,
                 "status": {"OK": good} | ({"RESOURCE_EXHAUSTED": sent - good} if sent > good else {}),
@@ -163,7 +165,7 @@ def result(mode: str, points: list[dict[str, Any]], **changes: Any) -> dict[str,
             "model": "minilm",
             "version": "0123456789ab",
             "device": "sim:h200-minilm-l6",
-            "settings": {"dispatchers": 2, "lanes": 1, "max_batch_items": 64},
+            "settings": {"dispatchers": 2, "lanes": 1, "max-batch-items": 64},
             "own": True,
         },
         "workload": {"texts": "38 tokens each", "unique": True},
@@ -196,10 +198,12 @@ def find_max() -> dict[str, Any]:
 
 def overload() -> dict[str, Any]:
     points = [
-        point(f"{x} × capacity", x * CAPACITY, settings={}, verdict="VALID", reasons=[], load_max=0.925)
-        for x in (0.5, 1, 2, 5)
+        point(f"{x:g} × capacity", x * CAPACITY, verdict="VALID", reasons=[], load_max=0.925) for x in (0.5, 1, 2, 5)
     ]
-    return result("overload", points, best=None)
+    points.append(point("back from 5 ×", 2.75 * CAPACITY, verdict="VALID", reasons=[], load_max=0.925))
+    points[-1]["load"]["arrivals"] = f"step:{5 * CAPACITY:.6g},{0.5 * CAPACITY:.6g}"
+    notes = ["at 5 × capacity a refusal takes 310 µs (median)", "back to usual within 2 s"]
+    return result("overload", points, notes=notes, capacity=CAPACITY, recovery_s=1.0)
 
 
 def breakdown() -> dict[str, Any]:
@@ -216,24 +220,28 @@ def breakdown() -> dict[str, Any]:
 
 def tune() -> dict[str, Any]:
     points = []
-    for dispatchers, lanes, items in (
-        (1, 1, 32),
-        (1, 1, 64),
-        (1, 2, 64),
-        (2, 1, 64),
-        (2, 2, 64),
-        (3, 1, 64),
-        (2, 1, 128),
-    ):
+    settings = ((1, 1, 32), (1, 1, 64), (1, 2, 64), (2, 1, 64), (2, 2, 64), (3, 1, 64), (2, 1, 128))
+    for dispatchers, lanes, items in settings:
         capacity = 700.0 * (1 + 0.55 * (dispatchers * lanes > 1) + 0.02 * dispatchers) * (1.1 if items > 32 else 1)
-        one = point(
-            f"{dispatchers} × {lanes}, {items} items", 0.9 * capacity, capacity=capacity, n_dispatchers=dispatchers
-        )
-        one["settings"] = {"dispatchers": dispatchers, "lanes": lanes, "max_batch_items": items}
+        name = f"dispatchers {dispatchers}, lanes {lanes}, max-batch-items {items}"
+        one = point(name, 0.9 * capacity, capacity=capacity, n_dispatchers=dispatchers)
+        one["settings"] = {"dispatchers": dispatchers, "lanes": lanes, "max-batch-items": items}
         one["duty_cycle"] = {(1, 1): 0.83, (1, 2): 0.968}.get((dispatchers, lanes), 0.985)
         points.append(one)
     points[-1] |= {"verdict": "UNSTABLE"}
-    return result("tune", points, best=3, notes=["More than 2 dispatchers gain 1.1 ± 1.8 %: noise."])
+    choices = [
+        _choice("dispatchers", 2, {1: [705.0, 709.0, 690.0], 2: [1102.0, 1098.0, 1110.0], 3: [1116.0, 1097.0]}),
+        _choice("lanes", 1, {1: [1100.0, 1104.0], 2: [1103.0, 1090.0]}),
+        _choice("max-batch-items", 64, {64: [1102.0, 1099.0], 32: [960.0, 955.0], 128: [1102.0, 0.0]}),
+    ]
+    search = {"probes": 17, "noise": 0.008, "complete": True, "choices": choices, "setting": points[3]["settings"]}
+    notes = ["dispatchers 2 (1: -44.0 ± 1.9 %; 3: +0.4 ± 1.8 %, within the noise)"]
+    return result("tune", points, best=3, notes=notes, tune=search)
+
+
+def _choice(setting: str, chosen: int, rates: dict[int, list[float]]) -> dict[str, Any]:
+    rows = [{"value": value, "rates": found, "log_gain": None, "interval": None} for value, found in rates.items()]
+    return {"setting": setting, "chosen": chosen, "before": next(iter(rates)), "values": rows}
 
 
 def ablate() -> dict[str, Any]:
@@ -245,8 +253,8 @@ def ablate() -> dict[str, Any]:
         ("+ 2 lanes", 0.992, 1150.0),
     ]
     points = [point(name, 0.97 * c, capacity=c, duty_cycle=duty) for name, duty, c in levers]
-    points.append(point("+ FP8", 0.0) | dict.fromkeys(("offered_rate", "rate", "p99_us", "duty_cycle"), None))
-    points[-1] |= {"response_time_us": {}, "timeline": [], "spectrum": {}, "stages_us": None, "reasons": ["needs CUDA"]}
+    missing = {"name": "+ FP8", "settings": {"quantization": "fp8"}, "reasons": ["--quantization fp8 needs a GPU"]}
+    points.append(missing | {"rate": 0.0, "verdict": "VALID", "status": {}, "response_time_us": {}, "p99_us": None})
     return result("ablate", points, best=4)
 
 
@@ -261,27 +269,40 @@ def starve() -> dict[str, Any]:
     return result("starve", points)
 
 
+def _difference(name: str, metric: str, a: float, b: float, interval: list[float]) -> dict[str, Any]:
+    significant = interval[0] > 0 or interval[1] < 0
+    figures = {"a": a, "b": b, "difference": b / a - 1, "interval": interval, "significant": significant}
+    return {"name": name, "metric": metric, "point": "1,000/s"} | figures
+
+
+def soak() -> dict[str, Any]:
+    roles = {"supervisor": 48, "frontdoor": 61, "dispatcher": 540}
+    samples = [
+        {
+            "t_s": float(t),
+            "memory_bytes": {role: (mib + 0.2 * t * (role == "dispatcher")) * (1 << 20) for role, mib in roles.items()},
+            "descriptors": {"supervisor": 41, "frontdoor": 38 + 16, "dispatcher": 22},
+        }
+        for t in range(30)
+    ]
+    drift = [
+        {"name": "memory of dispatcher", "unit": "bytes", "first": 5.4e8, "last": 5.9e8, "growth": 0.09, "grows": True},
+        {"name": "p99", "unit": "us", "first": 16_300.0, "last": 16_400.0, "growth": 0.006, "grows": False},
+        {"name": "descriptors of frontdoor", "unit": "", "first": None, "last": None, "growth": None, "grows": False},
+    ]
+    one = point("900/s for 30 s", 900.0, n_dispatchers=2)
+    notes = ["memory of dispatcher grew by 9 % while measured"]
+    return result("soak", [one], best=0, verdict="UNSTABLE", notes=notes, drift=drift, processes=samples)
+
+
 def compare() -> dict[str, Any]:
     differences = [
-        {
-            "name": "rate",
-            "a": 1000.0,
-            "b": 1042.0,
-            "difference": 0.042,
-            "interval": [0.021, 0.063],
-            "significant": True,
-        },
-        {"name": "p50", "a": 800.0, "b": 796.0, "difference": -0.005, "interval": [-0.03, 0.02], "significant": False},
-        {
-            "name": "p99",
-            "a": 18_300.0,
-            "b": 16_100.0,
-            "difference": -0.12,
-            "interval": [-0.19, -0.05],
-            "significant": True,
-        },
+        _difference("rate", "rate", 1000.0, 1042.0, [0.021, 0.063]),
+        _difference("p50", "p50_us", 800.0, 796.0, [-0.03, 0.02]),
+        _difference("p99", "p99_us", 18_300.0, 16_100.0, [-0.19, -0.05]),
+        _difference("duty cycle", "duty_cycle", 0.81, 0.84, [-0.01, 0.08]),
     ]
-    points = [point("a", 1000.0), point("b", 1042.0)]
+    points = [point("A: 1,000/s", 1000.0), point("B: 1,000/s", 1042.0)]
     return result("compare", points, differences=differences, slo=None)
 
 
@@ -295,7 +316,7 @@ ALL = {
     "ablate": ablate,
     "starve": starve,
     "compare": compare,
-    "soak": lambda: result("soak", [point("900/s for 30 s", 900.0, n_dispatchers=2)]),
+    "soak": soak,
     "replay": lambda: result("replay", [point("trace.jsonl", 700.0)], slo=None),
     "interrupted": lambda: result("rate", [], verdict="INTERRUPTED"),
 }

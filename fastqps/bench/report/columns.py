@@ -9,13 +9,16 @@ from fastqps.bench.report import wording
 from fastqps.bench.report.reading import (
     Json,
     answers_by_fate,
+    name_at,
     number_at,
     points_of,
+    rate_at,
     response_us,
     setting_at,
-    text_at,
+    setting_names,
     too_few,
     varied_settings,
+    verdict_at,
 )
 
 
@@ -45,7 +48,7 @@ class Column:
 
     def is_numeric(self, points: Sequence[Json]) -> bool:
         """True if the column is one of figures, to be aligned as such."""
-        return all(not isinstance(v := self.value(point), str) or v.replace(".", "").isdecimal() for point in points)
+        return all(not isinstance(v := self.value(point), str) or not v.strip("0123456789.,") for point in points)
 
     def is_void(self, point: Json) -> bool:
         return bool(self.percentile) and too_few(point, self.percentile)
@@ -54,8 +57,10 @@ class Column:
 def columns_of(result: Json) -> list[Column]:
     """Those in which some point has a value, name and varied settings first."""
     points = points_of(result)
-    settings = [_setting(name) for name in varied_settings(points)]
-    every = [Column("point", lambda point: text_at(point, "name"), key="name"), _VERDICT, *settings, *_COLUMNS]
+    searched = setting_names(result)
+    settings = [] if searched else [_setting(name) for name in varied_settings(points)]
+    head = " · ".join(map(wording.words, searched)) or "point"
+    every = [Column(head, lambda point: name_at(result, point), key="name"), _VERDICT, *settings, *_COLUMNS]
     return [column for column in every if any(column.value(point) not in (None, "") for point in points)]
 
 
@@ -85,22 +90,22 @@ def _share(fate: str) -> Callable[[Json], float | None]:
     return share
 
 
-_VERDICT = Column("verdict", lambda point: text_at(point, "verdict"), key="verdict")
+_VERDICT = Column("verdict", lambda point: verdict_at(point), key="verdict")
 _COLUMNS = (
     _number("in flight", "load.in_flight", wording.count),
     _number("offered", "offered_rate", wording.rate),
-    _number("answered OK", "rate", wording.rate),
+    Column("answered OK", rate_at, wording.rate, "rate"),
     _number("goodput", "goodput", wording.rate),
     _response("p50", "p50"),
     _response("p90", "p90", brief=False),
     _response("p99", "p99"),
     _response("p99.9", "p999", brief=False),
     _response("max", "max", brief=False),
-    _number("service p99", "service_time_us.p99", wording.time, "p99", False),
     Column("refused", _share("refused"), wording.percent),
     Column("expired", _share("expired"), wording.percent),
     Column("failed", _share("failed"), wording.percent),
     _number("duty cycle", "duty_cycle", wording.percent),
     _number("items per step", "batch.items", wording.count, "", False),
+    _number("service p99", "service_time_us.p99", wording.time, "p99", False),
     _number("late p99", "lateness_us.p99", wording.time, "", False),
 )

@@ -117,8 +117,8 @@ class Drawing:
 
     def legend(self, panel: Axes, columns: int = 4) -> None:
         """What the panel's colours mean, above everything."""
-        handles, labels = panel.get_legend_handles_labels()
-        self.figure.legend(handles, labels, loc="outside upper left", ncols=columns, borderpad=0)
+        entries = {label: handle for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
+        self.figure.legend(entries.values(), entries.keys(), loc="outside upper left", ncols=columns, borderpad=0)
 
     def svg(self, alt: str, key: str) -> str:
         """The figure as an ``<svg>`` element. ``key``: unique in the page, a prefix for what is referred to by id."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from importlib.resources import files
 
@@ -11,7 +11,17 @@ from fastqps.bench.report.columns import Column, columns_of
 from fastqps.bench.report.ink import COLOURS
 from fastqps.bench.report.labels import labels_of
 from fastqps.bench.report.plots import plots_of
-from fastqps.bench.report.reading import Json, list_at, mapping_at, number_at, one_line_of, points_of, text_at
+from fastqps.bench.report.reading import (
+    Json,
+    list_at,
+    mapping_at,
+    name_at,
+    number_at,
+    one_line_of,
+    points_of,
+    text_at,
+    verdict_at,
+)
 from fastqps.bench.report.run_facts import run_facts
 from fastqps.bench.report.stages import stage_table
 from fastqps.bench.report.summary import facts_of, severity, verdict_of
@@ -33,6 +43,7 @@ def page(result: Json) -> str:
         *_notes(result),
         *_points_table(result),
         *_differences_table(result),
+        *_drift_table(result),
         *_stage_table(result),
         *_plots(result),
         _FOOTER,
@@ -84,11 +95,11 @@ def _points_table(result: Json) -> list[str]:
     for index, point in enumerate(every):
         if not mapping_at(point):
             continue
-        tone = severity(verdict) if (verdict := text_at(point, "verdict")) else "good"
+        tone = severity(verdict) if (verdict := verdict_at(point)) else "good"
         kind = f"{tone}{' best' if index == best else ''}"
         cells = (_cell(column, point, right) for column, right in zip(columns[1:], numeric[1:], strict=True))
         rows.append(f'<tr class="{kind}"><th scope="row">{escape(columns[0].text(point))}</th>{"".join(cells)}</tr>')
-    table = f'<table id="points"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    table = f'<table id="points-table"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
     return ["<h2>Points</h2>", f'<div class="scroll">{table}</div>', *_table_legend(result, points)]
 
 
@@ -118,9 +129,9 @@ def _table_legend(result: Json, points: Sequence[Json]) -> list[str]:
     if any(column.is_void(point) for column in columns_of(result) for point in points):
         lines.append(f"{wording.NOTHING} or grey: fewer than 10 samples lie beyond this percentile; it says nothing.")
     lines += [
-        f"{text_at(point, 'name') or 'point'} is {verdict}: {one_line_of(str(reason))}"
+        f"{name_at(result, point) or 'point'} is {verdict}: {one_line_of(str(reason))}"
         for point in points
-        if (verdict := text_at(point, "verdict"))
+        if (verdict := verdict_at(point))
         for reason in list_at(point, "reasons")
     ]
     return [f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"] if lines else []
@@ -132,17 +143,41 @@ def _differences_table(result: Json) -> list[str]:
         ends = [wording.signed_percent(number_at({"end": end}, "end")) for end in list_at(entry, "interval")]
         known = "significant" if mapping_at(entry).get("significant") else "no significant change"
         texts = [wording.signed_percent(number_at(entry, "difference")), " … ".join(ends), known]
-        figures = [wording.count(number_at(entry, side)) for side in ("a", "b")]
+        show = _shown(text_at(entry, "metric"))
+        figures = [show(number_at(entry, side)) for side in ("a", "b")]
         rows.append([text_at(entry, "name"), *figures, *texts])
     head = ["", "a", "b", "difference", "95 % interval", ""]
-    return ["<h2>Differences</h2>", _plain_table("differences", head, rows)] if rows else []
+    return ["<h2>Differences</h2>", _plain_table("differences-table", head, rows)] if rows else []
+
+
+def _drift_table(result: Json) -> list[str]:
+    rows = []
+    for entry in list_at(result, "drift"):
+        unit = text_at(entry, "unit")
+        show = wording.time if unit == "us" else _mebibytes if unit == "bytes" else wording.count
+        ends = [show(number_at(entry, name)) for name in ("first", "last")]
+        known = "grows" if mapping_at(entry).get("grows") else "–" if number_at(entry, "first") is None else "level"
+        rows.append([text_at(entry, "name"), *ends, wording.signed_percent(number_at(entry, "growth")), known])
+    head = ["", "at first", "at last", "growth", ""]
+    return ["<h2>Drift</h2>", _plain_table("drift-table", head, rows)] if rows else []
+
+
+def _mebibytes(value: float | None) -> str:
+    return wording.NOTHING if value is None else f"{value / (1 << 20):,.1f} MiB"
+
+
+def _shown(metric: str) -> Callable[[float | None], str]:
+    """How a compared figure is written, by its name in a point."""
+    if metric.endswith("_us"):
+        return wording.time
+    return wording.percent if metric == "duty_cycle" else wording.rate if metric else wording.count
 
 
 def _stage_table(result: Json) -> list[str]:
     table = stage_table(result)
     if not table or text_at(result, "mode") != "breakdown":
         return []
-    return ["<h2>Stages: mean time and share of end to end</h2>", _plain_table("stages", table[0], table[1:])]
+    return ["<h2>Stages: mean time and share of end to end</h2>", _plain_table("stages-table", table[0], table[1:])]
 
 
 def _plain_table(name: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

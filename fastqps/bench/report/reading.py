@@ -73,6 +73,24 @@ def setting_at(point: Json, name: str) -> str:
     return one_line_of(wording.setting(value_at(point, "settings", name)))
 
 
+NOT_RUN = "NOT RUN"
+
+
+def was_run(point: Json) -> bool:
+    """False for a point that only says why it could not be measured."""
+    return bool(mapping_at(point, "status")) or bool(number_at(point, "rate")) or not list_at(point, "reasons")
+
+
+def verdict_at(point: Json) -> str:
+    """VALID, UNSTABLE, INVALID, or NOT RUN; '' if it is not known."""
+    return text_at(point, "verdict") if was_run(point) else NOT_RUN
+
+
+def rate_at(point: Json) -> float | None:
+    """OK answers per second; None for a point that was not run."""
+    return number_at(point, "rate") if was_run(point) else None
+
+
 def best_of(result: Json) -> Json | None:
     """The point that the result names as its best, if it names one that exists."""
     index, points = value_at(result, "best"), list_at(result, "points")
@@ -80,6 +98,24 @@ def best_of(result: Json) -> Json | None:
         point = points[index]
         return point if isinstance(point, Mapping) else None
     return None
+
+
+def setting_names(result: Json) -> list[str]:
+    """Of a search over settings: those that it varied, which tell its points apart better than their names do."""
+    return varied_settings(points_of(result)) if text_at(result, "mode") == "tune" else []
+
+
+def name_at(result: Json, point: Json) -> str:
+    """What to call a point: its name, or in a search its varied settings, as 2 · 1 · 64."""
+    names = setting_names(result)
+    values = [setting_at(point, name) or wording.NOTHING for name in names]
+    return " · ".join(values) if any(names) else text_at(point, "name")
+
+
+def steady_points(result: Json) -> list[Json]:
+    """The points without those whose load changes on purpose while they run (steps, ramps, sines)."""
+    changing = ("step", "ramp", "sine")
+    return [point for point in points_of(result) if not text_at(point, "load", "arrivals").startswith(changing)]
 
 
 def varied_settings(points: Sequence[Json]) -> list[str]:

@@ -29,6 +29,7 @@ def run_facts(result: Json) -> list[tuple[str, str]]:
         ("server settings", _pairs(mapping_at(target, "settings"))),
         ("objective", slo_text(result)),
         ("load", _load(result)),
+        ("peak, closed loop", _peak(mapping_at(result, "peak"))),
         ("payloads", _pairs(mapping_at(result, "workload"))),
         ("machine", _machine(environment)),
         ("other programs", f"took {wording.percent(others)} of the CPU time" if others is not None else ""),
@@ -76,6 +77,12 @@ def _load(result: Json) -> str:
                 }[name]
             )
     return ", ".join(shown)
+
+
+def _peak(peak: Json) -> str:
+    """What a short closed loop found before the points."""
+    rate, in_flight = number_at(peak, "rate"), number_at(peak, "in_flight")
+    return "" if rate is None else f"{wording.rate(rate)} with {wording.count(in_flight)} in flight"
 
 
 def _pairs(values: Mapping[str, object]) -> str:

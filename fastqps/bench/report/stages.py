@@ -30,12 +30,12 @@ def stage_names(means: Sequence[dict[str, float]]) -> list[str]:
 
 
 def stage_shares(means: dict[str, float]) -> dict[str, float]:
-    """Shares of the end-to-end time: device, host (all other stages, queueing too) and wire. {} without stages."""
+    """Shares of the end-to-end time: device, waiting for it, the host's own work, wire. {} without stages."""
     total = sum(means.values())
     if total <= 0:
         return {}
-    device, wire = means.get("device", 0.0) / total, means.get(WIRE, 0.0) / total
-    return {"device": device, "host": 1 - device - wire, WIRE: wire}
+    device, queue, wire = (means.get(stage, 0.0) / total for stage in ("device", "queue", WIRE))
+    return {"device": device, "queue": queue, "host": max(0.0, 1 - device - queue - wire), WIRE: wire}
 
 
 def stage_table(result: Json) -> list[list[str]]:
@@ -49,7 +49,7 @@ def stage_table(result: Json) -> list[list[str]]:
         ["stage", *(name for name, _ in columns)],
         *([stage, *(_cell(means, stage) for means in every)] for stage in stage_names(every)),
         ["end to end", *(wording.time(sum(means.values())) for means in every)],
-        *([f"{part} share", *(_share(means, part) for means in every)] for part in ("device", "host", WIRE)),
+        *([f"{part} share", *(_share(means, part) for means in every)] for part in ("device", "queue", "host", WIRE)),
     ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from fastqps.bench.report import wording
 from fastqps.bench.report.reading import (
+    NOT_RUN,
     Json,
     answers_by_fate,
     best_of,
@@ -13,14 +14,17 @@ from fastqps.bench.report.reading import (
     mapping_at,
     number_at,
     points_of,
+    rate_at,
     response_us,
     setting_at,
+    steady_points,
     text_at,
+    verdict_at,
 )
 from fastqps.bench.report.stages import stage_means, stage_shares
 
 GOOD, DOUBTFUL, BAD = "good", "doubtful", "bad"
-_SEVERITY = {"VALID": GOOD, "UNSTABLE": DOUBTFUL, "INTERRUPTED": DOUBTFUL}
+_SEVERITY = {"VALID": GOOD, "UNSTABLE": DOUBTFUL, "INTERRUPTED": DOUBTFUL, NOT_RUN: DOUBTFUL}
 
 
 def verdict_of(result: Json) -> str:
@@ -28,7 +32,7 @@ def verdict_of(result: Json) -> str:
     own = text_at(result, "verdict")
     if own:
         return own
-    found = {text_at(point, "verdict") for point in points_of(result)}
+    found = {verdict_at(point) for point in points_of(result)}
     return next((verdict for verdict in ("INVALID", "UNSTABLE", "VALID") if verdict in found), "NOTHING MEASURED")
 
 
@@ -49,15 +53,15 @@ def facts_of(result: Json) -> list[str]:
         return ["no point was measured"]
     tell = _MODES.get(text_at(result, "mode"), _point_facts)
     facts = tell(result)
-    n_bad = sum(text_at(point, "verdict") == "INVALID" for point in points)
+    n_bad = sum(verdict_at(point) == "INVALID" for point in points)
     if n_bad and len(points) > 1:
         facts.append(f"{n_bad} of {len(points)} points INVALID")
     return facts
 
 
 def main_point(result: Json) -> Json:
-    """The point that stands for the run: the best, else the last one."""
-    points = points_of(result)
+    """The point that stands for the run: the best, else the last one with a steady load."""
+    points = steady_points(result) or points_of(result)
     return best_of(result) or (points[-1] if points else {})
 
 
@@ -76,11 +80,10 @@ def slo_text(result: Json) -> str:
 def _point_facts(result: Json, rate_word: str = "") -> list[str]:
     point = main_point(result)
     facts = []
-    rate, offered = number_at(point, "rate"), number_at(point, "offered_rate")
+    rate, offered = rate_at(point), number_at(point, "offered_rate")
     if rate is not None:
-        facts.append(f"{rate_word}{wording.rate(rate)}" + ("" if rate_word or offered is None else " answered OK"))
-    if offered is not None and not rate_word:
-        facts.append(f"of {wording.rate(offered)} offered")
+        of_offered = "" if rate_word or offered is None else f" of {wording.rate(offered)} offered"
+        facts.append(f"{rate_word}{wording.rate(rate)}{of_offered}")
     facts += [*_latency(result, point), *_goodput(point)]
     duty, n = number_at(point, "duty_cycle"), number_at(point, "response_time_us", "count")
     if duty is not None:
@@ -137,7 +140,7 @@ def _compare(result: Json) -> list[str]:
 
 def _ablate(result: Json) -> list[str]:
     first, last = points_of(result)[0], main_point(result)
-    before, after = number_at(first, "rate"), number_at(last, "rate")
+    before, after = rate_at(first), rate_at(last)
     if not before or after is None or first is last:
         return _point_facts(result)
     facts = [
@@ -150,23 +153,25 @@ def _ablate(result: Json) -> list[str]:
 
 
 def _starve(result: Json) -> list[str]:
-    points = [point for point in points_of(result) if number_at(point, "rate") is not None]
+    points = [point for point in points_of(result) if rate_at(point) is not None]
     if len(points) < 2:
         return _point_facts(result)
-    full, least = max(points, key=_rate), min(points, key=_rate)
-    if not _rate(full):
+    least = min(points, key=_rate)
+    offered = number_at(least, "offered_rate")
+    if not offered:
         return _point_facts(result)
-    kept = wording.percent(_rate(least) / _rate(full))
-    return [f"{text_at(least, 'name')} keeps {kept} of {wording.rate(_rate(full))} ({text_at(full, 'name')})"]
+    kept = f"{text_at(least, 'name')}: {wording.percent(_rate(least) / offered)} of {wording.rate(offered)} kept"
+    return [kept, *_latency(result, least)]
 
 
 def _overload(result: Json) -> list[str]:
-    points = [point for point in points_of(result) if number_at(point, "goodput") and number_at(point, "offered_rate")]
+    points = [point for point in steady_points(result) if verdict_at(point) != "INVALID" and _good_rate(point)]
+    points = [point for point in points if number_at(point, "offered_rate")]
     if not points:
         return _point_facts(result)
-    peak = max(number_at(point, "goodput") or 0.0 for point in points)
+    peak = max(_good_rate(point) for point in points)
     heaviest = max(points, key=lambda point: number_at(point, "offered_rate") or 0.0)
-    kept = (number_at(heaviest, "goodput") or 0.0) / peak
+    kept = _good_rate(heaviest) / peak
     fates = answers_by_fate(heaviest)
     refused = fates["refused"] / max(1.0, sum(fates.values()))
     return [
@@ -176,8 +181,14 @@ def _overload(result: Json) -> list[str]:
     ]
 
 
+def _good_rate(point: Json) -> float:
+    """OK answers per second within the objective; without one, OK answers."""
+    goodput = number_at(point, "goodput")
+    return _rate(point) if goodput is None else goodput
+
+
 def _rate(point: Json) -> float:
-    return number_at(point, "rate") or 0.0
+    return rate_at(point) or 0.0
 
 
 _MODES: dict[str, Callable[[Json], list[str]]] = {

@@ -16,7 +16,17 @@ from rich.text import Text
 from fastqps.bench.report import wording
 from fastqps.bench.report.columns import Column, columns_of
 from fastqps.bench.report.labels import labels_of
-from fastqps.bench.report.reading import Json, list_at, number_at, one_line_of, points_of, response_us, text_at
+from fastqps.bench.report.reading import (
+    Json,
+    list_at,
+    number_at,
+    one_line_of,
+    points_of,
+    rate_at,
+    response_us,
+    text_at,
+    verdict_at,
+)
 from fastqps.bench.report.summary import facts_of, severity, verdict_of
 
 _STYLES = {"good": "bold green", "doubtful": "bold yellow", "bad": "bold red"}
@@ -114,7 +124,7 @@ def _table(result: Json, points: list[Json], columns: list[Column]) -> Table:
     for index, point in enumerate(points):
         cells = [Text(column.text(point), style="dim" if column.is_void(point) else "") for column in columns]
         style = "bold" if index == best else ""
-        verdict = text_at(point, "verdict")
+        verdict = verdict_at(point)
         if verdict and severity(verdict) != "good":
             style = _STYLES[severity(verdict)].removeprefix("bold ")
         table.add_row(*cells, style=style)
@@ -123,8 +133,8 @@ def _table(result: Json, points: list[Json], columns: list[Column]) -> Table:
 
 def _point_line(point: Json) -> Text:
     """``1,000/s: VALID  998/s answered OK  p99 4.10 ms  duty cycle 83.1 %``."""
-    verdict = text_at(point, "verdict") or "?"
-    facts = [f"{wording.rate(number_at(point, 'rate'))} answered OK", f"p99 {wording.time(response_us(point, 'p99'))}"]
+    verdict = verdict_at(point) or "?"
+    facts = [f"{wording.rate(rate_at(point))} answered OK", f"p99 {wording.time(response_us(point, 'p99'))}"]
     duty = number_at(point, "duty_cycle")
     if duty is not None:
         facts.append(f"duty cycle {wording.percent(duty)}")

@@ -43,9 +43,9 @@ def percent(share: float | None) -> str:
     if share is None:
         return NOTHING
     value = 100 * share
-    digits = 1 if abs(value) < 99.95 or value >= 100 else 2
-    shown = f"{value:.{digits}f}"
-    return f"{shown if value >= 100 or not shown.startswith('100') else '99.99'} %".replace(".0 %", " %")
+    if value in (0, 100):
+        return f"{value:.0f} %"
+    return f"{min(value, 99.99):.2f} %" if 99.95 <= value < 100 else f"{value:.1f} %"
 
 
 def ratio(value: float | None) -> str:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from fastqps.bench.report import wording
 from fastqps.bench.report.ink import INK, Drawing
 from fastqps.bench.report.plots.plot import Plot, bar_name, share_axis, shorten, stage_ink
-from fastqps.bench.report.reading import Json, idle_reasons, list_at, mapping_at, number_at, points_of, text_at
+from fastqps.bench.report.reading import (
+    Json,
+    idle_reasons,
+    list_at,
+    mapping_at,
+    name_at,
+    number_at,
+    points_of,
+    setting_names,
+    text_at,
+)
 from fastqps.bench.report.summary import main_point
 
 _BARS_MAX = 40
@@ -39,7 +49,7 @@ def duty_by_dispatcher(result: Json) -> Plot | None:
     ]
     if not bars:
         return None
-    where = f" at {name}" if (name := text_at(point, "name")) else ""
+    where = f" at {name}" if (name := name_at(result, point)) else ""
     reading = (
         "Orange is time in which the device ran that dispatcher's steps, the other colours why it did not. The union "
         "counts every moment in which the device ran anything: several half-busy dispatchers can fill one device."
@@ -54,13 +64,15 @@ def duty_by_point(result: Json) -> Plot | None:
     for point in points_of(result):
         duty = number_at(point, "duty_cycle")
         if duty is not None:
-            bars.append((bar_name(point, 20), {"busy": _share(duty)} | _scaled(point, duty)))
+            bars.append((bar_name(result, point, 26), {"busy": _share(duty)} | _scaled(point, duty)))
     if len(bars) < 2:
         return None
     reading = (
         "Orange is the share of the time in which the device ran something (the union over dispatchers). The rest is "
         "split by what the dispatchers were waiting for meanwhile, in proportion."
     )
+    if searched := setting_names(result):
+        reading += f" Bars are named for their {' · '.join(map(wording.words, searched))}."
     if len(bars) > _BARS_MAX:
         reading += f" The first {_BARS_MAX} of {len(bars)} points."
     return Plot("duty-points", "Duty cycle and reasons for idling", _draw(bars[:_BARS_MAX], "duty-points"), reading)

@@ -11,9 +11,11 @@ from fastqps.bench.report.reading import (
     Json,
     best_of,
     list_at,
+    name_at,
     number_at,
     points_of,
     response_us,
+    steady_points,
     text_at,
     too_few,
     varied_settings,
@@ -25,7 +27,7 @@ _LINES = {"p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9"}
 
 def points_by_load(result: Json) -> list[Json]:
     """The points in the order of their offered rates, if they differ in nothing else; else none."""
-    points = [point for point in points_of(result) if (number_at(point, "offered_rate") or 0) > 0]
+    points = [point for point in steady_points(result) if (number_at(point, "offered_rate") or 0) > 0]
     loads = {number_at(point, "offered_rate") for point in points}
     alike = not varied_settings(points) and text_at(result, "mode") not in ("compare", "ablate", "starve", "tune")
     return sorted(points, key=lambda p: number_at(p, "offered_rate") or 0.0) if alike and len(loads) > 1 else []
@@ -115,7 +117,7 @@ def spectrum(result: Json) -> Plot | None:
         panel.set_xlabel("percentile")
         drawing.legend(panel, 2)
         svg = drawing.svg(_spectrum_alt(points[0]), "spectrum")
-    where = f" at {name}" if len(points) == 1 and (name := text_at(points[0], "name")) else ""
+    where = f" at {name}" if len(points) == 1 and (name := name_at(result, points[0])) else ""
     reading = (
         "Each step to the right is ten times rarer. Service time counts from the actual sending, response time from "
         "the intended one: where they part, requests waited before they could be sent."

@@ -5,14 +5,15 @@ from __future__ import annotations
 from fastqps.bench.report import wording
 from fastqps.bench.report.ink import INK, Drawing
 from fastqps.bench.report.plots.plot import Plot, mark_doubt, shorten, time_axis
-from fastqps.bench.report.reading import Json, number_at, points_of, response_us, text_at
+from fastqps.bench.report.reading import Json, number_at, points_of, response_us, text_at, verdict_at
 
 _POINTS_MAX = 40
 
 
 def lateness(result: Json) -> Plot | None:
     """Lateness of each open-loop point, beside what would make it INVALID."""
-    points = [point for point in points_of(result) if number_at(point, "lateness_us", "p99") is not None][:_POINTS_MAX]
+    points = [point for point in points_of(result) if text_at(point, "load", "loop") != "closed"]
+    points = [point for point in points if number_at(point, "lateness_us", "p99") is not None][:_POINTS_MAX]
     if not points:
         return None
     places = list(range(len(points)))
@@ -25,7 +26,7 @@ def lateness(result: Json) -> Plot | None:
             if known:
                 panel.plot(*zip(*known, strict=True), marker, color=INK[ink], markersize=5, label=name)
         panel.plot(places, allowed, "_", color=INK["limit"], markersize=14, markeredgewidth=1.6, label="allowed p99")
-        mark_doubt(panel, [p if text_at(p, "verdict") == "INVALID" else {} for p in points], places, values["p99"])
+        mark_doubt(panel, [p if verdict_at(p) == "INVALID" else {} for p in points], places, values["p99"])
         time_axis(panel, [max(0.1, y) for line in values.values() for y in line if y] + allowed)
         panel.set_xlim(-0.6, len(points) - 0.4)
         many = len(points) > 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from matplotlib.ticker import NullLocator
@@ -9,7 +10,7 @@ from matplotlib.ticker import NullLocator
 from fastqps.bench.report import wording
 from fastqps.bench.report.ink import INK, Drawing
 from fastqps.bench.report.plots.plot import Plot, share_axis, shorten, time_axis
-from fastqps.bench.report.reading import Json, number_at, points_of, response_us, setting_at, text_at
+from fastqps.bench.report.reading import Json, number_at, points_of, rate_at, response_us, setting_at, text_at
 
 _BARS_MAX = 24
 
@@ -20,7 +21,7 @@ def levers(result: Json) -> Plot | None:
     if text_at(result, "mode") != "ablate" or not points:
         return None
     columns: list[tuple[str, str, list[float | None], Callable[[float | None], str]]] = [
-        ("OK per second", "p50", [number_at(point, "rate") for point in points], wording.rate),
+        ("OK per second", "p50", [rate_at(point) for point in points], wording.rate),
         ("p99", "p99", [response_us(point, "p99") for point in points], wording.time),
         ("duty cycle", "device", [number_at(point, "duty_cycle") for point in points], wording.percent),
     ]
@@ -40,7 +41,7 @@ def levers(result: Json) -> Plot | None:
             panel.spines["bottom"].set_visible(False)
             panel.grid(visible=False)
             panel.tick_params(axis="y", length=0)
-        drawing.panels[0].set_yticks(places, [shorten(text_at(point, "name"), 30) for point in points])
+        drawing.panels[0].set_yticks(places, [shorten(text_at(point, "name"), 34) for point in points])
         drawing.panels[0].invert_yaxis()
         rows = zip(points, *(column[2] for column in columns), strict=True)
         alt = "; ".join(
@@ -62,17 +63,14 @@ def starvation(result: Json) -> Plot | None:
     if text_at(result, "mode") != "starve" or not points:
         return None
     cores = sorted({setting_at(point, "cores") for point in points}, key=lambda text: -_number(text))
-    full = max((number_at(point, "rate") or 0.0 for point in points), default=0.0)
     p99s = [value for point in points if (value := response_us(point, "p99"))]
-    if full <= 0:
-        return None
     with Drawing(330, rows=2) as drawing:
         kept, p99 = drawing.panels
         for neighbour, label, ink in ((False, "alone", "p50"), (True, "with a noisy neighbour", "p99")):
             own = [point for point in points if (setting_at(point, "neighbour") in ("on", "True", "1")) == neighbour]
             places = [cores.index(setting_at(point, "cores")) for point in own]
             if own:
-                rates = [(number_at(point, "rate") or 0.0) / full for point in own]
+                rates = [_kept(point) for point in own]
                 kept.plot(places, rates, "o-", color=INK[ink], label=label, markersize=4)
             times = [(x, us) for x, point in zip(places, own, strict=True) if (us := response_us(point, "p99"))]
             if times:
@@ -85,8 +83,7 @@ def starvation(result: Json) -> Plot | None:
         p99.set_xlabel("cores of the server")
         drawing.legend(kept, 2)
         alt = "; ".join(
-            f"{text_at(p, 'name')}: {wording.percent((number_at(p, 'rate') or 0.0) / full)} of the rate, "
-            f"p99 {wording.time(response_us(p, 'p99'))}"
+            f"{text_at(p, 'name')}: {wording.percent(_kept(p))} of the rate, p99 {wording.time(response_us(p, 'p99'))}"
             for p in points
         )
         svg = drawing.svg(f"{alt}.", "starvation")
@@ -95,6 +92,11 @@ def starvation(result: Json) -> Plot | None:
         "that it lacks; a cliff means that processes wait for each other instead of working."
     )
     return Plot("starvation", "On fewer cores", svg, reading)
+
+
+def _kept(point: Json) -> float:
+    """Share of what was offered that was answered OK."""
+    return (rate_at(point) or 0.0) / (number_at(point, "offered_rate") or math.inf)
 
 
 def _number(text: str) -> float:

@@ -6,16 +6,16 @@ from fastqps.bench.report import wording
 from fastqps.bench.report.ink import INK, Drawing
 from fastqps.bench.report.plots.latency import points_by_load
 from fastqps.bench.report.plots.plot import Plot, bar_name, mark_doubt, rate_axis, share_axis
-from fastqps.bench.report.reading import Json, answers_by_fate, number_at
+from fastqps.bench.report.reading import Json, answers_by_fate, number_at, rate_at
 
 
 def goodput_by_load(result: Json) -> Plot | None:
     """OK answers within the SLO over the offered rate, beside the line of a server that answers everything."""
-    points = [point for point in points_by_load(result) if number_at(point, "rate") is not None]
+    points = [point for point in points_by_load(result) if rate_at(point) is not None]
     if not points:
         return None
     offered = [number_at(point, "offered_rate") or 0.0 for point in points]
-    answered = [number_at(point, "rate") for point in points]
+    answered = [rate_at(point) for point in points]
     goodput = [number_at(point, "goodput") for point in points]
     has_goodput = any(value is not None for value in goodput)
     with Drawing(290) as drawing:
@@ -59,7 +59,7 @@ def fates_by_load(result: Json) -> Plot | None:
         return None
     with Drawing(80 + 26 * len(rows)) as drawing:
         panel = drawing.panels[0]
-        names = [bar_name(point, 18) for point, _ in rows]
+        names = [bar_name(result, point, 18) for point, _ in rows]
         places = list(range(len(rows)))
         left = [0.0] * len(rows)
         for fate, ink in _FATES.items():
@@ -88,7 +88,7 @@ def _shares(point: Json) -> dict[str, float]:
     total = sum(fates.values())
     if total <= 0:
         return {}
-    rate, goodput = number_at(point, "rate"), number_at(point, "goodput")
+    rate, goodput = rate_at(point), number_at(point, "goodput")
     late = max(0.0, 1 - goodput / rate) if rate and goodput is not None else 0.0
     ok = fates["ok"] / total
     rest = {fate: fates[fate] / total for fate in ("refused", "expired", "failed")}

@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from fastqps.bench.report import wording
 from fastqps.bench.report.ink import INK
-from fastqps.bench.report.reading import Json, numbers_at, text_at
+from fastqps.bench.report.reading import Json, name_at, numbers_at, verdict_at
 from fastqps.bench.report.summary import severity
 
 
@@ -28,7 +28,10 @@ class Plot:
 
 
 def time_axis(panel: Axes, values_us: Sequence[float], label: str = "") -> None:
-    """A logarithmic y axis of microseconds around these values, with ticks as 1 ms, 10 ms."""
+    """A logarithmic y axis of microseconds around these values, with ticks as 1 ms, 10 ms. None of them: no axis."""
+    values_us = [us for us in values_us if us > 0]
+    if not values_us:
+        return
     panel.set_yscale("log")
     low, high = min(values_us), max(values_us)
     panel.set_ylim(low / 1.5, high * 1.5)
@@ -70,13 +73,13 @@ def short_rate(rate: float) -> str:
 
 def is_sound(point: Json) -> bool:
     """True if its figures may be read as the server's in a steady state."""
-    return text_at(point, "verdict") in ("VALID", "")
+    return verdict_at(point) in ("VALID", "")
 
 
 def mark_doubt(panel: Axes, points: Sequence[Json], xs: Sequence[float], ys: Sequence[float | None]) -> None:
     """A cross over each INVALID point and a ring around each UNSTABLE one, explained in the legend."""
     for verdict, marker in (("INVALID", "x"), ("UNSTABLE", "o")):
-        at = [(x, y) for point, x, y in zip(points, xs, ys, strict=True) if text_at(point, "verdict") == verdict and y]
+        at = [(x, y) for point, x, y in zip(points, xs, ys, strict=True) if verdict_at(point) == verdict and y]
         if at:
             panel.plot(
                 *zip(*at, strict=True),
@@ -107,10 +110,10 @@ def slo_lines(panel: Axes, result: Json) -> list[float]:
     return list(limits.values())
 
 
-def bar_name(point: Json, length: int) -> str:
-    """A point's name beside a bar, with its verdict if it is in doubt."""
-    name = shorten(text_at(point, "name"), length)
-    return name if is_sound(point) else f"{name} {text_at(point, 'verdict')}"
+def bar_name(result: Json, point: Json, length: int) -> str:
+    """What a point is called beside a bar, with its verdict if it is in doubt."""
+    name = shorten(name_at(result, point), length)
+    return name if is_sound(point) else f"{name} {verdict_at(point)}"
 
 
 def shorten(name: str, length: int = 34) -> str:

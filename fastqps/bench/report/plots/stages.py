@@ -5,8 +5,9 @@ from __future__ import annotations
 from fastqps.bench.report import wording
 from fastqps.bench.report.ink import Drawing
 from fastqps.bench.report.plots.plot import Plot, bar_name, share_axis, stage_ink
-from fastqps.bench.report.reading import Json, points_of
+from fastqps.bench.report.reading import Json, points_of, text_at
 from fastqps.bench.report.stages import stage_means, stage_names, stage_shares
+from fastqps.bench.report.summary import main_point
 
 _POINTS_MAX = 24
 
@@ -19,8 +20,8 @@ def stage_shares_plot(result: Json) -> Plot | None:
     svg = _bars(rows, "stage-shares", as_shares=True)
     reading = (
         "Orange is the device, grey (wire) what the client saw beyond the server's own stamps: the network, both "
-        "kernels and the client itself. Everything else is the host. A queue that takes over says that the load is "
-        "beyond what the device gets through, not that the host is slow."
+        "kernels and the client itself. Yellow waits for the device; a queue that takes over is load beyond "
+        "what the device gets through. Everything else is the host's own work."
     )
     return Plot("stage-shares", "Where the time goes: share of end to end", svg, reading)
 
@@ -35,7 +36,8 @@ def stage_times_plot(result: Json) -> Plot | None:
 
 
 def _rows(result: Json) -> list[tuple[str, dict[str, float]]]:
-    rows = [(bar_name(point, 18), stage_means(point)) for point in points_of(result)]
+    points = [main_point(result)] if text_at(result, "mode") == "tune" else points_of(result)
+    rows = [(bar_name(result, point, 22), stage_means(point)) for point in points]
     return [(name, means) for name, means in rows if sum(means.values()) > 0][:_POINTS_MAX]
 
 

@@ -10,8 +10,17 @@ from matplotlib.axes import Axes
 from fastqps.bench.report import wording
 from fastqps.bench.report.ink import INK, Drawing
 from fastqps.bench.report.plots.plot import Plot, rate_axis, slo_lines, time_axis
-from fastqps.bench.report.reading import Json, answers_by_fate, list_at, mapping_at, number_at, text_at
-from fastqps.bench.report.summary import main_point
+from fastqps.bench.report.reading import (
+    Json,
+    answers_by_fate,
+    best_of,
+    list_at,
+    mapping_at,
+    name_at,
+    number_at,
+    points_of,
+    text_at,
+)
 
 _ROWS_MAX = 400  # an hour of seconds would be wider than any screen
 
@@ -19,10 +28,11 @@ Row = dict[str, float | None]
 
 
 def timeline(result: Json) -> Plot | None:
-    """Rates, latencies and calls in flight of the point that stands for the run."""
-    point = main_point(result)
-    seconds = [_row(entry) for entry in list_at(point, "timeline") if mapping_at(entry)]
-    seconds = [row for row in seconds if row["t"] is not None]
+    """Rates, latencies and calls in flight of the best point, else of the last one."""
+    point = best_of(result) or next(reversed(points_of(result)), {})
+    entries = [entry for entry in list_at(point, "timeline") if mapping_at(entry)]
+    seconds = [_row(entry) for entry in entries if text_at(entry, "phase") in ("measured", "")]
+    seconds = [row for row in seconds if row["t"] is not None and row["t"] >= 0]
     if len(seconds) < 2:
         return None
     n_together = -(-len(seconds) // _ROWS_MAX)
@@ -43,7 +53,7 @@ def timeline(result: Json) -> Plot | None:
         rate_axis(flight, "in flight", of_y=True)
         flight.set_xlabel("seconds since the start of the measurement")
         svg = drawing.svg(_alt(seconds), "timeline")
-    where = f" at {name}" if (name := text_at(point, "name")) else ""
+    where = f" at {name}" if (name := name_at(result, point)) else ""
     reading = (
         "A steady server draws level lines. Spikes of p99 together with a dip of the answers are stalls; calls in "
         "flight that climb without end say that the load is beyond capacity."
@@ -64,14 +74,15 @@ _MEANS: dict[str, Callable[[list[float]], float]] = {"p50": median, "p99": max, 
 
 
 def _row(entry: Json) -> Row:
-    """One second; a fate is None where it never occurs, so that it draws no line along zero."""
+    """One second, or what is left of it at the end; a fate is None where it does not occur. Counts become rates."""
+    length_s = number_at(entry, "length_s") or 1.0
     fates = answers_by_fate(entry)
-    ok = number_at(entry, "ok")
-    found: Row = {fate: fates[fate] or None for fate in ("refused", "expired", "failed")}
+    sent, ok = number_at(entry, "sent"), number_at(entry, "ok")
+    found: Row = {fate: fates[fate] / length_s or None for fate in ("refused", "expired", "failed")}
     return found | {
         "t": number_at(entry, "t_s"),
-        "sent": number_at(entry, "sent"),
-        "ok": ok if ok is not None else fates["ok"],
+        "sent": None if sent is None else sent / length_s,
+        "ok": (fates["ok"] if ok is None else ok) / length_s,
         "p50": number_at(entry, "p50_us"),
         "p99": number_at(entry, "p99_us"),
         "in_flight": number_at(entry, "in_flight"),

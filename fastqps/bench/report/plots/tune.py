@@ -6,77 +6,72 @@ from statistics import median
 
 from fastqps.bench.report import wording
 from fastqps.bench.report.ink import INK, Drawing
-from fastqps.bench.report.plots.plot import Plot, rate_axis, share_axis
-from fastqps.bench.report.reading import Json, best_of, number_at, points_of, setting_at, text_at, varied_settings
+from fastqps.bench.report.plots.plot import Plot, rate_axis, shorten
+from fastqps.bench.report.reading import (
+    Json,
+    best_of,
+    list_at,
+    number_at,
+    points_of,
+    rate_at,
+    setting_at,
+    text_at,
+    value_at,
+    varied_settings,
+)
 
 
 def search_path(result: Json) -> Plot | None:
-    """Rate and duty cycle of each run in the order of the search."""
-    points = [point for point in points_of(result) if number_at(point, "rate") is not None]
-    if text_at(result, "mode") != "tune" or len(points) < 2:
+    """Each decision of the search: the values that raced, every run of each, and the one that was kept."""
+    rows = [
+        (text_at(choice, "setting"), value, value_at(value, "value") == value_at(choice, "chosen"))
+        for choice in list_at(result, "tune", "choices")[:_CHOICES_MAX]
+        for value in list_at(choice, "values")
+        if _rates(value)
+    ]
+    if not rows:
         return None
-    kept = [keeps_slo(result, point) for point in points]
-    rates = [number_at(point, "rate") or 0.0 for point in points]
-    duties = [number_at(point, "duty_cycle") for point in points]
-    best = best_of(result)
-    with Drawing(340, rows=2, heights=[1.6, 1]) as drawing:
-        panel, duty = drawing.panels
-        for met, label, marker, ink in ((True, "within the objective", "o", "p50"), (False, "not within", "x", "bad")):
-            known = [(i + 1, rate) for i, (rate, ok) in enumerate(zip(rates, kept, strict=True)) if ok == met]
-            if known:
-                panel.plot(*zip(*known, strict=True), marker, color=INK[ink], markersize=4.5, label=label)
-        record, highest = [], 0.0
-        for rate, ok in zip(rates, kept, strict=True):
-            highest = max(highest, rate if ok else 0.0)
-            record.append(highest)
-        panel.step(
-            range(1, len(points) + 1), record, where="post", color=INK["faint"], linewidth=1, label="best so far"
-        )
-        if best is not None and (found := number_at(best, "rate")) is not None:
-            place = next((i + 1 for i, point in enumerate(points) if point is best), 1)
-            panel.plot([place], [found], "o", markersize=11, fillstyle="none", color=INK["good"], label="chosen")
-        rate_axis(panel, "OK per second", of_y=True)
-        known_duty = [(i + 1, value) for i, value in enumerate(duties) if value is not None]
-        if known_duty:
-            runs, shares = zip(*known_duty, strict=True)
-            duty.bar(runs, shares, color=INK["device"], width=0.7)
-        share_axis(duty, of_y=True)
-        duty.set_ylabel("duty cycle")
-        duty.set_xlabel("run of the search")
-        drawing.legend(panel, 4)
-        svg = drawing.svg(_alt(best, len(points)), "search")
+    places = list(range(len(rows)))
+    top = max(rate for _, value, _ in rows for rate in _rates(value))
+    with Drawing(70 + 20 * len(rows)) as drawing:
+        panel = drawing.panels[0]
+        for place, (_, value, kept) in zip(places, rows, strict=True):
+            rates = _rates(value)
+            ink = INK["good"] if kept else INK["p50"]
+            panel.plot(rates, [place] * len(rates), "o", color=ink, markersize=4.5, alpha=0.75, label=_OUTCOME[kept])
+            panel.plot([median(rates)], [place], "|", color=ink, markersize=14, markeredgewidth=2)
+        names = [f"{wording.words(name)} {wording.setting(value_at(value, 'value'))}" for name, value, _ in rows]
+        panel.set_yticks(places, [shorten(name, 30) for name in names])
+        for label, (_, _, kept) in zip(panel.get_yticklabels(), rows, strict=True):
+            label.set_fontweight("bold" if kept else "normal")
+        for place in places[1:]:
+            if rows[place][0] != rows[place - 1][0]:
+                panel.axhline(place - 0.5, color=INK["faint"], linewidth=0.8)
+        panel.set_ylim(len(rows) - 0.5, -0.5)
+        rate_axis(panel, "OK per second within the objective; 0: not within")
+        panel.set_xlim(-0.03 * top, top * 1.08)
+        drawing.legend(panel, 2)
+        kept_names = [name for name, (_, _, kept) in zip(names, rows, strict=True) if kept]
+        svg = drawing.svg(f"Decisions in turn: {'; '.join(kept_names)}.", "search")
     reading = (
-        "Each mark is one run with one setting; the same setting may run several times until the difference is more "
-        "than noise. The ring is the setting that was chosen, which need not be the highest single mark: the simpler "
-        "of two that cannot be told apart wins."
+        "From top to bottom: one setting after the other, all its values raced against each other in turn, the others "
+        "held. Each dot is a run, the bar their median. Of values that cannot be told apart the simplest is kept, so "
+        "the choice need not be the highest."
     )
-    return Plot("search", "The search, run by run", svg, reading)
+    return Plot("search", "The search, decision by decision", svg, reading)
 
 
-def _alt(best: Json | None, runs: int) -> str:
-    if best is None:
-        return f"{runs} runs; no setting was chosen."
-    return (
-        f"{runs} runs; chosen: {text_at(best, 'name')} with {wording.rate(number_at(best, 'rate'))} "
-        f"and a duty cycle of {wording.percent(number_at(best, 'duty_cycle'))}."
-    )
+_CHOICES_MAX = 12
+_OUTCOME = {True: "kept", False: "tried"}
 
 
-def keeps_slo(result: Json, point: Json) -> bool:
-    """True if the point's latencies and errors are within the run's objective, and it is no INVALID or UNSTABLE one."""
-    if text_at(point, "verdict") not in ("VALID", ""):
-        return False
-    limits = result.get("slo")
-    for name in limits if isinstance(limits, dict) else ():
-        limit, measured = number_at(limits, name), number_at(point, "response_time_us", str(name)[:-3])
-        if str(name).endswith("_us") and limit is not None and (measured is None or measured > limit):
-            return False
-    return True
+def _rates(value: object) -> list[float]:
+    return [rate for entry in list_at(value, "rates") if (rate := number_at({"rate": entry}, "rate")) is not None]
 
 
 def explored_grid(result: Json) -> Plot | None:
     """The median rate and duty cycle for each pair of two settings that vary, most often dispatchers × lanes."""
-    points = [point for point in points_of(result) if number_at(point, "rate") is not None]
+    points = [point for point in points_of(result) if rate_at(point) is not None]
     names = varied_settings(points)
     names.sort(key=lambda name: name not in ("dispatchers", "lanes"))
     if text_at(result, "mode") != "tune" or len(names) < 2:

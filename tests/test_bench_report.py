@@ -1,0 +1,337 @@
+"""Reports of the bench: whatever a run left, they are drawn; what they say is what the JSON says."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import html.parser
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import bench_results
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from fastqps.bench.report import wording
+from fastqps.bench.report.columns import columns_of
+from fastqps.bench.report.files import write_report
+from fastqps.bench.report.labels import labels_of
+from fastqps.bench.report.page import page
+from fastqps.bench.report.plots import plots_of
+from fastqps.bench.report.points_csv import FIXED, points_csv
+from fastqps.bench.report.summary import facts_of, one_line
+from fastqps.bench.report.terminal import RunProgress, print_result
+
+VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+
+
+class Document(html.parser.HTMLParser):
+    """Checks that tags nest, ids are unique and references have a target; collects the rows of tables."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.references: set[str] = set()
+        self.images: list[dict[str, str | None]] = []
+        self.outside: list[str] = []
+        self.tables: dict[str, list[list[str]]] = {}
+        self._table: list[list[str]] = []
+        self.feed(text)
+        self.close()
+        assert self.open == [], f"not closed: {self.open}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        assert len(found) == len(attrs), f"an attribute twice in <{tag}>"
+        if tag not in VOID:
+            self.open.append(tag)
+        self._note(tag, found)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in VOID or "svg" in self.open, f"<{tag}/> is not closed in HTML"
+        self._note(tag, dict(attrs))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag, f"</{tag}> does not close what is open"
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] in ("td", "th"):
+            self._table[-1][-1] += data
+
+    def _note(self, tag: str, found: dict[str, str | None]) -> None:
+        if name := found.get("id"):
+            self.ids.append(name)
+        for value in found.values():
+            self.references |= set(re.findall(r"url\(#([^)]+)\)", value or ""))
+        if tag == "use":
+            self.references.add((found["href"] or "").removeprefix("#"))
+        if tag == "svg":
+            self.images.append(found)
+        if tag == "table":
+            self._table = self.tables.setdefault(str(found["id"]), [])
+        if tag == "tr":
+            self._table.append([])
+        if tag in ("td", "th"):
+            self._table[-1].append("")
+        self.outside += [str(found[key]) for key in ("src", "href") if not str(found.get(key) or "#").startswith("#")]
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    return {name: page(make()) for name, make in bench_results.ALL.items()}
+
+
+OF_LOADS = "latency goodput fates duty-points duty-dispatchers stage-shares stage-times spectrum timeline lateness"
+OF_ALTERNATIVES = "duty-points duty-dispatchers stage-shares stage-times spectrum timeline"
+PLOTS = {
+    "rate": "duty-dispatchers stage-shares stage-times spectrum timeline lateness",
+    "sweep": OF_LOADS,
+    "find-max": OF_LOADS,
+    "overload": OF_LOADS,
+    "breakdown": OF_ALTERNATIVES,
+    "tune": f"grid search {OF_ALTERNATIVES} lateness",
+    "ablate": f"levers {OF_ALTERNATIVES} lateness",
+    "starve": f"starvation {OF_ALTERNATIVES} lateness",
+    "compare": f"differences {OF_ALTERNATIVES} lateness",
+    "soak": "timeline processes duty-dispatchers stage-shares stage-times spectrum lateness",
+    "replay": "timeline duty-dispatchers stage-shares stage-times spectrum lateness",
+    "interrupted": "",
+}
+
+
+@pytest.mark.parametrize("name", bench_results.ALL)
+def test_a_page_is_sound_and_needs_nothing_else(name: str, pages: dict[str, str]) -> None:
+    text = pages[name]
+    document = Document(text)
+    assert len(document.ids) == len(set(document.ids))
+    assert document.references <= set(document.ids)
+    assert document.outside == []
+    assert not re.search(r"<script|@import|url\((?!#)", text)
+    assert len(text.encode()) < 1_500_000
+    assert [i for i in document.ids if i in " ".join(PLOTS.values()).split()] == PLOTS[name].split()
+    for image in document.images:
+        assert image["role"] == "img" and len(image["aria-label"] or "") > 20
+    assert "7e5a" not in text, "a reserved colour has no name"
+
+
+@pytest.mark.parametrize("name", [name for name in bench_results.ALL if name != "interrupted"])
+def test_figures_in_the_table_are_those_of_the_json(name: str, pages: dict[str, str]) -> None:
+    result = bench_results.ALL[name]()
+    head, *rows = Document(pages[name]).tables["points-table"]
+    assert len(rows) == len(result["points"])
+    checked = 0
+    for row, point in zip(rows, result["points"], strict=True):
+        shown = dict(zip(head, row, strict=True))
+        for column, value in {
+            "offered": point.get("offered_rate"),
+            "answered OK": point.get("rate") or None,
+            "goodput": point.get("goodput"),
+            "p50": point["response_time_us"].get("p50"),
+            "p99": point["response_time_us"].get("p99"),
+            "p99.9": point["response_time_us"].get("p999"),
+            "max": point["response_time_us"].get("max"),
+            "duty cycle": point.get("duty_cycle"),
+        }.items():
+            if column not in head:
+                assert all(p.get("offered_rate") is None for p in result["points"]), column
+                continue
+            checked += value is not None
+            assert (
+                (read(shown[column]) == pytest.approx(value, rel=0.006)) if value is not None else shown[column] == "–"
+            )
+    assert checked > 4
+
+
+def read(text: str) -> float:
+    """What a cell shows, as a number: per second, microseconds, or a share."""
+    number, _, unit = text.replace(",", "").removesuffix("/s").partition(" ")
+    return float(number) * {"": 1, "µs": 1, "ms": 1e3, "s": 1e6, "%": 0.01}[unit]
+
+
+def test_names_of_points_are_no_markup(pages: dict[str, str]) -> None:
+    result = bench_results.sweep()
+    for point in result["points"]:
+        point["name"] = "<b>$x_1$ & \x1b[31m\ud800</b>"
+        point["reasons"] = ["<script>alert(1)</script>"]
+    result["target"]["device"] = "</title><script>"
+    text = page(result)
+    Document(text)
+    assert "<script" not in text and "<b>$" not in text and "\x1b" not in text
+
+
+def test_a_file_holds_what_cannot_be_encoded(tmp_path: Path) -> None:
+    result = bench_results.rate()
+    result["notes"] = ["lone \ud800 surrogate"]
+    assert [path.name for path in write_report(result, tmp_path)] == ["report.html", "points.csv"]
+
+
+def test_labels_of_devices(pages: dict[str, str]) -> None:
+    result = bench_results.rate()
+    assert "Simulated device" in pages["rate"]
+    result["target"]["profiles"] = [{"name": "h200-minilm-l6", "status": "estimated", "source": "arithmetic"}]
+    (estimated,) = labels_of(result)
+    assert "estimated profile" in estimated.title and "arithmetic" in estimated.text
+    result["target"]["profiles"][0]["status"] = "measured"
+    assert [label.title for label in labels_of(result)] == ["Simulated device"]
+    result["target"]["device"] = "null"
+    assert [label.title for label in labels_of(result)] == ["Null device"]
+    result["target"]["device"] = "cpu"
+    assert labels_of(result) == []
+    result["points"][0]["interrupted"] = True
+    assert [label.title for label in labels_of(result)] == ["Interrupted"]
+
+
+def test_doubt_is_marked(pages: dict[str, str]) -> None:
+    rows = Document(pages["sweep"]).tables["points-table"]
+    assert [row[1] for row in rows[-3:]] == ["VALID", "UNSTABLE", "INVALID"]
+    assert "1,540/s is INVALID: generator-bound" in pages["sweep"]
+    assert pages["sweep"].count(">INVALID</text>") >= 2, "in the legends of the plots too"
+    assert "NOT RUN" in pages["ablate"] and "needs a GPU" in pages["ablate"]
+
+
+def test_percentiles_of_too_few_samples_are_grey() -> None:
+    result = bench_results.rate()
+    result["points"][0]["response_time_us"] |= {"count": 500.0, "p99": 25_000.0}
+    text = page(result)
+    assert re.search(r'<td class="void" title="fewer than 10 [^"]*">25\.0 ms</td>', text)
+    result["points"][0]["response_time_us"]["count"] = 1000.0
+    assert not re.search(r'<td class="void"[^>]*>25\.0 ms</td>', page(result))
+
+
+SENTENCES = {
+    "rate": "VALID  1,000/s of 1,000/s offered  p99 25.0 ms ≤ 50 ms  goodput 99.99 %  duty cycle 81.9 %  (n = 30,000)",
+    "find-max": "VALID  max 1,050/s  p99 34.3 ms ≤ 50 ms  goodput 99.9 %  duty cycle 86.0 %  (n = 31,500)",
+    "ablate": "VALID  + 2 lanes: 1,116/s, 2.80 × 1 dispatcher, synchronous  duty cycle 45.0 % → 99.2 %",
+    "breakdown": "VALID  1 in flight: 844 µs end to end  device 82.9 %, queue 3.9 %, host 6.5 %, wire 6.6 %",
+    "compare": "VALID  rate +4.2 %  p99 \u221212.0 %",
+    "overload": "VALID  at 5,924/s offered goodput is 100 % of its peak 1,153/s  80.3 % refused",
+    "starve": "VALID  1 core, noisy neighbour: 39.1 % of 1,066/s kept  p99 2.17 s > 50 ms",
+    "interrupted": "INTERRUPTED  no point was measured",
+}
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_one_sentence(name: str) -> None:
+    assert one_line(bench_results.ALL[name]()) == SENTENCES[name]
+
+
+def test_no_change_is_an_answer() -> None:
+    result = bench_results.compare()
+    for entry in result["differences"]:
+        entry["significant"] = False
+    assert facts_of(result) == ["no significant change"]
+
+
+def test_csv_has_its_columns_and_the_exact_figures() -> None:
+    result = bench_results.sweep()
+    rows = list(csv.DictReader(io.StringIO(points_csv(result))))
+    assert list(rows[0])[: len(FIXED)] == list(FIXED)
+    assert list(rows[0])[len(FIXED) :] == ["status_OK", "status_RESOURCE_EXHAUSTED"]
+    for row, point in zip(rows, result["points"], strict=True):
+        assert float(row["response_p99_us"]) == point["response_time_us"]["p99"]
+        assert float(row["stage_device_mean_us"]) == point["stages_us"]["device"]["mean"]
+        assert float(row["idle_gather"]) == point["idle_reasons"]["gather"]
+        assert int(row["ok"]) == point["status"]["OK"]
+    assert "setting_max_batch_items" in points_csv(bench_results.tune()).splitlines()[0]
+    assert points_csv(bench_results.result("rate", [])).splitlines() == [",".join(FIXED)]
+
+
+@pytest.mark.parametrize("name", bench_results.ALL)
+def test_terminal_is_plain_where_nobody_watches(name: str) -> None:
+    stream, result = io.StringIO(), bench_results.ALL[name]()
+    with RunProgress(name, stream) as progress:
+        progress.expect(len(result["points"]))
+        for point in result["points"]:
+            progress.begin(point["name"], 2.0)
+            progress.tick(1.0, "998/s  p99 4.1 ms")
+            progress.end(point)
+    print_result(result, stream)
+    lines = stream.getvalue().splitlines()
+    assert "\x1b" not in stream.getvalue() and "\r" not in stream.getvalue()
+    assert lines[-1] == one_line(result)
+    assert len([line for line in lines if line.startswith(f"{(result['points'] or [{'name': 0}])[0]['name']}: ")]) < 2
+    for point, line in zip(result["points"], lines, strict=False):
+        assert line.startswith(f"{point['name']}: ")
+
+
+def test_wording() -> None:
+    assert [wording.time(us) for us in (0, 0.5, 812.4, 999.6, 18_312, 1_204_000)] == [
+        "0 µs", "0.50 µs", "812 µs", "1.00 ms", "18.3 ms", "1.20 s",
+    ]  # fmt: skip
+    assert [wording.percent(s) for s in (0, 0.831, 0.99949, 0.99999, 1, 1.2)] == [
+        "0 %", "83.1 %", "99.9 %", "99.99 %", "100 %", "120.0 %",
+    ]  # fmt: skip
+    assert [wording.rate(r) for r in (1184.4, 99.55, 0.25, None)] == ["1,184/s", "99.5/s", "0.25/s", "–"]
+    assert [wording.limit(us) for us in (20_000, 1500, 250, 1_500_000)] == ["20 ms", "1.5 ms", "250 µs", "1.5 s"]
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in a JSON value, as the keys that lead to it."""
+    children = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    found = [path] if path else []
+    for key, value in children:
+        found += places(value, (*path, key))
+    return found
+
+
+def damaged(result: dict[str, Any], path: tuple[Any, ...], how: str) -> None:
+    """Drops or replaces what lies at a place, if the place still exists."""
+    parent: Any = result
+    for key in path[:-1]:
+        if not isinstance(parent, (dict, list)) or (isinstance(parent, list) and key >= len(parent)):
+            return
+        parent = parent.get(key) if isinstance(parent, dict) else parent[key]
+    if isinstance(parent, dict) and path[-1] in parent:
+        if how == "drop":
+            del parent[path[-1]]
+        else:
+            parent[path[-1]] = copy.deepcopy(REPLACEMENTS[how])
+    elif isinstance(parent, list) and isinstance(path[-1], int) and path[-1] < len(parent):
+        parent[path[-1]] = copy.deepcopy(REPLACEMENTS.get(how))
+
+
+REPLACEMENTS: dict[str, Any] = {
+    "null": None, "zero": 0, "negative": -1.5, "nan": float("nan"), "huge": 1e300, "text": "x", "list": [], "map": {},
+    "true": True,
+}  # fmt: skip
+PLACES = {name: places(make()) for name, make in bench_results.ALL.items()}
+# Most of a result are samples; the places near the root matter more.
+SHALLOW = {name: [path for path in found if len(path) < 6 and "timeline" not in path] for name, found in PLACES.items()}
+
+
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.reuse, Phase.generate)
+)  # a failing example is small enough as it is; to look for a smaller one takes minutes
+@given(data=st.data())
+def test_no_damage_ends_in_a_traceback(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(set(bench_results.ALL) - {"interrupted"})))
+    result = bench_results.ALL[name]()
+    n_points = data.draw(st.integers(1, 3))
+    result["points"] = result["points"][:n_points]
+    wheres = data.draw(st.lists(st.sampled_from(SHALLOW[name]), min_size=1, max_size=12))
+    for path in wheres:
+        damaged(result, path, data.draw(st.sampled_from(["drop", "drop", *REPLACEMENTS])))
+    Document(page(result))
+    points_csv(result)
+    print_result(result, io.StringIO())
+
+
+@pytest.mark.parametrize("name", sorted(set(bench_results.ALL) - {"interrupted"}))
+def test_each_part_of_a_point_may_be_missing(name: str) -> None:
+    """All points lack the same: what a target without an admin port, or an interrupted run, looks like."""
+    result = bench_results.ALL[name]()
+    server = ("duty_cycle", "idle_reasons", "devices", "dispatchers", "stages_us", "batch", "server_cpu", "saturation")
+    for missing in (server, ("response_time_us", "p50_us", "p99_us", "service_time_us"), ("timeline", "spectrum")):
+        partial = json.loads(json.dumps(result))
+        partial["points"] = [point | dict.fromkeys(missing) for point in partial["points"][:2]]
+        Document(page(partial))
+        assert one_line(partial)
+    nothing = {"mode": name, "points": [{"name": point["name"]} for point in result["points"]]}
+    assert plots_of(nothing) == []
+    Document(page(nothing))
+    assert columns_of(nothing)[0].head == "point"
