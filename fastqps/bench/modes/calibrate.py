@@ -21,7 +21,7 @@ from fastqps.devices import kind_of
 from fastqps.devices.profile import NAME_MAX, Profile, write_profile
 from fastqps.errors import ConfigError
 
-TOGETHER_S = 1.5  # two processes side by side
+TOGETHER_S = 1.0  # two processes side by side
 AHEAD_NS = 300_000_000  # then both have heard that they begin
 
 
