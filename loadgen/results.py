@@ -20,6 +20,7 @@ from loadgen.run import Run
 from loadgen.verdict import Measured, Verdict, judge
 
 SCHEMA_VERSION = 1
+_DELAYED_MOST = 0.01  # of the time of the generator's threads
 CLOSED_NOTE = "closed loop: not for SLOs"
 _TIMES = {
     "response_time_us": "response",
@@ -129,6 +130,10 @@ def notes(run: Run) -> list[str]:
             f"calls waited {waited_ns / 1e6:.1f} ms (p99) for the server before they could be sent (no free stream, no "
             "window): that is latency. If the server is not at its limit: more --connections or --streams"
         )
+    threads = result["threads"]
+    delayed = sum(thread["run_delay_s"] for thread in threads) / max(1e-9, sum(thread["wall_s"] for thread in threads))
+    if delayed > _DELAYED_MOST:
+        found.append(f"other programs had the generator's CPU for {delayed:.0%} of the time; give it one (--cpus)")
     lost = sum(connection["connects"] - 1 for connection in result["connections"])
     if lost > 0:
         found.append(f"connections were made again {lost} times")

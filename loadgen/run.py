@@ -63,7 +63,7 @@ def measure(
     except KeyboardInterrupt:
         interrupted = True
         engine.stop(min(_STOP_GRACE_S, o.grace / 1e9))
-        _follow(engine, timeline, watch, _STOP_GRACE_S + _END_S)
+        _follow(engine, timeline, watch, _STOP_GRACE_S + _END_S, cut=True)
     except BaseException:
         engine.stop(0.0)
         raise
@@ -93,17 +93,24 @@ def _start(engine: Engine, plan: Plan) -> None:
         raise UsageError(str(error)) from None
 
 
-def _follow(engine: Engine, timeline: Timeline, watch: Callable[[Engine, list[Second]], None], limit_s: float) -> None:
-    """Until the run has ended, or nothing can come of it."""
+def _follow(
+    engine: Engine,
+    timeline: Timeline,
+    watch: Callable[[Engine, list[Second]], None],
+    limit_s: float,
+    cut: bool = False,
+) -> None:
+    """Until the run has ended; cuts it off when nothing can come of it."""
     give_up_s = time.monotonic() + limit_s
     while True:
         ended = engine.wait(_WATCH_S)
-        seconds = timeline.take(engine.poll(), ended)
+        seconds = timeline.take(engine.poll(), ended, cut)
         watch(engine, seconds)
         if ended:
             return
         if seconds and all(set(second.status) == {"UNIMPLEMENTED"} for second in timeline.seconds):
             engine.stop(0.0)  # no later call will fare better
+            cut = True
         if time.monotonic() > give_up_s:
             raise LoadgenError("the engine did not come to its end")
 

@@ -25,11 +25,11 @@ def step_ns(duration_ns: int) -> int:
 class Second:
     """Up to one second of the run. ``start_s`` counts from the start of measuring: the warm-up is before 0."""
 
-    def __init__(self, start_s: float, phase: str, steps: list[Interval], step_s: float) -> None:
+    def __init__(self, start_s: float, phase: str, steps: list[Interval], length_s: float) -> None:
         last = steps[-1]
         self.start_s = start_s
         self.phase = phase  # warmup, measured, or drain
-        self.length_s = round(last["end_ns"] / NS - steps[0]["index"] * step_s, 6)
+        self.length_s = round(length_s, 6)
         self.due = sum(step["due"] for step in steps)
         self.sent = sum(step["sent"] for step in steps)
         self.in_flight, self.waiting = last["in_flight"], last["waiting"]
@@ -67,8 +67,9 @@ class Timeline:
         self._from_ns, self._until_ns, self._step = measure_from_ns, measure_until_ns, step
         self._gathered: list[Interval] = []
 
-    def take(self, steps: Iterable[Interval], ended: bool = False) -> list[Second]:
-        """The seconds that are complete with these steps; with ``ended`` the last one, however short it is."""
+    def take(self, steps: Iterable[Interval], ended: bool = False, cut: bool = False) -> list[Second]:
+        """The seconds that are complete with these steps; with ``ended`` the last one too. It is as long as the window
+        goes on, though the engine ends with the last answer; when the run was ``cut`` off it may be shorter."""
         before = len(self.seconds)
         for step in steps:
             if self._gathered and self._place(step) != self._place(self._gathered[0]):
@@ -76,7 +77,7 @@ class Timeline:
             self._gathered.append(step)
             self._note(step)
         if ended and self._gathered:
-            self._close()
+            self._close(0 if cut else self._until_ns)
         return self.seconds[before:]
 
     def measured(self) -> list[Second]:
@@ -99,10 +100,12 @@ class Timeline:
             found = merged([step])
             self.p50_ns.append(found.percentile_ns(50) if found.count else float("nan"))
 
-    def _close(self) -> None:
+    def _close(self, least_end_ns: int = 0) -> None:
         phase, _ = self._place(self._gathered[0])
-        start_s = (self._gathered[0]["index"] * self._step - self._from_ns) / NS
-        self.seconds.append(Second(start_s, phase, self._gathered, self._step / NS))
+        start_ns, end_ns = self._gathered[0]["index"] * self._step, self._gathered[-1]["end_ns"]
+        if phase == "measured":
+            end_ns = max(end_ns, min(least_end_ns, start_ns + NS))
+        self.seconds.append(Second((start_ns - self._from_ns) / NS, phase, self._gathered, (end_ns - start_ns) / NS))
         self._gathered = []
 
 

@@ -137,6 +137,14 @@ def test_steps_become_seconds_of_the_measured_window() -> None:
     assert len(timeline.open_calls) == 25 and set(timeline.open_calls) == {4}
 
 
+@pytest.mark.parametrize(("cut", "length_s"), [(False, 1.0), (True, 0.35)])
+def test_the_last_second_is_whole_unless_the_run_was_cut_off(cut: bool, length_s: float) -> None:
+    timeline = Timeline(0, 2_000_000_000, 100_000_000)
+    timeline.take([step(i, 100_000_000) for i in range(13)])
+    timeline.take([step(13, 100_000_000, 1_350_000_000)], ended=True, cut=cut)  # the last answer came then
+    assert [second.length_s for second in timeline.seconds] == [1.0, length_s]
+
+
 @pytest.mark.parametrize(("seconds", "step_s"), [(0.5, 0.1), (3, 0.1), (5, 0.2), (10, 0.5), (60, 1), (86400, 1)])
 def test_short_runs_have_finer_steps(seconds: float, step_s: float) -> None:
     assert step_ns(round(seconds * 1e9)) == step_s * 1e9
