@@ -1,0 +1,297 @@
+"""``fastqps bench`` as its user runs it: on real servers with the null device, with bad input, and interrupted."""
+
+from __future__ import annotations
+
+import errno
+import http.server
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent import futures
+from pathlib import Path
+from typing import Any
+
+import grpc
+import psutil
+import pytest
+
+from fastqps.bench.result import Result
+from fastqps.cli import main
+from fastqps.server_process import ServerProcess
+
+ROOT = Path(__file__).parent.parent
+MEASURED = (
+    0,
+    6,
+    7,
+)  # a busy machine makes the generator late, or the server; what was measured is written all the same
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    with ServerProcess("--model", "minilm", "--model", "grammar", "--device", "null", "--max-running", "64") as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+
+
+SHORT = ("--duration", "1s", "--warmup", "200ms", "--output", "out")
+
+
+def bench(*flags: str) -> int:
+    return main(["bench", *flags])
+
+
+def report() -> Any:
+    return json.loads(Path("out/report.json").read_text())
+
+
+def test_a_rate_on_a_server_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    code = bench("rate", "--rate", "300", *SHORT, "--device", "null", "--", "--max-batch-items", "32")
+    assert code in MEASURED
+    found = report()
+    assert (found["schema_version"], found["mode"], len(found["points"])) == (1, "rate", 1)
+    assert found["target"]["own"] and found["target"]["model"] == "minilm" and found["target"]["device"] == "null"
+    assert found["target"]["settings"] == {"device": "null", "max-batch-items": "32"}
+    point = found["points"][0]
+    assert 200 < point["offered_rate"] < 400 and set(point["status"]) == {"OK"}
+    # The server's own numbers are of the same time and calls.
+    calls = point["status"]["OK"]
+    assert 0.6 * calls < point["stages_us"]["device"]["count"] < 1.4 * calls + 20
+    assert point["batch"]["items"] >= 1 and 0 <= point["duty_cycle"] <= 1
+    for dispatcher in point["dispatchers"]:
+        assert 0.8 < dispatcher["busy"] + sum(dispatcher["idle"].values()) < 1.2
+        assert dispatcher["steps_per_s"] > 0 and dispatcher["items_per_step"] >= 1
+    assert {"supervisor", "frontdoor", "dispatcher"} <= set(point["server_cpu"])
+    assert {path.name for path in Path("out").iterdir()} == {"report.json", "report.html", "points.csv"}
+    out = capsys.readouterr()
+    assert "300/s" in out.out and "Traceback" not in out.err
+
+
+@pytest.mark.parametrize(
+    ("model", "call", "items"), [("minilm", "batch:4", 4), ("minilm", "stream", 1), ("grammar", "generate", 1)]
+)
+def test_calls_on_a_server_that_runs(server: ServerProcess, model: str, call: str, items: int) -> None:
+    # A predicted miss of a generator's full queue is an answer, too; most have to be OK.
+    flags = ("--address", server.address, "--admin", server.admin, "--model", model, "--lengths", "5")
+    more = ("--max-tokens", "4") if call == "generate" else ()
+    assert bench("rate", "--rate", "100", "--call", call, *SHORT, *flags, *more) in MEASURED
+    found = report()
+    assert not found["target"]["own"] and found["target"]["model"] == model
+    point = found["points"][0]
+    assert point["load"]["call"] == call and point["load"]["items_per_call"] == items
+    assert point["status"]["OK"] > 50
+    assert point["server_cpu"] is None and point["duty_cycle"] is not None
+    assert (point["first_message_us"] is not None) == (call == "generate")
+
+
+def test_without_an_admin_port_the_server_is_not_known(server: ServerProcess) -> None:
+    assert bench("rate", "-c", "4", *SHORT, "--address", server.address) in MEASURED
+    point = report()["points"][0]
+    assert point["rate"] > 0 and point["load"]["loop"] == "closed"
+    assert point["duty_cycle"] is point["stages_us"] is point["dispatchers"] is None
+
+
+def test_replay_and_compare(server: ServerProcess, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("trace").write_text("".join(f"{k * 10_000}\n" for k in range(200)))
+    for name in ("a", "b"):
+        assert bench("replay", "trace", "--repetitions", "2", "--speedup", "2", "--address", server.address,
+                     "--output", name) in MEASURED  # fmt: skip
+    assert json.loads(Path("a/report.json").read_text())["points"][0]["status"] == {"OK": 200}
+    capsys.readouterr()
+    assert bench("compare", "a", "b", "--output", "out") == 0
+    assert {row["metric"] for row in report()["differences"]} == {"rate", "p50_us"}  # of 200 answers there is no p99
+
+
+# ---- what goes wrong
+
+
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_error(404)
+
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+
+@pytest.fixture
+def strangers() -> Iterator[dict[str, str]]:
+    """Addresses where something else answers, or nothing."""
+    page = http.server.HTTPServer(("127.0.0.1", 0), Page)
+    threading.Thread(target=page.serve_forever, daemon=True).start()
+    other = grpc.server(futures.ThreadPoolExecutor(1))
+    port = other.add_insecure_port("127.0.0.1:0")
+    other.start()
+    yield {"nobody": "127.0.0.1:1", "http": f"127.0.0.1:{page.server_port}", "grpc": f"127.0.0.1:{port}"}
+    other.stop(None)
+    page.shutdown()
+    page.server_close()
+
+
+@pytest.mark.parametrize(
+    ("who", "says"),
+    [
+        ("nobody", "no fastqps server answers at"),
+        ("http", "no fastqps server answers at"),
+        ("grpc", "is no fastqps server"),
+    ],
+)
+def test_no_server_there(strangers: dict[str, str], who: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench("rate", "--rate", "10", "--address", strangers[who]) == 1
+    error = [line for line in capsys.readouterr().err.splitlines() if line.startswith("fastqps:")]
+    assert len(error) == 1 and says in error[0] and strangers[who] in error[0]
+    assert not list(Path().iterdir()), "an empty folder is left"
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "says"),
+    [
+        (["--model", "other"], 2, "does not serve 'other'; it serves: minilm, grammar"),
+        (["--call", "generate"], 2, "minilm does not generate, it is a model to embed"),
+        (["--lengths", "5000"], 1, "the server refuses what is to be sent"),
+        (["--admin", "127.0.0.1:1"], 1, "no metrics at 127.0.0.1:1"),
+        (["--device", "null"], 2, "--device is a setting of a server that is started here"),
+        (["--arrivals", "sometimes"], 2, "'sometimes' is no kind of arrivals"),
+    ],
+)
+def test_what_this_server_cannot_do(
+    server: ServerProcess, flags: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bench("rate", "--rate", "10", *SHORT, "--address", server.address, *flags) == code
+    error = [line for line in capsys.readouterr().err.splitlines() if line.startswith("fastqps:")]
+    assert len(error) == 1 and says in error[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "required: MODE"),
+        (["rates"], "invalid choice: 'rates'"),
+        (["rate"], "one of the arguments --rate -c/--in-flight is required"),
+        (["rate", "--rate", "-5"], "a rate of -5/s is not possible"),
+        (["rate", "--rate", "few"], "invalid float value: 'few'"),
+        (["rate", "--rate", "5", "--durations", "5s"], "did you mean --duration?"),
+        (["rate", "--rate", "5", "--slo", "fast"], "write p99=20ms"),
+        (["rate", "--rate", "5", "--text-file", os.devnull], "has no text in it"),
+        (["rate", "--rate", "5", "--output", "/proc/nothing"], "--output: cannot write to /proc/nothing"),
+        (["rate", "--rate", "5", "--set", "lane=2"], "fastqps serve has no --lane; did you mean lanes?"),
+        (["rate", "--rate", "5", "--set", "port=2"], "--port is not yours to set here"),
+        (["rate", "--rate", "5", "--set", "max-batch-delay=soon"], "--max-batch-delay: 'soon' is not a quantity"),
+        (["rate", "--rate", "5", "--", "--dispatcher", "2"], "behind -- stand flags of fastqps serve"),
+        (["rate", "--rate", "5", "--", "--print-config"], "--print-config is none for this"),
+        (["rate", "--rate", "5", "--pin", "0"], "--pin '0' is neither auto nor off"),
+        (["rate", "--rate", "5", "--load-threads", "64"], "--load-threads 64 leave none"),
+        (["find-max"], "find-max needs to know what is good enough"),
+        (["compare", "nowhere", "either"], "cannot read nowhere"),
+        (["compare", "a", "b", "--", "--lanes", "2"], "compare starts no server"),
+    ],
+)
+def test_usage(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert says in error and error.startswith("fastqps: ") and error.count("\n") == 1
+    assert not list(Path().iterdir())
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "says"),
+    [
+        (["--model", "nowhere"], 4, "no model 'nowhere'"),
+        (["--device", "cuda:99"], 3, "cuda"),
+        (["--", "--max-batch-tokens", "5"], 2, "--max-batch-tokens"),
+    ],
+)
+def test_a_server_that_does_not_start(
+    flags: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bench("rate", "--rate", "10", *flags) == code
+    error = [line for line in capsys.readouterr().err.splitlines() if line.startswith("fastqps:")]
+    assert len(error) == 1 and says in error[0] and not list(Path().iterdir())
+
+
+def test_a_full_disk_is_one_line(
+    server: ServerProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(self: Result, folder: Path) -> Path:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Result, "write", full)
+    assert bench("rate", "--rate", "50", *SHORT, "--address", server.address) == 1
+    out = capsys.readouterr()
+    assert "cannot write the results to out: No space left on device" in out.err and "50/s" in out.out
+
+
+def start(*flags: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "fastqps", "bench", *flags, "--output", "out"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def children(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def until(condition: Any, timeout_s: float = 60) -> None:
+    end_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end_s
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_what_it_measured_and_no_child(number: signal.Signals) -> None:
+    run = start("rate", "--rate", "200", "--duration", "60s", "--device", "null")
+    try:
+        until(lambda: any("loadgen" in " ".join(p.cmdline()) for p in children(run) if p.is_running()))
+        time.sleep(4)
+        begun = children(run)
+        assert len(begun) >= 4  # supervisor, front door, dispatcher, generator
+        run.send_signal(number)
+        out, error = run.communicate(timeout=40)
+    finally:
+        run.kill()
+    assert run.returncode == 130 and "Traceback" not in error
+    found = report()
+    assert found["verdict"] == "INTERRUPTED" and "interrupted" in " ".join(found["notes"])
+    (point,) = found["points"]
+    assert point["interrupted"] and 100 < point["rate"] < 300 and 50 < point["status"]["OK"] < 2000
+    assert point["stages_us"]["device"]["count"] > 0 and "INTERRUPTED" in out
+    psutil.wait_procs(begun, timeout=10)
+    assert not [p for p in begun if p.is_running()]
+
+
+def test_children_end_with_a_bench_that_is_killed() -> None:
+    run = start("rate", "--rate", "50", "--duration", "60s", "--device", "null")
+    try:
+        until(lambda: any("loadgen" in " ".join(p.cmdline()) for p in children(run) if p.is_running()))
+        begun = children(run)
+    finally:
+        run.kill()
+        run.communicate()
+    _, alive = psutil.wait_procs(begun, timeout=20)
+    assert not alive
+
+
+def test_a_server_that_ends_meanwhile_leaves_what_was_measured() -> None:
+    """The first repetition is kept, the second finds nobody."""
+    with ServerProcess("--model", "minilm", "--device", "null") as running:
+        flags = ("--rates", "50,60,70", "--duration", "2s", "--warmup", "0s", "--address", running.address)
+        run = start("sweep", *flags)
+        try:
+            assert run.stderr is not None
+            until(lambda: "50/s" in str(run.stderr.readline()))  # type: ignore[union-attr]
+            running.kill()
+            _, error = run.communicate(timeout=60)
+        finally:
+            run.kill()
+    assert run.returncode == 1 and "Traceback" not in error
+    found = report()
+    assert found["verdict"] == "FAILED" and found["points"][0]["status"]["OK"] > 20
