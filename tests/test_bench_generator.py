@@ -37,7 +37,8 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         script.write_text(HEAD + body)
         monkeypatch.setattr(generator, "PROGRAM", (sys.executable, str(script)))
         lines: list[dict[str, Any]] = []
-        return run_generator(flags, cpus=(), on_line=lines.append), lines
+        on_line = getattr(start, "on_line", lines.append)
+        return run_generator(flags, cpus=(), on_line=on_line), lines
 
     return start
 
@@ -75,42 +76,45 @@ def test_a_child_that_falls_silent_is_ended(play: Any, monkeypatch: pytest.Monke
     assert run.found == {"rate": 1}
 
 
-def interrupt_soon(after_s: float, times: int = 1) -> None:
-    def send() -> None:
-        for _ in range(times):
-            time.sleep(after_s)
-            os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=send, daemon=True).start()
-
-
 WAITS = """
-say(pid=os.getpid())
 try:
+    say(pid=os.getpid())
     time.sleep(60)
 except KeyboardInterrupt:
     {then}
 """
 
 
-def test_ctrl_c_keeps_what_was_measured(play: Any) -> None:
-    interrupt_soon(2.0)
-    run, _ = play(WAITS.format(then="results(rate=7); sys.exit(130)"))
-    assert run == generator.Run({"rate": 7}, True)
+@pytest.fixture
+def interrupted(play: Any) -> Any:
+    """As ``play``, with a Ctrl-C as soon as the stand-in has begun, and another one later if ``again``."""
+
+    def start(then: str, again: bool = False) -> generator.Run:
+        def on_line(line: dict[str, Any]) -> None:
+            if again:
+                threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT)).start()
+            raise KeyboardInterrupt  # as the signal's handler does
+
+        play.on_line = on_line
+        return play(WAITS.format(then=then))[0]
+
+    return start
+
+
+def test_ctrl_c_keeps_what_was_measured(interrupted: Any) -> None:
+    assert interrupted("results(rate=7); sys.exit(130)") == generator.Run({"rate": 7}, True)
 
 
 @pytest.mark.parametrize("then", ["sys.exit(130)", "pass"])
-def test_ctrl_c_before_anything_was_measured(play: Any, then: str) -> None:
-    interrupt_soon(2.0)
+def test_ctrl_c_before_anything_was_measured(interrupted: Any, then: str) -> None:
     with pytest.raises(KeyboardInterrupt):
-        play(WAITS.format(then=then))
+        interrupted(then)
 
 
-def test_a_second_ctrl_c_does_not_wait(play: Any) -> None:
-    interrupt_soon(2.0, times=2)
+def test_a_second_ctrl_c_does_not_wait(interrupted: Any) -> None:
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        play(WAITS.format(then="time.sleep(60)"))
+        interrupted("time.sleep(60)", again=True)
     assert time.monotonic() - began < 14  # less than it would get to write its results
 
 

@@ -96,6 +96,7 @@ def read_common(options: argparse.Namespace) -> Common:
         max_tokens=options.max_tokens,
         seed=options.seed,
     )
+    workload.check()
     load = LoadSpec(
         in_flight=1,
         arrivals=options.arrivals,

@@ -105,8 +105,6 @@ def _prepare(
     work = common.workload
     if target.own:
         progress.say("starting the server")
-    if work.text_file:
-        work.write(scratch / "payloads")  # a bad file is said at once
     server = target.use({}, pins.server)
     model = target.model(server, work.model)
     if work.call.name == "generate" and model.task != "generate":

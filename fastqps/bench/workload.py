@@ -66,6 +66,12 @@ class Workload:
         more = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}
         return {"call": self.call.name, **source, **more, "seed": self.seed}
 
+    def check(self) -> None:
+        """Raises ``ConfigError`` for what could never be written."""
+        if self.text_file:
+            read_texts(Path(self.text_file))
+        Lengths.parse(self.lengths)
+
     def write(self, path: Path, vocabulary: Sequence[str] = ()) -> Payloads:
         """Writes the payload file. ``vocabulary``: words to make texts of; without, common English ones.
 
