@@ -16,7 +16,7 @@ from loadgen.environment import environment
 from loadgen.errors import LoadgenError
 from loadgen.histogram import Histogram
 from loadgen.plan import seeds
-from loadgen.run import Run
+from loadgen.run import Run, target_words
 from loadgen.verdict import Measured, Verdict, judge
 
 SCHEMA_VERSION = 1
@@ -78,7 +78,7 @@ def document(run: Run, verdict: Verdict, o: argparse.Namespace, command: Sequenc
         "notes": notes(run),
         "interrupted": run.interrupted,
         "loop": "closed" if closed else "open",
-        "target": f"{o.target[0]}:{o.target[1]}",
+        "target": target_words(o.target),
         "method": o.method,
         "call": o.call,
         "load": run.plan.load,

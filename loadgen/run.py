@@ -49,8 +49,8 @@ def measure(
     try:
         engine.connect(o.connect_timeout / 1e9)
     except ConnectionError as error:
-        host = f"[{o.target[0]}]" if ":" in o.target[0] else o.target[0]
-        raise LoadgenError(f"cannot connect to {host}:{o.target[1]}: {error}") from None
+        reason = str(error).removeprefix(f"{o.target[0]}:{o.target[1]}: ")
+        raise LoadgenError(f"cannot connect to {target_words(o.target)}: {reason}") from None
     started_s = time.time()
     timeline = Timeline(
         plan.measure_from_ns, plan.measure_until_ns, step_ns(plan.measure_until_ns - plan.measure_from_ns)
@@ -68,6 +68,11 @@ def measure(
         engine.stop(0.0)
         raise
     return Run(plan, engine.result(), timeline, interrupted, started_s)
+
+
+def target_words(target: tuple[str, int]) -> str:
+    """HOST:PORT, an IPv6 address in brackets."""
+    return f"[{target[0]}]:{target[1]}" if ":" in target[0] else f"{target[0]}:{target[1]}"
 
 
 def _start(engine: Engine, plan: Plan) -> None:

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -395,6 +396,9 @@ def test_failures_are_one_line(tmp_path: Path) -> None:
     load = ("--rate", "50", "--duration", "500ms", "--warmup", "0s", "--empty-payload")
     code, line = fails(free_port(), *load)
     assert code == 1 and "cannot connect to 127.0.0.1:" in line and "refused" in line.lower()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        code, line = fails(silent.getsockname()[1], *load, "--connect-timeout", "300ms")
+    assert code == 1 and "the server says nothing" in line
     (tmp_path / "empty").touch()
     code, line = fails(1, "--rate", "50", "--payload", str(tmp_path / "empty"))
     assert code == 2 and "is empty" in line

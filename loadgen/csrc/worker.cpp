@@ -127,8 +127,8 @@ void Worker::run() {
 void Worker::turn() {
   context_.now = now_ns();
   look_for_orders();
-  if (!connected_) watch_connecting();
   tick_connections();
+  if (!connected_) watch_connecting();
   if (context_.running) {
     roll_intervals();
     schedule_->notice(context_.now, context_.slept);
