@@ -37,8 +37,18 @@ $(NATIVE)/bench/%: csrc/bench/%.cpp $(NATIVE)/libfastqps.a
 	$(CXX) $(NATIVE_FLAGS) -O3 -MMD -MP $< $(NATIVE)/libfastqps.a -lnghttp2 -lz -o $@
 -include $(shell find build -name '*.d' 2>/dev/null)
 
-native-test: $(NATIVE_TESTS) $(NATIVE)/stress_core ## C++ tests; SAN=address|thread|undefined
-	@set -e; for t in $(NATIVE_TESTS); do echo "== $$t"; $$t; done
+# The load generator shares nothing with the rest.
+LOADGEN_OBJECTS := $(patsubst loadgen/csrc/%.cpp,$(NATIVE)/loadgen/%.o,$(wildcard loadgen/csrc/*.cpp loadgen/csrc/server/*.cpp))
+LOADGEN_TESTS := $(patsubst loadgen/csrc/tests/%.cpp,$(NATIVE)/loadgen/%,$(wildcard loadgen/csrc/tests/test_*.cpp))
+LOADGEN_FLAGS := $(subst -Icsrc,-Iloadgen/csrc,$(NATIVE_FLAGS))
+$(NATIVE)/loadgen/%.o: loadgen/csrc/%.cpp
+	@mkdir -p $(@D)
+	$(CXX) $(LOADGEN_FLAGS) -MMD -MP -c $< -o $@
+$(NATIVE)/loadgen/test_%: loadgen/csrc/tests/test_%.cpp $(LOADGEN_OBJECTS)
+	$(CXX) $(LOADGEN_FLAGS) -MMD -MP $< $(LOADGEN_OBJECTS) -lnghttp2 -o $@
+
+native-test: $(NATIVE_TESTS) $(NATIVE)/stress_core $(LOADGEN_TESTS) ## C++ tests; SAN=address|thread|undefined
+	@set -e; for t in $(NATIVE_TESTS) $(LOADGEN_TESTS); do echo "== $$t"; $$t; done
 	$(NATIVE)/stress_core short
 
 # ---- the shared-memory protocol: docs/shared-memory.md says what each of these proves. Needs spin.

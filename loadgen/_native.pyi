@@ -150,9 +150,10 @@ class Result(TypedDict):
     lateness: Histogram
     """Measured calls that were sent: from the intended time to the socket write, whatever the reason."""
     own_lateness: Histogram
-    """The part of it that the generator itself caused: its thread woke late, or was busy. The other part the thread
-    slept, waiting for the server: no stream was free (``streams``, or the server's MAX_CONCURRENT_STREAMS), no window
-    of flow control, a full socket, or a connection being made."""
+    """The part of it that the generator itself caused: its thread woke late, or was busy. For the other part the server
+    held the call up: no stream was free (``streams``, or the server's MAX_CONCURRENT_STREAMS), no window of flow
+    control, a full socket, or a connection being made. That is so as long as the thread, having done all that there
+    was to do, had nothing to do but wait; from then on the time is its own again."""
     first_message: Histogram
     """server-stream, measured calls that ended OK: from the intended time to the first whole message. Else empty."""
     message_gap: Histogram
@@ -243,9 +244,9 @@ class Engine:
         reconnect: make lost connections again (at once, then after 10 ms doubling to 1 s). False: a lost one stays
             lost.
         expected: for each payload the bytes of its right answer, or None. (Not with ids, which change the answer.)
-        check_every: compare one in so many OK answers to payloads that have an expected one.
-        samples_max, sample_every: keep one in ``sample_every`` OK answers, at most ``samples_max`` of them, over all
-            threads; at most 64 MiB in all.
+        check_every: compare about one in so many OK answers to payloads that have an expected one.
+        samples_max, sample_every: keep about one in ``sample_every`` OK answers, at most ``samples_max`` of them, over
+            all threads; at most 64 MiB in all.
         answer_bytes_max: an answer message longer than this is a BAD_ANSWER.
         spin_ns: a thread sleeps until this long before the next send, then spins; 0: never spin.
 
@@ -255,8 +256,8 @@ class Engine:
     def connect(self, timeout_s: float) -> None:
         """Makes all connections, and waits for the server's HTTP/2 SETTINGS on each, so that nothing is measured of it.
 
-        Raises OSError when a CPU of ``cpus`` cannot be had, else ConnectionError with the reason (name not found, refused,
-        timed out, "answers HTTP/1.1, not HTTP/2", …); then it may be tried again.
+        Raises OSError when a CPU of ``cpus`` cannot be had, else ConnectionError with the reason (name not found,
+        refused, timed out, "answers HTTP/1.1, not HTTP/2", …); then it may be tried again.
         """
 
     def start(

@@ -22,7 +22,7 @@ struct Free;
 
 struct Call : Link<InStream>, Link<ToSend>, Link<InTimers> {
   Stream* stream = nullptr;
-  i64 intended_ns = 0, deadline_ns = 0, slept_ns = 0;
+  i64 intended_ns = 0, deadline_ns = 0, submitted_ns = 0;
   i64 written_ns = 0;  // 0: not yet
   i64 own_lateness_ns = 0;
   i64 first_message_ns = 0, last_message_ns = 0;
@@ -53,6 +53,7 @@ struct Stream : Link<InConnection> {
   int http_status = 0, grpc_status = -1;  // -1: none came
   bool ended = false, was_reset = false;  // the server's END_STREAM, its RST_STREAM
   bool half_close = true, deferred = false, bad_answer = false;
+  bool all_framed = false;  // our END_STREAM
   u32 reset_code = 0;
   MessageReader reader;
   List<Call, InStream> calls;  // not answered

@@ -23,7 +23,6 @@ Connection::Connection(Context& context, u32 index) : context_(context), index_(
   const Options& options = context.options;
   outlets_ = std::vector<Outlet>(options.call == CallKind::kBidi ? options.streams : 1);
   for (Outlet& outlet : outlets_) outlet.connection = this;
-  address_ = 0;
 }
 
 Connection::~Connection() { close_socket(); }
@@ -93,7 +92,7 @@ void Connection::close_socket() {
   unstamped_.clear();
   out_at_ = unstamped_at_ = framed_at_ = 0;
   made_ = written_ = 0;
-  readable_ = went_away_ = broken_pipe_ = false;
+  readable_ = hung_up_ = went_away_ = broken_pipe_ = false;
   last_stream_ = INT32_MAX;
 }
 
@@ -118,9 +117,9 @@ void Connection::lost(Outcome why, std::string words) {
   });
   close_socket();
   state_ = kDown;
+  if (!stood && ++address_ % context_.addresses.size()) return tick_at(context_.now);  // the name has other addresses
   if (!stood) context_.down = why;
   if (stood && context_.now - ready_since_ns_ > kSecond) backoff_ns_ = 0;
-  if (!stood) address_++;
   tick_at(context_.options.reconnect && context_.running ? context_.now + backoff_ns_ : kNever);
   if (!context_.options.reconnect) context_.down = why;
   backoff_ns_ = std::clamp(backoff_ns_ * 2, kBackoffFirst, kBackoffMax);
@@ -136,6 +135,7 @@ void Connection::on_events(u32 events) {
     if (error) return lost(error == ECONNREFUSED ? kConnectionRefused : kConnectFailed, std::strerror(error));
     connected();
   }
+  if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) hung_up_ = true;
   if (events & EPOLLOUT) mark_dirty();
   if (events & ~u32(EPOLLOUT)) receive();
 }
@@ -160,7 +160,7 @@ void Connection::receive() {
     mark_dirty();
     const ssize_t read = nghttp2_session_mem_recv(session_, buffer, size_t(n));
     if (read < 0) return lost(state_ == kGreeting ? kConnectFailed : kProtocolError, nghttp2_strerror(int(read)));
-    if (size_t(n) < sizeof buffer) return;
+    if (size_t(n) < sizeof buffer && !hung_up_) return;  // else the end is behind it, and is not told again
   }
   readable_ = context_.unread = true;
 }
@@ -206,7 +206,7 @@ bool Connection::write() {
 // Requests whose last byte the socket has taken were sent at the moment of that write.
 void Connection::stamp(u64 written) {
   for (; unstamped_at_ < framed_at_ && unstamped_[unstamped_at_].end <= written; unstamped_at_++)
-    if (Call* call = unstamped_[unstamped_at_].call) context_.recorder.written(*call, context_.now, context_.slept);
+    if (Call* call = unstamped_[unstamped_at_].call) context_.recorder.written(*call, context_.now, context_.idle_ns);
   if (unstamped_at_ < unstamped_.size()) return;
   unstamped_.clear();
   unstamped_at_ = framed_at_ = 0;

@@ -68,6 +68,7 @@ class Connection {
   void on_message(Stream& stream, std::string_view message, u64 length);
   void on_answer(Stream& stream, std::string_view message, u64 length);
   void look_into(Call& call, std::string_view message);
+  void server_ended(Stream& stream);
   void stream_closed(Stream& stream, u32 error);
   Outcome judge(const Stream& stream, u32 error) const;
   void finish(Call& call, Outcome outcome);
@@ -80,7 +81,7 @@ class Connection {
   size_t address_ = 0;
   nghttp2_session* session_ = nullptr;
   i64 tick_at_ns_ = kNever, ready_since_ns_ = 0, backoff_ns_ = 0;
-  bool dirty_ = false, readable_ = false, went_away_ = false, broken_pipe_ = false;
+  bool dirty_ = false, readable_ = false, hung_up_ = false, went_away_ = false, broken_pipe_ = false;
   i32 last_stream_ = INT32_MAX;  // that the server's GOAWAY named
   std::vector<Outlet> outlets_;
   List<Stream, InConnection> streams_;

@@ -61,7 +61,9 @@ struct Context {
   i64 tick_ns = kNever;  // when a connection has to be made, or its making has failed
   u64 open = 0;          // calls that were started and have not ended
   u64 streams_open = 0, ids = 0;
-  u32 ready = 0;  // connections that stand
+  u32 ready = 0;       // connections that stand
+  i64 idle_ns = 0;     // when the thread last had nothing to do but wait
+  i64 blocked_ns = 0;  // the same, and arrivals were due that had no outlet: the server held them up until then
   bool running = false, sending_over = false;
   bool unread = false;  // a connection has more to read than its turn allows
   Outcome down = kOk;   // why the last attempt to connect failed; kOk since one succeeded

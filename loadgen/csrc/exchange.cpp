@@ -70,9 +70,10 @@ void Connection::prepare(Call& call, const Arrival& arrival) {
   const Options& options = context_.options;
   call.intended_ns = arrival.intended_ns;
   call.deadline_ns = arrival.deadline_ns;
-  call.slept_ns = arrival.slept_ns;
+  call.submitted_ns = context_.now;
+  call.own_lateness_ns = std::max<i64>(context_.now - std::max(call.intended_ns, context_.blocked_ns), 0);
   call.payload = arrival.payload;
-  call.written_ns = call.own_lateness_ns = call.first_message_ns = call.last_message_ns = 0;
+  call.written_ns = call.first_message_ns = call.last_message_ns = 0;
   call.messages = 0;
   call.counted = call.kept = call.checked = call.empty_answer = false;
   call.verdict = kOk;
@@ -110,7 +111,7 @@ Stream& Connection::open_stream(Outlet& outlet, Call& call) {
   stream.outlet = &outlet;
   stream.http_status = 0;
   stream.grpc_status = -1;
-  stream.ended = stream.was_reset = stream.deferred = stream.bad_answer = false;
+  stream.ended = stream.was_reset = stream.deferred = stream.bad_answer = stream.all_framed = false;
   stream.half_close = !bidi;
   stream.reader.reset(bidi || call.kept || call.checked || options.response_id_field || !options.status_field.empty(),
                       options.answer_bytes_max);
@@ -152,6 +153,7 @@ ssize_t Connection::read_body(Stream& stream, u8* to, size_t room, u32& flags) {
   }
   if (!stream.to_send.empty()) return ssize_t(at);
   if (stream.half_close) {
+    stream.all_framed = true;
     flags |= NGHTTP2_DATA_FLAG_EOF;
   } else if (at == 0) {
     stream.deferred = true;
@@ -242,6 +244,12 @@ Outcome Connection::judge(const Stream& stream, u32 error) const {
   const Call& call = const_cast<Stream&>(stream).calls.front();
   if (options.call == CallKind::kUnary && call.messages != 1) return kBadAnswer;
   return call.verdict;
+}
+
+// The status stands. What we have not said by now nobody wants to hear.
+void Connection::server_ended(Stream& stream) {
+  stream.ended = true;
+  if (!stream.all_framed) nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_CANCEL);
 }
 
 void Connection::stream_closed(Stream& stream, u32 error) {

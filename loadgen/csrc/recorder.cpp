@@ -5,6 +5,13 @@ namespace {
 
 constexpr size_t kIntervalsKept = 600;
 
+// True for about one number in `every`, without a pattern that payloads sent in turn could fall in step with.
+bool one_in(u64 every, u64 number) {
+  u64 mixed = number * 0x9e3779b97f4a7c15;
+  mixed = (mixed ^ (mixed >> 32)) * 0xd6e8feb86659fd93;
+  return (mixed >> 32) % every == 0;
+}
+
 // Entries that are not zero; they become zero.
 template <class Counts>
 std::vector<std::pair<u32, u64>> take(Counts& counts) {
@@ -37,17 +44,16 @@ void Recorder::begin(const Load& load, i64 start_ns) {
 void Recorder::started(Call& call, i64 now) {
   starts_++;
   if (!in_window(closed_ ? now : call.intended_ns)) return;
-  call.kept = samples_ < samples_max_ && starts_ % options_.sample_every == 0 && sample_bytes_ < sample_bytes_max_;
+  call.kept = samples_ < samples_max_ && one_in(options_.sample_every, starts_) && sample_bytes_ < sample_bytes_max_;
   samples_ += call.kept;
   if (!options_.expected.empty() && options_.has_expected[call.payload])
-    call.checked = candidates_++ % options_.check_every == 0;
+    call.checked = one_in(options_.check_every, ++candidates_);
 }
 
-void Recorder::written(Call& call, i64 now, i64 slept_ns) {
+void Recorder::written(Call& call, i64 now, i64 idle_ns) {
   call.written_ns = now;
-  // What the thread slept since it noticed the arrival, it waited for the server.
-  const i64 lateness = std::max<i64>(now - call.intended_ns, 0);
-  call.own_lateness_ns = std::max<i64>(lateness - (slept_ns - call.slept_ns), 0);
+  // While the thread had nothing to do and this was not written, the server held it up.
+  call.own_lateness_ns += std::max<i64>(now - std::max(call.submitted_ns, idle_ns), 0);
   sent_++;
   current_.sent++;
   current_.own_lateness_max = std::max(current_.own_lateness_max, call.own_lateness_ns);

@@ -21,8 +21,8 @@ class Recorder {
 
   // The sample and the comparison are decided on when a call starts, because its answer has to be kept then.
   void started(Call& call, i64 now);
-  // The last byte of the request goes to the socket. slept_ns: how long the thread has slept so far.
-  void written(Call& call, i64 now, i64 slept_ns);
+  // The last byte of the request goes to the socket. idle_ns: when the thread last had nothing to do.
+  void written(Call& call, i64 now, i64 idle_ns);
   // True if the call was measured.
   bool ended(Call& call, Outcome outcome, i64 now);
   void unsent(const Arrival& arrival, Outcome outcome);

@@ -3,7 +3,7 @@
 //
 // A closed loop is the schedule on which an arrival is always due.
 #pragma once
-#include <deque>
+#include <algorithm>
 
 #include "options.h"
 
@@ -11,7 +11,6 @@ namespace loadgen {
 
 struct Arrival {
   i64 intended_ns = 0, deadline_ns = 0;  // instants on the clock; deadline 0: none
-  i64 slept_ns = 0;                      // how long the thread had slept when it noticed that this is due
   u32 payload = 0;
 };
 
@@ -23,18 +22,11 @@ class Schedule {
     if (load.calls_max) calls_max_ = load.calls_max / threads + (thread < load.calls_max % threads);
   }
 
-  // Marks what has become due. slept_ns: how long the thread has slept so far.
-  void notice(i64 now, i64 slept_ns) {
-    if (load_.closed) return;
+  // Marks what has become due.
+  void notice(i64 now) {
     const i64 at = std::min(now, until_ns_) - start_ns_;
-    const u64 before = due_;
-    while (due_ < load_.times.size() && load_.times[due_] <= at) due_ += threads_;
-    if (due_ == before) return;
-    // When the list is full the last entry takes these in too, with the later time: that blames the generator.
-    if (noticed_.size() == kNoticedMax)
-      noticed_.back() = {due_, slept_ns};
-    else
-      noticed_.push_back({due_, slept_ns});
+    if (!load_.closed)
+      while (due_ < load_.times.size() && load_.times[due_] <= at) due_ += threads_;
   }
   // No arrival after this instant.
   void end_at(i64 instant_ns) { until_ns_ = std::min(until_ns_, instant_ns); }
@@ -48,17 +40,15 @@ class Schedule {
   u64 due_count() const { return taken_ + waiting_count(); }
 
   // The oldest that waits. Closed loop: one that is due now.
-  Arrival front(i64 now, i64 slept_ns) const {
+  Arrival front(i64 now) const {
     Arrival arrival;
     const i64 deadline = load_.deadlines.empty() ? load_.deadline : load_.deadlines[load_.closed ? 0 : next_];
     if (load_.closed) {
       arrival.intended_ns = now;
-      arrival.slept_ns = slept_ns;
       const u64 turn = load_.payload_index.empty() ? next_ % payloads_ : next_ % load_.payload_index.size();
       arrival.payload = load_.payload_index.empty() ? u32(turn) : load_.payload_index[turn];
     } else {
       arrival.intended_ns = start_ns_ + load_.times[next_];
-      arrival.slept_ns = noticed_.front().slept_ns;
       arrival.payload = load_.payload_index[next_];
     }
     if (deadline) arrival.deadline_ns = arrival.intended_ns + deadline;
@@ -67,7 +57,6 @@ class Schedule {
   void pop() {
     next_ += threads_;
     taken_++;
-    if (!load_.closed && next_ >= noticed_.front().due_end) noticed_.pop_front();
   }
 
   // When something becomes due that is not yet, or kNever.
@@ -82,18 +71,12 @@ class Schedule {
   bool closed() const { return load_.closed; }
 
  private:
-  static constexpr size_t kNoticedMax = 1 << 16;
-  struct Noticed {
-    u64 due_end;
-    i64 slept_ns;
-  };
   const Load& load_;
   const u32 threads_, payloads_;
   const i64 start_ns_;
   u64 next_, due_;  // the first not sent, and the first not due
   u64 taken_ = 0, calls_max_ = 0;
   i64 until_ns_;
-  std::deque<Noticed> noticed_;
 };
 
 }  // namespace loadgen

@@ -56,7 +56,7 @@ struct SessionCallbacks {
       case NGHTTP2_HEADERS:
       case NGHTTP2_DATA:
         if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) break;
-        if (Stream* s = stream(session, frame->hd.stream_id)) s->ended = true;
+        if (Stream* s = stream(session, frame->hd.stream_id)) c.server_ended(*s);
         break;
       default:
         break;

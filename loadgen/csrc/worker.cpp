@@ -14,7 +14,8 @@ namespace {
 
 constexpr int kBurst = 256;  // calls that are started before what they wrote is sent
 constexpr int kEvents = 128;
-constexpr i64 kCloseGrace = kSecond;  // for the trailers of bidi streams
+constexpr i64 kReallySlept = 5 * kMicrosecond;  // longer than it takes to be told what is ready
+constexpr i64 kCloseGrace = kSecond;            // for the trailers of bidi streams
 
 }  // namespace
 
@@ -115,7 +116,10 @@ void Worker::take_up() {
 void Worker::run() {
   prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
   for (auto& connection : connections_) connection->connect(connect_timeout_ns_);
-  while (!abort_ && !over()) turn();
+  for (; !abort_; sleep()) {
+    turn();
+    if (over()) break;
+  }
   used_ = ThreadTime::read().since(used_);
   slept_ns_ = context_.slept - slept_ns_;
   settle();
@@ -131,20 +135,19 @@ void Worker::turn() {
   if (!connected_) watch_connecting();
   if (context_.running) {
     roll_intervals();
-    schedule_->notice(context_.now, context_.slept);
+    schedule_->notice(context_.now);
     send();
     give_up_late();
   }
   flush();
   publish();
-  sleep();
 }
 
 // Until the first connections stand, a failure of one is a failure of all.
 void Worker::watch_connecting() {
   std::string failure;
   for (auto& connection : connections_)
-    if (connection->down()) failure = connection->reason;
+    if (connection->down() && connection->next_ns() == kNever) failure = connection->reason;
   connected_ = context_.ready == connections_.size();
   if (!connected_ && failure.empty()) return;
   std::lock_guard lock(board_.mutex);
@@ -167,7 +170,7 @@ void Worker::tick_connections() {
 void Worker::roll_intervals() {
   Recorder& recorder = context_.recorder;
   while (context_.now >= recorder.interval_end_ns()) {
-    schedule_->notice(recorder.interval_end_ns() - 1, context_.slept);
+    schedule_->notice(recorder.interval_end_ns() - 1);
     recorder.close_interval(context_.now, schedule_->due_count(), context_.open, schedule_->waiting_count());
   }
 }
@@ -180,7 +183,7 @@ void Worker::send() {
       more_to_send_ = true;
       break;
     }
-    const Arrival arrival = schedule_->front(context_.now, context_.slept);
+    const Arrival arrival = schedule_->front(context_.now);
     if (arrival.deadline_ns && context_.now >= arrival.deadline_ns) {
       context_.recorder.unsent(arrival, kExpiredUnsent);
     } else if (context_.free.empty()) {
@@ -221,8 +224,7 @@ bool Worker::over() {
   const i64 now = context_.now;
   if (!stopped_ && !schedule_->over(now)) return false;
   if (stopped_)
-    for (; schedule_->waiting(kNever - 1); schedule_->pop())
-      context_.recorder.unsent(schedule_->front(now, context_.slept), kNotSent);
+    for (; schedule_->waiting(kNever - 1); schedule_->pop()) context_.recorder.unsent(schedule_->front(now), kNotSent);
   if (end_ns_ == kNever) end_ns_ = now + options_.grace_ns;
   if (now >= end_ns_) return true;
   if (schedule_->waiting_count() || context_.open) return false;
@@ -242,7 +244,7 @@ void Worker::settle() {
   if (!schedule_) return;
   schedule_->end_at(context_.now);
   for (; schedule_->waiting_count(); schedule_->pop())
-    context_.recorder.unsent(schedule_->front(context_.now, context_.slept), kNotSent);
+    context_.recorder.unsent(schedule_->front(context_.now), kNotSent);
   ended_ns_ = context_.now - start_ns_;
   roll_intervals();
   context_.recorder.close_interval(context_.now, schedule_->due_count(), 0, 0);
@@ -260,7 +262,7 @@ i64 Worker::wake_ns() const {
   if (!context_.running) return wake;
   wake = std::min({wake, context_.recorder.interval_end_ns(), end_ns_});
   if (schedule_->waiting_count()) {
-    const Arrival first = schedule_->front(context_.now, context_.slept);
+    const Arrival first = schedule_->front(context_.now);
     if (first.deadline_ns) wake = std::min(wake, first.deadline_ns);
   }
   return schedule_->closed() ? std::min(wake, schedule_->until_ns()) : wake;
@@ -268,8 +270,9 @@ i64 Worker::wake_ns() const {
 
 // Until the next send, less the time that is spun; or until the server says something.
 void Worker::sleep() {
+  const bool blocked = context_.running && context_.free.empty() && schedule_->waiting_count();
   i64 until = wake_ns();
-  if (context_.running && schedule_->next_due_ns() != kNever)
+  if (context_.running && !blocked && schedule_->next_due_ns() != kNever)
     until = std::min(until, schedule_->next_due_ns() - options_.spin_ns);
   const i64 before = now_ns();
   const bool busy = more_to_send_ || context_.unread || !context_.dirty.empty();
@@ -279,6 +282,10 @@ void Worker::sleep() {
   const int n = epoll_pwait2(context_.epoll, events, kEvents, &timeout, nullptr);
   context_.now = now_ns();
   if (left) context_.slept += context_.now - before;
+  if (!busy && (n == 0 || context_.now - before > kReallySlept)) {
+    context_.idle_ns = context_.now;
+    if (blocked) context_.blocked_ns = context_.now;
+  }
   for (int i = 0; i < n; i++) {
     if (events[i].data.ptr) {
       static_cast<Connection*>(events[i].data.ptr)->on_events(events[i].events);

@@ -161,8 +161,10 @@ void Server::sleep() {
     if (who == &listener_) accept_all();
     if (who == &listener_ || who == &stop_fd_) continue;
     ServerConnection& connection = *static_cast<ServerConnection*>(who);
-    const bool lives = !(events[i].events & EPOLLOUT) || connection.flush();
-    if (!lives || ((events[i].events & ~u32(EPOLLOUT)) && !connection.receive())) remove(connection);
+    const u32 what = events[i].events;
+    const bool hung_up = what & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
+    if ((what & EPOLLOUT && !connection.flush()) || (what & ~u32(EPOLLOUT) && !connection.receive(hung_up)))
+      remove(connection);
   }
 }
 

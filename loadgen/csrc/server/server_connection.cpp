@@ -122,7 +122,8 @@ ServerConnection::~ServerConnection() {
 
 // ---- the socket
 
-bool ServerConnection::receive() {
+bool ServerConnection::receive(bool hung_up) {
+  hung_up_ |= hung_up;
   static thread_local u8 buffer[kReadBytes];
   while (!blocked_) {  // who does not read his answers is not listened to
     const ssize_t n = recv(fd_, buffer, sizeof buffer, 0);
@@ -132,7 +133,7 @@ bool ServerConnection::receive() {
     context_.now = now_ns();
     if (nghttp2_session_mem_recv(session_, buffer, size_t(n)) < 0) return false;
     mark_dirty();
-    if (size_t(n) < sizeof buffer) return true;
+    if (size_t(n) < sizeof buffer && !hung_up_) return true;
   }
   return true;
 }
@@ -164,7 +165,7 @@ bool ServerConnection::flush() {
     out_at_ = 0;
     if (blocked_) return true;
   }
-  if (was_blocked && !receive()) return false;
+  if (was_blocked && !receive(false)) return false;
   return nghttp2_session_want_read(session_) || nghttp2_session_want_write(session_);
 }
 

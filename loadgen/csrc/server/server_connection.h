@@ -58,7 +58,7 @@ class ServerConnection {
   ServerConnection(const ServerConnection&) = delete;
 
   // False when it is over: then it is to be deleted.
-  bool receive();
+  bool receive(bool hung_up);
   bool flush();
   // An answer to a message of this stream is due.
   void answer(ServerStream& stream, std::string_view message);
@@ -78,7 +78,7 @@ class ServerConnection {
   ServerContext& context_;
   const int fd_;
   nghttp2_session* session_ = nullptr;
-  bool dirty_ = false, blocked_ = false;
+  bool dirty_ = false, blocked_ = false, hung_up_ = false;
   List<ServerStream, InConnection> streams_;
   std::vector<u8> out_;
   size_t out_at_ = 0;

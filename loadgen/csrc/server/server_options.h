@@ -18,7 +18,7 @@ struct ServerOptions {
   u32 messages = 1;
   i64 message_gap_ns = 0;
   i64 stall_at_ns = 0, stall_for_ns = 0;
-  std::string path;  // empty: any
+  std::string path = "";  // empty: any
   u64 fail_every = 0;
   int fail_status = 14;
   u32 streams_max = 0;  // 0: no limit

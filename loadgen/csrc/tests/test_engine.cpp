@@ -1,0 +1,367 @@
+// The engine against the test server: what it sends, measures and counts when the server behaves.
+#include "server/server.h"
+#include "tests/drive.h"
+
+using namespace loadgen;
+
+namespace {
+
+double seconds(i64 ns) { return double(ns) / 1e9; }
+
+// The value below which this share of the counts lies.
+i64 quantile(const Histogram& histogram, double share) {
+  u64 seen = 0;
+  for (u32 i = 0; i < kHistogramLength; i++)
+    if ((seen += histogram.counts[i]) >= u64(double(histogram.count) * share)) return histogram_lowest(i);
+  return histogram.largest;
+}
+
+}  // namespace
+
+TEST(every_arrival_is_answered_once) {
+  Server server({});
+  Options options = options_for(server.port());
+  options.connections = 3;
+  options.interval_ns = 50 * kMillisecond;
+  Drive drive(options);
+  drive.load.measure_from = 100 * kMillisecond;
+  drive.start(1000, 300 * kMicrosecond);
+  const RunResult& run = drive.finish();
+  CHECK_EQ(named(run.tally.outcomes_all), (Named{{"OK", 1000}}));
+  CHECK_EQ(run.tally.due, 666u);  // those at 100.2 ms and later
+  CHECK_EQ(run.tally.response.count, 666u);
+  CHECK_EQ(run.tally.response.sum, run.tally.lateness.sum + run.tally.service.sum);
+  CHECK_EQ(run.tally.messages, 666u);
+  CHECK_EQ(run.tally.empty_answers, 222u);
+  CHECK_EQ(run.measure_until_ns, 999 * 300 * kMicrosecond + 1);
+  CHECK_EQ(server.counters().calls.load(), 1000u);
+  u64 sent = 0;
+  for (const auto& worker : drive.engine.workers())
+    for (const auto& connection : worker->connections()) {
+      CHECK(connection->sent >= 221 && connection->sent <= 223);  // in turn
+      sent += connection->sent;
+    }
+  CHECK_EQ(sent, 666u);
+}
+
+TEST(threads_share_the_schedule) {
+  Server server({});
+  Options options = options_for(server.port());
+  options.connections = 5;
+  options.threads = 3;
+  options.interval_ns = 20 * kMillisecond;
+  Drive drive(options);
+  drive.start(2000, 100 * kMicrosecond);
+  u64 polled = 0;
+  while (!drive.engine.wait(5 * kMillisecond))
+    for (const Interval& interval : drive.engine.poll()) polled += interval.due;
+  for (const Interval& interval : drive.engine.poll()) polled += interval.due;
+  CHECK_EQ(polled, 2000u);
+  CHECK_EQ(named(drive.engine.result().tally.outcomes_all), (Named{{"OK", 2000}}));
+}
+
+TEST(a_closed_loop_keeps_its_calls_in_flight) {
+  Server server({.law = Law::kConstant, .service_ns = kMillisecond});
+  Options options = options_for(server.port());
+  options.connections = 3;
+  options.threads = 2;
+  Drive drive(options);
+  drive.start_closed(7, 500 * kMillisecond);
+  const RunResult& run = drive.finish();
+  CHECK_EQ(run.tally.in_flight_max, 7u);
+  CHECK(run.tally.due <= 501 && run.tally.due > 100);  // one per millisecond at most
+  CHECK_EQ(run.tally.outcomes[kOk], run.tally.due);
+  CHECK(quantile(run.tally.service, 0.5) >= 6 * kMillisecond);  // behind six others
+}
+
+TEST(a_closed_loop_stops_after_so_many_calls) {
+  Server server({});
+  Options options = options_for(server.port());
+  options.connections = 2;
+  options.threads = 2;
+  Drive drive(options);
+  drive.load.calls_max = 101;
+  drive.start_closed(8, 30 * kSecond);
+  CHECK_EQ(drive.finish().tally.due_all, 101u);
+}
+
+// One call at a time on the only stream that the server allows: what waits for it is late, and not by our doing.
+TEST(lateness_tells_whose_doing_it_was) {
+  Server server({.law = Law::kConstant, .service_ns = 5 * kMillisecond, .streams_max = 1});
+  Options options = options_for(server.port());
+  Drive drive(options);
+  drive.start(100, kMillisecond);
+  const RunResult& run = drive.finish();
+  CHECK_EQ(named(run.tally.outcomes_all), (Named{{"OK", 100}}));
+  CHECK_EQ(run.tally.in_flight_max, 1u);
+  CHECK(run.tally.waiting_max > 50);
+  CHECK(run.tally.lateness.largest > 300 * kMillisecond);
+  CHECK(quantile(run.tally.own_lateness, 0.5) < 3 * kMillisecond);
+  CHECK(quantile(run.tally.service, 0.5) < 8 * kMillisecond);
+  CHECK(run.tally.response.largest > 300 * kMillisecond);
+}
+
+// More than one thread can send: the lateness is the generator's own.
+TEST(lateness_is_our_own_when_we_are_the_limit) {
+  Server server({});
+  Options options = options_for(server.port());
+  options.connections = 2;
+  options.streams = 400'000;
+  Drive drive(options);
+  drive.start(400'000, 200);  // five million a second
+  const RunResult& run = drive.finish();
+  CHECK_EQ(sum(run.tally.outcomes_all), 400'000u);
+  CHECK(run.tally.own_lateness.largest > 50 * kMillisecond);
+}
+
+TEST(a_stall_shows_in_response_times) {
+  Server server({.stall_at_ns = 200 * kMillisecond, .stall_for_ns = 300 * kMillisecond});
+  Options options = options_for(server.port());
+  options.streams = 20;
+  Drive drive(options);
+  drive.start(1000, kMillisecond);
+  const RunResult& run = drive.finish();
+  CHECK_EQ(named(run.tally.outcomes_all), (Named{{"OK", 1000}}));
+  CHECK(quantile(run.tally.response, 0.85) > 50 * kMillisecond);  // 300 of 1,000 wait 150 ms in the mean
+  CHECK(quantile(run.tally.service, 0.95) < 50 * kMillisecond);   // only the 20 that were open
+  CHECK(run.tally.response.largest > 280 * kMillisecond);
+}
+
+TEST(deadlines_travel_and_are_kept) {
+  Server server({.law = Law::kConstant, .service_ns = 40 * kMillisecond});
+  Options options = options_for(server.port());
+  options.deadline_grace_ns = 10 * kMillisecond;
+  Drive drive(options);
+  drive.start(20, kMillisecond, 200 * kMillisecond);
+  const RunResult& run = drive.finish();
+  const Named got = named(run.tally.outcomes_all);
+  // Five are answered within 210 ms or a little more; the server knows no deadlines.
+  CHECK(got.at("OK") >= 3 && got.at("OK") <= 7);
+  CHECK_EQ(got.at("OK") + got.at("TIMEOUT"), 20u);
+  CHECK(run.tally.response_failed.largest < 500 * kMillisecond);
+}
+
+TEST(what_finds_no_stream_in_time_expires) {
+  Server server({.law = Law::kConstant, .service_ns = 50 * kMillisecond, .streams_max = 1});
+  Options options = options_for(server.port());
+  const Named got = run(options, 50, kMillisecond, 120 * kMillisecond);
+  CHECK(got.at("EXPIRED_UNSENT") > 30);
+  CHECK(got.at("OK") >= 1);
+}
+
+TEST(statuses_are_read) {
+  Server failing({.fail_every = 2, .fail_status = 8});
+  CHECK_EQ(run(options_for(failing.port()), 100), (Named{{"OK", 50}, {"RESOURCE_EXHAUSTED", 50}}));
+  Server other({.path = "/other.Service/Call"});
+  CHECK_EQ(run(options_for(other.port()), 20), (Named{{"UNIMPLEMENTED", 20}}));
+}
+
+TEST(server_streams_are_timed_by_message) {
+  Server server(
+      {.law = Law::kConstant, .service_ns = kMillisecond, .messages = 5, .message_gap_ns = 10 * kMillisecond});
+  Options options = options_for(server.port());
+  options.call = CallKind::kServerStream;
+  Drive drive(options);
+  drive.start(30, 5 * kMillisecond);
+  const RunResult& run = drive.finish();
+  CHECK_EQ(named(run.tally.outcomes_all), (Named{{"OK", 30}}));
+  CHECK_EQ(run.tally.messages, 150u);
+  CHECK_EQ(run.tally.first_message.count, 30u);
+  CHECK_EQ(run.tally.message_gap.count, 120u);
+  CHECK(quantile(run.tally.first_message, 0.5) < 10 * kMillisecond);
+  CHECK(quantile(run.tally.response, 0.5) >= 40 * kMillisecond);
+  CHECK(quantile(run.tally.message_gap, 0.5) >= 8 * kMillisecond);
+}
+
+Options bidi_options(u16 port) {
+  Options options = options_for(port);
+  options.call = CallKind::kBidi;
+  options.payloads = {std::string("\x0a\x05hello", 7), ""};
+  options.request_id_field = options.response_id_field = 4;  // an echo
+  options.streams = 2;
+  return options;
+}
+
+TEST(bidi_matches_answers_by_id) {
+  Server server({.law = Law::kExponential, .service_ns = 100 * kMicrosecond});
+  Options options = bidi_options(server.port());
+  options.connections = 2;
+  options.threads = 2;
+  options.samples_max = 10;
+  options.sample_every = 3;
+  Drive drive(options);
+  drive.start(2000, 200 * kMicrosecond, kSecond);
+  const RunResult& run = drive.finish();
+  CHECK_EQ(named(run.tally.outcomes_all), (Named{{"OK", 2000}}));
+  CHECK_EQ(named(run.tally.stream_outcomes), (Named{{"OK", 4}}));
+  CHECK_EQ(run.tally.wrong_ids + run.tally.late_answers, 0u);
+  CHECK_EQ(server.counters().calls.load(), 4u);
+  CHECK_EQ(run.tally.samples.size(), 10u);
+  for (const Sample& sample : run.tally.samples) {
+    const u32 field[] = {4};
+    CHECK_EQ(find_varint(sample.answer, field).value(), sample.request_id);
+    CHECK(sample.answer.starts_with(options.payloads[sample.payload]));
+  }
+}
+
+TEST(bidi_runs_closed_too) {
+  Server server({});
+  Options options = bidi_options(server.port());
+  Drive drive(options);
+  drive.start_closed(300, 200 * kMillisecond);
+  const RunResult& run = drive.finish();
+  CHECK_EQ(run.tally.in_flight_max, 300u);
+  CHECK_EQ(run.tally.outcomes[kOk], run.tally.due);
+  CHECK(run.tally.due > 1000);
+}
+
+TEST(bidi_counts_second_answers_and_late_ones) {
+  Server twice({.messages = 2});
+  Drive drive(bidi_options(twice.port()));
+  drive.start(50, kMillisecond);
+  const RunResult& run = drive.finish();
+  CHECK_EQ(named(run.tally.outcomes_all), (Named{{"OK", 50}}));
+  CHECK_EQ(run.tally.wrong_ids, 50u);
+
+  Server slow({.law = Law::kConstant, .service_ns = 30 * kMillisecond});
+  Options options = bidi_options(slow.port());
+  options.deadline_grace_ns = 0;
+  Drive late(options);
+  late.start(10, kMillisecond, 100 * kMillisecond);
+  const Named got = late.outcomes();
+  CHECK_EQ(got.at("OK") + got.at("TIMEOUT"), 10u);
+  CHECK(got.at("TIMEOUT") >= 5);
+  CHECK_EQ(late.engine.result().tally.late_answers, got.at("TIMEOUT"));
+  CHECK_EQ(late.engine.result().tally.wrong_ids, 0u);
+}
+
+TEST(bidi_requests_get_the_status_of_their_stream) {
+  Server server({.path = "/other.Service/Call"});
+  Drive drive(bidi_options(server.port()));
+  drive.start(20, kMillisecond);
+  CHECK_EQ(drive.outcomes(), (Named{{"UNIMPLEMENTED", 20}}));
+}
+
+TEST(ids_and_statuses_within_answers) {
+  Server server({});
+  Options options = options_for(server.port());
+  // field 6: {1: 14}, field 9: 5
+  options.payloads = {std::string("\x32\x02\x08\x0e", 4), std::string("\x48\x05", 2)};
+  options.status_field = {6, 1};
+  options.request_id_field = options.response_id_field = 4;
+  CHECK_EQ(run(options, 20), (Named{{"OK", 10}, {"UNAVAILABLE", 10}}));
+  options.status_field = {};
+  options.response_id_field = 5;  // the echo has it in 4
+  CHECK_EQ(run(options, 20), (Named{{"WRONG_ID", 20}}));
+}
+
+TEST(answers_are_compared) {
+  Server server({});
+  Options options = options_for(server.port());
+  options.expected = {"payload number one", "something else", ""};
+  options.has_expected = {true, true, false};
+  options.check_every = 2;
+  Drive drive(options);
+  drive.start(300, 100 * kMicrosecond);
+  const RunResult& run = drive.finish();
+  CHECK(run.tally.checked > 70 && run.tally.checked < 130);
+  CHECK(run.tally.wrong > run.tally.checked / 4 && run.tally.wrong < run.tally.checked * 3 / 4);
+  CHECK_EQ(run.tally.wrong_samples.size(), kWrongSamplesMax);
+  CHECK_EQ(run.tally.wrong_samples[0].answer, "two");
+}
+
+TEST(a_run_can_be_stopped_at_any_time) {
+  Server server({.law = Law::kConstant, .service_ns = 20 * kMillisecond});
+  for (const bool closed : {false, true}) {
+    for (const i64 after : {i64(0), 2 * kMillisecond, 150 * kMillisecond}) {
+      Options options = options_for(server.port());
+      options.threads = options.connections = 2;
+      Drive drive(options);
+      closed ? drive.start_closed(20, 60 * kSecond) : drive.start(60'000, kMillisecond);
+      drive.engine.wait(after);
+      const i64 before = now_ns();
+      drive.engine.stop(50 * kMillisecond);
+      const RunResult& run = drive.finish();
+      CHECK(seconds(now_ns() - before) < 5);
+      CHECK(run.stopped);
+      CHECK(run.measure_until_ns < 50 * kSecond);
+    }
+  }
+}
+
+TEST(what_is_open_at_the_end_is_unfinished) {
+  Server server({.law = Law::kConstant, .service_ns = 30 * kSecond});
+  for (const CallKind kind : {CallKind::kUnary, CallKind::kServerStream, CallKind::kBidi}) {
+    Options options = bidi_options(server.port());
+    options.call = kind;
+    options.grace_ns = 50 * kMillisecond;
+    options.streams = 4;
+    options.stream_in_flight = 2;
+    const Named got = run(options, 20);
+    const u64 open = kind == CallKind::kBidi ? 8 : 4;
+    CHECK_EQ(got, (Named{{"UNFINISHED", open}, {"NOT_SENT", 20 - open}}));
+  }
+}
+
+TEST(an_engine_that_is_not_started_goes_away) {
+  Server server({});
+  Engine engine(options_for(server.port()));
+  CHECK(engine.connect(kSecond));
+  CHECK(!engine.wait(0));
+  CHECK(engine.poll().empty());
+  Engine never(options_for(server.port()));
+}
+
+TEST(an_empty_schedule_ends_at_once) {
+  Server server({});
+  Drive drive(options_for(server.port()));
+  drive.start(0, 1);
+  CHECK(drive.finish().tally.due_all == 0);
+}
+
+// Only the ids near the end are left: each connection is replaced when they are used up, and no call is lost.
+TEST(connections_are_renewed_when_stream_ids_end) {
+  Server server({});
+  Options options = options_for(server.port());
+  options.first_stream_id = INT32_MAX - 20;
+  Drive drive(options);
+  drive.start(200, 500 * kMicrosecond);
+  const RunResult& run = drive.finish();
+  CHECK_EQ(named(run.tally.outcomes_all), (Named{{"OK", 200}}));
+  CHECK(drive.engine.workers()[0]->connections()[0]->connects > 10);
+  CHECK(drive.engine.workers()[0]->connections()[0]->losses.empty());
+}
+
+TEST(large_messages_and_many_connections) {
+  Server server({});
+  Options options = options_for(server.port());
+  options.payloads = {std::string(3 << 20, 'x'), std::string(100'000, 'y')};
+  options.expected = options.payloads;
+  options.has_expected = {true, true};
+  options.connections = 40;
+  options.streams = 3;
+  Drive drive(options);
+  drive.start(60, 2 * kMillisecond);
+  const RunResult& run = drive.finish();
+  CHECK_EQ(named(run.tally.outcomes_all), (Named{{"OK", 60}}));
+  CHECK_EQ(run.tally.checked, 60u);
+  CHECK_EQ(run.tally.wrong, 0u);
+}
+
+TEST(wrong_options_are_named) {
+  const auto error = [](auto change) {
+    Options options = options_for(1);
+    change(options);
+    return options.error();
+  };
+  CHECK_EQ(error([](Options&) {}), "");
+  CHECK(error([](Options& o) { o.path = "Call"; }).find("path must be") == 0);
+  CHECK(error([](Options& o) { o.payloads.clear(); }).find("at least one payload") == 0);
+  CHECK(error([](Options& o) { o.threads = 2; }).find("connections must be") == 0);
+  CHECK(error([](Options& o) { o.headers = {{"Upper", "x"}}; }).find("header \"Upper\"") == 0);
+  CHECK(error([](Options& o) { o.headers = {{"a", "line\nbreak"}}; }).find("header \"a\"") == 0);
+  CHECK(error([](Options& o) { o.call = CallKind::kBidi; }).find("bidi needs") == 0);
+  CHECK(error([](Options& o) { o.expected = {"one"}; }).find("expected must") == 0);
+}
+
+TEST_MAIN

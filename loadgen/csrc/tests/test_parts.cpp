@@ -1,0 +1,232 @@
+// The parts that need no network: histogram, protobuf, frames of gRPC, timers, schedule, lists.
+#include <random>
+
+#include "histogram.h"
+#include "message_reader.h"
+#include "outcome.h"
+#include "protobuf.h"
+#include "schedule.h"
+#include "tests/check.h"
+#include "timers.h"
+
+using namespace loadgen;
+
+TEST(histogram_counts_in_the_layout_of_hdr) {
+  const struct {
+    i64 value;
+    u32 index;
+  } table[] = {{0, 0},
+               {1, 1},
+               {1023, 1023},
+               {1024, 1024},
+               {2047, 2047},
+               {2048, 2048},
+               {2049, 2048},
+               {2050, 2049},
+               {4095, 3071},
+               {4096, 3072},
+               {1'000'000, 11169},
+               {-5, 0},
+               {kHistogramHighest, 33420},
+               {INT64_MAX, 33420}};
+  for (const auto& [value, index] : table) CHECK_EQ(histogram_index(value), index);
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 200'000; i++) {
+    const i64 value = i64(random() >> (22 + random() % 42)) % kHistogramHighest;
+    const u32 index = histogram_index(value);
+    const i64 lowest = histogram_lowest(index), width = histogram_width(index);
+    CHECK(index < kHistogramLength);
+    CHECK(value >= lowest && value < lowest + width);
+    CHECK(width == 1 || width * 1000 <= lowest);  // three digits
+    if (index) CHECK_EQ(histogram_lowest(index - 1) + histogram_width(index - 1), lowest);
+  }
+}
+
+TEST(histogram_keeps_sum_and_extremes_exactly) {
+  Histogram a, b;
+  for (const i64 value : {5'000'001, 7, 123'456'789}) a.record(value);
+  b.record(3);
+  a.merge(b);
+  CHECK_EQ(a.count, 4u);
+  CHECK_EQ(a.sum, 128'456'800);
+  CHECK_EQ(a.smallest, 3);
+  CHECK_EQ(a.largest, 123'456'789);
+  Histogram empty;
+  a.merge(empty);
+  CHECK_EQ(a.smallest, 3);
+}
+
+TEST(protobuf_fields_are_written_and_found) {
+  u8 bytes[kVarintFieldBytesMax];
+  CHECK_EQ(write_varint_field(bytes, 4, 300), 3u);
+  CHECK(bytes[0] == 0x20 && bytes[1] == 0xac && bytes[2] == 0x02);
+  CHECK_EQ(write_varint_field(bytes, (1u << 29) - 1, UINT64_MAX), size_t(kVarintFieldBytesMax));
+
+  // 1: varint 7; 2: "abc"; 6: {1: 14, 2: "x"}; 5: fixed32; 3: fixed64; 1: varint 9 (the last one holds)
+  const std::string message(
+      "\x08\x07\x12\x03"
+      "abc"
+      "\x32\x05\x08\x0e\x12\x01"
+      "x"
+      "\x2d"
+      "1234"
+      "\x19"
+      "12345678"
+      "\x08\x09",
+      30);
+  const u32 one[] = {1}, status[] = {6, 1}, absent[] = {9}, wrong_kind[] = {2}, deeper[] = {1, 1};
+  CHECK_EQ(find_varint(message, one).value(), 9u);
+  CHECK_EQ(find_varint(message, status).value(), 14u);
+  CHECK(!find_varint(message, absent));
+  CHECK(!find_varint(message, wrong_kind));
+  CHECK(!find_varint(message, deeper));
+  CHECK(!find_varint("", one));
+  for (size_t cut : {1, 3, 5, 9, 15, 18, 25})
+    CHECK(!find_varint(message.substr(0, cut), absent));  // and reads nothing beyond
+  CHECK(!find_varint(std::string(20, '\xff'), one));
+}
+
+TEST(messages_are_read_however_they_are_cut) {
+  u8 prefix[kPrefixBytes];
+  std::string bytes;
+  const std::vector<std::string> sent = {"first", "", std::string(300, 'x'), "last"};
+  for (const std::string& message : sent) {
+    write_prefix(prefix, u32(message.size()));
+    bytes.append(reinterpret_cast<char*>(prefix), kPrefixBytes).append(message);
+  }
+  const u8* data = reinterpret_cast<const u8*>(bytes.data());
+  for (size_t step = 1; step <= bytes.size(); step++) {
+    for (const bool keep : {true, false}) {
+      MessageReader reader;
+      reader.reset(keep, 1000);
+      std::vector<std::string> got;
+      for (size_t at = 0; at < bytes.size(); at += step) {
+        CHECK(at == 0 || step == bytes.size() || got.size() <= sent.size());
+        reader.read(data + at, std::min(step, bytes.size() - at), [&](std::string_view message, u64 length) {
+          CHECK_EQ(length, sent[got.size()].size());
+          got.emplace_back(keep ? std::string(message) : sent[got.size()]);
+        });
+      }
+      CHECK(got == sent);
+      CHECK(reader.complete());
+    }
+  }
+}
+
+TEST(broken_frames_are_noticed) {
+  const auto complete = [](std::string_view bytes) {
+    MessageReader reader;
+    reader.reset(true, 1000);
+    reader.read(reinterpret_cast<const u8*>(bytes.data()), bytes.size(), [](std::string_view, u64) {});
+    return reader.complete();
+  };
+  using namespace std::literals;
+  CHECK(complete(""));
+  CHECK(complete("\0\0\0\0\1a"sv));
+  CHECK(!complete("\1\0\0\0\1a"sv));     // compressed
+  CHECK(!complete("\0\0\0\0\2a"sv));     // cut
+  CHECK(!complete("\0\0\0"sv));          // cut within the prefix
+  CHECK(!complete("\0\0\0\x04\x00"sv));  // longer than allowed
+}
+
+TEST(timers_fire_once_and_never_early) {
+  const i64 start = 1'000 * kSecond;
+  Timers timers(start);
+  CHECK_EQ(timers.next_ns(), kNever);
+  std::vector<Call> calls(200);
+  std::mt19937 random(3);
+  std::vector<i64> due;
+  for (size_t i = 0; i < calls.size(); i++) {
+    due.push_back(start + i64(random() % 12'000) * kMillisecond);  // beyond one round of the wheel
+    calls[i].slot = u32(i);
+    timers.add(calls[i], due[i]);
+  }
+  for (size_t i = 0; i < calls.size(); i += 5) timers.remove(calls[i]);
+  std::vector<int> fired(calls.size());
+  for (i64 now = start; now < start + 13 * kSecond; now += i64(random() % 50) * kMillisecond) {
+    timers.advance(now, [&](Call& call) {
+      fired[call.slot]++;
+      CHECK(now >= due[call.slot]);
+      CHECK(now - due[call.slot] <= 60 * kMillisecond);
+    });
+  }
+  for (size_t i = 0; i < calls.size(); i++) CHECK_EQ(fired[i], int(i % 5 != 0));
+  CHECK_EQ(timers.next_ns(), kNever);
+}
+
+TEST(schedules_deal_the_arrivals_out) {
+  std::vector<i64> times;
+  std::vector<u32> payloads;
+  for (int i = 0; i < 1000; i++) times.push_back(i * 10), payloads.push_back(u32(i));
+  Load load;
+  load.times = times;
+  load.payload_index = payloads;
+  load.deadline = 7;
+  std::vector<int> seen(1000);
+  for (u32 thread = 0; thread < 3; thread++) {
+    Schedule schedule(load, 3, thread, 1000, 50);
+    CHECK_EQ(schedule.next_due_ns(), 50 + i64(thread) * 10);
+    CHECK(!schedule.waiting(kNever - 1));
+    for (i64 now = 50; now < 50 + 11'000; now += 400) {
+      schedule.notice(now);
+      CHECK(schedule.next_due_ns() > now);
+      while (schedule.waiting(now)) {
+        const Arrival arrival = schedule.front(now);
+        CHECK_EQ(arrival.intended_ns, 50 + times[arrival.payload]);
+        CHECK_EQ(arrival.deadline_ns, arrival.intended_ns + 7);
+        CHECK(arrival.intended_ns <= now);
+        seen[arrival.payload]++;
+        schedule.pop();
+      }
+    }
+    CHECK(schedule.over(50 + 11'000));
+  }
+  for (const int times_seen : seen) CHECK_EQ(times_seen, 1);
+}
+
+TEST(schedules_end_where_they_are_told) {
+  const std::vector<i64> times = {0, 10, 20, 30};
+  const std::vector<u32> payloads = {0, 0, 0, 0};
+  Load load;
+  load.times = times;
+  load.payload_index = payloads;
+  Schedule schedule(load, 1, 0, 1, 100);
+  schedule.notice(111);
+  schedule.end_at(120);
+  CHECK_EQ(schedule.next_due_ns(), 120);
+  schedule.notice(1000);
+  CHECK_EQ(schedule.waiting_count(), 3u);
+  CHECK_EQ(schedule.next_due_ns(), kNever);
+  CHECK(schedule.over(121));
+}
+
+TEST(a_closed_loop_is_always_due) {
+  Load load;
+  load.closed = true;
+  load.duration = 1000;
+  load.calls_max = 5;
+  Schedule schedule(load, 2, 0, 3, 100);  // the first of two threads has three of the five calls
+  std::vector<u32> payloads;
+  for (; schedule.waiting(500); schedule.pop()) payloads.push_back(schedule.front(500).payload);
+  CHECK(payloads == (std::vector<u32>{0, 2, 1}));
+  load.calls_max = 0;
+  Schedule timed(load, 1, 0, 3, 100);
+  CHECK(timed.waiting(1099));
+  CHECK(!timed.waiting(1100));
+}
+
+TEST(outcomes_have_names) {
+  CHECK_EQ(outcome_name(kOk), "OK");
+  CHECK_EQ(outcome_name(kUnimplemented), "UNIMPLEMENTED");
+  CHECK_EQ(outcome_name(16), "UNAUTHENTICATED");
+  CHECK_EQ(outcome_name(kBadStatus), "BAD_STATUS");
+  CHECK_EQ(outcome_name(reset_outcome(7)), "RST_REFUSED_STREAM");
+  CHECK_EQ(outcome_name(reset_outcome(13)), "RST_HTTP_1_1_REQUIRED");
+  CHECK_EQ(outcome_name(reset_outcome(99)), "RST_UNKNOWN");
+  CHECK_EQ(outcome_name(kUnfinished), "UNFINISHED");
+  CHECK_EQ(outcome_name(http_outcome(503)), "HTTP_503");
+  CHECK_EQ(outcome_name(http_outcome(9999)), "BAD_STATUS");
+  CHECK_EQ(outcome_name(grpc_outcome(17)), "BAD_STATUS");
+}
+
+TEST_MAIN
