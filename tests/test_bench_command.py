@@ -190,6 +190,7 @@ def test_what_this_server_cannot_do(
         (["rate", "--rate", "5", "--", "--print-config"], "--print-config is none for this"),
         (["rate", "--rate", "5", "--pin", "0"], "--pin '0' is neither auto nor off"),
         (["rate", "--rate", "5", "--load-threads", "64"], "--load-threads 64 leave none"),
+        (["rate", "--rate", "5", "--address", "localhost"], "--address localhost: write HOST:PORT"),
         (["find-max"], "find-max needs to know what is good enough"),
         (["compare", "nowhere", "either"], "cannot read nowhere"),
         (["compare", "a", "b", "--", "--lanes", "2"], "compare starts no server"),

@@ -56,6 +56,7 @@ class Formula:
             load=load.describe(parse_call("predict")),
             verdict=INVALID if rate > self.generator else UNSTABLE if rate > 3 * self.capacity else VALID,
             offered_rate=rate,
+            achieved_rate=min(rate, self.generator),
             rate=ok,
             status={"OK": round(count), "RESOURCE_EXHAUSTED": round((rate - ok) * load.duration_s)},
             p50_us=times["p50"],
@@ -171,6 +172,19 @@ def test_find_max(play: Play, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "capacity.json").read_text())["slo"] == {"p99_us": 20_000, "error_ratio": 0.01}
 
 
+def test_a_late_generator_does_not_take_away_what_passed_all_the_same(play: Play) -> None:
+    class Late(Formula):
+        def point(self, load: LoadSpec, name: str) -> Point:
+            found = super().point(load, name)
+            found.verdict = INVALID
+            return found
+
+    found, _ = play("find-max", "--slo", "p99=20ms", formula=Late())
+    assert found.best_point is not None and 9000 < found.best_point.rate <= 10_000 - math.log(100) / 0.020
+    assert found.verdict == "INVALID"  # for it may have been the generator that failed above
+    assert "its lateness counts as latency" in " ".join(found.notes)
+
+
 def test_find_max_gives_percentiles_their_answers(play: Play) -> None:
     _, server = play("find-max", "--slo", "p99=1s", "--duration", "1s", formula=Formula(300))
     probes = [load for load in server.loads if load.rate]
@@ -182,7 +196,7 @@ def test_find_max_gives_percentiles_their_answers(play: Play) -> None:
     [
         (["--slo", "p99=10us"], Formula(), "SLO_NOT_MET", "not even"),
         (["--slo", "p99=20ms"], Formula(generator=3000), "INVALID", "the generator was the limit"),
-        (["--slo", "p99=20ms"], Formula(generator=1), "INVALID", "not even"),
+        (["--slo", "p99=20ms"], Formula(generator=1), "INVALID", "nothing is known of the server"),
         (["--slo", "p99=1s", "--duration", "100ms"], Formula(20), "SLO_NOT_MET", "too few answers"),
     ],
 )

@@ -110,7 +110,7 @@ def _prepare(
     if work.call.name == "generate" and model.task != "generate":
         raise ConfigError(f"--call generate: {model.name} does not generate, it is a model to {model.task}")
     result.target |= {"address": server.address, "model": model.name, "version": model.version}
-    result.target["device"] = target.device(server)
+    result.target |= target.device(server)
     try:
         payloads = work.write(scratch / "payloads", _words(common, model.name))
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 from collections.abc import Mapping, Sequence
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 from fastqps.bench.generator import child_prefix
 from fastqps.bench.result import BenchError
 from fastqps.bench.workload import Payloads
-from fastqps.config import SETTINGS, Loaded, load
-from fastqps.errors import CallError, ConfigError, Unimplemented
+from fastqps.config import SETTINGS, Loaded, decide, load
+from fastqps.devices.profile import load_profile
+from fastqps.errors import CallError, ConfigError, FastqpsError, Unimplemented
 from fastqps.scrape import scrape
 from fastqps.server_process import ServerError, ServerProcess
 
@@ -41,6 +43,9 @@ class Target:
 
         Raises ``ConfigError`` for settings that no server has.
         """
+        host, _, port = address.rpartition(":")
+        if address and not (host and port.isdecimal() and 0 < int(port) < 65536):
+            raise ConfigError(f"--address {address}: write HOST:PORT")
         if address and (base or config_file):
             given = next((f"--{key}" for key in base), "--config")
             raise ConfigError(
@@ -117,12 +122,15 @@ class Target:
         with Client(server.address) as client:
             client.predict(item or pb.PredictRequest.FromString(payloads.first), timeout_s=60)
 
-    def device(self, server: Server) -> str:
-        """As the server says; what was asked for where it has no admin port."""
-        if server.admin:
-            for labels, _ in scrape(server.admin).series("fastqps_build_info"):
-                return labels["device"]
-        return str(self.base.get("device", ""))
+    def device(self, server: Server) -> dict[str, Any]:
+        """``device``: as it is configured, or as a server elsewhere says. ``profiles`` of those that are modelled."""
+        if self.own:
+            text = decide(load(self.base, os.environ, self.config_file or None).config).device
+        else:
+            page = scrape(server.admin) if server.admin else None
+            labels = [labels for labels, _ in page.series("fastqps_build_info")] if page else []
+            text = labels[0]["device"].partition(" (")[0] if labels else ""
+        return {"device": text, "profiles": _profiles(text)}
 
     def describe(self) -> dict[str, Any]:
         """For ``Result.target``; the model follows when it is known."""
@@ -151,6 +159,18 @@ class Target:
         except ServerError as error:
             raise BenchError(f"the server did not start: {_reason(str(error))}", process.drain()) from None
         self._process, self._running = process, (settings, cpus)
+
+
+def _profiles(device: str) -> list[dict[str, str]]:
+    """What there is to say about modelled devices, as far as their profiles can be read here."""
+    found = []
+    for spec in device.split(","):
+        kind, _, name = spec.strip().partition(":")
+        if kind == "sim":
+            with contextlib.suppress(FastqpsError):
+                profile = load_profile(name)
+                found.append({"name": profile.name, "status": profile.status, "source": profile.source})
+    return found
 
 
 def check_settings(settings: Settings, config_file: str = "") -> None:

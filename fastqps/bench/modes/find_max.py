@@ -19,6 +19,7 @@ from fastqps.errors import ConfigError
 NEAR = 1.5  # a latency so far above its limit may be a hiccup of the machine
 STRETCH_MAX = 10  # times --duration, until a percentile has its answers
 CONFIRM = 3  # times as long
+SENT_MIN = 0.97  # of the rate; or that rate was never there
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,10 +61,11 @@ class _Prober:
         self.reasons: dict[float, list[str]] = {}  # by rate, why it failed
 
     def probe(self, rate: float, confirm: bool) -> Trial:
+        """A generator's lateness counts as latency, so what passes in spite of it passes; what fails may be its fault."""
         point = self._context.measure({}, self._load(rate, confirm), name=f"{rate:,.0f}/s{', again' * confirm}")
         violations = list(point.reasons) if point.verdict == UNSTABLE else []
         violations += self._slo.violations(point)
-        if point.verdict == INVALID:
+        if point.verdict == INVALID and (violations or (point.achieved_rate or 0.0) < SENT_MIN * rate):
             self.reasons[rate] = point.reasons
             return Trial(False, near=True, generator_bound=True)  # perhaps the machine was busy just then
         self.reasons[rate] = violations
@@ -88,16 +90,22 @@ def _conclude(context: Context, found: Bracket, prober: _Prober) -> None:
     result = context.result
     above = "; ".join(prober.reasons.get(found.high or 0.0, [])[:2])
     if found.low is None or not found.confirmed:
-        result.verdict = "INVALID" if found.generator_bound and found.low is None else "SLO_NOT_MET"
-        lowest = f"not even {found.high:,.0f}/s keeps {context.slo}" if found.high else "nothing was measured"
-        unsure = (
-            f"{found.low:,.0f}/s kept {context.slo} in a short run, but not in a longer one" if found.low else lowest
-        )
-        context.note(f"{unsure}{f': {above}' if above and not found.low else ''}")
+        blind = found.generator_bound and found.low is None
+        result.verdict = "INVALID" if blind else "SLO_NOT_MET"
+        if blind:
+            context.note(f"nothing is known of the server: also at {found.high:,.0f}/s the generator was late: {above}")
+        elif found.low is None:
+            context.note(f"not even {found.high:,.0f}/s keeps {context.slo}: {above}")
+        else:
+            context.note(f"{found.low:,.0f}/s kept {context.slo} in a short run, but no rate did in a longer one")
         return
     result.best = len(result.points) - 1  # the confirmation is the last one
     best = result.points[-1]
     write_capacity(result, best, context.folder)
+    if best.verdict == INVALID:
+        context.note(
+            "the generator was late at times; its lateness counts as latency, so the server can do that or more"
+        )
     if found.generator_bound:
         result.verdict = "INVALID"
         context.note(

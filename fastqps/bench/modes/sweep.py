@@ -63,9 +63,9 @@ def shares(n: int) -> list[float]:
 
 
 def is_hopeless(point: Point) -> bool:
-    """It is far beyond capacity, or the generator is."""
+    """It is far beyond capacity, or the generator is. (A generator that was late for once may be in time at more.)"""
     answered = point.rate / point.offered_rate if point.offered_rate else 1.0
-    return answered < HOPELESS or point.verdict in (UNSTABLE, INVALID)
+    return answered < HOPELESS or point.verdict == UNSTABLE
 
 
 def knee(points: list[Point], slo: Slo | None) -> int | None:
