@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 CXX ?= g++
 
-.PHONY: help setup build demo bench results-table test native-test lint format clean proto fuzz-wire fuzz-tokenizer test-generation grammar model model-full order stress
+.PHONY: help setup build demo bench results-table test native-test lint format clean proto fuzz-wire fuzz-tokenizer test-generation duty-cycle grammar model model-full order stress
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -94,6 +94,9 @@ format: ## write the formatting that lint checks
 
 demo: ## one server embeds sentences and corrects others, under load and checked
 	$(BIN)/python -m examples.demo
+
+duty-cycle: ## duty cycles of a modelled device, computed and measured, and what the tuner makes of them; 2 minutes, needs an idle machine
+	$(BIN)/python -m examples.duty_cycle
 
 grammar: ## train the demo's grammar model again from nothing, and evaluate it; about 10 minutes of one core
 	$(BIN)/python -m examples.grammar.train

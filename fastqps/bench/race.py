@@ -52,8 +52,8 @@ class Gain:
 class Noise:
     """The spread of one run's log rate: a first guess that counts as a few runs, and all that was compared since."""
 
-    guess: float = 0.02
-    freedom: float = 3.0
+    guess: float = 0.015
+    freedom: float = 2.0
     squares: float = field(init=False)
 
     def __post_init__(self) -> None:
