@@ -65,7 +65,7 @@ build/order: csrc/model/order.cpp
 stress: $(NATIVE)/stress_core ## the core under kills, stops, poison and cancels; then with deliberate mistakes; about 20 minutes
 	$(NATIVE)/stress_core threads 30
 	$(NATIVE)/stress_core threads 10 2944
-	for mode in 16 129 139 27 32 95 65 71 223 161 63 385 511 1667 2047 2064 2112 2187 2208 2271 4095; do echo "mode $$mode"; $(NATIVE)/stress_core procs 10 $$mode || exit 1; done
+	for mode in 16 129 139 27 32 95 65 71 223 161 63 385 511 1667 2047 2064 2112 2187 2208 2271 4095 4112 4235 4256 5343 6143; do echo "mode $$mode"; $(NATIVE)/stress_core procs 10 $$mode || exit 1; done
 	$(NATIVE)/stress_core orphans
 	$(MAKE) SAN=thread build/native-thread/stress_core && build/native-thread/stress_core threads 30 && build/native-thread/stress_core threads 10 2944
 	csrc/tests/mutants.sh

@@ -52,6 +52,7 @@ class DispatcherSettings(Settings):
     max_batch_items: int
     max_batch_tokens: int
     max_running: int  # sequences of a generator; 0: the model is none
+    lanes: int
     async_steps: bool
     preparation: str  # native or python
 

@@ -10,19 +10,19 @@ import gc
 import os
 import signal
 from collections import deque
-from collections.abc import Callable
-from typing import Any, TypedDict
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypedDict
 
 from fastqps._core import DecodeStepper, Heartbeat, Segment, Stepper, WakeFds
 from fastqps.children import DispatcherSettings
 from fastqps.devices import make_decoder, make_runner
-from fastqps.lane import Lane, make_lane
+from fastqps.lane import Lane, make_lanes
 from fastqps.models.card import ModelCard
 from fastqps.runners import StepRunner
 
-IN_FLIGHT_MAX = 2  # steps on the device: one runs, the next one waits for it. --async-steps off: one
+IN_FLIGHT_MAX = 2  # steps on a lane: one runs, the next one waits for it. --async-steps off: one
 # So late at most is idle time told, and seen a signal that comes between the look at `stopping` and the sleep.
-SLEEP_MS_MAX = 100
+SLEEP_S_MAX = 0.1
 FENCED = 70  # exit code of a process that finds that it has been declared dead
 
 
@@ -30,41 +30,63 @@ class Dispatcher:
     """The loop, and what it needs."""
 
     def __init__(
-        self, stepper: Stepper | DecodeStepper, lane: Lane[Any], prepare: Callable[[int], None] | None = None
+        self,
+        stepper: Stepper | DecodeStepper,
+        lanes: Sequence[Lane[Any]],
+        prepare: Callable[[int], None] | None = None,
     ) -> None:
         self.stopping = False
         self._stepper = stepper
-        self._lane = lane
         self._prepare = prepare  # what builds a gathered step over again
-        self._free = deque(stepper.add(**runner.buffers().arguments()) for runner in lane.runners)
-        self._in_flight: deque[int] = deque()
+        self._steps = [
+            _Step(stepper.add(lane=i, **runner.buffers().arguments()), i, lane, place)
+            for i, lane in enumerate(lanes)
+            for place, runner in enumerate(lane.runners)
+        ]
+        self._in_flight: list[deque[_Step]] = [deque() for _ in lanes]  # of each lane, the oldest first
 
     def serve(self) -> None:
-        """Gathers, launches and scatters until ``stopping``: step n+1 is prepared while n runs, and n-1 is answered."""
-        in_flight, free = self._in_flight, self._free
-        while not self.stopping or in_flight:
-            if in_flight:
-                self._lane.wait(in_flight[0], self._stepper.ahead_s())
-            launched = not self.stopping and bool(free) and self._launch(free[0])
-            if launched:
-                in_flight.append(free.popleft())
-            if in_flight and (not launched or not free or self._lane.done(in_flight[0])):
-                self._retire(in_flight[0])
-                free.append(in_flight.popleft())
+        """Gathers, launches and scatters until ``stopping``: step n+1 is prepared while n runs, and n-1 is answered.
 
-    def _launch(self, step: int) -> bool:
-        gathered = self._stepper.gather(step, len(self._in_flight), SLEEP_MS_MAX)
+        All waiting is in ``gather``: for requests, for the time to prepare a step, for a lane that is done with one.
+        """
+        while not self.stopping or any(self._in_flight):
+            look = self._stepper.rest if self.stopping else self._stepper.gather
+            gathered = look(self._due_s())
+            if gathered is not None:
+                self._launch(gathered)
+            for steps in self._in_flight:
+                while steps and steps[0].due_s() == 0:
+                    self._retire(steps.popleft())
+
+    def _launch(self, gathered: int) -> None:
         _check_ours(gathered >= 0)
-        if gathered:
-            if self._prepare:
-                self._prepare(step)
-            _check_ours(self._stepper.launch(step))
-            self._lane.launch(step, *self._stepper.shape(step))
-        return bool(gathered)
+        if self._prepare:
+            self._prepare(gathered)
+        _check_ours(self._stepper.launch(gathered))
+        step = self._steps[gathered]
+        step.on.launch(step.place, *self._stepper.shape(gathered))
+        self._in_flight[step.lane].append(step)
 
-    def _retire(self, step: int) -> None:
-        self._lane.wait(step)
-        _check_ours(self._stepper.scatter(step))
+    def _retire(self, step: _Step) -> None:
+        step.on.wait(step.place)  # raises what it raised
+        _check_ours(self._stepper.scatter(step.number))
+
+    def _due_s(self) -> float:
+        """The most to wait: until a lane that does not ring may be done."""
+        return min([SLEEP_S_MAX, *(steps[0].due_s() for steps in self._in_flight if steps)])
+
+
+class _Step(NamedTuple):
+    """One set of buffers."""
+
+    number: int  # the stepper's
+    lane: int
+    on: Lane[Any]
+    place: int  # its number there
+
+    def due_s(self) -> float:
+        return self.on.due_s(self.place)
 
 
 def _check_ours(ours: bool) -> None:
@@ -94,7 +116,7 @@ class _Common(TypedDict):
     delay_ns: int
 
 
-def load_lane(card: ModelCard, settings: DispatcherSettings, segment: Segment) -> Lane[Any]:
+def load_lanes(card: ModelCard, settings: DispatcherSettings, segment: Segment) -> list[Lane[Any]]:
     """The model on its device, with the steps that can be in flight."""
     tokens, device = settings.max_batch_tokens, settings.device
     place = _Place(dtype=settings.dtype, threads=settings.threads, segment=segment, index=settings.device_index)
@@ -103,7 +125,8 @@ def load_lane(card: ModelCard, settings: DispatcherSettings, segment: Segment) -
         runner = make_decoder(device, card, settings.max_running, tokens, **place)
     else:
         runner = make_runner(device, card, settings.max_batch_items, tokens, **place)
-    return make_lane(runner, IN_FLIGHT_MAX if settings.async_steps else 1)
+    bell = settings.wake_dispatchers[settings.index]
+    return make_lanes(runner, settings.lanes, IN_FLIGHT_MAX if settings.async_steps else 1, bell)
 
 
 class _Place(TypedDict):
@@ -114,14 +137,14 @@ class _Place(TypedDict):
 
 
 def load_preparation(
-    settings: DispatcherSettings, stepper: Stepper | DecodeStepper, lane: Lane[Any]
+    settings: DispatcherSettings, stepper: Stepper | DecodeStepper, lanes: Sequence[Lane[Any]]
 ) -> Callable[[int], None] | None:
     """What prepares gathered steps over again, if anything does."""
     if settings.preparation == "native":
         return None
     from fastqps.runners.preparation import PythonPreparation  # here: it imports torch, which not every device needs
 
-    return PythonPreparation(stepper, lane.runners)
+    return PythonPreparation(stepper, [runner for lane in lanes for runner in lane.runners])
 
 
 def main(settings: DispatcherSettings) -> int:
@@ -129,10 +152,11 @@ def main(settings: DispatcherSettings) -> int:
     segment = Segment(settings.segment_fd)
     heartbeat = Heartbeat(segment, "dispatcher", settings.index, settings.parent_fd)
     card = ModelCard.from_json(segment.card(settings.route))
-    lane = load_lane(card, settings, segment)
-    lane.warm_up()
+    lanes = load_lanes(card, settings, segment)
+    for lane in lanes:
+        lane.warm_up()
     stepper = make_stepper(segment, settings)
-    dispatcher = Dispatcher(stepper, lane, load_preparation(settings, stepper, lane))
+    dispatcher = Dispatcher(stepper, lanes, load_preparation(settings, stepper, lanes))
 
     def stop(number: int, frame: object) -> None:
         dispatcher.stopping = segment.phase == "stopping"  # else it was meant for the supervisor, which drains first
@@ -144,6 +168,7 @@ def main(settings: DispatcherSettings) -> int:
     stepper.set_ready()
     dispatcher.serve()
     stepper.leave()
-    lane.close()
+    for lane in lanes:
+        lane.close()
     del heartbeat
     return 0

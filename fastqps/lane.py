@@ -1,8 +1,8 @@
-"""Steps on a device, one behind the other. The dispatcher launches into a lane and waits for what it launched."""
+"""Steps on a device, one behind the other. The dispatcher launches into lanes, and looks what of it is done."""
 
 from __future__ import annotations
 
-import contextlib
+import math
 import os
 import signal
 import time
@@ -33,11 +33,11 @@ class Lane(Protocol[R]):
     def warm_up(self) -> None:
         """Runs each runner's ``warm_up`` where its steps will run."""
 
-    def done(self, step: int) -> bool:
-        """Whether ``wait`` would return at once."""
+    def due_s(self, step: int) -> float:
+        """0 once the step is done; else the seconds after which to look again, ``inf`` where the bell will ring."""
 
-    def wait(self, step: int, most_s: float | None = None) -> None:
-        """Returns when the output rows are complete, or after ``most_s``; raises what the step raised."""
+    def wait(self, step: int) -> None:
+        """Returns when the output rows are complete; raises what the step raised."""
 
     def close(self) -> None:
         """Gives the device back. No step is in flight."""
@@ -56,10 +56,10 @@ class InlineLane(Generic[R]):
         for runner in self.runners:
             runner.warm_up()
 
-    def done(self, step: int) -> bool:
-        return True
+    def due_s(self, step: int) -> float:
+        return 0.0
 
-    def wait(self, step: int, most_s: float | None = None) -> None:
+    def wait(self, step: int) -> None:
         """Nothing is left to wait for."""
 
     def close(self) -> None:
@@ -67,29 +67,34 @@ class InlineLane(Generic[R]):
 
 
 class ThreadLane(Generic[R]):
-    """Runs steps on one thread of its own, so that the next one is prepared meanwhile."""
+    """Runs steps on one thread of its own, so that the next one is prepared meanwhile.
 
-    def __init__(self, runners: Sequence[R]) -> None:
+    ``bell``: an eventfd that it rings at the end of each step; -1: nobody listens.
+    """
+
+    def __init__(self, runners: Sequence[R], bell: int = -1) -> None:
         self.runners = runners
+        self._bell = bell
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="lane")
         self._running: list[Future[None] | None] = [None] * len(runners)
 
     def launch(self, step: int, n_items: int, n_tokens: int, third: int) -> None:
-        self._running[step] = self._thread.submit(_run, self.runners[step], n_items, n_tokens, third)
+        running = self._thread.submit(_run, self.runners[step], n_items, n_tokens, third)
+        self._running[step] = running
+        if self._bell >= 0:
+            running.add_done_callback(lambda _: os.eventfd_write(self._bell, 1))
 
     def warm_up(self) -> None:
         for runner in self.runners:
             self._thread.submit(runner.warm_up).result()
 
-    def done(self, step: int) -> bool:
+    def due_s(self, step: int) -> float:
         running = self._running[step]
-        return running is None or running.done()
+        return 0.0 if running is None or running.done() else math.inf
 
-    def wait(self, step: int, most_s: float | None = None) -> None:
-        running = self._running[step]
-        if running is not None and most_s != 0:
-            with contextlib.suppress(TimeoutError):
-                running.result(most_s)
+    def wait(self, step: int) -> None:
+        if running := self._running[step]:
+            running.result()
 
     def close(self) -> None:
         self._thread.shutdown()
@@ -113,23 +118,27 @@ class AsyncLane(Generic[R]):
         for runner in self.runners:
             runner.warm_up()
 
-    def done(self, step: int) -> bool:
-        return self._steps[step].done()
+    def due_s(self, step: int) -> float:
+        return self._steps[step].due_s()
 
-    def wait(self, step: int, most_s: float | None = None) -> None:
-        if most_s != 0:
-            self._steps[step].wait(most_s)
+    def wait(self, step: int) -> None:
+        self._steps[step].wait()
 
     def close(self) -> None:
         """Nothing was taken."""
 
 
-def make_lane(runner: R, steps: int) -> Lane[R]:
-    """A lane for ``steps`` steps in flight over one loaded model."""
+def make_lane(runner: R, steps: int, bell: int = -1) -> Lane[R]:
+    """A lane for ``steps`` steps in flight over one loaded model. ``bell`` as ``ThreadLane``."""
     runners = [runner, *(runner.twin() for _ in range(steps - 1))]
     if isinstance(runner, AsyncRunner):
         return AsyncLane(runners)
-    return InlineLane(runners) if runner.instant else ThreadLane(runners)
+    return InlineLane(runners) if runner.instant else ThreadLane(runners, bell)
+
+
+def make_lanes(runner: R, lanes: int, steps: int, bell: int = -1) -> list[Lane[R]]:
+    """Lanes that run side by side, over the same weights. The rest as ``make_lane``."""
+    return [make_lane(each, steps, bell) for each in (runner, *(runner.sibling() for _ in range(lanes - 1)))]
 
 
 def _asynchronous(runner: StepRunner) -> AsyncRunner:

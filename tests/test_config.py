@@ -115,7 +115,7 @@ def test_bad_file(tmp_path: Path, content: str, message: str) -> None:
         ({"quantization": "fp8"}, "this version has no cuda device; it has cpu, null and sim"),
         ({"mps": "on"}, "this version has no cuda device"),
         ({"share-weights": "on"}, "--share-weights: 'on' is not possible"),
-        ({"lanes": "2"}, "--lanes: '2' is not possible"),
+        ({"lanes": "9"}, "--lanes: 9 is not within 1 to 8"),
         ({"max-running": "0"}, "--max-running: 0 is not within 1 to 65536"),
         ({"max-output-tokens": "0"}, "--max-output-tokens: 0 is not within 1 to 8192"),
         ({"async-steps": "maybe"}, "--async-steps: 'maybe' is neither on nor off"),

@@ -177,14 +177,12 @@ def test_steps_of_a_lane_run_one_behind_the_other(tmp_path: Path) -> None:
     (start0, end0), (start1, end1) = (runner.buffers().stamps.tolist() for runner in own.runners)
     assert before <= start0 <= launched and end0 - start0 == 25_000_000
     assert start1 == end0 and end1 - start1 == 21_000_000
-    assert not own.done(1)
-    own.wait(1, 0)
-    own.wait(1, 0.001)
-    assert now_ns() < end1 and not own.done(1)
+    due_s = own.due_s(1)
+    assert abs(due_s - (end1 - now_ns()) / 1e9) < 0.01 and 0 < own.due_s(0) < due_s
     own.wait(0)
-    assert now_ns() >= end0 and own.done(0)
+    assert now_ns() >= end0 and own.due_s(0) == 0
     own.wait(1)
-    assert now_ns() >= end1 and own.done(1)
+    assert now_ns() >= end1 and own.due_s(1) == 0
     own.close()
 
 

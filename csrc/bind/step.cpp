@@ -69,21 +69,36 @@ py::list admitted_of(const DecodeStep& step) {
   return admitted;
 }
 
+u64 nanoseconds(double s) { return u64(std::clamp(s, 0.0, 1e6) * 1e9); }
+
+void check_lane(u32 lane) {
+  if (lane >= kLanesMax) throw py::value_error("lanes are numbered from 0 to 7");
+}
+
 // The moves that both steppers have.
 template <class S>
 void add_moves(py::class_<Handle<S>>& type) {
   using H = Handle<S>;
   type.def(
           "gather",
-          [](H& self, u32 s, u32 in_flight, int timeout_ms) {
-            py::gil_scoped_release nogil;
-            return int(self.stepper.gather(s, in_flight, timeout_ms));
+          [](H& self, double timeout_s) -> py::object {
+            i32 found;
+            {
+              py::gil_scoped_release nogil;
+              found = self.stepper.gather(nanoseconds(timeout_s));
+            }
+            return found == kNothing ? py::object(py::none()) : py::int_(found);
           },
-          "step"_a, "in_flight"_a, "timeout_ms"_a,
-          "1: the step holds items; 0: nothing now; -1: declared dead, exit at once.")
+          "timeout_s"_a,
+          "The number of a step that holds items, as soon as there is one; None: not within the time, or a lane rang; "
+          "below 0: declared dead, exit at once.")
       .def(
-          "ahead_s", [](const H& self) { return double(self.stepper.ahead_ns()) / 1e9; },
-          "Seconds until it is time to gather the next step while the newest one runs.")
+          "rest",
+          [](H& self, double timeout_s) {
+            py::gil_scoped_release nogil;
+            self.stepper.rest(nanoseconds(timeout_s));
+          },
+          "timeout_s"_a, "Waits for a lane that rings this dispatcher's eventfd.")
       .def(
           "launch", [](H& self, u32 s) { return self.stepper.launch(s); }, "step"_a, "False: declared dead.")
       .def(
@@ -111,14 +126,16 @@ void register_step(py::module_& m) {
       .def(
           "add",
           [](Handle<Stepper>& self, u64 input_ids, u64 position_ids, u64 token_type_ids, u64 cu_seqlens, u64 output,
-             u64 stamps, u32 max_items, u32 max_tokens, u32 width) {
+             u64 stamps, u32 max_items, u32 max_tokens, u32 width, u32 lane) {
+            check_lane(lane);
             return self.stepper.add({address<i32>(input_ids), address<i32>(position_ids), address<i32>(token_type_ids),
                                      address<i32>(cu_seqlens), address<const float>(output),
-                                     address<const DeviceStamps>(stamps), max_items, max_tokens, width});
+                                     address<const DeviceStamps>(stamps), max_items, max_tokens, width},
+                                    lane);
           },
           py::kw_only(), "input_ids"_a, "position_ids"_a, "token_type_ids"_a, "cu_seqlens"_a, "output"_a, "stamps"_a,
-          "max_items"_a, "max_tokens"_a, "width"_a,
-          "Adds a set of buffers by their addresses; returns its step's index.")
+          "max_items"_a, "max_tokens"_a, "width"_a, "lane"_a = 0,
+          "Adds a set of buffers to a lane, by their addresses; returns its step's number.")
       .def(
           "shape",
           [](const Handle<Stepper>& self, u32 s) {
@@ -146,14 +163,16 @@ void register_step(py::module_& m) {
            "delay_ns"_a)
       .def(
           "add",
-          [](Handle<DecodeStepper>& self, u64 staging, u64 output, u64 stamps, u32 max_tokens, u32 max_runs) {
+          [](Handle<DecodeStepper>& self, u64 staging, u64 output, u64 stamps, u32 max_tokens, u32 max_runs, u32 lane) {
+            check_lane(lane);
             if (max_tokens != self.stepper.max_tokens() || max_runs != self.stepper.max_running())
               throw py::value_error("the blocks are of another shape than the steps");
             return self.stepper.add(address<i32>(staging), address<const i32>(output),
-                                    address<const DeviceStamps>(stamps));
+                                    address<const DeviceStamps>(stamps), lane);
           },
-          py::kw_only(), "staging"_a, "output"_a, "stamps"_a, "max_tokens"_a, "max_runs"_a,
-          "Adds the blocks of a step, of decode_layout(max_tokens, max_runs), by address; returns its index.")
+          py::kw_only(), "staging"_a, "output"_a, "stamps"_a, "max_tokens"_a, "max_runs"_a, "lane"_a = 0,
+          "Adds the blocks of a step to a lane, of decode_layout(max_tokens, max_runs), by address; returns its "
+          "number.")
       .def(
           "shape",
           [](const Handle<DecodeStepper>& self, u32 s) {

@@ -44,10 +44,11 @@ struct BatchLimits {
 
 // What this dispatcher is doing when it looks for work.
 enum class Look : u8 {
-  kFree,   // nothing: it may sleep, and takes whatever there is
-  kAhead,  // a step is on the device: it takes only a full batch that no other dispatcher is free for. A small step
-           // taken early would only keep its requests from growing into a larger one
-  kJoin,   // sequences run: it takes whatever can join them, if no other dispatcher is free for it
+  kFree,    // nothing: it may sleep, and takes whatever there is
+  kBeside,  // other lanes of it run, this one is free: as kFree, but for suspects, which run alone
+  kAhead,   // a step is on the device: it takes only a full batch that no other dispatcher is free for. A small step
+            // taken early would only keep its requests from growing into a larger one
+  kJoin,    // sequences run: it takes whatever can join them, if no other dispatcher is free for it
 };
 
 class Claimer {
@@ -64,13 +65,18 @@ class Claimer {
     for (u32 f = 0; f < segment.sizes().doors; f++) outputs_.emplace_back(segment.output_ring(me, f), entries);
   }
 
-  // Fills `batch` within its limits; with kFree it sleeps up to timeout_ms if there is nothing to do (< 0: until
-  // woken). False: nothing was claimed. With kFree, a batch that could be larger may wait limits.delay_ns for company.
-  bool next(Batch& batch, Look look, const BatchLimits& limits, int timeout_ms) {
+  // Fills `batch` within its limits. False: nothing was claimed, and unless it looked for what may join, it has waited
+  // up to timeout_ns (< 0: until it was rung for): a free one for requests, any for a lane that rings its eventfd. A
+  // free one may also wait limits.delay_ns for company of what it has claimed.
+  bool next(Batch& batch, Look look, const BatchLimits& limits, i64 timeout_ns) {
     batch.clear();
     limits_ = limits;
-    if (look != Look::kFree && alone_) return false;  // nothing shares the device with a suspect
-    set_mode(own().sleep, kHungry);                   // "I am about to look at every ring"
+    const bool free = look == Look::kFree || look == Look::kBeside;
+    if (look != Look::kFree && alone_) {  // nothing shares the device with a suspect
+      if (look != Look::kJoin) rest(timeout_ns);
+      return false;
+    }
+    set_mode(own().sleep, kHungry);  // "I am about to look at every ring"
     bool suspects = any(kSuspect);
     // Suspects come first, one at a time, and run alone; but not two of them one after the other while others wait. A
     // death makes suspects of all that ran.
@@ -78,16 +84,18 @@ class Claimer {
       claim_class(batch, kSuspect, 1);
       batch.suspect = !batch.claims.empty();
     }
-    if (batch.empty() && (look == Look::kFree || (!suspects && worth_claiming(look)))) claim_classes(batch);
-    if (batch.empty() && look == Look::kFree) {
-      sleep(timeout_ms);
+    const bool usual = look == Look::kFree || (!suspects && (free || worth_claiming(look)));
+    if (batch.empty() && usual) claim_classes(batch);
+    if (batch.empty() && free && usual) {
+      sleep(timeout_ns);
       return false;
     }
-    if (limits_.delay_ns && look == Look::kFree && !batch.suspect) linger(batch);
+    if (limits_.delay_ns && free && !batch.empty() && !batch.suspect) linger(batch, look, timeout_ns);
     set_mode(own().sleep, kBusy);  // "I shall not look for a while": what I leave is somebody else's
     if (!batch.empty()) alone_ = batch.suspect;
     FASTQPS_POINT(4);
     if (any_work()) waker_.wake_dispatcher(others());
+    if (batch.empty() && look != Look::kJoin) rest(timeout_ns);
     batch.claimed_ns = now_ns();
     for (size_t i = batch.claims.size(); i-- > 0;) {
       u64 deadline = slot(batch.claims[i]).deadline_ns;
@@ -146,6 +154,13 @@ class Claimer {
         waker_.wake_door(f);
         FASTQPS_POINT(11);
       }
+  }
+
+  // Waits for a lane to ring the eventfd, up to timeout_ns, while nobody counts on this process to look. Whether
+  // something rang.
+  bool rest(i64 timeout_ns) {
+    set_mode(own().sleep, kBusy);
+    return sleep_on(fds_->dispatcher[me_], timeout_ns);
   }
 
   // Before this process leaves for good: nobody may count on it to look, and a wake-up that it got is passed on.
@@ -269,33 +284,31 @@ class Claimer {
   }
 
   // Announce, recheck every tail, sleep.
-  void sleep(int timeout_ms) {
+  void sleep(i64 timeout_ns) {
     announce_sleep(own().sleep);
     FASTQPS_POINT(5);
     if (any_work()) return;
     u64 start = now_ns();
-    sleep_on(fds_->dispatcher[me_], timeout_ms);
+    sleep_on(fds_->dispatcher[me_], timeout_ns);
     slept_ns_ += now_ns() - start;
   }
-  // Waits for company until the oldest request has waited delay_ns, or the batch is full.
-  void linger(Batch& batch) {
+  // Waits for company until the oldest request has waited delay_ns, or the batch is full; while other lanes run, only
+  // until one of them wants something.
+  void linger(Batch& batch, Look look, i64 timeout_ns) {
     u64 start = now_ns(), until = start + limits_.delay_ns;
     for (const Claim& c : batch.claims) until = std::min(until, slot(c).queued_ns.load(kRelaxed) + limits_.delay_ns);
+    if (look == Look::kBeside && timeout_ns >= 0) until = std::min(until, start + u64(timeout_ns));
     u64 now = start;
     while (now < until && batch.claims.size() < limits_.items && batch.n_tokens < limits_.tokens) {
       announce_sleep(own().sleep);
       FASTQPS_POINT(12);
-      if (!any_work()) {
-        timespec left{time_t((until - now) / 1'000'000'000u), long((until - now) % 1'000'000'000u)};
-        pollfd p{fds_->dispatcher[me_], POLLIN, 0};
-        u64 signals;
-        if (ppoll(&p, 1, &left, nullptr) > 0) (void)!read(p.fd, &signals, sizeof signals);
-      }
+      const bool rung = !any_work() && sleep_on(fds_->dispatcher[me_], i64(until - now));
       set_mode(own().sleep, kHungry);
       size_t before = batch.claims.size();
       claim_classes(batch);
       now = now_ns();
-      if (batch.claims.size() == before && any_work()) break;  // what waits does not fit
+      if (batch.claims.size() > before) continue;
+      if (any_work() || (rung && look == Look::kBeside)) break;  // what waits does not fit; or a lane rang
     }
     lingered_ns_ += now - start;
   }

@@ -26,11 +26,13 @@ inline void signal_fd(int fd) {
   u64 one = 1;
   if (fd >= 0) (void)!write(fd, &one, sizeof one);
 }
-// Sleeps until the eventfd is signalled or the time is over (< 0: for ever), and takes the signal.
-inline void sleep_on(int fd, int timeout_ms) {
+// Sleeps until the eventfd is signalled or the time is over (< 0: for ever), and takes the signal. Whether there was
+// one.
+inline bool sleep_on(int fd, i64 timeout_ns) {
   pollfd p{fd, POLLIN, 0};
+  timespec left{time_t(timeout_ns / 1'000'000'000), long(timeout_ns % 1'000'000'000)};
   u64 signals;
-  if (poll(&p, 1, timeout_ms) > 0) (void)!read(fd, &signals, sizeof signals);
+  return ppoll(&p, 1, timeout_ns < 0 ? nullptr : &left, nullptr) > 0 && read(fd, &signals, sizeof signals) > 0;
 }
 
 constexpr Mode mode_of(u64 sleep) { return Mode(sleep & 3); }

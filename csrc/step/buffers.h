@@ -28,6 +28,7 @@ struct Step {
   Batch batch;
   u32 n_items = 0, n_tokens = 0, len_max = 0;
   u64 gathered_ns = 0, launched_ns = 0, finished_ns = 0;
+  u32 lane = 0;
   u64 flight = 0;  // DeviceClock's
 };
 

@@ -24,57 +24,89 @@ DecodeStepper::DecodeStepper(Segment segment, const WakeFds* fds, u32 me, u32 ep
       limits_(limits),
       route_(&segment.route(route)),
       clock_(claimer_, now_ns()),
-      batch_(max_running, route_->prefix_tokens),
-      requests_(max_running),
-      kv_of_slot_(u64(segment.sizes().doors) * segment.sizes().slots, DecodeBatch::kNobody) {
+      max_running_(max_running),
+      place_of_slot_(u64(segment.sizes().doors) * segment.sizes().slots, DecodeBatch::kNobody) {
   claimed_.claims.reserve(max_running);
   ended_.reserve(max_running);
 }
 
-u32 DecodeStepper::add(i32* staging, const i32* output, const DeviceStamps* stamps) {
-  steps_.push_back({DecodeStep(staging, output, limits_.tokens, u32(requests_.size())), stamps});
-  steps_.back().joined.reserve(requests_.size());
+u32 DecodeStepper::add(i32* staging, const i32* output, const DeviceStamps* stamps, u32 lane) {
+  while (batches_.size() <= lane) batches_.emplace_back(max_running_, route_->prefix_tokens);
+  requests_.resize(batches_.size() * max_running_);
+  steps_.push_back({DecodeStep(staging, output, limits_.tokens, max_running_), stamps, lane});
+  steps_.back().joined.reserve(max_running_);
+  lanes_.add(lane, u32(steps_.size() - 1));
   return u32(steps_.size() - 1);
 }
 
-Gathered DecodeStepper::gather(u32 s, u32 in_flight, int timeout_ms) {
+u32 DecodeStepper::running() const {
+  u32 all = 0;
+  for (const DecodeBatch& batch : batches_) all += batch.running();
+  return all;
+}
+
+i32 DecodeStepper::gather(u64 timeout_ns) {
+  const u32 free = lanes_.freest([this](u32 lane) { return quiet(lane); });
+  const u32 next = lanes_.freest([this](u32 lane) { return !quiet(lane); });
+  const u64 ahead = next == Lanes::kNoLane ? timeout_ns : clock_.ahead_ns(next, now_ns());
+  if (free != Lanes::kNoLane) {
+    const i32 s = fill(free, std::min(ahead, timeout_ns));
+    if (s != kNothing || ahead || next == Lanes::kNoLane) return s;
+  } else if (next == Lanes::kNoLane) {
+    return rest(timeout_ns), kNothing;
+  } else if (!rest_until_due(claimer_, ahead, timeout_ns) && lanes_.count() > 1) {
+    return kNothing;  // another lane's end goes first
+  }
+  const i32 s = fill(next, 0);
+  if (s != kNothing) return s;
+  // The last rows of all of its sequences are on the device.
+  return free != Lanes::kNoLane ? fill(free, timeout_ns) : (rest(timeout_ns), kNothing);
+}
+
+i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
+  const u32 s = lanes_.step(lane);
   Step& step = steps_[s];
+  DecodeBatch& batch = batches_[lane];
   clock_.begin(now_ns());
-  BatchLimits room{
-      .items = batch_.free_slots(), .tokens = limits_.tokens - batch_.going(), .delay_ns = limits_.delay_ns};
+  BatchLimits room{.items = batch.free_slots(), .tokens = limits_.tokens - batch.going(), .delay_ns = limits_.delay_ns};
   if (room.tokens < route_->max_input_tokens) room.items = 0;  // a claim takes one request at least
-  const bool idle = !in_flight && !batch_.running();
-  claimer_.next(claimed_, idle ? Look::kFree : Look::kJoin, room, timeout_ms);
-  // Before the step is packed: what nobody wants any more gets no row in it.
+  const Look look = !quiet(lane) ? Look::kJoin : clock_.idle() && !running() ? Look::kFree : Look::kBeside;
+  claimer_.next(claimed_, look, room, i64(timeout_ns));
+  read_controls();  // before the step is packed: what nobody wants any more gets no row in it
+  shed(lane);
+  batch.begin(step.rows);
+  join(step);
+  batch.seal(step.rows);
+  if (!answer_dropped()) return kFenced;
+  claimer_.own().running.store(running(), kRelaxed);
+  prepared(s);
+  if (!step.rows.runs.empty()) return i32(s);
+  clock_.found_nothing(now_ns());
+  return kNothing;
+}
+
+void DecodeStepper::read_controls() {
   ended_.clear();
   claimer_.read_controls(claimed_, [this](u32 door, u32 slot, u32 seq) {
     if (slot >= segment_.sizes().slots) return;
-    const u32 kv = kv_of(door, slot);
-    if (kv == DecodeBatch::kNobody || requests_[kv].claim.seq != seq) return;
-    const u64 deadline = claimer_.slot(requests_[kv].claim).deadline_ns;
+    const u32 place = place_of(door, slot);
+    if (place == DecodeBatch::kNobody || requests_[place].claim.seq != seq) return;
+    DecodeBatch& batch = batch_at(place);
+    const u32 made = batch.made(place % max_running_);
+    const u64 deadline = claimer_.slot(requests_[place].claim).deadline_ns;
     const bool expired = deadline && now_ns() >= deadline;
-    expired ? times_.learn_cut(batch_.made(kv)) : times_.learn_end(batch_.made(kv));
-    batch_.drop(kv);
-    end(kv);
+    expired ? times_.learn_cut(made) : times_.learn_end(made);
+    batch.drop(place % max_running_);
+    end(place);
   });
-  shed();
-  batch_.begin(step.rows);
-  join(step);
-  batch_.seal(step.rows);
-  if (!answer_dropped()) return Gathered::kFenced;
-  claimer_.own().running.store(batch_.running(), kRelaxed);
-  prepared(s);
-  if (!step.rows.runs.empty()) return Gathered::kStep;
-  clock_.found_nothing(now_ns());
-  return Gathered::kNothing;
 }
 
 // Each sequence more makes the steps of all longer. Who would be answered too late among those that run is refused, the
 // last to come first: with all of them let in, none would be in time. One may always run, so that a wrong expectation
 // is corrected.
-void DecodeStepper::shed() {
-  const u32 going = batch_.going();
-  const u64 start = std::max(claimed_.claimed_ns, clock_.until_ns(0));
+void DecodeStepper::shed(u32 lane) {
+  const u32 going = batches_[lane].going();
+  const u64 start = std::max(claimed_.claimed_ns, clock_.until_ns(lane));
   bool doubted = false;
   for (size_t i = claimed_.claims.size(); i-- > 0 && going + i > 0;) {
     const Slot& slot = claimer_.slot(claimed_.claims[i]);
@@ -97,28 +129,29 @@ void DecodeStepper::join(Step& step) {
     const u32* ids = segment_.ids(slot);
     u32 kv = DecodeBatch::kNobody;
     if (*std::max_element(ids, ids + n) < route_->vocab_size)  // an id beyond it would end the device's process
-      kv = batch_.admit(step.rows, ids, n, checked(slot.sampling, *route_), slot.flags);
+      kv = batches_[step.lane].admit(step.rows, ids, n, checked(slot.sampling, *route_), slot.flags);
     if (kv == DecodeBatch::kNobody) {
       claimed_.dropped.push_back({claim, kInternal});
       continue;
     }
-    kv_of(claim.door, claim.slot) = kv;
-    requests_[kv] = {claim, claimed_.claimed_ns, 0, 0};
-    step.joined.push_back(kv);
+    const u32 at = place(step.lane, kv);
+    place_of(claim.door, claim.slot) = at;
+    requests_[at] = {claim, claimed_.claimed_ns, 0, 0};
+    step.joined.push_back(at);
   }
 }
 
 void DecodeStepper::prepared(u32 s) {
   Step& step = steps_[s];
   step.gathered_ns = now_ns();
-  for (u32 kv : step.joined) requests_[kv].gathered_ns = step.gathered_ns;
+  for (u32 at : step.joined) requests_[at].gathered_ns = step.gathered_ns;
 }
 
 // The sequence is over: its request leaves with the next publish().
-void DecodeStepper::end(u32 kv) {
-  const Claim& claim = requests_[kv].claim;
-  kv_of(claim.door, claim.slot) = DecodeBatch::kNobody;
-  ended_.push_back(requests_[kv]);
+void DecodeStepper::end(u32 place) {
+  const Claim& claim = requests_[place].claim;
+  place_of(claim.door, claim.slot) = DecodeBatch::kNobody;
+  ended_.push_back(requests_[place]);
 }
 
 // Requests without an answer: expired or cancelled before launch, which go LAUNCHED all the same so that there is one
@@ -153,15 +186,16 @@ void DecodeStepper::stamp(Slot& slot, const Request& request, u64 finished_ns, u
 
 bool DecodeStepper::launch(u32 s) {
   Step& step = steps_[s];
-  for (u32 kv : step.joined)
-    if (!claimer_.launch(requests_[kv].claim)) return false;
+  for (u32 at : step.joined)
+    if (!claimer_.launch(requests_[at].claim)) return false;
   step.launched_ns = now_ns();
-  for (u32 kv : step.joined) {
-    Request& request = requests_[kv];
+  for (u32 at : step.joined) {
+    Request& request = requests_[at];
     request.launched_ns = step.launched_ns;
     stamp(claimer_.slot(request.claim), request, 0, 0);  // a front door may end it by itself, at a stop string
   }
-  step.flight = clock_.launch(0, step.gathered_ns, step.launched_ns, step.rows.n_tokens);
+  step.flight = clock_.launch(step.lane, step.gathered_ns, step.launched_ns, step.rows.n_tokens);
+  lanes_.turn(step.lane);
   return true;
 }
 
@@ -170,12 +204,13 @@ bool DecodeStepper::scatter(u32 s) {
   const u64 finished = std::clamp(u64(step.stamps->end_ns), step.launched_ns, now_ns());
   u32 tokens = 0;
   ended_.clear();
-  batch_.retire(step.rows, [&](u32 kv, u32 made, Token token) {
+  batches_[step.lane].retire(step.rows, [&](u32 kv, u32 made, Token token) {
+    const u32 at = place(step.lane, kv);
     tokens++;
-    write(requests_[kv].claim, made, token);
+    write(requests_[at].claim, made, token);
     if (token.finish == Finish::kNot) return;
     times_.learn_end(made + 1);
-    end(kv);
+    end(at);
   });
   const u64 now = now_ns();  // one stamp for all, before the first of their answers can be read
   Stats& stats = claimer_.stats();
@@ -191,9 +226,10 @@ bool DecodeStepper::scatter(u32 s) {
   }
   claimer_.publish();
   bump(stats.generated_tokens, tokens);
-  claimer_.own().running.store(batch_.running(), kRelaxed);
+  claimer_.own().running.store(running(), kRelaxed);
   const u32 runs = u32(step.rows.runs.size());
-  times_.learn_step(runs, clock_.finish(step.flight, 0, now, *step.stamps, runs, step.rows.n_tokens, limits_.tokens));
+  times_.learn_step(runs,
+                    clock_.finish(step.flight, step.lane, now, *step.stamps, runs, step.rows.n_tokens, limits_.tokens));
   for (const Request& request : ended_) clock_.answered(1, request.claimed_ns, now);
   return true;
 }

@@ -5,7 +5,7 @@
 
 #include "step/decode_batch.h"
 #include "step/decode_times.h"
-#include "step/device_clock.h"
+#include "step/lanes.h"
 #include "step/stepper.h"
 
 namespace fastqps {
@@ -13,19 +13,20 @@ namespace fastqps {
 // One per dispatcher process, one thread.
 class DecodeStepper {
  public:
-  // max_running: cache slots for sequences, and runs of a step. limits.tokens: rows of a step; at least max_running and
+  // max_running: cache slots of each lane, and runs of a step. limits.tokens: rows of a step; at least max_running and
   // one longest prompt, or nothing could join a full batch.
   DecodeStepper(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 route, u32 max_running, BatchLimits limits);
 
-  // Adds the memory of one step, laid out as DecodeLayout(limits.tokens, max_running); returns its index. As many as
-  // there are steps in flight.
-  u32 add(i32* staging, const i32* output, const DeviceStamps* stamps);
+  // Adds the memory of one step to a lane, laid out as DecodeLayout(limits.tokens, max_running); returns its number. As
+  // many to each lane as steps can be on it.
+  u32 add(i32* staging, const i32* output, const DeviceStamps* stamps, u32 lane = 0);
 
-  // Claims what can join and packs step `s`, without what front doors no longer want. It sleeps, up to timeout_ms (< 0:
-  // until woken), only when nothing runs and nothing waits.
-  Gathered gather(u32 s, u32 in_flight, int timeout_ms);
-  // Nanoseconds until it is time to prepare the next step (DeviceClock).
-  u64 ahead_ns() const { return clock_.ahead_ns(0, now_ns()); }
+  // Packs the next step of a lane and returns it: that of one on which nothing runs, if requests wait, else of one
+  // whose sequences go on, with what can join them, and without what front doors no longer want. It waits up to
+  // timeout_ns until there is one, as Stepper's does.
+  i32 gather(u64 timeout_ns);
+  // Waits for a lane that rings, up to timeout_ns.
+  void rest(u64 timeout_ns) { claimer_.rest(i64(timeout_ns)); }
   // The gathered step was prepared over again, until now: --preparation python.
   void prepared(u32 s);
   // CLAIMED → LAUNCHED for those that join; then the caller gives the step to the device. False: fenced.
@@ -35,7 +36,7 @@ class DecodeStepper {
 
   const DecodeStep& step(u32 s) const { return steps_[s].rows; }
   u32 max_tokens() const { return limits_.tokens; }
-  u32 max_running() const { return u32(requests_.size()); }
+  u32 max_running() const { return max_running_; }  // on each lane
   void set_ready() { claimer_.own().ready.store(1, kRelease); }
   void leave() { claimer_.leave(); }
 
@@ -43,20 +44,27 @@ class DecodeStepper {
   struct Step {
     DecodeStep rows;
     const DeviceStamps* stamps;
-    std::vector<u32> joined = {};  // cache slots of the requests that are new in it
+    u32 lane;
+    std::vector<u32> joined = {};  // places of the requests that are new in it
     u64 gathered_ns = 0, launched_ns = 0;
     u64 flight = 0;  // DeviceClock's
   };
-  // What a cache slot's sequence is to its front door.
+  // What a sequence is to its front door. Its place: lane × max_running + cache slot.
   struct Request {
     Claim claim;
     u64 claimed_ns, gathered_ns, launched_ns;
   };
 
-  u32& kv_of(u32 door, u32 slot) { return kv_of_slot_[door * segment_.sizes().slots + slot]; }
-  void shed();
+  u32& place_of(u32 door, u32 slot) { return place_of_slot_[door * segment_.sizes().slots + slot]; }
+  u32 place(u32 lane, u32 kv) const { return lane * max_running_ + kv; }
+  DecodeBatch& batch_at(u32 place) { return batches_[place / max_running_]; }
+  bool quiet(u32 lane) const { return !clock_.in_flight(lane) && !batches_[lane].running(); }
+  u32 running() const;
+  i32 fill(u32 lane, u64 timeout_ns);
+  void read_controls();
+  void shed(u32 lane);
   void join(Step& step);
-  void end(u32 kv);
+  void end(u32 place);
   [[nodiscard]] bool answer_dropped();
   void write(const Claim& claim, u32 made, Token token);
   static void stamp(Slot& slot, const Request& request, u64 finished_ns, u64 now);
@@ -67,12 +75,14 @@ class DecodeStepper {
   const Route* route_;
   DeviceClock clock_;
   DecodeTimes times_;
-  DecodeBatch batch_;
+  Lanes lanes_{clock_};
+  const u32 max_running_;
+  std::vector<DecodeBatch> batches_;  // by lane
   std::vector<Step> steps_;
-  std::vector<Request> requests_;  // by cache slot
-  std::vector<u32> kv_of_slot_;    // cache slot of each slot of each front door, or DecodeBatch::kNobody
-  std::vector<Request> ended_;     // since the last publish()
-  Batch claimed_;                  // for the step that is being gathered
+  std::vector<Request> requests_;   // by place
+  std::vector<u32> place_of_slot_;  // of each slot of each front door, or DecodeBatch::kNobody
+  std::vector<Request> ended_;      // since the last publish()
+  Batch claimed_;                   // for the step that is being gathered
 };
 
 }  // namespace fastqps

@@ -38,8 +38,9 @@ class DeviceClock {
     Lane& own = lanes_[lane];
     const u64 expected = times_.expected_ns(tokens);
     own.until_ns = expected ? std::max(now, own.in_flight ? own.until_ns : 0) + expected : 0;
-    own.in_flight++;
-    if (flying_.empty()) claimer_.own().step_started_ns.store(now, kRelaxed);  // relaxed: only compared with the clock
+    own.expected_ns = expected;
+    if (own.in_flight++ == 0) own.since_ns = now;
+    tell_oldest();
     Flight flight{.begun_ns = begun_ns_, .gathered_ns = gathered_ns, .launched_ns = now};
     flight.slept_ns = claimer_.slept_ns() - slept_then_ns_;
     flight.lingered_ns = claimer_.lingered_ns() - lingered_then_ns_;
@@ -48,13 +49,15 @@ class DeviceClock {
     flying_.push_back(flight);
     return next_++;
   }
-  // A step is finished, and was on the device at these times. Returns for how long.
+  // A step is finished, and was on the device at these times. Returns how long its lane was at it, from its turn on:
+  // what others had of the device meanwhile is a part of it, and will be of the next.
   u64 finish(u64 flight, u32 lane, u64 now, DeviceStamps stamps, u32 items, u32 tokens, u32 capacity_tokens) {
     Flight& own = flying_[flight - (next_ - flying_.size())];
     own.end_ns = std::min(u64(stamps.end_ns), now);
     own.start_ns = std::clamp(u64(stamps.start_ns), own.launched_ns, std::max(own.launched_ns, own.end_ns));
     own.end_ns = std::max(own.start_ns, own.end_ns);
-    const u64 took = own.end_ns - own.start_ns;
+    const u64 turn = std::max(own.launched_ns, lanes_[lane].ended_ns), took = own.end_ns - std::min(turn, own.end_ns);
+    lanes_[lane].ended_ns = own.end_ns;
     times_.learn(tokens, took);
     write_busy(claimer_.busy_ring(), own.start_ns, own.end_ns);
     Stats& stats = claimer_.stats();
@@ -65,8 +68,8 @@ class DeviceClock {
     bump(stats.step_tokens, tokens);
     bump(stats.step_capacity_tokens, capacity_tokens);
     while (!flying_.empty() && flying_.front().end_ns) account(flying_.front()), flying_.pop_front();
-    lanes_[lane].in_flight--;
-    claimer_.own().step_started_ns.store(flying_.empty() ? 0 : now, kRelaxed);
+    lanes_[lane].since_ns = --lanes_[lane].in_flight ? now : 0;
+    tell_oldest();
     return took;
   }
   // `n` requests were answered; the last of them had been claimed then.
@@ -81,12 +84,15 @@ class DeviceClock {
   // as preparing one usually takes, and a little more. What is claimed later can still be cancelled, can still expire,
   // and finds more company.
   u64 ahead_ns(u32 lane, u64 now) const {
-    const u64 until = lanes_[lane].until_ns;
-    if (!lanes_[lane].in_flight || until <= now) return 0;
-    const u64 left = until - now, lead = std::max<u64>(kLeadNs, left / 16) + usual_host_ns_ + usual_host_ns_ / 4;
+    const Lane& own = lanes_[lane];
+    if (!own.in_flight || own.until_ns <= now) return 0;
+    const u64 left = own.until_ns - now;
+    const u64 lead = std::max<u64>(kLeadNs, own.expected_ns / 16) + usual_host_ns_ + usual_host_ns_ / 4;
     return left - std::min(left, lead);
   }
   u64 until_ns(u32 lane) const { return lanes_[lane].until_ns; }  // when its newest step is likely to end; 0: not known
+  u32 in_flight(u32 lane) const { return lanes_[lane].in_flight; }
+  bool idle() const { return flying_.empty(); }  // nothing is on any lane
   StepTimes& times() { return times_; }
 
  private:
@@ -97,9 +103,19 @@ class DeviceClock {
     u64 start_ns = 0, end_ns = 0;                        // of the device; 0: not finished
   };
   struct Lane {
-    u64 until_ns = 0;
+    u64 until_ns = 0, expected_ns = 0;  // of its newest step; 0: not known
+    u64 since_ns = 0;                   // when we saw its oldest step's turn come; 0: there is none
+    u64 ended_ns = 0;                   // when its newest finished step did
     u32 in_flight = 0;
   };
+
+  // How long the oldest step of any lane has had its turn: the supervisor ends what takes too long.
+  void tell_oldest() {
+    u64 oldest = 0;
+    for (const Lane& lane : lanes_)
+      if (lane.since_ns && (!oldest || lane.since_ns < oldest)) oldest = lane.since_ns;
+    claimer_.own().step_started_ns.store(oldest, kRelaxed);  // relaxed: only compared with the clock
+  }
 
   // Steps are accounted in the order of their launch, in which they also start but for small differences between lanes.
   void account(const Flight& flight) {

@@ -16,35 +16,45 @@ Stepper::Stepper(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 rou
       route_(&segment.route(route)),
       clock_(claimer_, now_ns()) {}
 
-u32 Stepper::add(const StepBuffers& buffers) {
+u32 Stepper::add(const StepBuffers& buffers, u32 lane) {
   Step& step = steps_.emplace_back();
   step.buffers = buffers;
   step.batch.claims.reserve(buffers.max_items);
+  step.lane = lane;
+  lanes_.add(lane, u32(steps_.size() - 1));
   return u32(steps_.size() - 1);
 }
 
-Gathered Stepper::gather(u32 s, u32 in_flight, int timeout_ms) {
+i32 Stepper::gather(u64 timeout_ns) {
+  const u32 lane = lanes_.freest([](u32) { return true; });
+  if (lane == Lanes::kNoLane) return rest(timeout_ns), kNothing;
+  const bool due = rest_until_due(claimer_, clock_.ahead_ns(lane, now_ns()), timeout_ns);
+  if (!due && lanes_.count() > 1) return kNothing;  // another lane's end goes first
+
+  const u32 s = lanes_.step(lane);
   Step& step = steps_[s];
   step.n_items = step.n_tokens = 0;
   clock_.begin(now_ns());
-  const bool claimed = claimer_.next(step.batch, in_flight ? Look::kAhead : Look::kFree, limits_, timeout_ms);
+  const Look look = clock_.in_flight(lane) ? Look::kAhead : clock_.idle() ? Look::kFree : Look::kBeside;
+  const bool claimed = claimer_.next(step.batch, look, limits_, i64(timeout_ns));
   claimer_.read_controls(step.batch, [](u32, u32, u32) {});  // what runs already cannot be stopped
   if (!claimed) {
     clock_.found_nothing(now_ns());
-    return Gathered::kNothing;
+    return kNothing;
   }
-  shed(step.batch);
-  if (!step.batch.dropped.empty() && !answer_dropped(step.batch)) return Gathered::kFenced;
-  if (step.batch.claims.empty()) return Gathered::kNothing;
+  shed(step);
+  if (!step.batch.dropped.empty() && !answer_dropped(step.batch)) return kFenced;
+  if (step.batch.claims.empty()) return kNothing;
   pack(segment_, *route_, step);
   step.gathered_ns = now_ns();
-  return Gathered::kStep;
+  return i32(s);
 }
 
 // Requests that the step would answer too late are refused now: a device that works for them is lost to those behind.
 // The earliest deadline goes first, since every request less makes the step shorter. One stays, so that a wrong
 // expectation is corrected by a step that runs.
-void Stepper::shed(Batch& batch) {
+void Stepper::shed(Step& step) {
+  Batch& batch = step.batch;
   const u64 now = batch.claimed_ns;
   while (batch.claims.size() > 1) {
     size_t first = 0;
@@ -53,7 +63,7 @@ void Stepper::shed(Batch& batch) {
       if (u64 at = claimer_.slot(batch.claims[i]).deadline_ns; at && at < deadline) first = i, deadline = at;
     const u64 expected = clock_.times().expected_ns(batch.n_tokens);
     // An eighth more: half of all steps take longer than expected, and an answer just too late is work in vain.
-    if (!expected || std::max(now, clock_.until_ns(0)) + expected + expected / 8 <= deadline) return;
+    if (!expected || std::max(now, clock_.until_ns(step.lane)) + expected + expected / 8 <= deadline) return;
     clock_.times().doubt(batch.n_tokens);
     claimer_.drop(batch, first, kResourceExhausted);
   }
@@ -78,7 +88,8 @@ bool Stepper::launch(u32 s) {
   for (const Claim& claim : step.batch.claims)
     if (!claimer_.launch(claim)) return false;
   step.launched_ns = now_ns();
-  step.flight = clock_.launch(0, step.gathered_ns, step.launched_ns, step.n_tokens);
+  step.flight = clock_.launch(step.lane, step.gathered_ns, step.launched_ns, step.n_tokens);
+  lanes_.turn(step.lane);
   return true;
 }
 
@@ -110,7 +121,7 @@ bool Stepper::scatter(u32 s) {
   stats.stage[kLaunch].record(step.launched_ns - step.gathered_ns, n);
   stats.stage[kDevice].record(step.finished_ns - step.launched_ns, n);
   stats.stage[kScatter].record(now - step.finished_ns, n);
-  clock_.finish(step.flight, 0, now, *step.buffers.stamps, u32(n), step.n_tokens, limits_.tokens);
+  clock_.finish(step.flight, step.lane, now, *step.buffers.stamps, u32(n), step.n_tokens, limits_.tokens);
   clock_.answered(u32(n), step.batch.claimed_ns, now);
   return true;
 }

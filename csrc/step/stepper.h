@@ -4,29 +4,29 @@
 #include <vector>
 
 #include "step/buffers.h"
-#include "step/device_clock.h"
+#include "step/lanes.h"
 
 namespace fastqps {
 
-enum class Gathered : int {
-  kNothing = 0,  // nothing for the device now
-  kStep = 1,     // the step holds items
-  kFenced = -1,  // this process has been declared dead: exit at once
-};
+// What gather() returns besides the number of a step.
+inline constexpr i32 kNothing = -1;  // nothing for the device now
+inline constexpr i32 kFenced = -2;   // this process has been declared dead: exit at once
 
 // One per dispatcher process, one thread.
 class Stepper {
  public:
   Stepper(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 route, BatchLimits limits);
 
-  // Adds a set of buffers; returns its step's index. As many sets as steps in flight, and one to prepare.
-  u32 add(const StepBuffers& buffers);
+  // Adds a set of buffers to a lane; returns its step's number. As many to each lane as steps can be on it.
+  u32 add(const StepBuffers& buffers, u32 lane = 0);
 
-  // Claims a batch and packs it into step `s`. in_flight: steps on the device. With none it sleeps up to timeout_ms (<
-  // 0: until woken) when there is nothing to do. Expired and cancelled requests are answered here, without the device.
-  Gathered gather(u32 s, u32 in_flight, int timeout_ms);
-  // Nanoseconds until it is time to prepare the next step (DeviceClock).
-  u64 ahead_ns() const { return clock_.ahead_ns(0, now_ns()); }
+  // Claims a batch for the lane with the least to do, and packs it into that lane's next step, which it returns. It
+  // waits up to timeout_ns until there is one: for requests where a lane is free; for the time to
+  // prepare the next step of one that runs; and always for a lane that rings. Expired and cancelled requests are
+  // answered here, without the device.
+  i32 gather(u64 timeout_ns);
+  // Waits for a lane that rings, up to timeout_ns.
+  void rest(u64 timeout_ns) { claimer_.rest(i64(timeout_ns)); }
   // The gathered step was prepared over again, until now: --preparation python.
   void prepared(u32 s) { steps_[s].gathered_ns = now_ns(); }
   // CLAIMED → LAUNCHED; then the caller gives the step to the device. False: fenced.
@@ -42,13 +42,14 @@ class Stepper {
 
  private:
   bool answer_dropped(const Batch& batch);
-  void shed(Batch& batch);
+  void shed(Step& step);
 
   Segment segment_;
   Claimer claimer_;
   const BatchLimits limits_;
   const Route* route_;
   DeviceClock clock_;
+  Lanes lanes_{clock_};
   std::vector<Step> steps_;
 };
 

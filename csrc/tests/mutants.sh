@@ -40,12 +40,13 @@ mutant cancelled-slot-reused slab.h 's/return Cancel::kWaiting;/release(i, w); r
 mutant no-recheck claimer.h 's/if \(any_work\(\)\) return;//' '' 'procs 15 16' 'STUCK'
 mutant door-does-not-recheck slab.h 's/segment_.ring_entries\(\)\)\) return false;/0)) return false;/' '' 'procs 15 16' 'STUCK'
 # what weaker orders would allow (order.cpp finds them all; this processor hardly ever shows them)
-mutant look-then-announce claimer.h '/void sleep\(int/,/^  }/{s/announce_sleep\(own\(\).sleep\);//;s/if \(any_work\(\)\) return;/& FASTQPS_POINT(5); announce_sleep(own().sleep);/}' \
+mutant look-then-announce claimer.h '/void sleep\(i64/,/^  }/{s/announce_sleep\(own\(\).sleep\);//;s/if \(any_work\(\)\) return;/& FASTQPS_POINT(5); announce_sleep(own().sleep);/}' \
   '' 'procs 15 16' 'STUCK'
 mutant wake-then-tail slab.h 's/rings_\[ring\].publish\(\);//;s/^    dirty_.clear\(\);/for (u32 ring : dirty_) rings_[ring].publish(); &/' \
   '' 'procs 15 16' 'STUCK'
 mutant suspects-share-batches claimer.h 's/claim_class\(batch, kSuspect, 1\)/claim_class(batch, kSuspect, 4)/' '' 'procs 10 32' 'BAD'
-mutant suspects-share-device claimer.h 's/if \(look != Look::kFree \&\& alone_\) return false;//' '' 'procs 10 32' 'BAD'
+mutant suspects-share-device claimer.h 's/if \(look != Look::kFree \&\& alone_\) \{/if (false) {/' '' 'procs 10 32' 'BAD'
+mutant suspects-beside-others claimer.h 's/\(free \|\| worth_claiming/(true || worth_claiming/;s/if \(look == Look::kFree \&\& suspects/if (free \&\& suspects/' '' 'procs 10 4128' 'BAD'
 mutant token-budget-ignored claimer.h 's/if \(tokens \+ more > limits_.tokens \&\& tokens\) break;//' '' 'procs 3 0' 'BAD'
 
 mutant old-cancel-drops-another claimer.h 's/ \&\& c.seq == seq\)/)/' '' 'threads 5' 'BAD'
@@ -55,7 +56,7 @@ mutant restart-is-not-told slab.h 's/host_.restarted\(i, records_\[i\].user\);//
 mutant tokens-of-the-slots-last-request slab.h 's/^    s.n_made.store\(0, kRelaxed\);//' '' 'procs 5 2048' 'BAD'
 mutant tokens-after-the-stop slab.h 's/ \&\& records_\[i\].held == Held::kOpen\)/)/' '' 'procs 5 2176' 'BAD'
 mutant progress-fills-the-ring claimer.h 's/capacity\(\) \/ 2/capacity()/' '' 'procs 15 2112' 'STUCK|BAD'
-mutant joins-a-suspect claimer.h 's/if \(look != Look::kFree \&\& alone_\) return false;//' '' 'procs 10 2080' 'BAD'
+mutant joins-a-suspect claimer.h 's/if \(look != Look::kFree \&\& alone_\) \{/if (false) {/' '' 'procs 10 2080' 'BAD'
 
 # threads: what the processor of this machine forgives, TSan does not
 san='-O1 -fsanitize=thread'

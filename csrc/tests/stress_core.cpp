@@ -74,7 +74,8 @@ void dispatcher(u32 me, u32 epoch) {
   Batch runs, next;
   while (world->stop.load(kRelaxed) != 2) {
     bool ahead = d.in_flight > 0;
-    bool claimed = d.claimer.next(next, ahead ? Look::kAhead : Look::kFree, limits, timeout_ms());
+    const Look look = !ahead ? Look::kFree : mode & kLanes ? Look::kBeside : Look::kAhead;
+    bool claimed = d.claimer.next(next, look, limits, ahead ? 0 : timeout_ns());
     d.claimer.read_controls(next, [](u32, u32, u32) {});
     if (claimed) {
       world->ahead += ahead;
@@ -185,7 +186,7 @@ struct Door {
     if (!id || poisonous(id)) return;
     if (slab.cancel(i) != Cancel::kDone) client.close(i, id, kCancelled);
   }
-  void wait(int timeout) {
+  void wait(i64 timeout) {
     if (slab.announce()) sleep_on(fds.door[client.door], timeout);
     slab.awake();
   }
@@ -197,7 +198,7 @@ void front_door(u32 me, u32 incarnation) {
   door.client.slab = &door.slab;
   door.slab.adopt();
   u32 limit = mode & kOneByOne ? 1 : kSlots;
-  int timeout = timeout_ms();
+  i64 timeout = timeout_ns();
   u64 tick = now_ns();
   for (;;) {
     door.slab.drain();
@@ -212,7 +213,7 @@ void front_door(u32 me, u32 incarnation) {
     }
     if (stop && !door.slab.used()) break;  // used: also what is answered, but still held by a dispatcher
     if (stop)
-      door.wait(threads ? 0 : 20);
+      door.wait(threads ? 0 : 20'000'000);
     else if (door.client.waiting >= limit || !door.slab.used())
       door.wait(timeout);
     else if (random_number() % 4 == 0)
@@ -409,9 +410,11 @@ bool run_orphans() {
 }
 
 bool run_short() {
-  bool good = run_threads(2) && run_threads(1, kGenerate | kCancels | kDeadlines);
+  bool good = run_threads(2) && run_threads(1, kGenerate | kCancels | kDeadlines) &&
+              run_threads(1, kLanes | kCancels | kDeadlines | kDelay);
 #ifndef __SANITIZE_THREAD__  // it sees one process at a time
-  for (u32 what : {16u, 129u, 139u, 32u, 95u, 223u, 385u, 512u + 1024 + 131, 2048u + 139, 2048u + 32 + 128})
+  for (u32 what : {16u, 129u, 139u, 32u, 95u, 223u, 385u, 512u + 1024 + 131, 2048u + 139, 2048u + 32 + 128, 4096u + 139,
+                   4096u + 1024 + 32 + 128})
     good = good && (std::printf("mode %u: ", what), run_processes(1, what));
   good = good && run_orphans();
 #endif

@@ -38,6 +38,7 @@ enum Mode : u32 {
   kDeadlines = 512,  // some requests expire
   kDelay = 1024,     // dispatchers wait for company (the batch delay)
   kGenerate = 2048,  // stress_generator.h: tokens are read while they are made, and streams are stopped
+  kLanes = 4096,     // dispatchers have two lanes: what comes while one runs goes to the other
 };
 
 enum Entry : u8 {
@@ -88,7 +89,7 @@ inline void die_of_poison() {
   raise(SIGKILL);
 }
 inline bool poisonous(u64 id) { return (mode & kPoison) && id % kPoisonEvery == 0; }
-inline int timeout_ms() { return threads ? 0 : mode & kStops ? 20 : -1; }
+inline i64 timeout_ns() { return threads ? 0 : mode & kStops ? 20'000'000 : -1; }
 
 // How many tokens a generator makes of it.
 inline u32 tokens_of(u64 id) { return 1 + u32(mix(id) >> 8) % kMade; }
@@ -120,7 +121,11 @@ inline bool answered_rightly(Slot& slot, u64 id) {
 
 // A segment with one model served by all dispatchers, and the ledger.
 inline void make_world() {
-  Sizes sizes{kDoors, kDispatchers, 1, kSlots, kTokens, (1 + kWords) * u32(sizeof(u64))};
+  Sizes sizes{.doors = kDoors,
+              .dispatchers = kDispatchers,
+              .slots = kSlots,
+              .max_tokens = kTokens,
+              .answer_bytes = (1 + kWords) * sizeof(u64)};
   auto made = Segment::create(sizes);
   std::string error = made.error;
   if (made.fd >= 0) segment = Segment::attach(made.fd, &error);

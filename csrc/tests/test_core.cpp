@@ -192,8 +192,8 @@ struct Encoder : Claimer {
   BatchLimits limits;
   Encoder(Segment segment, const WakeFds* fds, u32 me, u32 epoch, BatchLimits batch)
       : Claimer(segment, fds, me, epoch, 0), limits(batch) {}
-  bool next(Batch& batch, bool ahead, int timeout_ms) {
-    bool claimed = Claimer::next(batch, ahead ? Look::kAhead : Look::kFree, limits, timeout_ms);
+  bool next(Batch& batch, bool ahead, i64 timeout_ns) {
+    bool claimed = Claimer::next(batch, ahead ? Look::kAhead : Look::kFree, limits, timeout_ns);
     read_controls(batch, [](u32, u32, u32) {});
     return claimed;
   }

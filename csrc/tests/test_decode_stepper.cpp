@@ -2,8 +2,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
+#include <random>
 
 #include "core/slab.h"
 #include "core/supervise.h"
@@ -35,45 +38,50 @@ struct Door {
   void released(u32, u64) {}
 };
 
+// Steps 2 × lane and 2 × lane + 1 are a lane's.
 struct Dispatcher {
-  static constexpr u32 kRunning = 4, kTokens = 24;
-  std::vector<i32> in[2], out[2];
-  DeviceStamps stamps[2];
+  static constexpr u32 kRunning = 4, kTokens = 24, kLanes = 3;
+  std::vector<i32> in[2 * kLanes], out[2 * kLanes];
+  DeviceStamps stamps[2 * kLanes];
   DecodeStepper stepper;
-  ModelDevice device{kRunning, 2};
-  u32 in_flight = 0, next = 0;
+  std::vector<ModelDevice> devices;
+  std::deque<u32> flying[kLanes];
 
-  Dispatcher(Segment segment, const WakeFds* fds, u32 me, u32 epoch)
-      : stepper(segment, fds, me, epoch, 0, kRunning, {.items = kRunning, .tokens = kTokens, .delay_ns = 0}) {
-    for (u32 i = 0; i < 2; i++) {
+  Dispatcher(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 lanes = 1)
+      : stepper(segment, fds, me, epoch, 0, kRunning, {.items = kRunning, .tokens = kTokens, .delay_ns = 0}),
+        devices(lanes, ModelDevice(kRunning, 2)) {
+    for (u32 i = 0; i < 2 * lanes; i++) {
       in[i].resize(DecodeLayout(kTokens, kRunning).words);
       out[i].resize(DecodeLayout(kTokens, kRunning).out_words);
-      stepper.add(in[i].data(), out[i].data(), &stamps[i]);
+      stepper.add(in[i].data(), out[i].data(), &stamps[i], i / 2);
     }
   }
   bool launch() {
-    const Gathered found = stepper.gather(next, in_flight, 0);
-    CHECK(found != Gathered::kFenced);
-    if (found == Gathered::kNothing) return false;
-    CHECK(stepper.launch(next));
-    next ^= 1, in_flight++;
+    const i32 s = stepper.gather(0);
+    CHECK(s != kFenced);
+    if (s == kNothing) return false;
+    for (const auto& lane : flying) CHECK(!std::count(lane.begin(), lane.end(), u32(s)));
+    CHECK(stepper.launch(u32(s)));
+    flying[s / 2].push_back(u32(s));
     return true;
   }
-  void retire(u32 takes_us = 0) {
-    const u32 s = in_flight == 2 ? next : next ^ 1;  // the oldest
+  // A lane's oldest step.
+  void retire(u32 takes_us = 0, u32 lane = 0) {
+    const u32 s = flying[lane].front();
     stamps[s].start_ns = i64(now_ns());
     if (takes_us) usleep(takes_us);
-    device.run(stepper.step(s).layout, in[s].data(), out[s].data());
+    devices[lane].run(stepper.step(s).layout, in[s].data(), out[s].data());
     stamps[s].end_ns = i64(now_ns());
     CHECK(stepper.scatter(s));
-    in_flight--;
+    flying[lane].pop_front();
   }
   // One turn of the loop: a step ahead where there is one to prepare.
   bool turn() {
-    const bool launched = in_flight < 2 && launch(), retires = in_flight == 2 || (in_flight && !launched);
+    const bool launched = flying[0].size() < 2 && launch(), retires = flying[0].size() == 2 || (!launched && busy());
     if (retires) retire();
     return launched || retires;
   }
+  bool busy() const { return !flying[0].empty(); }
 };
 
 struct World {
@@ -333,11 +341,87 @@ TEST(work_goes_to_who_is_free) {
   CHECK(w.state(third) == State::kLaunched);
 }
 
+// Each lane has its own sequences and cache slots; they go on, and end, in any order.
+TEST(lanes_run_side_by_side) {
+  for (u32 seed = 0; seed < 30; seed++) {
+    std::mt19937 random(seed);
+    World w;
+    const u32 lanes = 2 + seed % 2;
+    Dispatcher d(w.segment, &w.fds, 0, 1, lanes);
+    std::map<u32, List> want;
+    std::vector<u32> used(lanes);
+    for (u32 left = 60, round = 0; left || !want.empty(); round++) {
+      CHECK(round < 5000);
+      if (left && w.slab->used() < 16 && random() % 2) {
+        const List prompt{round, u32(random() % 50)};
+        const u32 n = 1 + u32(random() % 12), slot = w.put(prompt, n, random() % 2 ? kProgress : 0);
+        want[slot] = expected_tokens(prompt, n), left--;
+      }
+      if (!want.empty() && random() % 16 == 0) {
+        const u32 slot = std::next(want.begin(), long(random() % want.size()))->first;
+        if (w.state(slot) != State::kDone) w.slab->cancel(slot), want.erase(slot);
+      }
+      if (random() % 3) d.launch();
+      const u32 lane = u32(random() % lanes);
+      used[lane] += !d.flying[lane].empty();
+      if (!d.flying[lane].empty()) d.retire(0, lane);
+      w.slab->drain();
+      for (auto& [slot, verdict] : w.host.ended)
+        if (want.contains(slot)) {
+          CHECK(verdict == Verdict::kDone && w.host.tokens[slot] == want[slot]);
+          want.erase(slot);
+        }
+      w.host.ended.clear();
+    }
+    while (d.launch()) {}
+    for (u32 lane = 0; lane < lanes; lane++)
+      for (; !d.flying[lane].empty(); d.launch()) d.retire(0, lane);
+    w.slab->drain();
+    CHECK_EQ(w.slab->used(), 0u);
+    CHECK_EQ(w.segment.dispatcher(0).running.load(), 0u);
+    CHECK(std::ranges::all_of(used, [](u32 steps) { return steps > 10; }));
+  }
+}
+
+TEST(a_free_lane_takes_what_waits) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1, 2);
+  for (u32 i = 0; i < 3; i++) {
+    w.put({i}, 9, kIgnoreEos);
+    CHECK(d.launch());
+  }
+  CHECK_EQ(d.flying[0].size() + d.flying[1].size(), size_t(3));
+  CHECK_EQ(d.stepper.step(d.flying[0].front()).runs.size(), 1u);  // not joined while the second lane was free
+  CHECK_EQ(d.stepper.step(d.flying[1].front()).runs.size(), 1u);
+  CHECK_EQ(w.segment.dispatcher(0).running.load(), 3u);  // the third had to join one of them
+}
+
+TEST(a_suspect_runs_alone_among_lanes) {
+  World w;
+  auto d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 1, 2);
+  const u32 suspect = w.put({1}, 4, kIgnoreEos);
+  CHECK(d->launch());
+  publish_death(w.segment, w.fds, 0, 1);
+  w.slab->drain();
+  d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 2, 2);
+  const u32 other = w.put({2}, 4, kIgnoreEos);
+  for (u32 round = 0; round < 100 && w.slab->used(); round++) {
+    while (d->launch()) {}
+    CHECK(d->flying[0].empty() || d->flying[1].empty());
+    CHECK(w.state(suspect) != State::kLaunched || w.state(other) != State::kLaunched);
+    for (u32 lane : {0u, 1u})
+      if (!d->flying[lane].empty()) d->retire(0, lane);
+    w.slab->drain();
+  }
+  CHECK(w.host.tokens[suspect] == expected_tokens({1}, 4, true));
+  CHECK(w.host.tokens[other] == expected_tokens({2}, 4, true));
+}
+
 TEST(a_fenced_dispatcher_notices) {
   World w;
   Dispatcher d(w.segment, &w.fds, 0, 1);
   w.put({1}, 3);
-  CHECK(d.stepper.gather(0, 0, 0) == Gathered::kStep);
+  CHECK(d.stepper.gather(0) == 0);
   publish_death(w.segment, w.fds, 0, 1);
   w.slab->drain();
   CHECK(!d.stepper.launch(0));

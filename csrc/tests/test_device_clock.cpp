@@ -99,7 +99,7 @@ TEST(sleep_is_no_work) {
   DeviceClock clock(claimer, start);
   clock.begin(now_ns());
   Batch batch;
-  CHECK(!claimer.next(batch, Look::kFree, {}, 30));
+  CHECK(!claimer.next(batch, Look::kFree, {}, 30'000'000));
   const u64 end = now_ns();
   clock.found_nothing(end);
   const Idles idle = w.idle();
@@ -121,6 +121,38 @@ TEST(preparation_that_takes_long_is_begun_early) {
   clock.begin(at);
   clock.launch(0, at + 6 * ms, at + 6 * ms, 10);
   CHECK_EQ(clock.ahead_ns(0, at + 6 * ms), 0u);  // it would be late already
+}
+
+TEST(a_lane_that_hangs_shows_while_others_go_on) {
+  World w;
+  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
+  DeviceClock clock(claimer, 0);
+  const auto since = [&] { return w.segment.dispatcher(0).step_started_ns.load(); };
+  const u64 hangs = clock.launch(1, 9, 10, 5);
+  u64 other = clock.launch(0, 11, 12, 5);
+  for (u64 at = 20; at < 100; at += 10) {
+    CHECK_EQ(since(), 10u);
+    clock.finish(other, 0, at, {i64(at - 5), i64(at - 1)}, 1, 5, 10);
+    other = clock.launch(0, at, at + 1, 5);
+  }
+  const u64 behind = clock.launch(1, 100, 101, 5);
+  clock.finish(hangs, 1, 110, {12, 109}, 1, 5, 10);
+  CHECK_EQ(since(), 91u);  // the other lane's
+  clock.finish(other, 0, 111, {92, 109}, 1, 5, 10);
+  CHECK_EQ(since(), 110u);  // its turn came when the one before ended
+  clock.finish(behind, 1, 120, {110, 119}, 1, 5, 10);
+  CHECK_EQ(since(), 0u);
+}
+
+TEST(what_others_have_of_the_device_is_expected_again) {
+  World w;
+  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
+  DeviceClock clock(claimer, 0);
+  const u64 ms = 1'000'000;
+  const u64 flight = clock.launch(0, 1 * ms, 1 * ms, 10);
+  clock.finish(flight, 0, 9 * ms, {i64(6 * ms), i64(9 * ms)}, 1, 10, 100);  // 3 ms of work, behind 5 of others
+  clock.launch(0, 10 * ms, 10 * ms, 10);
+  CHECK_EQ(clock.until_ns(0), 18 * ms);
 }
 
 TEST(the_union_of_dispatchers_is_that_of_a_slow_oracle) {

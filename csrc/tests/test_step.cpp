@@ -53,7 +53,11 @@ struct World {
     slab = std::make_unique<Slab<Answers>>(segment, &fds, 0, answers);
     slab->adopt();
     stepper = std::make_unique<Stepper>(segment, &fds, 0, 1, 0, limits);
-    step = stepper->add({ids, positions, types, starts, output, &stamps, kItems, kTokens, kWidth});
+    step = add(0);
+  }
+  // One more step of a lane; all have the same buffers.
+  u32 add(u32 lane) {
+    return stepper->add({ids, positions, types, starts, output, &stamps, kItems, kTokens, kWidth}, lane);
   }
   Slot& put(std::initializer_list<u32> tokens, u32 first_len, Class kind = kNormal, u64 deadline_ns = 0) {
     i64 i = slab->take();
@@ -76,9 +80,10 @@ struct World {
     stamps.end_ns = i64(now_ns());
   }
   // One whole step; the slots' bytes stay readable for the caller.
-  void run() {
-    CHECK(stepper->gather(step, 0, 0) == Gathered::kStep);
+  void run(u32 us = 0) {
+    CHECK(stepper->gather(0) == i32(step));
     CHECK(stepper->launch(step));
+    if (us) compute(us);
     CHECK(stepper->scatter(step));
   }
 };
@@ -98,7 +103,7 @@ TEST(items_are_packed_one_behind_the_other) {
   World w;
   w.put({101, 7, 102}, 3);
   w.put({101, 8, 9, 102, 5, 102}, 4);  // a pair: its second text has two tokens
-  CHECK(w.stepper->gather(w.step, 0, 0) == Gathered::kStep);
+  CHECK(w.stepper->gather(0) == i32(w.step));
   const i32 ids[] = {101, 7, 102, 101, 8, 9, 102, 5, 102}, positions[] = {2, 3, 4, 2, 3, 4, 5, 6, 7},
             types[] = {0, 0, 0, 0, 0, 0, 0, 1, 1}, starts[] = {0, 3, 9};
   for (int i = 0; i < 9; i++) {
@@ -223,14 +228,14 @@ TEST(expired_requests_never_reach_the_device) {
 TEST(what_would_be_late_is_shed_and_the_rest_runs) {
   World w;
   w.put({1, 1, 1, 1}, 4);
-  CHECK(w.stepper->gather(w.step, 0, 0) == Gathered::kStep);
+  CHECK(w.stepper->gather(0) == i32(w.step));
   CHECK(w.stepper->launch(w.step));
   w.compute(20'000);  // 4 tokens in 20 ms
   CHECK(w.stepper->scatter(w.step));
   w.slab->drain();
   Slot& hopeless = w.put({2, 2}, 2, kNormal, now_ns() + 5'000'000);
   w.put({3, 3}, 2, kNormal, now_ns() + 10'000'000'000);
-  CHECK(w.stepper->gather(w.step, 0, 0) == Gathered::kStep);
+  CHECK(w.stepper->gather(0) == i32(w.step));
   CHECK_EQ(w.stepper->step(w.step).n_items, 1u);
   CHECK_EQ(w.ids[0], 3);
   CHECK_EQ(hopeless.status, 8);
@@ -238,31 +243,84 @@ TEST(what_would_be_late_is_shed_and_the_rest_runs) {
   CHECK(w.stepper->scatter(w.step));
   // The last one is never shed: a wrong expectation could not be corrected otherwise.
   w.put({4, 4, 4, 4}, 4, kNormal, now_ns() + 5'000'000);
-  CHECK(w.stepper->gather(w.step, 0, 0) == Gathered::kStep);
+  CHECK(w.stepper->gather(0) == i32(w.step));
   CHECK_EQ(w.ids[0], 4);
 }
 
 TEST(the_next_step_is_prepared_late) {
   World w;
-  u32 second =
-      w.stepper->add({w.ids, w.positions, w.types, w.starts, w.output, &w.stamps, w.kItems, w.kTokens, w.kWidth});
-  CHECK_EQ(second, 1u);
-  CHECK_EQ(w.stepper->ahead_ns(), 0u);
-  for (int i = 0; i < 2; i++) {
-    w.put({1, 1, 1, 1}, 4);
-    CHECK(w.stepper->gather(w.step, 0, 0) == Gathered::kStep);
-    CHECK(w.stepper->launch(w.step));
-    u64 ahead = w.stepper->ahead_ns();
-    CHECK(i == 0 ? ahead == 0 : ahead > 10'000'000 && ahead < 100'000'000);  // not known at first
-    w.compute(20'000);
-    CHECK(w.stepper->scatter(w.step));
-  }
+  const u32 second = w.add(0);
+  w.put({1, 1, 1, 1}, 4);
+  w.run(20'000);  // 4 tokens in 20 ms
+  w.put({1, 1, 1, 1}, 4);
+  CHECK(w.stepper->gather(0) == i32(second));
+  CHECK(w.stepper->launch(second));
+  for (u32 i = 0; i < w.kItems; i++) w.put({2}, 1);
+  const u64 start = now_ns();
+  CHECK(w.stepper->gather(1'000'000'000) == i32(w.step));  // a full batch, but it can still be cancelled, and grow old
+  CHECK(now_ns() - start > 10'000'000 && now_ns() - start < 100'000'000);
+}
+
+TEST(a_ring_ends_every_wait) {
+  World w;
+  u64 start = now_ns();
+  const auto rung = [&] {
+    signal_fd(w.fds.dispatcher[0]);
+    CHECK_EQ(w.stepper->gather(10'000'000'000), kNothing);
+  };
+  rung();  // nothing waits
+  w.add(0);
+  w.put({1}, 1);
+  CHECK(w.stepper->gather(0) == i32(w.step) && w.stepper->launch(w.step));
+  rung();  // no full batch waits
+  signal_fd(w.fds.dispatcher[0]);
+  w.stepper->rest(10'000'000'000);
+  CHECK(now_ns() - start < 5'000'000'000);
+}
+
+TEST(a_free_lane_takes_what_waits) {
+  World w;
+  const u32 ahead = w.add(0), beside = w.add(1), last = w.add(1);
+  Slot& first = w.put({1}, 1);
+  CHECK(w.stepper->gather(0) == i32(w.step) && w.stepper->launch(w.step));
+  CHECK_EQ(w.stepper->gather(0), kNothing);
+  w.put({2}, 1);
+  CHECK(w.stepper->gather(0) == i32(beside) && w.stepper->launch(beside));  // at once, and however little it is
+  w.put({3}, 1);
+  CHECK_EQ(w.stepper->gather(0), kNothing);  // both run: it waits for company
+  for (u32 i = 0; i < 2 * w.kItems; i++) w.put({4}, 1);
+  CHECK(w.stepper->gather(0) == i32(ahead) && w.stepper->launch(ahead));
+  CHECK(w.stepper->gather(0) == i32(last) && w.stepper->launch(last));
+  CHECK_EQ(w.stepper->gather(0), kNothing);  // no step is free
+  w.compute(1000);
+  CHECK(w.stepper->scatter(beside));  // the lanes end in any order
+  CHECK_EQ(w.stepper->gather(0), kNothing);
+  for (u32 i = 1; i < w.kItems; i++) w.put({5}, 1);
+  CHECK(w.stepper->gather(0) == i32(beside) && w.stepper->launch(beside));
+  CHECK(w.stepper->scatter(last) && w.stepper->scatter(w.step));
+  CHECK(first.scattered_ns >= first.launched_ns);
+  CHECK(w.stepper->scatter(ahead) && w.stepper->scatter(beside));
+  w.slab->drain();
+  CHECK_EQ(w.answers.got.size(), 2u + 3 * w.kItems);
+  CHECK_EQ(w.slab->used(), 0u);
+}
+
+TEST(what_waits_for_company_is_let_go_when_a_lane_rings) {
+  World w(Task::kEmbed, {World::kItems, World::kTokens, 10'000'000'000});
+  w.add(1);
+  for (u32 i = 0; i < w.kItems; i++) w.put({1}, 1);
+  CHECK(w.stepper->gather(0) == i32(w.step) && w.stepper->launch(w.step));
+  w.put({2}, 1);
+  signal_fd(w.fds.dispatcher[0]);
+  const u64 start = now_ns();
+  CHECK_EQ(w.stepper->gather(10'000'000'000), 1);
+  CHECK(now_ns() - start < 5'000'000'000);
 }
 
 TEST(a_dispatcher_that_was_declared_dead_notices) {
   World w;
   Slot& s = w.put({1}, 1);
-  CHECK(w.stepper->gather(w.step, 0, 0) == Gathered::kStep);
+  CHECK(w.stepper->gather(0) == i32(w.step));
   s.state.store(Word::make(State::kQueued, 9).bits);  // as a door does when it settles
   CHECK(!w.stepper->launch(w.step));
 }

@@ -70,7 +70,14 @@ class Config:
         most=64,
         auto="half of the cores, divided among the models, at least 1; on sim 1",
     )
-    lanes: int = _setting(1, "count", "Steps that a dispatcher runs side by side.", only=(1,), reason=_NO_CUDA)
+    lanes: int = _setting(
+        1,
+        "count",
+        "Steps that a dispatcher runs side by side, each with another one prepared behind it; on cpu they share its "
+        "threads, and of a generator each lane runs --max-running sequences.",
+        least=1,
+        most=8,
+    )
     max_batch_items: int | None = _setting(
         None,
         "count",

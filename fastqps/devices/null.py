@@ -33,6 +33,9 @@ class NullRunner:
     def twin(self) -> NullRunner:
         return NullRunner(self.card, self._buffers.max_items, self._buffers.max_tokens)
 
+    def sibling(self) -> NullRunner:
+        return self.twin()
+
     def warm_up(self) -> None:
         """Nothing to warm."""
 
@@ -69,6 +72,10 @@ class NullDecoder:
     def twin(self) -> NullDecoder:
         b = self._buffers
         return NullDecoder(self.card, b.max_runs, b.max_tokens, self._lengths)
+
+    def sibling(self) -> NullDecoder:
+        b = self._buffers
+        return NullDecoder(self.card, b.max_runs, b.max_tokens)
 
     def warm_up(self) -> None:
         """Nothing to warm."""

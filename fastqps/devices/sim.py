@@ -46,12 +46,11 @@ class SimSteps:
         start_ns, self._end_ns = self._stream.launch(n_tokens, n_items)
         self._stamps[:] = start_ns, self._end_ns
 
-    def done(self) -> bool:
-        return now_ns() >= self._end_ns
+    def due_s(self) -> float:
+        return max(0, self._end_ns - now_ns()) / 1e9
 
-    def wait(self, most_s: float | None = None) -> None:
-        until = self._end_ns if most_s is None else min(self._end_ns, now_ns() + int(most_s * 1e9))
-        while not wait_until(until):
+    def wait(self) -> None:
+        while not wait_until(self._end_ns):
             pass  # a signal came, and its handler has run
 
     def run(self, n_items: int, n_tokens: int, third: int, /) -> None:
@@ -73,6 +72,9 @@ class SimRunner(SimSteps):
     def twin(self) -> SimRunner:
         return SimRunner(self._answers.twin(), self.profile, self._device)
 
+    def sibling(self) -> SimRunner:
+        return self.twin()
+
 
 class SimDecoder(SimSteps):
     """A generator on a modelled device: every step makes one token of each of its sequences."""
@@ -82,6 +84,9 @@ class SimDecoder(SimSteps):
 
     def twin(self) -> SimDecoder:
         return SimDecoder(self._answers.twin(), self.profile, self._device)
+
+    def sibling(self) -> SimDecoder:
+        return SimDecoder(self._answers.sibling(), self.profile, self._device)
 
 
 def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> SimRunner:

@@ -61,6 +61,15 @@ class DecodeState:
             eos_ids=torch.tensor(card.eos_ids, dtype=torch.int32),
         )
 
+    def another(self) -> DecodeState:
+        """The same for as many other sequences, with the same prefix."""
+        return replace(
+            self,
+            cache=torch.empty_like(self.cache),
+            last_token=torch.zeros_like(self.last_token),
+            params=torch.zeros_like(self.params),
+        )
+
     @property
     def slots(self) -> int:
         """Sequences that can run."""

@@ -21,6 +21,7 @@ class StepRunner(Protocol):
     def buffers(self) -> Any: ...
     def run(self, n_items: int, n_tokens: int, third: int, /) -> None: ...
     def twin(self) -> Any: ...
+    def sibling(self) -> Any: ...
     def warm_up(self) -> None: ...
 
 
@@ -40,11 +41,11 @@ class AsyncRunner(StepRunner, Protocol):
     def launch(self, n_items: int, n_tokens: int, third: int, /) -> None:
         """Starts what ``run`` would compute, and returns at once."""
 
-    def done(self) -> bool:
-        """Whether the step has ended."""
+    def due_s(self) -> float:
+        """0 once the step has ended; else the seconds after which to look again."""
 
-    def wait(self, most_s: float | None = None) -> None:
-        """Returns when the step has ended, or after ``most_s``; raises what it raised."""
+    def wait(self) -> None:
+        """Returns when the step has ended; raises what it raised."""
 
 
 class Runner(Protocol):
@@ -62,6 +63,9 @@ class Runner(Protocol):
 
     def twin(self) -> Runner:
         """A runner with its own buffers over the same weights, so that one step can be filled while another runs."""
+
+    def sibling(self) -> Runner:
+        """The same for another lane, whose steps run at the same time."""
 
     def warm_up(self) -> None:
         """Runs what has to have run once before the first request; ``ModelError`` if that shows a broken model."""
@@ -82,6 +86,9 @@ class DecodeRunner(Protocol):
 
     def twin(self) -> DecodeRunner:
         """A runner with its own buffers over the same weights and sequences."""
+
+    def sibling(self) -> DecodeRunner:
+        """A runner for another lane, whose steps run at the same time: with its own sequences over the same weights."""
 
     def warm_up(self) -> None:
         """Runs what has to have run once before the first request; ``ModelError`` if that shows a broken model."""

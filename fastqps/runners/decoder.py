@@ -73,6 +73,10 @@ class DecoderRunner:
         """A runner with its own buffers over the same weights and state."""
         return DecoderRunner(self.card, self._model, self._ops, self._state, self._buffers.max_tokens)
 
+    def sibling(self) -> DecoderRunner:
+        """A runner with sequences of its own over the same weights and prefix."""
+        return DecoderRunner(self.card, self._model, self._ops, self._state.another(), self._buffers.max_tokens)
+
     def warm_up(self) -> None:
         """Runs a step of one row and a full one, so that the first request finds all ready; nothing may run yet.
 

@@ -50,6 +50,9 @@ class EncoderRunner:
     def twin(self) -> EncoderRunner:
         return EncoderRunner(self._model, self._buffers.max_items, self._buffers.max_tokens)
 
+    def sibling(self) -> EncoderRunner:
+        return self.twin()
+
     def warm_up(self) -> None:
         """Runs a step of one short item and a full one, so that the first request finds all ready.
 

@@ -36,7 +36,7 @@ class Plan:
     rooms: tuple[Room, ...]  # of each model
     doors: int
     dispatchers_each: int
-    threads: int  # to compute with, of each dispatcher
+    threads: int  # to compute with, of each lane
     door_cpus: tuple[tuple[int, ...], ...]  # of each front door; empty: any
     dispatcher_cpus: tuple[tuple[int, ...], ...]
     capacity: Capacity | None = None
@@ -73,7 +73,7 @@ def make_plan(config: Config) -> Plan:
     cards = _cards(config)
     devices = list_devices(config.device)
     each = config.dispatchers * len(devices)
-    sharers = sum(each for card in cards if card.task == "generate")
+    sharers = config.lanes * sum(each for card in cards if card.task == "generate")
     cpus = server_cpus(config)
     total = each * len(cards)
     door_cpus, dispatcher_cpus = _placement(config, cpus, total)
@@ -84,7 +84,7 @@ def make_plan(config: Config) -> Plan:
         rooms=tuple(room_of(card, config, sharers) for card in cards),
         doors=config.frontdoors,
         dispatchers_each=config.dispatchers,
-        threads=max(1, machine.usable_cores(len(cpus)) // total),
+        threads=max(1, machine.usable_cores(len(cpus)) // (total * config.lanes)),
         door_cpus=door_cpus,
         dispatcher_cpus=dispatcher_cpus,
         capacity=_capacity(config, cards),

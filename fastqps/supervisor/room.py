@@ -17,7 +17,7 @@ MEMORY_SHARE = 4  # without --max-running all KV caches take at most one part in
 
 @dataclass(frozen=True)
 class Room:
-    """Of one dispatcher. ``running`` and ``kv_bytes`` (its KV cache) are 0 for what is no generator."""
+    """Of one lane. ``running`` and ``kv_bytes`` (its KV cache) are 0 for what is no generator."""
 
     items: int  # most requests that a step answers
     tokens: int  # most tokens of a step
@@ -26,7 +26,7 @@ class Room:
 
 
 def room_of(card: ModelCard, config: Config, sharers: int) -> Room:
-    """What a dispatcher of this model gets. ``sharers``: the generators' dispatchers, which divide the memory.
+    """What a lane of this model gets. ``sharers``: the lanes of all generators' dispatchers, which divide the memory.
 
     Raises ``ConfigError`` where a step would not hold the sequences, or the memory not their KV cache.
     """
@@ -43,8 +43,9 @@ def room_of(card: ModelCard, config: Config, sharers: int) -> Room:
     running = config.max_running or _running_auto(card, config, rows, sharers)
     kv_bytes = _kv_bytes(card, running, config)
     if kv_bytes * sharers > machine.memory_bytes():
+        who = "lanes" if config.lanes > 1 else "dispatchers"
         raise ConfigError(
-            f"--max-running {running}: the KV caches of {sharers} dispatchers would take "
+            f"--max-running {running}: the KV caches of {sharers} {who} would take "
             f"{format_size(kv_bytes * sharers)} of this machine's {format_size(machine.memory_bytes())}; lower it, "
             "--max-input-tokens or --max-output-tokens"
         )

@@ -93,13 +93,14 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def _describe(server: Plan, shared: Shared) -> str:
     models = ", ".join(map(_describe_model, server.cards, server.rooms))
-    processes = f"front doors {server.doors}, dispatchers {server.dispatchers}, threads of each {server.threads}"
+    lanes = f", lanes of each {server.config.lanes}" if server.config.lanes > 1 else ""
+    processes = f"front doors {server.doors}, dispatchers {server.dispatchers}{lanes}, threads of each {server.threads}"
     devices = ", ".join(device.description for device in server.devices)
     return f"starting {models} on {devices}: {processes}; shared memory {shared.sizes_text}"
 
 
 def _describe_model(card: ModelCard, room: Room) -> str:
-    """A generator's with what each of its dispatchers holds."""
+    """A generator's with what each lane of its dispatchers holds."""
     name = f"{card.name}@{card.version}"
     if not room.running:
         return name

@@ -63,7 +63,7 @@ class Shared:
             max_queue_items=config.max_queue_items,
             max_output_tokens=card.max_output_tokens,
             prefix_tokens=len(card.prefix_ids),
-            cache_slots=room.running,
+            cache_slots=room.running * config.lanes,
             max_batch_items=room.items,
             max_batch_tokens=room.tokens,
             max_batch_delay_ns=config.max_batch_delay_ns,
