@@ -198,7 +198,7 @@ def test_the_knee() -> None:
     assert knee(points, None) == 1
     assert knee(points, Slo.parse("p99=10ms")) == 2
     assert knee(points, Slo.parse("p99=500us")) is None
-    assert [is_hopeless(p) for p in points[3:]] == [False, True, True]
+    assert [is_hopeless(p) for p in points[3:]] == [False, True, False]
     assert is_hopeless(Point("x", offered_rate=1000.0, rate=600.0))
 
 

@@ -96,7 +96,7 @@ def play(tmp_path: Path) -> Callable[..., tuple[Result, Formula]]:
 class FakeContext(Context):
     def __init__(self, server: Formula, options: argparse.Namespace, common: Common, folder: Path) -> None:
         payloads: Any = SimpleNamespace(call=parse_call("predict"))
-        target: Any = SimpleNamespace(own=True, base={})
+        target: Any = SimpleNamespace(own=True, local=False, base={})
         told = {"model": "m", "version": "0123456789ab", "device": "null", "settings": {}}
         result = Result(options.mode if "mode" in options else "x", target=told)
         result.slo = common.slo.as_json() if common.slo else None

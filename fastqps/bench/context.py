@@ -113,8 +113,10 @@ class Context:
         self.progress.begin(name, load.warmup_s + load.duration_s)
         flags = ["--target", server.address, *load.flags(self.payloads), "--threads", str(self.load_threads)]
         watch = _Watch(self.progress, looks, load)
-        run = run_generator(flags, cpus=self.pinning.load, on_line=watch.line)
-        taken = looks.finish()
+        try:
+            run = run_generator(flags, cpus=self.pinning.load, on_line=watch.line)
+        finally:
+            taken = looks.finish()
         fill_in(point, run.found, self.slo)
         point.interrupted = run.interrupted
         if taken:

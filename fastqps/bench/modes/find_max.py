@@ -61,7 +61,7 @@ class _Prober:
         self.reasons: dict[float, list[str]] = {}  # by rate, why it failed
 
     def probe(self, rate: float, confirm: bool) -> Trial:
-        """A generator's lateness counts as latency, so what passes in spite of it passes; what fails may be its fault."""
+        """A generator's lateness counts as latency: what passes in spite of it passes, what fails may be its fault."""
         point = self._context.measure({}, self._load(rate, confirm), name=f"{rate:,.0f}/s{', again' * confirm}")
         violations = list(point.reasons) if point.verdict == UNSTABLE else []
         violations += self._slo.violations(point)
