@@ -167,16 +167,25 @@ def test_names_of_points_are_no_markup(pages: dict[str, str]) -> None:
 def test_a_file_holds_what_cannot_be_encoded(tmp_path: Path) -> None:
     result = bench_results.rate()
     result["notes"] = ["lone \ud800 surrogate"]
+    assert [path.name for path in write_report(result, tmp_path)] == ["report.html", "points.csv", "latency.hgrm"]
+
+
+def test_spectrum_for_plotters(tmp_path: Path) -> None:
+    result = bench_results.rate()
+    (tmp_path / "a").mkdir()
+    text = write_report(result, tmp_path / "a")[2].read_text()
+    rows = [line.split() for line in text.splitlines()[2:] if not line.startswith("#")]
+    wanted = [[us / 1e3, percentile / 100] for percentile, us in result["points"][0]["spectrum"]["response"]]
+    assert [[float(row[0]), float(row[1])] for row in rows] == [pytest.approx(pair, abs=0.001) for pair in wanted]
+    assert [row[2:] for row in rows if row[1] == "0.990000000000"] == [["29700", "100.00"]]
+    result["points"] = []
     assert [path.name for path in write_report(result, tmp_path)] == ["report.html", "points.csv"]
 
 
 def test_labels_of_devices(pages: dict[str, str]) -> None:
     result = bench_results.rate()
-    assert "Simulated device" in pages["rate"]
-    result["target"]["profiles"] = [{"name": "h200-minilm-l6", "status": "estimated", "source": "arithmetic"}]
-    (estimated,) = labels_of(result)
-    assert "estimated profile" in estimated.title and "arithmetic" in estimated.text
-    result["target"]["profiles"][0]["status"] = "measured"
+    assert "Simulated device, estimated profile" in pages["rate"]
+    result["target"]["device"] = "sim:mine (measured)"
     assert [label.title for label in labels_of(result)] == ["Simulated device"]
     result["target"]["device"] = "null"
     assert [label.title for label in labels_of(result)] == ["Null device"]
@@ -283,9 +292,9 @@ def damaged(result: dict[str, Any], path: tuple[Any, ...], how: str) -> None:
     """Drops or replaces what lies at a place, if the place still exists."""
     parent: Any = result
     for key in path[:-1]:
-        if not isinstance(parent, (dict, list)) or (isinstance(parent, list) and key >= len(parent)):
-            return
-        parent = parent.get(key) if isinstance(parent, dict) else parent[key]
+        if isinstance(parent, list):
+            parent = dict(enumerate(parent))
+        parent = parent.get(key) if isinstance(parent, dict) else None
     if isinstance(parent, dict) and path[-1] in parent:
         if how == "drop":
             del parent[path[-1]]

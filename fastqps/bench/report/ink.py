@@ -115,10 +115,13 @@ class Drawing:
     def __exit__(self, *error: object) -> None:
         self._context.__exit__(None, None, None)
 
-    def legend(self, panel: Axes, columns: int = 4) -> None:
-        """What the panel's colours mean, above everything."""
+    def legend(self, panel: Axes) -> None:
+        """What the panel's colours mean, above everything, in as many columns as there is room for."""
         entries = {label: handle for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
-        self.figure.legend(entries.values(), entries.keys(), loc="outside upper left", ncols=columns, borderpad=0)
+        labels = list(entries)
+        columns = next(n for n in range(len(labels), -1, -1) if n <= 1 or _width(labels, n) < WIDTH)
+        if labels:
+            self.figure.legend(entries.values(), labels, loc="outside upper left", ncols=columns, borderpad=0)
 
     def svg(self, alt: str, key: str) -> str:
         """The figure as an ``<svg>`` element. ``key``: unique in the page, a prefix for what is referred to by id."""
@@ -127,6 +130,13 @@ class Drawing:
             warnings.simplefilter("ignore")  # a glyph that the layout's font lacks is in the reader's
             self.figure.savefig(raw, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
         return _inline(raw.getvalue().decode(), alt, key)
+
+
+def _width(labels: list[str], columns: int) -> float:
+    """About how wide a legend is, in px: it fills one column after the other."""
+    rows = -(-len(labels) // columns)
+    widest = [max(map(len, labels[at : at + rows])) for at in range(0, len(labels), rows)]
+    return sum(5.3 * letters + 26 for letters in widest)
 
 
 _SVG = "{http://www.w3.org/2000/svg}"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fastqps.bench.report.reading import Json, list_at, mapping_at, points_of, text_at
+from fastqps.bench.report import wording
+from fastqps.bench.report.reading import Json, number_at, points_of, text_at
+
+QUIET = 0.1  # of the CPU time taken by others is still no reason to mention them
 
 
 @dataclass(frozen=True)
@@ -27,14 +30,23 @@ def labels_of(result: Json) -> list[Label]:
             )
         )
     elif device.startswith("sim"):
-        labels.append(_simulated(result, device))
+        labels.append(_simulated(device))
+    others = number_at(result, "environment", "other_programs_cpu_share")
+    if others is not None and others > QUIET:
+        labels.append(
+            Label(
+                "Busy machine",
+                f"other programs took {wording.percent(others)} of the CPU time meanwhile. Rates suffer from that, "
+                "latencies more.",
+            )
+        )
     if any(text_at(point, "load", "loop") == "closed" for point in points_of(result)):
         labels.append(
             Label(
                 "Closed loop",
-                "the generator sends only when an answer has come. That shows peak throughput and the time of one "
-                "request "
-                "among so many, but hides queueing: its latencies are not for objectives.",
+                "the generator sends only when an answer has come. That shows peak throughput and the time of one of "
+                "so "
+                "many requests, but hides queueing: its latencies are not for objectives.",
             )
         )
     if text_at(result, "verdict") == "INTERRUPTED" or any(point.get("interrupted") for point in points_of(result)):
@@ -42,23 +54,13 @@ def labels_of(result: Json) -> list[Label]:
     return labels
 
 
-def _simulated(result: Json, device: str) -> Label:
-    profiles = [profile for profile in list_at(result, "target", "profiles") if mapping_at(profile)]
-    if not profiles:
+def _simulated(device: str) -> Label:
+    if "(estimated)" in device:
         return Label(
-            "Simulated device", f"{device} is a modelled device. The host path is real, its step times are not."
+            "Simulated device, estimated profile",
+            f"the step times of {device} are an estimate, nobody has measured them. Rates and times show how the "
+            "host's part behaves, not how fast such a device is.",
         )
-    measured = all(text_at(profile, "status") == "measured" for profile in profiles)
-    sources = "; ".join(_profile(profile) for profile in profiles)
-    if measured:
-        return Label("Simulated device", f"step times are replayed from measured ones ({sources}).")
-    return Label(
-        "Simulated device, estimated profile",
-        f"step times come from an estimate, not from a measurement ({sources}). "
-        "Rates and times say how the host path behaves, not how fast that device is.",
-    )
-
-
-def _profile(profile: Json) -> str:
-    source = text_at(profile, "source")
-    return f"{text_at(profile, 'name') or 'profile'}: {source}" if source else text_at(profile, "name") or "profile"
+    if "(measured)" in device:
+        return Label("Simulated device", f"the step times of {device} are modelled after measured ones.")
+    return Label("Simulated device", f"{device} is a modelled device: the host's part is real, step times are not.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
@@ -11,20 +11,10 @@ from fastqps.bench.report.columns import Column, columns_of
 from fastqps.bench.report.ink import COLOURS
 from fastqps.bench.report.labels import labels_of
 from fastqps.bench.report.plots import plots_of
-from fastqps.bench.report.reading import (
-    Json,
-    list_at,
-    mapping_at,
-    name_at,
-    number_at,
-    one_line_of,
-    points_of,
-    text_at,
-    verdict_at,
-)
+from fastqps.bench.report.reading import Json, list_at, mapping_at, name_at, one_line_of, points_of, text_at, verdict_at
 from fastqps.bench.report.run_facts import run_facts
-from fastqps.bench.report.stages import stage_table
 from fastqps.bench.report.summary import facts_of, severity, verdict_of
+from fastqps.bench.report.tables import PlainTable, tables_of
 
 
 def page(result: Json) -> str:
@@ -42,9 +32,7 @@ def page(result: Json) -> str:
         _definitions(run_facts(result)),
         *_notes(result),
         *_points_table(result),
-        *_differences_table(result),
-        *_drift_table(result),
-        *_stage_table(result),
+        *(_plain_table(table) for table in tables_of(result)),
         *_plots(result),
         _FOOTER,
     ]
@@ -137,56 +125,16 @@ def _table_legend(result: Json, points: Sequence[Json]) -> list[str]:
     return [f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"] if lines else []
 
 
-def _differences_table(result: Json) -> list[str]:
-    rows = []
-    for entry in list_at(result, "differences"):
-        ends = [wording.signed_percent(number_at({"end": end}, "end")) for end in list_at(entry, "interval")]
-        known = "significant" if mapping_at(entry).get("significant") else "no significant change"
-        texts = [wording.signed_percent(number_at(entry, "difference")), " … ".join(ends), known]
-        show = _shown(text_at(entry, "metric"))
-        figures = [show(number_at(entry, side)) for side in ("a", "b")]
-        rows.append([text_at(entry, "name"), *figures, *texts])
-    head = ["", "a", "b", "difference", "95 % interval", ""]
-    return ["<h2>Differences</h2>", _plain_table("differences-table", head, rows)] if rows else []
-
-
-def _drift_table(result: Json) -> list[str]:
-    rows = []
-    for entry in list_at(result, "drift"):
-        unit = text_at(entry, "unit")
-        show = wording.time if unit == "us" else _mebibytes if unit == "bytes" else wording.count
-        ends = [show(number_at(entry, name)) for name in ("first", "last")]
-        known = "grows" if mapping_at(entry).get("grows") else "–" if number_at(entry, "first") is None else "level"
-        rows.append([text_at(entry, "name"), *ends, wording.signed_percent(number_at(entry, "growth")), known])
-    head = ["", "at first", "at last", "growth", ""]
-    return ["<h2>Drift</h2>", _plain_table("drift-table", head, rows)] if rows else []
-
-
-def _mebibytes(value: float | None) -> str:
-    return wording.NOTHING if value is None else f"{value / (1 << 20):,.1f} MiB"
-
-
-def _shown(metric: str) -> Callable[[float | None], str]:
-    """How a compared figure is written, by its name in a point."""
-    if metric.endswith("_us"):
-        return wording.time
-    return wording.percent if metric == "duty_cycle" else wording.rate if metric else wording.count
-
-
-def _stage_table(result: Json) -> list[str]:
-    table = stage_table(result)
-    if not table or text_at(result, "mode") != "breakdown":
-        return []
-    return ["<h2>Stages: mean time and share of end to end</h2>", _plain_table("stages-table", table[0], table[1:])]
-
-
-def _plain_table(name: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    heads = "".join(f'<th scope="col">{escape(text)}</th>' for text in head)
+def _plain_table(table: PlainTable) -> str:
+    heads = "".join(f'<th scope="col">{escape(text)}</th>' for text in table.head)
     body = "".join(
         f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(text)}</td>" for text in row[1:])}</tr>'
-        for row in rows
+        for row in table.rows
     )
-    return f'<div class="scroll"><table id="{name}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
+    return (
+        f'<h2>{escape(table.title)}</h2><div class="scroll"><table id="{table.key}-table">'
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
 
 
 def _plots(result: Json) -> list[str]:

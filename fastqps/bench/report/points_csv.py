@@ -14,6 +14,7 @@ from fastqps.bench.report.reading import (
     STAGES,
     Json,
     answers_by_fate,
+    interval_at,
     list_at,
     mapping_at,
     number_at,
@@ -27,6 +28,7 @@ _TEXTS = {"name": "name", "verdict": "verdict", "started": "started"}
 _LOAD_TEXTS = ("loop", "arrivals", "call")
 _LOAD_NUMBERS = ("in_flight", "connections", "duration_s", "seed")
 _RATES = ("offered_rate", "achieved_rate", "rate", "goodput")
+_NO_INTERVAL = (None, None)
 _FATES = ("ok", "refused", "expired", "failed")
 
 FIXED = (
@@ -81,8 +83,14 @@ def _fixed(point: Json) -> dict[str, object]:
     found |= {name: number_at(point, name) for name in (*_RATES, "duty_cycle", "saturation")}
     for prefix, key in (("response", "response_time_us"), ("service", "service_time_us"), ("lateness", "lateness_us")):
         found |= {f"{prefix}_{name}_us": number_at(point, key, name) for name in _STATISTICS}
-    found |= dict(zip(("rate_low", "rate_high"), _pair(point, "rate_interval"), strict=True))
-    found |= dict(zip(("response_p99_low_us", "response_p99_high_us"), _pair(point, "p99_interval_us"), strict=True))
+    found |= dict(zip(("rate_low", "rate_high"), interval_at(point, "rate_interval") or _NO_INTERVAL, strict=True))
+    found |= dict(
+        zip(
+            ("response_p99_low_us", "response_p99_high_us"),
+            interval_at(point, "p99_interval_us") or _NO_INTERVAL,
+            strict=True,
+        )
+    )
     found |= answers_by_fate(point) if mapping_at(point, "status") else {}
     found |= {f"idle_{reason}": number_at(point, "idle_reasons", reason) for reason in IDLE_REASONS}
     found |= {f"stage_{stage}_mean_us": number_at(point, "stages_us", stage, "mean") for stage in STAGES}
@@ -92,11 +100,6 @@ def _fixed(point: Json) -> dict[str, object]:
     found["interrupted"] = "yes" if point.get("interrupted") else "no"
     found["reasons"] = "; ".join(str(reason) for reason in list_at(point, "reasons"))
     return found
-
-
-def _pair(point: Json, key: str) -> tuple[float | None, float | None]:
-    ends = [number_at({"end": end}, "end") for end in list_at(point, key)]
-    return (ends[0], ends[1]) if len(ends) == 2 else (None, None)
 
 
 def _plain(value: object) -> object:

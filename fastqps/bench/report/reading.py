@@ -42,6 +42,22 @@ def list_at(data: object, *keys: str) -> list[Any]:
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else []
 
 
+def interval_at(data: object, *keys: str) -> tuple[float, float] | None:
+    """The lower and the upper end."""
+    pairs = pairs_at({"pairs": [value_at(data, *keys)]}, "pairs")
+    return (min(pairs[0]), max(pairs[0])) if pairs else None
+
+
+def pairs_at(data: object, *keys: str) -> list[tuple[float, float]]:
+    """The entries of a list that are two numbers each."""
+    found = []
+    for entry in list_at(data, *keys):
+        pair = [number_at({"value": value}, "value") for value in list_at({"pair": entry}, "pair")]
+        if len(pair) == 2 and pair[0] is not None and pair[1] is not None:
+            found.append((pair[0], pair[1]))
+    return found
+
+
 def text_at(data: object, *keys: str) -> str:
     """A string or a number as text, '' for anything else. No control characters: it goes to terminals and into SVG."""
     value = value_at(data, *keys)

@@ -28,6 +28,7 @@ from fastqps.bench.report.reading import (
     verdict_at,
 )
 from fastqps.bench.report.summary import facts_of, severity, verdict_of
+from fastqps.bench.report.tables import PlainTable, tables_of
 
 _STYLES = {"good": "bold green", "doubtful": "bold yellow", "bad": "bold red"}
 _PLAIN_WIDTH = 200  # of tables that go into a file
@@ -107,6 +108,11 @@ def print_result(result: Json, stream: TextIO | None = None) -> None:
     points, columns = points_of(result), [column for column in columns_of(result) if column.brief]
     if points:
         console.print(_table(result, points, columns))
+    for plain in tables_of(result):
+        console.print()
+        console.print(_plain_table(plain))
+    if points:
+        console.print()
     for label in labels_of(result):
         console.print(Text(f"{label.title}: {label.text}", style="yellow"), soft_wrap=True)
     for note in list_at(result, "notes"):
@@ -119,7 +125,7 @@ def print_result(result: Json, stream: TextIO | None = None) -> None:
 def _table(result: Json, points: list[Json], columns: list[Column]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column.head, justify="right" if column.is_numeric(points) else "left", no_wrap=True)
+        table.add_column(Text(column.head), justify="right" if column.is_numeric(points) else "left", no_wrap=True)
     best = result.get("best")
     for index, point in enumerate(points):
         cells = [Text(column.text(point), style="dim" if column.is_void(point) else "") for column in columns]
@@ -128,6 +134,15 @@ def _table(result: Json, points: list[Json], columns: list[Column]) -> Table:
         if verdict and severity(verdict) != "good":
             style = _STYLES[severity(verdict)].removeprefix("bold ")
         table.add_row(*cells, style=style)
+    return table
+
+
+def _plain_table(found: PlainTable) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for index, head in enumerate(found.head):
+        table.add_column(Text(head), justify="right" if index else "left", no_wrap=True)
+    for row in found.rows:
+        table.add_row(*map(Text, row))
     return table
 
 

@@ -48,6 +48,11 @@ def percent(share: float | None) -> str:
     return f"{min(value, 99.99):.2f} %" if 99.95 <= value < 100 else f"{value:.1f} %"
 
 
+def mebibytes(size: float | None) -> str:
+    """Bytes as MiB."""
+    return NOTHING if size is None else f"{size / (1 << 20):,.1f} MiB"
+
+
 def ratio(value: float | None) -> str:
     return NOTHING if value is None else f"{_three(value)} ×"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastqps.bench.report import wording
 from fastqps.bench.report.ink import INK, Drawing
 from fastqps.bench.report.plots.plot import Plot, shorten
-from fastqps.bench.report.reading import Json, list_at, number_at, text_at
+from fastqps.bench.report.reading import Json, interval_at, list_at, number_at, text_at
 
 _ROWS_MAX = 40
 
@@ -16,7 +16,7 @@ def differences(result: Json) -> Plot | None:
     if not rows:
         return None
     values = [number_at(row, "difference") or 0.0 for row in rows]
-    intervals = [_interval(row, value) for row, value in zip(rows, values, strict=True)]
+    intervals = [interval_at(row, "interval") or (value, value) for row, value in zip(rows, values, strict=True)]
     places = list(range(len(rows)))
     with Drawing(80 + 30 * len(rows)) as drawing:
         panel = drawing.panels[0]
@@ -48,8 +48,3 @@ def differences(result: Json) -> Plot | None:
         "are differences that chance does not explain."
     )
     return Plot("differences", "b against a", svg, reading)
-
-
-def _interval(row: Json, value: float) -> tuple[float, float]:
-    ends = [end for entry in list_at(row, "interval") if (end := number_at({"end": entry}, "end")) is not None]
-    return (min(ends), max(ends)) if len(ends) == 2 else (value, value)

@@ -30,7 +30,7 @@ def process_drift(result: Json) -> Plot | None:
         rate_axis(memory, "private MiB", of_y=True)
         rate_axis(descriptors, "descriptors", of_y=True)
         descriptors.set_xlabel("seconds")
-        drawing.legend(memory, 4)
+        drawing.legend(memory)
         first, last = samples[0], samples[-1]
         alt = "; ".join(
             f"{role}: {numbers_at(first, 'memory_bytes').get(role, 0) / _MIB:.0f} MiB at first, "

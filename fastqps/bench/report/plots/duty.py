@@ -109,6 +109,6 @@ def _draw(bars: list[Bar], key: str) -> str:
         panel.set_yticks(places, [name for name, _ in bars])
         panel.invert_yaxis()
         panel.grid(visible=False, axis="y")
-        drawing.legend(panel, 6)
+        drawing.legend(panel)
         alt = "Busy: " + "; ".join(f"{name} {wording.percent(shares['busy'])}" for name, shares in bars) + "."
         return drawing.svg(alt, key)

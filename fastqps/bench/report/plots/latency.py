@@ -10,9 +10,9 @@ from fastqps.bench.report.plots.plot import Plot, mark_doubt, rate_axis, slo_lin
 from fastqps.bench.report.reading import (
     Json,
     best_of,
-    list_at,
     name_at,
     number_at,
+    pairs_at,
     points_of,
     response_us,
     steady_points,
@@ -33,6 +33,11 @@ def points_by_load(result: Json) -> list[Json]:
     return sorted(points, key=lambda p: number_at(p, "offered_rate") or 0.0) if alike and len(loads) > 1 else []
 
 
+def style_of(result: Json) -> str:
+    """Points are joined, but for those of a search: it comes back to a rate, and each of its probes is an accident."""
+    return "o" if text_at(result, "mode") == "find-max" else "o-"
+
+
 def latency_by_load(result: Json) -> Plot | None:
     """p50 to p99.9 of the response time over the offered rate."""
     points = points_by_load(result)
@@ -46,13 +51,13 @@ def latency_by_load(result: Json) -> Plot | None:
         for name, label in _LINES.items():
             known = [(rate, value) for rate, value in zip(rates, values[name], strict=True) if value]
             if known:
-                panel.plot(*zip(*known, strict=True), "o-", color=INK[name], markersize=3.5, label=label)
+                panel.plot(*zip(*known, strict=True), style_of(result), color=INK[name], markersize=3.5, label=label)
         mark_doubt(panel, points, rates, values["p99"])
         time_axis(panel, [*every, *slo_lines(panel, result)])
         rate_axis(panel, "offered requests per second")
         panel.set_xlim(right=max(rates) * 1.05)
         knee = _mark_knee(panel, result)
-        drawing.legend(panel, 6)
+        drawing.legend(panel)
         low, high = points[0], points[-1]
         alt = (
             f"p99 response time is {wording.time(response_us(low, 'p99'))} at {wording.rate(rates[0])} offered and "
@@ -115,7 +120,7 @@ def spectrum(result: Json) -> Plot | None:
         panel.xaxis.set_minor_locator(NullLocator())
         panel.xaxis.set_major_formatter(FuncFormatter(lambda x, _: _percentile_label(x)))
         panel.set_xlabel("percentile")
-        drawing.legend(panel, 2)
+        drawing.legend(panel)
         svg = drawing.svg(_spectrum_alt(points[0]), "spectrum")
     where = f" at {name}" if len(points) == 1 and (name := name_at(result, points[0])) else ""
     reading = (
@@ -128,10 +133,8 @@ def spectrum(result: Json) -> Plot | None:
 def _curve(point: Json, kind: str) -> list[tuple[float, float]]:
     """(1 / (1 - p), µs), without the maximum, which has no place on that axis."""
     curve = []
-    for entry in list_at(point, "spectrum", kind):
-        pair = {"pair": entry}
-        percentile, us = (number_at({"v": v}, "v") for v in [*list_at(pair, "pair"), None, None][:2])
-        if percentile is not None and us is not None and us > 0 and 0 <= percentile < 100:
+    for percentile, us in pairs_at(point, "spectrum", kind):
+        if us > 0 and 0 <= percentile < 100:
             curve.append((1 / (1 - percentile / 100), us))
     return sorted(curve)
 

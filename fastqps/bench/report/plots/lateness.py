@@ -36,7 +36,7 @@ def lateness(result: Json) -> Plot | None:
             for label in panel.get_xticklabels():
                 label.set_horizontalalignment("right")
         panel.grid(visible=False, axis="x")
-        drawing.legend(panel, 5)
+        drawing.legend(panel)
         worst = max(value or 0.0 for value in values["p99"])
         svg = drawing.svg(f"The generator's p99 lateness is at most {wording.time(worst)}.", "lateness")
     reading = (

@@ -81,7 +81,7 @@ def starvation(result: Json) -> Plot | None:
             time_axis(p99, p99s, "p99")
         p99.set_xticks(range(len(cores)), cores)
         p99.set_xlabel("cores of the server")
-        drawing.legend(kept, 2)
+        drawing.legend(kept)
         alt = "; ".join(
             f"{text_at(p, 'name')}: {wording.percent(_kept(p))} of the rate, p99 {wording.time(response_us(p, 'p99'))}"
             for p in points

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastqps.bench.report import wording
 from fastqps.bench.report.ink import INK, Drawing
-from fastqps.bench.report.plots.latency import points_by_load
+from fastqps.bench.report.plots.latency import points_by_load, style_of
 from fastqps.bench.report.plots.plot import Plot, bar_name, mark_doubt, rate_axis, share_axis
 from fastqps.bench.report.reading import Json, answers_by_fate, number_at, rate_at
 
@@ -22,13 +22,13 @@ def goodput_by_load(result: Json) -> Plot | None:
         panel = drawing.panels[0]
         top = max(offered)
         panel.plot([0, top], [0, top], color=INK["faint"], linestyle=(0, (2, 2)), linewidth=1.2, label="ideal")
-        _line(panel, offered, answered, "answered OK", "p50")
+        _line(panel, offered, answered, style_of(result), "answered OK", "p50")
         if has_goodput:
-            _line(panel, offered, goodput, "goodput", "good")
+            _line(panel, offered, goodput, style_of(result), "goodput", "good")
         mark_doubt(panel, points, offered, goodput if has_goodput else answered)
         rate_axis(panel, "offered requests per second")
         rate_axis(panel, "per second", of_y=True)
-        drawing.legend(panel, 5)
+        drawing.legend(panel)
         shown = goodput if has_goodput else answered
         alt = (
             f"{'Goodput' if has_goodput else 'Answers'} at {wording.rate(offered[-1])} offered: "
@@ -42,10 +42,10 @@ def goodput_by_load(result: Json) -> Plot | None:
     return Plot("goodput", "Goodput against offered load", svg, reading)
 
 
-def _line(panel: object, xs: list[float], ys: list[float | None], label: str, ink: str) -> None:
+def _line(panel: object, xs: list[float], ys: list[float | None], style: str, label: str, ink: str) -> None:
     known = [(x, y) for x, y in zip(xs, ys, strict=True) if y is not None]
     if known:
-        panel.plot(*zip(*known, strict=True), "o-", color=INK[ink], markersize=3.5, label=label)  # type: ignore[attr-defined]
+        panel.plot(*zip(*known, strict=True), style, color=INK[ink], markersize=3.5, label=label)  # type: ignore[attr-defined]
 
 
 _FATES = {"in time": "good", "OK, but late": "p90", "refused": "queue", "expired": "p999", "failed": "bad"}
@@ -71,7 +71,7 @@ def fates_by_load(result: Json) -> Plot | None:
         panel.invert_yaxis()
         panel.grid(visible=False, axis="y")
         share_axis(panel)
-        drawing.legend(panel, 5)
+        drawing.legend(panel)
         worst = rows[-1][1]
         alt = f"At the highest load: {', '.join(f'{fate} {wording.percent(s)}' for fate, s in worst.items() if s > 0)}."
         svg = drawing.svg(alt, "fates")

@@ -69,7 +69,7 @@ def _bars(rows: list[tuple[str, dict[str, float]]], key: str, *, as_shares: bool
         panel.set_yticks(places, [name for name, _ in rows])
         panel.invert_yaxis()
         panel.grid(visible=False, axis="y")
-        drawing.legend(panel, 6)
+        drawing.legend(panel)
         return drawing.svg(_alt(rows), key)
 
 

@@ -50,7 +50,7 @@ def search_path(result: Json) -> Plot | None:
         panel.set_ylim(len(rows) - 0.5, -0.5)
         rate_axis(panel, "OK per second within the objective; 0: not within")
         panel.set_xlim(-0.03 * top, top * 1.08)
-        drawing.legend(panel, 2)
+        drawing.legend(panel)
         kept_names = [name for name, (_, _, kept) in zip(names, rows, strict=True) if kept]
         svg = drawing.svg(f"Decisions in turn: {'; '.join(kept_names)}.", "search")
     reading = (
