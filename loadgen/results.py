@@ -50,7 +50,14 @@ def verdict_of(run: Run) -> Verdict:
             own_share=result["own_lateness"]["sum_ns"] / lateness if lateness else 0.0,
             open_calls=timeline.open_calls,
             p50_ns=timeline.p50_ns,
-            busy=[1 - thread["slept_s"] / thread["wall_s"] for thread in result["threads"] if thread["wall_s"] > 0],
+            busy=[
+                max(
+                    1 - thread["slept_s"] / thread["wall_s"],
+                    (thread["cpu_s"] + thread["run_delay_s"]) / thread["wall_s"],
+                )
+                for thread in result["threads"]
+                if thread["wall_s"] > 0
+            ],
         )
     )
     if result["due"] and not result["outcomes"].get("OK"):

@@ -51,6 +51,8 @@ def measure(
     except ConnectionError as error:
         reason = str(error).removeprefix(f"{o.target[0]}:{o.target[1]}: ")
         raise LoadgenError(f"cannot connect to {target_words(o.target)}: {reason}") from None
+    except OSError as error:
+        raise UsageError(f"--cpus: {error}") from None
     started_s = time.time()
     timeline = Timeline(
         plan.measure_from_ns, plan.measure_until_ns, step_ns(plan.measure_until_ns - plan.measure_from_ns)
@@ -94,7 +96,7 @@ def _start(engine: Engine, plan: Plan) -> None:
                 measure_from_ns=plan.measure_from_ns,
                 measure_until_ns=plan.measure_until_ns,
             )
-    except (ValueError, OSError) as error:  # a CPU that cannot be had, more in flight than streams hold
+    except ValueError as error:  # more in flight than streams hold
         raise UsageError(str(error)) from None
 
 

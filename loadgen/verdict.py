@@ -31,7 +31,7 @@ class Measured:
     ``due`` calls in the measured window, ``sent`` of them within it. ``own_lateness_p99_ns``: of the lateness that the
     generator caused; ``own_share``: its part in all lateness. For each whole interval of the window: ``open_calls``,
     those that wait to be sent included, and ``p50_ns`` of the response time (NaN: nothing was answered). ``busy``: of
-    each thread, the share of its time in which it did not sleep.
+    each thread, the share of its time in which it ran or wanted to run.
     """
 
     closed: bool

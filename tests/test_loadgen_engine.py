@@ -32,6 +32,7 @@ METHOD = "/load.Test/Call"
 MS = 1_000_000
 T99 = 2.86  # Student's t, 99 %, 19 degrees of freedom
 BATCHES = 20
+SEED = 17
 
 
 @contextmanager
@@ -117,16 +118,16 @@ class Queue:
 def test_mean_waits_are_those_of_queueing_theory() -> None:
     """M/D/1 and M/M/1 at a load of r = 70 %: r s / 2 (1 - r) and r s / (1 - r). Both at the same time, mostly asleep.
 
-    The 99 % interval is that of batch means. Threads that wait for a CPU add to the waits: three tries.
+    The 99 % interval is that of batch means. Threads that wait for a CPU add to the waits: two tries.
     """
-    service_ns, load, seconds = MS, 0.7, 8.0
+    service_ns, load, seconds = 3 * MS, 0.7, 9.0
     theory = {"constant": load * service_ns / (2 * (1 - load)), "exponential": load * service_ns / (1 - load)}
-    due_ns = arrivals.parse("poisson").schedule(load * 1e9 / service_ns, seconds, 0.0, 4)
+    due_ns = arrivals.parse("poisson").schedule(load * 1e9 / service_ns, seconds, 0.0, SEED)
     exact_ns = lindley_ns(due_ns, service_ns) - service_ns  # of M/D/1: these very arrivals through the recursion
     assert abs(exact_ns / theory["constant"] - 1) < 0.1
     seen: list[str] = []
     disturbed = 0
-    for _ in range(3):
+    for _ in range(2):
         with ExitStack() as stack:
             queues = {law: Queue(stack, law, service_ns, seconds) for law in theory}
             for queue in queues.values():
@@ -138,19 +139,19 @@ def test_mean_waits_are_those_of_queueing_theory() -> None:
                 good &= abs(batches.mean() - theory[law]) <= half < 0.6 * theory[law]
                 good &= law != "constant" or abs(batches.mean() / exact_ns - 1) < 0.15
                 seen.append(f"{law}: {batches.mean():,.0f} ± {half:,.0f} ns, theory {theory[law]:,.0f}")
-            disturbed += max(queue.own_lateness_ns for queue in queues.values()) > service_ns
+            disturbed += max(queue.own_lateness_ns for queue in queues.values()) > MS
         if good:
             print(*seen, f"recursion {exact_ns:,.0f}", sep="\n")
             return
-    if disturbed == 3:
-        pytest.skip(f"this machine is too busy to measure queues of 1 ms: {seen}")
+    if disturbed == 2:
+        pytest.skip(f"this machine is too busy to measure queues of 3 ms: {seen}")
     pytest.fail(f"{seen}, recursion {exact_ns:,.0f}")
 
 
 def test_a_stall_shows_in_the_response_time_and_not_in_the_service_time(tmp_path: Path) -> None:
     """One second of five. With few calls open at a time, only these few are slow once sent; all others waited."""
-    with server(stall_at_ns=2 * 10**9, stall_for_ns=10**9) as stalled:
-        flags = ("--rate", "400", "--arrivals", "constant", "--duration", "4s", "--warmup", "500ms")
+    with server(stall_at_ns=1200 * MS, stall_for_ns=1000 * MS) as stalled:
+        flags = ("--rate", "400", "--arrivals", "constant", "--duration", "3s", "--warmup", "200ms")
         found = run(tmp_path, stalled.port, *flags, "--connections", "1", "--streams", "3")
     assert found["response_time_us"]["p99"] > 900_000 and found["response_time_us"]["p90"] > 400_000
     assert found["service_time_us"]["p99"] < 100_000 and found["service_time_us"]["max"] > 900_000
@@ -170,9 +171,9 @@ def test_it_agrees_with_h2load_on_a_closed_loop(tmp_path: Path) -> None:
     with server(law="constant", service_ns=200_000) as found:
         ours, theirs = [], []
         for _ in range(3):
-            flags = ("--closed", "1024", "--connections", "4", "--duration", "1s", "--warmup", "1s")
+            flags = ("--closed", "1024", "--connections", "4", "--duration", "1s", "--warmup", "200ms")
             ours.append(run(tmp_path, found.port, *flags, "--payload", str(tmp_path / "payload"), code=None)["rate"])
-            asked = ["h2load", "-t1", "-c4", "-m256", "-D1", "--warm-up-time=1", "-d", str(body)]
+            asked = ["h2load", "-t1", "-c4", "-m256", "-D1", "-d", str(body)]
             headers = ["-Hte: trailers", "-Hcontent-type: application/grpc"]
             url = f"http://127.0.0.1:{found.port}{METHOD}"
             said = subprocess.run(
@@ -244,7 +245,7 @@ def test_a_slow_server_is_never_the_generator_s_fault(tmp_path: Path) -> None:
     """Twice what the server can do: UNSTABLE. Few streams, so that calls wait for a free one: just the same."""
     for more in ((), ("--connections", "1", "--streams", "2")):
         with server(law="constant", service_ns=10 * MS) as found:
-            flags = ("--rate", "200", "--duration", "2s", "--warmup", "200ms", "--grace", "100ms", *more)
+            flags = ("--rate", "200", "--duration", "1500ms", "--warmup", "100ms", "--grace", "100ms", *more)
             result = run(tmp_path, found.port, *flags, code=6)
         assert result["verdict"] == "UNSTABLE" and "fell behind throughout" in result["reasons"][0]
         assert sum(result["status"].values()) == result["calls"]["due"] > result["status"]["OK"]
@@ -318,10 +319,10 @@ def test_the_results_hold_what_they_promise(tmp_path: Path) -> None:
 
 def test_a_closed_loop_labels_its_latencies(tmp_path: Path) -> None:
     with server(law="constant", service_ns=MS) as found:
-        result = run(tmp_path, found.port, "-c", "5", "--duration", "1s", "--warmup", "200ms")
-    assert result["loop"] == "closed" and result["offered_rate"] is None and abs(result["rate"] / 1000 - 1) < 0.1
+        result = run(tmp_path, found.port, "-c", "50", "--duration", "1s", "--warmup", "200ms")
+    assert result["loop"] == "closed" and result["offered_rate"] is None and abs(result["rate"] / 1000 - 1) < 0.3
     assert result["response_time_us"]["note"] == result["service_time_us"]["note"] == "closed loop: not for SLOs"
-    assert "not for SLOs" in result["stdout"] and 4000 < result["response_time_us"]["p50"] < 9000  # 5 share 1000/s
+    assert "not for SLOs" in result["stdout"] and 40_000 < result["response_time_us"]["p50"] < 90_000  # 50 share 1000/s
 
 
 def test_progress_as_json_is_an_object_for_each_second(tmp_path: Path) -> None:
@@ -402,6 +403,9 @@ def test_failures_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     code, line = fails(1, "--rate", "50", "--payload", str(tmp_path / "empty"))
     assert code == 2 and "is empty" in line
+    with server() as found:
+        code, line = fails(found.port, *load, "--cpus", "4000")
+    assert code == 2 and "--cpus" in line
     code, line = fails(1, "--rate", "-3", "--empty-payload")
     assert code == 2 and "'-3' is no rate" in line
     code, line = fails(1, "--rate", "3", "--payload", str(tmp_path / "none"))
