@@ -84,6 +84,8 @@ void Engine::start(const Load& load) {
   if (started_) throw std::logic_error("started already");
   if (const std::string error = load.error(options_); !error.empty()) throw std::invalid_argument(error);
   load_ = load;
+  if (load.closed) load_.measure_until = load.duration;
+  if (load_.measure_until >= kForever) load_.measure_until = load.times.empty() ? 1 : load.times.back() + 1;
   started_ = true;
   const i64 now = now_ns();
   result_.start_monotonic_ns = now + kStartDelay;
@@ -139,14 +141,10 @@ const RunResult& Engine::result() {
   }
   auto& samples = result_.tally.samples;
   if (samples.size() > options_.samples_max) samples.resize(options_.samples_max);
-  const i64 schedule_end = load_.times.empty() ? 0 : load_.times.back() + 1;
   const i64 stop = stop_ns_ == kNever ? kNever : stop_ns_ - result_.start_monotonic_ns;
   result_.stopped = stop_ns_ != kNever;
   result_.measure_from_ns = load_.measure_from;
-  result_.measure_until_ns = load_.closed                     ? load_.duration
-                             : load_.measure_until < kForever ? load_.measure_until
-                                                              : schedule_end;
-  result_.measure_until_ns = std::max(std::min(result_.measure_until_ns, stop), result_.measure_from_ns);
+  result_.measure_until_ns = std::max(std::min(load_.measure_until, stop), result_.measure_from_ns);
   return result_;
 }
 

@@ -36,8 +36,7 @@ void Recorder::begin(const Load& load, i64 start_ns) {
   closed_ = load.closed;
   start_ns_ = start_ns;
   from_ns_ = start_ns + load.measure_from;
-  until_ns_ = load.measure_until == kNever ? kNever : start_ns + load.measure_until;
-  if (closed_) until_ns_ = start_ns + load.duration;
+  until_ns_ = start_ns + load.measure_until;
   interval_end_ns_ = start_ns + options_.interval_ns;
 }
 

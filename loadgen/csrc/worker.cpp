@@ -14,8 +14,9 @@ namespace {
 
 constexpr int kBurst = 256;  // calls that are started before what they wrote is sent
 constexpr int kEvents = 128;
-constexpr i64 kReallySlept = 5 * kMicrosecond;  // longer than it takes to be told what is ready
-constexpr i64 kCloseGrace = kSecond;            // for the trailers of bidi streams
+constexpr i64 kReallySlept = 5 * kMicrosecond;   // longer than it takes to be told what is ready
+constexpr i64 kBlockedSleep = 5 * kMillisecond;  // what becomes due meanwhile has to wait anyway
+constexpr i64 kCloseGrace = kSecond;             // for the trailers of bidi streams
 
 }  // namespace
 
@@ -132,7 +133,6 @@ void Worker::turn() {
   context_.now = now_ns();
   look_for_orders();
   tick_connections();
-  if (!connected_) watch_connecting();
   if (context_.running) {
     roll_intervals();
     schedule_->notice(context_.now);
@@ -140,6 +140,7 @@ void Worker::turn() {
     give_up_late();
   }
   flush();
+  if (!connected_) watch_connecting();
   publish();
 }
 
@@ -272,9 +273,9 @@ i64 Worker::wake_ns() const {
 void Worker::sleep() {
   const bool blocked = context_.running && context_.free.empty() && schedule_->waiting_count();
   i64 until = wake_ns();
-  if (context_.running && !blocked && schedule_->next_due_ns() != kNever)
-    until = std::min(until, schedule_->next_due_ns() - options_.spin_ns);
   const i64 before = now_ns();
+  const i64 due = context_.running ? schedule_->next_due_ns() : kNever;
+  if (due != kNever) until = std::min(until, blocked ? std::max(due, before + kBlockedSleep) : due - options_.spin_ns);
   const bool busy = more_to_send_ || context_.unread || !context_.dirty.empty();
   const i64 left = busy ? 0 : std::clamp<i64>(until - before, 0, 100 * kSecond);
   const timespec timeout{left / kSecond, left % kSecond};
