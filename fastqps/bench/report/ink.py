@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
@@ -119,8 +120,9 @@ class Drawing:
         """What the panel's colours mean, above everything, in as many columns as there is room for."""
         entries = {label: handle for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
         labels = list(entries)
-        columns = next(n for n in range(len(labels), -1, -1) if n <= 1 or _width(labels, n) < WIDTH)
         if labels:
+            columns = next(n for n in range(len(labels), 0, -1) if n == 1 or _width(labels, n) < WIDTH)
+            columns = -(-len(labels) // -(-len(labels) // columns))  # as many rows, but even ones
             self.figure.legend(entries.values(), labels, loc="outside upper left", ncols=columns, borderpad=0)
 
     def svg(self, alt: str, key: str) -> str:
@@ -128,14 +130,19 @@ class Drawing:
         raw = io.BytesIO()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a glyph that the layout's font lacks is in the reader's
+            layout = self.figure.get_layout_engine()
+            if layout is not None:  # here, or saving would draw everything twice for it
+                layout.execute(self.figure)
+                self.figure.set_layout_engine(None)
             self.figure.savefig(raw, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
         return _inline(raw.getvalue().decode(), alt, key)
 
 
 def _width(labels: list[str], columns: int) -> float:
-    """About how wide a legend is, in px: it fills one column after the other."""
-    rows = -(-len(labels) // columns)
-    widest = [max(map(len, labels[at : at + rows])) for at in range(0, len(labels), rows)]
+    """About how wide a legend is, in px: it fills one column after the other, the first ones with one more."""
+    rows, longer = divmod(len(labels), columns)
+    ends = [rows * k + min(k, longer) for k in range(columns + 1)]
+    widest = [max(map(len, labels[a:b])) for a, b in pairwise(ends)]
     return sum(5.3 * letters + 26 for letters in widest)
 
 
