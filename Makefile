@@ -103,11 +103,7 @@ grammar: ## train the demo's grammar model again from nothing, and evaluate it; 
 	$(BIN)/python -m examples.grammar.evaluate
 
 # ---- measurements. PART=transport|work|gather|generate|prepare|light|starvation runs one of them; BENCH_FLAGS as python -m bench --help.
-build/bench/drive: $(wildcard bench/drive/*)
-	@mkdir -p $(@D)
-	$(CXX) -std=c++20 -O2 -Wall -Wextra -Ibench bench/drive/main.cpp -lnghttp2 -o $@
-
-bench: build/bench/drive $(NATIVE)/bench/bench_gather $(NATIVE)/bench/bench_decode ## measure against peers and bounds; PART=transport|work|gather|generate|prepare|light|starvation
+bench: $(NATIVE)/bench/bench_gather $(NATIVE)/bench/bench_decode ## measure against peers and bounds; PART=transport|work|gather|generate|prepare|light|starvation
 	$(BIN)/python -m bench $(PART) $(BENCH_FLAGS)
 
 results-table: ## write the README's table from bench/results again

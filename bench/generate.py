@@ -12,7 +12,7 @@ import torch
 from transformers import ContinuousBatchingConfig, GenerationConfig, LlamaConfig, LlamaForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
-from bench.load import PREDICT, Load, LoadError, drive
+from bench.load import PREDICT, Load, LoadError, loadgen
 from bench.row import Row
 from bench.texts import write_payloads
 from fastqps.generator import Generator
@@ -46,8 +46,8 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
         runs: dict[str, Callable[[], float]] = {
             "fastqps": _ours(path, prompts, steps_in_flight=2),
             "fastqps synchronous": _ours(path, prompts, steps_in_flight=1),
-            "gRPC, 1 dispatcher": lambda: float(drive(one.address, PREDICT, payloads, load)["rate"]),
-            "gRPC": lambda: float(drive(many.address, PREDICT, payloads, load)["rate"]),
+            "gRPC, 1 dispatcher": lambda: float(loadgen(one.address, PREDICT, payloads, load)["rate"]),
+            "gRPC": lambda: float(loadgen(many.address, PREDICT, payloads, load)["rate"]),
             "generate": lambda: _static(model, prompts),
             "generate_batch": lambda: _continuous(path, prompts),
         }

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.load import PREDICT, Load, drive
+from bench.load import PREDICT, Load, loadgen
 from bench.processes import cpu_by_role, usage
 from bench.row import Row
 from bench.texts import request, texts, write_payloads
@@ -21,7 +21,7 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
     del repetitions
     payloads = write_payloads(folder / "light", map(request, texts(256)))
     with ServerProcess("--model", "minilm", "--device", "cpu", "--frontdoors", "1", "--dispatchers", "2") as server:
-        drive(server.address, PREDICT, payloads, Load(8, 16, seconds))
+        loadgen(server.address, PREDICT, payloads, Load(8, 16, seconds))
         before = cpu_by_role(server.pid)
         time.sleep(IDLE_S)
         idle = {role: (spent - before[role]) / IDLE_S for role, spent in cpu_by_role(server.pid).items()}

@@ -1,11 +1,12 @@
-"""The two load generators: h2load, the peers' yardstick, and our own driver, which looks at gRPC statuses."""
+"""The two load generators: h2load, the peers' yardstick, and our own loadgen, which looks at gRPC statuses."""
 
 from __future__ import annotations
 
+import base64
 import json
 import re
-import struct
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +17,11 @@ from fastqps.v1 import predict_pb2 as pb
 PREDICT = "/fastqps.v1.PredictService/Predict"
 PREDICT_BATCH = "/fastqps.v1.PredictService/PredictBatch"
 # What gRPC clients send beside the necessary.
-HEADERS = {
-    "grpc-timeout": "10S",
-    "user-agent": "grpc-python/1.66.0 grpc-c/43.0.0 (linux; chttp2)",
-    "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-}
-DRIVER = Path(__file__).parents[1] / "build/bench/drive"
+TRACE = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
+HEADERS = {"grpc-timeout": "10S", "user-agent": "grpc-python/1.66.0 grpc-c/43.0.0 (linux; chttp2)", **TRACE}
+DEADLINE = "10s"
+INVALID, UNSTABLE = 7, 6  # exit codes of loadgen that come with results
+LONG = ("histograms", "spectrum", "timeline", "command")  # of loadgen's results, what a point does not keep
 
 
 class LoadError(Exception):
@@ -52,33 +52,46 @@ def h2load(address: str, path: str, body: Path, load: Load, cpu: int) -> float:
     return float(rate[1])
 
 
-def drive(address: str, path: str, payloads: Path, load: Load, cpu: int | None = None, **more: Any) -> dict[str, Any]:
-    """One run of the driver; its JSON. ``more``: its further flags. Raises ``LoadError`` if an answer is not OK."""
-    command = ["taskset", "-c", str(cpu)] if cpu is not None else []
-    flags = {"connections": load.connections, "inflight": load.inflight, "seconds": load.seconds}
-    flags |= {"warmup": load.warmup_s, **more}
-    command += [str(DRIVER), "--target", address, "--path", path, "--payloads", str(payloads)]
-    command += [part for name, value in flags.items() for part in (f"--{name.replace('_', '-')}", str(value))]
-    command += [part for name, value in HEADERS.items() for part in ("--header", f"{name}:{value}")]
-    result: dict[str, Any] = json.loads(_run(command, load))
-    if set(result["status"]) != {"0"} or result["empty_answers"] or result["unfinished"]:
-        seen = {key: result[key] for key in ("status", "empty_answers", "unfinished")}
+def loadgen(
+    address: str,
+    method: str,
+    payloads: Path,
+    load: Load,
+    cpu: int | None = None,
+    *,
+    rate: float | None = None,
+    samples: Path | None = None,
+) -> dict[str, Any]:
+    """One run of loadgen; its results. Open loop with ``rate``, else closed. ``samples`` takes some answers.
+
+    Raises ``LoadError`` if an answer is not OK. Whether the generator was the limit is the result's ``verdict``.
+    """
+    pinned = ["taskset", "-c", str(cpu)] if cpu is not None else []
+    command = [*pinned, sys.executable, "-m", "loadgen", "--target", address, "--method", method]
+    command += ["--payload", str(payloads), "--delimited", "--deadline", DEADLINE, "--json", "-"]
+    command += ["--connections", str(load.connections), "--streams", str(load.inflight)]
+    command += ["--duration", f"{load.seconds}s", "--warmup", f"{load.warmup_s}s"]
+    command += ["--closed", str(load.connections * load.inflight)] if rate is None else ["--rate", str(rate)]
+    command += ["--samples", str(samples)] if samples else []
+    command += [part for name, value in TRACE.items() for part in ("--header", f"{name}:{value}")]
+    found: dict[str, Any] = json.loads(_run(command, load, INVALID, UNSTABLE))
+    result = {key: value for key, value in found.items() if key not in LONG}
+    if set(result["status_with_warmup"]) != {"OK"} or result["empty_answers"]:
+        seen = {key: result[key] for key in ("status_with_warmup", "empty_answers")}
         raise LoadError(f"not every answer was OK: {seen}")
     return result
 
 
 def read_samples(path: Path) -> Iterator[tuple[int, pb.PredictResponse]]:
-    """(payload number, answer) of each answer that the driver kept."""
-    data, at = path.read_bytes(), 0
-    while at < len(data):
-        payload, size = struct.unpack_from("<II", data, at)
-        at += 8 + size
-        yield payload, pb.PredictResponse.FromString(data[at - size + 5 : at])
+    """(payload number, answer) of each answer that loadgen kept."""
+    for line in path.read_text().splitlines():
+        found = json.loads(line)
+        yield found["payload"], pb.PredictResponse.FromString(base64.b64decode(found["answer"]))
 
 
-def _run(command: list[str], load: Load) -> str:
+def _run(command: list[str], load: Load, *good: int) -> str:
     limit_s = load.seconds + load.warmup_s + 30
     done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
-    if done.returncode:
-        raise LoadError(f"{command[0]}: {done.stderr or done.stdout}")
+    if done.returncode not in (0, *good):
+        raise LoadError(f"{' '.join(command[:6])} …: {done.stderr or done.stdout}")
     return done.stdout

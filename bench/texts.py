@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import io
 import itertools
 import json
 import random
 import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from google.protobuf.proto import serialize_length_prefixed
 
 from fastqps.models.names import resolve
 from fastqps.v1 import predict_pb2 as pb
@@ -56,9 +59,16 @@ def batches(items: Sequence[str], size: int) -> list[pb.PredictBatchRequest]:
 
 
 def write_payloads(path: Path, messages: Iterable[pb.PredictRequest | pb.PredictBatchRequest]) -> Path:
-    """Writes the messages as gRPC frames, one behind the other. A file with one frame is a request body."""
-    with path.open("wb") as file:
-        for message in messages:
-            body = message.SerializeToString()
-            file.write(struct.pack(">BI", 0, len(body)) + body)
+    """Writes the messages as loadgen reads many of them: each behind its length."""
+    file = io.BytesIO()
+    for message in messages:
+        serialize_length_prefixed(message, file)
+    path.write_bytes(file.getvalue())
+    return path
+
+
+def write_body(path: Path, message: pb.PredictRequest) -> Path:
+    """Writes the body of a call, a gRPC frame, as h2load takes it."""
+    body = message.SerializeToString()
+    path.write_bytes(struct.pack(">BI", 0, len(body)) + body)
     return path

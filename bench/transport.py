@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.environment import two_cpus
-from bench.load import PREDICT, Load, LoadError, drive, h2load
-from bench.metrics import Difference, scrape
+from bench.load import PREDICT, Load, LoadError, h2load, loadgen
+from bench.metrics import items_by_code, mean, stage_cost_us
 from bench.processes import cpu_by_role
 from bench.row import Row
-from bench.texts import request, texts, write_payloads
+from bench.texts import request, texts, write_body, write_payloads
+from fastqps.scrape import Difference, scrape
 from fastqps.server_process import ServerProcess
 
 SERVER_CPU, LOAD_CPU = two_cpus()
@@ -75,16 +76,17 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
 
 def _points(folder: Path, address: str, seconds: float) -> list[Point]:
     one, many = texts(1), texts(DISTINCT)
-    whole = write_payloads(folder / "whole", [request(one[0])])
-    small = write_payloads(folder / "small", [request(one[0], dimensions=4)])
+    whole = write_body(folder / "whole", request(one[0]))
+    small = write_body(folder / "small", request(one[0], dimensions=4))
+    repeated = write_payloads(folder / "repeated", map(request, one))
     distinct = write_payloads(folder / "distinct", map(request, many))
     deep, single = replace(DEEP, seconds=seconds), replace(SINGLE, seconds=seconds)
     return [
         Point("deep", lambda: _h2load(address, whole, deep)),
         Point("small answers", lambda: _h2load(address, small, deep)),
         Point("one in flight", lambda: _h2load(address, whole, single)),
-        Point("repeated text", lambda: float(drive(address, PREDICT, whole, deep, LOAD_CPU)["rate"])),
-        Point("distinct texts", lambda: float(drive(address, PREDICT, distinct, deep, LOAD_CPU)["rate"])),
+        Point("repeated text", lambda: float(loadgen(address, PREDICT, repeated, deep, LOAD_CPU)["rate"])),
+        Point("distinct texts", lambda: float(loadgen(address, PREDICT, distinct, deep, LOAD_CPU)["rate"])),
     ]
 
 
@@ -96,13 +98,13 @@ def _measure_once(server: ServerProcess, point: Point) -> None:
     before, cpu_before = scrape(server.admin), cpu_by_role(server.pid)
     point.rates.append(point.run())
     cpu, seen = cpu_by_role(server.pid), Difference(before, scrape(server.admin))
-    codes = seen.items_by_code()
+    codes = items_by_code(seen)
     if set(codes) != {"OK"}:
         raise LoadError(f"{point.name}: the server counted {codes}")
-    point.batch_items.append(seen.batch_items())
+    point.batch_items.append(mean(seen, "fastqps_batch_items"))
     for role, spent_s in cpu.items():
         point.cpu_us[role].append(1e6 * (spent_s - cpu_before[role]) / codes["OK"])
-    for stage, cost in seen.stage_cost_us().items():
+    for stage, cost in stage_cost_us(seen).items():
         point.stage_cost_us[stage].append(cost)
 
 
@@ -139,7 +141,7 @@ def _rows(points: dict[str, Point], baseline: Point) -> list[Row]:
         Row("Predict, 384 floats, 16 × 64 in flight", deep.rate, "/s", 300e3, 450e3, note="one core, h2load"),
         Row("… with 4 floats", small.rate, "/s", 350e3, 600e3, note="one core, h2load"),
         Row("… with 16 × 1 in flight", single.rate, "/s", 80e3, 110e3, note="one core, h2load"),
-        Row(f"… from {DISTINCT} distinct texts", 100 * distinct, "%", 80, note="of one repeated text, same driver"),
+        Row(f"… from {DISTINCT} distinct texts", 100 * distinct, "%", 80, note="of one repeated text, loadgen"),
         Row("… over a grpc.aio echo", deep.rate / baseline.rate, "×", 40, note=f"echo: {baseline.rate:,.0f}/s"),
         Row("… by CPU time", echo_us / cost["total"], "×", note=f"echo: {echo_us:.0f} µs"),
         Row("host CPU per Predict", cost["total"], "µs", note=parts),

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 
-from bench.load import PREDICT, PREDICT_BATCH, Load, LoadError, drive, read_samples
+from bench.load import PREDICT, PREDICT_BATCH, Load, LoadError, loadgen, read_samples
 from bench.row import Row
 from bench.texts import batches, request, texts, write_payloads
 from fastqps import Client
@@ -41,12 +41,12 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
         def predict() -> float:
             kept = folder / "kept"
             load = Load(8, 32, seconds, 1)
-            rate = drive(server.address, PREDICT, unary, load, sample=64, sample_file=kept)["rate"]
+            rate = loadgen(server.address, PREDICT, unary, load, samples=kept)["rate"]
             peer.check(kept)
             return float(rate)
 
         def predict_batch() -> float:
-            return BATCH * float(drive(server.address, PREDICT_BATCH, batch, Load(2, 2, seconds, 1))["rate"])
+            return BATCH * float(loadgen(server.address, PREDICT_BATCH, batch, Load(2, 2, seconds, 1))["rate"])
 
         runs: dict[str, Callable[[], float]] = {
             "sentence-transformers": lambda: peer.rate(seconds),
