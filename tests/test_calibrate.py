@@ -87,7 +87,7 @@ def steps_on(tmp_path: Path, task: str) -> Steps:
     ("task", "shapes"),
     [
         ("embed", [(1, 8), (1, 32), (4, 8), (1, 128), (16, 8), (4, 32), (4, 128), (16, 32), (8, 128)]),
-        ("generate", [(1, 1), (4, 1), (6, 1), (1, 32), (3, 32)]),
+        ("generate", [(1, 1), (2, 1), (4, 1), (6, 1), (1, 32), (2, 32), (3, 32)]),
     ],
 )
 def test_steps_of_every_shape_are_what_they_say(tmp_path: Path, task: str, shapes: list[tuple[int, int]]) -> None:

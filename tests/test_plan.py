@@ -14,7 +14,7 @@ from fastqps.config import Config, decide
 from fastqps.errors import ConfigError
 from fastqps.models import ModelCard
 from fastqps.models.decode_step import DecodeState
-from fastqps.supervisor.plan import answer_bytes
+from fastqps.supervisor.plan import answer_bytes, make_plan
 from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
 from fastqps.supervisor.room import Room, format_size, room_of
 from fastqps.v1 import predict_pb2 as pb
@@ -192,3 +192,17 @@ def test_a_prefix_that_nothing_uses_is_refused() -> None:
         check_used({"": "x"}, [ENCODER])
     with pytest.raises(ConfigError, match="embedder does not generate text"):
         check_used({"embedder": "x"}, [GENERATOR, ENCODER])
+
+
+def test_dispatchers_for_each_model_and_device() -> None:
+    plan = make_plan(
+        config(model=("minilm", "b=minilm"), device="sim:h200-minilm-l6,sim:h200-minilm-l6", dispatchers=2, pin="off")
+    )
+    assert plan.dispatchers == 8
+    assert [(plan.model_of(d), plan.device_of(d)) for d in range(8)] == [
+        (0, 0), (0, 0), (0, 1), (0, 1), (1, 0), (1, 0), (1, 1), (1, 1),
+    ]  # fmt: skip
+    assert [device.label for device in plan.devices] == ["sim:h200-minilm-l6", "sim:h200-minilm-l6#1"]
+    assert plan.sizes().devices == 2
+    with pytest.raises(ConfigError, match="33 for each of 1 models and 2 devices is more than 64"):
+        config(model=("minilm",), device="sim:h200-minilm-l6,sim:h200-minilm-l6", dispatchers=33)

@@ -70,7 +70,7 @@ class EncoderSteps:
         b = self._runner.buffers()
         longest = min(self._runner.card.max_input_tokens, b.max_tokens)
         lengths = sorted({min(length, longest) for length in LENGTHS})
-        found = [(n, length) for length in lengths for n in _doubling(min(b.max_items, b.max_tokens // length), 4)]
+        found = [(n, length) for length in lengths for n in _growing(min(b.max_items, b.max_tokens // length), 4)]
         return sorted(found, key=lambda shape: shape[0] * shape[1])
 
     def prepare(self, shape: Shape) -> tuple[int, int, int]:
@@ -102,8 +102,8 @@ class DecoderSteps:
         """Sequences from one to all that can run: in their prompts, and behind them."""
         b, card = self._runner.buffers(), self._runner.card
         length = min(LENGTHS[1], card.max_input_tokens)
-        prompts = [(n, length) for n in _doubling(min(b.max_runs, b.max_tokens // length), 4)]
-        return sorted([*prompts, *((n, 1) for n in _doubling(b.max_runs, 4))], key=lambda shape: shape[0] * shape[1])
+        prompts = [(n, length) for n in _growing(min(b.max_runs, b.max_tokens // length), 2)]
+        return sorted([*prompts, *((n, 1) for n in _growing(b.max_runs, 2))], key=lambda shape: shape[0] * shape[1])
 
     def prepare(self, shape: Shape) -> tuple[int, int, int]:
         n, length = shape
@@ -197,7 +197,7 @@ def _once(steps: Steps, shape: Shape) -> Cost:
     return Cost(tokens, items, (end_ns - start_ns) / 1000, (launched - before) / 1000)
 
 
-def _doubling(most: int, factor: int) -> list[int]:
+def _growing(most: int, factor: int) -> list[int]:
     found = [1]
     while found[-1] * factor < most:
         found.append(found[-1] * factor)

@@ -141,6 +141,11 @@ def _check(context: Context, device: str, path: Path) -> None:
         raise BenchError("the check's server on the device answered nothing")
     ratio = modelled.rate / real.rate
     context.result.extra["calibration"]["predicted_rate_ratio"] = ratio
+    if context.target.model(context.server()).task == "generate":
+        context.note(
+            "a modelled generator's answers end at the limit alone: the rates can be compared where --max-tokens is so "
+            "small that real ones end there too"
+        )
     context.note(f"peak rate: {device} {real.rate:,.0f}/s, its profile {modelled.rate:,.0f}/s ({ratio - 1:+.0%})")
 
 
