@@ -113,6 +113,10 @@ class EchoDecoder(null.NullDecoder):
         b = self.buffers()
         return EchoDecoder(self.card, b.max_runs, b.max_tokens, self._prompts, self._params)
 
+    def sibling(self) -> EchoDecoder:
+        buffers = self.buffers()
+        return EchoDecoder(self.card, buffers.max_runs, buffers.max_tokens)
+
 
 def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> EchoDecoder:
     return EchoDecoder(card, slots, max_tokens)

@@ -65,10 +65,10 @@ def in_background(function: Callable[..., Any], *arguments: Any) -> Coroutine[An
     return asyncio.to_thread(function, *arguments)
 
 
-@pytest.mark.parametrize("seat", ["dispatcher 0", "dispatcher 1"])
-def test_dispatcher_killed(serve: Callable[..., Server], seat: str) -> None:
+@pytest.mark.parametrize(("seat", "lanes"), [("dispatcher 0", 1), ("dispatcher 1", 3)])
+def test_dispatcher_killed(serve: Callable[..., Server], seat: str, lanes: int) -> None:
     """Its requests run again elsewhere: every single one is answered."""
-    server = serve("--frontdoors=2", "--dispatchers=2", echo=True)
+    server = serve("--frontdoors=2", "--dispatchers=2", f"--lanes={lanes}", echo=True)
     ledger = Ledger()
 
     async def scenario(old: psutil.Process) -> None:
@@ -249,9 +249,10 @@ def mortal(serve: Callable[..., Server]) -> Callable[..., Server]:
     return start
 
 
-def test_poison(mortal: Callable[..., Server]) -> None:
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_poison(mortal: Callable[..., Server], lanes: int) -> None:
     """It is given up and refused from then on, at every front door; its batch-mates are answered rightly."""
-    server = mortal()
+    server = mortal(f"--lanes={lanes}")
     ledger = Ledger()
     requests = [ledger.ask(*([KILL_TOKEN] if i == 3 else [])) for i in range(7)]
     together(server, ledger, requests)

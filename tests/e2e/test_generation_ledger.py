@@ -100,6 +100,7 @@ def start(serve: Callable[..., Server], path: Path) -> Server:
     flags = (
         "--frontdoors=2",
         "--dispatchers=2",
+        "--lanes=2",
         "--max-output-tokens=300",
         "--max-running=64",
         "--max-queue-items=400",

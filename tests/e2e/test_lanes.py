@@ -1,0 +1,83 @@
+"""Lanes: steps of one dispatcher that run side by side, and whose answers come in any order."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from echo_dispatcher import SLOW
+from generators import Alone, Asked, requests, write_generator
+from ledger import OK, Ledger, channel_to, unary
+from serving import Server
+
+import fastqps
+from fastqps.v1 import predict_pb2_grpc
+
+MAX_TOKENS = 300
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_a_slow_step_holds_up_only_its_lane(serve: Callable[..., Server], lanes: int) -> None:
+    """What comes behind it is answered before it, where there is another lane."""
+    server = serve("--dispatchers=1", f"--lanes={lanes}", echo=True)
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with channel_to(server.address) as channel:
+            stub = predict_pb2_grpc.PredictServiceStub(channel)
+            assert await unary(stub, ledger) == OK
+            slow = asyncio.create_task(unary(stub, ledger, SLOW + 100))
+            await asyncio.to_thread(_until_running, server)
+            for _ in range(20):
+                assert await unary(stub, ledger) == OK
+                assert slow.done() == (lanes == 1)
+            assert await slow == OK
+
+    asyncio.run(scenario())
+    ledger.check()
+    server.until_idle()
+
+
+def _until_running(server: Server) -> None:
+    while not server.claimed(1):
+        time.sleep(0.005)
+
+
+def test_a_generators_lanes(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """Each has its own sequences, and more run than one of them holds; some are cancelled. The answers are right."""
+    checkpoint = write_generator(tmp_path / "tiny")
+    alone = Alone(checkpoint, MAX_TOKENS)
+    flags = ("--device=cpu", "--dtype=float32", f"--max-output-tokens={MAX_TOKENS}", "--max-running=3", "--slots=512")
+    server = serve(f"--model={checkpoint}", *flags, "--dispatchers=1", "--lanes=3")
+    items, most = requests(30, 40, seed=3), 0.0
+    for asked in items:
+        alone.answer(asked)  # not while others wait
+
+    async def main() -> None:
+        async with fastqps.AsyncClient(server.address, timeout_s=60) as client:
+
+            async def whole(asked: Asked) -> None:
+                alone.check(asked, await client.generate(asked.prompt, **asked.options))
+
+            async def dropped() -> None:
+                async for _ in client.generate_stream("never to its end", max_tokens=MAX_TOKENS, ignore_eos=True):
+                    break
+
+            async def look() -> None:
+                nonlocal most
+                while True:
+                    metrics = await asyncio.to_thread(server.metrics)
+                    most = max(most, metrics["fastqps_cache_slots_used"])
+
+            looking = asyncio.create_task(look())
+            await asyncio.gather(*map(whole, items), *(dropped() for _ in range(6)))
+            looking.cancel()
+
+    asyncio.run(main())
+    server.until_idle()
+    metrics = server.metrics()
+    assert metrics["fastqps_cache_slots"] == 9 and 3 < most <= 9, (metrics["fastqps_cache_slots"], most)
+    assert metrics["fastqps_restarts_total{dispatcher}"] == 0
