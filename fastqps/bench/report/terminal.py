@@ -105,8 +105,9 @@ class RunProgress:
 def print_result(result: Json, stream: TextIO | None = None) -> None:
     """The table of points, notes, and the verdict as the last line."""
     console = _console(stream or sys.stdout)
-    points, columns = points_of(result), [column for column in columns_of(result) if column.brief]
+    points = points_of(result)
     if points:
+        columns = _fitting([column for column in columns_of(result) if column.brief], points, console.width)
         console.print(_table(result, points, columns))
     for plain in tables_of(result):
         console.print()
@@ -120,6 +121,19 @@ def print_result(result: Json, stream: TextIO | None = None) -> None:
     verdict = verdict_of(result)
     line = Text.assemble((verdict, _STYLES[severity(verdict)]), "  ", "  ".join(facts_of(result)))
     console.print(line, soft_wrap=True)
+
+
+_LEFT_OUT = ("offered", "goodput", "p50", "in flight", "expired", "failed", "refused")  # in this order
+
+
+def _fitting(columns: list[Column], points: list[Json], width: int) -> list[Column]:
+    """The columns without those of least interest, until a line has room for the rest. The report has all of them."""
+    kept = list(columns)
+    for head in _LEFT_OUT:
+        if sum(max(len(c.head), *(len(c.text(point)) for point in points)) + 2 for c in kept) <= width + 2:
+            break
+        kept = [column for column in kept if column.head != head]
+    return kept
 
 
 def _table(result: Json, points: list[Json], columns: list[Column]) -> Table:
