@@ -31,6 +31,8 @@ def run(options: argparse.Namespace) -> int:
     settings, config_file = serve_flags(options.passed_on)
     command = shlex.join(["fastqps", *sys.argv[1:]])
     try:
+        import matplotlib  # noqa: F401  draws the report when all is measured: too late to learn that it is missing
+
         from fastqps.bench.session import run_alone, run_mode
     except ImportError as error:
         if (error.name or "").startswith("fastqps"):
