@@ -73,7 +73,8 @@ def test_a_rate_on_a_server_of_its_own(capsys: pytest.CaptureFixture[str]) -> No
         assert 0.8 < dispatcher["busy"] + sum(dispatcher["idle"].values()) < 1.2
         assert dispatcher["steps_per_s"] > 0 and dispatcher["items_per_step"] >= 1
     assert {"supervisor", "frontdoor", "dispatcher"} <= set(point["server_cpu"])
-    assert {path.name for path in Path("out").iterdir()} == {"report.json", "report.html", "points.csv"}
+    files = {"report.json", "report.html", "points.csv", "latency.hgrm"}
+    assert {path.name for path in Path("out").iterdir()} == files
     out = capsys.readouterr()
     assert "300/s" in out.out and "Traceback" not in out.err
 
