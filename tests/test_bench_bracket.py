@@ -109,8 +109,15 @@ def test_steps_back_until_the_longer_run_passes() -> None:
 
 
 def test_luck_that_no_longer_run_confirms_is_no_capacity() -> None:
-    found = find_highest(lambda rate, confirm: Trial(not confirm), 1000)
-    assert not found.confirmed and found.probes <= 16
+    rates: list[float] = []
+
+    def probe(rate: float, confirm: bool) -> Trial:
+        rates.append(rate)
+        return Trial(not confirm)
+
+    found = find_highest(probe, 1000, probes_max=30)
+    assert not found.confirmed and found.probes == len(rates) <= 30
+    assert min(rates) > 0
 
 
 def test_one_hiccup_does_not_halve_the_answer() -> None:

@@ -83,7 +83,7 @@ class _Search:
                 found.confirmed = True
                 return
             found.high, found.generator_bound = found.low, trial.generator_bound
-            found.low *= 1 - back
+            found.low *= max(DOWN, 1 - back)
             back *= 2
 
     def _passes(self, rate: float) -> bool:
