@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from fastqps.bench.slo import format_us
 MULTIPLES = (0.5, 1.0, 2.0, 5.0)
 CALM = 0.5  # of the capacity, after the storm
 USUAL = 2.0  # times the calm p99 is usual again
+ALIGNED_S = 0.25  # the timeline's seconds may begin so much before the calm does
 REFUSED = "RESOURCE_EXHAUSTED"
 
 
@@ -59,16 +61,13 @@ def run(context: Context) -> Result:
 def _recover(context: Context, capacity: float) -> None:
     """Half of the time at the highest multiple that the generator could do, half of it calm."""
     result = context.result
-    reached = [p for p in result.points if p.verdict != INVALID and p.offered_rate]
-    if not reached:
+    reached = [m for m, p in zip(MULTIPLES, result.points, strict=False) if p.verdict != INVALID]
+    if not reached or reached[-1] <= 1:
         return
-    high = max(p.offered_rate or 0.0 for p in reached)
-    if high <= capacity:
-        return
-    low = CALM * capacity
+    high, low = reached[-1] * capacity, CALM * capacity
     load = context.load.at_rate((high + low) / 2)
     load = dataclasses.replace(load, arrivals=f"step:{high:.6g},{low:.6g}", duration_s=2 * load.duration_s)
-    point = context.measure({}, load, name=f"back from {high / capacity:g} ×", repetitions=1)
+    point = context.measure({}, load, name=f"back from {reached[-1]:g} ×", repetitions=1)
     if context.slo:
         usual_us: float | None = context.slo.latency_us
     else:
@@ -83,16 +82,17 @@ def recovery_s(
     """Seconds from the end of the overload to the first second from which on answers are as many and as quick as they
     should be. 0: at once. None: they were not while we looked.
     """
-    calm = [row for row in timeline if _begin_s(row) >= after_s - 0.01]
+    enough = rate - max(0.2 * rate, 3 * math.sqrt(rate))  # of random arrivals a second may hold fewer
+    calm = [row for row in timeline if _begin_s(row) >= after_s - ALIGNED_S]
     usual = [
-        row["ok"] >= 0.8 * rate * row.get("length_s", 1.0)
+        row["ok"] >= enough * row.get("length_s", 1.0)
         and (p99_us_max is None or (row.get("p99_us") or 0.0) <= p99_us_max)
         for row in calm
     ]
     if not usual or not usual[-1]:
         return None
     first = len(usual) - next((k for k, good in enumerate(reversed(usual)) if not good), len(usual))
-    return round(_begin_s(calm[first]) - after_s, 3)
+    return round(max(0.0, _begin_s(calm[first]) - after_s), 3)
 
 
 def _begin_s(row: dict[str, Any]) -> float:
