@@ -17,6 +17,7 @@ from fastqps.models.card import ModelCard
 from fastqps.runners import DecodeBuffers, StepBuffers
 
 _US = 1000.0
+_EARLY_NS = 50_000  # a step is said to be done so long before its end: who then waits for it comes in time
 
 
 class SimSteps:
@@ -47,7 +48,7 @@ class SimSteps:
         self._stamps[:] = start_ns, self._end_ns
 
     def due_s(self) -> float:
-        return max(0, self._end_ns - now_ns()) / 1e9
+        return max(0, self._end_ns - now_ns() - _EARLY_NS) / 1e9
 
     def wait(self) -> None:
         while not wait_until(self._end_ns):
