@@ -10,15 +10,19 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loadgen.units import format_duration
 
+Floats = NDArray[np.float64]
 LATENESS_LEAST_NS = 1_000_000  # below that nobody's latency is in doubt
 LATENESS_SHARE = 0.05  # of the p99 response time
 ACHIEVED_LEAST = 0.995
 BUSY_MOST = 0.98  # closed loop: of a thread's time; then it could hardly have asked for more
 _INTERVALS_LEAST = 5
-_GROWTH_LEAST = 0.5  # of the mean over the run; a line from nothing upwards grows by twice its mean
+_GROWTH_LEAST = 0.3  # of the mean over the run; a line from nothing upwards grows by twice its mean
+_BACKLOG_LEAST = 0.01  # of the calls that were due: what a server lacks that is 1 % too slow
+_CHANCE = 1.5  # times the square root of the calls that were due: what Poisson arrivals add up to without any trend
 # Student's t, 97.5 %, for 1, 2, … degrees of freedom.
 _T = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10)
 _T_MANY = 2.1
@@ -87,30 +91,30 @@ def _unstable(run: Measured) -> str:
     """Both the calls that are open and the response time grow from beginning to end, and by much."""
     open_calls = np.asarray(run.open_calls, dtype=np.float64)
     p50_ns = np.asarray(run.p50_ns, dtype=np.float64)
-    answered = ~np.isnan(p50_ns)
-    if len(open_calls) < _INTERVALS_LEAST or answered.sum() < _INTERVALS_LEAST:
+    p50_ns = p50_ns[~np.isnan(p50_ns)]
+    if len(open_calls) < _INTERVALS_LEAST or len(p50_ns) < _INTERVALS_LEAST:
         return ""
-    if not (_grows(open_calls) and _grows(p50_ns[answered])):
+    backlog_least = max(_BACKLOG_LEAST * run.due, _CHANCE * math.sqrt(run.due))
+    if _growth(open_calls) < backlog_least or _growth(p50_ns) <= 0:
         return ""
-    first, last = p50_ns[answered][0], p50_ns[answered][-1]
     return (
         f"the server fell behind throughout: open calls went from {open_calls[0]:,.0f} to {open_calls[-1]:,.0f}, "
-        f"the median response time from {format_duration(first)} to {format_duration(last)}"
+        f"the median response time from {format_duration(p50_ns[0])} to {format_duration(p50_ns[-1])}"
     )
 
 
-def _grows(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> bool:
-    """Whether a line through them rises by at least half of their mean, at the lower end of its 95 % interval, and each
-    third of them is higher than the one before. Neighbours that resemble one another count for less."""
+def _growth(values: Floats) -> float:
+    """By how much a line through them rises; 0 if that may be chance (95 % interval of its slope), if it is little
+    beside their mean, or if a third of them is not higher than the one before."""
     n = len(values)
     at = np.arange(n) - (n - 1) / 2
     slope = float(at @ values / (at @ at))
     rest = values - values.mean() - slope * at
-    spread = float(rest @ rest)
-    alike = max(0.0, float(rest[1:] @ rest[:-1]) / spread) if spread > 0 else 0.0
-    independent = n * (1 - alike) / (1 + alike)
-    freedom = max(1, math.floor(independent) - 2)
-    error = math.sqrt(spread / freedom / float(at @ at))
-    lowest = slope - (_T[freedom - 1] if freedom <= len(_T) else _T_MANY) * error
+    error = math.sqrt(float(rest @ rest) / (n - 2) / float(at @ at))
     thirds = [part.mean() for part in np.array_split(values, 3)]
-    return lowest * (n - 1) > _GROWTH_LEAST * float(values.mean()) and thirds[0] < thirds[1] < thirds[2]
+    rises = slope > _t(n - 2) * error and thirds[0] < thirds[1] < thirds[2]
+    return slope * (n - 1) if rises and slope * (n - 1) > _GROWTH_LEAST * values.mean() else 0.0
+
+
+def _t(freedom: int) -> float:
+    return _T[freedom - 1] if freedom <= len(_T) else _T_MANY

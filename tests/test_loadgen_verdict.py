@@ -66,19 +66,40 @@ def test_a_queue_that_grows_throughout_is_unstable(intervals: int, noise: float)
     assert word(**changes | {"p50_ns": [2e6] * intervals}) == "VALID"  # many more calls, all as fast as before
 
 
-def test_queues_that_wander_are_not_unstable() -> None:
-    """An M/M/1 queue at 90 % of its capacity goes up and down for seconds: 200 stable runs, at most a few called so."""
-    called = 0
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        steps = rng.random((20, 500)) < 0.9 / 1.9  # an arrival, or a departure; 1000 of them in a second
-        queue, found = 9, []
-        for second in steps:
-            for arrival in second.tolist():
-                queue = queue + 1 if arrival else max(0, queue - 1)
-            found.append(queue)
-        called += word(open_calls=found, p50_ns=[1e6 * (q + 1) for q in found]) == "UNSTABLE"
-    assert called <= 6
+def queue(rate: float, load: float, seconds: float, seed: int) -> dict[str, object]:
+    """What a run shows of an M/M/1 queue with this load (1: its capacity), by the recursion of waiting times."""
+    rng = np.random.default_rng(seed)
+    due_s = np.cumsum(rng.exponential(1 / rate, round(rate * (seconds + 2) * 1.3)))
+    due_s = due_s[due_s < seconds + 1]  # a second of warm-up
+    work_s = rng.exponential(load / rate, len(due_s))
+    done_s = np.maximum.accumulate(due_s - np.cumsum(work_s) + work_s) + np.cumsum(work_s)
+    length_s = step_ns(round(seconds * 1e9)) / 1e9
+    ends_s = 1 + length_s * np.arange(1, round(seconds / length_s) + 1)
+    answered = [(done_s > end - length_s) & (done_s <= end) for end in ends_s]
+    return {
+        "due": int((due_s >= 1).sum()),
+        "sent": int((due_s >= 1).sum()),
+        "open_calls": (np.searchsorted(due_s, ends_s) - np.searchsorted(done_s, ends_s)).tolist(),
+        "p50_ns": [1e9 * float(np.median((done_s - due_s)[a])) if a.any() else float("nan") for a in answered],
+    }
+
+
+@pytest.mark.parametrize(
+    ("rate", "load", "seconds", "least", "most"),
+    [
+        (300, 0.9, 10, 0, 3),  # goes up and down for seconds, and is stable
+        (30, 0.9, 3, 0, 8),
+        (3000, 0.95, 3, 0, 3),
+        (3000, 1.05, 3, 90, 100),
+        (300, 1.1, 10, 85, 100),
+        (300, 1.5, 3, 97, 100),
+    ],
+)
+def test_queues_that_wander_are_stable_and_those_beyond_capacity_are_not(
+    rate: float, load: float, seconds: float, least: int, most: int
+) -> None:
+    called = sum(word(**queue(rate, load, seconds, seed)) == "UNSTABLE" for seed in range(100))
+    assert least <= called <= most
 
 
 def test_a_peak_that_levels_off_is_not_unstable() -> None:

@@ -31,7 +31,7 @@ def fill_in(point: Point, found: dict[str, Any], slo: Slo | None) -> None:
     point.rate = float(found.get("rate") or 0.0)
     point.p50_us, point.p99_us = point.response_time_us.get("p50"), point.response_time_us.get("p99")
     point.p99_interval_us = p99_interval_us(point)
-    point.rate_interval = rate_interval([float(second["ok"]) for second in point.timeline if "ok" in second])
+    point.rate_interval = rate_interval([s["ok"] / (s.get("length_s") or 1.0) for s in point.timeline if "ok" in s])
     point.goodput = goodput(point, slo) if slo else None
     cpu = found.get("cpu") or {}
     point.generator = {"cpu_fraction": cpu.get("fraction"), **{k: found[k] for k in _GENERATOR if k in found}}
