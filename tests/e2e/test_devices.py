@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from profiles import write_profile
 from serving import Server, until
 
@@ -113,6 +114,34 @@ def test_dispatchers_of_one_device_share_its_time(serve: Callable[..., Server], 
     assert min(steps) > 0.3 * sum(steps), steps
     assert abs(active - sum(steps) * 0.003) < 0.03, (active, steps)
     assert abs(active - sum(busy)) < 0.03, (active, busy)
+
+
+@pytest.mark.parametrize(
+    ("overlap", "places", "beside"),
+    [
+        (0.0, ("--lanes=2",), 1.0),
+        (1.0, ("--lanes=2",), 2.0),
+        (1.0, ("--dispatchers=2",), 2.0),
+        (0.5, ("--dispatchers=2", "--lanes=2"), 2.0),  # half of each step is the device's own
+    ],
+)
+def test_lanes_and_dispatchers_overlap_as_far_as_the_profile_says(
+    serve: Callable[..., Server], tmp_path: Path, overlap: float, places: tuple[str, ...], beside: float
+) -> None:
+    """How many steps run at a time, while any runs."""
+    profile = fixed(tmp_path / "lanes.toml", 8000, overlap)
+    server = serve(f"--device=sim:{profile}", f"--max-batch-items={BATCH}", *places)
+    found = []
+    with saturated(server, items=10 * BATCH) as failed:
+        time.sleep(0.2)
+        for _ in range(4):
+            grown = during(server, 0.7)
+            active = grown["fastqps_device_active_seconds_total{sim:lanes}"]
+            found.append(grown["fastqps_steps_total"] * 0.008 / active)
+            if abs(found[-1] / beside - 1) < 0.1:
+                break
+    assert not failed
+    assert abs(found[-1] / beside - 1) < 0.1, found
 
 
 def test_the_same_profile_twice_is_two_devices(serve: Callable[..., Server], tmp_path: Path) -> None:
