@@ -22,7 +22,7 @@ BUSY_MOST = 0.98  # closed loop: of a thread's time; then it could hardly have a
 _INTERVALS_LEAST = 5
 _GROWTH_LEAST = 0.3  # of the mean over the run; a line from nothing upwards grows by twice its mean
 _BACKLOG_LEAST = 0.01  # of the calls that were due: what a server lacks that is 1 % too slow
-_CHANCE = 1.5  # times the square root of the calls that were due: what Poisson arrivals add up to without any trend
+_CHANCE = 2.0  # times the square root of the calls that were due: what Poisson arrivals add up to without any trend
 # Student's t, 97.5 %, for 1, 2, … degrees of freedom.
 _T = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10)
 _T_MANY = 2.1
