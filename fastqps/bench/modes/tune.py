@@ -165,13 +165,15 @@ class _Tuner:
 
 
 def knobs_of(context: Context) -> list[Knob]:
-    """What is varied: what ``--try`` says, beside it the usual, but for what the user has set. The first value of each
-    is what would hold without the tuner, or the simplest."""
+    """What is varied: what ``--try`` says, in its order, then the usual, but for what the user has set. The first value
+    of each is what would hold without the tuner, or the simplest."""
     asked = dict(_parse_try(text) for text in context.options.tries)
     usual = {key: values for key, values in _usual(context).items() if key not in context.target.base}
     if both := next((key for key in asked if key in context.target.base), None):
         raise ConfigError(f"--try {both}: it is set to {context.target.base[both]} as well; leave one of them out")
-    return [Knob(key, values) for key, values in (usual | asked).items()]
+    return [
+        Knob(key, values) for key, values in {**asked, **{k: v for k, v in usual.items() if k not in asked}}.items()
+    ]
 
 
 def _usual(context: Context) -> dict[str, tuple[Any, ...]]:
