@@ -54,7 +54,7 @@ i32 DecodeStepper::gather(u64 timeout_ns) {
     if (s != kNothing || ahead || next == Lanes::kNoLane) return s;
   } else if (next == Lanes::kNoLane) {
     return rest(timeout_ns), kNothing;
-  } else if (!rest_until_due(claimer_, ahead, timeout_ns) && lanes_.count() > 1) {
+  } else if (!rest_until_due(claimer_, clock_, ahead, timeout_ns) && lanes_.count() > 1) {
     return kNothing;  // another lane's end goes first
   }
   const i32 s = fill(next, 0);

@@ -80,14 +80,19 @@ class DeviceClock {
     own.step_usual_ns.store(usual ? usual - usual / 8 + took / 8 : took, kRelaxed);
   }
 
+  // The host wanted to be woken then, and woke now. On a machine that does other things too it may be late by more than
+  // a step's time: the worst of late counts, and is forgotten over some 30 steps.
+  void woke(u64 wanted, u64 now) {
+    late_ns_ = std::max(late_ns_ - late_ns_ / 32, std::min(now - std::min(now, wanted), kLateNsMax));
+  }
   // Nanoseconds until it is time to prepare a lane's next step: so long before its newest one is likely to be finished
-  // as preparing one usually takes, and a little more. What is claimed later can still be cancelled, can still expire,
-  // and finds more company.
+  // as waking up and preparing one usually take, and a little more. What is claimed later can still be cancelled, can
+  // still expire, and finds more company.
   u64 ahead_ns(u32 lane, u64 now) const {
     const Lane& own = lanes_[lane];
     if (!own.in_flight || own.until_ns <= now) return 0;
     const u64 left = own.until_ns - now;
-    const u64 lead = std::max<u64>(kLeadNs, own.expected_ns / 16) + usual_host_ns_ + usual_host_ns_ / 4;
+    const u64 lead = std::max<u64>(kLeadNs, own.expected_ns / 16) + usual_host_ns_ + usual_host_ns_ / 4 + late_ns_;
     return left - std::min(left, lead);
   }
   u64 until_ns(u32 lane) const { return lanes_[lane].until_ns; }  // when its newest step is likely to end; 0: not known
@@ -150,7 +155,8 @@ class DeviceClock {
     take(kIdleScatter, left);
   }
 
-  static constexpr u64 kLeadNs = 300'000;   // waking up for it
+  static constexpr u64 kLeadNs = 300'000;  // waking up for it
+  static constexpr u64 kLateNsMax = 10'000'000;
   static constexpr u64 kStartNs = 200'000;  // an idle device starts a step sooner: else it is busy for others
 
   Claimer& claimer_;
@@ -159,7 +165,7 @@ class DeviceClock {
   std::deque<Flight> flying_;  // by launch; as many as steps can be in flight
   u64 next_ = 0;               // number of the next flight
   u64 covered_ns_;             // accounted up to here
-  u64 begun_ns_ = 0, slept_then_ns_ = 0, lingered_then_ns_ = 0, usual_host_ns_ = 0;
+  u64 begun_ns_ = 0, slept_then_ns_ = 0, lingered_then_ns_ = 0, usual_host_ns_ = 0, late_ns_ = 0;
 };
 
 }  // namespace fastqps

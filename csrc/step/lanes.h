@@ -45,10 +45,11 @@ class Lanes {
 
 // Rests until it is time to prepare a lane's next step, ahead_ns from now, and takes that off the time that is left.
 // False: a lane rang or the time was over before. Then no time is left: what rang has to be looked at.
-inline bool rest_until_due(Claimer& claimer, u64 ahead_ns, u64& timeout_ns) {
+inline bool rest_until_due(Claimer& claimer, DeviceClock& clock, u64 ahead_ns, u64& timeout_ns) {
   if (!ahead_ns) return true;
-  const u64 most = std::min(ahead_ns, timeout_ns);
+  const u64 most = std::min(ahead_ns, timeout_ns), until = now_ns() + most;
   const bool rung = claimer.rest(i64(most));
+  if (!rung) clock.woke(until, now_ns());
   timeout_ns = rung ? 0 : timeout_ns - most;
   return !rung && most == ahead_ns;
 }

@@ -28,7 +28,7 @@ u32 Stepper::add(const StepBuffers& buffers, u32 lane) {
 i32 Stepper::gather(u64 timeout_ns) {
   const u32 lane = lanes_.freest([](u32) { return true; });
   if (lane == Lanes::kNoLane) return rest(timeout_ns), kNothing;
-  const bool due = rest_until_due(claimer_, clock_.ahead_ns(lane, now_ns()), timeout_ns);
+  const bool due = rest_until_due(claimer_, clock_, clock_.ahead_ns(lane, now_ns()), timeout_ns);
   if (!due && lanes_.count() > 1) return kNothing;  // another lane's end goes first
 
   const u32 s = lanes_.step(lane);

@@ -155,6 +155,27 @@ TEST(what_others_have_of_the_device_is_expected_again) {
   CHECK_EQ(clock.until_ns(0), 18 * ms);
 }
 
+TEST(who_wakes_late_is_woken_earlier) {
+  World w;
+  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
+  DeviceClock clock(claimer, 0);
+  const u64 ms = 1'000'000;
+  for (int i = 0; i < 2; i++) {  // the second one knows how long the first one took
+    clock.begin(100 * i * ms);
+    const u64 flight = clock.launch(0, 100 * i * ms, 100 * i * ms, 10);
+    if (i == 0) clock.finish(flight, 0, 20 * ms, {0, i64(20 * ms)}, 1, 10, 100);
+  }
+  const u64 usual = clock.ahead_ns(0, 100 * ms);
+  clock.woke(100 * ms, 103 * ms);
+  CHECK_EQ(clock.ahead_ns(0, 100 * ms), usual - 3 * ms);
+  clock.woke(100 * ms, 101 * ms);  // the worst of late counts
+  CHECK_EQ(clock.ahead_ns(0, 100 * ms), usual - 3 * ms + 3 * ms / 32);
+  for (int i = 0; i < 400; i++) clock.woke(100 * ms, 100 * ms);
+  CHECK(usual - clock.ahead_ns(0, 100 * ms) < 100);
+  clock.woke(100 * ms, 10'000 * ms);  // one that was stopped
+  CHECK_EQ(clock.ahead_ns(0, 100 * ms), usual - 10 * ms);
+}
+
 TEST(the_union_of_dispatchers_is_that_of_a_slow_oracle) {
   for (u32 seed = 0; seed < 200; seed++) {
     std::mt19937 random(seed);
