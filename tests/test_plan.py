@@ -206,3 +206,8 @@ def test_dispatchers_for_each_model_and_device() -> None:
     assert plan.sizes().devices == 2
     with pytest.raises(ConfigError, match="33 for each of 1 models and 2 devices is more than 64"):
         config(model=("minilm",), device="sim:h200-minilm-l6,sim:h200-minilm-l6", dispatchers=33)
+
+
+def test_a_profile_of_another_task_is_refused_before_anything_starts() -> None:
+    with pytest.raises(ConfigError, match=r"models steps of the task generate .*; the task of minilm is embed"):
+        make_plan(config(model=("minilm",), device="sim:h200-minilm-l6,sim:h200-qwen2.5-0.5b"))

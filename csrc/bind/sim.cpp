@@ -77,7 +77,6 @@ void register_sim(py::module_& m) {
         return wait_until(ns);
       },
       "ns"_a, "Sleeps until that moment of CLOCK_MONOTONIC. False: a signal came first.");
-  m.def("burn_cpu", &burn_cpu, "ns"_a, "Computes for so long, by the thread's CPU clock, and keeps the GIL.");
 }
 
 }  // namespace fastqps::bind

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fastqps.devices.errors import DeviceError
-from fastqps.devices.profile import load_profile
+from fastqps.devices.profile import Profile, check_task, load_profile
 from fastqps.errors import ConfigError
+from fastqps.models.card import ModelCard
 
 DEVICES = ("cpu", "null", "sim")
 DEVICES_TEXT = "cpu, null, sim:PROFILE"
@@ -18,12 +19,17 @@ class Device:
 
     spec: str  # what ``make_runner`` takes
     label: str  # what people and metrics see; distinct within a server
-    status: str = ""  # of a modelled device: "estimated" or "measured"
+    profile: Profile | None = None  # of a modelled device
 
     @property
     def description(self) -> str:
         """The label, and whether its figures were ever measured."""
-        return f"{self.label} ({self.status})" if self.status else self.label
+        return f"{self.label} ({self.profile.status})" if self.profile else self.label
+
+    def check(self, card: ModelCard) -> None:
+        """``ConfigError`` where it cannot stand for a device that runs this model."""
+        if self.profile:
+            check_task(card, self.profile)
 
 
 def kind_of(spec: str) -> str:
@@ -47,7 +53,7 @@ def list_devices(text: str) -> tuple[Device, ...]:
         times = seen.get(found.label, 0)
         seen[found.label] = times + 1
         label = f"{found.label}#{times}" if times else found.label
-        devices.append(Device(found.spec, label, found.status))
+        devices.append(Device(found.spec, label, found.profile))
     return tuple(devices)
 
 
@@ -57,7 +63,7 @@ def _device(spec: str) -> Device:
         if not rest:
             raise ConfigError(f"--device {spec}: write sim:PROFILE, the name of a shipped profile or a file")
         profile = load_profile(rest)
-        return Device(spec, f"sim:{profile.name}", profile.status)
+        return Device(spec, f"sim:{profile.name}", profile)
     if kind == "cuda":
         raise DeviceError(f"--device {spec}: this version has no cuda device; it has: {DEVICES_TEXT}")
     if colon or kind not in DEVICES:

@@ -13,6 +13,7 @@ from typing import Any
 
 from fastqps.devices.errors import DeviceError
 from fastqps.errors import ConfigError
+from fastqps.models.card import ModelCard
 
 SHIPPED = Path(__file__).parents[1] / "data" / "profiles"
 STATUSES = ("estimated", "measured")
@@ -84,6 +85,15 @@ def load_profile(named: str) -> Profile:
         return _Reader(str(path), tomllib.loads(text)).profile()
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
+
+
+def check_task(card: ModelCard, profile: Profile) -> None:
+    """``ConfigError`` where a generator's steps would be timed as an encoder's, or the other way round."""
+    if (card.task == "generate") != (profile.task == "generate"):
+        raise ConfigError(
+            f"device sim:{profile.name} models steps of the task {profile.task} ({profile.model}); the task of "
+            f"{card.name} is {card.task}"
+        )
 
 
 def shipped() -> list[str]:

@@ -11,8 +11,7 @@ from typing import Any, cast
 from fastqps._core import SimDevice, SimStream, now_ns, wait_until
 from fastqps.devices import null
 from fastqps.devices.place import Place
-from fastqps.devices.profile import Profile, load_profile
-from fastqps.errors import ConfigError
+from fastqps.devices.profile import Profile, check_task, load_profile
 from fastqps.models.card import ModelCard
 from fastqps.runners import DecodeBuffers, StepBuffers
 
@@ -100,15 +99,6 @@ def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
     """A decoder that needs neither weights nor torch. ``DeviceError`` and ``ConfigError`` about the profile."""
     profile, device = _open(card, place)
     return SimDecoder(null.make_decoder(card, slots, max_tokens, place), profile, device)
-
-
-def check_task(card: ModelCard, profile: Profile) -> None:
-    """``ConfigError`` where a generator's steps would be timed as an encoder's, or the other way round."""
-    if (card.task == "generate") != (profile.task == "generate"):
-        raise ConfigError(
-            f"device sim:{profile.name} models steps of the task {profile.task} ({profile.model}); the task of "
-            f"{card.name} is {card.task}"
-        )
 
 
 def _open(card: ModelCard, place: Place) -> tuple[Profile, SimDevice]:

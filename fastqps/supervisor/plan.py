@@ -72,6 +72,9 @@ def make_plan(config: Config) -> Plan:
     assert config.frontdoors and config.dispatchers  # decided
     cards = _cards(config)
     devices = list_devices(config.device)
+    for card in cards:
+        for device in devices:
+            device.check(card)
     each = config.dispatchers * len(devices)
     sharers = config.lanes * sum(each for card in cards if card.task == "generate")
     cpus = server_cpus(config)
