@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import http.server
 import json
@@ -241,6 +242,15 @@ def children(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return psutil.Process(process.pid).children(recursive=True)
 
 
+def generates(process: subprocess.Popen[str]) -> bool:
+    """Whether its load generator runs."""
+    found = False
+    for child in children(process):
+        with contextlib.suppress(psutil.Error):
+            found = found or "loadgen" in child.cmdline()
+    return found
+
+
 def until(condition: Any, timeout_s: float = 60) -> None:
     end_s = time.monotonic() + timeout_s
     while not condition():
@@ -251,7 +261,7 @@ def until(condition: Any, timeout_s: float = 60) -> None:
 def test_an_interrupted_run_leaves_what_it_measured_and_no_child() -> None:
     run = start("rate", "--rate", "200", "--duration", "60s", "--device", "null")
     try:
-        until(lambda: any("loadgen" in " ".join(p.cmdline()) for p in children(run) if p.is_running()))
+        until(lambda: generates(run))
         time.sleep(3)
         begun = children(run)
         assert len(begun) >= 4  # supervisor, front door, dispatcher, generator
@@ -272,7 +282,7 @@ def test_an_interrupted_run_leaves_what_it_measured_and_no_child() -> None:
 def test_children_end_with_a_bench_that_is_killed() -> None:
     run = start("rate", "--rate", "50", "--duration", "60s", "--device", "null")
     try:
-        until(lambda: any("loadgen" in " ".join(p.cmdline()) for p in children(run) if p.is_running()))
+        until(lambda: generates(run))
         begun = children(run)
     finally:
         run.kill()
