@@ -17,9 +17,10 @@ from loadgen.errors import LoadgenError
 from loadgen.histogram import Histogram
 from loadgen.plan import seeds
 from loadgen.run import Run, target_words
-from loadgen.verdict import Measured, Verdict, judge
+from loadgen.verdict import LATENESS_LEAST_NS, Measured, Verdict, judge
 
 SCHEMA_VERSION = 1
+_NEVER_ANSWERED = {"NOT_SENT", "EXPIRED_UNSENT", "UNFINISHED"}
 _DELAYED_MOST = 0.01  # of the time of the generator's threads
 CLOSED_NOTE = "closed loop: not for SLOs"
 _TIMES = {
@@ -38,31 +39,45 @@ def verdict_of(run: Run) -> Verdict:
     result, timeline = run.result, run.timeline
     if run.interrupted and result["due"] == 0:
         return Verdict("INVALID", ["interrupted before anything was measured"])
-    lateness = result["lateness"]["sum_ns"]
+    threads = [thread for thread in result["threads"] if thread["wall_s"] > 0]
+    delayed = [thread["run_delay_s"] / thread["wall_s"] for thread in threads]
+    awake = [1 - thread["slept_s"] / thread["wall_s"] for thread in threads]
+    wanted = [thread["cpu_s"] / thread["wall_s"] + late for thread, late in zip(threads, delayed, strict=True)]
     found = judge(
         Measured(
             closed=bool(run.plan.closed),
             due=result["due"],
             sent=result["sent_in_window"],
-            ok=result["outcomes"].get("OK", 0),
             p99_ns=Histogram.of(result["response"]).percentile_ns(99),
             own_lateness_p99_ns=Histogram.of(result["own_lateness"]).percentile_ns(99),
-            own_share=result["own_lateness"]["sum_ns"] / lateness if lateness else 0.0,
+            own_share=_own_share(run),
             open_calls=timeline.open_calls,
             p50_ns=timeline.p50_ns,
-            busy=[
-                max(
-                    1 - thread["slept_s"] / thread["wall_s"],
-                    (thread["cpu_s"] + thread["run_delay_s"]) / thread["wall_s"],
-                )
-                for thread in result["threads"]
-                if thread["wall_s"] > 0
-            ],
+            busy=[max(pair) for pair in zip(awake, wanted, strict=True)],
+            delayed=delayed,
         )
     )
-    if result["due"] and not result["outcomes"].get("OK"):
+    if fails(run):
         return Verdict("INVALID", [f"no call was answered OK: {status_words(result['outcomes'])}", *found.reasons])
     return found
+
+
+def fails(run: Run) -> bool:
+    """Whether no call was answered OK. Not if measured calls could not even be sent while earlier ones were answered:
+    that is the generator's limit, or a server that is far behind."""
+    outcomes = run.result["outcomes"]
+    if not run.result["due"] or outcomes.get("OK"):
+        return False
+    return not (set(outcomes) <= _NEVER_ANSWERED and run.result["outcomes_all"].get("OK"))
+
+
+def _own_share(run: Run) -> float:
+    """The part of all lateness that the generator caused."""
+    result = run.result
+    if result["lateness"]["sum_ns"]:
+        return result["own_lateness"]["sum_ns"] / result["lateness"]["sum_ns"]
+    # No measured call was sent at all: whose doing that was shows in those of the warm-up.
+    return float(max((second.own_lateness_max_ns for second in run.timeline.seconds), default=0) > LATENESS_LEAST_NS)
 
 
 def status_words(outcomes: dict[str, int]) -> str:

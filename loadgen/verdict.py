@@ -19,6 +19,7 @@ LATENESS_LEAST_NS = 1_000_000  # below that nobody's latency is in doubt
 LATENESS_SHARE = 0.05  # of the p99 response time
 ACHIEVED_LEAST = 0.995
 BUSY_MOST = 0.98  # closed loop: of a thread's time; then it could hardly have asked for more
+DELAYED_MOST = 0.5  # closed loop: of a thread's time that it waited for a CPU
 _INTERVALS_LEAST = 5
 _GROWTH_LEAST = 0.3  # of the mean over the run; a line from nothing upwards grows by twice its mean
 _BACKLOG_LEAST = 0.01  # of the calls that were due: what a server lacks that is 1 % too slow
@@ -34,20 +35,20 @@ class Measured:
 
     ``due`` calls in the measured window, ``sent`` of them within it. ``own_lateness_p99_ns``: of the lateness that the
     generator caused; ``own_share``: its part in all lateness. For each whole interval of the window: ``open_calls``,
-    those that wait to be sent included, and ``p50_ns`` of the response time (NaN: nothing was answered). ``busy``: of
-    each thread, the share of its time in which it ran or wanted to run.
+    those that wait to be sent included, and ``p50_ns`` of the response time (NaN: nothing was answered). ``busy``
+    and ``delayed``: of each thread, the share of its time in which it ran or wanted to, and in which it only wanted to.
     """
 
     closed: bool
     due: int
     sent: int
-    ok: int
     p99_ns: int
     own_lateness_p99_ns: int
     own_share: float
     open_calls: Sequence[int] = ()
     p50_ns: Sequence[float] = ()
     busy: Sequence[float] = ()
+    delayed: Sequence[float] = ()
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,10 @@ def _generator_bound(run: Measured) -> list[str]:
     found = []
     if run.closed:
         if run.busy and min(run.busy) > BUSY_MOST:
-            share = f"{min(run.busy):.1%}"
-            found.append(
-                f"generator-bound: its threads were busy {share} of the time; the server may be faster than this"
-            )
+            busy = f"its threads were busy {min(run.busy):.1%} of the time"
+            found.append(f"generator-bound: {busy}; the server may be faster than this")
+        elif run.delayed and max(run.delayed) > DELAYED_MOST:
+            found.append(f"generator-bound: other programs had its CPU for {max(run.delayed):.0%} of the time")
         return found
     limit_ns = max(LATENESS_LEAST_NS, LATENESS_SHARE * run.p99_ns)
     if run.own_lateness_p99_ns > limit_ns:

@@ -224,6 +224,11 @@ def test_an_absurd_rate_is_the_generator_s_limit(tmp_path: Path) -> None:
     assert result["verdict"] == "INVALID" and "generator-bound" in result["reasons"][0]
     assert result["stdout"].startswith("INVALID") and result["achieved_rate"] < 0.995 * result["offered_rate"]
     assert result["own_lateness_us"]["p99"] > 1000
+    # So far behind that nothing of the measured window was sent at all: no failure of the server's either.
+    with server() as found:
+        flags = ("--rate", "5M", "--arrivals", "constant", "--duration", "100ms", "--warmup", "1s", "--grace", "200ms")
+        result = run(tmp_path, found.port, *flags, code=7)
+    assert set(result["status"]) == {"NOT_SENT"} and "generator-bound" in result["reasons"][0]
 
 
 def test_a_generator_that_shares_its_cpu_with_busy_programs_says_so(tmp_path: Path) -> None:
@@ -319,7 +324,7 @@ def test_the_results_hold_what_they_promise(tmp_path: Path) -> None:
 
 def test_a_closed_loop_labels_its_latencies(tmp_path: Path) -> None:
     with server(law="constant", service_ns=MS) as found:
-        result = run(tmp_path, found.port, "-c", "50", "--duration", "1s", "--warmup", "200ms")
+        result = run(tmp_path, found.port, "-c", "50", "--duration", "1s", "--warmup", "200ms", code=None)
     assert result["loop"] == "closed" and result["offered_rate"] is None and abs(result["rate"] / 1000 - 1) < 0.3
     assert result["response_time_us"]["note"] == result["service_time_us"]["note"] == "closed loop: not for SLOs"
     assert "not for SLOs" in result["stdout"] and 40_000 < result["response_time_us"]["p50"] < 90_000  # 50 share 1000/s

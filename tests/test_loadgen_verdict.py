@@ -18,7 +18,6 @@ GOOD = Measured(
     closed=False,
     due=10_000,
     sent=10_000,
-    ok=10_000,
     p99_ns=8 * MS,
     own_lateness_p99_ns=MS // 10,
     own_share=0.9,
@@ -117,6 +116,8 @@ def test_a_closed_loop_is_invalid_when_no_thread_ever_slept() -> None:
     assert word(closed=True, busy=[0.97]) == "VALID"
     assert word(closed=True, busy=[0.999, 0.995]) == "INVALID"
     assert word(closed=True, busy=[0.999, 0.6]) == "VALID"
+    assert word(closed=True, busy=[0.7], delayed=[0.45]) == "VALID"
+    assert word(closed=True, busy=[0.7], delayed=[0.55]) == "INVALID"  # and could not run when it wanted
     assert word(closed=True, own_lateness_p99_ns=10**9) == "VALID"  # a closed loop is never late
 
 
