@@ -118,7 +118,7 @@ def point(
         "spectrum": {"response": spectrum(wait_us), "service": spectrum(0.7 * wait_us)},
         "timeline": timeline(offered, ok_rate, response["p50"] or 500.0, 30, round(offered)),
         "histograms": {},
-        "generator": {"cpu_fraction": 0.11},
+        "generator": {"cpu_fraction": 0.11, "own_lateness_us": summary(9.0, count, 2.0)},
         "repetitions": [],
         "duty_cycle": duty,
         "idle_reasons": {reason: (1 - duty) * share for reason, share in IDLE.items()},
@@ -187,6 +187,7 @@ def sweep() -> dict[str, Any]:
     points = [point(f"{load * CAPACITY:,.0f}/s", load * CAPACITY, n_dispatchers=2) for load in loads]
     points[-1] |= {"verdict": "INVALID", "reasons": ["generator-bound: p99 lateness 4.1 ms, its thread was busy"]}
     points[-1]["lateness_us"] = summary(1_400.0, 30_000)
+    points[-1]["generator"]["own_lateness_us"] = summary(1_300.0, 30_000)
     return result("sweep", points, best=5)
 
 

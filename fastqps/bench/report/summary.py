@@ -13,6 +13,7 @@ from fastqps.bench.report.reading import (
     list_at,
     mapping_at,
     number_at,
+    numbers_at,
     points_of,
     rate_at,
     response_us,
@@ -75,6 +76,16 @@ def slo_text(result: Json) -> str:
         elif limit is not None and name == "error_ratio":
             parts.append(f"errors ≤ {wording.percent(limit)}")
     return ", ".join(parts)
+
+
+def breaks_slo(result: Json, point: Json) -> bool:
+    """True if a percentile or the share of errors is known to be beyond what the run's objective allows."""
+    slo = numbers_at(result, "slo")
+    beyond = [us for name, us in slo.items() if name.endswith("_us") and (response_us(point, name[:-3]) or 0.0) > us]
+    fates = answers_by_fate(point)
+    total = sum(fates.values())
+    failed = 1 - fates["ok"] / total if total > 0 else 0.0
+    return bool(beyond) or failed > slo.get("error_ratio", 1.0)
 
 
 def _point_facts(result: Json, rate_word: str = "") -> list[str]:

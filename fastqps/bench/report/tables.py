@@ -51,7 +51,7 @@ def _drift(result: Json) -> PlainTable:
         unit = text_at(entry, "unit")
         show = wording.time if unit == "us" else wording.mebibytes if unit == "bytes" else wording.count
         ends = [show(number_at(entry, name)) for name in ("first", "last")]
-        known = "level" if number_at(entry, "first") is not None else wording.NOTHING
+        known = "no sure growth" if number_at(entry, "first") is not None else wording.NOTHING
         grows = "grows" if mapping_at(entry).get("grows") else known
         rows.append([text_at(entry, "name"), *ends, wording.signed_percent(number_at(entry, "growth")), grows])
     return PlainTable("drift", "Drift", ["", "at first", "at last", "growth", ""], rows)

@@ -11,6 +11,7 @@ from fastqps.bench.report.reading import (
     Json,
     best_of,
     list_at,
+    mapping_at,
     number_at,
     points_of,
     rate_at,
@@ -19,6 +20,7 @@ from fastqps.bench.report.reading import (
     value_at,
     varied_settings,
 )
+from fastqps.bench.report.summary import breaks_slo
 
 
 def search_path(result: Json) -> Plot | None:
@@ -70,54 +72,67 @@ def _rates(value: object) -> list[float]:
 
 
 def explored_grid(result: Json) -> Plot | None:
-    """The median rate and duty cycle for each pair of two settings that vary, most often dispatchers × lanes."""
+    """Rate and duty cycle for each pair of two settings that vary, most often dispatchers × lanes."""
     points = [point for point in points_of(result) if rate_at(point) is not None]
     names = varied_settings(points)
     names.sort(key=lambda name: name not in ("dispatchers", "lanes"))
     if text_at(result, "mode") != "tune" or len(names) < 2:
         return None
     across, down = names[:2]
-    cells: dict[tuple[str, str], list[Json]] = {}
-    for point in points:
-        cells.setdefault((setting_at(point, across), setting_at(point, down)), []).append(point)
+    best = best_of(result) or {}
+    cells = _cells(points, best, across, down)
     xs, ys = (sorted({pair[k] for pair in cells}, key=_numeric) for k in (0, 1))
-    rates = {pair: max(_medians(group, "rate")) for pair, group in cells.items()}
-    top = max(rates.values()) or 1.0
-    best = best_of(result)
-    chosen = None if best is None else (setting_at(best, across), setting_at(best, down))
-    with Drawing(90 + 44 * len(ys)) as drawing:
+    top = max(rate_at(point) or 0.0 for point in cells.values()) or 1.0
+    with Drawing(90 + 50 * len(ys)) as drawing:
         panel = drawing.panels[0]
-        for pair, group in cells.items():
-            x, y = xs.index(pair[0]), ys.index(pair[1])
-            panel.bar(x, 0.94, 0.96, y - 0.47, color=INK["p50"], alpha=0.08 + 0.5 * (rates[pair] / top) ** 3)
-            duties = _medians(group, "duty_cycle")
-            text = wording.rate(rates[pair]) + (f"\n{wording.percent(max(duties))}" if duties else "")
-            weight = "bold" if pair == chosen else "normal"
-            panel.annotate(text, (x, y), ha="center", va="center", fontsize=9, fontweight=weight)
-            if pair == chosen:
+        for pair, point in cells.items():
+            x, y, rate = xs.index(pair[0]), ys.index(pair[1]), rate_at(point) or 0.0
+            panel.bar(x, 0.94, 0.96, y - 0.47, color=INK["p50"], alpha=0.08 + 0.5 * max(0.0, rate / top) ** 3)
+            panel.annotate(
+                _cell_text(result, point),
+                (x, y),
+                ha="center",
+                va="center",
+                fontsize=9,
+                fontweight="bold" if point is best else "normal",
+            )
+            if point is best:
                 panel.bar(x, 0.94, 0.96, y - 0.47, fill=False, edgecolor=INK["good"], linewidth=2)
         panel.set_xticks(range(len(xs)), [x or "default" for x in xs])
         panel.set_yticks(range(len(ys)), [y or "default" for y in ys])
         panel.set_xlabel(wording.words(across))
         panel.set_ylabel(wording.words(down))
         panel.grid(visible=False)
-        cell = "; ".join(f"{across} {a}, {down} {d}: {wording.rate(rate)}" for (a, d), rate in rates.items())
-        svg = drawing.svg(f"{cell}.", "grid")
+        told = (f"{across} {a}, {down} {d}: {wording.rate(rate_at(point))}" for (a, d), point in cells.items())
+        svg = drawing.svg(f"{'; '.join(told)}.", "grid")
     reading = (
-        "Each cell is one pair of settings with the best of what was tried for the others: the median rate, below it "
-        "the duty cycle. The stronger the colour, the faster, the frame is the choice. Empty cells were not tried."
+        "Each cell is one pair of settings: the rate, and below it the duty cycle. The other settings have the chosen "
+        "values, or where that was not tried those that did best. The stronger the colour, the faster; the frame is "
+        "the choice, empty cells were not tried."
     )
     return Plot("grid", f"{wording.words(across).capitalize()} × {wording.words(down)}", svg, reading)
 
 
-def _medians(group: list[Json], name: str) -> list[float]:
-    """The median over repetitions, one for each combination of the other settings."""
-    by_settings: dict[str, list[float]] = {}
-    for point in group:
-        value = number_at(point, name)
-        if value is not None:
-            by_settings.setdefault(repr(point.get("settings")), []).append(value)
-    return [median(values) for values in by_settings.values()]
+def _cells(points: list[Json], best: Json, across: str, down: str) -> dict[tuple[str, str], Json]:
+    """One point for each pair of values: the one that otherwise is like the best, else the fastest."""
+
+    def others(point: Json) -> dict[str, object]:
+        return {name: value for name, value in mapping_at(point, "settings").items() if name not in (across, down)}
+
+    cells: dict[tuple[str, str], Json] = {}
+    for point in sorted(points, key=lambda point: (others(point) == others(best), rate_at(point) or 0.0)):
+        cells[setting_at(point, across), setting_at(point, down)] = point
+    return cells
+
+
+def _cell_text(result: Json, point: Json) -> str:
+    lines = [wording.rate(rate_at(point))]
+    duty = number_at(point, "duty_cycle")
+    if duty is not None:
+        lines.append(wording.percent(duty))
+    if breaks_slo(result, point):
+        lines.append("not within")
+    return "\n".join(lines)
 
 
 def _numeric(text: str) -> tuple[int, float, str]:
