@@ -26,6 +26,7 @@ from rich.console import Console
 from serving import until
 
 from fastqps import scrape as scraping
+from fastqps.cli import main
 from fastqps.metrics import Metrics
 from fastqps.scrape import Scrape
 from fastqps.top.bars import BUSY, IDLE, Part, single, stacked
@@ -265,6 +266,12 @@ def test_one_line_where_it_cannot_work(flags: list[str], code: int, message: str
     done = subprocess.run(served.command(*flags), capture_output=True, text=True, timeout=30)
     assert done.returncode == code and done.stdout == "" and done.stderr.count("\n") == 1
     assert re.search(message, done.stderr), done.stderr
+
+
+def test_another_program_with_metrics(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fastqps.top.watch.scrape", lambda *_: Scrape({("up", ()): 1.0}, 0.0))
+    assert main(["top", "--admin=127.0.0.1:9100"]) == 1
+    assert capsys.readouterr().err == "fastqps: what answers at 127.0.0.1:9100 is not a fastqps server\n"
 
 
 def test_lines_go_on_over_a_restart_until_ctrl_c() -> None:

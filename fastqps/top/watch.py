@@ -19,7 +19,7 @@ class Watch:
         self.view: View | None = None
         self.trouble = ""
         self.restarted = False  # since the view before this one
-        self._last: Scrape = scrape(admin, ANSWER_MAX_S)
+        self._last = _fastqps(admin)
 
     @property
     def age_s(self) -> float:
@@ -29,7 +29,7 @@ class Watch:
     def look(self, *, raising: bool = False) -> None:
         """One more look. A failure is told in ``trouble``, and the last view stands; ``raising``: ``ScrapeError``."""
         try:
-            found = scrape(self.admin, ANSWER_MAX_S)
+            found = _fastqps(self.admin)
         except ScrapeError as error:
             if raising:
                 raise
@@ -39,6 +39,13 @@ class Watch:
         self.restarted = restarted(self._last, found)
         self.view = None if self.restarted else view(self._last, found)
         self._last = found
+
+
+def _fastqps(admin: str) -> Scrape:
+    found = scrape(admin, ANSWER_MAX_S)
+    if found.find("fastqps_build_info") is None:
+        raise ScrapeError(f"what answers at {admin} is not a fastqps server")
+    return found
 
 
 class Ticks:
