@@ -61,6 +61,9 @@ class Point:
     stages_us: dict[str, Summary] | None = None  # {stage: {mean, p50, p99, count}}
     batch: dict[str, float | None] | None = None  # {items, tokens, fill}
     server_cpu: dict[str, float] | None = None  # cores by role
+    items_status: dict[str, int] | None = (
+        None  # by the server: items of a batch fail one by one, within a call that is OK
+    )
     in_flight: float | None = None  # items at a time in the server, mean
     saturation: float | None = None
 
@@ -71,8 +74,10 @@ class Point:
 
     @property
     def error_ratio(self) -> float:
-        """Share of calls that did not end OK; 1 where none ended."""
-        return 1 - self.status.get("OK", 0) / self.answers if self.answers else 1.0
+        """Share of calls that did not end OK, or of items of batches if that is more; 1 where none ended."""
+        calls = _not_ok(self.status)
+        of_batches = self.load.get("items_per_call", 1) > 1 and self.items_status
+        return max(calls, _not_ok(self.items_status)) if of_batches and self.items_status else calls
 
     def as_json(self) -> dict[str, Any]:
         """What the result file holds."""
@@ -84,6 +89,11 @@ class Point:
         """Reads ``as_json`` back. Keys that this version does not know are dropped; TypeError without a name."""
         known = {f.name for f in dataclasses.fields(cls)}
         return cls(**{key: value for key, value in found.items() if key in known})
+
+
+def _not_ok(status: dict[str, int]) -> float:
+    total = sum(status.values())
+    return 1 - status.get("OK", 0) / total if total else 1.0
 
 
 def with_samples_only(summary: dict[str, Any]) -> Summary:

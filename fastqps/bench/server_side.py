@@ -17,6 +17,7 @@ from fastqps.scrape import Difference, Scrape, ScrapeError, scrape
 
 BUSY, IDLE = "fastqps_device_busy_seconds_total", "fastqps_device_idle_seconds_total"
 ACTIVE, STEPS = "fastqps_device_active_seconds_total", "fastqps_steps_total"
+START = "fastqps_start_time_seconds"
 STAGE, STEP_ITEMS = "fastqps_stage_duration_seconds", "fastqps_step_items_total"
 
 
@@ -78,7 +79,7 @@ def describe(point: Point, before: Look, after: Look) -> None:
     if before.page is None or after.page is None:
         return
     change = Difference(before.page, after.page)
-    if change.seconds <= 0:
+    if change.seconds <= 0 or before.page.find(START) != after.page.find(START):  # or it is another server by now
         return
     point.dispatchers = _dispatchers(change)
     point.devices = _devices(change, point.dispatchers)
@@ -89,6 +90,7 @@ def describe(point: Point, before: Look, after: Look) -> None:
         point.idle_reasons = {r: fmean(d["idle"].get(r, 0.0) for d in point.dispatchers) for r in reasons}
     point.stages_us = {stage: _stage(change, stage) for stage in change.by(f"{STAGE}_count", "stage")}
     point.batch = _batch(change, after.page)
+    point.items_status = {code: round(n) for code, n in change.by("fastqps_items_total", "code").items() if n}
     inflight_s = change.find("fastqps_inflight_seconds_total")
     point.in_flight = None if inflight_s is None else inflight_s / change.seconds
     point.saturation = after.page.find("fastqps_saturation_ratio")

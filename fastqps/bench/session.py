@@ -153,13 +153,16 @@ def _folder(options: argparse.Namespace) -> Iterator[Path]:
 def _write(result: Result, folder: Path) -> None:
     from fastqps.bench.report.files import write_report  # it imports matplotlib, which takes a second
 
-    found = result.as_json()
-    print_result(found)  # first: a full disk must not take that away too
+    found, failure = result.as_json(), None
     try:
         result.write(folder)
         write_report(found, folder)
     except OSError as error:
-        raise BenchError(f"cannot write the results to {folder}: {error.strerror}") from None
+        failure = BenchError(f"cannot write the results to {folder}: {error.strerror}")
+    # Last: a reader that has gone must not take the files away, nor a full disk the table.
+    print_result(found)
+    if failure is not None:
+        raise failure
     print(f"files: {folder}", file=sys.stderr)
 
 

@@ -141,7 +141,10 @@ class Target:
         """Ends the server that was started here, if one runs."""
         if self._process is not None:
             process, self._process = self._process, None
-            process.drain()
+            try:
+                process.drain()
+            except KeyboardInterrupt:  # whoever cannot wait for that still wants the results
+                process.kill()
 
     def __enter__(self) -> Self:
         return self

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 
 from fastqps.bench.bracket import Bracket, Trial, find_highest
-from fastqps.bench.capacity import write_capacity
+from fastqps.bench.capacity import CAPACITY, write_capacity
 from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
 from fastqps.bench.load import LoadSpec
@@ -43,6 +43,7 @@ def run(context: Context) -> Result:
     """Points are the probes, in order; ``best`` is the confirmed one. Writes capacity.json."""
     options, result, slo = context.options, context.result, context.slo
     assert slo is not None  # check
+    (context.folder / CAPACITY).unlink(missing_ok=True)  # of an earlier run: it must not pass for this one's
     if options.start is None:
         peak = find_peak(context)
         result.extra["peak"], guess = peak.as_json(), peak.rate
