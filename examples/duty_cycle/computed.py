@@ -62,7 +62,8 @@ def synchronous(host_ms: float) -> float:
     return STEP_MS / (STEP_MS + host_ms)
 
 
-def measured(points: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The point of a report with these settings; of several the one with the highest duty cycle."""
+def measured(points: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> float:
+    """The highest duty cycle of a report's runs with these settings: what else the machine does can only lower it."""
     found = [p for p in points if all(p["settings"].get(key) == value for key, value in settings.items())]
-    return max(found, key=lambda point: point["duty_cycle"] or 0.0, default=None)
+    runs = [run for point in found for run in (point, *point["repetitions"])]
+    return max((run["duty_cycle"] or 0.0 for run in runs), default=0.0)

@@ -47,13 +47,21 @@ def run(context: Context) -> Result:
     rows: list[dict[str, Any]] = []
     result.extra["starve"] = rows
     for count, noisy in _cases(counts, neighbours):
-        name = f"{count} core{'s' * (count > 1)}" + (", noisy neighbour" if noisy else "")
+        name = _cores(count) + (", noisy neighbour" if noisy else "")
         held = cpus[:count]
         with Neighbour(held) if noisy else nullcontext():
             point = context.measure({}, load, name=name, server_cpus=held)
         point.settings = {"cores": count, "neighbour": noisy}
         rows.append(_row(point, load, count, noisy))
+    if all(point.verdict == "INVALID" for point in result.points):
+        result.verdict = "INVALID"
+        shared = "they share their CPUs (--pin off)" if not context.pinning.server else "see the reasons of the points"
+        context.note(f"the load generator could not keep up beside the server: {shared}")
     return result
+
+
+def _cores(count: int) -> str:
+    return f"{count} core{'s' * (count > 1)}"
 
 
 def _cases(counts: list[int], neighbours: tuple[bool, ...]) -> Iterator[tuple[int, bool]]:
@@ -71,7 +79,7 @@ def _load(context: Context, cpus: tuple[int, ...]) -> LoadSpec:
     if context.options.rate is not None:
         return context.load.at_rate(context.options.rate)
     peak = context.measure({}, context.load.closed(IN_FLIGHT), name="peak", keep=False, server_cpus=cpus)
-    context.note(f"on {len(cpus)} cores the peak is {peak.rate:,.0f}/s; offered are {PEAK_SHARE:.0%} of it")
+    context.note(f"on {_cores(len(cpus))} the peak is {peak.rate:,.0f}/s; offered are {PEAK_SHARE:.0%} of it")
     return context.load.at_rate(PEAK_SHARE * peak.rate)
 
 
