@@ -9,6 +9,7 @@ from fastqps.bench.report import wording
 from fastqps.bench.report.reading import (
     Json,
     answers_by_fate,
+    list_at,
     name_at,
     number_at,
     points_of,
@@ -80,6 +81,13 @@ def _response(head: str, statistic: str, brief: bool = True) -> Column:
     return Column(head, lambda point: response_us(point, statistic), wording.time, key, statistic, brief)
 
 
+def _sm_utilization(point: Json) -> float | None:
+    """Mean over the devices that know it."""
+    known = [number_at(device, "sm_utilization") for device in list_at(point, "devices")]
+    found = [share for share in known if share is not None]
+    return sum(found) / len(found) if found else None
+
+
 def _share(fate: str) -> Callable[[Json], float | None]:
     """The share of calls with this fate; None where there is none, so that a column of nothing is left out."""
 
@@ -105,6 +113,7 @@ _COLUMNS = (
     Column("expired", _share("expired"), wording.percent),
     Column("failed", _share("failed"), wording.percent),
     _number("duty cycle", "duty_cycle", wording.percent),
+    Column("SM utilisation", _sm_utilization, wording.percent, brief=False),
     _number("items per step", "batch.items", wording.count, "", False),
     _number("service p99", "service_time_us.p99", wording.time, "p99", False),
     _number("late p99", "lateness_us.p99", wording.time, "", False),

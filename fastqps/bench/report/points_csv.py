@@ -11,8 +11,8 @@ import io
 
 from fastqps.bench.report.reading import (
     IDLE_REASONS,
-    STAGES,
     Json,
+    STAGES,
     answers_by_fate,
     interval_at,
     list_at,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from fastqps.bench.report import wording
 from fastqps.bench.report.reading import (
-    NOT_RUN,
     Json,
+    NOT_RUN,
     answers_by_fate,
     best_of,
     list_at,
@@ -163,6 +163,16 @@ def _ablate(result: Json) -> list[str]:
     return facts
 
 
+def _calibrate(result: Json) -> list[str]:
+    worst = number_at(result, "calibration", "worst_deviation")
+    ratio = number_at(result, "calibration", "predicted_rate_ratio")
+    n_steps = len(list_at(result, "calibration", "steps"))
+    facts = [f"{n_steps} shapes of steps, the profile is off by {wording.percent(worst)} at most"]
+    if ratio is not None:
+        facts.append(f"peak rate on the profile {wording.signed_percent(ratio - 1)}")
+    return facts
+
+
 def _starve(result: Json) -> list[str]:
     points = [point for point in points_of(result) if rate_at(point) is not None]
     if len(points) < 2:
@@ -209,6 +219,7 @@ _MODES: dict[str, Callable[[Json], list[str]]] = {
     "breakdown": _breakdown,
     "compare": _compare,
     "ablate": _ablate,
+    "calibrate": _calibrate,
     "starve": _starve,
     "overload": _overload,
 }

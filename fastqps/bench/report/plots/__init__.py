@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastqps.bench.report.plots.calibration import calibration
 from fastqps.bench.report.plots.compare import differences
 from fastqps.bench.report.plots.drift import process_drift
 from fastqps.bench.report.plots.duty import duty_by_dispatcher, duty_by_point
@@ -17,6 +18,7 @@ from fastqps.bench.report.reading import Json, text_at
 
 _OVER_TIME = (timeline, process_drift)  # of the modes that look at one load over time
 _PLOTS = (
+    calibration,
     differences,
     explored_grid,
     search_path,

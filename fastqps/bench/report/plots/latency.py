@@ -29,7 +29,13 @@ def points_by_load(result: Json) -> list[Json]:
     """The points in the order of their offered rates, if they differ in nothing else; else none."""
     points = [point for point in steady_points(result) if (number_at(point, "offered_rate") or 0) > 0]
     loads = {number_at(point, "offered_rate") for point in points}
-    alike = not varied_settings(points) and text_at(result, "mode") not in ("compare", "ablate", "starve", "tune")
+    alike = not varied_settings(points) and text_at(result, "mode") not in (
+        "compare",
+        "ablate",
+        "starve",
+        "tune",
+        "calibrate",
+    )
     return sorted(points, key=lambda p: number_at(p, "offered_rate") or 0.0) if alike and len(loads) > 1 else []
 
 
