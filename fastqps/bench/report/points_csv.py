@@ -11,8 +11,8 @@ import io
 
 from fastqps.bench.report.reading import (
     IDLE_REASONS,
-    Json,
     STAGES,
+    Json,
     answers_by_fate,
     interval_at,
     list_at,

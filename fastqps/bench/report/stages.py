@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fastqps.bench.report import wording
-from fastqps.bench.report.reading import Json, STAGES, mapping_at, number_at, points_of, text_at
+from fastqps.bench.report.reading import STAGES, Json, mapping_at, number_at, points_of, text_at
 
 WIRE = "wire"
 

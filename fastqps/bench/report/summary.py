@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from fastqps.bench.report import wording
 from fastqps.bench.report.reading import (
-    Json,
     NOT_RUN,
+    Json,
     answers_by_fate,
     best_of,
     list_at,
