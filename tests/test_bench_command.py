@@ -22,6 +22,7 @@ import psutil
 import pytest
 
 from fastqps.bench.result import Result
+from fastqps.capacity import read_capacity
 from fastqps.cli import main
 from fastqps.server_process import ServerProcess
 
@@ -113,6 +114,15 @@ def test_replay_and_compare(server: ServerProcess, capsys: pytest.CaptureFixture
     capsys.readouterr()
     assert bench("compare", "a", "b", "--output", "out") == 0
     assert {row["metric"] for row in report()["differences"]} == {"rate", "p50_us"}  # of 200 answers there is no p99
+
+
+def test_find_max_leaves_a_capacity_that_serve_takes(server: ServerProcess) -> None:
+    flags = ("--start", "100", "--probes", "4", "--duration", "500ms", "--warmup", "0s", "--output", "out")
+    code = bench("find-max", "--slo", "p50=5s", *flags, "--address", server.address, "--admin", server.admin)
+    assert code in (0, 7)  # on a busy machine the generator may have been what failed above
+    capacity = read_capacity("out/capacity.json")
+    assert 50 < capacity.rate < 130 and capacity.in_flight > 0 and report()["best"] == len(report()["points"]) - 1
+    capacity.check("minilm", report()["target"]["version"], "null")
 
 
 # ---- what goes wrong

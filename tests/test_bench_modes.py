@@ -167,6 +167,8 @@ def test_find_max(play: Play, tmp_path: Path) -> None:
     assert best is not None and found.verdict == "VALID" and best is found.points[-1]
     assert 0.975 * true < best.rate <= true and len(found.points) <= 16
     assert server.loads[-1].duration_s == 30  # confirmed for longer
+    probes = [load for load in server.loads if load.rate]
+    assert len({load.seed for load in probes}) == len(probes)
     capacity = read_capacity(str(tmp_path / "capacity.json"))
     assert capacity.rate == best.rate and capacity.in_flight == pytest.approx(best.rate / (10_000 - best.rate))
     assert json.loads((tmp_path / "capacity.json").read_text())["slo"] == {"p99_us": 20_000, "error_ratio": 0.01}

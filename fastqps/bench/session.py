@@ -123,10 +123,13 @@ def _prepare(
 
 
 def _words(common: Common, served: str) -> list[str]:
+    """Of the model's own vocabulary, where the model lies here."""
     from fastqps.models.names import resolve  # it imports what reads checkpoints
 
+    given = common.settings.get("model") or served  # NAME, DIR or NAME=DIR; several in a list or with commas
+    first = given[0] if isinstance(given, list) else str(given).split(",")[0]
     try:
-        return vocabulary_of(resolve(str(common.settings.get("model", [served])[0]).partition("=")[2] or served)[1])
+        return vocabulary_of(resolve(first.partition("=")[2] or first)[1])
     except FastqpsError:  # a name at a server elsewhere
         return []
 

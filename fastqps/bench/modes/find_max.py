@@ -59,10 +59,12 @@ def run(context: Context) -> Result:
 class _Prober:
     def __init__(self, context: Context, slo: Slo) -> None:
         self._context, self._slo = context, slo
+        self._probes = 0
         self.reasons: dict[float, list[str]] = {}  # by rate, why it failed
 
     def probe(self, rate: float, confirm: bool) -> Trial:
         """A generator's lateness counts as latency: what passes in spite of it passes, what fails may be its fault."""
+        self._probes += 1
         point = self._context.measure({}, self._load(rate, confirm), name=f"{rate:,.0f}/s{', again' * confirm}")
         violations = list(point.reasons) if point.verdict == UNSTABLE else []
         violations += self._slo.violations(point)
@@ -76,7 +78,8 @@ class _Prober:
         load = self._context.load
         wanted_s = max(load.duration_s, 1.1 * self._slo.answers_min / rate)
         duration_s = min(wanted_s, STRETCH_MAX * load.duration_s) * (CONFIRM if confirm else 1)
-        return dataclasses.replace(load.at_rate(rate), duration_s=duration_s)
+        # Other arrivals each time: a second chance with the same ones would be none.
+        return dataclasses.replace(load.at_rate(rate), duration_s=duration_s, seed=load.seed + self._probes)
 
     def _near(self, point: Point) -> bool:
         """Only latency was missed, and by little."""
