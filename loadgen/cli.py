@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from loadgen import hgrm, options, plan, results, terminal
+from loadgen import files, hgrm, options, plan, results, terminal
 from loadgen import run as runs
 from loadgen.errors import FAILURE, INTERRUPTED, INVALID, OK, UNSTABLE, LoadgenError
 from loadgen.run import Run
@@ -38,6 +38,8 @@ def _run(arguments: list[str]) -> int:
     o = options.parse(arguments)
     if o.json or o.hgrm:
         hgrm.require()
+    for path in filter(None, (o.json if o.json != "-" else None, o.hgrm, o.samples)):
+        files.require_folder(path)  # before the run, not after it
     made = plan.make(o)
     engine = runs.engine_for(made, o)
     progress = terminal.Progress(made, o.progress)
@@ -49,15 +51,17 @@ def _run(arguments: list[str]) -> int:
     verdict = results.verdict_of(run)
     found = results.document(run, verdict, o, arguments)
     if o.json:
-        text = json.dumps(found | {"histograms": results.histograms(run)}, indent=1) + "\n"
+        text = json.dumps(found | {"histograms": files.histograms(run)}, indent=1) + "\n"
         if o.json == "-":
             print(text, end="", flush=True)
         else:
-            results.write(o.json, text)
+            files.write(o.json, text)
     if o.hgrm:
-        results.write_histograms(o.hgrm, run)
+        files.write_histograms(o.hgrm, run)
     if o.samples:
-        results.write_samples(o.samples, run)
+        files.write_samples(o.samples, run)
+    if set(found["status_with_warmup"]) - results.NEVER_ANSWERED == {"UNIMPLEMENTED"}:
+        raise LoadgenError(f"the server has no method {o.method}: all calls were answered UNIMPLEMENTED")
     terminal.show(found, sys.stderr if o.json == "-" or o.progress == "json" else sys.stdout)
     return exit_code(run, verdict, found)
 

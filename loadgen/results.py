@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import base64
-import json
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Literal
 
-from loadgen import hgrm
 from loadgen.environment import environment
-from loadgen.errors import LoadgenError
 from loadgen.histogram import Histogram
 from loadgen.plan import seeds
 from loadgen.run import Run, target_words
 from loadgen.verdict import LATENESS_LEAST_NS, Measured, Verdict, judge
 
 SCHEMA_VERSION = 1
-_NEVER_ANSWERED = {"NOT_SENT", "EXPIRED_UNSENT", "UNFINISHED"}
+NEVER_ANSWERED = {"NOT_SENT", "EXPIRED_UNSENT", "UNFINISHED"}
 _DELAYED_MOST = 0.01  # of the time of the generator's threads
 CLOSED_NOTE = "closed loop: not for SLOs"
 _TIMES = {
@@ -30,7 +25,7 @@ _TIMES = {
     "own_lateness_us": "own_lateness",
     "failed_time_us": "response_failed",
 }
-_MAIN: tuple[Literal["response"], Literal["service"]] = ("response", "service")
+MAIN: tuple[Literal["response"], Literal["service"]] = ("response", "service")
 _STREAM_TIMES = {"first_message_us": "first_message", "message_gap_us": "message_gap"}
 
 
@@ -68,7 +63,7 @@ def fails(run: Run) -> bool:
     outcomes = run.result["outcomes"]
     if not run.result["due"] or outcomes.get("OK"):
         return False
-    return not (set(outcomes) <= _NEVER_ANSWERED and run.result["outcomes_all"].get("OK"))
+    return not (set(outcomes) <= NEVER_ANSWERED and run.result["outcomes_all"].get("OK"))
 
 
 def _own_share(run: Run) -> float:
@@ -87,7 +82,7 @@ def status_words(outcomes: dict[str, int]) -> str:
 
 def document(run: Run, verdict: Verdict, o: argparse.Namespace, command: Sequence[str]) -> dict[str, Any]:
     """The results as JSON."""
-    result = run.result
+    result, answers = run.result, verified(run, o)
     window_s = max(0, result["measure_until_ns"] - result["measure_from_ns"]) / 1e9
     closed = bool(run.plan.closed)
     times = {name: summary(result[key], closed) for name, key in _TIMES.items()}  # type: ignore[literal-required]
@@ -97,7 +92,7 @@ def document(run: Run, verdict: Verdict, o: argparse.Namespace, command: Sequenc
         "schema_version": SCHEMA_VERSION,
         "verdict": verdict.word,
         "reasons": verdict.reasons,
-        "notes": notes(run),
+        "notes": notes(run, answers),
         "interrupted": run.interrupted,
         "loop": "closed" if closed else "open",
         "target": target_words(o.target),
@@ -112,7 +107,7 @@ def document(run: Run, verdict: Verdict, o: argparse.Namespace, command: Sequenc
         "status": dict(result["outcomes"]),
         "status_with_warmup": dict(result["outcomes_all"]),
         **times,
-        "spectrum": {name: Histogram.of(result[name]).spectrum_us() for name in _MAIN},
+        "spectrum": {name: Histogram.of(result[name]).spectrum_us() for name in MAIN},
         "timeline": [second.as_json() for second in run.timeline.measured()],
         "connections": _connections(run),
         "cpu": _cpu(run),
@@ -123,7 +118,7 @@ def document(run: Run, verdict: Verdict, o: argparse.Namespace, command: Sequenc
         "messages": result["messages"],
         "empty_answers": result["empty_answers"],
         "streams": _streams(run) if o.call == "bidi" else None,
-        "verified": verified(run, o),
+        "verified": answers,
         "environment": environment(),
         "seeds": seeds(o),
         "command": ["python", "-m", "loadgen", *command],
@@ -136,12 +131,7 @@ def summary(found: dict[str, Any], closed: bool) -> dict[str, Any]:
     return Histogram.of(found).summary_us() | ({"note": CLOSED_NOTE} if closed else {})
 
 
-def histograms(run: Run) -> dict[str, str]:
-    """The two main ones in HdrHistogram's V2 encoding."""
-    return {name: hgrm.encode(Histogram.of(run.result[name])) for name in _MAIN}
-
-
-def notes(run: Run) -> list[str]:
+def notes(run: Run, answers: dict[str, Any] | None) -> list[str]:
     """What a reader of the figures should know and that takes nothing of their worth."""
     result, found = run.result, []
     timed = (result["lateness"], result["own_lateness"], result["response"])
@@ -152,6 +142,8 @@ def notes(run: Run) -> list[str]:
             f"calls waited {waited_ns / 1e6:.1f} ms (p99) for the server before they could be sent (no free stream, no "
             "window): that is latency. If the server is not at its limit: more --connections or --streams"
         )
+    if answers and not answers["checked"]:
+        found.append("--verify compared nothing: too few answers to the same payload, or too small a share")
     threads = result["threads"]
     delayed = sum(thread["run_delay_s"] for thread in threads) / max(1e-9, sum(thread["wall_s"] for thread in threads))
     if delayed > _DELAYED_MOST:
@@ -174,32 +166,6 @@ def verified(run: Run, o: argparse.Namespace) -> dict[str, Any] | None:
     several = [counter for counter in answers.values() if counter.total() > 1]
     wrong = sum(counter.total() - max(counter.values()) for counter in several)
     return {"checked": sum(counter.total() for counter in several), "wrong": wrong, "against": o.expect}
-
-
-def write_samples(path: str, run: Run) -> None:
-    """Answers as JSON lines."""
-    lines: list[str] = []
-    for sample in run.result["samples"]:
-        answer = base64.b64encode(sample["answer"]).decode()
-        lines.append(json.dumps({"payload": sample["payload"], "request_id": sample["request_id"], "answer": answer}))
-    write(path, "".join(line + "\n" for line in lines))
-
-
-def write(path: str, text: str) -> None:
-    """Raises ``LoadgenError`` where it cannot be written."""
-    try:
-        Path(path).write_text(text)
-    except OSError as error:
-        raise LoadgenError(f"cannot write {path}: {error.strerror}") from None
-
-
-def write_histograms(prefix: str, run: Run) -> None:
-    """The .hgrm and .hlog files."""
-    hgrm.write_percentiles(Path(f"{prefix}.hgrm"), Histogram.of(run.result["response"]))
-    hgrm.write_percentiles(Path(f"{prefix}.service.hgrm"), Histogram.of(run.result["service"]))
-    seconds = [(second.start_s, second.length_s, second.response) for second in run.timeline.measured()]
-    began_s = run.result["start_unix_ns"] / 1e9 + run.plan.measure_from_ns / 1e9
-    hgrm.write_log(Path(f"{prefix}.hlog"), began_s, seconds)
 
 
 def _rate(count: int, seconds: float) -> float:

@@ -425,8 +425,15 @@ def test_a_method_that_is_not_there_ends_the_run_early(tmp_path: Path) -> None:
         began = time.monotonic()
         result = run(tmp_path, found.port, "--rate", "200", "--duration", "20s", "--warmup", "100ms", code=1)
     assert time.monotonic() - began < 10
-    assert "loadgen: no call was answered OK: UNIMPLEMENTED" in result["stderr"]
-    assert set(result["status_with_warmup"]) <= {"UNIMPLEMENTED", "UNFINISHED", "NOT_SENT"}
+    said = f"loadgen: the server has no method {METHOD}: all calls were answered UNIMPLEMENTED\n"
+    assert result["stderr"] == said and result["stdout"] == "" and set(result["status"]) <= {"UNIMPLEMENTED"}
+
+
+def test_calls_that_all_fail_are_a_failure_with_a_table(tmp_path: Path) -> None:
+    with server(fail_every=1, fail_status=14) as found:
+        result = run(tmp_path, found.port, "--rate", "200", "--duration", "300ms", "--warmup", "0s", code=1)
+    assert "loadgen: no call was answered OK: UNAVAILABLE" in result["stderr"] and "UNAVAILABLE" in result["stdout"]
+    assert result["verdict"] == "INVALID" and result["failed_time_us"]["count"] == result["calls"]["due"]
 
 
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:

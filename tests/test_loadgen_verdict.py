@@ -207,6 +207,11 @@ TEXT = ["--text-field", "2"]
         ([*TARGET, "--text-field", "0", "--rate", "5"], "--text-field: 0 is not between 1 and"),
         ([*TARGET, *TEXT, "--rte", "5"], "unknown argument --rte; did you mean --rate?"),
         ([*TARGET, "--payload", "/nowhere", "--rate", "5"], "cannot read the payload /nowhere: No such file"),
+        (
+            [*TARGET, *TEXT, "--rate", "5", "--json", "/nowhere/x.json"],
+            "cannot write /nowhere/x.json: there is no folder",
+        ),
+        ([*TARGET, *TEXT, "--rate", "5", "--samples", "/tmp"], "cannot write /tmp: it is a folder"),
         ([*TARGET, *TEXT, "--trace", "/nowhere"], "cannot read the trace /nowhere: No such file"),
     ],
 )
