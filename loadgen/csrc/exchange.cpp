@@ -234,6 +234,8 @@ Outcome Connection::judge(const Stream& stream, u32 error) const {
   if (!stream.ended) {
     if (stream.was_reset) return reset_outcome(stream.reset_code);
     if (went_away_ && stream.id > last_stream_) return kGoAway;
+    // Not begun at all: the session is over, by the server's word or because its bytes made no sense.
+    if (error == NGHTTP2_REFUSED_STREAM) return went_away_ ? kGoAway : kProtocolError;
     if (error != NGHTTP2_NO_ERROR) return kBadAnswer;  // HTTP/2 itself found it broken
   }
   if (stream.grpc_status < 0 && stream.http_status != 200) return http_outcome(stream.http_status);

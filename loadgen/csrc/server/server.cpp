@@ -35,6 +35,8 @@ Server::Server(ServerOptions options) : options_(std::move(options)), context_(o
   epoll_ctl(epoll_, EPOLL_CTL_ADD, listener_, &on_connect);
   epoll_ctl(epoll_, EPOLL_CTL_ADD, stop_fd_, &on_stop);
   context_.callbacks = server_callbacks();
+  nghttp2_option_new(&context_.session_options);
+  nghttp2_option_set_no_closed_streams(context_.session_options, 1);  // else it keeps them, for priorities
   thread_ = std::thread([this] { run(); });
   if (options_.cpu < 0) return;
   cpu_set_t cpus;
@@ -82,6 +84,7 @@ void Server::stop() {
   context_.dirty.clear();
   connections_.clear();
   nghttp2_session_callbacks_del(context_.callbacks);
+  nghttp2_option_del(context_.session_options);
   for (const int fd : {listener_, epoll_, stop_fd_}) close(fd);
 }
 

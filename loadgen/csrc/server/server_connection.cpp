@@ -100,7 +100,7 @@ nghttp2_session_callbacks* server_callbacks() {
 }
 
 ServerConnection::ServerConnection(ServerContext& context, int fd) : context_(context), fd_(fd) {
-  nghttp2_session_server_new(&session_, context.callbacks, this);
+  nghttp2_session_server_new2(&session_, context.callbacks, this, context.session_options);
   std::vector<nghttp2_settings_entry> settings = {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 4 << 20}};
   if (context.options.streams_max)
     settings.push_back({NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, context.options.streams_max});

@@ -43,6 +43,7 @@ struct ServerContext {
   std::priority_queue<Answer, std::vector<Answer>, std::greater<>> answers;
   std::vector<ServerConnection*> dirty;
   nghttp2_session_callbacks* callbacks = nullptr;
+  nghttp2_option* session_options = nullptr;
   i64 now = 0, first_request_ns = 0;
   u64 serials = 0, orders = 0;
 

@@ -336,11 +336,12 @@ TEST(connections_are_renewed_when_stream_ids_end) {
 TEST(large_messages_and_many_connections) {
   Server server({});
   Options options = options_for(server.port());
-  options.payloads = {std::string(3 << 20, 'x'), std::string(100'000, 'y')};
+  options.payloads = {std::string(1 << 20, 'x'), std::string(100'000, 'y')};
   options.expected = options.payloads;
   options.has_expected = {true, true};
   options.connections = 40;
   options.streams = 3;
+  options.grace_ns = 50 * kSecond;
   Drive drive(options);
   drive.start(60, 2 * kMillisecond);
   const RunResult& run = drive.finish();
