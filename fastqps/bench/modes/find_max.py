@@ -19,7 +19,7 @@ from fastqps.errors import ConfigError
 NEAR = 1.5  # a latency so far above its limit may be a hiccup of the machine
 STRETCH_MAX = 10  # times --duration, until a percentile has its answers
 CONFIRM = 3  # times as long
-SENT_MIN = 0.97  # of the rate; or that rate was never there
+SENT_MIN = 0.97  # of what was due; or that rate was never there
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +68,9 @@ class _Prober:
         point = self._context.measure({}, self._load(rate, confirm), name=f"{rate:,.0f}/s{', again' * confirm}")
         violations = list(point.reasons) if point.verdict == UNSTABLE else []
         violations += self._slo.violations(point)
-        if point.verdict == INVALID and (violations or (point.achieved_rate or 0.0) < SENT_MIN * rate):
+        if point.verdict == INVALID and (
+            violations or (point.achieved_rate or 0.0) < SENT_MIN * (point.offered_rate or rate)
+        ):
             self.reasons[rate] = point.reasons
             return Trial(False, near=True, generator_bound=True)  # perhaps the machine was busy just then
         self.reasons[rate] = violations
