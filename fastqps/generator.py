@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fastqps._core import DecodeBatch, Detokenizer, StopStrings
@@ -109,6 +109,7 @@ class Generator:
         self._waiting: dict[int, tuple[list[int], Sampling]] = {}
         self._running: set[int] = set()
         self._requests = 0
+        self._kept: list[Token] = []  # made while somebody waited for others
         self._tokenizer: Tokenizer | None = None
         if card.tokenizer:
             limit, special = card.max_input_tokens, card.special_tokens
@@ -125,6 +126,7 @@ class Generator:
     def drop(self, request: int) -> None:
         """Ends a request now; no more of its tokens come. Nothing happens if it has ended."""
         self._waiting.pop(request, None)
+        self._kept = [token for token in self._kept if token.request != request]
         if request in self._running:
             self._running.remove(request)
             self._batch.drop(request)
@@ -132,10 +134,14 @@ class Generator:
     @property
     def busy(self) -> bool:
         """Whether ``step`` has anything to do."""
-        return bool(self._waiting or self._in_flight or self._running)
+        return bool(self._waiting or self._in_flight or self._running or self._kept)
 
     def step(self) -> list[Token]:
         """Prepares and launches one step; gives the tokens of the oldest one in flight when no further may start."""
+        kept, self._kept = self._kept, []
+        return kept + self._step()
+
+    def _step(self) -> list[Token]:
         launched = bool(self._free) and self._launch(self._free[0])
         if launched:
             self._in_flight.append(self._free.popleft())
@@ -166,11 +172,15 @@ class Generator:
         encoded = [self._encode(f"prompt {number}", prompt, truncate) for number, prompt in enumerate(prompts)]
         begun = [_Answer(self._detokenizer, stops) for _ in encoded]
         answers = {self.add(prompt.ids, sampling): answer for prompt, answer in zip(encoded, begun, strict=True)}
+        left = set(answers)
         try:
-            while self.busy:
-                for token in self.step():
+            while left:
+                for token in self._tokens_of(left):
                     if answers[token.request].add(token):
                         self.drop(token.request)
+                        left.remove(token.request)
+                    elif token.finish:
+                        left.remove(token.request)
         finally:
             for request in answers:
                 self.drop(request)
@@ -196,12 +206,18 @@ class Generator:
         request, last = self.add(encoded.ids, sampling), False
         try:
             while not last:
-                for token in self.step():
-                    if token.request == request and not last:
+                for token in self._tokens_of({request}):
+                    if not last:
                         last = answer.add(token) or bool(token.finish)
                         yield answer.news(encoded, last, sampling.logprobs)
         finally:
             self.drop(request)
+
+    def _tokens_of(self, requests: Collection[int]) -> list[Token]:
+        """What these requests have made by now, or in the next step; others' tokens are kept for who asks for them."""
+        found = self._kept if any(token.request in requests for token in self._kept) else self.step()
+        self._kept = [token for token in found if token.request not in requests]
+        return [token for token in found if token.request in requests]
 
     def close(self) -> None:
         """Gives the device back."""

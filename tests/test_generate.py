@@ -295,6 +295,30 @@ def test_what_is_out_of_range_is_named(tmp_path: Path, sampling: Sampling, said:
     assert not generator.busy
 
 
+def test_requests_of_others_keep_their_tokens(tmp_path: Path) -> None:
+    """Whoever steps, steps for all: generate and two streams beside requests that were added before."""
+    model = write_decoder(tmp_path)
+    card = card_of(tmp_path, eos_ids=())
+    generator = make_generator(card)
+    prompts, sampling = [[1, 2], [3], [4, 5, 6], [7]], Sampling(9)
+    want = [expected(model, ids, 9, None) for ids in prompts]
+    added = generator.add(prompts[0], sampling)
+    assert generator.generate(prompts[1:2], sampling)[0].token_ids == want[1]
+    streams = [generator.generate_stream(ids, sampling) for ids in prompts[2:]]
+    got: list[list[int]] = [[], []]
+    for chunks in zip(*streams, strict=True):
+        for tokens, chunk in zip(got, chunks, strict=True):
+            tokens += chunk.token_ids
+    assert got == want[2:]
+    late = generator.add(prompts[0], sampling)
+    by_request: dict[int, list[int]] = {added: [], late: []}
+    while generator.busy:
+        for token in generator.step():
+            by_request[token.request].append(token.id)
+    assert by_request == {added: want[0], late: want[0]}
+    generator.close()
+
+
 def test_bad_prompts_disturb_nobody(tmp_path: Path) -> None:
     model = write_decoder(tmp_path, "llama-1-layer")
     generator = make_generator(card_of(tmp_path))

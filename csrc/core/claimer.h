@@ -91,10 +91,8 @@ class Claimer {
       return false;
     }
     if (limits_.delay_ns && free && !batch.empty() && !batch.suspect) linger(batch, look, timeout_ns);
-    set_mode(own().sleep, kBusy);  // "I shall not look for a while": what I leave is somebody else's
     if (!batch.empty()) alone_ = batch.suspect;
-    FASTQPS_POINT(4);
-    if (any_work()) waker_.wake_dispatcher(others());
+    say_busy();
     if (batch.empty() && look != Look::kJoin) rest(timeout_ns);
     batch.claimed_ns = now_ns();
     for (size_t i = batch.claims.size(); i-- > 0;) {
@@ -159,15 +157,12 @@ class Claimer {
   // Waits for a lane to ring the eventfd, up to timeout_ns, while nobody counts on this process to look. Whether
   // something rang.
   bool rest(i64 timeout_ns) {
-    set_mode(own().sleep, kBusy);
+    say_busy();
     return sleep_on(fds_->dispatcher[me_], timeout_ns);
   }
 
   // Before this process leaves for good: nobody may count on it to look, and a wake-up that it got is passed on.
-  void leave() {
-    set_mode(own().sleep, kBusy);
-    if (any_work()) waker_.wake_dispatcher(others());
-  }
+  void leave() { say_busy(); }
 
   Slot& slot(const Claim& c) const { return segment_.slot(c.door, c.slot); }
   const Segment& segment() const { return segment_; }
@@ -283,6 +278,12 @@ class Claimer {
     FASTQPS_POINT(3);
   }
 
+  // "I shall not look for a while": what I leave is somebody else's.
+  void say_busy() {
+    set_mode(own().sleep, kBusy);
+    FASTQPS_POINT(4);
+    if (any_work()) waker_.wake_dispatcher(others());
+  }
   // Announce, recheck every tail, sleep.
   void sleep(i64 timeout_ns) {
     announce_sleep(own().sleep);

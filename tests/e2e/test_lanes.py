@@ -11,6 +11,7 @@ import pytest
 from echo_dispatcher import SLOW
 from generators import Alone, Asked, requests, write_generator
 from ledger import OK, Ledger, channel_to, unary
+from profiles import write_profile
 from serving import Server
 
 import fastqps
@@ -44,6 +45,26 @@ def test_a_slow_step_holds_up_only_its_lane(serve: Callable[..., Server], lanes:
 def _until_running(server: Server) -> None:
     while not server.claimed(1):
         time.sleep(0.005)
+
+
+def test_a_device_that_overlaps_steps_is_faster_with_lanes(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """Steps of 20 ms of which nothing occupies the device: four lanes run four of them in the time of one."""
+    profile = write_profile(tmp_path / "overlaps.toml", {"fixed_us": 20_000, "per_token_us": 0, "overlap": 1.0})
+    took_s = []
+    for lanes in (1, 4):
+        flags = (f"--device=sim:{profile}", "--max-batch-items=1", "--dispatchers=1", f"--lanes={lanes}")
+        server = serve(*flags)
+        with fastqps.Client(server.address, timeout_s=60) as client:
+            client.predict("first")
+            before, began = server.metrics(), time.monotonic()
+            client.predict_batch([f"text {i}" for i in range(48)])
+            took_s.append(time.monotonic() - began)
+            after = server.metrics()
+        busy_s = after["fastqps_device_busy_seconds_total"] - before["fastqps_device_busy_seconds_total"]
+        steps = after["fastqps_steps_total"] - before["fastqps_steps_total"]
+        assert steps == 48
+        assert 0.02 * steps / lanes <= busy_s <= took_s[-1] + 0.05, "what overlaps keeps it busy once"
+    assert took_s[0] >= 0.96 and took_s[0] > 2.5 * took_s[1], took_s
 
 
 def test_a_generators_lanes(serve: Callable[..., Server], tmp_path: Path) -> None:
