@@ -17,8 +17,10 @@ from fastqps.bench.drift import drift
 from fastqps.bench.intervals import blocks, difference_interval, mean_interval, p99_interval_us, rate_interval
 from fastqps.bench.modes.compare import pairs_of, run_alone, samples
 from fastqps.bench.modes.overload import recovery_s
+from fastqps.bench.modes.soak import of_processes, sample
 from fastqps.bench.modes.sweep import is_hopeless, knee, shares
 from fastqps.bench.point import Point, median_point, with_samples_only
+from fastqps.bench.processes import Usage
 from fastqps.bench.result import EXIT_CODES, Result, read_result
 from fastqps.bench.slo import Slo, format_us, goodput, share_within
 from fastqps.capacity import read_capacity
@@ -227,6 +229,24 @@ def test_drift() -> None:
     assert not drift("p99", "us", [(float(t), 1.0) for t in range(9)], 0.05).grows  # too few to say
     false_alarms = sum(drift("p99", "us", series(1000, 0, 300), 0.05).grows for _ in range(200))
     assert false_alarms <= 12
+
+
+def test_soak_adds_processes_up_by_role_and_finds_the_one_that_leaks() -> None:
+    def processes(t_s: float) -> list[Usage]:
+        leak = int(1e6 * t_s)
+        return [
+            Usage("fastqps: supervisor", 1.0, 0.1, 30 << 20, 10 << 20, 20),
+            Usage("fastqps: dispatcher 0 (cpu)", 1.0, 0.1, (300 << 20) + leak, 100 << 20, 9),
+            Usage("fastqps: dispatcher 1 (cpu)", 1.0, 0.1, (300 << 20) + leak, 100 << 20, 9),
+        ]
+
+    first = sample(processes(0.0), 0.0)
+    assert first["memory_bytes"] == {"supervisor": 20 << 20, "dispatcher": 400 << 20}  # shared memory left out
+    assert first["descriptors"] == {"supervisor": 20, "dispatcher": 18}
+    drifts = {d.name: d for d in of_processes([sample(processes(float(t)), float(t)) for t in range(100)])}
+    assert [name for name, found in drifts.items() if found.grows] == ["memory of dispatcher"]
+    assert drifts["memory of dispatcher"].slope_per_hour == pytest.approx(7.2e9, rel=0.01)
+    assert of_processes([]) == []
 
 
 # ---- results and comparisons

@@ -49,7 +49,7 @@ def run(context: Context) -> Result:
     watch = _Watch(context.server().pid or options.pid, load.duration_s / SAMPLES)
     with watch:
         point = context.measure({}, load, name=f"{rate:,.0f}/s for {load.duration_s:g} s", repetitions=1)
-    found = [*_of_processes(watch.samples), *_of_latency(point)]
+    found = [*of_processes(watch.samples), *_of_latency(point)]
     result.extra |= {"drift": [one.as_json() for one in found], "processes": watch.samples}
     grown = [one for one in found if one.grows]
     result.notes += [str(one) for one in grown] or ["nothing grew"]
@@ -91,7 +91,8 @@ def sample(processes: Sequence[Usage], t_s: float) -> dict[str, Any]:
     return {"t_s": round(t_s, 1), "memory_bytes": memory, "descriptors": descriptors}
 
 
-def _of_processes(samples: Sequence[dict[str, Any]]) -> list[Drift]:
+def of_processes(samples: Sequence[dict[str, Any]]) -> list[Drift]:
+    """Of each role's memory and descriptors, after the run has settled."""
     settled = samples[int(SETTLED * len(samples)) :]
     found = []
     for key, kind, unit in (("memory_bytes", "memory", "bytes"), ("descriptors", "descriptors", "")):
