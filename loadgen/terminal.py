@@ -79,8 +79,8 @@ class Progress:
         per_s = {name: n / second.length_s for name, n in second.status.items()}
         parts = [head, f"sent {second.sent / second.length_s:,.0f}/s", f"OK {per_s.pop('OK', 0.0):,.0f}/s"]
         parts += [f"{name} {n:,.0f}/s" for name, n in sorted(per_s.items(), key=lambda pair: -pair[1])[:2]]
-        if second.response.count:
-            parts += [f"{p} {format_duration(second.response.percentile_ns(float(p[1:])))}" for p in ("p50", "p99")]
+        if second.answered:
+            parts += [f"p50 {format_duration(second.p50_ns)}", f"p99 {format_duration(second.p99_ns)}"]
         return " · ".join([*parts, f"{second.in_flight + second.waiting:,} open"])
 
 
