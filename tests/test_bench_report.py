@@ -186,7 +186,10 @@ def test_spectrum_for_plotters(tmp_path: Path) -> None:
 def test_labels_of_devices(pages: dict[str, str]) -> None:
     result = bench_results.rate()
     assert "Simulated device, estimated profile" in pages["rate"]
-    result["target"]["device"] = "sim:mine (measured)"
+    assert "arithmetic from data sheets" in pages["rate"]
+    result["target"]["profiles"][0]["status"] = "measured"
+    assert [label.title for label in labels_of(result)] == ["Simulated device"]
+    result["target"]["profiles"] = []
     assert [label.title for label in labels_of(result)] == ["Simulated device"]
     result["target"]["device"] = "null"
     assert [label.title for label in labels_of(result)] == ["Null device"]

@@ -56,17 +56,17 @@ class Column:
 
 
 def columns_of(result: Json) -> list[Column]:
-    """Those in which some point has a value, name and varied settings first."""
+    """Those in which some point has a value: name, verdict, figures, varied settings."""
     points = points_of(result)
     searched = setting_names(result)
     settings = [] if searched else [_setting(name) for name in varied_settings(points)]
     head = " · ".join(map(wording.words, searched)) or "point"
-    every = [Column(head, lambda point: name_at(result, point), key="name"), _VERDICT, *settings, *_COLUMNS]
+    every = [Column(head, lambda point: name_at(result, point), key="name"), _VERDICT, *_COLUMNS, *settings]
     return [column for column in every if any(column.value(point) not in (None, "") for point in points)]
 
 
 def _setting(name: str) -> Column:
-    return Column(wording.words(name), lambda point: setting_at(point, name), key=f"settings.{name}")
+    return Column(wording.words(name), lambda point: setting_at(point, name), key=f"settings.{name}", brief=False)
 
 
 def _number(

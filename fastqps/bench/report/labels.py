@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fastqps.bench.report import wording
-from fastqps.bench.report.reading import Json, number_at, points_of, text_at
+from fastqps.bench.report.reading import Json, list_at, mapping_at, number_at, points_of, text_at
 
 QUIET = 0.1  # of the CPU time taken by others is still no reason to mention them
 
@@ -30,7 +30,7 @@ def labels_of(result: Json) -> list[Label]:
             )
         )
     elif device.startswith("sim"):
-        labels.append(_simulated(device))
+        labels.append(_simulated(result, device))
     others = number_at(result, "environment", "other_programs_cpu_share")
     if others is not None and others > QUIET:
         labels.append(
@@ -54,13 +54,16 @@ def labels_of(result: Json) -> list[Label]:
     return labels
 
 
-def _simulated(device: str) -> Label:
-    if "(estimated)" in device:
+def _simulated(result: Json, device: str) -> Label:
+    profiles = [profile for profile in list_at(result, "target", "profiles") if mapping_at(profile)]
+    said = "; ".join(f"{text_at(profile, 'name')}: {text_at(profile, 'source')}" for profile in profiles)
+    source = f" ({said})" if said else ""
+    if any(text_at(profile, "status") == "estimated" for profile in profiles):
         return Label(
             "Simulated device, estimated profile",
-            f"the step times of {device} are an estimate, nobody has measured them. Rates and times show how the "
-            "host's part behaves, not how fast such a device is.",
+            f"the step times of {device} are an estimate, nobody has measured them{source}. Rates and times show how "
+            "the host's part behaves, not how fast such a device is.",
         )
-    if "(measured)" in device:
-        return Label("Simulated device", f"the step times of {device} are modelled after measured ones.")
+    if profiles:
+        return Label("Simulated device", f"the step times of {device} are modelled after measured ones{source}.")
     return Label("Simulated device", f"{device} is a modelled device: the host's part is real, step times are not.")

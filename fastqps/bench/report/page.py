@@ -95,6 +95,7 @@ def _head(column: Column, right: bool) -> str:
     return f'<th scope="col"{"" if right else _LEFT}>{escape(column.head)}</th>'
 
 
+_REMARKS_MAX = 6  # more of them are folded
 _LEFT = ' class="text"'
 
 
@@ -122,7 +123,10 @@ def _table_legend(result: Json, points: Sequence[Json]) -> list[str]:
         if (verdict := verdict_at(point))
         for reason in list_at(point, "reasons")
     ]
-    return [f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"] if lines else []
+    items = f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
+    if len(lines) > _REMARKS_MAX:
+        return [f"<details><summary>{len(lines)} remarks on these points</summary>{items}</details>"]
+    return [items] if lines else []
 
 
 def _plain_table(table: PlainTable) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable
 
 from matplotlib.ticker import NullLocator
 
 from fastqps.bench.report import wording
 from fastqps.bench.report.ink import INK, Drawing
-from fastqps.bench.report.plots.plot import Plot, share_axis, shorten, time_axis
+from fastqps.bench.report.plots.plot import Plot, share_axis, time_axis
 from fastqps.bench.report.reading import Json, number_at, points_of, rate_at, response_us, setting_at, text_at
 
 _BARS_MAX = 24
@@ -21,7 +22,7 @@ def levers(result: Json) -> Plot | None:
     if text_at(result, "mode") != "ablate" or not points:
         return None
     columns: list[tuple[str, str, list[float | None], Callable[[float | None], str]]] = [
-        ("OK per second", "p50", [rate_at(point) for point in points], wording.rate),
+        ("OK/s", "p50", [rate_at(point) for point in points], wording.rate),
         ("p99", "p99", [response_us(point, "p99") for point in points], wording.time),
         ("duty cycle", "device", [number_at(point, "duty_cycle") for point in points], wording.percent),
     ]
@@ -41,7 +42,7 @@ def levers(result: Json) -> Plot | None:
             panel.spines["bottom"].set_visible(False)
             panel.grid(visible=False)
             panel.tick_params(axis="y", length=0)
-        drawing.panels[0].set_yticks(places, [shorten(text_at(point, "name"), 34) for point in points])
+        drawing.panels[0].set_yticks(places, [_wrapped(text_at(point, "name")) for point in points])
         drawing.panels[0].invert_yaxis()
         rows = zip(points, *(column[2] for column in columns), strict=True)
         alt = "; ".join(
@@ -92,6 +93,11 @@ def starvation(result: Json) -> Plot | None:
         "that it lacks; a cliff means that processes wait for each other instead of working."
     )
     return Plot("starvation", "On fewer cores", svg, reading)
+
+
+def _wrapped(name: str) -> str:
+    """On two lines at most."""
+    return "\n".join(textwrap.wrap(name, 24, max_lines=2, placeholder=" …"))
 
 
 def _kept(point: Json) -> float:
