@@ -28,11 +28,12 @@ DEEP, SINGLE = Load(16, 64), Load(16, 1)
 
 @dataclass
 class Point:
-    """One kind of load. ``run`` returns answers per second."""
+    """One kind of load. ``run`` returns answers per second, and whether the generator is known to be the limit."""
 
     name: str
-    run: Callable[[], float]
+    run: Callable[[], tuple[float, bool]]
     rates: list[float] = field(default_factory=list)
+    generator_bound: int = 0  # of the runs
     cpu_us: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     stage_cost_us: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     batch_items: list[float] = field(default_factory=list)
@@ -56,6 +57,7 @@ class Point:
             "name": self.name,
             "rate": self.rate,
             "rates": self.rates,
+            "generator_bound": self.generator_bound,
             "batch_items": statistics.median(self.batch_items or [0.0]),
             "cost_us": self.cost() if self.cpu_us else {},
         }
@@ -85,18 +87,25 @@ def _points(folder: Path, address: str, seconds: float) -> list[Point]:
         Point("deep", lambda: _h2load(address, whole, deep)),
         Point("small answers", lambda: _h2load(address, small, deep)),
         Point("one in flight", lambda: _h2load(address, whole, single)),
-        Point("repeated text", lambda: float(loadgen(address, PREDICT, repeated, deep, LOAD_CPU)["rate"])),
-        Point("distinct texts", lambda: float(loadgen(address, PREDICT, distinct, deep, LOAD_CPU)["rate"])),
+        Point("repeated text", lambda: _loadgen(address, repeated, deep)),
+        Point("distinct texts", lambda: _loadgen(address, distinct, deep)),
     ]
 
 
-def _h2load(address: str, body: Path, load: Load) -> float:
-    return h2load(address, PREDICT, body, load, LOAD_CPU)
+def _h2load(address: str, body: Path, load: Load) -> tuple[float, bool]:
+    return h2load(address, PREDICT, body, load, LOAD_CPU), False
+
+
+def _loadgen(address: str, payloads: Path, load: Load) -> tuple[float, bool]:
+    found = loadgen(address, PREDICT, payloads, load, LOAD_CPU)
+    return float(found["rate"]), found["verdict"] == "INVALID"
 
 
 def _measure_once(server: ServerProcess, point: Point) -> None:
     before, cpu_before = scrape(server.admin), cpu_by_role(server.pid)
-    point.rates.append(point.run())
+    rate, bound = point.run()
+    point.rates.append(rate)
+    point.generator_bound += bound
     cpu, seen = cpu_by_role(server.pid), Difference(before, scrape(server.admin))
     codes = items_by_code(seen)
     if set(codes) != {"OK"}:
@@ -110,7 +119,7 @@ def _measure_once(server: ServerProcess, point: Point) -> None:
 
 def _measure_peer_once(pid: int, baseline: Point, seconds: float) -> None:
     before = cpu_by_role(pid)
-    baseline.rates.append(baseline.run())
+    baseline.rates.append(baseline.run()[0])
     # Its requests are not counted by itself: h2load's rate holds for the warm-up too, nearly.
     requests = baseline.rates[-1] * (seconds + DEEP.warmup_s)
     for role, spent_s in cpu_by_role(pid).items():
@@ -136,12 +145,14 @@ def _rows(points: dict[str, Point], baseline: Point) -> list[Row]:
     deep, small, single = points["deep"], points["small answers"], points["one in flight"]
     cost, echo_us = deep.cost(), baseline.cost()["total"]
     parts = ", ".join(f"{name} {value:.2f}" for name, value in cost.items() if name != "total")
-    distinct = points["distinct texts"].rate / points["repeated text"].rate
+    compared = points["distinct texts"], points["repeated text"]
+    distinct, bound = compared[0].rate / compared[1].rate, sum(point.generator_bound for point in compared)
+    note = "of one repeated text, loadgen" + (f", which was the limit in {bound} runs" if bound else "")
     return [
         Row("Predict, 384 floats, 16 × 64 in flight", deep.rate, "/s", 300e3, 450e3, note="one core, h2load"),
         Row("… with 4 floats", small.rate, "/s", 350e3, 600e3, note="one core, h2load"),
         Row("… with 16 × 1 in flight", single.rate, "/s", 80e3, 110e3, note="one core, h2load"),
-        Row(f"… from {DISTINCT} distinct texts", 100 * distinct, "%", 80, note="of one repeated text, loadgen"),
+        Row(f"… from {DISTINCT} distinct texts", 100 * distinct, "%", 80, note=note),
         Row("… over a grpc.aio echo", deep.rate / baseline.rate, "×", 40, note=f"echo: {baseline.rate:,.0f}/s"),
         Row("… by CPU time", echo_us / cost["total"], "×", note=f"echo: {echo_us:.0f} µs"),
         Row("host CPU per Predict", cost["total"], "µs", note=parts),
