@@ -177,9 +177,6 @@ def _inline(svg: str, alt: str, key: str) -> str:
     view = root.get("viewBox", f"0 0 {WIDTH} 300")
     root.attrib.clear()
     root.attrib |= {"viewBox": view, "class": "plot", "role": "img", "aria-label": alt}
-    title = ElementTree.Element("title")
-    title.text = alt
-    root.insert(0, title)
     return ElementTree.tostring(root, encoding="unicode")
 
 
