@@ -137,7 +137,7 @@ def test_mean_waits_are_those_of_queueing_theory() -> None:
                 batches = queue.finish() - service_ns - queues["constant"].way_ns
                 half = T99 * float(batches.std(ddof=1)) / BATCHES**0.5
                 good &= abs(batches.mean() - theory[law]) <= half < 0.6 * theory[law]
-                good &= law != "constant" or abs(batches.mean() / exact_ns - 1) < 0.15
+                good &= law != "constant" or abs(batches.mean() / exact_ns - 1) < 0.25
                 seen.append(f"{law}: {batches.mean():,.0f} ± {half:,.0f} ns, theory {theory[law]:,.0f}")
             disturbed += max(queue.own_lateness_ns for queue in queues.values()) > MS
         if good:
