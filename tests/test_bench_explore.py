@@ -13,13 +13,14 @@ import pytest
 
 from fastqps.bench import modes
 from fastqps.bench.context import Context
+from fastqps.bench.flags import Common
 from fastqps.bench.load import LoadSpec
 from fastqps.bench.pinning import Pinning
 from fastqps.bench.point import Point
 from fastqps.bench.result import BenchError, Result
 from fastqps.bench.slo import Slo
 from fastqps.bench.target import Target
-from fastqps.bench.workload import Call, Payloads
+from fastqps.bench.workload import Call, Payloads, Workload
 from fastqps.config import load
 from fastqps.errors import ConfigError
 
@@ -77,6 +78,7 @@ def context(
 ) -> Formula:
     parser = argparse.ArgumentParser()
     modes.mode(mode).add_arguments(parser)
+    parser.set_defaults(address=address)
     base = {} if address else {"model": ["minilm"], "device": "null", **(base or {})}
     found = Formula(
         options=parser.parse_args(flags),
@@ -96,6 +98,9 @@ def context(
 
 
 def run(mode: str, found: Formula) -> Result:
+    """As the command does: the flags are checked, then the mode runs."""
+    common = Common(Workload(found.payloads.call), found.load, found.slo, found.target.base)
+    modes.mode(mode).check(found.options, common)
     return modes.mode(mode).run(found)
 
 

@@ -1,57 +1,21 @@
 """Duty cycles that can be computed, measured on a modelled device: steps of 5 ms, 6 ms of Python to prepare each.
 
-What else runs on the machine can only lower a duty cycle, so the best of a few tries counts. Where other programs take
-more of the CPUs than the figures leave room for, there is nothing to be measured.
+What else runs on the machine can only lower a duty cycle, so the best of a few tries counts.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bench_runs import ROOT, bench, until_right
 
 from examples.duty_cycle.__main__ import COMMON, HELD, with_launch
 from examples.duty_cycle.computed import NATIVE, PYTHON, Expected, synchronous
-from fastqps.bench.environment import Others
 from fastqps.config import load
 
-TRIES, TRIES_S = 4, 30.0
-OTHERS_MAX = 0.1  # of all CPUs
-ROOT = Path(__file__).parents[2]
 PROFILE = ROOT / "examples/duty_cycle/step-5ms.toml"
-Report = dict[str, Any]
-
-
-def bench(mode: str, folder: Path, *flags: str) -> Report:
-    """The report of ``fastqps bench``."""
-    command = [sys.executable, "-m", "fastqps", "bench", mode, "--output", str(folder), "--warmup", "300ms"]
-    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
-    env = {**os.environ, "PYTHONPATH": paths}
-    done = subprocess.run([*command, *flags], capture_output=True, text=True, timeout=100, env=env, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    found: Report = json.loads((folder / "report.json").read_text())
-    return found
-
-
-def until_right(attempt: Callable[[], str]) -> None:
-    """``attempt`` says what is wrong, or nothing."""
-    busy, wrong, until_s = [], "", time.monotonic() + TRIES_S
-    while len(busy) < TRIES and time.monotonic() < until_s:
-        others = Others()
-        wrong = attempt()
-        if not wrong:
-            return
-        busy.append(others.share())
-    if min(busy) > OTHERS_MAX:
-        pytest.skip(f"other programs took {100 * min(busy):.0f} % of the CPUs and more: {wrong}")
-    raise AssertionError(wrong)
 
 
 def duty_cycle(folder: Path, profile: Path, **settings: Any) -> float:
@@ -103,3 +67,20 @@ def test_the_tuner_finds_how_many_dispatchers_it_takes(
     until_right(attempt)
     config = load({}, {}, str(tmp_path / "fastqps.toml")).config
     assert (config.dispatchers, config.preparation, config.max_batch_items) == (dispatchers, preparation, 8)
+
+
+def test_stages_add_up_to_what_the_generator_saw(tmp_path: Path) -> None:
+    """One call at a time: less than a tenth of its service time is outside the server, and nothing counts twice."""
+    flags = ("--device", f"sim:{PROFILE}", "--lengths", "30", "--concurrency", "1,16", "--duration", "1s")
+
+    def attempt() -> str:
+        report = bench("breakdown", tmp_path, *flags)
+        alone, many = report["breakdown"]
+        stages = {stage for stage, cost in alone["stages"].items() if cost["us"] > 0}
+        assert stages >= {"receive", "parse", "tokenize", "queue", "gather", "device", "scatter", "drain", "send"}
+        assert alone["stages"]["device"]["us"] >= 5000
+        if not 0.9 <= alone["covered"] <= 1:
+            return f"stages cover {alone['covered']:.3f} of {alone['end_to_end_us']:.0f} µs"
+        return "" if 0.9 <= many["covered"] <= 1.01 else f"16 in flight: stages cover {many['covered']:.3f}"
+
+    until_right(attempt)

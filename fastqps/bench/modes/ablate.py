@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastqps.bench.context import Context
+from fastqps.bench.flags import Common
 from fastqps.bench.point import Point
 from fastqps.bench.result import BenchError, Result
 from fastqps.bench.saturate import saturating
@@ -42,11 +43,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check(options: argparse.Namespace, common: Common) -> None:
+    """That there is something to vary."""
+    if options.address:
+        raise ConfigError("ablate varies settings, so it starts a server itself; leave out --address")
+    levers_of(options.dispatchers, options.lanes)
+    if options.in_flight is not None:
+        common.load.closed(options.in_flight)
+
+
 def run(context: Context) -> Result:
     """A point for each lever that this device and model have; ``levers`` says of the others why they are missing."""
     result, options = context.result, context.options
-    if not context.target.own:
-        raise ConfigError("ablate varies settings, so it starts a server itself; leave out --address")
     for key in NOTHING:
         if key in context.target.base:
             raise ConfigError(f"--{key}: ablate varies it itself")

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from fastqps.bench.context import Context
+from fastqps.bench.flags import Common
 from fastqps.bench.lists import parse_counts
 from fastqps.bench.point import Point
 from fastqps.bench.result import BenchError, Result
@@ -21,9 +22,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check(options: argparse.Namespace, common: Common) -> None:
+    """The concurrencies."""
+    _levels(options)
+
+
 def run(context: Context) -> Result:
     """A point for each number of calls in flight; ``breakdown`` holds the table of µs and shares."""
-    levels = parse_counts("concurrency", context.options.concurrency, most=1 << 16)
+    levels = _levels(context.options)
     result = context.result
     table: list[dict[str, Any]] = []
     result.extra["breakdown"] = table
@@ -38,6 +44,10 @@ def run(context: Context) -> Result:
     if any(point.verdict == "INVALID" for point in result.points):
         result.notes.append("the generator was the limit at some points: their wire holds its own delays")
     return result
+
+
+def _levels(options: argparse.Namespace) -> list[int]:
+    return parse_counts("concurrency", options.concurrency, most=1 << 16)
 
 
 def row_of(point: Point, level: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from fastqps import machine
 from fastqps.bench.context import Context
+from fastqps.bench.flags import Common
 from fastqps.bench.lists import parse_counts
 from fastqps.bench.load import LoadSpec
 from fastqps.bench.neighbour import Neighbour
@@ -18,6 +19,7 @@ from fastqps.errors import ConfigError
 
 PEAK_SHARE = 0.7  # of the peak on all cores: a load that the whole server carries with ease
 IN_FLIGHT = 256
+CORES_MAX = 4096
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,11 +36,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-neighbour", action="store_true", help="leave out the runs beside a noisy neighbour")
 
 
+def check(options: argparse.Namespace, common: Common) -> None:
+    """The load and the cores, as far as the machine is not asked."""
+    if options.address:
+        raise ConfigError("starve holds the server to fewer cores, so it starts one itself; leave out --address")
+    if options.rate is not None:
+        common.load.at_rate(options.rate)
+    if options.cores:
+        parse_counts("cores", options.cores, most=CORES_MAX)
+
+
 def run(context: Context) -> Result:
     """A point for each number of cores, without and with a neighbour; ``starve`` holds what of the rate is kept."""
     result, options = context.result, context.options
-    if not context.target.own:
-        raise ConfigError("starve holds the server to fewer cores, so it starts one itself; leave out --address")
     cpus = context.pinning.server or machine.allowed_cpus()
     counts = _counts(options.cores, len(cpus))
     neighbours = (False,) if options.no_neighbour else (False, True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from fastqps import machine
 from fastqps.bench.context import Context
+from fastqps.bench.flags import Common
 from fastqps.bench.lists import parse_values
 from fastqps.bench.load import LoadSpec
 from fastqps.bench.point import Point, median_point
@@ -51,10 +52,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(duration="2s", warmup="500ms")
 
 
+def check(options: argparse.Namespace, common: Common) -> None:
+    """What is tried, and when it counts."""
+    if options.address:
+        raise ConfigError("tune varies settings, so it starts a server itself; leave out --address")
+    for text in options.tries:
+        _parse_try(text)
+    _rules(options)
+    if options.probes < 1:
+        raise ConfigError(f"--probes {options.probes}: at least 1")
+    if options.in_flight is not None:
+        common.load.closed(options.in_flight)
+
+
 def run(context: Context) -> Result:
     """Races settings; the points are the settings, each with the median of its runs. Writes ``fastqps.toml``."""
-    if not context.target.own:
-        raise ConfigError("tune varies settings, so it starts a server itself; leave out --address")
     tuner = _Tuner(context)
     try:
         found = tuner.search.run()
@@ -70,18 +82,12 @@ class _Tuner:
         self._knobs = knobs_of(context)
         self._runs: dict[tuple[Any, ...], list[Point]] = {}
         self._hint: float | None = None
-        try:
-            rules = Rules(gain_min=options.gain)
-        except ValueError:
-            raise ConfigError(f"--gain {options.gain:g}: a share from 0 to less than 1") from None
-        if options.probes < 1:
-            raise ConfigError(f"--probes {options.probes}: at least 1")
         widest = {knob.name: max(knob.values, key=_number) for knob in self._knobs}
         self._load: LoadSpec = saturating(context, options.in_flight, widest)
         self.search = Search(
             self._knobs,
             self._probe,
-            rules=rules,
+            rules=_rules(options),
             probes_max=options.probes,
             allowed=self._allowed,
             on_choice=self._tell,
@@ -162,6 +168,13 @@ class _Tuner:
 
     def _key(self, setting: Setting) -> tuple[Any, ...]:
         return tuple(setting[knob.name] for knob in self._knobs)
+
+
+def _rules(options: argparse.Namespace) -> Rules:
+    try:
+        return Rules(gain_min=options.gain)
+    except ValueError:
+        raise ConfigError(f"--gain {options.gain:g}: a share from 0 to less than 1") from None
 
 
 def knobs_of(context: Context) -> list[Knob]:
