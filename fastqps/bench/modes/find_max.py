@@ -103,7 +103,10 @@ def _conclude(context: Context, found: Bracket, prober: _Prober) -> None:
         elif found.low is None:
             context.note(f"not even {found.high:,.0f}/s keeps {context.slo}: {above}")
         else:
-            context.note(f"{found.low:,.0f}/s kept {context.slo} in a short run, but no rate did in a longer one")
+            context.note(
+                f"rates kept {context.slo} in short runs, but none did in a longer one, down to {found.high:,.0f}/s: {above}; "
+                "a noisy machine does that: measure longer (--duration), or allow more --probes"
+            )
         return
     result.best = len(result.points) - 1  # the confirmation is the last one
     best = result.points[-1]
