@@ -54,6 +54,7 @@ class RunProgress:
             console=self._console,
             disable=not self._console.is_terminal,
             transient=True,
+            refresh_per_second=2,  # more would take CPU time from what is measured
         )
         self._title = one_line_of(title)
         self._task: TaskID = self._bar.add_task(self._title, total=None, now="")
