@@ -104,8 +104,8 @@ def _conclude(context: Context, found: Bracket, prober: _Prober) -> None:
             context.note(f"not even {found.high:,.0f}/s keeps {context.slo}: {above}")
         else:
             context.note(
-                f"rates kept {context.slo} in short runs, but none did in a longer one, down to {found.high:,.0f}/s: {above}; "
-                "a noisy machine does that: measure longer (--duration), or allow more --probes"
+                f"rates kept {context.slo} in short runs, none in a longer one, down to {found.high:,.0f}/s: {above}"
+                "; a noisy machine does that: measure longer (--duration), or allow more --probes"
             )
         return
     result.best = len(result.points) - 1  # the confirmation is the last one
