@@ -70,7 +70,7 @@ def exit_code(run: Run, verdict: Verdict, found: dict[str, Any]) -> int:
     """Of a run that has results."""
     if run.interrupted:
         return INTERRUPTED
-    if results.fails(run):
+    if verdict.failed:
         raise LoadgenError(verdict.reasons[0])
     if found["verified"] and found["verified"]["wrong"]:
         raise LoadgenError(f"{found['verified']['wrong']:,} of {found['verified']['checked']:,} answers were wrong")

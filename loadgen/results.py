@@ -52,18 +52,20 @@ def verdict_of(run: Run) -> Verdict:
             delayed=delayed,
         )
     )
-    if fails(run):
-        return Verdict("INVALID", [f"no call was answered OK: {status_words(result['outcomes'])}", *found.reasons])
+    if result["due"] and not result["outcomes"].get("OK") and not _never_came_to_it(run, found):
+        return Verdict(
+            "INVALID", [f"no call was answered OK: {status_words(result['outcomes'])}", *found.reasons], True
+        )
     return found
 
 
-def fails(run: Run) -> bool:
-    """Whether no call was answered OK. Not if measured calls could not even be sent while earlier ones were answered:
-    that is the generator's limit, or a server that is far behind."""
+def _never_came_to_it(run: Run, found: Verdict) -> bool:
+    """The generator fell so far behind that most measured calls were not even sent, while earlier ones were answered: its
+    own limit, no failure of the server."""
     outcomes = run.result["outcomes"]
-    if not run.result["due"] or outcomes.get("OK"):
-        return False
-    return not (set(outcomes) <= NEVER_ANSWERED and run.result["outcomes_all"].get("OK"))
+    unsent = sum(outcomes.get(name, 0) for name in ("NOT_SENT", "EXPIRED_UNSENT"))
+    earlier = run.result["outcomes_all"].get("OK", 0)
+    return found.word == "INVALID" and unsent > run.result["due"] / 2 and earlier > 0
 
 
 def _own_share(run: Run) -> float:

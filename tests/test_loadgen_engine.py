@@ -436,6 +436,15 @@ def test_calls_that_all_fail_are_a_failure_with_a_table(tmp_path: Path) -> None:
     assert result["verdict"] == "INVALID" and result["failed_time_us"]["count"] == result["calls"]["due"]
 
 
+def test_a_server_that_stops_for_good_is_a_failure(tmp_path: Path) -> None:
+    """Every measured call stays open, though those of the warm-up were answered."""
+    with server(stall_at_ns=300 * MS, stall_for_ns=20 * 10**9) as found:
+        flags = ("--rate", "100", "--duration", "800ms", "--warmup", "500ms", "--grace", "100ms")
+        result = run(tmp_path, found.port, *flags, code=1)
+    assert result["status_with_warmup"]["OK"] > 0 and set(result["status"]) == {"UNFINISHED"}
+    assert "loadgen: no call was answered OK: UNFINISHED" in result["stderr"]
+
+
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     with server(law="constant", service_ns=100_000) as found:
