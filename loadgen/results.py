@@ -60,8 +60,8 @@ def verdict_of(run: Run) -> Verdict:
 
 
 def _never_came_to_it(run: Run, found: Verdict) -> bool:
-    """The generator fell so far behind that most measured calls were not even sent, while earlier ones were answered: its
-    own limit, no failure of the server."""
+    """The generator fell so far behind that most measured calls were not even sent, while earlier ones were answered:
+    its own limit, no failure of the server."""
     outcomes = run.result["outcomes"]
     unsent = sum(outcomes.get(name, 0) for name in ("NOT_SENT", "EXPIRED_UNSENT"))
     earlier = run.result["outcomes_all"].get("OK", 0)

@@ -53,7 +53,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Verdict:
-    """``word`` is VALID, UNSTABLE or INVALID; ``reasons`` say why it is not VALID. ``failed``: no call was answered OK."""
+    """VALID, UNSTABLE or INVALID; ``reasons`` say why it is not VALID. ``failed``: no call was answered OK."""
 
     word: Literal["VALID", "UNSTABLE", "INVALID"]
     reasons: list[str] = field(default_factory=list)
