@@ -122,4 +122,4 @@ fuzz-wire: ## the wire format against the protobuf runtime, about ten minutes; F
 	FASTQPS_FUZZ=$(or $(FASTQPS_FUZZ),90) $(BIN)/python -m pytest -q --timeout 0 tests/test_wire.py
 
 clean: ## remove what was built
-	rm -rf build *.egg-info fastqps/*.so
+	rm -rf build *.egg-info fastqps/*.so loadgen/*.so

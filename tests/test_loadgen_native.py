@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
-from hpack import Encoder
+from hpack import Decoder, Encoder
 
 from loadgen import _native
 
@@ -270,7 +270,8 @@ class Peer:
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
         self.file = connection.makefile("rb")
-        self.encoder = Encoder()
+        self.encoder, self.decoder = Encoder(), Decoder()
+        self.asked: dict[str, str] = {}  # headers of the request
 
     def send(self, kind: int, flags: int, stream: int, payload: bytes = b"") -> None:
         self.socket.sendall(
@@ -284,7 +285,9 @@ class Peer:
     def request(self) -> int:
         """The next stream on which the client has said all; 0 when it is gone."""
         while len(head := self.file.read(9)) == 9:
-            self.file.read(int.from_bytes(head[:3], "big"))
+            payload = self.file.read(int.from_bytes(head[:3], "big"))
+            if head[3] == 1:
+                self.asked = {str(name): str(value) for name, value in self.decoder.decode(payload)}
             if head[3] == 4 and not head[4] & 1:
                 self.send(4, 1, 0)
             if head[3] in (0, 1) and head[4] & 1:
@@ -365,6 +368,34 @@ def test_each_misdeed_has_its_own_count(outcome: str) -> None:
     if outcome in ("GOAWAY", "PROTOCOL_ERROR", "CONNECTION_LOST"):
         assert found["connections"][0]["losses"][outcome] >= 1
         assert found["connections"][0]["connects"] >= 2
+
+
+def test_calls_look_like_those_of_a_grpc_client() -> None:
+    asked = []
+
+    def note(it: Peer, stream: int) -> None:
+        asked.append(it.asked)
+        it.headers(stream, (":status", "200"), ("grpc-status", "5"), end=True)
+
+    with peer(answering(note)) as port:
+        run = engine(port)
+        run.start(*constant(3, MS), np.array([0, 2_000 * MS, 300_000 * MS]))
+        assert finish(run)["outcomes_all"] == {"NOT_FOUND": 3}
+    assert asked[0] == {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": PATH,
+        ":authority": f"127.0.0.1:{port}",
+        "te": "trailers",
+        "content-type": "application/grpc",
+        "user-agent": "loadgen",
+        "x-test": "1",
+    }
+    timeouts = [headers.pop("grpc-timeout", "") for headers in asked]
+    assert asked[1] == asked[2] == asked[0]
+    assert timeouts[0] == ""
+    assert timeouts[1].endswith("u") and 1_000_000 < int(timeouts[1][:-1]) <= 2_000_000  # what is left of it
+    assert timeouts[2].endswith("S") and 290 <= int(timeouts[2][:-1]) <= 300  # at most eight digits
 
 
 def test_a_slow_server_is_given_up() -> None:

@@ -20,6 +20,8 @@ struct InTimers;
 struct InConnection;
 struct Free;
 
+constexpr u32 kSlotBits = 20;  // of a bidi call's id: its place in the pool
+
 struct Call : Link<InStream>, Link<ToSend>, Link<InTimers> {
   Stream* stream = nullptr;
   i64 intended_ns = 0, deadline_ns = 0, submitted_ns = 0;

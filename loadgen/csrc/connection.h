@@ -1,5 +1,6 @@
 // One connection to the server: the socket, the HTTP/2 session on it, and the calls that are open. It makes itself
-// again when it is lost. connection.cpp has the socket, session.cpp what HTTP/2 says, exchange.cpp the calls.
+// again when it is lost. connection.cpp makes it and reads, writing.cpp writes, session.cpp has what HTTP/2 says,
+// exchange.cpp and answers.cpp the calls.
 #pragma once
 #include <map>
 #include <string>
@@ -10,14 +11,13 @@ namespace loadgen {
 
 class Connection {
  public:
-  Connection(Context& context, u32 index);
+  explicit Connection(Context& context);
   ~Connection();
   Connection(const Connection&) = delete;
 
   // Begins an attempt; it fails after this long.
   void connect(i64 timeout_ns = 5 * kSecond);
   bool down() const { return state_ == kDown; }
-  bool ready() const { return state_ == kReady; }
   // When tick() has something to do: an attempt to begin or to fail. kNever if nothing.
   i64 next_ns() const { return state_ == kReady || state_ == kDraining ? kNever : tick_at_ns_; }
   void tick();
@@ -75,7 +75,6 @@ class Connection {
   void recycle(Call& call);
 
   Context& context_;
-  const u32 index_;
   State state_ = kDown;
   int fd_ = -1;
   size_t address_ = 0;

@@ -9,8 +9,8 @@ namespace loadgen {
 
 enum Outcome : u16 {
   kOk = 0,  // the codes of gRPC are their own numbers
+  kResourceExhausted = 8,
   kUnimplemented = 12,
-  kUnavailable = 14,
   kGrpcCodes = 17,
   kBadStatus = kGrpcCodes,
   kNoStatus,

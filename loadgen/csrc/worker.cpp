@@ -1,118 +1,22 @@
 #include "worker.h"
 
-#include <pthread.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <system_error>
+
+#include "wait.h"
 
 namespace loadgen {
 namespace {
 
-constexpr int kBurst = 256;  // calls that are started before what they wrote is sent
-constexpr int kEvents = 128;
+constexpr int kBurst = 256;                      // calls that are started before what they wrote is sent
 constexpr i64 kReallySlept = 5 * kMicrosecond;   // longer than it takes to be told what is ready
 constexpr i64 kBlockedSleep = 5 * kMillisecond;  // what becomes due meanwhile has to wait anyway
 constexpr i64 kCloseGrace = kSecond;             // for the trailers of bidi streams
 
 }  // namespace
-
-Worker::Worker(const Options& options, u32 index, std::vector<Address> addresses, Board& board)
-    : options_(options), index_(index), board_(board), context_(options, index, now_ns()) {
-  context_.addresses = std::move(addresses);
-  context_.epoll = epoll_create1(EPOLL_CLOEXEC);
-  wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
-  epoll_ctl(context_.epoll, EPOLL_CTL_ADD, wake_fd_, &event);
-  context_.callbacks = session_callbacks();
-  nghttp2_option_new(&context_.session_options);
-  nghttp2_option_set_no_closed_streams(context_.session_options, 1);
-  for (u32 i = index; i < options.connections; i += options.threads)
-    connections_.push_back(std::make_unique<Connection>(context_, i));
-}
-
-Worker::~Worker() {
-  abort();
-  join();
-  connections_.clear();
-  nghttp2_session_callbacks_del(context_.callbacks);
-  nghttp2_option_del(context_.session_options);
-  close(context_.epoll);
-  close(wake_fd_);
-}
-
-// ---- orders from the engine's thread
-
-void Worker::launch(i64 connect_timeout_ns) {
-  connect_timeout_ns_ = connect_timeout_ns;
-  thread_ = std::thread([this] { run(); });
-  if (options_.cpus.empty()) return;
-  const int cpu = options_.cpus[index_];
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(size_t(cpu), &cpus);
-  if (const int error = pthread_setaffinity_np(thread_.native_handle(), sizeof cpus, &cpus))
-    throw std::system_error(error, std::generic_category(), "cannot pin to CPU " + std::to_string(cpu));
-}
-void Worker::begin(const Load& load, i64 start_ns) {
-  start_ns_ = start_ns;
-  load_ = &load;
-  wake();
-}
-void Worker::stop(i64 instant_ns, i64 grace_until_ns) {
-  grace_until_ns_ = grace_until_ns;
-  stop_ns_ = instant_ns;
-  wake();
-}
-void Worker::abort() {
-  abort_ = true;
-  wake();
-}
-void Worker::join() {
-  if (thread_.joinable()) thread_.join();
-}
-void Worker::wake() {
-  const u64 one = 1;
-  if (write(wake_fd_, &one, sizeof one) < 0) return;  // full: it is awake anyway
-}
-
-void Worker::look_for_orders() {
-  if (!schedule_) {
-    if (load_.load()) take_up();
-    return;
-  }
-  const i64 stop = stop_ns_;
-  if (stop == kNever) return;
-  schedule_->end_at(stop);
-  context_.recorder.window_ends_at(stop);
-  stopped_ = true;
-  end_ns_ = std::min(end_ns_, grace_until_ns_.load());
-}
-
-void Worker::take_up() {
-  const Load& load = *load_;
-  const i64 start = start_ns_;
-  schedule_ = std::make_unique<Schedule>(load, options_.threads, index_, u32(options_.payloads.size()), start);
-  context_.recorder.begin(load, start);
-  context_.running = true;
-  used_ = ThreadTime::read();
-  slept_ns_ = context_.slept;
-  for (size_t i = 0; i < connections_.size(); i++) {
-    Connection& connection = *connections_[i];
-    const u32 nth = index_ + u32(i) * options_.threads;
-    if (load.closed)
-      connection.set_capacity_total(load.in_flight / options_.connections +
-                                    (nth < load.in_flight % options_.connections));
-    else
-      connection.set_capacity_each(options_.call == CallKind::kBidi ? options_.stream_in_flight : options_.streams);
-    if (connection.down()) connection.connect();
-  }
-}
-
-// ---- the loop
 
 void Worker::run() {
   prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
@@ -142,21 +46,6 @@ void Worker::turn() {
   flush();
   if (!connected_) watch_connecting();
   publish();
-}
-
-// Until the first connections stand, a failure of one is a failure of all.
-void Worker::watch_connecting() {
-  std::string failure;
-  for (auto& connection : connections_)
-    if (connection->down() && connection->next_ns() == kNever) failure = connection->reason;
-  connected_ = context_.ready == connections_.size();
-  if (!connected_ && failure.empty()) return;
-  std::lock_guard lock(board_.mutex);
-  if (connected_)
-    board_.connected++;
-  else
-    board_.failure = failure;
-  board_.changed.notify_all();
 }
 
 void Worker::tick_connections() {
@@ -277,10 +166,9 @@ void Worker::sleep() {
   const i64 due = context_.running ? schedule_->next_due_ns() : kNever;
   if (due != kNever) until = std::min(until, blocked ? std::max(due, before + kBlockedSleep) : due - options_.spin_ns);
   const bool busy = more_to_send_ || context_.unread || !context_.dirty.empty();
-  const i64 left = busy ? 0 : std::clamp<i64>(until - before, 0, 100 * kSecond);
-  const timespec timeout{left / kSecond, left % kSecond};
+  const i64 left = busy ? 0 : std::max<i64>(until - before, 0);
   epoll_event events[kEvents];
-  const int n = epoll_pwait2(context_.epoll, events, kEvents, &timeout, nullptr);
+  const int n = wait_for_events(context_.epoll, events, left);
   context_.now = now_ns();
   if (left) context_.slept += context_.now - before;
   if (!busy && (n == 0 || context_.now - before > kReallySlept)) {

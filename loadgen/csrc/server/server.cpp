@@ -15,11 +15,13 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "wait.h"
+
 namespace loadgen {
 namespace {
 
 constexpr i64 kSpin = 30 * kMicrosecond;  // before an answer is due, so that it is not late
-constexpr int kEvents = 128, kBurst = 256;
+constexpr int kBurst = 256;
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
@@ -154,10 +156,8 @@ i64 Server::wake_ns() const {
 }
 
 void Server::sleep() {
-  const i64 left = std::clamp<i64>(wake_ns() - now_ns(), 0, 100 * kSecond);
-  const timespec timeout{left / kSecond, left % kSecond};
   epoll_event events[kEvents];
-  const int n = epoll_pwait2(epoll_, events, kEvents, &timeout, nullptr);
+  const int n = wait_for_events(epoll_, events, wake_ns() - now_ns());
   context_.now = now_ns();
   for (int i = 0; i < n; i++) {
     void* const who = events[i].data.ptr;

@@ -12,7 +12,6 @@ namespace {
 constexpr size_t kReadBytes = 64 << 10, kOutMax = 256 << 10;
 constexpr u64 kMessageMax = 64 << 20;
 constexpr size_t kAnswersMax = 1'000'000;  // jobs in the queue; more are refused
-constexpr int kUnimplemented_ = 12, kExhausted = 8;
 
 nghttp2_nv field(std::string_view name, std::string_view value) {
   const auto bytes = [](std::string_view text) { return reinterpret_cast<u8*>(const_cast<char*>(text.data())); };
@@ -176,7 +175,7 @@ void ServerConnection::on_request(ServerStream& stream) {
   if (!context_.first_request_ns) context_.first_request_ns = context_.now;
   const ServerOptions& options = context_.options;
   if (!stream.known_path)
-    answer_status(stream, kUnimplemented_);
+    answer_status(stream, kUnimplemented);
   else if (options.fail_every && calls % options.fail_every == 0)
     answer_status(stream, options.fail_status);
 }
@@ -186,7 +185,7 @@ void ServerConnection::on_message(ServerStream& stream, std::string_view message
   context_.counters.messages++;
   if (stream.done) return;
   i64 at = context_.queue.add(context_.now);
-  if (context_.answers.size() + options.messages > kAnswersMax) return answer_status(stream, kExhausted);
+  if (context_.answers.size() + options.messages > kAnswersMax) return answer_status(stream, kResourceExhausted);
   stream.jobs += options.messages;
   for (u32 i = 0; i < options.messages; i++, at += options.message_gap_ns) {
     if (at <= context_.now)

@@ -15,7 +15,7 @@
 
 namespace loadgen {
 
-enum : u8 { kData = 0, kHeaders = 1, kRst = 3, kSettings = 4, kPing = 6, kGoaway = 7 };
+enum : u8 { kData = 0, kHeaders = 1, kRst = 3, kSettings = 4, kPing = 6, kGoaway = 7, kWindowUpdate = 8 };
 enum : u8 { kEndStream = 1, kAck = 1, kEndHeaders = 4 };
 
 using Fields = std::vector<std::pair<std::string, std::string>>;
@@ -45,7 +45,12 @@ class Talk {
     return big_endian(payload.size(), 3) + char(type) + char(flags) + big_endian(stream, 4) + std::string(payload);
   }
   void send(u8 type, u8 flags, u32 stream, std::string_view payload = {}) { raw(frame(type, flags, stream, payload)); }
-  void settings(std::string_view payload = {}) { send(kSettings, 0, 0, payload); }
+  // The connection's window is opened wide with them.
+  void settings(std::string_view payload = {}) {
+    send(kSettings, 0, 0, payload);
+    if (!greeted_) send(kWindowUpdate, 0, 0, big_endian(1 << 30, 4));
+    greeted_ = true;
+  }
   static std::string headers_frame(u32 stream, const Fields& fields, bool end) {
     std::string block;
     for (const auto& [name, value] : fields)
@@ -103,7 +108,7 @@ class Talk {
   }
   const int fd_;
   std::string in_;
-  bool preface_ = false;
+  bool preface_ = false, greeted_ = false;
 };
 
 class RawPeer {

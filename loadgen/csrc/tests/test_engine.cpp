@@ -188,6 +188,7 @@ TEST(bidi_matches_answers_by_id) {
   Options options = bidi_options(server.port());
   options.connections = 2;
   options.threads = 2;
+  options.timeout_field = 8;
   options.samples_max = 10;
   options.sample_every = 3;
   Drive drive(options);
@@ -199,8 +200,10 @@ TEST(bidi_matches_answers_by_id) {
   CHECK_EQ(server.counters().calls.load(), 4u);
   CHECK_EQ(run.tally.samples.size(), 10u);
   for (const Sample& sample : run.tally.samples) {
-    const u32 field[] = {4};
-    CHECK_EQ(find_varint(sample.answer, field).value(), sample.request_id);
+    const u32 id[] = {4}, timeout_us[] = {8};
+    CHECK_EQ(find_varint(sample.answer, id).value(), sample.request_id);
+    CHECK(find_varint(sample.answer, timeout_us).value() <= 1'000'000);
+    CHECK(find_varint(sample.answer, timeout_us).value() > 500'000);
     CHECK(sample.answer.starts_with(options.payloads[sample.payload]));
   }
 }

@@ -155,6 +155,22 @@ TEST(connections_that_are_lost_are_made_again) {
   CHECK_EQ(drive.engine.workers()[0]->connections()[0]->connects, 4u);
 }
 
+TEST(a_closed_loop_goes_on_after_a_loss) {
+  RawPeer peer([](Talk& talk, int connection) {
+    talk.settings();
+    for (int i = 0; const u32 stream = talk.next_request(); i++) {
+      if (connection < 2 && i == 20) return;
+      talk.answer(stream);
+    }
+  });
+  Drive drive(options_for(peer.port));
+  drive.start_closed(4, 300 * kMillisecond);
+  const Named got = drive.outcomes();
+  CHECK(got.at("CONNECTION_LOST") >= 2 && got.at("CONNECTION_LOST") <= 8);
+  CHECK(got.at("OK") > 60);
+  CHECK_EQ(got, (Named{{"CONNECTION_LOST", got.at("CONNECTION_LOST")}, {"OK", got.at("OK")}}));
+}
+
 TEST(closed_in_the_middle_of_an_answer) {
   RawPeer peer([](Talk& talk, int) {
     talk.settings();

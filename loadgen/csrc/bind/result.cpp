@@ -1,0 +1,139 @@
+#include "bind/result.h"
+
+#include <pybind11/numpy.h>
+
+#include "bind/bind.h"
+
+namespace py = pybind11;
+
+namespace loadgen {
+namespace {
+
+template <class Pairs>
+py::dict outcomes_of(const Pairs& pairs) {
+  py::dict found;
+  for (const auto& [outcome, n] : pairs) found[py::str(outcome_name(outcome))] = n;
+  return found;
+}
+
+py::dict outcomes_of(const OutcomeCounts& counts) {
+  std::vector<std::pair<u32, u64>> pairs;
+  for (u32 i = 0; i < kOutcomes; i++)
+    if (counts[i]) pairs.emplace_back(i, counts[i]);
+  return outcomes_of(pairs);
+}
+
+py::list to_list(const std::vector<Sample>& samples) {
+  py::list found;
+  for (const Sample& sample : samples) {
+    py::dict entry;
+    entry["payload"] = sample.payload;
+    entry["request_id"] = sample.request_id;
+    entry["answer"] = py::bytes(sample.answer);
+    found.append(entry);
+  }
+  return found;
+}
+
+py::list connections_of(const Engine& engine) {
+  const u32 threads = engine.options().threads;
+  py::list found;
+  for (u32 i = 0; i < engine.options().connections; i++) {
+    const Connection& connection = *engine.workers()[i % threads]->connections()[i / threads];
+    py::dict entry;
+    entry["thread"] = i % threads;
+    entry["sent"] = connection.sent;
+    entry["ok"] = connection.ok;
+    entry["connects"] = connection.connects;
+    entry["losses"] = outcomes_of(connection.losses);
+    entry["peer_streams_max"] = connection.peer_streams_max;
+    found.append(entry);
+  }
+  return found;
+}
+
+py::list threads_of(const Engine& engine) {
+  py::list found;
+  for (size_t i = 0; i < engine.workers().size(); i++) {
+    const Worker& worker = *engine.workers()[i];
+    py::dict entry;
+    entry["cpu_s"] = double(worker.used().cpu_ns) / 1e9;
+    entry["wall_s"] = double(worker.used().wall_ns) / 1e9;
+    entry["slept_s"] = double(worker.slept_ns()) / 1e9;
+    entry["run_delay_s"] = double(worker.used().run_delay_ns) / 1e9;
+    entry["cpu"] = engine.options().cpus.empty() ? -1 : engine.options().cpus[i];
+    found.append(entry);
+  }
+  return found;
+}
+
+}  // namespace
+
+py::dict to_dict(const Interval& interval) {
+  const auto n = py::ssize_t(interval.response.size());
+  py::array_t<u32> indexes(n);
+  py::array_t<u64> counts(n);
+  for (py::ssize_t i = 0; i < n; i++) {
+    indexes.mutable_data()[i] = interval.response[size_t(i)].first;
+    counts.mutable_data()[i] = interval.response[size_t(i)].second;
+  }
+  py::dict found;
+  found["index"] = interval.index;
+  found["end_ns"] = interval.end_ns;
+  found["due"] = interval.due;
+  found["sent"] = interval.sent;
+  found["outcomes"] = outcomes_of(interval.outcomes);
+  found["in_flight"] = interval.in_flight;
+  found["waiting"] = interval.waiting;
+  found["own_lateness_max_ns"] = interval.own_lateness_max;
+  found["response_indexes"] = indexes;
+  found["response_counts"] = counts;
+  return found;
+}
+
+py::dict result_of(Engine& engine) {
+  const RunResult& run = engine.result();
+  const Tally& tally = run.tally;
+  py::dict found;
+  found["start_monotonic_ns"] = run.start_monotonic_ns;
+  found["start_unix_ns"] = run.start_unix_ns;
+  found["end_ns"] = run.end_ns;
+  found["stopped"] = run.stopped;
+  found["measure_from_ns"] = run.measure_from_ns;
+  found["measure_until_ns"] = run.measure_until_ns;
+  found["outcomes_all"] = outcomes_of(tally.outcomes_all);
+  found["outcomes"] = outcomes_of(tally.outcomes);
+  found["stream_outcomes"] = outcomes_of(tally.stream_outcomes);
+  for (auto [name, value] : {std::pair{"due_all", tally.due_all},
+                             {"due", tally.due},
+                             {"sent", tally.sent},
+                             {"sent_in_window", tally.sent_in_window},
+                             {"ok_in_window", tally.ok_in_window},
+                             {"messages", tally.messages},
+                             {"empty_answers", tally.empty_answers},
+                             {"bytes_in", tally.bytes_in},
+                             {"bytes_out", tally.bytes_out},
+                             {"waiting_max", tally.waiting_max},
+                             {"in_flight_max", tally.in_flight_max},
+                             {"wrong_ids", tally.wrong_ids},
+                             {"late_answers", tally.late_answers},
+                             {"checked", tally.checked},
+                             {"wrong", tally.wrong},
+                             {"intervals_dropped", tally.intervals_dropped}})
+    found[name] = value;
+  for (auto [name, histogram] : {std::pair{"response", &tally.response},
+                                 {"service", &tally.service},
+                                 {"response_failed", &tally.response_failed},
+                                 {"lateness", &tally.lateness},
+                                 {"own_lateness", &tally.own_lateness},
+                                 {"first_message", &tally.first_message},
+                                 {"message_gap", &tally.message_gap}})
+    found[name] = to_dict(*histogram);
+  found["samples"] = to_list(tally.samples);
+  found["wrong_samples"] = to_list(tally.wrong_samples);
+  found["connections"] = connections_of(engine);
+  found["threads"] = threads_of(engine);
+  return found;
+}
+
+}  // namespace loadgen
