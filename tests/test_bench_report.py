@@ -234,6 +234,13 @@ def test_one_sentence(name: str) -> None:
     assert one_line(bench_results.ALL[name]()) == SENTENCES[name]
 
 
+def test_the_sentence_says_whose_figures_these_are() -> None:
+    result = bench_results.rate() | {"verdict": "INVALID"}
+    assert one_line(result).startswith("INVALID  the generator was the limit  1,000/s of 1,000/s offered")
+    result = bench_results.find_max() | {"verdict": "SLO_NOT_MET", "best": None}
+    assert one_line(result) == "SLO_NOT_MET  no load met p99 ≤ 50 ms, errors ≤ 0.1 %"
+
+
 def test_no_change_is_an_answer() -> None:
     result = bench_results.compare()
     for entry in result["differences"]:

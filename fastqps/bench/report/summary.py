@@ -54,6 +54,8 @@ def facts_of(result: Json) -> list[str]:
         return ["no point was measured"]
     tell = _MODES.get(text_at(result, "mode"), _point_facts)
     facts = tell(result)
+    if verdict_of(result) == "INVALID":
+        facts.insert(0, "the generator was the limit")
     n_bad = sum(verdict_at(point) == "INVALID" for point in points)
     if n_bad and len(points) > 1:
         facts.append(f"{n_bad} of {len(points)} points INVALID")
