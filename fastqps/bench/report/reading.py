@@ -151,7 +151,7 @@ IDLE_REASONS = ("no_work", "batch_delay", "gather", "launch", "shared", "scatter
 STAGES = ("receive", "parse", "tokenize", "queue", "gather", "launch", "device", "scatter", "drain", "send")
 
 REFUSED = ("RESOURCE_EXHAUSTED",)
-EXPIRED = ("DEADLINE_EXCEEDED", "TIMEOUT")  # at the server; at the generator
+EXPIRED = ("DEADLINE_EXCEEDED", "TIMEOUT", "EXPIRED_UNSENT")  # at the server; at the generator, sent or not
 
 
 def answers_by_fate(point: Json) -> dict[str, float]:

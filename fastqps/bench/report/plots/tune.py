@@ -50,7 +50,7 @@ def search_path(result: Json) -> Plot | None:
             if rows[place][0] != rows[place - 1][0]:
                 panel.axhline(place - 0.5, color=INK["faint"], linewidth=0.8)
         panel.set_ylim(len(rows) - 0.5, -0.5)
-        rate_axis(panel, "OK per second within the objective; 0: not within")
+        rate_axis(panel, "OK per second" + ("; 0: not within the objective" if mapping_at(result, "slo") else ""))
         panel.set_xlim(-0.03 * top, top * 1.08)
         drawing.legend(panel)
         kept_names = [name for name, (_, _, kept) in zip(names, rows, strict=True) if kept]
