@@ -5,23 +5,27 @@
 
 constexpr u32 kTogether = 8;  // keys or output columns whose sums are kept in registers together
 
-// Transposes kLanes rows of kLanes floats in registers: log2(kLanes) rounds, each swaps blocks of half the last one's
-// size.
-template <u32 kHalf = kLanes / 2>
-inline void transpose(Vec* rows) {
+// Two rows of blocks of kHalf lanes: a's second, fourth… block changes places with b's first, third….
+template <u32 kHalf>
+inline void swap_blocks(Vec& a, Vec& b) {
   VecInt upper, lower;
   for (u32 i = 0; i < kLanes; i++) {
     const bool second = i & kHalf;
     upper[i] = i32(second ? kLanes + i - kHalf : i);
     lower[i] = i32(second ? kLanes + i : i + kHalf);
   }
+  const Vec first = __builtin_shuffle(a, b, upper);
+  b = __builtin_shuffle(a, b, lower);
+  a = first;
+}
+
+// Transposes kLanes rows of kLanes floats in registers: log2(kLanes) rounds, each swaps blocks of half the last one's
+// size.
+template <u32 kHalf = kLanes / 2>
+inline void transpose(Vec* rows) {
 #pragma GCC unroll 16
-  for (u32 i = 0; i < kLanes; i++) {
-    if (i & kHalf) continue;
-    const Vec a = rows[i], b = rows[i + kHalf];
-    rows[i] = __builtin_shuffle(a, b, upper);
-    rows[i + kHalf] = __builtin_shuffle(a, b, lower);
-  }
+  for (u32 i = 0; i < kLanes; i++)
+    if (!(i & kHalf)) swap_blocks<kHalf>(rows[i], rows[i + kHalf]);
   if constexpr (kHalf > 1) transpose<kHalf / 2>(rows);
 }
 
@@ -33,11 +37,11 @@ struct Head {
   u64 rows, columns, window;
 };
 
-// Scores of the queries in `block` against keys first to last; returns each query's maximum.
-inline Vec score(const Head& h, u64 query, u64 first, u64 last) {
+// Scores of the queries in `block` against keys first to last; returns each query's maximum. seen(key, scores) gives
+// the scores of a key to the lanes that see it, and hardly anything to the others.
+template <class Seen>
+inline Vec score(const Head& h, u64 first, u64 last, Seen seen) {
   Vec most = splat(-1e30f);
-  VecInt distance;
-  for (u32 i = 0; i < kLanes; i++) distance[i] = i32(query + i) - i32(first);
   for (u64 j = first; j < last; j += kTogether) {
     Vec sum[kTogether] = {};
     const float *key = h.key + j * h.columns, *q = h.block;
@@ -48,12 +52,7 @@ inline Vec score(const Head& h, u64 query, u64 first, u64 last) {
     }
     const u64 end = last - j < kTogether ? last - j : kTogether;
     for (u64 k = 0; k < end; k++) {
-      Vec s = sum[k];
-      if (h.window) {
-        const VecInt reach = VecInt{} + i32(h.window);
-        s = (distance > reach) | (distance < -reach) ? splat(-1e30f) : s;
-        distance -= 1;
-      }
+      const Vec s = seen(j + k, sum[k]);
       most = s > most ? s : most;
       store(h.weights + (j - first + k) * kLanes, s);
     }
@@ -145,7 +144,13 @@ inline void attend_head(const Head& h, const Attention& job, u64 token, u64 head
     to_lanes(h.block, h.query + q * h.columns, h.columns, scale);
     const u64 first = h.window && q > h.window ? q - h.window : 0;
     const u64 last = h.window && q + kLanes + h.window < h.rows ? q + kLanes + h.window : h.rows;
-    weigh(h, first, last, score(h, q, first, last));
+    VecInt places;  // of the queries
+    for (u32 i = 0; i < kLanes; i++) places[i] = i32(q + i);
+    const auto within_window = [&](u64 key, Vec s) {
+      const VecInt distance = places - i32(key), reach = VecInt{} + i32(h.window);
+      return h.window ? ((distance > reach) | (distance < -reach) ? splat(-1e30f) : s) : s;
+    };
+    weigh(h, first, last, score(h, first, last, within_window));
     float* rows = h.query + q * h.columns;  // this block of queries is not needed again
     to_rows(rows, h.block, h.columns);
     const u64 end = h.rows - q < kLanes ? h.rows - q : kLanes;

@@ -7,16 +7,10 @@ constexpr u64 kValueRows = 32;  // values that are read for one query head befor
 // round adds the two blocks that it would swap.
 template <u32 kHalf = kLanes / 2>
 inline Vec totals(Vec* rows) {
-  VecInt upper, lower;
-  for (u32 i = 0; i < kLanes; i++) {
-    const bool second = i & kHalf;
-    upper[i] = i32(second ? kLanes + i - kHalf : i);
-    lower[i] = i32(second ? kLanes + i : i + kHalf);
-  }
 #pragma GCC unroll 16
   for (u32 i = 0; i < kHalf; i++) {
-    const Vec a = rows[i], b = rows[i + kHalf];
-    rows[i] = __builtin_shuffle(a, b, upper) + __builtin_shuffle(a, b, lower);
+    swap_blocks<kHalf>(rows[i], rows[i + kHalf]);
+    rows[i] += rows[i + kHalf];
   }
   if constexpr (kHalf > 1) return totals<kHalf / 2>(rows);
   return rows[0];

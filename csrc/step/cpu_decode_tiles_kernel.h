@@ -1,26 +1,5 @@
 // Attention of the rows of a prompt, in tiles as in cpu_attention_kernel.h: lanes are queries.
 
-// Scores of the queries in `block` against the first `last` keys; lane i sees seen[i] of them.
-inline Vec score_seen(const Head& h, VecInt seen, u64 last) {
-  Vec most = splat(-1e30f);
-  for (u64 j = 0; j < last; j += kTogether) {
-    Vec sum[kTogether] = {};
-    const float *key = h.key + j * h.columns, *q = h.block;
-    for (u64 d = 0; d < h.columns; d++, key++, q += kLanes) {
-      const Vec lanes = load(q);
-#pragma GCC unroll 8
-      for (u64 k = 0; k < kTogether; k++) sum[k] += lanes * key[k * h.columns];
-    }
-    const u64 end = last - j < kTogether ? last - j : kTogether;
-    for (u64 k = 0; k < end; k++) {
-      const Vec s = seen > i32(j + k) ? sum[k] : splat(-1e30f);
-      most = s > most ? s : most;
-      store(h.weights + (j + k) * kLanes, s);
-    }
-  }
-  return most;
-}
-
 // Keys or values as floats, [n, columns], columns beyond the head's zero.
 template <class T>
 inline void read_stored(float* to, const Stored<T>& from, u64 n, const Run& run) {
@@ -44,14 +23,15 @@ inline void attend_tiles(const SlotAttention& job, const Run& run, T* out, float
     for (u64 first = 0; first < n_lanes; first += kLanes) {
       const u64 n = n_lanes - first < kLanes ? n_lanes - first : kLanes;
       const u64 last = n_keys - run.n_rows + (first + n - 1) / run.group + 1;
-      VecInt seen = VecInt{} + i32(last);
+      VecInt seen = VecInt{} + i32(last);  // keys of each lane
       for (u64 i = 0; i < n; i++) {
         const u64 row = (first + i) / run.group, head = kv * run.group + (first + i) % run.group;
         read_turned(h.query + i * h.columns, qkv_head<T>(job, run.token + row, head), job.q_norm, job, run.token + row);
         seen[i] = i32(n_keys - run.n_rows + row + 1);
       }
       to_lanes(h.block, h.query, h.columns, job.scale);
-      weigh(h, 0, last, score_seen(h, seen, last));
+      const auto before = [&](u64 key, Vec s) { return seen > i32(key) ? s : splat(-1e30f); };
+      weigh(h, 0, last, score(h, 0, last, before));
       to_rows(h.query, h.block, h.columns);
       for (u64 i = 0; i < n; i++) {
         const u64 row = (first + i) / run.group, head = kv * run.group + (first + i) % run.group;
