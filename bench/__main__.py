@@ -12,8 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from bench.environment import Others, commit, environment
+from bench.environment import environment
 from bench.row import Row, markdown
+from fastqps.bench.environment import Others, commit
 
 PARTS = {
     "transport": "the host path on one core, against a grpc.aio echo",

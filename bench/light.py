@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.load import PREDICT, Load, loadgen
-from bench.processes import cpu_by_role, usage
 from bench.row import Row
 from bench.texts import request, texts, write_payloads
+from fastqps.bench.processes import cpu_by_role, usage
 from fastqps.server_process import ServerProcess
 
 IDLE_S = 10.0

@@ -15,9 +15,9 @@ from typing import Any
 from bench.environment import two_cpus
 from bench.load import PREDICT, Load, LoadError, h2load, loadgen
 from bench.metrics import items_by_code, mean, stage_cost_us
-from bench.processes import cpu_by_role
 from bench.row import Row
 from bench.texts import request, texts, write_body, write_payloads
+from fastqps.bench.processes import cpu_by_role
 from fastqps.scrape import Difference, scrape
 from fastqps.server_process import ServerProcess
 

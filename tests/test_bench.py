@@ -12,12 +12,12 @@ from serving import Server
 
 from bench.load import PREDICT, Load, LoadError, h2load, loadgen, read_samples
 from bench.metrics import items_by_code, mean, stage_cost_us, stage_us
-from bench.processes import cpu_by_role, usage
 from bench.row import Row, markdown, number
 from bench.texts import request, texts, write_body, write_payloads
 from examples.demo import check as demo_check
 from examples.demo.sentences import MANY
 from fastqps import Engine
+from fastqps.bench.processes import cpu_by_role, usage
 from fastqps.scrape import Difference, scrape
 from fastqps.server_process import ServerError, ServerProcess
 
