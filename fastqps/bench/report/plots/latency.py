@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from fastqps.bench.report import wording
@@ -10,6 +11,7 @@ from fastqps.bench.report.plots.plot import Plot, mark_doubt, rate_axis, slo_lin
 from fastqps.bench.report.reading import (
     Json,
     best_of,
+    mapping_at,
     name_at,
     number_at,
     pairs_at,
@@ -22,6 +24,7 @@ from fastqps.bench.report.reading import (
 )
 from fastqps.bench.report.summary import main_point
 
+_ALTERNATIVES = ("compare", "ablate", "starve", "tune", "calibrate")  # modes whose points are no loads of one server
 _LINES = {"p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9"}
 
 
@@ -29,13 +32,7 @@ def points_by_load(result: Json) -> list[Json]:
     """The points in the order of their offered rates, if they differ in nothing else; else none."""
     points = [point for point in steady_points(result) if (number_at(point, "offered_rate") or 0) > 0]
     loads = {number_at(point, "offered_rate") for point in points}
-    alike = not varied_settings(points) and text_at(result, "mode") not in (
-        "compare",
-        "ablate",
-        "starve",
-        "tune",
-        "calibrate",
-    )
+    alike = not varied_settings(points) and text_at(result, "mode") not in _ALTERNATIVES
     return sorted(points, key=lambda p: number_at(p, "offered_rate") or 0.0) if alike and len(loads) > 1 else []
 
 
@@ -70,20 +67,23 @@ def latency_by_load(result: Json) -> Plot | None:
             f"{wording.time(response_us(high, 'p99'))} at {wording.rate(rates[-1])}.{knee}"
         )
         svg = drawing.svg(alt, "latency")
+    knee_is = (
+        "the highest load that met the objective" if mapping_at(result, "slo") else "where rate over p99 is highest"
+    )
     reading = (
-        "Flat lines are a server with room; where they turn upwards, requests begin to queue. The knee is the highest "
-        "load that still met the objective. Times are logarithmic and count from when a request should have been sent."
+        f"Flat lines are a server with room; where they turn upwards, requests begin to queue. The knee is {knee_is}. "
+        "Times are logarithmic and count from when a request should have been sent."
     )
     return Plot("latency", "Latency against offered load", svg, reading)
 
 
-def _mark_knee(panel: object, result: Json) -> str:
+def _mark_knee(panel: Axes, result: Json) -> str:
     best = best_of(result)
     knee = number_at(best, "offered_rate")
     if knee is None:
         return ""
-    panel.axvline(knee, color=INK["good"], linestyle=(0, (2, 2)), linewidth=1.2)  # type: ignore[attr-defined]
-    panel.annotate(  # type: ignore[attr-defined]
+    panel.axvline(knee, color=INK["good"], linestyle=(0, (2, 2)), linewidth=1.2)
+    panel.annotate(
         f"knee {wording.rate(knee)}",
         (knee, 0.02),
         xycoords=("data", "axes fraction"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from matplotlib.axes import Axes
+
 from fastqps.bench.report import wording
 from fastqps.bench.report.ink import INK, Drawing
 from fastqps.bench.report.plots.latency import points_by_load, style_of
@@ -42,10 +44,10 @@ def goodput_by_load(result: Json) -> Plot | None:
     return Plot("goodput", "Goodput against offered load", svg, reading)
 
 
-def _line(panel: object, xs: list[float], ys: list[float | None], style: str, label: str, ink: str) -> None:
+def _line(panel: Axes, xs: list[float], ys: list[float | None], style: str, label: str, ink: str) -> None:
     known = [(x, y) for x, y in zip(xs, ys, strict=True) if y is not None]
     if known:
-        panel.plot(*zip(*known, strict=True), style, color=INK[ink], markersize=3.5, label=label)  # type: ignore[attr-defined]
+        panel.plot(*zip(*known, strict=True), style, color=INK[ink], markersize=3.5, label=label)
 
 
 _FATES = {"in time": "good", "OK, but late": "p90", "refused": "queue", "expired": "p999", "failed": "bad"}
