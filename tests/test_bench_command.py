@@ -254,6 +254,7 @@ def children(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 def generates(process: subprocess.Popen[str]) -> bool:
     """Whether its load generator runs."""
+    assert process.poll() is None, process.communicate()
     found = False
     for child in children(process):
         with contextlib.suppress(psutil.Error):
@@ -289,6 +290,21 @@ def test_an_interrupted_run_leaves_what_it_measured_and_no_child() -> None:
     assert not [p for p in begun if p.is_running()]
 
 
+def test_a_server_of_its_own_that_dies_is_an_error() -> None:
+    run = start("rate", "--rate", "50", "--duration", "4s", "--device", "null")
+    try:
+        until(lambda: generates(run))
+        time.sleep(1)
+        os.kill(
+            next(p.pid for p in children(run) if p.ppid() == run.pid and "loadgen" not in p.cmdline()), signal.SIGKILL
+        )
+        _, error = run.communicate(timeout=60)
+    finally:
+        run.kill()
+    assert run.returncode == 1 and "Traceback" not in error
+    assert "fastqps: the server ended with exit code -9 while it was measured" in error
+
+
 def test_children_end_with_a_bench_that_is_killed() -> None:
     run = start("rate", "--rate", "50", "--duration", "60s", "--device", "null")
     try:
@@ -304,7 +320,18 @@ def test_children_end_with_a_bench_that_is_killed() -> None:
 def test_a_server_that_ends_meanwhile_leaves_what_was_measured() -> None:
     """The first repetition is kept, the second finds nobody."""
     with ServerProcess("--model", "minilm", "--device", "null") as running:
-        flags = ("--rates", "50,60,70", "--duration", "2s", "--warmup", "0s", "--address", running.address)
+        flags = (
+            "--rates",
+            "50,60,70",
+            "--duration",
+            "1s",
+            "--warmup",
+            "0s",
+            "--deadline",
+            "1s",
+            "--address",
+            running.address,
+        )
         run = start("sweep", *flags)
         try:
             assert run.stderr is not None

@@ -117,6 +117,7 @@ class Context:
             run = run_generator(flags, cpus=self.pinning.load, on_line=watch.line)
         finally:
             taken = looks.finish()
+            self.target.check_running()
         fill_in(point, run.found, self.slo)
         point.interrupted = run.interrupted
         if taken:

@@ -95,6 +95,12 @@ class Target:
         """The whole configuration of a server with ``base`` and these, and where each setting comes from."""
         return load({**self.base, **settings}, os.environ, self.config_file or None)
 
+    def check_running(self) -> None:
+        """Raises ``BenchError`` if a server that was started here is there no more."""
+        if self._process is not None and self._process.ended:
+            code = self._process.drain()
+            raise BenchError(f"the server ended with exit code {code} while it was measured")
+
     def model(self, server: Server, name: str = "") -> Model:
         """The served model of this name, or the default one. Raises where there is none, or no fastqps server."""
         from fastqps.client import Client  # it imports grpc: not before the settings are known to be right
