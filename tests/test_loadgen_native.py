@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import socket
 import struct
@@ -9,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -93,6 +95,37 @@ def test_indexes_and_values_fit_together() -> None:
 
 
 # ---- against the server that behaves
+
+
+def promised() -> dict[str, set[str]]:
+    """Names of members of each class in _native.pyi, and under "" those of the module."""
+    tree = ast.parse((Path(__file__).parents[1] / "loadgen/_native.pyi").read_text())
+    found: dict[str, set[str]] = {"": set()}
+    for owner in [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]:
+        name = owner.name if isinstance(owner, ast.ClassDef) else ""
+        found[name] = {node.name for node in owner.body if isinstance(node, ast.FunctionDef)}
+        found[name] |= {node.target.id for node in owner.body if isinstance(node, ast.AnnAssign)}  # type: ignore[union-attr]
+    return found
+
+
+def test_the_interface_is_what_it_is_said_to_be() -> None:
+    server = _native.Server()
+    run = engine(server.port, samples_max=1, sample_every=1)
+    run.start(*constant(3, MS))
+    found = finish(run)
+    interval = run.poll()[0]
+    names = promised()
+    assert names[""] <= set(dir(_native))
+    assert names["Engine"] <= set(dir(_native.Engine)) and names["Server"] <= set(dir(_native.Server))
+    assert names["Result"] == set(found)
+    assert names["Interval"] == set(interval)
+    assert names["Histogram"] == set(found["response"])
+    assert names["Sample"] == set(found["samples"][0])
+    assert names["ConnectionResult"] == set(found["connections"][0])
+    assert names["ThreadResult"] == set(found["threads"][0])
+    assert _native.OUTCOMES[:2] == ("OK", "CANCELLED") and _native.OUTCOMES[16] == "UNAUTHENTICATED"
+    assert len(set(_native.OUTCOMES)) == len(_native.OUTCOMES)
+    assert set(_native.environment()) == {"nghttp2", "compiler", "timer_slack_ns", "cpus"}
 
 
 def test_an_open_loop_and_its_timeline() -> None:

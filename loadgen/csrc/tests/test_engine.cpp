@@ -38,7 +38,7 @@ TEST(every_arrival_is_answered_once) {
   u64 sent = 0;
   for (const auto& worker : drive.engine.workers())
     for (const auto& connection : worker->connections()) {
-      CHECK(connection->sent >= 221 && connection->sent <= 223);  // in turn
+      CHECK(connection->sent > 150 && connection->sent < 300);  // in turn, but for those that are full
       sent += connection->sent;
     }
   CHECK_EQ(sent, 666u);
