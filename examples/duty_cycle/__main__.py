@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ Row = tuple[Expected, float]  # and the measured duty cycle
 def main() -> int:
     """0: all agree, 1: not all do."""
     parser = argparse.ArgumentParser(prog="python -m examples.duty_cycle", description=__doc__)
-    parser.add_argument("--output", type=Path, default=HERE / "report", help="where the tuner's reports go")
+    parser.add_argument("--output", type=Path, default=HERE / "report", help="where the reports go")
     parser.add_argument("--duration", default="2s", help="of each measurement (default: 2s)")
     options = parser.parse_args()
     rows: list[Row] = []
@@ -45,10 +44,12 @@ def main() -> int:
         for one in expected:
             varied = {key: value for key, value in one.settings.items() if key in best}
             rows.append((one, measured(report["points"], varied)))
-    rows += planted(options.duration)
-    print("\n" + "\n".join(table(rows)))
+    rows += planted(options.output, options.duration)
+    lines = list(table(rows))
     for preparation, found in answers.items():
-        print(f"--preparation {preparation}: the tuner answers {found} dispatcher{'s' * (found > 1)}")
+        lines.append(f"--preparation {preparation}: the tuner answers {found} dispatcher{'s' * (found > 1)}")
+    (options.output / "table.txt").write_text("\n".join(lines) + "\n")
+    print("\n" + "\n".join(lines))
     return 0 if all(one.holds(found) for one, found in rows) and answers == ANSWERS else 1
 
 
@@ -60,16 +61,17 @@ def tune(preparation: str, folder: Path, duration: str) -> Mapping[str, Any]:
     return bench("tune", folder, *COMMON, *flags, "--duration", duration)
 
 
-def planted(duration: str) -> Iterator[Row]:
+def planted(output: Path, duration: str) -> Iterator[Row]:
     """One synchronous dispatcher whose launches take longer and longer."""
-    with tempfile.TemporaryDirectory() as scratch:
-        for delay_ms in PLANTED_MS:
-            profile = Path(scratch) / "planted.toml"
-            profile.write_text(with_launch(PROFILE, delay_ms))
-            flags = ("--device", f"sim:{profile}", "--set", "async-steps=off", "--set", "dispatchers=1")
-            report = bench("rate", Path(scratch), *COMMON, *flags, "--duration", duration, "--repetitions", "3")
-            name = f"synchronous, C++ preparation, launches of {delay_ms:g} ms"
-            yield Expected(name, {}, synchronous(delay_ms), ""), measured(report["points"], {})
+    for delay_ms in PLANTED_MS:
+        folder = output / f"planted-{delay_ms:g}ms"
+        folder.mkdir(parents=True, exist_ok=True)
+        profile = folder / "profile.toml"
+        profile.write_text(with_launch(PROFILE, delay_ms))
+        flags = ("--device", f"sim:{profile}", "--set", "async-steps=off", "--set", "dispatchers=1")
+        report = bench("rate", folder, *COMMON, *flags, "--duration", duration, "--repetitions", "3")
+        name = f"synchronous, C++ preparation, launches of {delay_ms:g} ms"
+        yield Expected(name, {}, synchronous(delay_ms), ""), measured(report["points"], {})
 
 
 def with_launch(profile: Path, launch_ms: float) -> str:
