@@ -9,6 +9,7 @@ namespace loadgen {
 
 struct Named : std::map<std::string, u64> {
   using map::map;
+  u64 of(const std::string& name) const { return contains(name) ? at(name) : 0; }
 };
 
 inline Named named(const OutcomeCounts& counts) {

@@ -129,25 +129,25 @@ TEST(a_stall_shows_in_response_times) {
 }
 
 TEST(deadlines_travel_and_are_kept) {
-  Server server({.law = Law::kConstant, .service_ns = 40 * kMillisecond});
+  Server server({.law = Law::kConstant, .service_ns = 100 * kMillisecond});
   Options options = options_for(server.port());
   options.deadline_grace_ns = 10 * kMillisecond;
   Drive drive(options);
-  drive.start(20, kMillisecond, 200 * kMillisecond);
+  drive.start(20, kMillisecond, 500 * kMillisecond);
   const RunResult& run = drive.finish();
   const Named got = named(run.tally.outcomes_all);
-  // Five are answered within 210 ms or a little more; the server knows no deadlines.
-  CHECK(got.at("OK") >= 1 && got.at("OK") <= 7);
-  CHECK_EQ(got.at("OK") + got.at("TIMEOUT"), 20u);
-  CHECK(run.tally.response_failed.smallest >= 210 * kMillisecond);
+  // Five are answered within 510 ms or a little more; the server knows no deadlines.
+  CHECK(got.of("OK") >= 1 && got.of("OK") <= 7);
+  CHECK_EQ(got.of("OK") + got.of("TIMEOUT"), 20u);
+  CHECK(run.tally.response_failed.smallest >= 510 * kMillisecond);
 }
 
 TEST(what_finds_no_stream_in_time_expires) {
-  Server server({.law = Law::kConstant, .service_ns = 50 * kMillisecond, .streams_max = 1});
+  Server server({.law = Law::kConstant, .service_ns = 100 * kMillisecond, .streams_max = 1});
   Options options = options_for(server.port());
-  const Named got = run(options, 50, kMillisecond, 120 * kMillisecond);
-  CHECK(got.at("EXPIRED_UNSENT") > 30);
-  CHECK(got.at("OK") >= 1);
+  const Named got = run(options, 50, kMillisecond, 300 * kMillisecond);
+  CHECK(got.of("EXPIRED_UNSENT") > 30);
+  CHECK(got.of("OK") >= 1);
 }
 
 TEST(statuses_are_read) {
@@ -227,15 +227,15 @@ TEST(bidi_counts_second_answers_and_late_ones) {
   CHECK_EQ(named(run.tally.outcomes_all), (Named{{"OK", 50}}));
   CHECK_EQ(run.tally.wrong_ids, 50u);
 
-  Server slow({.law = Law::kConstant, .service_ns = 30 * kMillisecond});
+  Server slow({.law = Law::kConstant, .service_ns = 100 * kMillisecond});
   Options options = bidi_options(slow.port());
   options.deadline_grace_ns = 0;
   Drive late(options);
-  late.start(10, kMillisecond, 100 * kMillisecond);
+  late.start(10, kMillisecond, 400 * kMillisecond);
   const Named got = late.outcomes();
-  CHECK_EQ(got.at("OK") + got.at("TIMEOUT"), 10u);
-  CHECK(got.at("TIMEOUT") >= 5);
-  CHECK_EQ(late.engine.result().tally.late_answers, got.at("TIMEOUT"));
+  CHECK_EQ(got.of("OK") + got.of("TIMEOUT"), 10u);
+  CHECK(got.of("TIMEOUT") >= 5);
+  CHECK_EQ(late.engine.result().tally.late_answers, got.of("TIMEOUT"));
   CHECK_EQ(late.engine.result().tally.wrong_ids, 0u);
 }
 
