@@ -33,10 +33,8 @@ def _check_load(o: argparse.Namespace) -> None:
         o.duration = 10_000_000_000
     if o.warmup is None:
         o.warmup = 0 if o.trace else 1_000_000_000
-    if o.duration is not None and not 0 < o.duration <= arrivals.SECONDS_MAX * 1e9:
-        raise UsageError("--duration must be above 0 and at most 168h")
-    if o.warmup > arrivals.SECONDS_MAX * 1e9:
-        raise UsageError("--warmup is at most 168h")
+    if o.duration == 0 or o.connect_timeout == 0:
+        raise UsageError("--duration and --connect-timeout must be above 0")
     if o.closed:
         o.connections = min(o.connections, o.closed)  # each has a call
     o.streams = o.streams or (1 if o.call == "bidi" else 1000)

@@ -19,8 +19,11 @@ from numpy.typing import NDArray
 
 from loadgen.arrivals import CALLS_MAX, SECONDS_MAX
 from loadgen.errors import UsageError
+from loadgen.payloads import PAYLOADS_MAX
+from loadgen.units import DURATION_NS_MAX
 
 _KEYS = ("t_us", "payload", "deadline_ms")
+_MOST = {"t_us": 1e300, "payload": PAYLOADS_MAX, "deadline_ms": SECONDS_MAX * 1e3}
 _Row = tuple[float, int, float]  # -1: absent
 
 
@@ -34,7 +37,9 @@ class Trace:
     deadline_ns: NDArray[np.int64]
 
     def faster(self, speedup: float) -> Trace:
-        """Played ``speedup`` times as fast; deadlines stay what they are."""
+        """Played ``speedup`` times as fast; deadlines stay. ``UsageError``: it takes too long."""
+        if self.times_ns[-1] / speedup > DURATION_NS_MAX:
+            raise UsageError(f"with --speedup {speedup:g} the trace lasts longer than 7 days")
         return Trace(np.rint(self.times_ns / speedup).astype(np.int64), self.payload, self.deadline_ns)
 
     def until(self, ns: int) -> Trace:
@@ -96,9 +101,11 @@ def _rows(path: str, stream: Iterable[str]) -> Iterator[tuple[int, _Row]]:
             else:
                 names = names or ["t_us"]
                 yield i, _row(_named(next(csv.reader([text])), names))
-        except json.JSONDecodeError as error:
-            raise UsageError(f"{path}:{i}: no JSON object: {error.msg}") from None
         except UsageError as error:
+            raise UsageError(f"{path}:{i}: {error}") from None
+        except (ValueError, RecursionError) as error:  # also of numbers with too many digits
+            raise UsageError(f"{path}:{i}: no JSON object: {getattr(error, 'msg', error)}") from None
+        except csv.Error as error:
             raise UsageError(f"{path}:{i}: {error}") from None
 
 
@@ -118,7 +125,13 @@ def _row(found: object) -> _Row:
         raise UsageError(f"unknown key {unknown[0]!r}; there are {', '.join(_KEYS)}")
     values = {key: value for key, value in found.items() if value is not None}
     for key, value in values.items():
-        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if not number or value < 0 or (key == "payload" and value % 1) or (key == "deadline_ms" and value == 0):
-            raise UsageError(f"{key} is {value!r}")
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        whole = key != "payload" or (number and value % 1 == 0)
+        if not number or not 0 <= value <= _MOST[key] or not whole or (key == "deadline_ms" and value == 0):
+            raise UsageError(f"{key} is {_shown(value)}")
     return float(values["t_us"]), int(values.get("payload", -1)), float(values.get("deadline_ms", -1))
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"

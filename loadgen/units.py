@@ -9,6 +9,7 @@ from fractions import Fraction
 from loadgen.errors import UsageError
 
 NS_PER_UNIT = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000, "h": 3_600_000_000_000}
+DURATION_NS_MAX = 168 * NS_PER_UNIT["h"]
 _SCALE = {"": 1, "k": 1_000, "K": 1_000, "M": 1_000_000}
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)")
 
@@ -18,7 +19,10 @@ def duration_ns(text: str) -> int:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None or (match[2] not in NS_PER_UNIT and not (match[2] == "" and float(match[1]) == 0)):
         raise UsageError(f"{text!r} is no duration; write for example 10s or 500us (units: {', '.join(NS_PER_UNIT)})")
-    return round(Fraction(match[1]) * NS_PER_UNIT.get(match[2], 0))
+    found = round(Fraction(match[1]) * NS_PER_UNIT.get(match[2], 0))
+    if found > DURATION_NS_MAX:
+        raise UsageError(f"{text} is too long; durations are at most {DURATION_NS_MAX // NS_PER_UNIT['h']}h")
+    return found
 
 
 def rate(text: str) -> float:

@@ -175,6 +175,8 @@ def test_traces_of_every_form_play_as_recorded(tmp_path: Path, name: str) -> Non
     assert trace.faster(2.5).times_ns.tolist() == [0, 40_200, 40_200, 800_000]
     assert trace.faster(2.5).deadline_ns.tolist() == trace.deadline_ns.tolist()
     assert len(trace.until(100_501).times_ns) == 3
+    with pytest.raises(UsageError, match=r"with --speedup 1e-10 the trace lasts longer than 7 days"):
+        trace.faster(1e-10)
 
 
 @pytest.mark.parametrize(
@@ -195,6 +197,12 @@ def test_traces_of_every_form_play_as_recorded(tmp_path: Path, name: str) -> Non
         ('{"t_us": true}', r"t_us is True"),
         ('{"t_us": 1, "model": "x"}', r"unknown key 'model'"),
         ('{"t_us": 1', r"trace:1: no JSON object"),
+        ('{"t_us": ' + "[" * 100_000, r"trace:1: no JSON object"),
+        ('{"t_us": ' + "1" * 5000 + "}", r"trace:1: no JSON object"),
+        ('{"t_us": ' + "1" * 400 + "}", r"trace:1: t_us is 1{40}…"),
+        ('{"t_us": 1, "payload": 1e300}', r"trace:1: payload is 1e\+300"),
+        ("t_us,deadline_ms\n1,1e300\n", r"trace:2: deadline_ms is 1e\+300"),
+        ("1" * 200_000, r"trace:1: field larger than field limit"),
         ("0\n9e11\n", r"lasts longer than 7 days"),
     ],
 )

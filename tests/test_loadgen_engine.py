@@ -350,6 +350,8 @@ def test_a_trace_is_replayed_exactly(tmp_path: Path) -> None:
     payloads = ("--payload", str(tmp_path / "a"), str(tmp_path / "b"), "--verify", "1", "--expect", "echo")
     with server() as found:
         result = run(tmp_path, found.port, "--trace", str(trace), "--speedup", "2", *payloads, code=None)
+    # Its last call is due as the measured time ends.
+    assert result["achieved_rate"] == result["offered_rate"] or result["lateness_us"]["max"] > 1000
     assert result["status"] == {"OK": 7} and abs(result["duration_s"] - moments[-1] / 2e6) < 1e-6
     assert result["verified"] == {"checked": 7, "wrong": 0, "against": "echo"}
     assert result["load"]["arrivals"] == "trace" and result["load"]["speedup"] == 2
@@ -405,6 +407,8 @@ def test_failures_are_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         code, line = fails(silent.getsockname()[1], *load, "--connect-timeout", "300ms")
     assert code == 1 and "the server says nothing" in line
+    code, line = fails(1, *load, "--connect-timeout", "0s")
+    assert code == 2 and "--connect-timeout must be above 0" in line
     (tmp_path / "empty").touch()
     code, line = fails(1, "--rate", "50", "--payload", str(tmp_path / "empty"))
     assert code == 2 and "is empty" in line

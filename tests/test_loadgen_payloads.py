@@ -121,6 +121,8 @@ def test_durations(text: str, ns: int) -> None:
 def test_bad_durations(text: str) -> None:
     with pytest.raises(UsageError, match="is no duration; write for example 10s or 500us"):
         units.duration_ns(text)
+    with pytest.raises(UsageError, match="169h is too long; durations are at most 168h"):
+        units.duration_ns("169h")
 
 
 def test_rates() -> None:

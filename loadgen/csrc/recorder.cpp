@@ -4,6 +4,7 @@ namespace loadgen {
 namespace {
 
 constexpr size_t kIntervalsKept = 600;
+constexpr i64 kAtOnce = kMillisecond;
 
 // True for about one number in `every`, without a pattern that payloads sent in turn could fall in step with.
 bool one_in(u64 every, u64 number) {
@@ -56,7 +57,8 @@ void Recorder::written(Call& call, i64 now, i64 idle_ns) {
   sent_++;
   current_.sent++;
   current_.own_lateness_max = std::max(current_.own_lateness_max, call.own_lateness_ns);
-  tally.sent_in_window += in_window(now);
+  // The last call of a trace is due as its window ends: what goes out at once is in time.
+  tally.sent_in_window += in_window(now) || (now - until_ns_ < kAtOnce && in_window(call.intended_ns));
 }
 
 void Recorder::count(Outcome outcome) {
