@@ -130,3 +130,11 @@ def test_lines_that_are_not_utf8(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\n\xff\n"), encoding="utf-8", errors=errors))
     assert main(["predict", "--device", "null"]) == 2
     assert "a text is not UTF-8" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_a_command_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fastqps.cli.import_module", interrupted)
+    assert main(["bench", "rate"]) == 130

@@ -23,25 +23,8 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code. Errors that a user can act on are one line on stderr."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    passed_on: list[str] = []
-    if "bench" in arguments[:1] and "--" in arguments:  # what follows is not for us, but for the server that it starts
-        at = arguments.index("--")
-        arguments, passed_on = arguments[:at], arguments[at + 1 :]
-    parser = ArgumentParser(prog="fastqps", description="Serves small, fast models at very high request rates.")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    chosen = next((a for a in arguments if not a.startswith("-")), None)
-    module: ModuleType | None = None
-    for name, help in COMMANDS.items():
-        command = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
-        if name == chosen:
-            module = import_module(f"fastqps.cli.{name}")
-            module.add_arguments(command)
     try:
-        options = parser.parse(arguments)
-        options.passed_on = passed_on
-        assert module is not None  # the parser has refused everything that is no command
-        return int(module.run(options))
+        return _run(list(sys.argv[1:] if argv is None else argv))
     except FastqpsError as error:
         print(f"fastqps: {error}", file=sys.stderr)
         return error.exit_code
@@ -56,3 +39,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILURE
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _run(arguments: list[str]) -> int:
+    passed_on: list[str] = []
+    if "bench" in arguments[:1] and "--" in arguments:  # what follows is not for us, but for the server that it starts
+        at = arguments.index("--")
+        arguments, passed_on = arguments[:at], arguments[at + 1 :]
+    parser = ArgumentParser(prog="fastqps", description="Serves small, fast models at very high request rates.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    chosen = next((a for a in arguments if not a.startswith("-")), None)
+    module: ModuleType | None = None
+    for name, help in COMMANDS.items():
+        command = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
+        if name == chosen:
+            module = import_module(f"fastqps.cli.{name}")
+            module.add_arguments(command)
+    options = parser.parse(arguments)
+    options.passed_on = passed_on
+    assert module is not None  # the parser has refused everything that is no command
+    return int(module.run(options))
