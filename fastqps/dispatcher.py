@@ -73,8 +73,8 @@ class Dispatcher:
         _check_ours(self._stepper.scatter(step.number))
 
     def _due_s(self) -> float:
-        """The most to wait: until a lane that does not ring may be done."""
-        return min([SLEEP_S_MAX, *(steps[0].due_s() for steps in self._in_flight if steps)])
+        """The most to wait: until a lane that does not ring may be done, or, where nothing runs, for a while."""
+        return min((steps[0].due_s() for steps in self._in_flight if steps), default=SLEEP_S_MAX)
 
 
 class _Step(NamedTuple):
