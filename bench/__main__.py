@@ -18,6 +18,7 @@ from fastqps.bench.environment import Others, commit
 
 PARTS = {
     "transport": "the host path on one core, against a grpc.aio echo",
+    "openloop": "the load generator on one core, against h2load",
     "work": "MiniLM over gRPC, against sentence-transformers",
     "gather": "packing a batch, against torch",
     "generate": "a small Llama, against transformers",
