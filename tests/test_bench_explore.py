@@ -201,6 +201,29 @@ def test_tune_within_an_slo(tmp_path: Path) -> None:
     assert (impossible.best, impossible.verdict, impossible.exit_code) == (None, "SLO_NOT_MET", 8)
 
 
+def test_tune_believes_what_a_late_generator_found_within_the_slo(tmp_path: Path) -> None:
+    """Its lateness makes response times longer, never shorter."""
+
+    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
+        point = queue(lambda s: 1000.0 * s["dispatchers"], 1000.0)(settings, load)
+        point.verdict = "INVALID" if settings["dispatchers"] == 2 and point.verdict == "VALID" else point.verdict
+        return point
+
+    result = run("tune", context("tune", tmp_path, answer, "--try", "dispatchers=1,2", slo="p99=50ms"))
+    assert result.best_point is not None and result.best_point.settings["dispatchers"] == 2
+    assert result.verdict == "INVALID"  # but there may be more
+
+
+def test_tune_says_nothing_of_the_server_where_the_generator_was_the_limit(tmp_path: Path) -> None:
+    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
+        slow = queue(lambda s: 1000.0, 1e6)(settings, load)  # a second at least
+        slow.verdict = "INVALID"
+        return slow
+
+    result = run("tune", context("tune", tmp_path, answer, "--try", "dispatchers=1,2", slo="p99=50ms"))
+    assert (result.best, result.verdict, result.exit_code) == (None, "INVALID", 7)
+
+
 def test_tune_goes_on_where_a_server_does_not_start(tmp_path: Path) -> None:
     def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
         if settings["dispatchers"] > 1:

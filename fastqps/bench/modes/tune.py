@@ -112,8 +112,7 @@ class _Tuner:
                 f"the search ended after {found.probes} measurements, before it was done: raise --probes"
             )
         if found.setting is None:
-            result.verdict = "SLO_NOT_MET" if self._context.slo else "FAILED"
-            result.notes.append("no setting that was tried keeps the SLO" if self._context.slo else "nothing answered")
+            self._find_nothing()
             return result
         result.best = list(self._runs).index(self._key(found.setting))
         best = result.points[result.best]
@@ -124,6 +123,20 @@ class _Tuner:
         result.extra["tune"]["file"] = path.name
         result.notes.append(f"fastqps serve --config {path} runs the best setting")
         return result
+
+    def _find_nothing(self) -> None:
+        result = self._context.result
+        if any(point.verdict == "INVALID" for point in result.points):
+            result.verdict = "INVALID"
+            result.notes.append(
+                "no setting kept the SLO, but the generator was the limit: it says nothing of the server"
+            )
+        elif self._context.slo:
+            result.verdict = "SLO_NOT_MET"
+            result.notes.append("no setting that was tried keeps the SLO")
+        else:
+            result.verdict = "FAILED"
+            result.notes.append("nothing answered")
 
     def _write(self, setting: Setting) -> Path:
         path = self._context.folder / FILE

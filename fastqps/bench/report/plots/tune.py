@@ -34,7 +34,7 @@ def search_path(result: Json) -> Plot | None:
     if not rows:
         return None
     places = list(range(len(rows)))
-    top = max(rate for _, value, _ in rows for rate in _rates(value))
+    top = max(rate for _, value, _ in rows for rate in _rates(value)) or 1.0  # nothing within the objective
     with Drawing(70 + 20 * len(rows)) as drawing:
         panel = drawing.panels[0]
         for place, (_, value, kept) in zip(places, rows, strict=True):
