@@ -8,17 +8,21 @@ from fastqps.bench.target import Settings
 from fastqps.config import decide
 
 IN_FLIGHT_MIN = 16
+WAIT_S_MAX = 2.0  # of a call among so many; and never more than a quarter of its deadline
 
 
-def saturating(context: Context, in_flight: int | None, widest: Settings) -> LoadSpec:
+def saturating(context: Context, in_flight: int | None, widest: Settings, start: Settings) -> LoadSpec:
     """``in_flight`` calls, or as many as keep the server busy that has the most places for them: ``widest``.
 
-    One load for all settings that are compared: more in flight would be more, whatever the settings are.
+    Fewer where a server with the settings ``start``, which is tried for that, would be at them for seconds. One load
+    for all settings that are compared: more in flight would be more, whatever the settings are.
     """
-    if in_flight is None:
-        items = context.payloads.call.items
-        in_flight = max(IN_FLIGHT_MIN, -(-items_for(context, widest) // items))
-    return context.load.closed(in_flight)
+    if in_flight is not None:
+        return context.load.closed(in_flight)
+    load = context.load.closed(max(IN_FLIGHT_MIN, -(-items_for(context, widest) // context.payloads.call.items)))
+    rate = context.measure(start, load, name="calls in flight", keep=False, repetitions=1).rate
+    longest_s = min(WAIT_S_MAX, load.deadline_s / 4) if load.deadline_s else WAIT_S_MAX
+    return load.closed(max(IN_FLIGHT_MIN, min(load.in_flight or 0, round(rate * longest_s)))) if rate else load
 
 
 def items_for(context: Context, settings: Settings) -> int:

@@ -60,7 +60,7 @@ def run(context: Context) -> Result:
             raise ConfigError(f"--{key}: ablate varies it itself")
     levers = levers_of(options.dispatchers, options.lanes)
     widest = NOTHING | {lever.key: lever.value for lever in levers if not why_not(context, {lever.key: lever.value})}
-    load = saturating(context, options.in_flight, widest)
+    load = saturating(context, options.in_flight, widest, NOTHING)
     rows: list[dict[str, Any]] = []
     result.extra["levers"] = rows
     context.progress.expect((1 + len(levers)) * context.repetitions)

@@ -131,7 +131,7 @@ def _report(context: Context, profile: Profile, costs: list[Cost], alone_us: flo
 
 def _check(context: Context, device: str, path: Path) -> None:
     """The same load on the device and on its profile."""
-    load = saturating(context, context.options.in_flight, {})
+    load = saturating(context, context.options.in_flight, {}, {})
     dispatchers = {"dispatchers": context.target.base.get("dispatchers", 1)}
     real = context.measure(dispatchers, load, name=device)
     modelled = context.measure(

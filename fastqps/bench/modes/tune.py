@@ -82,8 +82,9 @@ class _Tuner:
         self._knobs = knobs_of(context)
         self._runs: dict[tuple[Any, ...], list[Point]] = {}
         self._hint: float | None = None
+        start = {knob.name: knob.values[0] for knob in self._knobs}
         widest = {knob.name: max(knob.values, key=_number) for knob in self._knobs}
-        self._load: LoadSpec = saturating(context, options.in_flight, widest)
+        self._load: LoadSpec = saturating(context, options.in_flight, widest, start)
         self.search = Search(
             self._knobs,
             self._probe,
