@@ -1,8 +1,8 @@
 /* fastqps sleep and wake: no wake-up is lost, whoever is killed, at whatever point.
  *
- * core/wake.h, with Claimer::next, linger, sleep and leave (core/claimer.h), Slab::publish, announce and settle_all
+ * core/wake.h, with Claimer::next, linger, sleep, rest and leave (core/claimer.h), Slab::publish, announce and settle_all
  * (core/slab.h), publish_death (core/supervise.h). Claiming ahead, joining and lingering follow guesses of what is worth
- * while; here every guess may go either way.
+ * while; here every guess may go either way. A lane may ring at any time: who holds a batch may wake without a reason.
  *
  * Slots are left out (protocol.pml has them). A request is a token: in ring[f], held by a dispatcher, or a hint in out[].
  * Every load and store of a sleep word, a tail or an eventfd is a step of its own. Memory is sequentially consistent here,
@@ -31,6 +31,9 @@
 #endif
 #ifndef JOIN
 #define JOIN 0           /* 1: sequences run: it looks after every step, any number of times, and may decline what waits */
+#endif
+#ifndef BESIDE
+#define BESIDE 0         /* 1: of several lanes one is free: it looks, sleeps or rests, any number of times, while it holds a batch */
 #endif
 #ifndef LINGER
 #define LINGER 0         /* 1: a dispatcher that holds a batch may sleep a while, for company */
@@ -132,7 +135,7 @@ inline finish(q) {
   if
   :: held[self*F+q] > 0 ->
 #if STUCK
-       if :: atomic { !stuck -> stuck = 1 }; false :: true fi;
+       if :: atomic { !stuck && sl[self] == BUSY -> stuck = 1 }; false :: true fi;
 #endif
        d_step { held[self*F+q]--; done[self*F+q]++ };           /* DONE: the state word */
        d_step { done[self*F+q]--; out[self*F+q]++ };            /* hint: seq_cst store of tail */
@@ -219,6 +222,35 @@ more:
 #endif
        busy()
 #endif
+    :: break
+    od;
+#endif
+#if BESIDE
+    do
+    :: sl[self] = HUNGRY;                                       /* next(kBeside) */
+       if
+       :: TAKE(0);                                              /* it got something; or leaves it, while suspects wait */
+#if F > 1
+          TAKE(1);
+#endif
+#if MUT == 25
+          sl[self] = BUSY;                                      /* mistake: who rests wakes nobody for what it leaves */
+#else
+          busy();
+#endif
+          if :: d_step { ev[self] -> ev[self] = 0 } :: skip fi  /* rest(): rung for, or the time is over */
+       :: atomic { if :: ring[0] > 0 -> ring[0]--; held[self*F]++; goto more :: else fi };
+#if F > 1
+          atomic { if :: ring[1] > 0 -> ring[1]--; held[self*F+1]++; goto more :: else fi };
+#endif
+          d_step { sl[self] = ASLEEP; NEWSLEEP(self) };         /* sleep(): announce */
+          if :: ring[0] > 0 -> goto beside :: else fi;          /* recheck */
+#if F > 1
+          if :: ring[1] > 0 -> goto beside :: else fi;
+#endif
+          if :: d_step { ev[self] -> ev[self] = 0 } :: skip fi; /* rung for, by a producer or a lane */
+beside:   skip                                                  /* it scatters with ASLEEP in its word */
+       fi
     :: break
     od;
 #endif
