@@ -203,6 +203,17 @@ def test_t_quantiles() -> None:
             assert t_quantile(p, freedom) == pytest.approx(expected, rel=2e-3), (p, freedom)
 
 
+@pytest.mark.parametrize(("freedom", "exact"), [(1.2, 8.649), (1.5, 6.017), (1.9, 4.527), (2.5, 3.575)])
+def test_t_quantiles_between_whole_numbers_are_not_too_small(freedom: float, exact: float) -> None:
+    """Welch's degrees of freedom are no whole numbers; two repetitions of each have between one and two."""
+    assert t_quantile(0.975, freedom) >= exact
+
+
+@pytest.mark.parametrize(("freedom", "exact"), [(3, 12.924), (4, 8.610), (8, 5.041)])
+def test_t_quantiles_far_out(freedom: float, exact: float) -> None:
+    assert t_quantile(0.9995, freedom) == pytest.approx(exact, rel=0.05)
+
+
 @pytest.mark.parametrize("wrong", [{"gain_min": -0.1}, {"gain_min": 1.0}, {"rounds_min": 1}, {"rounds_max": 1}])
 def test_impossible_rules(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="no such rules"):

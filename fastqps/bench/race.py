@@ -192,12 +192,13 @@ def _differences(of: Sequence[float | None], over: Sequence[float | None]) -> li
 def t_quantile(p: float, freedom: float) -> float:
     """Student's t: x with P(T <= x) = p, for p >= 0.5.
 
-    Exact for one and two degrees of freedom, else by the expansion in powers of 1 / freedom (Abramowitz and Stegun
-    26.7.5): within 0.2 % from three on, for p up to 0.975.
+    Exact for one and two degrees of freedom; what lies between two whole numbers below three is rounded down, to an
+    interval that is rather too wide. From three on by the expansion in powers of 1 / freedom (Abramowitz and Stegun
+    26.7.5): within 0.2 % for p up to 0.975, 1 % up to 0.995, 5 % up to 0.9995.
     """
-    if freedom <= 1:
+    if freedom < 2:
         return math.tan(math.pi * (p - 0.5))
-    if freedom <= 2:
+    if freedom < 3:
         return (2 * p - 1) * math.sqrt(2 / (4 * p * (1 - p)))
     z = NormalDist().inv_cdf(p)
     terms = (
