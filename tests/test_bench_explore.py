@@ -361,6 +361,19 @@ def test_breakdown(tmp_path: Path) -> None:
     assert "95.2 % of the 126 µs" in result.notes[0]
 
 
+def test_breakdown_says_when_stages_are_more_than_the_whole(tmp_path: Path) -> None:
+    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
+        point = staged(settings, load)
+        point.service_time_us["mean"] = 96.0
+        return point
+
+    result = run("breakdown", context("breakdown", tmp_path, answer, "--concurrency", "1"))
+    row = result.extra["breakdown"][0]
+    assert row["covered"] == pytest.approx(120 / 96)
+    assert sum(stage["share"] for stage in row["stages"].values()) == pytest.approx(1.0)
+    assert any("longer than what the generator saw" in note for note in result.notes)
+
+
 def test_breakdown_says_when_the_wire_is_more_than_a_tenth(tmp_path: Path) -> None:
     def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
         point = staged(settings, load)

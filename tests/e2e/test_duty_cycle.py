@@ -79,7 +79,7 @@ def test_stages_add_up_to_what_the_generator_saw(tmp_path: Path) -> None:
         stages = {stage for stage, cost in alone["stages"].items() if cost["us"] > 0}
         assert stages >= {"receive", "parse", "tokenize", "queue", "gather", "device", "scatter", "drain", "send"}
         assert alone["stages"]["device"]["us"] >= 5000
-        if not 0.9 <= alone["covered"] <= 1:
+        if not 0.9 <= alone["covered"] <= 1.01:
             return f"stages cover {alone['covered']:.3f} of {alone['end_to_end_us']:.0f} µs"
         return "" if 0.9 <= many["covered"] <= 1.01 else f"16 in flight: stages cover {many['covered']:.3f}"
 

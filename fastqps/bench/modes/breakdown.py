@@ -12,7 +12,7 @@ from fastqps.bench.point import Point
 from fastqps.bench.result import BenchError, Result
 
 LEVELS = "1,2,4,8,16,32,64,128,256,512"
-HIDDEN_MAX = 0.1  # share of the time of a lonely request that may be outside the server
+HIDDEN_MAX = 0.1  # by so much of a lonely request's time may the stages differ from what the generator saw
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,18 +53,19 @@ def _levels(options: argparse.Namespace) -> list[int]:
 def row_of(point: Point, level: int) -> dict[str, Any]:
     """One line of the table. ``stages``: {stage: {us, share}}, ``wire`` the last; all are means, which add up.
 
-    ``host``: all stages but ``device``, the wait in the queue among them.
+    ``host``: all stages but ``device``, the wait in the queue among them. ``covered``: of the end-to-end time, by the
+    stages; more than 1 where they count something twice.
     """
     means = {stage: summary["mean"] or 0.0 for stage, summary in (point.stages_us or {}).items()}
     covered = sum(means.values())
     end_to_end = point.service_time_us.get("mean") or covered
     means["wire"] = max(0.0, end_to_end - covered)
-    whole = max(end_to_end, covered) or 1.0  # more than the whole: the averages are not of the very same calls
+    whole = max(end_to_end, covered) or 1.0  # shares are of no more than everything
     device = means.get("device", 0.0)
     return {
         "in_flight": level,
         "end_to_end_us": end_to_end,
-        "covered": covered / whole,
+        "covered": covered / (end_to_end or 1.0),
         "stages": {stage: {"us": us, "share": us / whole} for stage, us in means.items()},
         "device_share": device / whole,
         "host_share": (covered - device) / whole,
@@ -80,3 +81,5 @@ def _judge(context: Context, row: dict[str, Any]) -> None:
     )
     if covered < 1 - HIDDEN_MAX:
         context.note("more than a tenth is outside the server: its work is too short to be seen beside the wire")
+    elif covered > 1 + HIDDEN_MAX:
+        context.note("the stages are more than a tenth longer than what the generator saw: other calls are among them")
