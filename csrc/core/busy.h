@@ -13,6 +13,8 @@ namespace fastqps {
 inline void write_busy(BusyRing& ring, u64 start_ns, u64 end_ns) {
   const u64 i = ring.count.load(kRelaxed);
   BusyRing::Entry& entry = ring.entry[i % kBusyEntries];
+  // Pairs with the fence in BusyUnion::read: who sees a part of this entry sees that the count has come to it.
+  std::atomic_thread_fence(kRelease);
   entry.start_ns.store(start_ns, kRelaxed);
   entry.end_ns.store(end_ns, kRelaxed);
   ring.count.store(i + 1, kRelease);  // pairs with the acquire in BusyUnion::read

@@ -251,7 +251,7 @@ enum Reject : u32 {
 };
 inline constexpr const char* kRejectNames[kRejects] = {"queue_full", "slots", "predicted_miss", "poison", "connection"};
 // Why a device stood still: nothing waited, a batch waited for company, a step was prepared, it was on its way to the
-// device, the answers of the one before were copied out.
+// device, it waited there while those of others ran, the answers of the one before were copied out.
 enum Idle : u32 { kIdleNoWork = 0, kIdleDelay, kIdleGather, kIdleLaunch, kIdleShared, kIdleScatter, kIdles };
 inline constexpr const char* kIdleNames[kIdles] = {"no_work", "batch_delay", "gather", "launch", "shared", "scatter"};
 

@@ -63,7 +63,6 @@ class ServerConnection {
   bool flush();
   // An answer to a message of this stream is due.
   void answer(ServerStream& stream, std::string_view message);
-  int fd() const { return fd_; }
 
  private:
   friend struct ServerCallbacks;
@@ -73,7 +72,6 @@ class ServerConnection {
   void finish_if_done(ServerStream& stream);
   void begin_answer(ServerStream& stream);
   void answer_status(ServerStream& stream, int status);
-  void submit_trailers(ServerStream& stream);
   ssize_t read_body(ServerStream& stream, u8* to, size_t room, u32& flags);
 
   ServerContext& context_;
