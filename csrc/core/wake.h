@@ -27,8 +27,9 @@ inline void signal_fd(int fd) {
   if (fd >= 0) (void)!write(fd, &one, sizeof one);
 }
 // Sleeps until the eventfd is signalled or the time is over (< 0: for ever), and takes the signal. Whether there was
-// one.
+// one. Without time it leaves a signal to whoever can wait for it.
 inline bool sleep_on(int fd, i64 timeout_ns) {
+  if (timeout_ns == 0) return false;
   pollfd p{fd, POLLIN, 0};
   timespec left{time_t(timeout_ns / 1'000'000'000), long(timeout_ns % 1'000'000'000)};
   u64 signals;

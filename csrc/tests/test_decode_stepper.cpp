@@ -396,6 +396,18 @@ TEST(a_free_lane_takes_what_waits) {
   CHECK_EQ(w.segment.dispatcher(0).running.load(), 3u);  // the third had to join one of them
 }
 
+// A lane rings once. Who looks for requests without waiting, and waits after that, must not miss it in between.
+TEST(a_lane_that_has_rung_is_not_slept_over) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1, 2);
+  w.put({1}, 1, kIgnoreEos);
+  CHECK(d.launch());  // of its only token: nothing is left to prepare on that lane
+  signal_fd(w.fds.dispatcher[0]);
+  const u64 begun = now_ns();
+  CHECK_EQ(d.stepper.gather(20'000'000'000), kNothing);
+  CHECK(now_ns() - begun < 10'000'000'000);
+}
+
 TEST(a_suspect_runs_alone_among_lanes) {
   World w;
   auto d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 1, 2);
