@@ -36,11 +36,15 @@ def identity(name: str) -> str:
     built = {"kBuiltVersion": version[1], "kBuiltSources": runpy.run_path("fastqps/_native.py")["checksum"](name)}
     text = '#include "bind/identity.h"\n\nnamespace fastqps::bind {\n'
     text += "".join(f'const char* const {key} = "{value}";\n' for key, value in built.items()) + "}\n"
-    path = Path(f"build/identity/{name}.cpp")
+    return written(f"build/identity/{name}.cpp", text)
+
+
+def written(name: str, text: str) -> str:
+    path = Path(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.is_file() or path.read_text() != text:  # an unchanged file must not cause a build
         path.write_text(text)
-    return str(path)
+    return name
 
 
 def extension(name: str, *parts: str, **options: list[str]) -> Pybind11Extension:
@@ -59,10 +63,13 @@ def extension(name: str, *parts: str, **options: list[str]) -> Pybind11Extension
 
 
 def load_generator() -> Pybind11Extension:
-    parts = ("", "server/", "bind/")
+    built = runpy.run_path("loadgen/built.py")
+    word = "const char* const kBuiltSources"
+    text = f'namespace loadgen {{\nextern {word};\n{word} = "{built["checksum"](Path("loadgen"))}";\n}}\n'
+    found = sorted(path for part in built["PARTS"] for path in glob(f"loadgen/csrc/{part}/*.cpp"))
     return Pybind11Extension(
         "loadgen._native",
-        sorted(path for part in parts for path in glob(f"loadgen/csrc/{part}*.cpp")),
+        [*(os.path.normpath(path) for path in found), written("build/identity/loadgen.cpp", text)],
         cxx_std=20,
         include_dirs=["loadgen/csrc", *([f"{nghttp2}/include"] if nghttp2 else [])],
         library_dirs=[f"{nghttp2}/lib"] if nghttp2 else [],

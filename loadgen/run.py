@@ -132,7 +132,7 @@ def engine_for(plan: Plan, o: argparse.Namespace) -> Engine:
     try:
         from loadgen._native import Engine
     except ImportError as error:
-        raise LoadgenError(f"the native engine is not built, run `make build` ({error})") from None
+        raise LoadgenError(f"the native engine is not built, run `make build` ({error.__cause__ or error})") from None
     every = max(1, round(1 / o.verify)) if o.verify else 97
     same = bool(o.verify) and plan.expected is None
     kept = _SAME_SAMPLES if same else _KEPT_SAMPLES if o.samples else 0

@@ -35,7 +35,7 @@ def serve(o: argparse.Namespace) -> None:
     try:
         from loadgen._native import Server
     except ImportError as error:
-        raise LoadgenError(f"the native server is not built, run `make build` ({error})") from None
+        raise LoadgenError(f"the native server is not built, run `make build` ({error.__cause__ or error})") from None
     over = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: over.set())

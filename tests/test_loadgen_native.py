@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import socket
 import struct
 import threading
@@ -18,7 +19,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hpack import Decoder, Encoder
 
-from loadgen import _native
+from loadgen import _native, built
 
 PATH = "/test.Service/Call"
 MS = 1_000_000
@@ -106,6 +107,20 @@ def promised() -> dict[str, set[str]]:
         found[name] = {node.name for node in owner.body if isinstance(node, ast.FunctionDef)}
         found[name] |= {node.target.id for node in owner.body if isinstance(node, ast.AnnAssign)}  # type: ignore[union-attr]
     return found
+
+
+@pytest.mark.parametrize("path", ["worker.cpp", "timers.h", "bind/engine.cpp", "server/new.h"])
+def test_an_engine_of_other_sources_is_refused(path: str, tmp_path: Path) -> None:
+    shutil.copytree(built.HERE / "csrc", tmp_path / "csrc")
+    built.check(built.checksum(), tmp_path)
+    with (tmp_path / "csrc" / path).open("a") as file:
+        file.write("\n")
+    with pytest.raises(ImportError, match="built from other sources than those in "):
+        built.check(built.checksum(), tmp_path)
+
+
+def test_without_sources_there_is_nothing_to_compare(tmp_path: Path) -> None:
+    built.check("no tree", tmp_path)
 
 
 def test_the_interface_is_what_it_is_said_to_be() -> None:

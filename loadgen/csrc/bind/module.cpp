@@ -27,7 +27,10 @@ py::dict environment() {
 
 }  // namespace
 
+extern const char* const kBuiltSources;  // setup.py writes its definition
+
 PYBIND11_MODULE(_native, module) {
+  py::module_::import("loadgen.built").attr("check")(kBuiltSources);
   py::list outcomes;
   for (u32 i = 0; i < kNamedOutcomes; i++) outcomes.append(outcome_name(i));
   module.attr("OUTCOMES") = py::tuple(outcomes);
