@@ -325,6 +325,15 @@ def test_compare_refuses_what_says_nothing_about_its_noise(tmp_path: Path) -> No
         ("[]", "no result of fastqps bench"),
         ('{"points": [], "mode": "rate", "schema_version": 99}', "another schema version"),
         ('{"points": [3], "mode": "rate", "schema_version": 1}', "points that are none"),
+        ('{"points": 3, "mode": "rate", "schema_version": 1}', "points that are none"),
+        ('{"points": ' + "[" * 100_000, "is not JSON"),
+        ('{"points": [], "mode": "rate", "schema_version": 1, "target": []}', "target is not what it should be"),
+        ('{"points": [], "mode": "rate", "schema_version": 1, "best": 0}', "best is 0, but there are 0 points"),
+        ('{"points": [{"rate": 1}], "mode": "rate", "schema_version": 1}', "name is not what it should be"),
+        ('{"points": [{"name": "a", "rate": null}], "mode": "rate", "schema_version": 1}', "rate is not what"),
+        ('{"points": [{"name": "a", "rate": 1e308}], "mode": "rate", "schema_version": 1}', "rate is not what"),
+        ('{"points": [{"name": "a", "rate": NaN}], "mode": "rate", "schema_version": 1}', "rate is not what"),
+        ('{"points": [{"name": "a", "repetitions": [1]}], "mode": "rate", "schema_version": 1}', "repetitions is not"),
     ],
 )
 def test_files_that_are_no_result(tmp_path: Path, text: str | None, says: str) -> None:
@@ -336,8 +345,10 @@ def test_files_that_are_no_result(tmp_path: Path, text: str | None, says: str) -
 
 
 def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
-    result = Result("rate", command="x", points=[Point("a", status={"OK": 3})], best=0, extra={"own": [1]})
+    points = [Point("a", status={"OK": 3}), Point("b", missing="no server", timeline=[{"status": {"OK": 1}}])]
+    result = Result("rate", command="x", points=points[:1], best=0, extra={"own": [1]})
     assert read_result(result.write(tmp_path)) == result and [p.name for p in tmp_path.iterdir()] == ["report.json"]
+    assert read_result(Result("rate", points=points).write(tmp_path)).points[1].missing == "no server"
     assert EXIT_CODES == {"VALID": 0, "FAILED": 1, "UNSTABLE": 6, "INVALID": 7, "SLO_NOT_MET": 8, "INTERRUPTED": 130}
 
 
@@ -354,3 +365,11 @@ def test_capacity_files(tmp_path: Path) -> None:
     for wrong, says in (("-3", "not possible"), ("nowhere.json", "cannot read"), (__file__, "is not JSON")):
         with pytest.raises(ConfigError, match=says):
             read_rate(wrong)
+
+
+def test_a_timeline_that_was_changed_says_nothing() -> None:
+    seconds = [{"length_s": 1.0, "ok": 100 + i % 3, "p50_us": 5.0} for i in range(12)]
+    assert len(samples(Point("a", timeline=seconds), "rate")) > 1
+    for damage in ({"ok": []}, {"ok": "x"}, {"ok": None}, {"ok": True}):
+        assert samples(Point("a", timeline=[*seconds, seconds[0] | damage]), "rate") == []
+    assert len(samples(Point("a", timeline=[*seconds, {"length_s": {}}]), "rate")) > 1

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fastqps.bench.point import Point
+from fastqps.bench.shape import misfit
 from fastqps.errors import (
     FAILURE,
     GENERATOR_BOUND,
@@ -87,7 +88,7 @@ def read_result(path: Path) -> Result:
         found = json.loads(file.read_text())
     except OSError as error:
         raise ConfigError(f"cannot read {file}: {error.strerror}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ConfigError(f"{file} is not JSON") from None
     if not isinstance(found, dict) or "points" not in found or "mode" not in found:
         raise ConfigError(f"{file} is no result of fastqps bench")
@@ -95,11 +96,20 @@ def read_result(path: Path) -> Result:
         raise ConfigError(f"{file} has another schema version than {SCHEMA_VERSION}: measure again")
     known = {f.name for f in dataclasses.fields(Result)} - {"extra"}
     extra = {key: found.pop(key) for key in list(found) if key not in known}
-    try:
-        points = [Point.from_json(point) for point in found.pop("points")]
-    except (TypeError, AttributeError):
-        raise ConfigError(f"{file} has points that are none") from None
-    return Result(**found, points=points, extra=extra)
+    rows = found.pop("points")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ConfigError(f"{file} has points that are none")
+    wrong = misfit(found, Result) or next(filter(None, map(_misfit_of, rows)), "")
+    if wrong:
+        raise ConfigError(f"{file}: {wrong} is not what it should be: the file was changed, or is damaged")
+    if found.get("best") is not None and not 0 <= found["best"] < len(rows):
+        raise ConfigError(f"{file}: best is {found['best']}, but there are {len(rows)} points")
+    return Result(**found, points=[Point.from_json(row) for row in rows], extra=extra)
+
+
+def _misfit_of(row: dict[str, Any]) -> str:
+    """Of a point; one that could not be measured has no figures."""
+    return misfit(row, Point, frozenset({"rate", "verdict"} if row.get("missing") else ()))
 
 
 class BenchError(FastqpsError):

@@ -12,6 +12,7 @@ from typing import Any
 from fastqps.bench.intervals import blocks, difference_interval
 from fastqps.bench.point import Point
 from fastqps.bench.result import Result, read_result
+from fastqps.bench.shape import fits, is_number
 from fastqps.errors import ConfigError
 
 METRICS = {"rate": "rate", "goodput": "goodput", "p50_us": "p50", "p99_us": "p99", "duty_cycle": "duty cycle"}
@@ -65,14 +66,17 @@ def pairs_of(a: Result, b: Result) -> list[tuple[Point, Point]]:
 def samples(point: Point, metric: str) -> list[float]:
     """What a figure was, several times: in repetitions, or else in blocks of a run's seconds."""
     if len(point.repetitions) > 1:
-        values = [repetition.get(metric) for repetition in point.repetitions]
-        return [float(value) for value in values if value is not None] if None not in values else []
+        return _numbers([repetition.get(metric) for repetition in point.repetitions])
     if metric not in _BY_SECOND:
         return []
-    values = [row.get(_BY_SECOND[metric]) for row in point.timeline if row.get("length_s", 1) >= 0.99]
-    if len(values) < SECONDS_MIN or None in values:
-        return []
-    return blocks([float(value) for value in values if value is not None])
+    whole = [row for row in point.timeline if fits(long := row.get("length_s", 1), float) and long >= 0.99]
+    values = _numbers([row.get(_BY_SECOND[metric]) for row in whole])
+    return blocks(values) if len(values) >= SECONDS_MIN else []
+
+
+def _numbers(values: Sequence[Any]) -> list[float]:
+    """All of them; none where one is missing."""
+    return [float(value) for value in values] if all(map(is_number, values)) else []
 
 
 def _row(

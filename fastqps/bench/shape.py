@@ -1,0 +1,55 @@
+"""Whether data from a file has the shape that a dataclass says: files are edited, cut off, and mixed up."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+NUMBER_MAX = 1e100  # its square can still be counted with; no figure of a measurement is near it
+
+
+def misfit(found: Mapping[str, Any], kind: type, optional: frozenset[str] = frozenset()) -> str:
+    """The first key whose value is not what the field of ``kind`` says, or that is missing though it has no default;
+    empty: there is none. ``optional`` ones may be None."""
+    hints = get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        if field.name not in found:
+            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+                return field.name
+        elif not fits(found[field.name], hints[field.name]) and not (
+            field.name in optional and found[field.name] is None
+        ):
+            return field.name
+    return ""
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether JSON data is of a type: str, bool, int, float, dict, list, unions and literals of these, or Any."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(fits(value, one) for one in inner)
+    if origin is Literal:
+        return isinstance(value, str) and value in inner
+    if origin is dict:
+        return isinstance(value, dict) and all(fits(one, inner[1]) for one in value.values())
+    if origin is list:
+        return isinstance(value, list) and all(fits(one, inner[0]) for one in value)
+    if hint is Any:
+        return _within(value)
+    if hint in (int, float):
+        return is_number(value) and (hint is float or isinstance(value, int))
+    return isinstance(value, hint)
+
+
+def is_number(value: Any) -> bool:
+    """A finite number that can be counted with."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= NUMBER_MAX
+
+
+def _within(value: Any) -> bool:
+    """No number in it is beyond counting."""
+    if isinstance(value, dict | list):
+        return all(map(_within, value.values() if isinstance(value, dict) else value))
+    return is_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else True
