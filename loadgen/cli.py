@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from loadgen import files, hgrm, options, plan, results, terminal
@@ -12,6 +13,7 @@ from loadgen import run as runs
 from loadgen.errors import FAILURE, INTERRUPTED, INVALID, OK, UNSTABLE, LoadgenError
 from loadgen.run import Run
 from loadgen.verdict import Verdict
+from loadgen.whole import write_whole
 
 _CODES = {"VALID": OK, "UNSTABLE": UNSTABLE, "INVALID": INVALID}
 
@@ -55,7 +57,7 @@ def _run(arguments: list[str]) -> int:
         if o.json == "-":
             print(text, end="", flush=True)
         else:
-            files.write(o.json, text)
+            write_whole(Path(o.json), text)
     if o.hgrm:
         files.write_histograms(o.hgrm, run)
     if o.samples:

@@ -8,10 +8,11 @@ import os
 from pathlib import Path
 
 from loadgen import hgrm
-from loadgen.errors import LoadgenError, UsageError
+from loadgen.errors import UsageError
 from loadgen.histogram import Histogram
 from loadgen.results import MAIN
 from loadgen.run import Run
+from loadgen.whole import write_whole
 
 
 def require_folder(path: str) -> None:
@@ -43,12 +44,4 @@ def write_samples(path: str, run: Run) -> None:
     for sample in run.result["samples"]:
         answer = base64.b64encode(sample["answer"]).decode()
         lines.append(json.dumps({"payload": sample["payload"], "request_id": sample["request_id"], "answer": answer}))
-    write(path, "".join(line + "\n" for line in lines))
-
-
-def write(path: str, text: str) -> None:
-    """Raises ``LoadgenError`` where it cannot be written."""
-    try:
-        Path(path).write_text(text)
-    except OSError as error:
-        raise LoadgenError(f"cannot write {path}: {error.strerror}") from None
+    write_whole(Path(path), "".join(line + "\n" for line in lines))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loadgen.errors import LoadgenError, UsageError
+from loadgen.errors import UsageError
 from loadgen.histogram import DIGITS, HIGHEST_NS, Histogram
+from loadgen.whole import write_whole
 
 if TYPE_CHECKING:
     from hdrh.histogram import HdrHistogram
@@ -42,7 +43,7 @@ def write_percentiles(path: Path, histogram: Histogram) -> None:
         f"#[Max     = {histogram.max_ns / 1e6:12.3f}, TotalCount     = {histogram.count:12d}]",
         f"#[Buckets = {32:12d}, SubBuckets     = {2048:12d}]",
     ]
-    _write(path, "\n".join(lines) + "\n")
+    write_whole(path, "\n".join(lines) + "\n")
 
 
 def write_log(path: Path, start_unix_s: float, intervals: Iterable[tuple[float, float, Histogram]]) -> None:
@@ -54,7 +55,7 @@ def write_log(path: Path, start_unix_s: float, intervals: Iterable[tuple[float, 
     ]
     for start_s, length_s, histogram in intervals:
         lines.append(f"{start_s:.3f},{length_s:.3f},{histogram.max_ns / 1e6:.3f},{encode(histogram)}")
-    _write(path, "\n".join(lines) + "\n")
+    write_whole(path, "\n".join(lines) + "\n")
 
 
 def _library(histogram: Histogram) -> HdrHistogram:
@@ -67,10 +68,3 @@ def _library(histogram: Histogram) -> HdrHistogram:
     if used.size:
         found.set_internal_tacking_values(int(used[0]), int(used[-1]), histogram.count)
     return found
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text)
-    except OSError as error:
-        raise LoadgenError(f"cannot write {path}: {error.strerror}") from None

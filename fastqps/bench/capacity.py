@@ -8,6 +8,7 @@ from typing import Any
 
 from fastqps.bench.point import Point
 from fastqps.bench.result import BenchError, Result
+from fastqps.bench.whole import write_whole
 from fastqps.capacity import SCHEMA_VERSION, read_capacity
 from fastqps.errors import ConfigError
 
@@ -40,10 +41,9 @@ def write_capacity(result: Result, point: Point, folder: Path) -> Path:
     """Writes FOLDER/capacity.json; its path."""
     path = folder / CAPACITY
     try:
-        path.write_text(json.dumps(capacity_of(result, point), indent=1) + "\n")
+        return write_whole(path, json.dumps(capacity_of(result, point), indent=1) + "\n")
     except OSError as error:
         raise BenchError(f"cannot write {path}: {error.strerror}") from None
-    return path
 
 
 def read_rate(text: str) -> float:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from fastqps.bench.point import Point
 from fastqps.bench.shape import misfit
+from fastqps.bench.whole import write_whole
 from fastqps.errors import (
     FAILURE,
     GENERATOR_BOUND,
@@ -74,11 +75,7 @@ class Result:
 
     def write(self, folder: Path) -> Path:
         """Writes FOLDER/report.json; its path. OSError where that cannot be."""
-        path = folder / REPORT
-        # A run that is cut short or finds the disk full must not leave half a file in the place of a whole one.
-        draft = path.with_suffix(".json.part")
-        draft.write_text(json.dumps(self.as_json(), indent=1, allow_nan=False) + "\n")
-        return draft.replace(path)
+        return write_whole(folder / REPORT, json.dumps(self.as_json(), indent=1, allow_nan=False) + "\n")
 
 
 def read_result(path: Path) -> Result:

@@ -8,6 +8,7 @@ from fastqps.bench.report.hgrm import latency_hgrm
 from fastqps.bench.report.page import page
 from fastqps.bench.report.points_csv import points_csv
 from fastqps.bench.report.reading import Json
+from fastqps.bench.whole import write_whole
 
 PAGE, POINTS, SPECTRUM = "report.html", "points.csv", "latency.hgrm"
 
@@ -20,7 +21,4 @@ def write_report(result: Json, folder: Path) -> list[Path]:
     texts = {PAGE: page(result), POINTS: points_csv(result)}
     if (spectrum := latency_hgrm(result)) is not None:
         texts[SPECTRUM] = spectrum
-    for name, text in texts.items():
-        # Surrogates cannot be encoded; a report with a question mark is better than none.
-        (folder / name).write_bytes(text.encode("utf-8", "replace"))
-    return [folder / name for name in texts]
+    return [write_whole(folder / name, text) for name, text in texts.items()]
