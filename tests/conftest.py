@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from serving import Server
 
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup all servers would inherit that it is ignored
+# Programs inherit what is ignored here: SIGHUP under nohup, SIGINT behind an & in a script.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
