@@ -122,7 +122,7 @@ def scrape(admin: str, timeout_s: float = 10.0) -> Scrape:
     try:
         connection.request("GET", "/metrics", headers={"accept": "text/plain"})
         answer = connection.getresponse()
-        page = answer.read(PAGE_BYTES_MAX + 1)
+        page = _read(answer, began + timeout_s)
     except (OSError, http.client.HTTPException) as error:
         raise ScrapeError(f"no metrics at {admin}: {_reason(error)}") from None
     finally:
@@ -136,6 +136,16 @@ def scrape(admin: str, timeout_s: float = 10.0) -> Scrape:
         return Scrape(_samples(page.decode()), at_s)
     except ValueError:
         raise ScrapeError(f"no metrics at {admin}: the page is not Prometheus text") from None
+
+
+def _read(answer: http.client.HTTPResponse, until_s: float) -> bytes:
+    """The page, at most one byte more than it may have. A server that sends it bit by bit is given up, too."""
+    page = bytearray()
+    while len(page) <= PAGE_BYTES_MAX and (part := answer.read1(PAGE_BYTES_MAX + 1 - len(page))):
+        page += part
+        if time.monotonic() > until_s:
+            raise TimeoutError
+    return bytes(page)
 
 
 def _samples(page: str) -> dict[tuple[str, Labels], float]:

@@ -33,8 +33,9 @@ def _check_load(o: argparse.Namespace) -> None:
         o.duration = 10_000_000_000
     if o.warmup is None:
         o.warmup = 0 if o.trace else 1_000_000_000
-    if o.duration == 0 or o.connect_timeout == 0:
-        raise UsageError("--duration and --connect-timeout must be above 0")
+    for flag, value in (("--duration", o.duration), ("--connect-timeout", o.connect_timeout)):
+        if value == 0:
+            raise UsageError(f"{flag} must be above 0")
     if o.closed:
         o.connections = min(o.connections, o.closed)  # each has a call
     o.streams = o.streams or (1 if o.call == "bidi" else 1000)

@@ -18,8 +18,9 @@ Floats = NDArray[np.float64]
 LATENESS_LEAST_NS = 1_000_000  # below that nobody's latency is in doubt
 LATENESS_SHARE = 0.05  # of the p99 response time
 ACHIEVED_LEAST = 0.995
-BUSY_MOST = 0.98  # closed loop: of a thread's time; then it could hardly have asked for more
-DELAYED_MOST = 0.5  # closed loop: of a thread's time that it waited for a CPU
+# Of a thread's time, in closed loops and where calls were not sent in time:
+BUSY_MOST = 0.98  # then it could hardly have asked for more
+DELAYED_MOST = 0.5  # that it waited for a CPU
 _INTERVALS_LEAST = 5
 _GROWTH_LEAST = 0.3  # of the mean over the run; a line from nothing upwards grows by twice its mean
 _BACKLOG_LEAST = 0.01  # of the calls that were due: what a server lacks that is 1 % too slow
@@ -72,21 +73,29 @@ def judge(run: Measured) -> Verdict:
 
 
 def _generator_bound(run: Measured) -> list[str]:
-    found = []
     if run.closed:
-        if run.busy and min(run.busy) > BUSY_MOST:
-            busy = f"its threads were busy {min(run.busy):.1%} of the time"
-            found.append(f"generator-bound: {busy}; the server may be faster than this")
-        elif run.delayed and max(run.delayed) > DELAYED_MOST:
-            found.append(f"generator-bound: other programs had its CPU for {max(run.delayed):.0%} of the time")
-        return found
+        return _no_time(run)
+    found = []
     limit_ns = max(LATENESS_LEAST_NS, LATENESS_SHARE * run.p99_ns)
     if run.own_lateness_p99_ns > limit_ns:
         late = f"{format_duration(run.own_lateness_p99_ns)}, the limit is {format_duration(limit_ns)}"
         found.append(f"generator-bound: the p99 of the lateness that it caused itself is {late}")
-    if run.sent < ACHIEVED_LEAST * run.due and run.own_share > 0.5:
-        found.append(f"generator-bound: it sent {run.sent / run.due:.1%} of the calls that were due in time")
+    if run.sent < ACHIEVED_LEAST * run.due:
+        if run.own_share > 0.5:
+            found.append(f"generator-bound: it sent {run.sent / run.due:.1%} of the calls that were due in time")
+        else:  # no stream was free; but perhaps only as it had not read the answers that were there
+            found += _no_time(run)
     return found
+
+
+def _no_time(run: Measured) -> list[str]:
+    """Whether the generator's threads had time for more calls than they made."""
+    if run.busy and min(run.busy) > BUSY_MOST:
+        busy = f"its threads were busy {min(run.busy):.1%} of the time"
+        return [f"generator-bound: {busy}; the server may be faster than this"]
+    if run.delayed and max(run.delayed) > DELAYED_MOST:
+        return [f"generator-bound: other programs had its CPU for {max(run.delayed):.0%} of the time"]
+    return []
 
 
 def _unstable(run: Measured) -> str:

@@ -50,6 +50,15 @@ def test_calls_that_were_not_sent_in_time() -> None:
     assert word(due=0, sent=0) == "INVALID"
 
 
+def test_calls_that_found_no_free_stream_as_their_answers_were_not_read() -> None:
+    """An open loop in arrears is the server's doing only if the generator had time to read."""
+    behind = {"sent": 5_000, "own_share": 0.01}
+    assert word(**behind, busy=[0.9], delayed=[0.4]) == "VALID"
+    assert word(**behind, busy=[0.99], delayed=[0.1]) == "INVALID"
+    assert word(**behind, busy=[0.9], delayed=[0.6]) == "INVALID"
+    assert word(busy=[0.99], delayed=[0.6]) == "VALID"  # all was sent in time
+
+
 def test_a_slow_server_alone_is_valid() -> None:
     assert word(p99_ns=5_000 * MS, open_calls=[900, 950, 940, 960, 930, 945], p50_ns=[4e9] * 6) == "VALID"
 
