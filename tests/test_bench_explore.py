@@ -255,7 +255,7 @@ def test_tune_keeps_what_it_measured_when_it_is_interrupted(tmp_path: Path) -> N
     ("flags", "base", "said"),
     [
         (("--try", "dispatchers"), {}, "write KEY=V1,V2"),
-        (("--try", "dispatcher=1"), {}, "did you mean dispatchers"),
+        (("--try", "dispatcher=1"), {}, "did you mean --dispatchers"),
         (("--try", "dispatchers=1,,2"), {}, "different values"),
         (("--try", "dispatchers=1,1"), {}, "different values"),
         (("--try", "dispatchers=0"), {}, "not within 1"),

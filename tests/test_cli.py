@@ -31,6 +31,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["serve", "--max-batch-item=1"], "did you mean --max-batch-items?"),
         (["serve", "--port"], "expected one argument"),
         (["serve", "--port", "x"], "--port: 'x' is not a whole number"),
+        (["serve", "--address", "::"], "unknown argument --address (see: fastqps serve --help)"),
         (["serve", "stray"], "unknown argument stray (see: fastqps serve --help)"),
         (["version", "--json"], "unknown argument --json"),
         (["serve", "--config", "missing.toml"], "cannot read the configuration file missing.toml"),

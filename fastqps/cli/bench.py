@@ -15,14 +15,18 @@ from fastqps.config import SETTINGS
 from fastqps.errors import ConfigError, FastqpsError
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     """A parser for each mode."""
     parser.epilog = "Flags of fastqps serve may follow behind --: fastqps bench rate --rate 1000 -- --dispatchers 2"
     modes = parser.add_subparsers(dest="mode", metavar="MODE", required=True)
     for name, answers in MODES.items():
         own = modes.add_parser(name, help=answers, description=f"{answers[0].upper()}{answers[1:]}.")
         module = mode(name)
-        (add_output if hasattr(module, "run_alone") else add_common)(own)
+        if hasattr(module, "run_alone"):
+            add_output(own)
+        else:
+            add_common(own)
+            own.passed_on = {f"--{setting.key}" for setting in SETTINGS}
         module.add_arguments(own)
 
 

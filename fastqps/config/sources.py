@@ -57,8 +57,9 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], config_file: str 
 
 def suggestion(unknown: str, known: Iterable[str]) -> str:
     """`; did you mean X?`, or nothing where nothing is close."""
-    close = difflib.get_close_matches(unknown, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {close[0]}?" if close else ""
+    bare = {name.lstrip("-"): name for name in known}  # dashes are in all of them, and would make anything look alike
+    close = difflib.get_close_matches(unknown.lstrip("-"), list(bare), n=1, cutoff=0.6)
+    return f"; did you mean {bare[close[0]]}?" if close else ""
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
