@@ -52,10 +52,19 @@ def run(context: Context) -> Result:
     found = [*of_processes(watch.samples), *_of_latency(point)]
     result.extra |= {"drift": [one.as_json() for one in found], "processes": watch.samples}
     grown = [one for one in found if one.grows]
-    result.notes += [str(one) for one in grown] or ["nothing grew"]
+    result.notes += [str(one) for one in grown] or _nothing_grew(found)
     result.verdict = point.verdict if point.verdict != VALID else "UNSTABLE" if grown else "VALID"
     result.best = 0
     return result
+
+
+def _nothing_grew(found: Sequence[Drift]) -> list[str]:
+    """What can be said where no series grew: of one with too few samples, nothing."""
+    unknown = [one.name for one in found if one.slope_per_hour is None]
+    if not unknown:
+        return ["nothing grew"]
+    known = ["nothing else grew"] if len(unknown) < len(found) else []
+    return [f"too few samples to tell whether this grew: {', '.join(unknown)}; measure longer (--duration)", *known]
 
 
 class _Watch:
