@@ -71,7 +71,7 @@ class Formula:
         rows = []
         for k in range(round(load.duration_s)):
             calm = not load.arrivals.startswith("step") or k >= load.duration_s / 2 + 2
-            rows.append({"t_s": k + 1.0, "ok": load.rate, "p99_us": 500.0 if calm else 90_000.0})
+            rows.append({"t_s": k + 1.0, "ok": load.rate, "p50_us": 100.0, "p99_us": 500.0 if calm else 90_000.0})
         return rows
 
 
@@ -194,6 +194,21 @@ def test_find_max_gives_percentiles_their_answers(play: Play) -> None:
 
 
 @pytest.mark.parametrize(
+    ("flags", "lower_bound", "says"),
+    [
+        (["--start", "1000", "--probes", "6"], True, "a lower bound: nothing above"),
+        (["--start", "9900", "--probes", "6", "--precision", "0.001"], False, "more --probes would narrow it"),
+        (["--start", "9900"], False, ""),
+    ],
+)
+def test_find_max_says_how_well_it_is_known(play: Play, flags: list[str], lower_bound: bool, says: str) -> None:
+    found, _ = play("find-max", "--slo", "p99=20ms", *flags)
+    assert found.verdict == "VALID" and found.extra["lower_bound"] == lower_bound
+    notes = " ".join(found.notes)
+    assert says in notes and ("more --probes" in notes) == ("more --probes" in says)
+
+
+@pytest.mark.parametrize(
     ("flags", "formula", "verdict", "says"),
     [
         (["--slo", "p99=10us"], Formula(), "SLO_NOT_MET", "not even"),
@@ -233,6 +248,12 @@ def test_soak_takes_a_share_of_the_peak(play: Play) -> None:
     found, server = play("soak", "--duration", "60s")
     assert server.loads[-1].rate == pytest.approx(0.7 * found.extra["peak"]["rate"])
     assert found.verdict == "VALID" and found.notes == ["nothing grew"]
+
+
+def test_soak_says_what_was_too_short_to_tell(play: Play) -> None:
+    found, _ = play("soak", "--duration", "5s", "--rate", "1000")
+    assert "too few samples to tell whether this grew: p50, p99;" in found.notes[0]
+    assert "nothing grew" not in found.notes
 
 
 def test_replay(play: Play, tmp_path: Path) -> None:

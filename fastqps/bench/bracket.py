@@ -42,6 +42,10 @@ class Bracket:
     generator_bound: bool = False
     probes: int = 0
 
+    def narrow_enough(self, precision: float) -> bool:
+        """Whether both ends are known and within ``precision``, a share of the rate."""
+        return self.low is not None and self.high is not None and self.high <= self.low * (1 + precision)
+
 
 def find_highest(probe: Probe, guess: float, *, probes_max: int = 16, precision: float = 0.05) -> Bracket:
     """Rates within ``precision`` of the highest that passes, with at most ``probes_max`` probes, confirmation included.
@@ -63,7 +67,7 @@ class _Search:
 
     def narrow(self, rate: float, floor: float) -> None:
         found, down = self.found, DOWN
-        while self._left() > self.CONFIRMATIONS and rate >= floor and not self._narrow_enough():
+        while self._left() > self.CONFIRMATIONS and rate >= floor and not found.narrow_enough(self._precision):
             if self._passes(rate):
                 found.low = rate
             if found.low is None:
@@ -101,7 +105,3 @@ class _Search:
 
     def _left(self) -> int:
         return self._probes_max - self.found.probes
-
-    def _narrow_enough(self) -> bool:
-        low, high = self.found.low, self.found.high
-        return low is not None and high is not None and high <= low * (1 + self._precision)

@@ -191,7 +191,7 @@ def check_settings(settings: Settings, config_file: str = "") -> None:
         if key not in known:
             from fastqps.config.sources import suggestion
 
-            raise ConfigError(f"fastqps serve has no --{key}{suggestion(key, known)}")
+            raise ConfigError(f"fastqps serve has no --{key}{suggestion(f'--{key}', [f'--{one}' for one in known])}")
     load(settings, {}, config_file or None)
 
 

@@ -40,7 +40,9 @@ def check(options: argparse.Namespace, common: Common) -> None:
 
 
 def run(context: Context) -> Result:
-    """Points are the probes, in order; ``best`` is the confirmed one. Writes capacity.json."""
+    """Points are the probes, in order; ``best`` is the confirmed one. Writes capacity.json.
+
+    ``lower_bound``: the server was never seen to fail above it."""
     options, result, slo = context.options, context.result, context.slo
     assert slo is not None  # check
     (context.folder / CAPACITY).unlink(missing_ok=True)  # of an earlier run: it must not pass for this one's
@@ -99,7 +101,10 @@ def _conclude(context: Context, found: Bracket, prober: _Prober) -> None:
         blind = found.generator_bound and found.low is None
         result.verdict = "INVALID" if blind else "SLO_NOT_MET"
         if blind:
-            context.note(f"nothing is known of the server: also at {found.high:,.0f}/s the generator was late: {above}")
+            context.note(
+                f"nothing is known of the server: also at {found.high:,.0f}/s the generator was late: {above}"
+                "; begin lower (--start), give it more CPUs (--load-threads), or measure on a quieter machine"
+            )
         elif found.low is None:
             context.note(f"not even {found.high:,.0f}/s keeps {context.slo}: {above}")
         else:
@@ -109,6 +114,7 @@ def _conclude(context: Context, found: Bracket, prober: _Prober) -> None:
             )
         return
     result.best = len(result.points) - 1  # the confirmation is the last one
+    result.extra["lower_bound"] = found.high is None or found.generator_bound
     best = result.points[-1]
     write_capacity(result, best, context.folder)
     if best.verdict == INVALID:
@@ -121,5 +127,13 @@ def _conclude(context: Context, found: Bracket, prober: _Prober) -> None:
             f"the server can do {found.low:,.0f}/s and more: at {found.high:,.0f}/s the generator was the limit; "
             "give it more CPUs (--load-threads) or run it elsewhere"
         )
-    elif found.high is not None:
+    elif found.high is None:
+        context.note(
+            f"a lower bound: nothing above {found.low:,.0f}/s was tried before --probes ran out; allow more of them"
+        )
+    else:
         context.note(f"at {found.high:,.0f}/s: {above}")
+        if not found.narrow_enough(2 * context.options.precision):  # once back from a confirmation is fine
+            context.note(
+                f"the highest is between {found.low:,.0f}/s and {found.high:,.0f}/s; more --probes would narrow it"
+            )

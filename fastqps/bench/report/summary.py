@@ -123,7 +123,7 @@ def _goodput(point: Json) -> list[str]:
 def _find_max(result: Json) -> list[str]:
     if best_of(result) is None:
         return [f"no load met {slo_text(result) or 'the objective'}"]
-    return _point_facts(result, "max ")
+    return _point_facts(result, "at least " if result.get("lower_bound") else "max ")
 
 
 def _tune(result: Json) -> list[str]:
