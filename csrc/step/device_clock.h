@@ -162,7 +162,7 @@ class DeviceClock {
   Claimer& claimer_;
   StepTimes times_;
   std::array<Lane, kLanesMax> lanes_{};
-  std::deque<Flight> flying_;  // by launch; as many as steps can be in flight
+  std::deque<Flight> flying_;  // by launch; behind one that runs also those of other lanes that have ended meanwhile
   u64 next_ = 0;               // number of the next flight
   u64 covered_ns_;             // accounted up to here
   u64 begun_ns_ = 0, slept_then_ns_ = 0, lingered_then_ns_ = 0, usual_host_ns_ = 0, late_ns_ = 0;
