@@ -65,7 +65,7 @@ def extension(name: str, *parts: str, **options: list[str]) -> Pybind11Extension
 def load_generator() -> Pybind11Extension:
     built = runpy.run_path("loadgen/built.py")
     word = "const char* const kBuiltSources"
-    text = f'namespace loadgen {{\nextern {word};\n{word} = "{built["checksum"](Path("loadgen"))}";\n}}\n'
+    text = f'namespace loadgen {{\nextern {word};\n{word} = "{built["checksum"](Path())}";\n}}\n'
     found = sorted(path for part in built["PARTS"] for path in glob(f"loadgen/csrc/{part}/*.cpp"))
     return Pybind11Extension(
         "loadgen._native",

@@ -8,25 +8,25 @@ from __future__ import annotations
 import zlib
 from pathlib import Path
 
-HERE = Path(__file__).parent
+TREE = Path(__file__).parents[1]
 PARTS = ("", "server", "bind")  # the folders of csrc that setup.py builds it from
 SUFFIXES = (".h", ".cpp")
 
 
-def checksum(root: Path = HERE) -> str:
-    """Of the engine's sources in ``root``/csrc: eight hex digits."""
+def checksum(tree: Path = TREE) -> str:
+    """Of the engine's sources in the source tree ``tree``: eight hex digits."""
     total = 0
     for part in PARTS:
-        for path in sorted((root / "csrc" / part).iterdir()):
+        for path in sorted((tree / "loadgen" / "csrc" / part).iterdir()):
             if path.suffix in SUFFIXES:
                 total = zlib.crc32(path.name.encode() + path.read_bytes(), total)
     return f"{total:08x}"
 
 
-def check(sources: str, root: Path = HERE) -> None:
-    """Raises ImportError if an engine that was built from ``sources`` is not that of ``root``.
+def check(sources: str, tree: Path = TREE) -> None:
+    """Raises ImportError if an engine that was built from ``sources`` is not that of ``tree``.
 
-    An installed wheel has no sources to compare with.
+    Where a wheel is installed there is no source tree to compare with.
     """
-    if (root / "csrc").is_dir() and sources != checksum(root):
-        raise ImportError(f"loadgen._native was built from other sources than those in {root}")
+    if (tree / "setup.py").is_file() and sources != checksum(tree):
+        raise ImportError(f"loadgen._native was built from other sources than those in {tree}")

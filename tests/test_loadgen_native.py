@@ -111,9 +111,10 @@ def promised() -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("path", ["worker.cpp", "timers.h", "bind/engine.cpp", "server/new.h"])
 def test_an_engine_of_other_sources_is_refused(path: str, tmp_path: Path) -> None:
-    shutil.copytree(built.HERE / "csrc", tmp_path / "csrc")
+    shutil.copytree(built.TREE / "loadgen" / "csrc", tmp_path / "loadgen" / "csrc")
+    (tmp_path / "setup.py").touch()
     built.check(built.checksum(), tmp_path)
-    with (tmp_path / "csrc" / path).open("a") as file:
+    with (tmp_path / "loadgen" / "csrc" / path).open("a") as file:
         file.write("\n")
     with pytest.raises(ImportError, match="built from other sources than those in "):
         built.check(built.checksum(), tmp_path)
