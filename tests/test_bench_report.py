@@ -23,6 +23,7 @@ from fastqps.bench.report.labels import labels_of
 from fastqps.bench.report.page import page
 from fastqps.bench.report.plots import plots_of
 from fastqps.bench.report.points_csv import FIXED, points_csv
+from fastqps.bench.report.reading import name_at
 from fastqps.bench.report.summary import facts_of, one_line
 from fastqps.bench.report.terminal import RunProgress, print_result
 
@@ -205,6 +206,22 @@ def test_doubt_is_marked(pages: dict[str, str]) -> None:
     assert "1,540/s is INVALID: generator-bound" in pages["sweep"]
     assert pages["sweep"].count(">INVALID</text>") >= 2, "in the legends of the plots too"
     assert "NOT RUN" in pages["ablate"] and "needs a GPU" in pages["ablate"]
+
+
+def test_open_calls_are_drawn_where_they_can_change(pages: dict[str, str]) -> None:
+    assert ">open calls</text>" in pages["rate"]
+    closed = bench_results.rate()
+    closed["points"][0]["load"] |= {"loop": "closed"}
+    assert "Second by second" in page(closed) and ">open calls</text>" not in page(closed)
+
+
+def test_what_one_setting_tells_apart_is_called_by_it() -> None:
+    result = bench_results.tune()
+    result["points"] = result["points"][:2]
+    for n, one in enumerate(result["points"], 1):
+        one["settings"] = {"dispatchers": n, "lanes": 1}
+    assert name_at(result, result["points"][0]) == "dispatchers 1"
+    assert "Percentile spectrum at dispatchers" in page(result | {"best": 0})
 
 
 def test_percentiles_of_too_few_samples_are_grey() -> None:

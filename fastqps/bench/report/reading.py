@@ -122,9 +122,11 @@ def setting_names(result: Json) -> list[str]:
 
 
 def name_at(result: Json, point: Json) -> str:
-    """What to call a point: its name, or in a search its varied settings, as 2 · 1 · 64."""
+    """What to call a point: its name, or in a search its varied settings, as 2 · 1 · 64; of one alone with its name."""
     names = setting_names(result)
     values = [setting_at(point, name) or wording.NOTHING for name in names]
+    if len(names) == 1 and names[0]:
+        return f"{wording.words(names[0])} {values[0]}"
     return " · ".join(values) if any(names) else text_at(point, "name")
 
 

@@ -28,7 +28,7 @@ Row = dict[str, float | None]
 
 
 def timeline(result: Json) -> Plot | None:
-    """Rates, latencies and calls in flight of the best point, else of the last one."""
+    """Rates, latencies and open calls of the best point, else of the last one; a closed loop's are always the same."""
     point = best_of(result) or next(reversed(points_of(result)), {})
     entries = [entry for entry in list_at(point, "timeline") if mapping_at(entry)]
     seconds = [_row(entry) for entry in entries if text_at(entry, "phase") in ("measured", "")]
@@ -37,8 +37,10 @@ def timeline(result: Json) -> Plot | None:
         return None
     n_together = -(-len(seconds) // _ROWS_MAX)
     rows = [_together(seconds[at : at + n_together]) for at in range(0, len(seconds), n_together)]
-    with Drawing(400, rows=3, heights=[1.1, 1.1, 0.7]) as drawing:
-        rates, times, flight = drawing.panels
+    closed = text_at(point, "load", "loop") == "closed"
+    heights = [1.1, 1.1] if closed else [1.1, 1.1, 0.7]
+    with Drawing(138 * sum(heights), rows=len(heights), heights=heights) as drawing:
+        rates, times = drawing.panels[:2]
         for name, label, ink in _RATES:
             _line(rates, rows, name, label, ink)
         rate_axis(rates, "per second", of_y=True)
@@ -49,15 +51,19 @@ def timeline(result: Json) -> Plot | None:
             _line(times, rows, "p99", "p99", "p99")
             time_axis(times, [*(us for us in shown if us), *slo_lines(times, result)], "response time")
             times.legend(loc="upper right", ncols=2)
-        _line(flight, rows, "in_flight", "in flight", "p90")
-        rate_axis(flight, "in flight", of_y=True)
-        flight.set_xlabel("seconds since the start of the measurement")
+        if not closed:
+            _line(drawing.panels[2], rows, "open", "open calls", "p90")
+            rate_axis(drawing.panels[2], "open calls", of_y=True)
+            drawing.panels[2].set_ylim(top=max(10, drawing.panels[2].get_ylim()[1]))
+        drawing.panels[-1].set_xlabel("seconds since the start of the measurement")
         svg = drawing.svg(_alt(seconds), "timeline")
     where = f" at {name}" if (name := name_at(result, point)) else ""
-    reading = (
-        "A steady server draws level lines. Spikes of p99 together with a dip of the answers are stalls; calls in "
-        "flight that climb without end say that the load is beyond capacity."
-    )
+    reading = "A steady server draws level lines. Spikes of p99 together with a dip of the answers are stalls."
+    if not closed:
+        reading += (
+            " Open calls are those in flight and those that wait to be sent, at the end of each second; if they climb "
+            "without end, the load is beyond capacity."
+        )
     if n_together > 1:
         reading += f" Each step is {n_together} s: mean rates, the median of p50, the worst p99."
     return Plot("timeline", f"Second by second{where}", svg, reading)
@@ -70,7 +76,7 @@ _RATES = (
     ("expired", "expired", "p999"),
     ("failed", "failed", "bad"),
 )
-_MEANS: dict[str, Callable[[list[float]], float]] = {"p50": median, "p99": max, "in_flight": max}
+_MEANS: dict[str, Callable[[list[float]], float]] = {"p50": median, "p99": max, "open": max}
 
 
 def _row(entry: Json) -> Row:
@@ -78,6 +84,7 @@ def _row(entry: Json) -> Row:
     length_s = number_at(entry, "length_s") or 1.0
     fates = answers_by_fate(entry)
     sent, ok = number_at(entry, "sent"), number_at(entry, "ok")
+    in_flight = number_at(entry, "in_flight")
     found: Row = {fate: fates[fate] / length_s or None for fate in ("refused", "expired", "failed")}
     return found | {
         "t": number_at(entry, "t_s"),
@@ -85,7 +92,7 @@ def _row(entry: Json) -> Row:
         "ok": (fates["ok"] if ok is None else ok) / length_s,
         "p50": number_at(entry, "p50_us"),
         "p99": number_at(entry, "p99_us"),
-        "in_flight": number_at(entry, "in_flight"),
+        "open": None if in_flight is None else in_flight + (number_at(entry, "waiting") or 0.0),
     }
 
 
