@@ -100,7 +100,7 @@ def _traffic(view: View, bar: int, colour: bool) -> Table:
         full = view.saturation >= 1
         line = single(view.saturation, bar, "red" if full else "green", colour=colour)
         line.append(f" {percent(view.saturation)}", "bold red" if full else "bold")
-        line.append(f" of {count(view.capacity)} requests/s; room for {count(view.headroom)}/s more", DIM)
+        line.append(f" of {count(view.capacity)} requests/s in 10 s; room for {count(view.headroom)}/s more", DIM)
         grid.add_row("capacity", line)
     if lost := listed({**view.refused, "expired": view.expired}):
         grid.add_row("refused", Text(lost, "red"))
@@ -139,7 +139,7 @@ COLUMNS = (  # the last ones give way first
     _Column("items/batch", 13, False, lambda m: Text(count(m.batch_items))),
     _Column("tokens/s", 10, True, lambda m: Text(count(m.tokens_per_s) if m.cache_slots else NONE)),
     _Column("cache slots", 16, True, lambda m: Text(_cache(m))),
-    _Column("fill", 7, False, lambda m: Text(percent(m.fill))),
+    _Column("fill (10 s)", 13, False, lambda m: Text(percent(m.fill))),
     _Column("tokens/batch", 14, False, lambda m: Text(count(m.batch_tokens))),
 )
 
