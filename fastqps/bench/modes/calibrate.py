@@ -22,6 +22,7 @@ from fastqps.devices.profile import NAME_MAX, Profile, write_profile
 from fastqps.errors import ConfigError
 
 TOGETHER_S = 1.0  # two processes side by side
+HOST_MAX = 1.2  # from step to step, of the step's own time: what is more would pass for overlap
 AHEAD_NS = 300_000_000  # then both have heard that they begin
 
 
@@ -121,6 +122,11 @@ def _report(context: Context, profile: Profile, costs: list[Cost], alone_us: flo
         f"beside another process a small step comes every {together_us:,.0f} µs instead of {alone_us:,.0f}: "
         f"overlap {profile.overlap:g}"
     )
+    if alone_us > HOST_MAX * costs[0].us:
+        context.note(
+            f"only {costs[0].us:,.0f} of these {alone_us:,.0f} µs are the step, the rest is the host: the overlap says "
+            "as much about the host as about the device; measure on a quieter machine, or set it in the profile"
+        )
     context.result.extra["calibration"] = {
         "steps": [{**vars(cost), "fitted_us": us} for cost, us in zip(costs, fitted, strict=True)],
         "alone_us": alone_us,
