@@ -19,6 +19,7 @@ from fastqps.bench.load import LoadSpec
 from fastqps.bench.result import BenchError
 from fastqps.bench.workload import Workload, parse_call
 from fastqps.errors import ConfigError
+from fastqps.v1 import predict_pb2 as pb
 
 HEAD = """
 import json, os, signal, sys, time
@@ -166,7 +167,6 @@ def test_loads_that_cannot_be(load: dict[str, Any], says: str) -> None:
 
 
 def test_payloads_are_whole_messages(tmp_path: Path) -> None:
-    from fastqps.v1 import predict_pb2 as pb
     from loadgen.wire import delimited
 
     texts = tmp_path / "texts"
@@ -215,3 +215,17 @@ def test_json_of_a_run_is_json(play: Any) -> None:
     """As long as it is; a megabyte of it goes through too."""
     run, lines = play("[say(t_s=k, x='y' * 1000) for k in range(1000)]; results(big=['z' * 100] * 10000)")
     assert len(lines) == 1000 and len(json.dumps(run.found)) > 10**6
+
+
+def test_streams_name_the_fields_of_the_protocol() -> None:
+    """Items of a stream have their ids and deadlines in the message: without them the server knows neither."""
+    request, answer = pb.PredictRequest.DESCRIPTOR.fields_by_name, pb.PredictResponse.DESCRIPTOR.fields_by_name
+    flags = parse_call("stream").flags
+    named = dict(zip(flags[::2], flags[1::2], strict=True))
+    code = pb.Status.DESCRIPTOR.fields_by_name["code"].number
+    assert named == {
+        "--request-id-field": str(request["request_id"].number),
+        "--timeout-field": str(request["timeout_us"].number),
+        "--response-id-field": str(answer["request_id"].number),
+        "--status-field": f"{answer['status'].number}.{code}",
+    }

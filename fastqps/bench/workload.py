@@ -28,7 +28,7 @@ class Call:
     flags: tuple[str, ...] = ()  # loadgen's, beside
 
 
-_STREAM = ("--request-id-field", "4", "--response-id-field", "1", "--status-field", "6.1")
+_STREAM = ("--request-id-field", "4", "--timeout-field", "8", "--response-id-field", "1", "--status-field", "6.1")
 
 
 def parse_call(text: str) -> Call:
