@@ -14,7 +14,7 @@ from loadgen.texts import Lengths, texts
 
 MESSAGE_BYTES_MAX = 64 << 20
 PAYLOADS_MAX = 10_000_000
-BYTES_MAX = 4 << 30
+BYTES_MAX = 1 << 30
 ORDERS = ("round-robin", "random")
 
 
@@ -26,7 +26,8 @@ def from_files(paths: Sequence[str], delimited: bool) -> list[bytes]:
     found: list[bytes] = []
     for path in paths:
         try:
-            data = Path(path).read_bytes()
+            with Path(path).open("rb") as file:
+                data = file.read(BYTES_MAX + 1)
         except OSError as error:
             raise UsageError(f"cannot read the payload {path}: {error.strerror}") from None
         if not data:

@@ -50,6 +50,7 @@ def verdict_of(run: Run) -> Verdict:
             p50_ns=timeline.p50_ns,
             busy=[max(pair) for pair in zip(awake, wanted, strict=True)],
             delayed=delayed,
+            abandoned=0 if result["stopped"] else result["outcomes"].get("UNFINISHED", 0),
         )
     )
     if result["due"] and not result["outcomes"].get("OK") and not _never_came_to_it(run, found):

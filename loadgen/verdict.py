@@ -38,6 +38,7 @@ class Measured:
     generator caused; ``own_share``: its part in all lateness. For each whole interval of the window: ``open_calls``,
     those that wait to be sent included, and ``p50_ns`` of the response time (NaN: nothing was answered). ``busy``
     and ``delayed``: of each thread, the share of its time in which it ran or wanted to, and in which it only wanted to.
+    ``abandoned``: calls without a deadline that were still open when the grace after the run was over.
     """
 
     closed: bool
@@ -50,6 +51,7 @@ class Measured:
     p50_ns: Sequence[float] = ()
     busy: Sequence[float] = ()
     delayed: Sequence[float] = ()
+    abandoned: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,11 @@ def judge(run: Measured) -> Verdict:
         return Verdict("INVALID", ["no call was due in the measured window"])
     if reasons := _generator_bound(run):
         return Verdict("INVALID", reasons)
+    if run.abandoned > _BACKLOG_LEAST * run.due:
+        # They are in no percentile: without them the figures are better than the server.
+        return Verdict(
+            "UNSTABLE", [f"{run.abandoned:,} of {run.due:,} calls were not answered before the run was over"]
+        )
     if not run.closed and (reason := _unstable(run)):
         return Verdict("UNSTABLE", [reason])
     return Verdict("VALID")

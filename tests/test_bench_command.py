@@ -199,6 +199,7 @@ def test_what_this_server_cannot_do(
         ),
         (["rate", "--rate", "5", "--slo", "fast"], "write p99=20ms"),
         (["rate", "--rate", "5", "--text-file", os.devnull], "has no text in it"),
+        (["rate", "--rate", "5", "--text-file", "/dev/zero"], "is longer than 64 MiB"),
         (["rate", "--rate", "5", "--output", "/proc/nothing"], "--output: cannot write to /proc/nothing"),
         (["rate", "--rate", "5", "--set", "lane=2"], "fastqps serve has no --lane; did you mean --lanes?"),
         (["rate", "--rate", "5", "--set", "port=2"], "--port is not yours to set here"),

@@ -50,6 +50,13 @@ def test_calls_that_were_not_sent_in_time() -> None:
     assert word(due=0, sent=0) == "INVALID"
 
 
+def test_a_server_that_stops_answering_is_unstable() -> None:
+    """Its open calls are in no percentile."""
+    assert word(abandoned=100) == "VALID"
+    assert word(abandoned=101) == "UNSTABLE"
+    assert word(abandoned=101, own_lateness_p99_ns=3 * MS) == "INVALID"
+
+
 def test_calls_that_found_no_free_stream_as_their_answers_were_not_read() -> None:
     """An open loop in arrears is the server's doing only if the generator had time to read."""
     behind = {"sent": 5_000, "own_share": 0.01}

@@ -14,6 +14,7 @@ from fastqps.errors import ConfigError
 SERVICE = "/fastqps.v1.PredictService"
 UNIQUE = 100_000  # different texts for --unique: more than caches of a server hold
 TEXTS_MAX = 1 << 20
+TEXT_BYTES_MAX = 64 << 20
 ITEMS_MAX = 1024  # of a PredictBatch call
 
 
@@ -129,7 +130,11 @@ class Payloads:
 def read_texts(path: Path) -> list[str]:
     """The lines of a file that are not empty. ``ConfigError`` where there are none."""
     try:
-        lines = path.read_text().splitlines()
+        with path.open("rb") as file:
+            data = file.read(TEXT_BYTES_MAX + 1)
+        if len(data) > TEXT_BYTES_MAX:
+            raise ConfigError(f"--text-file: {path} is longer than {TEXT_BYTES_MAX >> 20} MiB")
+        lines = data.decode().splitlines()
     except OSError as error:
         raise ConfigError(f"--text-file: cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
