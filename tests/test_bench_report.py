@@ -188,6 +188,10 @@ def test_labels_of_devices(pages: dict[str, str]) -> None:
     result = bench_results.rate()
     assert "Simulated device, estimated profile" in pages["rate"]
     assert "arithmetic from data sheets" in pages["rate"]
+    mixed = copy.deepcopy(result)
+    mixed["target"] |= {"device": "sim:h200-minilm-l6,sim:/a/own.toml"}
+    mixed["target"]["profiles"].append({"name": "own", "status": "measured", "source": "calibrate"})
+    assert "the step times of sim:h200-minilm-l6 are an estimate" in page(mixed)
     result["target"]["profiles"][0]["status"] = "measured"
     assert [label.title for label in labels_of(result)] == ["Simulated device"]
     result["target"]["profiles"] = []

@@ -58,10 +58,12 @@ def _simulated(result: Json, device: str) -> Label:
     profiles = [profile for profile in list_at(result, "target", "profiles") if mapping_at(profile)]
     said = "; ".join(f"{text_at(profile, 'name')}: {text_at(profile, 'source')}" for profile in profiles)
     source = f" ({said})" if said else ""
-    if any(text_at(profile, "status") == "estimated" for profile in profiles):
+    estimated = [text_at(profile, "name") for profile in profiles if text_at(profile, "status") == "estimated"]
+    if estimated:
+        which = device if len(estimated) == len(profiles) else ", ".join(f"sim:{name}" for name in estimated)
         return Label(
             "Simulated device, estimated profile",
-            f"the step times of {device} are an estimate, nobody has measured them{source}. Rates and times show how "
+            f"the step times of {which} are an estimate, nobody has measured them{source}. Rates and times show how "
             "the host's part behaves, not how fast such a device is.",
         )
     if profiles:
