@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -291,6 +292,11 @@ def test_compare_says_that_nothing_changed(tmp_path: Path) -> None:
         assert len(found.extra["differences"]) == 3 and found.exit_code == 0
         alarms += "no significant change" not in found.notes
     assert alarms <= 11  # 5 % of them, all three figures together
+    late = one_run(rng, 1000, 5000)
+    late.points[0].verdict = "INVALID"
+    notes = compared(late, late, tmp_path).notes
+    assert any(note.startswith("the generator was late by itself at 1,000/s") for note in notes)
+    assert any(re.search(r"could not have shown: rate \d %, p50 \d %, p99 \d+ %$", note) for note in notes), notes
 
 
 def test_compare_takes_repetitions_where_there_are_some() -> None:

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from fastqps.bench.intervals import blocks, difference_interval
-from fastqps.bench.point import Point
+from fastqps.bench.point import INVALID, Point
 from fastqps.bench.result import Result, read_result
 from fastqps.bench.shape import fits, is_number
 from fastqps.errors import ConfigError
@@ -47,6 +47,9 @@ def run_alone(options: argparse.Namespace) -> Result:
     result.notes += _caveats(a, b, pairs)
     if not changed:
         result.notes.append("no significant change")
+        if len(pairs) == 1:
+            least = ", ".join(f"{row['name']} {50 * (row['interval'][1] - row['interval'][0]):.0f} %" for row in rows)
+            result.notes.append(f"smaller changes than these could not have shown: {least}")
     return result
 
 
@@ -104,6 +107,9 @@ def _told(result: Result, path: str) -> dict[str, Any]:
 
 def _caveats(a: Result, b: Result, pairs: Sequence[tuple[Point, Point]]) -> list[str]:
     notes = []
+    late = dict.fromkeys(point.name for pair in pairs for point in pair if point.verdict == INVALID)
+    if late:
+        notes.append(f"the generator was late by itself at {', '.join(late)}: differences may be its own")
     if any(len(point.repetitions) < 2 for pair in pairs for point in pair):
         notes.append(
             "the noise is that within single runs; what changes from one start to the next is not in the intervals: "
