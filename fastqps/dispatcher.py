@@ -22,7 +22,7 @@ from fastqps.runners import StepRunner
 
 IN_FLIGHT_MAX = 2  # steps on a lane: one runs, the next one waits for it. --async-steps off: one
 # So late at most is idle time told, and seen a signal that comes between the look at `stopping` and the sleep.
-SLEEP_S_MAX = 0.1
+IDLE_S = (0.1,)
 FENCED = 70  # exit code of a process that finds that it has been declared dead
 
 
@@ -74,7 +74,7 @@ class Dispatcher:
 
     def _due_s(self) -> float:
         """The most to wait: until a lane that does not ring may be done, or, where nothing runs, for a while."""
-        return min((steps[0].due_s() for steps in self._in_flight if steps), default=SLEEP_S_MAX)
+        return min([steps[0].due_s() for steps in self._in_flight if steps] or IDLE_S)
 
 
 class _Step(NamedTuple):
