@@ -6,10 +6,10 @@ namespace fastqps {
 
 class DecodeTimes {
  public:
-  // Of a request for at most `max_tokens` that runs among `running` sequences, itself included; 0: not known.
+  // Of a request for at most `max_tokens` that runs among `running` sequences, itself included; 0: not known. Nothing is
+  // known before a first end: taken for what they may be at most, answers would be refused for one slow step.
   u64 expected_ns(u32 running, u32 max_tokens) const {
-    const double tokens = usual_ > 0 ? std::min(usual_, double(max_tokens)) : double(max_tokens);
-    return u64(double(steps_.expected_ns(running)) * tokens);
+    return u64(double(steps_.expected_ns(running)) * std::min(usual_, double(max_tokens)));
   }
 
   // A step of so many sequences, the prompts of those that joined included.
@@ -18,7 +18,7 @@ class DecodeTimes {
   // only where more was made than is usual, else an overload would teach that answers are short, and let in still more.
   void learn_end(u32 tokens) { usual_ = usual_ > 0 ? usual_ * 0.875 + tokens * 0.125 : tokens; }
   void learn_cut(u32 tokens) {
-    if (usual_ > 0 && tokens > usual_) learn_end(tokens);
+    if (tokens > usual_) learn_end(tokens);
   }
   // Somebody was refused because of this expectation. Once a step at most, or a flood of refusals would talk it down.
   void doubt(u32 running) { steps_.doubt(running); }

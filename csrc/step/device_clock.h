@@ -67,8 +67,12 @@ class DeviceClock {
     bump(stats.step_items, items);
     bump(stats.step_tokens, tokens);
     bump(stats.step_capacity_tokens, capacity_tokens);
+    const u64 own_end = own.end_ns;
     while (!flying_.empty() && flying_.front().end_ns) account(flying_.front()), flying_.pop_front();
-    lanes_[lane].since_ns = --lanes_[lane].in_flight ? now : 0;
+    Lane& at = lanes_[lane];
+    at.since_ns = --at.in_flight ? now : 0;
+    // From what is known now: else what steps took less than expected would add up as long as the lane is never empty.
+    if (at.in_flight && at.expected_ns) at.until_ns = own_end + at.in_flight * at.expected_ns;
     tell_oldest();
     return took;
   }

@@ -123,6 +123,32 @@ TEST(preparation_that_takes_long_is_begun_early) {
   CHECK_EQ(clock.ahead_ns(0, at + 6 * ms), 0u);  // it would be late already
 }
 
+TEST(steps_that_end_early_do_not_add_up_to_a_late_end) {
+  World w;
+  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
+  DeviceClock clock(claimer, 0);
+  const u64 ms = 1'000'000;
+  u64 at = 0;
+  std::deque<u64> flights;
+  const auto launch = [&] {
+    clock.begin(at);
+    flights.push_back(clock.launch(0, at, at, 10));
+  };
+  const auto finish = [&](u64 takes) {
+    clock.finish(flights.front(), 0, at + takes, {i64(at), i64(at + takes)}, 1, 10, 100);
+    flights.pop_front();
+    at += takes;
+  };
+  launch();
+  finish(40 * ms);  // a slow first one; then one runs and one waits, always
+  launch();
+  for (int i = 0; i < 100; i++) {
+    launch();
+    finish(ms);
+  }
+  CHECK(clock.until_ns(0) >= at && clock.until_ns(0) < at + 2 * ms);
+}
+
 TEST(a_lane_that_hangs_shows_while_others_go_on) {
   World w;
   Claimer claimer(w.segment, &w.fds, 0, 1, 0);
