@@ -32,7 +32,7 @@ Row = tuple[Expected, float]  # and the measured duty cycle
 def main() -> int:
     """0: all agree, 1: not all do."""
     parser = argparse.ArgumentParser(prog="python -m examples.duty_cycle", description=__doc__)
-    parser.add_argument("--output", type=Path, default=HERE / "report", help="where the reports go")
+    parser.add_argument("--output", type=Path, default=Path("build/duty-cycle"), help="where the reports go")
     parser.add_argument("--duration", default="2s", help="of each measurement (default: 2s)")
     options = parser.parse_args()
     rows: list[Row] = []
