@@ -6,8 +6,8 @@ namespace fastqps {
 
 class DecodeTimes {
  public:
-  // Of a request for at most `max_tokens` that runs among `running` sequences, itself included; 0: not known. Nothing is
-  // known before a first end: taken for what they may be at most, answers would be refused for one slow step.
+  // Of a request for at most `max_tokens` that runs among `running` sequences, itself included; 0: not known. Nothing
+  // is known before a first end: taken for what they may be at most, answers would be refused for one slow step.
   u64 expected_ns(u32 running, u32 max_tokens) const {
     return u64(double(steps_.expected_ns(running)) * std::min(usual_, double(max_tokens)));
   }
