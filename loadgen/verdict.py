@@ -69,13 +69,13 @@ def judge(run: Measured) -> Verdict:
         return Verdict("INVALID", ["no call was due in the measured window"])
     if reasons := _generator_bound(run):
         return Verdict("INVALID", reasons)
+    if not run.closed and (reason := _unstable(run)):
+        return Verdict("UNSTABLE", [reason])
     if run.abandoned > _BACKLOG_LEAST * run.due:
         # They are in no percentile: without them the figures are better than the server.
         return Verdict(
             "UNSTABLE", [f"{run.abandoned:,} of {run.due:,} calls were not answered before the run was over"]
         )
-    if not run.closed and (reason := _unstable(run)):
-        return Verdict("UNSTABLE", [reason])
     return Verdict("VALID")
 
 

@@ -255,14 +255,14 @@ def test_deadline_of_an_unread_answer(server: Server, peer: Peer) -> None:
     server.until_idle()
 
 
-def test_deadline_meets_answer(peer: Peer) -> None:
-    """Deadlines around the moment of the answer: one status each, whichever comes first."""
-    let_admission_forget(peer)
-    for i in range(24):  # two dispatchers, four items a step: eight answers each 100 ms
-        ask(peer, 1 + 2 * i, slow(0.1, request_id=i), f"{100 * (1 + i // 8) + 4 * (i % 8 - 2)}m")
+def answers_around_deadlines(peer: Peer, first: int) -> list[int]:
+    """Two dispatchers, four items a step: eight answers each 100 ms, whose clients give up at about that time."""
+    for i in range(24):
+        timeout_ms = 100 * (1 + i // 8) + 4 * (i % 8 - 2)
+        ask(peer, first + 2 * i, slow(0.1, request_id=i), f"{timeout_ms}m")
     statuses = []
     for i in range(24):
-        answer = peer.answer(1 + 2 * i)
+        answer = peer.answer(first + 2 * i)
         if answer.status == OK:
             check_good(answer, i)
         elif answer.status == RESOURCE_EXHAUSTED:  # its batch would have taken too long
@@ -270,5 +270,16 @@ def test_deadline_meets_answer(peer: Peer) -> None:
         else:
             check_error(answer, DEADLINE_EXCEEDED, "deadline")
         statuses.append(answer.status)
+    return statuses
+
+
+def test_deadline_meets_answer(peer: Peer) -> None:
+    """Deadlines around the moment of the answer: one status each, whichever comes first."""
+    statuses: list[int] = []
+    for turn in range(3):  # on a busy machine all of them may be late
+        let_admission_forget(peer)
+        statuses = answers_around_deadlines(peer, 1 + 48 * turn)
+        if OK in statuses:
+            break
     assert OK in statuses and set(statuses) != {OK}, statuses
     peer.linger(0.2)  # Peer holds that nothing comes behind an end
