@@ -324,7 +324,14 @@ class Generating {
     CHECK_EQ(world.segment.door(0).slots_used.load(), 0u);
     CHECK_EQ(service.generations(), 0u);
   }
-  static Sizes usual() { return {1, 1, 2, 16, 64, kMaxOutput * kTokenBytes}; }
+  static Sizes usual() {
+    return {.doors = 1,
+            .dispatchers = 1,
+            .models = 2,
+            .slots = 16,
+            .max_tokens = 64,
+            .answer_bytes = kMaxOutput * kTokenBytes};
+  }
   static Limits quick() {
     Limits limits;
     limits.sleep_max = 0;
