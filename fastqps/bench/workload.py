@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastqps.bench.texts import Lengths, made_texts
 from fastqps.errors import ConfigError
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 SERVICE = "/fastqps.v1.PredictService"
 UNIQUE = 100_000  # different texts for --unique: more than caches of a server hold
@@ -78,17 +82,20 @@ class Workload:
 
         Raises ``ConfigError`` for what cannot be asked, and OSError where the file cannot be written.
         """
+        from google.protobuf.proto import serialize_length_prefixed  # not for a run that fails before
+
         if self.text_file:
             texts = read_texts(Path(self.text_file))
         else:
             texts = made_texts(self.texts, Lengths.parse(self.lengths), random.Random(self.seed), vocabulary)
-        messages = list(self._messages(texts))
-        with path.open("wb") as file:
-            for message in messages:
-                file.write(_varint(len(message)) + message)
-        return Payloads(path, self.call, messages[0], len(messages))
+        messages = self._messages(texts)
+        file = io.BytesIO()
+        for message in messages:
+            serialize_length_prefixed(message, file)
+        path.write_bytes(file.getvalue())
+        return Payloads(path, self.call, messages[0].SerializeToString(), len(messages))
 
-    def _messages(self, texts: Sequence[str]) -> Iterable[bytes]:
+    def _messages(self, texts: Sequence[str]) -> Sequence[Message]:
         from fastqps.v1 import predict_pb2 as pb  # not for a run that fails before
 
         options = None if self.max_tokens is None else pb.GenerateOptions(max_tokens=self.max_tokens)
@@ -96,10 +103,8 @@ class Workload:
         if self.call.method.endswith("Batch"):
             n = self.call.items
             whole = [asked[at % len(asked)] for at in range(-(-len(asked) // n) * n)]
-            return (
-                pb.PredictBatchRequest(items=whole[at : at + n]).SerializeToString() for at in range(0, len(whole), n)
-            )
-        return (message.SerializeToString() for message in asked)
+            return [pb.PredictBatchRequest(items=whole[at : at + n]) for at in range(0, len(whole), n)]
+        return asked
 
 
 @dataclass(frozen=True)
@@ -143,12 +148,3 @@ def read_texts(path: Path) -> list[str]:
     if not texts:
         raise ConfigError(f"--text-file: {path} has no text in it: one text a line")
     return texts
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
