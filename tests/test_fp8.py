@@ -1,0 +1,125 @@
+"""The FP8 quantiser and its product against dequantising and multiplying."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pytest
+import torch
+
+from fastqps.models import fp8
+from fastqps.models.fp8 import Quantised, concatenate, multiply, quantise_rows, quantise_weight
+
+E4M3_VALUES = torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn).float()
+E4M3_FINITE = E4M3_VALUES[E4M3_VALUES.isfinite()]
+
+
+def rows(n: int, width: int, seed: int = 0, spread: float = 1.0) -> torch.Tensor:
+    return torch.randn(n, width, generator=torch.Generator().manual_seed(seed)) * spread
+
+
+def relative(found: torch.Tensor, expected: torch.Tensor) -> float:
+    return float((found.float() - expected).norm() / expected.norm())
+
+
+def test_rows_are_scaled_to_the_format_and_rounded_to_its_nearest_number() -> None:
+    x = rows(40, 96, spread=3.0)
+    values, scales = quantise_rows(x)
+    assert values.dtype == torch.float8_e4m3fn and scales.dtype == torch.float32 and scales.shape == (40, 1)
+    assert torch.equal(scales[:, 0], x.abs().amax(1) / 448)
+    assert (values.float().abs().amax(1) == 448).all()
+    distance = (x / scales - values.float()).abs()
+    best = (x / scales)[:, :, None].sub(E4M3_FINITE).abs().amin(2)
+    assert torch.equal(distance, best)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_numbers_that_the_format_holds_come_back_exactly(dtype: torch.dtype) -> None:
+    x = E4M3_FINITE.reshape(2, -1).to(dtype)
+    values, scales = quantise_rows(x)
+    assert torch.equal(values.float() * scales, x.float())
+
+
+@pytest.mark.parametrize(("outputs", "inputs"), [(16, 16), (1536, 384), (384, 1536), (48, 896)])
+@pytest.mark.parametrize("n", [1, 17, 64])
+def test_the_product_is_that_of_the_dequantised(outputs: int, inputs: int, n: int) -> None:
+    weight = quantise_weight(rows(outputs, inputs, 1, 0.05))
+    x, scales = quantise_rows(rows(n, inputs, 2))
+    bias = rows(1, outputs, 3)[0]
+    expected = (x.float() * scales) @ weight.dequantised().T
+    # Half of the last of bf16's 8 bits is 2⁻⁸ at most, and 1.7e-3 on average over more than a few numbers.
+    for dtype, most in ((torch.float32, 1e-6), (torch.bfloat16, 2e-3 if n > 1 else 2**-8)):
+        assert relative(multiply(x, scales, weight, None, dtype), expected) <= most
+        with_bias = multiply(x, scales, weight, bias, dtype)
+        assert with_bias.dtype == dtype
+        assert relative(with_bias, expected + bias) <= most
+
+
+def test_a_torch_without_such_a_product_gives_the_same() -> None:
+    weight, bias = quantise_weight(rows(48, 64, 1)), rows(1, 48, 3)[0]
+    x, scales = quantise_rows(rows(5, 64, 2))
+    expected = multiply(x, scales, weight, bias, torch.float32)
+    with mock.patch.object(fp8, "has_product", lambda device: False):
+        found = multiply(x, scales, weight, bias, torch.float32)
+        assert multiply(x, scales, weight, None, torch.bfloat16).dtype == torch.bfloat16
+    assert relative(found, expected) <= 1e-6
+
+
+def test_quantising_costs_a_few_percent_of_a_product() -> None:
+    x, weight = rows(64, 384, 1), rows(1536, 384, 2, 0.05)
+    found = multiply(*quantise_rows(x), quantise_weight(weight), None, torch.float32)
+    assert 0.02 < relative(found, x @ weight.T) < 0.05
+
+
+def test_an_outlier_costs_its_own_row_only() -> None:
+    x, weight = rows(8, 64, 1), rows(32, 64, 2)
+    wild_x, wild_weight = x.clone(), weight.clone()
+    wild_x[3, 5], wild_weight[7, 2] = 1e5, -1e5
+    quiet = multiply(*quantise_rows(x), quantise_weight(weight), None, torch.float32)
+    wild = multiply(*quantise_rows(wild_x), quantise_weight(wild_weight), None, torch.float32)
+    others, channels = [i for i in range(8) if i != 3], [i for i in range(32) if i != 7]
+    assert torch.equal(wild[others][:, channels], quiet[others][:, channels])
+    assert relative(wild, wild_x @ wild_weight.T) < 0.05
+
+
+def test_rows_of_zeros_give_zeros() -> None:
+    x, weight = rows(4, 32, 1), rows(16, 32, 2)
+    x[2], weight[5] = 0, 0
+    found = multiply(*quantise_rows(x), quantise_weight(weight), None, torch.float32)
+    assert found.isfinite().all()
+    assert not found[2].any() and not found[:, 5].any()
+    assert found[[0, 1, 3]][:, :5].all()
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_row_without_numbers_spoils_no_other(bad: float) -> None:
+    x, weight = rows(4, 32, 1), rows(16, 32, 2)
+    expected = multiply(*quantise_rows(x), quantise_weight(weight), None, torch.float32)
+    x[1, 7] = bad
+    found = multiply(*quantise_rows(x), quantise_weight(weight), None, torch.float32)
+    assert found[1].isnan().all()
+    assert torch.equal(found[[0, 2, 3]], expected[[0, 2, 3]])
+
+
+def test_tiny_and_huge_rows_keep_their_size() -> None:
+    x = rows(3, 64, 1) * torch.tensor([[1e-11], [1.0], [1e15]])
+    values, scales = quantise_rows(x)
+    for row, back in zip(x, values.float() * scales, strict=True):
+        assert relative(back, row) < 0.05
+
+
+def test_weights_of_one_input_are_joined() -> None:
+    parts = [rows(16, 32, i) for i in range(3)]
+    quantised = [quantise_weight(part) for part in parts]
+    whole = concatenate(quantised)
+    assert isinstance(whole, Quantised)
+    assert torch.equal(whole.dequantised(), quantise_weight(torch.cat(parts)).dequantised())
+    mixed = concatenate([quantised[0], parts[1]])
+    assert isinstance(mixed, torch.Tensor)
+    assert torch.equal(mixed, torch.cat([quantised[0].dequantised(), parts[1]]))
+    assert torch.equal(fp8.plain(concatenate(parts)), torch.cat(parts))
+
+
+def test_only_multiples_of_16_fit() -> None:
+    assert fp8.fits(1536, 384) and fp8.fits(16, 16)
+    assert not fp8.fits(1536, 24) and not fp8.fits(2, 384)
