@@ -48,6 +48,7 @@ class DispatcherSettings(Settings):
     device: str  # its own: one of those of the server
     device_index: int  # its line in the segment
     dtype: str
+    quantization: str
     threads: int  # CPU threads to compute with
     max_batch_items: int
     max_batch_tokens: int

@@ -119,7 +119,13 @@ class _Common(TypedDict):
 def load_lanes(card: ModelCard, settings: DispatcherSettings, segment: Segment) -> list[Lane[Any]]:
     """The model on its device, with the steps that can be in flight."""
     tokens, device = settings.max_batch_tokens, settings.device
-    place = _Place(dtype=settings.dtype, threads=settings.threads, segment=segment, index=settings.device_index)
+    place = _Place(
+        dtype=settings.dtype,
+        quantization=settings.quantization,
+        threads=settings.threads,
+        segment=segment,
+        index=settings.device_index,
+    )
     runner: StepRunner
     if settings.max_running:
         runner = make_decoder(device, card, settings.max_running, tokens, **place)
@@ -131,6 +137,7 @@ def load_lanes(card: ModelCard, settings: DispatcherSettings, segment: Segment) 
 
 class _Place(TypedDict):
     dtype: str
+    quantization: str
     threads: int
     segment: Segment
     index: int

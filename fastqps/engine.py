@@ -26,7 +26,8 @@ class Engine:
     """A loaded model. Not thread-safe: one call at a time.
 
     ``model`` is a known name (``minilm``) or a checkpoint's directory, ``device`` one of ``fastqps.devices.DEVICES``,
-    ``dtype`` ``auto``, ``float32`` or ``bfloat16``. Raises ``ModelError`` and ``DeviceError``.
+    ``dtype`` ``auto``, ``float32`` or ``bfloat16``, ``quantization`` ``none``, ``fp8`` or ``auto``. Raises
+    ``ModelError`` and ``DeviceError``.
 
     Of generators alone: ``max_running`` prompts are worked on at a time, ``prefix`` is a text in front of each of them.
     """
@@ -38,18 +39,21 @@ class Engine:
         dtype: str = "auto",
         max_input_tokens: int = 512,
         *,
+        quantization: str = "none",
         max_output_tokens: int = 128,
         max_running: int = 64,
         prefix: str = "",
     ) -> None:
         self.card = load_card(model, max_input_tokens, max_output_tokens=max_output_tokens, prefix_text=prefix)
         if self.card.task == "generate":
-            self._generator = Generator(self.card, device=device, dtype=dtype, max_running=max_running)
+            self._generator = Generator(
+                self.card, device=device, dtype=dtype, quantization=quantization, max_running=max_running
+            )
             return
         if prefix:
             raise ModelError(f"{self.card.name} does not generate text: a prefix would have no effect")
         tokens = max(_BATCH_TOKENS, self.card.max_input_tokens)
-        self._runner = make_runner(device, self.card, _BATCH_ITEMS, tokens, dtype=dtype)
+        self._runner = make_runner(device, self.card, _BATCH_ITEMS, tokens, dtype=dtype, quantization=quantization)
         self._tokenizer: Tokenizer | None = None
         if self.card.tokenizer:
             self._tokenizer = Tokenizer.from_file(self.card.tokenizer, max_tokens=self.card.max_input_tokens)

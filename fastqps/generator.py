@@ -92,6 +92,7 @@ class Generator:
         *,
         device: str = "cpu",
         dtype: str = "auto",
+        quantization: str = "none",
         threads: int = 0,
         max_running: int = 64,
         max_step_tokens: int = 0,
@@ -100,7 +101,9 @@ class Generator:
         batch: Callable[[int, int], Any] = DecodeBatch,
     ) -> None:
         tokens = max_step_tokens or max_running + max(card.max_input_tokens, 512)
-        runner = runner or make_decoder(device, card, max_running, tokens, dtype=dtype, threads=threads)
+        runner = runner or make_decoder(
+            device, card, max_running, tokens, dtype=dtype, quantization=quantization, threads=threads
+        )
         self.card = card
         self._lane = make_lane(runner, steps_in_flight)
         self._batch = batch(runner.buffers().max_runs, len(card.prefix_ids))

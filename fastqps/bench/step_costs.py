@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
 
@@ -147,10 +147,16 @@ def open_steps(settings: dict[str, Any], config_file: str) -> Steps:
     config = decide(load(settings, os.environ, config_file or None).config)
     plan = make_plan(config)
     card, room, device = plan.cards[0], plan.rooms[0], plan.devices[0].spec
+    place = _Place(dtype=config.dtype, quantization=config.quantization, threads=plan.threads)
     if room.running:
-        decoder = make_decoder(device, card, room.running, room.tokens, dtype=config.dtype, threads=plan.threads)
-        return DecoderSteps(decoder)
-    return EncoderSteps(make_runner(device, card, room.items, room.tokens, dtype=config.dtype, threads=plan.threads))
+        return DecoderSteps(make_decoder(device, card, room.running, room.tokens, **place))
+    return EncoderSteps(make_runner(device, card, room.items, room.tokens, **place))
+
+
+class _Place(TypedDict):
+    dtype: str
+    quantization: str
+    threads: int
 
 
 def measure(steps: Steps) -> list[Cost]:

@@ -24,6 +24,7 @@ def make_runner(
     max_tokens: int,
     *,
     dtype: str = "auto",
+    quantization: str = "none",
     threads: int = 0,
     segment: Segment | None = None,
     index: int = 0,
@@ -31,11 +32,12 @@ def make_runner(
     """Loads ``card``'s model onto ``device`` and returns its runner.
 
     ``threads`` is the number of CPU threads the runner may use (0: leave torch's setting alone). ``dtype`` is ``auto``,
-    ``float32`` or ``bfloat16``. In a server, ``segment`` is where all dispatchers of the device meet, and ``index`` the
-    device's place there. Raises ``DeviceError`` for an unknown device, ``ModelError`` for a model that does not load.
+    ``float32`` or ``bfloat16``, ``quantization`` is ``none``, ``fp8`` or ``auto``. In a server, ``segment`` is where
+    all dispatchers of the device meet, and ``index`` the device's place there. Raises ``DeviceError`` for an unknown
+    device, ``ModelError`` for a model that does not load.
     """
     make = cast(Callable[[ModelCard, int, int, Place], Runner], _module(device).make_runner)
-    return make(card, max_items, max_tokens, Place(device, dtype, threads, segment, index))
+    return make(card, max_items, max_tokens, Place(device, dtype, quantization, threads, segment, index))
 
 
 def make_decoder(
@@ -45,6 +47,7 @@ def make_decoder(
     max_tokens: int,
     *,
     dtype: str = "auto",
+    quantization: str = "none",
     threads: int = 0,
     segment: Segment | None = None,
     index: int = 0,
@@ -54,7 +57,7 @@ def make_decoder(
     The rest as ``make_runner``.
     """
     make = cast(Callable[[ModelCard, int, int, Place], DecodeRunner], _module(device).make_decoder)
-    return make(card, slots, max_tokens, Place(device, dtype, threads, segment, index))
+    return make(card, slots, max_tokens, Place(device, dtype, quantization, threads, segment, index))
 
 
 def _module(device: str) -> ModuleType:

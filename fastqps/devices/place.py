@@ -16,6 +16,7 @@ class Place:
 
     device: str  # as ``list_devices`` names it: "cpu", "sim:h200-minilm-l6"
     dtype: str = "auto"
+    quantization: str = "none"  # none, fp8, or auto
     threads: int = 0
     segment: Segment | None = None  # in a server: where all dispatchers of the device meet
     index: int = 0  # of the device in the segment

@@ -211,6 +211,7 @@ class DispatcherSeat(Seat):
             device=self.device.spec,
             device_index=self.server.device_of(self.index),
             dtype=config.dtype,
+            quantization=config.quantization,
             threads=self.server.threads,
             max_batch_items=room.items,
             max_batch_tokens=room.tokens,
