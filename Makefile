@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 CXX ?= g++
 
-.PHONY: help setup build demo bench results-table test native-test lint format clean proto fuzz-wire fuzz-tokenizer test-generation duty-cycle grammar model model-full order stress
+.PHONY: help setup build demo bench results-table test native-test lint format clean proto fuzz-wire fuzz-tokenizer test-generation duty-cycle grammar model model-full order stress kernels
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -97,6 +97,9 @@ demo: ## one server embeds sentences and corrects others, under load and checked
 
 duty-cycle: ## duty cycles of a modelled device, computed and measured, and what the tuner makes of them; 2 minutes, needs an idle machine
 	$(BIN)/python -m examples.duty_cycle
+
+kernels: ## compile every GPU kernel for every model's shapes, without a GPU: docs/kernels-compiled.md; ARCH=90
+	$(BIN)/python -m fastqps.kernels.compile --arch $(or $(ARCH),90)
 
 grammar: ## train the demo's grammar model again from nothing, and evaluate it; about 10 minutes of one core
 	$(BIN)/python -m examples.grammar.train

@@ -1,10 +1,16 @@
 """The fixture that starts servers. Each must end cleanly; none outlives its test."""
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import torch
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # read where kernels are defined, so before anything imports them
+
 from serving import Server
 
 # Programs inherit what is ignored here: SIGHUP under nohup, SIGINT behind an & in a script.

@@ -1,0 +1,17 @@
+"""The GPU's own kernels, in Triton: each module is one noun, its kernel and the launcher that takes tensors.
+
+Everything is computed in float32; what is read and written has the model's type (float32, bfloat16, float16).
+Configurations are fixed by shape (``shapes.py``); nothing is tuned while serving. Launchers allocate what they return,
+take static shapes and never wait, so that they can be captured in a graph. ``count`` is int32 [1 or more] on the
+device, of which the first is read: rows from there on are padding, which is computed (so that no load waits for the
+count) but not stored.
+
+Only this package imports Triton, which is optional: ``TRITON_MISSING`` says why it cannot be used, or is empty. Under
+``TRITON_INTERPRET=1`` the kernels run on CPU tensors, slowly.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+TRITON_MISSING = "" if importlib.util.find_spec("triton") else "the package triton is not installed"

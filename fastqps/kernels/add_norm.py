@@ -1,0 +1,108 @@
+"""Residual sum and norm of each row, in one pass: encoders' layer norms and decoders' root mean square norms."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+
+from fastqps.kernels.fp8 import empty_fp8, store_fp8
+from fastqps.kernels.shapes import row_shape
+
+
+class Normed(NamedTuple):
+    """Each is None where it was not asked for. All have as many rows as the input."""
+
+    sum: torch.Tensor | None  # x + residual, in the model's type
+    values: torch.Tensor | None  # the norm of that sum, in the model's type
+    fp8: torch.Tensor | None  # the norm, float8_e4m3fn
+    scale: torch.Tensor | None  # float32 [rows, 1]
+
+
+@triton.jit
+def normalised(x, mask, width, eps, RMS: tl.constexpr):
+    """One row, zero where masked, over its root mean square; from its mean unless RMS."""
+    if not RMS:
+        x = tl.where(mask, x - tl.sum(x, 0) / width, 0.0)
+    return x * tl.rsqrt(tl.sum(x * x, 0) / width + eps)
+
+
+@triton.jit
+def add_norm_kernel(
+    x,
+    residual,
+    weight,
+    bias,
+    total,
+    values,
+    fp8,
+    scale,
+    count,
+    eps,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+    RMS: tl.constexpr,
+):
+    row = tl.program_id(0)
+    first = row.to(tl.int64) * WIDTH
+    columns = tl.arange(0, BLOCK)
+    mask = columns < WIDTH
+    sum_of_row = tl.load(x + first + columns, mask, 0.0).to(tl.float32)
+    if residual is not None:
+        sum_of_row += tl.load(residual + first + columns, mask, 0.0).to(tl.float32)
+    w = tl.load(weight + columns, mask, 0.0).to(tl.float32)
+    stored = row < tl.load(count) if count is not None else True
+    if total is not None:
+        rounded = sum_of_row.to(total.dtype.element_ty)
+        tl.store(total + first + columns, rounded, mask & stored)
+        sum_of_row = rounded.to(tl.float32)
+    out = normalised(sum_of_row, mask, WIDTH, eps, RMS) * w
+    if bias is not None:
+        out += tl.load(bias + columns, mask, 0.0).to(tl.float32)
+    if values is not None:
+        tl.store(values + first + columns, out.to(values.dtype.element_ty), mask & stored)
+    if fp8 is not None:
+        store_fp8(fp8 + first, scale, row, columns, mask, out, stored)
+
+
+def add_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    eps: float,
+    kind: Literal["layer", "rms"],
+    *,
+    residual: torch.Tensor | None = None,
+    count: torch.Tensor | None = None,
+    want_sum: bool = False,
+    want_values: bool = True,
+    want_fp8: bool = False,
+) -> Normed:
+    """norm(x + residual) · weight + bias for x, residual [rows, width], weight and bias [width] of any type.
+
+    Where the sum is wanted, the norm is that of the sum as rounded to the model's type: what a residual stream holds.
+    """
+    rows, width = x.shape
+    shape = row_shape(width)
+    total = torch.empty_like(x) if want_sum else None
+    values = torch.empty_like(x) if want_values else None
+    fp8, scale = empty_fp8(x, width) if want_fp8 else (None, None)
+    add_norm_kernel[(rows,)](
+        x,
+        residual,
+        weight,
+        bias,
+        total,
+        values,
+        fp8,
+        scale,
+        count,
+        eps,
+        WIDTH=width,
+        BLOCK=shape.block,
+        RMS=kind == "rms",
+        num_warps=shape.warps,
+    )
+    return Normed(total, values, fp8, scale)

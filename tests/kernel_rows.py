@@ -1,0 +1,47 @@
+"""What tests of kernels share: where they run, and how rows in float8 are compared."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fastqps.kernels import TRITON_MISSING
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+if TRITON_MISSING:
+    pytest.skip(TRITON_MISSING, allow_module_level=True)
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    """Seeded random numbers on the tests' device."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE)
+
+
+def count(rows: int) -> torch.Tensor:
+    """Rows from there on are padding."""
+    return torch.tensor([rows], dtype=torch.int32, device=DEVICE)
+
+
+def near(found: torch.Tensor | None, wanted: torch.Tensor, tolerance: float = 1e-5) -> None:
+    """Fails unless both agree, absolutely or relative to the wanted number."""
+    assert found is not None
+    torch.testing.assert_close(found.float(), wanted.float(), atol=tolerance, rtol=tolerance)
+
+
+def check_fp8(fp8: torch.Tensor | None, scale: torch.Tensor | None, wanted: torch.Tensor) -> None:
+    """Row by row: the scale is the largest / 448, and every number the nearest that float8 e4m3 has.
+
+    The interpreter loses the carry where rounding reaches the next power of two (127 gives 64, not 128): there half
+    of the wanted number passes too. On a GPU it does not.
+    """
+    assert fp8 is not None and scale is not None
+    largest = wanted.abs().amax(1, keepdim=True)
+    near(scale, largest / 448, 1e-6)
+    nearest = (wanted * (448 / largest)).to(torch.float8_e4m3fn).float()
+    found = fp8.float()
+    power_of_two = nearest.abs().frexp().mantissa == 0.5
+    lost_carry = (found == nearest / 2) & power_of_two if DEVICE == "cpu" else torch.zeros_like(power_of_two)
+    # A last-bit difference in a number that lies between two neighbours may round to the other of them.
+    off = (found - nearest).abs() / nearest.abs().clamp(min=2**-6)
+    assert ((off <= 1 / 8 + 1e-6) | lost_carry).all()
+    assert (off > 0).float().mean() <= 0.02 + lost_carry.float().mean()

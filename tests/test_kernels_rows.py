@@ -1,0 +1,59 @@
+"""Kernels of rows against plain PyTorch: norms with their residual sum, float8 rows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from kernel_rows import check_fp8, count, near, normal
+from torch.nn import functional as F
+
+from fastqps.kernels.add_norm import add_norm
+from fastqps.kernels.quantise_rows import quantise_rows
+
+
+@pytest.mark.parametrize("width", [48, 384, 576])
+def test_layer_norm_of_a_sum(width: int) -> None:
+    x, residual, weight, bias = normal(5, width), normal(5, width, seed=1), normal(width), normal(width, seed=2)
+    done = add_norm(x, weight, bias, 1e-12, "layer", residual=residual)
+    near(done.values, F.layer_norm(x + residual, (width,), weight, bias, 1e-12))
+    assert done.sum is None and done.fp8 is None and done.scale is None
+
+
+def test_rms_norm_keeps_the_sum() -> None:
+    x, residual, weight = normal(3, 96), normal(3, 96, seed=1), normal(96)
+    done = add_norm(x, weight, None, 1e-6, "rms", residual=residual, want_sum=True, want_fp8=True)
+    wanted = F.rms_norm(x + residual, (96,), weight, 1e-6)
+    near(done.sum, x + residual)
+    near(done.values, wanted)
+    check_fp8(done.fp8, done.scale, wanted)
+
+
+def test_norm_without_residual_or_bias() -> None:
+    x, weight = normal(4, 64) + 3, normal(64)
+    near(add_norm(x, weight, None, 1e-5, "layer").values, F.layer_norm(x, (64,), weight, None, 1e-5))
+    done = add_norm(x, weight, None, 1e-5, "rms", want_values=False, want_fp8=True)
+    assert done.values is None
+    check_fp8(done.fp8, done.scale, F.rms_norm(x, (64,), weight, 1e-5))
+
+
+@pytest.mark.parametrize("rows", [0, 3, 6])
+def test_padding_rows_are_not_written(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "empty_like", lambda x: torch.full_like(x, 7.0))
+    x, weight = normal(6, 32), normal(32)
+    x[rows:] = torch.nan  # whatever is left there from another step
+    done = add_norm(x, weight, None, 1e-6, "rms", residual=x, count=count(rows), want_sum=True)
+    assert done.sum is not None and done.values is not None
+    near(done.values[:rows], F.rms_norm(2 * x[:rows], (32,), weight, 1e-6))
+    assert (done.sum[rows:] == 7).all() and (done.values[rows:] == 7).all()
+
+
+def test_quantised_rows() -> None:
+    x = normal(6, 200) * torch.logspace(-3, 3, 6, device=normal(1).device)[:, None]
+    fp8, scale = quantise_rows(x, count(6))
+    check_fp8(fp8, scale, x)
+    assert ((fp8.float() * scale - x).abs() <= x.abs().amax(1, keepdim=True) / 7).all()
+
+
+def test_a_row_of_zeros_stays_zero() -> None:
+    fp8, scale = quantise_rows(torch.zeros(2, 32, device=normal(1).device))
+    assert (fp8.float() == 0).all() and (scale > 0).all() and scale.isfinite().all()
