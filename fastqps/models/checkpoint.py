@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fastqps.models.card import ModelError
+from fastqps.models.compressed_tensors import check_quantization
 from fastqps.models.decoder_config import GENERATORS
 from fastqps.models.pipeline import Pipeline, read_json, read_object, read_pipeline
 
@@ -52,6 +53,10 @@ class Checkpoint:
         pipeline = read_pipeline(root)
         encoder = root / pipeline.transformer
         config = read_object(encoder / "config.json")
+        try:
+            check_quantization(config)
+        except ModelError as error:
+            raise ModelError(f"{root}: {error}") from error
         kind = config.get("model_type")
         if kind in GENERATORS:
             return cls._open_generator(root, config)

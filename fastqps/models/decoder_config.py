@@ -106,9 +106,6 @@ def _head_dim(config: dict[str, Any], family: str) -> int:
 
 def _check_options(config: dict[str, Any]) -> None:
     """Refuses what would change the numbers and is not computed."""
-    if config.get("quantization_config") is not None:
-        method = (config["quantization_config"] or {}).get("quant_method", "unknown")
-        raise ModelError(f"quantised weights ({method}) are not supported; supported: float32, bfloat16 and float16")
     experts = next((key for key in _EXPERTS if config.get(key)), "")
     if experts:
         raise ModelError(f"mixtures of experts ({experts} {config[experts]}) are not supported; dense decoders are")

@@ -10,13 +10,17 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from fastqps.models.card import ModelError
+from fastqps.models.fp8 import E4M3, Quantised
 
 # Names of layer-norm tensors in checkpoints that were converted from TensorFlow.
 _OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}
 
 
 class Weights:
-    """Tensors by name, as float32, without the prefix that a task model puts before its encoder's names."""
+    """Tensors by name, as float32, without the prefix that a task model puts before its encoder's names.
+
+    A tensor X is quantised where it is float8_e4m3fn and X_scale says by what its rows are multiplied.
+    """
 
     def __init__(self, files: Sequence[Path], prefixes: Sequence[str] = ()) -> None:
         self.where = str(files[0].parent)
@@ -52,7 +56,31 @@ class Weights:
         """The tensor as float32, or None."""
         self._read.add(name)
         found = self._tensors.get(name)
-        return None if found is None else found.float()
+        if found is None:
+            return None
+        return self._quantised(name, found).dequantised() if found.dtype.itemsize == 1 else found.float()
+
+    def matrix(self, name: str, outputs: int, inputs: int) -> torch.Tensor | Quantised:
+        """The weight of a product: as the file has it where that is quantised, else as float32."""
+        found = self._tensors.get(name)
+        if found is None or found.dtype.itemsize > 1 or tuple(found.shape) != (outputs, inputs):
+            return self(name, outputs, inputs)
+        self._read.add(name)
+        return self._quantised(name, found)
+
+    def _quantised(self, name: str, found: torch.Tensor) -> Quantised:
+        """Of a tensor of bytes; ``ModelError`` where it is no FP8 or its scales are not one for all or for each row."""
+        scales = self._tensors.get(f"{name}_scale")
+        if found.dtype != E4M3 or scales is None:
+            kind = str(found.dtype).removeprefix("torch.")
+            raise ModelError(f"{self.where}: {name} is {kind}{'' if scales is not None else ' without scales'}")
+        if scales.numel() not in (1, len(found)) or scales.dtype.itemsize == 1:
+            raise ModelError(
+                f"{self.where}: {name} of shape {tuple(found.shape)} has scales of shape {tuple(scales.shape)}; "
+                "one for all or one for each row is supported"
+            )
+        self._read.add(f"{name}_scale")
+        return Quantised(found, scales.float().reshape(-1).expand(len(found)).contiguous())
 
     def unread(self) -> dict[str, torch.Tensor]:
         """What nobody has asked for yet, as it is in the files."""
