@@ -8,7 +8,7 @@ from typing import TypeGuard
 import numpy as np
 
 from fastqps.answers import Answer, answer
-from fastqps.devices import make_runner
+from fastqps.devices import make_runner, one_device
 from fastqps.generator import Generator
 from fastqps.models import ModelError, load_card
 from fastqps.prediction import Chunk, Generation
@@ -25,8 +25,9 @@ _BATCH_TOKENS = 4096  # or one item of the model's longest, if that is more
 class Engine:
     """A loaded model. Not thread-safe: one call at a time.
 
-    ``model`` is a known name (``minilm``) or a checkpoint's directory, ``device`` one of ``fastqps.devices.DEVICES``,
-    ``dtype`` ``auto``, ``float32`` or ``bfloat16``, ``quantization`` ``none``, ``fp8`` or ``auto``. Raises
+    ``model`` is a known name (``minilm``) or a checkpoint's directory, ``device`` ``cpu``, ``cuda`` (the first visible
+    GPU) or ``cuda:1``, ``auto`` (cuda where that is possible, else cpu), ``null`` or ``sim:PROFILE``, ``dtype``
+    ``auto``, ``float32``, ``bfloat16`` or, on cuda, ``float16``, ``quantization`` ``none``, ``fp8`` or ``auto``. Raises
     ``ModelError`` and ``DeviceError``.
 
     Of generators alone: ``max_running`` prompts are worked on at a time, ``prefix`` is a text in front of each of them.
@@ -44,6 +45,7 @@ class Engine:
         max_running: int = 64,
         prefix: str = "",
     ) -> None:
+        device = one_device(device)
         self.card = load_card(model, max_input_tokens, max_output_tokens=max_output_tokens, prefix_text=prefix)
         if self.card.task == "generate":
             self._generator = Generator(

@@ -6,10 +6,26 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+CPUS_MAX = 4096
+
 
 def allowed_cpus() -> tuple[int, ...]:
     """The CPUs that this process may run on, in order."""
     return tuple(sorted(os.sched_getaffinity(0)))
+
+
+def parse_cpus(text: str) -> tuple[int, ...]:
+    """ "0-3,8", as the kernel and people write lists of CPUs. ``ValueError`` names the part that makes no sense."""
+    cpus: set[int] = set()
+    for part in text.strip().split(",") if text.strip() else []:
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or len(part) > 16:
+            raise ValueError(f"{part.strip()!r} is no CPU and no range of them")
+        low, high = int(first), int(last or first)
+        if not low <= high < CPUS_MAX:
+            raise ValueError(f"{part.strip()} is not a range of CPUs")
+        cpus.update(range(low, high + 1))
+    return tuple(sorted(cpus))
 
 
 def usable_cores(cpus: int | None = None) -> int:

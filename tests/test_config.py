@@ -110,10 +110,9 @@ def test_bad_file(tmp_path: Path, content: str, message: str) -> None:
         ({"port": "65536"}, "--port: 65536 is not within 0 to 65535"),
         ({"port": "x"}, "--port: 'x' is not a whole number"),
         ({"max-message-bytes": "1"}, "--max-message-bytes: 1B is not within 1KiB to 256MiB"),
-        ({"dtype": "float16"}, "--dtype: 'float16' is not possible: float16 is slow on the cpu device"),
         ({"dtype": "int4"}, "--dtype: 'int4' is not one of auto, float32, bfloat16, float16"),
         ({"quantization": "fp8"}, "this version has no cuda device; it has cpu, null and sim"),
-        ({"mps": "on"}, "this version has no cuda device"),
+        ({"mps": "maybe"}, "--mps: 'maybe' is not one of off, auto, on"),
         ({"share-weights": "on"}, "--share-weights: 'on' is not possible"),
         ({"lanes": "9"}, "--lanes: 9 is not within 1 to 8"),
         ({"max-running": "0"}, "--max-running: 0 is not within 1 to 65536"),
@@ -152,6 +151,7 @@ def test_print_config_gives_the_same_server(tmp_path: Path) -> None:
 
 def test_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "usable_cores", lambda cpus=None: 16)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     found = decide(Config(model=("minilm",)))
     assert (found.device, found.frontdoors, found.dispatchers) == ("cpu", 4, 8)
     assert (found.max_batch_items, found.max_batch_tokens) == (64, 4096)
@@ -167,7 +167,11 @@ def test_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("config", "error", "code", "message"),
     [
-        (Config(device="cuda:0"), DeviceError, 3, "no cuda device; it has: cpu, null"),
+        (Config(device="cuda:x"), ConfigError, 2, "--device cuda:x: write cuda, or cuda: and the numbers of GPUs"),
+        (Config(device="cuda:1,1"), ConfigError, 2, "a GPU is served once; --dispatchers says by how many processes"),
+        (Config(device="cuda:0,sim:x"), ConfigError, 2, "write cuda, or cuda: and the numbers of GPUs"),
+        (Config(device="sim:h200-minilm-l6,cuda"), ConfigError, 2, "can be served side by side"),
+        (Config(dtype="float16", device="cpu"), ConfigError, 2, "the device cpu has float32 and bfloat16; float16 is"),
         (Config(device="sim:h100"), DeviceError, 3, "no such profile"),
         (Config(device="gpu"), ConfigError, 2, "--device 'gpu' is unknown"),
         (Config(slots=3000), ConfigError, 2, "not a power of two; try 4096"),

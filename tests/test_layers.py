@@ -24,8 +24,8 @@ CXX_BELOW = {
 
 # The Python ladder, low to high. A module or package imports from lower rungs, and a package from itself.
 PYTHON_RUNGS = (
-    {"errors", "machine", "codes", "descriptors", "v1", "children", "readiness", "server_process", "_native"},
-    {"tokenizer", "scrape", "capacity", "kernels"},
+    {"errors", "machine", "nvml", "codes", "descriptors", "v1", "children", "readiness", "server_process", "_native"},
+    {"gpus", "tokenizer", "scrape", "capacity", "kernels"},
     {"models", "prediction", "request", "reflection", "served_model"},
     {"runners", "rpc", "answers", "sampling"},
     {"devices", "client_base", "prediction_json"},

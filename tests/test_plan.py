@@ -14,9 +14,10 @@ from fastqps.config import Config, decide
 from fastqps.errors import ConfigError
 from fastqps.models import ModelCard
 from fastqps.models.decode_step import DecodeState
+from fastqps.supervisor import room
 from fastqps.supervisor.plan import answer_bytes, make_plan
 from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
-from fastqps.supervisor.room import Room, format_size, room_of
+from fastqps.supervisor.room import Memory, Room, format_size
 from fastqps.v1 import predict_pb2 as pb
 
 GENERATOR = ModelCard(
@@ -49,6 +50,10 @@ def config(**settings: Any) -> Config:
     return decide(
         Config(**{"dtype": "float32", "model": ("m",), "frontdoors": 1, "dispatchers": 1, "device": "cpu", **settings})
     )
+
+
+def room_of(card: ModelCard, config: Config, sharers: int) -> Room:
+    return room.room_of(card, config, Memory.of(sharers))
 
 
 def kv_bytes(running: int, prefix: int = 3) -> int:

@@ -29,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="*", metavar="TEXT", help="text; without any, the lines of stdin")
     parser.add_argument("--model", metavar="NAME_OR_DIR", help="model (default: minilm; with --address: the server's)")
     parser.add_argument("--address", metavar="HOST:PORT", help="ask this server instead of loading the model here")
-    parser.add_argument("--device", metavar="DEVICE", help="where to run the model: cpu or null (default: cpu)")
+    parser.add_argument(
+        "--device", metavar="DEVICE", help="where to run the model: cpu, cuda, cuda:1, auto or null (default: cpu)"
+    )
     parser.add_argument(
         "--pair", action="store_true", help="texts come in pairs: each two arguments, or lines with a tab between"
     )

@@ -38,4 +38,14 @@ def run(options: argparse.Namespace) -> int:
         return OK
     from fastqps.supervisor import serve
 
-    return serve(config)
+    return serve(config, notes=_notes(loaded.config.device))
+
+
+def _notes(device: str) -> list[str]:
+    """Why ``--device auto`` has become what it is."""
+    from fastqps.devices import choose_device
+
+    if device != "auto":
+        return []
+    choice = choose_device()
+    return [f"--device auto takes {choice.device}: {choice.reason}"]

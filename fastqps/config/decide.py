@@ -18,14 +18,14 @@ def decide(config: Config) -> Config:
 
     Raises ``ConfigError``, and ``DeviceError`` for a device that this version does not have.
     """
-    device = _device(config.device)
+    device, devices = _device(config)
     models = config.model or _default_model()
     if len(models) > MODELS_MAX:
         raise ConfigError(f"--model: {len(models)} models; at most {MODELS_MAX} can be served")
     cores = machine.usable_cores(len(server_cpus(config)))
-    devices = device.count(",") + 1
     modelled = device.startswith("sim:")
-    dispatchers = config.dispatchers or (1 if modelled else max(1, cores // 2 // len(models)))
+    gpu = device.startswith("cuda")
+    dispatchers = config.dispatchers or (1 if modelled or gpu else max(1, cores // 2 // len(models)))
     if dispatchers * len(models) * devices > DISPATCHERS_MAX:
         total = f"{dispatchers} for each of {len(models)} models"
         total += f" and {devices} devices" if devices > 1 else ""
@@ -46,7 +46,8 @@ def decide(config: Config) -> Config:
         device=device,
         frontdoors=config.frontdoors or min(32, max(1, cores // 4)),
         dispatchers=dispatchers,
-        max_batch_items=config.max_batch_items or (64 if small else 256),
+        lanes=config.lanes or (2 if gpu else 1),
+        max_batch_items=config.max_batch_items or (64 if small else 1024 if gpu else 256),
         max_batch_tokens=tokens,
     )
 
@@ -62,13 +63,15 @@ def server_cpus(config: Config) -> tuple[int, ...]:
     return listed
 
 
-def _device(name: str) -> str:
-    from fastqps.devices import list_devices  # here: it imports numpy, which not every command needs
+def _device(config: Config) -> tuple[str, int]:
+    """(``config.device``, decided; how many devices that is)."""
+    from fastqps.devices import choose_device, list_devices  # here: it imports numpy, which not every command needs
 
-    if name == "auto":
-        return "cpu"
-    list_devices(name)
-    return name
+    name = choose_device().device if config.device == "auto" else config.device
+    devices = list_devices(name)
+    if config.dtype == "float16" and devices[0].gpu is None:
+        raise ConfigError(f"--dtype float16: the device {name} has float32 and bfloat16; float16 is for cuda")
+    return name, len(devices)
 
 
 def _default_model() -> tuple[str, ...]:
@@ -83,16 +86,13 @@ def _default_model() -> tuple[str, ...]:
 
 
 def _cpu_list(text: str) -> tuple[int, ...]:
-    cpus: set[int] = set()
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()) or len(part) > 16:
-            raise ConfigError(f"--pin {text!r}: neither auto, off nor a list of CPUs such as 0-3,8")
-        low, high = int(first), int(last or first)
-        if not low <= high < 4096:
-            raise ConfigError(f"--pin {text!r}: {part.strip()} is not a range of CPUs")
-        cpus.update(range(low, high + 1))
-    return tuple(sorted(cpus))
+    try:
+        found = machine.parse_cpus(text)
+    except ValueError as error:
+        raise ConfigError(f"--pin {text!r}: neither auto, off nor a list of CPUs such as 0-3,8: {error}") from None
+    if not found:
+        raise ConfigError("--pin: an empty list; write auto, off or a list of CPUs such as 0-3,8")
+    return found
 
 
 def _ranges(cpus: tuple[int, ...]) -> str:

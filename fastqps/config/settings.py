@@ -51,8 +51,9 @@ class Config:
     device: str = _setting(
         "auto",
         "text",
-        "Where models run: auto (cpu), cpu, null (computes nothing), or sim:PROFILE (a modelled device; several, "
-        "separated by commas, are served side by side). See docs/devices.md.",
+        "Where models run: auto (cuda where there is a GPU that torch can use, else cpu), cuda (every GPU that "
+        "CUDA_VISIBLE_DEVICES leaves) or cuda:0,1 (these), cpu, null (computes nothing), or sim:PROFILE (a modelled "
+        "device; several, separated by commas, are served side by side). See docs/devices.md and docs/gpu.md.",
     )
     host: str = _setting("127.0.0.1", "text", "Address to listen on. 0.0.0.0 or :: for all interfaces.")
     port: int = _setting(50051, "count", "gRPC port. 0: any free one, printed at start.", most=65535)
@@ -68,15 +69,16 @@ class Config:
         "Dispatcher processes of each model and device.",
         least=1,
         most=64,
-        auto="half of the cores, divided among the models, at least 1; on sim 1",
+        auto="half of the cores, divided among the models, at least 1; on cuda and sim 1",
     )
-    lanes: int = _setting(
-        1,
+    lanes: int | None = _setting(
+        None,
         "count",
         "Steps that a dispatcher runs side by side, each with another one prepared behind it; on cpu they share its "
         "threads, and of a generator each lane runs --max-running sequences.",
         least=1,
         most=8,
+        auto="2 on cuda, else 1",
     )
     max_batch_items: int | None = _setting(
         None,
@@ -84,7 +86,7 @@ class Config:
         "Most requests in a batch; a generator's steps hold --max-running instead.",
         least=1,
         most=4096,
-        auto="64 on cpu, 256 on null and sim",
+        auto="64 on cpu, 1024 on cuda, 256 on null and sim",
     )
     max_batch_tokens: int | None = _setting(
         None,
@@ -93,7 +95,7 @@ class Config:
         "one token of each of --max-running sequences.",
         least=1,
         most=1 << 20,
-        auto="4096 on cpu, 16384 on null and sim, and never less than --max-input-tokens and --max-running (or 1024) "
+        auto="4096 on cpu, 16384 elsewhere, and never less than --max-input-tokens and --max-running (or 1024) "
         "together",
     )
     max_batch_delay_ns: int = _setting(
@@ -127,7 +129,8 @@ class Config:
         "Most sequences that a generator's dispatcher runs at a time; each has its place in the KV cache.",
         least=1,
         most=1 << 16,
-        auto="1024, or as many as --max-batch-tokens and --slots have room for and a quarter of the memory holds",
+        auto="1024, or as many as --max-batch-tokens and --slots have room for and a quarter of the memory holds (on "
+        "cuda half of the GPU's)",
     )
     async_steps: bool = _setting(
         True,
@@ -164,10 +167,9 @@ class Config:
     dtype: str = _setting(
         "auto",
         "text",
-        "Number format of the computation; auto takes bfloat16 where the device computes it natively.",
+        "Number format of the computation; auto takes bfloat16 where the device computes it natively. float16 is for "
+        "cuda.",
         choices=("auto", "float32", "bfloat16", "float16"),
-        only=("auto", "float32", "bfloat16"),
-        reason="float16 is slow on the cpu device; it has float32 and bfloat16",
     )
     quantization: str = _setting(
         "none", "text", "Quantized weights.", choices=("none", "fp8", "auto"), only=("none",), reason=_NO_CUDA
@@ -175,16 +177,17 @@ class Config:
     pin: str = _setting(
         "auto",
         "text",
-        "CPUs for the server's processes: auto gives each its own where there are enough and pins nothing otherwise; "
+        "CPUs for the server's processes: auto gives each its own where there are enough, the dispatchers of a GPU "
+        "some that are near it, and pins nothing otherwise; "
         "off never pins; a LIST (0-3,8) confines the server to these CPUs and then does as auto.",
     )
     mps: str = _setting(
         "auto",
         "text",
-        "CUDA MPS between dispatchers.",
+        "Whether dispatchers that share a GPU run on it at the same time, by a daemon of NVIDIA's MPS of our own: auto "
+        "does it where two or more share one and takes turns, with a warning, where the daemon cannot be had; on ends "
+        "the start then (exit code 3).",
         choices=("off", "auto", "on"),
-        only=("off", "auto"),
-        reason=_NO_CUDA,
     )
     share_weights: bool = _setting(
         False, "switch", "One copy of the weights for all dispatchers of a device.", only=(False,), reason=_NO_CUDA

@@ -8,13 +8,25 @@ from types import ModuleType
 from typing import cast
 
 from fastqps._core import Segment
+from fastqps.devices.cuda_choice import choose_device
 from fastqps.devices.errors import DeviceError
-from fastqps.devices.names import DEVICES, Device, kind_of, list_devices
+from fastqps.devices.names import DEVICES, Device, kind_of, list_devices, one_device
 from fastqps.devices.place import Place
 from fastqps.models.card import ModelCard
 from fastqps.runners import DecodeRunner, Runner
 
-__all__ = ["DEVICES", "Device", "DeviceError", "Place", "kind_of", "list_devices", "make_decoder", "make_runner"]
+__all__ = [
+    "DEVICES",
+    "Device",
+    "DeviceError",
+    "Place",
+    "choose_device",
+    "kind_of",
+    "list_devices",
+    "make_decoder",
+    "make_runner",
+    "one_device",
+]
 
 
 def make_runner(

@@ -1,30 +1,38 @@
-"""What ``--device`` names: one device, or several modelled ones."""
+"""What ``--device`` names: one device, or several GPUs or modelled ones."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fastqps.devices.errors import DeviceError
+from fastqps.devices.cuda_choice import choose_device, chosen_gpus
 from fastqps.devices.profile import Profile, check_task, load_profile
 from fastqps.errors import ConfigError
+from fastqps.gpus import Gpu
 from fastqps.models.card import ModelCard
 
-DEVICES = ("cpu", "null", "sim")
-DEVICES_TEXT = "cpu, null, sim:PROFILE"
+DEVICES = ("cpu", "cuda", "null", "sim")
+DEVICES_TEXT = "cpu, cuda, cuda:0,1, null, sim:PROFILE"
 
 
 @dataclass(frozen=True)
 class Device:
     """One device of a server."""
 
-    spec: str  # what ``make_runner`` takes
+    spec: str  # what ``make_runner`` takes in this process
     label: str  # what people and metrics see; distinct within a server
     profile: Profile | None = None  # of a modelled device
+    gpu: Gpu | None = None
 
     @property
     def description(self) -> str:
-        """The label, and whether its figures were ever measured."""
-        return f"{self.label} ({self.profile.status})" if self.profile else self.label
+        """The label, and which GPU it is, or whether its figures were ever measured."""
+        about = self.profile.status if self.profile else self.gpu.name if self.gpu else ""
+        return f"{self.label} ({about})" if about else self.label
+
+    @property
+    def spec_alone(self) -> str:
+        """What ``make_runner`` takes in a process that sees no other GPU, as a server's dispatchers do."""
+        return "cuda:0" if self.gpu else self.spec
 
     def check(self, card: ModelCard) -> None:
         """``ConfigError`` where it cannot stand for a device that runs this model."""
@@ -38,14 +46,17 @@ def kind_of(spec: str) -> str:
 
 
 def list_devices(text: str) -> tuple[Device, ...]:
-    """``cpu``, ``null``, or one or more ``sim:PROFILE``, separated by commas. Twice the same one is two devices.
+    """``cpu``, ``null``, ``cuda`` (every visible GPU), ``cuda:0,1`` (these), or one or more ``sim:PROFILE``, separated
+    by commas. Twice the same profile is two devices.
 
     Raises ``ConfigError`` for what makes no sense and for a profile that is wrong, ``DeviceError`` for a device or
     profile that is not there.
     """
+    if kind_of(text) == "cuda":
+        return tuple(Device(f"cuda:{gpu.index}", f"cuda:{gpu.index}", gpu=gpu) for gpu in chosen_gpus(text))
     specs = [part.strip() for part in text.split(",")]
     if len(specs) > 1 and any(kind_of(spec) != "sim" for spec in specs):
-        raise ConfigError(f"--device {text}: only sim:PROFILE devices can be served side by side")
+        raise ConfigError(f"--device {text}: only GPUs, or sim:PROFILE devices, can be served side by side")
     devices: list[Device] = []
     seen: dict[str, int] = {}
     for spec in specs:
@@ -57,6 +68,20 @@ def list_devices(text: str) -> tuple[Device, ...]:
     return tuple(devices)
 
 
+def one_device(text: str) -> str:
+    """What ``make_runner`` takes for a runner in this process: ``auto`` and ``cuda`` are decided, the rest stays.
+
+    ``cuda`` is the first visible GPU. Raises as ``list_devices``.
+    """
+    text = choose_device().device if text == "auto" else text
+    if kind_of(text) != "cuda":
+        return text
+    found = list_devices(text)
+    if len(found) > 1 and text != "cuda":
+        raise ConfigError(f"the device {text} is {len(found)} GPUs; here a model runs on one")
+    return found[0].spec
+
+
 def _device(spec: str) -> Device:
     kind, colon, rest = spec.partition(":")
     if kind == "sim":
@@ -64,8 +89,6 @@ def _device(spec: str) -> Device:
             raise ConfigError(f"--device {spec}: write sim:PROFILE, the name of a shipped profile or a file")
         profile = load_profile(rest)
         return Device(spec, f"sim:{profile.name}", profile)
-    if kind == "cuda":
-        raise DeviceError(f"--device {spec}: this version has no cuda device; it has: {DEVICES_TEXT}")
     if colon or kind not in DEVICES:
         raise ConfigError(f"--device {spec!r} is unknown; this version has: auto, {DEVICES_TEXT}")
     return Device(spec, spec)

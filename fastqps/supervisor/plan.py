@@ -16,7 +16,7 @@ from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.card import LimitError
 from fastqps.models.names import resolve
 from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
-from fastqps.supervisor.room import Room, room_of
+from fastqps.supervisor.room import Memory, Room, room_of
 
 LABEL_BYTES = 8  # index and score
 FLOAT_BYTES = 4
@@ -69,14 +69,14 @@ class Plan:
 
 def make_plan(config: Config) -> Plan:
     """From a decided configuration. Reads the models' cards: ``ModelError`` where one cannot be served."""
-    assert config.frontdoors and config.dispatchers  # decided
+    assert config.frontdoors and config.dispatchers and config.lanes  # decided
     cards = _cards(config)
     devices = list_devices(config.device)
     for card in cards:
         for device in devices:
             device.check(card)
     each = config.dispatchers * len(devices)
-    sharers = config.lanes * sum(each for card in cards if card.task == "generate")
+    memory = _memory(config, cards, devices)
     cpus = server_cpus(config)
     total = each * len(cards)
     door_cpus, dispatcher_cpus = _placement(config, cpus, total)
@@ -84,7 +84,7 @@ def make_plan(config: Config) -> Plan:
         config=config,
         cards=cards,
         devices=devices,
-        rooms=tuple(room_of(card, config, sharers) for card in cards),
+        rooms=tuple(room_of(card, config, memory) for card in cards),
         doors=config.frontdoors,
         dispatchers_each=config.dispatchers,
         threads=max(1, machine.usable_cores(len(cpus)) // (total * config.lanes)),
@@ -92,6 +92,16 @@ def make_plan(config: Config) -> Plan:
         dispatcher_cpus=dispatcher_cpus,
         capacity=_capacity(config, cards),
     )
+
+
+def _memory(config: Config, cards: tuple[ModelCard, ...], devices: tuple[Device, ...]) -> Memory:
+    """That of the smallest GPU, which the dispatchers of that GPU alone divide; or the machine's, and all do."""
+    assert config.lanes and config.dispatchers
+    lanes = config.lanes * config.dispatchers * sum(card.task == "generate" for card in cards)
+    gpus = [device.gpu for device in devices if device.gpu]
+    if gpus:
+        return Memory.of(lanes, min(gpus, key=lambda gpu: gpu.memory_bytes))
+    return Memory.of(lanes * len(devices))
 
 
 def _capacity(config: Config, cards: tuple[ModelCard, ...]) -> Capacity | None:

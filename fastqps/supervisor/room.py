@@ -9,10 +9,13 @@ from fastqps.config import Config
 from fastqps.config.decide import RUNNING_DEFAULT
 from fastqps.config.units import format_bytes
 from fastqps.errors import ConfigError
+from fastqps.gpus import Gpu
 from fastqps.models import ModelCard
 
 KV_EXTRA_SLOTS = 1  # for padding
-MEMORY_SHARE = 4  # without --max-running all KV caches take at most one part in so many of the memory
+# Without --max-running all KV caches take at most one part in so many of the memory.
+MEMORY_SHARE = 4
+GPU_MEMORY_SHARE = 2  # nothing else is there but weights and graphs
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,25 @@ class Room:
     kv_bytes: int = 0
 
 
-def room_of(card: ModelCard, config: Config, sharers: int) -> Room:
-    """What a lane of this model gets. ``sharers``: the lanes of all generators' dispatchers, which divide the memory.
+@dataclass(frozen=True)
+class Memory:
+    """Where KV caches lie, and how many lanes of generators divide it."""
+
+    bytes: int
+    sharers: int
+    share: int
+    whose: str
+
+    @classmethod
+    def of(cls, sharers: int, gpu: Gpu | None = None) -> Memory:
+        """A GPU's, or the machine's."""
+        if gpu:
+            return cls(gpu.memory_bytes, sharers, GPU_MEMORY_SHARE, f"{gpu.name}'s")
+        return cls(machine.memory_bytes(), sharers, MEMORY_SHARE, "this machine's")
+
+
+def room_of(card: ModelCard, config: Config, memory: Memory) -> Room:
+    """What a lane of this model gets.
 
     Raises ``ConfigError`` where a step would not hold the sequences, or the memory not their KV cache.
     """
@@ -40,16 +60,21 @@ def room_of(card: ModelCard, config: Config, sharers: int) -> Room:
             f"{config.max_running or 'the'} running sequences and the longest prompt, of {card.max_input_tokens}; "
             f"that is at least {card.max_input_tokens + (config.max_running or 1)}"
         )
-    running = config.max_running or _running_auto(card, config, rows, sharers)
+    running = config.max_running or _running_auto(card, config, rows, memory)
     kv_bytes = _kv_bytes(card, running, config)
-    if kv_bytes * sharers > machine.memory_bytes():
-        who = "lanes" if config.lanes > 1 else "dispatchers"
+    if kv_bytes * memory.sharers > memory.bytes:
+        who = "lanes" if config.lanes and config.lanes > 1 else "dispatchers"
         raise ConfigError(
-            f"--max-running {running}: the KV caches of {sharers} {who} would take "
-            f"{format_size(kv_bytes * sharers)} of this machine's {format_size(machine.memory_bytes())}; lower it, "
+            f"--max-running {running}: the KV caches of {memory.sharers} {who} would take "
+            f"{format_size(kv_bytes * memory.sharers)} of {memory.whose} {format_size(memory.bytes)}; lower it, "
             "--max-input-tokens or --max-output-tokens"
         )
     return Room(items=running, tokens=config.max_batch_tokens, running=running, kv_bytes=kv_bytes)
+
+
+def on_gpu(config: Config) -> bool:
+    """Of a decided configuration."""
+    return config.device.startswith("cuda")
 
 
 def format_size(n: int) -> str:
@@ -59,10 +84,10 @@ def format_size(n: int) -> str:
     return f"{n / (1 << 20):.1f} MiB" if n < 1 << 30 else f"{n / (1 << 30):.1f} GiB"
 
 
-def _running_auto(card: ModelCard, config: Config, rows: int, sharers: int) -> int:
+def _running_auto(card: ModelCard, config: Config, rows: int, memory: Memory) -> int:
     assert config.frontdoors
     most = min(RUNNING_DEFAULT, rows, config.slots * config.frontdoors)  # more requests than slots there are never
-    share = machine.memory_bytes() // MEMORY_SHARE // sharers
+    share = memory.bytes // memory.share // memory.sharers
     if _kv_bytes(card, most, config) <= share:
         return most
     position = _position_bytes(card, config)
@@ -71,12 +96,13 @@ def _running_auto(card: ModelCard, config: Config, rows: int, sharers: int) -> i
 
 def _kv_bytes(card: ModelCard, running: int, config: Config) -> int:
     """Of one dispatcher's KV cache, the prefix with it."""
-    if config.device != "cpu":  # null and modelled devices hold none
+    if config.device != "cpu" and not on_gpu(config):  # null and modelled devices hold none
         return 0
     positions = (running + KV_EXTRA_SLOTS) * card.kv_positions + len(card.prefix_ids)
     return positions * _position_bytes(card, config)
 
 
 def _position_bytes(card: ModelCard, config: Config) -> int:
-    half = config.dtype == "bfloat16" or (config.dtype == "auto" and machine.bfloat16_flags())
+    native = on_gpu(config) or machine.bfloat16_flags()
+    half = config.dtype in ("bfloat16", "float16") or (config.dtype == "auto" and native)
     return card.kv_values * (2 if half else 4)

@@ -204,11 +204,12 @@ class DispatcherSeat(Seat):
 
     def settings(self, listener_fd: int, parent_pid: int) -> DispatcherSettings:
         config, room = self.server.config, self.server.rooms[self.model]
+        assert config.lanes  # decided
         return DispatcherSettings(
             **self._common(parent_pid, self.server.dispatcher_cpus[self.index]),
             epoch=self.epoch,
             route=route_of(self.model),
-            device=self.device.spec,
+            device=self.device.spec_alone,
             device_index=self.server.device_of(self.index),
             dtype=config.dtype,
             quantization=config.quantization,

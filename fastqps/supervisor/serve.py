@@ -7,7 +7,7 @@ import contextlib
 import os
 import resource
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from fastqps.admin import Admin
 from fastqps.config import Config
@@ -25,10 +25,10 @@ LOOPBACK = "127.0.0.1"
 FILES_MIN = 256  # our own, at most 32 front doors and 64 dispatchers with their eventfds, and some for clients
 
 
-def serve(config: Config, modules: Mapping[str, str] | None = None) -> int:
+def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Sequence[str] = ()) -> int:
     """Serves until a signal ends it; the exit code. ``config`` is decided. Raises ``FastqpsError`` before the start.
 
-    ``modules``: other programs than the usual, by role.
+    ``modules``: other programs than the usual, by role. ``notes``: what there is to say about the settings, to log.
     """
     import setproctitle
 
@@ -42,7 +42,8 @@ def serve(config: Config, modules: Mapping[str, str] | None = None) -> int:
         server = make_plan(config)
         shared = stack.enter_context(contextlib.closing(Shared(server)))
         log = stack.enter_context(contextlib.closing(Log()))
-        log.event("supervisor", _describe(server, shared))
+        for line in (*notes, _describe(server, shared)):
+            log.event("supervisor", line)
         if server.capacity and (others := other_settings(server.capacity, config)):
             log.event("supervisor", f"--capacity was measured with other settings: {'; '.join(others)}")
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -93,7 +94,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def _describe(server: Plan, shared: Shared) -> str:
     models = ", ".join(map(_describe_model, server.cards, server.rooms))
-    lanes = f", lanes of each {server.config.lanes}" if server.config.lanes > 1 else ""
+    lanes = f", lanes of each {server.config.lanes}" if server.config.lanes != 1 else ""
     processes = f"front doors {server.doors}, dispatchers {server.dispatchers}{lanes}, threads of each {server.threads}"
     devices = ", ".join(device.description for device in server.devices)
     return f"starting {models} on {devices}: {processes}; shared memory {shared.sizes_text}"

@@ -49,6 +49,7 @@ class Shared:
 
     def _set_model(self, server: Plan, model: int) -> None:
         card, room, config = server.cards[model], server.rooms[model], server.config
+        assert config.lanes  # decided
         route = route_of(model)
         self.segment.set_model(model, card.name)
         self.segment.set_route(

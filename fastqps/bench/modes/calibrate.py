@@ -17,7 +17,7 @@ from fastqps.bench.saturate import saturating
 from fastqps.bench.step_costs import Cost, Shape
 from fastqps.bench.step_process import StepProcess
 from fastqps.config import decide
-from fastqps.devices import kind_of
+from fastqps.devices import kind_of, list_devices
 from fastqps.devices.profile import NAME_MAX, Profile, write_profile
 from fastqps.errors import ConfigError
 
@@ -40,9 +40,9 @@ def run(context: Context) -> Result:
     options, result = context.options, context.result
     if not context.target.own:
         raise ConfigError("calibrate measures a device in a process of its own; leave out --address")
-    config = context.target.loaded({}).config
-    device = "cpu" if config.device == "auto" else config.device
-    if kind_of(device) == "null" or "," in device:
+    device = decide(context.target.loaded({}).config).device
+    devices = list_devices(device)
+    if kind_of(device) == "null" or len(devices) > 1:
         raise ConfigError(f"--device {device}: calibrate measures one device that takes time")
     path = Path(options.profile) if options.profile else context.folder / "profile.toml"
     name = re.sub(r"[^\w.-]", "-", path.stem, flags=re.ASCII)[:NAME_MAX]
@@ -75,7 +75,7 @@ def _calibrate(context: Context, name: str, device: str, task: str) -> Profile:
         name=name,
         status="measured",
         source=f"fastqps bench calibrate, {now_utc()}, commit {context.result.commit or 'unknown'}",
-        gpu=f"{device}: {context.result.environment.get('cpu', '')}",
+        gpu=_computer(context, device),
         model=f"{target['model']}@{target['version']}",
         task=task,
         fixed_us=round(fixed, 2),
@@ -87,6 +87,12 @@ def _calibrate(context: Context, name: str, device: str, task: str) -> Profile:
     )
     _report(context, profile, costs, alone_us, together_us)
     return profile
+
+
+def _computer(context: Context, device: str) -> str:
+    """What computed: the GPU, or the CPU."""
+    gpu = list_devices(device)[0].gpu
+    return gpu.name if gpu else f"{device}: {context.result.environment.get('cpu', '')}"
 
 
 def _open(context: Context) -> StepProcess:

@@ -1,0 +1,107 @@
+"""Which GPUs ``--device cuda`` and ``auto`` mean, and why there are none. Imports no torch, makes no CUDA context."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastqps.devices.errors import DeviceError
+from fastqps.errors import ConfigError
+from fastqps.gpus import FAKE_LIBRARY, Gpu, find_gpus
+
+CAPABILITY_MIN = (8, 0)  # Ampere: the first with bfloat16
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What ``--device auto`` takes. ``reason``: for the log."""
+
+    device: str
+    reason: str
+
+
+def choose_device() -> Choice:
+    """``cuda`` where there is a GPU and all that it takes to use it, else ``cpu``."""
+    try:
+        gpus = usable_gpus()
+    except DeviceError as error:
+        return Choice("cpu", str(error))
+    return Choice("cuda", ", ".join(f"cuda:{gpu.index} is {gpu.name}" for gpu in gpus))
+
+
+def chosen_gpus(text: str) -> tuple[Gpu, ...]:
+    """Of ``cuda`` (all that are visible) or ``cuda:0,2``.
+
+    Raises ``ConfigError`` for what makes no sense, ``DeviceError`` where there is no such GPU or no way to use it.
+    """
+    listed = text.partition(":")[2]
+    parts = [part.strip() for part in listed.split(",")] if ":" in text else []
+    if not all(part.isdecimal() and len(part) < 5 for part in parts):
+        raise ConfigError(f"--device {text}: write cuda, or cuda: and the numbers of GPUs, as in cuda:0,1")
+    numbers = [int(part) for part in parts]
+    if len(set(numbers)) < len(numbers):
+        raise ConfigError(f"--device {text}: a GPU is served once; --dispatchers says by how many processes")
+    try:
+        gpus = usable_gpus()
+    except DeviceError as error:
+        raise DeviceError(f"--device {text}: {error}") from None
+    if (too_high := next((n for n in numbers if n >= len(gpus)), None)) is not None:
+        have = "there is only cuda:0" if len(gpus) == 1 else f"there are cuda:0 to cuda:{len(gpus) - 1}"
+        raise DeviceError(f"--device {text}: there is no cuda:{too_high}; {have}")
+    return tuple(gpus[n] for n in numbers) if numbers else gpus
+
+
+def usable_gpus() -> tuple[Gpu, ...]:
+    """All that are visible. ``DeviceError`` says, without a flag's name, why none can be used."""
+    found = find_gpus()
+    if not found.visible:
+        raise DeviceError(found.missing)
+    if not os.environ.get(FAKE_LIBRARY):
+        if lack := torch_lack():
+            raise DeviceError(f"a GPU is here ({found.visible[0].name}), but {lack}")
+        for gpu in found.visible:
+            _check(gpu)
+    return found.visible
+
+
+def torch_lack() -> str:
+    """Why the installed torch cannot use a GPU; "": it can."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or not spec.submodule_search_locations:
+        return "torch is not installed"
+    if torch_cuda(Path(spec.submodule_search_locations[0])) is None:
+        return "the installed torch is a CPU build"
+    if importlib.util.find_spec("triton") is None:
+        return "the package triton, which compiles the kernels, is not installed"
+    return ""
+
+
+def torch_cuda(package: Path) -> str | None:
+    """The version of CUDA that a torch was built for, as its version.py says; None: a build without."""
+    try:
+        tree = ast.parse((package / "version.py").read_text())
+    except (OSError, SyntaxError):
+        return None
+    for node in tree.body:
+        if isinstance(node, ast.AnnAssign):
+            targets: list[ast.expr] = [node.target]
+            value = node.value
+        elif isinstance(node, ast.Assign):
+            targets, value = node.targets, node.value
+        else:
+            continue
+        if any(isinstance(target, ast.Name) and target.id == "cuda" for target in targets):
+            found = value.value if isinstance(value, ast.Constant) else None
+            return found if isinstance(found, str) else None
+    return None
+
+
+def _check(gpu: Gpu) -> None:
+    if gpu.capability < CAPABILITY_MIN:
+        have, need = (".".join(map(str, c)) for c in (gpu.capability, CAPABILITY_MIN))
+        raise DeviceError(f"{gpu.name} has compute capability {have}; the kernels need {need} or later")
+    if gpu.compute_mode == "prohibited":
+        raise DeviceError(f"{gpu.name} is in compute mode prohibited: nvidia-smi -i {gpu.pci} -c 0 allows its use")
