@@ -5,21 +5,19 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from fastqps.models.decode_ops import Heads
 from fastqps.models.decode_step import DecodeState, DecodeStep
+from fastqps.models.ops import Heads
+from fastqps.models.reference_ops import ReferenceOps
 
 MASK32 = 0xFFFFFFFF
 CANDIDATES = 64  # that top_k and top_p choose from
 
 
-class OracleOps:
+class OracleOps(ReferenceOps):
     """``DecodeOps`` in torch, run by run."""
 
-    def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-        wide = x.float()
-        return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps) * weight).to(x.dtype)
-
     def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
+        state.params[step.admitted[:, 0].long()] = step.admitted
         ids, slots = step.token_ids.long(), step.kv_slots.long().clamp(max=len(state.last_token) - 1)
         return table[torch.where(ids < 0, state.last_token[slots].long(), ids)]
 
@@ -36,7 +34,7 @@ class OracleOps:
         prefix_len = prefix.shape[2]
         q, k, v = rows.split([heads.heads, heads.kv_heads, heads.kv_heads], 1)
         if heads.q_norm is not None and heads.k_norm is not None:
-            q, k = self.rms_norm(q, heads.q_norm, heads.eps), self.rms_norm(k, heads.k_norm, heads.eps)
+            q, k = _rms_norm(q, heads.q_norm, heads.eps), _rms_norm(k, heads.k_norm, heads.eps)
         turns = heads.rotary[step.positions.long()]
         q, k = _turn(q, turns), _turn(k, turns)
         outputs = []
@@ -55,12 +53,8 @@ class OracleOps:
             outputs.append(found[-1:] if last_rows else found)
         return torch.cat(outputs).to(qkv.dtype)
 
-    def gated_silu(self, x: torch.Tensor) -> torch.Tensor:
-        gate, up = x.float().chunk(2, -1)
-        return (F.silu(gate) * up).to(x.dtype)
-
-    def admit(self, records: torch.Tensor, state: DecodeState) -> None:
-        state.params[records[:, 0].long()] = records
+    def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
+        return x[step.starts[1:].long() - 1]
 
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
         for run, row in enumerate(logits.float()):
@@ -72,6 +66,10 @@ class OracleOps:
             step.logprobs[run] = row.log_softmax(-1)[token] if int(params[7]) & 2 else 0.0
             step.finish[run] = 1 if token in seen else 2 if made + 1 >= int(params[6]) else 0
             state.last_token[slot] = token
+
+
+def _rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * weight
 
 
 def _turn(x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:

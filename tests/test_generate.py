@@ -47,7 +47,7 @@ def make_generator(
     dtype: torch.dtype = FLOAT32,
     step_tokens: int = 32,
 ) -> Generator:
-    runner = DecoderRunner.load(card, ops or CpuDecodeOps(), dtype, slots, step_tokens)
+    runner = DecoderRunner.load(card, ops or CpuDecodeOps(dtype), slots, step_tokens)
     runner.warm_up()
     return Generator(card, runner=runner, steps_in_flight=steps_in_flight, batch=batch)
 
@@ -133,7 +133,7 @@ def test_every_family_alone_and_together(tmp_path: Path, kind: str) -> None:
     rng = random.Random(kind)
     prompts = [random_ids(rng) for _ in range(5)]
     want = [expected(model, ids, MAX_OUTPUT) for ids in prompts]
-    for ops in (CpuDecodeOps(), OracleOps()):
+    for ops in (CpuDecodeOps(FLOAT32), OracleOps(FLOAT32)):
         generator = make_generator(card_of(tmp_path), ops=ops)
         together = generator.generate(prompts, Sampling(logprobs=True))
         alone = generator.generate(prompts[:1], Sampling(logprobs=True))

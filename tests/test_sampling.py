@@ -42,9 +42,10 @@ def draw(ops: Any, logits: torch.Tensor, samplings: list[Sampling], made: list[i
     """Samples row i of ``logits`` with samplings[i] as the made[i]-th token of a sequence in cache slot n - 1 - i."""
     n = len(samplings)
     state, slots = State(n, eos), list(range(n))[::-1]
-    ops.admit(ints([record(slot, s) for slot, s in zip(slots, samplings, strict=True)]), state)
+    admitted = ints([record(slot, s) for slot, s in zip(slots, samplings, strict=True)])
     outputs = ints([-9] * n), torch.zeros(n), ints([-9] * n)
-    step = DecodeStep(ints([0] * n), ints([0] * n), ints(slots), ints(range(n + 1)), ints(made), *outputs)
+    step = DecodeStep(ints([0] * n), ints([0] * n), ints(slots), ints(range(n + 1)), ints(made), *outputs, admitted)
+    ops.embed(logits[:1, :1], step, state)  # a table of one token: what the draws need is what else it does
     ops.sample(logits, step, state)
     assert state.last_token[:n].flip(0).tolist() == step.tokens.tolist()
     return {"tokens": step.tokens.tolist(), "logprobs": step.logprobs.tolist(), "finish": step.finish.tolist()}
@@ -74,7 +75,7 @@ def test_draws_are_the_oracles(vocab: int, dtype: torch.dtype) -> None:
     logits = (torch.randn(rows, vocab) * 3).to(dtype)
     logits[::10] = 1.5
     made, eos = [rng.randint(0, 7) for _ in range(rows)], sorted(rng.sample(range(vocab), min(vocab, 3)))
-    want, got = (draw(ops, logits, samplings, made, eos) for ops in (OracleOps(), CpuDecodeOps()))
+    want, got = (draw(ops, logits, samplings, made, eos) for ops in (OracleOps(dtype), CpuDecodeOps(dtype)))
     other = [i for i in range(rows) if want["tokens"][i] != got["tokens"][i]]
     # fp32 sums decide differently where a uniform number falls on a border: about once in 10^5 draws
     assert len(other) <= 1, [(samplings[i], want["tokens"][i], got["tokens"][i]) for i in other]
@@ -100,7 +101,7 @@ def test_draws_have_their_probabilities(temperature: float, top_k: int, top_p: f
     p /= p.sum()
     assert kept is None or int((p > 0).sum()) == kept
     sampling = Sampling(1 << 20, temperature, top_k, top_p, seed=123)
-    got = draw(CpuDecodeOps(), row.repeat(draws, 1), [sampling] * draws, list(range(draws)), [])
+    got = draw(CpuDecodeOps(torch.float32), row.repeat(draws, 1), [sampling] * draws, list(range(draws)), [])
     seen = Counter(got["tokens"])
     assert set(seen) == set(torch.nonzero(p).flatten().tolist())
     chi_square = sum((seen[i] - draws * float(p[i])) ** 2 / (draws * float(p[i])) for i in seen)

@@ -9,6 +9,7 @@ from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
 from fastqps.models.card import ModelCard
 from fastqps.models.cpu_decode_ops import CpuDecodeOps
+from fastqps.models.cpu_encoder_ops import CpuEncoderOps
 from fastqps.models.packed import PackedModel
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
@@ -33,11 +34,11 @@ def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) 
     """Loads the model in this process and sets torch's number of threads (0: leaves it)."""
     if place.threads:
         torch.set_num_threads(place.threads)
-    return EncoderRunner(PackedModel(card, choose_dtype(place.dtype)), max_items, max_tokens)
+    return EncoderRunner(PackedModel(card, CpuEncoderOps(choose_dtype(place.dtype))), max_items, max_tokens)
 
 
 def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> DecoderRunner:
     """Loads a generator in this process and sets torch's number of threads (0: leaves it)."""
     if place.threads:
         torch.set_num_threads(place.threads)
-    return DecoderRunner.load(card, CpuDecodeOps(), choose_dtype(place.dtype), slots, max_tokens)
+    return DecoderRunner.load(card, CpuDecodeOps(choose_dtype(place.dtype)), slots, max_tokens)

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from fastqps.models.attention import attend
-from fastqps.models.layers import Embedding, Linear, Norm, check_activation
+from fastqps.models.fp8 import Weight, concatenate
+from fastqps.models.ops import EncoderOps, Norm, Reader, Rows, Site, SiteKind
 from fastqps.models.step import Step
 from fastqps.models.weights import Weights
 
@@ -69,37 +69,48 @@ NAMES = {"bert": _BERT, "distilbert": _DISTILBERT, "roberta": Names(**{**_BERT._
 
 
 class _Layer:
-    def __init__(self, weights: Weights, at: str, names: Names, config: dict[str, Any], dtype: torch.dtype) -> None:
+    def __init__(self, weights: Weights, number: int, names: Names, config: dict[str, Any], ops: EncoderOps) -> None:
+        at, layers = names.layer.format(number), config[names.layers]
         hidden, inner = config[names.hidden], config[names.inner]
-        eps = config.get("layer_norm_eps", 1e-12)
         self.heads: int = config[names.heads]
-        self.activation = check_activation(config.get(names.activation, "gelu"))
-        parts = [at + part for part in (names.query, names.key, names.value)]
-        self.qkv = Linear(
-            torch.cat([weights(f"{part}.weight", hidden, hidden) for part in parts]),
-            torch.cat([weights(f"{part}.bias", hidden) for part in parts]),
-            dtype,
-        )
+        self._ops = ops
 
-        def linear(name: str, outputs: int, inputs: int) -> Linear:
-            return Linear(weights(f"{at}{name}.weight", outputs, inputs), weights(f"{at}{name}.bias", outputs), dtype)
+        def linear(kind: SiteKind, parts: list[str], outputs: int, inputs: int) -> tuple[Weight, torch.Tensor, Site]:
+            weight = concatenate([weights.matrix(f"{at}{part}.weight", outputs, inputs) for part in parts])
+            return (
+                weight,
+                torch.cat([weights(f"{at}{part}.bias", outputs) for part in parts]),
+                Site(kind, number, layers),
+            )
 
         def norm(name: str) -> Norm:
-            return Norm(weights(f"{at}{name}.weight", hidden), weights(f"{at}{name}.bias", hidden), eps)
+            return ops.norm(*_norm(weights, at + name, hidden, config), "layer")
 
-        self.out, self.out_norm = linear(names.out, hidden, hidden), norm(names.out_norm)
-        self.up, self.down = linear(names.up, inner, hidden), linear(names.down, hidden, inner)
+        self.qkv = ops.linear(*linear("qkv", [names.query, names.key, names.value], hidden, hidden))
+        self.out, self.out_norm = ops.linear(*linear("out", [names.out], hidden, hidden)), norm(names.out_norm)
+        weight, bias, site = linear("up", [names.up], inner, hidden)
+        self.up = ops.activated(weight, bias, config.get(names.activation, "gelu"), site)
+        self.down = ops.linear(*linear("down", [names.down], hidden, inner))
         self.down_norm = norm(names.down_norm)
 
-    def __call__(self, x: torch.Tensor, step: Step) -> torch.Tensor:
-        x = self.out_norm(self.out.plus(attend(self.qkv(x), step, self.heads), x), in_place=True)
-        return self.down_norm(self.down.plus(self.up(x, self.activation), x), in_place=True)
+    def __call__(self, x: Rows, step: Step, into: Reader | None) -> Rows:
+        ops = self._ops
+        attended = ops.rows(ops.attend(self.qkv(x), step, self.heads), self.out)
+        x = self.out_norm.add_post(self.out, attended, x.tensor, self.up)
+        return self.down_norm.add_post(self.down, self.up(x, self.down), x.tensor, into)
+
+
+def _norm(weights: Weights, name: str, hidden: int, config: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, float]:
+    eps = config.get("layer_norm_eps", 1e-12)
+    return weights(f"{name}.weight", hidden), weights(f"{name}.bias", hidden), eps
 
 
 class Bert:
     """The encoder: ``Step`` → last hidden states [tokens, hidden]."""
 
-    def __init__(self, weights: Weights, family: str, config: dict[str, Any], dtype: torch.dtype) -> None:
+    def __init__(
+        self, weights: Weights, family: str, config: dict[str, Any], position_offset: int, ops: EncoderOps
+    ) -> None:
         names = NAMES[family]
         self.hidden: int = config[names.hidden]
         at = "embeddings."
@@ -108,14 +119,13 @@ class Bert:
         kinds: torch.Tensor | None = None
         if names.types:
             kinds = weights(f"{at}token_type_embeddings.weight", config.get("type_vocab_size", 2), self.hidden)
-        norm, eps = f"{at}LayerNorm", config.get("layer_norm_eps", 1e-12)
-        norm_of_sum = Norm(weights(f"{norm}.weight", self.hidden), weights(f"{norm}.bias", self.hidden), eps)
-        self._embedding = Embedding(norm_of_sum, dtype, words, places, kinds)
-        count = config[names.layers]
-        self._layers = [_Layer(weights, names.layer.format(i), names, config, dtype) for i in range(count)]
+        norm = _norm(weights, f"{at}LayerNorm", self.hidden, config)
+        self._embedding = ops.embedding(words, places, kinds, norm, position_offset)
+        self._layers = [_Layer(weights, i, names, config, ops) for i in range(config[names.layers])]
+        self._readers = [*(layer.qkv for layer in self._layers), None]
 
     def __call__(self, step: Step) -> torch.Tensor:
-        x = self._embedding(step)
-        for layer in self._layers:
-            x = layer(x, step)
-        return x
+        x = self._embedding(step, self._readers[0])
+        for layer, reader in zip(self._layers, self._readers[1:], strict=True):
+            x = layer(x, step, reader)
+        return x.tensor

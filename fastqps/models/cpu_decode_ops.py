@@ -8,28 +8,24 @@ from itertools import pairwise
 import torch
 
 from fastqps import _core
-from fastqps.models.attention import pool
-from fastqps.models.decode_ops import Heads
+from fastqps.models.cpu_ops import CpuOps, is_bf16, threads
 from fastqps.models.decode_step import DecodeState, DecodeStep
+from fastqps.models.ops import Heads
 from fastqps.models.step import address
 
 _RUNS_PER_THREAD_MIN = 24  # below that, handing work to a thread costs more than it saves
 _ROWS_OF_A_RUN = 5  # rows of a prompt that take about as long as a running sequence's: they share its keys
 
 
-class CpuDecodeOps:
-    """Holds nothing: all that is kept between steps is in the ``DecodeState``."""
-
-    def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-        out, (rows, width) = torch.empty_like(x), x.shape
-        _core.rms_norm(address(out), address(x), _bf16(x), rows, address(weight), width, eps)
-        return out
+class CpuDecodeOps(CpuOps):
+    """Keeps nothing of a sequence: that is in the ``DecodeState``."""
 
     def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
+        _core.admit(address(state.params), address(step.admitted), len(step.admitted))
         out = table.new_empty(step.n_tokens, table.shape[1])
         _core.embed_tokens(
             address(out),
-            _bf16(table),
+            is_bf16(table),
             step.n_tokens,
             ids=address(step.token_ids),
             kv_slots=address(step.kv_slots),
@@ -57,7 +53,7 @@ class CpuDecodeOps:
                 address(out) + first * run_bytes,
                 address(qkv),
                 address(cache),
-                _bf16(qkv),
+                is_bf16(qkv),
                 heads.heads,
                 heads.kv_heads,
                 heads.head_dim,
@@ -80,14 +76,8 @@ class CpuDecodeOps:
         _spread(run, step)
         return out
 
-    def gated_silu(self, x: torch.Tensor) -> torch.Tensor:
-        rows, inner = x.shape[0], x.shape[1] // 2
-        out = x.new_empty(rows, inner)
-        _core.gated_silu(address(out), address(x), _bf16(x), rows, inner)
-        return out
-
-    def admit(self, records: torch.Tensor, state: DecodeState) -> None:
-        _core.admit(address(state.params), address(records), len(records))
+    def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
+        return x[step.starts[1:] - 1] if step.n_runs < step.n_tokens else x
 
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
         vocab, row_bytes = logits.shape[1], logits.shape[1] * logits.element_size()
@@ -99,7 +89,7 @@ class CpuDecodeOps:
                 finish=address(step.finish) + 4 * first,
                 last_token=address(state.last_token),
                 logits=address(logits) + row_bytes * first,
-                bfloat16=_bf16(logits),
+                bfloat16=is_bf16(logits),
                 n_runs=last - first,
                 vocab=vocab,
                 starts=address(step.starts) + 4 * first,
@@ -113,27 +103,23 @@ class CpuDecodeOps:
         _spread(run, step)
 
 
-def _bf16(x: torch.Tensor) -> bool:
-    return x.dtype == torch.bfloat16
-
-
 def _spread(run: Callable[[int, int], None], step: DecodeStep) -> None:
     """``run(first, last)`` for ranges of the step's runs that take about as long each, on as many threads."""
-    threads = min(torch.get_num_threads(), (step.n_runs + step.n_tokens // _ROWS_OF_A_RUN) // _RUNS_PER_THREAD_MIN)
-    if threads < 2:
+    count = min(torch.get_num_threads(), (step.n_runs + step.n_tokens // _ROWS_OF_A_RUN) // _RUNS_PER_THREAD_MIN)
+    if count < 2:
         run(0, step.n_runs)
         return
-    own, *others = _shares(step, threads)
-    jobs = [pool(threads - 1).submit(run, *share) for share in others]
+    own, *others = _shares(step, count)
+    jobs = [threads(count - 1).submit(run, *share) for share in others]
     run(*own)
     for job in jobs:
         job.result()
 
 
-def _shares(step: DecodeStep, threads: int) -> Iterator[tuple[int, int]]:
+def _shares(step: DecodeStep, count: int) -> Iterator[tuple[int, int]]:
     """(first run, end) of each range."""
     costs = step.starts + _ROWS_OF_A_RUN * torch.arange(step.n_runs + 1)
-    marks = torch.arange(1, threads) * (int(costs[-1]) / threads)
+    marks = torch.arange(1, count) * (int(costs[-1]) / count)
     cuts = [0, *torch.searchsorted(costs, marks).tolist(), step.n_runs]
     for first, last in pairwise(cuts):
         if last > first:

@@ -14,7 +14,9 @@ from fastqps.models.card import ModelCard
 class DecodeStep:
     """T packed rows in S runs: a run is all of a new prompt, or one decode row. Its last row is sampled.
 
-    The last three are written: ``finish`` is 0 where the sequence goes on, 1 after a stop token, 2 at its length.
+    ``tokens``, ``logprobs`` and ``finish`` are written: the latter is 0 where the sequence goes on, 1 after a stop
+    token, 2 at its length. A device that runs captured steps has tensors of a bucket's size, and ``counts`` says how
+    much of them is the step's; what lies behind it is anything. Without ``counts`` their sizes are the step's.
     """
 
     token_ids: torch.Tensor  # int32 [T]; -1: the token that the row's cache slot has made last
@@ -25,6 +27,11 @@ class DecodeStep:
     tokens: torch.Tensor  # int32 [S]
     logprobs: torch.Tensor  # float32 [S]
     finish: torch.Tensor  # int32 [S]
+    admitted: (
+        torch.Tensor
+    )  # int32 [≤ S, ADMITTED_WORDS]: parameters of sequences that are new, csrc/step/decode_layout.h
+    counts: torch.Tensor | None = None  # int32 [16]: rows, runs, new sequences, …
+    stamps: torch.Tensor | None = None  # int64 [2]: for the device's clock at the step's first and last kernel
 
     @property
     def n_tokens(self) -> int:
@@ -51,15 +58,24 @@ class DecodeState:
 
     @classmethod
     def allocate(
-        cls, card: ModelCard, slots: int, layers: int, kv_heads: int, head_dim: int, dtype: torch.dtype
+        cls,
+        card: ModelCard,
+        slots: int,
+        layers: int,
+        kv_heads: int,
+        head_dim: int,
+        dtype: torch.dtype,
+        device: torch.device,
     ) -> DecodeState:
-        return cls(
-            cache=torch.empty(layers, 2, slots + 1, kv_heads, card.kv_positions, head_dim, dtype=dtype),
-            prefix=torch.empty(layers, 2, kv_heads, len(card.prefix_ids), head_dim, dtype=dtype),
-            last_token=torch.zeros(slots + 1, dtype=torch.int32),
-            params=torch.zeros(slots + 1, ADMITTED_WORDS, dtype=torch.int32),
-            eos_ids=torch.tensor(card.eos_ids, dtype=torch.int32),
-        )
+        """``slots`` sequences can run."""
+        with device:
+            return cls(
+                cache=torch.empty(layers, 2, slots + 1, kv_heads, card.kv_positions, head_dim, dtype=dtype),
+                prefix=torch.empty(layers, 2, kv_heads, len(card.prefix_ids), head_dim, dtype=dtype),
+                last_token=torch.zeros(slots + 1, dtype=torch.int32),
+                params=torch.zeros(slots + 1, ADMITTED_WORDS, dtype=torch.int32),
+                eos_ids=torch.tensor(card.eos_ids, dtype=torch.int32),
+            )
 
     def another(self) -> DecodeState:
         """The same for as many other sequences, with the same prefix."""

@@ -35,6 +35,9 @@ class Quantised:
         return self.values.float() * self.scales[:, None]
 
 
+Weight = torch.Tensor | Quantised
+
+
 def fits(outputs: int, inputs: int) -> bool:
     """Whether a product with a weight of this shape can run in FP8."""
     return outputs % MULTIPLE == 0 and inputs % MULTIPLE == 0
@@ -57,7 +60,7 @@ def quantise_weight(weight: torch.Tensor) -> Quantised:
     return Quantised(values, scales.squeeze(1))
 
 
-def concatenate(weights: Sequence[torch.Tensor | Quantised]) -> torch.Tensor | Quantised:
+def concatenate(weights: Sequence[Weight]) -> Weight:
     """Weights that read the same input as one, [all outputs, inputs]: quantised where all of them are, else plain."""
     quantised = [weight for weight in weights if isinstance(weight, Quantised)]
     if len(quantised) == len(weights):
@@ -65,7 +68,16 @@ def concatenate(weights: Sequence[torch.Tensor | Quantised]) -> torch.Tensor | Q
     return torch.cat([plain(weight) for weight in weights])
 
 
-def plain(weight: torch.Tensor | Quantised) -> torch.Tensor:
+def halves(weight: Weight) -> tuple[Weight, Weight]:
+    """What ``concatenate`` made one of two weights with as many outputs each."""
+    if isinstance(weight, torch.Tensor):
+        first, second = weight.chunk(2)
+        return first, second
+    values, scales = weight.values.chunk(2), weight.scales.chunk(2)
+    return Quantised(values[0], scales[0]), Quantised(values[1], scales[1])
+
+
+def plain(weight: Weight) -> torch.Tensor:
     """The weight as a tensor, whatever it is held as."""
     return weight.dequantised() if isinstance(weight, Quantised) else weight
 

@@ -8,12 +8,11 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from fastqps import _core
 from fastqps.models.card import ModelError
 from fastqps.models.checkpoint import Checkpoint
-from fastqps.models.layers import Norm
+from fastqps.models.ops import EncoderOps, Norm
 from fastqps.models.pipeline import POOLINGS, Dense
-from fastqps.models.step import Step, address
+from fastqps.models.step import Step
 from fastqps.models.weights import Weights
 
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -23,18 +22,6 @@ _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "gelu": F.gelu,
     "sigmoid": torch.sigmoid,
 }
-
-
-def pool(hidden: torch.Tensor, step: Step, mode: str) -> torch.Tensor:
-    """hidden [tokens, width] → float32 [items, width]: each item's first token, mean or maximum."""
-    if mode == "cls":
-        return hidden[step.starts[:-1]].float()
-    if mode == "max":
-        return torch.segment_reduce(hidden.float(), "max", lengths=step.starts.diff().long())
-    items, width = len(step.starts) - 1, hidden.shape[1]
-    out = torch.empty(items, width, dtype=torch.float32)
-    _core.means(address(out), address(hidden), hidden.dtype == torch.bfloat16, width, address(step.starts), items)
-    return out
 
 
 class Projection:
@@ -49,50 +36,65 @@ class Projection:
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         x = self._activation(F.linear(x, self._weight, self._bias))
-        return self._norm(x) if self._norm else x
+        return self._norm(x, None).tensor if self._norm else x
 
 
 class Head:
     """Pooling and projections: (hidden states, ``Step``) → float32 [items, outputs]."""
 
-    def __init__(self, pooling: str, projections: list[Projection]) -> None:
+    def __init__(self, pooling: str, projections: list[Projection], ops: EncoderOps) -> None:
         if pooling not in POOLINGS:
             raise ModelError(f"pooling {pooling!r} is not supported; supported: {', '.join(POOLINGS)}")
-        self._pooling, self._projections = pooling, projections
+        self._pooling, self._projections, self._ops = pooling, projections, ops
 
     def __call__(self, hidden: torch.Tensor, step: Step) -> torch.Tensor:
-        rows = pool(hidden, step, self._pooling)
+        rows = self._ops.pool(hidden, step, self._pooling, last=not self._projections)
         for projection in self._projections:
             rows = projection(rows)
-        return rows
+        return self._ops.answer(rows, step) if self._projections else rows
 
 
-def make_head(checkpoint: Checkpoint, weights: Weights, hidden: int, labels: int) -> Head:
+def make_head(checkpoint: Checkpoint, weights: Weights, hidden: int, labels: int, ops: EncoderOps) -> Head:
     """The head that the checkpoint's configuration and tensors describe."""
     if checkpoint.classify:
-        return _classifier(checkpoint.family, checkpoint.config, weights, hidden, labels)
+        return _classifier(checkpoint.family, checkpoint.config, weights, hidden, labels, ops)
     pipeline = checkpoint.pipeline
-    return Head(pipeline.pooling, [_dense(checkpoint, dense) for dense in pipeline.dense])
+    return Head(pipeline.pooling, [_dense(checkpoint, dense, ops) for dense in pipeline.dense], ops)
 
 
-def _dense(checkpoint: Checkpoint, dense: Dense) -> Projection:
-    weights = Weights([checkpoint.root / dense.folder / "model.safetensors"])
+def _dense(checkpoint: Checkpoint, dense: Dense, ops: EncoderOps) -> Projection:
+    weights = Weights([checkpoint.root / dense.folder / "model.safetensors"], data=ops.reads_weights)
     bias = weights("linear.bias", dense.out_features) if dense.bias else None
     weight = weights("linear.weight", dense.out_features, dense.in_features)
-    return Projection(weight, bias, dense.activation.lower())
+    return _projection(ops, weight, bias, dense.activation.lower())
 
 
-def _classifier(family: str, config: dict[str, Any], weights: Weights, hidden: int, labels: int) -> Head:
+def _projection(
+    ops: EncoderOps,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    activation: str = "identity",
+    norm: Norm | None = None,
+) -> Projection:
+    return Projection(ops.keep(weight), None if bias is None else ops.keep(bias), activation, norm)
+
+
+def _classifier(
+    family: str, config: dict[str, Any], weights: Weights, hidden: int, labels: int, ops: EncoderOps
+) -> Head:
     def layer(name: str, outputs: int, activation: str = "identity") -> Projection:
-        return Projection(weights(f"{name}.weight", outputs, hidden), weights(f"{name}.bias", outputs), activation)
+        weight, bias = weights(f"{name}.weight", outputs, hidden), weights(f"{name}.bias", outputs)
+        return _projection(ops, weight, bias, activation)
 
     if family == "bert":
-        return Head("cls", [layer("pooler.dense", hidden, "tanh"), layer("classifier", labels)])
+        return Head("cls", [layer("pooler.dense", hidden, "tanh"), layer("classifier", labels)], ops)
     if family == "distilbert":
-        return Head("cls", [layer("pre_classifier", hidden, "relu"), layer("classifier", labels)])
+        return Head("cls", [layer("pre_classifier", hidden, "relu"), layer("classifier", labels)], ops)
     if family == "roberta":
-        return Head("cls", [layer("classifier.dense", hidden, "tanh"), layer("classifier.out_proj", labels)])
-    norm = Norm(weights("head.norm.weight", hidden), weights.get("head.norm.bias"), config.get("norm_eps", 1e-5))
+        return Head("cls", [layer("classifier.dense", hidden, "tanh"), layer("classifier.out_proj", labels)], ops)
+    scale, shift = weights("head.norm.weight", hidden), weights.get("head.norm.bias")
+    norm = ops.norm(scale, shift, config.get("norm_eps", 1e-5), "layer")
     dense = weights("head.dense.weight", hidden, hidden)
-    first = Projection(dense, weights.get("head.dense.bias"), config.get("classifier_activation", "gelu"), norm)
-    return Head(config.get("classifier_pooling", "cls"), [first, layer("classifier", labels)])
+    activation = config.get("classifier_activation", "gelu")
+    first = _projection(ops, dense, weights.get("head.dense.bias"), activation, norm)
+    return Head(config.get("classifier_pooling", "cls"), [first, layer("classifier", labels)], ops)

@@ -5,55 +5,66 @@ from __future__ import annotations
 import torch
 
 from fastqps.models.card import ModelError
-from fastqps.models.decode_ops import DecodeOps, Heads
 from fastqps.models.decode_step import DecodeState, DecodeStep
 from fastqps.models.decoder_config import DecoderConfig
-from fastqps.models.layers import Linear
+from fastqps.models.fp8 import concatenate
+from fastqps.models.ops import DecodeOps, Heads, Linear, Rows, Site, SiteKind
 from fastqps.models.rope import rotary_table
 from fastqps.models.weights import Weights
 
 
 class _Layer:
     def __init__(
-        self,
-        weights: Weights,
-        at: str,
-        config: DecoderConfig,
-        rotary: torch.Tensor,
-        dtype: torch.dtype,
-        ops: DecodeOps,
+        self, weights: Weights, number: int, config: DecoderConfig, rotary: torch.Tensor, ops: DecodeOps
     ) -> None:
-        c, self._ops, self._eps = config, ops, config.eps
+        c, self._ops, at = config, ops, f"layers.{number}."
 
-        def linear(names: dict[str, int], inputs: int, bias: bool) -> Linear:
+        def site(kind: SiteKind) -> Site:
+            return Site(kind, number, c.layers)
+
+        def linear(kind: SiteKind, names: dict[str, int], inputs: int, bias: bool) -> Linear:
             """One product for all of ``names`` (with their outputs), which read the same input."""
-            weight = torch.cat([weights(f"{at}{name}.weight", n, inputs) for name, n in names.items()])
+            weight = concatenate([weights.matrix(f"{at}{name}.weight", n, inputs) for name, n in names.items()])
             biases = [weights(f"{at}{name}.bias", n) for name, n in names.items()] if bias else []
-            return Linear(weight, torch.cat(biases) if bias else None, dtype)
+            return ops.linear(weight, torch.cat(biases) if bias else None, site(kind))
 
         queries, keys, attn = c.heads * c.head_dim, c.kv_heads * c.head_dim, "self_attn."
         parts = {f"{attn}q_proj": queries, f"{attn}k_proj": keys, f"{attn}v_proj": keys}
-        q_norm, k_norm = (weights(f"{at}{attn}{x}_norm.weight", c.head_dim) if c.qk_norm else None for x in "qk")
+        names = [f"{at}{attn}{x}_norm.weight" for x in "qk"] if c.qk_norm else []
+        q_norm, k_norm = [ops.keep(weights(name, c.head_dim)) for name in names] or (None, None)
         self._heads = Heads(c.heads, c.kv_heads, c.head_dim, rotary, q_norm, k_norm, c.eps)
-        self._attention_norm = weights(f"{at}input_layernorm.weight", c.hidden)
-        self._qkv = linear(parts, c.hidden, c.qkv_bias)
-        self._out = linear({f"{attn}o_proj": c.hidden}, queries, c.out_bias)
-        self._mlp_norm = weights(f"{at}post_attention_layernorm.weight", c.hidden)
-        self._gate_up = linear({"mlp.gate_proj": c.inner, "mlp.up_proj": c.inner}, c.hidden, c.mlp_bias)
-        self._down = linear({"mlp.down_proj": c.hidden}, c.inner, c.mlp_bias)
+        self.attention_norm = ops.norm(weights(f"{at}input_layernorm.weight", c.hidden), None, c.eps, "rms")
+        self.qkv = linear("qkv", parts, c.hidden, c.qkv_bias)
+        self._out = linear("out", {f"{attn}o_proj": c.hidden}, queries, c.out_bias)
+        self._mlp_norm = ops.norm(weights(f"{at}post_attention_layernorm.weight", c.hidden), None, c.eps, "rms")
+        gate, up = (f"{at}mlp.{name}_proj" for name in ("gate", "up"))
+        biases = (weights(f"{gate}.bias", c.inner), weights(f"{up}.bias", c.inner)) if c.mlp_bias else None
+        products = (
+            weights.matrix(f"{gate}.weight", c.inner, c.hidden),
+            weights.matrix(f"{up}.weight", c.inner, c.hidden),
+        )
+        self._up = ops.gated(*products, biases, "silu", site("up"))
+        self.down = linear("down", {"mlp.down_proj": c.hidden}, c.inner, c.mlp_bias)
 
     def __call__(
-        self, x: torch.Tensor, step: DecodeStep, cache: torch.Tensor, prefix: torch.Tensor, last_rows: bool
-    ) -> torch.Tensor:
-        """x [T, hidden] → [T, hidden]; with ``last_rows``, of the last layer, [S, hidden]: nobody reads the others."""
+        self,
+        x: torch.Tensor,
+        normed: Rows,
+        step: DecodeStep,
+        cache: torch.Tensor,
+        prefix: torch.Tensor,
+        last_rows: bool,
+    ) -> tuple[torch.Tensor, Rows]:
+        """x [T, hidden] and its norm → a new x, and the rows of which ``down`` is still to be added to it.
+
+        With ``last_rows``, of the last layer, they are [S, …]: nobody reads the others.
+        """
         ops = self._ops
-        qkv = self._qkv(ops.rms_norm(x, self._attention_norm, self._eps))
-        attended = ops.attend(qkv, self._heads, cache, prefix, step, last_rows)
-        if last_rows and step.n_runs < step.n_tokens:
-            x = x[step.starts[1:] - 1]
-        x = self._out.plus(attended, x)
-        gate_up = self._gate_up(ops.rms_norm(x, self._mlp_norm, self._eps))
-        return self._down.plus(ops.gated_silu(gate_up), x)
+        attended = ops.attend(self.qkv(normed), self._heads, cache, prefix, step, last_rows)
+        if last_rows:
+            x = ops.last_rows(x, step)
+        x, normed = self._mlp_norm.add(self._out, ops.rows(attended, self._out), x, self._up)
+        return x, self._up(normed, self.down)
 
 
 def _check_unread(weights: Weights, config: DecoderConfig) -> None:
@@ -68,7 +79,7 @@ def _check_unread(weights: Weights, config: DecoderConfig) -> None:
                 f"{weights.where}: the checkpoint has a tensor {name!r}, but config.json says num_hidden_layers "
                 f"{config.layers}"
             )
-        if name.endswith((".weight", ".bias")) and tensor.any():  # zeros change nothing
+        if name.endswith((".weight", ".bias")) and not tensor.is_meta and tensor.any():  # zeros change nothing
             raise ModelError(
                 f"{weights.where}: the checkpoint has a tensor {name!r}, for which config.json's model has no place"
             )
@@ -77,28 +88,28 @@ def _check_unread(weights: Weights, config: DecoderConfig) -> None:
 class Llama:
     """The decoder, for sequences of up to ``positions`` tokens, prefix included."""
 
-    def __init__(
-        self, weights: Weights, config: DecoderConfig, positions: int, dtype: torch.dtype, ops: DecodeOps
-    ) -> None:
-        self.config, self.dtype = config, dtype
-        self._ops = ops
+    def __init__(self, weights: Weights, config: DecoderConfig, positions: int, ops: DecodeOps) -> None:
+        self.config, self._ops = config, ops
         words = weights("embed_tokens.weight", config.vocab, config.hidden)
-        head = words if config.tied else weights("lm_head.weight", config.vocab, config.hidden)
-        self._words = words.to(dtype).contiguous()
-        self._head = Linear(head, None, dtype)
-        self._norm = weights("norm.weight", config.hidden)
-        rotary = rotary_table(config.rope, config.head_dim, positions)
-        self._layers = [_Layer(weights, f"layers.{i}.", config, rotary, dtype, ops) for i in range(config.layers)]
+        self._words = ops.keep(words.to(ops.dtype))
+        head = self._words if config.tied else weights.matrix("lm_head.weight", config.vocab, config.hidden)
+        self._head = ops.linear(head, None, Site("head"))
+        self._norm = ops.norm(weights("norm.weight", config.hidden), None, config.eps, "rms")
+        rotary = ops.keep(rotary_table(config.rope, config.head_dim, positions))
+        self._layers = [_Layer(weights, i, config, rotary, ops) for i in range(config.layers)]
         _check_unread(weights, config)
 
-    def hidden(self, step: DecodeStep, state: DecodeState) -> torch.Tensor:
-        """Last hidden states of the sampled rows, [S, hidden]; every row's keys and values are in ``state`` then."""
+    def hidden(self, step: DecodeStep, state: DecodeState) -> Rows:
+        """Last hidden states of the sampled rows, normalised; every row's keys and values are in ``state`` then."""
+        first, *others = self._layers
         x = self._ops.embed(self._words, step, state)
-        for layer, cache, prefix in zip(self._layers, state.cache, state.prefix, strict=True):
-            x = layer(x, step, cache, prefix, layer is self._layers[-1])
-        return x
+        normed = first.attention_norm(x, first.qkv)
+        for layer, after, cache, prefix in zip(self._layers, [*others, None], state.cache, state.prefix, strict=True):
+            x, h = layer(x, normed, step, cache, prefix, last_rows=after is None)
+            if after:
+                x, normed = after.attention_norm.add(layer.down, h, x, after.qkv)
+        return self._norm.add_post(layer.down, h, x, self._head)
 
     def __call__(self, step: DecodeStep, state: DecodeState) -> None:
         """Computes the step and samples each of its runs."""
-        x = self._ops.rms_norm(self.hidden(step, state), self._norm, self.config.eps)
-        self._ops.sample(self._head(x), step, state)
+        self._ops.sample(self._head(self.hidden(step, state)), step, state)

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from fastqps.models.attention import attend
 from fastqps.models.card import ModelError
-from fastqps.models.layers import Embedding, Linear, Norm, check_activation
+from fastqps.models.fp8 import halves
+from fastqps.models.ops import EncoderOps, Linear, Norm, Rows, Site, SiteKind
 from fastqps.models.step import Step
 from fastqps.models.weights import Weights
 
@@ -47,59 +47,71 @@ class _Layer:
         config: dict[str, Any],
         rotary: torch.Tensor,
         window: int,
-        dtype: torch.dtype,
+        ops: EncoderOps,
     ) -> None:
         hidden, inner, at = config["hidden_size"], config["intermediate_size"], f"layers.{number}."
-        self.heads: int = config["num_attention_heads"]
-        self.activation = check_activation(config.get("hidden_activation", "gelu"))
-        self.rotary, self.window = rotary, window
+        self._heads: int = config["num_attention_heads"]
+        self._rotary, self._window, self._ops = rotary, window, ops
 
-        def norm(name: str) -> Norm:
-            return make_norm(weights, at + name, config)
+        def site(kind: SiteKind) -> Site:
+            return Site(kind, number, config["num_hidden_layers"])
 
-        self.attention_norm = norm("attn_norm") if number else None
-        self.qkv = Linear(
-            weights(f"{at}attn.Wqkv.weight", 3 * hidden, hidden), weights.get(f"{at}attn.Wqkv.bias"), dtype
-        )
-        self.out = Linear(weights(f"{at}attn.Wo.weight", hidden, hidden), weights.get(f"{at}attn.Wo.bias"), dtype)
-        self.mlp_norm = norm("mlp_norm")
-        both = weights(f"{at}mlp.Wi.weight", 2 * inner, hidden)
+        def linear(kind: SiteKind, name: str, outputs: int, inputs: int) -> Linear:
+            return ops.linear(
+                weights.matrix(f"{at}{name}.weight", outputs, inputs), weights.get(f"{at}{name}.bias"), site(kind)
+            )
+
+        if number:  # the embedding has normalised the first one's
+            self.attention_norm = make_norm(weights, f"{at}attn_norm", config, ops)
+        self.qkv = linear("qkv", "attn.Wqkv", 3 * hidden, hidden)
+        self._out = linear("out", "attn.Wo", hidden, hidden)
+        self._mlp_norm = make_norm(weights, f"{at}mlp_norm", config, ops)
+        gate, up = halves(weights.matrix(f"{at}mlp.Wi.weight", 2 * inner, hidden))
         bias = weights.get(f"{at}mlp.Wi.bias")
-        self.up = Linear(both[:inner], None if bias is None else bias[:inner], dtype)
-        self.gate = Linear(both[inner:], None if bias is None else bias[inner:], dtype)
-        self.down = Linear(weights(f"{at}mlp.Wo.weight", hidden, inner), weights.get(f"{at}mlp.Wo.bias"), dtype)
+        biases = None if bias is None else (bias[:inner], bias[inner:])
+        self._up = ops.gated(gate, up, biases, config.get("hidden_activation", "gelu"), site("up"))
+        self.down = linear("down", "mlp.Wo", hidden, inner)
 
-    def __call__(self, x: torch.Tensor, step: Step) -> torch.Tensor:
-        normed = x if self.attention_norm is None else self.attention_norm(x)
-        x = self.out.plus(attend(self.qkv(normed), step, self.heads, self.window, self.rotary), x)
-        normed = self.mlp_norm(x)
-        return self.down.plus(self.gate.times(normed, self.up(normed, self.activation)), x)
+    def __call__(self, x: torch.Tensor, normed: Rows, step: Step) -> tuple[torch.Tensor, Rows]:
+        """x [tokens, hidden] and its norm → a new x, and the rows of which ``down`` is still to be added to it."""
+        ops = self._ops
+        attended = ops.attend(self.qkv(normed), step, self._heads, self._window, self._rotary)
+        x, normed = self._mlp_norm.add(self._out, ops.rows(attended, self._out), x, self._up)
+        return x, self._up(normed, self.down)
 
 
-def make_norm(weights: Weights, name: str, config: dict[str, Any]) -> Norm:
+def make_norm(weights: Weights, name: str, config: dict[str, Any], ops: EncoderOps) -> Norm:
     """The norm of that name, with a bias if the checkpoint has one."""
+    return ops.norm(*norm_of(weights, name, config), "layer")
+
+
+def norm_of(weights: Weights, name: str, config: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor | None, float]:
     weight = weights(f"{name}.weight", config["hidden_size"])
-    return Norm(weight, weights.get(f"{name}.bias"), config.get("norm_eps", 1e-5))
+    return weight, weights.get(f"{name}.bias"), config.get("norm_eps", 1e-5)
 
 
 class ModernBert:
     """The encoder: ``Step`` → last hidden states [tokens, hidden], for items of up to ``max_tokens``."""
 
-    def __init__(self, weights: Weights, config: dict[str, Any], max_tokens: int, dtype: torch.dtype) -> None:
+    def __init__(self, weights: Weights, config: dict[str, Any], max_tokens: int, ops: EncoderOps) -> None:
         self.hidden: int = config["hidden_size"]
         words = weights("embeddings.tok_embeddings.weight", config["vocab_size"], self.hidden)
-        self._embedding = Embedding(make_norm(weights, "embeddings.norm", config), dtype, words, None, None)
-        self._final = make_norm(weights, "final_norm", config)
+        self._embedding = ops.embedding(words, None, None, norm_of(weights, "embeddings.norm", config), 0)
+        self._final = make_norm(weights, "final_norm", config, ops)
         kinds = layer_kinds(config)
-        tables = {kind: rotary_table(config, kind, max_tokens) for kind in set(kinds)}
+        tables = {kind: ops.keep(rotary_table(config, kind, max_tokens)) for kind in sorted(set(kinds))}
         half = config.get("local_attention", 128) // 2
         self._layers = [
-            _Layer(weights, i, config, tables[kind], half if kind == "sliding_attention" else 0, dtype)
+            _Layer(weights, i, config, tables[kind], half if kind == "sliding_attention" else 0, ops)
             for i, kind in enumerate(kinds)
         ]
 
     def __call__(self, step: Step) -> torch.Tensor:
-        x = self._embedding(step)
-        for layer in self._layers:
-            x = layer(x, step)
-        return self._final(x, in_place=True)
+        first, *others = self._layers
+        normed = self._embedding(step, first.qkv)
+        x = normed.tensor
+        for layer, after in zip(self._layers, [*others, None], strict=True):
+            x, h = layer(x, normed, step)
+            if after:
+                x, normed = after.attention_norm.add(layer.down, h, x, after.qkv)
+        return self._final.add_post(layer.down, h, x, None).tensor

@@ -11,26 +11,26 @@ from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.heads import make_head
 from fastqps.models.modernbert import ModernBert
+from fastqps.models.ops import EncoderOps
 from fastqps.models.step import Step
 from fastqps.models.weights import Weights
 
 
 class PackedModel:
-    """Weights on the CPU in ``dtype``, laid out for use. ``Step`` → float32 [items, card.dimensions]."""
+    """``Step`` → float32 [items, card.dimensions], computed by ``ops``, which hold the weights."""
 
-    def __init__(self, card: ModelCard, dtype: torch.dtype) -> None:
+    def __init__(self, card: ModelCard, ops: EncoderOps) -> None:
         checkpoint = Checkpoint.open(Path(card.path))
         config, family = checkpoint.config, checkpoint.family
         prefix = "model." if family == "modernbert" else NAMES[family].prefix
-        weights = Weights(checkpoint.weight_files(), (prefix,))
+        weights = Weights(checkpoint.weight_files(), (prefix,), data=ops.reads_weights)
         self.card = card
-        self.dtype = dtype
         self._encoder: Bert | ModernBert
         if family == "modernbert":
-            self._encoder = ModernBert(weights, config, card.max_input_tokens, dtype)
+            self._encoder = ModernBert(weights, config, card.max_input_tokens, ops)
         else:
-            self._encoder = Bert(weights, family, config, dtype)
-        self._head = make_head(checkpoint, weights, self._encoder.hidden, len(card.labels))
+            self._encoder = Bert(weights, family, config, card.position_offset, ops)
+        self._head = make_head(checkpoint, weights, self._encoder.hidden, len(card.labels), ops)
 
     def __call__(self, step: Step) -> torch.Tensor:
         with torch.inference_mode():

@@ -9,12 +9,20 @@ import torch
 
 @dataclass(frozen=True)
 class Step:
-    """``ids``, ``positions``, ``types``: int32 [tokens]; ``starts``: int32 [items + 1], from 0 to tokens."""
+    """One step's tokens, item by item, without padding between them.
 
-    ids: torch.Tensor
-    positions: torch.Tensor
-    types: torch.Tensor
-    starts: torch.Tensor
+    A device that runs captured steps has tensors of a bucket's size, and ``counts`` says how much of them is the
+    step's; what lies behind it is anything. Without ``counts`` their sizes are the step's.
+    """
+
+    ids: torch.Tensor  # int32 [tokens]
+    positions: torch.Tensor  # int32 [tokens]: position ids; a device with `counts` derives them from `starts`
+    types: torch.Tensor  # int32 [tokens]
+    starts: torch.Tensor  # int32 [items + 1], from 0 to tokens
+    counts: torch.Tensor | None = None  # int32 [16]: tokens, items, tokens of the longest item, …
+    bounds: torch.Tensor | None = None  # int32 [2, tokens]: for the device's own use, the ends of each token's item
+    output: torch.Tensor | None = None  # float32 [items, width]: where the answer belongs
+    stamps: torch.Tensor | None = None  # int64 [2]: for the device's clock at the step's first and last kernel
 
 
 def address(tensor: torch.Tensor | None) -> int:

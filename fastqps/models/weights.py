@@ -6,14 +6,29 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
 from fastqps.models.card import ModelError
-from fastqps.models.fp8 import E4M3, Quantised
+from fastqps.models.fp8 import E4M3, Quantised, Weight
 
 # Names of layer-norm tensors in checkpoints that were converted from TensorFlow.
 _OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}
+# The types that safetensors names.
+_TYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F8_E4M3": torch.float8_e4m3fn,
+    "F8_E5M2": torch.float8_e5m2,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
 
 
 class Weights:
@@ -22,13 +37,14 @@ class Weights:
     A tensor X is quantised where it is float8_e4m3fn and X_scale says by what its rows are multiplied.
     """
 
-    def __init__(self, files: Sequence[Path], prefixes: Sequence[str] = ()) -> None:
+    def __init__(self, files: Sequence[Path], prefixes: Sequence[str] = (), data: bool = True) -> None:
+        """Without ``data`` the tensors are on ``meta``: names, shapes and types, and nothing is read but those."""
         self.where = str(files[0].parent)
         self._tensors: dict[str, torch.Tensor] = {}
         self._read: set[str] = set()
         for file in files:
             try:
-                tensors = load_file(file)
+                tensors = load_file(file) if data else _shapes(file)
             except (OSError, SafetensorError) as error:
                 raise ModelError(f"{file}: {error}") from error
             for name, tensor in tensors.items():
@@ -60,7 +76,7 @@ class Weights:
             return None
         return self._quantised(name, found).dequantised() if found.dtype.itemsize == 1 else found.float()
 
-    def matrix(self, name: str, outputs: int, inputs: int) -> torch.Tensor | Quantised:
+    def matrix(self, name: str, outputs: int, inputs: int) -> Weight:
         """The weight of a product: as the file has it where that is quantised, else as float32."""
         found = self._tensors.get(name)
         if found is None or found.dtype.itemsize > 1 or tuple(found.shape) != (outputs, inputs):
@@ -85,3 +101,12 @@ class Weights:
     def unread(self) -> dict[str, torch.Tensor]:
         """What nobody has asked for yet, as it is in the files."""
         return {name: tensor for name, tensor in self._tensors.items() if name not in self._read}
+
+
+def _shapes(file: Path) -> dict[str, torch.Tensor]:
+    with safe_open(file, framework="pt") as opened:
+        parts = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
+        return {
+            name: torch.empty(part.get_shape(), dtype=_TYPES[part.get_dtype()], device="meta")
+            for name, part in parts.items()
+        }

@@ -9,10 +9,10 @@ import torch
 from fastqps._core import PARAM_FLAGS, PARAM_LOGPROBS, PARAM_SLOT
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
-from fastqps.models.decode_ops import DecodeOps
 from fastqps.models.decode_step import DecodeState, DecodeStep
 from fastqps.models.decoder_config import read_decoder_config
 from fastqps.models.llama import Llama
+from fastqps.models.ops import DecodeOps
 from fastqps.models.weights import Weights
 from fastqps.runners.decode_buffers import DecodeBuffers
 
@@ -26,34 +26,21 @@ class DecoderRunner:
     instant = False
     prepare_us = 0.0
 
-    def __init__(self, card: ModelCard, model: Llama, ops: DecodeOps, state: DecodeState, max_tokens: int) -> None:
+    def __init__(self, card: ModelCard, model: Llama, state: DecodeState, max_tokens: int) -> None:
         self.card = card
-        self._model, self._ops, self._state = model, ops, state
+        self._model, self._state = model, state
         self._buffers = b = DecodeBuffers.allocate(state.slots, max_tokens)
         rows, runs = (b.input_ids, b.positions, b.kv_slots), (b.made, b.tokens, b.logprobs, b.finish)
         self._rows, self._runs = [torch.from_numpy(a) for a in rows], [torch.from_numpy(a) for a in runs]
         self._starts, self._admitted = torch.from_numpy(b.starts), torch.from_numpy(b.admitted)
 
     @classmethod
-    def load(cls, card: ModelCard, ops: DecodeOps, dtype: torch.dtype, slots: int, max_tokens: int) -> DecoderRunner:
+    def load(cls, card: ModelCard, ops: DecodeOps, slots: int, max_tokens: int) -> DecoderRunner:
         """Loads ``card``'s weights and computes its prefix. ``slots`` sequences can run; a step has as many runs.
 
         ``ModelError`` if the checkpoint's weights are not what its configuration says, or give no numbers.
         """
-        if max_tokens < max(slots, card.max_input_tokens):
-            raise ModelError(
-                f"{card.name}: a step of {max_tokens} tokens is too small: it has to hold {slots} running sequences, "
-                f"or a prompt of {card.max_input_tokens} tokens"
-            )
-        checkpoint = Checkpoint.open(Path(card.path))
-        config = read_decoder_config(checkpoint.config)
-        weights = Weights(checkpoint.weight_files(), ("model.",))
-        positions = len(card.prefix_ids) + card.max_input_tokens + card.max_output_tokens
-        with torch.inference_mode():
-            model = Llama(weights, config, positions, dtype, ops)
-            state = DecodeState.allocate(card, slots, config.layers, config.kv_heads, config.head_dim, dtype)
-            _keep_prefix(card, model, state)
-        return cls(card, model, ops, state, max_tokens)
+        return cls(card, *load_decoder(card, ops, slots, max_tokens), max_tokens)
 
     def buffers(self) -> DecodeBuffers:
         """The same buffers at every call."""
@@ -65,17 +52,17 @@ class DecoderRunner:
         made, tokens, logprobs, finish = (runs[:n_runs] for runs in self._runs)
         starts = self._starts[: n_runs + 1]
         with torch.inference_mode():
-            self._ops.admit(self._admitted[:n_admitted], self._state)
-            step = DecodeStep(ids, positions, kv_slots, starts, made, tokens, logprobs, finish)
+            admitted = self._admitted[:n_admitted]
+            step = DecodeStep(ids, positions, kv_slots, starts, made, tokens, logprobs, finish, admitted)
             self._model(step, self._state)
 
     def twin(self) -> DecoderRunner:
         """A runner with its own buffers over the same weights and state."""
-        return DecoderRunner(self.card, self._model, self._ops, self._state, self._buffers.max_tokens)
+        return DecoderRunner(self.card, self._model, self._state, self._buffers.max_tokens)
 
     def sibling(self) -> DecoderRunner:
         """A runner with sequences of its own over the same weights and prefix."""
-        return DecoderRunner(self.card, self._model, self._ops, self._state.another(), self._buffers.max_tokens)
+        return DecoderRunner(self.card, self._model, self._state.another(), self._buffers.max_tokens)
 
     def warm_up(self) -> None:
         """Runs a step of one row and a full one, so that the first request finds all ready; nothing may run yet.
@@ -99,14 +86,35 @@ class DecoderRunner:
                 raise ModelError("the model's first answer is not finite: its weights hold NaN or infinity")
 
 
+def load_decoder(card: ModelCard, ops: DecodeOps, slots: int, max_tokens: int) -> tuple[Llama, DecodeState]:
+    """The model of ``card`` and the state of ``slots`` sequences, with its prefix, for steps of ``max_tokens`` rows."""
+    if max_tokens < max(slots, card.max_input_tokens):
+        raise ModelError(
+            f"{card.name}: a step of {max_tokens} tokens is too small: it has to hold {slots} running sequences, "
+            f"or a prompt of {card.max_input_tokens} tokens"
+        )
+    checkpoint = Checkpoint.open(Path(card.path))
+    config = read_decoder_config(checkpoint.config)
+    weights = Weights(checkpoint.weight_files(), ("model.",), data=ops.reads_weights)
+    positions = len(card.prefix_ids) + card.max_input_tokens + card.max_output_tokens
+    with torch.inference_mode():
+        model = Llama(weights, config, positions, ops)
+        sizes = config.layers, config.kv_heads, config.head_dim
+        state = DecodeState.allocate(card, slots, *sizes, ops.dtype, ops.device)
+        _keep_prefix(card, model, state)
+    return model, state
+
+
 def _keep_prefix(card: ModelCard, model: Llama, state: DecodeState) -> None:
     """Computes the keys and values of the shared prefix, as those of a sequence that nothing follows."""
     n = len(card.prefix_ids)
     if not n:
         return
-    rows = [torch.tensor(card.prefix_ids), torch.arange(n), torch.zeros(n)]
-    nothing = torch.zeros(1, dtype=torch.int32)
-    ids, positions, slots = (row.to(torch.int32) for row in rows)
-    starts = torch.tensor([0, n], dtype=torch.int32)
-    step = DecodeStep(ids, positions, slots, starts, nothing, nothing, nothing.float(), nothing)
+    with state.cache.device:
+        rows = [torch.tensor(card.prefix_ids), torch.arange(n), torch.zeros(n)]
+        nothing = torch.zeros(1, dtype=torch.int32)
+        ids, positions, slots = (row.to(torch.int32) for row in rows)
+        starts = torch.tensor([0, n], dtype=torch.int32)
+    admitted = state.params[:0]
+    step = DecodeStep(ids, positions, slots, starts, nothing, nothing, nothing.float(), nothing, admitted)
     model.hidden(step, state.of_prefix())

@@ -1,0 +1,124 @@
+"""``Ops`` in plain torch, on any device: what every other device's are held against, and what a faked one computes.
+
+Nothing in it depends on the numbers in a tensor but other numbers in tensors, so steps of a fixed size can be captured:
+how much of them is used is read from the step's ``counts``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+import torch
+from torch.nn import functional as F
+
+from fastqps.models.card import ModelError
+from fastqps.models.fp8 import Weight, concatenate, plain
+from fastqps.models.ops import GATES, Activated, Linear, Norm, Reader, Rows, Site
+
+Function = Callable[[torch.Tensor], torch.Tensor]
+_TANH: Function = partial(F.gelu, approximate="tanh")
+_FUNCTIONS: dict[str, Function] = {
+    "gelu": F.gelu,
+    "gelu_new": _TANH,
+    "gelu_fast": _TANH,
+    "gelu_pytorch_tanh": _TANH,
+    "relu": F.relu,
+    "silu": F.silu,
+}
+
+
+def function(activation: str) -> Function:
+    """``ModelError`` if it is none of ``GATES``."""
+    if activation not in _FUNCTIONS:
+        raise ModelError(f"activation {activation!r} is not supported; supported: {', '.join(GATES)}")
+    return _FUNCTIONS[activation]
+
+
+class ReferenceLinear:
+    fp8 = False
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        self._weight, self._bias = weight, bias
+
+    def __call__(self, x: Rows) -> torch.Tensor:
+        return self.wide(x).to(x.tensor.dtype)
+
+    def plus(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
+        return (self.wide(x) + residual).to(residual.dtype)
+
+    def wide(self, x: Rows) -> torch.Tensor:
+        """The product in fp32."""
+        return F.linear(x.tensor.float(), self._weight.float(), None if self._bias is None else self._bias.float())
+
+
+class ReferenceActivated:
+    fp8 = False
+
+    def __init__(self, linear: ReferenceLinear, activation: str) -> None:
+        self._linear, self._function = linear, function(activation)
+
+    def __call__(self, x: Rows, into: Reader) -> Rows:
+        return Rows(self._function(self._linear.wide(x)).to(x.tensor.dtype))
+
+
+class ReferenceGated:
+    """The product is written in the model's type before it is activated, as every device does."""
+
+    fp8 = False
+
+    def __init__(self, gate_up: ReferenceLinear, activation: str) -> None:
+        self._gate_up, self._function = gate_up, function(activation)
+
+    def __call__(self, x: Rows, into: Reader) -> Rows:
+        gate, up = self._gate_up(x).float().chunk(2, 1)
+        return Rows((self._function(gate) * up).to(x.tensor.dtype))
+
+
+class ReferenceNorm:
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, kind: str) -> None:
+        self._weight, self._bias, self._eps, self._rms = weight, bias, eps, kind == "rms"
+
+    def __call__(self, x: torch.Tensor, into: Reader | None) -> Rows:
+        wide = x.float() if self._rms else x.float() - x.float().mean(-1, keepdim=True)
+        scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self._eps) * self._weight
+        return Rows((scaled if self._bias is None else scaled + self._bias).to(x.dtype))
+
+    def add(self, linear: Linear, h: Rows, x: torch.Tensor, into: Reader | None) -> tuple[torch.Tensor, Rows]:
+        x = linear.plus(h, x)
+        return x, self(x, into)
+
+    def add_post(self, linear: Linear, h: Rows, x: torch.Tensor, into: Reader | None) -> Rows:
+        return self(linear.plus(h, x), into)
+
+
+class ReferenceOps:
+    reads_weights = True
+
+    def __init__(self, dtype: torch.dtype, device: str | torch.device = "cpu") -> None:
+        self.dtype, self.device = dtype, torch.device(device)
+
+    def keep(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.to(self.device).contiguous()
+
+    def linear(self, weight: Weight, bias: torch.Tensor | None, site: Site) -> Linear:
+        return self._linear(weight, bias)
+
+    def activated(self, weight: Weight, bias: torch.Tensor | None, activation: str, site: Site) -> Activated:
+        return ReferenceActivated(self._linear(weight, bias), activation)
+
+    def gated(
+        self, gate: Weight, up: Weight, biases: tuple[torch.Tensor, torch.Tensor] | None, activation: str, site: Site
+    ) -> Activated:
+        return ReferenceGated(self._linear(concatenate([gate, up]), torch.cat(biases) if biases else None), activation)
+
+    def norm(self, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, kind: Literal["layer", "rms"]) -> Norm:
+        return ReferenceNorm(self.keep(weight), None if bias is None else self.keep(bias), eps, kind)
+
+    def rows(self, x: torch.Tensor, into: Reader) -> Rows:
+        return Rows(x)
+
+    def _linear(self, weight: Weight, bias: torch.Tensor | None) -> ReferenceLinear:
+        kept = self.keep(plain(weight).to(self.dtype))
+        return ReferenceLinear(kept, None if bias is None else self.keep(bias.to(self.dtype)))
