@@ -35,6 +35,11 @@ $(NATIVE)/%: csrc/tests/%.cpp $(NATIVE)/libfastqps.a
 $(NATIVE)/bench/%: csrc/bench/%.cpp $(NATIVE)/libfastqps.a
 	@mkdir -p $(@D)
 	$(CXX) $(NATIVE_FLAGS) -O3 -MMD -MP $< $(NATIVE)/libfastqps.a -lnghttp2 -lz -o $@
+# A CUDA runtime without a GPU: csrc/tests/fake_cuda/fake_cuda.h. Tests load it where a server would load torch's.
+$(NATIVE)/libfakecudart.so: $(wildcard csrc/tests/fake_cuda/*)
+	@mkdir -p $(@D)
+	$(CXX) $(NATIVE_FLAGS) -fPIC -shared -fvisibility=hidden $(filter %.cpp,$^) -o $@
+$(NATIVE)/test_cuda_step $(NATIVE)/test_cuda_faults $(NATIVE)/bench/bench_cuda_step: | $(NATIVE)/libfakecudart.so
 -include $(shell find build -name '*.d' 2>/dev/null)
 
 # The load generator shares nothing with the rest.

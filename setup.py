@@ -95,6 +95,7 @@ setup(
             "bind/step.cpp",
             "bind/decode.cpp",
             "bind/sim.cpp",
+            "bind/cuda.cpp",
             "bind/cpu_ops.cpp",
             "bind/cpu_decode.cpp",
             "bind/text.cpp",

@@ -12,6 +12,7 @@ void register_segment(pybind11::module_& m);
 void register_step(pybind11::module_& m);
 void register_decode(pybind11::module_& m);
 void register_sim(pybind11::module_& m);
+void register_cuda(pybind11::module_& m);
 void register_cpu_ops(pybind11::module_& m);
 void register_cpu_decode(pybind11::module_& m);
 void register_text(pybind11::module_& m);

@@ -404,6 +404,7 @@ PYBIND11_MODULE(_core, m) {
   fastqps::bind::register_step(m);
   fastqps::bind::register_decode(m);
   fastqps::bind::register_sim(m);
+  fastqps::bind::register_cuda(m);
   fastqps::bind::register_cpu_ops(m);
   fastqps::bind::register_cpu_decode(m);
   fastqps::bind::register_text(m);

@@ -1,5 +1,6 @@
-// The static memory of an encoder's step on a device that works by itself, in 32-bit words: what the host writes for it,
-// and what it gets back. Either block is copied in one piece, as far as the step fills it. A decoder's: decode_layout.h.
+// The static memory of an encoder's step on a device that works by itself, in 32-bit words: what the host writes for
+// it, and what it gets back. Either block is copied in one piece, as far as the step fills it. A decoder's:
+// decode_layout.h.
 //
 // T and S, the most tokens and items, are the step's shape: sections begin at offsets that depend on nothing else, so
 // that captured graphs of any size up to it can read them where they are.
