@@ -1,17 +1,14 @@
 """The fixture that starts servers. Each must end cleanly; none outlives its test."""
 
-import os
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import torch
-
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"  # read where kernels are defined, so before anything imports them
-
+from interpreter import interpret_kernels
 from serving import Server
+
+interpret_kernels()
 
 # Programs inherit what is ignored here: SIGHUP under nohup, SIGINT behind an & in a script.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

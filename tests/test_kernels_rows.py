@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from kernel_rows import check_fp8, count, near, normal
 from torch.nn import functional as F
 
+from fastqps.kernels.activate import Activation, activate
 from fastqps.kernels.add_norm import add_norm
 from fastqps.kernels.quantise_rows import quantise_rows
 
@@ -45,6 +48,34 @@ def test_padding_rows_are_not_written(rows: int, monkeypatch: pytest.MonkeyPatch
     assert done.sum is not None and done.values is not None
     near(done.values[:rows], F.rms_norm(2 * x[:rows], (32,), weight, 1e-6))
     assert (done.sum[rows:] == 7).all() and (done.values[rows:] == 7).all()
+
+
+_PLAIN: dict[Activation, Callable[[torch.Tensor], torch.Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "relu": F.relu,
+    "silu": F.silu,
+}
+
+
+@pytest.mark.parametrize("kind", _PLAIN)
+def test_activations(kind: Activation) -> None:
+    x = normal(11, 300) * 3
+    wanted = _PLAIN[kind](x)
+    near(activate(x, kind).values, wanted)
+    done = activate(x, kind, fp8=True)
+    assert done.values is None
+    check_fp8(done.fp8, done.scale, wanted)
+
+
+def test_gated_activations() -> None:
+    x = normal(9, 2 * 272) * 3
+    x[7:] = torch.nan
+    wanted = F.silu(x[:7, :272]) * x[:7, 272:]
+    done, small = activate(x, "silu", gated=True, count=count(7)), activate(x, "silu", gated=True, fp8=True)
+    assert done.values is not None and small.fp8 is not None and small.scale is not None
+    near(done.values[:7], wanted)
+    check_fp8(small.fp8[:7], small.scale[:7], wanted)
 
 
 def test_quantised_rows() -> None:

@@ -6,6 +6,15 @@ take static shapes and never wait, so that they can be captured in a graph. ``co
 device, of which the first is read: rows from there on are padding, which is computed (so that no load waits for the
 count) but not stored.
 
+======================  ================================================================================================
+``embed_norm``          ids → rows of words, positions, types → layer norm (and float8); each row's item; the start stamp
+``add_norm``            residual sum, layer norm or root mean square norm, and float8, of each row
+``tile_attention``      attention inside each item of a packed batch; rotary positions and a window where asked for
+``activate``            gelu, relu, silu, plain or gated (or float8)
+``quantise_rows``       float8 where no kernel before could write it
+``pool``                each item's first, mean or largest row in float32; the end stamp
+======================  ================================================================================================
+
 Only this package imports Triton, which is optional: ``TRITON_MISSING`` says why it cannot be used, or is empty. Under
 ``TRITON_INTERPRET=1`` the kernels run on CPU tensors, slowly.
 """

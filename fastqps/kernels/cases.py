@@ -8,9 +8,14 @@ from functools import partial
 
 import torch
 
+from fastqps.kernels.activate import Activation, activate
 from fastqps.kernels.add_norm import add_norm
 from fastqps.kernels.compile import Case
+from fastqps.kernels.embed_norm import embed_norm
+from fastqps.kernels.pool import pool
 from fastqps.kernels.quantise_rows import quantise_rows
+from fastqps.kernels.stamps import end_step
+from fastqps.kernels.tile_attention import tile_attention
 
 _FP8_ARCH = 89  # the first with float8 conversions
 _TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -25,7 +30,7 @@ class Encoder:
     width: int
     heads: int
     inner: int
-    activation: str
+    activation: Activation
     gated: bool = False
     window: int = 0  # and rotary positions
     rms: bool = False
@@ -76,13 +81,36 @@ def all_cases(arch: int, brief: bool = False) -> Iterator[Case]:
 
 
 def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool) -> Iterator[Case]:
-    x, weight, count = meta(_ROWS, model.width, dtype=dtype), meta(model.width), meta(16, dtype=torch.int32)
     at = f"{model.name} {type_name}"
-    norm = partial(add_norm, x, weight, weight, 1e-12, "layer", residual=x, count=count)
+    x, weight = meta(_ROWS, model.width, dtype=dtype), meta(model.width)
+    ids, marks, counts = (meta(n, dtype=torch.int32) for n in (_ROWS, 513, 16))
+    stamps = meta(2, dtype=torch.int64)
+    words, places, kinds = (meta(n, model.width, dtype=dtype) for n in (30522, 512, 2))
+    tables = (None, None) if model.window else (places, kinds)
+    embed = partial(embed_norm, ids, ids, marks, counts, words, tables[0], tables[1], weight, weight, 1e-12)
+    embed = partial(embed, stamps=stamps)
+    norm = partial(add_norm, x, weight, weight, 1e-12, "layer", residual=x, count=counts, want_sum=model.gated)
+    inner = meta(_ROWS, model.inner * (2 if model.gated else 1), dtype=dtype)
+    act = partial(activate, inner, model.activation, gated=model.gated, count=counts)
+    qkv = meta(_ROWS, 3 * model.width, dtype=dtype)
+    attention = partial(tile_attention, qkv, ids, ids, model.heads)
+    yield Case(f"{at} embed_norm", embed)
     yield Case(f"{at} add_norm", norm)
+    yield Case(f"{at} activate", act)
+    if model.window:
+        rotary = meta(512, 2, model.width // model.heads // 2)
+        yield Case(f"{at} tile_attention rotary", partial(attention, rotary=rotary))
+        yield Case(f"{at} tile_attention rotary window", partial(attention, rotary=rotary, window=model.window))
+    else:
+        yield Case(f"{at} tile_attention", attention)
+    for mode in ("mean", "cls", "max"):
+        yield Case(f"{at} pool {mode}", partial(pool, x, marks, counts, mode, stamps=stamps))
+    yield Case(f"{at} end_step", partial(end_step, stamps))
     if fp8:
+        yield Case(f"{at} embed_norm fp8", partial(embed, want_fp8=True))
         yield Case(f"{at} add_norm fp8", partial(norm, want_fp8=True))
-        yield Case(f"{at} quantise_rows", partial(quantise_rows, x, count))
+        yield Case(f"{at} activate fp8", partial(act, fp8=True))
+        yield Case(f"{at} quantise_rows", partial(quantise_rows, x, counts))
 
 
 def _decoder_cases(model: Decoder, type_name: str, dtype: torch.dtype, fp8: bool) -> Iterator[Case]:
@@ -91,5 +119,8 @@ def _decoder_cases(model: Decoder, type_name: str, dtype: torch.dtype, fp8: bool
     norm = partial(add_norm, x, weight, None, 1e-6, "rms", count=count)
     yield Case(f"{at} rms_norm", norm)
     yield Case(f"{at} add_norm", partial(norm, residual=x, want_sum=True))
+    act = partial(activate, meta(_ROWS, 2 * model.inner, dtype=dtype), "silu", gated=True, count=count)
+    yield Case(f"{at} activate", act)
     if fp8:
+        yield Case(f"{at} activate fp8", partial(act, fp8=True))
         yield Case(f"{at} add_norm fp8", partial(norm, residual=x, want_sum=True, want_values=False, want_fp8=True))

@@ -1,0 +1,113 @@
+"""Activations between two matrix products, plain or times a gate's other half."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+
+from fastqps.kernels.fp8 import empty_fp8, store_fp8
+from fastqps.kernels.shapes import activation_shape, row_shape
+
+Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
+
+
+class Activated(NamedTuple):
+    """Each is None where it was not asked for."""
+
+    values: torch.Tensor | None  # in the input's type
+    fp8: torch.Tensor | None  # float8_e4m3fn
+    scale: torch.Tensor | None  # float32 [rows, 1]
+
+
+@triton.jit
+def activated(x, KIND: tl.constexpr):
+    """float32 in and out."""
+    if KIND == "gelu":
+        return 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
+    elif KIND == "gelu_tanh":  # (1 + tanh y) / 2 is the sigmoid of 2 y
+        return x * tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
+    elif KIND == "silu":
+        return x * tl.sigmoid(x)
+    else:
+        tl.static_assert(KIND == "relu")
+        return tl.maximum(x, 0.0)
+
+
+@triton.jit
+def activate_kernel(
+    x,
+    values,
+    count,
+    rows_all,
+    INNER: tl.constexpr,
+    GATED: tl.constexpr,
+    KIND: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    mask = (rows < rows_all)[:, None] & (columns < INNER)[None, :]
+    source = x + rows.to(tl.int64)[:, None] * (2 * INNER if GATED else INNER) + columns[None, :]
+    out = activated(tl.load(source, mask, 0.0).to(tl.float32), KIND)
+    if GATED:
+        out *= tl.load(source + INNER, mask, 0.0).to(tl.float32)
+    if count is not None:
+        mask &= (rows < tl.load(count))[:, None]
+    target = values + rows.to(tl.int64)[:, None] * INNER + columns[None, :]
+    tl.store(target, out.to(values.dtype.element_ty), mask)
+
+
+@triton.jit
+def activate_fp8_kernel(
+    x, fp8, scale, count, INNER: tl.constexpr, BLOCK: tl.constexpr, GATED: tl.constexpr, KIND: tl.constexpr
+):
+    row = tl.program_id(0)
+    columns = tl.arange(0, BLOCK)
+    mask = columns < INNER
+    source = x + row.to(tl.int64) * (2 * INNER if GATED else INNER) + columns
+    out = activated(tl.load(source, mask, 0.0).to(tl.float32), KIND)
+    if GATED:
+        out *= tl.load(source + INNER, mask, 0.0).to(tl.float32)
+    stored = row < tl.load(count) if count is not None else True
+    store_fp8(fp8 + row.to(tl.int64) * INNER, scale, row, columns, mask, out, stored)
+
+
+def activate(
+    x: torch.Tensor,
+    kind: Activation,
+    *,
+    gated: bool = False,
+    fp8: bool = False,
+    count: torch.Tensor | None = None,
+) -> Activated:
+    """x [rows, inner] → act(x); gated, x [rows, 2 · inner] → act(first half) · second half. With ``fp8`` that alone.
+
+    ``gelu`` is the exact one, ``gelu_tanh`` its approximation.
+    """
+    rows, inner = x.shape[0], x.shape[1] // 2 if gated else x.shape[1]
+    if fp8:
+        shape = row_shape(inner)
+        numbers, scale = empty_fp8(x, inner)
+        activate_fp8_kernel[(rows,)](
+            x, numbers, scale, count, INNER=inner, BLOCK=shape.block, GATED=gated, KIND=kind, num_warps=shape.warps
+        )
+        return Activated(None, numbers, scale)
+    tile = activation_shape()
+    values = torch.empty(rows, inner, dtype=x.dtype, device=x.device)
+    activate_kernel[(triton.cdiv(inner, tile.columns), triton.cdiv(rows, tile.rows))](
+        x,
+        values,
+        count,
+        rows,
+        INNER=inner,
+        GATED=gated,
+        KIND=kind,
+        ROWS=tile.rows,
+        COLUMNS=tile.columns,
+        num_warps=tile.warps,
+    )
+    return Activated(values, None, None)

@@ -1,0 +1,162 @@
+"""The first kernel of an encoder's step: each token's item and place, its rows of the tables, and their norm."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+
+from fastqps.kernels.add_norm import normalised
+from fastqps.kernels.fp8 import empty_fp8, store_fp8
+from fastqps.kernels.shapes import row_shape, search_shape
+from fastqps.kernels.stamps import stamp_start, stamped
+
+
+class Embedded(NamedTuple):
+    """``values``, ``fp8`` and ``scale`` are None where they were not asked for.
+
+    ``row_start`` and ``row_end``, int32 [tokens], are the tokens of each row's item, the second exclusive; both are
+    n_tokens in padding rows.
+    """
+
+    values: torch.Tensor | None  # [tokens, width], in the tables' type
+    fp8: torch.Tensor | None  # float8_e4m3fn [tokens, width]
+    scale: torch.Tensor | None  # float32 [tokens, 1]
+    row_start: torch.Tensor
+    row_end: torch.Tensor
+
+
+@triton.jit
+def item_of(token, cu_seqlens, n_items, ENTRIES: tl.constexpr, SCAN: tl.constexpr, STRIDE: tl.constexpr):
+    """(start, end) of the item that holds ``token``: the marks of cu_seqlens [ENTRIES] around it.
+
+    Compared with SCAN marks at once, each STRIDE-th if there are more, then with those between two of them: one or two
+    loads that depend on each other, where a binary search has eight or more.
+    """
+    near = tl.arange(0, SCAN)
+    if STRIDE > 1:
+        coarse = tl.load(cu_seqlens + near * STRIDE, near * STRIDE < ENTRIES, 0)
+        below = (near * STRIDE <= n_items) & (coarse <= token)
+        near = (tl.sum(below.to(tl.int32), 0) - 1) * STRIDE + tl.arange(0, 2 * STRIDE)
+    marks = tl.load(cu_seqlens + near, near < ENTRIES, 0)
+    valid = near <= n_items
+    start = tl.max(tl.where(valid & (marks <= token), marks, 0), 0)
+    end = tl.min(tl.where(valid & (marks > token), marks, 0x7FFFFFFF), 0)
+    return start, end
+
+
+@triton.jit
+def embed_norm_kernel(
+    ids,
+    types,
+    cu_seqlens,
+    counts,
+    words,
+    places,
+    kinds,
+    weight,
+    bias,
+    values,
+    fp8,
+    scale,
+    row_start,
+    row_end,
+    stamps,
+    eps,
+    position_offset,
+    ENTRIES: tl.constexpr,
+    SCAN: tl.constexpr,
+    STRIDE: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    row = tl.program_id(0)
+    if stamps is not None:
+        if row == 0:
+            stamp_start(stamps)
+    n_tokens = tl.load(counts)
+    n_items = tl.load(counts + 1)
+    word = tl.load(ids + row)
+    live = row < n_tokens
+    columns = tl.arange(0, BLOCK)
+    mask = columns < WIDTH
+
+    # What lies behind the last token is an older step's: no index may come from it.
+    word = tl.where(live, word, 0).to(tl.int64)
+    x = tl.load(words + word * WIDTH + columns, mask, 0.0).to(tl.float32)
+    if kinds is not None:
+        kind = tl.where(live, tl.load(types + row), 0) if types is not None else 0
+        x += tl.load(kinds + kind * WIDTH + columns, mask, 0.0).to(tl.float32)
+    start, end = item_of(row, cu_seqlens, n_items, ENTRIES, SCAN, STRIDE)
+    tl.store(row_start + row, tl.where(live, start, n_tokens))
+    tl.store(row_end + row, tl.where(live, end, n_tokens))
+    if places is not None:
+        place = tl.where(live, row - start, 0) + position_offset
+        x += tl.load(places + place * WIDTH + columns, mask, 0.0).to(tl.float32)
+
+    out = normalised(x, mask, WIDTH, eps, False) * tl.load(weight + columns, mask, 0.0).to(tl.float32)
+    if bias is not None:
+        out += tl.load(bias + columns, mask, 0.0).to(tl.float32)
+    first = row.to(tl.int64) * WIDTH
+    if values is not None:
+        tl.store(values + first + columns, out.to(values.dtype.element_ty), mask & live)
+    if fp8 is not None:
+        store_fp8(fp8 + first, scale, row, columns, mask, out, live)
+
+
+def embed_norm(
+    ids: torch.Tensor,
+    types: torch.Tensor | None,
+    cu_seqlens: torch.Tensor,
+    counts: torch.Tensor,
+    words: torch.Tensor,
+    places: torch.Tensor | None,
+    kinds: torch.Tensor | None,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    eps: float,
+    position_offset: int = 0,
+    *,
+    want_values: bool = True,
+    want_fp8: bool = False,
+    stamps: torch.Tensor | None = None,
+) -> Embedded:
+    """Layer norm of each token's row of ``words`` plus that of its position and type, where there are such tables.
+
+    ids, types: int32 [tokens]; without types all are 0. cu_seqlens: int32 [items + 1], from 0 to n_tokens, of which
+    n_items + 1 count. counts: int32, n_tokens and n_items. Tables: [entries, width], of one type. weight, bias:
+    [width]. stamps: int64 [2], of which this kernel writes the start.
+    """
+    tokens, width, entries = len(ids), words.shape[1], len(cu_seqlens)
+    shape, search = row_shape(width), search_shape(entries)
+    values = torch.empty(tokens, width, dtype=words.dtype, device=words.device) if want_values else None
+    fp8, scale = empty_fp8(ids, width) if want_fp8 else (None, None)
+    row_start, row_end = torch.empty_like(ids), torch.empty_like(ids)
+    embed_norm_kernel[(tokens,)](
+        ids,
+        types,
+        cu_seqlens,
+        counts,
+        words,
+        places,
+        kinds,
+        weight,
+        bias,
+        values,
+        fp8,
+        scale,
+        row_start,
+        row_end,
+        stamped(stamps),
+        eps,
+        position_offset,
+        ENTRIES=entries,
+        SCAN=search.scan,
+        STRIDE=search.stride,
+        WIDTH=width,
+        BLOCK=shape.block,
+        num_warps=shape.warps,
+    )
+    return Embedded(values, fp8, scale, row_start, row_end)

@@ -1,0 +1,82 @@
+"""The last kernel of an embedder's step: one float32 row for each item, from the hidden states of its tokens."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import triton
+import triton.language as tl
+
+from fastqps.kernels.shapes import pool_shape
+from fastqps.kernels.stamps import stamp_end, stamped
+
+
+@triton.jit
+def pool_kernel(
+    hidden,
+    cu_seqlens,
+    counts,
+    out,
+    stamps,
+    WIDTH: tl.constexpr,
+    MODE: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    item = tl.program_id(1)
+    columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    mask = columns < WIDTH
+    n_items = tl.load(counts + 1)
+    start = tl.load(cu_seqlens + item)
+    end = tl.load(cu_seqlens + item + 1)
+    live = item < n_items
+    end = tl.where(live, end, start)  # padding has no tokens
+    if MODE == "cls":
+        pooled = tl.load(hidden + start.to(tl.int64) * WIDTH + columns, mask & live, 0.0).to(tl.float32)
+    else:
+        nothing = float("-inf") if MODE == "max" else 0.0
+        tile = tl.full([ROWS, COLUMNS], nothing, tl.float32)
+        for at in range(start, end, ROWS):
+            rows = at + tl.arange(0, ROWS)
+            source = hidden + rows.to(tl.int64)[:, None] * WIDTH + columns[None, :]
+            x = tl.load(source, (rows < end)[:, None] & mask[None, :], nothing).to(tl.float32)
+            tile = tl.maximum(tile, x) if MODE == "max" else tile + x
+        pooled = tl.max(tile, 0) if MODE == "max" else tl.sum(tile, 0) / tl.maximum(end - start, 1)
+    tl.store(out + item.to(tl.int64) * WIDTH + columns, pooled, mask & live)
+    if stamps is not None:
+        if live:
+            stamp_end(stamps)
+
+
+def pool(
+    hidden: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    counts: torch.Tensor,
+    mode: Literal["cls", "mean", "max"],
+    *,
+    out: torch.Tensor | None = None,
+    stamps: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """hidden [tokens, width] → float32 [items, width]: each item's first row, mean or largest numbers.
+
+    cu_seqlens: int32 [items + 1]; counts: int32, n_tokens and n_items. Rows of items from n_items on are not written.
+    stamps: int64 [2], of which this kernel writes the end.
+    """
+    items, width = len(cu_seqlens) - 1, hidden.shape[1]
+    if out is None:
+        out = torch.empty(items, width, dtype=torch.float32, device=hidden.device)
+    tile = pool_shape()
+    pool_kernel[(triton.cdiv(width, tile.columns), items)](
+        hidden,
+        cu_seqlens,
+        counts,
+        out,
+        stamped(stamps),
+        WIDTH=width,
+        MODE=mode,
+        ROWS=tile.rows,
+        COLUMNS=tile.columns,
+        num_warps=tile.warps,
+    )
+    return out

@@ -1,0 +1,42 @@
+"""When the device started and ended a step, by its own clock: int64 [2], nanoseconds, from its first and last kernel.
+
+The interpreter has no such clock: kernels then write no stamps.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import globaltimer
+
+_INTERPRETED = bool(triton.knobs.runtime.interpret)
+
+
+def stamped(stamps: torch.Tensor | None) -> torch.Tensor | None:
+    """What launchers give their kernels: ``stamps``, or None where there is no clock to write them from."""
+    return None if _INTERPRETED else stamps
+
+
+@triton.jit
+def stamp_start(stamps):
+    """For one program of a step's first kernel, at its beginning. The end is emptied, for the last kernel to raise."""
+    tl.store(stamps, globaltimer())
+    tl.store(stamps + 1, 0)
+
+
+@triton.jit
+def stamp_end(stamps):
+    """For the programs of a step's last kernel that had work, behind their last store: the latest one stays."""
+    tl.atomic_max(stamps + 1, globaltimer(), sem="relaxed")
+
+
+@triton.jit
+def stamp_end_kernel(stamps):
+    stamp_end(stamps)
+
+
+def end_step(stamps: torch.Tensor) -> None:
+    """The end of a step whose last kernel is none of this package."""
+    if stamped(stamps) is not None:
+        stamp_end_kernel[(1,)](stamps, num_warps=1)

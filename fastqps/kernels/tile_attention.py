@@ -1,0 +1,148 @@
+"""Attention inside each item of a packed batch, tile by tile of its rows, whatever items begin or end in a tile."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+
+from fastqps.kernels.shapes import attention_shape
+
+_LOWEST = tl.constexpr(-1e30)  # finite, so that a row whose keys are all masked so far stays a number
+
+
+@triton.jit
+def turned(x, other, rotary, places, columns, mask, HALF: tl.constexpr):
+    """Both halves of rows [rows, HALF] of queries or keys, turned by the angles of their places."""
+    at = places[:, None] * (2 * HALF) + columns[None, :]
+    cos = tl.load(rotary + at, mask, 0.0)
+    sin = tl.load(rotary + at + HALF, mask, 0.0)
+    a, b = x.to(tl.float32), other.to(tl.float32)
+    return (a * cos - b * sin).to(x.dtype), (b * cos + a * sin).to(x.dtype)
+
+
+@triton.jit
+def tile_attention_kernel(
+    qkv,
+    row_start,
+    row_end,
+    rotary,
+    out,
+    rows_all,
+    scale,
+    WINDOW: tl.constexpr,
+    HEADS: tl.constexpr,
+    SIZE: tl.constexpr,
+    BLOCK: tl.constexpr,
+    HALF_BLOCK: tl.constexpr,
+    QUERIES: tl.constexpr,
+    KEYS: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    STRIDE: tl.constexpr = 3 * HEADS * SIZE
+    HALF: tl.constexpr = SIZE // 2
+    head = tl.program_id(0)
+    tile = tl.program_id(1) * QUERIES
+    rows = tile + tl.arange(0, QUERIES)
+    inside = rows < rows_all
+    # In padding both are n_tokens: a tile of nothing else has no keys.
+    begin = tl.load(row_start + tile)
+    end = tl.load(row_end + tl.minimum(tile + QUERIES, rows_all) - 1)
+    first = tl.load(row_start + rows, inside, 0)
+    last = tl.load(row_end + rows, inside, 0)
+    live = first < last
+    sees_from, sees_to = first, last
+    if WINDOW > 0:
+        sees_from, sees_to = tl.maximum(first, rows - WINDOW), tl.minimum(last, rows + WINDOW + 1)
+        begin, end = tl.maximum(begin, tile - WINDOW), tl.minimum(end, tile + QUERIES + WINDOW)
+
+    columns = tl.arange(0, BLOCK)
+    halves = tl.arange(0, HALF_BLOCK)
+    queries = qkv + head * SIZE + rows[:, None] * STRIDE
+    if rotary is None:
+        q = tl.load(queries + columns[None, :], inside[:, None] & (columns < SIZE)[None, :], 0.0)
+    else:
+        mask = inside[:, None] & (halves < HALF)[None, :]
+        q = tl.load(queries + halves[None, :], mask, 0.0)
+        q_other = tl.load(queries + HALF + halves[None, :], mask, 0.0)
+        q, q_other = turned(q, q_other, rotary, tl.where(live, rows - first, 0), halves, mask, HALF)
+
+    highest = tl.full([QUERIES], _LOWEST, tl.float32)
+    weights = tl.zeros([QUERIES], tl.float32)
+    total = tl.zeros([QUERIES, BLOCK], tl.float32)
+    for at in range(begin, end, KEYS):
+        keys = at + tl.arange(0, KEYS)
+        real = keys < end
+        from_key = qkv + (HEADS + head) * SIZE + keys[:, None] * STRIDE
+        if rotary is None:
+            k = tl.load(from_key + columns[None, :], real[:, None] & (columns < SIZE)[None, :], 0.0)
+            scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
+        else:
+            key_mask = real[:, None] & (halves < HALF)[None, :]
+            k = tl.load(from_key + halves[None, :], key_mask, 0.0)
+            k_other = tl.load(from_key + HALF + halves[None, :], key_mask, 0.0)
+            places = keys - tl.load(row_start + keys, real, 0)
+            k, k_other = turned(k, k_other, rotary, tl.where(real, places, 0), halves, key_mask, HALF)
+            scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
+            scores = tl.dot(q_other, tl.trans(k_other), scores, input_precision=PRECISION)
+        seen = (keys[None, :] >= sees_from[:, None]) & (keys[None, :] < sees_to[:, None])
+        scores = tl.where(seen, scores, float("-inf"))
+        before = highest
+        highest = tl.maximum(highest, tl.max(scores, 1))
+        shares = tl.exp2(scores * scale - (highest * scale)[:, None])
+        kept = tl.exp2((before - highest) * scale)
+        weights = weights * kept + tl.sum(shares, 1)
+        v = tl.load(
+            qkv + (2 * HEADS + head) * SIZE + keys[:, None] * STRIDE + columns[None, :],
+            real[:, None] & (columns < SIZE)[None, :],
+            0.0,
+        )
+        total = tl.dot(shares.to(v.dtype), v, total * kept[:, None], input_precision=PRECISION)
+
+    result = total / tl.where(live, weights, 1.0)[:, None]
+    target = out + rows[:, None] * (HEADS * SIZE) + head * SIZE + columns[None, :]
+    tl.store(target, result.to(out.dtype.element_ty), live[:, None] & (columns < SIZE)[None, :])
+
+
+def tile_attention(
+    qkv: torch.Tensor,
+    row_start: torch.Tensor,
+    row_end: torch.Tensor,
+    heads: int,
+    *,
+    window: int = 0,
+    rotary: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """qkv [tokens, 3 · heads · size] → [tokens, heads · size]; every row sees its item's rows, both ways.
+
+    row_start, row_end: as ``embed_norm`` gives them. With ``window`` a row sees those at most ``window`` away. rotary:
+    float32 [positions, 2, size / 2], the cos and sin by which query and key are turned at each place in their item.
+    """
+    tokens, width = qkv.shape[0], qkv.shape[1] // 3
+    size = width // heads
+    if qkv.numel() >= 1 << 31:
+        raise ValueError(f"queries, keys and values {list(qkv.shape)} have more than 2³¹ numbers")
+    shape = attention_shape(size, qkv.dtype, rotary is not None)
+    out = torch.empty(tokens, width, dtype=qkv.dtype, device=qkv.device)
+    tile_attention_kernel[(heads, triton.cdiv(tokens, shape.queries))](
+        qkv,
+        row_start,
+        row_end,
+        rotary,
+        out,
+        tokens,
+        math.log2(math.e) / math.sqrt(size),  # the softmax is one of powers of two
+        WINDOW=window,
+        HEADS=heads,
+        SIZE=size,
+        BLOCK=shape.block,
+        HALF_BLOCK=shape.half_block,
+        QUERIES=shape.queries,
+        KEYS=shape.keys,
+        PRECISION=shape.precision,
+        num_warps=shape.warps,
+        num_stages=shape.stages,
+    )
+    return out

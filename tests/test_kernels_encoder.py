@@ -1,0 +1,186 @@
+"""Kernels of encoders against plain PyTorch, over packed items of uneven lengths and padding behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from kernel_rows import DEVICE, check_fp8, near, normal
+from torch.nn import functional as F
+
+from fastqps.kernels.embed_norm import Embedded, embed_norm
+from fastqps.kernels.pool import pool
+from fastqps.kernels.shapes import search_shape
+from fastqps.kernels.stamps import end_step
+from fastqps.kernels.tile_attention import tile_attention
+
+WIDTH = 48
+LENGTHS = {
+    "ragged": [5, 1, 30, 2, 33, 64, 7],
+    "one": [17],
+    "one token": [1],
+    "none": [],
+    "across tiles": [60, 10, 100, 90],
+}
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A step as the device has it: padding of ``tokens`` and ``items`` is older rubbish."""
+
+    lengths: list[int]
+    ids: torch.Tensor
+    types: torch.Tensor
+    cu_seqlens: torch.Tensor
+    counts: torch.Tensor
+
+    def spans(self) -> list[tuple[int, int]]:
+        ends = self.cu_seqlens[: len(self.lengths) + 1].tolist()
+        return list(pairwise(ends))
+
+
+def packed(lengths: list[int], spare_tokens: int = 9, spare_items: int = 3) -> Packed:
+    total, generator = sum(lengths), torch.Generator().manual_seed(7)
+    ids = torch.randint(0, 50, (total + spare_tokens,), generator=generator, dtype=torch.int32)
+    ids[total:] = 1 << 30  # an index that must not be used
+    types = torch.randint(0, 2, (total + spare_tokens,), generator=generator, dtype=torch.int32)
+    types[total:] = 1 << 30
+    marks = torch.zeros(len(lengths) + 1 + spare_items, dtype=torch.int32)
+    marks[1 : len(lengths) + 1] = torch.tensor(lengths, dtype=torch.int32).cumsum(0)
+    marks[len(lengths) + 1 :] = torch.tensor([3, 1 << 30, 0]).repeat(spare_items)[:spare_items]
+    counts = torch.tensor([total, len(lengths), max(lengths, default=0)], dtype=torch.int32)
+    return Packed(lengths, *(t.to(DEVICE) for t in (ids, types, marks, counts)))
+
+
+def embedded(step: Packed, **options: Any) -> Embedded:
+    words, weight = normal(50, WIDTH), normal(WIDTH, seed=3)
+    return embed_norm(step.ids, None, step.cu_seqlens, step.counts, words, None, None, weight, None, 1e-5, **options)
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_rows_know_their_items(name: str) -> None:
+    step = packed(LENGTHS[name])
+    done, total = embedded(step, want_values=False), sum(step.lengths)
+    starts = [start for start, end in step.spans() for _ in range(start, end)]
+    ends = [end for start, end in step.spans() for _ in range(start, end)]
+    assert done.row_start.tolist() == starts + [total] * 9
+    assert done.row_end.tolist() == ends + [total] * 9
+
+
+@pytest.mark.parametrize(("items", "room", "looks"), [(9, 512, 1), (9, 513, 2), (550, 551, 2), (5, 4097, 2)])
+def test_rows_know_their_items_among_many(items: int, room: int, looks: int) -> None:
+    assert (search_shape(room).stride > 1) == (looks == 2)
+    step = packed([1] * (items - 2) + [3, 4], spare_tokens=2, spare_items=room - items - 1)
+    done = embedded(step, want_values=False)
+    starts = [start for start, end in step.spans() for _ in range(start, end)]
+    assert done.row_start.tolist() == [*starts, items + 5, items + 5]
+
+
+@pytest.mark.parametrize("name", ["ragged", "one token", "none"])
+def test_embedding_with_positions_and_types(name: str) -> None:
+    step = packed(LENGTHS[name])
+    words, places, kinds = normal(50, WIDTH), normal(70, WIDTH, seed=1), normal(2, WIDTH, seed=2)
+    weight, bias, total = normal(WIDTH, seed=3), normal(WIDTH, seed=4), sum(step.lengths)
+    args = (step.ids, step.types, step.cu_seqlens, step.counts, words, places, kinds, weight, bias, 1e-12, 2)
+    done = embed_norm(*args, want_fp8=True)
+    at = torch.tensor([2 + i for start, end in step.spans() for i in range(end - start)], dtype=torch.int64)
+    x = words[step.ids[:total].long()] + places[at.to(DEVICE)] + kinds[step.types[:total].long()]
+    wanted = F.layer_norm(x, (WIDTH,), weight, bias, 1e-12)
+    assert done.values is not None and done.fp8 is not None and done.scale is not None
+    near(done.values[:total], wanted)
+    if total:
+        check_fp8(done.fp8[:total], done.scale[:total], wanted)
+
+
+def test_embedding_without_types_takes_the_first() -> None:
+    step, words, kinds, weight = packed([3, 4]), normal(50, WIDTH), normal(2, WIDTH, seed=2), normal(WIDTH, seed=3)
+    done = embed_norm(step.ids, None, step.cu_seqlens, step.counts, words, None, kinds, weight, None, 1e-5)
+    assert done.values is not None
+    x = words[step.ids[:7].long()] + kinds[0]
+    near(done.values[:7], F.layer_norm(x, (WIDTH,), weight, None, 1e-5))
+
+
+def turned(x: torch.Tensor, rotary: torch.Tensor) -> torch.Tensor:
+    """x [tokens, heads, size] of one item."""
+    cos, sin = (rotary[: len(x), i].repeat(1, 2)[:, None] for i in (0, 1))
+    a, b = x.chunk(2, -1)
+    return x * cos + torch.cat((-b, a), -1) * sin
+
+
+def attention(qkv: torch.Tensor, step: Packed, heads: int, window: int, rotary: torch.Tensor | None) -> torch.Tensor:
+    """Item by item, everything in full."""
+    outs = []
+    for start, end in step.spans():
+        q, k, v = qkv[start:end].view(end - start, 3, heads, -1).unbind(1)
+        if rotary is not None:
+            q, k = turned(q, rotary), turned(k, rotary)
+        place = torch.arange(end - start, device=qkv.device)
+        seen = (place[:, None] - place).abs() <= (window or end)
+        scores = torch.einsum("qhd,khd->hqk", q, k) / q.shape[-1] ** 0.5
+        shares = scores.masked_fill(~seen, -torch.inf).softmax(-1)
+        outs.append(torch.einsum("hqk,khd->qhd", shares, v).flatten(1))
+    return torch.cat(outs)
+
+
+def check_attention(step: Packed, heads: int, size: int, window: int = 0, rotary: bool = False) -> None:
+    total = sum(step.lengths)
+    qkv = normal(len(step.ids), 3 * heads * size) * 2
+    qkv[total:] = torch.nan
+    angles = normal(600, size // 2, seed=5)
+    table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
+    rows = embedded(step, want_values=False)
+    done = tile_attention(qkv, rows.row_start, rows.row_end, heads, window=window, rotary=table)
+    near(done[:total], attention(qkv, step, heads, window, table))
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_attention_stays_in_its_item(name: str) -> None:
+    step = packed(LENGTHS[name])
+    if step.lengths:
+        check_attention(step, heads=2, size=32)
+    else:
+        rows = embedded(step, want_values=False)
+        tile_attention(normal(9, 96), rows.row_start, rows.row_end, 1)  # nothing but padding: no fault
+
+
+@pytest.mark.parametrize("size", [4, 24, 64, 128])
+def test_attention_of_heads_of_any_size(size: int) -> None:
+    check_attention(packed([3, 40, 22]), heads=1, size=size)
+    check_attention(packed([3, 40, 22]), heads=1, size=size, rotary=True)
+
+
+@pytest.mark.parametrize(("window", "rotary"), [(3, False), (40, True), (64, True)])
+def test_attention_in_a_window(window: int, rotary: bool) -> None:
+    check_attention(packed([5, 90, 1, 70]), heads=1, size=32, window=window, rotary=rotary)
+
+
+def test_attention_of_long_items() -> None:
+    check_attention(packed([512, 3]), heads=1, size=32)
+
+
+@pytest.mark.parametrize("mode", ["cls", "mean", "max"])
+@pytest.mark.parametrize("name", ["ragged", "one token", "none"])
+def test_pooling(mode: Any, name: str) -> None:
+    step = packed(LENGTHS[name])
+    hidden = normal(len(step.ids), 200)
+    hidden[sum(step.lengths) :] = torch.nan
+    items = len(step.lengths)
+    out = torch.full((items + 3, 200), 7.0, device=DEVICE)
+    assert pool(hidden, step.cu_seqlens, step.counts, mode, out=out) is out
+    for row, (start, end) in zip(out, step.spans(), strict=False):
+        item = hidden[start:end]
+        near(row, {"cls": item[0], "mean": item.mean(0), "max": item.amax(0)}[mode])
+    assert (out[items:] == 7).all()  # no row of padding is written
+
+
+def test_stamps_are_of_the_device_alone() -> None:
+    stamps = torch.zeros(2, dtype=torch.int64, device=DEVICE)
+    step = packed([4, 5])
+    embedded(step, stamps=stamps)
+    pool(normal(18, 32), step.cu_seqlens, step.counts, "mean", stamps=stamps)
+    end_step(stamps)
+    start, end = stamps.tolist()
+    assert (0 < start < end) if DEVICE == "cuda" else (start, end) == (0, 0)
