@@ -14,6 +14,7 @@ from decode_oracle import OracleOps, choose, philox
 from fastqps._core import ADMITTED_WORDS
 from fastqps.models.cpu_decode_ops import CpuDecodeOps
 from fastqps.models.decode_step import DecodeStep
+from fastqps.models.reference_decode_ops import ReferenceDecodeOps
 from fastqps.sampling import Sampling
 
 
@@ -64,9 +65,10 @@ def random_sampling(rng: random.Random, vocab: int) -> Sampling:
     )
 
 
+@pytest.mark.parametrize("ops", [CpuDecodeOps, ReferenceDecodeOps])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("vocab", [1, 3, 50, 1000])
-def test_draws_are_the_oracles(vocab: int, dtype: torch.dtype) -> None:
+def test_draws_are_the_oracles(vocab: int, dtype: torch.dtype, ops: Any) -> None:
     """Every option, equal logits included (all of a row, in bf16 many), with the finish and the log-probability."""
     rng = random.Random(vocab)
     torch.manual_seed(vocab)
@@ -75,7 +77,7 @@ def test_draws_are_the_oracles(vocab: int, dtype: torch.dtype) -> None:
     logits = (torch.randn(rows, vocab) * 3).to(dtype)
     logits[::10] = 1.5
     made, eos = [rng.randint(0, 7) for _ in range(rows)], sorted(rng.sample(range(vocab), min(vocab, 3)))
-    want, got = (draw(ops, logits, samplings, made, eos) for ops in (OracleOps(dtype), CpuDecodeOps(dtype)))
+    want, got = (draw(o, logits, samplings, made, eos) for o in (OracleOps(dtype), ops(dtype)))
     other = [i for i in range(rows) if want["tokens"][i] != got["tokens"][i]]
     # fp32 sums decide differently where a uniform number falls on a border: about once in 10^5 draws
     assert len(other) <= 1, [(samplings[i], want["tokens"][i], got["tokens"][i]) for i in other]
@@ -126,3 +128,21 @@ def test_the_oracle_cuts_at_top_p_and_top_k() -> None:
         (Sampling(9, 1.0, seed=1), {0, 1, 2, 3}),
     ):
         assert {choose(logits, ints(record(0, sampling)), made) for made in range(200)} == kept
+
+
+@pytest.mark.parametrize("vocab", [1, 7, 70, 500])
+def test_logits_that_are_no_numbers(vocab: int) -> None:
+    """All devices choose the same where logits are NaN or infinite, in whatever number."""
+    rng = random.Random(vocab)
+    torch.manual_seed(vocab)
+    rows = 200
+    samplings = [random_sampling(rng, vocab) for _ in range(rows)]
+    logits = torch.randn(rows, vocab)
+    for value, share in ((torch.nan, 0.3), (-torch.inf, 0.3), (torch.inf, 0.01)):
+        logits[torch.rand(rows, vocab) < share] = value
+    logits[0], logits[1], logits[2], logits[3] = torch.nan, -torch.inf, torch.inf, 0.0
+    logits[3, ::2] = -0.0
+    made = [rng.randint(0, 7) for _ in range(rows)]
+    want, got = (draw(o(torch.float32), logits, samplings, made, []) for o in (CpuDecodeOps, ReferenceDecodeOps))
+    assert got["tokens"] == want["tokens"] and got["finish"] == want["finish"]
+    assert got["logprobs"] == pytest.approx(want["logprobs"], abs=1e-4, nan_ok=True)

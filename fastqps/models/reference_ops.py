@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from fastqps.models.card import ModelError
 from fastqps.models.fp8 import Weight, concatenate, plain
-from fastqps.models.ops import GATES, Activated, Linear, Norm, Reader, Rows, Site
+from fastqps.models.ops import GATES, Activated, Linear, Reader, Rows, Site
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 _TANH: Function = partial(F.gelu, approximate="tanh")
@@ -34,6 +34,12 @@ def function(activation: str) -> Function:
     if activation not in _FUNCTIONS:
         raise ModelError(f"activation {activation!r} is not supported; supported: {', '.join(GATES)}")
     return _FUNCTIONS[activation]
+
+
+def turned(x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
+    """x [..., size] with its halves turned against each other by cos and sin, ``turns`` [..., 2, size / 2]."""
+    (a, b), (cos, sin) = x.chunk(2, -1), turns.unbind(-2)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 
 
 class ReferenceLinear:
@@ -113,7 +119,9 @@ class ReferenceOps:
     ) -> Activated:
         return ReferenceGated(self._linear(concatenate([gate, up]), torch.cat(biases) if biases else None), activation)
 
-    def norm(self, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, kind: Literal["layer", "rms"]) -> Norm:
+    def norm(
+        self, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, kind: Literal["layer", "rms"]
+    ) -> ReferenceNorm:
         return ReferenceNorm(self.keep(weight), None if bias is None else self.keep(bias), eps, kind)
 
     def rows(self, x: torch.Tensor, into: Reader) -> Rows:

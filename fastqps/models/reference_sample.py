@@ -1,0 +1,108 @@
+"""Sampling in plain torch, for all runs at once: the law of csrc/step/cpu_decode_sample_kernel.h and philox.h."""
+
+from __future__ import annotations
+
+import torch
+
+from fastqps import _core
+
+_CANDIDATES = 64  # that top_k and top_p choose from
+_MASK = 0xFFFFFFFF
+
+
+def sampled(
+    logits: torch.Tensor, params: torch.Tensor, made: torch.Tensor, eos_ids: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """One token for each row of ``logits`` [S, vocabulary], its log-probability and whether it ends its sequence.
+
+    ``params``: int32 [S, ADMITTED_WORDS] of csrc/step/decode_layout.h; ``made``: int32 [S], tokens made before.
+    """
+    logits = logits.float()
+    wide = torch.where(logits.isnan(), -torch.inf, logits)  # what is no number is never chosen
+    top = wide.amax(1, keepdim=True)
+    best = (wide == top).byte().argmax(1)
+    temperature, top_p = (params[:, word].contiguous().view(torch.float32)[:, None] for word in (3, 4))
+    top_k, flags = params[:, 5, None], params[:, 7]
+    u = uniform(params[:, 1], params[:, 2], made)[:, None]
+    from_all = _from_all(logits, top, best, temperature, u)
+    from_few = _from_likeliest(logits, temperature, top_p, top_k, u)
+    drawn = torch.where(((top_k == 0) & (top_p >= 1))[:, 0], from_all, from_few)
+    tokens = torch.where((temperature > 0)[:, 0], drawn, best)
+    return tokens, _logprobs(logits, top, tokens, flags), _finish(params, made, eos_ids, tokens)
+
+
+def uniform(seed_low: torch.Tensor, seed_high: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    """float32 in [0, 1): number ``n`` of the sequence with this seed, by Philox4x32-10. int64 stands for 32 bits."""
+    zero = torch.zeros_like(n, dtype=torch.int64)
+    a, b, c, d = n.long() & _MASK, zero, zero, zero
+    key0, key1 = seed_low.long() & _MASK, seed_high.long() & _MASK
+    for _ in range(10):
+        first, second = 0xD2511F53 * a, 0xCD9E8D57 * c  # of 64 bits: they may wrap to negative ones
+        a, b = (second >> 32 & _MASK) ^ b ^ key0, second & _MASK
+        c, d = (first >> 32 & _MASK) ^ d ^ key1, first & _MASK
+        key0, key1 = (key0 + 0x9E3779B9) & _MASK, (key1 + 0xBB67AE85) & _MASK
+    return (a >> 8).float() * 2.0**-24
+
+
+def _likelihoods(logits: torch.Tensor, top: torch.Tensor, temperature: torch.Tensor) -> torch.Tensor:
+    x = (logits - top) / temperature
+    return torch.where(x.isnan(), 0.0, x.clamp(max=0.0).exp()).double()
+
+
+def _from_all(
+    logits: torch.Tensor, top: torch.Tensor, best: torch.Tensor, temperature: torch.Tensor, u: torch.Tensor
+) -> torch.Tensor:
+    """The first token whose cumulative likelihood is above ``u`` of the whole."""
+    sums = _likelihoods(logits, top, temperature).cumsum(1)
+    above = sums > u * sums[:, -1:]
+    return torch.where(above.any(1), above.byte().argmax(1), best)
+
+
+def _from_likeliest(
+    logits: torch.Tensor, temperature: torch.Tensor, top_p: torch.Tensor, top_k: torch.Tensor, u: torch.Tensor
+) -> torch.Tensor:
+    """Among as many of the likeliest as ``top_k`` and ``top_p`` leave, of equal ones those with lower ids first."""
+    values, ids, there = _likeliest(logits)
+    limit = torch.where((top_k > 0) & (top_k < _CANDIDATES), top_k, _CANDIDATES)
+    there = there & (torch.arange(values.shape[1], device=values.device) < limit)
+    first = values[:, :1]
+    x = (values.double() - first.double()) / temperature.double()
+    weights = torch.where(x.isnan(), (values == first).double(), x.exp()) * there
+    sums = weights.cumsum(1)
+    kept = there.clone()
+    kept[:, 1:] &= sums[:, :-1] < top_p.double() * sums[:, -1:]
+    sums = torch.where(kept, weights, 0.0).cumsum(1)
+    above = kept & (sums > u * sums[:, -1:])
+    place = torch.where(above.any(1), above.byte().argmax(1), 0)[:, None]
+    return torch.where(there[:, 0], ids.gather(1, place)[:, 0], 0)
+
+
+def _likeliest(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Values, ids and whether they are numbers of the likeliest of each row, all [S, ≤ 64].
+
+    One 64-bit key orders by value and then by id: the value's bits, turned so that they order as it does, and the id.
+    """
+    bits = (logits + 0.0).view(torch.int32)  # + 0: the two zeros are equal
+    order = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()
+    order = torch.where(logits.isnan(), -(1 << 31), order)
+    ids = torch.arange(logits.shape[1], device=logits.device)
+    keys = order << 32 | (_MASK - ids)
+    found = _MASK - (keys.topk(min(_CANDIDATES, logits.shape[1]), 1).values & _MASK)
+    values = logits.gather(1, found)
+    return values, found, ~values.isnan()
+
+
+def _logprobs(logits: torch.Tensor, top: torch.Tensor, tokens: torch.Tensor, flags: torch.Tensor) -> torch.Tensor:
+    """Under the raw logits; 0 where nobody has asked."""
+    asked = (flags & _core.PARAM_LOGPROBS) != 0
+    all_of_row = _likelihoods(logits, top, torch.ones_like(top)).sum(1)
+    own = logits.gather(1, tokens[:, None])[:, 0].double()
+    return torch.where(asked, (own - top[:, 0].double() - all_of_row.log()).float(), 0.0)
+
+
+def _finish(params: torch.Tensor, made: torch.Tensor, eos_ids: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """int32: 0 the sequence goes on, 1 stop token, 2 length."""
+    eos = (tokens[:, None] == eos_ids).any(1) & ((params[:, 7] & 1) == 0)
+    stop = eos | (tokens[:, None] == params[:, 8:]).any(1)
+    full = made.long() + 1 >= params[:, 6]
+    return torch.where(stop, 1, torch.where(full, 2, 0)).int()

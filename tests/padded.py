@@ -1,0 +1,69 @@
+"""Runners as a device with captured steps has them: tensors of a fixed size, and a header that says how much is used.
+
+What lies behind is garbage, and the device derives an encoder's positions itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from fastqps.models.decode_step import DecodeStep
+from fastqps.models.packed import PackedModel
+from fastqps.models.step import Step
+from fastqps.runners.buffers import StepBuffers
+from fastqps.runners.decoder import DecoderRunner
+
+GARBAGE = (-(1 << 31), -9, (1 << 31) - 1)
+
+
+def spoil(array: Any) -> None:
+    """Overwrites int32 numbers with what would be out of every range."""
+    array.reshape(-1)[:] = np.resize(np.array(GARBAGE, np.int32), array.size)
+
+
+class PaddedEncoder:
+    """The model over steps of ``max_items`` and ``max_tokens``."""
+
+    def __init__(self, model: PackedModel, max_items: int, max_tokens: int) -> None:
+        self.card, self._model = model.card, model
+        self._b = StepBuffers.allocate(max_items, max_tokens, model.card.dimensions)
+
+    def buffers(self) -> StepBuffers:
+        return self._b
+
+    def run(self, n_items: int, n_tokens: int, max_len: int) -> None:
+        b = self._b
+        for array in (b.input_ids[n_tokens:], b.token_type_ids[n_tokens:], b.cu_seqlens[n_items + 1 :], b.position_ids):
+            spoil(array)
+        b.output.fill(np.nan)
+        ids, positions, types, starts = map(
+            torch.from_numpy, (b.input_ids, b.position_ids, b.token_type_ids, b.cu_seqlens)
+        )
+        counts = torch.tensor([n_tokens, n_items, max_len, *[-9] * 13], dtype=torch.int32)
+        bounds = torch.full((2, b.max_tokens), -9, dtype=torch.int32)
+        stamps = torch.zeros(2, dtype=torch.int64)
+        step = Step(ids, positions, types, starts, counts, bounds, torch.from_numpy(b.output), stamps)
+        self._model(step)
+
+
+class PaddedDecoder(DecoderRunner):
+    def run(self, n_runs: int, n_tokens: int, n_admitted: int) -> None:
+        b = self._buffers
+        for array in (b.input_ids[n_tokens:], b.positions[n_tokens:], b.kv_slots[n_tokens:], b.admitted[n_admitted:]):
+            spoil(array)
+        spoil(b.starts[n_runs + 1 :])
+        spoil(b.made[n_runs:])
+        counts = torch.tensor([n_tokens, n_runs, n_admitted, *[-9] * 13], dtype=torch.int32)
+        step = DecodeStep(
+            *self._rows,
+            self._starts,
+            *self._runs,
+            self._admitted,
+            counts,
+            torch.zeros(2, dtype=torch.int64),
+        )
+        with torch.inference_mode():
+            self._model(step, self._state)
