@@ -1,0 +1,281 @@
+// Steps on the fake CUDA runtime: order, the safety of their host blocks, lanes side by side, what is copied, and when.
+#include <thread>
+
+#include "core/clock.h"
+#include "fake_cuda_fixture.h"
+
+using namespace fastqps;
+using namespace fastqps::test;
+
+namespace {
+
+// Runs `n` steps through two sets of host blocks, as a dispatcher does. With `early`, the next step is written as soon
+// as the one before it is launched, into the same block. Returns how many answers were wrong.
+u32 run_twins(SumLane& on, u32 n, u32 seed, bool early = false) {
+  std::mt19937 random(seed);
+  SumStep twins[2] = {{on.step(), {}}, {on.step(), {}}};
+  u32 wrong = 0;
+  for (u32 i = 0; i < n; i++) {
+    SumStep& own = twins[i % 2];
+    if (i >= 2) {
+      CHECK(own.wait());
+      wrong += !own.right();
+    }
+    own.pack(on.layout, random, i32(i));
+    CHECK(own.launch() == CudaStep::Launch::kDone);
+    if (early) own.step->staging()[on.layout.input_ids]++;
+  }
+  for (SumStep& own : twins) CHECK(own.wait());
+  return wrong;
+}
+
+struct Knob {
+  const char* name;
+  Knob(const char* name, i64 value) : name(name) { CHECK(cuda().set(name, value)); }
+  ~Knob() { cuda().set(name, 0); }
+};
+
+void sleep_ns(i64 ns) { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); }
+
+}  // namespace
+
+TEST(twins_answer_rightly_and_in_order) {
+  DeviceTime time;
+  Knob slow("copy_delay_ns", 200'000);
+  SumLane lane(time);
+  CHECK_EQ(run_twins(lane, 400, 1), 0u);
+  size_t ran = 0;
+  for (const auto& graph : lane.graphs) {
+    CHECK(std::is_sorted(graph->firsts.begin(), graph->firsts.end()));
+    CHECK(graph->firsts.size() > 10);
+    ran += graph->firsts.size();
+  }
+  CHECK_EQ(ran, 400u);
+}
+
+// The copy reads when the stream comes to it: whoever writes before the step is done changes it. A test that could not
+// see that would prove nothing. (ThreadSanitizer sees it without this.)
+#ifndef __SANITIZE_THREAD__
+TEST(an_early_write_is_seen) {
+  DeviceTime time;
+  Knob slow("copy_delay_ns", 200'000);
+  SumLane lane(time);
+  CHECK(run_twins(lane, 50, 1, true) > 10);
+}
+#endif
+
+TEST(a_step_that_runs_is_not_launched_again) {
+  DeviceTime time;
+  SumLane lane(time);
+  std::mt19937 random(3);
+  SumStep step{lane.step(), {}};
+  step.pack(lane.layout, random, 0);
+  {
+    Knob slow("graph_ns", 50'000'000);
+    CHECK(step.launch() == CudaStep::Launch::kDone);
+    CHECK(step.launch() == CudaStep::Launch::kRunning);
+    CHECK(!lane.lane.add(nullptr, 8, 8));
+  }
+  CHECK(step.wait());
+  CHECK(step.right());
+  CHECK(step.launch() == CudaStep::Launch::kDone);
+  CHECK(step.wait());
+  CHECK_EQ(lane.graphs[0]->firsts.size() + lane.graphs[1]->firsts.size(), 2u);
+}
+
+TEST(lanes_run_side_by_side) {
+  DeviceTime time;
+  Knob slow("graph_ns", 20'000'000);
+  SumLane one(time), other(time);
+  std::mt19937 random(5);
+  SumStep a{one.step(), {}}, b{one.step(), {}}, c{other.step(), {}};
+  for (SumStep* step : {&a, &b}) step->pack(one.layout, random, 0);
+  c.pack(other.layout, random, 0);
+  for (SumStep* step : {&a, &b, &c}) CHECK(step->launch() == CudaStep::Launch::kDone);
+  for (SumStep* step : {&a, &b, &c}) CHECK(step->wait() && step->right());
+  auto overlap = [](SumStep& x, SumStep& y) {
+    return std::min(x.step->stamps()->end_ns, y.step->stamps()->end_ns) -
+           std::max(x.step->stamps()->start_ns, y.step->stamps()->start_ns);
+  };
+  CHECK(overlap(a, c) > 0 || overlap(b, c) > 0);
+  CHECK(overlap(a, b) <= 0);
+}
+
+TEST(threads_drive_lanes_of_their_own) {
+  DeviceTime time;
+  Knob slow("copy_delay_ns", 50'000);
+  u32 wrong[2] = {1, 1};
+  {
+    SumLane lanes[2] = {SumLane(time), SumLane(time)};
+    std::thread other([&] { wrong[1] = run_twins(lanes[1], 200, 8); });
+    wrong[0] = run_twins(lanes[0], 200, 9);
+    other.join();
+  }
+  CHECK_EQ(wrong[0] + wrong[1], 0u);
+}
+
+TEST(only_what_a_step_fills_is_copied) {
+  struct Row {
+    bool token_types;
+    u32 words;  // that change on the device
+  };
+  for (const Row& row : {Row{false, 0}, Row{true, SumLane::kTokens}}) {
+    DeviceTime time;
+    SumLane lane(time, {64}, row.token_types);
+    auto step = lane.step();
+    std::fill_n(step->staging(), lane.layout.words, 1);
+    std::fill_n(step->output(), lane.layout.out_words, 99);
+    i32* starts = step->staging() + lane.layout.cu_seqlens;
+    starts[0] = 0, starts[1] = 2, starts[2] = 5;
+    CHECK(step->launch(2, 5, 3) == CudaStep::Launch::kDone);
+    CHECK(step->wait(20'000'000'000, 0) == CudaStep::Progress::kDone);
+    CHECK_EQ(lane.staging[kHeaderTokens], 5);
+    CHECK_EQ(lane.staging[kHeaderItems], 2);
+    CHECK_EQ(lane.staging[kHeaderLongest], 3);
+    const u32 used = lane.layout.input_ids + row.words + 5;
+    for (u32 at = used; at < lane.layout.device_words; at++) CHECK_EQ(lane.staging[at], -7);
+    CHECK(lane.staging[used - 1] == 1);
+    for (u32 at = 2 * SumLane::kWidth; at < lane.layout.out_words; at++) CHECK_EQ(step->output()[at], 99);
+    CHECK(step->output()[2 * SumLane::kWidth - 1] != 99);
+  }
+}
+
+TEST(a_decoders_step_brings_all_of_its_words) {
+  const DecodeLayout at(32, 8);
+  std::vector<i32> staging(at.words, -7), output(kStampWords + at.out_words);
+  struct Device {
+    const DecodeLayout& at;
+    std::vector<i32>&staging, &output;
+  } device{at, staging, output};
+  auto run = [](void* user) {
+    auto& d = *static_cast<Device*>(user);
+    i32* out = d.output.data() + kStampWords;
+    for (i32 i = 0; i < d.staging[kHeaderRuns]; i++) {
+      out[d.at.out_tokens + u32(i)] = d.staging[d.at.made + u32(i)];
+      out[d.at.out_logprobs + u32(i)] = d.staging[d.at.admitted + u32(i) * kAdmittedWords];
+      out[d.at.out_finish + u32(i)] = i + 1;
+    }
+  };
+  DeviceTime time;
+  const CudaHandle stream = cuda().stream();
+  CudaLane lane(*cuda().api, time, DecodeBlocks{at}, stream, staging.data(), output.data());
+  CHECK(lane.add(cuda().make_graph(run, &device, reinterpret_cast<i64*>(output.data())), 32, 8));
+  CudaStatus status;
+  auto step = CudaStep::open(lane, &status);
+  CHECK(step);
+  step->staging()[kHeaderTokens] = 9, step->staging()[kHeaderRuns] = 3, step->staging()[kHeaderAdmitted] = 2;
+  for (u32 i = 0; i < 3; i++) step->staging()[at.made + i] = i32(10 + i);
+  for (u32 i = 0; i < 3; i++) step->staging()[at.admitted + i * kAdmittedWords] = i32(20 + i);
+  CHECK(step->launch(3, 9, 2) == CudaStep::Launch::kDone);
+  CHECK(step->wait(20'000'000'000, 0) == CudaStep::Progress::kDone);
+  for (u32 i = 0; i < 3; i++) {
+    CHECK_EQ(step->output()[at.out_tokens + i], i32(10 + i));
+    CHECK_EQ(step->output()[at.out_logprobs + i], i < 2 ? i32(20 + i) : -7);  // the third was not new: not copied
+    CHECK_EQ(step->output()[at.out_finish + i], i32(i + 1));
+  }
+  CHECK(step->launch(3, 9, 4) == CudaStep::Launch::kTooLarge);
+  CHECK(step->launch(9, 9, 0) == CudaStep::Launch::kTooLarge);
+}
+
+TEST(the_smallest_graph_that_holds_a_step_runs_it) {
+  DeviceTime time;
+  SumLane lane(time, {});
+  std::vector<std::unique_ptr<SumLane::Graph>> graphs;
+  const std::pair<u32, u32> sizes[] = {{128, 4}, {32, 4}, {64, 16}, {64, 8}, {32, 2}};
+  for (const auto& [tokens, items] : sizes) {
+    graphs.emplace_back(new SumLane::Graph{&lane, tokens, {}});
+    CHECK(lane.lane.add(cuda().make_graph(&SumLane::run, graphs.back().get(), nullptr), tokens, items));
+  }
+  struct Row {
+    u32 items, tokens;
+    int graph;  // number above; -1: none
+  };
+  auto step = lane.step();
+  for (const Row& row : {Row{1, 1, 4}, Row{2, 32, 4}, Row{3, 32, 1}, Row{2, 33, 3}, Row{5, 20, 3}, Row{9, 20, 2},
+                         Row{16, 64, 2}, Row{4, 65, 0}, Row{5, 65, -1}, Row{1, 129, -1}}) {
+    for (auto& graph : graphs) graph->firsts.clear();
+    step->staging()[lane.layout.cu_seqlens + row.items] = 0;
+    const auto launched = step->launch(row.items, row.tokens, 1);
+    CHECK(launched == (row.graph < 0 ? CudaStep::Launch::kNoGraph : CudaStep::Launch::kDone));
+    CHECK(step->wait(20'000'000'000, 0) == CudaStep::Progress::kDone);
+    for (int i = 0; i < 5; i++) CHECK_EQ(graphs[size_t(i)]->firsts.size(), size_t(i == row.graph));
+  }
+  CHECK(step->launch(1, SumLane::kTokens + 1, 1) == CudaStep::Launch::kTooLarge);
+}
+
+TEST(due_times_are_learnt) {
+  DeviceTime time;
+  Knob slow("graph_ns", 30'000'000);
+  SumLane lane(time, {SumLane::kTokens});
+  std::mt19937 random(5);
+  SumStep a{lane.step(), {}}, b{lane.step(), {}};
+  CHECK_EQ(a.step->due_ns(), 0u);  // it was never launched
+  a.pack(lane.layout, random, 0), b.pack(lane.layout, random, 0);
+  CHECK(a.launch() == CudaStep::Launch::kDone);
+  CHECK(a.step->due_ns() <= 1'000'000);  // nobody knows: looked at now and then
+  CHECK(a.wait());
+  CHECK_EQ(a.step->due_ns(), 0u);
+  const u64 usual = lane.lane.graphs()[0].usual_ns;
+  CHECK(usual >= 30'000'000);
+  CHECK(a.launch() == CudaStep::Launch::kDone && b.launch() == CudaStep::Launch::kDone);
+  const u64 before = now_ns(), due_b = b.step->due_ns(), due_a = a.step->due_ns();
+  if (now_ns() - before < 20'000'000) {  // else we were kept from it
+    CHECK(due_b >= due_a + 20'000'000);  // it runs behind the other
+    CHECK(due_b <= 2 * usual);
+  }
+  while (const u64 due = b.step->due_ns()) sleep_ns(i64(due));
+  CHECK(b.wait() && a.wait());
+}
+
+TEST(who_looks_late_learns_no_longer_time) {
+  DeviceTime time;
+  SumLane lane(time, {SumLane::kTokens});
+  std::mt19937 random(5);
+  SumStep step{lane.step(), {}};
+  for (int i = 0; i < 6; i++) {
+    step.pack(lane.layout, random, 0);
+    CHECK(step.launch() == CudaStep::Launch::kDone);
+    if (i) sleep_ns(60'000'000);
+    CHECK(step.wait());
+  }
+  CHECK(lane.lane.graphs()[0].usual_ns < 30'000'000);
+}
+
+TEST(serving_calls_four_entry_points_and_a_look_at_the_last_error) {
+  DeviceTime time;
+  SumLane lane(time);
+  auto make = [&] {
+    std::mt19937 random(5);
+    SumStep step{lane.step(), {}};
+    step.pack(lane.layout, random, 0);
+    return step;
+  };
+  SumStep step = make();
+  cuda().api->mark();
+  cuda().mark();
+  for (int i = 0; i < 20; i++) CHECK(step.launch() == CudaStep::Launch::kDone && step.wait());
+  for (u32 call = 0; call < kCudaCalls; call++) {
+    const u64 n = cuda().api->count(CudaCall(call));
+    CHECK_EQ(i64(n), cuda().count(CudaApi::name(CudaCall(call))));
+    switch (call) {
+      case k_cudaMemcpyAsync:
+        CHECK_EQ(n, 40u);
+        break;
+      case k_cudaGraphLaunch:
+      case k_cudaEventRecord:
+        CHECK_EQ(n, 20u);
+        break;
+      case k_cudaEventQuery:
+        CHECK(n >= 20);
+        break;
+      case k_cudaGetLastError:
+        CHECK(n <= 20);
+        break;
+      default:
+        CHECK_EQ(n, 0u);
+    }
+  }
+  CHECK_EQ(cuda().count("pageable copies"), 0);
+}
+
+TEST_MAIN
