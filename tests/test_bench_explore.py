@@ -308,7 +308,7 @@ def test_ablate_pulls_one_lever_after_the_other(tmp_path: Path) -> None:
 
 
 def test_ablate_says_what_is_missing(tmp_path: Path) -> None:
-    """This build has no FP8; and a lever that fails is not kept for those behind it."""
+    """The null device has no FP8; and a lever that fails is not kept for those behind it."""
 
     def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
         if settings["dispatchers"] == 3:

@@ -30,6 +30,13 @@ def decide(config: Config) -> Config:
         total = f"{dispatchers} for each of {len(models)} models"
         total += f" and {devices} devices" if devices > 1 else ""
         raise ConfigError(f"--dispatchers: {total} is more than {DISPATCHERS_MAX} in all")
+    if config.quantization != "none" and not gpu and device != "cpu":
+        raise ConfigError(f"--quantization {config.quantization}: device {device} computes nothing")
+    if config.quantization == "auto" and config.share_weights:
+        raise ConfigError(
+            "--quantization auto: with --share-weights all dispatchers have to choose alike, and each would measure by "
+            "itself; use fp8 or none"
+        )
     small = device == "cpu"
     longest_step = config.max_input_tokens + (config.max_running or RUNNING_DEFAULT)
     tokens = config.max_batch_tokens or max(4096 if small else 16384, longest_step)

@@ -172,7 +172,11 @@ class Config:
         choices=("auto", "float32", "bfloat16", "float16"),
     )
     quantization: str = _setting(
-        "none", "text", "Quantized weights.", choices=("none", "fp8", "auto"), only=("none",), reason=_NO_CUDA
+        "none",
+        "text",
+        "Matrix products of a model's inner layers in FP8, on cpu and cuda: fp8, all that can be; auto, those for "
+        "which FP8 is faster, as measured when the model is loaded. See docs/quantization.md.",
+        choices=("none", "fp8", "auto"),
     )
     pin: str = _setting(
         "auto",

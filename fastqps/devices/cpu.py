@@ -10,7 +10,9 @@ from fastqps.devices.place import Place
 from fastqps.models.card import ModelCard
 from fastqps.models.cpu_decode_ops import CpuDecodeOps
 from fastqps.models.cpu_encoder_ops import CpuEncoderOps
+from fastqps.models.cpu_product_times import product_times
 from fastqps.models.packed import PackedModel
+from fastqps.models.precision import QUANTIZATIONS, Precision
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
 
@@ -34,11 +36,26 @@ def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) 
     """Loads the model in this process and sets torch's number of threads (0: leaves it)."""
     if place.threads:
         torch.set_num_threads(place.threads)
-    return EncoderRunner(PackedModel(card, CpuEncoderOps(choose_dtype(place.dtype))), max_items, max_tokens)
+    dtype = choose_dtype(place.dtype)
+    precision = _precision(place, dtype, (64, min(max_tokens, 640 * torch.get_num_threads())))
+    model = PackedModel(card, CpuEncoderOps(dtype, precision))
+    precision.conclude()
+    return EncoderRunner(model, max_items, max_tokens)
 
 
 def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> DecoderRunner:
     """Loads a generator in this process and sets torch's number of threads (0: leaves it)."""
     if place.threads:
         torch.set_num_threads(place.threads)
-    return DecoderRunner.load(card, CpuDecodeOps(choose_dtype(place.dtype)), slots, max_tokens)
+    dtype = choose_dtype(place.dtype)
+    precision = _precision(place, dtype, (min(slots, 16), min(max_tokens, 512)))
+    runner = DecoderRunner.load(card, CpuDecodeOps(dtype, precision), slots, max_tokens)
+    precision.conclude()
+    return runner
+
+
+def _precision(place: Place, dtype: torch.dtype, rows: tuple[int, ...]) -> Precision:
+    """``rows``: of a small step and of a large one, or the piece that it is computed in."""
+    if place.quantization not in QUANTIZATIONS:
+        raise DeviceError(f"no quantization {place.quantization!r}; there is: {', '.join(QUANTIZATIONS)}")
+    return Precision(place.quantization, rows, product_times(dtype))

@@ -9,6 +9,7 @@ from itertools import pairwise
 import torch
 
 from fastqps import _core
+from fastqps.models.cpu_fp8 import rows_for
 from fastqps.models.cpu_ops import CpuOps, is_bf16, threads
 from fastqps.models.ops import Reader, Rows
 from fastqps.models.step import Step, address
@@ -44,7 +45,7 @@ class CpuEmbedding:
             width=len(self._weight),
             eps=self._eps,
         )
-        return Rows(out)
+        return rows_for(out, into)
 
 
 class CpuEncoderOps(CpuOps):

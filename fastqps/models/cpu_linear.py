@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from fastqps.models.card import ModelError
+from fastqps.models.cpu_fp8 import rows_for
 from fastqps.models.ops import ACTIVATIONS, Reader, Rows
 
 _PACK_ROWS = 512  # the number of rows that a packed weight's layout is chosen for; other numbers work too
@@ -68,7 +69,7 @@ class CpuActivated:
         self._linear, self._fused = linear, fused(activation)
 
     def __call__(self, x: Rows, into: Reader) -> Rows:
-        return Rows(self._linear.activated(x, self._fused))
+        return rows_for(self._linear.activated(x, self._fused), into)
 
 
 class CpuGated:
@@ -80,4 +81,4 @@ class CpuGated:
         self._gate, self._up, self._fused = gate, up, fused(activation)
 
     def __call__(self, x: Rows, into: Reader) -> Rows:
-        return Rows(self._up.times(x, self._gate.activated(x, self._fused)))
+        return rows_for(self._up.times(x, self._gate.activated(x, self._fused)), into)

@@ -9,9 +9,11 @@ from typing import Literal
 import torch
 
 from fastqps import _core
+from fastqps.models.cpu_fp8 import CpuFp8Activated, CpuFp8Gated, CpuFp8Linear, rows_for
 from fastqps.models.cpu_linear import CpuActivated, CpuGated, CpuLinear
-from fastqps.models.fp8 import Weight, concatenate, plain
+from fastqps.models.fp8 import Quantised, Weight, concatenate, plain
 from fastqps.models.ops import Activated, Linear, Reader, Rows, Site
+from fastqps.models.precision import Precision
 from fastqps.models.step import address
 
 
@@ -23,7 +25,7 @@ class CpuNorm:
         self._eps, self._rms = eps, kind == "rms"
 
     def __call__(self, x: torch.Tensor, into: Reader | None) -> Rows:
-        return Rows(self._normalize(torch.empty_like(x), x))
+        return rows_for(self._normalize(torch.empty_like(x), x), into)
 
     def add(self, linear: Linear, h: Rows, x: torch.Tensor, into: Reader | None) -> tuple[torch.Tensor, Rows]:
         x = linear.plus(h, x)
@@ -31,7 +33,7 @@ class CpuNorm:
 
     def add_post(self, linear: Linear, h: Rows, x: torch.Tensor, into: Reader | None) -> Rows:
         x = linear.plus(h, x)
-        return Rows(self._normalize(x, x))
+        return rows_for(self._normalize(x, x), into)
 
     def _normalize(self, out: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         rows, width, weight = address(out), len(self._weight), address(self._weight)
@@ -45,43 +47,48 @@ class CpuNorm:
 class CpuGatedSilu:
     """One product for gate and up, then silu(gate) · up."""
 
-    fp8 = False
-
-    def __init__(self, gate_up: CpuLinear) -> None:
-        self._gate_up = gate_up
+    def __init__(self, gate_up: Linear) -> None:
+        self._gate_up, self.fp8 = gate_up, gate_up.fp8
 
     def __call__(self, x: Rows, into: Reader) -> Rows:
         both = self._gate_up(x)
         rows, inner = both.shape[0], both.shape[1] // 2
         out = both.new_empty(rows, inner)
         _core.gated_silu(address(out), address(both), is_bf16(both), rows, inner)
-        return Rows(out)
+        return rows_for(out, into)
 
 
 class CpuOps:
-    """Parameters stay where they were read to, in ``dtype``."""
+    """Parameters stay where they were read to, in ``dtype``; ``precision`` says which products run in FP8."""
 
     device = torch.device("cpu")
     reads_weights = True
 
-    def __init__(self, dtype: torch.dtype) -> None:
+    def __init__(self, dtype: torch.dtype, precision: Precision | None = None) -> None:
         self.dtype = dtype
+        self._precision = precision or Precision()
 
     def keep(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.contiguous()
 
     def linear(self, weight: Weight, bias: torch.Tensor | None, site: Site) -> Linear:
+        if self._wants_fp8(weight, site):
+            return CpuFp8Linear(weight, bias, self.dtype)
         return CpuLinear(plain(weight), bias, self.dtype)
 
     def activated(self, weight: Weight, bias: torch.Tensor | None, activation: str, site: Site) -> Activated:
+        if self._wants_fp8(weight, site):
+            return CpuFp8Activated(CpuFp8Linear(weight, bias, self.dtype), activation)
         return CpuActivated(CpuLinear(plain(weight), bias, self.dtype), activation)
 
     def gated(
         self, gate: Weight, up: Weight, biases: tuple[torch.Tensor, torch.Tensor] | None, activation: str, site: Site
     ) -> Activated:
+        both, bias = concatenate([gate, up]), torch.cat(biases) if biases else None
         if activation == "silu":
-            bias = torch.cat(biases) if biases else None
-            return CpuGatedSilu(CpuLinear(plain(concatenate([gate, up])), bias, self.dtype))
+            return CpuGatedSilu(self.linear(both, bias, site))
+        if self._wants_fp8(both, site):
+            return CpuFp8Gated(CpuFp8Linear(both, bias, self.dtype), activation)
         gate_bias, up_bias = biases or (None, None)
         first, second = CpuLinear(plain(gate), gate_bias, self.dtype), CpuLinear(plain(up), up_bias, self.dtype)
         return CpuGated(first, second, activation)
@@ -92,7 +99,11 @@ class CpuOps:
         return CpuNorm(self.keep(weight), None if bias is None else self.keep(bias), eps, kind)
 
     def rows(self, x: torch.Tensor, into: Reader) -> Rows:
-        return Rows(x)
+        return rows_for(x, into)
+
+    def _wants_fp8(self, weight: Weight, site: Site) -> bool:
+        outputs, inputs = weight.shape
+        return self._precision.wants_fp8(outputs, inputs, site, held=isinstance(weight, Quantised))
 
 
 def is_bf16(x: torch.Tensor) -> bool:

@@ -49,9 +49,9 @@ def quantise_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     This is what the kernels of norms and activations do as well, from the fp32 numbers that they have at hand.
     """
     x = x.float()
-    # clamp and amax pass NaN on. The largest number becomes 448 or its neighbour in fp32: nothing overflows.
-    scales = x.abs().amax(-1, keepdim=True).clamp(min=AMAX_MIN) / E4M3_MAX
-    return (x / scales).to(E4M3), scales
+    largest = x.abs().amax(-1, keepdim=True).clamp(min=AMAX_MIN)  # NaN passes both
+    # The largest number becomes 448 or its neighbour in fp32, which is rounded to 448: nothing overflows.
+    return (x * (E4M3_MAX / largest)).to(E4M3), largest / E4M3_MAX
 
 
 def quantise_weight(weight: torch.Tensor) -> Quantised:

@@ -12,6 +12,7 @@ from fastqps.bench.point import Point
 from fastqps.bench.result import BenchError, Result
 from fastqps.bench.saturate import saturating
 from fastqps.bench.target import Settings, check_settings
+from fastqps.config import decide
 from fastqps.errors import ConfigError
 
 NOTHING: dict[str, Any] = {
@@ -107,6 +108,7 @@ def why_not(context: Context, settings: Settings) -> str:
     """Why no server of this target can have these settings; empty: one can."""
     try:
         check_settings({**context.target.base, **settings})
+        decide(context.target.loaded(settings).config)
     except ConfigError as error:
         return str(error)
     return ""

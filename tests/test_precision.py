@@ -1,0 +1,112 @@
+"""Which products run in FP8: by rule, or by times that a table gives."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastqps.models.ops import Site
+from fastqps.models.precision import Precision, Product
+
+INNER = Site("up", 1, 4)
+
+
+def quiet(quantization: str) -> Precision:
+    return Precision(quantization, log=lambda line: None)
+
+
+def test_none_is_none() -> None:
+    lines: list[str] = []
+    precision = Precision("none", log=lines.append)
+    assert not precision.wants_fp8(64, 64, INNER)
+    assert not precision.wants_fp8(64, 64, INNER, held=True)
+    precision.conclude()
+    assert lines == []
+
+
+@pytest.mark.parametrize(
+    ("site", "inner"),
+    [
+        (Site("qkv", 0, 4), False),
+        (Site("qkv", 1, 4), True),
+        (Site("out", 2, 4), True),
+        (Site("down", 3, 4), False),
+        (Site("up", 0, 1), False),
+        (Site("up", 1, 2), False),
+        (Site("head"), False),
+        (Site("head", 1, 4), False),
+    ],
+)
+def test_only_inner_layers_are_quantised_unless_the_checkpoint_is(site: Site, inner: bool) -> None:
+    assert quiet("fp8").wants_fp8(64, 64, site) is inner
+    assert quiet("fp8").wants_fp8(64, 64, site, held=True)
+    assert not quiet("none").wants_fp8(64, 64, site)
+
+
+@pytest.mark.parametrize(("outputs", "inputs"), [(40, 64), (64, 40), (2, 64), (64, 8)])
+def test_shapes_that_do_not_fit(outputs: int, inputs: int) -> None:
+    for quantization in ("none", "fp8", "auto"):
+        precision = Precision(quantization, (8,), lambda product, fp8: -fp8, log=lambda line: None)
+        assert not precision.wants_fp8(outputs, inputs, INNER)
+        assert not precision.wants_fp8(outputs, inputs, INNER, held=True)
+
+
+# µs of a product with 64 and with 512 rows, plain and in FP8.
+TIMES = {
+    (1536, 384): ((3.0, 6.0), (3.5, 5.0)),  # slower when small, faster in all
+    (384, 1536): ((3.0, 6.0), (2.5, 7.0)),  # the other way round
+    (384, 384): ((2.0, 2.0), (2.0, 2.0)),  # no gain
+    (1152, 384): ((5.0, 9.0), (4.0, 5.0)),
+}
+
+
+class Stopwatch:
+    def __init__(self) -> None:
+        self.measured: list[tuple[Product, bool]] = []
+
+    def __call__(self, product: Product, fp8: bool) -> float:
+        self.measured.append((product, fp8))
+        return TIMES[product.outputs, product.inputs][fp8][product.rows == 512]
+
+
+def test_auto_keeps_what_is_faster_for_each_shape_and_says_so() -> None:
+    lines: list[str] = []
+    watch = Stopwatch()
+    precision = Precision("auto", (64, 512), watch, fused=("qkv", "up"), log=lines.append)
+    chosen = {}
+    for layer in range(4):
+        for kind, shape in (("qkv", (1152, 384)), ("out", (384, 384)), ("up", (1536, 384)), ("down", (384, 1536))):
+            chosen[layer, kind] = precision.wants_fp8(*shape, Site(kind, layer, 4))  # type: ignore[arg-type]
+    assert {key for key, fp8 in chosen.items() if fp8} == {(1, "qkv"), (1, "up"), (2, "qkv"), (2, "up")}
+    # Each shape once: two sizes, both ways.
+    assert len(watch.measured) == 4 * 2 * 2
+    assert {(p.outputs, p.fused) for p, _ in watch.measured} == {(1152, True), (384, False), (1536, True)}
+    assert {p.weights for p, _ in watch.measured} == {4}
+    precision.conclude()
+    assert lines == [
+        "quantization auto: 1152 × 384 at 64/512 rows: 5.0 / 9.0 µs, FP8 4.0 / 5.0 µs: FP8",
+        "quantization auto: 384 × 384 at 64/512 rows: 2.0 / 2.0 µs, FP8 with quantising its rows 2.0 / 2.0 µs: no FP8",
+        "quantization auto: 1536 × 384 at 64/512 rows: 3.0 / 6.0 µs, FP8 3.5 / 5.0 µs: FP8",
+        "quantization auto: 384 × 1536 at 64/512 rows: 3.0 / 6.0 µs, FP8 with quantising its rows 2.5 / 7.0 µs: no FP8",
+        "quantization auto: 4 of 16 matrix products in FP8",
+    ]
+
+
+def test_one_shape_at_two_kinds_of_sites_is_two() -> None:
+    watch = Stopwatch()
+    precision = Precision("auto", (64,), watch, fused=("up",), log=lambda line: None)
+    for kind in ("out", "up", "out"):
+        precision.wants_fp8(384, 384, Site(kind, 1, 4))
+    assert [(p.fused, fp8) for p, fp8 in watch.measured] == [(False, False), (False, True), (True, False), (True, True)]
+
+
+def test_what_a_checkpoint_holds_is_measured_too() -> None:
+    precision = Precision("auto", (64,), Stopwatch(), log=lambda line: None)
+    assert precision.wants_fp8(1152, 384, Site("qkv", 0, 4), held=True)
+    assert not precision.wants_fp8(384, 384, Site("out", 0, 4), held=True)
+
+
+def test_what_cannot_be() -> None:
+    with pytest.raises(ValueError, match="'int8' is not one of none, fp8, auto"):
+        Precision("int8")
+    with pytest.raises(ValueError, match="auto needs"):
+        Precision("auto")
