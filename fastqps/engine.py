@@ -125,6 +125,13 @@ class Engine:
         sampling = Sampling(max_tokens, temperature, top_k, top_p, seed, stops, ignore_eos, logprobs)
         return self._generator.generate_stream(prompt, sampling, stop=stop, truncate=truncate)
 
+    def close(self) -> None:
+        """Gives the device back; nothing can be asked any more."""
+        if self.card.task == "generate":
+            self._generator.close()
+        else:
+            del self._runner
+
     def _check_generates(self) -> None:
         if self.card.task != "generate":
             raise ValueError(f"{self.card.name} generates no text: call predict")

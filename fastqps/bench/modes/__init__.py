@@ -23,6 +23,7 @@ MODES = {
     "soak": "whether latency, memory or descriptors drift under a long load",
     "replay": "what happens under recorded traffic",
     "calibrate": "what steps cost on a device, as a profile for --device sim:FILE",
+    "accuracy": "how far a model's answers in FP8 are from its own without it",
     "compare": "what differs between two results, and whether that is more than noise",
 }
 

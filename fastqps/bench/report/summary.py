@@ -50,6 +50,8 @@ def one_line(result: Json) -> str:
 def facts_of(result: Json) -> list[str]:
     """The figures of the sentence, the most important ones first; says so if nothing was measured."""
     points = points_of(result)
+    if text_at(result, "mode") == "accuracy":
+        return _accuracy(result)
     if not points:
         return ["no point was measured"]
     tell = _MODES.get(text_at(result, "mode"), _point_facts)
@@ -173,6 +175,26 @@ def _calibrate(result: Json) -> list[str]:
     if ratio is not None:
         facts.append(f"peak rate on the profile {wording.signed_percent(ratio - 1)}")
     return facts
+
+
+def _accuracy(result: Json) -> list[str]:
+    rows = [row for row in list_at(result, "accuracy", "figures") if mapping_at(row)]
+    told = [row for row in rows if number_at(row, "limit") is not None] or rows[:2]
+    return [f"{text_at(row, 'name')} {accuracy_figure(row, 'value')} {limit_of(row)}".strip() for row in told]
+
+
+def accuracy_figure(row: Json, key: str) -> str:
+    """The value or the limit of one of ``accuracy.figures``."""
+    value = number_at(row, key)
+    return wording.percent(value) if row.get("share") else wording.precise(value)
+
+
+def limit_of(row: Json) -> str:
+    """≤ and the limit, or > where it is not kept; '' without one."""
+    if number_at(row, "limit") is None:
+        return ""
+    signs = ("<", "≥") if row.get("good") == "least" else (">", "≤")
+    return f"{signs[bool(row.get('holds'))]} {accuracy_figure(row, 'limit')}"
 
 
 def _starve(result: Json) -> list[str]:

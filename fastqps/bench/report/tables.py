@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fastqps.bench.report import wording
 from fastqps.bench.report.reading import Json, interval_at, list_at, mapping_at, number_at, text_at
 from fastqps.bench.report.stages import stage_table
+from fastqps.bench.report.summary import accuracy_figure, limit_of
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,17 @@ class PlainTable:
 
 def tables_of(result: Json) -> list[PlainTable]:
     """Those that hold something."""
-    found = [_differences(result), _drift(result), _stages(result)]
+    found = [_accuracy(result), _differences(result), _drift(result), _stages(result)]
     return [table for table in found if table.rows]
+
+
+def _accuracy(result: Json) -> PlainTable:
+    rows = [
+        [text_at(row, "name"), accuracy_figure(row, "value"), limit_of(row)]
+        for row in list_at(result, "accuracy", "figures")
+        if mapping_at(row)
+    ]
+    return PlainTable("accuracy", "Accuracy", ["", "found", "limit"], rows)
 
 
 def _differences(result: Json) -> PlainTable:

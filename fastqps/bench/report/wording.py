@@ -57,6 +57,11 @@ def ratio(value: float | None) -> str:
     return NOTHING if value is None else f"{_three(value)} ×"
 
 
+def precise(value: float | None) -> str:
+    """0.99986; five significant digits."""
+    return NOTHING if value is None else f"{value:.5g}"
+
+
 def signed_percent(share: float | None) -> str:
     """A difference: +4.2 %, with a true minus sign."""
     return NOTHING if share is None else f"{100 * share:+.1f} %".replace("-", "\u2212")
