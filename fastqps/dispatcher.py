@@ -168,7 +168,11 @@ def main(settings: DispatcherSettings) -> int:
     def stop(number: int, frame: object) -> None:
         dispatcher.stopping = segment.phase == "stopping"  # else it was meant for the supervisor, which drains first
 
+    def leave(number: int, frame: object) -> None:
+        dispatcher.stopping = True
+
     signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGUSR1, leave)  # the device's other dispatchers are ended, too: all start again
     gc.collect()
     gc.freeze()
     gc.disable()  # a collection would stop the device; nothing here makes cycles

@@ -14,7 +14,7 @@ from importlib import import_module
 
 from fastqps._native import stale
 from fastqps.children import Settings, read_settings
-from fastqps.errors import FAILURE, FastqpsError
+from fastqps.errors import DEVICE_FAULT, FAILURE, FastqpsError
 
 _PR_SET_PDEATHSIG = 1
 
@@ -48,7 +48,9 @@ def main(argv: list[str]) -> int:
     try:
         return int(import_module(module).main(settings))
     except FastqpsError as error:
-        print(error, file=sys.stderr)
+        print(error, file=sys.stderr, flush=True)
+        if error.exit_code == DEVICE_FAULT:
+            os._exit(DEVICE_FAULT)  # what else would run on the way out asks the device for something
         return error.exit_code
     except ImportError as failure:
         reason = stale(failure)

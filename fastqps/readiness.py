@@ -10,7 +10,7 @@ from typing import Protocol
 class Process(Protocol):
     """One place of a process in the server, filled or not."""
 
-    given_up: bool  # it died too often and is not started again
+    given_up: str  # why it is not started again; "" while it is
 
     @property
     def ready(self) -> bool:
@@ -58,7 +58,11 @@ def readiness(
         if not any(process.ready for process in processes):
             reasons.append(f"no {role} is ready")
         if all(process.given_up for process in processes):
-            hopeless.append(f"every {role} died too often and stays down")
+            hopeless.append(f"every {role} stays down")
     seats: list[Process] = [*doors, *dispatchers]
-    degraded = [f"{s.title} {'stays down' if s.given_up else 'is not ready'}" for s in seats if not s.ready]
+    degraded = [f"{s.title} {_state(s)}" for s in seats if not s.ready]
     return Readiness(tuple(reasons), tuple(degraded), tuple(hopeless))
+
+
+def _state(process: Process) -> str:
+    return f"stays down: {process.given_up}" if process.given_up else "is not ready"

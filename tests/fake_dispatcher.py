@@ -7,13 +7,17 @@ import signal
 import sys
 import time
 
+from fake_mps.client import connect
+
 from fastqps._core import Heartbeat, Segment, Stepper, WakeFds
 from fastqps.children import DispatcherSettings
+from fastqps.devices import DeviceFault
 from fastqps.models import ModelError
 
 
 def main(settings: DispatcherSettings) -> int:
-    """Ready at once, unless FAKE_DISPATCHER is "crash", "no-model" or "slow" (ready after a second)."""
+    """Ready at once, unless FAKE_DISPATCHER is "crash", "no-model" or "slow" (ready after a second). SIGUSR2 is a fault
+    of its device."""
     behaviour = os.environ.get("FAKE_DISPATCHER", "")
     if behaviour == "no-model":
         raise ModelError("the weights are torn")
@@ -28,10 +32,14 @@ def main(settings: DispatcherSettings) -> int:
     )
     if behaviour == "slow":
         time.sleep(1)
+    connect()
     stepper.set_ready()
     stopped: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, lambda number, frame: stopped.append(number))
     while not stopped:
         time.sleep(0.02)
     del heartbeat
+    if stopped[0] == signal.SIGUSR2:
+        raise DeviceFault("an illegal memory access")
     return 0

@@ -33,6 +33,7 @@ PYTHON_RUNGS = (
     {"generator"},
     {"engine"},
     {"dispatcher", "frontdoor", "doctor", "launch", "admin"},
+    {"tied"},
     {"supervisor"},
     {"bench", "top"},
     {"cli"},

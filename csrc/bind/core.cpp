@@ -124,6 +124,13 @@ std::pair<u64, u64> waiting(const Segment& g, u32 route) {
   return {n, oldest};
 }
 
+// Requests that wait in the suspects' rings of a route.
+u64 suspects_waiting(const Segment& g, u32 route) {
+  u64 n = 0;
+  for (u32 f = 0; f < g.sizes().doors; f++) n += ring_waiting(g.request_ring(f, route, kSuspect), g.ring_entries());
+  return n;
+}
+
 void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::string& task, const std::string& activation,
                bool normalize, u32 dimensions, u32 vocab_size, u32 max_input_tokens, u32 max_queue_items,
                u32 max_batch_items, u32 max_batch_tokens, u64 max_batch_delay_ns, u32 pair_type_id, u32 position_offset,
@@ -355,6 +362,9 @@ void register_segment(py::module_& m) {
           "waiting", [](const SegmentHandle& s, u32 route) { return waiting(s.segment, route).first; }, "route"_a)
       .def(
           "oldest_ns", [](const SegmentHandle& s, u32 route) { return waiting(s.segment, route).second; }, "route"_a)
+      .def(
+          "suspects_waiting", [](const SegmentHandle& s, u32 route) { return suspects_waiting(s.segment, route); },
+          "route"_a)
       .def("stats", &stats, "i"_a, "Counters and histograms of process i: front doors first, then dispatchers.");
 
   py::class_<Heartbeat>(m, "Heartbeat")

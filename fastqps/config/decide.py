@@ -78,6 +78,8 @@ def _device(config: Config) -> tuple[str, int]:
     devices = list_devices(name)
     if config.dtype == "float16" and devices[0].gpu is None:
         raise ConfigError(f"--dtype float16: the device {name} has float32 and bfloat16; float16 is for cuda")
+    if config.mps == "on" and devices[0].gpu is None:
+        raise ConfigError(f"--mps on: MPS is for GPUs, and the device is {name}")
     return name, len(devices)
 
 

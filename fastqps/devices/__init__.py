@@ -9,7 +9,7 @@ from typing import cast
 
 from fastqps._core import Segment
 from fastqps.devices.cuda_choice import choose_device
-from fastqps.devices.errors import DeviceError
+from fastqps.devices.errors import DeviceError, DeviceFault
 from fastqps.devices.names import DEVICES, Device, kind_of, list_devices, one_device
 from fastqps.devices.place import Place
 from fastqps.models.card import ModelCard
@@ -19,6 +19,7 @@ __all__ = [
     "DEVICES",
     "Device",
     "DeviceError",
+    "DeviceFault",
     "Place",
     "choose_device",
     "kind_of",

@@ -1,9 +1,15 @@
-"""What a device can refuse."""
+"""What a device can refuse, and how it can fail."""
 
-from fastqps.errors import NO_DEVICE, FastqpsError
+from fastqps.errors import DEVICE_FAULT, NO_DEVICE, FastqpsError
 
 
 class DeviceError(FastqpsError):
     """A device, or a number type of it, that does not exist or that this machine lacks. Exit code 3."""
 
     exit_code = NO_DEVICE
+
+
+class DeviceFault(FastqpsError):
+    """The device is in an error that this process cannot clear: whatever it asks of it from now on fails."""
+
+    exit_code = DEVICE_FAULT

@@ -98,6 +98,16 @@ class Child:
         self.exited.set_result(code)
 
 
+def ended(code: int) -> str:
+    """How a process ended, for people."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
 def command(module: str, settings: str) -> list[str]:
     """The command line of a child."""
     return [sys.executable, "-P", "-m", "fastqps.launch", module, settings]

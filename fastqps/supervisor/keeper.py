@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import time
 from collections.abc import Callable
 
 from fastqps.errors import FAILURE, NO_DEVICE, NO_MODEL, OK, USAGE
+from fastqps.supervisor.child import ended
+from fastqps.supervisor.domain import Domain
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import Outcome
 from fastqps.supervisor.seat import DoorSeat, Seat
@@ -22,9 +23,16 @@ class Keeper:
     """One for each seat. ``on_given_up``: called when the seat's process died too often and stays down."""
 
     def __init__(
-        self, seat: Seat, listener_fd: int, outcome: Outcome, log: Log, on_given_up: Callable[[], None]
+        self,
+        seat: Seat,
+        domain: Domain,
+        listener_fd: int,
+        outcome: Outcome,
+        log: Log,
+        on_given_up: Callable[[], None],
     ) -> None:
         self.seat = seat
+        self._domain = domain
         self._listener_fd = listener_fd
         self._outcome = outcome
         self._log = log
@@ -37,6 +45,9 @@ class Keeper:
         Returns how its process ended while the server drained: OK also where there was none.
         """
         while True:
+            if not await self._domain.admit(self.seat):
+                self._give_up(self._domain.down)
+                return OK
             code = await self._fill()
             starting = self.seat.phase == "starting"
             if self._outcome.leaving.is_set() and (starting or self._is_door):
@@ -44,10 +55,14 @@ class Keeper:
             if starting and code in FATAL_AT_START:
                 self._outcome.fail(code, f"{self.seat.title} cannot start: {self.seat.last_line}")
                 return OK
+            if self._domain.faulted(self.seat, code):
+                self.seat.restarts += not self._domain.down
+                continue
             delay_s = self.seat.budget.next_delay_s(time.monotonic())
             if delay_s is None:
-                self._give_up(starting)
+                self._give_up("died too often")
                 return OK
+            self.seat.restarts += 1
             await self._pause(delay_s)
             if self._outcome.leaving.is_set() and self._is_door:
                 return OK
@@ -63,7 +78,7 @@ class Keeper:
         else:
             self._log.event("supervisor", f"started {seat.title} (pid {child.pid})")
             code = await asyncio.shield(child.exited)
-            self._log.event("supervisor", f"{seat.title} (pid {child.pid}) {_ended(code)}")
+            self._log.event("supervisor", f"{seat.title} (pid {child.pid}) {ended(code)}")
         seat.child = None
         seat.settle()
         return code
@@ -76,18 +91,9 @@ class Keeper:
             async with asyncio.timeout(delay_s):
                 await self._outcome.leaving.wait()
 
-    def _give_up(self, starting: bool) -> None:
-        self.seat.given_up = True
-        self._log.event("supervisor", f"{self.seat.title} died too often and stays down")
+    def _give_up(self, reason: str) -> None:
+        self.seat.given_up = reason
+        self._log.event("supervisor", f"{self.seat.title} stays down: {reason}")
         self._on_given_up()
-        if starting:
+        if self.seat.phase == "starting":
             self._outcome.fail(FAILURE, f"{self.seat.title} does not start: {self.seat.last_line}")
-
-
-def _ended(code: int) -> str:
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was ended by signal {-code}"

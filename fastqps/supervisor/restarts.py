@@ -11,11 +11,11 @@ DELAY_MAX_S = 5.0
 
 
 class RestartBudget:
-    """At most RESTARTS_MAX restarts in any WINDOW_S: the first at once, the others ever later."""
+    """At most ``most`` restarts in any WINDOW_S: the first at once, the others ever later."""
 
-    def __init__(self) -> None:
-        self._deaths: deque[float] = deque(maxlen=RESTARTS_MAX + 1)
-        self.total = 0
+    def __init__(self, most: int = RESTARTS_MAX) -> None:
+        self._most = most
+        self._deaths: deque[float] = deque(maxlen=most + 1)
 
     def next_delay_s(self, now_s: float) -> float | None:
         """Seconds to wait before the restart that a death at ``now_s`` calls for; None: it stays down."""
@@ -23,7 +23,6 @@ class RestartBudget:
             self._deaths.popleft()
         self._deaths.append(now_s)
         recent = len(self._deaths)
-        if recent > RESTARTS_MAX:
+        if recent > self._most:
             return None
-        self.total += 1
         return 0.0 if recent == 1 else float(min(DELAY_FIRST_S * 2 ** (recent - 2), DELAY_MAX_S))

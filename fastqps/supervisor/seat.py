@@ -14,6 +14,7 @@ from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.restarts import RestartBudget
 from fastqps.supervisor.shared import Shared, route_of
+from fastqps.supervisor.sharing import Sharing
 from fastqps.supervisor.watch import Watched, is_stopped
 
 
@@ -33,7 +34,8 @@ class Seat(ABC):
         self.child: Child | None = None
         self.watched = Watched(0)
         self.last_line = ""
-        self.given_up = False
+        self.given_up = ""  # why it stays down
+        self.restarts = 0
 
     @property
     @abstractmethod
@@ -62,7 +64,7 @@ class Seat(ABC):
         child = Child(
             command(self.module, write_settings(settings)),
             self.fds(listener_fd),
-            environment(self.threads()),
+            self.environment(),
             self._on_line,
         )
         self.announce(child.pid)
@@ -108,9 +110,9 @@ class Seat(ABC):
         del listener_fd
         return self.shared.inherited
 
-    def threads(self) -> int | None:
-        """How many threads its libraries may compute with; None: not ours to say."""
-        return None
+    def environment(self) -> dict[str, str]:
+        """Its own."""
+        return environment()
 
     def _common(self, parent_pid: int, cpus: tuple[int, ...]) -> dict[str, Any]:
         return {
@@ -172,6 +174,7 @@ class DispatcherSeat(Seat):
     role = "dispatcher"
     step = "step_started_ns"
     epoch = 0
+    sharing: Sharing | None = None  # of its GPU, where it runs on one
 
     @property
     def title(self) -> str:
@@ -190,6 +193,10 @@ class DispatcherSeat(Seat):
     def device(self) -> Device:
         """The device that it drives."""
         return self.server.devices[self.server.device_of(self.index)]
+
+    def suspects_waiting(self) -> int:
+        """Requests of its model that wait to run alone, because their dispatcher has died twice."""
+        return self.shared.segment.suspects_waiting(route_of(self.model))
 
     def start(self, listener_fd: int, parent_pid: int) -> Child:
         self.epoch += 1
@@ -222,5 +229,6 @@ class DispatcherSeat(Seat):
             preparation=config.preparation,
         )
 
-    def threads(self) -> int | None:
-        return self.server.threads
+    def environment(self) -> dict[str, str]:
+        own = self.sharing.environment() if self.sharing else {}
+        return environment(self.server.threads) | own

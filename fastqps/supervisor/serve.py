@@ -18,8 +18,10 @@ from fastqps.supervisor.listener import address, bind
 from fastqps.supervisor.log import STDERR, Log
 from fastqps.supervisor.plan import Plan, make_plan, other_settings
 from fastqps.supervisor.room import Room, format_size
+from fastqps.supervisor.run_directory import RunDirectory
 from fastqps.supervisor.server import Supervisor
 from fastqps.supervisor.shared import Shared
+from fastqps.supervisor.sharing import Sharing
 
 LOOPBACK = "127.0.0.1"
 FILES_MIN = 256  # our own, at most 32 front doors and 64 dispatchers with their eventfds, and some for clients
@@ -46,9 +48,10 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
             log.event("supervisor", line)
         if server.capacity and (others := other_settings(server.capacity, config)):
             log.event("supervisor", f"--capacity was measured with other settings: {'; '.join(others)}")
+        sharings = _sharings(server, log, stack)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             try:
-                return runner.run(_run(server, shared, listener, admin, log, modules))
+                return runner.run(_run(server, shared, listener, admin, log, modules, sharings))
             except FastqpsError as error:  # after the start errors are events of the log like all others
                 log.event("supervisor", str(error))
                 return error.exit_code
@@ -61,11 +64,25 @@ async def _run(
     admin_socket: socket.socket,
     log: Log,
     modules: Mapping[str, str] | None,
+    sharings: Mapping[int, Sharing],
 ) -> int:
-    supervisor = Supervisor(server, shared, listener, log, modules)
+    supervisor = Supervisor(server, shared, listener, log, modules, sharings)
     supervisor.set_routes()
     async with Admin(supervisor, admin_socket):
         return await supervisor.run(f"http://{address(admin_socket)}")
+
+
+def _sharings(server: Plan, log: Log, stack: contextlib.ExitStack) -> dict[int, Sharing]:
+    """How each GPU will be shared, by the index of its device."""
+    gpus = {i: device for i, device in enumerate(server.devices) if device.gpu}
+    if not gpus:
+        return {}
+    try:
+        run = stack.enter_context(contextlib.closing(RunDirectory(log)))
+    except OSError as error:
+        raise ConfigError(f"no directory for the sockets of MPS can be made: {error}; set TMPDIR") from None
+    processes = server.dispatchers_each * len(server.cards)
+    return {i: Sharing(device, processes, server.config.mps, run, log) for i, device in gpus.items()}
 
 
 def _fill_standard_descriptors() -> None:

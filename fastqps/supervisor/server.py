@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
 
 from fastqps._core import BusyUnion, now_ns
 from fastqps.errors import NOT_DRAINED, OK
 from fastqps.readiness import Readiness, readiness
+from fastqps.supervisor.domain import Domain, make_domains
 from fastqps.supervisor.keeper import Keeper
 from fastqps.supervisor.listener import address, listen, reachable
 from fastqps.supervisor.log import Log
@@ -18,6 +20,7 @@ from fastqps.supervisor.outcome import Outcome
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.seat import DispatcherSeat, DoorSeat, Seat
 from fastqps.supervisor.shared import GENERATION, Shared, route_of
+from fastqps.supervisor.sharing import Sharing
 from fastqps.supervisor.watch import TICK_NS, OwnTime
 
 READY_POLL_S = 0.02
@@ -28,7 +31,10 @@ REAP_MAX_S = 5.0
 
 
 class Supervisor:
-    """One server, from its first process to its last. ``modules``: other programs than the usual, by role."""
+    """One server, from its first process to its last.
+
+    ``modules``: other programs than the usual, by role. ``sharings``: of the devices that are GPUs, by index.
+    """
 
     def __init__(
         self,
@@ -37,8 +43,10 @@ class Supervisor:
         listener: socket.socket,
         log: Log,
         modules: Mapping[str, str] | None = None,
+        sharings: Mapping[int, Sharing] | None = None,
     ) -> None:
         modules = modules or {}
+        self._sharings = sharings or {}
         self.server = server
         self.shared = shared
         self.segment = shared.segment
@@ -53,10 +61,14 @@ class Supervisor:
         self.dispatchers = [
             DispatcherSeat(i, server, shared, log, modules.get("dispatcher")) for i in range(server.dispatchers)
         ]
+        for seat in self.dispatchers:
+            seat.sharing = self._sharings.get(self.device_of(seat.index))
         self.seats: list[Seat] = [*self.dispatchers, *self.doors]
         self.started_s = time.monotonic()
         self._outcome = Outcome(log)
         self._keepers: dict[Seat, asyncio.Task[int]] = {}
+        self._domains: list[Domain] = []
+        self._watchers: list[asyncio.Task[None]] = []
 
     # ---- what the admin pages ask
 
@@ -67,7 +79,7 @@ class Supervisor:
     def restarts(self) -> dict[str, int]:
         """How often processes were started again, by role."""
         seats: dict[str, list[Seat]] = {"frontdoor": [*self.doors], "dispatcher": [*self.dispatchers]}
-        return {role: sum(seat.budget.total for seat in found) for role, found in seats.items()}
+        return {role: sum(seat.restarts for seat in found) for role, found in seats.items()}
 
     def route_of(self, model: int) -> int:
         """The route that answers for a model."""
@@ -90,13 +102,8 @@ class Supervisor:
     async def run(self, admin: str) -> int:
         """Serves until a signal or a failure ends it; the exit code. ``admin``: the address of its pages, to log."""
         self._outcome.take_signals()
-        watcher = asyncio.create_task(self._watch())
-        self._outcome.watch(watcher)
         try:
-            for seat in self.seats:
-                keeper = Keeper(seat, self.listener.fileno(), self._outcome, self.log, self.set_routes)
-                self._keepers[seat] = asyncio.create_task(keeper.run())
-                self._outcome.watch(self._keepers[seat])
+            await self._start()
             if await self._until_ready():
                 self._open(admin)
                 await self._outcome.first(self._outcome.leaving.wait())
@@ -104,13 +111,32 @@ class Supervisor:
                     return await self._drain()
             return self._outcome.failed or OK
         finally:
-            await self._end(watcher)
+            await self._end()
 
     # ---- start
 
+    async def _start(self) -> None:
+        """Everything runs, or is about to. ``DeviceError`` where a GPU cannot be shared as it has to be."""
+        for sharing in self._sharings.values():
+            await sharing.open()
+        self._watch_over(self._watch())
+        domains = make_domains(self.seats, self._outcome, self.log)
+        self._domains = list(dict.fromkeys(domains.values()))
+        for domain in self._domains:
+            if not domain.checked:
+                self._watch_over(domain.watch())
+        for seat, domain in domains.items():
+            keeper = Keeper(seat, domain, self.listener.fileno(), self._outcome, self.log, self.set_routes)
+            self._keepers[seat] = asyncio.create_task(keeper.run())
+            self._outcome.watch(self._keepers[seat])
+
+    def _watch_over(self, watch: Coroutine[Any, Any, None]) -> None:
+        self._watchers.append(asyncio.create_task(watch))
+        self._outcome.watch(self._watchers[-1])
+
     async def _until_ready(self) -> bool:
         """Waits until every process is ready; False: a signal or a failure came first."""
-        while not all(seat.ready for seat in self.seats):
+        while not all(seat.ready for seat in self.seats) or not all(domain.checked for domain in self._domains):
             if self._outcome.leaving.is_set() or self._outcome.failed is not None:
                 return False
             await asyncio.sleep(READY_POLL_S)
@@ -174,14 +200,15 @@ class Supervisor:
             self.listener.shutdown(socket.SHUT_RDWR)
         await asyncio.Event().wait()
 
-    async def _end(self, watcher: asyncio.Task[None]) -> None:
+    async def _end(self) -> None:
         """No process is left behind, whatever happened before."""
         self._outcome.leaving.set()
         self.segment.set_phase("stopping")
         self.shared.wake_everybody()
-        watcher.cancel()
-        for keeper in self._keepers.values():
-            keeper.cancel()
+        for task in (*self._watchers, *self._keepers.values()):
+            task.cancel()
+        for domain in self._domains:
+            domain.cancel()
         hurry = self._outcome.hurry.is_set() or self._outcome.failed is not None
         grace_s = 0.0 if hurry else STOP_GRACE_S
         children = [(seat, seat.child) for seat in self.seats if seat.child is not None]
@@ -193,5 +220,7 @@ class Supervisor:
         if stops:
             done = asyncio.gather(*stops)
             await asyncio.wait([done], timeout=REAP_MAX_S)
+        for sharing in self._sharings.values():
+            await sharing.close()
         left = [f"{seat.title} (pid {child.pid})" for seat, child in children if not child.exited.done()]
         self.log.event("supervisor", f"stopped; not ended: {', '.join(left)}" if left else "stopped")

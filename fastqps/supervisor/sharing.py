@@ -1,0 +1,114 @@
+"""How the dispatchers of one GPU share it: at the same time, by an MPS daemon of ours, or each in its turn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from fastqps.devices import Device, DeviceError
+from fastqps.gpus import VISIBLE
+from fastqps.supervisor.log import Log
+from fastqps.supervisor.mps import MpsDaemon, MpsError
+from fastqps.supervisor.run_directory import PIPES, RunDirectory
+
+TRITON_CACHE = "TRITON_CACHE_DIR"
+NO_DAEMON = "none"  # an empty folder. Without a setting CUDA looks for a daemon where anybody may have started one
+
+
+class Sharing:
+    """``mode``: as --mps. ``processes``: how many dispatchers the GPU has."""
+
+    def __init__(self, device: Device, processes: int, mode: str, run: RunDirectory, log: Log) -> None:
+        assert device.gpu
+        self.label = device.label
+        self._gpu = device.gpu
+        self._processes = processes
+        self._mode = mode
+        self._run = run
+        self._log = log
+        self._daemon: MpsDaemon | None = None
+
+    @property
+    def together(self) -> bool:
+        """At the same time; then a fault of one is one of all."""
+        return self._daemon is not None
+
+    @property
+    def daemon_ended(self) -> bool:
+        """The daemon has ended without having been told to."""
+        return self._daemon is not None and self._daemon.ended
+
+    def environment(self) -> dict[str, str]:
+        """Of its dispatchers, beside the usual: they see this GPU alone, as number 0."""
+        pipes = self._daemon.pipes if self._daemon else self._run.folder(NO_DAEMON)
+        cache = _triton_cache() or self._run.folder("triton")
+        return {VISIBLE: self._gpu.uuid, PIPES: str(pipes), TRITON_CACHE: str(cache)}
+
+    async def open(self) -> None:
+        """Before the dispatchers start. ``DeviceError`` where --mps on cannot be had, or where they cannot share."""
+        if self._mode == "on" or (self._mode == "auto" and self._processes > 1):
+            daemon = MpsDaemon(self._gpu, self._run, self._log)
+            try:
+                await daemon.start()
+                self._daemon = daemon
+                return
+            except MpsError as error:
+                self._complain(str(error))
+        if self._processes > 1 and self._gpu.compute_mode.startswith("exclusive"):
+            raise DeviceError(
+                f"{self.label} is in compute mode {self._gpu.compute_mode}, so without MPS one process at a time can "
+                f"use it: --dispatchers 1, or nvidia-smi -i {self._gpu.pci} -c 0"
+            )
+
+    async def check(self, pids: Collection[int]) -> None:
+        """Once they are ready: all are the daemon's clients. ``DeviceError`` with --mps on, else a warning."""
+        if self._daemon is None:
+            return
+        try:
+            absent = await self._daemon.absent(pids)
+        except MpsError as error:
+            self._complain(str(error))
+            return
+        if absent:
+            which = f"process {absent[0]} is" if len(absent) == 1 else f"processes {', '.join(map(str, absent))} are"
+            self._complain(f"{which} not among the daemon's clients")
+        else:
+            self._log.event(
+                "supervisor", f"{self.label}: all of its {len(pids)} dispatchers are clients of its MPS daemon"
+            )
+
+    async def take_off(self, pids: Collection[int]) -> None:
+        """Before processes that are at work are killed."""
+        if self._daemon:
+            await self._daemon.terminate(pids)
+
+    async def reopen(self) -> None:
+        """After a fault, when none of its dispatchers is left: a fresh daemon. Raises as ``open``."""
+        if self._daemon:
+            await self.close()
+            await self.open()
+
+    async def close(self) -> None:
+        """After its dispatchers have ended."""
+        daemon, self._daemon = self._daemon, None
+        if daemon:
+            await daemon.stop()
+
+    def _complain(self, reason: str) -> None:
+        if self._mode == "on":
+            raise DeviceError(f"--mps on: {self.label}: {reason}")
+        self._log.event("supervisor", f"warning: {self.label}: no MPS: {reason}; its dispatchers take turns on the GPU")
+
+
+def _triton_cache() -> Path | None:
+    """Where compiled kernels are kept, for all processes and the next start. None: this user has no such place."""
+    if given := os.environ.get(TRITON_CACHE):
+        return Path(given)
+    home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    path = home / "fastqps" / "triton"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError:  # a read-only home, as containers have
+        return None
+    return path if os.access(path, os.W_OK) else None
