@@ -43,9 +43,8 @@ class PaddedEncoder:
             torch.from_numpy, (b.input_ids, b.position_ids, b.token_type_ids, b.cu_seqlens)
         )
         counts = torch.tensor([n_tokens, n_items, max_len, *[-9] * 13], dtype=torch.int32)
-        bounds = torch.full((2, b.max_tokens), -9, dtype=torch.int32)
         stamps = torch.zeros(2, dtype=torch.int64)
-        step = Step(ids, positions, types, starts, counts, bounds, torch.from_numpy(b.output), stamps)
+        step = Step(ids, positions, types, starts, counts, output=torch.from_numpy(b.output), stamps=stamps)
         self._model(step)
 
 

@@ -125,7 +125,7 @@ class Bert:
         self._readers = [*(layer.qkv for layer in self._layers), None]
 
     def __call__(self, step: Step) -> torch.Tensor:
-        x = self._embedding(step, self._readers[0])
+        x, step = self._embedding(step, self._readers[0])
         for layer, reader in zip(self._layers, self._readers[1:], strict=True):
             x = layer(x, step, reader)
         return x.tensor

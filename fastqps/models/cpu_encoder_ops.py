@@ -28,7 +28,7 @@ class CpuEmbedding:
         self._words, self._places, self._kinds = tables
         self._weight, self._bias, self._eps = norm
 
-    def __call__(self, step: Step, into: Reader | None) -> Rows:
+    def __call__(self, step: Step, into: Reader | None) -> tuple[Rows, Step]:
         out = self._words.new_empty(len(step.ids), self._words.shape[1])
         _core.embed(
             address(out),
@@ -45,7 +45,7 @@ class CpuEmbedding:
             width=len(self._weight),
             eps=self._eps,
         )
-        return rows_for(out, into)
+        return rows_for(out, into), step
 
 
 class CpuEncoderOps(CpuOps):

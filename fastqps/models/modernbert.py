@@ -108,7 +108,7 @@ class ModernBert:
 
     def __call__(self, step: Step) -> torch.Tensor:
         first, *others = self._layers
-        normed = self._embedding(step, first.qkv)
+        normed, step = self._embedding(step, first.qkv)
         x = normed.tensor
         for layer, after in zip(self._layers, [*others, None], strict=True):
             x, h = layer(x, normed, step)

@@ -115,8 +115,11 @@ class Ops(Protocol):
 
 
 class Embedding(Protocol):
-    def __call__(self, step: Step, into: Reader | None) -> Rows:
-        """The normalised sum of each token's rows [tokens, width] in the tables, with ``values``."""
+    def __call__(self, step: Step, into: Reader | None) -> tuple[Rows, Step]:
+        """The normalised sum of each token's rows [tokens, width] in the tables, with ``values``.
+
+        And the step with what the device has found out of it in passing, for all that follows.
+        """
 
 
 class EncoderOps(Ops, Protocol):

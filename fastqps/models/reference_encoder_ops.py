@@ -45,14 +45,14 @@ class ReferenceEmbedding:
         self._words, self._places, self._kinds = tables
         self._norm, self._offset = norm, position_offset
 
-    def __call__(self, step: Step, into: Reader | None) -> Rows:
+    def __call__(self, step: Step, into: Reader | None) -> tuple[Rows, Step]:
         items = Items.of(step)
         out = self._words[torch.where(items.used, step.ids, 0)].float()
         if self._places is not None:
             out = out + self._places[items.position + self._offset].float()
         if self._kinds is not None:
             out = out + self._kinds[torch.where(items.used, step.types, 0)].float()
-        return Rows(self._norm(out, None).tensor.to(self._words.dtype))
+        return Rows(self._norm(out, None).tensor.to(self._words.dtype)), step
 
 
 class ReferenceEncoderOps(ReferenceOps):

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from fastqps.models.card import ModelError
 from fastqps.models.fp8 import Weight, concatenate, plain
 from fastqps.models.ops import GATES, Activated, Linear, Reader, Rows, Site
+from fastqps.models.parameters import Parameters
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 _TANH: Function = partial(F.gelu, approximate="tanh")
@@ -100,13 +101,15 @@ class ReferenceNorm:
 
 
 class ReferenceOps:
-    reads_weights = True
+    """``where`` its parameters are kept, and its steps run: a device, or what keeps them on one."""
 
-    def __init__(self, dtype: torch.dtype, device: str | torch.device = "cpu") -> None:
-        self.dtype, self.device = dtype, torch.device(device)
+    def __init__(self, dtype: torch.dtype, where: Parameters | torch.device | str = "cpu") -> None:
+        self.dtype = dtype
+        self._parameters = where if isinstance(where, Parameters) else Parameters(where)
+        self.device, self.reads_weights = self._parameters.device, self._parameters.reads
 
     def keep(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.to(self.device).contiguous()
+        return self._parameters.keep(tensor)
 
     def linear(self, weight: Weight, bias: torch.Tensor | None, site: Site) -> Linear:
         return self._linear(weight, bias)
