@@ -154,6 +154,9 @@ void CudaStep::finish(u64 now) {
   RawStamps raw;
   std::memcpy(static_cast<void*>(&raw), output_, sizeof raw);
   stamps_ = lane_.time_.place(launched_ns_, raw, now);
+  // What is known of the device's clock changes a little from step to step, but a stream runs one behind the other.
+  stamps_.start_ns = std::max(stamps_.start_ns, i64(lane_.ended_ns_));
+  stamps_.end_ns = std::max(stamps_.end_ns, stamps_.start_ns);
   CudaGraph& graph = lane_.graphs_[graph_];
   const u64 turn = std::max(launched_ns_, lane_.ended_ns_), end = u64(stamps_.end_ns);
   graph.usual_ns = learn(graph.usual_ns, end > turn ? end - turn : 1);

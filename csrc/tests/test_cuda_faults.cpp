@@ -32,13 +32,13 @@ std::string told(const CudaStatus& status) {
 TEST(a_fault_is_named_and_stays) {
   struct Row {
     const char* knob;
-    bool at_launch;  // else it shows when the step runs
+    bool at_launch;  // else it shows once the step runs, in whatever is called then
     const char* told;
   };
   const Row table[] = {
       {"fail_launch", true, "cudaGraphLaunch 719 unspecified launch failure"},
       {"fail_copy", true, "cudaMemcpyAsync 719 unspecified launch failure"},
-      {"fail_graph", false, "cudaEventQuery 700 an illegal memory access was encountered"},
+      {"fail_graph", false, " 700 an illegal memory access was encountered"},
   };
   int device = 1;
   for (const Row& row : table) {
@@ -46,15 +46,17 @@ TEST(a_fault_is_named_and_stays) {
     SumStep &step = step_on(lane), &twin = step_on(lane), &other = step_on(neighbour);
     CHECK(step.launch() == CudaStep::Launch::kDone && step.wait() && step.right());
     CHECK(cuda().set(row.knob, 1));
-    CHECK(step.launch() == (row.at_launch ? CudaStep::Launch::kFault : CudaStep::Launch::kDone));
+    CHECK(step.launch() == CudaStep::Launch::kFault || !row.at_launch);
     CHECK(step.step->wait(20'000'000'000, 0) == CudaStep::Progress::kFault);
-    CHECK_EQ(told(lane.lane.fault()), row.told);
+    const std::string first = told(lane.lane.fault());
+    CHECK(first.ends_with(row.told));
+    CHECK(first.find("cuda") == 0);
     for (int again = 0; again < 3; again++) {
       CHECK(step.launch() == CudaStep::Launch::kFault);
       CHECK(twin.launch() == CudaStep::Launch::kFault);
       CHECK_EQ(twin.step->due_ns(), 0u);
       CHECK(twin.step->wait(20'000'000'000, 0) == CudaStep::Progress::kFault);
-      CHECK_EQ(told(lane.lane.fault()), row.told);
+      CHECK_EQ(told(lane.lane.fault()), first);
     }
     CHECK(other.launch() == CudaStep::Launch::kFault);  // all that uses the device
     CHECK_EQ(neighbour.lane.fault().code, lane.lane.fault().code);
@@ -69,8 +71,7 @@ TEST(a_fault_in_one_step_is_seen_by_the_next_one_too) {
   SumStep &one = step_on(lane), &two = step_on(lane);
   CHECK(cuda().set("fail_graph", 2));
   CHECK(one.launch() == CudaStep::Launch::kDone);
-  const auto second = two.launch();
-  CHECK(second == CudaStep::Launch::kDone || second == CudaStep::Launch::kFault);
+  two.launch();
   CHECK(two.step->wait(20'000'000'000, 0) == CudaStep::Progress::kFault);
   CHECK(one.step->wait(20'000'000'000, 0) == CudaStep::Progress::kFault);  // its answer may be there: nobody can tell
 }
