@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -10,6 +12,23 @@ from fastqps.kernels import TRITON_MISSING
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 if TRITON_MISSING:
     pytest.skip(TRITON_MISSING, allow_module_level=True)
+
+
+def _let_loops_end_at_loaded_numbers() -> None:
+    """Triton 3.6's interpreter holds a scalar as an array of one, which numpy from 2.4 on refuses to make an int of."""
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_lang_tensor
+
+    def patch_and_mend(tensor: Any, scope: Any) -> None:
+        patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    interpreter._patch_lang_tensor = patch_and_mend
+
+
+if DEVICE == "cpu":
+    _let_loops_end_at_loaded_numbers()
 
 
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -7,12 +7,17 @@ device, of which the first is read: rows from there on are padding, which is com
 count) but not stored.
 
 ======================  ================================================================================================
-``embed_norm``          ids → rows of words, positions, types → layer norm (and float8); each row's item; the start stamp
+``embed_norm``          ids → words, positions, types → layer norm (and float8); each row's item; the start stamp
 ``add_norm``            residual sum, layer norm or root mean square norm, and float8, of each row
 ``tile_attention``      attention inside each item of a packed batch; rotary positions and a window where asked for
 ``activate``            gelu, relu, silu, plain or gated (or float8)
 ``quantise_rows``       float8 where no kernel before could write it
 ``pool``                each item's first, mean or largest row in float32; the end stamp
+``embed_tokens``        new sequences' parameters; ids or the slot's newest token → rows of words; the start stamp
+``rope_kv``             keys (normalised, turned) and values of a decoder's rows into their cache slots
+``slot_attention``      queries (normalised, turned) over the prefix and the own slot, prompts and running ones alike
+``last_rows``           the last row of each run
+``sample``              the token of each run, by two passes over the vocabulary; stops, lengths; the end stamp
 ======================  ================================================================================================
 
 Only this package imports Triton, which is optional: ``TRITON_MISSING`` says why it cannot be used, or is empty. Under

@@ -12,14 +12,19 @@ from fastqps.kernels.activate import Activation, activate
 from fastqps.kernels.add_norm import add_norm
 from fastqps.kernels.compile import Case
 from fastqps.kernels.embed_norm import embed_norm
+from fastqps.kernels.embed_tokens import embed_tokens
+from fastqps.kernels.last_rows import last_rows
 from fastqps.kernels.pool import pool
 from fastqps.kernels.quantise_rows import quantise_rows
+from fastqps.kernels.rope_kv import rope_kv
+from fastqps.kernels.sample import sample
+from fastqps.kernels.slot_attention import slot_attention
 from fastqps.kernels.stamps import end_step
 from fastqps.kernels.tile_attention import tile_attention
 
 _FP8_ARCH = 89  # the first with float8 conversions
 _TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-_ROWS = 4096
+_ROWS, _RUNS = 4096, 1024
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ def all_cases(arch: int, brief: bool = False) -> Iterator[Case]:
             yield from _encoder_cases(encoder, name, dtype, arch >= _FP8_ARCH)
         for decoder in DECODERS[:1] if brief else DECODERS:
             yield from _decoder_cases(decoder, name, dtype, arch >= _FP8_ARCH)
+            yield from _slots_cases(decoder, name, dtype)
 
 
 def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool) -> Iterator[Case]:
@@ -124,3 +130,28 @@ def _decoder_cases(model: Decoder, type_name: str, dtype: torch.dtype, fp8: bool
     if fp8:
         yield Case(f"{at} activate fp8", partial(act, fp8=True))
         yield Case(f"{at} add_norm fp8", partial(norm, residual=x, want_sum=True, want_values=False, want_fp8=True))
+
+
+def _slots_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iterator[Case]:
+    """A step of many rows and runs over a cache whose offsets pass 32 bits."""
+    at, n = f"{model.name} {type_name}", model.kv_heads
+    ints = partial(meta, dtype=torch.int32)
+    rows, starts, counts, params = ints(_ROWS), ints(_RUNS + 1), ints(16), ints(_RUNS + 1, 16)
+    stamps, logprobs = meta(2, dtype=torch.int64), meta(_RUNS)
+    table, logits = meta(model.vocab, model.width, dtype=dtype), meta(_RUNS, model.vocab, dtype=dtype)
+    qkv = meta(_ROWS, (model.heads + 2 * n) * model.head_dim, dtype=dtype)
+    cache = meta(2, _RUNS + 1, n, 4096, model.head_dim, dtype=dtype)
+    rotary, norm = meta(4096, 2, model.head_dim // 2), meta(model.head_dim) if model.qk_norm else None
+    admitted = {"admitted": ints(_RUNS, 16), "params": params, "stamps": stamps}
+    yield Case(f"{at} embed_tokens", partial(embed_tokens, table, rows, rows, starts, counts, **admitted))
+    write = partial(rope_kv, qkv, cache, rotary, norm, 1e-6, rows, rows, counts, heads=model.heads)
+    yield Case(f"{at} rope_kv", partial(write, prefix_len=0))
+    for prefix_len, last in ((0, False), (33, False), (0, True)):
+        prefix = meta(2, n, prefix_len, model.head_dim, dtype=dtype)
+        attend = partial(slot_attention, qkv, cache, prefix, rotary, norm, 1e-6, starts, rows, rows, counts)
+        name = f"{at} slot_attention{' prefix' if prefix_len else ''}{' last' if last else ''}"
+        yield Case(name, partial(attend, heads=model.heads, last_rows=last))
+    yield Case(f"{at} last_rows", partial(last_rows, meta(_ROWS, model.width, dtype=dtype), starts, counts))
+    draw = partial(sample, logits, starts, rows, starts, params, ints(3), counts, stamps=stamps)
+    written = {"tokens": starts, "logprobs": logprobs, "finish": starts, "last_token": starts}
+    yield Case(f"{at} sample", partial(draw, **written))

@@ -87,3 +87,51 @@ def activation_shape() -> TileShape:
 def pool_shape() -> TileShape:
     """128 columns are two whole cache lines of bf16; 32 rows are a usual item."""
     return TileShape(32, 128, 4)
+
+
+def rope_kv_shape(head_dim: int) -> TileShape:
+    """Rows are heads: about a thousand numbers of keys and as many of values, eight of each for each lane."""
+    columns = max(16, next_power_of_2(head_dim))
+    return TileShape(max(1, 1024 // columns), columns, 4)
+
+
+@dataclass(frozen=True)
+class SlotAttentionShape:
+    """One program takes the query heads that share one of keys and values, of up to ``rows`` rows of one run."""
+
+    rows: int
+    queries: int  # rows · query heads, padded
+    columns: int  # of a head, padded
+    keys: int  # of each step of the loop
+    warps: int
+    stages: int
+
+
+def slot_attention_shape(group: int, head_dim: int, last_rows: bool) -> SlotAttentionShape:
+    """Tiles of 16 queries, the least that a matrix product takes: what one row leaves is filled by the next of its run.
+
+    Keys: 8 KB of bf16 in each step of the loop, as many values.
+    """
+    columns = max(16, next_power_of_2(head_dim))
+    queries = max(16, next_power_of_2(group))
+    rows = 1 if last_rows else queries // group
+    return SlotAttentionShape(rows, queries, columns, max(16, min(64, 4096 // columns)), 4 if columns > 64 else 2, 2)
+
+
+@dataclass(frozen=True)
+class SampleShape:
+    """Chunks are neighbouring logits of which the first pass keeps the largest, and sums where they are drawn from."""
+
+    chunk: int  # logits
+    chunks: int  # of a program of the first pass
+    columns: int  # chunks of the whole vocabulary, padded
+    warps: int  # of the first pass
+    merge_warps: int
+
+
+def sample_shape(vocab: int) -> SampleShape:
+    """Chunks of 64: a draw from the 64 likeliest then has 64 · 64 logits to read again, about as many as chunks.
+
+    A program of the first pass reads 4096 logits, two loads of 16 bytes for each lane of eight warps.
+    """
+    return SampleShape(64, 64, max(64, next_power_of_2(-(-vocab // 64))), 8, 8)

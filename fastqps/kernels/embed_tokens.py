@@ -1,0 +1,81 @@
+"""The first kernel of a decoder's step: keeps new sequences' parameters and looks up the rows' embeddings."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from fastqps._core import ADMITTED_WORDS
+from fastqps.kernels.shapes import row_shape
+from fastqps.kernels.stamps import stamp_start, stamped
+
+
+@triton.jit
+def _embed_tokens(
+    out,
+    table,
+    ids,
+    kv_slots,
+    last_token,
+    counts,
+    admitted,
+    records,
+    stamps,
+    WIDTH: tl.constexpr,
+    RECORD: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    row = tl.program_id(0)
+    if stamps is not None and row == 0:
+        stamp_start(stamps)
+    if admitted is not None and row < tl.load(counts + 2):  # nothing reads them before this step is sampled
+        word = tl.arange(0, RECORD)
+        slot = tl.load(admitted + row * RECORD).to(tl.int64)
+        tl.store(records + slot * RECORD + word, tl.load(admitted + row * RECORD + word))
+    if row < tl.load(counts):
+        id = tl.load(ids + row)
+        if id < 0:
+            id = tl.load(last_token + tl.load(kv_slots + row))
+        column = tl.arange(0, BLOCK)
+        x = tl.load(table + id.to(tl.int64) * WIDTH + column, mask=column < WIDTH)
+        tl.store(out + row.to(tl.int64) * WIDTH + column, x, mask=column < WIDTH)
+
+
+def embed_tokens(
+    table: torch.Tensor,
+    ids: torch.Tensor,
+    kv_slots: torch.Tensor,
+    last_token: torch.Tensor,
+    counts: torch.Tensor,
+    *,
+    admitted: torch.Tensor | None = None,
+    params: torch.Tensor | None = None,
+    stamps: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The row of ``table`` [vocabulary, width] for each of ``ids`` [T], for -1 that of the slot's newest token.
+
+    kv_slots int32 [T]; last_token int32 by slot; counts int32 [≥ 3]: rows, runs, new sequences. With ``admitted`` int32
+    [S, 16] the records of new sequences go to their slots in ``params`` int32 [slots, 16]; with ``stamps`` int64 [2]
+    the device's clock goes to the first and 0 to the second. → [T, width]; what lies beyond ``counts`` is not written.
+    """
+    width = table.shape[1]
+    out = table.new_empty(ids.shape[0], width)
+    shape = row_shape(width)
+    programs = max(ids.shape[0], 0 if admitted is None else admitted.shape[0])
+    _embed_tokens[(programs,)](
+        out,
+        table,
+        ids,
+        kv_slots,
+        last_token,
+        counts,
+        admitted,
+        params,
+        stamped(stamps),
+        WIDTH=width,
+        RECORD=ADMITTED_WORDS,
+        BLOCK=shape.block,
+        num_warps=shape.warps,
+    )
+    return out

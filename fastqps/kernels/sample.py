@@ -1,0 +1,246 @@
+"""The second pass of sampling and the last kernel of a decoder's step: one program draws one run's token.
+
+The law is csrc/step/cpu_decode_sample_kernel.h. Sums are added in another order than there, in float64 from those of
+``sample_chunks`` on, so a draw from the whole vocabulary may differ where the random number falls within about 1e-6 of
+the edge between two tokens; all else is the same in every bit but the log probability's last.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from fastqps.kernels.ordered import NOTHING, NOWHERE, number, order_of, ordered, place_of
+from fastqps.kernels.sample_chunks import sample_chunks
+from fastqps.kernels.sample_params import (
+    CANDIDATES,
+    FLAGS,
+    IGNORE_EOS,
+    LOGPROBS,
+    MAX_TOKENS,
+    RECORD,
+    SEED,
+    STOP_IDS,
+    TEMPERATURE,
+    TOP_K,
+    TOP_P,
+    draws_from_all,
+    likelihood,
+)
+from fastqps.kernels.select_largest import select_largest
+from fastqps.kernels.shapes import sample_shape
+from fastqps.kernels.stamps import stamp_end, stamped
+
+_NONE = tl.constexpr(1 << 30)  # beyond every index
+
+
+@triton.jit
+def _first(found, at):
+    """The least of ``at`` where ``found``, else _NONE."""
+    return tl.min(tl.where(found, at, _NONE), axis=0)
+
+
+@triton.jit
+def _uniform(record, made):
+    """csrc/step/philox.h: number ``made`` of the sequence's seed, in [0, 1), of 24 bits."""
+    zero = (made * 0).to(tl.uint32)
+    low = tl.load(record + SEED).to(tl.uint32, bitcast=True)
+    high = tl.load(record + SEED + 1).to(tl.uint32, bitcast=True)
+    bits, _, _, _ = tl.philox_impl(made.to(tl.uint32, bitcast=True), zero, zero, zero, low, high)
+    return (bits >> 8).to(tl.float32) * (1.0 / (1 << 24))
+
+
+@triton.jit
+def _draw_from_all(
+    logits, largest, sums, top, token, temperature, u, VOCAB: tl.constexpr, CHUNK: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """The first token whose cumulative likelihood is above ``u`` of the whole; ``token`` if rounding leaves none."""
+    n_chunks: tl.constexpr = (VOCAB + CHUNK - 1) // CHUNK
+    chunk = tl.arange(0, COLUMNS)
+    part = tl.load(sums + chunk, mask=chunk < n_chunks, other=0.0)
+    part = tl.where(part > 0.0, part * likelihood(number(largest), top, temperature), 0.0).to(tl.float64)
+    target = u.to(tl.float64) * tl.sum(part, axis=0)
+    # A sum of parts can round to more than a longer one of them: a chunk without likelihood is never the first.
+    hit = _first((tl.cumsum(part, axis=0) > target) & (part > 0.0), chunk)
+    if hit < _NONE:
+        at = hit * CHUNK + tl.arange(0, CHUNK)
+        x = tl.load(logits + at, mask=at < VOCAB, other=float("-inf")).to(tl.float32)
+        likely = likelihood(x, top, temperature).to(tl.float64)
+        before = tl.sum(tl.where(chunk < hit, part, 0.0), axis=0)
+        chosen = _first((before + tl.cumsum(likely, axis=0) > target) & (likely > 0.0), at)
+        last = tl.max(tl.where(likely > 0.0, at, -1), axis=0)
+        if chosen < _NONE:
+            token = chosen
+        elif last >= 0:
+            token = last
+    return token
+
+
+@triton.jit
+def _draw_from_likeliest(
+    logits, record, largest, scratch, top, token, temperature, u,
+    VOCAB: tl.constexpr, CHUNK: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """One of the top_k ≤ 64 likeliest that make up top_p of their likelihood.
+
+    So many likeliest stand in as many chunks, those with the largest largest logit (of equals, the first): each chunk
+    before another brings at least one logit that goes before all of the other's.
+    """
+    top_k = tl.load(record + TOP_K)
+    limit = tl.where((top_k > 0) & (top_k < CANDIDATES), top_k, CANDIDATES)
+    rank = tl.arange(0, CANDIDATES)
+    select_largest(largest, tl.arange(0, COLUMNS), limit, scratch)
+    chunk = place_of(tl.load(scratch + rank, mask=rank < limit, other=0))
+    at = chunk[:, None] * CHUNK + tl.arange(0, CHUNK)[None, :]
+    inside = (rank < limit)[:, None] & (at < VOCAB)
+    x = tl.load(logits + at, mask=inside, other=float("-inf")).to(tl.float32)
+    order = tl.reshape(ordered(x, inside), [CANDIDATES * CHUNK])
+    select_largest(order, tl.reshape(at, [CANDIDATES * CHUNK]), limit, scratch + CANDIDATES)
+
+    both = tl.load(scratch + CANDIDATES + rank, mask=rank < limit, other=NOWHERE)
+    candidate = order_of(both) != NOTHING
+    x = number(order_of(both))
+    z = (x.to(tl.float64) - top.to(tl.float64)) / temperature.to(tl.float64)
+    weight = tl.where(z == z, tl.exp(z), tl.where(x == top, 1.0, 0.0).to(tl.float64))
+    weight = tl.where(candidate, weight, 0.0)
+    sums = tl.sum(tl.where(both[None, :] >= both[:, None], weight[None, :], 0.0), axis=1)  # of those not less likely
+    top_p = tl.load(record + TOP_P).to(tl.float32, bitcast=True).to(tl.float64)
+    enough = (both != tl.max(both, axis=0)) & (sums - weight >= top_p * tl.sum(weight, axis=0))
+    kept = candidate & (enough == 0)
+    target = u.to(tl.float64) * tl.sum(tl.where(kept, weight, 0.0), axis=0)
+    chosen = tl.max(tl.where(kept & (sums > target), both, NOWHERE), axis=0)
+    return tl.where(chosen != NOWHERE, place_of(chosen), token)
+
+
+@triton.jit
+def _log_probability(
+    logits, largest, sums, top, token, VOCAB: tl.constexpr, CHUNK: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """The natural logarithm of ``token``'s probability at temperature 1."""
+    n_chunks: tl.constexpr = (VOCAB + CHUNK - 1) // CHUNK
+    chunk = tl.arange(0, COLUMNS)
+    part = tl.load(sums + chunk, mask=chunk < n_chunks, other=0.0)
+    part = tl.where(part > 0.0, part * likelihood(number(largest), top, 1.0), 0.0).to(tl.float64)
+    x = tl.load(logits + token).to(tl.float64)
+    return (x - top.to(tl.float64) - tl.log(tl.sum(part, axis=0))).to(tl.float32)
+
+
+@triton.jit
+def _sample(
+    tokens,
+    logprobs,
+    finish,
+    last_token,
+    logits,
+    largest,
+    drawn,
+    plain,
+    scratch,
+    starts,
+    kv_slots,
+    made,
+    records,
+    eos_ids,
+    counts,
+    stamps,
+    VOCAB: tl.constexpr,
+    EOS_IDS: tl.constexpr,
+    EOS_COLUMNS: tl.constexpr,
+    CHUNK: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    run = tl.program_id(0)
+    if run < tl.load(counts + 1):
+        n_chunks: tl.constexpr = (VOCAB + CHUNK - 1) // CHUNK
+        slot = tl.load(kv_slots + tl.load(starts + run))
+        record = records + slot.to(tl.int64) * RECORD
+        logits += run.to(tl.int64) * VOCAB
+        drawn += run * n_chunks
+        plain += run * n_chunks
+        chunk = tl.arange(0, COLUMNS)
+        most = tl.load(largest + run * n_chunks + chunk, mask=chunk < n_chunks, other=NOTHING)
+        best = tl.max(most, axis=0)
+        top = number(best)
+        at = _first(most == best, chunk) * CHUNK + tl.arange(0, CHUNK)
+        x = tl.load(logits + at, mask=at < VOCAB, other=float("-inf")).to(tl.float32)
+        token = _first(ordered(x, at < VOCAB) == best, at)
+        token = tl.where(top > float("-inf"), token, 0)
+
+        n_made = tl.load(made + run)
+        temperature = tl.load(record + TEMPERATURE).to(tl.float32, bitcast=True)
+        if temperature > 0.0:
+            u = _uniform(record, n_made)
+            if draws_from_all(record):
+                token = _draw_from_all(logits, most, drawn, top, token, temperature, u, VOCAB, CHUNK, COLUMNS)
+            else:
+                rows = scratch + run * 2 * CANDIDATES
+                token = _draw_from_likeliest(
+                    logits, record, most, rows, top, token, temperature, u, VOCAB, CHUNK, COLUMNS
+                )
+
+        flags = tl.load(record + FLAGS)
+        stop_at = tl.arange(0, RECORD - STOP_IDS)
+        stopped = tl.max((tl.load(record + STOP_IDS + stop_at) == token).to(tl.int32), axis=0)
+        if EOS_IDS > 0:
+            eos_at = tl.arange(0, EOS_COLUMNS)
+            ended = tl.load(eos_ids + eos_at, mask=eos_at < EOS_IDS, other=-1) == token
+            stopped |= tl.where((flags & IGNORE_EOS) == 0, tl.max(ended.to(tl.int32), axis=0), 0)
+        full = n_made.to(tl.int64) + 1 >= tl.load(record + MAX_TOKENS).to(tl.int64)
+        tl.store(finish + run, tl.where(stopped != 0, 1, tl.where(full, 2, 0)))
+        tl.store(tokens + run, token)
+        tl.store(last_token + slot, token)
+        logprob = 0.0
+        if flags & LOGPROBS:
+            logprob = _log_probability(logits, most, plain, top, token, VOCAB, CHUNK, COLUMNS)
+        tl.store(logprobs + run, logprob)
+    if stamps is not None:
+        stamp_end(stamps)
+
+
+def sample(
+    logits: torch.Tensor,
+    starts: torch.Tensor,
+    kv_slots: torch.Tensor,
+    made: torch.Tensor,
+    params: torch.Tensor,
+    eos_ids: torch.Tensor,
+    counts: torch.Tensor,
+    *,
+    tokens: torch.Tensor,
+    logprobs: torch.Tensor,
+    finish: torch.Tensor,
+    last_token: torch.Tensor,
+    stamps: torch.Tensor | None = None,
+) -> None:
+    """Draws a token for each of ``counts[1]`` runs, says whether its sequence ends with it, keeps it as the newest.
+
+    logits [S, vocabulary]; starts int32 [S + 1]; kv_slots int32 [T]; made int32 [S]; params int32 [slots, 16], the
+    records of csrc/step/decode_layout.h; eos_ids int32. Written: tokens int32 [S]; logprobs float32 [S], 0 where not
+    asked for; finish int32 [S]: 0 goes on, 1 stop token, 2 length; last_token int32 by slot; with ``stamps`` int64 [2]
+    the device's clock to the second.
+    """
+    runs, vocab = logits.shape
+    shape, n_eos = sample_shape(vocab), len(eos_ids)
+    _sample[(runs,)](
+        tokens,
+        logprobs,
+        finish,
+        last_token,
+        logits,
+        *sample_chunks(logits, starts, kv_slots, params, counts),
+        torch.empty(runs, 2 * CANDIDATES.value, dtype=torch.int64, device=logits.device),
+        starts,
+        kv_slots,
+        made,
+        params,
+        eos_ids if n_eos else None,
+        counts,
+        stamped(stamps),
+        VOCAB=vocab,
+        EOS_IDS=n_eos,
+        EOS_COLUMNS=triton.next_power_of_2(max(1, n_eos)),
+        CHUNK=shape.chunk,
+        COLUMNS=shape.columns,
+        num_warps=shape.merge_warps,
+    )

@@ -1,0 +1,35 @@
+"""One sequence's sampling parameters, by the words of csrc/step/decode_layout.h."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from fastqps import _core
+
+RECORD = tl.constexpr(_core.ADMITTED_WORDS)
+SEED = tl.constexpr(1)
+TEMPERATURE = tl.constexpr(3)
+TOP_P = tl.constexpr(4)
+TOP_K = tl.constexpr(5)
+MAX_TOKENS = tl.constexpr(_core.PARAM_MAX_TOKENS)
+FLAGS = tl.constexpr(_core.PARAM_FLAGS)
+STOP_IDS = tl.constexpr(8)
+IGNORE_EOS = tl.constexpr(1)
+LOGPROBS = tl.constexpr(_core.PARAM_LOGPROBS)
+CANDIDATES = tl.constexpr(64)  # that top_k and top_p choose from
+
+
+@triton.jit
+def draws_from_all(record):
+    """Whether the sequence's tokens are drawn from the whole vocabulary."""
+    temperature = tl.load(record + TEMPERATURE).to(tl.float32, bitcast=True)
+    top_p = tl.load(record + TOP_P).to(tl.float32, bitcast=True)
+    return (temperature > 0.0) & (top_p >= 1.0) & (tl.load(record + TOP_K) == 0)
+
+
+@triton.jit
+def likelihood(x, top, temperature):
+    """e^((x - top) / temperature); nothing for what is not a number."""
+    z = (x - top) / temperature
+    return tl.where(z == z, tl.exp(tl.minimum(z, 0.0)), 0.0)

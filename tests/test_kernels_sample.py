@@ -1,0 +1,163 @@
+"""Sampling on the device against the CPU's, token by token: every option, many seeds, several vocabularies."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import pytest
+import torch
+from decode_oracle import philox
+from kernel_rows import DEVICE, near
+from kernel_slots import Rows, empty_state, ints
+
+from fastqps.kernels.sample import sample
+from fastqps.models.cpu_decode_ops import CpuDecodeOps
+from fastqps.models.decode_step import DecodeState, DecodeStep
+
+EDGE = 2e-6  # of the whole: that near to an edge between two tokens, rounding may decide
+LOGPROBS, IGNORE_EOS = 2, 1
+
+
+def record(
+    temperature: float = 0.0,
+    top_p: float = 1.0,
+    top_k: int = 0,
+    seed: int = 0,
+    max_tokens: int = 100,
+    flags: int = LOGPROBS,
+    stop_ids: tuple[int, ...] = (),
+) -> list[int]:
+    """A sequence's parameters but for the slot, as csrc/step/decode_layout.h has them."""
+    floats = torch.tensor([temperature, top_p]).view(torch.int32).tolist()
+    seeds = torch.tensor([seed]).view(torch.int32).tolist()
+    stops = [*stop_ids, *[-1] * (8 - len(stop_ids))]
+    return [*seeds, *floats, top_k, max_tokens, flags, *stops]
+
+
+def sampled(
+    logits: torch.Tensor, records: list[list[int]], made: list[int], n_eos: int = 0
+) -> tuple[DecodeStep, DecodeStep, DecodeState, DecodeState]:
+    """What the CPU and the device draw for one run of each record; the device's step is padded."""
+    n = len(records)
+    slots = [(5 * i + 3) % n for i in range(n)] if math.gcd(5, n) == 1 else list(range(n))
+    rows = Rows([(slot, 0, 1 + i % 3) for i, slot in enumerate(slots)], T=3 * n + 2, S=n + 3)
+    state = empty_state(n, n_eos)
+    for slot, words in zip(slots, records, strict=True):
+        state.params[slot] = torch.tensor([slot, *words], dtype=torch.int32)
+    wanted = rows.exact(made=ints(made, n))
+    on_device = DecodeState(*(getattr(state, f).clone().to(DEVICE) for f in DecodeState.__dataclass_fields__))
+    padded = torch.full((n + 3, logits.shape[1]), torch.nan, dtype=logits.dtype)
+    padded[:n] = logits
+    found = DecodeStep(
+        *(rows.on_device(name) for name in ("positions", "positions", "kv_slots", "starts")),
+        ints(made, n + 3, DEVICE),
+        ints([], n + 3, DEVICE),
+        torch.full((n + 3,), 7.0, device=DEVICE),
+        ints([], n + 3, DEVICE),
+    )
+    CpuDecodeOps().sample(logits, wanted, state)
+    s = on_device
+    sample(
+        padded.to(DEVICE), found.starts, found.kv_slots, found.made, s.params, s.eos_ids, rows.counts(),
+        tokens=found.tokens, logprobs=found.logprobs, finish=found.finish, last_token=s.last_token,
+        stamps=torch.zeros(2, dtype=torch.int64, device=DEVICE),
+    )  # fmt: skip
+    junk = ints([], 3)
+    assert torch.equal(found.tokens[n:].cpu(), junk) and torch.equal(found.finish[n:].cpu(), junk)
+    assert (found.logprobs[n:] == 7).all()
+    return wanted, found, state, on_device
+
+
+def assert_same(
+    logits: torch.Tensor, records: list[list[int]], made: list[int], n_eos: int = 0
+) -> tuple[torch.Tensor, int]:
+    """Fails unless both agree; → tokens, and how many differ because their random number lies at an edge."""
+    wanted, found, state, on_device = sampled(logits, records, made, n_eos)
+    same = found.tokens[: len(records)].cpu() == wanted.tokens
+    for i in (~same).nonzero().flatten().tolist():
+        assert edge(logits[i], records[i], made[i]) < EDGE, (i, records[i], wanted.tokens[i], found.tokens[i])
+    assert torch.equal(found.finish[: len(records)].cpu()[same], wanted.finish[same])
+    near(found.logprobs[: len(records)].cpu()[same], wanted.logprobs[same], 1e-5)
+    if same.all():
+        assert torch.equal(on_device.last_token.cpu(), state.last_token)
+    return wanted.tokens, int((~same).sum())
+
+
+def edge(logits: torch.Tensor, words: list[int], made: int) -> float:
+    """How far the random number is from the next edge between two tokens, of a draw from all."""
+    temperature, top_p = torch.tensor(words[2:4], dtype=torch.int32).view(torch.float32).tolist()
+    assert top_p >= 1 and words[4] == 0, "only a draw from all may differ"
+    seed = (words[0] & 0xFFFFFFFF) | (words[1] & 0xFFFFFFFF) << 32
+    edges = (logits.double() / temperature).softmax(-1).cumsum(-1)
+    return float((edges - (philox(seed, made) >> 8) * 2.0**-24).abs().min())
+
+
+@pytest.mark.parametrize(("vocab", "dtype"), [(5, torch.float32), (300, torch.float16), (9001, torch.float32)])
+def test_every_option_over_many_seeds(vocab: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(vocab)
+    options = list(product((0.0, 0.3, 1.0, 2.5), (1.0, 0.9, 0.2, 0.0), (0, 1, 5, 64, 200)))
+    records = [record(*o, seed=torch.randint(-(2**63), 2**63 - 1, ()).item()) for o in options]
+    made = torch.randint(0, 2**31 - 2, (len(records),)).tolist()
+    _, edges = assert_same((4 * torch.randn(len(records), vocab)).to(dtype).float(), records, made)
+    assert edges <= 1
+
+
+def test_flat_and_steep_draws_from_all() -> None:
+    torch.manual_seed(1)
+    steep = torch.logspace(-2, 2, 64)[:, None]
+    _, edges = assert_same(steep * torch.randn(64, 1500), [record(1.0, seed=i) for i in range(64)], [3] * 64)
+    assert edges <= 1
+
+
+def test_ties_go_to_the_first() -> None:
+    logits = torch.zeros(6, 700)
+    logits[0, [5, 200, 650]] = 1.0
+    logits[1] = -0.0
+    logits[1, 3::2] = 0.0
+    logits[2, 100:] = -torch.inf
+    logits[3] = torch.linspace(3, 1, 10).repeat_interleave(70)  # many equals in many chunks
+    logits[4] = torch.arange(700) % 7
+    records = [record(), record(), *[record(1.0, 0.8, 64, seed=i) for i in range(4)]]
+    tokens, _ = assert_same(logits, records, [0] * 6)
+    assert tokens[:2].tolist() == [5, 0]
+
+
+@pytest.mark.parametrize("option", [record(), record(1.0), record(1.0, 0.9), record(0.7, 1.0, 3)])
+def test_what_is_not_a_number_is_never_chosen(option: list[int]) -> None:
+    nan, inf = torch.nan, torch.inf
+    logits = torch.randn(7, 400)
+    logits[0, ::2] = nan
+    logits[1] = nan
+    logits[2] = -inf
+    logits[3, :399] = nan
+    logits[4, 77] = inf
+    logits[5] = -inf
+    logits[5, 300:] = nan
+    logits[6, :] = -inf
+    logits[6, 250] = nan
+    logits[6, 251] = -3.0
+    wanted, found, _, _ = sampled(logits, [option] * 7, [9] * 7)
+    assert found.tokens[:7].tolist() == wanted.tokens.tolist()
+    torch.testing.assert_close(found.logprobs[:7].cpu(), wanted.logprobs, equal_nan=True)
+
+
+def test_stops_and_lengths() -> None:
+    logits = torch.zeros(8, 130)
+    best = [0, 1, 2, 3, 64, 129, 65, 5]
+    logits[range(8), best] = 1.0
+    records = [
+        record(),  # eos
+        record(flags=IGNORE_EOS),
+        record(flags=IGNORE_EOS, stop_ids=(9, 2)),
+        record(stop_ids=(9, 2)),
+        record(max_tokens=5),
+        record(max_tokens=6),
+        record(max_tokens=2**31 - 1, stop_ids=(1, 2, 3, 4, 5, 6, 7, 65)),
+        record(max_tokens=1),
+    ]
+    wanted, found, _, on_device = sampled(logits, records, [4, 4, 4, 4, 4, 4, 2**31 - 1, 0], n_eos=3)
+    assert found.tokens[:8].tolist() == best == wanted.tokens.tolist()
+    assert found.finish[:8].tolist() == [1, 0, 1, 0, 2, 0, 1, 2] == wanted.finish.tolist()
+    assert found.logprobs[1:3].tolist() == [0, 0]
+    assert sorted(on_device.last_token.tolist()) == sorted(best)

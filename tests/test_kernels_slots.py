@@ -1,0 +1,125 @@
+"""The decoder's kernels of rows and cache slots against the CPU's own, over random steps with padding."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from fastqps.models.decode_ops import Heads
+from kernel_rows import DEVICE, near
+from kernel_slots import JUNK, Rows, Slots, heads_of, ints
+
+from fastqps.kernels.embed_tokens import embed_tokens
+from fastqps.kernels.last_rows import last_rows
+from fastqps.kernels.rope_kv import rope_kv
+from fastqps.kernels.slot_attention import slot_attention
+from fastqps.models.cpu_decode_ops import CpuDecodeOps
+
+
+def allocate_sevens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a kernel does not write is then known."""
+    new_empty = torch.Tensor.new_empty
+    monkeypatch.setattr(torch.Tensor, "new_empty", lambda *args, **options: new_empty(*args, **options).fill_(7))
+
+
+def on_device(x: torch.Tensor | None) -> torch.Tensor | None:
+    return None if x is None else x.to(DEVICE)
+
+
+def attend(
+    qkv: torch.Tensor, heads: Heads, cache: torch.Tensor, prefix: torch.Tensor, rows: Rows, last: bool
+) -> torch.Tensor:
+    """Both kernels on ``qkv`` [T, …], as a layer calls them."""
+    positions, kv_slots, rotary = rows.on_device("positions"), rows.on_device("kv_slots"), heads.rotary.to(DEVICE)
+    k_norm, q_norm, counts = on_device(heads.k_norm), on_device(heads.q_norm), rows.counts()
+    n, prefix_len = heads.heads, prefix.shape[2]
+    rope_kv(qkv, cache, rotary, k_norm, heads.eps, positions, kv_slots, counts, heads=n, prefix_len=prefix_len)
+    return slot_attention(
+        qkv, cache, prefix, rotary, q_norm, heads.eps, rows.on_device("starts"), positions, kv_slots, counts,
+        heads=n, last_rows=last,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "head_dim", "prefix_len", "norm"),
+    [(2, 2, 32, 0, False), (9, 3, 64, 0, False), (14, 2, 64, 21, False), (8, 2, 128, 0, True), (6, 2, 20, 70, True),
+     (20, 1, 32, 3, False)],
+)  # fmt: skip
+def test_attention_over_random_steps(
+    heads: int, kv_heads: int, head_dim: int, prefix_len: int, norm: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allocate_sevens(monkeypatch)
+    torch.manual_seed(heads)
+    slots = Slots(5, 90, prefix_len, random.Random(heads))
+    layer = heads_of(heads, kv_heads, head_dim, prefix_len + 90, norm)
+    cache = torch.full((2, 6, kv_heads, 90, head_dim), torch.nan)
+    prefix = torch.randn(2, kv_heads, prefix_len, head_dim)
+    device_cache = cache.to(DEVICE)
+    for step in range(7):
+        rows = slots.random_step(T=100, S=6)
+        n, last = len(rows.positions), step % 3 == 2
+        qkv = torch.full((rows.T, (heads + 2 * kv_heads) * head_dim), torch.nan)
+        qkv[:n] = torch.randn(n, qkv.shape[1])
+        wanted = CpuDecodeOps().attend(qkv[:n], layer, cache, prefix, rows.exact(), last)
+        found = attend(qkv.to(DEVICE), layer, device_cache, prefix.to(DEVICE), rows, last)
+        near(found[: len(wanted)].cpu(), wanted, 2e-5)
+        assert len(found) == (rows.S if last else rows.T) and (found[len(wanted) :] == 7).all()
+        assert torch.equal(device_cache.isnan().cpu(), cache.isnan())
+        near(device_cache.nan_to_num().cpu(), cache.nan_to_num(), 1e-5)
+
+
+def test_the_last_slots_of_a_large_cache() -> None:
+    """Offsets beyond 2^31 numbers; the memory between is never touched."""
+    slots, length, size = 8300, 2048, 64
+    try:
+        cache = torch.empty(2, slots, 2, length, size, dtype=torch.float16, device=DEVICE)
+    except RuntimeError as error:
+        pytest.skip(f"no room for 9 GB of addresses: {error}")
+    layer, small = heads_of(2, 2, size, length, False), torch.zeros(2, 2, 2, length, size)
+    rows, small_rows = (Rows([(at, 0, 3), (at + 1, 4, 1)], T=5, S=2) for at in (slots - 2, 0))
+    cache[:, -1, :, :4], qkv, prefix = 0, torch.randn(5, 6 * size).half(), torch.zeros(2, 2, 0, size)
+    wanted = CpuDecodeOps().attend(qkv[:4].float(), layer, small, prefix, small_rows.exact(), False)
+    found = attend(qkv.to(DEVICE), layer, cache, prefix.half().to(DEVICE), rows, False)
+    near(found[:4].cpu(), wanted, 4e-3)
+    near(cache[:, -2:, :, :3].cpu(), small[:, :, :, :3], 2e-3)
+
+
+def test_a_prefix_is_a_cache_of_one_slot() -> None:
+    """``DecodeState.of_prefix``: the slots' stride is not that of several."""
+    layer, prefix = heads_of(3, 1, 32, 40, False), torch.zeros(2, 1, 40, 32)
+    device_prefix, rows, qkv = prefix.to(DEVICE), Rows([(0, 0, 40)], T=48, S=1), torch.randn(48, 5 * 32)
+    nothing = prefix[:, :, :0]
+    wanted = CpuDecodeOps().attend(qkv[:40], layer, prefix.unsqueeze(1), nothing, rows.exact(), True)
+    found = attend(qkv.to(DEVICE), layer, device_prefix.unsqueeze(1), device_prefix[:, :, :0], rows, True)
+    near(found.cpu(), wanted, 2e-5)
+    near(device_prefix.cpu(), prefix)
+
+
+def test_embedding_carries_over_and_admits(monkeypatch: pytest.MonkeyPatch) -> None:
+    allocate_sevens(monkeypatch)
+    rows = Rows([(3, 0, 2), (1, 5, 1), (0, 9, 1)], T=6, S=8)
+    table, last_token = torch.randn(50, 40), torch.tensor([11, 22, 33, 44], dtype=torch.int32)
+    params = torch.zeros(4, 16, dtype=torch.int32)
+    records = torch.randint(-9, 9, (8, 16), dtype=torch.int32)
+    records[:, 0] = ints([3, 1], 8)
+    device_params, stamps = params.to(DEVICE), torch.full((2,), -1, device=DEVICE)
+    found = embed_tokens(
+        table.to(DEVICE), ints([4, 0, -1, 49], 6, DEVICE), rows.on_device("kv_slots"), last_token.to(DEVICE),
+        rows.counts(admitted=2), admitted=records.to(DEVICE), params=device_params, stamps=stamps,
+    ).cpu()  # fmt: skip
+    assert torch.equal(found[:4], table[[4, 0, 22, 49]]) and (found[4:] == 7).all()
+    CpuDecodeOps().admit(records[:2], type("State", (), {"params": params})())
+    assert torch.equal(device_params.cpu(), params)
+    assert stamps.tolist() == [-1, -1] if DEVICE == "cpu" else stamps[0] > 0 and stamps[1] == 0
+    nobody = embed_tokens(
+        table.to(DEVICE), ints([], 6, DEVICE), rows.on_device("kv_slots"), last_token.to(DEVICE), ints([0], 16, DEVICE)
+    )
+    assert (nobody == 7).all()
+
+
+def test_last_rows() -> None:
+    x, rows = torch.randn(9, 24), Rows([(0, 0, 4), (1, 3, 1), (2, 0, 2)], T=9, S=5)
+    found = last_rows(x.to(DEVICE), rows.on_device("starts"), rows.counts())
+    assert torch.equal(found[:3].cpu(), x[[3, 4, 6]]) and found.shape == (5, 24)
+    assert JUNK in rows.on_device("starts")
