@@ -105,7 +105,9 @@ def test_a_prefix_counts_once(prefix: int) -> None:
     card = dataclasses.replace(GENERATOR, prefix_ids=(1,) * prefix)
     for running in (1, 7):
         planned = room_of(card, config(max_running=running), 1).kv_bytes
-        state = DecodeState.allocate(card, running, layers=3, kv_heads=2, head_dim=8, dtype=torch.float32)
+        state = DecodeState.allocate(
+            card, running, layers=3, kv_heads=2, head_dim=8, dtype=torch.float32, device=torch.device("cpu")
+        )
         assert planned == state.cache.nbytes + state.prefix.nbytes == kv_bytes(running, prefix)
 
 

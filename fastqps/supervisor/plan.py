@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fastqps import machine
@@ -12,9 +13,11 @@ from fastqps.config.decide import server_cpus
 from fastqps.config.values import parse_value
 from fastqps.devices import Device, list_devices
 from fastqps.errors import ConfigError
+from fastqps.gpus import Gpu
 from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.card import LimitError
 from fastqps.models.names import resolve
+from fastqps.supervisor.placement import Cpus, Placement, pinned, unpinned
 from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
 from fastqps.supervisor.room import Memory, Room, room_of
 
@@ -37,8 +40,8 @@ class Plan:
     doors: int
     dispatchers_each: int
     threads: int  # to compute with, of each lane
-    door_cpus: tuple[tuple[int, ...], ...]  # of each front door; empty: any
-    dispatcher_cpus: tuple[tuple[int, ...], ...]
+    door_cpus: tuple[Cpus, ...]  # of each front door
+    dispatcher_cpus: tuple[Cpus, ...]
     capacity: Capacity | None = None
 
     @property
@@ -79,7 +82,8 @@ def make_plan(config: Config) -> Plan:
     memory = _memory(config, cards, devices)
     cpus = server_cpus(config)
     total = each * len(cards)
-    door_cpus, dispatcher_cpus = _placement(config, cpus, total)
+    gpus = [device.gpu for _ in cards for device in devices for _ in range(config.dispatchers)]
+    placement = _placement(config, cpus, gpus)
     return Plan(
         config=config,
         cards=cards,
@@ -88,8 +92,8 @@ def make_plan(config: Config) -> Plan:
         doors=config.frontdoors,
         dispatchers_each=config.dispatchers,
         threads=max(1, machine.usable_cores(len(cpus)) // (total * config.lanes)),
-        door_cpus=door_cpus,
-        dispatcher_cpus=dispatcher_cpus,
+        door_cpus=placement.doors,
+        dispatcher_cpus=placement.dispatchers,
         capacity=_capacity(config, cards),
     )
 
@@ -177,11 +181,9 @@ def _split(model: str) -> tuple[str, str]:
     return name, path
 
 
-def _placement(config: Config, cpus: tuple[int, ...], dispatchers: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """CPUs of the front doors and of the dispatchers. The cpu device computes on all cores, so nothing has its own."""
+def _placement(config: Config, cpus: Cpus, gpus: Sequence[Gpu | None]) -> Placement:
+    """The cpu device computes on all cores, so there nothing has its own."""
     assert config.frontdoors
-    needed = config.frontdoors + dispatchers + 1  # the supervisor stays outside
-    if config.pin == "off" or config.device == "cpu" or len(cpus) < needed:
-        return ((),) * config.frontdoors, ((),) * dispatchers
-    own = tuple((cpu,) for cpu in cpus)
-    return own[: config.frontdoors], own[config.frontdoors : config.frontdoors + dispatchers]
+    if config.pin == "off" or config.device == "cpu":
+        return unpinned(config.frontdoors, len(gpus))
+    return pinned(cpus, config.frontdoors, gpus)

@@ -1,0 +1,174 @@
+"""Which GPUs a server may use: with an NVML of the tests, by its C functions, and torch builds that are not here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fastqps import gpus, nvml
+from fastqps.config import Config, decide
+from fastqps.devices import choose_device, cuda_choice, list_devices, one_device
+from fastqps.devices.errors import DeviceError
+from fastqps.errors import ConfigError
+from fastqps.gpus import find_gpus
+
+SOURCE = Path(__file__).parent / "fake_nvml.c"
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
+    compiler = os.environ.get("CC", "gcc").split()
+    subprocess.run([*compiler, "-shared", "-fPIC", "-o", str(path), str(SOURCE)], check=True, timeout=60)
+    return path
+
+
+@pytest.fixture
+def machine(library: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pytest.MonkeyPatch]:
+    """Two GPUs of which the second is old, a torch that can use them, and no setting that hides one."""
+    monkeypatch.setattr(nvml.Nvml.__init__, "__defaults__", (str(library),))
+    monkeypatch.setattr(cuda_choice, "torch_lack", lambda: "")
+    monkeypatch.setenv("FAKE_GPUS", "2")
+    monkeypatch.delenv(gpus.VISIBLE, raising=False)
+    monkeypatch.delenv(gpus.FAKE_LIBRARY, raising=False)
+    return monkeypatch
+
+
+def test_what_a_gpu_is(machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    device = tmp_path / "bus/pci/devices/0000:1a:00.0"
+    device.mkdir(parents=True)
+    (device / "local_cpulist").write_text("0-2,8\n")
+    found = find_gpus(sysfs=tmp_path)
+    first, second = found.visible
+    assert (first.index, first.uuid, first.name, first.memory_bytes) == (0, "GPU-000e-5", "NVIDIA H200", 141 << 30)
+    assert (first.pci, first.capability, first.cpus) == ("0000:1a:00.0", (9, 0), (0, 1, 2, 8))
+    assert (first.mig, first.compute_mode) == (False, "default")
+    assert (second.name, second.capability, second.cpus) == ("Tesla V100", (7, 0), ())
+    assert (found.driver, found.missing) == ("580.65.06", "")
+
+
+@pytest.mark.parametrize(
+    ("visible", "uuids"),
+    [
+        (None, ["GPU-000e-5", "GPU-100e-5", "GPU-200e-5"]),
+        ("", []),
+        ("-1", []),
+        ("NoDevFiles", []),
+        ("2,0", ["GPU-200e-5", "GPU-000e-5"]),
+        ("1,7,0", ["GPU-100e-5"]),  # what stands behind a wrong one does not count
+        ("1, 1,0", ["GPU-100e-5", "GPU-000e-5"]),
+        ("GPU-200e-5", ["GPU-200e-5"]),
+        ("GPU-2,GPU-0", ["GPU-200e-5", "GPU-000e-5"]),
+        ("GPU-", []),  # it names more than one
+        ("GPU-9", []),
+    ],
+)
+def test_visible_devices(machine: pytest.MonkeyPatch, visible: str | None, uuids: list[str]) -> None:
+    machine.setenv("FAKE_GPUS", "3")
+    found = find_gpus({} if visible is None else {gpus.VISIBLE: visible})
+    assert [gpu.uuid for gpu in found.visible] == uuids
+    assert [gpu.index for gpu in found.visible] == list(range(len(uuids)))
+    assert found.missing == ("" if uuids else f"CUDA_VISIBLE_DEVICES={visible!r} hides every GPU (3)")
+
+
+def test_instances(machine: pytest.MonkeyPatch) -> None:
+    machine.setenv("FAKE_GPUS", "mig")
+    found = find_gpus()
+    assert [(gpu.uuid, gpu.mig, gpu.memory_bytes >> 30) for gpu in found.visible] == [
+        ("MIG-010e-5", True, 71),
+        ("MIG-020e-5", True, 71),
+    ]
+    assert [gpu.index for gpu in found.visible] == [0, 1]
+    assert [gpu.uuid for gpu in find_gpus({gpus.VISIBLE: "MIG-02"}).visible] == ["MIG-020e-5"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "missing"),
+    [
+        ("0", "the NVIDIA driver is here, but no GPU"),
+        ("loading", "the NVIDIA driver does not answer: nvmlInit_v2: Driver Not Loaded (9)"),
+        ("broken", "the NVIDIA driver does not answer: nvmlDeviceGetHandleByIndex_v2: GPU is lost (15)"),
+    ],
+)
+def test_no_gpu(machine: pytest.MonkeyPatch, mode: str, missing: str) -> None:
+    machine.setenv("FAKE_GPUS", mode)
+    assert find_gpus() == gpus.Gpus((), missing, "580.65.06" if mode == "0" else "")
+    with pytest.raises(DeviceError) as caught:
+        decide(Config(device="cuda", model=("minilm",)))
+    assert (str(caught.value), caught.value.exit_code) == (f"--device cuda: {missing}", 3)
+    assert choose_device() == cuda_choice.Choice("cpu", missing)
+    assert decide(Config(model=("minilm",))).device == "cpu"
+
+
+def test_no_driver(machine: pytest.MonkeyPatch) -> None:
+    machine.setattr(nvml.Nvml.__init__, "__defaults__", ("libnvidia-ml.so.none",))
+    with pytest.raises(DeviceError, match=r"--device cuda:0: no NVIDIA driver is here \(libnvidia-ml.so.none cannot"):
+        list_devices("cuda:0")
+
+
+def test_no_use_for_a_gpu(machine: pytest.MonkeyPatch) -> None:
+    machine.setenv("FAKE_GPUS", "1")
+    machine.setattr(cuda_choice, "torch_lack", lambda: "the installed torch is a CPU build")
+    with pytest.raises(
+        DeviceError, match=r"^--device cuda: a GPU is here \(NVIDIA H200\), but the installed torch is a"
+    ):
+        list_devices("cuda")
+    assert choose_device().device == "cpu"
+    machine.setattr(cuda_choice, "torch_lack", lambda: "")
+    assert choose_device() == cuda_choice.Choice("cuda", "cuda:0 is NVIDIA H200")
+    machine.setenv("FAKE_GPUS", "3")
+    machine.setenv(gpus.VISIBLE, "1")
+    with pytest.raises(DeviceError, match=r"Tesla V100 has compute capability 7.0; the kernels need 8.0 or later"):
+        list_devices("cuda")
+    machine.setenv(gpus.VISIBLE, "2")
+    with pytest.raises(DeviceError, match=r"in compute mode prohibited: nvidia-smi -i 0000:1c:00.0 -c 0 allows"):
+        list_devices("cuda")
+
+
+def test_devices_are_named(machine: pytest.MonkeyPatch) -> None:
+    machine.setenv(gpus.VISIBLE, "0")
+    [only] = list_devices("cuda")
+    assert (only.spec, only.label, only.description) == ("cuda:0", "cuda:0", "cuda:0 (NVIDIA H200)")
+    assert list_devices("cuda:0") == (only,)
+    with pytest.raises(DeviceError, match="--device cuda:1: there is no cuda:1; there is only cuda:0"):
+        list_devices("cuda:1")
+    machine.setenv(gpus.FAKE_LIBRARY, "/a/libfakecudart.so")
+    assert [(d.spec, d.spec_alone) for d in list_devices("cuda:1,0")] == [("cuda:1", "cuda:0"), ("cuda:0", "cuda:0")]
+    assert one_device("cuda") == "cuda:0" and one_device("auto") == "cuda:0" and one_device("null") == "null"
+    with pytest.raises(ConfigError, match="the device cuda:0,1 is 2 GPUs; here a model runs on one"):
+        one_device("cuda:0,1")
+
+
+def test_defaults_on_a_gpu(machine: pytest.MonkeyPatch) -> None:
+    machine.setenv(gpus.VISIBLE, "0")
+    found = decide(Config(model=("minilm",)))
+    assert (found.device, found.dispatchers, found.lanes) == ("cuda", 1, 2)
+    assert (found.max_batch_items, found.max_batch_tokens) == (1024, 16384)
+    assert decide(Config(model=("minilm",), dtype="float16", lanes=1)).lanes == 1
+    assert decide(Config(model=("minilm",), device="null")).lanes == 1
+    with pytest.raises(ConfigError, match="--mps on: MPS is for GPUs, and the device is null"):
+        decide(Config(model=("minilm",), device="null", mps="on"))
+
+
+@pytest.mark.parametrize(
+    ("version", "cuda"),
+    [
+        (
+            "from typing import Optional\n__version__ = '2.11.0+cu130'\ncuda: Optional[str] = '13.0'\nhip = None\n",
+            "13.0",
+        ),
+        ("__version__ = '2.5.1'\ncuda = '12.4'\n", "12.4"),
+        ("cuda: Optional[str] = None\n", None),
+        ("__version__ = '2.13.0'\n", None),
+        ("cuda = ", None),
+        (None, None),
+    ],
+)
+def test_what_torch_was_built_for(tmp_path: Path, version: str | None, cuda: str | None) -> None:
+    if version is not None:
+        (tmp_path / "version.py").write_text(version)
+    assert cuda_choice.torch_cuda(tmp_path) == cuda
