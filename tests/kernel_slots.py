@@ -6,10 +6,10 @@ import random
 from dataclasses import dataclass, field
 
 import torch
-from fastqps.models.decode_ops import Heads
 from kernel_rows import DEVICE
 
 from fastqps.models.decode_step import DecodeState, DecodeStep
+from fastqps.models.ops import Heads
 
 JUNK = 0x3FFFFFF0  # in padding: whoever follows it leaves every tensor
 
@@ -46,7 +46,9 @@ class Rows:
         """``positions``, ``kv_slots`` or ``starts``, padded."""
         return ints(getattr(self, name), self.S + 1 if name == "starts" else self.T, DEVICE)
 
-    def exact(self, ids: torch.Tensor | None = None, made: torch.Tensor | None = None) -> DecodeStep:
+    def exact(
+        self, ids: torch.Tensor | None = None, made: torch.Tensor | None = None, admitted: torch.Tensor | None = None
+    ) -> DecodeStep:
         """The same for the CPU's kernels, without padding."""
         n, runs = len(self.positions), len(self.runs)
         none = torch.zeros(n, dtype=torch.int32)
@@ -60,6 +62,7 @@ class Rows:
             tokens,
             torch.zeros(runs),
             finish,
+            none[:0] if admitted is None else admitted,
         )
 
 

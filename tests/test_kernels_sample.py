@@ -17,6 +17,7 @@ from fastqps.models.decode_step import DecodeState, DecodeStep
 
 EDGE = 2e-6  # of the whole: that near to an edge between two tokens, rounding may decide
 LOGPROBS, IGNORE_EOS = 2, 1
+CPU = CpuDecodeOps(torch.float32)
 
 
 def record(
@@ -55,8 +56,9 @@ def sampled(
         ints([], n + 3, DEVICE),
         torch.full((n + 3,), 7.0, device=DEVICE),
         ints([], n + 3, DEVICE),
+        ints([], 0, DEVICE),
     )
-    CpuDecodeOps().sample(logits, wanted, state)
+    CPU.sample(logits, wanted, state)
     s = on_device
     sample(
         padded.to(DEVICE), found.starts, found.kv_slots, found.made, s.params, s.eos_ids, rows.counts(),
@@ -96,7 +98,7 @@ def edge(logits: torch.Tensor, words: list[int], made: int) -> float:
 @pytest.mark.parametrize(("vocab", "dtype"), [(5, torch.float32), (300, torch.float16), (9001, torch.float32)])
 def test_every_option_over_many_seeds(vocab: int, dtype: torch.dtype) -> None:
     torch.manual_seed(vocab)
-    options = list(product((0.0, 0.3, 1.0, 2.5), (1.0, 0.9, 0.2, 0.0), (0, 1, 5, 64, 200)))
+    options = list(product((0.0, 0.3, 1.5), (1.0, 0.9, 0.0), (0, 1, 5, 200)))
     records = [record(*o, seed=torch.randint(-(2**63), 2**63 - 1, ()).item()) for o in options]
     made = torch.randint(0, 2**31 - 2, (len(records),)).tolist()
     _, edges = assert_same((4 * torch.randn(len(records), vocab)).to(dtype).float(), records, made)

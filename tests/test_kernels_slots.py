@@ -6,15 +6,17 @@ import random
 
 import pytest
 import torch
-from fastqps.models.decode_ops import Heads
 from kernel_rows import DEVICE, near
-from kernel_slots import JUNK, Rows, Slots, heads_of, ints
+from kernel_slots import JUNK, Rows, Slots, empty_state, heads_of, ints
 
 from fastqps.kernels.embed_tokens import embed_tokens
 from fastqps.kernels.last_rows import last_rows
 from fastqps.kernels.rope_kv import rope_kv
 from fastqps.kernels.slot_attention import slot_attention
 from fastqps.models.cpu_decode_ops import CpuDecodeOps
+from fastqps.models.ops import Heads
+
+CPU = CpuDecodeOps(torch.float32)
 
 
 def allocate_sevens(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,12 +58,12 @@ def test_attention_over_random_steps(
     cache = torch.full((2, 6, kv_heads, 90, head_dim), torch.nan)
     prefix = torch.randn(2, kv_heads, prefix_len, head_dim)
     device_cache = cache.to(DEVICE)
-    for step in range(7):
-        rows = slots.random_step(T=100, S=6)
+    for step in range(5):
+        rows = slots.random_step(T=70, S=6)
         n, last = len(rows.positions), step % 3 == 2
         qkv = torch.full((rows.T, (heads + 2 * kv_heads) * head_dim), torch.nan)
         qkv[:n] = torch.randn(n, qkv.shape[1])
-        wanted = CpuDecodeOps().attend(qkv[:n], layer, cache, prefix, rows.exact(), last)
+        wanted = CPU.attend(qkv[:n], layer, cache, prefix, rows.exact(), last)
         found = attend(qkv.to(DEVICE), layer, device_cache, prefix.to(DEVICE), rows, last)
         near(found[: len(wanted)].cpu(), wanted, 2e-5)
         assert len(found) == (rows.S if last else rows.T) and (found[len(wanted) :] == 7).all()
@@ -79,7 +81,7 @@ def test_the_last_slots_of_a_large_cache() -> None:
     layer, small = heads_of(2, 2, size, length, False), torch.zeros(2, 2, 2, length, size)
     rows, small_rows = (Rows([(at, 0, 3), (at + 1, 4, 1)], T=5, S=2) for at in (slots - 2, 0))
     cache[:, -1, :, :4], qkv, prefix = 0, torch.randn(5, 6 * size).half(), torch.zeros(2, 2, 0, size)
-    wanted = CpuDecodeOps().attend(qkv[:4].float(), layer, small, prefix, small_rows.exact(), False)
+    wanted = CPU.attend(qkv[:4].float(), layer, small, prefix, small_rows.exact(), False)
     found = attend(qkv.to(DEVICE), layer, cache, prefix.half().to(DEVICE), rows, False)
     near(found[:4].cpu(), wanted, 4e-3)
     near(cache[:, -2:, :, :3].cpu(), small[:, :, :, :3], 2e-3)
@@ -90,7 +92,7 @@ def test_a_prefix_is_a_cache_of_one_slot() -> None:
     layer, prefix = heads_of(3, 1, 32, 40, False), torch.zeros(2, 1, 40, 32)
     device_prefix, rows, qkv = prefix.to(DEVICE), Rows([(0, 0, 40)], T=48, S=1), torch.randn(48, 5 * 32)
     nothing = prefix[:, :, :0]
-    wanted = CpuDecodeOps().attend(qkv[:40], layer, prefix.unsqueeze(1), nothing, rows.exact(), True)
+    wanted = CPU.attend(qkv[:40], layer, prefix.unsqueeze(1), nothing, rows.exact(), True)
     found = attend(qkv.to(DEVICE), layer, device_prefix.unsqueeze(1), device_prefix[:, :, :0], rows, True)
     near(found.cpu(), wanted, 2e-5)
     near(device_prefix.cpu(), prefix)
@@ -98,23 +100,23 @@ def test_a_prefix_is_a_cache_of_one_slot() -> None:
 
 def test_embedding_carries_over_and_admits(monkeypatch: pytest.MonkeyPatch) -> None:
     allocate_sevens(monkeypatch)
-    rows = Rows([(3, 0, 2), (1, 5, 1), (0, 9, 1)], T=6, S=8)
-    table, last_token = torch.randn(50, 40), torch.tensor([11, 22, 33, 44], dtype=torch.int32)
-    params = torch.zeros(4, 16, dtype=torch.int32)
+    rows, ids = Rows([(3, 0, 2), (1, 5, 1), (0, 9, 1)], T=6, S=8), [4, 0, -1, 49]
+    table, state = torch.randn(50, 40), empty_state(4)
+    state.last_token[:] = torch.tensor([11, 22, 33, 44])
     records = torch.randint(-9, 9, (8, 16), dtype=torch.int32)
     records[:, 0] = ints([3, 1], 8)
-    device_params, stamps = params.to(DEVICE), torch.full((2,), -1, device=DEVICE)
+    params, stamps = state.params.to(DEVICE, copy=True), torch.full((2,), -1, device=DEVICE)
     found = embed_tokens(
-        table.to(DEVICE), ints([4, 0, -1, 49], 6, DEVICE), rows.on_device("kv_slots"), last_token.to(DEVICE),
-        rows.counts(admitted=2), admitted=records.to(DEVICE), params=device_params, stamps=stamps,
+        table.to(DEVICE), ints(ids, 6, DEVICE), rows.on_device("kv_slots"), state.last_token.to(DEVICE),
+        rows.counts(admitted=2), admitted=records.to(DEVICE), params=params, stamps=stamps,
     ).cpu()  # fmt: skip
-    assert torch.equal(found[:4], table[[4, 0, 22, 49]]) and (found[4:] == 7).all()
-    CpuDecodeOps().admit(records[:2], type("State", (), {"params": params})())
-    assert torch.equal(device_params.cpu(), params)
+    wanted = CPU.embed(table, rows.exact(ids=ints(ids, 4), admitted=records[:2]), state)
+    assert torch.equal(wanted, table[[4, 0, 22, 49]])
+    assert torch.equal(found[:4], wanted) and (found[4:] == 7).all()
+    assert torch.equal(params.cpu(), state.params) and state.params.any()
     assert stamps.tolist() == [-1, -1] if DEVICE == "cpu" else stamps[0] > 0 and stamps[1] == 0
-    nobody = embed_tokens(
-        table.to(DEVICE), ints([], 6, DEVICE), rows.on_device("kv_slots"), last_token.to(DEVICE), ints([0], 16, DEVICE)
-    )
+    none, nobody = ints([0], 16, DEVICE), ints([], 6, DEVICE)
+    nobody = embed_tokens(table.to(DEVICE), nobody, nobody, state.last_token.to(DEVICE), none)
     assert (nobody == 7).all()
 
 
