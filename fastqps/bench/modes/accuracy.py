@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lengths", metavar="DIST", default="uniform:4,60", help="words of made texts (default: uniform:4,60)"
     )
-    parser.add_argument("--max-tokens", type=int, default=0, metavar="N", help="of each generation (default: 128)")
+    parser.add_argument("--max-tokens", type=int, default=128, metavar="N", help="of each generation (default: 128)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of made texts (default: 1)")
     limits = parser.add_argument_group("limits", "the exit code is 8 where one is not kept")
     for key, kind in _LIMITED.items():
@@ -96,6 +96,8 @@ def _check(options: argparse.Namespace) -> None:
     if options.count is not None and not 1 <= options.count <= TEXTS_MAX:
         raise ConfigError(f"--count {options.count}: 1 to {TEXTS_MAX:,}")
     dtypes = next(setting.meaning.choices for setting in SETTINGS if setting.key == "dtype")
+    if options.max_tokens < 1:
+        raise ConfigError(f"--max-tokens {options.max_tokens}: at least 1")
     if options.dtype not in dtypes:
         raise ConfigError(f"--dtype {options.dtype!r} is not one of {', '.join(dtypes)}")
     if options.device.partition(":")[0] in ("null", "sim"):
@@ -107,7 +109,7 @@ def _items(options: argparse.Namespace) -> tuple[ModelCard, Items, list[str]]:
     from fastqps.models import load_card
     from fastqps.models.names import resolve
 
-    card = load_card(options.model)
+    card = load_card(options.model, max_output_tokens=options.max_tokens)
     if options.texts:
         return card, *_read(Path(options.texts), options.count, card.task == "generate")
     rng, count = random.Random(options.seed), options.count or TEXTS
@@ -139,18 +141,20 @@ def _answers(options: argparse.Namespace, quantization: str, items: Items) -> Se
     from fastqps.engine import Engine
 
     print(f"quantization {quantization}: {len(items):,} texts", file=sys.stderr)
-    engine = Engine(options.model, options.device, options.dtype, quantization=quantization)
+    engine = Engine(
+        options.model, options.device, options.dtype, quantization=quantization, max_output_tokens=options.max_tokens
+    )
     try:
-        return _ask(engine, items, options.max_tokens)
+        return _ask(engine, items)
     except ValueError as error:
         raise BenchError(f"the model refuses what it is asked: {error}") from None
     finally:
         engine.close()
 
 
-def _ask(engine: Engine, items: Items, max_tokens: int) -> Sequence[Any]:
+def _ask(engine: Engine, items: Items) -> Sequence[Any]:
     if engine.card.task == "generate":
-        return engine.generate(items, max_tokens=max_tokens, logprobs=True, truncate=True)
+        return engine.generate(items, logprobs=True, truncate=True)
     return engine.predict(items, truncate=True)
 
 
