@@ -110,7 +110,7 @@ u64 CudaStep::expected_end_ns() const {
 }
 
 u64 CudaStep::due_ns() {
-  if (!running_) return 0;
+  if (!running_ || lane_.fault_) return 0;
   const u64 now = now_ns(), expected = expected_end_ns();
   if (now + kNearNs < expected) return expected - kNearNs - now;
   if (look() != Progress::kGoesOn || (expected && now < expected + kLateNs)) return 0;

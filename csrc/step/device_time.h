@@ -4,9 +4,9 @@
 //   launched − start  ≤  monotonic − device  ≤  seen − end
 //
 // The least upper bound of many steps is a few µs above the truth (the copy of the output, the look at the event),
-// however busy the device is. The lower one is as near only where a device had nothing to do when a step came; the
-// narrowest interval ever tells how far below the upper bound the truth lies. Clocks drift: what was learnt loosens as
-// time passes.
+// however busy the device is: it is kept, and loosens as time passes, as clocks drift. A lower bound is as near only
+// where a step found the device with nothing to do; how near the two ever came tells how far below the upper one the
+// truth lies.
 #pragma once
 #include <algorithm>
 #include <mutex>
@@ -33,15 +33,10 @@ class DeviceTime {
 
  private:
   void learn(i64 at_ns, i64 low, i64 high) {
-    if (known_) {
-      // Steps of another lane may be placed a little out of order: time then stands still.
-      const i64 loosened = std::max<i64>(0, at_ns - at_ns_) / kDriftShare;
-      low_ = std::max(low_ - loosened, low), high_ = std::min(high_ + loosened, high);
-      at_ns_ = std::max(at_ns_, at_ns);
-    }
-    if (!known_ || low_ > high_)  // one of the clocks was set, or the device reset: what was known is no more
-      known_ = true, at_ns_ = at_ns, low_ = low, high_ = high;
-    margin_ = std::min(margin_, (high_ - low_) / 2);
+    const i64 loosened = high_ + (at_ns - at_ns_) / kDriftShare;
+    high_ = known_ && low <= loosened ? std::min(loosened, high) : high;  // else one of the clocks was set
+    known_ = true, at_ns_ = at_ns;
+    margin_ = std::min(margin_, (high_ - low) / 2);
   }
   i64 offset() const { return high_ - margin_; }
 
@@ -49,8 +44,7 @@ class DeviceTime {
 
   std::mutex mutex_;
   bool known_ = false;
-  i64 at_ns_ = 0;               // of the device's clock: then these held
-  i64 low_ = 0, high_ = 0;      // monotonic − device
+  i64 high_ = 0, at_ns_ = 0;    // the upper bound, and when by the device's clock it held
   i64 margin_ = 1'000'000'000;  // half of the narrowest interval ever
 };
 

@@ -1,0 +1,208 @@
+"""The native half of device cuda, as Python sees it, on the fake CUDA runtime. Its own tests: csrc/tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import fake_cuda
+import numpy as np
+import pytest
+from sum_lane import SumLane
+
+from fastqps._core import CudaApi, CudaError, CudaStep, encode_layout, now_ns
+
+
+@pytest.fixture(scope="module")
+def lane() -> SumLane:
+    return SumLane(CudaApi(fake_cuda.library()))
+
+
+def test_sections_lie_one_behind_the_other() -> None:
+    assert encode_layout(100, 8, 384) == {
+        "cu_seqlens": 16,
+        "input_ids": 32,
+        "token_type_ids": 144,
+        "device_words": 256,
+        "position_ids": 256,
+        "words": 368,
+        "out_words": 8 * 384,
+    }
+
+
+def test_steps_answer_and_tell_when_they_ran(lane: SumLane) -> None:
+    steps = [CudaStep(lane.lane), CudaStep(lane.lane)]
+    expected: list[list[int]] = [[], []]
+    ended = 0
+    for i in range(40):
+        step = steps[i % 2]
+        if i > 1:
+            step.wait()
+            assert lane.rows(step.output)[: len(expected[i % 2]), 3].tolist() == expected[i % 2]
+            start, end = step.stamps.tolist()
+            assert ended <= start <= end <= now_ns()
+            ended = end
+        items = [[i, 2 * i, 7][: 1 + (i + n) % 3] for n in range(1 + i % 5)]
+        expected[i % 2] = [sum(ids) for ids in items]
+        step.launch(*lane.pack(step.staging, items))
+    for step in steps:
+        step.wait()
+        assert step.due_s() == 0
+    assert [graph["max_tokens"] for graph in lane.lane.graphs()] == [16, 32]
+    assert sum(graph["steps"] for graph in lane.lane.graphs()) == 40
+
+
+def test_views_keep_their_step(lane: SumLane) -> None:
+    views = [getattr(CudaStep(lane.lane), name) for name in ("staging", "output", "stamps")]
+    for _ in range(20):
+        CudaStep(lane.lane)  # would be given their memory
+    for view in views:
+        view[:] = 5
+        assert (view == 5).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "error"),
+    [
+        ((9, 9, 1), "9 items of 9 tokens are more than the lane's blocks hold"),
+        ((1, 65, 65), "1 items of 65 tokens are more than the lane's blocks hold"),
+        ((1, 33, 33), "no graph was added that holds 1 items of 33 tokens"),
+    ],
+)
+def test_a_step_that_fits_nowhere_is_refused(lane: SumLane, shape: tuple[int, int, int], error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        CudaStep(lane.lane).launch(*shape)
+
+
+def test_a_step_that_runs_is_not_launched_again(lane: SumLane) -> None:
+    step = CudaStep(lane.lane)
+    shape = lane.pack(step.staging, [[1, 2]])
+    fake_cuda.Knobs().set("graph_ns", 300_000_000)
+    try:
+        step.launch(*shape)
+        with pytest.raises(RuntimeError, match="while its last one runs"):
+            step.launch(*shape)
+        with pytest.raises(RuntimeError, match="while steps are in flight"):
+            lane.lane.add_graph(0, max_tokens=1, max_items=1)
+        step.wait()
+    finally:
+        fake_cuda.Knobs().set("graph_ns", 0)
+    step.launch(*shape)
+    step.wait()
+
+
+def test_who_waits_lets_others_run_and_hears_signals(lane: SumLane) -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(now_ns()))
+    step = CudaStep(lane.lane)
+    shape = lane.pack(step.staging, [[1, 2]])
+    fake_cuda.Knobs().set("graph_ns", 500_000_000)
+    try:
+        step.launch(*shape)
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()  # a thread that needs the GIL
+        step.wait()
+        done = now_ns()
+    finally:
+        fake_cuda.Knobs().set("graph_ns", 0)
+        signal.signal(signal.SIGUSR1, before)
+    assert len(heard) == 1
+    assert heard[0] < done - 100_000_000
+
+
+def test_calls_are_counted(lane: SumLane) -> None:
+    api = CudaApi(fake_cuda.library())
+    assert api.counts() == {}
+    api.close_stream(api.make_stream())
+    assert api.memory()[1] == 1 << 36
+    assert api.counts() == {"cudaStreamCreateWithFlags": 1, "cudaStreamDestroy": 1, "cudaMemGetInfo": 1}
+    api.mark()
+    assert api.counts() == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (None, "no CUDA runtime .libcudart.so. is loaded in this process"),
+        ("/nowhere/libcudart.so.13", "/nowhere/libcudart.so.13: cannot open"),
+        ("libz.so.1", "libz.so.1 has no cudaRuntimeGetVersion"),
+    ],
+)
+def test_a_runtime_that_is_none_is_told(path: str | None, message: str) -> None:
+    with pytest.raises(CudaError, match=message) as caught:
+        CudaApi(path)
+    assert (caught.value.call, caught.value.code) == ("dlopen", -1)
+
+
+def test_memory_is_copied_both_ways(lane: SumLane) -> None:
+    api = CudaApi(fake_cuda.library())
+    here, back = np.arange(1000, dtype=np.int64), np.zeros(1000, np.int64)
+    there = api.malloc(here.nbytes)
+    api.copy(there, here.ctypes.data, here.nbytes)
+    api.copy(back.ctypes.data, there, here.nbytes)
+    assert (here == back).all()
+    api.free(there)
+    with pytest.raises(CudaError, match="cudaMalloc: out of memory"):
+        api.malloc(1 << 40)
+
+
+# A fault breaks the device for the process: each in one of its own.
+_FAULT = """
+import fake_cuda
+from fastqps._core import CudaApi, CudaError, CudaStep
+from sum_lane import SumLane
+lane = SumLane(CudaApi(fake_cuda.library()))
+step, twin = CudaStep(lane.lane), CudaStep(lane.lane)
+shape = lane.pack(step.staging, [[1, 2]])
+step.launch(*shape)
+step.wait()
+def told(call, *arguments):
+    try:
+        call(*arguments)
+    except CudaError as error:
+        assert isinstance(error, RuntimeError) and str(error).startswith(error.call + ": ")
+        print(error.code, str(error).partition(": ")[2])
+def run():
+    step.launch(*shape)
+    step.wait()
+told(run)
+assert step.due_s() == 0
+told(step.wait)
+told(twin.launch, *shape)
+told(CudaApi(fake_cuda.library()).malloc, 5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("fail_graph=2", "700 an illegal memory access was encountered (700)"),
+        ("fail_launch=2", "719 unspecified launch failure (719)"),
+        ("fail_copy=4", "719 unspecified launch failure (719)"),
+    ],
+)
+def test_a_fault_stays(fault: str, told: str) -> None:
+    environment: dict[str, Any] = os.environ | {
+        "FASTQPS_FAKE_CUDA": fault,
+        "PYTHONPATH": f"{fake_cuda.ROOT}/tests:{fake_cuda.ROOT}",
+    }
+    done = subprocess.run([sys.executable, "-c", _FAULT], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [told] * 4
+
+
+def test_a_step_in_flight_is_waited_for_when_it_goes(lane: SumLane) -> None:
+    step = CudaStep(lane.lane)
+    shape = lane.pack(step.staging, [[1, 2]])
+    fake_cuda.Knobs().set("graph_ns", 100_000_000)
+    try:
+        begun = time.monotonic()
+        step.launch(*shape)
+        del step  # what its graph still needs of Python, it gets
+        assert time.monotonic() - begun >= 0.1
+    finally:
+        fake_cuda.Knobs().set("graph_ns", 0)
