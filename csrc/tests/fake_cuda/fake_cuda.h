@@ -4,6 +4,7 @@
 //
 // Knobs, by fakeSet or in the environment (FASTQPS_FAKE_CUDA="copy_delay_ns=20000,fail_graph=7"):
 //   devices            how many there are (2)
+//   inline             1: a stream made from now on does its work in the thread that gives it, at once
 //   copy_delay_ns      the most that a copy waits, at random, before it reads
 //   graph_ns           the least that a graph takes
 //   fail_graph         the n-th graph launch from now on faults when it runs: error 700, for good
@@ -60,6 +61,7 @@ class Stream {
 
  private:
   void run();
+  const bool inline_;
   std::deque<std::function<void()>> tasks_;
   std::condition_variable more_;
   uint64_t waiting_ = 0;
