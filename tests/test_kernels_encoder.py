@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from fastqps.kernels.embed_norm import Embedded, embed_norm
 from fastqps.kernels.pool import pool
-from fastqps.kernels.shapes import search_shape
+from fastqps.kernels.shapes import AttentionShape, search_shape
 from fastqps.kernels.stamps import end_step
 from fastqps.kernels.tile_attention import tile_attention
 
@@ -125,15 +125,25 @@ def attention(qkv: torch.Tensor, step: Packed, heads: int, window: int, rotary: 
     return torch.cat(outs)
 
 
-def check_attention(step: Packed, heads: int, size: int, window: int = 0, rotary: bool = False) -> None:
+def check_attention(
+    step: Packed,
+    heads: int,
+    size: int,
+    window: int = 0,
+    rotary: bool = False,
+    dtype: torch.dtype = torch.float32,
+    shape: AttentionShape | None = None,
+) -> None:
     total = sum(step.lengths)
-    qkv = normal(len(step.ids), 3 * heads * size) * 2
+    qkv = (normal(len(step.ids), 3 * heads * size) * 2).to(dtype)
     qkv[total:] = torch.nan
     angles = normal(600, size // 2, seed=5)
     table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
     rows = embedded(step, want_values=False)
-    done = tile_attention(qkv, rows.row_start, rows.row_end, heads, window=window, rotary=table)
-    near(done[:total], attention(qkv, step, heads, window, table))
+    done = tile_attention(qkv, rows.row_start, rows.row_end, heads, window=window, rotary=table, shape=shape)
+    assert done.dtype == dtype
+    tolerance = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}[dtype]
+    near(done[:total], attention(qkv.float(), step, heads, window, table), tolerance)
 
 
 @pytest.mark.parametrize("name", LENGTHS)
@@ -158,7 +168,14 @@ def test_attention_in_a_window(window: int, rotary: bool) -> None:
 
 
 def test_attention_of_long_items() -> None:
-    check_attention(packed([512, 3]), heads=1, size=32)
+    check_attention(packed([512, 3]), heads=1, size=32, shape=AttentionShape(64, 128, 32, 16, 4, 1, "ieee"))
+
+
+# The interpreter multiplies no bfloat16; the shapes of programs are those of float16.
+@pytest.mark.parametrize("dtype", [torch.float16] if DEVICE == "cpu" else [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(("size", "rotary"), [(32, False), (64, False), (64, True), (128, True)])
+def test_attention_of_16_bits(dtype: torch.dtype, size: int, rotary: bool) -> None:
+    check_attention(packed([5, 1, 30, 64, 100, 27]), heads=2, size=size, rotary=rotary, dtype=dtype)
 
 
 @pytest.mark.parametrize("mode", ["cls", "mean", "max"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import subprocess
@@ -18,6 +19,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import torch
+
 # Instructions of the machine code by what they tell, on sm_80 to sm_90.
 _INSTRUCTIONS = {
     "wgmma": r"\bHGMMA\b|\bQGMMA\b|\bIGMMA\b",  # matrix product of four warps
@@ -25,6 +28,7 @@ _INSTRUCTIONS = {
     "async_copy": r"\bLDGSTS\b",  # global to shared memory, past the registers
     "load_16_bytes": r"\bLDG\.E(?:\.\w+)*\.128\b",
     "store_16_bytes": r"\bSTG\.E(?:\.\w+)*\.128\b",
+    "special": r"\bMUFU\b",  # exponentials, roots, reciprocals: a quarter of the rate of others, or less
     "load": r"\bLDG\b",
     "store": r"\bSTG\b",
     "local": r"\b(?:LDL|STL)\b",  # spilled registers, or arrays that do not fit them
@@ -32,6 +36,8 @@ _INSTRUCTIONS = {
 _REGISTERS, _WARPS_MAX, _BLOCKS_MAX = 65536, 64, 32  # of one multiprocessor, sm_80 and sm_90
 _SHARED_BYTES = {80: 164 << 10, 89: 100 << 10, 90: 228 << 10}
 _RESERVED_BYTES = 1 << 10  # of shared memory, by every resident program
+# An H200, for estimates: memory bytes/s, bf16 operations/s, instructions of warps/s (132 · 4 at 1.755 GHz).
+_BYTES_PER_S, _FLOP_PER_S, _WARP_INSTRUCTIONS_PER_S = 4.3e12, 790e12, 132 * 4 * 1.755e9
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,8 @@ class Build:
     shared_bytes: int
     occupancy: float  # theoretical: resident warps of 64, by registers and shared memory
     instructions: dict[str, int]
+    bound_us: float  # estimated: what memory or matrix products alone would take on an H200, whichever is longer
+    issue_us: float  # estimated: what its instructions alone would take; loops as if they had one turn
     error: str = ""  # why it did not compile; the numbers are then 0
 
 
@@ -57,6 +65,8 @@ class Case:
 
     name: str
     launch: Callable[[], object]
+    flop: float = 0.0  # of matrix products
+    bytes: int = 0  # read and written; 0: every tensor once
 
 
 class _Compiling:
@@ -82,12 +92,13 @@ def compile_all(cases: Iterable[Case], arch: int) -> list[Build]:
     from triton.runtime.driver import driver
     from triton.runtime.jit import JITFunction
 
-    compiled: list[Any] = []
+    compiled: list[_Launched] = []
     run = JITFunction.run
 
-    def compile_only(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-        compiled.append(run(self, *args, grid=grid, warmup=True, **kwargs))
-        return compiled[-1]
+    def compile_only(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+        tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
+        kernel = run(self, *args, grid=grid, warmup=True, **kwargs)
+        compiled.append(_Launched(kernel, math.prod(grid), sum(t.nbytes for t in tensors)))
 
     builds: list[Build] = []
     seen: set[str] = set()
@@ -101,23 +112,30 @@ def compile_all(cases: Iterable[Case], arch: int) -> list[Build]:
             except Exception as error:  # the compiler's own, of many types; the table shows it
                 builds.append(_failed(case, arch, error))
                 continue
-            for kernel in compiled:
-                if kernel.hash not in seen:
-                    seen.add(kernel.hash)
-                    builds.append(_read(case, arch, kernel))
+            for launched in compiled:
+                if launched.kernel.hash not in seen:
+                    seen.add(launched.kernel.hash)
+                    builds.append(_read(case, arch, launched))
     finally:
         JITFunction.run = run
     return builds
 
 
+@dataclass(frozen=True)
+class _Launched:
+    kernel: Any
+    programs: int
+    bytes: int  # of its tensors
+
+
 def _failed(case: Case, arch: int, error: Exception) -> Build:
-    return Build(case.name, "", arch, 0, 0, 0, 0, 0, 0.0, {}, f"{type(error).__name__}: {error}")
+    return Build(case.name, "", arch, 0, 0, 0, 0, 0, 0.0, {}, 0.0, 0.0, f"{type(error).__name__}: {error}")
 
 
-def _read(case: Case, arch: int, kernel: Any) -> Build:
+def _read(case: Case, arch: int, launched: _Launched) -> Build:
     from triton import knobs
 
-    meta = kernel.metadata
+    kernel, meta = launched.kernel, launched.kernel.metadata
     with tempfile.NamedTemporaryFile(suffix=".cubin") as cubin:
         cubin.write(kernel.asm["cubin"])
         cubin.flush()
@@ -125,6 +143,7 @@ def _read(case: Case, arch: int, kernel: Any) -> Build:
         code = _tool(knobs.nvidia.cuobjdump.path, "-sass", cubin.name)
     used = {name: int(size) for name, size in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", usage)}
     counts = {name: len(re.findall(pattern, code)) for name, pattern in _INSTRUCTIONS.items()}
+    counts["all"] = len(re.findall(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?!.*\b(?:NOP|BRA `)).*;", code, re.MULTILINE))
     return Build(
         case=case.name,
         kernel=meta.name,
@@ -136,6 +155,8 @@ def _read(case: Case, arch: int, kernel: Any) -> Build:
         shared_bytes=meta.shared,
         occupancy=occupancy(arch, meta.num_warps, used["REG"], meta.shared),
         instructions={name: count for name, count in counts.items() if count},
+        bound_us=1e6 * max((case.bytes or launched.bytes) / _BYTES_PER_S, case.flop / _FLOP_PER_S),
+        issue_us=1e6 * counts["all"] * meta.num_warps * launched.programs / _WARP_INSTRUCTIONS_PER_S,
     )
 
 
@@ -158,14 +179,15 @@ def occupancy(arch: int, warps: int, registers: int, shared_bytes: int) -> float
 def table(builds: Iterable[Build]) -> str:
     """Markdown, one row for each build."""
     lines = [
-        "| case | kernel | sm | warps | stages | registers | spilled bytes | shared bytes | occupancy | instructions |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| case | kernel | sm | warps | stages | registers | spilled bytes | shared bytes | occupancy | bound, µs "
+        "| issue, µs | instructions |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for b in builds:
         told = b.error.replace("\n", " ")[:200] or " ".join(f"{name} {count}" for name, count in b.instructions.items())
         lines.append(
             f"| {b.case} | {b.kernel} | {b.arch} | {b.warps} | {b.stages} | {b.registers} | {b.spill_bytes} "
-            f"| {b.shared_bytes} | {b.occupancy:.0%} | {told} |"
+            f"| {b.shared_bytes} | {b.occupancy:.0%} | {b.bound_us:.2f} | {b.issue_us:.2f} | {told} |"
         )
     return "\n".join(lines) + "\n"
 

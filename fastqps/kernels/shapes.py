@@ -58,16 +58,18 @@ class AttentionShape:
     precision: str  # of matrix products, where the inputs are float32
 
 
-def attention_shape(size: int, dtype: torch.dtype, rotary: bool) -> AttentionShape:
-    """Queries by 64, the least that four warps multiply together on sm_90.
+def attention_shape(size: int, dtype: torch.dtype) -> AttentionShape:
+    """A tile of n rows sees n keys and what its first and last item have beyond it, masked: short tiles waste least.
 
-    Keys by 128: with items of up to 32 tokens that is all that 64 rows see, so that most tiles take one turn. By 64
-    where heads are wide. float32, which is for comparison, takes less of each, for registers' sake.
+    Heads of up to 32: 32 rows of two warps, which with items of 32 tokens see about 64 keys, one turn. Their cost is
+    the softmax, not the product. Wider heads: 64 rows, the least that the four warps of sm_90's matrix product take
+    together. float32, which is for comparison, takes what fits the registers.
     """
     block, half_block = max(16, next_power_of_2(size)), max(16, next_power_of_2(size // 2))
     if dtype == torch.float32:
-        return AttentionShape(32, 32, block, half_block, 4, 1, "ieee")
-    return AttentionShape(64, 128 if size <= 64 else 64, block, half_block, 4, 2, "tf32")
+        return AttentionShape(16, 32, block, half_block, 4, 1, "ieee")
+    rows, warps = (32, 2) if size <= 32 else (64, 4)
+    return AttentionShape(rows, 64, block, half_block, warps, 2, "tf32")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from fastqps.kernels.shapes import attention_shape
+from fastqps.kernels.shapes import AttentionShape, attention_shape
 
 _LOWEST = tl.constexpr(-1e30)  # finite, so that a row whose keys are all masked so far stays a number
 
@@ -114,17 +114,19 @@ def tile_attention(
     *,
     window: int = 0,
     rotary: torch.Tensor | None = None,
+    shape: AttentionShape | None = None,
 ) -> torch.Tensor:
     """qkv [tokens, 3 · heads · size] → [tokens, heads · size]; every row sees its item's rows, both ways.
 
     row_start, row_end: as ``embed_norm`` gives them. With ``window`` a row sees those at most ``window`` away. rotary:
     float32 [positions, 2, size / 2], the cos and sin by which query and key are turned at each place in their item.
+    ``shape`` is for measuring others than the rule's.
     """
     tokens, width = qkv.shape[0], qkv.shape[1] // 3
     size = width // heads
     if qkv.numel() >= 1 << 31:
         raise ValueError(f"queries, keys and values {list(qkv.shape)} have more than 2³¹ numbers")
-    shape = attention_shape(size, qkv.dtype, rotary is not None)
+    shape = shape or attention_shape(size, qkv.dtype)
     out = torch.empty(tokens, width, dtype=qkv.dtype, device=qkv.device)
     tile_attention_kernel[(heads, triton.cdiv(tokens, shape.queries))](
         qkv,

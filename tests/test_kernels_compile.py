@@ -1,0 +1,63 @@
+"""What the kernels compile to, ahead of time and without a GPU: no spills, enough memory, the right instructions."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastqps.kernels import TRITON_MISSING
+
+if TRITON_MISSING:
+    pytest.skip(TRITON_MISSING, allow_module_level=True)
+
+ROOT = Path(__file__).parents[1]
+SHARED_BYTES_MAX = 227 << 10  # of one program, sm_90
+
+
+@cache
+def builds(*flags: str) -> tuple[dict[str, Any], ...]:
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    command = [sys.executable, "-m", "fastqps.kernels.compile", "--brief", "--json", *flags]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100)
+    assert done.stdout, done.stderr
+    return tuple(json.loads(done.stdout))
+
+
+def named(word: str) -> list[dict[str, Any]]:
+    found = [b for b in builds() if word in b["kernel"]]
+    assert found, f"no kernel is called {word}"
+    return found
+
+
+def test_all_compile_and_fit() -> None:
+    assert not [(b["case"], b["error"]) for b in builds() if b["error"]]
+    assert not [b["case"] for b in builds() if b["spill_bytes"]]
+    assert not [b["case"] for b in builds() if b["shared_bytes"] > SHARED_BYTES_MAX]
+
+
+def test_attention_multiplies_by_tensor_cores() -> None:
+    for build in named("tile_attention"):
+        assert build["instructions"].get("wgmma") or build["instructions"].get("mma"), build
+        assert build["instructions"].get("async_copy"), build
+    assert any(build["instructions"].get("wgmma") for build in named("tile_attention"))
+
+
+@pytest.mark.parametrize("kernel", ["embed_norm", "add_norm", "activate_kernel", "activate_fp8", "quantise_rows"])
+def test_rows_move_16_bytes_at_a_time(kernel: str) -> None:
+    for build in named(kernel):
+        assert build["instructions"]["load_16_bytes"] and build["instructions"]["store_16_bytes"], build
+
+
+def test_an_older_gpu_has_no_fp8_but_all_else() -> None:
+    older = builds("--arch=80", "--only=MiniLM.*(attention|add_norm)")
+    assert {b["kernel"] for b in older} == {"tile_attention_kernel", "add_norm_kernel"}
+    assert not [b["error"] for b in older if b["error"]]
+    assert all(b["instructions"].get("mma") for b in older if b["kernel"] == "tile_attention_kernel")
+    assert not any("fp8" in b["case"] for b in older)
