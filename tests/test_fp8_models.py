@@ -16,9 +16,18 @@ from fastqps import Engine
 from fastqps.bench.accuracy import of_embeddings, of_generations
 from fastqps.bench.texts import Lengths, made_texts, vocabulary_of
 from fastqps.devices import DeviceError, make_runner
+from fastqps.generator import Generator
 from fastqps.models import load_card
 from fastqps.models.fp8 import quantise_rows
 from fastqps.models.names import packaged
+from fastqps.models.packed import PackedModel
+from fastqps.models.precision import Precision
+from fastqps.models.reference_decode_ops import ReferenceDecodeOps
+from fastqps.models.reference_encoder_ops import ReferenceEncoderOps
+from fastqps.runners.decoder import DecoderRunner
+from fastqps.runners.encoder import EncoderRunner
+from fastqps.runners.reference_items import pack_items
+from fastqps.sampling import Sampling
 from tests.checkpoints import VOCAB, write_checkpoint
 from tests.compressed import compress
 from tests.decoders import VOCAB as DECODER_VOCAB
@@ -63,6 +72,14 @@ def encoded(path: Path, quantization: str) -> np.ndarray[Any, Any]:
     return np.stack(engine.predict(ITEMS))
 
 
+def encoded_by_reference(path: Path) -> np.ndarray[Any, Any]:
+    card = load_card(str(path))
+    model = PackedModel(card, ReferenceEncoderOps(torch.float32, precision=Precision("fp8")))
+    runner = EncoderRunner(model, len(ITEMS), 256)
+    runner.run(*pack_items(card, [(ids, len(ids)) for ids in ITEMS], runner.buffers()))
+    return runner.buffers().output[: len(ITEMS)].copy()
+
+
 def oracle(model: Any) -> np.ndarray[Any, Any]:
     with torch.inference_mode():
         return np.stack([model(torch.tensor([ids])).last_hidden_state[0].mean(0).numpy() for ids in ITEMS])
@@ -84,6 +101,7 @@ def test_inner_layers_of_an_encoder(family: str, tmp_path: Path) -> None:
     # A number that falls on the other side of a rounding limit changes others by as much as the format is coarse.
     assert deviation(want, plain) > 0.01
     assert deviation(found, want) < 0.003
+    assert deviation(encoded_by_reference(tmp_path), want) < 0.003
 
 
 @pytest.mark.parametrize("family", ENCODER_WEIGHTS)
@@ -94,12 +112,20 @@ def test_an_encoder_that_is_fp8_already(family: str, tmp_path: Path) -> None:
     assert deviation(encoded(tmp_path, "none"), oracle(model)) < 1e-5
     round_products(model, layers_of(model))
     assert deviation(encoded(tmp_path, "fp8"), oracle(model)) < 0.003
+    assert deviation(encoded_by_reference(tmp_path), oracle(model)) < 0.003
 
 
 def generated(path: Path, quantization: str) -> tuple[list[list[int]], list[list[float]]]:
     engine = Engine(str(path), dtype="float32", quantization=quantization, max_output_tokens=8)
     answers = engine.generate(PROMPTS, logprobs=True)
     engine.close()
+    return [answer.token_ids for answer in answers], [answer.logprobs or [] for answer in answers]
+
+
+def generated_by_reference(path: Path) -> tuple[list[list[int]], list[list[float]]]:
+    card = load_card(str(path), max_output_tokens=8)
+    runner = DecoderRunner.load(card, ReferenceDecodeOps(torch.float32, precision=Precision("fp8")), 4, 160)
+    answers = Generator(card, runner=runner).generate(PROMPTS, Sampling(logprobs=True))
     return [answer.token_ids for answer in answers], [answer.logprobs or [] for answer in answers]
 
 
@@ -114,11 +140,11 @@ def check_generation(path: Path, model: Any) -> None:
 
     But for the few behind a number that falls on the other side of a rounding limit.
     """
-    tokens, logprobs = generated(path, "fp8")
-    want = [logprobs_of(model, ids, made) for ids, made in zip(PROMPTS, tokens, strict=True)]
-    errors = np.abs(np.subtract(np.concatenate(logprobs), np.concatenate(want)))
-    assert np.median(errors) < 1e-4
-    assert errors.max() < 0.1
+    for tokens, logprobs in (generated(path, "fp8"), generated_by_reference(path)):
+        want = [logprobs_of(model, ids, made) for ids, made in zip(PROMPTS, tokens, strict=True)]
+        errors = np.abs(np.subtract(np.concatenate(logprobs), np.concatenate(want)))
+        assert np.median(errors) < 1e-4
+        assert errors.max() < 0.1
 
 
 @pytest.mark.parametrize("kind", ["llama-gqa-tied", "llama-biased", "qwen2", "qwen3"])

@@ -9,9 +9,9 @@ from itertools import pairwise
 import torch
 
 from fastqps import _core
-from fastqps.models.cpu_fp8 import rows_for
 from fastqps.models.cpu_ops import CpuOps, is_bf16, threads
 from fastqps.models.ops import Reader, Rows
+from fastqps.models.reference_ops import rows_for
 from fastqps.models.step import Step, address
 
 _TOKENS_PER_THREAD_MIN = 256  # below that, handing work to a thread costs more than it saves

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from fastqps.models.fp8 import Quantised, Weight, multiply, quantise_rows, quantise_weight
+from fastqps.models.fp8 import Quantised, Weight, multiply, quantise_weight
 from fastqps.models.ops import Reader, Rows
-from fastqps.models.reference_ops import function
-
-
-def rows_for(x: torch.Tensor, into: Reader | None) -> Rows:
-    """x [rows, width] with what ``into`` reads of it."""
-    return Rows(x, *quantise_rows(x)) if into is not None and into.fp8 else Rows(x)
+from fastqps.models.reference_ops import function, rows_for
 
 
 class CpuFp8Linear:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from fastqps.models.card import ModelError
-from fastqps.models.cpu_fp8 import rows_for
 from fastqps.models.ops import ACTIVATIONS, Reader, Rows
+from fastqps.models.reference_ops import rows_for
 
 _PACK_ROWS = 512  # the number of rows that a packed weight's layout is chosen for; other numbers work too
 

@@ -9,11 +9,12 @@ from typing import Literal
 import torch
 
 from fastqps import _core
-from fastqps.models.cpu_fp8 import CpuFp8Activated, CpuFp8Gated, CpuFp8Linear, rows_for
+from fastqps.models.cpu_fp8 import CpuFp8Activated, CpuFp8Gated, CpuFp8Linear
 from fastqps.models.cpu_linear import CpuActivated, CpuGated, CpuLinear
 from fastqps.models.fp8 import Quantised, Weight, concatenate, plain
 from fastqps.models.ops import Activated, Linear, Reader, Rows, Site
 from fastqps.models.precision import Precision
+from fastqps.models.reference_ops import rows_for
 from fastqps.models.step import address
 
 

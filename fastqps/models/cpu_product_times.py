@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import torch
 
-from fastqps.models.cpu_fp8 import CpuFp8Linear, rows_for
+from fastqps.models.cpu_fp8 import CpuFp8Linear
 from fastqps.models.cpu_linear import CpuLinear
 from fastqps.models.precision import Product
+from fastqps.models.reference_ops import rows_for
 
 RUNS_MIN, RUNS_MAX = 3, 50
 LONG_S = 0.05  # of one product's runs

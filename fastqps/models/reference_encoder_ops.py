@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from fastqps.models.ops import Reader, Rows
-from fastqps.models.reference_ops import ReferenceNorm, ReferenceOps, turned
+from fastqps.models.reference_ops import ReferenceNorm, ReferenceOps, rows_for, turned
 from fastqps.models.step import Step
 
 _QUERIES = 512  # rows whose scores are held at once
@@ -52,7 +52,7 @@ class ReferenceEmbedding:
             out = out + self._places[items.position + self._offset].float()
         if self._kinds is not None:
             out = out + self._kinds[torch.where(items.used, step.types, 0)].float()
-        return Rows(self._norm(out, None).tensor.to(self._words.dtype)), step
+        return rows_for(self._norm(out, None).tensor.to(self._words.dtype), into), step
 
 
 class ReferenceEncoderOps(ReferenceOps):
