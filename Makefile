@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 CXX ?= g++
 
-.PHONY: help setup build demo bench results-table test native-test lint format clean proto fuzz-wire fuzz-tokenizer test-generation accuracy duty-cycle grammar model model-full order stress kernels
+.PHONY: help setup build demo bench results-table test native-test lint format clean proto fuzz-wire fuzz-tokenizer test-generation accuracy duty-cycle grammar model model-full order stress kernels gpu-check gpu-kit
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -119,6 +119,14 @@ grammar: ## train the demo's grammar model again from nothing, and evaluate it; 
 # ---- measurements. PART=transport|openloop|work|gather|generate|prepare|light|starvation runs one of them; BENCH_FLAGS as python -m bench --help.
 bench: $(NATIVE)/bench/bench_gather $(NATIVE)/bench/bench_decode ## measure against peers and bounds; PART=transport|openloop|work|gather|generate|prepare|light|starvation
 	$(BIN)/python -m bench $(PART) $(BENCH_FLAGS)
+
+# By .venv's Python, or where there is no .venv by PYTHON with what `make gpu-kit` has gathered.
+GPU_KIT ?= build/gpu-kit
+gpu-check: ## all that needs a CUDA GPU; PART=correct|micro|kernels|encoder|decoder|peers|fp8|dispatchers|duty|calibrate; docs/gpu-check.md
+	@PYTHON="$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))" KIT="$(GPU_KIT)" tools/gpu_check.sh $(PART) $(GPU_FLAGS)
+
+gpu-kit: ## what a bare GPU machine lacks, gathered into build/gpu-kit on one with a network; KIT_PYTHON=3.12
+	KIT="$(GPU_KIT)" KIT_PYTHON="$(or $(KIT_PYTHON),3.12)" PYTHON="$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))" tools/gpu_kit.sh
 
 results-table: ## write the README's table from bench/results again
 	$(BIN)/python -m bench.readme

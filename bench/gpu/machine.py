@@ -1,0 +1,61 @@
+"""The GPU and the software that is measured, asked in a process of its own: this one takes no CUDA context."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import metadata
+from typing import Any
+
+from fastqps.bench.environment import environment as own
+
+PACKAGES = ("triton", "transformers", "sentence-transformers", "pybind11", "setproctitle", "nvidia-ml-py")
+_ASK = """
+import json, torch
+found = {"cuda": torch.version.cuda, "gpus": torch.cuda.device_count()}
+if found["gpus"]:
+    p = torch.cuda.get_device_properties(0)
+    found |= {"gpu": p.name, "capability": f"{p.major}.{p.minor}", "multiprocessors": p.multi_processor_count}
+    found |= {"gpu_memory_gib": round(p.total_memory / 2**30, 1), "l2_mib": getattr(p, "L2_cache_size", 0) >> 20}
+print(json.dumps(found))
+"""
+_QUERY = "name,driver_version,clocks.max.sm,clocks.max.mem,power.limit,compute_mode,mig.mode.current"
+
+
+def gpu() -> dict[str, Any]:
+    """What torch says of its first GPU; without ``gpu`` where it has none, with ``why`` then."""
+    try:
+        done = subprocess.run([sys.executable, "-c", _ASK], capture_output=True, text=True, timeout=120, check=False)
+    except subprocess.TimeoutExpired:
+        return {"why": "torch did not say within 2 minutes which GPUs there are"}
+    if done.returncode:
+        return {"why": (done.stderr.strip().splitlines() or ["torch cannot be imported"])[-1]}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    if not found["gpus"]:
+        build = "no GPU that it can use" if found["cuda"] else "been built without CUDA"
+        found["why"] = f"torch has {build}"
+    return found
+
+
+def environment(found: dict[str, Any]) -> dict[str, Any]:
+    """The machine, its GPU as ``gpu`` found it, and the versions of all that is compared."""
+    facts = own() | {key: value for key, value in found.items() if key != "why"}
+    for name in PACKAGES:
+        try:
+            facts[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            facts[name] = "missing"
+    return facts | _driver()
+
+
+def _driver() -> dict[str, Any]:
+    """Driver, clocks, power limit, modes."""
+    command = ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits", "-i", "0"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    parts = [part.strip() for part in (done.stdout.splitlines() or [""])[0].split(",")]
+    keys = ("name", "driver", "sm_mhz_max", "memory_mhz_max", "power_limit_w", "compute_mode", "mig")
+    return dict(zip(keys[1:], parts[1:], strict=True)) if done.returncode == 0 and len(parts) == len(keys) else {}

@@ -1,0 +1,1 @@
+"""The steps of the suite: each a module with ``measure(run)``."""

@@ -1,0 +1,84 @@
+"""N dispatchers on one GPU, with MPS and time-sliced, against a tuned one, at the same number of calls in flight."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bench.gpu.parts.decoder import prompts, settings_of, tokens_out
+from bench.gpu.parts.encoder import TOKENS
+from bench.gpu.payloads import decoder_payloads, encoder_payloads
+from bench.gpu.run import Run
+from bench.gpu.served import Served, bound_by, brief, describe
+from fastqps import machine
+from fastqps.bench.point import Point
+from fastqps.bench.result import BenchError
+from fastqps.bench.target import Settings
+from fastqps.bench.workload import Payloads
+from fastqps.errors import ConfigError
+
+COUNTS = (2, 3, 4)
+ONE = ({"lanes": 1}, {"lanes": 2}, {"lanes": 4})
+
+
+def measure(run: Run) -> None:
+    """MiniLM, where the host is most of the work, then a decoder."""
+    with TemporaryDirectory() as folder:
+        model = "minilm-l6"
+        texts = encoder_payloads(Path(folder) / "texts", run.checkpoint(model), TOKENS, 200 if run.dry else 20_000)
+        base: dict[str, Any] = {"model": str(run.checkpoint(model)), "device": run.device, "dtype": run.dtype}
+        base |= {"slots": 1 << 14, "max-queue-items": 1 << 15, "frontdoors": max(1, len(machine.allowed_cpus()) // 2)}
+        first = _grid(run, model, base, texts, 16 if run.dry else 4096, {}, 0.5)
+        model = "smollm2-135m"
+        payloads = decoder_payloads(Path(folder) / "prompts", prompts(run, model), tokens_out(run))
+        running = 8 if run.dry else 1024
+        base = settings_of(run, model, running)
+        del base["dispatchers"], base["max-running"]
+        second = _grid(run, model, base, payloads, 2 * running, {"max-running": running}, 1.0)
+    gain, note = max((first, second), key=lambda found: found[0])
+    run.target("dispatchers", gain, note)
+
+
+def _grid(
+    run: Run, model: str, base: Settings, payloads: Payloads, in_flight: int, divided: dict[str, int], until: float
+) -> tuple[float, str]:
+    """The gain of the best of N over the best of one, and what to say. ``divided``: settings of which each dispatcher
+    and lane gets its part, so that as many sequences run in all. ``until``: the share of this step's time."""
+    points: dict[str, Point] = {}
+    failed: dict[str, str] = {}
+    grid: list[dict[str, Any]] = [{"dispatchers": 1, "mps": "off", **one} for one in ONE[: 1 if run.dry else 3]]
+    for count, mps, lanes in itertools.product(COUNTS[: 1 if run.dry else 3], ("on", "off"), (1, 2)):
+        grid.append({"dispatchers": count, "mps": mps, "lanes": lanes})
+    ends_s = run.left_s - until * run.left_s
+    with Served(run, base, payloads) as served:
+        for place in grid[:2] if run.dry else grid:
+            if run.left_s < ends_s + 20 and points:
+                failed[describe(place)] = "no time left"
+                continue
+            parts = place["dispatchers"] * place["lanes"]
+            settings = place | {key: max(1, value // parts) for key, value in divided.items()}
+            try:
+                point = served.measure(settings, in_flight)
+            except (BenchError, ConfigError) as error:
+                failed[describe(place)] = str(error)
+                run.say(f"{model}, {describe(place)}: {error}")
+                continue
+            points[describe(place)] = point
+            run.say(f"{model}, {describe(place)}: {point.rate:,.0f}/s, p99 {(point.p99_us or 0) / 1000:.1f} ms")
+    run.raw(model, {name: brief(point) for name, point in points.items()} | {"failed": failed})
+    alone = {name: point.rate for name, point in points.items() if name.startswith("dispatchers 1,")}
+    many = {name: point.rate for name, point in points.items() if name not in alone}
+    if not alone or not many:
+        raise BenchError(f"{model}: nothing to compare: {failed}")
+    one, best = max(alone, key=lambda n: alone[n]), max(many, key=lambda n: many[n])
+    gain = many[best] / alone[one]
+    won = "N dispatchers win" if gain > 1 else "one dispatcher wins"
+    note = f"{model}, {in_flight} in flight: {won}; {best}: {many[best]:,.0f}/s, {one}: {alone[one]:,.0f}/s"
+    run.figure(
+        f"{model}: best N dispatchers over the best one", gain, "×", f"{note}; bound by {bound_by(points[best])}"
+    )
+    for name, rate in many.items():
+        run.figure(f"{model}: {name}", rate / alone[one], "×", f"over {one}; {rate:,.0f}/s")
+    return gain, note

@@ -1,0 +1,102 @@
+"""The kernels of an encoder's step, on packed texts of 32 tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from bench.gpu.parts.kernels import Make, Timed
+from bench.gpu.shapes import Shape
+from bench.gpu.stand import Stand
+from fastqps.kernels.activate import activate
+from fastqps.kernels.add_norm import add_norm
+from fastqps.kernels.embed_norm import embed_norm
+from fastqps.kernels.pool import pool
+from fastqps.kernels.quantise_rows import quantise_rows
+from fastqps.kernels.tile_attention import tile_attention
+
+TOKENS, LENGTH = 4096, 32
+
+
+def rows(stand: Stand, tokens: int, width: int) -> torch.Tensor:
+    """Random ones in the model's type."""
+    return torch.randn(tokens, width, device=stand.device).to(torch.bfloat16 if stand.cuda else torch.float32)
+
+
+def tokens_on(stand: Stand) -> int:
+    """Of a step; few where kernels are interpreted."""
+    return TOKENS if stand.cuda else 2 * LENGTH
+
+
+def whole(stand: Stand, *values: int) -> torch.Tensor:
+    """int32 [len(values)]."""
+    return torch.tensor(values, dtype=torch.int32, device=stand.device)
+
+
+def marks(stand: Stand, tokens: int) -> torch.Tensor:
+    """cu_seqlens of texts of LENGTH tokens."""
+    return torch.arange(0, tokens + 1, LENGTH, dtype=torch.int32, device=stand.device)
+
+
+def _embed(stand: Stand, shape: Shape) -> Iterator[Timed]:
+    n = tokens_on(stand)
+    words, places, kinds = (
+        rows(stand, shape.vocab, shape.hidden),
+        rows(stand, 512, shape.hidden),
+        rows(stand, 2, shape.hidden),
+    )
+    weight = torch.ones(shape.hidden, device=stand.device)
+    ids = torch.randint(0, shape.vocab, (n,), dtype=torch.int32, device=stand.device)
+    starts, counts = marks(stand, n), whole(stand, n, n // LENGTH)
+
+    def work() -> object:
+        return embed_norm(ids, torch.zeros_like(ids), starts, counts, words, places, kinds, weight, weight, 1e-12)
+
+    yield Timed(f"embed_norm of {n} rows", work, 2.0 * n * shape.hidden * words.element_size())
+
+
+def _norm(stand: Stand, shape: Shape) -> Iterator[Timed]:
+    x, residual = (rows(stand, tokens_on(stand), shape.hidden) for _ in range(2))
+    weight = torch.ones(shape.hidden, device=stand.device)
+
+    def work(fp8: bool = False) -> object:
+        return add_norm(x, weight, weight, 1e-12, "layer", residual=residual, want_fp8=fp8)
+
+    yield Timed(f"add_norm of {len(x)} rows", work, 3.0 * x.nbytes)
+    if stand.cuda:
+        yield Timed(f"add_norm of {len(x)} rows, to FP8 too", lambda: work(True), 3.5 * x.nbytes)
+        yield Timed(f"quantise_rows of {len(x)} rows", lambda: quantise_rows(x), 1.5 * x.nbytes)
+
+
+def _activate(stand: Stand, shape: Shape) -> Iterator[Timed]:
+    x = rows(stand, tokens_on(stand), int(shape.sizes["intermediate_size"]))
+    yield Timed(f"activate of {len(x)} rows, gelu", lambda: activate(x, "gelu"), 2.0 * x.nbytes)
+    if stand.cuda:
+        yield Timed(f"activate of {len(x)} rows, gelu, to FP8", lambda: activate(x, "gelu", fp8=True), 1.5 * x.nbytes)
+
+
+def _attend(stand: Stand, shape: Shape) -> Iterator[Timed]:
+    n = tokens_on(stand)
+    qkv, heads = rows(stand, n, 3 * shape.hidden), int(shape.sizes["num_attention_heads"])
+    start = torch.arange(n, dtype=torch.int32, device=stand.device) // LENGTH * LENGTH
+
+    def work() -> object:
+        return tile_attention(qkv, start, start + LENGTH, heads)
+
+    yield Timed(f"tile_attention of {n} rows", work, qkv.nbytes * 4 / 3, 4.0 * n * LENGTH * shape.hidden)
+
+
+def _pool(stand: Stand, shape: Shape) -> Iterator[Timed]:
+    x = rows(stand, tokens_on(stand), shape.hidden)
+    starts, counts = marks(stand, len(x)), whole(stand, len(x), len(x) // LENGTH)
+    yield Timed(f"pool of {len(x)} rows, mean", lambda: pool(x, starts, counts, "mean"), float(x.nbytes))
+
+
+KERNELS: dict[str, Make] = {
+    "embed_norm": _embed,
+    "add_norm": _norm,
+    "activate": _activate,
+    "tile_attention": _attend,
+    "pool": _pool,
+}

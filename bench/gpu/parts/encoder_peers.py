@@ -1,0 +1,111 @@
+"""sentence-transformers on the same GPU in bf16, plain and compiled: the same weights and texts, in turn with ours."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+
+from bench.gpu.inprocess import EncoderLoop
+from bench.gpu.parts.encoder import MODEL, TOKENS
+from bench.gpu.payloads import encoder_payloads
+from bench.gpu.run import Run
+from bench.gpu.served import Served, answered, bound_by
+from bench.gpu.vocabulary import texts
+from fastqps import machine
+
+BATCH = 256
+TEXTS = 8192
+
+
+def measure(run: Run) -> None:
+    """Texts to vectors: our server against ``encode``. Token ids to vectors: our steps against its model's forward."""
+    batch, count = (8, 32) if run.dry else (BATCH, TEXTS)
+    path = run.checkpoint(MODEL)
+    many = texts(path, count, TOKENS, seed=3)
+    plain, compiled = _Peer(run, path, False), _Peer(run, path, True)
+    loop = EncoderLoop(run.device, path, items=batch, tokens=TOKENS, lanes=2, dtype=run.dtype)
+    with TemporaryDirectory() as folder:
+        payloads = encoder_payloads(Path(folder) / "texts", path, TOKENS, 200 if run.dry else 20_000)
+        base = {"model": str(path), "device": run.device, "dtype": run.dtype, "max-queue-items": 1 << 15}
+        base |= {"slots": 1 << 14, "frontdoors": max(1, len(machine.allowed_cpus()) // 2)}
+        with Served(run, base, payloads) as served:
+            runs: dict[str, Callable[[], float]] = {
+                "steps": lambda: loop.rate(run.seconds / 2),
+                "forward": lambda: plain.forward(many[:batch], run.seconds / 2),
+                "forward, compiled": lambda: compiled.forward(many[:batch], run.seconds / 2),
+                "server": lambda: answered(served.measure({}, 16 if run.dry else 4096)).rate,
+                "encode": lambda: plain.encode(many, batch),
+                "encode, compiled": lambda: compiled.encode(many, batch),
+            }
+            rates: dict[str, list[float]] = {name: [] for name in runs}
+            for name, work in runs.items():  # warm-up
+                if not name.startswith("s"):
+                    run.say(f"{name}: {work():,.0f}/s, not counted")
+            for _ in range(run.repetitions):
+                for name, work in runs.items():
+                    rates[name].append(work())
+            bound = bound_by(served.measure({}, 16 if run.dry else 4096))
+    loop.close()
+    run.raw("rates", rates)
+    rate = {name: statistics.median(found) for name, found in rates.items()}
+    for ours, theirs in (("steps", "forward"), ("server", "encode")):
+        for name in (theirs, f"{theirs}, compiled"):
+            note = f"{rate[ours]:,.0f}/s against {rate[name]:,.0f}/s, batches of {batch}, {TOKENS} tokens, bf16"
+            note += f"; ours bound by {bound}" if ours == "server" else ""
+            run.figure(f"MiniLM, our {ours} over sentence-transformers' {name}", rate[ours] / rate[name], "×", note)
+    agree = plain.agreement(many[:16], run)
+    run.figure("sentence-transformers' vectors, least cosine to ours", agree, "")
+    if agree < 0.999:
+        raise AssertionError(f"the vectors of the same weights differ: cosine {agree:.5f}")
+
+
+class _Peer:
+    """One model of its own."""
+
+    def __init__(self, run: Run, path: Path, compiled: bool) -> None:
+        dtype = torch.float32 if run.dry else torch.bfloat16
+        self._model = SentenceTransformer(str(path), device=run.device, model_kwargs={"dtype": dtype})
+        self._cuda = not run.dry
+        if compiled:
+            how: dict[str, Any] = {"backend": "eager"} if run.dry else {"mode": "reduce-overhead"}
+            self._model[0].auto_model = torch.compile(self._model[0].auto_model, **how)
+
+    def encode(self, many: list[str], batch: int) -> float:
+        """Texts per second, tokenizing included."""
+        began = time.perf_counter()
+        self._model.encode(many, batch_size=batch, convert_to_numpy=True, show_progress_bar=False)
+        return len(many) / (time.perf_counter() - began)
+
+    @torch.inference_mode()
+    def forward(self, some: list[str], seconds: float) -> float:
+        """Token ids on the host to vectors on the host, the next batch enqueued before the last one is waited for."""
+        tokenize = getattr(self._model, "preprocess", None) or self._model.tokenize
+        features = {k: v for k, v in tokenize(some).items() if isinstance(v, torch.Tensor)}
+        pinned = {k: v.pin_memory() if self._cuda else v for k, v in features.items()}
+        began, done = time.perf_counter(), 0
+        last = None
+        while not done or time.perf_counter() - began < seconds:
+            moved = {key: value.to(self._model.device, non_blocking=True) for key, value in pinned.items()}
+            found = self._model(moved)["sentence_embedding"].to(torch.float32, copy=True)
+            if last is not None:
+                last.cpu()
+            last = found
+            done += len(some)
+        assert last is not None
+        last.cpu()
+        return done / (time.perf_counter() - began)
+
+    def agreement(self, some: list[str], run: Run) -> float:
+        """The least cosine between its vectors and those of our engine."""
+        from fastqps import Engine
+
+        ours = torch.tensor([list(a) for a in Engine(str(run.checkpoint(MODEL)), run.device, run.dtype).predict(some)])
+        theirs = torch.tensor(self._model.encode(some)).float()
+        return float(torch.nn.functional.cosine_similarity(ours.float(), theirs).min())

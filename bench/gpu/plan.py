@@ -1,0 +1,59 @@
+"""The parts of the suite, their steps, and how long each step may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PART_S = 470.0  # a part ends within eight minutes
+
+
+@dataclass(frozen=True)
+class Part:
+    """``steps``: modules under bench.gpu and the seconds that each may take."""
+
+    what: str
+    steps: dict[str, float]
+
+
+PARTS = {
+    "correct": Part("tests that need a GPU", {"parts.correct": 460}),
+    "micro": Part(
+        "what decides how things are built",
+        {
+            "micro.launch": 40,
+            "micro.gemm": 110,
+            "micro.attention": 70,
+            "micro.copies": 20,
+            "micro.forward": 80,
+            "micro.lanes": 25,
+            "micro.gpm": 25,
+            "micro.overlap": 60,
+            "micro.ipc": 40,
+        },
+    ),
+    "kernels": Part("each kernel's time, and its share of a bound", {"parts.kernels": 300}),
+    "encoder": Part("MiniLM in-process and over gRPC, and the transport's ceiling", {"parts.encoder": 460}),
+    "decoder": Part("50 tokens in, 50 out", {"parts.decoder": 460}),
+    "peers": Part("transformers and sentence-transformers", {"parts.decoder_peers": 320, "parts.encoder_peers": 150}),
+    "fp8": Part("bf16, fp8 and auto", {"parts.fp8": 460}),
+    "dispatchers": Part("N dispatchers, MPS and lanes", {"parts.dispatchers": 460}),
+    "duty": Part("the device's duty cycle", {"parts.duty": 300}),
+    "calibrate": Part("profiles of modelled devices, measured", {"parts.calibrate": 400}),
+}
+
+
+def chosen(named: list[str]) -> dict[str, float]:
+    """Steps and their limits: of the named parts or steps (``micro.gemm``), in order; of none named all of them.
+
+    ``ValueError`` names what is neither.
+    """
+    every = {step: limit for part in PARTS.values() for step, limit in part.steps.items()}
+    found: dict[str, float] = {}
+    for name in named or PARTS:
+        if name in PARTS:
+            found |= PARTS[name].steps
+        elif (step := name if name in every else f"parts.{name}") in every:
+            found[step] = every[step]
+        else:
+            raise ValueError(f"{name!r} is no part of the suite; parts: {', '.join(PARTS)}; steps: {', '.join(every)}")
+    return found

@@ -1,0 +1,73 @@
+"""What a step of the suite works with: where it computes, how long it may take, and where its figures go."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.gpu.checkpoints import CACHE, checkpoint
+from bench.gpu.results import Results
+from bench.gpu.shapes import SHAPES, Shape
+from bench.gpu.targets import TARGETS
+from bench.row import Row
+
+
+@dataclass
+class Run:
+    """``dry``: on the CPU at tiny shapes, to prove the code. ``limit_s``: of this step, from now on."""
+
+    step: str
+    results: Results
+    dry: bool
+    repetitions: int
+    seconds: float  # of each point
+    limit_s: float
+    cache: Path = CACHE
+    profiles: bool = False  # calibrate replaces the shipped profiles
+    _began_s: float = field(default_factory=time.monotonic)
+
+    @property
+    def device(self) -> str:
+        """For ``--device``."""
+        return "cpu" if self.dry else "cuda:0"
+
+    @property
+    def dtype(self) -> str:
+        """bf16, which is compared; in a dry run what every CPU has."""
+        return "float32" if self.dry else "bfloat16"
+
+    @property
+    def left_s(self) -> float:
+        """Of the limit."""
+        return self._began_s + self.limit_s - time.monotonic()
+
+    def enough(self, seconds: float) -> bool:
+        """Whether so much is left; if not, sweeps stop and say what is missing."""
+        return self.left_s > seconds
+
+    def shape(self, name: str) -> Shape:
+        """A true shape; in a dry run its tiny sibling."""
+        return SHAPES[name].tiny() if self.dry else SHAPES[name]
+
+    def checkpoint(self, name: str) -> Path:
+        """The directory of a checkpoint of that shape."""
+        return checkpoint(self.shape(name), self.cache)
+
+    def target(self, key: str, measured: float, bound_by: str) -> None:
+        """A figure that something is asked of."""
+        t = TARGETS[key]
+        self.results.row(self.step, Row(t.name, measured, t.unit, t.accept, t.goal, note=bound_by), key)
+
+    def figure(self, name: str, measured: float, unit: str, note: str = "") -> None:
+        """A figure that is reported."""
+        self.results.row(self.step, Row(name, measured, unit, note=note))
+
+    def raw(self, name: str, value: Any) -> None:
+        """What figures were made of."""
+        self.results.raw(self.step, name, value)
+
+    def say(self, text: str) -> None:
+        """For whoever watches."""
+        print(f"   {text}", flush=True)

@@ -1,0 +1,176 @@
+"""Servers under load, by the product's own bench: points with duty cycle, idle reasons, stages, CPU and GPM."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.gpu.run import Run
+from fastqps import machine
+from fastqps.bench.context import Context
+from fastqps.bench.load import LoadSpec
+from fastqps.bench.pinning import Pinning
+from fastqps.bench.point import INVALID, VALID, Point
+from fastqps.bench.result import BenchError, Result
+from fastqps.bench.target import Settings, Target
+from fastqps.bench.workload import Payloads
+
+PROBE_S = 1.5
+SHARES = (0.95, 0.9, 0.8, 0.7, 0.55, 0.4, 0.25)  # of the peak, in search of a rate within a limit of p99
+
+
+class Served:
+    """A context manager: servers of one model, started as settings ask for them. ``threads``: the generator's."""
+
+    def __init__(self, run: Run, base: Settings, payloads: Payloads, threads: int | None = None) -> None:
+        self._run = run
+        self._stack = contextlib.ExitStack()
+        self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fastqps-gpu-")))
+        self._target = self._stack.enter_context(Target(base))
+        cpus = machine.allowed_cpus()
+        self.threads = max(1, min(threads or len(cpus) // 4, len(cpus) - 1))
+        self.cores = len(cpus) - self.threads
+        self._payloads = payloads
+        self._contexts: dict[tuple[int, int], Context] = {}
+        self._last: tuple[Settings, Sequence[int]] | None = None
+
+    def measure(
+        self, settings: Settings, in_flight: int | None = None, *, rate: float | None = None,
+        seconds: float | None = None, repetitions: int = 1, threads: int | None = None,
+    ) -> Point:  # fmt: skip
+        """A closed loop of so many calls, or an open one of this rate; the median of ``repetitions``."""
+        seconds = seconds or self._run.seconds
+        warm = min(1.0, seconds / 2)
+        load = LoadSpec(
+            in_flight=in_flight or 1, duration_s=seconds, warmup_s=warm, connections=64 if in_flight else 32
+        )
+        load = load.at_rate(rate, streams=1024) if rate else load
+        context = self._context(threads or self.threads, repetitions)
+        self._last = settings, context.pinning.server
+        return context.measure(settings, load)
+
+    def peak(self, settings: Settings, levels: Sequence[int]) -> tuple[Point, int]:
+        """The best of short closed loops, and its calls in flight; more are tried only while they bring more."""
+        best, at = None, levels[0]
+        for level in levels:
+            point = self.measure(settings, level, seconds=min(PROBE_S, self._run.seconds))
+            self._run.say(f"{describe(settings)}, {level} in flight: {point.rate:,.0f}/s ({point.verdict})")
+            if best and point.rate < 1.05 * best.rate:
+                break
+            best, at = point, level
+        assert best
+        return best, at
+
+    def within(self, settings: Settings, peak: float, p99_us: float) -> tuple[Point | None, list[dict[str, Any]]]:
+        """The highest of some rates below the peak at which all is answered within the limit, in an open loop; and all
+        that were tried."""
+        tried: list[dict[str, Any]] = []
+        for part in SHARES:
+            if not self._run.enough(4 + 2 * self._run.seconds):
+                break
+            point = self.measure(settings, rate=part * peak, repetitions=1)
+            tried.append(brief(point))
+            self._run.say(
+                f"{part * peak:,.0f}/s offered: {point.rate:,.0f}/s, p99 {point.p99_us or 0:,.0f} µs ({point.verdict})"
+            )
+            if point.verdict == VALID and point.p99_us and point.p99_us <= p99_us and not point.error_ratio:
+                return point, tried
+        return None, tried
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT of the server that was measured last."""
+        assert self._last is not None
+        return self._target.use(*self._last).address
+
+    def close(self) -> None:
+        """Ends the server."""
+        self._stack.close()
+
+    def __enter__(self) -> Served:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _context(self, threads: int, repetitions: int) -> Context:
+        key = threads, repetitions
+        if key not in self._contexts:
+            cpus = machine.allowed_cpus()
+            pins = Pinning(cpus[:-threads], cpus[-threads:])
+            self._contexts[key] = Context(
+                argparse.Namespace(), self._target, self._payloads, LoadSpec(in_flight=1), None, pins, threads,
+                repetitions, self._folder, _Silent(), Result("gpu-check"),
+            )  # fmt: skip
+        return self._contexts[key]
+
+
+class _Silent:
+    """Progress that nobody watches."""
+
+    def expect(self, points: int) -> None: ...
+    def begin(self, name: str, duration_s: float) -> None: ...
+    def tick(self, elapsed_s: float, now: str) -> None: ...
+    def end(self, point: dict[str, Any]) -> None: ...
+    def say(self, line: str) -> None: ...
+
+
+def describe(settings: Settings) -> str:
+    """For people."""
+    return ", ".join(f"{key} {value}" for key, value in settings.items()) or "defaults"
+
+
+def brief(point: Point) -> dict[str, Any]:
+    """A point without what is long: histograms, spectra, timelines."""
+    found = point.as_json()
+    for key in ("spectrum", "timeline", "histograms", "generator"):
+        found.pop(key, None)
+    return found
+
+
+def answered(point: Point) -> Point:
+    """The point. ``BenchError`` where calls were not answered OK: its rate would be of nothing."""
+    if point.error_ratio > 0.001:
+        raise BenchError(f"{100 * point.error_ratio:.1f} % of the calls failed: {point.status} {point.items_status}")
+    return point
+
+
+def bound_by(point: Point, floor: str = "", ceiling: float | None = None) -> str:
+    """What limits a point, from what was measured of it; each figure is named.
+
+    In this order: the generator where it says so itself; the device where it is busy 95 % of the time; the transport
+    where the rate is 80 % of ``ceiling``, the null device's; else the host, by its busiest role and the device's
+    commonest reason for idling. ``floor`` says how much of the device's time is needed at least.
+    """
+    told = []
+    busy = point.duty_cycle
+    if point.verdict == INVALID:
+        told.append("the load generator (INVALID): " + "; ".join(point.reasons)[:120])
+    elif busy is not None and busy >= 0.95:
+        told.append("the device")
+    elif ceiling and point.rate >= 0.8 * ceiling:
+        told.append("the transport")
+    else:
+        told.append("the host")
+    if busy is not None:
+        told.append(f"device busy {100 * busy:.1f} %")
+    if point.idle_reasons:
+        reason, share = max(point.idle_reasons.items(), key=lambda item: item[1])
+        told.append(f"idle for {reason} {100 * share:.1f} %")
+    if ceiling:
+        told.append(f"{100 * point.rate / ceiling:.0f} % of the transport's ceiling")
+    if point.server_cpu:
+        roles = {role: cores for role, cores in point.server_cpu.items() if cores >= 0.05}
+        told.append("cores: " + ", ".join(f"{role} {cores:.1f}" for role, cores in roles.items()))
+    if point.batch and point.batch.get("items"):
+        told.append(f"batch {point.batch['items']:.0f} items")
+    gpu = next((d for d in point.devices or [] if d.get("sm_utilization") is not None), None)
+    if gpu:
+        told.append(
+            f"SM {100 * gpu['sm_utilization']:.0f} %, tensor {100 * (gpu.get('tensor_utilization') or 0):.0f} %"
+        )
+    return "; ".join([*told, floor] if floor else told)

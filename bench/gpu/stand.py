@@ -1,0 +1,162 @@
+"""Where small things are timed: a GPU by CUDA events and graphs, or the CPU as its stand-in in a dry run."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+Work = Callable[[], object]
+WARM = 3
+
+
+class Graph(Protocol):
+    """Work that was captured."""
+
+    handle: int  # cudaGraphExec_t; 0 on the CPU
+
+    def replay(self) -> None:
+        """Runs it again, on the current stream."""
+
+
+class Stand(Protocol):
+    """One device."""
+
+    device: torch.device
+    cuda: bool
+
+    def synchronize(self) -> None: ...
+    def stream(self) -> Any: ...
+    def on(self, stream: Any) -> contextlib.AbstractContextManager[Any]: ...
+    def graph(self, work: Work, stream: Any = None) -> Graph: ...
+    def elapsed_us(self, work: Work, calls: int) -> float: ...
+
+
+def open_stand(dry: bool) -> Stand:
+    """The first GPU; the CPU if ``dry``."""
+    return CpuStand() if dry else CudaStand()
+
+
+class CudaStand:
+    """The first GPU that this process sees."""
+
+    cuda = True
+
+    def __init__(self) -> None:
+        self.device = torch.device("cuda", 0)
+        torch.cuda.set_device(self.device)
+
+    def synchronize(self) -> None:
+        torch.cuda.synchronize()
+
+    def stream(self) -> torch.cuda.Stream:
+        return _stream()
+
+    def on(self, stream: Any) -> contextlib.AbstractContextManager[Any]:
+        return torch.cuda.stream(stream)
+
+    def graph(self, work: Work, stream: Any = None) -> Graph:
+        """Captured on ``stream`` (default: one of its own), after it has run there."""
+        stream = stream or _stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM):
+                work()
+        torch.cuda.synchronize()
+        captured = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(captured, stream=stream):
+            work()
+        torch.cuda.synchronize()
+        return _CudaGraph(captured)
+
+    def elapsed_us(self, work: Work, calls: int) -> float:
+        """The device's time for so many calls, one behind the other."""
+        start, end = _timer(), _timer()
+        start.record()
+        for _ in range(calls):
+            work()
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end)) * 1000
+
+
+def _stream() -> torch.cuda.Stream:
+    return torch.cuda.Stream()  # type: ignore[no-untyped-call]
+
+
+def _timer() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+
+
+class _CudaGraph:
+    def __init__(self, captured: torch.cuda.CUDAGraph) -> None:
+        self._captured = captured
+        raw = getattr(captured, "raw_cuda_graph_exec", None)
+        self.handle = int(raw()) if raw else 0
+
+    def replay(self) -> None:
+        self._captured.replay()
+
+
+class CpuStand:
+    """The same calls without a GPU: graphs are functions, streams are nothing."""
+
+    cuda = False
+    device = torch.device("cpu")
+
+    def synchronize(self) -> None:
+        """Nothing runs by itself."""
+
+    def stream(self) -> None:
+        return None
+
+    def on(self, stream: Any) -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext()
+
+    def graph(self, work: Work, stream: Any = None) -> Graph:
+        return _CpuGraph(work)
+
+    def elapsed_us(self, work: Work, calls: int) -> float:
+        began = time.perf_counter()
+        for _ in range(calls):
+            work()
+        return (time.perf_counter() - began) * 1e6
+
+
+class _CpuGraph:
+    handle = 0
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def replay(self) -> None:
+        self._work()
+
+
+def time_us(stand: Stand, work: Work, *, seconds: float = 0.04, rounds: int = 5) -> float:
+    """One call, as the device runs it behind others: the median of ``rounds``, of about ``seconds`` in all."""
+    if not stand.cuda:
+        return stand.elapsed_us(work, 1)  # a dry run proves that it runs
+    for _ in range(WARM):
+        work()
+    stand.synchronize()
+    once = max(1e-3, stand.elapsed_us(work, 1))
+    calls = max(1, min(1000, int(seconds * 1e6 / rounds / once)))
+    return statistics.median(stand.elapsed_us(work, calls) for _ in range(rounds)) / calls
+
+
+def kernel_us(stand: Stand, work: Work, *, copies: int = 20, seconds: float = 0.04) -> float:
+    """One call without what launching it costs the host: ``copies`` in a graph. Data may stay in the cache."""
+
+    if not stand.cuda:
+        return stand.elapsed_us(work, 1)
+
+    def many() -> None:
+        for _ in range(copies):
+            work()
+
+    return time_us(stand, stand.graph(many).replay, seconds=seconds) / copies

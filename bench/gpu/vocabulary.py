@@ -1,0 +1,103 @@
+"""Tokenizers without a download: seeded words, a WordPiece table of them, a byte-level BPE trained on them."""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bench.gpu.shapes import Shape
+
+WORDS = 24_000
+TOKENS_MAX = 32_000  # of a trained BPE: more takes long to train, and changes nothing for the model
+_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_PRE = {  # as the families' own tokenizers split
+    "llama": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+}
+_PRE |= {family: _PRE["llama"].replace("{1,3}", "") for family in ("qwen2", "qwen3")}
+
+
+@cache
+def words(count: int = WORDS, seed: int = 5) -> tuple[str, ...]:
+    """Different words of two to four syllables, the same ones for a seed."""
+    rng = random.Random(seed)
+    syllables = [head + body + tail for head in "bdfgklmnprstvz" for body in "aeiou" for tail in ("", "n", "r", "s")]
+    found: dict[str, None] = {}
+    while len(found) < count:
+        found["".join(rng.choices(syllables, k=rng.randint(2, 4)))] = None
+    return tuple(found)
+
+
+def write_tokenizer(shape: Shape, path: Path) -> None:
+    """tokenizer.json and tokenizer_config.json, as transformers, tokenizers and fastqps read them."""
+    config: dict[str, Any]
+    if shape.kind == "encoder":
+        tokenizer = _wordpiece(shape.vocab)
+        config = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": 512}
+        config |= dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), _SPECIAL, strict=True))
+    else:
+        tokenizer = _byte_level(shape)
+        config = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 4096}
+        config |= {"eos_token": "<|end|>", "pad_token": "<|end|>"}
+    tokenizer.save(str(path / "tokenizer.json"))
+    (path / "tokenizer_config.json").write_text(json.dumps(config, indent=1))
+
+
+def texts(path: Path, count: int, tokens: int, seed: int = 1) -> list[str]:
+    """``count`` different texts of exactly ``tokens`` tokens each, special ones included, for the tokenizer in
+    ``path``: words that are one token, each with a space in front of it."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+    known = sorted(word.removeprefix("Ġ") for word in tokenizer.get_vocab() if not word.startswith("##"))
+    asked = [f" {word}" for word in known if word.isascii() and word.isalpha()]
+    found = tokenizer.encode_batch(asked, add_special_tokens=False)
+    single = [text for text, one in zip(asked, found, strict=True) if len(one.ids) == 1]
+    rng = random.Random(seed)
+    length = tokens - tokenizer.num_special_tokens_to_add(False)
+    made = list(dict.fromkeys("".join(rng.choices(single, k=length)) for _ in range(count)))
+    wrong = {len(one.ids) for one in tokenizer.encode_batch(made)} - {tokens}
+    if wrong or len(made) < count:
+        raise ValueError(f"not {count} different texts of {tokens} tokens, but {len(made)}, some of {sorted(wrong)}")
+    return made
+
+
+def _wordpiece(vocab: int) -> Any:
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789.,!?'-"
+    listed = [*_SPECIAL, *letters, *(f"##{letter}" for letter in letters[:36])]
+    listed += words(max(WORDS, vocab))[: vocab - len(listed)]
+    tokenizer = Tokenizer(models.WordPiece({word: i for i, word in enumerate(listed)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens(list(_SPECIAL))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return tokenizer
+
+
+def _byte_level(shape: Shape) -> Any:
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    split = pre_tokenizers.Split(Regex(_PRE[shape.family]), "isolated")
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, level])
+    if shape.family != "llama":
+        tokenizer.normalizer = normalizers.NFC()
+    trainer = trainers.BpeTrainer(
+        vocab_size=min(shape.vocab, TOKENS_MAX),
+        special_tokens=["<|end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    rng = random.Random(6)
+    tokenizer.train_from_iterator((" " + " ".join(rng.choices(words(), k=12)) for _ in range(12_000)), trainer)
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# The GPU suite on whatever machine this is: builds the extensions if they are not, and runs `python -m bench.gpu` with
+# the words given. `make gpu-check` calls it with PYTHON and KIT, the folder that `make gpu-kit` may have filled.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PYTHON=${PYTHON:-python3} KIT=${KIT:-build/gpu-kit}
+
+die() { printf 'gpu-check: %s\n' "$*" >&2; exit 1; }
+
+# Of the names given those that Python cannot import.
+lacking() {
+    "$PYTHON" - "$@" <<'EOF'
+import sys
+from importlib.util import find_spec
+def lacks(name):
+    try:
+        return find_spec(name) is None
+    except ModuleNotFoundError:
+        return True
+print(*filter(lacks, sys.argv[1:]))
+EOF
+}
+
+export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
+if [ -f "$KIT/versions" ]; then
+    KIT=$(cd "$KIT" && pwd)
+    here=$("$PYTHON" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
+    made=$(sed -n 's/^python //p' "$KIT/versions")
+    [ "$here" = "$made" ] || die "$KIT is for $made, and $PYTHON is $here: make gpu-kit KIT_PYTHON=3.${here#cp3}"
+    read -ra carried <<<"$(cd "$KIT/python" && echo *)"
+    for name in $(lacking "${carried[@]}"); do PYTHONPATH="$PYTHONPATH:$KIT/python/$name"; done
+    if ! echo '#include <nghttp2/nghttp2.h>' | "${CXX:-g++}" -E -x c++ - >/dev/null 2>&1; then
+        export FASTQPS_NGHTTP2=$KIT/usr
+    fi
+    # Behind the system's, and for the build alone.
+    export CPLUS_INCLUDE_PATH="${CPLUS_INCLUDE_PATH:+$CPLUS_INCLUDE_PATH:}$KIT/usr/include"
+    export LIBRARY_PATH="${LIBRARY_PATH:+$LIBRARY_PATH:}$KIT/usr/lib"
+fi
+missing=$(lacking torch numpy safetensors tokenizers transformers sentence_transformers grpc google.protobuf uvloop \
+    setproctitle prometheus_client hdrh pybind11 setuptools pytest) ||
+    die "$PYTHON does not start; name another one: make gpu-check PYTHON=python3.12"
+[ -z "$missing" ] || die "$PYTHON lacks: $missing. On a machine with a network: make gpu-kit; then bring build/gpu-kit here"
+
+if ! "$PYTHON" -c 'import fastqps._core, fastqps._front, loadgen._native' 2>/dev/null; then
+    echo "gpu-check: building the C++ extensions"
+    log=build/gpu-check/build.log
+    mkdir -p build/gpu-check
+    "$PYTHON" setup.py -q build_ext --inplace >"$log" 2>&1 || { tail -20 "$log" >&2; die "the build failed: $log"; }
+fi
+exec "$PYTHON" -m bench.gpu "$@"
