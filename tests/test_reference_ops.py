@@ -41,8 +41,8 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def encoded(path: Path, steps: list[Any], ops: Any, make: Any) -> np.ndarray:
-    runner = make(PackedModel(load_card(str(path)), ops), MAX_ITEMS, MAX_TOKENS)
+def encoded(path: Path, steps: list[Any], ops: Any, make: Any, items: int, tokens: int) -> np.ndarray:
+    runner = make(PackedModel(load_card(str(path)), ops), items, tokens)
     return np.concatenate([run(runner, items) for items in steps])
 
 
@@ -56,9 +56,9 @@ def test_encoders(tmp_path: Path, family: str, task: str) -> None:
     rng = np.random.default_rng(0)
     items = random_items(rng, MAX_ITEMS, longest=40, pairs=True)
     steps = [items, items[:1], items[3:7], [items[0]] * 10]
-    want = encoded(tmp_path, steps, CpuEncoderOps(FLOAT32), EncoderRunner)
+    want = encoded(tmp_path, steps, CpuEncoderOps(FLOAT32), EncoderRunner, MAX_ITEMS, MAX_TOKENS)
     for make in (EncoderRunner, PaddedEncoder):
-        got = encoded(tmp_path, steps, ReferenceEncoderOps(FLOAT32), make)
+        got = encoded(tmp_path, steps, ReferenceEncoderOps(FLOAT32), make, MAX_ITEMS, MAX_TOKENS)
         assert np.abs(got - want).max() <= 1e-5
 
 

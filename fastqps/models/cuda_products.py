@@ -1,0 +1,67 @@
+"""Matrix products on a GPU: torch's, in the model's type or in FP8, and the kernel that activates what they give."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional as F
+
+from fastqps.kernels.activate import Activation, activate
+from fastqps.models.card import ModelError
+from fastqps.models.fp8 import Quantised, multiply
+from fastqps.models.ops import GATES, Linear, Reader, Rows
+
+_KERNEL: dict[str, Activation] = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+}
+
+
+class CudaLinear:
+    """weight [outputs, inputs] and bias [outputs] of one type, on the device."""
+
+    fp8 = False
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        self._weight, self._bias = weight, bias
+        self.adds = bias is None  # `plus` is one kernel, and rounds once
+
+    def __call__(self, x: Rows) -> torch.Tensor:
+        return F.linear(x.tensor, self._weight, self._bias)
+
+    def plus(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
+        if self._bias is None:
+            return residual.addmm_(x.tensor, self._weight.t())
+        return residual.add_(self(x))
+
+
+class CudaFp8Linear:
+    """The same of a quantised weight; the product comes out in ``dtype``."""
+
+    fp8 = True
+    adds = False
+
+    def __init__(self, weight: Quantised, bias: torch.Tensor | None, dtype: torch.dtype) -> None:
+        self._weight, self._bias, self._dtype = weight, bias, dtype
+
+    def __call__(self, x: Rows) -> torch.Tensor:
+        assert x.fp8 is not None and x.scale is not None, "these rows were made for another reader"
+        return multiply(x.fp8, x.scale, self._weight, self._bias, self._dtype)
+
+    def plus(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
+        return residual.add_(self(x))
+
+
+class CudaActivated:
+    """An activation behind a product; ``gated``, of its first half, times its second."""
+
+    def __init__(self, linear: Linear, activation: str, gated: bool) -> None:
+        if activation not in _KERNEL:
+            raise ModelError(f"activation {activation!r} is not supported; supported: {', '.join(GATES)}")
+        self._linear, self._kind, self._gated, self.fp8 = linear, _KERNEL[activation], gated, linear.fp8
+
+    def __call__(self, x: Rows, into: Reader) -> Rows:
+        return Rows(*activate(self._linear(x), self._kind, gated=self._gated, fp8=into.fp8))
