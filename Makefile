@@ -109,8 +109,10 @@ demo: ## one server embeds sentences and corrects others, under load and checked
 duty-cycle: ## duty cycles of a modelled device, computed and measured, and what the tuner makes of them; 2 minutes, needs an idle machine
 	$(BIN)/python -m examples.duty_cycle
 
-kernels: ## compile every GPU kernel for every model's shapes, without a GPU: docs/kernels-compiled.md; ARCH=90
-	$(BIN)/python -m fastqps.kernels.compile --arch $(or $(ARCH),90)
+kernels: ## compile every GPU kernel for every model's shapes, without a GPU, into bench/results/kernels-sm90.md; ARCH=80|89|90
+	@mkdir -p build
+	$(BIN)/python -m fastqps.kernels.compile --arch $(or $(ARCH),90) > build/kernels.md
+	mv build/kernels.md bench/results/kernels-sm$(or $(ARCH),90).md
 
 grammar: ## train the demo's grammar model again from nothing, and evaluate it; about 10 minutes of one core
 	$(BIN)/python -m examples.grammar.train

@@ -24,7 +24,8 @@ from fastqps.kernels.tile_attention import tile_attention
 
 _FP8_ARCH = 89  # the first with float8 conversions
 _TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-_ROWS, _DECODE_ROWS, _RUNS = 4096, 1024, 1024
+_ROWS = 4096  # of an encoder's step
+_STEP, _RUNS, _CONTEXT = 2048, 1024, 75  # of a decoder's: tokens, runs that give one each, positions a run sees
 
 
 @dataclass(frozen=True)
@@ -120,12 +121,12 @@ def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool
 
 
 def _decoder_cases(model: Decoder, type_name: str, dtype: torch.dtype, fp8: bool) -> Iterator[Case]:
-    x, weight, count = meta(_DECODE_ROWS, model.width, dtype=dtype), meta(model.width), meta(16, dtype=torch.int32)
+    x, weight, count = meta(_STEP, model.width, dtype=dtype), meta(model.width), meta(16, dtype=torch.int32)
     at = f"{model.name} {type_name}"
     norm = partial(add_norm, x, weight, None, 1e-6, "rms", count=count)
     yield Case(f"{at} rms_norm", norm)
     yield Case(f"{at} add_norm", partial(norm, residual=x, want_sum=True))
-    act = partial(activate, meta(_DECODE_ROWS, 2 * model.inner, dtype=dtype), "silu", gated=True, count=count)
+    act = partial(activate, meta(_STEP, 2 * model.inner, dtype=dtype), "silu", gated=True, count=count)
     yield Case(f"{at} activate", act)
     if fp8:
         yield Case(f"{at} activate fp8", partial(act, fp8=True))
@@ -136,22 +137,25 @@ def _slots_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iterator
     """A step of many rows and runs over a cache whose offsets pass 32 bits."""
     at, n = f"{model.name} {type_name}", model.kv_heads
     ints = partial(meta, dtype=torch.int32)
-    rows, starts, counts, params = ints(_ROWS), ints(_RUNS + 1), ints(16), ints(_RUNS + 1, 16)
+    rows, starts, counts, params = ints(_STEP), ints(_RUNS + 1), ints(16), ints(_RUNS + 1, 16)
     stamps, logprobs = meta(2, dtype=torch.int64), meta(_RUNS)
     table, logits = meta(model.vocab, model.width, dtype=dtype), meta(_RUNS, model.vocab, dtype=dtype)
-    qkv = meta(_ROWS, (model.heads + 2 * n) * model.head_dim, dtype=dtype)
+    qkv = meta(_STEP, (model.heads + 2 * n) * model.head_dim, dtype=dtype)
     cache = meta(2, _RUNS + 1, n, 4096, model.head_dim, dtype=dtype)
     rotary, norm = meta(4096, 2, model.head_dim // 2), meta(model.head_dim) if model.qk_norm else None
     admitted = {"admitted": ints(_RUNS, 16), "params": params, "stamps": stamps}
-    yield Case(f"{at} embed_tokens", partial(embed_tokens, table, rows, rows, starts, counts, **admitted))
+    embed = partial(embed_tokens, table, rows, rows, starts, counts, **admitted)
+    yield Case(f"{at} embed_tokens", embed, bytes=2 * _STEP * model.width * dtype.itemsize)
     write = partial(rope_kv, qkv, cache, rotary, norm, 1e-6, rows, rows, counts, heads=model.heads)
-    yield Case(f"{at} rope_kv", partial(write, prefix_len=0))
+    row, seen = 2 * n * model.head_dim * dtype.itemsize, _CONTEXT * 2 * n * model.head_dim * dtype.itemsize
+    yield Case(f"{at} rope_kv", partial(write, prefix_len=0), bytes=2 * _STEP * row)
     for prefix_len, last in ((0, False), (33, False), (0, True)):
         prefix = meta(2, n, prefix_len, model.head_dim, dtype=dtype)
         attend = partial(slot_attention, qkv, cache, prefix, rotary, norm, 1e-6, starts, rows, rows, counts)
         name = f"{at} slot_attention{' prefix' if prefix_len else ''}{' last' if last else ''}"
-        yield Case(name, partial(attend, heads=model.heads, last_rows=last))
-    yield Case(f"{at} last_rows", partial(last_rows, meta(_ROWS, model.width, dtype=dtype), starts, counts))
+        both = 2 * (_RUNS if last else _STEP) * model.heads * model.head_dim * dtype.itemsize  # queries and results
+        yield Case(name, partial(attend, heads=model.heads, last_rows=last), bytes=_RUNS * seen + both)
+    yield Case(f"{at} last_rows", partial(last_rows, meta(_STEP, model.width, dtype=dtype), starts, counts))
     draw = partial(sample, logits, starts, rows, starts, params, ints(3), counts, stamps=stamps)
     written = {"tokens": starts, "logprobs": logprobs, "finish": starts, "last_token": starts}
     yield Case(f"{at} sample", partial(draw, **written))

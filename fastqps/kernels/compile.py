@@ -192,6 +192,19 @@ def table(builds: Iterable[Build]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _heading(arch: int) -> str:
+    import triton
+    from triton import knobs
+
+    said = _tool(knobs.nvidia.ptxas.path, "--version")
+    found = re.search(r"release [\w., ]+", said)
+    return (
+        f"# Kernels as compiled for sm_{arch}\n\nWritten by `make kernels`; docs/kernels.md explains it. Triton "
+        f"{triton.__version__}, ptxas {found.group() if found else said}. Nothing here was measured: bound and issue are "
+        "estimates, of an H200.\n\n"
+    )
+
+
 def main() -> int:
     """Prints the table, or with --json the builds; 1 if one did not compile."""
     parser = argparse.ArgumentParser(prog="python -m fastqps.kernels.compile", description=__doc__)
@@ -206,7 +219,10 @@ def main() -> int:
 
     cases = [c for c in all_cases(options.arch, options.brief) if re.search(options.only, c.name)]
     builds = compile_all(cases, options.arch)
-    print(json.dumps([asdict(b) for b in builds]) if options.json else table(builds), end="")
+    if options.json:
+        print(json.dumps([asdict(b) for b in builds]))
+    else:
+        print(_heading(options.arch) + table(builds), end="")
     failed = [b.case for b in builds if b.error]
     print(f"{len(builds)} kernels of {len(cases)} cases, {len(failed)} failed", file=sys.stderr)
     return 1 if failed else 0
