@@ -12,7 +12,7 @@ from fastqps.models.cpu_linear import CpuLinear
 from fastqps.models.precision import Product
 from fastqps.models.reference_ops import rows_for
 
-RUNS_MIN, RUNS_MAX = 3, 50
+RUNS_MIN, RUNS_MAX = 7, 100
 LONG_S = 0.05  # of one product's runs
 
 

@@ -11,6 +11,7 @@ from fastqps.models.fp8 import fits
 from fastqps.models.ops import Site
 
 Quantization = Literal["none", "fp8", "auto"]
+GAIN_MIN = 0.05  # of the time: for less it is not worth what FP8 costs in accuracy
 QUANTIZATIONS: tuple[Quantization, ...] = ("none", "fp8", "auto")
 
 
@@ -31,6 +32,8 @@ class Product:
 
 class Precision:
     """Decides for each product as a model is built, and says what it has decided.
+
+    ``auto`` takes FP8 for a shape where that is at least ``GAIN_MIN`` faster over all sizes of steps together.
 
     ``rows``: the sizes of steps that ``auto`` looks at; ``time_us(product, fp8)`` measures one of them. ``fused``: the
     kinds of products whose rows this device quantises in passing.
@@ -82,7 +85,7 @@ class Precision:
             assert self._time_us
             products = [Product(outputs, inputs, rows, key[2], site.layers) for rows in self._rows]
             plain, fp8 = ([self._time_us(product, in_fp8) for product in products] for in_fp8 in (False, True))
-            self._chosen[key] = sum(fp8) < sum(plain)
+            self._chosen[key] = sum(fp8) <= (1 - GAIN_MIN) * sum(plain)
             self._log(_line(products, plain, fp8, self._chosen[key]))
         return self._chosen[key]
 
