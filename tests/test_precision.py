@@ -54,7 +54,7 @@ def test_shapes_that_do_not_fit(outputs: int, inputs: int) -> None:
 TIMES = {
     (1536, 384): ((3.0, 6.0), (3.5, 5.0)),  # slower when small, faster in all
     (384, 1536): ((3.0, 6.0), (2.5, 7.0)),  # the other way round
-    (384, 384): ((2.0, 2.0), (2.0, 1.9)),  # too small a gain
+    (384, 384): ((2.0, 2.0), (2.0, 1.96)),  # too small a gain
     (1152, 384): ((5.0, 9.0), (4.0, 5.0)),
 }
 
@@ -84,7 +84,7 @@ def test_auto_keeps_what_is_faster_for_each_shape_and_says_so() -> None:
     precision.conclude()
     assert lines == [
         "quantization auto: 1152 × 384 at 64/512 rows: 5.0 / 9.0 µs, FP8 4.0 / 5.0 µs: FP8",
-        "quantization auto: 384 × 384 at 64/512 rows: 2.0 / 2.0 µs, FP8 with quantising its rows 2.0 / 1.9 µs: no FP8",
+        "quantization auto: 384 × 384 at 64/512 rows: 2.0 / 2.0 µs, FP8 with quantising its rows 2.0 / 2.0 µs: no FP8",
         "quantization auto: 1536 × 384 at 64/512 rows: 3.0 / 6.0 µs, FP8 3.5 / 5.0 µs: FP8",
         "quantization auto: 384 × 1536 at 64/512 rows: 3.0 / 6.0 µs, FP8 with quantising its rows 2.5 / 7.0 µs: no FP8",
         "quantization auto: 4 of 16 matrix products in FP8",
