@@ -200,8 +200,8 @@ def _heading(arch: int) -> str:
     found = re.search(r"release [\w., ]+", said)
     return (
         f"# Kernels as compiled for sm_{arch}\n\nWritten by `make kernels`; docs/kernels.md explains it. Triton "
-        f"{triton.__version__}, ptxas {found.group() if found else said}. Nothing here was measured: bound and issue are "
-        "estimates, of an H200.\n\n"
+        f"{triton.__version__}, ptxas {found.group() if found else said}. Nothing here was measured: bound and issue "
+        "are estimates, of an H200.\n\n"
     )
 
 
