@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypedDict
 
-from fastqps._core import DecodeStepper, Heartbeat, Segment, Stepper, WakeFds
+from fastqps._core import CudaError, DecodeStepper, Heartbeat, Segment, Stepper, WakeFds
 from fastqps.children import DispatcherSettings
-from fastqps.devices import make_decoder, make_runner
+from fastqps.devices import DeviceFault, make_decoder, make_runner
 from fastqps.lane import Lane, make_lanes
 from fastqps.models.card import ModelCard
 from fastqps.runners import StepRunner
@@ -155,7 +155,16 @@ def load_preparation(
 
 
 def main(settings: DispatcherSettings) -> int:
-    """Serves until the supervisor stops us. ``ModelError`` and ``DeviceError`` where the model cannot be run here."""
+    """Serves until the supervisor stops us. ``ModelError`` and ``DeviceError`` where the model cannot be run here,
+    ``DeviceFault`` where the device fails."""
+    try:
+        return serve(settings)
+    except CudaError as error:
+        raise DeviceFault(f"the device has failed: {error}") from error
+
+
+def serve(settings: DispatcherSettings) -> int:
+    """``main``, where no device fails."""
     segment = Segment(settings.segment_fd)
     heartbeat = Heartbeat(segment, "dispatcher", settings.index, settings.parent_fd)
     card = ModelCard.from_json(segment.card(settings.route))

@@ -30,6 +30,7 @@ class PackedModel:
             self._encoder = ModernBert(weights, config, card.max_input_tokens, ops)
         else:
             self._encoder = Bert(weights, family, config, card.position_offset, ops)
+        self.hidden = self._encoder.hidden  # the model's width
         self._head = make_head(checkpoint, weights, self._encoder.hidden, len(card.labels), ops)
 
     def __call__(self, step: Step) -> torch.Tensor:

@@ -8,6 +8,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fastqps._core import encode_layout
+
 _ALIGN = 64
 
 
@@ -63,6 +65,34 @@ class StepBuffers:
             cu_seqlens=aligned(max_items + 1, np.int32),
             output=aligned(max_items * width, np.float32).reshape(max_items, width),
             stamps=aligned(2, np.int64),
+        )
+
+    @classmethod
+    def over(
+        cls,
+        staging: NDArray[np.int32],
+        output: NDArray[np.int32],
+        stamps: NDArray[np.int64],
+        max_items: int,
+        max_tokens: int,
+        width: int,
+    ) -> StepBuffers:
+        """The sections of a device's blocks, as csrc/step/encode_layout.h has them."""
+        at = encode_layout(max_tokens, max_items, width)
+
+        def section(name: str, words: int) -> NDArray[np.int32]:
+            return staging[at[name] : at[name] + words]
+
+        return cls(
+            max_items=max_items,
+            max_tokens=max_tokens,
+            width=width,
+            input_ids=section("input_ids", max_tokens),
+            position_ids=section("position_ids", max_tokens),
+            token_type_ids=section("token_type_ids", max_tokens),
+            cu_seqlens=section("cu_seqlens", max_items + 1),
+            output=output[: at["out_words"]].view(np.float32).reshape(max_items, width),
+            stamps=stamps,
         )
 
     def arguments(self) -> dict[str, int]:

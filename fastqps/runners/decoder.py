@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 
-from fastqps._core import PARAM_FLAGS, PARAM_LOGPROBS, PARAM_SLOT
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decode_step import DecodeState, DecodeStep
@@ -15,6 +14,7 @@ from fastqps.models.llama import Llama
 from fastqps.models.ops import DecodeOps
 from fastqps.models.weights import Weights
 from fastqps.runners.decode_buffers import DecodeBuffers
+from fastqps.runners.first_steps import first_rows
 
 
 class DecoderRunner:
@@ -65,25 +65,8 @@ class DecoderRunner:
         return DecoderRunner(self.card, self._model, self._state.another(), self._buffers.max_tokens)
 
     def warm_up(self) -> None:
-        """Runs a step of one row and a full one, so that the first request finds all ready; nothing may run yet.
-
-        ``ModelError`` where the model gives no numbers: then every client's tokens would mean nothing.
-        """
-        b = self._buffers
-        for length in (1, min(b.max_tokens, self.card.max_input_tokens, 32)):
-            runs = 1 if length == 1 else min(b.max_runs, b.max_tokens // length)
-            n = runs * length
-            b.input_ids[:n] = 0
-            b.positions[:n] = self._state.prefix_len + torch.arange(n) % length
-            b.kv_slots[:n] = torch.arange(n) // length
-            b.starts[: runs + 1] = torch.arange(runs + 1) * length
-            b.made[:runs] = 0
-            b.admitted[:runs] = 0
-            b.admitted[:runs, PARAM_SLOT] = torch.arange(runs)
-            b.admitted[:runs, PARAM_FLAGS] = PARAM_LOGPROBS  # they show a model that gives no numbers
-            self.run(runs, n, runs)
-            if not torch.from_numpy(b.logprobs[:runs]).isfinite().all():
-                raise ModelError("the model's first answer is not finite: its weights hold NaN or infinity")
+        """Runs a step of one row and a full one; nothing may run yet. ``ModelError`` where they give no numbers."""
+        first_rows(self.card, self._buffers, self._state.prefix_len, self.run)
 
 
 def load_decoder(card: ModelCard, ops: DecodeOps, slots: int, max_tokens: int) -> tuple[Llama, DecodeState]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-import numpy as np
 import torch
 
-from fastqps.models.card import ModelError
 from fastqps.models.packed import PackedModel
 from fastqps.models.step import Step
 from fastqps.runners.buffers import StepBuffers
+from fastqps.runners.first_steps import first_steps
 
 # A step is computed in pieces of whole items with about so many tokens for each thread: their activations stay in the
 # core's cache. Larger pieces lose 4 to 8 %, smaller ones pay more for each call.
@@ -54,21 +53,8 @@ class EncoderRunner:
         return self.twin()
 
     def warm_up(self) -> None:
-        """Runs a step of one short item and a full one, so that the first request finds all ready.
-
-        ``ModelError`` where the answers are no numbers: then every client's would be none.
-        """
-        b, card = self._buffers, self.card
-        full = min(b.max_items, max(1, b.max_tokens // 32))
-        for n_items, length in ((1, 2), (full, min(32, card.max_input_tokens, b.max_tokens))):
-            n_tokens = n_items * length
-            b.input_ids[:n_tokens] = 0
-            b.token_type_ids[:n_tokens] = 0
-            b.position_ids[:n_tokens] = card.position_offset + np.arange(n_tokens) % length
-            b.cu_seqlens[: n_items + 1] = np.arange(n_items + 1) * length
-            self.run(n_items, n_tokens, length)
-            if not np.isfinite(b.output[:n_items]).all():
-                raise ModelError("the model's first answer is not finite: its weights hold NaN or infinity")
+        """Runs a step of one short item and a full one; ``ModelError`` where the answers are no numbers."""
+        first_steps(self.card, self._buffers, self.run)
 
     def _pieces(self, n_items: int, n_tokens: int) -> Iterator[tuple[int, int]]:
         """(first item, end) of each piece: as many pieces as the tokens ask for, of nearly equal size."""

@@ -1,0 +1,82 @@
+"""NVIDIA GPUs: captured graphs of Triton kernels and cuBLAS, launched from C++.
+
+* ``buckets``: which sizes of steps have a graph, and why.
+* ``lane``: a stream, the static memory of its steps, its graphs.
+* ``encoder``, ``decoder``: runners, each over pinned buffers of its own.
+* ``backend``: what they need of CUDA; ``torch_cuda`` is a GPU, ``fake`` a CPU that behaves like one, for tests.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from fastqps.devices.cuda.backend import Backend, open_backend
+from fastqps.devices.cuda.decoder import CudaDecoder, Decoder
+from fastqps.devices.cuda.encoder import CudaEncoder
+from fastqps.devices.cuda.loaded import Loaded, starting
+from fastqps.devices.cuda.memory import check_cache, check_weights, kv_bytes, parameters
+from fastqps.devices.cuda.ops import decode_ops, encoder_ops
+from fastqps.devices.errors import DeviceError
+from fastqps.devices.place import Place
+from fastqps.models.card import ModelCard
+from fastqps.models.checkpoint import Checkpoint
+from fastqps.models.packed import PackedModel
+from fastqps.models.precision import QUANTIZATIONS, Precision
+from fastqps.runners.decoder import load_decoder
+
+_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
+
+
+def choose_dtype(name: str) -> torch.dtype:
+    """``auto`` is bf16. ``DeviceError`` for what this device cannot do."""
+    if name == "auto":
+        name = "bfloat16"
+    if name not in _DTYPES:
+        raise DeviceError(f"device cuda has no dtype {name!r}; it has: auto, {', '.join(_DTYPES)}")
+    return _DTYPES[name]
+
+
+def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> CudaEncoder:
+    """Loads an encoder onto the GPU. ``DeviceError``, ``ModelError`` and ``ConfigError`` where that cannot be."""
+    backend, dtype = _open(place)
+    with starting(card, backend, max_tokens):
+        _check_weights(card, backend, dtype)
+        precision = _precision(place)
+        model = PackedModel(card, encoder_ops(backend, dtype, precision))
+        precision.conclude()
+    return CudaEncoder(Loaded(card, backend, model), max_items, max_tokens)
+
+
+def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> CudaDecoder:
+    """Loads a generator onto the GPU. ``DeviceError``, ``ModelError`` and ``ConfigError`` where that cannot be."""
+    backend, dtype = _open(place)
+    with starting(card, backend, max_tokens):
+        left = _check_weights(card, backend, dtype)
+        check_cache(card, slots, kv_bytes(card, slots, dtype.itemsize), left, backend.where)
+        precision = _precision(place)
+        decoder = Decoder(*load_decoder(card, decode_ops(backend, dtype, precision), slots, max_tokens))
+        precision.conclude()
+    return CudaDecoder(Loaded(card, backend, decoder), slots, max_tokens)
+
+
+def _open(place: Place) -> tuple[Backend, torch.dtype]:
+    if place.threads:
+        torch.set_num_threads(place.threads)
+    dtype = choose_dtype(place.dtype)
+    return open_backend(place), dtype
+
+
+def _precision(place: Place) -> Precision:
+    if place.quantization not in QUANTIZATIONS:
+        raise DeviceError(f"no quantization {place.quantization!r}; there is: {', '.join(QUANTIZATIONS)}")
+    return Precision(place.quantization)
+
+
+def _check_weights(card: ModelCard, backend: Backend, dtype: torch.dtype) -> int:
+    """Free bytes that the weights will leave; ``ModelError`` where they do not fit."""
+    free, _ = backend.memory()
+    needed = parameters(Checkpoint.open(Path(card.path)).weight_files()) * dtype.itemsize
+    check_weights(card, needed, free, backend.where)
+    return free - needed

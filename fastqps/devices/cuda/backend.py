@@ -1,0 +1,74 @@
+"""What the steps of a GPU need of CUDA beside the calls of each step, which ``CudaStep`` makes itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import torch
+
+from fastqps._core import CudaApi
+from fastqps.devices.place import Place
+from fastqps.gpus import FAKE_LIBRARY
+
+Body = Callable[[], None]  # computes one step, from a staging block to an output block
+
+
+class Graph(NamedTuple):
+    """A captured step: what ``CudaLane.add_graph`` takes, and what has to live as long as it may run."""
+
+    handle: int
+    kept: Any
+
+
+class Stream(Protocol):
+    """It lives as long as the object."""
+
+    @property
+    def cuda_stream(self) -> int:
+        """Its handle."""
+
+
+class Backend(Protocol):
+    """One GPU in this process. All of it is for the time before the first request."""
+
+    api: CudaApi
+    device: torch.device
+    where: str  # for people: cuda:0
+    uuid: str  # the same for every process that uses this GPU
+    multiprocessors: int
+    runs_kernels: bool  # else models are computed in plain torch
+
+    def memory(self) -> tuple[int, int]:
+        """Free and total bytes, as all processes that use the GPU leave them."""
+
+    def make_stream(self) -> Stream:
+        """One that waits for no other."""
+
+    def make_pool(self) -> Any:
+        """Memory of graphs that never run at the same time."""
+
+    def run(self, body: Body, stream: Stream) -> None:
+        """Runs ``body`` behind what the stream has to do, and waits for its end."""
+
+    def capture(self, body: Body, stream: Stream, pool: Any, stamps: int) -> Graph:
+        """The work that ``body`` gives to the stream, for any number of times. Nothing may run on the device meanwhile.
+
+        ``stamps`` is the address of the output block, where the step's first and last kernel tell the time.
+        """
+
+    def watch(self) -> None:
+        """``RuntimeError`` if since its first call anything was done but steps: the debug mode's look at each."""
+
+
+def open_backend(place: Place) -> Backend:
+    """The GPU that ``place`` names. ``DeviceError`` where it is not there."""
+    index = int(place.device.partition(":")[2] or 0)
+    if library := os.environ.get(FAKE_LIBRARY):
+        from fastqps.devices.cuda.fake import FakeCuda
+
+        return FakeCuda(library, index)
+    from fastqps.devices.cuda.torch_cuda import TorchCuda
+
+    return TorchCuda(index)

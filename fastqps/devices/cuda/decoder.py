@@ -1,0 +1,141 @@
+"""A decoder on a GPU: packed rows of prompts and running sequences, one graph for each size of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import torch
+
+from fastqps._core import ADMITTED_WORDS, HEADER_WORDS, CudaLane, decode_layout
+from fastqps.devices.cuda.backend import Body
+from fastqps.devices.cuda.buckets import Shape, closer_shapes, covering_shapes
+from fastqps.devices.cuda.lane import GraphLane
+from fastqps.devices.cuda.loaded import Loaded
+from fastqps.devices.cuda.memory import check_cache, kv_bytes
+from fastqps.devices.cuda.steps import GraphSteps
+from fastqps.models.decode_step import DecodeState, DecodeStep
+from fastqps.models.llama import Llama
+from fastqps.runners.decode_buffers import DecodeBuffers
+from fastqps.runners.first_steps import first_rows
+
+
+class Decoder:
+    """A loaded decoder, and states for its lanes, which share a prefix."""
+
+    def __init__(self, llama: Llama, first: DecodeState) -> None:
+        self.llama = llama
+        self._pattern, self._unused = first, [first]
+
+    @property
+    def item_bytes(self) -> int:
+        """Of one number in the KV cache."""
+        return self._pattern.cache.element_size()
+
+    @property
+    def has_state(self) -> bool:
+        """Whether ``new_state`` allocates nothing."""
+        return bool(self._unused)
+
+    def new_state(self) -> DecodeState:
+        """Of no sequences. It holds zeros: what a kernel masks out must not be NaN by chance."""
+        state = self._unused.pop() if self._unused else self._pattern.another()
+        with torch.inference_mode():
+            state.cache.zero_()
+        return state
+
+
+class DecoderLane(GraphLane):
+    """Steps of up to ``max_tokens`` rows, and the state of up to ``slots`` sequences, each with a run in a step."""
+
+    def __init__(self, loaded: Loaded[Decoder], slots: int, max_tokens: int) -> None:
+        card = loaded.card
+        self._at = decode_layout(max_tokens, slots)
+        super().__init__(loaded.backend, card, self._at["words"], self._at["out_words"])
+        self._model, self._slots, self._max_tokens = loaded.model.llama, slots, max_tokens
+        if not loaded.model.has_state:
+            needed = kv_bytes(card, slots, loaded.model.item_bytes)
+            check_cache(card, slots, needed, loaded.backend.memory()[0], loaded.backend.where)
+        self.state = loaded.model.new_state()
+        self.native = CudaLane.decoder(loaded.backend.api, max_tokens=max_tokens, max_runs=slots, **self.addresses)
+
+    @cached_property
+    def covering(self) -> Sequence[Shape]:
+        return covering_shapes(self._max_tokens, self._slots, self._card.max_input_tokens)
+
+    @cached_property
+    def closer(self) -> Sequence[Shape]:
+        return closer_shapes(self._max_tokens, self._slots)
+
+    def body(self, shape: Shape) -> Body:
+        def section(name: str, words: int) -> torch.Tensor:
+            block = self.output if name.startswith("out_") else self.staging
+            return block[self._at[name] :][:words]
+
+        rows, runs = shape
+        step = DecodeStep(
+            token_ids=section("token_ids", rows),
+            positions=section("positions", rows),
+            kv_slots=section("kv_slots", rows),
+            starts=section("starts", runs + 1),
+            made=section("made", runs),
+            tokens=section("out_tokens", runs),
+            logprobs=section("out_logprobs", runs).view(torch.float32),
+            finish=section("out_finish", runs),
+            admitted=section("admitted", runs * ADMITTED_WORDS).view(runs, ADMITTED_WORDS),
+            counts=self.staging[:HEADER_WORDS],
+            stamps=self.stamps,
+        )
+
+        def run() -> None:
+            with torch.inference_mode():
+                self._model(step, self.state)
+
+        return run
+
+
+class CudaDecoder(GraphSteps[DecoderLane]):
+    """``AsyncRunner`` of a decoder. Its sequences are its lane's."""
+
+    def __init__(self, loaded: Loaded[Decoder], slots: int, max_tokens: int) -> None:
+        super().__init__(loaded.card, loaded.backend)
+        self._loaded, self._slots, self._max_tokens = loaded, slots, max_tokens
+        self._buffers: DecodeBuffers | None = None
+
+    def make_stream(self) -> DecoderLane:
+        with self._loaded.starting(self._max_tokens):
+            return DecoderLane(self._loaded, self._slots, self._max_tokens)
+
+    def use(self, stream: DecoderLane) -> None:
+        super().use(stream)
+        step = self.step
+        buffers = DecodeBuffers.over(step.staging, step.output, self._slots, self._max_tokens)
+        self._buffers = replace(buffers, stamps=step.stamps)
+
+    def buffers(self) -> DecodeBuffers:
+        """Views of the pinned blocks of its step."""
+        assert self.lane and self._buffers
+        return self._buffers
+
+    def twin(self) -> CudaDecoder:
+        return CudaDecoder(self._loaded, self._slots, self._max_tokens)
+
+    def sibling(self) -> CudaDecoder:
+        return self.twin()
+
+    def warm_up(self) -> None:
+        """Captures what its lane lacks of graphs, and runs a step of one row and a full one; nothing may run yet.
+
+        ``ModelError`` where the model gives no numbers, ``ConfigError`` where the memory is too small for the steps.
+        """
+        lane, buffers = self.lane, self.buffers()
+        with self._loaded.starting(self._max_tokens):
+            lane.capture_all()
+            first_rows(self.card, buffers, lane.state.prefix_len, self.run)
+        self._warm = True
+
+    def run_eagerly(self, n_runs: int, n_tokens: int, n_admitted: int) -> None:
+        """``run`` without a graph: the same kernels over the same rows, launched one by one. For tests."""
+        del n_admitted  # the header says it
+        self._compute(n_runs, n_tokens)

@@ -1,0 +1,83 @@
+"""A GPU for tests: its memory is the CPU's, its streams are threads, its graphs are Python functions that they call."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fastqps._core import CudaApi
+from fastqps.devices.cuda.backend import Body, Graph, Stream
+from fastqps.devices.cuda.watch import Watched
+from fastqps.devices.errors import DeviceError
+from fastqps.gpus import VISIBLE
+
+_NAME = "GPU-fake-"
+_MULTIPROCESSORS = 132
+_MEMORY_CALLS = ("cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost")
+_Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+@dataclass(frozen=True)
+class _Stream:
+    cuda_stream: int
+
+
+class FakeCuda(Watched):
+    """``Backend`` over csrc/tests' CUDA runtime. Everything above it is the same as on a GPU."""
+
+    runs_kernels = os.environ.get("FASTQPS_TEST_FAKE_KERNELS") == "1"  # interpreted ones: slow
+
+    def __init__(self, library: str, index: int) -> None:
+        self.api = CudaApi(library)
+        seen = os.environ.get(VISIBLE, "")  # by its identifier, as a server's process is told which one is its own
+        index = int(seen.rpartition("-")[2]) if seen.startswith(_NAME) else index
+        if index >= self.api.device_count():
+            raise DeviceError(f"device cuda:{index} is not there: CUDA sees {self.api.device_count()} GPUs")
+        self.api.set_device(index)
+        self.device = torch.device("cpu")
+        self.where = f"cuda:{index}"
+        self.uuid = f"{_NAME}{index}"
+        self.multiprocessors = _MULTIPROCESSORS
+        self._library = ctypes.CDLL(library)
+        self._library.fakeCount.restype = ctypes.c_int64
+        self._library.fakeGraphCreate.restype = ctypes.c_void_p
+        self._library.fakeGraphCreate.argtypes = [_Callback, ctypes.c_void_p, ctypes.c_void_p]
+
+    def memory(self) -> tuple[int, int]:
+        return self.api.memory()
+
+    def make_stream(self) -> Stream:
+        return _Stream(self.api.make_stream())
+
+    def make_pool(self) -> Any:
+        return None
+
+    def run(self, body: Body, stream: Stream) -> None:
+        self.api.synchronize(stream.cuda_stream)
+        body()
+
+    def capture(self, body: Body, stream: Stream, pool: Any, stamps: int) -> Graph:
+        del stream, pool
+
+        def run(user: int | None) -> None:
+            del user
+            try:
+                body()
+            except BaseException:  # a kernel has nobody to raise to: the step's answers stay what they were
+                traceback.print_exc()
+
+        callback = _Callback(run)
+        return Graph(self._library.fakeGraphCreate(callback, None, stamps), (callback, body))
+
+    def seal(self) -> None:
+        self._library.fakeMark()  # counts what anybody calls, not only ``api``
+
+    def check_memory(self) -> None:
+        calls = {name: self._library.fakeCount(name.encode()) for name in _MEMORY_CALLS}
+        if any(calls.values()):
+            raise RuntimeError(f"while serving, device memory was allocated or freed: {calls}")

@@ -1,0 +1,73 @@
+"""What a model will take of a GPU's memory, told before it is taken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fastqps.errors import ConfigError
+from fastqps.models.card import ModelCard, ModelError
+
+KV_EXTRA_SLOTS = 1  # for padding
+_HEADER_BYTES_MAX = 100 << 20  # safetensors' own limit
+
+
+def parameters(files: Sequence[Path]) -> int:
+    """How many numbers the tensors of safetensors files hold. Their headers alone are read."""
+    total = 0
+    for path in files:
+        try:
+            with path.open("rb") as stream:
+                size = int.from_bytes(stream.read(8), "little")
+                header: dict[str, Any] = json.loads(stream.read(min(size, _HEADER_BYTES_MAX)))
+            total += sum(prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ModelError(f"{path} is no safetensors file: {error}") from None
+    return total
+
+
+def kv_bytes(card: ModelCard, slots: int, itemsize: int) -> int:
+    """Of one lane's cache: the keys and values of so many sequences, and of one more for padding."""
+    return (slots + KV_EXTRA_SLOTS) * card.kv_positions * card.kv_values * itemsize
+
+
+def check_weights(card: ModelCard, needed: int, free: int, where: str) -> None:
+    """``ModelError`` where the weights, of ``needed`` bytes, do not fit into the ``free`` ones."""
+    if needed > free:
+        raise ModelError(
+            f"{card.name}: its weights take {gib(needed)}, and {where} has {gib(free)} free: "
+            "the checkpoint is too large"
+        )
+
+
+def check_cache(card: ModelCard, slots: int, needed: int, free: int, where: str) -> None:
+    """``ConfigError`` where one more lane's KV cache, of ``needed`` bytes, does not fit into the ``free`` ones."""
+    if needed > free:
+        raise ConfigError(
+            f"--max-running {slots}: the KV cache of one lane of {card.name} takes {gib(needed)}, and {where} has "
+            f"{gib(free)} left; lower --max-running, --lanes, --max-input-tokens or --max-output-tokens"
+        )
+
+
+@contextmanager
+def told_when_full(card: ModelCard, max_tokens: int, where: str) -> Iterator[None]:
+    """Turns torch's report of too little memory, at a step's first run or its capture, into ``ConfigError``."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(
+            f"--max-batch-tokens {max_tokens}: {where} has too little memory left for steps of {card.name} of that "
+            f"size; lower it, --max-running, --lanes or --dispatchers ({reason})"
+        ) from None
+
+
+def gib(n: int) -> str:
+    """A size for people."""
+    return f"{n / (1 << 30):.1f} GiB" if n >= 1 << 30 else f"{n / (1 << 20):.1f} MiB"

@@ -1,0 +1,29 @@
+"""Which operations a model on this device is made of."""
+
+from __future__ import annotations
+
+import torch
+
+from fastqps.devices.cuda.backend import Backend
+from fastqps.models.ops import DecodeOps, EncoderOps
+from fastqps.models.precision import Precision
+from fastqps.models.reference_decode_ops import ReferenceDecodeOps
+from fastqps.models.reference_encoder_ops import ReferenceEncoderOps
+
+
+def encoder_ops(backend: Backend, dtype: torch.dtype, precision: Precision) -> EncoderOps:
+    """The kernels; plain torch, which knows no FP8, where there is nothing to run them."""
+    if not backend.runs_kernels:
+        return ReferenceEncoderOps(dtype, backend.device)
+    from fastqps.models.cuda_encoder_ops import CudaEncoderOps
+
+    return CudaEncoderOps(dtype, backend.device, precision)
+
+
+def decode_ops(backend: Backend, dtype: torch.dtype, precision: Precision) -> DecodeOps:
+    """The kernels; plain torch, which knows no FP8, where there is nothing to run them."""
+    if not backend.runs_kernels:
+        return ReferenceDecodeOps(dtype, backend.device)
+    from fastqps.models.cuda_decode_ops import CudaDecodeOps
+
+    return CudaDecodeOps(dtype, backend.device, precision)

@@ -1,0 +1,92 @@
+"""A real GPU, through torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from fastqps._core import CudaApi
+from fastqps.devices.cuda.backend import Body, Graph, Stream
+from fastqps.devices.cuda.watch import Watched
+from fastqps.devices.errors import DeviceError, DeviceFault
+
+_WATCHED = ("num_alloc_retries", "num_device_alloc", "num_device_free", "allocation.all.allocated")
+
+
+class TorchCuda(Watched):
+    """``Backend`` over torch.cuda, and over the CUDA runtime that torch has loaded."""
+
+    runs_kernels = True
+
+    def __init__(self, index: int) -> None:
+        if torch.version.cuda is None:
+            raise DeviceError(f"device cuda:{index} needs a torch with CUDA; this one ({torch.__version__}) has none")
+        try:
+            found = torch.cuda.device_count()
+            if index >= found:
+                raise DeviceError(f"device cuda:{index} is not there: CUDA sees {found} GPUs")
+            torch.cuda.set_device(index)
+            torch.cuda.init()  # type: ignore[no-untyped-call]
+            properties = torch.cuda.get_device_properties(index)
+        except RuntimeError as error:
+            raise DeviceError(f"device cuda:{index} cannot be used: {str(error).splitlines()[0]}") from error
+        self.device = torch.device("cuda", index)
+        self.where = f"cuda:{index}"
+        self.uuid = f"GPU-{properties.uuid}"
+        self.multiprocessors = properties.multi_processor_count
+        self.api = CudaApi()
+        self.api.set_device(index)
+        self._then: dict[str, int] = {}
+
+    def memory(self) -> tuple[int, int]:
+        torch.cuda.empty_cache()  # what torch keeps for itself is free
+        return torch.cuda.mem_get_info(self.device)
+
+    def make_stream(self) -> Stream:
+        stream: Stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        return stream
+
+    def make_pool(self) -> Any:
+        return torch.cuda.graph_pool_handle()
+
+    def run(self, body: Body, stream: Stream) -> None:
+        # What the default stream still does (weights and tables on their way to the device) comes first.
+        with _faults_told():
+            torch.cuda.synchronize(self.device)
+            with torch.cuda.stream(stream):  # type: ignore[arg-type]
+                body()
+            torch.cuda.synchronize(self.device)
+
+    def capture(self, body: Body, stream: Stream, pool: Any, stamps: int) -> Graph:
+        del stamps  # the kernels' business
+        graph = torch.cuda.CUDAGraph()
+        # On the lane's own stream: torch keeps workspaces of matrix products by stream, and graphs of two lanes that
+        # shared one would overwrite each other's. Other threads' calls do not concern this capture: thread_local.
+        where = torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local")  # type: ignore[arg-type]
+        with _faults_told(), where:
+            body()
+        return Graph(int(graph.raw_cuda_graph_exec()), graph)
+
+    def seal(self) -> None:
+        torch.cuda.set_sync_debug_mode("error")
+        self._then = self._memory_events()
+
+    def check_memory(self) -> None:
+        if (now := self._memory_events()) != self._then:
+            raise RuntimeError(f"while serving, device memory was allocated or freed: {self._then} became {now}")
+
+    def _memory_events(self) -> dict[str, int]:
+        found = torch.cuda.memory_stats(self.device)
+        return {name: int(found.get(name, 0)) for name in _WATCHED}
+
+
+@contextmanager
+def _faults_told() -> Iterator[None]:
+    """``DeviceFault`` where a kernel failed; too little memory is another matter."""
+    try:
+        yield
+    except torch.AcceleratorError as error:
+        raise DeviceFault(f"the device has failed: {str(error).splitlines()[0]}") from error

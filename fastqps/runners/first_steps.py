@@ -1,0 +1,56 @@
+"""The steps that a runner makes before the first request, which then finds all ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fastqps._core import PARAM_FLAGS, PARAM_LOGPROBS, PARAM_SLOT
+from fastqps.models.card import ModelCard, ModelError
+from fastqps.runners.buffers import StepBuffers
+from fastqps.runners.decode_buffers import DecodeBuffers
+
+Run = Callable[[int, int, int], None]
+_USUAL_TOKENS = 32  # of an item or prompt of a full step
+_NOT_FINITE = "the model's first answer is not finite: its weights hold NaN or infinity"
+
+
+def first_steps(card: ModelCard, b: StepBuffers, run: Run) -> None:
+    """``run`` of an encoder's step of one short item, and of a full one.
+
+    ``ModelError`` where the answers are no numbers: then every client's would be none.
+    """
+    longest = min(card.max_input_tokens, b.max_tokens)
+    full = min(b.max_items, max(1, b.max_tokens // _USUAL_TOKENS))
+    for n_items, length in ((1, min(2, longest)), (full, min(_USUAL_TOKENS, longest))):
+        n_tokens = n_items * length
+        b.input_ids[:n_tokens] = 0
+        b.token_type_ids[:n_tokens] = 0
+        b.position_ids[:n_tokens] = card.position_offset + np.arange(n_tokens) % length
+        b.cu_seqlens[: n_items + 1] = np.arange(n_items + 1) * length
+        run(n_items, n_tokens, length)
+        if not np.isfinite(b.output[:n_items]).all():
+            raise ModelError(_NOT_FINITE)
+
+
+def first_rows(card: ModelCard, b: DecodeBuffers, prefix_len: int, run: Run) -> None:
+    """``run`` of a decoder's step of one row, and of a full one. Nothing may run yet: they use its cache slots.
+
+    ``ModelError`` where the model gives no numbers: then every client's tokens would mean nothing.
+    """
+    for length in (1, min(b.max_tokens, card.max_input_tokens, _USUAL_TOKENS)):
+        runs = 1 if length == 1 else min(b.max_runs, b.max_tokens // length)
+        n = runs * length
+        b.header[:5] = n, runs, runs, b.max_tokens, b.max_runs
+        b.input_ids[:n] = 0
+        b.positions[:n] = prefix_len + np.arange(n) % length
+        b.kv_slots[:n] = np.arange(n) // length
+        b.starts[: runs + 1] = np.arange(runs + 1) * length
+        b.made[:runs] = 0
+        b.admitted[:runs] = 0
+        b.admitted[:runs, PARAM_SLOT] = np.arange(runs)
+        b.admitted[:runs, PARAM_FLAGS] = PARAM_LOGPROBS  # they show a model that gives no numbers
+        run(runs, n, runs)
+        if not np.isfinite(b.logprobs[:runs]).all():
+            raise ModelError(_NOT_FINITE)
