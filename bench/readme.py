@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.__main__ import PARTS, QUIET
+from bench.gpu.results import MODE
+from bench.gpu.targets import TARGETS
 from bench.row import Row, number
 
 ROOT = Path(__file__).parents[1]
@@ -33,6 +36,30 @@ def table(results: dict[str, dict[str, Any]]) -> str:
     return "\n".join([*lines, "", f"{facts}, torch {where['torch']}; commit {commits}; `make bench`."])
 
 
+def gpu_table(runs: Sequence[dict[str, Any]]) -> str:
+    """What is asked of a GPU, and what the latest of the suite's runs measured of it, the oldest run first."""
+    measured = {entry["target"]: (entry, run) for run in runs for entry in run["table"] if entry["target"]}
+    lines = ["| on one GPU | measured | asked for | |", "|---|--:|--:|---|"]
+    for key, target in TARGETS.items():
+        asked = f"≥ {number(target.accept)}" if target.accept is not None else ""
+        figure, missed = "not yet measured", ""
+        if key in measured:
+            entry = measured[key][0]
+            figure = f"{number(entry['measured'])} {entry['unit']}"
+            missed = "missed" if entry["accepted"] is False else ""
+        lines.append(f"| {target.name} | {figure} | {asked} | {missed} |")
+    used = {run["commit"]: run["environment"] for _, run in measured.values()}
+    facts = [f"{where['gpu']}, {where['cpu']} with {where['cores']} cores, commit {at}" for at, where in used.items()]
+    said = f"{'; '.join(facts)}; `make gpu-check`." if facts else "To measure: `make gpu-check` where there is a GPU"
+    return "\n".join([*lines, "", said if facts else f"{said} ([how](docs/gpu-check.md))."])
+
+
+def gpu_runs(folder: Path) -> list[dict[str, Any]]:
+    """The GPU suite's files, the oldest first."""
+    found = [json.loads(path.read_text()) for path in folder.glob("*-????-??-??.json")]
+    return sorted((run for run in found if run["mode"] == MODE), key=lambda run: str(run["date"]))
+
+
 def main() -> int:
     """Replaces what is between the marks. 1 if nothing has been measured."""
     paths = [path for part in PARTS if (path := ROOT / f"bench/results/{part}.json").is_file()]
@@ -43,7 +70,8 @@ def main() -> int:
     before, _, rest = readme.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     results = {path.stem: json.loads(path.read_text()) for path in paths}
-    readme.write_text(f"{before}{BEGIN}\n{table(results)}\n\n{end}{after}")
+    tables = f"{table(results)}\n\n{gpu_table(gpu_runs(ROOT / 'bench/results'))}"
+    readme.write_text(f"{before}{BEGIN}\n{tables}\n\n{end}{after}")
     return 0
 
 

@@ -43,7 +43,7 @@ def number(value: float | None) -> str:
         return ""
     if abs(value) >= 1000:
         return f"{round(value, 2 - len(str(int(abs(value)))) + 1):,.0f}"
-    return f"{value:.3g}"
+    return f"{value:.4g}" if 99 < value < 100 else f"{value:.3g}"  # of a share just below all, what is missing counts
 
 
 def markdown(rows: Sequence[Row]) -> str:

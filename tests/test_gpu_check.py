@@ -209,7 +209,16 @@ def test_kernels_step(dry: Any) -> None:
     run = dry("parts.kernels")
     import_module("bench.gpu.parts.kernels").measure(run)
     names = " ".join(rows(run))
-    for kernel in ("embed_norm", "add_norm", "activate", "tile_attention", "pool"):
+    for kernel in (
+        "embed_norm",
+        "add_norm",
+        "activate",
+        "tile_attention",
+        "pool",
+        "rope_kv",
+        "slot_attention",
+        "sample",
+    ):
         assert kernel in names
 
 
@@ -306,3 +315,22 @@ def test_a_step_that_fails_leaves_its_error(tmp_path: Path) -> None:
     assert "NotADirectoryError" in found["parts"]["parts.encoder"]["error"]
     assert found["parts"]["micro.copies"]["state"] == "done"
     assert "parts.encoder failed: NotADirectoryError" in path.with_suffix(".md").read_text()
+
+
+# ---- README
+
+
+def test_readme_says_what_is_not_measured_yet() -> None:
+    from bench.readme import gpu_table
+
+    nothing = gpu_table([])
+    assert nothing.count("not yet measured") == len(TARGETS)
+    assert "make gpu-check" in nothing
+    run = {"commit": "abc", "environment": {"gpu": "NVIDIA H200", "cpu": "EPYC", "cores": 16}}
+    old = {"target": "duty", "measured": 98.0, "unit": "%", "accepted": False}
+    before, after = {**run, "table": [old]}, {**run, "table": [{**old, "measured": 99.95, "accepted": True}]}
+    assert "| device duty cycle under saturation | 98 % | ≥ 99 | missed |" in gpu_table([before])
+    found = gpu_table([before, after])
+    assert "| device duty cycle under saturation | 99.95 % | ≥ 99 |  |" in found
+    assert found.count("not yet measured") == len(TARGETS) - 1
+    assert "NVIDIA H200, EPYC with 16 cores, commit abc; `make gpu-check`." in found

@@ -79,10 +79,11 @@ def _skip(named: list[str], steps: dict[str, float], why: str) -> int:
 
 def _measure(options: argparse.Namespace, steps: dict[str, float], found: dict[str, Any]) -> int:
     name = "dry" if options.dry else slug(str(found["gpu"]))
-    results = Results((options.results or RESULTS) / f"{name}-{time.strftime('%Y-%m-%d', time.gmtime())}.json")
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    results = Results((options.results or RESULTS) / f"{name}-{today}.json")
     where = machine.environment(found) | ({"dry": True} if options.dry else {})
     command = " ".join(["python -m bench.gpu", *sys.argv[1:]])
-    results.start(command=command, commit=commit(), environment=where)
+    results.start(command=command, commit=commit(), date=today, environment=where)
     for key, value in where.items():
         print(f"{key:<24} {value}")
     failed = False

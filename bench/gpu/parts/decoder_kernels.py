@@ -1,8 +1,9 @@
-"""The kernels of a decoder's step: half of its rows are prompts of 50, half go on with one token each."""
+"""The kernels of a decoder's step: half of its rows are prompts of 50, half go on with one token at place 75."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -12,7 +13,39 @@ from bench.gpu.shapes import Shape
 from bench.gpu.stand import Stand
 from fastqps.kernels.activate import activate
 from fastqps.kernels.add_norm import add_norm
+from fastqps.kernels.embed_tokens import embed_tokens
 from fastqps.kernels.quantise_rows import quantise_rows
+from fastqps.kernels.rope_kv import rope_kv
+from fastqps.kernels.sample import sample
+from fastqps.kernels.slot_attention import slot_attention
+
+PROMPT, PLACE, MAX_LEN = 50, 75, 128
+
+
+class _Step:
+    """One packed step over one layer's cache, all on the device."""
+
+    def __init__(self, stand: Stand, shape: Shape) -> None:
+        prompts = 20 if stand.cuda else 1
+        singles = prompts * PROMPT if stand.cuda else 3
+        lengths = [PROMPT] * prompts + [1] * singles
+        places = [*range(PROMPT)] * prompts + [PLACE] * singles
+        self.runs, self.rows = len(lengths), len(places)
+        whole: dict[str, Any] = {"dtype": torch.int32, "device": stand.device}
+        self.starts = torch.tensor([0, *lengths], **whole).cumsum(0, dtype=torch.int32)
+        self.positions = torch.tensor(places, **whole)
+        self.kv_slots = torch.repeat_interleave(torch.arange(self.runs, **whole), torch.tensor(lengths, **whole))
+        self.counts = torch.tensor([self.rows, self.runs, prompts], **whole)
+        self.ids = torch.randint(0, shape.vocab, (self.rows,), **whole)
+        self.per_run = torch.zeros(self.runs + 1, **whole)  # last tokens, lengths: whatever is kept for each
+        self.params = torch.zeros(self.runs + 1, 16, **whole)
+        self.heads = int(shape.sizes["num_attention_heads"])
+        size, kv_heads = shape.head_dim, shape.kv_heads
+        self.qkv = rows(stand, self.rows, (self.heads + 2 * kv_heads) * size)
+        self.cache = rows(stand, 2 * (self.runs + 1) * kv_heads * MAX_LEN, size).view(2, -1, kv_heads, MAX_LEN, size)
+        self.rotary = torch.rand(MAX_LEN, 2, size // 2, device=stand.device)
+        self.seen = prompts * PROMPT + singles * (PLACE + 1)  # places of the cache that are read at least
+        self.seen_by_rows = prompts * PROMPT * (PROMPT + 1) / 2 + singles * (PLACE + 1)
 
 
 def _norm(stand: Stand, shape: Shape) -> Iterator[Timed]:
@@ -41,4 +74,66 @@ def _activate(stand: Stand, shape: Shape) -> Iterator[Timed]:
         yield Timed(f"activate of {len(x)} rows, silu, gated, to FP8", lambda: work(True), 1.25 * x.nbytes)
 
 
-KERNELS: dict[str, Make] = {"add_norm": _norm, "activate": _activate}
+def _embed(stand: Stand, shape: Shape) -> Iterator[Timed]:
+    step, table = _Step(stand, shape), rows(stand, shape.vocab, shape.hidden)
+
+    def work() -> object:
+        return embed_tokens(table, step.ids, step.kv_slots, step.per_run, step.counts)
+
+    yield Timed(f"embed_tokens of {step.rows} rows", work, 2.0 * step.rows * shape.hidden * table.element_size())
+
+
+def _keep(stand: Stand, shape: Shape) -> Iterator[Timed]:
+    step = _Step(stand, shape)
+
+    def work() -> None:
+        rope_kv(
+            step.qkv, step.cache, step.rotary, None, 1e-6, step.positions, step.kv_slots, step.counts,
+            heads=step.heads, prefix_len=0,
+        )  # fmt: skip
+
+    moved = 2 * 2 * step.rows * shape.kv_heads * shape.head_dim * step.qkv.element_size()
+    yield Timed(f"rope_kv of {step.rows} rows", work, float(moved))
+
+
+def _attend(stand: Stand, shape: Shape) -> Iterator[Timed]:
+    step = _Step(stand, shape)
+    prefix = step.cache.new_empty(2, shape.kv_heads, 0, shape.head_dim)
+
+    def work() -> object:
+        return slot_attention(
+            step.qkv, step.cache, prefix, step.rotary, None, 1e-6, step.starts, step.positions, step.kv_slots,
+            step.counts, heads=step.heads, last_rows=False,
+        )  # fmt: skip
+
+    per_place = 2 * shape.kv_heads * shape.head_dim * step.qkv.element_size()
+    per_row = 2 * step.heads * shape.head_dim * step.qkv.element_size()
+    flops = 4.0 * step.heads * shape.head_dim * step.seen_by_rows
+    name = f"slot_attention of {step.rows} rows in {step.runs} runs"
+    yield Timed(name, work, float(step.seen * per_place + step.rows * per_row), flops)
+
+
+def _sample(stand: Stand, shape: Shape) -> Iterator[Timed]:
+    step = _Step(stand, shape)
+    logits = rows(stand, step.runs, shape.vocab)
+    eos = torch.zeros(1, dtype=torch.int32, device=stand.device)
+    made = [torch.zeros_like(step.per_run[:-1]) for _ in range(3)]
+    logprobs = torch.zeros(step.runs, device=stand.device)
+
+    def work() -> None:
+        sample(
+            logits, step.starts, step.kv_slots, made[0], step.params, eos, step.counts,
+            tokens=made[1], logprobs=logprobs, finish=made[2], last_token=step.per_run,
+        )  # fmt: skip
+
+    yield Timed(f"sample of {step.runs} runs, greedy", work, float(logits.nbytes))
+
+
+KERNELS: dict[str, Make] = {
+    "add_norm": _norm,
+    "activate": _activate,
+    "embed_tokens": _embed,
+    "rope_kv": _keep,
+    "slot_attention": _attend,
+    "sample": _sample,
+}
