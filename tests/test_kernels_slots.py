@@ -34,13 +34,11 @@ def attend(
 ) -> torch.Tensor:
     """Both kernels on ``qkv`` [T, …], as a layer calls them."""
     positions, kv_slots, rotary = rows.on_device("positions"), rows.on_device("kv_slots"), heads.rotary.to(DEVICE)
-    k_norm, q_norm, counts = on_device(heads.k_norm), on_device(heads.q_norm), rows.counts()
-    n, prefix_len = heads.heads, prefix.shape[2]
-    rope_kv(qkv, cache, rotary, k_norm, heads.eps, positions, kv_slots, counts, heads=n, prefix_len=prefix_len)
-    return slot_attention(
-        qkv, cache, prefix, rotary, q_norm, heads.eps, rows.on_device("starts"), positions, kv_slots, counts,
-        heads=n, last_rows=last,
-    )  # fmt: skip
+    q_norm, k_norm, counts = on_device(heads.q_norm), on_device(heads.k_norm), rows.counts()
+    queries = rope_kv(
+        qkv, cache, rotary, q_norm, k_norm, heads.eps, positions, kv_slots, counts, prefix_len=prefix.shape[2]
+    )
+    return slot_attention(queries, cache, prefix, rows.on_device("starts"), positions, kv_slots, counts, last_rows=last)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ count) but not stored.
 ``quantise_rows``       float8 where no kernel before could write it
 ``pool``                each item's first, mean or largest row in float32; the end stamp
 ``embed_tokens``        new sequences' parameters; ids or the slot's newest token → rows of words; the start stamp
-``rope_kv``             keys (normalised, turned) and values of a decoder's rows into their cache slots
-``slot_attention``      queries (normalised, turned) over the prefix and the own slot, prompts and running ones alike
+``rope_kv``             queries and keys normalised and turned; keys and values of a decoder's rows into their slots
+``slot_attention``      those queries over the prefix and their own slot, of prompts and running sequences alike
 ``last_rows``           the last row of each run
 ``sample``              the token of each run, by two passes over the vocabulary; stops, lengths; the end stamp
 ======================  ================================================================================================

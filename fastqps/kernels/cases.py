@@ -146,15 +146,16 @@ def _slots_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iterator
     admitted = {"admitted": ints(_RUNS, 16), "params": params, "stamps": stamps}
     embed = partial(embed_tokens, table, rows, rows, starts, counts, **admitted)
     yield Case(f"{at} embed_tokens", embed, bytes=2 * _STEP * model.width * dtype.itemsize)
-    write = partial(rope_kv, qkv, cache, rotary, norm, 1e-6, rows, rows, counts, heads=model.heads)
-    row, seen = 2 * n * model.head_dim * dtype.itemsize, _CONTEXT * 2 * n * model.head_dim * dtype.itemsize
-    yield Case(f"{at} rope_kv", partial(write, prefix_len=0), bytes=2 * _STEP * row)
+    write = partial(rope_kv, qkv, cache, rotary, norm, norm, 1e-6, rows, rows, counts, prefix_len=0)
+    yield Case(f"{at} rope_kv", write, bytes=2 * qkv.numel() * dtype.itemsize)
+    seen = _CONTEXT * 2 * n * model.head_dim * dtype.itemsize
+    queries = meta(_STEP, model.heads * model.head_dim, dtype=dtype)
     for prefix_len, last in ((0, False), (33, False), (0, True)):
         prefix = meta(2, n, prefix_len, model.head_dim, dtype=dtype)
-        attend = partial(slot_attention, qkv, cache, prefix, rotary, norm, 1e-6, starts, rows, rows, counts)
+        attend = partial(slot_attention, queries, cache, prefix, starts, rows, rows, counts, last_rows=last)
         name = f"{at} slot_attention{' prefix' if prefix_len else ''}{' last' if last else ''}"
         both = 2 * (_RUNS if last else _STEP) * model.heads * model.head_dim * dtype.itemsize  # queries and results
-        yield Case(name, partial(attend, heads=model.heads, last_rows=last), bytes=_RUNS * seen + both)
+        yield Case(name, attend, bytes=_RUNS * seen + both)
     yield Case(f"{at} last_rows", partial(last_rows, meta(_STEP, model.width, dtype=dtype), starts, counts))
     draw = partial(sample, logits, starts, rows, starts, params, ints(3), counts, stamps=stamps)
     written = {"tokens": starts, "logprobs": logprobs, "finish": starts, "last_token": starts}

@@ -92,8 +92,8 @@ def pool_shape() -> TileShape:
 
 
 def rope_kv_shape(head_dim: int) -> TileShape:
-    """Rows are heads: about a thousand numbers of keys and as many of values, eight of each for each lane."""
-    columns = max(16, next_power_of_2(head_dim))
+    """Rows are heads, columns the numbers of a half, both halves of which a lane holds: eight of each in bf16."""
+    columns = max(8, next_power_of_2(head_dim // 2))
     return TileShape(max(1, 1024 // columns), columns, 4)
 
 
@@ -109,14 +109,16 @@ class SlotAttentionShape:
     stages: int
 
 
-def slot_attention_shape(group: int, head_dim: int, last_rows: bool) -> SlotAttentionShape:
+def slot_attention_shape(group: int, head_dim: int, dtype: torch.dtype, last_rows: bool) -> SlotAttentionShape:
     """Tiles of 16 queries, the least that a matrix product takes: what one row leaves is filled by the next of its run.
 
-    Keys: 8 KB of bf16 in each step of the loop, as many values.
+    Keys: 8 KB of bf16 in each step of the loop, as many values. float32, which is for comparison, takes fewer.
     """
     columns = max(16, next_power_of_2(head_dim))
     queries = max(16, next_power_of_2(group))
     rows = 1 if last_rows else queries // group
+    if dtype == torch.float32:
+        return SlotAttentionShape(rows, queries, columns, 32 if columns <= 64 else 16, 4, 1)
     return SlotAttentionShape(rows, queries, columns, max(16, min(64, 4096 // columns)), 4 if columns > 64 else 2, 2)
 
 

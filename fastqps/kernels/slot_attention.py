@@ -7,7 +7,6 @@ import triton
 import triton.language as tl
 
 from fastqps.kernels.shapes import slot_attention_shape
-from fastqps.kernels.turned import load_turned
 
 
 @triton.jit
@@ -20,20 +19,21 @@ def _attend_span(
     values,
     n_keys,
     seen,
-    scale,
     HEAD_DIM: tl.constexpr,
     COLUMNS: tl.constexpr,
     BLOCK_KEYS: tl.constexpr,
 ):
     """Goes on with a softmax over ``n_keys`` more keys, of which query i sees the first ``seen[i]``."""
-    column = tl.arange(0, COLUMNS)
+    column = tl.arange(0, COLUMNS)[None, :]
     for start in range(0, n_keys, BLOCK_KEYS):
         at = start + tl.arange(0, BLOCK_KEYS)
-        inside = (at < n_keys)[:, None] & (column < HEAD_DIM)[None, :]
-        place = at[:, None] * HEAD_DIM + column[None, :]
+        inside = (at < n_keys)[:, None]
+        if COLUMNS > HEAD_DIM:
+            inside = inside & (column < HEAD_DIM)
+        place = at[:, None] * HEAD_DIM + column
         key = tl.load(keys + place, mask=inside, other=0.0)
         value = tl.load(values + place, mask=inside, other=0.0)
-        scores = tl.dot(query, tl.trans(key), input_precision="ieee") * scale
+        scores = tl.dot(query, tl.trans(key), input_precision="ieee")
         scores = tl.where(at[None, :] < seen[:, None], scores, float("-inf"))
         more = tl.maximum(most, tl.max(scores, axis=1))
         weights = tl.exp2(scores - more[:, None])
@@ -47,11 +47,9 @@ def _attend_span(
 @triton.jit
 def _slot_attention(
     out,
-    qkv,
+    queries,
     cache,
     prefix,
-    rotary,
-    q_norm,
     starts,
     positions,
     kv_slots,
@@ -61,8 +59,6 @@ def _slot_attention(
     slot_stride,
     head_stride,
     prefix_part_stride,
-    eps,
-    scale,
     HEADS: tl.constexpr,
     KV_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
@@ -97,70 +93,61 @@ def _slot_attention(
     at = tl.arange(0, QUERIES)
     row, head = first + at // group, kv_head * group + at % group
     valid = row < end
-    valid = valid & (tl.load(kv_slots + row, mask=valid, other=-1) == slot)
-    ahead = tl.where(valid, row - first, 0)
+    if ROWS > 1:
+        valid = valid & (tl.load(kv_slots + row, mask=valid, other=-1) == slot)
+    seen = own + 1 + tl.where(valid, row - first, 0)
 
-    query_at = qkv + (row * (HEADS + 2 * KV_HEADS) + head).to(tl.int64) * HEAD_DIM
-    query = load_turned(query_at, position + ahead, valid, rotary, q_norm, eps, HEAD_DIM, COLUMNS)
-    query = query.to(cache.dtype.element_ty)
+    column = tl.arange(0, COLUMNS)[None, :]
+    inside = valid[:, None] & (column < HEAD_DIM)
+    at_query = (row * HEADS + head).to(tl.int64)[:, None] * HEAD_DIM + column
+    query = tl.load(queries + at_query, mask=inside, other=0.0)
     most = tl.full([QUERIES], float("-inf"), tl.float32)
     total = tl.zeros([QUERIES], tl.float32)
     sums = tl.zeros([QUERIES, COLUMNS], tl.float32)
     if prefix is not None:
         keys = prefix + kv_head * prefix_len * HEAD_DIM
+        all_seen = tl.zeros([QUERIES], tl.int32) + prefix_len
         most, total, sums = _attend_span(
-            query, most, total, sums, keys, keys + prefix_part_stride, prefix_len,
-            tl.zeros([QUERIES], tl.int32) + prefix_len, scale, HEAD_DIM, COLUMNS, BLOCK_KEYS,
+            query, most, total, sums, keys, keys + prefix_part_stride, prefix_len, all_seen,
+            HEAD_DIM, COLUMNS, BLOCK_KEYS,
         )  # fmt: skip
     keys = cache + slot.to(tl.int64) * slot_stride + kv_head * head_stride
-    seen = own + 1 + ahead
     most, total, sums = _attend_span(
-        query, most, total, sums, keys, keys + part_stride, tl.max(seen, axis=0),
-        seen, scale, HEAD_DIM, COLUMNS, BLOCK_KEYS,
-    )  # fmt: skip
-
-    column = tl.arange(0, COLUMNS)
-    to = index + at // group
-    place = (to * HEADS + head).to(tl.int64)[:, None] * HEAD_DIM + column[None, :]
-    inside = valid[:, None] & (column < HEAD_DIM)[None, :]
-    tl.store(out + place, (sums / total[:, None]).to(out.dtype.element_ty), mask=inside)
+        query, most, total, sums, keys, keys + part_stride, tl.max(seen, axis=0), seen, HEAD_DIM, COLUMNS, BLOCK_KEYS
+    )
+    to = out + ((index + at // group) * HEADS + head).to(tl.int64)[:, None] * HEAD_DIM + column
+    tl.store(to, (sums * (1.0 / total)[:, None]).to(out.dtype.element_ty), mask=inside)
 
 
 def slot_attention(
-    qkv: torch.Tensor,
+    queries: torch.Tensor,
     cache: torch.Tensor,
     prefix: torch.Tensor,
-    rotary: torch.Tensor,
-    q_norm: torch.Tensor | None,
-    eps: float,
     starts: torch.Tensor,
     positions: torch.Tensor,
     kv_slots: torch.Tensor,
     counts: torch.Tensor,
     *,
-    heads: int,
     last_rows: bool,
 ) -> torch.Tensor:
-    """Every row attends to the prefix and to its own slot up to itself; ``rope_kv`` has written their keys and values.
+    """Every row attends to the prefix and to its own slot up to itself; ``rope_kv`` comes before.
 
-    qkv [T, (heads + 2 kv_heads) · head_dim], queries unturned; cache [2, slots, kv_heads, max_len, head_dim] and prefix
-    [2, kv_heads, prefix_len, head_dim] of one layer, contiguous; rotary float32 [positions, 2, head_dim / 2]; q_norm
-    float32 [head_dim] or None; starts int32 [S + 1]; positions, kv_slots int32 [T]; counts int32 [≥ 2]: rows and runs.
-    → [T, heads · head_dim], or with ``last_rows`` [S, heads · head_dim] of each run's last row. What lies beyond
-    ``counts`` is not written.
+    queries [T, heads · head_dim], what ``rope_kv`` gave; cache [2, slots, kv_heads, max_len, head_dim] and prefix [2,
+    kv_heads, prefix_len, head_dim] of one layer; starts int32 [S + 1]; positions, kv_slots int32 [T]; counts int32 [2
+    or more]: rows and runs. → [T, heads · head_dim], or with ``last_rows`` [S, heads · head_dim] of each run's last
+    row. What lies beyond ``counts`` is not written.
     """
     _, _, kv_heads, _, head_dim = cache.shape
-    prefix_len = prefix.shape[2]
-    n = len(starts) - 1 if last_rows else len(qkv)
-    out = qkv.new_empty(n, heads * head_dim)
-    shape = slot_attention_shape(heads // kv_heads, head_dim, last_rows)
+    prefix_len, width = prefix.shape[2], queries.shape[1]
+    heads = width // head_dim
+    n = len(starts) - 1 if last_rows else len(queries)
+    out = queries.new_empty(n, width)
+    shape = slot_attention_shape(heads // kv_heads, head_dim, queries.dtype, last_rows)
     _slot_attention[(n, kv_heads)](
         out,
-        qkv,
+        queries,
         cache,
         prefix if prefix_len else None,
-        rotary,
-        q_norm,
         starts,
         positions,
         kv_slots,
@@ -168,8 +155,6 @@ def slot_attention(
         prefix_len,
         *cache.stride()[:3],
         prefix.stride(0),
-        eps,
-        head_dim**-0.5 * 1.4426950408889634,  # weights are powers of two
         HEADS=heads,
         KV_HEADS=kv_heads,
         HEAD_DIM=head_dim,
