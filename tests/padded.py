@@ -66,3 +66,6 @@ class PaddedDecoder(DecoderRunner):
         )
         with torch.inference_mode():
             self._model(step, self._state)
+
+    def twin(self) -> PaddedDecoder:
+        return PaddedDecoder(self.card, self._model, self._state, self._buffers.max_tokens)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +11,19 @@ import numpy as np
 import pytest
 import torch
 from checkpoints import write_checkpoint, write_sentence_modules
-from padded import PaddedEncoder
+from decoders import VOCAB, write_decoder
+from padded import PaddedDecoder, PaddedEncoder
 from test_models import random_items
 from test_reference_ops import encoded, one_thread  # noqa: F401
 
+from fastqps.generator import Generator
 from fastqps.kernels import TRITON_MISSING
+from fastqps.models import load_card
+from fastqps.models.cpu_decode_ops import CpuDecodeOps
 from fastqps.models.cpu_encoder_ops import CpuEncoderOps
+from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
+from fastqps.sampling import Sampling
 
 pytestmark = pytest.mark.skipif(bool(TRITON_MISSING), reason=TRITON_MISSING)
 FLOAT32 = torch.float32
@@ -48,3 +56,34 @@ def test_encoders(tmp_path: Path, family: str, task: str, options: dict[str, Any
     want = encoded(tmp_path, steps, CpuEncoderOps(FLOAT32), EncoderRunner, ITEMS, TOKENS)
     got = encoded(tmp_path, steps, CudaEncoderOps(FLOAT32, "cpu"), PaddedEncoder, ITEMS, TOKENS)
     assert np.abs(got - want).max() <= 1e-5
+
+
+@pytest.mark.parametrize("kind", ["llama-biased", "qwen2-mqa-tied", "qwen3"])
+def test_decoders(tmp_path: Path, kind: str) -> None:
+    """Prompts and decode rows in each other's company, carried-over tokens, a prefix, draws."""
+    from fastqps.models.cuda_decode_ops import CudaDecodeOps
+
+    write_decoder(tmp_path, kind)
+    rng = random.Random(kind)
+    card = load_card(str(tmp_path), 5, max_output_tokens=3)
+    card = replace(card, prefix_ids=(5, 6, 7) if kind != "llama-biased" else (), eos_ids=(3, 4))
+    prompts = [[rng.randrange(VOCAB) for _ in range(n)] for n in (5, 1, 2)]
+    samplings = [
+        Sampling(logprobs=True),
+        Sampling(temperature=1.0, seed=7, ignore_eos=True, logprobs=True),
+        Sampling(temperature=0.8, top_k=5, top_p=0.9, seed=8, stop_ids=(9,)),
+    ]
+
+    def answers(ops: Any, make: type[DecoderRunner]) -> list[Any]:
+        generator = Generator(card, runner=make.load(card, ops, 2, 7), steps_in_flight=2)
+        for prompt, sampling in zip(prompts, samplings, strict=True):
+            generator.add(prompt, sampling)
+        found = []
+        while generator.busy:
+            found += [(token.request, token.id, token.logprob, token.finish) for token in generator.step()]
+        return found
+
+    want = answers(CpuDecodeOps(FLOAT32), DecoderRunner)
+    got = answers(CudaDecodeOps(FLOAT32, "cpu"), PaddedDecoder)
+    assert [(n, id, finish) for n, id, _, finish in got] == [(n, id, finish) for n, id, _, finish in want]
+    assert [p for _, _, p, _ in got] == pytest.approx([p for _, _, p, _ in want], abs=2e-5)

@@ -97,7 +97,7 @@ def _keep_prefix(card: ModelCard, model: Llama, state: DecodeState) -> None:
         rows = [torch.tensor(card.prefix_ids), torch.arange(n), torch.zeros(n)]
         nothing = torch.zeros(1, dtype=torch.int32)
         ids, positions, slots = (row.to(torch.int32) for row in rows)
-        starts = torch.tensor([0, n], dtype=torch.int32)
+        starts, counts = torch.tensor([0, n], dtype=torch.int32), torch.tensor([n, 1, 0], dtype=torch.int32)
     admitted = state.params[:0]
-    step = DecodeStep(ids, positions, slots, starts, nothing, nothing, nothing.float(), nothing, admitted)
+    step = DecodeStep(ids, positions, slots, starts, nothing, nothing, nothing.float(), nothing, admitted, counts)
     model.hidden(step, state.of_prefix())

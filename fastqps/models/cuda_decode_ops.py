@@ -1,0 +1,71 @@
+"""``DecodeOps`` on a GPU."""
+
+from __future__ import annotations
+
+import torch
+
+from fastqps.kernels.embed_tokens import embed_tokens
+from fastqps.kernels.last_rows import last_rows as last_rows_of
+from fastqps.kernels.rope_kv import rope_kv
+from fastqps.kernels.sample import sample
+from fastqps.kernels.slot_attention import slot_attention
+from fastqps.models.cuda_ops import CudaOps
+from fastqps.models.decode_step import DecodeState, DecodeStep
+from fastqps.models.ops import Heads
+
+
+class CudaDecodeOps(CudaOps):
+    """Keeps nothing of a sequence: that is in the ``DecodeState``."""
+
+    def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
+        return embed_tokens(
+            table,
+            step.token_ids,
+            step.kv_slots,
+            state.last_token,
+            counts_of(step),
+            admitted=step.admitted,
+            params=state.params,
+            stamps=step.stamps,
+        )
+
+    def attend(
+        self,
+        qkv: torch.Tensor,
+        heads: Heads,
+        cache: torch.Tensor,
+        prefix: torch.Tensor,
+        step: DecodeStep,
+        last_rows: bool,
+    ) -> torch.Tensor:
+        h, rows, counts = heads, (step.positions, step.kv_slots), counts_of(step)
+        prefix_len = prefix.shape[2]
+        rope_kv(qkv, cache, h.rotary, h.k_norm, h.eps, *rows, counts, heads=h.heads, prefix_len=prefix_len)
+        queries = h.rotary, h.q_norm, h.eps
+        return slot_attention(
+            qkv, cache, prefix, *queries, step.starts, *rows, counts, heads=h.heads, last_rows=last_rows
+        )
+
+    def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
+        return last_rows_of(x, step.starts, counts_of(step))
+
+    def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
+        sample(
+            logits,
+            step.starts,
+            step.kv_slots,
+            step.made,
+            state.params,
+            state.eos_ids,
+            counts_of(step),
+            tokens=step.tokens,
+            logprobs=step.logprobs,
+            finish=step.finish,
+            last_token=state.last_token,
+            stamps=step.stamps,
+        )
+
+
+def counts_of(step: DecodeStep) -> torch.Tensor:
+    assert step.counts is not None, "a GPU's step has its counts"
+    return step.counts
