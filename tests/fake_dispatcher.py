@@ -17,7 +17,7 @@ from fastqps.models import ModelError
 
 def main(settings: DispatcherSettings) -> int:
     """Ready at once, unless FAKE_DISPATCHER is "crash", "no-model" or "slow" (ready after a second). SIGUSR2 is a fault
-    of its device."""
+    of its device, or with "quit-1" of the process alone. "tell": it says what it was told."""
     behaviour = os.environ.get("FAKE_DISPATCHER", "")
     if behaviour == "no-model":
         raise ModelError("the weights are torn")
@@ -33,6 +33,9 @@ def main(settings: DispatcherSettings) -> int:
     if behaviour == "slow":
         time.sleep(1)
     connect()
+    if behaviour == "tell":
+        names = ("CUDA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY", "TRITON_CACHE_DIR")
+        print("told:", settings.device, *map(os.environ.get, names), file=sys.stderr, flush=True)
     stepper.set_ready()
     stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
@@ -40,6 +43,8 @@ def main(settings: DispatcherSettings) -> int:
     while not stopped:
         time.sleep(0.02)
     del heartbeat
+    if stopped[0] == signal.SIGUSR2 and behaviour == "quit-1":
+        return 1
     if stopped[0] == signal.SIGUSR2:
         raise DeviceFault("an illegal memory access")
     return 0

@@ -1,9 +1,10 @@
 """Processes that a fault of one ends all of: the dispatchers that share a GPU under MPS. Else each is alone in its own.
 
 MPS reports a fatal fault of one client to all clients of that GPU, and a client that is killed at work may leave the
-others hanging. So when one faults, all are ended and reaped, the daemon is restarted, and they start again: one of each
-model first, and the others when it has run the suspects, the requests that may have caused the fault. They run alone
-then, and a second fault of theirs hits nobody else's.
+others hanging. So when one faults, all are ended and reaped, and only then what they held is put back: a mate that is
+about to die, too, would take it. The daemon is restarted, and they start again: one of each model first, and the others
+when it has run the suspects, the requests that may have caused the fault. So those run alone, and a second fault of
+theirs hits nobody else's.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Domain:
         self._sharing = sharing
         self._name = sharing.label if sharing else seats[0].title
         self._budget = RestartBudget(FAULTS_MAX)
+        self._unsettled: list[Seat] = []  # their processes are reaped
         self._restart: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
         self._led_s = 0.0  # when the first ones became ready
@@ -57,15 +59,16 @@ class Domain:
         return not self.down
 
     def faulted(self, seat: Seat, code: int | None) -> bool:
-        """Whether a death is this domain's affair: a fault, or a consequence of one. Then ``admit`` says what follows.
-
-        Otherwise the process alone is started again.
+        """Whether a death is this domain's affair: a fault, or a consequence of one. Then it settles what the dead
+        left, and ``admit`` says what follows. Otherwise the process alone is started again.
         """
         if self._restart is not None:
+            self._unsettled.append(seat)
             return True
         fault = code == DEVICE_FAULT or (code is not None and code < 0 and len(self._seats) > 1)
         if fault:
             assert code is not None
+            self._unsettled.append(seat)
             said = f" (a device fault: {seat.last_line})" if code == DEVICE_FAULT else ""
             self._begin(f"{seat.title} {ended(code)}{said}")
         return fault
@@ -97,6 +100,7 @@ class Domain:
         except DeviceError as error:
             if self._seats[0].phase == "starting":
                 self._outcome.fail(error.exit_code, str(error))
+                return
             self._log.event("supervisor", str(error))
         self.checked = True
 
@@ -144,6 +148,9 @@ class Domain:
 
     async def _end_and_reopen(self, delay_s: float) -> None:
         await self._end_all()
+        for seat in self._unsettled:
+            seat.settle()
+        self._unsettled.clear()
         if self._sharing and self.down:
             await self._sharing.close()
         elif self._sharing:
@@ -157,7 +164,7 @@ class Domain:
         self._restart = None
 
     async def _end_all(self) -> None:
-        """In the order that does least harm on the GPU; returns when all are reaped, and what they held is settled."""
+        """In the order that does least harm on the GPU; returns when all are reaped."""
         for child in self._children():
             child.signal(LEAVE)
         if await self._left(LEAVE_MAX_S) and self._sharing:

@@ -1,4 +1,4 @@
-"""Keeps one seat filled: starts its process, settles what each death leaves, restarts it within a budget."""
+"""Keeps one seat filled: starts its process, has settled what each death leaves, restarts it within a budget."""
 
 from __future__ import annotations
 
@@ -49,13 +49,16 @@ class Keeper:
                 self._give_up(self._domain.down)
                 return OK
             code = await self._fill()
+            faulted = self._domain.faulted(self.seat, code)
+            if not faulted:
+                self.seat.settle()
             starting = self.seat.phase == "starting"
             if self._outcome.leaving.is_set() and (starting or self._is_door):
                 return FAILURE if code is None else code
             if starting and code in FATAL_AT_START:
                 self._outcome.fail(code, f"{self.seat.title} cannot start: {self.seat.last_line}")
                 return OK
-            if self._domain.faulted(self.seat, code):
+            if faulted:
                 self.seat.restarts += not self._domain.down
                 continue
             delay_s = self.seat.budget.next_delay_s(time.monotonic())
@@ -68,7 +71,7 @@ class Keeper:
                 return OK
 
     async def _fill(self) -> int | None:
-        """One incarnation, from start to settled; its exit code. None: the system gave us no process."""
+        """One incarnation, from start to reaped; its exit code. None: the system gave us no process."""
         code: int | None = None
         seat = self.seat
         try:
@@ -80,7 +83,6 @@ class Keeper:
             code = await asyncio.shield(child.exited)
             self._log.event("supervisor", f"{seat.title} (pid {child.pid}) {ended(code)}")
         seat.child = None
-        seat.settle()
         return code
 
     async def _pause(self, delay_s: float) -> None:

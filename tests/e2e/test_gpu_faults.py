@@ -1,0 +1,86 @@
+"""Three dispatchers share a GPU under MPS, and one of them dies under load: all restart, and by the client's ledger
+nothing is lost, answered twice or swapped. The GPU and the MPS daemon are the tests', all else is real."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from ledger import OK, Ledger, Load, channel_to, unary
+from serving import HERE, Server, until
+
+from fastqps.v1 import predict_pb2 as pb
+from fastqps.v1 import predict_pb2_grpc
+
+KILL_TOKEN = 29_999
+DISPATCHERS = [f"dispatcher {i}" for i in range(3)]
+
+
+@pytest.fixture
+def gpu(serve: Callable[..., Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    temporary = tmp_path.parent / "t"  # short: sockets would be in it
+    temporary.mkdir(exist_ok=True)
+    environment = {
+        "FASTQPS_TEST_FAKE_CUDA": "/libfakecudart.so",
+        "FASTQPS_TEST_KILL_TOKEN": str(KILL_TOKEN),
+        "TEST_DISPATCHER": "cuda_echo_dispatcher",
+        "PATH": f"{HERE / 'fake_mps'}:{os.environ['PATH']}",
+        "TMPDIR": str(temporary),
+        "XDG_CACHE_HOME": str(tmp_path),
+    }
+    flags = ("--device=cuda:0", "--dispatchers=3", "--frontdoors=2", "--mps=on", "--lanes=1")
+    yield serve(*flags, echo=True, env=environment)
+
+
+def until_whole(server: Server, restarts: int) -> None:
+    until(lambda: server.metrics()["fastqps_restarts_total{dispatcher}"] == restarts, 10, f"restarts\n{server.log()}")
+    until(lambda: all(map(server.ready, DISPATCHERS)), 15, f"all are ready\n{server.log()}")
+
+
+def test_one_of_three_killed(gpu: Server) -> None:
+    """All three restart, once; whatever any of them held is answered all the same."""
+    ledger = Ledger()
+    before = [gpu.child(seat) for seat in DISPATCHERS]
+
+    async def scenario() -> None:
+        async with Load(gpu.address, ledger) as load:
+            await load.more(200)
+            before[1].kill()
+            await asyncio.to_thread(until_whole, gpu, 3)
+            await load.more(200)
+
+    asyncio.run(scenario())
+    ledger.check()
+    gpu.until_idle()
+    assert not any(process.is_running() for process in before)
+    assert gpu.metrics()["fastqps_restarts_total{dispatcher}"] == 3
+    assert gpu.log().count("restarting all 3 dispatchers of cuda:0") == 1
+
+
+def test_poison(gpu: Server) -> None:
+    """A request that kills its dispatcher takes the others of its GPU with it, once: then it runs alone. Who ran beside
+    it is answered: nobody fails for a neighbour."""
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with Load(gpu.address, ledger, channels=1, workers=2) as load, channel_to(gpu.address) as channel:
+            await load.more(50)
+            stub = predict_pb2_grpc.PredictServiceStub(channel)
+            requests = [ledger.ask(*([KILL_TOKEN] if i == 3 else [])) for i in range(7)]
+            answer = await stub.PredictBatch(pb.PredictBatchRequest(items=requests))
+            for request, item in zip(requests, answer.items, strict=True):
+                ledger.answered(request.request_id, item)
+            await asyncio.to_thread(until_whole, gpu, 4)  # all three, and the first one again, which ran it alone
+            assert ledger.ends[requests[3].request_id] == "INTERNAL"
+            assert await unary(stub, ledger) == OK
+            await load.more(50)
+
+    asyncio.run(scenario())
+    ledger.check("INTERNAL")
+    assert ledger.counts["INTERNAL"] == 1, ledger.texts
+    gpu.until_idle()
+    metrics = gpu.metrics()
+    assert metrics["fastqps_restarts_total{dispatcher}"] == 4 and metrics["fastqps_poisoned_total"] == 1

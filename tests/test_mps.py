@@ -1,0 +1,220 @@
+"""The MPS daemon of a GPU, with a program of the tests in its place: started, asked, stopped, and what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from fastqps.gpus import Gpu
+from fastqps.supervisor import mps
+from fastqps.supervisor.log import Log
+from fastqps.supervisor.mps import MpsDaemon, MpsError
+from fastqps.supervisor.run_directory import RunDirectory
+
+TESTS = Path(__file__).parent
+GPU = Gpu(0, "GPU-7", "a GPU", 1 << 30, "0000:01:00.0", (9, 0), ())
+CLIENT = "import sys; from fake_mps.client import connect; connect(); print(flush=True); sys.stdin.read()"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with (tmp_path / "log").open("wb") as file:
+        log = Log(file.fileno())
+        yield log
+        log.close()
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, log: Log) -> Iterator[RunDirectory]:
+    """The fake program is in the PATH, and a directory for it under a short name."""
+    monkeypatch.setenv("PATH", f"{TESTS / 'fake_mps'}:{os.environ['PATH']}")
+    monkeypatch.setenv("FAKE_MPS_LOG", str(tmp_path / "commands"))
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        directory = RunDirectory(log)
+        yield directory
+        directory.close()
+        assert not os.listdir(folder)
+        assert not mps_processes(Path(folder))
+
+
+def mps_processes(folder: Path) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.name().startswith("nvidia-cuda-mps") and str(folder) in str(process.environ()):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return [process for process in found if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+
+
+def client(daemon: MpsDaemon) -> subprocess.Popen[bytes]:
+    """A process that has become a client, until its stdin closes."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", CLIENT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(TESTS), "CUDA_MPS_PIPE_DIRECTORY": str(daemon.pipes)},
+    )
+    assert process.stdout and process.stdout.readline()
+    return process
+
+
+def during(daemon: MpsDaemon, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Runs something while the daemon runs."""
+
+    async def all_of_it() -> None:
+        await daemon.start()
+        try:
+            await work()
+        finally:
+            await daemon.stop()
+
+    asyncio.run(all_of_it())
+
+
+def test_clients_are_counted(run: RunDirectory, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mps, "CLIENTS_MAX_S", 0.3)
+    daemon = MpsDaemon(GPU, run, log)
+
+    async def work() -> None:
+        with client(daemon) as first, client(daemon) as second:
+            assert await daemon.absent([first.pid, second.pid]) == []
+            assert await daemon.absent([1, first.pid]) == [1]
+            await daemon.terminate([first.pid])
+            assert first.wait(5) == -9
+            assert not daemon.ended
+            second.communicate()
+
+    during(daemon, work)
+    commands = (tmp_path / "commands").read_text().splitlines()
+    assert {line.split()[0] for line in commands} == {"GPU-7"}  # the daemon's own GPU, whatever else is there
+    assert commands[-1] == "GPU-7 quit -t 2"
+    assert not mps_processes(run.path)
+
+
+def test_it_can_be_started_again(run: RunDirectory, log: Log) -> None:
+    daemon = MpsDaemon(GPU, run, log)
+
+    async def work() -> None:
+        await daemon.stop()
+        await daemon.start()
+        with client(daemon) as process:
+            assert await daemon.absent([process.pid]) == []
+            process.communicate()
+
+    during(daemon, work)
+
+
+@pytest.mark.parametrize(("mode", "left"), [("stubborn", False), ("leaves-server", True)])
+def test_what_does_not_end_is_killed(
+    run: RunDirectory, log: Log, monkeypatch: pytest.MonkeyPatch, mode: str, left: bool, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FAKE_MPS", mode)
+    monkeypatch.setattr(mps, "QUIT_MAX_S", 0.3)
+
+    async def work() -> None:
+        assert len(mps_processes(run.path)) == 2  # the daemon and its server
+
+    during(MpsDaemon(GPU, run, log), work)
+    assert not mps_processes(run.path)
+    log.close()
+    assert "killed what it left behind" in (tmp_path / "log").read_text()
+
+
+def test_it_is_seen_to_end(run: RunDirectory, log: Log) -> None:
+    daemon = MpsDaemon(GPU, run, log)
+
+    async def work() -> None:
+        for process in mps_processes(run.path):
+            process.kill()
+        while not daemon.ended:
+            await asyncio.sleep(0.01)
+        with pytest.raises(MpsError, match="refused 'get_server_list': Cannot find MPS control daemon process"):
+            await daemon.absent([1])
+
+    during(daemon, work)
+
+
+@pytest.mark.parametrize(
+    ("mode", "gpu", "message"),
+    [
+        ("crashes", {}, r"the daemon ended with exit code 1: the GPU is lost$"),
+        ("hangs", {}, r"nvidia-cuda-mps-control did not answer 'get_server_list' in 0.2 s$"),
+        ("", {"mig": True}, "it is a MIG instance, on which MPS does not run"),
+    ],
+)
+def test_why_there_is_none(
+    run: RunDirectory, log: Log, monkeypatch: pytest.MonkeyPatch, mode: str, gpu: dict[str, Any], message: str
+) -> None:
+    monkeypatch.setenv("FAKE_MPS", mode)
+    monkeypatch.setattr(mps, "ASK_MAX_S", 0.2 if mode == "hangs" else 3.0)
+    monkeypatch.setattr(mps, "START_MAX_S", 0.5 if mode == "hangs" else 10.0)
+    began = time.monotonic()
+    with pytest.raises(MpsError, match=message):
+        asyncio.run(MpsDaemon(dataclasses.replace(GPU, **gpu), run, log).start())
+    assert time.monotonic() - began < 10
+    assert not mps_processes(run.path)
+
+
+def test_no_program(run: RunDirectory, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(MpsError, match=r"^nvidia-cuda-mps-control is not here \(it comes with the NVIDIA driver"):
+        asyncio.run(MpsDaemon(GPU, run, log).start())
+
+
+def test_a_path_too_long_for_sockets(log: Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", f"{TESTS / 'fake_mps'}:{os.environ['PATH']}")
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    run = RunDirectory(log)
+    with pytest.raises(MpsError, match="is too long a path for sockets; set TMPDIR to a shorter one"):
+        asyncio.run(MpsDaemon(GPU, run, log).start())
+    run.close()
+
+
+KILLED = """
+import asyncio, os, signal, tempfile
+from fastqps.supervisor.log import Log
+from fastqps.supervisor.mps import MpsDaemon
+from fastqps.supervisor.run_directory import RunDirectory
+from test_mps import GPU
+async def main():
+    log = Log()
+    await MpsDaemon(GPU, RunDirectory(log), log).start()
+    os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(main())
+"""
+
+
+def test_what_a_killed_server_left_is_cleared(run: RunDirectory, log: Log, tmp_path: Path) -> None:
+    """Its daemon ends with it; the daemon's server is found by its environment. A run that lives is left alone."""
+    folder = run.path.parent
+    environment = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": f"{TESTS.parent}:{TESTS}"}
+    done = subprocess.run([sys.executable, "-c", KILLED], env=environment, capture_output=True, timeout=30)
+    assert done.returncode == -9, done.stderr
+    [left] = [path for path in folder.iterdir() if path != run.path]
+    servers = mps_processes(left)
+    assert len(servers) == 1 and servers[0].cmdline()[-1] == "server"
+    again = RunDirectory(log)
+    assert sorted(folder.iterdir()) == sorted([run.path, again.path])
+    psutil.wait_procs(servers, 5)
+    assert not mps_processes(left)
+    again.close()
+    log.close()
+    assert (
+        f"cleared {left}, which a killed server has left and ended its MPS processes" in (tmp_path / "log").read_text()
+    )
