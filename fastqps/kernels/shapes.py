@@ -112,14 +112,15 @@ class SlotAttentionShape:
 def slot_attention_shape(group: int, head_dim: int, dtype: torch.dtype, last_rows: bool) -> SlotAttentionShape:
     """Tiles of 16 queries, the least that a matrix product takes: what one row leaves is filled by the next of its run.
 
-    Keys: 8 KB of bf16 in each step of the loop, as many values. float32, which is for comparison, takes fewer.
+    32 keys and two warps: sequences are short, so that what a program does before its loop counts as much as the loop;
+    fewer warps do it fewer times, and one alone would be slow where a step has few rows. float32 is for comparison.
     """
     columns = max(16, next_power_of_2(head_dim))
     queries = max(16, next_power_of_2(group))
     rows = 1 if last_rows else queries // group
     if dtype == torch.float32:
         return SlotAttentionShape(rows, queries, columns, 32 if columns <= 64 else 16, 4, 1)
-    return SlotAttentionShape(rows, queries, columns, max(16, min(64, 4096 // columns)), 4 if columns > 64 else 2, 2)
+    return SlotAttentionShape(rows, queries, columns, 32, 2 if columns <= 128 else 4, 2)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -86,25 +87,24 @@ def _embed(stand: Stand, shape: Shape) -> Iterator[Timed]:
 def _keep(stand: Stand, shape: Shape) -> Iterator[Timed]:
     step = _Step(stand, shape)
 
-    def work() -> None:
-        rope_kv(
-            step.qkv, step.cache, step.rotary, None, 1e-6, step.positions, step.kv_slots, step.counts,
-            heads=step.heads, prefix_len=0,
+    def work() -> object:
+        return rope_kv(
+            step.qkv, step.cache, step.rotary, None, None, 1e-6, step.positions, step.kv_slots, step.counts,
+            prefix_len=0,
         )  # fmt: skip
 
-    moved = 2 * 2 * step.rows * shape.kv_heads * shape.head_dim * step.qkv.element_size()
-    yield Timed(f"rope_kv of {step.rows} rows", work, float(moved))
+    yield Timed(f"rope_kv of {step.rows} rows", work, 2.0 * step.qkv.nbytes)
 
 
 def _attend(stand: Stand, shape: Shape) -> Iterator[Timed]:
     step = _Step(stand, shape)
     prefix = step.cache.new_empty(2, shape.kv_heads, 0, shape.head_dim)
+    queries = rows(stand, step.rows, step.heads * shape.head_dim)
 
     def work() -> object:
         return slot_attention(
-            step.qkv, step.cache, prefix, step.rotary, None, 1e-6, step.starts, step.positions, step.kv_slots,
-            step.counts, heads=step.heads, last_rows=False,
-        )  # fmt: skip
+            queries, step.cache, prefix, step.starts, step.positions, step.kv_slots, step.counts, last_rows=False
+        )
 
     per_place = 2 * shape.kv_heads * shape.head_dim * step.qkv.element_size()
     per_row = 2 * step.heads * shape.head_dim * step.qkv.element_size()
@@ -120,13 +120,17 @@ def _sample(stand: Stand, shape: Shape) -> Iterator[Timed]:
     made = [torch.zeros_like(step.per_run[:-1]) for _ in range(3)]
     logprobs = torch.zeros(step.runs, device=stand.device)
 
-    def work() -> None:
+    def draw(params: torch.Tensor) -> None:
         sample(
-            logits, step.starts, step.kv_slots, made[0], step.params, eos, step.counts,
+            logits, step.starts, step.kv_slots, made[0], params, eos, step.counts,
             tokens=made[1], logprobs=logprobs, finish=made[2], last_token=step.per_run,
         )  # fmt: skip
 
-    yield Timed(f"sample of {step.runs} runs, greedy", work, float(logits.nbytes))
+    yield Timed(f"sample of {step.runs} runs, greedy", lambda: draw(step.params), float(logits.nbytes))
+    for name, top_p in (("from all", 1.0), ("top_p 0.9", 0.9)):
+        params = step.params.clone()
+        params[:, 3:5] = torch.tensor([1.0, top_p]).view(torch.int32).to(stand.device)  # temperature, top_p
+        yield Timed(f"sample of {step.runs} runs, {name}", partial(draw, params), float(logits.nbytes))
 
 
 KERNELS: dict[str, Make] = {
