@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from checkpoints import write_checkpoint
+from decoders import write_byte_tokenizer, write_decoder
 
 from fastqps.bench import accuracy
 from fastqps.bench.report.page import page
 from fastqps.cli import main
 from fastqps.prediction import Generation
-from tests.checkpoints import write_checkpoint
-from tests.decoders import write_byte_tokenizer, write_decoder
 
 
 def vector(*values: float) -> Any:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from compressed import quantization
 from safetensors.torch import save_file
 
 from fastqps.models.card import ModelError
 from fastqps.models.compressed_tensors import check_quantization
 from fastqps.models.fp8 import Quantised, quantise_weight
 from fastqps.models.weights import Weights
-from tests.compressed import quantization
 
 WEIGHTS, ACTIVATIONS = "config_groups.group_0.weights", "config_groups.group_0.input_activations"
 

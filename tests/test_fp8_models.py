@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from checkpoints import VOCAB, write_checkpoint
+from compressed import compress
+from decoders import VOCAB as DECODER_VOCAB
+from decoders import expected, write_decoder
 
 from examples.grammar.mistakes import pairs
 from fastqps import Engine
@@ -28,10 +32,6 @@ from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
 from fastqps.runners.reference_items import pack_items
 from fastqps.sampling import Sampling
-from tests.checkpoints import VOCAB, write_checkpoint
-from tests.compressed import compress
-from tests.decoders import VOCAB as DECODER_VOCAB
-from tests.decoders import expected, write_decoder
 
 LAYERS = 4
 PROMPTS = [[(7 * i + 3 * j) % DECODER_VOCAB for j in range(n)] for i, n in enumerate((1, 5, 9, 20))]

@@ -1,0 +1,74 @@
+"""How long matrix products take on this GPU, in the model's type and in FP8: what ``--quantization auto`` goes by.
+
+They are timed as they are served, in a captured graph: outside of one the host would take longer than most of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+
+import torch
+
+from fastqps.kernels.quantise_rows import quantise_rows
+from fastqps.models.cuda_products import CudaFp8Linear, CudaLinear
+from fastqps.models.fp8 import quantise_weight
+from fastqps.models.ops import Rows
+from fastqps.models.precision import Product
+
+WEIGHTS_MAX_BYTES = 1 << 30  # of one shape: many times what the GPU's caches hold
+RUNS = 9
+REPLAYS = 10  # of the graph in each run
+
+
+def product_times(dtype: torch.dtype, device: torch.device) -> Callable[[Product, bool], float]:
+    """What ``Precision`` measures with."""
+
+    def time_us(product: Product, fp8: bool) -> float:
+        with torch.inference_mode(), torch.cuda.device(device):
+            count, run = products(product, fp8, dtype, device)
+            found = _graph_us(run) / count
+            del run
+            torch.cuda.empty_cache()  # who looks at free memory next should not miss these weights
+            return found
+
+    return time_us
+
+
+def products(product: Product, fp8: bool, dtype: torch.dtype, device: torch.device) -> tuple[int, Callable[[], object]]:
+    """(how many, what runs them): one for each of the weights, which share the caches as those of the layers do."""
+    size = product.outputs * product.inputs * dtype.itemsize
+    count = max(1, min(product.weights, WEIGHTS_MAX_BYTES // size))
+    x = torch.randn(product.rows, product.inputs, device=device, dtype=dtype)
+    weights = [torch.randn(product.outputs, product.inputs, device=device, dtype=dtype) for _ in range(count)]
+    if not fp8:
+        plain = [CudaLinear(weight, None) for weight in weights]
+        return count, lambda: [linear(Rows(x)) for linear in plain]
+    quantised = [CudaFp8Linear(quantise_weight(weight), None, dtype) for weight in weights]
+    if product.fused:
+        rows = Rows(None, *quantise_rows(x))
+        return count, lambda: [linear(rows) for linear in quantised]
+    return count, lambda: [linear(Rows(None, *quantise_rows(x))) for linear in quantised]
+
+
+def _graph_us(run: Callable[[], object]) -> float:
+    """The median time of one replay."""
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        run()  # kernels are compiled, and cuBLAS takes its workspace: neither can be captured
+    stream.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        run()
+    taken: list[float] = []
+    with torch.cuda.stream(stream):
+        for _ in range(1 + RUNS):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+            begin.record()
+            for _ in range(REPLAYS):
+                graph.replay()
+            end.record()
+            end.synchronize()
+            taken.append(begin.elapsed_time(end) * 1000 / REPLAYS)
+    return median(taken[1:])

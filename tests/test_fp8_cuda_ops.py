@@ -1,0 +1,63 @@
+"""The ops of a GPU in FP8, their kernels interpreted on the CPU, against the reference's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import write_checkpoint
+from compressed import compress
+from padded import PaddedEncoder
+from test_models import random_items
+from test_reference_ops import encoded, one_thread  # noqa: F401
+
+from fastqps.kernels import TRITON_MISSING
+from fastqps.models.precision import Precision
+from fastqps.models.reference_encoder_ops import ReferenceEncoderOps
+
+pytestmark = pytest.mark.skipif(bool(TRITON_MISSING), reason=TRITON_MISSING)
+FLOAT32 = torch.float32
+ITEMS, TOKENS = 2, 16  # the interpreter takes milliseconds for each row
+
+
+def precision(lines: list[str]) -> Precision:
+    return Precision("fp8", log=lines.append)
+
+
+@pytest.fixture(autouse=True)
+def _round_as_a_gpu_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton's interpreter loses the carry where rounding reaches the next power of two: 127 becomes 64."""
+    from triton.runtime import interpreter
+
+    convert = interpreter._convert_float
+
+    def rounded(values: Any, source: Any, target: Any, mode: Any) -> Any:
+        if target.name != "fp8e4nv" or source.name != "fp32":
+            return convert(values, source, target, mode)
+        return torch.from_numpy(np.ascontiguousarray(values)).to(torch.float8_e4m3fn).view(torch.uint8).numpy()
+
+    monkeypatch.setattr(interpreter, "_convert_float", rounded)
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["quantised-here", "quantised-before"])
+@pytest.mark.parametrize("family", ["bert", "modernbert"])
+def test_encoders(tmp_path: Path, family: str, held: bool) -> None:
+    from fastqps.models.cuda_encoder_ops import CudaEncoderOps
+
+    options: dict[str, Any] = {"local_attention": 8} if family == "modernbert" else {}
+    write_checkpoint(tmp_path, family, num_hidden_layers=1 if held else 3, **options)
+    if held:
+        compress(tmp_path, r"(encoder\.layer|layers)\.\d+\..*(query|key|value|dense|Wqkv|Wo|Wi)\.weight")
+    steps = [random_items(np.random.default_rng(0), 2, longest=8, pairs=True)]
+    lines: list[str] = []
+    want = encoded(
+        tmp_path, steps, ReferenceEncoderOps(FLOAT32, precision=precision(lines)), PaddedEncoder, ITEMS, TOKENS
+    )
+    got = encoded(tmp_path, steps, CudaEncoderOps(FLOAT32, "cpu", precision(lines)), PaddedEncoder, ITEMS, TOKENS)
+    plain = encoded(tmp_path, steps, ReferenceEncoderOps(FLOAT32), PaddedEncoder, ITEMS, TOKENS)
+    assert np.linalg.norm(want - plain) > 0.01 * np.linalg.norm(plain), "this was not FP8"
+    # On a GPU the bias of an FP8 product is bf16; and where one number is rounded to the other side, others follow.
+    assert np.linalg.norm(got - want) < 0.004 * np.linalg.norm(want)
