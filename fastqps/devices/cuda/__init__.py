@@ -18,12 +18,12 @@ from fastqps.devices.cuda.encoder import CudaEncoder
 from fastqps.devices.cuda.loaded import Loaded, starting
 from fastqps.devices.cuda.memory import check_cache, check_weights, kv_bytes, parameters
 from fastqps.devices.cuda.ops import decode_ops, encoder_ops
+from fastqps.devices.cuda.precision import decoder_rows, encoder_rows, make_precision
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
 from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.packed import PackedModel
-from fastqps.models.precision import QUANTIZATIONS, Precision
 from fastqps.runners.decoder import load_decoder
 
 _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
@@ -43,7 +43,7 @@ def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) 
     backend, dtype = _open(place)
     with starting(card, backend, max_tokens):
         _check_weights(card, backend, dtype)
-        precision = _precision(place)
+        precision = make_precision(place, backend, dtype, encoder_rows(max_tokens))
         model = PackedModel(card, encoder_ops(backend, dtype, precision))
         precision.conclude()
     return CudaEncoder(Loaded(card, backend, model), max_items, max_tokens)
@@ -55,7 +55,7 @@ def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
     with starting(card, backend, max_tokens):
         left = _check_weights(card, backend, dtype)
         check_cache(card, slots, kv_bytes(card, slots, dtype.itemsize), left, backend.where)
-        precision = _precision(place)
+        precision = make_precision(place, backend, dtype, decoder_rows(slots, max_tokens))
         decoder = Decoder(*load_decoder(card, decode_ops(backend, dtype, precision), slots, max_tokens))
         precision.conclude()
     return CudaDecoder(Loaded(card, backend, decoder), slots, max_tokens)
@@ -66,12 +66,6 @@ def _open(place: Place) -> tuple[Backend, torch.dtype]:
         torch.set_num_threads(place.threads)
     dtype = choose_dtype(place.dtype)
     return open_backend(place), dtype
-
-
-def _precision(place: Place) -> Precision:
-    if place.quantization not in QUANTIZATIONS:
-        raise DeviceError(f"no quantization {place.quantization!r}; there is: {', '.join(QUANTIZATIONS)}")
-    return Precision(place.quantization)
 
 
 def _check_weights(card: ModelCard, backend: Backend, dtype: torch.dtype) -> int:

@@ -12,18 +12,18 @@ from fastqps.models.reference_encoder_ops import ReferenceEncoderOps
 
 
 def encoder_ops(backend: Backend, dtype: torch.dtype, precision: Precision) -> EncoderOps:
-    """The kernels; plain torch, which knows no FP8, where there is nothing to run them."""
+    """The kernels; plain torch where there is nothing to run them."""
     if not backend.runs_kernels:
-        return ReferenceEncoderOps(dtype, backend.device)
+        return ReferenceEncoderOps(dtype, backend.device, precision)
     from fastqps.models.cuda_encoder_ops import CudaEncoderOps
 
     return CudaEncoderOps(dtype, backend.device, precision)
 
 
 def decode_ops(backend: Backend, dtype: torch.dtype, precision: Precision) -> DecodeOps:
-    """The kernels; plain torch, which knows no FP8, where there is nothing to run them."""
+    """The kernels; plain torch where there is nothing to run them."""
     if not backend.runs_kernels:
-        return ReferenceDecodeOps(dtype, backend.device)
+        return ReferenceDecodeOps(dtype, backend.device, precision)
     from fastqps.models.cuda_decode_ops import CudaDecodeOps
 
     return CudaDecodeOps(dtype, backend.device, precision)

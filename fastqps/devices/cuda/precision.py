@@ -1,0 +1,51 @@
+"""Which matrix products of a model run in FP8 on a GPU."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import torch
+
+from fastqps.devices.cuda.backend import Backend
+from fastqps.devices.errors import DeviceError
+from fastqps.devices.place import Place
+from fastqps.models.fp8 import has_product
+from fastqps.models.precision import QUANTIZATIONS, Precision, Product
+
+_FUSED = ("qkv", "up", "down")  # norms and activations write FP8 themselves; only attention does not
+_ROWS_MIN = 16
+
+
+def encoder_rows(max_tokens: int) -> tuple[int, ...]:
+    """Sizes of steps that ``auto`` goes by: from a light load to full batches."""
+    return tuple(sorted({max(_ROWS_MIN, max_tokens // share) for share in (16, 4, 1)}))
+
+
+def decoder_rows(slots: int, max_tokens: int) -> tuple[int, ...]:
+    """The same: few sequences, all that can run, and as many again and their like of prompts."""
+    return tuple(sorted({min(max_tokens, rows) for rows in (_ROWS_MIN, slots, 3 * slots)}))
+
+
+def make_precision(place: Place, backend: Backend, dtype: torch.dtype, rows: tuple[int, ...]) -> Precision:
+    """``DeviceError`` for an unknown quantization, and for ``fp8`` on a GPU that has none."""
+    if place.quantization not in QUANTIZATIONS:
+        raise DeviceError(f"no quantization {place.quantization!r}; there is: {', '.join(QUANTIZATIONS)}")
+    if place.quantization != "none" and not has_product(backend.device):
+        if place.quantization == "fp8":
+            raise DeviceError(
+                f"--quantization fp8: {backend.where} multiplies no FP8; GPUs from compute capability 8.9 on do"
+            )
+        print(f"quantization auto: {backend.where} multiplies no FP8", file=sys.stderr)
+        return Precision("none")
+    return Precision(place.quantization, rows, _product_times(backend, dtype), _FUSED)
+
+
+def _product_times(backend: Backend, dtype: torch.dtype) -> Callable[[Product, bool], float]:
+    if backend.device.type != "cuda":
+        from fastqps.models import cpu_product_times
+
+        return cpu_product_times.product_times(dtype)
+    from fastqps.models import cuda_product_times  # here: it imports Triton
+
+    return cuda_product_times.product_times(dtype, backend.device)

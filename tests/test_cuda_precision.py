@@ -1,0 +1,93 @@
+"""--quantization on the device cuda, which is a fake one here: whole models, sizes to measure, GPUs without FP8."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import VOCAB, write_checkpoint
+from decoders import VOCAB as DECODER_VOCAB
+from decoders import write_decoder
+from fake_cuda import VARIABLE, library
+
+from fastqps import Engine
+from fastqps.devices import DeviceError
+from fastqps.devices.cuda import precision
+from fastqps.devices.cuda.precision import decoder_rows, encoder_rows, make_precision
+from fastqps.devices.place import Place
+from fastqps.models.ops import Site
+
+ITEMS = [[(11 * i + 5 * j) % VOCAB for j in range(n)] for i, n in enumerate((2, 7, 16, 33))]
+PROMPTS = [[(7 * i + 3 * j) % DECODER_VOCAB for j in range(n)] for i, n in enumerate((1, 5, 9, 20))]
+
+
+@pytest.fixture
+def _fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, library())
+
+
+@pytest.mark.usefixtures("_fake")
+def test_an_encoder_in_fp8_is_that_of_the_cpu(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write_checkpoint(tmp_path, "bert", num_hidden_layers=4)
+    found = {}
+    for device in ("cpu", "cuda"):
+        for quantization in ("none", "fp8"):
+            engine = Engine(str(tmp_path), device, "float32", quantization=quantization)
+            found[device, quantization] = np.stack(engine.predict(ITEMS))
+            engine.close()
+    cost = np.linalg.norm(found["cpu", "fp8"] - found["cpu", "none"])
+    assert np.linalg.norm(found["cuda", "fp8"] - found["cpu", "fp8"]) < 0.1 * cost
+    assert "quantization fp8: 8 of 16 matrix products in FP8" in capfd.readouterr().err
+
+
+@pytest.mark.usefixtures("_fake")
+def test_a_decoder_in_fp8_is_that_of_the_cpu(tmp_path: Path) -> None:
+    write_decoder(tmp_path, "qwen3", num_hidden_layers=4)
+    found: list[list[Any]] = []
+    for device in ("cpu", "cuda"):
+        engine = Engine(str(tmp_path), device, "float32", quantization="fp8", max_output_tokens=8, max_running=4)
+        found.append(engine.generate(PROMPTS, logprobs=True))
+        engine.close()
+    errors = [np.abs(np.subtract(a.logprobs[0], b.logprobs[0])) for a, b in zip(*found, strict=True)]
+    assert np.median(errors) < 1e-4 and np.max(errors) < 0.1
+
+
+@pytest.mark.usefixtures("_fake")
+def test_auto_measures_the_sizes_of_this_device(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write_checkpoint(tmp_path, "bert", num_hidden_layers=4)
+    Engine(str(tmp_path), "cuda", "float32", quantization="auto").close()
+    lines = [line for line in capfd.readouterr().err.splitlines() if " µs: " in line]
+    assert len(lines) == 4
+    assert all("at 256/1,024/4,096 rows" in line for line in lines)
+    assert ["with quantising" in line for line in lines] == [False, True, False, False]  # attention does not do it
+
+
+def test_sizes() -> None:
+    assert encoder_rows(16384) == (1024, 4096, 16384)
+    assert encoder_rows(64) == (16, 64)
+    assert decoder_rows(1024, 16384) == (16, 1024, 3072)
+    assert decoder_rows(4, 64) == (4, 12, 16)
+
+
+def gpu() -> Any:
+    return SimpleNamespace(device=torch.device("cpu"), where="cuda:0", runs_kernels=False)
+
+
+def test_a_gpu_without_fp8(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(precision, "has_product", lambda device: False)
+    with pytest.raises(DeviceError, match="--quantization fp8: cuda:0 multiplies no FP8; GPUs from compute") as caught:
+        make_precision(Place("cuda:0", quantization="fp8"), gpu(), torch.bfloat16, (64,))
+    assert caught.value.exit_code == 3
+    found = make_precision(Place("cuda:0", quantization="auto"), gpu(), torch.bfloat16, (64,))
+    assert not found.wants_fp8(64, 64, Site("up", 1, 4))
+    assert "cuda:0 multiplies no FP8" in capsys.readouterr().err
+    make_precision(Place("cuda:0"), gpu(), torch.bfloat16, (64,))
+
+
+def test_what_is_no_quantization() -> None:
+    with pytest.raises(DeviceError, match="no quantization 'int8'"):
+        make_precision(Place("cuda:0", quantization="int8"), gpu(), torch.bfloat16, (64,))
