@@ -38,13 +38,10 @@ class CudaDecodeOps(CudaOps):
         step: DecodeStep,
         last_rows: bool,
     ) -> torch.Tensor:
-        h, rows, counts = heads, (step.positions, step.kv_slots), counts_of(step)
+        h, where = heads, (step.positions, step.kv_slots, counts_of(step))
         prefix_len = prefix.shape[2]
-        rope_kv(qkv, cache, h.rotary, h.k_norm, h.eps, *rows, counts, heads=h.heads, prefix_len=prefix_len)
-        queries = h.rotary, h.q_norm, h.eps
-        return slot_attention(
-            qkv, cache, prefix, *queries, step.starts, *rows, counts, heads=h.heads, last_rows=last_rows
-        )
+        queries = rope_kv(qkv, cache, h.rotary, h.q_norm, h.k_norm, h.eps, *where, prefix_len=prefix_len)
+        return slot_attention(queries, cache, prefix, step.starts, *where, last_rows=last_rows)
 
     def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
         return last_rows_of(x, step.starts, counts_of(step))

@@ -89,7 +89,7 @@ class Llama:
     """The decoder, for sequences of up to ``positions`` tokens, prefix included."""
 
     def __init__(self, weights: Weights, config: DecoderConfig, positions: int, ops: DecodeOps) -> None:
-        self.config, self._ops = config, ops
+        self.config, self.ops = config, ops
         words = weights("embed_tokens.weight", config.vocab, config.hidden)
         self._words = ops.keep(words.to(ops.dtype))
         head = self._words if config.tied else weights.matrix("lm_head.weight", config.vocab, config.hidden)
@@ -102,7 +102,7 @@ class Llama:
     def hidden(self, step: DecodeStep, state: DecodeState) -> Rows:
         """Last hidden states of the sampled rows, normalised; every row's keys and values are in ``state`` then."""
         first, *others = self._layers
-        x = self._ops.embed(self._words, step, state)
+        x = self.ops.embed(self._words, step, state)
         normed = first.attention_norm(x, first.qkv)
         for layer, after, cache, prefix in zip(self._layers, [*others, None], state.cache, state.prefix, strict=True):
             x, h = layer(x, normed, step, cache, prefix, last_rows=after is None)
@@ -112,4 +112,4 @@ class Llama:
 
     def __call__(self, step: DecodeStep, state: DecodeState) -> None:
         """Computes the step and samples each of its runs."""
-        self._ops.sample(self._head(self.hidden(step, state)), step, state)
+        self.ops.sample(self._head(self.hidden(step, state)), step, state)

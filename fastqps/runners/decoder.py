@@ -71,21 +71,36 @@ class DecoderRunner:
 
 def load_decoder(card: ModelCard, ops: DecodeOps, slots: int, max_tokens: int) -> tuple[Llama, DecodeState]:
     """The model of ``card`` and the state of ``slots`` sequences, with its prefix, for steps of ``max_tokens`` rows."""
+    check_step(card, slots, max_tokens)
+    model = load_llama(card, ops)
+    return model, make_state(card, model, slots)
+
+
+def check_step(card: ModelCard, slots: int, max_tokens: int) -> None:
+    """``ModelError`` where a step of ``max_tokens`` rows is too small for ``slots`` sequences, or for a prompt."""
     if max_tokens < max(slots, card.max_input_tokens):
         raise ModelError(
             f"{card.name}: a step of {max_tokens} tokens is too small: it has to hold {slots} running sequences, "
             f"or a prompt of {card.max_input_tokens} tokens"
         )
+
+
+def load_llama(card: ModelCard, ops: DecodeOps) -> Llama:
+    """The model of ``card``; ``ModelError`` if its checkpoint's weights are not what its configuration says."""
     checkpoint = Checkpoint.open(Path(card.path))
-    config = read_decoder_config(checkpoint.config)
     weights = Weights(checkpoint.weight_files(), ("model.",), data=ops.reads_weights)
     positions = len(card.prefix_ids) + card.max_input_tokens + card.max_output_tokens
     with torch.inference_mode():
-        model = Llama(weights, config, positions, ops)
-        sizes = config.layers, config.kv_heads, config.head_dim
-        state = DecodeState.allocate(card, slots, *sizes, ops.dtype, ops.device)
+        return Llama(weights, read_decoder_config(checkpoint.config), positions, ops)
+
+
+def make_state(card: ModelCard, model: Llama, slots: int) -> DecodeState:
+    """The state of ``slots`` sequences where ``model`` runs, with its prefix computed."""
+    c = model.config
+    with torch.inference_mode():
+        state = DecodeState.allocate(card, slots, c.layers, c.kv_heads, c.head_dim, model.ops.dtype, model.ops.device)
         _keep_prefix(card, model, state)
-    return model, state
+    return state
 
 
 def _keep_prefix(card: ModelCard, model: Llama, state: DecodeState) -> None:

@@ -27,7 +27,6 @@ class EncoderLane(GraphLane):
         self._at = encode_layout(max_tokens, max_items, card.dimensions)
         super().__init__(loaded.backend, card, self._at["device_words"], self._at["out_words"])
         self._model, self._max_items, self._max_tokens = loaded.model, max_items, max_tokens
-        self._bounds = torch.zeros(2, max_tokens, dtype=torch.int32, device=self.staging.device)
         self._rows = self.output.view(torch.float32).view(max_items, card.dimensions)
         self.native = CudaLane.encoder(
             loaded.backend.api,
@@ -53,7 +52,6 @@ class EncoderLane(GraphLane):
             types=section("token_type_ids", shape.tokens),
             starts=section("cu_seqlens", shape.items + 1),
             counts=self.staging[:HEADER_WORDS],
-            bounds=self._bounds[:, : shape.tokens],
             output=self._rows[: shape.items],
             stamps=self.stamps,
         )
