@@ -9,18 +9,17 @@ import platform
 import resource
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
 
 from fastqps import __version__ as VERSION
 from fastqps import machine
 from fastqps._native import stale
 from fastqps.config.units import format_bytes
+from fastqps.doctor_gpus import examine_gpus
+from fastqps.finding import Finding
 from fastqps.models.names import PACKAGED, packaged
 
-Level = Literal["ok", "note", "lack"]
 PACKAGES = (
     "torch",
     "tokenizers",
@@ -36,20 +35,10 @@ FILES_WANTED = 65536
 MEMORY_WANTED = 1 << 30
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One fact. ``note``: works, could be better. ``lack``: serving needs it."""
-
-    name: str
-    value: str
-    level: Level = "ok"
-    advice: str = ""
-
-
 def examine() -> list[Finding]:
     """All findings, in a fixed order. Takes seconds, because torch is imported to ask it about devices."""
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
-        _versions, _extensions, _cores, _governor, _memory, _huge_pages, _open_files, _devices, _models,
+        _versions, _extensions, _cores, _governor, _memory, _huge_pages, _open_files, examine_gpus, _models,
     )  # fmt: skip
     return [finding for check in checks for finding in check()]
 
@@ -169,24 +158,6 @@ def _open_files() -> Iterator[Finding]:
         yield Finding("open files", f"{value}: raised to {hard} at start")
     else:
         yield Finding("open files", value)
-
-
-def _devices() -> Iterator[Finding]:
-    try:
-        torch = importlib.import_module("torch")
-    except ImportError:
-        yield Finding("cuda", "unknown: no torch")
-        return
-    if torch.cuda.is_available():
-        names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-        yield Finding("cuda", f"{', '.join(names)} (CUDA {torch.version.cuda}); this version does not use it")
-    elif Path("/dev/nvidiactl").exists() or Path("/proc/driver/nvidia").exists():
-        build = "this torch is a CPU build" if torch.version.cuda is None else "torch cannot use it"
-        yield Finding("cuda", f"a driver is here, but {build}", "note", "not needed: this version computes on the cpu")
-    else:
-        yield Finding("cuda", "no device; models run on the cpu")
-    control = shutil.which("nvidia-cuda-mps-control")
-    yield Finding("mps", control or "none (not needed without cuda)")
 
 
 def _models() -> Iterator[Finding]:

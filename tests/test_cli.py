@@ -45,9 +45,11 @@ def test_usage_errors(arguments: list[str], message: str, capsys: pytest.Capture
     assert error.count("\n") == 1
 
 
-def test_no_device(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_device(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert main(["serve", "--device", "cuda"]) == 3
-    assert "it has: cpu, null" in capsys.readouterr().err
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("fastqps: --device cuda: ")
 
 
 def test_print_config(capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,13 +77,12 @@ def test_doctor() -> None:
         "memfd",
         "huge pages",
         "open files",
-        "cuda",
-        "mps",
         "bfloat16",
         "cpu governor",
         "nghttp2",
     }
     assert wanted <= set(names)
+    assert {"gpu"} <= set(names) or {"gpu driver", "cuda:0", "cuda", "triton", "mps"} <= set(names)
     lacks = [finding for finding in found["findings"] if finding["level"] == "lack"]
     assert done.returncode == (1 if lacks else 0)
     assert all(finding["advice"] for finding in found["findings"] if finding["level"] != "ok")
@@ -110,7 +111,8 @@ def test_predict_here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     [
         (["--pair", "--device", "null", "a"], 2, "1 texts do not make pairs"),
         (["--address", "127.0.0.1:1", "--device", "null", "a"], 2, "a server (--address) has chosen its own"),
-        (["--device", "cuda", "a"], 3, "no device 'cuda'"),
+        (["--device", "cuda:99", "a"], 3, "--device cuda:99: "),
+        (["--device", "gpu", "a"], 3, "no device 'gpu'"),
         (["--model", "/nowhere", "a"], 4, "no model '/nowhere'"),
         (["--address", "127.0.0.1:1", "a"], 1, "no server can be reached: ipv4:127.0.0.1:1"),
         (["--address", "localhost", "a"], 2, "'localhost' has no port"),

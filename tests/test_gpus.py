@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fastqps import gpus, nvml
+from fastqps import doctor_gpus, gpus, nvml
 from fastqps.config import Config, decide
 from fastqps.devices import choose_device, cuda_choice, list_devices, one_device
 from fastqps.devices.errors import DeviceError
@@ -172,3 +172,40 @@ def test_what_torch_was_built_for(tmp_path: Path, version: str | None, cuda: str
     if version is not None:
         (tmp_path / "version.py").write_text(version)
     assert cuda_choice.torch_cuda(tmp_path) == cuda
+
+
+def told(name: str, tmp_path: Path) -> tuple[str, str, str]:
+    found = {finding.name: finding for finding in doctor_gpus.examine_gpus(tmp_path)}
+    assert all(finding.advice for finding in found.values() if finding.level == "note")
+    return found[name].level, found[name].value, found[name].advice
+
+
+def test_doctor(machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    machine.setenv("FAKE_GPUS", "3")
+    machine.setenv("PATH", f"{SOURCE.parent / 'fake_mps'}:{os.environ['PATH']}")
+    machine.setattr(doctor_gpus, "torch_lack", lambda: "the installed torch is a CPU build")
+    assert told("gpu driver", tmp_path)[:2] == ("ok", "580.65.06")
+    level, value, _ = told("cuda:0", tmp_path)
+    assert level == "ok" and value.startswith("NVIDIA H200, 141.0 GiB, compute capability 9.0, near ")
+    assert told("cuda:1", tmp_path)[2].startswith("Tesla V100 has compute capability 7.0")
+    assert told("cuda:2", tmp_path)[1].endswith(", compute mode prohibited")
+    assert told("cuda", tmp_path)[:2] == ("note", "the installed torch is a CPU build")
+    assert told("mps", tmp_path)[1].endswith("/fake_mps/nvidia-cuda-mps-control: a private daemon starts")
+    machine.setenv("FAKE_MPS", "crashes")
+    level, value, advice = told("mps", tmp_path)
+    assert level == "note" and value.endswith(": the daemon ended with exit code 1: the GPU is lost")
+    assert "take turns" in advice
+    machine.setattr(doctor_gpus, "SHM_WANTED", 1 << 60)
+    assert told("/dev/shm for mps", tmp_path)[0] == "note"
+
+
+def test_doctor_without_a_gpu(machine: pytest.MonkeyPatch) -> None:
+    machine.setenv("FAKE_GPUS", "0")
+    [only] = doctor_gpus.examine_gpus()
+    assert (only.name, only.level) == ("gpu", "ok")
+    assert only.value == "none: the NVIDIA driver is here, but no GPU; models run on the cpu"
+    machine.setenv("FAKE_GPUS", "mig")
+    machine.setattr(doctor_gpus, "torch_lack", lambda: "no")
+    found = {finding.name: finding for finding in doctor_gpus.examine_gpus()}
+    assert found["cuda:1"].value.endswith(", a MIG instance") and "no MPS on it" in found["cuda:1"].advice
+    assert "it is a MIG instance, on which MPS does not run" in found["mps"].value or "no nvidia" in found["mps"].value

@@ -24,7 +24,8 @@ CXX_BELOW = {
 
 # The Python ladder, low to high. A module or package imports from lower rungs, and a package from itself.
 PYTHON_RUNGS = (
-    {"errors", "machine", "nvml", "codes", "descriptors", "v1", "children", "readiness", "server_process", "_native"},
+    {"errors", "codes", "descriptors", "v1", "children", "readiness", "server_process", "_native"},
+    {"finding", "machine", "nvml"},
     {"gpus", "tokenizer", "scrape", "capacity", "kernels"},
     {"models", "prediction", "request", "reflection", "served_model"},
     {"runners", "rpc", "answers", "sampling"},
@@ -32,10 +33,11 @@ PYTHON_RUNGS = (
     {"client", "async_client", "config", "lane", "metrics", "rare_calls", "slow_tokenizers"},
     {"generator"},
     {"engine"},
-    {"dispatcher", "frontdoor", "doctor", "launch", "admin"},
+    {"dispatcher", "frontdoor", "launch", "admin"},
     {"tied"},
     {"supervisor"},
-    {"bench", "top"},
+    {"doctor_gpus"},
+    {"bench", "top", "doctor"},
     {"cli"},
     {"__main__"},
 )

@@ -63,7 +63,7 @@ def usable_gpus() -> tuple[Gpu, ...]:
         if lack := torch_lack():
             raise DeviceError(f"a GPU is here ({found.visible[0].name}), but {lack}")
         for gpu in found.visible:
-            _check(gpu)
+            check_gpu(gpu)
     return found.visible
 
 
@@ -99,7 +99,8 @@ def torch_cuda(package: Path) -> str | None:
     return None
 
 
-def _check(gpu: Gpu) -> None:
+def check_gpu(gpu: Gpu) -> None:
+    """``DeviceError`` says why this one cannot be used."""
     if gpu.capability < CAPABILITY_MIN:
         have, need = (".".join(map(str, c)) for c in (gpu.capability, CAPABILITY_MIN))
         raise DeviceError(f"{gpu.name} has compute capability {have}; the kernels need {need} or later")
