@@ -62,14 +62,14 @@ def attention_shape(size: int, dtype: torch.dtype) -> AttentionShape:
     """A tile of n rows sees n keys and what its first and last item have beyond it, masked: short tiles waste least.
 
     Heads of up to 32: 32 rows of two warps, which with items of 32 tokens see about 64 keys, one turn. Their cost is
-    the softmax, not the product. Wider heads: 64 rows, the least that the four warps of sm_90's matrix product take
-    together. float32, which is for comparison, takes what fits the registers.
+    the softmax, not the product. Wider heads: 64 rows, the least that four warps of sm_90 multiply together; above 64
+    eight warps share a tile of fewer keys, for registers' sake. So does float32, which is for comparison.
     """
     block, half_block = max(16, next_power_of_2(size)), max(16, next_power_of_2(size // 2))
     if dtype == torch.float32:
-        return AttentionShape(16, 32, block, half_block, 4, 1, "ieee")
-    rows, warps = (32, 2) if size <= 32 else (64, 4)
-    return AttentionShape(rows, 64, block, half_block, warps, 2, "tf32")
+        return AttentionShape(16, 32 if size <= 64 else 16, block, half_block, 4, 1, "ieee")
+    rows, keys, warps = (32, 64, 2) if size <= 32 else (64, 64, 4) if size <= 64 else (64, 32, 8)
+    return AttentionShape(rows, keys, block, half_block, warps, 2, "tf32")
 
 
 @dataclass(frozen=True)
