@@ -87,3 +87,25 @@ def test_decoders(tmp_path: Path, kind: str) -> None:
     got = answers(CudaDecodeOps(FLOAT32, "cpu"), PaddedDecoder)
     assert [(n, id, finish) for n, id, _, finish in got] == [(n, id, finish) for n, id, _, finish in want]
     assert [p for _, _, p, _ in got] == pytest.approx([p for _, _, p, _ in want], abs=2e-5)
+
+
+@pytest.mark.parametrize(("activation", "fused"), [("gelu", True), ("gelu_new", True), ("relu", False)])
+def test_gelu_is_written_by_the_product_in_16_bits(
+    activation: str, fused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fastqps.models.cuda_products import CudaActivated, CudaLinear
+    from fastqps.models.ops import Rows
+
+    linear = CudaLinear(torch.randn(48, 32).half(), torch.randn(48).half())
+    assert not linear.fuses_gelu  # this is no GPU
+    x, plain = Rows(torch.randn(5, 32).half()), CudaLinear(torch.randn(8, 48).half(), None)
+    apart = CudaActivated(linear, activation, gated=False)(x, plain).tensor
+    monkeypatch.setattr(CudaLinear, "fuses_gelu", True)
+    monkeypatch.setattr("fastqps.models.cuda_products.activate", lambda *_, **__: pytest.fail("a kernel of its own"))
+    if fused:  # torch's on the CPU is the exact gelu; that on a GPU is the tanh's
+        together = CudaActivated(linear, activation, gated=False)(x, plain).tensor
+        torch.testing.assert_close(together, torch.nn.functional.gelu(linear(x)), atol=2e-3, rtol=2e-3)
+        torch.testing.assert_close(together, apart, atol=1e-2, rtol=1e-2)
+    else:
+        with pytest.raises(pytest.fail.Exception):
+            CudaActivated(linear, activation, gated=False)(x, plain)
