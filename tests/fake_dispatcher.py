@@ -46,5 +46,5 @@ def main(settings: DispatcherSettings) -> int:
     if stopped[0] == signal.SIGUSR2 and behaviour == "quit-1":
         return 1
     if stopped[0] == signal.SIGUSR2:
-        raise DeviceFault("an illegal memory access")
+        raise DeviceFault("the device has failed: an illegal memory access")
     return 0

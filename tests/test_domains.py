@@ -98,7 +98,7 @@ def test_a_gpu_that_faults_again_and_again_stays_down(serve: Callable[..., Serve
         fault(server, "dispatcher 1 (cuda:0)")
         until_whole(server)
     fault(server, "dispatcher 0 (cuda:0)")
-    cause = "dispatcher 0 (cuda:0) ended with exit code 71 (a device fault: an illegal memory access)"
+    cause = "dispatcher 0 (cuda:0) ended with exit code 71 (the device has failed: an illegal memory access)"
     reason = f"stays down: {FAULTS_MAX + 1} faults within 60 s; the last: {cause}"
     down = {"ready": True, "reasons": [], "degraded": [f"dispatcher {i} (cuda:0) {reason}" for i in (0, 1)]}
     until(lambda: server.get("/readyz") == (200, down), 5, lambda: str(server.get("/readyz")))

@@ -69,7 +69,7 @@ class Domain:
         if fault:
             assert code is not None
             self._unsettled.append(seat)
-            said = f" (a device fault: {seat.last_line})" if code == DEVICE_FAULT else ""
+            said = f" ({seat.last_line})" if code == DEVICE_FAULT else ""
             self._begin(f"{seat.title} {ended(code)}{said}")
         return fault
 
