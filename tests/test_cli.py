@@ -111,6 +111,7 @@ def test_predict_here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     [
         (["--pair", "--device", "null", "a"], 2, "1 texts do not make pairs"),
         (["--address", "127.0.0.1:1", "--device", "null", "a"], 2, "a server (--address) has chosen its own"),
+        (["--address", "127.0.0.1:1", "--quantization", "fp8", "a"], 2, "a server (--address) has chosen its own"),
         (["--device", "cuda:99", "a"], 3, "--device cuda:99: "),
         (["--device", "gpu", "a"], 3, "no device 'gpu'"),
         (["--model", "/nowhere", "a"], 4, "no model '/nowhere'"),

@@ -65,6 +65,11 @@ def test_a_torch_without_such_a_product_gives_the_same() -> None:
     assert relative(found, expected) <= 1e-6
 
 
+def test_this_torch_has_such_a_product() -> None:
+    """Else nothing above has looked at it."""
+    assert fp8.has_product(torch.device("cpu"))
+
+
 def test_quantising_costs_a_few_percent_of_a_product() -> None:
     x, weight = rows(64, 384, 1), rows(1536, 384, 2, 0.05)
     found = multiply(*quantise_rows(x), quantise_weight(weight), None, torch.float32)

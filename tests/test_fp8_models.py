@@ -16,7 +16,7 @@ from decoders import VOCAB as DECODER_VOCAB
 from decoders import expected, write_decoder
 
 from examples.grammar.mistakes import pairs
-from fastqps import Engine
+from fastqps import Client, Engine
 from fastqps.bench.accuracy import of_embeddings, of_generations
 from fastqps.bench.texts import Lengths, made_texts, vocabulary_of
 from fastqps.devices import DeviceError, make_runner
@@ -32,6 +32,7 @@ from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
 from fastqps.runners.reference_items import pack_items
 from fastqps.sampling import Sampling
+from fastqps.server_process import ServerProcess
 
 LAYERS = 4
 PROMPTS = [[(7 * i + 3 * j) % DECODER_VOCAB for j in range(n)] for i, n in enumerate((1, 5, 9, 20))]
@@ -192,6 +193,22 @@ def test_auto_keeps_what_is_faster_here(tmp_path: Path, capfd: pytest.CaptureFix
     assert set(chosen) <= {"FP8", "no FP8"}
     inner = (LAYERS - 2) * chosen.count("FP8")
     assert last == f"quantization auto: {inner} of {4 * LAYERS} matrix products in FP8"
+
+
+def test_a_server_computes_what_this_process_does() -> None:
+    prompts = ["Nora have these axes and your ant feeds us.", "She go home yesterday."]
+    lines: list[str] = []
+    flags = ("--model", "grammar", "--device", "cpu", "--dispatchers", "1", "--max-running", "4")
+    with (
+        ServerProcess(*flags, "--quantization", "fp8", on_line=lines.append) as server,
+        Client(server.address) as client,
+    ):
+        served = [client.generate(prompt, logprobs=True) for prompt in prompts]
+    assert any(line.endswith("dispatcher 0 (cpu): quantization fp8: 8 of 17 matrix products in FP8") for line in lines)
+    here, plain = (Engine("grammar", quantization=q).generate(prompts, logprobs=True) for q in ("fp8", "none"))
+    assert [found.token_ids for found in served] == [found.token_ids for found in here]
+    assert served[0].logprobs == pytest.approx(here[0].logprobs, abs=0.02)
+    assert here[0].logprobs != plain[0].logprobs
 
 
 def test_what_is_no_quantization(tmp_path: Path) -> None:

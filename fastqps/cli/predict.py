@@ -33,6 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--device", metavar="DEVICE", help="where to run the model: cpu, cuda, cuda:1, auto or null (default: cpu)"
     )
     parser.add_argument(
+        "--quantization",
+        choices=("none", "fp8", "auto"),
+        help="matrix products in FP8, of a model here (default: none)",
+    )
+    parser.add_argument(
         "--pair", action="store_true", help="texts come in pairs: each two arguments, or lines with a tab between"
     )
     parser.add_argument("--truncate", action="store_true", help="cut a text that is too long instead of refusing it")
@@ -46,6 +51,8 @@ def run(options: argparse.Namespace) -> int:
     """
     if options.address and options.device:
         raise ConfigError("--device says where to run a model here; a server (--address) has chosen its own")
+    if options.address and options.quantization:
+        raise ConfigError("--quantization says how to run a model here; a server (--address) has chosen its own")
     generate_flags.check_flags(options)
     texts = _utf8(_from_arguments(options.text, options.pair) if options.text else _from_lines(sys.stdin, options.pair))
     if options.stream:
@@ -81,7 +88,9 @@ def _here(options: argparse.Namespace) -> Ask:
 def _engine(options: argparse.Namespace) -> Engine:
     from fastqps.engine import Engine
 
-    engine = Engine(options.model or "minilm", device=options.device or "cpu")
+    engine = Engine(
+        options.model or "minilm", device=options.device or "cpu", quantization=options.quantization or "none"
+    )
     given = [*generate_options(options), *(["stream"] if options.stream else [])]
     if given and engine.card.task != "generate":
         flag = given[0].replace("_", "-")

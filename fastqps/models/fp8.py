@@ -89,22 +89,25 @@ def multiply(
 
     Sums are fp32. On a GPU the product itself is bf16, whatever ``dtype``, and ``bias`` has to be bf16 too.
     """
-    if not has_product(x.device):
-        out = (x.float() * x_scales) @ weight.dequantised().T
-        return (out if bias is None else out + bias).to(dtype)
-    made = torch.bfloat16 if x.is_cuda else dtype
-    out = torch._scaled_mm(
-        x, weight.values.t(), x_scales, weight.scales[None], bias=bias, out_dtype=made, use_fast_accum=x.is_cuda
-    )
-    return out.to(dtype)
+    if has_product(x.device):
+        return _product(x, x_scales, weight, bias, torch.bfloat16 if x.is_cuda else dtype).to(dtype)
+    out = (x.float() * x_scales) @ weight.dequantised().T
+    return (out if bias is None else out + bias).to(dtype)
 
 
 @cache
 def has_product(device: torch.device) -> bool:
     """Whether torch multiplies FP8 on this device, with scales by row. Where it does not, ``multiply`` dequantises."""
-    x, scales = torch.zeros(MULTIPLE, MULTIPLE, dtype=E4M3, device=device), torch.ones(MULTIPLE, 1, device=device)
+    x, scales = torch.zeros(MULTIPLE, MULTIPLE, dtype=E4M3, device=device), torch.ones(MULTIPLE, device=device)
     try:
-        torch._scaled_mm(x, x.t(), scales, scales.t().contiguous(), out_dtype=torch.bfloat16)
+        _product(x, scales[:, None], Quantised(x, scales), scales.bfloat16(), torch.bfloat16)
     except (RuntimeError, NotImplementedError):
         return False
     return True
+
+
+def _product(
+    x: torch.Tensor, x_scales: torch.Tensor, weight: Quantised, bias: torch.Tensor | None, made: torch.dtype
+) -> torch.Tensor:
+    scales = weight.scales[None]
+    return torch._scaled_mm(x, weight.values.t(), x_scales, scales, bias=bias, out_dtype=made, use_fast_accum=x.is_cuda)
