@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fastqps.machine import parse_cpus
-from fastqps.nvml import Nvml, NvmlError
+from fastqps.nvml import Nvml, NvmlError, open_nvml
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 FAKE_LIBRARY = "FASTQPS_TEST_FAKE_CUDA"  # tests only: a libcudart whose GPUs are threads of the CPU
@@ -45,13 +45,13 @@ class Gpus:
 
 
 def find_gpus(environment: Mapping[str, str] = os.environ, sysfs: Path = Path("/sys")) -> Gpus:
-    """What is there now. Takes milliseconds, or a second where the driver has to wake the GPU."""
+    """What is there now. The first call may take a second, where the driver has to wake the GPUs."""
     if environment.get(FAKE_LIBRARY):
         return Gpus(tuple(map(_fake, range(FAKES))))
     try:
-        with Nvml() as nvml:
-            every = list(_every(nvml, sysfs))
-            driver = nvml.driver_version()
+        nvml = open_nvml()
+        every = list(_every(nvml, sysfs))
+        driver = nvml.driver_version()
     except NvmlError as error:
         return Gpus((), str(error))
     if not every:

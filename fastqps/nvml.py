@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref, c_char, c_int, c_uint, c_ulonglong, c_void_p
-from types import TracebackType
-from typing import Self
+from functools import cache
 
 LIBRARY = "libnvidia-ml.so.1"
 _TEXT_BYTES = 96
@@ -37,23 +36,21 @@ class _Pci(ctypes.Structure):
     ]
 
 
-class Nvml:
-    """The library, initialised for the time of a ``with``. Handles are opaque. Everything raises ``NvmlError``."""
+@cache
+def open_nvml() -> Nvml:
+    """The library, initialised once: where nothing keeps the driver's state, that takes a second."""
+    return Nvml(LIBRARY)
 
-    def __init__(self, library: str = LIBRARY) -> None:
+
+class Nvml:
+    """The library. Handles are opaque. Everything raises ``NvmlError``."""
+
+    def __init__(self, library: str) -> None:
         try:
             self._library = ctypes.CDLL(library)
         except OSError:
             raise NvmlError(f"no NVIDIA driver is here ({library} cannot be loaded)") from None
-
-    def __enter__(self) -> Self:
         self._call("nvmlInit_v2")
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._library.nvmlShutdown()
 
     def driver_version(self) -> str:
         """ "580.65.06"."""

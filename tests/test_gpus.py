@@ -30,12 +30,14 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def machine(library: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pytest.MonkeyPatch]:
     """Two GPUs of which the second is old, a torch that can use them, and no setting that hides one."""
-    monkeypatch.setattr(nvml.Nvml.__init__, "__defaults__", (str(library),))
+    monkeypatch.setattr(nvml, "LIBRARY", str(library))
+    nvml.open_nvml.cache_clear()
     monkeypatch.setattr(cuda_choice, "torch_lack", lambda: "")
     monkeypatch.setenv("FAKE_GPUS", "2")
     monkeypatch.delenv(gpus.VISIBLE, raising=False)
     monkeypatch.delenv(gpus.FAKE_LIBRARY, raising=False)
-    return monkeypatch
+    yield monkeypatch
+    nvml.open_nvml.cache_clear()
 
 
 def test_what_a_gpu_is(machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_no_gpu(machine: pytest.MonkeyPatch, mode: str, missing: str) -> None:
 
 
 def test_no_driver(machine: pytest.MonkeyPatch) -> None:
-    machine.setattr(nvml.Nvml.__init__, "__defaults__", ("libnvidia-ml.so.none",))
+    machine.setattr(nvml, "LIBRARY", "libnvidia-ml.so.none")
     with pytest.raises(DeviceError, match=r"--device cuda:0: no NVIDIA driver is here \(libnvidia-ml.so.none cannot"):
         list_devices("cuda:0")
 
@@ -146,10 +148,12 @@ def test_devices_are_named(machine: pytest.MonkeyPatch) -> None:
 def test_defaults_on_a_gpu(machine: pytest.MonkeyPatch) -> None:
     machine.setenv(gpus.VISIBLE, "0")
     found = decide(Config(model=("minilm",)))
-    assert (found.device, found.dispatchers, found.lanes) == ("cuda", 1, 2)
+    assert (found.device, found.dispatchers, found.lanes) == ("cuda:0", 1, 2)
     assert (found.max_batch_items, found.max_batch_tokens) == (1024, 16384)
     assert decide(Config(model=("minilm",), dtype="float16", lanes=1)).lanes == 1
     assert decide(Config(model=("minilm",), device="null")).lanes == 1
+    machine.setenv(gpus.FAKE_LIBRARY, "/a/libfakecudart.so")
+    assert decide(Config(model=("minilm",), device="cuda")).device == "cuda:0,1"
     with pytest.raises(ConfigError, match="--mps on: MPS is for GPUs, and the device is null"):
         decide(Config(model=("minilm",), device="null", mps="on"))
 

@@ -315,7 +315,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
 
 def test_devices() -> None:
     card = load_card("minilm")
-    with pytest.raises(DeviceError, match="no device .tpu.*cpu, cuda, null"):
+    with pytest.raises(DeviceError, match=r"no device .tpu.*cpu, cuda, null"):
         make_runner("tpu", card, 1, 64)
     with pytest.raises(DeviceError, match="float16"):
         make_runner("cpu", card, 1, 64, dtype="float16")

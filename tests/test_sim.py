@@ -138,11 +138,11 @@ def test_devices_have_distinct_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("named", "message"),
     [
-        ("cpu,sim:h200-minilm-l6", "only sim:PROFILE devices"),
-        ("cpu,cpu", "only sim:PROFILE devices"),
+        ("cpu,sim:h200-minilm-l6", "only GPUs, or sim:PROFILE devices"),
+        ("cpu,cpu", "only GPUs, or sim:PROFILE devices"),
         ("sim", "write sim:PROFILE"),
         ("sim:", "write sim:PROFILE"),
-        ("sim:h200-minilm-l6,", "only sim:PROFILE devices"),
+        ("sim:h200-minilm-l6,", "only GPUs, or sim:PROFILE devices"),
         ("null:1", "'null:1' is unknown"),
         ("gpu", "'gpu' is unknown"),
     ],

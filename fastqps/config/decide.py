@@ -80,6 +80,9 @@ def _device(config: Config) -> tuple[str, int]:
         raise ConfigError(f"--dtype float16: the device {name} has float32 and bfloat16; float16 is for cuda")
     if config.mps == "on" and devices[0].gpu is None:
         raise ConfigError(f"--mps on: MPS is for GPUs, and the device is {name}")
+    gpus = [device.gpu for device in devices if device.gpu]
+    if gpus:  # these, also where its capacity is compared with what was measured elsewhere
+        name = "cuda:" + ",".join(str(gpu.index) for gpu in gpus)
     return name, len(devices)
 
 
