@@ -1,0 +1,154 @@
+"""A server whose GPUs are fake ones: the device cuda end to end, under load, in the debug mode, and through faults."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from checkpoints import write_checkpoint
+from fake_cuda import environment
+from generators import Alone, Asked, requests, write_generator
+from ledger import FIRST_MAX, OK, Ledger, Load
+from serving import Server, until
+
+import fastqps
+from fastqps.v1 import predict_pb2 as pb
+
+FLAGS = ("--device=cuda:0", "--max-batch-tokens=256", "--max-input-tokens=64", "--max-batch-items=32")
+DEBUG = {"FASTQPS_DEBUG_DEVICE": "1"}
+TEXTS = ["A cat sits on the mat.", "Rates rose by a quarter point.", "", "Où est la gare ?", "word " * 30]
+
+
+class VectorLedger(Ledger):
+    """Answers are the model's own: at the end each is held against the same model on the CPU, asked alone."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__()
+        self._engine = fastqps.Engine(model, device="cpu", dtype="float32")
+        self._answers: dict[int, list[float]] = {}
+
+    def answered(self, number: int, response: pb.PredictResponse) -> None:
+        if response.request_id == number and not response.status.code:
+            self._answers[number] = list(response.embedding.values)
+            return self.ended(number, OK)
+        return super().answered(number, response)
+
+    def check(self, *allowed: str) -> None:
+        super().check(*allowed)
+        numbers = sorted(self._answers)
+        expected = self._engine.predict([self._requests[number] for number in numbers])
+        for number, row in zip(numbers, expected, strict=True):
+            np.testing.assert_allclose(self._answers[number], np.asarray(row)[:4], rtol=0, atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An encoder whose vocabulary has room for a ledger's ids."""
+    path = tmp_path_factory.mktemp("tiny")
+    write_checkpoint(path, "bert", vocab_size=FIRST_MAX + 10)
+    return str(path)
+
+
+def test_minilm_under_the_debug_mode(serve: Callable[..., Server]) -> None:
+    """Answers as the CPU's; steps copy, launch and look, and nothing else; device times add up."""
+    server = serve(*FLAGS, "--lanes=2", env={**environment(copy_delay_ns=200_000), **DEBUG})
+    expected = fastqps.Engine("minilm", device="cpu", dtype="float32").predict(TEXTS)
+    with fastqps.Client(server.address, timeout_s=60) as client:
+        before, began = server.metrics(), time.monotonic()
+        for texts in (TEXTS, TEXTS * 8):
+            for i, found in enumerate(client.predict_batch(texts)):
+                assert float(np.dot(found.embedding, expected[i % len(TEXTS)])) > 0.999
+        time.sleep(0.3)  # what is idle is told at the latest a tenth of a second later
+        after, took_s = server.metrics(), time.monotonic() - began
+    assert server.metrics()["fastqps_restarts_total{dispatcher}"] == 0, server.log()
+    busy_s, idle_s = (
+        after[f"fastqps_device_{name}_seconds_total"] - before[f"fastqps_device_{name}_seconds_total"]
+        for name in ("busy", "idle")
+    )
+    assert 0 < busy_s < took_s + 0.1
+    assert busy_s + idle_s == pytest.approx(took_s, abs=0.5)
+
+
+def test_two_dispatchers_of_two_lanes_and_one_is_killed(serve: Callable[..., Server], tiny: str) -> None:
+    """Every request is answered once, with its own answer, also those that the dead one had."""
+    flags = ("--dtype=float32", "--dispatchers=2", "--lanes=2", "--frontdoors=2", "--mps=off")
+    server = serve(*FLAGS, *flags, f"--model={tiny}", env=environment(copy_delay_ns=100_000))
+    ledger = VectorLedger(tiny)
+
+    async def scenario() -> None:
+        async with Load(server.address, ledger) as load:
+            await load.more(300, 30)
+            server.child("dispatcher 0").kill()
+            await asyncio.to_thread(until, lambda: _restarts(server) and _all_ready(server), 60, "it is back")
+            await load.more(300, 30)
+
+    asyncio.run(scenario())
+    ledger.check()
+    server.until_idle()
+
+
+def test_a_device_fault_restarts_the_dispatcher(serve: Callable[..., Server], tiny: str) -> None:
+    """A kernel that faults after 200 steps: one line, another process, and no request is lost."""
+    flags = ("--dtype=float32", "--dispatchers=1", "--lanes=2", f"--model={tiny}")
+    server = serve(*FLAGS, *flags, env=environment(fail_graph=200))
+    ledger = VectorLedger(tiny)
+
+    async def scenario() -> None:
+        async with Load(server.address, ledger) as load:
+            await asyncio.to_thread(until, lambda: _restarts(server), 60, "a fault")
+            await asyncio.to_thread(until, lambda: _all_ready(server), 60, "it is back")
+            await load.more(50, 30)
+
+    asyncio.run(scenario())
+    ledger.check()
+    assert any("the device has failed" in line and "illegal memory access" in line for line in server.lines)
+    assert not any("Traceback" in line for line in server.lines), server.log()
+
+
+def test_a_generator_on_lanes_of_two_gpus(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """Drawn and greedy, streamed and whole, in any company: what each request alone gets of the CPU."""
+    checkpoint = write_generator(tmp_path / "tiny")
+    alone, items = Alone(checkpoint, 40), requests(32, 40, seed=5)
+    for asked in items:
+        alone.answer(asked)
+    flags = ("--device=cuda:0,1", "--dtype=float32", "--max-running=4", "--max-input-tokens=48")
+    limits = ("--max-output-tokens=40", "--max-batch-tokens=96", "--lanes=2", "--dispatchers=1")
+    server = serve(f"--model={checkpoint}", *flags, *limits, env={**environment(copy_delay_ns=50_000), **DEBUG})
+
+    async def main() -> None:
+        async with fastqps.AsyncClient(server.address, timeout_s=60) as client:
+
+            async def whole(asked: Asked) -> None:
+                alone.check(asked, await client.generate(asked.prompt, **asked.options))
+
+            await asyncio.gather(*map(whole, items))
+
+    asyncio.run(main())
+    server.until_idle()
+    assert _restarts(server) == 0, server.log()
+
+
+@pytest.mark.parametrize(
+    ("knobs", "flags", "code", "said"),
+    [
+        ({"memory_bytes": 1 << 20}, (), 4, "the checkpoint is too large"),
+        ({}, ("--device=cuda:2",), 3, "there are cuda:0 to cuda:1"),
+    ],
+)
+def test_what_cannot_start(tmp_path: Path, knobs: dict[str, int], flags: tuple[str, ...], code: int, said: str) -> None:
+    """One line that says why, and the exit code that fits."""
+    with pytest.raises(AssertionError, match=f"ended with {code}") as caught:
+        Server(*FLAGS[bool(flags) :], *flags, env=environment(**knobs))
+    assert said in str(caught.value)
+
+
+def _restarts(server: Server) -> float:
+    return server.metrics()["fastqps_restarts_total{dispatcher}"]
+
+
+def _all_ready(server: Server) -> bool:
+    return all(value for name, value in server.metrics().items() if name.startswith("fastqps_process_ready{"))
