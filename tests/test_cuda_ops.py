@@ -109,3 +109,13 @@ def test_gelu_is_written_by_the_product_in_16_bits(
     else:
         with pytest.raises(pytest.fail.Exception):
             CudaActivated(linear, activation, gated=False)(x, plain)
+
+
+def test_an_encoder_in_float16(tmp_path: Path) -> None:
+    from fastqps.models.cuda_encoder_ops import CudaEncoderOps
+
+    write_checkpoint(tmp_path, "modernbert", num_hidden_layers=2)
+    steps = [random_items(np.random.default_rng(0), 2, longest=11)]
+    want = encoded(tmp_path, steps, CpuEncoderOps(FLOAT32), EncoderRunner, ITEMS, TOKENS)
+    got = encoded(tmp_path, steps, CudaEncoderOps(torch.float16, "cpu"), PaddedEncoder, ITEMS, TOKENS)
+    assert np.abs(got - want).max() <= 4e-3, "numbers of about 3, in 11 bits"

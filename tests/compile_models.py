@@ -1,0 +1,75 @@
+"""Compiles the kernels of whole steps of two small models for an H200, in bfloat16 and, in their middle layer, FP8.
+
+Nothing is computed: tensors have no storage. To be run without TRITON_INTERPRET. Prints a line for each kernel, with
+what went wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from checkpoints import write_checkpoint
+from decoders import write_decoder
+
+from fastqps.kernels.compile import Case, compile_all
+from fastqps.models import load_card
+from fastqps.models.cuda_decode_ops import CudaDecodeOps
+from fastqps.models.cuda_encoder_ops import CudaEncoderOps
+from fastqps.models.decode_step import DecodeState, DecodeStep
+from fastqps.models.packed import PackedModel
+from fastqps.models.parameters import SharedParameters
+from fastqps.models.precision import Precision
+from fastqps.models.step import Step
+from fastqps.runners.decoder import load_llama
+
+BF16, META = torch.bfloat16, torch.device("meta")
+
+
+def ints(*shape: int) -> torch.Tensor:
+    return torch.empty(*shape, dtype=torch.int32, device=META)
+
+
+def floats(*shape: int) -> torch.Tensor:
+    return torch.empty(*shape, device=META)
+
+
+def stamps() -> torch.Tensor:
+    return torch.empty(2, dtype=torch.int64, device=META)
+
+
+def ops(make: Any) -> Any:
+    return make(BF16, SharedParameters.measuring(), Precision("fp8", log=lambda line: None))
+
+
+def encoder(path: Path) -> Case:
+    write_checkpoint(path, "modernbert", "classify", num_hidden_layers=3, hidden_size=64, num_attention_heads=2)
+    card = load_card(str(path))
+    model = PackedModel(card, ops(CudaEncoderOps))
+    output = floats(32, card.dimensions)
+    step = Step(ints(256), ints(256), ints(256), ints(33), ints(16), output=output, stamps=stamps())
+    return Case("encoder", lambda: model(step))
+
+
+def decoder(path: Path) -> Case:
+    write_decoder(path, "qwen3", num_hidden_layers=3, vocab_size=4096)
+    card = load_card(str(path), 24, max_output_tokens=12)
+    model = load_llama(card, ops(CudaDecodeOps))
+    sizes = model.config.layers, model.config.kv_heads, model.config.head_dim
+    state = DecodeState.allocate(card, 8, *sizes, BF16, META)
+    rows, runs = [ints(64) for _ in range(3)], [ints(8), ints(8), floats(8), ints(8)]
+    step = DecodeStep(*rows, ints(9), *runs, ints(8, 16), ints(16), stamps())
+
+    def launch() -> None:
+        with torch.inference_mode():
+            model(step, state)
+
+    return Case("decoder", launch)
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    for build in compile_all([encoder(folder / "encoder"), decoder(folder / "decoder")], 90):
+        print(build.case, build.kernel or "-", build.error.replace("\n", " "))
