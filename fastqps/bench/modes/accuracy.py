@@ -9,7 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastqps.bench.accuracy import KINDS, Figures, Kind, holds, of_embeddings, of_generations, of_labels
+from fastqps.bench.accuracy import (
+    KINDS,
+    Figures,
+    Kind,
+    distance,
+    holds,
+    of_embeddings,
+    of_generations,
+    of_labels,
+    shown,
+)
 from fastqps.bench.environment import commit
 from fastqps.bench.result import BenchError, Result
 from fastqps.bench.texts import Lengths, made_texts, vocabulary_of
@@ -22,6 +32,8 @@ if TYPE_CHECKING:
 
 TEXTS = 1000
 TEXTS_MAX = 1_000_000
+FARTHEST = 5  # items that are shown
+SHOWN_MAX = 60  # characters of an item or answer
 IDS = 30  # of each item where there are no texts, because the model has no tokenizer
 _LIMITED = {key: kind for kinds in KINDS.values() for key, kind in kinds.items() if kind.good}
 Items = list[Any]  # texts, pairs of texts, or lists of token ids
@@ -55,7 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_alone(options: argparse.Namespace) -> Result:
-    """``accuracy``: {texts, figures: [{key, name, share, value, limit, good, holds}]}."""
+    """``accuracy``: {texts, figures: [{key, name, share, value, limit, good, holds}], farthest: [{item, before, after,
+    distance}]}."""
     _check(options)
     card, items, right = _items(options)
     kinds = KINDS[card.task]
@@ -81,7 +94,8 @@ def run_alone(options: argparse.Namespace) -> Result:
     rows = [_row(key, kind, figures[key], getattr(options, key, None)) for key, kind in kinds.items() if key in figures]
     if not all(row["holds"] for row in rows):
         result.verdict = "SLO_NOT_MET"
-    result.extra["accuracy"] = {"texts": len(items), "figures": rows}
+    farthest = _farthest(card.task, items, before, after)
+    result.extra["accuracy"] = {"texts": len(items), "figures": rows, "farthest": farthest}
     result.notes.append(
         f"{card.name} on {options.device} with quantization {options.quantization} against none, {len(items):,} texts"
     )
@@ -162,6 +176,21 @@ def _compare(card: ModelCard, before: Sequence[Any], after: Sequence[Any], right
     if card.task == "generate":
         return of_generations(before, after, right)
     return of_embeddings(before, after) if card.task == "embed" else of_labels(before, after)
+
+
+def _farthest(task: str, items: Items, before: Sequence[Any], after: Sequence[Any]) -> list[dict[str, Any]]:
+    """The items whose answers differ most, the worst first."""
+    apart = [distance(task, a, b) for a, b in zip(before, after, strict=True)]
+    worst = sorted((i for i in range(len(apart)) if apart[i] > 0), key=lambda i: -apart[i])[:FARTHEST]
+    return [
+        {
+            "item": " | ".join(map(str, items[i]) if not isinstance(items[i], str) else [items[i]])[:SHOWN_MAX],
+            "before": shown(task, before[i])[:SHOWN_MAX],
+            "after": shown(task, after[i])[:SHOWN_MAX],
+            "distance": apart[i],
+        }
+        for i in worst
+    ]
 
 
 def _row(key: str, kind: Kind, value: float, limit: float | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fastqps.bench.report import wording
-from fastqps.bench.report.reading import Json, interval_at, list_at, mapping_at, number_at, text_at
+from fastqps.bench.report.reading import Json, interval_at, list_at, mapping_at, number_at, one_line_of, text_at
 from fastqps.bench.report.stages import stage_table
 from fastqps.bench.report.summary import accuracy_figure, limit_of
 
@@ -23,7 +23,7 @@ class PlainTable:
 
 def tables_of(result: Json) -> list[PlainTable]:
     """Those that hold something."""
-    found = [_accuracy(result), _differences(result), _drift(result), _stages(result)]
+    found = [_accuracy(result), _farthest(result), _differences(result), _drift(result), _stages(result)]
     return [table for table in found if table.rows]
 
 
@@ -34,6 +34,19 @@ def _accuracy(result: Json) -> PlainTable:
         if mapping_at(row)
     ]
     return PlainTable("accuracy", "Accuracy", ["", "found", "limit"], rows)
+
+
+def _farthest(result: Json) -> PlainTable:
+    rows = [
+        [one_line_of(text_at(row, key)) for key in ("item", "before", "after")]
+        + [wording.precise(number_at(row, "distance"))]
+        for row in list_at(result, "accuracy", "farthest")
+        if mapping_at(row)
+    ]
+    head = ["item", "before", "after", "distance"]
+    if all(not row[1] and not row[2] for row in rows):  # embeddings are not shown
+        head, rows = [head[0], head[3]], [[row[0], row[3]] for row in rows]
+    return PlainTable("farthest", "Answers that differ most", head, rows)
 
 
 def _differences(result: Json) -> PlainTable:
