@@ -6,7 +6,6 @@ import triton
 import triton.language as tl
 
 NOTHING = tl.constexpr(-(1 << 31))  # below every number; what is not a number becomes this
-NOWHERE = tl.constexpr(-(1 << 63))  # the ``placed`` that is below every other
 _LAST = tl.constexpr((1 << 31) - 1)
 
 

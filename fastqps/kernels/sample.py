@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
-from fastqps.kernels.ordered import NOTHING, NOWHERE, number, order_of, ordered, place_of
+from fastqps.kernels.ordered import NOTHING, number, order_of, ordered, place_of, placed
 from fastqps.kernels.sample_chunks import sample_chunks
 from fastqps.kernels.sample_params import (
     CANDIDATES,
@@ -52,22 +52,45 @@ def _uniform(record, made):
 
 
 @triton.jit
+def _parts(largest, sums, first, top, temperature, N_CHUNKS: tl.constexpr, STEP: tl.constexpr):
+    """float64 [STEP]: likelihoods of the chunks from ``first`` on, relative to the largest logit of all."""
+    chunk = first + tl.arange(0, STEP)
+    inside = chunk < N_CHUNKS
+    order = tl.load(largest + chunk, mask=inside, other=NOTHING)
+    part = tl.load(sums + chunk, mask=inside, other=0.0)
+    return tl.where(part > 0.0, part * likelihood(number(order), top, temperature), 0.0).to(tl.float64)
+
+
+@triton.jit
+def _whole(largest, sums, top, temperature, N_CHUNKS: tl.constexpr, STEP: tl.constexpr):
+    """The sum of all parts."""
+    whole = tl.zeros([], tl.float64)
+    for first in range(0, N_CHUNKS, STEP):
+        whole += tl.sum(_parts(largest, sums, first, top, temperature, N_CHUNKS, STEP), axis=0)
+    return whole
+
+
+@triton.jit
 def _draw_from_all(
-    logits, largest, sums, top, token, temperature, u, VOCAB: tl.constexpr, CHUNK: tl.constexpr, COLUMNS: tl.constexpr
-):
+    logits, largest, sums, top, token, temperature, u,
+    VOCAB: tl.constexpr, N_CHUNKS: tl.constexpr, CHUNK: tl.constexpr, STEP: tl.constexpr,
+):  # fmt: skip
     """The first token whose cumulative likelihood is above ``u`` of the whole; ``token`` if rounding leaves none."""
-    n_chunks: tl.constexpr = (VOCAB + CHUNK - 1) // CHUNK
-    chunk = tl.arange(0, COLUMNS)
-    part = tl.load(sums + chunk, mask=chunk < n_chunks, other=0.0)
-    part = tl.where(part > 0.0, part * likelihood(number(largest), top, temperature), 0.0).to(tl.float64)
-    target = u.to(tl.float64) * tl.sum(part, axis=0)
-    # A sum of parts can round to more than a longer one of them: a chunk without likelihood is never the first.
-    hit = _first((tl.cumsum(part, axis=0) > target) & (part > 0.0), chunk)
+    target = u.to(tl.float64) * _whole(largest, sums, top, temperature, N_CHUNKS, STEP)
+    before, hit = tl.zeros([], tl.float64), tl.full([], _NONE, tl.int32)
+    passed = before
+    for first in range(0, N_CHUNKS, STEP):
+        part = _parts(largest, sums, first, top, temperature, N_CHUNKS, STEP)
+        chunk = first + tl.arange(0, STEP)
+        # A sum can round to more than one of more parts: a chunk without likelihood is never the first.
+        here = _first((passed + tl.cumsum(part, axis=0) > target) & (part > 0.0), chunk)
+        before = tl.where(hit == _NONE, passed + tl.sum(tl.where(chunk < here, part, 0.0), axis=0), before)
+        hit = tl.minimum(hit, here)
+        passed += tl.sum(part, axis=0)
     if hit < _NONE:
         at = hit * CHUNK + tl.arange(0, CHUNK)
         x = tl.load(logits + at, mask=at < VOCAB, other=float("-inf")).to(tl.float32)
         likely = likelihood(x, top, temperature).to(tl.float64)
-        before = tl.sum(tl.where(chunk < hit, part, 0.0), axis=0)
         chosen = _first((before + tl.cumsum(likely, axis=0) > target) & (likely > 0.0), at)
         last = tl.max(tl.where(likely > 0.0, at, -1), axis=0)
         if chosen < _NONE:
@@ -80,7 +103,7 @@ def _draw_from_all(
 @triton.jit
 def _draw_from_likeliest(
     logits, record, largest, scratch, top, token, temperature, u,
-    VOCAB: tl.constexpr, CHUNK: tl.constexpr, COLUMNS: tl.constexpr,
+    VOCAB: tl.constexpr, N_CHUNKS: tl.constexpr, CHUNK: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """One of the top_k ≤ 64 likeliest that make up top_p of their likelihood.
 
@@ -89,41 +112,34 @@ def _draw_from_likeliest(
     """
     top_k = tl.load(record + TOP_K)
     limit = tl.where((top_k > 0) & (top_k < CANDIDATES), top_k, CANDIDATES)
-    rank = tl.arange(0, CANDIDATES)
-    select_largest(largest, tl.arange(0, COLUMNS), limit, scratch)
-    chunk = place_of(tl.load(scratch + rank, mask=rank < limit, other=0))
+    chunk, rank = tl.arange(0, COLUMNS), tl.arange(0, CANDIDATES)
+    order = tl.load(largest + chunk, mask=chunk < N_CHUNKS, other=NOTHING)
+    select_largest(order, chunk, limit, scratch)
+    chunk = tl.load(scratch + rank, mask=rank < limit, other=N_CHUNKS)
     at = chunk[:, None] * CHUNK + tl.arange(0, CHUNK)[None, :]
-    inside = (rank < limit)[:, None] & (at < VOCAB)
-    x = tl.load(logits + at, mask=inside, other=float("-inf")).to(tl.float32)
-    order = tl.reshape(ordered(x, inside), [CANDIDATES * CHUNK])
-    select_largest(order, tl.reshape(at, [CANDIDATES * CHUNK]), limit, scratch + CANDIDATES)
+    x = tl.load(logits + at, mask=at < VOCAB, other=float("-inf")).to(tl.float32)
+    order = tl.reshape(ordered(x, at < VOCAB), [CANDIDATES * CHUNK])
+    select_largest(order, tl.arange(0, CANDIDATES * CHUNK), limit, scratch + CANDIDATES)
 
-    both = tl.load(scratch + CANDIDATES + rank, mask=rank < limit, other=NOWHERE)
+    place = tl.load(scratch + CANDIDATES + rank, mask=rank < limit, other=0)
+    chunk = tl.load(scratch + place // CHUNK)
+    at = tl.where((rank < limit) & (place // CHUNK < limit), chunk * CHUNK + place % CHUNK, VOCAB)
+    x = tl.load(logits + at, mask=at < VOCAB, other=float("-inf")).to(tl.float32)
+    both = tl.sort(placed(ordered(x, at < VOCAB), at), descending=True)
     candidate = order_of(both) != NOTHING
     x = number(order_of(both))
     z = (x.to(tl.float64) - top.to(tl.float64)) / temperature.to(tl.float64)
     weight = tl.where(z == z, tl.exp(z), tl.where(x == top, 1.0, 0.0).to(tl.float64))
     weight = tl.where(candidate, weight, 0.0)
-    sums = tl.sum(tl.where(both[None, :] >= both[:, None], weight[None, :], 0.0), axis=1)  # of those not less likely
+    sums = tl.cumsum(weight, axis=0)
     top_p = tl.load(record + TOP_P).to(tl.float32, bitcast=True).to(tl.float64)
-    enough = (both != tl.max(both, axis=0)) & (sums - weight >= top_p * tl.sum(weight, axis=0))
+    enough = (rank > 0) & (sums - weight >= top_p * tl.sum(weight, axis=0))
     kept = candidate & (enough == 0)
     target = u.to(tl.float64) * tl.sum(tl.where(kept, weight, 0.0), axis=0)
-    chosen = tl.max(tl.where(kept & (sums > target), both, NOWHERE), axis=0)
-    return tl.where(chosen != NOWHERE, place_of(chosen), token)
-
-
-@triton.jit
-def _log_probability(
-    logits, largest, sums, top, token, VOCAB: tl.constexpr, CHUNK: tl.constexpr, COLUMNS: tl.constexpr
-):
-    """The natural logarithm of ``token``'s probability at temperature 1."""
-    n_chunks: tl.constexpr = (VOCAB + CHUNK - 1) // CHUNK
-    chunk = tl.arange(0, COLUMNS)
-    part = tl.load(sums + chunk, mask=chunk < n_chunks, other=0.0)
-    part = tl.where(part > 0.0, part * likelihood(number(largest), top, 1.0), 0.0).to(tl.float64)
-    x = tl.load(logits + token).to(tl.float64)
-    return (x - top.to(tl.float64) - tl.log(tl.sum(part, axis=0))).to(tl.float32)
+    chosen = _first(kept & (sums > target), rank)
+    if chosen < _NONE:
+        token = tl.sum(tl.where(rank == chosen, place_of(both), 0), axis=0)
+    return token
 
 
 @triton.jit
@@ -145,21 +161,21 @@ def _sample(
     counts,
     stamps,
     VOCAB: tl.constexpr,
+    N_CHUNKS: tl.constexpr,
     EOS_IDS: tl.constexpr,
     EOS_COLUMNS: tl.constexpr,
     CHUNK: tl.constexpr,
     COLUMNS: tl.constexpr,
+    STEP: tl.constexpr,
 ):
     run = tl.program_id(0)
     if run < tl.load(counts + 1):
-        n_chunks: tl.constexpr = (VOCAB + CHUNK - 1) // CHUNK
         slot = tl.load(kv_slots + tl.load(starts + run))
         record = records + slot.to(tl.int64) * RECORD
         logits += run.to(tl.int64) * VOCAB
-        drawn += run * n_chunks
-        plain += run * n_chunks
+        largest += run * N_CHUNKS
         chunk = tl.arange(0, COLUMNS)
-        most = tl.load(largest + run * n_chunks + chunk, mask=chunk < n_chunks, other=NOTHING)
+        most = tl.load(largest + chunk, mask=chunk < N_CHUNKS, other=NOTHING)
         best = tl.max(most, axis=0)
         top = number(best)
         at = _first(most == best, chunk) * CHUNK + tl.arange(0, CHUNK)
@@ -172,11 +188,12 @@ def _sample(
         if temperature > 0.0:
             u = _uniform(record, n_made)
             if draws_from_all(record):
-                token = _draw_from_all(logits, most, drawn, top, token, temperature, u, VOCAB, CHUNK, COLUMNS)
+                sums = drawn + run * N_CHUNKS
+                token = _draw_from_all(logits, largest, sums, top, token, temperature, u, VOCAB, N_CHUNKS, CHUNK, STEP)
             else:
                 rows = scratch + run * 2 * CANDIDATES
                 token = _draw_from_likeliest(
-                    logits, record, most, rows, top, token, temperature, u, VOCAB, CHUNK, COLUMNS
+                    logits, record, largest, rows, top, token, temperature, u, VOCAB, N_CHUNKS, CHUNK, COLUMNS
                 )
 
         flags = tl.load(record + FLAGS)
@@ -192,7 +209,9 @@ def _sample(
         tl.store(last_token + slot, token)
         logprob = 0.0
         if flags & LOGPROBS:
-            logprob = _log_probability(logits, most, plain, top, token, VOCAB, CHUNK, COLUMNS)
+            whole = _whole(largest, plain + run * N_CHUNKS, top, 1.0, N_CHUNKS, STEP)
+            logprob = tl.load(logits + token).to(tl.float64) - top.to(tl.float64) - tl.log(whole)
+            logprob = logprob.to(tl.float32)
         tl.store(logprobs + run, logprob)
     if stamps is not None:
         stamp_end(stamps)
@@ -229,7 +248,7 @@ def sample(
         last_token,
         logits,
         *sample_chunks(logits, starts, kv_slots, params, counts),
-        torch.empty(runs, 2 * CANDIDATES.value, dtype=torch.int64, device=logits.device),
+        torch.empty(runs, 2 * CANDIDATES.value, dtype=torch.int32, device=logits.device),
         starts,
         kv_slots,
         made,
@@ -238,9 +257,12 @@ def sample(
         counts,
         stamped(stamps),
         VOCAB=vocab,
+        N_CHUNKS=triton.cdiv(vocab, shape.chunk),
         EOS_IDS=n_eos,
         EOS_COLUMNS=triton.next_power_of_2(max(1, n_eos)),
         CHUNK=shape.chunk,
         COLUMNS=shape.columns,
+        STEP=shape.step,
         num_warps=shape.merge_warps,
+        maxnreg=shape.merge_registers,
     )

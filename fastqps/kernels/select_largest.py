@@ -1,11 +1,9 @@
-"""The k largest of a program's numbers, by a search for the least of them; nothing is sorted."""
+"""Where the k largest of a program's numbers stand, by a search for the least of them; nothing is sorted."""
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
-
-from fastqps.kernels.ordered import placed
 
 
 @triton.jit
@@ -25,13 +23,15 @@ def _least_of_largest(order, k):
 
 @triton.jit
 def select_largest(order, place, k, to):
-    """Writes the ``placed`` of the ``k`` largest of ``order`` to ``to`` [k], of equals the first ones, for all threads.
+    """Writes the ``place`` of the ``k`` largest of ``order`` to ``to`` [k], of equals the first ones, for all threads.
 
-    ``order`` are ``ordered`` numbers, k or more; they stand in the order of ``place``, and so does what is written.
+    ``order``, k or more and fewer than 2^15, stand in the order of ``place``, and so does what is written.
     """
     least = _least_of_largest(order, k)
-    above = (order > least).to(tl.int32)
-    equal = (order == least).to(tl.int32)
-    chosen = above | (equal & (tl.cumsum(equal, axis=0) <= k - tl.sum(above, axis=0)).to(tl.int32))
-    tl.store(to + tl.cumsum(chosen, axis=0) - 1, placed(order, place), mask=chosen != 0)
+    above, equal = order > least, order == least
+    counts = tl.cumsum((above.to(tl.int32) << 16) | equal.to(tl.int32), axis=0)  # both at once
+    missing = k - tl.sum(above.to(tl.int32), axis=0)
+    equals = counts & 0xFFFF
+    at = (counts >> 16) + tl.minimum(equals, missing) - 1
+    tl.store(to + at, place, mask=above | (equal & (equals <= missing)))
     tl.debug_barrier()

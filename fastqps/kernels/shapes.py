@@ -131,12 +131,17 @@ class SampleShape:
     chunks: int  # of a program of the first pass
     columns: int  # chunks of the whole vocabulary, padded
     warps: int  # of the first pass
-    merge_warps: int
+    step: int  # chunks at a time, where the second adds them up
+    merge_warps: int  # of the second
+    merge_registers: int  # for each thread: more would keep other runs out
 
 
 def sample_shape(vocab: int) -> SampleShape:
     """Chunks of 64: a draw from the 64 likeliest then has 64 · 64 logits to read again, about as many as chunks.
 
-    A program of the first pass reads 4096 logits, two loads of 16 bytes for each lane of eight warps.
+    A program of the first pass reads 4096 logits, two loads of 16 bytes for each lane of eight warps. The second needs
+    few registers where it takes the largest logit and many where it draws; 80 are enough, and let three runs share a
+    multiprocessor.
     """
-    return SampleShape(64, 64, max(64, next_power_of_2(-(-vocab // 64))), 8, 8)
+    columns = max(64, next_power_of_2(-(-vocab // 64)))
+    return SampleShape(64, 64, columns, 8, min(columns, 512), 8, 80)
