@@ -10,13 +10,18 @@ import pytest
 import torch
 from checkpoints import write_checkpoint
 from compressed import compress
-from padded import PaddedEncoder
+from decoders import write_decoder
+from padded import PaddedDecoder, PaddedEncoder
 from test_models import random_items
 from test_reference_ops import encoded, one_thread  # noqa: F401
 
+from fastqps.generator import Generator
 from fastqps.kernels import TRITON_MISSING
+from fastqps.models import load_card
 from fastqps.models.precision import Precision
+from fastqps.models.reference_decode_ops import ReferenceDecodeOps
 from fastqps.models.reference_encoder_ops import ReferenceEncoderOps
+from fastqps.sampling import Sampling
 
 pytestmark = pytest.mark.skipif(bool(TRITON_MISSING), reason=TRITON_MISSING)
 FLOAT32 = torch.float32
@@ -61,3 +66,25 @@ def test_encoders(tmp_path: Path, family: str, held: bool) -> None:
     assert np.linalg.norm(want - plain) > 0.01 * np.linalg.norm(plain), "this was not FP8"
     # On a GPU the bias of an FP8 product is bf16; and where one number is rounded to the other side, others follow.
     assert np.linalg.norm(got - want) < 0.004 * np.linalg.norm(want)
+
+
+@pytest.mark.parametrize("kind", ["llama-gqa-tied", "qwen2", "qwen3"])
+def test_decoders(tmp_path: Path, kind: str) -> None:
+    """By the log-probabilities of what each generates, as far as both generate the same."""
+    from fastqps.models.cuda_decode_ops import CudaDecodeOps
+
+    write_decoder(tmp_path, kind, num_hidden_layers=3)
+    card = load_card(str(tmp_path), 8, max_output_tokens=3)
+    lines: list[str] = []
+    found = []
+    for ops in (
+        ReferenceDecodeOps(FLOAT32, precision=precision(lines)),
+        CudaDecodeOps(FLOAT32, "cpu", precision(lines)),
+        ReferenceDecodeOps(FLOAT32),
+    ):
+        runner = PaddedDecoder.load(card, ops, 2, 10)
+        answers = Generator(card, runner=runner).generate([[1, 2, 3], [7]], Sampling(logprobs=True))
+        found.append(np.array([answer.logprobs[0] for answer in answers if answer.logprobs]))
+    want, got, plain = found
+    assert np.abs(want - plain).max() > 0.001, "this was not FP8"
+    assert np.abs(got - want).max() < 0.2 * np.abs(want - plain).max()
