@@ -30,11 +30,11 @@ if [ -f "$KIT/versions" ]; then
     read -ra carried <<<"$(cd "$KIT/python" && echo *)"
     for name in $(lacking "${carried[@]}"); do PYTHONPATH="$PYTHONPATH:$KIT/python/$name"; done
     if ! echo '#include <nghttp2/nghttp2.h>' | "${CXX:-g++}" -E -x c++ - >/dev/null 2>&1; then
-        export FASTQPS_NGHTTP2=$KIT/usr
+        export FASTQPS_NGHTTP2=$KIT/usr LDFLAGS="${LDFLAGS:-} -Wl,-rpath,$KIT/usr/lib"
     fi
     # Behind the system's, and for the build alone.
     export CPLUS_INCLUDE_PATH="${CPLUS_INCLUDE_PATH:+$CPLUS_INCLUDE_PATH:}$KIT/usr/include"
-    export LIBRARY_PATH="${LIBRARY_PATH:+$LIBRARY_PATH:}$KIT/usr/lib"
+    export LIBRARY_PATH="${LIBRARY_PATH:+$LIBRARY_PATH:}$KIT/usr/link"
 fi
 missing=$(lacking torch numpy safetensors tokenizers transformers sentence_transformers grpc google.protobuf uvloop \
     setproctitle prometheus_client hdrh pybind11 setuptools pytest) ||

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a GPU machine without a network lacks, in one folder of some MiB: headers and the static library of nghttp2,
-# headers of zlib and nlohmann-json, and Python packages beside those that machines for models have. Run on a Debian or
+# What a GPU machine without a network lacks, in one folder of some MiB: nghttp2, the headers
+# of zlib and nlohmann-json, and Python packages beside those that machines for models have. Run on a Debian or
 # Ubuntu machine with a network; take the folder along with the checkout. `make gpu-kit` calls it with KIT,
 # KIT_PYTHON (the GPU machine's version) and PYTHON (this machine's, for pip).
 set -euo pipefail
@@ -28,14 +28,20 @@ TAGS=(manylinux_2_28_x86_64 manylinux_2_27_x86_64 manylinux_2_17_x86_64 manylinu
     manylinux1_x86_64 any)
 
 rm -rf "$KIT"
-mkdir -p "$KIT/usr/include" "$KIT/usr/lib" "$KIT/python" "$KIT/download"
+mkdir -p "$KIT/usr/include" "$KIT/usr/lib" "$KIT/usr/link" "$KIT/python" "$KIT/download"
 KIT=$(cd "$KIT" && pwd)
 (cd "$KIT/download" && apt-get download -q "${DEBIAN[@]}" >/dev/null) ||
     die "apt-get download failed (run apt-get update first, or use a Debian or Ubuntu machine)"
 for package in "$KIT"/download/*.deb; do dpkg-deb -x "$package" "$KIT/download/unpacked"; done
 found=$KIT/download/unpacked/usr
 cp -r "$found/include/." "$KIT/usr/include/"
-cp -L "$found"/lib/x86_64-linux-gnu/libnghttp2.a "$found"/lib/x86_64-linux-gnu/libz.a "$KIT/usr/lib/" 2>/dev/null || true
+# Shared ones: the static libraries are of code that cannot be part of an extension. Every machine has zlib itself; what
+# is linked against is a file of another name.
+libraries=$found/lib/x86_64-linux-gnu
+cp -L "$libraries/libnghttp2.so.14" "$KIT/usr/lib/libnghttp2.so.14"
+cp "$KIT/usr/lib/libnghttp2.so.14" "$KIT/usr/lib/libnghttp2.so"
+cp -L "$KIT"/download/unpacked/lib/x86_64-linux-gnu/libz.so.1 "$KIT/usr/link/libz.so" 2>/dev/null ||
+    cp -L "$libraries/libz.so.1" "$KIT/usr/link/libz.so"
 multiarch=$KIT/usr/include/x86_64-linux-gnu
 if [ -d "$multiarch" ]; then cp -r "$multiarch/." "$KIT/usr/include/" && rm -rf "$multiarch"; fi
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from bench.gpu.bounds import Peaks, measure_peaks
+from bench.gpu.inprocess import EncoderLoop
 from bench.gpu.run import Run
 from bench.gpu.stand import open_stand
 from fastqps.bench.pinning import pinning
@@ -18,7 +19,7 @@ DECODERS = ("smollm2-135m",)
 def measure(run: Run) -> None:
     """Through the processes that ``fastqps bench calibrate`` uses: the server's runners and lanes, all its shapes."""
     peaks = measure_peaks(open_stand(run.dry))
-    for model in (*ENCODERS, *DECODERS):
+    for model in ENCODERS[:1] if run.dry else (*ENCODERS, *DECODERS):
         if not run.enough(25) and not run.dry:
             run.say(f"{model}: no time left")
             continue
@@ -32,6 +33,22 @@ def measure(run: Run) -> None:
             costs = list(process.answers())
         run.raw(model, costs)
         _judge(run, model, peaks, costs)
+    _eager(run)
+
+
+def _eager(run: Run) -> None:
+    """What graphs bring: a step of a few texts and one of many, with and without."""
+    for items in (4,) if run.dry else (4, 64, 512):
+        loop = EncoderLoop(run.device, run.checkpoint("minilm-l6"), items=items, tokens=32, lanes=1, dtype=run.dtype)
+        try:
+            graph_us, eager_us = loop.wall_us(), loop.wall_us(eager=True)
+        except NotImplementedError as error:
+            run.say(str(error))
+            return
+        finally:
+            loop.close()
+        note = f"{graph_us:.0f} µs from launch to answers, {eager_us:.0f} µs without a graph"
+        run.figure(f"minilm-l6, {items} texts of 32 tokens: graph over eager", eager_us / graph_us, "×", note)
 
 
 def _judge(run: Run, model: str, peaks: Peaks, costs: list[dict[str, Any]]) -> None:

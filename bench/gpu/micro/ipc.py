@@ -10,6 +10,7 @@ import time
 from bench.gpu import mps
 from bench.gpu.run import Run
 from fastqps._core import CudaApi, CudaError
+from fastqps.gpus import FAKE_LIBRARY
 
 BYTES = 64 << 20
 PATTERN = bytes(range(256))
@@ -17,6 +18,9 @@ PATTERN = bytes(range(256))
 
 def measure(run: Run) -> None:
     """Owner and follower, each killed once, without and with MPS."""
+    if run.dry and not os.environ.get(FAKE_LIBRARY):
+        run.say("a dry run has no device memory: it needs the tests' CUDA library")
+        return
     for kind, surroundings in (("time-sliced", mps.without), ("MPS", mps.daemon)):
         for killed in ("follower", "owner"):
             try:
@@ -91,7 +95,7 @@ def child(kind: str, handle: str = "") -> None:
 
 def _api() -> CudaApi:
     """Of the library that torch has loaded, or the tests' own."""
-    fake = os.environ.get("FASTQPS_TEST_FAKE_CUDA")
+    fake = os.environ.get(FAKE_LIBRARY)
     if not fake:
         import torch
 

@@ -24,7 +24,10 @@ def measure(run: Run) -> None:
             command = [sys.executable, "-m", "fastqps", "bench", "calibrate", "--model", str(run.checkpoint(model))]
             command += ["--device", run.device, "--output", scratch, "--profile", str(path), "--no-check"]
             command += ["--set", f"dtype={run.dtype}", "--set", "dispatchers=1"]
-            command += ["--set", "max-running=8", "--set", "max-output-tokens=32"] if run.dry else []
+            if run.dry:
+                items = "max-running" if run.shape(model).kind == "decoder" else "max-batch-items"
+                command += ["--set", f"{items}=8", "--set", "max-batch-tokens=512"]
+                command += ["--set", "max-input-tokens=64", "--set", "max-output-tokens=32"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=run.left_s, check=False)
             if done.returncode:
                 raise RuntimeError((done.stderr.strip().splitlines() or ["fastqps bench calibrate failed"])[-1])

@@ -16,7 +16,7 @@ from fastqps.bench.target import Settings
 TOKENS_IN = TOKENS_OUT = 50
 PROMPTS = 8192
 P99_US = 1e6
-LANES = (1, 2, 4)
+LANES = (2, 1)
 LEVELS = (1024, 2048, 4096)
 SECONDS = 6.0  # a request takes a good part of a second: shorter points are of beginnings and ends
 
@@ -55,7 +55,7 @@ def _shape(run: Run, peaks: Peaks, model: str, target: str, p99_us: float | None
         with Served(run, settings_of(run, model, running), payloads) as served:
             best: tuple[float, Settings, int] | None = None
             for lanes in LANES[:1] if run.dry else LANES:
-                if best and not run.enough(90):
+                if best and not run.enough(run.limit_s / 3):
                     break
                 settings: Settings = {"lanes": lanes, "max-running": max(8, running // lanes)}
                 point, level = served.peak(settings, (16,) if run.dry else LEVELS)

@@ -107,10 +107,9 @@ def _attend(stand: Stand, shape: Shape) -> Iterator[Timed]:
         )
 
     per_place = 2 * shape.kv_heads * shape.head_dim * step.qkv.element_size()
-    per_row = 2 * step.heads * shape.head_dim * step.qkv.element_size()
     flops = 4.0 * step.heads * shape.head_dim * step.seen_by_rows
     name = f"slot_attention of {step.rows} rows in {step.runs} runs"
-    yield Timed(name, work, float(step.seen * per_place + step.rows * per_row), flops)
+    yield Timed(name, work, float(step.seen * per_place + 2 * queries.nbytes), flops)
 
 
 def _sample(stand: Stand, shape: Shape) -> Iterator[Timed]:

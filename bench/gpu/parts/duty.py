@@ -6,11 +6,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.gpu.parts.decoder import prompts, settings_of, tokens_out
-from bench.gpu.parts.encoder import TOKENS
-from bench.gpu.payloads import decoder_payloads, encoder_payloads
+from bench.gpu.parts.encoder import encoder_texts
+from bench.gpu.parts.encoder import settings_of as encoder_settings
+from bench.gpu.payloads import decoder_payloads
 from bench.gpu.run import Run
 from bench.gpu.served import Served, answered, bound_by, brief, describe
-from fastqps import machine
 from fastqps.bench.point import Point
 from fastqps.bench.target import Settings
 from fastqps.bench.workload import Payloads
@@ -25,9 +25,7 @@ def measure(run: Run) -> None:
         best = _best(run, settings_of(run, model, running), payloads, 16 if run.dry else 4096, model)
         run.target("duty", 100 * (best.duty_cycle or 0.0), f"{model}, 50 in / 50 out; {_told(best)}")
         model = "minilm-l6"
-        texts = encoder_payloads(Path(folder) / "texts", run.checkpoint(model), TOKENS, 200 if run.dry else 20_000)
-        base = {"model": str(run.checkpoint(model)), "device": run.device, "dtype": run.dtype, "slots": 1 << 14}
-        base |= {"max-queue-items": 1 << 15, "frontdoors": max(1, len(machine.allowed_cpus()) // 2)}
+        base, texts = encoder_settings(run), encoder_texts(run, folder)
         best = _best(run, base, texts, 16 if run.dry else 8192, model)
         run.figure("device duty cycle, MiniLM over gRPC", 100 * (best.duty_cycle or 0.0), "%", _told(best))
 

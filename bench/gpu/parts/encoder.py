@@ -6,6 +6,7 @@ import itertools
 import statistics
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from bench.gpu.bounds import Peaks, measure_peaks, share
 from bench.gpu.inprocess import EncoderLoop
@@ -14,10 +15,11 @@ from bench.gpu.run import Run
 from bench.gpu.served import Served, answered, bound_by, brief, describe
 from bench.gpu.stand import open_stand
 from fastqps import machine
+from fastqps.bench.workload import Payloads
 
 TOKENS = 32
-ITEMS = (176, 256, 512, 1024)  # of a batch
-LANES = (1, 2, 3)
+ITEMS = (512, 256, 1024, 176)  # of a batch
+LANES = (2, 1, 3)
 P99_US = 20_000.0
 LEVELS = (1024, 2048, 4096, 8192)  # calls in flight
 MODEL = "minilm-l6"
@@ -29,7 +31,7 @@ def measure(run: Run) -> None:
     run.raw("peaks", peaks.as_json())
     items, lanes = _in_process(run, peaks)
     with TemporaryDirectory() as folder:
-        payloads = encoder_payloads(Path(folder) / "texts", run.checkpoint(MODEL), TOKENS, 200 if run.dry else 20_000)
+        payloads = encoder_texts(run, folder)
         base = {"model": str(run.checkpoint(MODEL)), "device": "null", "max-queue-items": 1 << 15, "slots": 1 << 14}
         with Served(run, base, payloads) as served:
             ceiling = _transport(run, served)
@@ -39,13 +41,25 @@ def measure(run: Run) -> None:
             _grpc(run, served, peaks, ceiling, lanes)
 
 
+def settings_of(run: Run) -> dict[str, Any]:
+    """Of a server for these requests."""
+    found = {"model": str(run.checkpoint(MODEL)), "device": run.device, "dtype": run.dtype, "slots": 1 << 14}
+    found |= {"max-queue-items": 1 << 15, "frontdoors": max(1, len(machine.allowed_cpus()) // 2)}
+    return found | ({"max-batch-items": 8, "max-batch-tokens": 512} if run.dry else {})
+
+
+def encoder_texts(run: Run, folder: str) -> Payloads:
+    """Different ones, of exactly TOKENS tokens each."""
+    return encoder_payloads(Path(folder) / "texts", run.checkpoint(MODEL), TOKENS, 200 if run.dry else 20_000)
+
+
 def _in_process(run: Run, peaks: Peaks) -> tuple[int, int]:
     """The batch size and number of lanes that were best."""
     rates: dict[tuple[int, int], float] = {}
     sizes = (4,) if run.dry else ITEMS
     step_us: dict[int, float] = {}
-    for items, lanes in itertools.product(sizes, LANES[:2] if run.dry else LANES):
-        if not run.enough(240) and rates and not run.dry:
+    for lanes, items in itertools.product(LANES[:2] if run.dry else LANES, sizes):
+        if rates and not run.enough(0.6 * run.limit_s) and not run.dry:
             break
         loop = EncoderLoop(run.device, run.checkpoint(MODEL), items=items, tokens=TOKENS, lanes=lanes, dtype=run.dtype)
         rates[items, lanes] = statistics.median(loop.rate(run.seconds / 4) for _ in range(run.repetitions))
@@ -68,7 +82,7 @@ def _transport(run: Run, served: Served) -> float:
     """The best of the ways to share the cores between generator, front doors and dispatchers."""
     cores = len(machine.allowed_cpus())
     tried: list[tuple[float, int, dict[str, int]]] = []
-    threads_of = sorted({max(1, cores // part) for part in (5, 4, 3)})
+    threads_of = sorted({max(1, cores // part) for part in (4, 3)})
     for threads, doors, dispatchers in itertools.product(threads_of, _doors(cores), (1, 2)):
         if doors + dispatchers + threads > cores + 1 and cores > 2:
             continue
@@ -91,7 +105,7 @@ def _grpc(run: Run, served: Served, peaks: Peaks, ceiling: float, lanes: int) ->
     best = None
     tried = []
     for doors, count in itertools.product(_doors(cores), dict.fromkeys((lanes, 2))):
-        if best and (run.dry or not run.enough(60)):
+        if best and (run.dry or not run.enough(90)):
             break
         settings = {"frontdoors": doors, "dispatchers": 1, "lanes": count}
         point, level = served.peak(settings, (16,) if run.dry else LEVELS)
@@ -112,4 +126,4 @@ def _grpc(run: Run, served: Served, peaks: Peaks, ceiling: float, lanes: int) ->
 
 
 def _doors(cores: int) -> list[int]:
-    return sorted({max(1, cores // 4), max(1, cores // 2), max(1, cores * 5 // 8)})
+    return sorted({max(1, cores // 2), max(1, cores * 5 // 8)})

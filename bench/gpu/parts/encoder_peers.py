@@ -13,12 +13,10 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from bench.gpu.inprocess import EncoderLoop
-from bench.gpu.parts.encoder import MODEL, TOKENS
-from bench.gpu.payloads import encoder_payloads
+from bench.gpu.parts.encoder import MODEL, TOKENS, encoder_texts, settings_of
 from bench.gpu.run import Run
 from bench.gpu.served import Served, answered, bound_by
 from bench.gpu.vocabulary import texts
-from fastqps import machine
 
 BATCH = 256
 TEXTS = 8192
@@ -31,27 +29,23 @@ def measure(run: Run) -> None:
     many = texts(path, count, TOKENS, seed=3)
     plain, compiled = _Peer(run, path, False), _Peer(run, path, True)
     loop = EncoderLoop(run.device, path, items=batch, tokens=TOKENS, lanes=2, dtype=run.dtype)
-    with TemporaryDirectory() as folder:
-        payloads = encoder_payloads(Path(folder) / "texts", path, TOKENS, 200 if run.dry else 20_000)
-        base = {"model": str(path), "device": run.device, "dtype": run.dtype, "max-queue-items": 1 << 15}
-        base |= {"slots": 1 << 14, "frontdoors": max(1, len(machine.allowed_cpus()) // 2)}
-        with Served(run, base, payloads) as served:
-            runs: dict[str, Callable[[], float]] = {
-                "steps": lambda: loop.rate(run.seconds / 2),
-                "forward": lambda: plain.forward(many[:batch], run.seconds / 2),
-                "forward, compiled": lambda: compiled.forward(many[:batch], run.seconds / 2),
-                "server": lambda: answered(served.measure({}, 16 if run.dry else 4096)).rate,
-                "encode": lambda: plain.encode(many, batch),
-                "encode, compiled": lambda: compiled.encode(many, batch),
-            }
-            rates: dict[str, list[float]] = {name: [] for name in runs}
-            for name, work in runs.items():  # warm-up
-                if not name.startswith("s"):
-                    run.say(f"{name}: {work():,.0f}/s, not counted")
-            for _ in range(run.repetitions):
-                for name, work in runs.items():
-                    rates[name].append(work())
-            bound = bound_by(served.measure({}, 16 if run.dry else 4096))
+    with TemporaryDirectory() as folder, Served(run, settings_of(run), encoder_texts(run, folder)) as served:
+        runs: dict[str, Callable[[], float]] = {
+            "steps": lambda: loop.rate(run.seconds / 2),
+            "forward": lambda: plain.forward(many[:batch], run.seconds / 2),
+            "forward, compiled": lambda: compiled.forward(many[:batch], run.seconds / 2),
+            "server": lambda: answered(served.measure({}, 16 if run.dry else 4096)).rate,
+            "encode": lambda: plain.encode(many, batch),
+            "encode, compiled": lambda: compiled.encode(many, batch),
+        }
+        rates: dict[str, list[float]] = {name: [] for name in runs}
+        for name, work in runs.items():  # warm-up
+            if not name.startswith("s"):
+                run.say(f"{name}: {work():,.0f}/s, not counted")
+        for _ in range(run.repetitions):
+            for name, work in runs.items():
+                rates[name].append(work())
+        bound = bound_by(served.measure({}, 16 if run.dry else 4096))
     loop.close()
     run.raw("rates", rates)
     rate = {name: statistics.median(found) for name, found in rates.items()}

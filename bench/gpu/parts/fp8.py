@@ -13,6 +13,7 @@ from bench.gpu.run import Run
 from bench.gpu.served import Served, answered, bound_by, brief
 from bench.gpu.stand import open_stand
 from fastqps.bench.point import Point
+from fastqps.bench.result import BenchError
 
 MODEL = "llama-1b"
 KINDS = ("none", "fp8", "auto")
@@ -31,16 +32,24 @@ def measure(run: Run) -> None:
                 for kind in KINDS:
                     if rates[kind] and not run.enough(45):
                         continue
-                    last[kind] = answered(served.measure({"quantization": kind}, 2 * running))
+                    try:
+                        last[kind] = answered(served.measure({"quantization": kind}, 2 * running))
+                    except BenchError as error:
+                        run.say(f"{kind}: {error}")
+                        run.raw(f"{kind} failed", str(error))
+                        continue
                     rates[kind].append(last[kind].rate)
                     run.say(f"{kind}: {last[kind].rate:,.0f} requests/s")
     run.raw("rates", rates)
     run.raw("points", {kind: brief(point) for kind, point in last.items()})
-    rate = {kind: statistics.median(found) for kind, found in rates.items()}
+    rate = {kind: statistics.median(found) for kind, found in rates.items() if found}
+    if missing := [kind for kind in ("none", "fp8") if kind not in rate]:
+        raise BenchError(f"no figures of --quantization {', '.join(missing)}")
     floor = share(peaks, peaks.decoder_us(run.shape(MODEL), 50, tokens_out(run)), rate["none"])
     note = (
         f"{running} sequences; bf16 {rate['none']:,.0f}/s, of which in bf16 {floor}; bound by {bound_by(last['fp8'])}"
     )
     run.target("fp8", rate["fp8"] / rate["none"], note)
-    run.figure("FP8 auto over bf16, Llama-1B shape", rate["auto"] / rate["none"], "×")
+    if "auto" in rate:
+        run.figure("FP8 auto over bf16, Llama-1B shape", rate["auto"] / rate["none"], "×")
     run.figure("Llama-1B shape, 50 in / 50 out, bf16", rate["none"], "requests/s", bound_by(last["none"], floor))
