@@ -100,3 +100,10 @@ def test_quantised_rows() -> None:
 def test_a_row_of_zeros_stays_zero() -> None:
     fp8, scale = quantise_rows(torch.zeros(2, 32, device=DEVICE))
     assert (fp8.float() == 0).all() and (scale > 0).all() and scale.isfinite().all()
+
+
+def test_what_is_not_contiguous_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"residual .* is not contiguous"):
+        add_norm(normal(4, 32), normal(32), None, 1e-6, "rms", residual=normal(32, 4).t())
+    with pytest.raises(ValueError, match=r"x .* is not contiguous"):
+        activate(normal(4, 64)[:, :32], "relu")

@@ -10,6 +10,7 @@ import triton.language as tl
 
 from fastqps.kernels.fp8 import empty_fp8, store_fp8
 from fastqps.kernels.shapes import activation_shape, row_shape
+from fastqps.kernels.tensors import check_contiguous
 
 Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
 
@@ -59,7 +60,7 @@ def activated(x, KIND: tl.constexpr, EXACT: tl.constexpr):
         return tl.maximum(x, 0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows_all"])
 def activate_kernel(
     x,
     values,
@@ -111,6 +112,7 @@ def activate(
 
     ``gelu`` is the exact one (of 16-bit numbers to their precision), ``gelu_tanh`` its approximation by a tanh.
     """
+    check_contiguous(x=x)
     rows, inner = x.shape[0], x.shape[1] // 2 if gated else x.shape[1]
     if fp8:
         shape = row_shape(inner)

@@ -10,6 +10,7 @@ import triton.language as tl
 
 from fastqps.kernels.fp8 import empty_fp8, store_fp8
 from fastqps.kernels.shapes import row_shape
+from fastqps.kernels.tensors import check_contiguous
 
 
 class Normed(NamedTuple):
@@ -84,6 +85,7 @@ def add_norm(
 
     Where the sum is wanted, the norm is that of the sum as rounded to the model's type: what a residual stream holds.
     """
+    check_contiguous(x=x, residual=residual, weight=weight, bias=bias)
     rows, width = x.shape
     shape = row_shape(width)
     total = torch.empty_like(x) if want_sum else None

@@ -12,6 +12,7 @@ from fastqps.kernels.add_norm import normalised
 from fastqps.kernels.fp8 import empty_fp8, store_fp8
 from fastqps.kernels.shapes import row_shape, search_shape
 from fastqps.kernels.stamps import stamp_start, stamped
+from fastqps.kernels.tensors import check_contiguous
 
 
 class Embedded(NamedTuple):
@@ -29,25 +30,25 @@ class Embedded(NamedTuple):
 
 
 @triton.jit
-def item_of(token, cu_seqlens, n_items, ENTRIES: tl.constexpr, SCAN: tl.constexpr, STRIDE: tl.constexpr):
-    """(start, end) of the item that holds ``token``: the marks of cu_seqlens [ENTRIES] around it.
+def item_of(token, cu_seqlens, n_items, entries, SCAN: tl.constexpr, STRIDE: tl.constexpr):
+    """(start, end) of the item that holds ``token``: the marks of cu_seqlens [entries] around it.
 
     Compared with SCAN marks at once, each STRIDE-th if there are more, then with those between two of them: one or two
     loads that depend on each other, where a binary search has eight or more.
     """
     near = tl.arange(0, SCAN)
     if STRIDE > 1:
-        coarse = tl.load(cu_seqlens + near * STRIDE, near * STRIDE < ENTRIES, 0)
+        coarse = tl.load(cu_seqlens + near * STRIDE, near * STRIDE < entries, 0)
         below = (near * STRIDE <= n_items) & (coarse <= token)
         near = (tl.sum(below.to(tl.int32), 0) - 1) * STRIDE + tl.arange(0, 2 * STRIDE)
-    marks = tl.load(cu_seqlens + near, near < ENTRIES, 0)
+    marks = tl.load(cu_seqlens + near, near < entries, 0)
     valid = near <= n_items
     start = tl.max(tl.where(valid & (marks <= token), marks, 0), 0)
     end = tl.min(tl.where(valid & (marks > token), marks, 0x7FFFFFFF), 0)
     return start, end
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["position_offset", "entries"])
 def embed_norm_kernel(
     ids,
     types,
@@ -66,7 +67,7 @@ def embed_norm_kernel(
     stamps,
     eps,
     position_offset,
-    ENTRIES: tl.constexpr,
+    entries,
     SCAN: tl.constexpr,
     STRIDE: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -89,7 +90,7 @@ def embed_norm_kernel(
     if kinds is not None:
         kind = tl.where(live, tl.load(types + row), 0) if types is not None else 0
         x += tl.load(kinds + kind * WIDTH + columns, mask, 0.0).to(tl.float32)
-    start, end = item_of(row, cu_seqlens, n_items, ENTRIES, SCAN, STRIDE)
+    start, end = item_of(row, cu_seqlens, n_items, entries, SCAN, STRIDE)
     tl.store(row_start + row, tl.where(live, start, n_tokens))
     tl.store(row_end + row, tl.where(live, end, n_tokens))
     if places is not None:
@@ -129,6 +130,7 @@ def embed_norm(
     n_items + 1 count. counts: int32, n_tokens and n_items. Tables: [entries, width], of one type. weight, bias:
     [width]. stamps: int64 [2], of which this kernel writes the start.
     """
+    check_contiguous(ids=ids, types=types, cu_seqlens=cu_seqlens, words=words, places=places, kinds=kinds)
     tokens, width, entries = len(ids), words.shape[1], len(cu_seqlens)
     shape, search = row_shape(width), search_shape(entries)
     values = torch.empty(tokens, width, dtype=words.dtype, device=words.device) if want_values else None
@@ -152,7 +154,7 @@ def embed_norm(
         stamped(stamps),
         eps,
         position_offset,
-        ENTRIES=entries,
+        entries,
         SCAN=search.scan,
         STRIDE=search.stride,
         WIDTH=width,

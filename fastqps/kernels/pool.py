@@ -10,6 +10,7 @@ import triton.language as tl
 
 from fastqps.kernels.shapes import pool_shape
 from fastqps.kernels.stamps import stamp_end, stamped
+from fastqps.kernels.tensors import check_contiguous
 
 
 @triton.jit
@@ -63,6 +64,7 @@ def pool(
     cu_seqlens: int32 [items + 1]; counts: int32, n_tokens and n_items. Rows of items from n_items on are not written.
     stamps: int64 [2], of which this kernel writes the end.
     """
+    check_contiguous(hidden=hidden, cu_seqlens=cu_seqlens, out=out)
     items, width = len(cu_seqlens) - 1, hidden.shape[1]
     if out is None:
         out = torch.empty(items, width, dtype=torch.float32, device=hidden.device)

@@ -8,6 +8,7 @@ import triton.language as tl
 
 from fastqps.kernels.fp8 import empty_fp8, store_fp8
 from fastqps.kernels.shapes import row_shape
+from fastqps.kernels.tensors import check_contiguous
 
 
 @triton.jit
@@ -23,6 +24,7 @@ def quantise_rows_kernel(x, fp8, scale, count, WIDTH: tl.constexpr, BLOCK: tl.co
 
 def quantise_rows(x: torch.Tensor, count: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
     """x [rows, width] → float8_e4m3fn [rows, width] and float32 [rows, 1] by which it is to be multiplied."""
+    check_contiguous(x=x)
     rows, width = x.shape
     shape = row_shape(width)
     fp8, scale = empty_fp8(x, width)

@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from fastqps.kernels.shapes import AttentionShape, attention_shape
+from fastqps.kernels.tensors import check_contiguous
 
 _LOWEST = tl.constexpr(-1e30)  # finite, so that a row whose keys are all masked so far stays a number
 
@@ -23,7 +24,7 @@ def turned(x, other, rotary, places, columns, mask, HALF: tl.constexpr):
     return (a * cos - b * sin).to(x.dtype), (b * cos + a * sin).to(x.dtype)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows_all"])
 def tile_attention_kernel(
     qkv,
     row_start,
@@ -122,6 +123,7 @@ def tile_attention(
     float32 [positions, 2, size / 2], the cos and sin by which query and key are turned at each place in their item.
     ``shape`` is for measuring others than the rule's.
     """
+    check_contiguous(qkv=qkv, row_start=row_start, row_end=row_end, rotary=rotary)
     tokens, width = qkv.shape[0], qkv.shape[1] // 3
     size = width // heads
     if qkv.numel() >= 1 << 31:
