@@ -33,6 +33,7 @@ class Gpu:
     cpus: tuple[int, ...]  # of its NUMA node; empty: unknown
     mig: bool = False
     compute_mode: str = "default"  # or exclusive-thread, prohibited, exclusive-process
+    number: int = 0  # in nvidia-smi
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ def _every(nvml: Nvml, sysfs: Path) -> Iterator[Gpu]:
         pci = nvml.pci_bus_id(handle)
         common = {
             "index": index,
+            "number": index,
             "pci": pci,
             "capability": nvml.capability(handle),
             "cpus": _near_cpus(sysfs, pci),
@@ -92,7 +94,7 @@ def _chosen(every: list[Gpu], text: str) -> Iterator[Gpu]:
         entry = entry.strip()
         number = int(entry) if entry.isdecimal() else None
         named = entry.startswith(("GPU-", "MIG-"))
-        found = [g for g in every if g.index == number or (named and g.uuid.startswith(entry))]
+        found = [g for g in every if g.number == number or (named and g.uuid.startswith(entry))]
         if not found or (named and len(found) > 1):
             return
         for gpu in found:

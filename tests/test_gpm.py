@@ -10,6 +10,7 @@ import pytest
 
 from fastqps.bench import server_side
 from fastqps.bench.point import Point
+from fastqps.gpus import Gpu, Gpus
 from fastqps.metrics.gpm import Gpm, GpuUse
 
 
@@ -133,14 +134,18 @@ def test_what_fails_in_between_is_not_told(nvml: FakeNvml, call: str) -> None:
     assert not nvml.samples
 
 
-def test_a_measured_point_has_its_gpus(nvml: FakeNvml) -> None:
-    gpm, point = Gpm.open(), Point("p", devices=[{"device": "cuda:2", "duty_cycle": 0.9, "sm_utilization": None}])
+def test_a_measured_point_has_its_gpus(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are visible, by their numbers among these: with CUDA_VISIBLE_DEVICES=2,1 the first is NVML's third."""
+    visible = tuple(Gpu(i, f"GPU-{n}", "", 0, "", (9, 0), (), number=n) for i, n in enumerate((2, 1)))
+    monkeypatch.setattr(server_side, "find_gpus", lambda: Gpus(visible))
+    nvml.supported = (True, True, True)
+    gpm, point = Gpm.open(), Point("p", devices=[{"device": "cuda:0", "duty_cycle": 0.9, "sm_utilization": None}])
     assert gpm
     looks = [server_side.look("", None, gpm) for _ in range(2)]
     server_side.describe_gpus(point, gpm, *looks)
-    assert point.devices and [(d["device"], d["duty_cycle"], d["sm_utilization"]) for d in point.devices] == [
-        ("cuda:2", 0.9, 0.2),
-        ("cuda:0", None, 0.2),
+    assert point.devices and [(d["device"], d["duty_cycle"], d["gpu"]) for d in point.devices] == [
+        ("cuda:0", 0.9, "NVIDIA gpu 2"),
+        ("cuda:1", None, "NVIDIA gpu 1"),
     ]
     assert not nvml.samples
     without = Point("p")

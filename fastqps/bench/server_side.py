@@ -12,6 +12,7 @@ from typing import Any
 
 from fastqps.bench.point import Point, Summary
 from fastqps.bench.processes import cpu_by_role
+from fastqps.gpus import find_gpus
 from fastqps.metrics.gpm import Gpm, GpmLook
 from fastqps.scrape import Difference, Scrape, ScrapeError, scrape
 
@@ -97,12 +98,15 @@ def describe(point: Point, before: Look, after: Look) -> None:
 
 
 def describe_gpus(point: Point, gpm: Gpm, before: Look, after: Look) -> None:
-    """How much of each of this machine's GPUs was in use; beside what the server says about its device cuda:INDEX."""
+    """How much of each visible GPU was in use; beside what the server says about its device cuda:INDEX."""
     if before.gpus is None or after.gpus is None:
         return
+    names = {gpu.number: f"cuda:{gpu.index}" for gpu in find_gpus().visible}
     devices = point.devices if point.devices is not None else []
     for gpu in gpm.between(before.gpus, after.gpus):
-        name = f"cuda:{gpu.index}"
+        name = names.get(gpu.index)
+        if name is None:
+            continue
         if not (own := next((d for d in devices if d["device"] == name), None)):
             own = {"device": name, "duty_cycle": None}
             devices.append(own)

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from echo_dispatcher import SLOW
 from ledger import OK, Ledger, Load, channel_to, connect, unary
-from serving import Server, descriptors, until
+from serving import Server, descriptors, title_of, until
 
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
@@ -46,7 +46,7 @@ def back(server: Server, old: psutil.Process, seat: str) -> float:
     """Seconds until the seat is filled by another process that serves."""
 
     def is_back() -> bool:
-        found = [p for p in server.processes() if p != old and seat in " ".join(p.cmdline())]
+        found = [p for p in server.processes() if p != old and seat in title_of(p)]
         return bool(found) and server.ready(seat)
 
     return until(is_back, 10, f"{seat} is back\n{server.log()}")
