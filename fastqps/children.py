@@ -10,12 +10,16 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-CHILD_MODULES = {"frontdoor": "fastqps.frontdoor", "dispatcher": "fastqps.dispatcher"}
+CHILD_MODULES = {
+    "frontdoor": "fastqps.frontdoor",
+    "dispatcher": "fastqps.dispatcher",
+    "holder": "fastqps.weight_holder",
+}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What both roles have. Descriptors are inherited and open; times are nanoseconds."""
+    """What all roles have. Descriptors are inherited and open; times are nanoseconds."""
 
     index: int  # of this front door, or of this dispatcher, from 0
     title: str  # "frontdoor 0", "dispatcher 1 (cpu)": for the process title and the log
@@ -49,6 +53,7 @@ class DispatcherSettings(Settings):
     device_index: int  # its line in the segment
     dtype: str
     quantization: str
+    weights_fd: int  # where a holder of the weights tells of them; -1: each dispatcher has its own
     threads: int  # CPU threads to compute with
     max_batch_items: int
     max_batch_tokens: int
@@ -58,7 +63,22 @@ class DispatcherSettings(Settings):
     preparation: str  # native or python
 
 
-_ROLES: dict[str, type[Settings]] = {"frontdoor": DoorSettings, "dispatcher": DispatcherSettings}
+@dataclass(frozen=True)
+class HolderSettings(Settings):
+    """Those of a process that holds a model's weights on a GPU, for the dispatchers of both."""
+
+    route: int
+    device: str
+    dtype: str
+    quantization: str
+    weights_fd: int  # a file in memory, empty
+
+
+_ROLES: dict[str, type[Settings]] = {
+    "frontdoor": DoorSettings,
+    "dispatcher": DispatcherSettings,
+    "holder": HolderSettings,
+}
 
 
 def write_settings(settings: Settings) -> str:

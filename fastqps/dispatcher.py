@@ -125,6 +125,7 @@ def load_lanes(card: ModelCard, settings: DispatcherSettings, segment: Segment) 
         threads=settings.threads,
         segment=segment,
         index=settings.device_index,
+        weights_fd=settings.weights_fd,
     )
     runner: StepRunner
     if settings.max_running:
@@ -141,6 +142,7 @@ class _Place(TypedDict):
     threads: int
     segment: Segment
     index: int
+    weights_fd: int
 
 
 def load_preparation(

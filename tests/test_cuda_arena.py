@@ -43,7 +43,7 @@ from fastqps.models.packed import PackedModel
 from fastqps.models.reference_encoder_ops import ReferenceEncoderOps
 path, fd, library = sys.argv[1:]
 build = lambda parameters: PackedModel(load_card(path), ReferenceEncoderOps(torch.bfloat16, parameters))
-publish(int(fd), write_arena(CudaApi(library), torch.device("cpu"), build, {"model": "m@1"}, {}))
+publish(int(fd), write_arena(CudaApi(library), torch.device("cpu"), build, {"model": "m@1"}))
 signal.pause()
 """
 
@@ -132,7 +132,7 @@ def test_memory_that_is_too_small_is_told(tmp_path: Path, api: CudaApi) -> None:
     knobs.set("memory_bytes", total - free + 1000)
     try:
         with pytest.raises(ModelError, match=r"its weights take 0.0 GiB, and the GPU has less free"):
-            write_arena(api, CPU, lambda parameters: load(str(tmp_path), parameters), {}, {})
+            write_arena(api, CPU, lambda parameters: load(str(tmp_path), parameters), {})
     finally:
         knobs.set("memory_bytes", total)
 
@@ -167,7 +167,7 @@ def test_a_manifest_is_seen_whole_or_not_at_all() -> None:
     try:
         with pytest.raises(DeviceError, match=r"took more than 0.1 s"):
             await_manifest(fd, 0.1)
-        manifest = Manifest("00" * 64, 5, "ab", {"model": "m@1"}, {"8x16": True})
+        manifest = Manifest("00" * 64, 5, "ab", {"model": "m@1"})
         threading.Timer(0.2, publish, (fd, manifest)).start()
         begun = time.monotonic()
         assert await_manifest(fd, 30) == manifest

@@ -33,7 +33,7 @@ PYTHON_RUNGS = (
     {"client", "async_client", "config", "lane", "metrics", "rare_calls", "slow_tokenizers"},
     {"generator"},
     {"engine"},
-    {"dispatcher", "frontdoor", "launch", "admin"},
+    {"dispatcher", "frontdoor", "launch", "admin", "weight_holder"},
     {"tied"},
     {"supervisor"},
     {"doctor_gpus"},

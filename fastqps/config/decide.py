@@ -37,6 +37,8 @@ def decide(config: Config) -> Config:
             "--quantization auto: with --share-weights all dispatchers have to choose alike, and each would measure by "
             "itself; use fp8 or none"
         )
+    if config.share_weights and not gpu:
+        raise ConfigError(f"--share-weights: weights are shared on GPUs, and the device is {device}")
     small = device == "cpu"
     longest_step = config.max_input_tokens + (config.max_running or RUNNING_DEFAULT)
     tokens = config.max_batch_tokens or max(4096 if small else 16384, longest_step)

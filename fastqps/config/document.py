@@ -67,11 +67,8 @@ def _row(setting: Setting) -> str:
     if default == "``":
         default = "none"
     notes = [meaning.help]
-    if meaning.kind in ("count", "bytes", "duration") and not meaning.only:
+    if meaning.kind in ("count", "bytes", "duration"):
         notes.append(f"{setting.format(meaning.least)} to {setting.format(meaning.most)}.")
-    if meaning.only:
-        possible = ", ".join(f"`{setting.format(v)}`" if v != "" else "none" for v in meaning.only)
-        notes.append(f"Now only {possible}: {meaning.reason}.")
     elif meaning.choices:
         notes.append("One of " + ", ".join(f"`{c}`" for c in meaning.choices) + ".")
     elif meaning.kind == "switch":

@@ -25,15 +25,10 @@ class Meaning:
     choices: tuple[str, ...] = ()
     auto: str = ""  # what `auto` means; "": the setting has no such value
     metavar: str = ""  # for the command line; "": the kind
-    only: tuple[Any, ...] = ()
-    reason: str = ""
 
 
 def _setting(default: Any, kind: Kind, help: str, **more: Any) -> Any:
     return dataclasses.field(default=default, metadata={"meaning": Meaning(kind, help, **more)})
-
-
-_NO_CUDA = "this version has no cuda device; it has cpu, null and sim"
 
 
 @dataclass(frozen=True)
@@ -194,7 +189,10 @@ class Config:
         choices=("off", "auto", "on"),
     )
     share_weights: bool = _setting(
-        False, "switch", "One copy of the weights for all dispatchers of a device.", only=(False,), reason=_NO_CUDA
+        False,
+        "switch",
+        "One copy of a model's weights for all of its dispatchers on a GPU, held by a process of its own. It saves "
+        "memory; when that process ends, all of them start again.",
     )
     prefix: tuple[str, ...] = _setting(
         (),

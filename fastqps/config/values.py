@@ -33,9 +33,6 @@ def parse_value(setting: Setting, raw: Any) -> Any:
             value = _within(meaning, parse_duration(_quantity(raw)), setting)
     if meaning.choices and value not in meaning.choices:
         raise ValueError(f"{value!r} is not one of {', '.join(meaning.choices)}")
-    if meaning.only and value not in meaning.only:
-        possible = " or ".join(repr(setting.format(v)) for v in meaning.only)
-        raise ValueError(f"{setting.format(value)!r} is not possible: {meaning.reason} (possible: {possible})")
     return value
 
 

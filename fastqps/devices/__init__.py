@@ -22,6 +22,7 @@ __all__ = [
     "DeviceFault",
     "Place",
     "choose_device",
+    "hold_weights",
     "kind_of",
     "list_devices",
     "make_decoder",
@@ -41,16 +42,18 @@ def make_runner(
     threads: int = 0,
     segment: Segment | None = None,
     index: int = 0,
+    weights_fd: int = -1,
 ) -> Runner:
     """Loads ``card``'s model onto ``device`` and returns its runner.
 
     ``threads`` is the number of CPU threads the runner may use (0: leave torch's setting alone). ``dtype`` is ``auto``,
     ``float32`` or ``bfloat16``, ``quantization`` is ``none``, ``fp8`` or ``auto``. In a server, ``segment`` is where
-    all dispatchers of the device meet, and ``index`` the device's place there. Raises ``DeviceError`` for an unknown
-    device, ``ModelError`` for a model that does not load.
+    all dispatchers of the device meet, and ``index`` the device's place there; ``weights_fd`` is where a process that
+    called ``hold_weights`` tells of them. Raises ``DeviceError`` for an unknown device, ``ModelError`` for a model that
+    does not load.
     """
     make = cast(Callable[[ModelCard, int, int, Place], Runner], _module(device).make_runner)
-    return make(card, max_items, max_tokens, Place(device, dtype, quantization, threads, segment, index))
+    return make(card, max_items, max_tokens, Place(device, dtype, quantization, threads, segment, index, weights_fd))
 
 
 def make_decoder(
@@ -64,13 +67,22 @@ def make_decoder(
     threads: int = 0,
     segment: Segment | None = None,
     index: int = 0,
+    weights_fd: int = -1,
 ) -> DecodeRunner:
     """Loads a generator onto ``device``: up to ``slots`` sequences run, a step has up to ``max_tokens`` rows.
 
     The rest as ``make_runner``.
     """
     make = cast(Callable[[ModelCard, int, int, Place], DecodeRunner], _module(device).make_decoder)
-    return make(card, slots, max_tokens, Place(device, dtype, quantization, threads, segment, index))
+    return make(card, slots, max_tokens, Place(device, dtype, quantization, threads, segment, index, weights_fd))
+
+
+def hold_weights(device: str, card: ModelCard, *, dtype: str, quantization: str, weights_fd: int) -> None:
+    """Loads ``card``'s weights alone, tells of them in ``weights_fd``, and keeps them until this process ends.
+
+    Raises as ``make_runner``. For GPUs.
+    """
+    _module(device).hold_weights(card, Place(device, dtype, quantization, weights_fd=weights_fd))
 
 
 def _module(device: str) -> ModuleType:

@@ -20,3 +20,4 @@ class Place:
     threads: int = 0
     segment: Segment | None = None  # in a server: where all dispatchers of the device meet
     index: int = 0  # of the device in the segment
+    weights_fd: int = -1  # where the process that holds the weights tells of them; -1: each has its own

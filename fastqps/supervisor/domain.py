@@ -1,4 +1,5 @@
-"""Processes that a fault of one ends all of: the dispatchers that share a GPU under MPS. Else each is alone in its own.
+"""Processes that a fault of one ends all of: the dispatchers that share a GPU under MPS, or the weights on it. Else
+each is alone in its own.
 
 MPS reports a fatal fault of one client to all clients of that GPU, and a client that is killed at work may leave the
 others hanging. So when one faults, all are ended and reaped, and only then what they held is put back: a mate that is
@@ -18,7 +19,7 @@ from fastqps.devices import DeviceError
 from fastqps.errors import DEVICE_FAULT
 from fastqps.supervisor.child import Child, ended
 from fastqps.supervisor.log import Log
-from fastqps.supervisor.outcome import Outcome
+from fastqps.supervisor.outcome import FATAL_AT_START, Outcome
 from fastqps.supervisor.restarts import WINDOW_S, RestartBudget
 from fastqps.supervisor.seat import DispatcherSeat, Seat
 from fastqps.supervisor.sharing import Sharing
@@ -88,8 +89,10 @@ class Domain:
             await asyncio.sleep(POLL_S)
             if self._restart is not None:
                 continue
-            if self._sharing.daemon_ended:
-                self._begin("its MPS daemon ended")
+            if lost := self._sharing.lost:
+                if lost.code in FATAL_AT_START and self._seats[0].phase == "starting":
+                    self._outcome.fail(lost.code, lost.reason)
+                self._begin(lost.reason)
             elif not self.checked and all(seat.ready or seat.given_up for seat in self._seats):
                 self._checking = asyncio.create_task(self._check(self._sharing))
                 await asyncio.wait([self._checking])

@@ -8,15 +8,12 @@ import os
 import time
 from collections.abc import Callable
 
-from fastqps.errors import FAILURE, NO_DEVICE, NO_MODEL, OK, USAGE
+from fastqps.errors import FAILURE, OK
 from fastqps.supervisor.child import ended
 from fastqps.supervisor.domain import Domain
 from fastqps.supervisor.log import Log
-from fastqps.supervisor.outcome import Outcome
+from fastqps.supervisor.outcome import FATAL_AT_START, Outcome
 from fastqps.supervisor.seat import DoorSeat, Seat
-
-# A child that cannot start for one of these reasons never will: the server ends with the same code.
-FATAL_AT_START = (USAGE, NO_DEVICE, NO_MODEL)
 
 
 class Keeper:

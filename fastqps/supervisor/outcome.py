@@ -7,8 +7,11 @@ import signal
 from collections.abc import Awaitable
 from typing import Any
 
-from fastqps.errors import FAILURE
+from fastqps.errors import FAILURE, NO_DEVICE, NO_MODEL, USAGE
 from fastqps.supervisor.log import Log
+
+# A child that cannot start for one of these reasons never will: the server ends with the same code.
+FATAL_AT_START = (USAGE, NO_DEVICE, NO_MODEL)
 
 
 class Outcome:

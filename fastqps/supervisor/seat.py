@@ -10,6 +10,7 @@ from fastqps._core import now_ns
 from fastqps.children import CHILD_MODULES, DispatcherSettings, DoorSettings, Settings, write_settings
 from fastqps.devices import Device
 from fastqps.supervisor.child import Child, command, environment
+from fastqps.supervisor.holder import Holder
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.restarts import RestartBudget
@@ -175,6 +176,7 @@ class DispatcherSeat(Seat):
     step = "step_started_ns"
     epoch = 0
     sharing: Sharing | None = None  # of its GPU, where it runs on one
+    holder: Holder | None = None  # of its weights, where they are shared
 
     @property
     def title(self) -> str:
@@ -220,6 +222,7 @@ class DispatcherSeat(Seat):
             device_index=self.server.device_of(self.index),
             dtype=config.dtype,
             quantization=config.quantization,
+            weights_fd=self.holder.fd if self.holder else -1,
             threads=self.server.threads,
             max_batch_items=room.items,
             max_batch_tokens=room.tokens,
@@ -228,6 +231,9 @@ class DispatcherSeat(Seat):
             async_steps=config.async_steps,
             preparation=config.preparation,
         )
+
+    def fds(self, listener_fd: int) -> tuple[int, ...]:
+        return (*super().fds(listener_fd), *([self.holder.fd] if self.holder else []))
 
     def environment(self) -> dict[str, str]:
         own = self.sharing.environment() if self.sharing else {}

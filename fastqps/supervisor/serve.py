@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import resource
 import socket
@@ -14,6 +15,7 @@ from fastqps.config import Config
 from fastqps.config.decide import server_cpus
 from fastqps.errors import ConfigError, FastqpsError
 from fastqps.models import ModelCard
+from fastqps.supervisor.holder import Holder
 from fastqps.supervisor.listener import address, bind
 from fastqps.supervisor.log import STDERR, Log
 from fastqps.supervisor.plan import Plan, make_plan, other_settings
@@ -49,6 +51,8 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
         if server.capacity and (others := other_settings(server.capacity, config)):
             log.event("supervisor", f"--capacity was measured with other settings: {'; '.join(others)}")
         sharings = _sharings(server, log, stack)
+        if config.share_weights:
+            _add_holders(sharings, server, shared, log, stack)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             try:
                 return runner.run(_run(server, shared, listener, admin, log, modules, sharings))
@@ -83,6 +87,16 @@ def _sharings(server: Plan, log: Log, stack: contextlib.ExitStack) -> dict[int, 
         raise ConfigError(f"no directory for the sockets of MPS can be made: {error}; set TMPDIR") from None
     processes = server.dispatchers_each * len(server.cards)
     return {i: Sharing(device, processes, server.config.mps, run, log) for i, device in gpus.items()}
+
+
+def _add_holders(
+    sharings: Mapping[int, Sharing], server: Plan, shared: Shared, log: Log, stack: contextlib.ExitStack
+) -> None:
+    """One for each GPU and model."""
+    models = range(len(server.cards))
+    for number, (device, model) in enumerate(itertools.product(sharings, models)):
+        holder = stack.enter_context(contextlib.closing(Holder(number, model, device, server, shared, log)))
+        sharings[device].holders.append(holder)
 
 
 def _fill_standard_descriptors() -> None:

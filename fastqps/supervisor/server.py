@@ -63,6 +63,7 @@ class Supervisor:
         ]
         for seat in self.dispatchers:
             seat.sharing = self._sharings.get(self.device_of(seat.index))
+            seat.holder = seat.sharing.holder_of(seat.model) if seat.sharing else None
         self.seats: list[Seat] = [*self.dispatchers, *self.doors]
         self.started_s = time.monotonic()
         self._outcome = Outcome(log)

@@ -1,19 +1,30 @@
-"""How the dispatchers of one GPU share it: at the same time, by an MPS daemon of ours, or each in its turn."""
+"""How the dispatchers of one GPU share it: at the same time, by an MPS daemon of ours, or each in its turn; and the
+processes that hold weights for them, if any do."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Collection
 from pathlib import Path
+from typing import NamedTuple
 
 from fastqps.devices import Device, DeviceError
 from fastqps.gpus import VISIBLE
+from fastqps.supervisor.holder import Holder
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.mps import MpsDaemon, MpsError
 from fastqps.supervisor.run_directory import PIPES, RunDirectory
 
 TRITON_CACHE = "TRITON_CACHE_DIR"
 NO_DAEMON = "none"  # an empty folder. Without a setting CUDA looks for a daemon where anybody may have started one
+
+
+class Lost(NamedTuple):
+    """Something that all dispatchers of a GPU need."""
+
+    reason: str
+    code: int | None = None  # with which its process ended, where that says more
 
 
 class Sharing:
@@ -28,16 +39,24 @@ class Sharing:
         self._run = run
         self._log = log
         self._daemon: MpsDaemon | None = None
+        self.holders: list[Holder] = []
 
     @property
     def together(self) -> bool:
-        """At the same time; then a fault of one is one of all."""
-        return self._daemon is not None
+        """At the same time, or over the same weights; then a fault of one is one of all."""
+        return self._daemon is not None or bool(self.holders)
 
     @property
-    def daemon_ended(self) -> bool:
-        """The daemon has ended without having been told to."""
-        return self._daemon is not None and self._daemon.ended
+    def lost(self) -> Lost | None:
+        """What they cannot go on without, and has ended without having been told to."""
+        for holder in self.holders:
+            if (code := holder.exit_code) is not None:
+                return Lost(holder.reason, code)
+        return Lost("its MPS daemon ended") if self._daemon is not None and self._daemon.ended else None
+
+    def holder_of(self, model: int) -> Holder | None:
+        """Of its weights; None: each dispatcher has its own."""
+        return next((holder for holder in self.holders if holder.model == model), None)
 
     def environment(self) -> dict[str, str]:
         """Of its dispatchers, beside the usual: they see this GPU alone, as number 0."""
@@ -47,6 +66,10 @@ class Sharing:
 
     async def open(self) -> None:
         """Before the dispatchers start. ``DeviceError`` where --mps on cannot be had, or where they cannot share."""
+        await self._open_daemon()
+        self._start_holders()
+
+    async def _open_daemon(self) -> None:
         if self._mode == "on" or (self._mode == "auto" and self._processes > 1):
             daemon = MpsDaemon(self._gpu, self._run, self._log)
             try:
@@ -84,13 +107,28 @@ class Sharing:
             await self._daemon.terminate(pids)
 
     async def reopen(self) -> None:
-        """After a fault, when none of its dispatchers is left: a fresh daemon. Raises as ``open``."""
+        """After a fault, when none of its dispatchers is left: a fresh daemon, and holders. Raises as ``open``.
+
+        Without a daemon a fault is none of the holders', and those that run are kept.
+        """
         if self._daemon:
             await self.close()
             await self.open()
+        else:
+            self._start_holders()
+
+    def _start_holders(self) -> None:
+        """Those that do not run."""
+        for holder in self.holders:
+            if not holder.running:
+                try:
+                    holder.start(self.environment())
+                except OSError as error:
+                    raise DeviceError(f"cannot start {holder.title}: {error}") from None
 
     async def close(self) -> None:
         """After its dispatchers have ended."""
+        await asyncio.gather(*(holder.stop() for holder in self.holders))
         daemon, self._daemon = self._daemon, None
         if daemon:
             await daemon.stop()

@@ -3,6 +3,7 @@
 * ``buckets``: which sizes of steps have a graph, and why.
 * ``lane``: a stream, the static memory of its steps, its graphs.
 * ``encoder``, ``decoder``: runners, each over pinned buffers of its own.
+* ``held``, ``arena``: weights that one process holds for all of a GPU.
 * ``backend``: what they need of CUDA; ``torch_cuda`` is a GPU, ``fake`` a CPU that behaves like one, for tests.
 """
 
@@ -15,16 +16,20 @@ import torch
 from fastqps.devices.cuda.backend import Backend, open_backend
 from fastqps.devices.cuda.decoder import CudaDecoder, Decoder
 from fastqps.devices.cuda.encoder import CudaEncoder
+from fastqps.devices.cuda.held import await_held, build_over, hold
 from fastqps.devices.cuda.loaded import Loaded, starting
 from fastqps.devices.cuda.memory import check_cache, check_weights, kv_bytes, parameters
 from fastqps.devices.cuda.ops import decode_ops, encoder_ops
 from fastqps.devices.cuda.precision import decoder_rows, encoder_rows, make_precision
+from fastqps.devices.cuda.start_lock import alone_on
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
 from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
+from fastqps.models.llama import Llama
 from fastqps.models.packed import PackedModel
-from fastqps.runners.decoder import load_decoder
+from fastqps.models.parameters import Parameters
+from fastqps.runners.decoder import load_decoder, load_llama
 
 _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 
@@ -41,10 +46,16 @@ def choose_dtype(name: str) -> torch.dtype:
 def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> CudaEncoder:
     """Loads an encoder onto the GPU. ``DeviceError``, ``ModelError`` and ``ConfigError`` where that cannot be."""
     backend, dtype = _open(place)
+    held = await_held(card, place, dtype)
     with starting(card, backend, max_tokens):
-        _check_weights(card, backend, dtype)
+        if held is None:
+            _check_weights(card, backend, dtype)
         precision = make_precision(place, backend, dtype, encoder_rows(max_tokens))
-        model = PackedModel(card, encoder_ops(backend, dtype, precision))
+
+        def load(where: Parameters) -> PackedModel:
+            return PackedModel(card, encoder_ops(backend, where, dtype, precision))
+
+        model = build_over(backend, held, load)
         precision.conclude()
     return CudaEncoder(Loaded(card, backend, model), max_items, max_tokens)
 
@@ -52,13 +63,33 @@ def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) 
 def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> CudaDecoder:
     """Loads a generator onto the GPU. ``DeviceError``, ``ModelError`` and ``ConfigError`` where that cannot be."""
     backend, dtype = _open(place)
+    held = await_held(card, place, dtype)
     with starting(card, backend, max_tokens):
-        left = _check_weights(card, backend, dtype)
+        left = _check_weights(card, backend, dtype) if held is None else backend.memory()[0]
         check_cache(card, slots, kv_bytes(card, slots, dtype.itemsize), left, backend.where)
         precision = make_precision(place, backend, dtype, decoder_rows(slots, max_tokens))
-        decoder = Decoder(*load_decoder(card, decode_ops(backend, dtype, precision), slots, max_tokens))
+
+        def load(where: Parameters) -> Decoder:
+            return Decoder(*load_decoder(card, decode_ops(backend, where, dtype, precision), slots, max_tokens))
+
+        decoder = build_over(backend, held, load)
         precision.conclude()
     return CudaDecoder(Loaded(card, backend, decoder), slots, max_tokens)
+
+
+def hold_weights(card: ModelCard, place: Place) -> None:
+    """Loads a model's weights alone, for other processes to map. Raises as ``make_runner``."""
+    backend, dtype = _open(place)
+    precision = make_precision(place, backend, dtype, ())
+
+    def load(where: Parameters) -> PackedModel | Llama:
+        if card.task == "generate":
+            return load_llama(card, decode_ops(backend, where, dtype, precision))
+        return PackedModel(card, encoder_ops(backend, where, dtype, precision))
+
+    with alone_on(backend.uuid):
+        _check_weights(card, backend, dtype)
+        hold(card, backend, place, dtype, load)
 
 
 def _open(place: Place) -> tuple[Backend, torch.dtype]:

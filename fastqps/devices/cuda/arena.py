@@ -35,13 +35,10 @@ def check_allocator() -> None:
             raise ConfigError(f"--share-weights: {name} asks for expandable_segments; the two do not go together")
 
 
-def write_arena(
-    api: CudaApi, device: torch.device, build: Build, about: dict[str, str], choices: dict[str, bool]
-) -> Manifest:
+def write_arena(api: CudaApi, device: torch.device, build: Build, about: dict[str, str]) -> Manifest:
     """Builds a model twice, for its size and into a block of that size; returns what others need to map it.
 
-    ``choices`` may be filled by the first time, and has to decide the second. The block stays until the process ends.
-    ``ModelError`` where the memory is too small.
+    The block stays until the process ends. ``ModelError`` where the memory is too small.
     """
     measured = SharedParameters.measuring()
     build(measured)
@@ -57,7 +54,7 @@ def write_arena(
     if (parameters.used_bytes, parameters.layout) != (measured.used_bytes, measured.layout):
         raise DeviceError("--share-weights: the model came out otherwise than it was measured; this is a bug")
     api.synchronize()
-    return Manifest(api.ipc_export(pointer).hex(), size, parameters.layout, about, choices)
+    return Manifest(api.ipc_export(pointer).hex(), size, parameters.layout, about)
 
 
 def map_arena(api: CudaApi, device: torch.device, manifest: Manifest) -> SharedParameters:

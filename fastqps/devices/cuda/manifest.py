@@ -23,7 +23,6 @@ class Manifest:
     size_bytes: int
     layout: str
     about: dict[str, str]
-    choices: dict[str, bool]  # products, by what they are, that --quantization auto has put into FP8
 
     def check(self, about: dict[str, str]) -> None:
         """``DeviceError`` where a reader wants something else than what is held."""

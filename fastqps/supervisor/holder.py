@@ -1,0 +1,98 @@
+"""The process that holds one model's weights on one GPU, for the dispatchers of both."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+from fastqps.children import CHILD_MODULES, HolderSettings, write_settings
+from fastqps.supervisor.child import Child, command, ended, environment
+from fastqps.supervisor.log import Log
+from fastqps.supervisor.plan import Plan
+from fastqps.supervisor.shared import Shared, route_of
+from fastqps.weight_holder import END
+
+END_MAX_S = 2.0
+
+
+class Holder:
+    """``fd``: a file in memory, in which its process tells the dispatchers where the weights are."""
+
+    def __init__(self, number: int, model: int, device: int, server: Plan, shared: Shared, log: Log) -> None:
+        self.model = model
+        self.fd = os.memfd_create("fastqps weights", os.MFD_CLOEXEC)
+        self.title = f"weights of {server.cards[model].name} ({server.devices[device].label})"
+        self._number = number
+        self._device = server.devices[device]
+        self._config = server.config
+        self._shared = shared
+        self._log = log
+        self._child: Child | None = None
+        self._last_line = ""
+
+    @property
+    def running(self) -> bool:
+        """Its process is there."""
+        return self._child is not None and not self._child.exited.done()
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of its process, where that has ended without having been told to."""
+        return self._child.exited.result() if self._child and self._child.exited.done() else None
+
+    @property
+    def reason(self) -> str:
+        """Why ``exit_code`` is a number."""
+        assert self.exit_code is not None
+        said = f": {self._last_line}" if self._last_line else ""
+        return f"{self.title} {ended(self.exit_code)}{said}"
+
+    def start(self, sees: dict[str, str]) -> None:
+        """Starts its process, which takes as long as loading the model. ``sees``: the environment of its GPU.
+
+        Nobody maps what an earlier one held. ``OSError`` where the system refuses a process.
+        """
+        os.ftruncate(self.fd, 0)
+        self._last_line = ""
+        text = write_settings(self._settings())
+        fds = (*self._shared.inherited, self.fd)
+        self._child = Child(command(CHILD_MODULES["holder"], text), fds, environment() | sees, self._on_line)
+        self._log.event("supervisor", f"started {self.title} (pid {self._child.pid})")
+
+    async def stop(self) -> None:
+        """When nobody maps it any more."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        child.signal(END)
+        await asyncio.wait([child.exited], timeout=END_MAX_S)
+        child.signal(signal.SIGKILL)
+        await asyncio.shield(child.exited)
+
+    def close(self) -> None:
+        """At the very end."""
+        os.close(self.fd)
+
+    def _settings(self) -> HolderSettings:
+        shared = self._shared
+        return HolderSettings(
+            index=self._number,
+            title=self.title,
+            parent_pid=os.getpid(),
+            parent_fd=shared.parent_fd,
+            segment_fd=shared.segment_fd,
+            wake_dispatchers=shared.wake_dispatchers,
+            wake_doors=shared.wake_doors,
+            cpus=(),
+            route=route_of(self.model),
+            device=self._device.spec_alone,
+            dtype=self._config.dtype,
+            quantization=self._config.quantization,
+            weights_fd=self.fd,
+        )
+
+    def _on_line(self, line: str) -> None:
+        if line.strip():
+            self._last_line = line.strip()
+        self._log.event(self.title, line)

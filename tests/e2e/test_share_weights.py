@@ -1,0 +1,102 @@
+"""``--share-weights`` on a fake GPU: one process holds a model's weights there, and its dispatchers map them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from checkpoints import write_checkpoint
+from decoders import write_decoder
+from fake_cuda import ROOT, environment
+from serving import Server, title_of, until
+
+from fastqps import Client, Engine
+
+Serve = Callable[..., Server]
+
+IDS = [[2, 7, 9, 3], [2, 3], [2, *range(5, 25), 3]]
+FLAGS = (
+    *("--device=cuda:0", "--lanes=1", "--mps=off", "--share-weights=on", "--dtype=float32", "--frontdoors=1"),
+    *("--max-batch-tokens=128", "--max-batch-items=8", "--max-input-tokens=40"),
+)
+
+
+@pytest.fixture
+def gpu(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a server with fake GPUs that no other test's processes know of."""
+    return environment() | {"TMPDIR": str(tmp_path_factory.mktemp("t"))}
+
+
+def holder(server: Server) -> psutil.Process:
+    return server.child("weights of")
+
+
+def held_kib(process: psutil.Process) -> int:
+    """Device memory that it has mapped, its own or another's."""
+    return sum(int(m.size) for m in process.memory_maps(grouped=False) if "memfd:fake cuda" in m.path) // 1024
+
+
+def check_answers(server: Server, path: Path) -> None:
+    exact = np.array(Engine(str(path), device="cpu", dtype="float32").predict(IDS))
+    with Client(server.address) as client:
+        found = client.embed(IDS)
+    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5)
+
+
+def until_ready(server: Server) -> None:
+    until(lambda: all(server.ready(f"dispatcher {i}") for i in (0, 1)), 60, f"both are ready\n{server.log()}")
+
+
+def test_one_copy_for_all(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> None:
+    """The copy outlives one dispatcher's fault; without the process that holds it, all start again."""
+    write_checkpoint(tmp_path, "bert")
+    server = serve(f"--model=m={tmp_path}", "--dispatchers=2", *FLAGS, env=gpu)
+    first = holder(server)
+    assert title_of(first).startswith("fastqps: weights of m (cuda:0)")
+    size = held_kib(first)
+    assert size > 50
+    dispatchers = [server.child(f"dispatcher {i}") for i in (0, 1)]
+    assert [held_kib(p) for p in dispatchers] == [size, size], "the copy, and nothing of their own"
+    check_answers(server, tmp_path)
+
+    dispatchers[0].kill()
+    until(lambda: not any(p.is_running() for p in dispatchers), 10, "a fault is one of all")
+    until_ready(server)
+    assert holder(server) == first
+    check_answers(server, tmp_path)
+
+    dispatchers = [server.child(f"dispatcher {i}") for i in (0, 1)]
+    first.kill()
+    until(lambda: not any(p.is_running() for p in dispatchers), 10, "none maps what nobody holds")
+    until_ready(server)
+    assert holder(server) != first
+    check_answers(server, tmp_path)
+    assert "weights of m (cuda:0) was ended by SIGKILL: restarting all 2 dispatchers of cuda:0" in server.log()
+
+
+def test_a_generator_over_shared_weights(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> None:
+    write_decoder(tmp_path, "llama-gqa-tied")
+    flags = ("--dispatchers=1", "--max-output-tokens=16", "--max-running=8")
+    server = serve(f"--model=m={tmp_path}", *FLAGS, *flags, env=gpu)
+    assert held_kib(server.child("dispatcher 0")) == held_kib(holder(server)) > 10
+    engine = Engine(str(tmp_path), device="cpu", dtype="float32", max_input_tokens=40, max_output_tokens=16)
+    prompts = [[5, 6], [7, 8, 9, 10]]
+    exact = [made.token_ids for made in engine.generate(prompts, max_tokens=12, ignore_eos=True)]
+    with Client(server.address) as client:
+        assert [client.generate(ids, max_tokens=12, ignore_eos=True).token_ids for ids in prompts] == exact
+
+
+def test_weights_that_cannot_be_held_end_the_start(gpu: dict[str, str], tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, "bert")
+    command = [sys.executable, "-m", "fastqps", "serve", f"--model=m={tmp_path}", "--port=0", "--admin-port=0", *FLAGS]
+    small = os.environ | gpu | {"PYTHONPATH": str(ROOT), "FASTQPS_FAKE_CUDA": "memory_bytes=1000"}
+    done = subprocess.run(command, env=small, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 4, done.stderr
+    assert "weights of m (cuda:0) ended with exit code 4: m: its weights take" in done.stderr
+    assert "the checkpoint is too large" in done.stderr
