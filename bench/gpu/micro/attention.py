@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +16,7 @@ from bench.gpu.stand import Stand, kernel_us, open_stand
 LENGTHS = (8, 16, 32, 64, 128)
 HEADS = ((12, 32), (12, 64), (16, 128))  # and their dimension
 TOKENS = 4096
+TILES = ((32, 64, 2), (64, 64, 4), (64, 128, 4))  # rows, keys and warps of the own kernel's programs, beside its rule's
 POINT_S = 0.02
 
 
@@ -30,7 +33,7 @@ def measure(run: Run) -> None:
     run.raw("points", table)
     for point in table:
         name = f"attention, {point['heads']} heads of {point['dim']}, texts of {point['length']} tokens"
-        others = [f"{kind} {point[kind]:.1f} µs" for kind in ("flash", "padded") if isinstance(point.get(kind), float)]
+        others = [f"{kind} {us:.1f} µs" for kind, us in point.items() if kind != "own" and isinstance(us, float)]
         others += [f"{kind}: {point[kind]}" for kind in ("own", "flash", "padded") if isinstance(point.get(kind), str)]
         if isinstance(point.get("own"), float):
             run.figure(name, point["own"], "µs", "; ".join(others))
@@ -48,6 +51,8 @@ def _point(stand: Stand, tokens: int, length: int, heads: int, dim: int) -> dict
         "flash": lambda: _flash(qkv, items, length, heads, dim),
         "padded": lambda: _padded(qkv, items, length, heads, dim),
     }
+    for tile in TILES if stand.cuda else ():
+        ways["own {}×{}".format(*tile)] = partial(_own, qkv, items, length, heads, tile)
     for name, make in ways.items():
         try:
             work = make()
@@ -60,12 +65,18 @@ def _point(stand: Stand, tokens: int, length: int, heads: int, dim: int) -> dict
     return found
 
 
-def _own(qkv: torch.Tensor, items: int, length: int, heads: int) -> Callable[[], torch.Tensor]:
+def _own(
+    qkv: torch.Tensor, items: int, length: int, heads: int, tile: tuple[int, int, int] | None = None
+) -> Callable[[], torch.Tensor]:
+    from fastqps.kernels.shapes import attention_shape
     from fastqps.kernels.tile_attention import tile_attention
 
+    shape = attention_shape(qkv.shape[1] // 3 // heads, qkv.dtype)
+    if tile:
+        shape = replace(shape, queries=tile[0], keys=tile[1], warps=tile[2])
     start = torch.arange(items * length, dtype=torch.int32, device=qkv.device) // length * length
     end = start + length
-    return lambda: tile_attention(qkv, start, end, heads)
+    return lambda: tile_attention(qkv, start, end, heads, shape=shape)
 
 
 def _flash(qkv: torch.Tensor, items: int, length: int, heads: int, dim: int) -> Callable[[], torch.Tensor]:

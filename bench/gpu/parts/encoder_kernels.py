@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
+from torch.nn import functional
 
 from bench.gpu.parts.kernels import Make, Timed
 from bench.gpu.shapes import Shape
@@ -76,6 +77,26 @@ def _activate(stand: Stand, shape: Shape) -> Iterator[Timed]:
         yield Timed(f"activate of {len(x)} rows, gelu, to FP8", lambda: activate(x, "gelu", fp8=True), 1.5 * x.nbytes)
 
 
+def _activated_product(stand: Stand, shape: Shape) -> Iterator[Timed]:
+    """The product in front of the activation with it: as two kernels, and as the one that cuBLASLt makes of them."""
+    x, weight = (
+        rows(stand, tokens_on(stand), shape.hidden),
+        rows(stand, int(shape.sizes["intermediate_size"]), shape.hidden),
+    )
+    bias = weight[:, 0].contiguous()
+    moved, flop = float(x.nbytes + weight.nbytes), 2.0 * len(x) * weight.numel()
+    written = len(x) * len(weight) * x.element_size()
+
+    def apart() -> object:
+        return activate(functional.linear(x, weight, bias), "gelu")
+
+    def fused() -> object:
+        return torch._addmm_activation(bias, x, weight.t(), use_gelu=True)
+
+    yield Timed(f"product of {len(x)} rows, then gelu", apart, moved + 3.0 * written, flop)
+    yield Timed(f"product of {len(x)} rows, gelu in it", fused, moved + written, flop)
+
+
 def _attend(stand: Stand, shape: Shape) -> Iterator[Timed]:
     n = tokens_on(stand)
     qkv, heads = rows(stand, n, 3 * shape.hidden), int(shape.sizes["num_attention_heads"])
@@ -97,6 +118,7 @@ KERNELS: dict[str, Make] = {
     "embed_norm": _embed,
     "add_norm": _norm,
     "activate": _activate,
+    "activated_product": _activated_product,
     "tile_attention": _attend,
     "pool": _pool,
 }
