@@ -19,15 +19,20 @@ from fastqps.bench.result import BenchError, Result
 from fastqps.bench.target import Settings, Target
 from fastqps.bench.workload import Payloads
 
-PROBE_S = 1.5
 SHARES = (0.95, 0.9, 0.8, 0.7, 0.55, 0.4, 0.25)  # of the peak, in search of a rate within a limit of p99
 
 
 class Served:
-    """A context manager: servers of one model, started as settings ask for them. ``threads``: the generator's."""
+    """A context manager: servers of one model, started as settings ask for them. ``threads``: the generator's.
 
-    def __init__(self, run: Run, base: Settings, payloads: Payloads, threads: int | None = None) -> None:
+    ``slow``: a request takes a good part of a second, so shorter points would be of beginnings and ends.
+    """
+
+    def __init__(
+        self, run: Run, base: Settings, payloads: Payloads, threads: int | None = None, *, slow: bool = False
+    ) -> None:
         self._run = run
+        self._probe_s, self._warm_s = (4.0, 2.0) if slow else (1.5, 1.0)
         self._stack = contextlib.ExitStack()
         self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fastqps-gpu-")))
         self._target = self._stack.enter_context(Target(base))
@@ -44,7 +49,7 @@ class Served:
     ) -> Point:  # fmt: skip
         """A closed loop of so many calls, or an open one of this rate; the median of ``repetitions``."""
         seconds = seconds or self._run.seconds
-        warm = min(1.0, seconds / 2)
+        warm = min(self._warm_s, seconds / 2)
         load = LoadSpec(
             in_flight=in_flight or 1, duration_s=seconds, warmup_s=warm, connections=64 if in_flight else 32
         )
@@ -57,7 +62,7 @@ class Served:
         """The best of short closed loops, and its calls in flight; more are tried only while they bring more."""
         best, at = None, levels[0]
         for level in levels:
-            point = self.measure(settings, level, seconds=min(PROBE_S, self._run.seconds))
+            point = self.measure(settings, level, seconds=min(self._probe_s, self._run.seconds))
             self._run.say(f"{describe(settings)}, {level} in flight: {point.rate:,.0f}/s ({point.verdict})")
             if best and point.rate < 1.05 * best.rate:
                 break

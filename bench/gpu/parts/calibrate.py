@@ -27,7 +27,7 @@ def measure(run: Run) -> None:
             if run.dry:
                 items = "max-running" if run.shape(model).kind == "decoder" else "max-batch-items"
                 command += ["--set", f"{items}=8", "--set", "max-batch-tokens=512"]
-                command += ["--set", "max-input-tokens=64", "--set", "max-output-tokens=32"]
+                command += ["--set", "max-input-tokens=64", "--set", "max-output-tokens=32", "--lengths", "8"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=run.left_s, check=False)
             if done.returncode:
                 raise RuntimeError((done.stderr.strip().splitlines() or ["fastqps bench calibrate failed"])[-1])

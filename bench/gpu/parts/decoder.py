@@ -52,7 +52,7 @@ def _shape(run: Run, peaks: Peaks, model: str, target: str, p99_us: float | None
     with TemporaryDirectory() as folder:
         payloads = decoder_payloads(Path(folder) / "prompts", prompts(run, model), tokens_out(run))
         running = 8 if run.dry else 1024
-        with Served(run, settings_of(run, model, running), payloads) as served:
+        with Served(run, settings_of(run, model, running), payloads, slow=True) as served:
             best: tuple[float, Settings, int] | None = None
             for lanes in LANES[:1] if run.dry else LANES:
                 if best and not run.enough(run.limit_s / 3):

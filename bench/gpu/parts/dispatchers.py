@@ -58,7 +58,7 @@ def _grid(
     grid: list[dict[str, Any]] = [*tuned[:2], *MANY[:3], *tuned[2:], *MANY[3:]]
     grid = [*tuned[:1], MANY[2]] if run.dry else grid
     ends_s, longest_s = run.left_s - until * run.left_s, 0.0
-    with Served(run, base, payloads) as served:
+    with Served(run, base, payloads, slow=True) as served:
         for place in grid:
             if points and run.left_s - SLOWER * longest_s < ends_s:
                 failed[describe(place)] = "no time left"
