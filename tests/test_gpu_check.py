@@ -247,7 +247,7 @@ class Formula(Served):
     """A server that is a formula: more dispatchers and lanes are faster, FP8 too."""
 
     def __init__(self, run: Run, base: Any, payloads: Any, threads: int | None = None, *, slow: bool = False) -> None:
-        self._run, self._base = run, base
+        self._run, self._base, self._probe_s = run, base, 0.1
         self.threads, self.cores = 1, 1
 
     def measure(self, settings: Any, in_flight: int | None = None, **more: Any) -> Point:
