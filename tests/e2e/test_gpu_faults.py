@@ -4,14 +4,16 @@ nothing is lost, answered twice or swapped. The GPU and the MPS daemon are the t
 from __future__ import annotations
 
 import asyncio
+import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from ledger import OK, Ledger, Load, channel_to, unary
 from serving import HERE, Server, until
 
+from fastqps.supervisor.domain import FAULTS_MAX
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
@@ -20,7 +22,8 @@ DISPATCHERS = [f"dispatcher {i}" for i in range(3)]
 
 
 @pytest.fixture
-def gpu(serve: Callable[..., Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def gpus(serve: Callable[..., Server], tmp_path: Path) -> Callable[..., Server]:
+    """Starts a server on GPUs; its temporary files are its own."""
     temporary = tmp_path.parent / "t"  # short: sockets would be in it
     temporary.mkdir(exist_ok=True)
     environment = {
@@ -31,8 +34,16 @@ def gpu(serve: Callable[..., Server], tmp_path: Path, monkeypatch: pytest.Monkey
         "TMPDIR": str(temporary),
         "XDG_CACHE_HOME": str(tmp_path),
     }
-    flags = ("--device=cuda:0", "--dispatchers=3", "--frontdoors=2", "--mps=on", "--lanes=1")
-    yield serve(*flags, echo=True, env=environment)
+
+    def start(*flags: str) -> Server:
+        return serve("--frontdoors=2", "--mps=on", "--lanes=1", *flags, echo=True, env=environment)
+
+    return start
+
+
+@pytest.fixture
+def gpu(gpus: Callable[..., Server]) -> Server:
+    return gpus("--device=cuda:0", "--dispatchers=3")
 
 
 def until_whole(server: Server, restarts: int) -> None:
@@ -84,3 +95,33 @@ def test_poison(gpu: Server) -> None:
     gpu.until_idle()
     metrics = gpu.metrics()
     assert metrics["fastqps_restarts_total{dispatcher}"] == 4 and metrics["fastqps_poisoned_total"] == 1
+
+
+def test_a_gpu_that_stays_down(gpus: Callable[..., Server]) -> None:
+    """The other one takes what comes, and what the one that is down has held."""
+    server = gpus("--device=cuda", "--dispatchers=2")
+    ledger = Ledger()
+
+    def until_back(faults: int) -> None:
+        line = "cuda:0: all of its 2 dispatchers are clients of its MPS daemon"
+        until(lambda: server.log().count(line) == 1 + faults, 15, "all are ready again")
+
+    async def scenario() -> None:
+        async with Load(server.address, ledger) as load:
+            for fault in range(1, FAULTS_MAX + 2):
+                await load.more(50)
+                server.child(f"dispatcher {fault % 2} (cuda:0)").kill()
+                if fault <= FAULTS_MAX:
+                    await asyncio.to_thread(until_back, fault)
+            await asyncio.to_thread(until, lambda: "cuda:0 stays down: 4 faults" in server.log(), 5, "it stays down")
+            await load.more(200)
+
+    asyncio.run(scenario())
+    ledger.check()
+    server.until_idle()
+    page = json.loads(server.page("/readyz"))
+    assert page["ready"] and [line.split(":")[0] for line in page["degraded"]] == [
+        "dispatcher 0 (cuda",
+        "dispatcher 1 (cuda",
+    ]
+    assert "dispatcher 2 (cuda:1) (pid" not in server.log().split("ready: ")[1]
