@@ -8,14 +8,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import fake_cuda
 import numpy as np
 import pytest
 import torch
-from checkpoints import write_checkpoint
+from checkpoints import FAMILIES, write_checkpoint, write_sentence_modules
+from decoders import DECODERS, write_decoder
 from padded import PaddedEncoder
 from test_models import random_items, run
 
@@ -26,9 +28,13 @@ from fastqps.devices.errors import DeviceError
 from fastqps.errors import ConfigError
 from fastqps.models import load_card
 from fastqps.models.card import ModelError
+from fastqps.models.cuda_decode_ops import CudaDecodeOps
+from fastqps.models.cuda_encoder_ops import CudaEncoderOps
 from fastqps.models.packed import PackedModel
 from fastqps.models.parameters import Parameters, SharedParameters
+from fastqps.models.precision import Precision
 from fastqps.models.reference_encoder_ops import ReferenceEncoderOps
+from fastqps.runners.decoder import load_llama
 
 CPU = torch.device("cpu")
 
@@ -62,67 +68,92 @@ def api() -> CudaApi:
     return CudaApi(fake_cuda.library())
 
 
-@pytest.fixture
-def holders() -> Iterator[list[subprocess.Popen[bytes]]]:
-    started: list[subprocess.Popen[bytes]] = []
-    yield started
-    for process in started:
-        process.kill()
-        process.wait()
+@dataclass(frozen=True)
+class Held:
+    path: Path
+    manifest: Manifest
+    holder: subprocess.Popen[bytes]
 
 
-def hold(path: Path, holders: list[subprocess.Popen[bytes]]) -> Manifest:
+@pytest.fixture(scope="module")
+def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
+    """A model that another process holds."""
+    path = tmp_path_factory.mktemp("held")
+    write_checkpoint(path, "modernbert", "embed")
     fd = os.memfd_create("manifest")
     command = [sys.executable, "-c", _HOLDER, str(path), str(fd), fake_cuda.library()]
-    holders.append(subprocess.Popen(command, pass_fds=(fd,), cwd=fake_cuda.ROOT))
+    holder = subprocess.Popen(command, pass_fds=(fd,), cwd=fake_cuda.ROOT)
     try:
-        return await_manifest(fd, 60)
+        yield Held(path, await_manifest(fd, 60), holder)
     finally:
         os.close(fd)
+        holder.kill()
+        holder.wait()
 
 
-@pytest.mark.parametrize("family", ["bert", "modernbert"])
-def test_a_model_over_anothers_memory_answers_the_same(
-    tmp_path: Path, family: str, api: CudaApi, holders: list[subprocess.Popen[bytes]]
-) -> None:
-    write_checkpoint(tmp_path, family, "embed")
-    manifest = hold(tmp_path, holders)
-    manifest.check({"model": "m@1"})
-    own = load(str(tmp_path), Parameters("cpu"))
+def test_a_model_over_anothers_memory_answers_the_same(api: CudaApi, held: Held) -> None:
+    held.manifest.check({"model": "m@1"})
+    own = load(str(held.path), Parameters("cpu"))
     free = api.memory()[0]
-    parameters = map_arena(api, CPU, manifest)
-    shared = load(str(tmp_path), parameters)
-    check_layout(parameters, manifest)
+    parameters = map_arena(api, CPU, held.manifest)
+    shared = load(str(held.path), parameters)
+    check_layout(parameters, held.manifest)
     assert api.memory()[0] == free  # nothing of its own
     assert (answers(shared) == answers(own)).all()
-    again = map_arena(api, CPU, manifest)  # in one process the same memory
-    assert (answers(load(str(tmp_path), again)) == answers(own)).all()
+    again = map_arena(api, CPU, held.manifest)  # in one process the same memory
+    assert (answers(load(str(held.path), again)) == answers(own)).all()
 
 
-def test_every_parameter_lies_in_the_block(
-    tmp_path: Path, api: CudaApi, holders: list[subprocess.Popen[bytes]]
-) -> None:
-    """What is written into the block changes the answers, and a model that reads nothing reads no file's data."""
-    write_checkpoint(tmp_path, "bert", "embed")
-    manifest = hold(tmp_path, holders)
-    pointer = api.ipc_open(bytes.fromhex(manifest.handle))
-    model = load(str(tmp_path), SharedParameters(block_at(pointer, manifest.size_bytes, CPU), write=False))
-    before = answers(model)
-    block_at(pointer, manifest.size_bytes, CPU).zero_()
-    assert not (answers(model) == before).any()
+def test_every_parameter_lies_in_the_block(api: CudaApi, held: Held) -> None:
+    """What is written into the block changes the answers."""
+    block = block_at(api.ipc_open(bytes.fromhex(held.manifest.handle)), held.manifest.size_bytes, CPU)
+    model = load(str(held.path), SharedParameters(block, write=False))
+    before, kept = answers(model), block.clone()
+    block.zero_()
     assert not answers(model).any()
+    block.copy_(kept)
+    assert (answers(model) == before).all()
 
 
-def test_another_model_is_refused(tmp_path: Path, api: CudaApi, holders: list[subprocess.Popen[bytes]]) -> None:
-    write_checkpoint(tmp_path / "one", "bert", "embed")
-    write_checkpoint(tmp_path / "two", "roberta", "embed")
-    manifest = hold(tmp_path / "one", holders)
+def test_another_model_is_refused(tmp_path: Path, api: CudaApi, held: Held) -> None:
+    write_checkpoint(tmp_path, "distilbert", "embed")
     with pytest.raises(DeviceError, match="what is shared is of model m@1, not m@2; dtype None, not float32"):
-        manifest.check({"model": "m@2", "dtype": "float32"})
-    parameters = map_arena(api, CPU, manifest)
+        held.manifest.check({"model": "m@2", "dtype": "float32"})
+    parameters = map_arena(api, CPU, held.manifest)
     with pytest.raises((DeviceError, ModelError), match=r"not those of this model|do not fit"):
-        load(str(tmp_path / "two"), parameters)
-        check_layout(parameters, manifest)
+        load(str(tmp_path), parameters)
+        check_layout(parameters, held.manifest)
+
+
+@pytest.mark.parametrize("quantization", ["none", "fp8"])
+def test_every_model_is_laid_out_alike_by_all(tmp_path: Path, quantization: str) -> None:
+    """Measured, written, and mapped without reading weights; also by the ops of a GPU, which is not needed for that."""
+
+    def check(build: Callable[[Parameters], object]) -> None:
+        measured = SharedParameters.measuring()
+        build(measured)
+        block = torch.zeros(measured.used_bytes, dtype=torch.uint8)
+        written = SharedParameters(block, write=True)
+        build(written)
+        before = block.clone()
+        mapped = SharedParameters(block, write=False)
+        build(mapped)
+        assert measured.layout == written.layout == mapped.layout
+        assert measured.used_bytes == written.used_bytes == mapped.used_bytes
+        assert torch.equal(block, before)
+
+    def precision() -> Precision:
+        return Precision(quantization, log=lambda line: None)
+
+    for family in FAMILIES:
+        write_checkpoint(tmp_path / family, family, "embed")
+        write_sentence_modules(tmp_path / family, pooling="mean", dense=True)
+        card = load_card(str(tmp_path / family))
+        check(lambda where, card=card: PackedModel(card, CudaEncoderOps(torch.bfloat16, where, precision())))
+    for family in DECODERS:
+        write_decoder(tmp_path / family, family)
+        card = load_card(str(tmp_path / family), 40, max_output_tokens=16)
+        check(lambda where, card=card: load_llama(card, CudaDecodeOps(torch.bfloat16, where, precision())))
 
 
 def test_memory_that_is_too_small_is_told(tmp_path: Path, api: CudaApi) -> None:
@@ -135,21 +166,6 @@ def test_memory_that_is_too_small_is_told(tmp_path: Path, api: CudaApi) -> None:
             write_arena(api, CPU, lambda parameters: load(str(tmp_path), parameters), {})
     finally:
         knobs.set("memory_bytes", total)
-
-
-def test_what_is_not_there_any_more_is_an_error(
-    tmp_path: Path, api: CudaApi, holders: list[subprocess.Popen[bytes]]
-) -> None:
-    write_checkpoint(tmp_path, "bert", "embed")
-    manifest = hold(tmp_path, holders)
-    holders[0].send_signal(signal.SIGKILL)
-    holders[0].wait()
-    with pytest.raises(CudaError, match="cudaIpcOpenMemHandle"):
-        map_arena(api, CPU, manifest)
-    with pytest.raises(CudaError, match="cudaIpcOpenMemHandle: invalid device context"):  # as with CUDA, not one's own
-        api.ipc_open(api.ipc_export(api.malloc(100)))
-    with pytest.raises(ValueError, match="64 bytes"):
-        api.ipc_open(b"short")
 
 
 @pytest.mark.parametrize("name", ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"])
@@ -174,3 +190,16 @@ def test_a_manifest_is_seen_whole_or_not_at_all() -> None:
         assert time.monotonic() - begun > 0.1
     finally:
         os.close(fd)
+
+
+def test_what_is_not_there_any_more_is_an_error(api: CudaApi, held: Held) -> None:
+    """The last one: it ends the holder."""
+    held.holder.send_signal(signal.SIGKILL)
+    held.holder.wait()
+    api.ipc_close(api.ipc_open(bytes.fromhex(held.manifest.handle)))  # it is mapped here, and so still there
+    with pytest.raises(CudaError, match="cudaIpcOpenMemHandle"):
+        CudaApi(fake_cuda.library()).ipc_open(bytes(64))
+    with pytest.raises(CudaError, match="cudaIpcOpenMemHandle: invalid device context"):  # as with CUDA, not one's own
+        api.ipc_open(api.ipc_export(api.malloc(100)))
+    with pytest.raises(ValueError, match="64 bytes"):
+        api.ipc_open(b"short")

@@ -78,10 +78,10 @@ class Sharing:
                 return
             except MpsError as error:
                 self._complain(str(error))
-        if self._processes > 1 and self._gpu.compute_mode.startswith("exclusive"):
+        if self._processes + len(self.holders) > 1 and self._gpu.compute_mode.startswith("exclusive"):
             raise DeviceError(
                 f"{self.label} is in compute mode {self._gpu.compute_mode}, so without MPS one process at a time can "
-                f"use it: --dispatchers 1, or nvidia-smi -i {self._gpu.pci} -c 0"
+                f"use it: --dispatchers 1 without --share-weights, or nvidia-smi -i {self._gpu.pci} -c 0"
             )
 
     async def check(self, pids: Collection[int]) -> None:
