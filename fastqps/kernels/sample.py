@@ -27,6 +27,7 @@ from fastqps.kernels.sample_params import (
     TOP_P,
     draws_from_all,
     likelihood,
+    rate_of,
 )
 from fastqps.kernels.select_largest import select_largest
 from fastqps.kernels.shapes import sample_shape
@@ -52,35 +53,35 @@ def _uniform(record, made):
 
 
 @triton.jit
-def _parts(largest, sums, first, top, temperature, N_CHUNKS: tl.constexpr, STEP: tl.constexpr):
+def _parts(largest, sums, first, top, rate, N_CHUNKS: tl.constexpr, STEP: tl.constexpr):
     """float64 [STEP]: likelihoods of the chunks from ``first`` on, relative to the largest logit of all."""
     chunk = first + tl.arange(0, STEP)
     inside = chunk < N_CHUNKS
     order = tl.load(largest + chunk, mask=inside, other=NOTHING)
     part = tl.load(sums + chunk, mask=inside, other=0.0)
-    return tl.where(part > 0.0, part * likelihood(number(order), top, temperature), 0.0).to(tl.float64)
+    return tl.where(part > 0.0, part * likelihood(number(order), top, rate), 0.0).to(tl.float64)
 
 
 @triton.jit
-def _whole(largest, sums, top, temperature, N_CHUNKS: tl.constexpr, STEP: tl.constexpr):
+def _whole(largest, sums, top, rate, N_CHUNKS: tl.constexpr, STEP: tl.constexpr):
     """The sum of all parts."""
     whole = tl.zeros([], tl.float64)
     for first in range(0, N_CHUNKS, STEP):
-        whole += tl.sum(_parts(largest, sums, first, top, temperature, N_CHUNKS, STEP), axis=0)
+        whole += tl.sum(_parts(largest, sums, first, top, rate, N_CHUNKS, STEP), axis=0)
     return whole
 
 
 @triton.jit
 def _draw_from_all(
-    logits, largest, sums, top, token, temperature, u,
+    logits, largest, sums, top, token, rate, u,
     VOCAB: tl.constexpr, N_CHUNKS: tl.constexpr, CHUNK: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     """The first token whose cumulative likelihood is above ``u`` of the whole; ``token`` if rounding leaves none."""
-    target = u.to(tl.float64) * _whole(largest, sums, top, temperature, N_CHUNKS, STEP)
+    target = u.to(tl.float64) * _whole(largest, sums, top, rate, N_CHUNKS, STEP)
     before, hit = tl.zeros([], tl.float64), tl.full([], _NONE, tl.int32)
     passed = before
     for first in range(0, N_CHUNKS, STEP):
-        part = _parts(largest, sums, first, top, temperature, N_CHUNKS, STEP)
+        part = _parts(largest, sums, first, top, rate, N_CHUNKS, STEP)
         chunk = first + tl.arange(0, STEP)
         # A sum can round to more than one of more parts: a chunk without likelihood is never the first.
         here = _first((passed + tl.cumsum(part, axis=0) > target) & (part > 0.0), chunk)
@@ -90,7 +91,7 @@ def _draw_from_all(
     if hit < _NONE:
         at = hit * CHUNK + tl.arange(0, CHUNK)
         x = tl.load(logits + at, mask=at < VOCAB, other=float("-inf")).to(tl.float32)
-        likely = likelihood(x, top, temperature).to(tl.float64)
+        likely = likelihood(x, top, rate).to(tl.float64)
         chosen = _first((before + tl.cumsum(likely, axis=0) > target) & (likely > 0.0), at)
         last = tl.max(tl.where(likely > 0.0, at, -1), axis=0)
         if chosen < _NONE:
@@ -188,8 +189,8 @@ def _sample(
         if temperature > 0.0:
             u = _uniform(record, n_made)
             if draws_from_all(record):
-                sums = drawn + run * N_CHUNKS
-                token = _draw_from_all(logits, largest, sums, top, token, temperature, u, VOCAB, N_CHUNKS, CHUNK, STEP)
+                sums, rate = drawn + run * N_CHUNKS, rate_of(temperature)
+                token = _draw_from_all(logits, largest, sums, top, token, rate, u, VOCAB, N_CHUNKS, CHUNK, STEP)
             else:
                 rows = scratch + run * 2 * CANDIDATES
                 token = _draw_from_likeliest(
@@ -209,7 +210,7 @@ def _sample(
         tl.store(last_token + slot, token)
         logprob = 0.0
         if flags & LOGPROBS:
-            whole = _whole(largest, plain + run * N_CHUNKS, top, 1.0, N_CHUNKS, STEP)
+            whole = _whole(largest, plain + run * N_CHUNKS, top, rate_of(1.0), N_CHUNKS, STEP)
             logprob = tl.load(logits + token).to(tl.float64) - top.to(tl.float64) - tl.log(whole)
             logprob = logprob.to(tl.float32)
         tl.store(logprobs + run, logprob)

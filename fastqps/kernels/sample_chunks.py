@@ -12,8 +12,8 @@ import torch
 import triton
 import triton.language as tl
 
-from fastqps.kernels.ordered import number, ordered
-from fastqps.kernels.sample_params import FLAGS, LOGPROBS, RECORD, TEMPERATURE, draws_from_all, likelihood
+from fastqps.kernels.ordered import ordered
+from fastqps.kernels.sample_params import FLAGS, LOGPROBS, RECORD, TEMPERATURE, draws_from_all, likelihood, rate_of
 from fastqps.kernels.shapes import sample_shape
 
 
@@ -46,15 +46,16 @@ def _sample_chunks(
     chunk = tl.program_id(0) * CHUNKS + tl.arange(0, CHUNKS)
     token = chunk[:, None] * CHUNK + tl.arange(0, CHUNK)[None, :]
     x = tl.load(logits + run.to(tl.int64) * VOCAB + token, mask=token < VOCAB, other=float("-inf")).to(tl.float32)
-    order = tl.max(ordered(x, token < VOCAB), axis=1)
+    x = tl.where(x == x, x, float("-inf"))
+    most = tl.max(x, axis=1)
     n_chunks: tl.constexpr = (VOCAB + CHUNK - 1) // CHUNK
     at, inside = run * n_chunks + chunk, chunk < n_chunks
-    tl.store(largest + at, order, mask=inside)
+    tl.store(largest + at, ordered(most, inside), mask=inside)
     if draws_from_all(record):
-        temperature = tl.load(record + TEMPERATURE).to(tl.float32, bitcast=True)
-        tl.store(drawn + at, tl.sum(likelihood(x, number(order)[:, None], temperature), axis=1), mask=inside)
+        rate = rate_of(tl.load(record + TEMPERATURE).to(tl.float32, bitcast=True))
+        tl.store(drawn + at, tl.sum(likelihood(x, most[:, None], rate), axis=1), mask=inside)
     if tl.load(record + FLAGS) & LOGPROBS:
-        tl.store(plain + at, tl.sum(likelihood(x, number(order)[:, None], 1.0), axis=1), mask=inside)
+        tl.store(plain + at, tl.sum(likelihood(x, most[:, None], rate_of(1.0)), axis=1), mask=inside)
 
 
 def sample_chunks(

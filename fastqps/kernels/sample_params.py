@@ -29,7 +29,13 @@ def draws_from_all(record):
 
 
 @triton.jit
-def likelihood(x, top, temperature):
-    """e^((x - top) / temperature); nothing for what is not a number."""
-    z = (x - top) / temperature
-    return tl.where(z == z, tl.exp(tl.minimum(z, 0.0)), 0.0)
+def rate_of(temperature):
+    """What logits are multiplied with for their likelihoods to be powers of two: a number, however cold it is."""
+    return tl.minimum(1.4426950408889634 / temperature, 1e38)
+
+
+@triton.jit
+def likelihood(x, top, rate):
+    """2^((x - top) · rate) of ``x`` ≤ ``top``; nothing for what is not a number."""
+    z = (x - top) * rate
+    return tl.where(z == z, tl.exp2(z), 0.0)

@@ -139,9 +139,9 @@ class SampleShape:
 def sample_shape(vocab: int) -> SampleShape:
     """Chunks of 64: a draw from the 64 likeliest then has 64 · 64 logits to read again, about as many as chunks.
 
-    A program of the first pass reads 4096 logits, two loads of 16 bytes for each lane of eight warps. The second needs
+    A program of the first pass reads 8192 logits, four loads of 16 bytes for each lane of eight warps. The second needs
     few registers where it takes the largest logit and many where it draws; 80 are enough, and let three runs share a
     multiprocessor.
     """
     columns = max(64, next_power_of_2(-(-vocab // 64)))
-    return SampleShape(64, 64, columns, 8, min(columns, 512), 8, 80)
+    return SampleShape(64, 128, columns, 8, min(columns, 512), 8, 80)
