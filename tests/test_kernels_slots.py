@@ -17,6 +17,15 @@ from fastqps.models.cpu_decode_ops import CpuDecodeOps
 from fastqps.models.ops import Heads
 
 CPU = CpuDecodeOps(torch.float32)
+NEAR = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+SHAPES = (  # heads, of keys and values, head_dim, prefix, norms; the interpreter cannot multiply bfloat16
+    (9, 3, 64, 0, False),
+    (2, 2, 32, 0, False),
+    (14, 2, 64, 21, False),
+    (8, 2, 128, 0, True),
+    (6, 2, 20, 70, True),
+    (20, 1, 32, 3, False),
+)
 
 
 def allocate_sevens(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,32 +50,37 @@ def attend(
     return slot_attention(queries, cache, prefix, rows.on_device("starts"), positions, kv_slots, counts, last_rows=last)
 
 
-@pytest.mark.parametrize(
-    ("heads", "kv_heads", "head_dim", "prefix_len", "norm"),
-    [(2, 2, 32, 0, False), (9, 3, 64, 0, False), (14, 2, 64, 21, False), (8, 2, 128, 0, True), (6, 2, 20, 70, True),
-     (20, 1, 32, 3, False)],
-)  # fmt: skip
+@pytest.mark.parametrize(("heads", "kv_heads", "head_dim", "prefix_len", "norm", "dtype"), [
+    (*shape, dtype) for dtype in NEAR for shape in SHAPES
+    if DEVICE == "cuda" or dtype == torch.float32 or (dtype == torch.float16 and shape == SHAPES[0])
+])  # fmt: skip
 def test_attention_over_random_steps(
-    heads: int, kv_heads: int, head_dim: int, prefix_len: int, norm: bool, monkeypatch: pytest.MonkeyPatch
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    prefix_len: int,
+    norm: bool,
+    dtype: torch.dtype,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     allocate_sevens(monkeypatch)
     torch.manual_seed(heads)
     slots = Slots(5, 90, prefix_len, random.Random(heads))
     layer = heads_of(heads, kv_heads, head_dim, prefix_len + 90, norm)
     cache = torch.full((2, 6, kv_heads, 90, head_dim), torch.nan)
-    prefix = torch.randn(2, kv_heads, prefix_len, head_dim)
-    device_cache = cache.to(DEVICE)
+    prefix = torch.randn(2, kv_heads, prefix_len, head_dim).to(dtype)
+    device_cache, tolerance = cache.to(DEVICE, dtype), NEAR[dtype]
     for step in range(5):
         rows = slots.random_step(T=70, S=6)
         n, last = len(rows.positions), step % 3 == 2
-        qkv = torch.full((rows.T, (heads + 2 * kv_heads) * head_dim), torch.nan)
+        qkv = torch.full((rows.T, (heads + 2 * kv_heads) * head_dim), torch.nan, dtype=dtype)
         qkv[:n] = torch.randn(n, qkv.shape[1])
-        wanted = CPU.attend(qkv[:n], layer, cache, prefix, rows.exact(), last)
+        wanted = CPU.attend(qkv[:n].float(), layer, cache, prefix.float(), rows.exact(), last)
         found = attend(qkv.to(DEVICE), layer, device_cache, prefix.to(DEVICE), rows, last)
-        near(found[: len(wanted)].cpu(), wanted, 2e-5)
+        near(found[: len(wanted)].cpu(), wanted, tolerance)
         assert len(found) == (rows.S if last else rows.T) and (found[len(wanted) :] == 7).all()
         assert torch.equal(device_cache.isnan().cpu(), cache.isnan())
-        near(device_cache.nan_to_num().cpu(), cache.nan_to_num(), 1e-5)
+        near(device_cache.nan_to_num().cpu(), cache.nan_to_num(), tolerance)
 
 
 def test_the_last_slots_of_a_large_cache() -> None:
