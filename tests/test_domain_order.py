@@ -1,0 +1,242 @@
+"""In which order the dispatchers of a GPU start, end after a fault, and give back what they held. None is a process."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Collection
+from typing import Any, cast
+
+import pytest
+
+from fastqps.errors import DEVICE_FAULT
+from fastqps.supervisor import domain as domains
+from fastqps.supervisor.domain import LEAVE, Domain
+from fastqps.supervisor.keeper import Keeper
+from fastqps.supervisor.log import Log
+from fastqps.supervisor.outcome import Outcome
+from fastqps.supervisor.restarts import RestartBudget
+from fastqps.supervisor.seat import DispatcherSeat
+from fastqps.supervisor.sharing import Sharing
+
+Events = list[str]
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in ("LEAVE_MAX_S", "REAP_MAX_S"):
+        monkeypatch.setattr(domains, limit, 0.1)
+    monkeypatch.setattr(domains, "SUSPECTS_MAX_S", 0.3)
+
+
+class FakeChild:
+    """Ends when it is told to: politely, unless ``deaf``, or by SIGKILL, unless ``stuck``."""
+
+    def __init__(self, seat: FakeSeat) -> None:
+        self.pid = 100 + seat.index
+        self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._seat = seat
+
+    def signal(self, number: signal.Signals) -> None:
+        self._seat.events.append(f"{signal.Signals(number).name} {self._seat.index}")
+        if number == LEAVE and "deaf" not in self._seat.faults:
+            self.end(0)
+        if number == signal.SIGKILL and "stuck" not in self._seat.faults:
+            self.end(-9)
+
+    def end(self, code: int) -> None:
+        if not self.exited.done():
+            self.exited.set_result(code)
+
+
+class FakeSeat(DispatcherSeat):
+    """A seat of ``model``; its process is ready when the test says so."""
+
+    def __init__(self, index: int, model: int, events: Events, log: Log) -> None:
+        self.index, self.events, self.log = index, events, log
+        self.child, self.given_up, self.last_line, self.restarts = None, "", "an illegal access", 0
+        self.budget = RestartBudget()
+        self.faults: set[str] = set()
+        self.serves, self.suspects = False, 0
+        self._model = model
+
+    title = property(lambda self: f"dispatcher {self.index}")  # type: ignore[assignment]
+    model = property(lambda self: self._model)  # type: ignore[assignment]
+    phase = property(lambda self: "serving")  # type: ignore[assignment]
+    ready = property(lambda self: self.child is not None and self.serves)  # type: ignore[assignment]
+
+    def suspects_waiting(self) -> int:
+        return self.suspects
+
+    def start(self, listener_fd: int, parent_pid: int) -> Any:
+        self.events.append(f"start {self.index}")
+        self.serves = False
+        self.child = cast(Any, FakeChild(self))
+        return self.child
+
+    def settle(self) -> None:
+        self.events.append(f"settle {self.index}")
+
+
+class FakeSharing:
+    """An MPS daemon that does as it is told."""
+
+    label, lost, together = "cuda:0", None, True
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+
+    async def check(self, pids: Collection[int]) -> None:
+        self._events.append("check")
+
+    async def take_off(self, pids: Collection[int]) -> None:
+        self._events.append(f"take off {sorted(pids)}")
+
+    async def reopen(self) -> None:
+        self._events.append("reopen")
+
+    async def close(self) -> None:
+        self._events.append("close")
+
+
+class Gpu:
+    """Dispatchers of these models on one GPU, with their keepers."""
+
+    def __init__(self, *models: int) -> None:
+        self.events: Events = []
+        self.log = Log()
+        outcome = Outcome(self.log)
+        self.seats = [FakeSeat(i, model, self.events, self.log) for i, model in enumerate(models)]
+        self.domain = Domain(self.seats, outcome, self.log, cast(Sharing, FakeSharing(self.events)))
+        keepers = [Keeper(seat, self.domain, -1, outcome, self.log, lambda: None) for seat in self.seats]
+        self._tasks = [asyncio.create_task(keeper.run()) for keeper in keepers]
+        self._tasks.append(asyncio.create_task(self.domain.watch()))
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(5):
+            while not condition():
+                await asyncio.sleep(0.005)
+
+    async def started(self, *indices: int) -> None:
+        """Exactly these run, and stay those that do."""
+        await self.until(lambda: {s.index for s in self.seats if s.child} == set(indices))
+        await asyncio.sleep(0.1)
+        assert {seat.index for seat in self.seats if seat.child} == set(indices)
+
+    async def all_serve(self) -> None:
+        for _ in self.seats:
+            for seat in self.seats:
+                seat.serves = True
+            await asyncio.sleep(0.05)
+        await self.until(lambda: self.domain.checked)
+
+    def end(self) -> None:
+        self.domain.cancel()
+        for task in self._tasks:
+            task.cancel()
+        self.log.close()
+
+
+def on_gpu(*models: int) -> Callable[[Callable[[Gpu], Any]], Callable[[], None]]:
+    """The test runs on a GPU with these dispatchers."""
+
+    def decorate(test: Callable[[Gpu], Any]) -> Callable[[], None]:
+        def run() -> None:
+            async def whole() -> None:
+                gpu = Gpu(*models)
+                try:
+                    await test(gpu)
+                finally:
+                    gpu.end()
+
+            asyncio.run(whole())
+
+        run.__name__, run.__doc__ = test.__name__, test.__doc__
+        return run
+
+    return decorate
+
+
+@on_gpu(0, 0, 1, 0)
+async def test_one_of_each_model_first(gpu: Gpu) -> None:
+    await gpu.started(0, 2)
+    gpu.seats[0].serves = True
+    await gpu.started(0, 2)
+    gpu.seats[2].suspects = 3
+    gpu.seats[2].serves = True
+    await gpu.started(0, 2)
+    gpu.seats[2].suspects = 0
+    await gpu.started(0, 1, 2, 3)
+    assert "check" not in gpu.events
+    await gpu.all_serve()
+    assert gpu.events.count("check") == 1
+
+
+@on_gpu(0, 0, 0)
+async def test_what_the_dead_held_is_put_back_when_all_are_dead(gpu: Gpu) -> None:
+    await gpu.started(0)
+    await gpu.all_serve()
+    gpu.events.clear()
+    gpu.seats[1].child.end(DEVICE_FAULT)
+    await gpu.until(lambda: "start 0" in gpu.events)
+    await gpu.started(0)
+    names = ["SIGUSR1 0", "SIGUSR1 2"]
+    assert gpu.events[:2] == names and sorted(gpu.events[2:5]) == ["settle 0", "settle 1", "settle 2"]
+    assert gpu.events[5:] == ["reopen", "start 0"]
+    assert [seat.restarts for seat in gpu.seats] == [1, 1, 1]
+    await gpu.all_serve()
+    assert gpu.events.count("check") == 1
+
+
+@on_gpu(0, 0)
+async def test_a_deaf_one_is_taken_off_the_gpu_and_killed(gpu: Gpu) -> None:
+    await gpu.started(0)
+    await gpu.all_serve()
+    gpu.seats[0].faults = {"deaf"}
+    gpu.events.clear()
+    gpu.seats[1].child.end(-9)
+    await gpu.until(lambda: "start 0" in gpu.events)
+    assert gpu.events[:3] == ["SIGUSR1 0", "take off [100]", "SIGKILL 0"]
+    assert sorted(gpu.events[3:5]) == ["settle 0", "settle 1"] and gpu.events[5:] == ["reopen", "start 0"]
+
+
+@on_gpu(0, 0)
+async def test_one_that_cannot_be_ended_leaves_it_down(gpu: Gpu) -> None:
+    await gpu.started(0)
+    await gpu.all_serve()
+    gpu.seats[0].faults = {"deaf", "stuck"}
+    gpu.events.clear()
+    gpu.seats[1].child.end(-9)
+    await gpu.until(lambda: gpu.seats[1].given_up)
+    assert gpu.domain.down == "dispatcher 0 cannot be ended: the driver holds it"
+    await gpu.until(lambda: "close" in gpu.events)
+    assert "settle 1" in gpu.events and "settle 0" not in gpu.events and "reopen" not in gpu.events
+
+
+@on_gpu(0, 0)
+async def test_an_error_of_python_is_nobody_elses(gpu: Gpu) -> None:
+    await gpu.started(0)
+    await gpu.all_serve()
+    gpu.events.clear()
+    gpu.seats[1].child.end(1)
+    await gpu.until(lambda: "start 1" in gpu.events)
+    assert gpu.events == ["settle 1", "start 1"]
+    assert [seat.restarts for seat in gpu.seats] == [0, 1]
+
+
+@on_gpu(0, 0)
+async def test_the_second_leads_when_the_first_is_given_up(gpu: Gpu) -> None:
+    await gpu.started(0)
+    gpu.seats[0].given_up = "died too often"
+    gpu.seats[0].child.end(0)
+    gpu.seats[0].child = None
+    await gpu.until(lambda: "start 1" in gpu.events)
+
+
+@on_gpu(0, 0)
+async def test_suspects_hold_the_others_up_only_so_long(gpu: Gpu) -> None:
+    gpu.seats[0].suspects = 7
+    await gpu.started(0)
+    gpu.seats[0].serves = True
+    await gpu.started(0)
+    await gpu.until(lambda: "start 1" in gpu.events)
