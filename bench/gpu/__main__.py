@@ -108,7 +108,7 @@ def _run_step(options: argparse.Namespace, results: Results, step: str, limit_s:
     command += ["--repetitions", str(options.repetitions)]
     command += [flag for flag, on in (("--dry", options.dry), ("--profiles", options.profiles)) if on]
     # A session of its own: what it leaves behind ends with it.
-    child = subprocess.Popen(command, start_new_session=True, env=_surroundings(options.dry))
+    child = subprocess.Popen(command, start_new_session=True, env=_surroundings())
     error = ""
     try:
         code = child.wait(max(1.0, limit_s) + GRACE_S)
@@ -126,11 +126,11 @@ def _run_step(options: argparse.Namespace, results: Results, step: str, limit_s:
     return not error
 
 
-def _surroundings(dry: bool) -> dict[str, str]:
+def _surroundings() -> dict[str, str]:
     """Nothing is fetched from anywhere, and nobody draws bars."""
     quiet = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     quiet |= {"TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
-    return {**os.environ, **quiet, **({"TRITON_INTERPRET": "1"} if dry else {})}
+    return {**os.environ, **quiet}
 
 
 def _step(options: argparse.Namespace) -> int:
@@ -141,6 +141,9 @@ def _step(options: argparse.Namespace) -> int:
         options.limit, options.cache, options.profiles,
     )  # fmt: skip
     try:
+        if options.dry:  # kernels are interpreted, as in the tests
+            sys.path.append(str(RESULTS.parents[1] / "tests"))
+            import_module("interpreter").interpret_kernels()
         import_module(f"bench.gpu.{options.step}").measure(run)
     except BaseException as error:
         traceback.print_exc()

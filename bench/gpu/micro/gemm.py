@@ -54,10 +54,17 @@ def _fp8_us(stand: Stand, x: torch.Tensor, weight: torch.Tensor) -> float | None
     if x.shape[1] % 16 or weight.shape[0] % 16:
         return None
     (a, a_scale), (b, b_scale) = _quantised(x), _quantised(weight)
+    if not stand.cuda:  # not every torch has rows' scales there
+        a_scale, b_scale = a_scale.amax(), b_scale.amax()
 
     def product() -> torch.Tensor:
         found: torch.Tensor = torch._scaled_mm(
-            a, b.t(), scale_a=a_scale, scale_b=b_scale.t(), out_dtype=torch.bfloat16, use_fast_accum=stand.cuda
+            a,
+            b.t(),
+            scale_a=a_scale,
+            scale_b=b_scale.t() if stand.cuda else b_scale,
+            out_dtype=torch.bfloat16,
+            use_fast_accum=stand.cuda,
         )
         return found
 
