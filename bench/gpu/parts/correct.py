@@ -1,4 +1,4 @@
-"""The tests that need a GPU: ``pytest -m gpu tests/gpu``, and what became of them."""
+"""The tests that need a GPU and those of kernels, which a GPU then runs: pytest, and what became of them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from bench.gpu.run import Run
 
 ROOT = Path(__file__).parents[3]
 TESTS = ROOT / "tests/gpu"
+KERNEL_TESTS = sorted((ROOT / "tests").glob("test_kernels_*.py"))  # interpreted where there is no GPU
 
 
 def measure(run: Run) -> None:
@@ -20,7 +21,7 @@ def measure(run: Run) -> None:
         raise FileNotFoundError(f"{TESTS} is missing")
     with TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-m", "gpu", str(TESTS), "-q", "-p", "no:cacheprovider"]
+        command = [sys.executable, "-m", "pytest", str(TESTS), *map(str, KERNEL_TESTS), "-q", "-p", "no:cacheprovider"]
         command += ["--collect-only"] if run.dry else [f"--junitxml={report}"]
         done = subprocess.run(command, cwd=ROOT, timeout=run.left_s, check=False)
         if run.dry:
