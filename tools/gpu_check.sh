@@ -22,13 +22,17 @@ EOF
 }
 
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
+carried=""  # what there is of a kit, in words
 if [ -f "$KIT/versions" ]; then
     KIT=$(cd "$KIT" && pwd)
     here=$("$PYTHON" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
     made=$(sed -n 's/^python //p' "$KIT/versions")
-    [ "$here" = "$made" ] || die "$KIT is for $made, and $PYTHON is $here: make gpu-kit KIT_PYTHON=3.${here#cp3}"
-    read -ra carried <<<"$(cd "$KIT/python" && echo *)"
-    for name in $(lacking "${carried[@]}"); do PYTHONPATH="$PYTHONPATH:$KIT/python/$name"; done
+    if [ "$here" = "$made" ]; then
+        read -ra names <<<"$(cd "$KIT/python" && echo *)"
+        for name in $(lacking "${names[@]}"); do PYTHONPATH="$PYTHONPATH:$KIT/python/$name"; done
+    else
+        carried=" ($KIT is for $made, and this is $here)"
+    fi
     if ! echo '#include <nghttp2/nghttp2.h>' | "${CXX:-g++}" -E -x c++ - >/dev/null 2>&1; then
         export FASTQPS_NGHTTP2=$KIT/usr LDFLAGS="${LDFLAGS:-} -Wl,-rpath,$KIT/usr/lib"
     fi
@@ -39,7 +43,8 @@ fi
 missing=$(lacking torch numpy safetensors tokenizers transformers sentence_transformers grpc google.protobuf uvloop \
     setproctitle prometheus_client hdrh pybind11 setuptools pytest) ||
     die "$PYTHON does not start; name another one: make gpu-check PYTHON=python3.12"
-[ -z "$missing" ] || die "$PYTHON lacks: $missing. On a machine with a network: make gpu-kit; then bring build/gpu-kit here"
+[ -z "$missing" ] || die "$PYTHON lacks: $missing$carried. On a machine with a network run make gpu-kit" \
+    "KIT_PYTHON=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])'), and bring build/gpu-kit here"
 
 if ! "$PYTHON" -c 'import fastqps._core, fastqps._front, loadgen._native' 2>/dev/null; then
     echo "gpu-check: building the C++ extensions"
