@@ -18,6 +18,8 @@ from fastqps.kernels.pool import pool
 from fastqps.kernels.quantise_rows import quantise_rows
 from fastqps.kernels.rope_kv import rope_kv
 from fastqps.kernels.sample import sample
+from fastqps.kernels.sample_chunks import sample_chunks
+from fastqps.kernels.shapes import sample_shape
 from fastqps.kernels.slot_attention import slot_attention
 from fastqps.kernels.stamps import end_step
 from fastqps.kernels.tile_attention import tile_attention
@@ -157,6 +159,9 @@ def _slots_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iterator
         both = 2 * (_RUNS if last else _STEP) * model.heads * model.head_dim * dtype.itemsize  # queries and results
         yield Case(name, attend, bytes=_RUNS * seen + both)
     yield Case(f"{at} last_rows", partial(last_rows, meta(_STEP, model.width, dtype=dtype), starts, counts))
+    yield Case(f"{at} sample_chunks", partial(sample_chunks, logits, starts, rows, params, counts))
     draw = partial(sample, logits, starts, rows, starts, params, ints(3), counts, stamps=stamps)
     written = {"tokens": starts, "logprobs": logprobs, "finish": starts, "last_token": starts}
-    yield Case(f"{at} sample", partial(draw, **written))
+    yield Case(
+        f"{at} sample", partial(draw, **written), bytes=4 * _RUNS * model.vocab // sample_shape(model.vocab).chunk
+    )
