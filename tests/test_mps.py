@@ -16,11 +16,13 @@ from typing import Any
 import psutil
 import pytest
 
+from fastqps.devices import Device, DeviceError
 from fastqps.gpus import Gpu
 from fastqps.supervisor import mps
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.mps import MpsDaemon, MpsError
 from fastqps.supervisor.run_directory import RunDirectory
+from fastqps.supervisor.sharing import Sharing
 
 TESTS = Path(__file__).parent
 GPU = Gpu(0, "GPU-7", "a GPU", 1 << 30, "0000:01:00.0", (9, 0), ())
@@ -218,3 +220,30 @@ def test_what_a_killed_server_left_is_cleared(run: RunDirectory, log: Log, tmp_p
     assert (
         f"cleared {left}, which a killed server has left and ended its MPS processes" in (tmp_path / "log").read_text()
     )
+
+
+def test_nothing_is_left_where_nobody_waits_for_the_end(run: RunDirectory, log: Log) -> None:
+    async def work() -> None:
+        daemon = MpsDaemon(GPU, run, log)
+        await daemon.start()
+        stopping = asyncio.create_task(daemon.stop())
+        await asyncio.sleep(0)
+        stopping.cancel()
+        await asyncio.wait([stopping])
+        assert not mps_processes(run.path)
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(("processes", "refused"), [(1, False), (2, True)])
+def test_a_gpu_for_one_process(run: RunDirectory, log: Log, processes: int, refused: bool) -> None:
+    gpu = dataclasses.replace(GPU, compute_mode="exclusive-process")
+    sharing = Sharing(Device("cuda:0", "cuda:0", gpu=gpu), processes, "off", run, log)
+    if refused:
+        with pytest.raises(
+            DeviceError, match="exclusive-process, so without MPS one process at a time"
+        ):
+            asyncio.run(sharing.open())
+    else:
+        asyncio.run(sharing.open())
+        assert not sharing.together

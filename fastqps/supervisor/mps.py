@@ -105,17 +105,24 @@ class MpsDaemon:
         child, self._child = self._child, None
         if child is None:
             return
-        if not child.exited.done():
-            try:
-                await self._ask(f"quit -t {QUIT_S}")
-            except MpsError as error:
-                self._log.event("supervisor", f"{self.title}: {error}")
-                child.signal(signal.SIGKILL)
-            await asyncio.wait([child.exited], timeout=QUIT_MAX_S)
+        try:
+            await self._quit(child)
+        finally:  # also where nobody waits for us any more
             child.signal(signal.SIGKILL)
+            if left := kill_mps(self._folder):
+                self._log.event("supervisor", f"{self.title}: killed what it left behind: {', '.join(map(str, left))}")
+        await asyncio.wait([child.exited], timeout=QUIT_MAX_S)
+
+    async def _quit(self, child: Child) -> None:
+        """Asks it to end, and waits."""
+        if child.exited.done():
+            return
+        try:
+            await self._ask(f"quit -t {QUIT_S}")
+        except MpsError as error:
+            self._log.event("supervisor", f"{self.title}: {error}")
+        else:
             await asyncio.wait([child.exited], timeout=QUIT_MAX_S)
-        if left := kill_mps(self._folder):
-            self._log.event("supervisor", f"{self.title}: killed what it left behind: {', '.join(map(str, left))}")
 
     async def _until_it_answers(self, child: Child) -> None:
         give_up = time.monotonic() + START_MAX_S
