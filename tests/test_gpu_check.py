@@ -125,6 +125,32 @@ def test_results_keep_other_steps(tmp_path: Path) -> None:
     assert results.path.with_suffix(".md").read_text() == page(found)
 
 
+def test_merge_takes_steps(tmp_path: Path) -> None:
+    from bench.gpu.merge import merge
+
+    def write(folder: str, commit: str, **measured: float) -> Path:
+        results = Results(tmp_path / folder / "h200-2026-01-01.json")
+        results.start(command=folder, commit=commit, date="2026-01-01", environment={"gpu": "NVIDIA H200"})
+        for step, value in measured.items():
+            results.begin(step)
+            results.row(step, Row(step, value, "/s"))
+            results.raw(step, "rates", [value])
+            results.end(step, "done", 1.0)
+        return results.path
+
+    first, second, other = write("a", "c", x=1, y=2), write("b", "c", y=3, z=4), write("d", "e", x=5)
+    [path, _] = merge([first, second], tmp_path / "all")
+    found = json.loads(path.read_text())
+    assert {row["name"]: row["measured"] for row in found["table"]} == {"x": 1, "y": 3, "z": 4}
+    assert found["raw"] == {"x": {"rates": [1]}, "y": {"rates": [3]}, "z": {"rates": [4]}}
+    assert "| z | 4 /s |" in path.with_suffix(".md").read_text()
+    with pytest.raises(ValueError, match=r"is of the commit 'e', and .* of 'c'"):
+        merge([other], tmp_path / "all")
+    (tmp_path / "light.json").write_text('{"mode": "light"}')
+    with pytest.raises(ValueError, match="no result of the GPU suite"):
+        merge([tmp_path / "light.json"], tmp_path / "all")
+
+
 def test_slug() -> None:
     assert [slug(name) for name in ("NVIDIA H200", "NVIDIA GeForce RTX 4090", "")] == [
         "h200",
@@ -220,6 +246,21 @@ def test_kernels_step(dry: Any) -> None:
         "sample",
     ):
         assert kernel in names
+
+
+def test_profile_step(dry: Any) -> None:
+    run = dry("parts.profile")
+    import_module("bench.gpu.parts.profile").measure(run)
+    found = rows(run)
+    assert len(found) == 2
+    assert all(row["measured"] > 0 for row in found.values())
+
+
+def test_shares_of_a_profile() -> None:
+    from bench.gpu.parts.profile import shares
+
+    kernels = {"sm90_xmma_gemm_bf16": (30.0, 4.0), "nvjet_tst_128": (20.0, 2.0), "add_norm_kernel": (10.0, 12.0)}
+    assert shares(kernels, 100.0) == "products 50 % (6), add_norm_kernel 10 % (12)"
 
 
 def test_encoder_loop_computes_what_the_engine_does(cache: Path) -> None:

@@ -56,6 +56,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.0, help="of every point (default: 4; dry: 0.3)")
     parser.add_argument("--results", type=Path, help="folder for GPU-DATE.json (default: bench/results)")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder for checkpoints")
+    parser.add_argument("--commit", default="", help="what a copy that is no checkout was copied from")
     parser.add_argument("--profiles", action="store_true", help="calibrate replaces fastqps/data/profiles/h200-*.toml")
     parser.add_argument("--step", help=argparse.SUPPRESS)
     parser.add_argument("--limit", type=float, help=argparse.SUPPRESS)
@@ -83,7 +84,7 @@ def _measure(options: argparse.Namespace, steps: dict[str, float], found: dict[s
     results = Results((options.results or RESULTS) / f"{name}-{today}.json")
     where = machine.environment(found) | ({"dry": True} if options.dry else {})
     command = " ".join(["python -m bench.gpu", *sys.argv[1:]])
-    results.start(command=command, commit=commit(), date=today, environment=where)
+    results.start(command=command, commit=options.commit or commit(), date=today, environment=where)
     for key, value in where.items():
         print(f"{key:<24} {value}")
     failed = False

@@ -56,6 +56,14 @@ class Results:
         found["parts"][step] |= {"state": state, "seconds": round(seconds, 1)} | ({"error": error} if error else {})
         self._write(found)
 
+    def take(self, other: dict[str, Any]) -> None:
+        """The steps of another file's content, in the place of what is here of them."""
+        found = self.read()
+        found["table"] = [row for row in found["table"] if row["step"] not in other["parts"]] + other["table"]
+        for key in ("parts", "raw"):
+            found[key] |= other[key]
+        self._write(found)
+
     def read(self) -> dict[str, Any]:
         """The file's content; ``{}`` where there is none yet."""
         try:
