@@ -22,6 +22,7 @@ from fastqps.devices import make_decoder, make_runner
 from fastqps.devices.cuda import encoder as cuda_encoder
 from fastqps.devices.cuda import lane as cuda_lane
 from fastqps.devices.cuda import steps as cuda_steps
+from fastqps.devices.cuda.fake import FakeCuda
 from fastqps.errors import ConfigError
 from fastqps.generator import Generator
 from fastqps.lane import AsyncLane, make_lanes
@@ -298,3 +299,30 @@ def test_finer_graphs_only_as_the_start_has_time(tmp_path: Path, monkeypatch: py
     assert captured == set(runner.lane.covering)
     assert f"{len(captured)} graphs of " in (said := capfd.readouterr().out) and "finer ones left out" in said
     assert cuda_encoder.EncoderLane.closer.fget(runner.lane) == ()  # type: ignore[attr-defined]
+
+
+def test_the_kernels_themselves_interpreted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tiny encoder and a tiny decoder through Triton's interpreter, called by the streams' threads."""
+    monkeypatch.setattr(FakeCuda, "runs_kernels", True)
+    write_checkpoint(tmp_path / "modern", "modernbert", num_hidden_layers=1)
+    card = load_card(str(tmp_path / "modern"), 40)
+    batch = pairs(items(4, card.vocab_size, 16))
+    rows = []
+    for device in ("cpu", "cuda"):
+        runner = make_runner(device, card, 4, 64, dtype="float32")
+        runner.run(*pack_items(card, batch, runner.buffers()))
+        rows.append(runner.buffers().output[:4].copy())
+        start, end = runner.buffers().stamps
+        assert device == "cpu" or 0 < start <= end
+    np.testing.assert_allclose(rows[1], rows[0], rtol=0, atol=2e-5)
+
+    write_decoder(tmp_path / "qwen", "qwen3", num_hidden_layers=1)
+    card = replace(load_card(str(tmp_path / "qwen"), 12, max_output_tokens=3), prefix_ids=(3, 4, 5))
+    prompts, made = items(2, VOCAB, 9), []
+    for device in ("cpu", "cuda"):
+        generator = Generator(card, device=device, dtype="float32", max_running=2, max_step_tokens=16)
+        made.append(
+            [each.token_ids for each in generator.generate(prompts, Sampling(temperature=0.7, top_k=9, seed=4))]
+        )
+        generator.close()
+    assert made[0] == made[1]

@@ -88,9 +88,11 @@ class DecoderLane(GraphLane):
             stamps=self.stamps,
         )
 
+        model, state = self._model, self.state  # not self: what a graph keeps must not keep its lane
+
         def run() -> None:
             with torch.inference_mode():
-                self._model(step, self.state)
+                model(step, state)
 
         return run
 

@@ -56,9 +56,11 @@ class EncoderLane(GraphLane):
             stamps=self.stamps,
         )
 
+        model = self._model  # not self: what a graph keeps must not keep its lane
+
         def run() -> None:
             with torch.inference_mode():
-                self._model(step)
+                model(step)
 
         return run
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
+import threading
 import traceback
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +27,28 @@ _Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 @dataclass(frozen=True)
 class _Stream:
     cuda_stream: int
+
+
+class _NoCollection:
+    """Holds up Python's garbage collector: it could free what waits for the stream whose thread it runs on."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._enabled = threading.Lock(), 0, False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._enabled = gc.isenabled() if not self._inside else self._enabled
+            self._inside += 1
+            gc.disable()
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._enabled and not self._inside:
+                gc.enable()
+
+
+_no_collection = _NoCollection()
 
 
 class FakeCuda(Watched):
@@ -67,7 +91,8 @@ class FakeCuda(Watched):
         def run(user: int | None) -> None:
             del user
             try:
-                body()
+                with _no_collection:
+                    body()
             except BaseException:  # a kernel has nobody to raise to: the step's answers stay what they were
                 traceback.print_exc()
 
