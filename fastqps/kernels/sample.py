@@ -1,8 +1,8 @@
 """The second pass of sampling and the last kernel of a decoder's step: one program draws one run's token.
 
 The law is csrc/step/cpu_decode_sample_kernel.h. Sums are added in another order than there, in float64 from those of
-``sample_chunks`` on, so a draw from the whole vocabulary may differ where the random number falls within about 1e-6 of
-the edge between two tokens; all else is the same in every bit but the log probability's last.
+``sample_chunks`` on, so a draw from the whole vocabulary may differ where the random number lies within 2e-6 of an
+edge between two tokens; what is drawn from the likeliest, only within the last bits of float64.
 """
 
 from __future__ import annotations
