@@ -101,7 +101,7 @@ def test_a_capacity_of_something_else(tmp_path: Path) -> None:
 
 def test_other_settings_are_named(tmp_path: Path) -> None:
     found = read_capacity(write(tmp_path / "c.json", settings={**FILE["settings"], "device": "x", "lanes": "many"}))
-    now = Config(dispatchers=1, max_batch_delay_ns=100_000)
+    now = Config(dispatchers=1, lanes=1, max_batch_delay_ns=100_000)
     assert other_settings(found, now) == ["dispatchers 2, now 1", "lanes many, now 1"]
     same = Config(dispatchers=2, max_batch_delay_ns=100_000)
     assert other_settings(read_capacity(write(tmp_path / "c.json")), same) == []
