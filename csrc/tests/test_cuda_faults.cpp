@@ -69,10 +69,13 @@ TEST(a_fault_is_named_and_stays) {
 TEST(a_fault_in_one_step_is_seen_by_the_next_one_too) {
   SumLane& lane = lane_on(5);
   SumStep &one = step_on(lane), &two = step_on(lane);
-  CHECK(cuda().set("fail_graph", 2));
+  CHECK(cuda().set("graph_ns", 50'000'000));
+  CHECK(one.launch() == CudaStep::Launch::kDone && one.wait());  // its time is known
+  CHECK(cuda().set("graph_ns", 0) && cuda().set("fail_graph", 2));
   CHECK(one.launch() == CudaStep::Launch::kDone);
   two.launch();
   CHECK(two.step->wait(20'000'000'000, 0) == CudaStep::Progress::kFault);
+  CHECK_EQ(one.step->due_ns(), 0u);
   CHECK(one.step->wait(20'000'000'000, 0) == CudaStep::Progress::kFault);  // its answer may be there: nobody can tell
 }
 

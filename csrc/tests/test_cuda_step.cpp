@@ -232,13 +232,42 @@ TEST(who_looks_late_learns_no_longer_time) {
   SumLane lane(time, {SumLane::kTokens});
   std::mt19937 random(5);
   SumStep step{lane.step(), {}};
-  for (int i = 0; i < 6; i++) {
+  for (int i = 0; i < 15; i++) {
     step.pack(lane.layout, random, 0);
     CHECK(step.launch() == CudaStep::Launch::kDone);
-    if (i) sleep_ns(60'000'000);
+    if (i) sleep_ns(40'000'000);
     CHECK(step.wait());
   }
+  CHECK(lane.lane.graphs()[0].usual_ns < 15'000'000);
+  {
+    Knob slow("graph_ns", 80'000'000);  // once
+    CHECK(step.launch() == CudaStep::Launch::kDone && step.wait());
+  }
   CHECK(lane.lane.graphs()[0].usual_ns < 30'000'000);
+}
+
+// Turns follow each other without a gap: on average each takes its part of the whole time, and no more.
+TEST(a_step_that_waits_for_its_turn_learns_no_longer_time) {
+  DeviceTime time;
+  Knob slow("graph_ns", 10'000'000);
+  SumLane lane(time, {SumLane::kTokens});
+  const u64 begun = now_ns();
+  CHECK_EQ(run_twins(lane, 12, 4), 0u);
+  CHECK(lane.lane.graphs()[0].usual_ns < (now_ns() - begun) / 12 * 3 / 2);
+}
+
+TEST(what_was_asked_too_early_is_no_error_of_the_next_who_asks) {
+  DeviceTime time;
+  Knob slow("graph_ns", 20'000'000);
+  SumLane lane(time);
+  std::mt19937 random(5);
+  SumStep step{lane.step(), {}};
+  step.pack(lane.layout, random, 0);
+  CHECK(step.launch() == CudaStep::Launch::kDone);
+  CHECK(step.step->due_ns() > 0);
+  CHECK_EQ(cuda().api->cudaGetLastError().code, kCudaNotReady);  // as with CUDA
+  CHECK(step.step->due_ns() > 0 && step.wait());
+  CHECK_EQ(cuda().api->cudaGetLastError().code, 0);
 }
 
 TEST(serving_calls_four_entry_points_and_a_look_at_the_last_error) {
