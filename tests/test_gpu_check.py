@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import fake_cuda
 import numpy as np
 import pytest
 import torch
@@ -161,7 +162,7 @@ def test_slug() -> None:
 
 def test_plan() -> None:
     for name, part in plan.PARTS.items():
-        assert sum(part.steps.values()) <= 480, f"{name} takes longer than eight minutes"
+        assert sum(part.steps.values()) <= plan.PART_S, f"{name} takes longer than eight minutes"
         for step in part.steps:
             assert callable(import_module(f"bench.gpu.{step}").measure)
     assert plan.chosen(["peers"]) == plan.PARTS["peers"].steps
@@ -211,6 +212,15 @@ def test_wrong_part_is_a_usage_error() -> None:
 
 
 # ---- steps, dry
+
+
+def test_ipc_step(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
+    run = dry("micro.ipc")
+    import_module("bench.gpu.micro.ipc").measure(run)
+    found = rows(run)
+    assert [row["measured"] for name, row in found.items() if "time-sliced" in name] == [1, 1]
+    assert found["CUDA IPC, time-sliced: the owner is killed"]["bound_by"] == "the follower reads what was written"
 
 
 @pytest.mark.parametrize("step", ["launch", "gemm", "copies", "lanes", "gpm"])

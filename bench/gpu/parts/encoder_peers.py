@@ -65,7 +65,8 @@ class _Peer:
 
     def __init__(self, run: Run, path: Path, compiled: bool) -> None:
         dtype = torch.float32 if run.dry else torch.bfloat16
-        self._model = SentenceTransformer(str(path), device=run.device, model_kwargs={"dtype": dtype})
+        device = "cpu" if run.dry else run.device
+        self._model = SentenceTransformer(str(path), device=device, model_kwargs={"dtype": dtype})
         self._cuda = not run.dry
         if compiled:
             how: dict[str, Any] = {"backend": "eager"} if run.dry else {"mode": "reduce-overhead"}
