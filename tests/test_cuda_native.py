@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import fake_cuda
@@ -206,3 +208,36 @@ def test_a_step_in_flight_is_waited_for_when_it_goes(lane: SumLane) -> None:
         assert time.monotonic() - begun >= 0.1
     finally:
         fake_cuda.Knobs().set("graph_ns", 0)
+
+
+_LOADED = """
+import ctypes, sys
+from fastqps._core import CudaApi, CudaError
+for path in sys.argv[1:]:
+    ctypes.CDLL(path)
+try:
+    print(CudaApi().path)
+except CudaError as error:
+    print(error)
+"""
+
+
+def test_the_runtime_that_the_process_has_loaded_is_found(tmp_path: Path) -> None:
+    """Under the names that wheels give it; of two nobody knows which one is torch's."""
+    paths = [tmp_path / name / "libcudart-d0da41ae.so.13" for name in ("one lib", "other")]
+    for path in paths:
+        path.parent.mkdir()
+        shutil.copy(fake_cuda.library(), path)
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", _LOADED, *map(str, loaded)],
+            env=os.environ | {"PYTHONPATH": str(fake_cuda.ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout.strip()
+        for loaded in (paths[:1], paths)
+    ]
+    assert told[0] == str(paths[0])
+    assert told[1].startswith("more than one CUDA runtime is loaded") and str(paths[1]) in told[1]
