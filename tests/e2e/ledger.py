@@ -10,9 +10,11 @@ from types import TracebackType
 from typing import Any
 
 import grpc
+import numpy as np
 from echo_dispatcher import echo
 from serving import Server
 
+from fastqps import Engine
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
@@ -81,6 +83,28 @@ class Ledger:
         assert sum(self.counts.values()) == self.sent
         other = {n: (code, self.texts.get(n)) for n, code in self.ends.items() if code not in (OK, *allowed)}
         assert not other, (self.counts, list(other.items())[:5])
+
+
+class VectorLedger(Ledger):
+    """Answers are the model's own: at the end each is held against the same model on the CPU, asked alone."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__()
+        self._engine = Engine(model, device="cpu", dtype="float32")
+        self._answers: dict[int, list[float]] = {}
+
+    def answered(self, number: int, response: pb.PredictResponse) -> None:
+        if response.request_id == number and not response.status.code:
+            self._answers[number] = list(response.embedding.values)
+            return self.ended(number, OK)
+        return super().answered(number, response)
+
+    def check(self, *allowed: str) -> None:
+        super().check(*allowed)
+        numbers = sorted(self._answers)
+        expected = self._engine.predict([self._requests[number] for number in numbers])
+        for number, row in zip(numbers, expected, strict=True):
+            np.testing.assert_allclose(self._answers[number], np.asarray(row)[:4], rtol=0, atol=1e-4)
 
 
 def channel_to(address: str) -> grpc.aio.Channel:

@@ -12,37 +12,14 @@ import pytest
 from checkpoints import write_checkpoint
 from fake_cuda import environment
 from generators import Alone, Asked, requests, write_generator
-from ledger import FIRST_MAX, OK, Ledger, Load
+from ledger import FIRST_MAX, Load, VectorLedger
 from serving import Server, until
 
 import fastqps
-from fastqps.v1 import predict_pb2 as pb
 
 FLAGS = ("--device=cuda:0", "--max-batch-tokens=256", "--max-input-tokens=64", "--max-batch-items=32")
 DEBUG = {"FASTQPS_DEBUG_DEVICE": "1"}
 TEXTS = ["A cat sits on the mat.", "Rates rose by a quarter point.", "", "Où est la gare ?", "word " * 30]
-
-
-class VectorLedger(Ledger):
-    """Answers are the model's own: at the end each is held against the same model on the CPU, asked alone."""
-
-    def __init__(self, model: str) -> None:
-        super().__init__()
-        self._engine = fastqps.Engine(model, device="cpu", dtype="float32")
-        self._answers: dict[int, list[float]] = {}
-
-    def answered(self, number: int, response: pb.PredictResponse) -> None:
-        if response.request_id == number and not response.status.code:
-            self._answers[number] = list(response.embedding.values)
-            return self.ended(number, OK)
-        return super().answered(number, response)
-
-    def check(self, *allowed: str) -> None:
-        super().check(*allowed)
-        numbers = sorted(self._answers)
-        expected = self._engine.predict([self._requests[number] for number in numbers])
-        for number, row in zip(numbers, expected, strict=True):
-            np.testing.assert_allclose(self._answers[number], np.asarray(row)[:4], rtol=0, atol=1e-4)
 
 
 @pytest.fixture(scope="module")

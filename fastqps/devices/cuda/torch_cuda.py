@@ -83,10 +83,20 @@ class TorchCuda(Watched):
         return {name: int(found.get(name, 0)) for name in _WATCHED}
 
 
+_FULL = ("out of memory", "cublas_status_alloc_failed", "cublas_status_not_initialized")
+
+
 @contextmanager
 def _faults_told() -> Iterator[None]:
-    """``DeviceFault`` where a kernel failed; too little memory is another matter."""
+    """``DeviceFault`` where a kernel failed; ``torch.OutOfMemoryError`` whoever it is that found too little memory."""
     try:
         yield
-    except torch.AcceleratorError as error:
-        raise DeviceFault(f"the device has failed: {str(error).splitlines()[0]}") from error
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        if any(words in reason.lower() for words in _FULL):
+            raise torch.OutOfMemoryError(reason) from error
+        if isinstance(error, torch.AcceleratorError) or reason.startswith("Triton Error [CUDA]"):
+            raise DeviceFault(f"the device has failed: {reason}") from error
+        raise

@@ -1,0 +1,115 @@
+"""Decoders on a GPU: in fp32 the CPU's tokens, in bf16 others only where two logits are as good as equal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from decoders import DECODERS, VOCAB, write_decoder
+
+from bench.gpu.checkpoints import checkpoint
+from bench.gpu.shapes import SHAPES
+from fastqps.devices import make_decoder
+from fastqps.errors import ConfigError
+from fastqps.generator import Generator
+from fastqps.models import load_card
+from fastqps.sampling import Sampling
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
+CHANCE = np.random.default_rng(5)
+NEAR = 2**-6  # of logits: bf16 keeps 8 bits
+
+
+def prompts(count: int, vocab: int, longest: int) -> list[list[int]]:
+    return [CHANCE.integers(0, vocab, CHANCE.integers(1, longest + 1)).tolist() for _ in range(count)]
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_every_family_in_fp32(tmp_path: Path, kind: str) -> None:
+    """Greedy and drawn, alone and in company, with one and two steps in flight, behind a prefix."""
+    write_decoder(tmp_path, kind, eos_token_id=5)
+    card = replace(load_card(str(tmp_path), 40, max_output_tokens=24), prefix_ids=(3, 9, 4, 7, 8))
+    asked = prompts(9, VOCAB, 20)
+    drawn = Sampling(temperature=0.8, top_k=20, top_p=0.9, seed=11, logprobs=True)
+    from_all = Sampling(temperature=1.3, seed=12, logprobs=True)
+    made: list[list[list[int]]] = []
+    for device, in_flight in (("cpu", 2), ("cuda", 2), ("cuda", 1)):
+        generator = Generator(
+            card, device=device, dtype="float32", max_running=4, max_step_tokens=64, steps_in_flight=in_flight
+        )
+        found = [generator.generate(asked, sampling) for sampling in (Sampling(), drawn, from_all)]
+        made.append([each.token_ids for answers in found for each in answers])
+        assert generator.generate(asked[3:4], drawn)[0].token_ids == found[1][3].token_ids
+        generator.close()
+    assert made[1] == made[2]
+    assert made[0] == made[1]
+
+
+def test_graphs_equal_eager(tmp_path: Path) -> None:
+    write_decoder(tmp_path, "qwen2")
+    card = load_card(str(tmp_path), 40, max_output_tokens=24)
+    asked, made = prompts(6, VOCAB, 20), []
+    for eagerly in (False, True):
+        runner: Any = make_decoder("cuda", card, 4, 96)
+        if eagerly:
+            runner.launch = runner.run_eagerly
+        made.append(Generator(card, runner=runner, steps_in_flight=1).generate(asked, Sampling(logprobs=True)))
+    for graph, eager in zip(*made, strict=True):
+        assert graph.token_ids == eager.token_ids and graph.logprobs == eager.logprobs
+
+
+def test_lanes_at_once_equal_one() -> None:
+    """Two generators on two lanes, their steps interleaved, against each of them alone: bit by bit."""
+    card = load_card(str(checkpoint(SHAPES["smollm2-135m"])), 64, max_output_tokens=32)
+    runner: Any = make_decoder("cuda", card, 16, 256)
+    lanes = [runner, runner.sibling()]
+    for lane in lanes:
+        lane.warm_up()
+    asked = prompts(48, card.vocab_size, 50)
+    sampling = Sampling(max_tokens=32, logprobs=True, ignore_eos=True)
+    alone = [
+        Generator(card, runner=lane, max_running=16).generate(asked[i::2], sampling) for i, lane in enumerate(lanes)
+    ]
+    both = [Generator(card, runner=lane, max_running=16) for lane in lanes]
+    numbers = [[each.add(ids, sampling) for ids in asked[i::2]] for i, each in enumerate(both)]
+    found: dict[tuple[int, int], list[tuple[int, float]]] = {}
+    while any(each.busy for each in both):
+        for i, each in enumerate(both):
+            for token in each.step():
+                found.setdefault((i, token.request), []).append((token.id, token.logprob))
+    for i, requests in enumerate(numbers):
+        for number, answer in zip(requests, alone[i], strict=True):
+            assert answer.logprobs is not None
+            assert found[i, number] == list(zip(answer.token_ids, answer.logprobs, strict=True))
+
+
+def test_bf16_differs_only_where_logits_are_near() -> None:
+    """Of SmolLM2-135M's shape: at its first other token than in fp32 the two logits lie within 2⁻⁶, relatively."""
+    import transformers as tr
+
+    path = checkpoint(SHAPES["smollm2-135m"])
+    card = load_card(str(path), 64, max_output_tokens=50)
+    asked = prompts(64, card.vocab_size, 50)
+    answers = Generator(card, device="cuda", max_running=32).generate(asked, Sampling(max_tokens=50, ignore_eos=True))
+    model = tr.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).cuda().eval()
+    other = tokens = 0
+    for ids, answer in zip(asked, answers, strict=True):
+        whole = torch.tensor([[*ids, *answer.token_ids]], device="cuda")
+        with torch.inference_mode():
+            logits = model(whole).logits[0, len(ids) - 1 : -1].float()
+        best, own = logits.max(-1).values, logits.gather(1, whole[0, len(ids) :, None])[:, 0]
+        tokens += len(own)
+        for gap, top in zip((best - own).tolist(), best.abs().tolist(), strict=True):
+            other += gap > 0
+            assert gap <= NEAR * top, (gap, top)
+    print(f"bf16: {other} of {tokens} tokens are not fp32's likeliest, each within 2**-6")
+
+
+def test_a_cache_that_does_not_fit() -> None:
+    card = load_card(str(checkpoint(SHAPES["smollm2-135m"])), 512, max_output_tokens=512)
+    with pytest.raises(ConfigError, match=r"--max-running 50000: the KV cache of one lane .*--lanes"):
+        make_decoder("cuda", card, 50_000, 65_536)

@@ -1,0 +1,155 @@
+"""Encoders on a GPU: equal to the CPU's, graphs as eager, alone as batched, two lanes at once as one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import FAMILIES, write_checkpoint, write_sentence_modules
+
+from bench.gpu.checkpoints import checkpoint
+from bench.gpu.shapes import SHAPES
+from fastqps.devices import make_runner
+from fastqps.errors import ConfigError
+from fastqps.lane import make_lanes
+from fastqps.models import load_card
+from fastqps.runners.reference_items import pack_items
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
+CHANCE = np.random.default_rng(3)
+COSINE_MIN = {"bfloat16": 0.999, "float16": 0.9999}
+
+
+def items(count: int, vocab: int, longest: int) -> list[tuple[list[int], int]]:
+    """Ids, and how many belong to the first text of a pair."""
+    found = []
+    for _ in range(count):
+        ids = CHANCE.integers(0, vocab, CHANCE.integers(1, longest + 1)).tolist()
+        found.append((ids, int(CHANCE.integers(1, len(ids) + 1))))
+    return found
+
+
+def rows(runner: Any, batch: list[tuple[list[int], int]]) -> np.ndarray:
+    runner.run(*pack_items(runner.card, batch, runner.buffers()))
+    return np.array(runner.buffers().output[: len(batch)])
+
+
+def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+    return np.einsum("ij,ij->i", one, other) / lengths
+
+
+@pytest.mark.parametrize("task", ["embed", "classify"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_in_fp32(tmp_path: Path, family: str, task: str) -> None:
+    write_checkpoint(tmp_path, family, task)
+    if task == "embed":
+        write_sentence_modules(tmp_path, pooling=["mean", "cls", "max"][len(family) % 3], dense=True)
+    card = load_card(str(tmp_path), 60)
+    cpu, gpu = (make_runner(device, card, 16, 300, dtype="float32") for device in ("cpu", "cuda"))
+    for count in (1, 5, 16):
+        batch = items(count, card.vocab_size, min(60, 300 // count))
+        np.testing.assert_allclose(rows(gpu, batch), rows(cpu, batch), rtol=0, atol=1e-4)
+    together = rows(gpu, batch)
+    alone = np.concatenate([rows(gpu, [item]) for item in batch])
+    np.testing.assert_allclose(alone, together, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", COSINE_MIN)
+def test_minilms_shape_in_16_bits(dtype: str) -> None:
+    """Six layers of width 384, from one token to 8,192, against the CPU in fp32."""
+    card = load_card(str(checkpoint(SHAPES["minilm-l6"])), 256)
+    cpu = make_runner("cpu", card, 512, 16_384, dtype="float32")
+    gpu: Any = make_runner("cuda", card, 512, 16_384, dtype=dtype)
+    gpu.warm_up()
+    worst = 1.0
+    for count, longest in ((1, 1), (1, 256), (7, 20), (64, 32), (256, 32), (64, 256)):
+        batch = items(count, card.vocab_size, longest)
+        worst = min(worst, float(cosines(rows(gpu, batch), rows(cpu, batch)).min()))
+    print(f"{dtype}: worst cosine {worst:.6f}")
+    assert worst >= COSINE_MIN[dtype]
+
+
+def test_graphs_equal_eager_and_lanes_at_once_equal_one() -> None:
+    """Bit by bit: the same kernels over the same padded sizes, whatever else runs beside them."""
+    card = load_card(str(checkpoint(SHAPES["minilm-l6"])), 128)
+    lanes = make_lanes(make_runner("cuda", card, 64, 2048), 2, 2)
+    for lane in lanes:
+        lane.warm_up()
+    places = [(lane, step) for lane in lanes for step in (0, 1)]
+    batches = [items(int(CHANCE.integers(1, 65)), card.vocab_size, 30) for _ in range(24)]
+    expected = []
+    for batch in batches:
+        runner: Any = lanes[0].runners[0]
+        shape = pack_items(card, batch, runner.buffers())
+        runner.run(*shape)
+        graph = runner.buffers().output[: len(batch)].copy()
+        runner.buffers().output[:] = 0
+        runner.run_eagerly(*shape)
+        assert np.array_equal(runner.buffers().output[: len(batch)], graph)
+        expected.append(graph)
+    for _ in range(10):
+        order = CHANCE.permutation(len(batches))
+        for first in range(0, len(batches), len(places)):
+            flying = list(zip(order[first : first + len(places)], places, strict=True))
+            for i, (lane, step) in flying:
+                lane.launch(step, *pack_items(card, batches[i], lane.runners[step].buffers()))
+            for i, (lane, step) in flying:
+                lane.wait(step)
+                b = lane.runners[step].buffers()
+                assert np.array_equal(b.output[: len(batches[i])], expected[i])
+                assert 0 < b.stamps[0] < b.stamps[1]
+
+
+FAULT = """
+import sys
+from fastqps._core import CudaError
+from fastqps.devices import make_runner
+from fastqps.models import load_card
+from fastqps.runners.reference_items import pack_items
+card = load_card(sys.argv[1], 60)
+runner = make_runner("cuda", card, 4, 100)
+good = pack_items(card, [([3, 4, 5], 3)], runner.buffers())
+runner.run(*good)
+bad = pack_items(card, [([2**31 - 1] * 60, 60)], runner.buffers())
+for shape in (bad, good):
+    try:
+        runner.run(*shape)
+        print("ran")
+    except CudaError as error:
+        print(error)
+"""
+
+
+def test_a_fault_is_told_and_stays(tmp_path: Path) -> None:
+    """A token id far outside of the table, which no front door lets through, reads where there is no memory."""
+    write_checkpoint(tmp_path, "bert")
+    found = subprocess.run(
+        [sys.executable, "-c", FAULT, str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    lines = found.stdout.splitlines()
+    assert len(lines) == 2 and all("illegal memory access" in line for line in lines), (lines, found.stderr[-2000:])
+
+
+def test_steps_that_do_not_fit(tmp_path: Path) -> None:
+    """Too little memory left for the activations: one line that says which limit to lower."""
+    card = load_card(str(checkpoint(SHAPES["minilm-l6"])), 128)
+    runner: Any = make_runner("cuda", card, 64, 1 << 20)
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info()
+    hog = torch.empty(free - (256 << 20), dtype=torch.uint8, device="cuda")
+    try:
+        with pytest.raises(ConfigError, match=r"--max-batch-tokens 1048576: "):
+            runner.warm_up()
+    finally:
+        del hog
+        torch.cuda.empty_cache()
