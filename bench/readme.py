@@ -45,7 +45,7 @@ def gpu_table(runs: Sequence[dict[str, Any]]) -> str:
         figure, missed = "not yet measured", ""
         if key in measured:
             entry = measured[key][0]
-            figure = f"{number(entry['measured'])} {entry['unit']}"
+            figure = "failed" if entry["measured"] is None else f"{number(entry['measured'])} {entry['unit']}"
             missed = "missed" if entry["accepted"] is False else ""
         lines.append(f"| {target.name} | {figure} | {asked} | {missed} |")
     used = {run["commit"]: run["environment"] for _, run in measured.values()}

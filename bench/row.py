@@ -10,11 +10,13 @@ from dataclasses import dataclass
 class Row:
     """A figure, what has to be reached (``accept``) and what is hoped for (``goal``), in the same unit.
 
+    ``measured`` None: it could not be; ``note`` says why.
+
     ``at_most``: smaller is better. ``note``: what the figure is bound by, or compared with.
     """
 
     name: str
-    measured: float
+    measured: float | None
     unit: str
     accept: float | None = None
     goal: float | None = None
@@ -34,6 +36,8 @@ class Row:
         return {None: "", True: "yes", False: "NO"}[self.accepted]
 
     def _reaches(self, mark: float) -> bool:
+        if self.measured is None:
+            return False
         return self.measured <= mark if self.at_most else self.measured >= mark
 
 
@@ -52,6 +56,6 @@ def markdown(rows: Sequence[Row]) -> str:
     for r in rows:
         sign = "≤ " if r.at_most else "≥ "
         marks = [sign + number(mark) if mark is not None else "" for mark in (r.accept, r.goal)]
-        measured = f"{number(r.measured)} {r.unit}".strip()
+        measured = "none" if r.measured is None else f"{number(r.measured)} {r.unit}".strip()
         lines.append(f"| {r.name} | {measured} | {marks[0]} | {marks[1]} | {r.verdict} | {r.note} |")
     return "\n".join(lines)

@@ -167,7 +167,7 @@ def test_plan() -> None:
             assert callable(import_module(f"bench.gpu.{step}").measure)
     assert plan.chosen(["peers"]) == plan.PARTS["peers"].steps
     assert list(plan.chosen(["micro.gemm", "duty"])) == ["micro.gemm", "parts.duty"]
-    assert {target.part for target in TARGETS.values()} <= set(plan.PARTS)
+    assert {target.step for target in TARGETS.values()} <= set(plan.chosen([]))
     with pytest.raises(ValueError, match="'speed' is no part"):
         plan.chosen(["speed"])
 
@@ -365,6 +365,10 @@ def test_a_step_that_fails_leaves_its_error(tmp_path: Path) -> None:
     assert found["parts"]["parts.encoder"]["state"] == "failed"
     assert "NotADirectoryError" in found["parts"]["parts.encoder"]["error"]
     assert found["parts"]["micro.copies"]["state"] == "done"
+    owed = [row for row in found["table"] if row["step"] == "parts.encoder"]
+    assert [row["target"] for row in owed] == ["encoder", "encoder-grpc", "transport"]
+    assert all(row["measured"] is None and row["accepted"] is False for row in owed)
+    assert owed[0]["bound_by"].startswith("failed: NotADirectoryError")
     assert "parts.encoder failed: NotADirectoryError" in path.with_suffix(".md").read_text()
 
 

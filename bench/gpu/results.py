@@ -39,9 +39,7 @@ class Results:
     def row(self, step: str, row: Row, target: str = "") -> None:
         """A figure. ``target``: its key in TARGETS."""
         found = self.read()
-        entry = {"name": row.name, "measured": row.measured, "accept": row.accept, "goal": row.goal}
-        entry |= {"accepted": row.accepted, "bound_by": row.note, "unit": row.unit, "at_most": row.at_most}
-        found["table"].append({**entry, "step": step, "target": target})
+        found["table"].append(_entry(step, row, target))
         self._write(found)
 
     def raw(self, step: str, name: str, value: Any) -> None:
@@ -54,6 +52,11 @@ class Results:
         """``state``: done or failed. Of a failed step the targets that it owed stand in the table with the error."""
         found = self.read()
         found["parts"][step] |= {"state": state, "seconds": round(seconds, 1)} | ({"error": error} if error else {})
+        there = {row["target"] for row in found["table"]}
+        for key, t in TARGETS.items():
+            if error and t.step == step and key not in there:
+                row = Row(t.name, None, t.unit, t.accept, t.goal, note=f"failed: {error}")
+                found["table"].append(_entry(step, row, key))
         self._write(found)
 
     def take(self, other: dict[str, Any]) -> None:
@@ -76,6 +79,12 @@ class Results:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(self.path, json.dumps(found, indent=1, allow_nan=False) + "\n")
         write_whole(self.path.with_suffix(".md"), page(found))
+
+
+def _entry(step: str, row: Row, target: str) -> dict[str, Any]:
+    entry = {"name": row.name, "measured": row.measured, "accept": row.accept, "goal": row.goal}
+    entry |= {"accepted": row.accepted, "bound_by": row.note, "unit": row.unit, "at_most": row.at_most}
+    return {**entry, "step": step, "target": target}
 
 
 def rows_of(found: dict[str, Any], steps: Sequence[str] | None = None) -> list[Row]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bench.gpu.checkpoints import CACHE, checkpoint
 from bench.gpu.results import Results
@@ -14,6 +16,8 @@ from bench.gpu.shapes import SHAPES, Shape
 from bench.gpu.targets import TARGETS
 from bench.row import Row
 from fastqps.gpus import FAKE_LIBRARY
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -29,6 +33,7 @@ class Run:
     cache: Path = CACHE
     profiles: bool = False  # calibrate replaces the shipped profiles
     _began_s: float = field(default_factory=time.monotonic)
+    _failed: dict[str, Exception] = field(default_factory=dict)
 
     @property
     def device(self) -> str:
@@ -56,6 +61,21 @@ class Run:
     def checkpoint(self, name: str) -> Path:
         """The directory of a checkpoint of that shape."""
         return checkpoint(self.shape(name), self.cache)
+
+    def attempt(self, name: str, work: Callable[[], T]) -> T | None:
+        """What ``work`` gives. None: it failed, which is kept for ``finish``; what does not need it goes on."""
+        try:
+            return work()
+        except Exception as error:  # whatever it is, it is told
+            traceback.print_exc()
+            self._failed[name] = error
+            return None
+
+    def finish(self) -> None:
+        """Raises if an attempt failed, with all of their errors."""
+        if self._failed:
+            said = "; ".join(f"{name}: {type(error).__name__}: {error}" for name, error in self._failed.items())
+            raise RuntimeError(said) from next(iter(self._failed.values()))
 
     def target(self, key: str, measured: float, bound_by: str) -> None:
         """A figure that something is asked of."""

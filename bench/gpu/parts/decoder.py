@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,8 +26,9 @@ def measure(run: Run) -> None:
     """Both shapes: the best of some settings, its peak, and the rate within the limit of p99."""
     peaks = measure_peaks(open_stand(run.dry))
     run.raw("peaks", peaks.as_json())
-    _shape(run, peaks, "smollm2-135m", "decoder-135m", None)
-    _shape(run, peaks, "qwen2.5-0.5b", "decoder-0.5b", P99_US)
+    for model, target, p99_us in (("smollm2-135m", "decoder-135m", None), ("qwen2.5-0.5b", "decoder-0.5b", P99_US)):
+        run.attempt(model, partial(_shape, run, peaks, model, target, p99_us))
+    run.finish()
 
 
 def settings_of(run: Run, model: str, running: int) -> dict[str, object]:

@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -48,9 +49,12 @@ def measure(run: Run) -> None:
         if ratios and not run.enough(100):
             run.say(f"{model}: no time left")
             break
-        ratios[model], notes[model] = _model(run, model)
-    least = min(ratios, key=lambda model: ratios[model])
-    run.target("peer", ratios[least], notes[least])
+        if found := run.attempt(model, partial(_model, run, model)):
+            ratios[model], notes[model] = found
+    if ratios:
+        least = min(ratios, key=lambda model: ratios[model])
+        run.target("peer", ratios[least], notes[least])
+    run.finish()
 
 
 def _model(run: Run, model: str) -> tuple[float, str]:

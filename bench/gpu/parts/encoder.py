@@ -26,19 +26,20 @@ MODEL = "minilm-l6"
 
 
 def measure(run: Run) -> None:
-    """In-process first, then the transport's ceiling, then both together."""
+    """In-process first, then the transport's ceiling, then both together; one that fails does not hide the others."""
     peaks = measure_peaks(open_stand(run.dry))
     run.raw("peaks", peaks.as_json())
-    items, lanes = _in_process(run, peaks)
+    items, lanes = run.attempt("in-process", lambda: _in_process(run, peaks)) or (ITEMS[0], LANES[0])
     with TemporaryDirectory() as folder:
         payloads = encoder_texts(run, folder)
-        base = {"model": str(run.checkpoint(MODEL)), "device": "null", "max-queue-items": 1 << 15, "slots": 1 << 14}
-        with Served(run, base, payloads) as served:
-            ceiling = _transport(run, served)
+        base = {"model": str(run.checkpoint(MODEL)), "max-queue-items": 1 << 15, "slots": 1 << 14}
+        with Served(run, {**base, "device": "null"}, payloads) as served:
+            ceiling = run.attempt("transport", lambda: _transport(run, served))
         base |= {"device": run.device, "dtype": run.dtype, "max-batch-items": items}
         base |= {"max-batch-tokens": max(items * TOKENS, 512)}
         with Served(run, base, payloads) as served:
-            _grpc(run, served, peaks, ceiling, lanes)
+            run.attempt("gRPC", lambda: _grpc(run, served, peaks, ceiling, lanes))
+    run.finish()
 
 
 def settings_of(run: Run) -> dict[str, Any]:
@@ -100,7 +101,7 @@ def _transport(run: Run, served: Served) -> float:
     return point.rate
 
 
-def _grpc(run: Run, served: Served, peaks: Peaks, ceiling: float, lanes: int) -> None:
+def _grpc(run: Run, served: Served, peaks: Peaks, ceiling: float | None, lanes: int) -> None:
     cores = len(machine.allowed_cpus())
     best = None
     tried = []
