@@ -19,6 +19,7 @@ import fastqps
 from bench.gpu import plan
 from bench.gpu.checkpoints import checkpoint
 from bench.gpu.inprocess import EncoderLoop
+from bench.gpu.parts import correct
 from bench.gpu.results import Results, page, slug
 from bench.gpu.run import Run
 from bench.gpu.served import Served, bound_by
@@ -170,6 +171,30 @@ def test_plan() -> None:
     assert {target.step for target in TARGETS.values()} <= set(plan.chosen([]))
     with pytest.raises(ValueError, match="'speed' is no part"):
         plan.chosen(["speed"])
+
+
+def test_a_file_of_tests_that_dies_or_hangs_hides_no_other(tmp_path: Path) -> None:
+    bodies = {
+        "fails": "def test_a(): pass\ndef test_b(): assert 0",
+        "dies": "def test_a(): pass\ndef test_b(): __import__('os')._exit(3)",
+        "hangs": "def test_a(): pass\ndef test_b(): __import__('time').sleep(60)",
+    }
+    files = [tmp_path / f"test_{name}.py" for name in bodies]
+    for path, body in zip(files, bodies.values(), strict=True):
+        path.write_text(body)
+    with (tmp_path / "log").open("w") as log:
+        found = correct.run_files(files, 3, tmp_path, log, limit_s=12)
+    assert [counts for counts, _ in found] == 3 * [{"passed": 1, "failed": 1, "skipped": 0}]
+    told = ["test_b (failed)", "test_dies.py (ended with code 3)", "test_hangs.py (no time left)"]
+    assert [bad for _, bad in found] == [[name] for name in told]
+    assert (tmp_path / "log").read_text().count("::test_a PASSED") == 3
+
+
+def test_every_file_of_tests_on_the_gpu_runs() -> None:
+    kernels, others = correct.test_files()
+    found = {path.name for path in (ROOT / "tests/gpu").glob("test_*.py")}
+    assert found <= {path.name for path in kernels + others} and len({*kernels, *others}) == len(kernels + others)
+    assert all("kernels" in path.name for path in kernels) and len(kernels) > 3
 
 
 @pytest.mark.parametrize(
