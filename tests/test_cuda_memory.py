@@ -14,9 +14,10 @@ import torch
 from checkpoints import write_checkpoint
 from decoders import write_decoder
 
-from fastqps.devices import DeviceError
+from fastqps.devices import DeviceError, DeviceFault
 from fastqps.devices.cuda import memory
 from fastqps.devices.cuda.start_lock import alone_on
+from fastqps.devices.cuda.torch_cuda import faults_told
 from fastqps.errors import ConfigError
 from fastqps.models import ModelError, load_card
 from fastqps.models.checkpoint import Checkpoint
@@ -109,3 +110,22 @@ def test_what_does_not_fit(tmp_path: Path) -> None:
         raise torch.OutOfMemoryError("tried to allocate 5 GiB\nand a long text")
     assert [caught.value.exit_code for caught in (weights, cache, step)] == [4, 2, 2]
     assert "long text" not in str(step.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "becomes"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 5 GiB"), torch.OutOfMemoryError),
+        (RuntimeError("Triton Error [CUDA]: out of memory"), torch.OutOfMemoryError),
+        (torch.AcceleratorError("CUDA error: out of memory\nCompile with"), torch.OutOfMemoryError),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), torch.OutOfMemoryError),
+        (torch.AcceleratorError("CUDA error: an illegal memory access was encountered\nCUDA kernel"), DeviceFault),
+        (RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered"), DeviceFault),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), RuntimeError),
+    ],
+)
+def test_what_a_gpu_refuses_while_graphs_are_made(error: RuntimeError, becomes: type[Exception]) -> None:
+    """A fault is the device's; too little memory is the settings', whoever finds it; the rest is a mistake of ours."""
+    with pytest.raises(becomes) as caught, faults_told():
+        raise error
+    assert type(caught.value) is becomes and "\n" not in str(caught.value)

@@ -109,6 +109,19 @@ def test_a_generator_on_lanes_of_two_gpus(serve: Callable[..., Server], tmp_path
     assert _restarts(server) == 0, server.log()
 
 
+def test_the_grammar_model(serve: Callable[..., Server]) -> None:
+    limits = {"max_input_tokens": 48, "max_output_tokens": 24}
+    sentences = ["She go to school every days.", "He have two cat.", "I am happy.", "They was late yesterday."]
+    cpu = fastqps.Engine("grammar", device="cpu", dtype="float32", **limits)
+    expected = [made.token_ids for made in cpu.generate(sentences)]
+    flags = [f"--{name.replace('_', '-')}={limit}" for name, limit in limits.items()]
+    flags += ["--model=grammar", "--dtype=float32", "--max-running=4", "--max-batch-tokens=64", "--lanes=1"]
+    server = serve("--device=cuda:1", *flags, env={**environment(), **DEBUG})
+    with fastqps.Client(server.address, timeout_s=60) as client:
+        assert [client.generate(sentence).token_ids for sentence in sentences] == expected
+    assert _restarts(server) == 0, server.log()
+
+
 @pytest.mark.parametrize(
     ("knobs", "flags", "code", "said"),
     [

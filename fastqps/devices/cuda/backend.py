@@ -53,7 +53,7 @@ class Backend(Protocol):
         """Runs ``body`` behind what the stream has to do, and waits for its end."""
 
     def capture(self, body: Body, stream: Stream, pool: Any, stamps: int) -> Graph:
-        """The work that ``body`` gives to the stream, for any number of times. Nothing may run on the device meanwhile.
+        """The work that ``body`` gives to the stream, for any number of times. It may run once.
 
         ``stamps`` is the address of the output block, where the step's first and last kernel tell the time.
         """

@@ -54,7 +54,7 @@ class TorchCuda(Watched):
 
     def run(self, body: Body, stream: Stream) -> None:
         # What the default stream still does (weights and tables on their way to the device) comes first.
-        with _faults_told():
+        with faults_told():
             torch.cuda.synchronize(self.device)
             with torch.cuda.stream(stream):  # type: ignore[arg-type]
                 body()
@@ -66,8 +66,12 @@ class TorchCuda(Watched):
         # On the lane's own stream: torch keeps workspaces of matrix products by stream, and graphs of two lanes that
         # shared one would overwrite each other's. Other threads' calls do not concern this capture: thread_local.
         where = torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local")  # type: ignore[arg-type]
-        with _faults_told(), where:
-            body()
+        with faults_told():
+            with where:
+                body()
+            with torch.cuda.stream(stream):  # type: ignore[arg-type]
+                graph.replay()  # on its way to the device now, not with the first request that needs it
+            torch.cuda.synchronize(self.device)
         return Graph(int(graph.raw_cuda_graph_exec()), graph)
 
     def seal(self) -> None:
@@ -87,7 +91,7 @@ _FULL = ("out of memory", "cublas_status_alloc_failed", "cublas_status_not_initi
 
 
 @contextmanager
-def _faults_told() -> Iterator[None]:
+def faults_told() -> Iterator[None]:
     """``DeviceFault`` where a kernel failed; ``torch.OutOfMemoryError`` whoever it is that found too little memory."""
     try:
         yield
