@@ -11,13 +11,14 @@ from fake_mps.client import connect
 
 from fastqps._core import Heartbeat, Segment, Stepper, WakeFds
 from fastqps.children import DispatcherSettings
-from fastqps.devices import DeviceFault
+from fastqps.devices import DeviceError, DeviceFault
 from fastqps.models import ModelError
 
 
 def main(settings: DispatcherSettings) -> int:
     """Ready at once, unless FAKE_DISPATCHER is "crash", "no-model" or "slow" (ready after a second). SIGUSR2 is a fault
-    of its device, or with "quit-1" of the process alone. "tell": it says what it was told."""
+    of its device, or with "quit-1" of the process alone. "tell": it says what it was told. "no-mps": it does
+    not start as a client of MPS."""
     behaviour = os.environ.get("FAKE_DISPATCHER", "")
     if behaviour == "no-model":
         raise ModelError("the weights are torn")
@@ -32,7 +33,8 @@ def main(settings: DispatcherSettings) -> int:
     )
     if behaviour == "slow":
         time.sleep(1)
-    connect()
+    if connect() and behaviour == "no-mps":
+        raise DeviceError("CUDA cannot be initialised: MPS server not ready (807)")
     if behaviour == "tell":
         names = ("CUDA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY", "TRITON_CACHE_DIR")
         print("told:", settings.device, *map(os.environ.get, names), file=sys.stderr, flush=True)

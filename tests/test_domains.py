@@ -159,6 +159,11 @@ def test_what_does_not_leave_is_killed(serve: Callable[..., Server]) -> None:
     ("mps", "environment", "reason"),
     [
         ("auto", {"PATH": "/usr/bin"}, "nvidia-cuda-mps-control is not here"),
+        (
+            "auto",
+            {"FAKE_DISPATCHER": "no-mps"},
+            "dispatcher 0 (cuda:0) does not start: CUDA cannot be initialised",
+        ),
         ("on", {"FAKE_MPS": "crashes"}, "the daemon ended with exit code 1: the GPU is lost"),
         ("on", {"FAKE_MPS": "no-clients"}, "are not among the daemon's clients"),
     ],

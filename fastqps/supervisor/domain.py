@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 
 from fastqps.devices import DeviceError
-from fastqps.errors import DEVICE_FAULT
+from fastqps.errors import DEVICE_FAULT, FAILURE, NO_DEVICE
 from fastqps.supervisor.child import Child, ended
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import FATAL_AT_START, Outcome
@@ -30,6 +30,7 @@ LEAVE_MAX_S = 1.0  # for the others to finish their steps
 TAKE_OFF_MAX_S = 0.5
 REAP_MAX_S = 30.0
 SUSPECTS_MAX_S = 60.0  # then the others start all the same
+MAY_BE_MPS = (FAILURE, NO_DEVICE)  # how a dispatcher ends for which CUDA does not start, for example
 LEAVE = signal.SIGUSR1  # to a dispatcher: finish what is on the device, and end
 
 
@@ -67,6 +68,8 @@ class Domain:
             self._unsettled.append(seat)
             return True
         fault = code == DEVICE_FAULT or (code is not None and code < 0 and len(self._seats) > 1)
+        if not fault and seat.phase == "starting":
+            fault = self._goes_without(code, f"{seat.title} does not start: {seat.last_line}")
         if fault:
             assert code is not None
             self._unsettled.append(seat)
@@ -90,7 +93,8 @@ class Domain:
             if self._restart is not None:
                 continue
             if lost := self._sharing.lost:
-                if lost.code in FATAL_AT_START and self._seats[0].phase == "starting":
+                starting = self._seats[0].phase == "starting" and not self._goes_without(lost.code, lost.reason)
+                if starting and lost.code in FATAL_AT_START:
                     self._outcome.fail(lost.code, lost.reason)
                 self._begin(lost.reason)
             elif not self.checked and all(seat.ready or seat.given_up for seat in self._seats):
@@ -106,6 +110,10 @@ class Domain:
                 return
             self._log.event("supervisor", str(error))
         self.checked = True
+
+    def _goes_without(self, code: int | None, reason: str) -> bool:
+        """Whether what does not start is tried again without MPS, which may be the reason."""
+        return code in MAY_BE_MPS and self._sharing is not None and self._sharing.renounce(reason)
 
     def _may_start(self, seat: Seat) -> bool:
         if self._restart is not None:

@@ -52,7 +52,7 @@ class Keeper:
             starting = self.seat.phase == "starting"
             if self._outcome.leaving.is_set() and (starting or self._is_door):
                 return FAILURE if code is None else code
-            if starting and code in FATAL_AT_START:
+            if starting and code in FATAL_AT_START and not faulted:
                 self._outcome.fail(code, f"{self.seat.title} cannot start: {self.seat.last_line}")
                 return OK
             if faulted:

@@ -106,6 +106,17 @@ class Sharing:
         if self._daemon:
             await self._daemon.terminate(pids)
 
+    def renounce(self, reason: str) -> bool:
+        """At the start, when it may be the daemon that keeps a dispatcher from it: whether it shall go without.
+
+        In some containers the daemon runs, and no process becomes its client. ``reopen`` then starts none.
+        """
+        if self._daemon is None or self._mode == "on":
+            return False
+        self._complain(reason)
+        self._mode = "off"
+        return True
+
     async def reopen(self) -> None:
         """After a fault, when none of its dispatchers is left: a fresh daemon, and holders. Raises as ``open``.
 

@@ -4,8 +4,10 @@ import os
 from pathlib import Path
 
 
-def connect() -> None:
+def connect() -> bool:
     """This process becomes a client of the daemon, if there is one where the environment says; else nobody hears."""
     pipes = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/nowhere"))
-    if (pipes / "pids").is_file():
+    found = (pipes / "pids").is_file()
+    if found:
         (pipes / f"client.{os.getpid()}").touch()
+    return found
