@@ -248,7 +248,7 @@ def test_ipc_step(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["CUDA IPC, time-sliced: the owner is killed"]["bound_by"] == "the follower reads what was written"
 
 
-@pytest.mark.parametrize("step", ["launch", "gemm", "copies", "lanes", "gpm"])
+@pytest.mark.parametrize("step", ["launch", "gemm", "slots", "copies", "lanes", "gpm"])
 def test_micro_step(dry: Any, step: str) -> None:
     run = dry(f"micro.{step}")
     import_module(f"bench.gpu.{run.step}").measure(run)

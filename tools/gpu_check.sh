@@ -41,7 +41,7 @@ if [ -f "$KIT/versions" ]; then
     export LIBRARY_PATH="${LIBRARY_PATH:+$LIBRARY_PATH:}$KIT/usr/link"
 fi
 missing=$(lacking torch numpy safetensors tokenizers transformers sentence_transformers grpc google.protobuf uvloop \
-    setproctitle prometheus_client hdrh pybind11 setuptools pytest) ||
+    setproctitle prometheus_client hdrh pybind11 setuptools pytest pytest_timeout) ||
     die "$PYTHON does not start; name another one: make gpu-check PYTHON=python3.12"
 [ -z "$missing" ] || die "$PYTHON lacks: $missing$carried. On a machine with a network run make gpu-kit" \
     "KIT_PYTHON=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])'), and bring build/gpu-kit here"
