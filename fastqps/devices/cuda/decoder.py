@@ -8,7 +8,7 @@ from functools import cached_property
 
 import torch
 
-from fastqps._core import ADMITTED_WORDS, HEADER_WORDS, CudaLane, decode_layout
+from fastqps._core import ADMITTED_WORDS, HEADER_WORDS, CudaLane, CudaStep, decode_layout
 from fastqps.devices.cuda.backend import Body
 from fastqps.devices.cuda.buckets import Shape, closer_shapes, covering_shapes
 from fastqps.devices.cuda.lane import GraphLane
@@ -97,47 +97,15 @@ class DecoderLane(GraphLane):
         return run
 
 
-class CudaDecoder(GraphSteps[DecoderLane]):
-    """``AsyncRunner`` of a decoder. Its sequences are its lane's."""
+class CudaDecoder(GraphSteps[Decoder, DecoderLane, DecodeBuffers]):
+    """``AsyncRunner`` of a decoder. Its sequences are its lane's, of which each can have a run in a step."""
 
-    def __init__(self, loaded: Loaded[Decoder], slots: int, max_tokens: int) -> None:
-        super().__init__(loaded.card, loaded.backend)
-        self._loaded, self._slots, self._max_tokens = loaded, slots, max_tokens
-        self._buffers: DecodeBuffers | None = None
+    def make_lane(self) -> DecoderLane:
+        return DecoderLane(self._loaded, self._max_items, self._max_tokens)
 
-    def make_stream(self) -> DecoderLane:
-        with self._loaded.starting(self._max_tokens):
-            return DecoderLane(self._loaded, self._slots, self._max_tokens)
+    def make_buffers(self, step: CudaStep) -> DecodeBuffers:
+        buffers = DecodeBuffers.over(step.staging, step.output, self._max_items, self._max_tokens)
+        return replace(buffers, stamps=step.stamps)
 
-    def use(self, stream: DecoderLane) -> None:
-        super().use(stream)
-        step = self.step
-        buffers = DecodeBuffers.over(step.staging, step.output, self._slots, self._max_tokens)
-        self._buffers = replace(buffers, stamps=step.stamps)
-
-    def buffers(self) -> DecodeBuffers:
-        """Views of the pinned blocks of its step."""
-        assert self.lane and self._buffers
-        return self._buffers
-
-    def twin(self) -> CudaDecoder:
-        return CudaDecoder(self._loaded, self._slots, self._max_tokens)
-
-    def sibling(self) -> CudaDecoder:
-        return self.twin()
-
-    def warm_up(self) -> None:
-        """Captures what its lane lacks of graphs, and runs a step of one row and a full one; nothing may run yet.
-
-        ``ModelError`` where the model gives no numbers, ``ConfigError`` where the memory is too small for the steps.
-        """
-        lane, buffers = self.lane, self.buffers()
-        with self._loaded.starting(self._max_tokens):
-            lane.capture_all()
-            first_rows(self.card, buffers, lane.state.prefix_len, self.run)
-        self._warm = True
-
-    def run_eagerly(self, n_runs: int, n_tokens: int, n_admitted: int) -> None:
-        """``run`` without a graph: the same kernels over the same rows, launched one by one. For tests."""
-        del n_admitted  # the header says it
-        self._compute(n_runs, n_tokens)
+    def run_first_steps(self) -> None:
+        first_rows(self.card, self.buffers(), self.lane.state.prefix_len, self.run)

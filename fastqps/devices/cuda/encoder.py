@@ -7,7 +7,7 @@ from functools import cached_property
 
 import torch
 
-from fastqps._core import HEADER_WORDS, CudaLane, encode_layout
+from fastqps._core import HEADER_WORDS, CudaLane, CudaStep, encode_layout
 from fastqps.devices.cuda.backend import Body
 from fastqps.devices.cuda.buckets import Shape, encoder_buckets
 from fastqps.devices.cuda.lane import GraphLane
@@ -65,47 +65,15 @@ class EncoderLane(GraphLane):
         return run
 
 
-class CudaEncoder(GraphSteps[EncoderLane]):
+class CudaEncoder(GraphSteps[PackedModel, EncoderLane, StepBuffers]):
     """``AsyncRunner`` of an encoder."""
 
-    def __init__(self, loaded: Loaded[PackedModel], max_items: int, max_tokens: int) -> None:
-        super().__init__(loaded.card, loaded.backend)
-        self._loaded, self._max_items, self._max_tokens = loaded, max_items, max_tokens
-        self._buffers: StepBuffers | None = None
+    def make_lane(self) -> EncoderLane:
+        return EncoderLane(self._loaded, self._max_items, self._max_tokens)
 
-    def make_stream(self) -> EncoderLane:
-        with self._loaded.starting(self._max_tokens):
-            return EncoderLane(self._loaded, self._max_items, self._max_tokens)
-
-    def use(self, stream: EncoderLane) -> None:
-        super().use(stream)
-        step = self.step
+    def make_buffers(self, step: CudaStep) -> StepBuffers:
         sizes = self._max_items, self._max_tokens, self.card.dimensions
-        self._buffers = StepBuffers.over(step.staging, step.output, step.stamps, *sizes)
+        return StepBuffers.over(step.staging, step.output, step.stamps, *sizes)
 
-    def buffers(self) -> StepBuffers:
-        """Views of the pinned blocks of its step."""
-        assert self.lane and self._buffers
-        return self._buffers
-
-    def twin(self) -> CudaEncoder:
-        return CudaEncoder(self._loaded, self._max_items, self._max_tokens)
-
-    def sibling(self) -> CudaEncoder:
-        return self.twin()
-
-    def warm_up(self) -> None:
-        """Captures what its lane lacks of graphs, and runs a step of one short item and a full one.
-
-        ``ModelError`` where the answers are no numbers, ``ConfigError`` where the memory is too small for the steps.
-        """
-        lane, buffers = self.lane, self.buffers()
-        with self._loaded.starting(self._max_tokens):
-            lane.capture_all()
-            first_steps(self.card, buffers, self.run)
-        self._warm = True
-
-    def run_eagerly(self, n_items: int, n_tokens: int, max_len: int) -> None:
-        """``run`` without a graph: the same kernels over the same rows, launched one by one. For tests."""
-        self.step.staging[:3] = n_tokens, n_items, max_len
-        self._compute(n_items, n_tokens)
+    def run_first_steps(self) -> None:
+        first_steps(self.card, self.buffers(), self.run)

@@ -2,58 +2,101 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from abc import ABC, abstractmethod
+from typing import Generic, Self, TypeVar
 
 import torch
 
 from fastqps._core import CudaStep
-from fastqps.devices.cuda.backend import Backend
 from fastqps.devices.cuda.lane import GraphLane
+from fastqps.devices.cuda.loaded import Loaded
 from fastqps.devices.cuda.watch import DEBUG
-from fastqps.models.card import ModelCard
 
+M = TypeVar("M")  # the model
 L = TypeVar("L", bound=GraphLane)
+B = TypeVar("B")  # StepBuffers or DecodeBuffers
 
 
-class GraphSteps(Generic[L]):
-    """Steps of one set of pinned buffers. Before ``use`` it has a lane of its own as soon as it needs one."""
+class GraphSteps(ABC, Generic[M, L, B]):
+    """``AsyncRunner``: steps of one set of pinned buffers. Without ``use`` it makes a lane of its own when it needs it.
+
+    Lanes hold all but the weights, so a runner for another lane is made as one for another step of the same.
+    """
 
     instant = False
     prepare_us = 0.0
 
-    def __init__(self, card: ModelCard, backend: Backend) -> None:
-        self.card = card
-        self._backend = backend
+    def __init__(self, loaded: Loaded[M], max_items: int, max_tokens: int) -> None:
+        self.card = loaded.card
+        self._loaded, self._max_items, self._max_tokens = loaded, max_items, max_tokens
         self._lane: L | None = None
         self._step: CudaStep | None = None
+        self._buffers: B | None = None
         self._warm = False
 
+    @abstractmethod
+    def make_lane(self) -> L:
+        """Its model's, for steps of its sizes. Takes memory of the GPU."""
+
+    @abstractmethod
+    def make_buffers(self, step: CudaStep) -> B:
+        """Views of the step's pinned blocks."""
+
+    @abstractmethod
+    def run_first_steps(self) -> None:
+        """``ModelError`` where the answers are no numbers."""
+
     def make_stream(self) -> L:
-        raise NotImplementedError
+        with self._loaded.starting(self._max_tokens):
+            return self.make_lane()
 
     def use(self, stream: L) -> None:
         self._lane, self._step = stream, stream.make_step()
+        self._buffers = self.make_buffers(self._step)
 
     @property
     def lane(self) -> L:
         """Where its steps run."""
-        if self._lane is None:
-            self.use(self.make_stream())
-        assert self._lane is not None
+        self._need_lane()
+        assert self._lane
         return self._lane
 
     @property
     def step(self) -> CudaStep:
         """Its pinned blocks, and what launches them."""
-        assert self.lane is not None and self._step is not None
+        self._need_lane()
+        assert self._step
         return self._step
+
+    def buffers(self) -> B:
+        """Views of the pinned blocks of its step."""
+        self._need_lane()
+        assert self._buffers
+        return self._buffers
+
+    def twin(self) -> Self:
+        return type(self)(self._loaded, self._max_items, self._max_tokens)
+
+    def sibling(self) -> Self:
+        return self.twin()
+
+    def warm_up(self) -> None:
+        """Captures what its lane lacks of graphs and runs a short step and a full one; nothing may run yet.
+
+        ``ModelError`` where the answers are no numbers, ``ConfigError`` where the memory is too small for the steps.
+        """
+        lane = self.lane
+        with self._loaded.starting(self._max_tokens):
+            lane.capture_all()
+            self.run_first_steps()
+        self._warm = True
 
     def launch(self, n_items: int, n_tokens: int, third: int, /) -> None:
         """Starts a step. Before ``warm_up`` its graph is captured when it is first needed."""
         if not self._warm:
             self.lane.capture(self.lane.smallest(n_tokens, n_items))
         elif DEBUG:
-            self._backend.watch()
+            self._loaded.backend.watch()
         self.step.launch(n_items, n_tokens, third)
 
     def due_s(self) -> float:
@@ -67,14 +110,19 @@ class GraphSteps(Generic[L]):
         self.launch(n_items, n_tokens, third)
         self.wait()
 
-    def _compute(self, n_items: int, n_tokens: int) -> None:
-        """The step in ``buffers()`` by the kernels of its graph, launched one by one."""
-        lane = self.lane
+    def run_eagerly(self, n_items: int, n_tokens: int, third: int, /) -> None:
+        """``run`` without a graph: the same kernels over the same rows, launched one by one. For tests."""
+        lane, step = self.lane, self.step
         body = lane.body(lane.smallest(n_tokens, n_items))
+        step.staging[:3] = n_tokens, n_items, third  # as `launch` does; a decoder's header says the same
 
         def copy_and_run() -> None:
-            lane.staging.copy_(torch.from_numpy(self.step.staging)[: len(lane.staging)])
+            lane.staging.copy_(torch.from_numpy(step.staging)[: len(lane.staging)])
             body()
 
-        self._backend.run(copy_and_run, lane.stream)
-        torch.from_numpy(self.step.output).copy_(lane.output)
+        self._loaded.backend.run(copy_and_run, lane.stream)
+        torch.from_numpy(step.output).copy_(lane.output)
+
+    def _need_lane(self) -> None:
+        if self._lane is None:
+            self.use(self.make_stream())
