@@ -129,3 +129,12 @@ def test_what_a_gpu_refuses_while_graphs_are_made(error: RuntimeError, becomes: 
     with pytest.raises(becomes) as caught, faults_told():
         raise error
     assert type(caught.value) is becomes and "\n" not in str(caught.value)
+
+
+def test_a_failed_capture_is_told_by_its_cause() -> None:
+    """Its end fails, too, and says only that."""
+    with pytest.raises(DeviceFault, match="not permitted when stream is capturing"), faults_told():
+        try:
+            raise torch.AcceleratorError("CUDA error: operation not permitted when stream is capturing\nCompile with")
+        finally:
+            raise torch.AcceleratorError("CUDA error: operation failed due to a previous error during capture")

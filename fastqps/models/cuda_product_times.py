@@ -25,7 +25,9 @@ def product_times(dtype: torch.dtype, device: torch.device) -> Callable[[Product
     """What ``Precision`` measures with."""
 
     def time_us(product: Product, fp8: bool) -> float:
-        with torch.inference_mode(), torch.cuda.device(device):
+        # Not inference mode: the first capture of a process makes tensors that all others write, and captures outside
+        # of that mode could not.
+        with torch.no_grad(), torch.cuda.device(device):
             count, run = products(product, fp8, dtype, device)
             found = _graph_us(run) / count
             del run

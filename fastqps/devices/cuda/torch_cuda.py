@@ -98,9 +98,16 @@ def faults_told() -> Iterator[None]:
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:
-        reason = str(error).partition("\n")[0]
+        reason = str(_cause(error)).partition("\n")[0]
         if any(words in reason.lower() for words in _FULL):
             raise torch.OutOfMemoryError(reason) from error
         if isinstance(error, torch.AcceleratorError) or reason.startswith("Triton Error [CUDA]"):
             raise DeviceFault(f"the device has failed: {reason}") from error
         raise
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The first of CUDA's errors: a capture that has failed says at its end only that it had failed before."""
+    while isinstance(before := error.__context__, RuntimeError):
+        error = before
+    return error
