@@ -8,16 +8,19 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from checkpoints import write_checkpoint
 from decoders import write_decoder
 
+from fastqps._core import CudaError
 from fastqps.devices import DeviceError, DeviceFault
 from fastqps.devices.cuda import memory
+from fastqps.devices.cuda.loaded import told_by_device
 from fastqps.devices.cuda.start_lock import alone_on
-from fastqps.devices.cuda.torch_cuda import faults_told
 from fastqps.errors import ConfigError
 from fastqps.models import ModelError, load_card
 from fastqps.models.checkpoint import Checkpoint
@@ -121,19 +124,30 @@ def test_what_does_not_fit(tmp_path: Path) -> None:
         (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), torch.OutOfMemoryError),
         (torch.AcceleratorError("CUDA error: an illegal memory access was encountered\nCUDA kernel"), DeviceFault),
         (RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered"), DeviceFault),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling"), torch.OutOfMemoryError),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling"), DeviceFault),
+        (RuntimeError("Triton Error [CUDA]: invalid argument"), RuntimeError),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), RuntimeError),
+        (ModelError("no numbers"), ModelError),
     ],
 )
-def test_what_a_gpu_refuses_while_graphs_are_made(error: RuntimeError, becomes: type[Exception]) -> None:
+def test_what_a_gpu_refuses_while_a_process_starts(error: Exception, becomes: type[Exception]) -> None:
     """A fault is the device's; too little memory is the settings', whoever finds it; the rest is a mistake of ours."""
-    with pytest.raises(becomes) as caught, faults_told():
+
+    def synchronize() -> None:
+        if becomes is DeviceFault:
+            raise CudaError("cudaDeviceSynchronize: it has failed for good")
+
+    backend: Any = SimpleNamespace(api=SimpleNamespace(synchronize=synchronize))
+    with pytest.raises(becomes) as caught, told_by_device(backend):
         raise error
     assert type(caught.value) is becomes and "\n" not in str(caught.value)
 
 
 def test_a_failed_capture_is_told_by_its_cause() -> None:
     """Its end fails, too, and says only that."""
-    with pytest.raises(DeviceFault, match="not permitted when stream is capturing"), faults_told():
+    backend: Any = SimpleNamespace(api=SimpleNamespace(synchronize=lambda: None))
+    with pytest.raises(RuntimeError, match="not permitted when stream is capturing"), told_by_device(backend):
         try:
             raise torch.AcceleratorError("CUDA error: operation not permitted when stream is capturing\nCompile with")
         finally:

@@ -7,12 +7,17 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import torch
+
+from fastqps._core import CudaError
 from fastqps.devices.cuda.backend import Backend
 from fastqps.devices.cuda.memory import told_when_full
 from fastqps.devices.cuda.start_lock import alone_on
+from fastqps.devices.errors import DeviceFault
 from fastqps.models.card import ModelCard
 
 M = TypeVar("M")
+_FULL = ("out of memory", "cublas_status_alloc_failed", "cublas_status_not_initialized")
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,41 @@ class Loaded(Generic[M]):
 
 @contextmanager
 def starting(card: ModelCard, backend: Backend, max_tokens: int) -> Iterator[None]:
-    """Alone on the GPU among those that start; ``ConfigError`` where its memory is too small."""
-    with alone_on(backend.uuid), told_when_full(card, max_tokens, backend.where):
+    """Alone on the GPU among those that start.
+
+    ``ConfigError`` where its memory is too small, ``DeviceFault`` where a kernel failed, be it another process's.
+    """
+    with alone_on(backend.uuid), told_when_full(card, max_tokens, backend.where), told_by_device(backend):
         yield
+
+
+@contextmanager
+def told_by_device(backend: Backend) -> Iterator[None]:
+    """``DeviceFault`` where the device has failed, ``torch.OutOfMemoryError`` whoever found too little memory.
+
+    torch, Triton and cuBLAS have errors of their own for both. Of a fault the device itself is asked: whatever one asks
+    of it fails from then on.
+    """
+    try:
+        yield
+    except (CudaError, torch.OutOfMemoryError):
+        raise  # they say what they are
+    except RuntimeError as error:
+        cause = _cause(error)
+        reason = str(cause).partition("\n")[0]
+        try:
+            backend.api.synchronize()
+        except CudaError:
+            raise DeviceFault(f"the device has failed: {reason}") from error
+        if any(words in reason.lower() for words in _FULL):
+            raise torch.OutOfMemoryError(reason) from error
+        if cause is not error:
+            raise RuntimeError(reason) from error
+        raise
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The first of CUDA's errors: a capture that has failed says at its end only that it had failed before."""
+    while isinstance(before := error.__context__, RuntimeError):
+        error = before
+    return error

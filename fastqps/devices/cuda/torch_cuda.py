@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -11,7 +9,7 @@ import torch
 from fastqps._core import CudaApi
 from fastqps.devices.cuda.backend import Body, Graph, Stream
 from fastqps.devices.cuda.watch import Watched
-from fastqps.devices.errors import DeviceError, DeviceFault
+from fastqps.devices.errors import DeviceError
 
 _WATCHED = ("num_alloc_retries", "num_device_alloc", "num_device_free", "allocation.all.allocated")
 
@@ -54,24 +52,21 @@ class TorchCuda(Watched):
 
     def run(self, body: Body, stream: Stream) -> None:
         # What the default stream still does (weights and tables on their way to the device) comes first.
-        with faults_told():
-            torch.cuda.synchronize(self.device)
-            with torch.cuda.stream(stream):  # type: ignore[arg-type]
-                body()
-            torch.cuda.synchronize(self.device)
+        torch.cuda.synchronize(self.device)
+        with torch.cuda.stream(stream):  # type: ignore[arg-type]
+            body()
+        torch.cuda.synchronize(self.device)
 
     def capture(self, body: Body, stream: Stream, pool: Any, stamps: int) -> Graph:
         del stamps  # the kernels' business
         graph = torch.cuda.CUDAGraph()
         # On the lane's own stream: torch keeps workspaces of matrix products by stream, and graphs of two lanes that
         # shared one would overwrite each other's. Other threads' calls do not concern this capture: thread_local.
-        where = torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local")  # type: ignore[arg-type]
-        with faults_told():
-            with where:
-                body()
-            with torch.cuda.stream(stream):  # type: ignore[arg-type]
-                graph.replay()  # on its way to the device now, not with the first request that needs it
-            torch.cuda.synchronize(self.device)
+        with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):  # type: ignore[arg-type]
+            body()
+        with torch.cuda.stream(stream):  # type: ignore[arg-type]
+            graph.replay()  # on its way to the device now, not with the first request that needs it
+        torch.cuda.synchronize(self.device)
         return Graph(int(graph.raw_cuda_graph_exec()), graph)
 
     def seal(self) -> None:
@@ -85,29 +80,3 @@ class TorchCuda(Watched):
     def _memory_events(self) -> dict[str, int]:
         found = torch.cuda.memory_stats(self.device)
         return {name: int(found.get(name, 0)) for name in _WATCHED}
-
-
-_FULL = ("out of memory", "cublas_status_alloc_failed", "cublas_status_not_initialized")
-
-
-@contextmanager
-def faults_told() -> Iterator[None]:
-    """``DeviceFault`` where a kernel failed; ``torch.OutOfMemoryError`` whoever it is that found too little memory."""
-    try:
-        yield
-    except torch.OutOfMemoryError:
-        raise
-    except RuntimeError as error:
-        reason = str(_cause(error)).partition("\n")[0]
-        if any(words in reason.lower() for words in _FULL):
-            raise torch.OutOfMemoryError(reason) from error
-        if isinstance(error, torch.AcceleratorError) or reason.startswith("Triton Error [CUDA]"):
-            raise DeviceFault(f"the device has failed: {reason}") from error
-        raise
-
-
-def _cause(error: BaseException) -> BaseException:
-    """The first of CUDA's errors: a capture that has failed says at its end only that it had failed before."""
-    while isinstance(before := error.__context__, RuntimeError):
-        error = before
-    return error
