@@ -211,6 +211,9 @@ async def test_one_that_cannot_be_ended_leaves_it_down(gpu: Gpu) -> None:
     assert gpu.domain.down == "dispatcher 0 cannot be ended: the driver holds it"
     await gpu.until(lambda: "close" in gpu.events)
     assert "settle 1" in gpu.events and "settle 0" not in gpu.events and "reopen" not in gpu.events
+    gpu.seats[0].child.end(-9)  # the driver lets go of it
+    await gpu.until(lambda: gpu.seats[0].given_up)
+    assert "settle 0" in gpu.events and not {"start 0", "reopen"} & set(gpu.events)
 
 
 @on_gpu(0, 0)

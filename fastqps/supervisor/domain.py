@@ -148,7 +148,9 @@ class Domain:
         if self._checking:
             self._checking.cancel()  # whom it counts will not be there
         delay_s = self._budget.next_delay_s(time.monotonic())
-        if delay_s is None:
+        if self.down:
+            self._log.event("supervisor", f"{cause}: {self._name} is down")  # it could not be ended then
+        elif delay_s is None:
             times = f"{FAULTS_MAX + 1} faults within {WINDOW_S:g} s"
             self.down = f"{times}; the last: {cause}"
             self._log.event("supervisor", f"{self._name} stays down: {self.down}")

@@ -14,6 +14,7 @@ from fastqps.supervisor.shared import Shared, route_of
 from fastqps.weight_holder import END
 
 END_MAX_S = 2.0
+REAP_MAX_S = 5.0
 
 
 class Holder:
@@ -61,14 +62,18 @@ class Holder:
         self._log.event("supervisor", f"started {self.title} (pid {self._child.pid})")
 
     async def stop(self) -> None:
-        """When nobody maps it any more."""
+        """When nobody maps it any more. At most END_MAX_S and REAP_MAX_S: a driver in trouble may hold it for good."""
         child, self._child = self._child, None
         if child is None:
             return
         child.signal(END)
-        await asyncio.wait([child.exited], timeout=END_MAX_S)
-        child.signal(signal.SIGKILL)
-        await asyncio.shield(child.exited)
+        try:
+            await asyncio.wait([child.exited], timeout=END_MAX_S)
+        finally:  # also where nobody waits for us any more
+            child.signal(signal.SIGKILL)
+        await asyncio.wait([child.exited], timeout=REAP_MAX_S)
+        if not child.exited.done():
+            self._log.event("supervisor", f"{self.title} (pid {child.pid}) cannot be ended: the driver holds it")
 
     def close(self) -> None:
         """At the very end."""

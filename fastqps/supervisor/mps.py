@@ -44,6 +44,7 @@ class MpsDaemon:
     def __init__(self, gpu: Gpu, run: RunDirectory, log: Log) -> None:
         self.title = f"mps {gpu.index}"
         self._gpu = gpu
+        self._run = run
         self._folder = run.folder(f"gpu{gpu.index}")
         self._log = log
         self._child: Child | None = None
@@ -66,7 +67,8 @@ class MpsDaemon:
         _check_length(self.pipes)
         try:
             shutil.rmtree(self._folder, ignore_errors=True)
-            for path in (self._folder, self.pipes, self._folder / "l"):
+            self._run.folder(self._folder.name)
+            for path in (self.pipes, self._folder / "l"):
                 path.mkdir(mode=0o700)
             command = [sys.executable, "-P", "-m", "fastqps.tied", str(os.getpid()), self._program, "-f"]
             self._child = Child(command, (), self._environment(), self._on_line)

@@ -37,8 +37,9 @@ class RunDirectory:
         hidden.rename(self.path)
 
     def folder(self, name: str) -> Path:
-        """A subdirectory, made where it is not there."""
+        """A subdirectory, made where it is not there: what clears temporary directories may have taken all of it."""
         path = self.path / name
+        self.path.mkdir(mode=0o700, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)
         return path
 
