@@ -173,6 +173,14 @@ def test_plan() -> None:
         plan.chosen(["speed"])
 
 
+def test_a_brief_run_gives_tests_their_time_and_measurements_less() -> None:
+    brief, whole = plan.chosen(["correct", "encoder", "duty"], brief=True), plan.chosen([])
+    assert brief["parts.correct"] == whole["parts.correct"]
+    assert brief["parts.encoder"] == plan.BRIEF * whole["parts.encoder"]
+    told = ["encoder", "decoder", "parts.decoder_peers", "fp8", "dispatchers", "duty"]
+    assert sum(plan.chosen(told, brief=True).values()) < 2 * 585, "docs/gpu-check.md: two calls of ten minutes"
+
+
 def test_a_file_of_tests_that_dies_or_hangs_hides_no_other(tmp_path: Path) -> None:
     bodies = {
         "fails": "def test_a(): pass\ndef test_b(): assert 0",

@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.gpu import machine
 from bench.gpu.checkpoints import CACHE
-from bench.gpu.plan import PART_S, PARTS, chosen
+from bench.gpu.plan import BRIEF, PART_S, PARTS, chosen
 from bench.gpu.results import Results, page, slug
 from bench.gpu.run import Run
 from fastqps.bench.environment import Others, commit
@@ -33,7 +33,7 @@ def main() -> int:
     if options.step:
         return _step(options)
     try:
-        steps = chosen(options.part)
+        steps = chosen(options.part, brief=options.brief)
     except ValueError as error:
         print(f"gpu-check: {error}", file=sys.stderr)
         return 2
@@ -52,8 +52,11 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("part", nargs="*", metavar="PART", help="parts or steps of them, as micro.gemm (default: all)")
     parser.add_argument("--dry", action="store_true", help="on the CPU at tiny shapes: proves the code, not a GPU")
-    parser.add_argument("--repetitions", type=int, default=3, help="of every point that is compared (default: 3)")
-    parser.add_argument("--seconds", type=float, default=0.0, help="of every point (default: 4; dry: 0.3)")
+    parser.add_argument(
+        "--repetitions", type=int, default=0, help="of every point that is compared (default: 3; brief: 1)"
+    )
+    parser.add_argument("--seconds", type=float, default=0.0, help="of every point (default: 4; brief: 2.5; dry: 0.3)")
+    parser.add_argument("--brief", action="store_true", help=f"measurements in {100 * BRIEF:.0f} %% of their time")
     parser.add_argument("--results", type=Path, help="folder for GPU-DATE.json (default: bench/results)")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder for checkpoints")
     parser.add_argument("--commit", default="", help="what a copy that is no checkout was copied from")
@@ -62,7 +65,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    options.seconds = options.seconds or (0.3 if options.dry else 4.0)
+    options.seconds = options.seconds or (0.3 if options.dry else 2.5 if options.brief else 4.0)
+    options.repetitions = options.repetitions or (1 if options.brief else 3)
     return options
 
 
@@ -107,7 +111,11 @@ def _run_step(options: argparse.Namespace, results: Results, step: str, limit_s:
     command = [sys.executable, "-m", "bench.gpu", "--step", step, "--limit", f"{limit_s:.1f}"]
     command += ["--file", str(results.path), "--cache", str(options.cache), "--seconds", f"{options.seconds:g}"]
     command += ["--repetitions", str(options.repetitions)]
-    command += [flag for flag, on in (("--dry", options.dry), ("--profiles", options.profiles)) if on]
+    command += [
+        flag
+        for flag, on in (("--dry", options.dry), ("--profiles", options.profiles), ("--brief", options.brief))
+        if on
+    ]
     # A session of its own: what it leaves behind ends with it.
     child = subprocess.Popen(command, start_new_session=True, env=_surroundings())
     error = ""
@@ -128,9 +136,10 @@ def _run_step(options: argparse.Namespace, results: Results, step: str, limit_s:
 
 
 def _surroundings() -> dict[str, str]:
-    """Nothing is fetched from anywhere, and nobody draws bars."""
+    """Nothing is fetched from anywhere, nobody draws bars, and what one step compiles the next ones need not."""
     quiet = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     quiet |= {"TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
+    quiet["TRITON_CACHE_DIR"] = os.environ.get("TRITON_CACHE_DIR") or str(CACHE.parent / "triton")
     return {**os.environ, **quiet}
 
 
@@ -139,7 +148,7 @@ def _step(options: argparse.Namespace) -> int:
     results = Results(options.file)
     run = Run(
         options.step, results, options.dry, 1 if options.dry else options.repetitions, options.seconds,
-        options.limit, options.cache, options.profiles,
+        options.limit, options.cache, options.profiles, options.brief,
     )  # fmt: skip
     try:
         if options.dry:  # kernels are interpreted, as in the tests

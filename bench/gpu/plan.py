@@ -7,6 +7,9 @@ from dataclasses import dataclass
 PART_S = 455.0  # a part ends within eight minutes, its start and an end by force included
 
 
+BRIEF = 0.45  # of a step's time, where little is left: fewer points, shorter and once each
+
+
 @dataclass(frozen=True)
 class Part:
     """``steps``: modules under bench.gpu and the seconds that each may take."""
@@ -45,16 +48,18 @@ PARTS = {
 }
 
 
-def chosen(named: list[str]) -> dict[str, float]:
+def chosen(named: list[str], *, brief: bool = False) -> dict[str, float]:
     """Steps and their limits: of the named parts or steps (``micro.gemm``), in order; of none named all of them.
 
-    ``ValueError`` names what is neither.
+    ``brief``: measurements get less time; tests do not. ``ValueError`` names what is neither.
     """
     every = {step: limit for part in PARTS.values() for step, limit in part.steps.items()}
+    if brief:
+        every = {step: limit if step in PARTS["correct"].steps else BRIEF * limit for step, limit in every.items()}
     found: dict[str, float] = {}
     for name in named or PARTS:
         if name in PARTS:
-            found |= PARTS[name].steps
+            found |= {step: every[step] for step in PARTS[name].steps}
         elif (step := name if name in every else f"parts.{name}") in every:
             found[step] = every[step]
         else:

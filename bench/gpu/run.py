@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bench.gpu.checkpoints import CACHE, checkpoint
+from bench.gpu.plan import BRIEF
 from bench.gpu.results import Results
 from bench.gpu.shapes import SHAPES, Shape
 from bench.gpu.targets import TARGETS
@@ -32,6 +33,7 @@ class Run:
     limit_s: float
     cache: Path = CACHE
     profiles: bool = False  # calibrate replaces the shipped profiles
+    brief: bool = False  # points are shorter and fewer, and `enough` asks for less
     _began_s: float = field(default_factory=time.monotonic)
     _failed: dict[str, Exception] = field(default_factory=dict)
 
@@ -51,8 +53,8 @@ class Run:
         return self._began_s + self.limit_s - time.monotonic()
 
     def enough(self, seconds: float) -> bool:
-        """Whether so much is left; if not, sweeps stop and say what is missing."""
-        return self.left_s > seconds
+        """Whether so much is left, of a run that is not brief; if not, sweeps stop and say what is missing."""
+        return self.left_s > (BRIEF if self.brief else 1.0) * seconds
 
     def shape(self, name: str) -> Shape:
         """A true shape; in a dry run its tiny sibling."""

@@ -56,8 +56,8 @@ def _shape(run: Run, peaks: Peaks, model: str, target: str, p99_us: float | None
         running = 8 if run.dry else 1024
         with Served(run, settings_of(run, model, running), payloads, slow=True) as served:
             best: tuple[float, Settings, int] | None = None
-            for lanes in LANES[:1] if run.dry else LANES:
-                if best and not run.enough(run.limit_s / 3):
+            for lanes in LANES[:1] if run.dry or run.brief else LANES:
+                if best and run.left_s < run.limit_s / 3:
                     break
                 settings: Settings = {"lanes": lanes, "max-running": max(8, running // lanes)}
                 point, level = served.peak(settings, (16,) if run.dry else LEVELS)

@@ -33,7 +33,7 @@ def measure(run: Run) -> None:
 def _best(run: Run, base: Settings, payloads: Payloads, in_flight: int, model: str) -> Point:
     found: list[Point] = []
     with Served(run, base, payloads, slow=True) as served:
-        for lanes in (1, 2):
+        for lanes in (2,) if run.brief else (1, 2):
             point = answered(served.measure({"lanes": lanes}, in_flight))
             run.raw(f"{model}, {describe({'lanes': lanes})}", brief(point))
             run.say(f"{model}, {lanes} lanes: {_told(point)}")

@@ -60,7 +60,7 @@ def _in_process(run: Run, peaks: Peaks) -> tuple[int, int]:
     sizes = (4,) if run.dry else ITEMS
     step_us: dict[int, float] = {}
     for lanes, items in itertools.product(LANES[:2] if run.dry else LANES, sizes):
-        if rates and not run.enough(0.6 * run.limit_s) and not run.dry:
+        if rates and run.left_s < 0.6 * run.limit_s and not run.dry:
             break
         loop = EncoderLoop(run.device, run.checkpoint(MODEL), items=items, tokens=TOKENS, lanes=lanes, dtype=run.dtype)
         rates[items, lanes] = statistics.median(loop.rate(run.seconds / 4) for _ in range(run.repetitions))
@@ -83,7 +83,7 @@ def _transport(run: Run, served: Served) -> float:
     """The best of the ways to share the cores between generator, front doors and dispatchers."""
     cores = len(machine.allowed_cpus())
     tried: list[tuple[float, int, dict[str, int]]] = []
-    threads_of = sorted({max(1, cores // part) for part in (4, 3)})
+    threads_of = sorted({max(1, cores // part) for part in ((4,) if run.brief else (4, 3))})
     for threads, doors, dispatchers in itertools.product(threads_of, _doors(cores), (1, 2)):
         if doors + dispatchers + threads > cores + 1 and cores > 2:
             continue
