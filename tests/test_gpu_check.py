@@ -123,6 +123,7 @@ def test_results_keep_other_steps(tmp_path: Path) -> None:
         "bound_by": "the device", "unit": "%", "at_most": False, "step": "parts.duty", "target": "duty",
     }  # fmt: skip
     assert found["command"] == "b"
+    assert "* parts.duty is of commit c\n" in page(found) and "parts.fp8 is of" not in page(found)
     assert "| device duty cycle under saturation | 99.5 % | ≥ 99 | ≥ 99.9 | yes | the device |" in page(found)
     assert results.path.with_suffix(".md").read_text() == page(found)
 
@@ -414,8 +415,9 @@ def test_readme_says_what_is_not_measured_yet() -> None:
     nothing = gpu_table([])
     assert nothing.count("not yet measured") == len(TARGETS)
     assert "make gpu-check" in nothing
-    run = {"commit": "abc", "environment": {"gpu": "NVIDIA H200", "cpu": "EPYC", "cores": 16}}
-    old = {"target": "duty", "measured": 98.0, "unit": "%", "accepted": False}
+    run = {"commit": "def", "environment": {"gpu": "NVIDIA H200", "cpu": "EPYC", "cores": 16}}
+    run["parts"] = {"parts.duty": {"commit": "abc"}}  # the latest part of that day was of another
+    old = {"target": "duty", "step": "parts.duty", "measured": 98.0, "unit": "%", "accepted": False}
     before, after = {**run, "table": [old]}, {**run, "table": [{**old, "measured": 99.95, "accepted": True}]}
     assert "| device duty cycle under saturation | 98 % | ≥ 99 | missed |" in gpu_table([before])
     found = gpu_table([before, after])

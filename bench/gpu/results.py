@@ -28,12 +28,12 @@ class Results:
         kept = {key: found.get(key, empty) for key, empty in (("table", []), ("parts", {}), ("raw", {}))}
         self._write({"schema_version": SCHEMA_VERSION, "mode": MODE, **facts, **kept})
 
-    def begin(self, step: str, **facts: Any) -> None:
-        """A step starts: what it had measured before goes."""
+    def begin(self, step: str) -> None:
+        """A step starts: what it had measured before goes. What others have measured may be of another commit."""
         found = self.read()
         found["table"] = [row for row in found["table"] if row["step"] != step]
         found["raw"].pop(step, None)
-        found["parts"][step] = {"state": "running", **facts}
+        found["parts"][step] = {"state": "running", "commit": found["commit"]}
         self._write(found)
 
     def row(self, step: str, row: Row, target: str = "") -> None:
@@ -101,6 +101,8 @@ def page(found: dict[str, Any]) -> str:
     lines = [markdown(rows_of({"table": entries})), ""]
     failed = {step: part["error"] for step, part in found["parts"].items() if part.get("error")}
     lines += [f"* {step} failed: {error}" for step, error in failed.items()]
+    commits = {step: part["commit"] for step, part in found["parts"].items()}
+    lines += [f"* {step} is of commit {commit}" for step, commit in commits.items() if commit != found["commit"]]
     where = found.get("environment", {})
     facts = [where.get("gpu", ""), where.get("cpu", ""), f"{where.get('cores', '?')} cores"]
     facts += [

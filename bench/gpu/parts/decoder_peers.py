@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer, ContinuousBatchingConfig, GenerationConfig
 
 from bench.gpu.parts.decoder import prompts, settings_of, tokens_out
@@ -104,7 +105,9 @@ def _model(run: Run, model: str) -> tuple[float, str]:
 
 def _in_turn(run: Run, served: Served, running: int, rate: Rate, ids: Ids) -> tuple[list[float], list[float]]:
     first = rate(ids[:running])
-    count = max(running, min(len(ids), round(first * (0.1 if run.dry else MEASURE_S))))
+    # In whole rounds: at the end of a part of one its GPU would be half empty, which ours over gRPC never is.
+    rounds = max(2, round(first * (0.1 if run.dry else MEASURE_S) / running))
+    count = min(rounds, len(ids) // running) * running
     ours, theirs = [], []
     for _ in range(run.repetitions):
         theirs.append(rate(ids[:count]))
@@ -127,6 +130,8 @@ def _peer(run: Run, path: Path, variant: dict[str, Any], running: int) -> Iterat
         wanted |= {"use_cuda_graph": False, "use_async_batching": False, "num_blocks": 64, "default_compile_level": 0}
         wanted |= {"max_batch_tokens": 64, "page_size": 32}
     known = {field.name for field in dataclasses.fields(ContinuousBatchingConfig)}
+    if unknown := sorted(set(variant) - known):  # without them it would be another variant than its name says
+        raise BenchError(f"transformers {transformers.__version__} has no {', '.join(unknown)}")
     batching = ContinuousBatchingConfig(**{key: value for key, value in wanted.items() if key in known})
     told = {"asked": wanted, "unknown here": sorted(set(wanted) - known)}
     context = model.continuous_batching_context_manager(
