@@ -17,8 +17,9 @@ import psutil
 import pytest
 from serving import until
 
+from bench.gpu import mps as measured
 from fastqps.devices import Device, DeviceError
-from fastqps.gpus import Gpu
+from fastqps.gpus import FAKE_LIBRARY, Gpu
 from fastqps.supervisor import mps
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.mps import MpsDaemon, MpsError
@@ -63,13 +64,13 @@ def mps_processes(folder: Path) -> list[psutil.Process]:
     return [process for process in found if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
 
 
-def client(daemon: MpsDaemon) -> subprocess.Popen[bytes]:
-    """A process that has become a client, until its stdin closes."""
+def client(pipes: Path | str) -> subprocess.Popen[bytes]:
+    """A process that has become a client, if there is a daemon, until its stdin closes."""
     process = subprocess.Popen(
         [sys.executable, "-c", CLIENT],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(TESTS), "CUDA_MPS_PIPE_DIRECTORY": str(daemon.pipes)},
+        env={**os.environ, "PYTHONPATH": str(TESTS), "CUDA_MPS_PIPE_DIRECTORY": str(pipes)},
     )
     assert process.stdout and process.stdout.readline()
     return process
@@ -93,7 +94,7 @@ def test_clients_are_counted(run: RunDirectory, log: Log, tmp_path: Path, monkey
     daemon = MpsDaemon(GPU, run, log)
 
     async def work() -> None:
-        with client(daemon) as first, client(daemon) as second:
+        with client(daemon.pipes) as first, client(daemon.pipes) as second:
             assert await daemon.absent([first.pid, second.pid]) == []
             assert await daemon.absent([1, first.pid]) == [1]
             await daemon.terminate([first.pid])
@@ -114,7 +115,7 @@ def test_it_can_be_started_again(run: RunDirectory, log: Log) -> None:
     async def work() -> None:
         await daemon.stop()
         await daemon.start()
-        with client(daemon) as process:
+        with client(daemon.pipes) as process:
             assert await daemon.absent([process.pid]) == []
             process.communicate()
 
@@ -247,3 +248,20 @@ def test_a_gpu_for_one_process(run: RunDirectory, log: Log, processes: int, refu
     else:
         asyncio.run(sharing.open())
         assert not sharing.together
+
+
+def test_measurements_run_under_the_same_daemon(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``bench.gpu.mps``: processes beside a server, attached and surely not."""
+    monkeypatch.setattr(mps, "CLIENTS_MAX_S", 0.3)
+    monkeypatch.setenv(FAKE_LIBRARY, "any")
+    with measured.daemon() as around, client(around.environment["CUDA_MPS_PIPE_DIRECTORY"]) as attached:
+        assert around.environment["CUDA_VISIBLE_DEVICES"] == "GPU-fake-0"
+        assert around.absent([attached.pid]) == []
+        with measured.without() as alone, client(alone.environment["CUDA_MPS_PIPE_DIRECTORY"]) as other:
+            assert around.absent([attached.pid, other.pid]) == [other.pid]
+            other.communicate()
+        attached.communicate()
+    assert not mps_processes(Path(tempfile.gettempdir()))
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(mps.MpsError, match="nvidia-cuda-mps-control is not here"), measured.daemon():
+        pass

@@ -1,72 +1,53 @@
-"""A private CUDA MPS daemon for measurements outside of a server, and processes that surely do not use one."""
+"""How processes share a GPU in measurements outside of a server: under the same MPS daemon as in one, or without."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import os
-import shutil
-import subprocess
-import tempfile
-import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 
-CONTROL = "nvidia-cuda-mps-control"
-START_S = 10.0
+from fastqps.gpus import VISIBLE, find_gpus
+from fastqps.supervisor.log import Log
+from fastqps.supervisor.mps import MpsDaemon, MpsError
+from fastqps.supervisor.run_directory import PIPES, RunDirectory
+
+__all__ = ["MpsError", "Surroundings", "daemon", "without"]
 
 
-class MpsError(Exception):
-    """There is no MPS here; the message says why."""
+@dataclass(frozen=True)
+class Surroundings:
+    """Processes with this ``environment`` share the GPU in this way. ``absent``: those of some process ids that do
+    not."""
+
+    environment: dict[str, str]
+    absent: Callable[[Collection[int]], list[int]]
 
 
 @contextlib.contextmanager
-def daemon() -> Iterator[dict[str, str]]:
-    """The environment of its clients. ``MpsError`` where it does not start."""
-    if not shutil.which(CONTROL):
-        raise MpsError(f"{CONTROL} is not on the PATH")
-    with tempfile.TemporaryDirectory(prefix="fq-mps-", dir="/tmp") as folder:  # short: paths of sockets are
-        own = _environment(Path(folder))
-        done = subprocess.run(
-            [CONTROL, "-d"], env={**os.environ, **own}, capture_output=True, text=True, timeout=30, check=False
-        )
-        if done.returncode:
-            raise MpsError(f"{CONTROL} -d: {(done.stderr or done.stdout).strip()}")
+def daemon() -> Iterator[Surroundings]:
+    """Under MPS. ``MpsError`` where that cannot be. The daemon ends with this process, however that ends."""
+    found = find_gpus()
+    if not found.visible:
+        raise MpsError(found.missing)
+    gpu = found.visible[0]
+    with _run() as (run, log), asyncio.Runner() as loop:
+        mps = MpsDaemon(gpu, run, log)
+        loop.run(mps.start())
         try:
-            yield own
+            yield Surroundings({VISIBLE: gpu.uuid, PIPES: str(mps.pipes)}, lambda pids: loop.run(mps.absent(pids)))
         finally:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                ask("quit", own)
-                time.sleep(0.5)
+            loop.run(mps.stop())
 
 
 @contextlib.contextmanager
-def without() -> Iterator[dict[str, str]]:
-    """The environment of processes that find no daemon, whatever runs on this machine."""
-    with tempfile.TemporaryDirectory(prefix="fq-nomps-", dir="/tmp") as folder:
-        yield _environment(Path(folder))
+def without() -> Iterator[Surroundings]:
+    """In turns: they find no daemon, whatever runs on this machine."""
+    with _run() as (run, _):
+        yield Surroundings({PIPES: str(run.folder("none"))}, lambda pids: [])
 
 
-def ask(command: str, own: dict[str, str]) -> str:
-    """What the daemon answers."""
-    done = subprocess.run(
-        [CONTROL],
-        input=command + "\n",
-        env={**os.environ, **own},
-        capture_output=True,
-        text=True,
-        timeout=20,
-        check=False,
-    )
-    return done.stdout
-
-
-def clients(own: dict[str, str]) -> set[int]:
-    """Process ids that are attached to the daemon's servers."""
-    servers = [line for line in ask("get_server_list", own).split() if line.isdigit()]
-    return {int(word) for server in servers for word in ask(f"get_client_list {server}", own).split() if word.isdigit()}
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    for name in ("p", "l"):
-        (folder / name).mkdir()
-    return {"CUDA_MPS_PIPE_DIRECTORY": str(folder / "p"), "CUDA_MPS_LOG_DIRECTORY": str(folder / "l")}
+@contextlib.contextmanager
+def _run() -> Iterator[tuple[RunDirectory, Log]]:
+    with contextlib.closing(Log()) as log, contextlib.closing(RunDirectory(log)) as run:
+        yield run, log

@@ -24,8 +24,8 @@ def measure(run: Run) -> None:
     for kind, surroundings in (("time-sliced", mps.without), ("MPS", mps.daemon)):
         for killed in ("follower", "owner"):
             try:
-                with surroundings() as own:
-                    found = _kill(run, killed, own)
+                with surroundings() as around:
+                    found = _kill(run, killed, around.environment)
             except mps.MpsError as error:
                 run.say(f"{kind}: {error}")
                 run.raw(kind, str(error))

@@ -32,8 +32,8 @@ def measure(run: Run) -> None:
                 run.say(f"{name}: no time left")
                 continue
             try:
-                with surroundings() as own:
-                    rates[name] = _processes(run, count, own, kind == "MPS")
+                with surroundings() as around:
+                    rates[name] = _processes(run, count, around)
             except mps.MpsError as error:
                 run.say(f"{name}: {error}")
                 run.raw("mps", str(error))
@@ -80,17 +80,19 @@ def _streams(stand: Stand, count: int) -> float:
     return rounds * count / (time.perf_counter() - began)
 
 
-def _processes(run: Run, count: int, own: dict[str, str], attached: bool) -> float:
+def _processes(run: Run, count: int, around: mps.Surroundings) -> float:
     command = [sys.executable, "-m", "bench.gpu.micro.overlap", "dry" if run.dry else "cuda"]
     children = [
-        subprocess.Popen(command, env={**os.environ, **own}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            command, env=os.environ | around.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         for _ in range(count)
     ]
     try:
         for child in children:
             if _line(child) != "ready":
                 raise RuntimeError("a process of the overlap measurement did not start")
-        if attached and (missing := {child.pid for child in children} - mps.clients(own)):
+        if missing := around.absent([child.pid for child in children]):
             raise mps.MpsError(f"{len(missing)} of {count} processes are not among the daemon's clients")
         begin_ns = time.monotonic_ns() + 300_000_000
         for child in children:
