@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[3]
 TESTS = ROOT / "tests/gpu"
 KERNELS = "test_kernels_*.py"  # in tests/: interpreted where there is no GPU
 TOGETHER = 4  # files of kernels at a time: compiling takes a core each, and nothing in them is timed
-TEST_S = 150  # of one test
+TEST_S = 200  # of one test; the first start of a server compiles kernels
 LOG = "gpu-tests.log"
 
 
