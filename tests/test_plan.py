@@ -218,3 +218,13 @@ def test_dispatchers_for_each_model_and_device() -> None:
 def test_a_profile_of_another_task_is_refused_before_anything_starts() -> None:
     with pytest.raises(ConfigError, match=r"models steps of the task generate .*; the task of minilm is embed"):
         make_plan(config(model=("minilm",), device="sim:h200-minilm-l6,sim:h200-qwen2.5-0.5b"))
+
+
+@pytest.mark.parametrize(("pin", "threads"), [("off", 4), ("auto", 1)])
+def test_a_pinned_dispatcher_computes_with_one_thread(pin: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has one CPU: more threads would wait there for each other."""
+    monkeypatch.setattr(machine, "allowed_cpus", lambda: tuple(range(8)))
+    monkeypatch.setattr(machine, "usable_cores", lambda cpus: cpus)
+    plan = make_plan(config(model=("minilm",), device="sim:h200-minilm-l6", dispatchers=2, frontdoors=2, pin=pin))
+    assert plan.threads == threads
+    assert {len(cpus) for cpus in plan.dispatcher_cpus} == {int(pin == "auto")}

@@ -91,7 +91,7 @@ def make_plan(config: Config) -> Plan:
         rooms=tuple(room_of(card, config, memory) for card in cards),
         doors=config.frontdoors,
         dispatchers_each=config.dispatchers,
-        threads=max(1, machine.usable_cores(len(cpus)) // (total * config.lanes)),
+        threads=_threads(len(cpus), total * config.lanes, placement),
         door_cpus=placement.doors,
         dispatcher_cpus=placement.dispatchers,
         capacity=_capacity(config, cards),
@@ -179,6 +179,11 @@ def _split(model: str) -> tuple[str, str]:
     if not name or not path:
         raise ConfigError(f"--model {model!r}: write NAME=DIR")
     return name, path
+
+
+def _threads(cpus: int, lanes: int, placement: Placement) -> int:
+    """More threads than CPUs would wait for each other: a pinned dispatcher has one."""
+    return 1 if any(placement.dispatchers) else max(1, machine.usable_cores(cpus) // lanes)
 
 
 def _placement(config: Config, cpus: Cpus, gpus: Sequence[Gpu | None]) -> Placement:
