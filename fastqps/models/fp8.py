@@ -16,6 +16,7 @@ E4M3 = torch.float8_e4m3fn
 E4M3_MAX = 448.0
 AMAX_MIN = 1e-12  # a row of zeros is scaled as if this were its largest: its scale must not be 0
 MULTIPLE = 16  # what inputs and outputs of an FP8 product have to be divisible by
+_PROBE = 128  # rows, inputs and outputs of the product that is tried: a size that no library leaves out
 
 
 @dataclass(frozen=True)
@@ -95,15 +96,20 @@ def multiply(
     return (out if bias is None else out + bias).to(dtype)
 
 
-@cache
 def has_product(device: torch.device) -> bool:
     """Whether torch multiplies FP8 on this device, with scales by row. Where it does not, ``multiply`` dequantises."""
-    x, scales = torch.zeros(MULTIPLE, MULTIPLE, dtype=E4M3, device=device), torch.ones(MULTIPLE, device=device)
+    return not refused(device)
+
+
+@cache
+def refused(device: torch.device) -> str:
+    """What torch says where it does not multiply FP8 on this device; "" where it does."""
+    x, scales = torch.zeros(_PROBE, _PROBE, dtype=E4M3, device=device), torch.ones(_PROBE, device=device)
     try:
         _product(x, scales[:, None], Quantised(x, scales), scales.bfloat16(), torch.bfloat16)
-    except (RuntimeError, NotImplementedError):
-        return False
-    return True
+    except (RuntimeError, NotImplementedError) as error:
+        return " ".join(str(error).split())[:160] or type(error).__name__
+    return ""
 
 
 def _product(

@@ -10,7 +10,7 @@ import torch
 from fastqps.devices.cuda.backend import Backend
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
-from fastqps.models.fp8 import has_product
+from fastqps.models.fp8 import refused
 from fastqps.models.precision import QUANTIZATIONS, Precision, Product
 
 _FUSED = ("qkv", "up", "down")  # norms and activations write FP8 themselves; only attention does not
@@ -31,12 +31,13 @@ def make_precision(place: Place, backend: Backend, dtype: torch.dtype, rows: tup
     """``DeviceError`` for an unknown quantization, and for ``fp8`` on a GPU that has none."""
     if place.quantization not in QUANTIZATIONS:
         raise DeviceError(f"no quantization {place.quantization!r}; there is: {', '.join(QUANTIZATIONS)}")
-    if place.quantization != "none" and not has_product(backend.device):
+    if place.quantization != "none" and (reason := refused(backend.device)):
         if place.quantization == "fp8":
             raise DeviceError(
-                f"--quantization fp8: {backend.where} multiplies no FP8; GPUs from compute capability 8.9 on do"
+                f"--quantization fp8: {backend.where} multiplies no FP8; GPUs from compute capability 8.9 on do. "
+                f"torch says: {reason}"
             )
-        print(f"quantization auto: {backend.where} multiplies no FP8", file=sys.stderr)
+        print(f"quantization auto: {backend.where} multiplies no FP8: {reason}", file=sys.stderr)
         return Precision("none")
     return Precision(place.quantization, rows, _product_times(backend, dtype), _FUSED)
 
