@@ -17,7 +17,7 @@ from fastqps.finding import Finding
 from fastqps.gpus import Gpu, Gpus, find_gpus
 from fastqps.metrics.gpm import Gpm
 from fastqps.supervisor.log import Log
-from fastqps.supervisor.mps import PROGRAM, MpsDaemon, MpsError
+from fastqps.supervisor.mps import PROGRAM, MpsDaemon, MpsError, find_program
 from fastqps.supervisor.run_directory import RunDirectory
 
 SHM_WANTED = 256 << 20  # MPS may hold its clients' pinned memory to the size of /dev/shm; each dispatcher has some MiB
@@ -75,7 +75,7 @@ def _torch(lack: str) -> Finding:
 
 
 def _mps(gpus: Gpus) -> Finding:
-    path = shutil.which(PROGRAM)
+    path = find_program()
     if path is None:
         return Finding("mps", f"no {PROGRAM}", "note", "several dispatchers of one GPU would take turns on it")
     try:

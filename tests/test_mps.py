@@ -179,6 +179,21 @@ def test_no_program(run: RunDirectory, log: Log, monkeypatch: pytest.MonkeyPatch
         asyncio.run(MpsDaemon(GPU, run, log).start())
 
 
+def test_a_program_that_came_with_the_driver_need_not_be_on_the_path(
+    run: RunDirectory, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.pathsep.join(["/usr/bin", "/bin"]))  # the fake one is a script
+    monkeypatch.setattr(mps, "DRIVER", str(TESTS / "fake_mps"))
+
+    async def scenario() -> None:
+        daemon = MpsDaemon(GPU, run, log)
+        await daemon.start()
+        await daemon.stop()
+
+    asyncio.run(scenario())
+    assert not mps_processes(run.path)
+
+
 def test_a_path_too_long_for_sockets(log: Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", f"{TESTS / 'fake_mps'}:{os.environ['PATH']}")
     deep = tmp_path / ("d" * 100)

@@ -23,6 +23,7 @@ from fastqps.supervisor.log import Log
 from fastqps.supervisor.run_directory import PIPES, RunDirectory, kill_mps
 
 PROGRAM = "nvidia-cuda-mps-control"
+DRIVER = "/usr/local/nvidia/bin"  # of containers that get the driver's programs mounted there, on the PATH or not
 LOGS = "CUDA_MPS_LOG_DIRECTORY"
 LONGEST_SOCKET = "control_privileged"
 SOCKET_PATH_MAX = 107  # bytes
@@ -172,7 +173,9 @@ class MpsDaemon:
         return done.stdout
 
     def _environment(self) -> dict[str, str]:
-        return environment() | {
+        own = environment()
+        return own | {
+            "PATH": os.pathsep.join(filter(None, (own.get("PATH"), str(Path(self._program).parent)))),  # of its server
             VISIBLE: self._gpu.uuid,
             PIPES: str(self.pipes),
             LOGS: str(self._folder / "l"),
@@ -192,10 +195,15 @@ class MpsDaemon:
         return f": {said}" if said else ""
 
 
+def find_program() -> str | None:
+    """Where the daemon is: on the PATH, or with the driver."""
+    return shutil.which(PROGRAM) or shutil.which(PROGRAM, path=DRIVER)
+
+
 def _program(gpu: Gpu) -> str:
     if gpu.mig:
         raise MpsError("it is a MIG instance, on which MPS does not run")
-    found = shutil.which(PROGRAM)
+    found = find_program()
     if found is None:
         raise MpsError(f"{PROGRAM} is not here (it comes with the NVIDIA driver; in a container, with its utilities)")
     return found
