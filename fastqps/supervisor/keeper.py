@@ -95,4 +95,4 @@ class Keeper:
         self._log.event("supervisor", f"{self.seat.title} stays down: {reason}")
         self._on_given_up()
         if self.seat.phase == "starting":
-            self._outcome.fail(FAILURE, f"{self.seat.title} does not start: {self.seat.last_line or reason}")
+            self._outcome.fail(FAILURE, f"{self.seat.title} does not start: {self._domain.down or self.seat.last_line}")
