@@ -35,6 +35,7 @@ if [ -f "$KIT/versions" ]; then
     fi
     if ! echo '#include <nghttp2/nghttp2.h>' | "${CXX:-g++}" -E -x c++ - >/dev/null 2>&1; then
         export FASTQPS_NGHTTP2=$KIT/usr LDFLAGS="${LDFLAGS:-} -Wl,-rpath,$KIT/usr/lib"
+        export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$KIT/usr/lib"  # of extensions built elsewhere
     fi
     # Behind the system's, and for the build alone.
     export CPLUS_INCLUDE_PATH="${CPLUS_INCLUDE_PATH:+$CPLUS_INCLUDE_PATH:}$KIT/usr/include"
