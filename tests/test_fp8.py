@@ -127,6 +127,21 @@ def test_weights_of_one_input_are_joined() -> None:
     assert torch.equal(fp8.plain(concatenate(parts)), torch.cat(parts))
 
 
+def test_what_is_joined_for_its_size_alone_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On ``meta``: torch would import its compilers for that, seconds of a start."""
+    parts = [rows(16, 32, 0), rows(48, 32, 1)]
+    whole = torch.cat([*parts, rows(1, 32, 2).double()])
+    monkeypatch.setattr(torch, "cat", None)
+    monkeypatch.setattr(fp8, "quantise_rows", None)
+    sizes = [part.to("meta") for part in parts]
+    found = fp8.joined([*sizes, torch.empty(1, 32, dtype=torch.float64, device="meta")])
+    assert found.is_meta and (found.shape, found.dtype) == (whole.shape, whole.dtype)
+    quantised = concatenate([quantise_weight(part) for part in sizes])
+    assert isinstance(quantised, Quantised) and quantised.values.is_meta
+    assert (quantised.values.shape, quantised.values.dtype) == ((64, 32), fp8.E4M3)
+    assert (quantised.scales.shape, quantised.scales.dtype) == ((64,), torch.float32)
+
+
 def test_only_multiples_of_16_fit() -> None:
     assert fp8.fits(1536, 384) and fp8.fits(16, 16)
     assert not fp8.fits(1536, 24) and not fp8.fits(2, 384)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from fastqps.models.fp8 import Weight, concatenate
+from fastqps.models.fp8 import Weight, concatenate, joined
 from fastqps.models.ops import EncoderOps, Norm, Reader, Rows, Site, SiteKind
 from fastqps.models.step import Step
 from fastqps.models.weights import Weights
@@ -79,7 +79,7 @@ class _Layer:
             weight = concatenate([weights.matrix(f"{at}{part}.weight", outputs, inputs) for part in parts])
             return (
                 weight,
-                torch.cat([weights(f"{at}{part}.bias", outputs) for part in parts]),
+                joined([weights(f"{at}{part}.bias", outputs) for part in parts]),
                 Site(kind, number, layers),
             )
 

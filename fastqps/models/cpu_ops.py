@@ -11,7 +11,7 @@ import torch
 from fastqps import _core
 from fastqps.models.cpu_fp8 import CpuFp8Activated, CpuFp8Gated, CpuFp8Linear
 from fastqps.models.cpu_linear import CpuActivated, CpuGated, CpuLinear
-from fastqps.models.fp8 import Quantised, Weight, concatenate, plain
+from fastqps.models.fp8 import Quantised, Weight, concatenate, joined, plain
 from fastqps.models.ops import Activated, Linear, Reader, Rows, Site
 from fastqps.models.precision import Precision
 from fastqps.models.reference_ops import rows_for
@@ -85,7 +85,7 @@ class CpuOps:
     def gated(
         self, gate: Weight, up: Weight, biases: tuple[torch.Tensor, torch.Tensor] | None, activation: str, site: Site
     ) -> Activated:
-        both, bias = concatenate([gate, up]), torch.cat(biases) if biases else None
+        both, bias = concatenate([gate, up]), joined(biases) if biases else None
         if activation == "silu":
             return CpuGatedSilu(self.linear(both, bias, site))
         if self._wants_fp8(both, site):

@@ -12,7 +12,7 @@ import torch
 from fastqps.kernels.add_norm import add_norm
 from fastqps.kernels.quantise_rows import quantise_rows
 from fastqps.models.cuda_products import CudaActivated, CudaFp8Linear, CudaLinear
-from fastqps.models.fp8 import Quantised, Weight, concatenate, plain, quantise_weight
+from fastqps.models.fp8 import Quantised, Weight, concatenate, joined, plain, quantise_weight
 from fastqps.models.ops import Activated, Linear, Reader, Rows, Site
 from fastqps.models.parameters import Parameters
 from fastqps.models.precision import Precision
@@ -90,7 +90,7 @@ class CudaOps:
     def gated(
         self, gate: Weight, up: Weight, biases: tuple[torch.Tensor, torch.Tensor] | None, activation: str, site: Site
     ) -> Activated:
-        both = self.linear(concatenate([gate, up]), torch.cat(biases) if biases else None, site)
+        both = self.linear(concatenate([gate, up]), joined(biases) if biases else None, site)
         return CudaActivated(both, activation, gated=True)
 
     def norm(

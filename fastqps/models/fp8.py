@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 
 import torch
 
@@ -57,6 +57,8 @@ def quantise_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def quantise_weight(weight: torch.Tensor) -> Quantised:
     """weight [outputs, inputs] → its rows scaled one by one."""
+    if weight.is_meta:  # see ``joined``
+        return Quantised(weight.new_empty(weight.shape, dtype=E4M3), weight.new_empty(len(weight), dtype=torch.float32))
     values, scales = quantise_rows(weight)
     return Quantised(values, scales.squeeze(1))
 
@@ -65,8 +67,17 @@ def concatenate(weights: Sequence[Weight]) -> Weight:
     """Weights that read the same input as one, [all outputs, inputs]: quantised where all of them are, else plain."""
     quantised = [weight for weight in weights if isinstance(weight, Quantised)]
     if len(quantised) == len(weights):
-        return Quantised(torch.cat([w.values for w in quantised]), torch.cat([w.scales for w in quantised]))
-    return torch.cat([plain(weight) for weight in weights])
+        return Quantised(joined([w.values for w in quantised]), joined([w.scales for w in quantised]))
+    return joined([plain(weight) for weight in weights])
+
+
+def joined(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """One behind the other in the first dimension."""
+    first = parts[0]
+    if first.is_meta:  # torch would first import its compilers to compute with such, which takes seconds
+        dtype = reduce(torch.promote_types, (part.dtype for part in parts))
+        return first.new_empty((sum(map(len, parts)), *first.shape[1:]), dtype=dtype)
+    return torch.cat(tuple(parts))
 
 
 def halves(weight: Weight) -> tuple[Weight, Weight]:

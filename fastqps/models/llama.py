@@ -7,7 +7,7 @@ import torch
 from fastqps.models.card import ModelError
 from fastqps.models.decode_step import DecodeState, DecodeStep
 from fastqps.models.decoder_config import DecoderConfig
-from fastqps.models.fp8 import concatenate
+from fastqps.models.fp8 import concatenate, joined
 from fastqps.models.ops import DecodeOps, Heads, Linear, Rows, Site, SiteKind
 from fastqps.models.rope import rotary_table
 from fastqps.models.weights import Weights
@@ -26,7 +26,7 @@ class _Layer:
             """One product for all of ``names`` (with their outputs), which read the same input."""
             weight = concatenate([weights.matrix(f"{at}{name}.weight", n, inputs) for name, n in names.items()])
             biases = [weights(f"{at}{name}.bias", n) for name, n in names.items()] if bias else []
-            return ops.linear(weight, torch.cat(biases) if bias else None, site(kind))
+            return ops.linear(weight, joined(biases) if bias else None, site(kind))
 
         queries, keys, attn = c.heads * c.head_dim, c.kv_heads * c.head_dim, "self_attn."
         parts = {f"{attn}q_proj": queries, f"{attn}k_proj": keys, f"{attn}v_proj": keys}

@@ -14,7 +14,7 @@ import torch
 from torch.nn import functional as F
 
 from fastqps.models.card import ModelError
-from fastqps.models.fp8 import Quantised, Weight, concatenate, plain, quantise_rows, quantise_weight
+from fastqps.models.fp8 import Quantised, Weight, concatenate, joined, plain, quantise_rows, quantise_weight
 from fastqps.models.ops import GATES, Activated, Linear, Reader, Rows, Site
 from fastqps.models.parameters import Parameters
 from fastqps.models.precision import Precision
@@ -136,7 +136,7 @@ class ReferenceOps:
     def gated(
         self, gate: Weight, up: Weight, biases: tuple[torch.Tensor, torch.Tensor] | None, activation: str, site: Site
     ) -> Activated:
-        bias = torch.cat(biases) if biases else None
+        bias = joined(biases) if biases else None
         return ReferenceGated(self._linear(concatenate([gate, up]), bias, site), activation)
 
     def norm(
