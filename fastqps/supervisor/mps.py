@@ -83,6 +83,7 @@ class MpsDaemon:
             raise
         except asyncio.CancelledError:
             self._child.signal(signal.SIGKILL)
+            kill_mps(self._folder)
             raise
 
     async def absent(self, pids: Collection[int]) -> list[int]:

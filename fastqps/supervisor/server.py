@@ -119,7 +119,11 @@ class Supervisor:
     async def _start(self) -> None:
         """Everything runs, or is about to. ``DeviceError`` where a GPU cannot be shared as it has to be."""
         for sharing in self._sharings.values():
-            await sharing.open()
+            opening = asyncio.ensure_future(sharing.open())
+            await self._outcome.first(opening, self._outcome.leaving.wait())
+            if not opening.done():  # its daemon does not answer, and a signal came
+                return
+            opening.result()
         self._watch_over(self._watch())
         domains = make_domains(self.seats, self._outcome, self.log)
         self._domains = list(dict.fromkeys(domains.values()))
