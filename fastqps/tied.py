@@ -12,4 +12,7 @@ from fastqps.launch import die_with_parent
 
 if __name__ == "__main__":
     die_with_parent(int(sys.argv[1]))
-    os.execv(sys.argv[2], sys.argv[2:])
+    try:
+        os.execv(sys.argv[2], sys.argv[2:])
+    except OSError as error:
+        sys.exit(f"{sys.argv[2]} cannot be run: {error.strerror}")

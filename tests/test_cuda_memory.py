@@ -85,6 +85,14 @@ def test_the_folder_is_nobody_elses(folder: Path) -> None:
         pass
 
 
+def test_a_lock_that_cannot_be_opened_is_named(folder: Path) -> None:
+    with alone_on("GPU-a"):
+        own = next(folder.iterdir())
+    (own / "GPU-b.lock").mkdir()
+    with pytest.raises(DeviceError, match=r"cannot open .*GPU-b\.lock.*: Is a directory"), alone_on("GPU-b"):
+        pass
+
+
 def test_sizes_are_those_of_the_loaded_model(tmp_path: Path) -> None:
     model = write_checkpoint(tmp_path / "bert", "bert")
     files = Checkpoint.open(tmp_path / "bert").weight_files()

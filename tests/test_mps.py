@@ -20,7 +20,7 @@ from serving import until
 from bench.gpu import mps as measured
 from fastqps.devices import Device, DeviceError
 from fastqps.gpus import FAKE_LIBRARY, Gpu
-from fastqps.supervisor import mps
+from fastqps.supervisor import mps, run_directory
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.mps import MpsDaemon, MpsError
 from fastqps.supervisor.run_directory import RunDirectory
@@ -50,7 +50,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, log: Log) -> Iterator[R
         yield directory
         directory.close()
         assert not os.listdir(folder)
-        assert not mps_processes(Path(folder))
+        check_gone(Path(folder))
 
 
 def mps_processes(folder: Path) -> list[psutil.Process]:
@@ -62,6 +62,12 @@ def mps_processes(folder: Path) -> list[psutil.Process]:
         except psutil.Error:
             continue
     return [process for process in found if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+
+
+def check_gone(folder: Path) -> None:
+    """All of them have been killed; how soon that takes effect is up to the system."""
+    left = psutil.wait_procs(mps_processes(folder), 5)[1]
+    assert not [process for process in left if process.status() != psutil.STATUS_ZOMBIE]
 
 
 def client(pipes: Path | str) -> subprocess.Popen[bytes]:
@@ -106,7 +112,7 @@ def test_clients_are_counted(run: RunDirectory, log: Log, tmp_path: Path, monkey
     commands = (tmp_path / "commands").read_text().splitlines()
     assert {line.split()[0] for line in commands} == {"GPU-7"}  # the daemon's own GPU, whatever else is there
     assert commands[-1] == "GPU-7 quit -t 2"
-    assert not mps_processes(run.path)
+    check_gone(run.path)
 
 
 def test_it_can_be_started_again(run: RunDirectory, log: Log) -> None:
@@ -133,7 +139,7 @@ def test_what_does_not_end_is_killed(
         assert len(mps_processes(run.path)) == 2  # the daemon and its server
 
     during(MpsDaemon(GPU, run, log), work)
-    assert not mps_processes(run.path)
+    check_gone(run.path)
     log.close()
     assert "killed what it left behind" in (tmp_path / "log").read_text()
 
@@ -170,7 +176,7 @@ def test_why_there_is_none(
     with pytest.raises(MpsError, match=message):
         asyncio.run(MpsDaemon(dataclasses.replace(GPU, **gpu), run, log).start())
     assert time.monotonic() - began < 10
-    assert not mps_processes(run.path)
+    check_gone(run.path)
 
 
 def test_no_program(run: RunDirectory, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,12 +238,51 @@ def test_what_a_killed_server_left_is_cleared(run: RunDirectory, log: Log, tmp_p
     again = RunDirectory(log)
     assert sorted(folder.iterdir()) == sorted([run.path, again.path])
     psutil.wait_procs(servers, 5)
-    assert not mps_processes(left)
+    check_gone(left)
     again.close()
     log.close()
     assert (
         f"cleared {left}, which a killed server has left and ended its MPS processes" in (tmp_path / "log").read_text()
     )
+
+
+def test_a_start_that_is_given_up_leaves_nothing(run: RunDirectory, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server was told to end while the daemon did not answer."""
+    monkeypatch.setenv("FAKE_MPS", "hangs")
+    monkeypatch.setattr(mps, "ASK_MAX_S", 0.5)
+
+    async def work() -> None:
+        starting = asyncio.create_task(MpsDaemon(GPU, run, log).start())
+        while len(mps_processes(run.path)) < 3:  # the daemon, its server, and a question
+            await asyncio.sleep(0.01)
+        starting.cancel()
+        await asyncio.wait([starting])
+        check_gone(run.path)
+
+    asyncio.run(work())
+
+
+def test_a_program_that_cannot_be_run(
+    run: RunDirectory, log: Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / mps.PROGRAM
+    program.write_text("#!/nowhere/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MpsError, match=f"{mps.PROGRAM} cannot be run: No such file or directory$"):
+        asyncio.run(MpsDaemon(GPU, run, log).start())
+    log.close()
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_no_room_leaves_no_folder(log: Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(run_directory, "OWNER", "o" * 300)  # a file that cannot be made
+    with pytest.raises(OSError, match="too long"):
+        RunDirectory(log)
+    assert not os.listdir(folder)
 
 
 def test_nothing_is_left_where_nobody_waits_for_the_end(run: RunDirectory, log: Log) -> None:
@@ -248,7 +293,7 @@ def test_nothing_is_left_where_nobody_waits_for_the_end(run: RunDirectory, log: 
         await asyncio.sleep(0)
         stopping.cancel()
         await asyncio.wait([stopping])
-        assert not mps_processes(run.path)
+        check_gone(run.path)
 
     asyncio.run(work())
 
@@ -276,7 +321,7 @@ def test_measurements_run_under_the_same_daemon(run: RunDirectory, monkeypatch: 
             assert around.absent([attached.pid, other.pid]) == [other.pid]
             other.communicate()
         attached.communicate()
-    assert not mps_processes(Path(tempfile.gettempdir()))
+    check_gone(Path(tempfile.gettempdir()))
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(mps.MpsError, match="nvidia-cuda-mps-control is not here"), measured.daemon():
         pass

@@ -30,7 +30,11 @@ class RunDirectory:
         self._log = log
         self._sweep()
         hidden = Path(tempfile.mkdtemp(prefix=f".{PREFIX}"))  # under a name that no sweep takes until it is locked
-        self._owner = os.open(hidden / OWNER, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            self._owner = os.open(hidden / OWNER, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        except OSError:
+            hidden.rmdir()
+            raise
         fcntl.flock(self._owner, fcntl.LOCK_EX)
         os.write(self._owner, str(os.getpid()).encode())
         self.path = hidden.with_name(f"{PREFIX}-{os.getuid()}-{os.getpid()}{hidden.name[-4:]}")

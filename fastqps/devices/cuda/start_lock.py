@@ -23,14 +23,21 @@ def alone_on(gpu: str, wait_s_max: float = WAIT_S_MAX) -> Iterator[None]:
     """Keeps other processes of this user that start on ``gpu``, an identifier of it, waiting.
 
     The kernel lets go of the lock when a process ends, however it does. ``DeviceError`` where the wait was too long, or
-    the lock's folder is another's.
+    the lock's folder is another's or has no room for it.
     """
-    handle = os.open(_folder() / f"{gpu}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    handle = _open(_folder() / f"{gpu}.lock")
     try:
         _wait(handle, gpu, wait_s_max)
         yield
     finally:
         os.close(handle)
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise DeviceError(f"cannot open {path}, which processes that start on a GPU lock: {error.strerror}") from None
 
 
 def _wait(handle: int, gpu: str, wait_s_max: float) -> None:
