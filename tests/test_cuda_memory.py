@@ -160,3 +160,23 @@ def test_a_failed_capture_is_told_by_its_cause() -> None:
             raise torch.AcceleratorError("CUDA error: operation not permitted when stream is capturing\nCompile with")
         finally:
             raise torch.AcceleratorError("CUDA error: operation failed due to a previous error during capture")
+
+
+def refused(call: str) -> CudaError:
+    error = CudaError(f"{call}: out of memory")
+    error.call, error.code = call, 2
+    return error
+
+
+def test_memory_that_runs_out_is_told_by_what_it_was_for(tmp_path: Path) -> None:
+    write_decoder(tmp_path, "llama")
+    card = load_card(str(tmp_path), 40, max_output_tokens=24)
+    with pytest.raises(ConfigError, match="no page-locked memory left"), memory.told_when_host_is_full(card, "cuda:0"):
+        raise refused("cudaHostAlloc")
+    for error in (refused("cudaMalloc"), torch.OutOfMemoryError("CUDA out of memory")):
+        with pytest.raises(ModelError, match="too little memory left for its weights"):  # noqa: SIM117
+            with memory.weights_told_when_full(card, "cuda:0"):
+                raise error
+    for guard in (memory.told_when_host_is_full, memory.weights_told_when_full):
+        with pytest.raises(CudaError, match="cudaGraphLaunch"), guard(card, "cuda:0"):
+            raise refused("cudaGraphLaunch")

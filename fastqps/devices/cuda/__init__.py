@@ -18,7 +18,7 @@ from fastqps.devices.cuda.decoder import CudaDecoder, Decoder
 from fastqps.devices.cuda.encoder import CudaEncoder
 from fastqps.devices.cuda.held import await_held, build_over, hold
 from fastqps.devices.cuda.loaded import Loaded, starting, told_by_device
-from fastqps.devices.cuda.memory import check_cache, check_weights, kv_bytes, parameters
+from fastqps.devices.cuda.memory import check_cache, check_weights, kv_bytes, parameters, weights_told_when_full
 from fastqps.devices.cuda.ops import decode_ops, encoder_ops
 from fastqps.devices.cuda.precision import decoder_rows, encoder_rows, make_precision
 from fastqps.devices.cuda.start_lock import alone_on
@@ -87,7 +87,7 @@ def hold_weights(card: ModelCard, place: Place) -> None:
             return load_llama(card, decode_ops(backend, where, dtype, precision))
         return PackedModel(card, encoder_ops(backend, where, dtype, precision))
 
-    with alone_on(backend.uuid), told_by_device(backend):
+    with alone_on(backend.uuid), weights_told_when_full(card, backend.where), told_by_device(backend):
         _check_weights(card, backend, dtype)
         hold(card, backend, place, dtype, load)
 

@@ -11,6 +11,7 @@ import torch
 from fastqps._core import HEADER_WORDS, STAMP_WORDS, CudaLane, CudaStep
 from fastqps.devices.cuda.backend import Backend, Body, Graph
 from fastqps.devices.cuda.buckets import Shape
+from fastqps.devices.cuda.memory import told_when_host_is_full
 from fastqps.models.card import ModelCard
 
 CLOSER_S_MAX = 10.0  # start-up time of a lane that goes into graphs which it could do without
@@ -43,8 +44,9 @@ class GraphLane(ABC):
         return {"stream": self.stream.cuda_stream, **blocks}
 
     def make_step(self) -> CudaStep:
-        """Pinned blocks for one more step that can be in flight."""
-        self._steps.append(CudaStep(self.native))
+        """Pinned blocks for one more step that can be in flight. ``ConfigError`` where there is no memory for them."""
+        with told_when_host_is_full(self._card, self.backend.where):
+            self._steps.append(CudaStep(self.native))
         return self._steps[-1]
 
     @abstractmethod

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from fastqps._core import CudaError
 from fastqps.errors import ConfigError
 from fastqps.models.card import ModelCard, ModelError
 
@@ -66,6 +67,32 @@ def told_when_full(card: ModelCard, max_tokens: int, where: str) -> Iterator[Non
             f"--max-batch-tokens {max_tokens}: {where} has too little memory left for steps of {card.name} of that "
             f"size; lower it, --max-running, --lanes or --dispatchers ({reason})"
         ) from None
+
+
+@contextmanager
+def told_when_host_is_full(card: ModelCard, where: str) -> Iterator[None]:
+    """Turns CUDA's refusal of page-locked memory of the host into ``ConfigError``."""
+    try:
+        yield
+    except CudaError as error:
+        if error.call != "cudaHostAlloc":
+            raise
+        raise ConfigError(
+            f"{where}: the host has no page-locked memory left for the steps of {card.name} ({error}); under MPS "
+            "/dev/shm bounds it; lower --max-batch-tokens, --max-batch-items, --lanes or --dispatchers"
+        ) from None
+
+
+@contextmanager
+def weights_told_when_full(card: ModelCard, where: str) -> Iterator[None]:
+    """Turns the lack of device memory while weights are loaded into ``ModelError``."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, CudaError) as error:
+        if isinstance(error, CudaError) and error.call != "cudaMalloc":
+            raise
+        reason = str(error).partition("\n")[0]
+        raise ModelError(f"{card.name}: {where} has too little memory left for its weights ({reason})") from None
 
 
 def gib(n: int) -> str:
