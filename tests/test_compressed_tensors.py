@@ -122,6 +122,11 @@ def test_plain_weights_are_plain(tmp_path: Path) -> None:
         ({"w": torch.zeros(16, 16).to(torch.float8_e5m2), "w_scale": torch.ones(16, 1)}, "w is float8_e5m2$"),
         ({"w": torch.zeros(16, 16, dtype=torch.int8), "w_scale": torch.ones(16, 1)}, "w is int8$"),
         ({"w": torch.zeros(16, 16).to(torch.float8_e4m3fn), "w_scale": torch.ones(2, 2)}, r"scales of shape \(2, 2\)"),
+        ({"w": torch.zeros(16, 16).to(torch.float8_e4m3fn), "w_scale": torch.ones(16).int()}, r"has int32 scales"),
+        (
+            {"w": torch.zeros(16, 16).to(torch.float8_e4m3fn), "w_scale": torch.ones(16) / 0},
+            "w_scale holds what is no n",
+        ),
     ],
 )
 def test_weights_that_cannot_be_read(tmp_path: Path, tensors: dict[str, torch.Tensor], said: str) -> None:

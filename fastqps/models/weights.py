@@ -90,11 +90,14 @@ class Weights:
         if found.dtype != E4M3 or scales is None:
             kind = str(found.dtype).removeprefix("torch.")
             raise ModelError(f"{self.where}: {name} is {kind}{'' if scales is not None else ' without scales'}")
-        if scales.numel() not in (1, len(found)) or scales.dtype.itemsize == 1:
+        if scales.numel() not in (1, len(found)) or scales.dtype.itemsize == 1 or not scales.is_floating_point():
+            kind = f"{str(scales.dtype).removeprefix('torch.')} scales of shape {tuple(scales.shape)}"
             raise ModelError(
-                f"{self.where}: {name} of shape {tuple(found.shape)} has scales of shape {tuple(scales.shape)}; "
-                "one for all or one for each row is supported"
+                f"{self.where}: {name} of shape {tuple(found.shape)} has {kind}; "
+                "one float for all or one for each row is supported"
             )
+        if not scales.is_meta and not scales.isfinite().all():
+            raise ModelError(f"{self.where}: {name}_scale holds what is no number, or infinite")
         self._read.add(f"{name}_scale")
         return Quantised(found, scales.float().reshape(-1).expand(len(found)).contiguous())
 
