@@ -18,7 +18,8 @@ from bench.gpu.run import Run
 from bench.gpu.served import Served, answered, bound_by
 from bench.gpu.vocabulary import texts
 
-BATCH = 256
+BATCH = 256  # of our steps
+SIZES = (64, 256, 1024)  # of which the peer takes the one that it is fastest with
 TEXTS = 8192
 
 
@@ -30,18 +31,23 @@ def measure(run: Run) -> None:
     plain, compiled = _Peer(run, path, False), _Peer(run, path, True)
     loop = EncoderLoop(run.device, path, items=batch, tokens=TOKENS, lanes=2, dtype=run.dtype)
     with TemporaryDirectory() as folder, Served(run, settings_of(run), encoder_texts(run, folder)) as served:
-        runs: dict[str, Callable[[], float]] = {
-            "steps": lambda: loop.rate(run.seconds / 2),
-            "forward": lambda: plain.forward(many[:batch], run.seconds / 2),
-            "forward, compiled": lambda: compiled.forward(many[:batch], run.seconds / 2),
-            "server": lambda: answered(served.measure({}, 16 if run.dry else 4096)).rate,
-            "encode": lambda: plain.encode(many, batch),
-            "encode, compiled": lambda: compiled.encode(many, batch),
+        sizes = (4, batch) if run.dry else SIZES
+        forward = _fastest(run, "forward", sizes, lambda size: plain.forward(many[:size], run.seconds / 4))
+        encode = _fastest(run, "encode", sizes, lambda size: plain.encode(many, size))
+        peers: dict[str, Callable[[], float]] = {
+            "forward": lambda: plain.forward(many[:forward], run.seconds / 2),
+            "forward, compiled": lambda: compiled.forward(many[:forward], run.seconds / 2),
+            "encode": lambda: plain.encode(many, encode),
+            "encode, compiled": lambda: compiled.encode(many, encode),
         }
+        ours: dict[str, Callable[[], float]] = {  # warm when they are opened
+            "steps": lambda: loop.rate(run.seconds / 2),
+            "server": lambda: answered(served.measure({}, 16 if run.dry else 4096)).rate,
+        }
+        for name, work in peers.items():
+            run.say(f"{name}: {work():,.0f}/s, not counted")
+        runs = {**ours, **peers}
         rates: dict[str, list[float]] = {name: [] for name in runs}
-        for name, work in runs.items():  # warm-up
-            if not name.startswith("s"):
-                run.say(f"{name}: {work():,.0f}/s, not counted")
         for _ in range(run.repetitions):
             for name, work in runs.items():
                 rates[name].append(work())
@@ -49,15 +55,23 @@ def measure(run: Run) -> None:
     loop.close()
     run.raw("rates", rates)
     rate = {name: statistics.median(found) for name, found in rates.items()}
-    for ours, theirs in (("steps", "forward"), ("server", "encode")):
+    for our, theirs, size in (("steps", "forward", forward), ("server", "encode", encode)):
         for name in (theirs, f"{theirs}, compiled"):
-            note = f"{rate[ours]:,.0f}/s against {rate[name]:,.0f}/s, batches of {batch}, {TOKENS} tokens, bf16"
-            note += f"; ours bound by {bound}" if ours == "server" else ""
-            run.figure(f"MiniLM, our {ours} over sentence-transformers' {name}", rate[ours] / rate[name], "×", note)
+            note = f"{rate[our]:,.0f}/s against {rate[name]:,.0f}/s, its batches of {size} (the best of "
+            note += f"{', '.join(map(str, sizes))}), {TOKENS} tokens, bf16"
+            note += f"; ours bound by {bound}" if our == "server" else ""
+            run.figure(f"MiniLM, our {our} over sentence-transformers' {name}", rate[our] / rate[name], "×", note)
     agree = plain.agreement(many[:16], run)
     run.figure("sentence-transformers' vectors, least cosine to ours", agree, "")
     if agree < 0.999:
         raise AssertionError(f"the vectors of the same weights differ: cosine {agree:.5f}")
+
+
+def _fastest(run: Run, what: str, sizes: tuple[int, ...], rate: Callable[[int], float]) -> int:
+    """The batch size with the highest rate, each tried once to be warm."""
+    found = {size: max(rate(size), rate(size)) for size in sizes}
+    run.say(f"{what} by batch size: " + ", ".join(f"{size}: {value:,.0f}/s" for size, value in found.items()))
+    return max(found, key=lambda size: found[size])
 
 
 class _Peer:
