@@ -245,6 +245,14 @@ def test_wrong_part_is_a_usage_error() -> None:
     assert "'speed' is no part of the suite" in done.stderr
 
 
+def test_results_that_cannot_be_kept_are_told_before_anything_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    command = [sys.executable, "-m", "bench.gpu", "--dry", "micro.gemm", "--results", str(tmp_path / "file")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("gpu-check: no results can be put into ") and done.stderr.count("\n") == 1
+
+
 # ---- steps, dry
 
 

@@ -88,7 +88,11 @@ def _measure(options: argparse.Namespace, steps: dict[str, float], found: dict[s
     results = Results((options.results or RESULTS) / f"{name}-{today}.json")
     where = machine.environment(found) | ({"dry": True} if options.dry else {})
     command = " ".join(["python -m bench.gpu", *sys.argv[1:]])
-    results.start(command=command, commit=options.commit or commit(), date=today, environment=where)
+    try:
+        results.start(command=command, commit=options.commit or commit(), date=today, environment=where)
+    except (OSError, ValueError) as error:  # before anything is measured
+        print(f"gpu-check: no results can be put into {results.path}: {error}", file=sys.stderr)
+        return 2
     for key, value in where.items():
         print(f"{key:<24} {value}")
     failed = False
