@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import importlib.util
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fastqps.devices.errors import DeviceError
 from fastqps.errors import ConfigError
-from fastqps.gpus import FAKE_LIBRARY, Gpu, find_gpus
+from fastqps.gpus import FAKE_LIBRARY, VISIBLE, Gpu, find_gpus
 
 CAPABILITY_MIN = (8, 0)  # Ampere: the first with bfloat16
 
@@ -45,26 +46,31 @@ def chosen_gpus(text: str) -> tuple[Gpu, ...]:
     if len(set(numbers)) < len(numbers):
         raise ConfigError(f"--device {text}: a GPU is served once; --dispatchers says by how many processes")
     try:
-        gpus = usable_gpus()
+        return usable_gpus(numbers)
     except DeviceError as error:
         raise DeviceError(f"--device {text}: {error}") from None
-    if (too_high := next((n for n in numbers if n >= len(gpus)), None)) is not None:
-        have = "there is only cuda:0" if len(gpus) == 1 else f"there are cuda:0 to cuda:{len(gpus) - 1}"
-        raise DeviceError(f"--device {text}: there is no cuda:{too_high}; {have}")
-    return tuple(gpus[n] for n in numbers) if numbers else gpus
 
 
-def usable_gpus() -> tuple[Gpu, ...]:
-    """All that are visible. ``DeviceError`` says, without a flag's name, why none can be used."""
+def usable_gpus(numbers: Sequence[int] = ()) -> tuple[Gpu, ...]:
+    """Those of these numbers; of none: all that are visible. ``DeviceError`` says, without a flag's name, why not."""
     found = find_gpus()
     if not found.visible:
         raise DeviceError(found.missing)
-    if not os.environ.get(FAKE_LIBRARY):
-        if lack := torch_lack():
-            raise DeviceError(f"a GPU is here ({found.visible[0].name}), but {lack}")
-        for gpu in found.visible:
+    if not os.environ.get(FAKE_LIBRARY) and (lack := torch_lack()):
+        raise DeviceError(f"a GPU is here ({found.visible[0].name}), but {lack}")
+    last = len(found.visible) - 1
+    if (too_high := next((n for n in numbers if n > last), None)) is not None:
+        have = "there is only cuda:0" if last == 0 else f"there are cuda:0 to cuda:{last}"
+        raise DeviceError(f"there is no cuda:{too_high}; {have}")
+    chosen = tuple(found.visible[n] for n in numbers) if numbers else found.visible
+    for gpu in chosen:
+        try:
             check_gpu(gpu)
-    return found.visible
+        except DeviceError as error:
+            if len(chosen) == 1:
+                raise
+            raise DeviceError(f"{error}; leave cuda:{gpu.index} out of --device, or of {VISIBLE}") from None
+    return chosen
 
 
 def torch_lack() -> str:
