@@ -18,9 +18,12 @@ def test_none_is_none() -> None:
     lines: list[str] = []
     precision = Precision("none", log=lines.append)
     assert not precision.wants_fp8(64, 64, INNER)
-    assert not precision.wants_fp8(64, 64, INNER, held=True)
     precision.conclude()
     assert lines == []
+    assert not precision.wants_fp8(64, 64, INNER, held=True)
+    precision.conclude()
+    dequantised = "are FP8 in the checkpoint and dequantised; --quantization fp8 keeps them"
+    assert lines == [f"quantization none: 1 of 2 matrix products {dequantised}"]
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ class Precision:
         self.quantization = quantization
         self._rows, self._time_us, self._fused, self._log = tuple(rows), time_us, frozenset(fused), log
         self._chosen: dict[tuple[int, int, bool], bool] = {}
-        self._asked = self._given = 0
+        self._asked = self._given = self._held = 0
 
     def wants_fp8(self, outputs: int, inputs: int, site: Site, *, held: bool = False) -> bool:
         """Whether this product runs in FP8. ``held``: the checkpoint has its weight in FP8, and so has decided where.
@@ -62,14 +62,19 @@ class Precision:
         Otherwise a head and the first and last layer are left alone: they are what costs most accuracy.
         """
         self._asked += 1
+        self._held += held
         found = self._decide(outputs, inputs, site, held)
         self._given += found
         return found
 
     def conclude(self) -> None:
         """Says how much of the model is FP8. Called once it is built."""
+        counts = f"of {self._asked} matrix products"
         if self.quantization != "none":
-            self._log(f"quantization {self.quantization}: {self._given} of {self._asked} matrix products in FP8")
+            self._log(f"quantization {self.quantization}: {self._given} {counts} in FP8")
+        elif self._held:
+            kept = "are FP8 in the checkpoint and dequantised; --quantization fp8 keeps them"
+            self._log(f"quantization none: {self._held} {counts} {kept}")
 
     def _decide(self, outputs: int, inputs: int, site: Site, held: bool) -> bool:
         if self.quantization == "none" or not fits(outputs, inputs):
