@@ -119,9 +119,9 @@ def _memory() -> Iterator[Finding]:
     yield _memfd()
     try:
         space = shutil.disk_usage("/dev/shm")
-        yield Finding("/dev/shm", f"{_gib(space.free)} free of {_gib(space.total)} (not needed: fastqps uses a memfd)")
+        yield Finding("/dev/shm", f"{_gib(space.free)} free of {_gib(space.total)} (needed by MPS alone)")
     except OSError:
-        yield Finding("/dev/shm", "none (not needed: fastqps uses a memfd)")
+        yield Finding("/dev/shm", "none (needed by MPS alone)")
 
 
 def _memfd() -> Finding:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import os
 import shutil
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from importlib import metadata
@@ -62,6 +64,18 @@ def _software() -> Iterator[Finding]:
         yield Finding("triton", metadata.version("triton"))
     except metadata.PackageNotFoundError:
         yield Finding("triton", "missing", "note", "pip install triton: it compiles the kernels of --device cuda")
+    yield _compiler()
+
+
+def _compiler() -> Finding:
+    """Triton makes in C what loads and starts its kernels, when they are first used."""
+    name = os.environ.get("CC") or "gcc"
+    path = shutil.which(name) or ("CC" not in os.environ and shutil.which("clang"))
+    if not path:
+        return Finding("c compiler", f"no {name}", "note", "triton needs one to start kernels: apt-get install gcc")
+    if not Path(sysconfig.get_path("include"), "Python.h").is_file():
+        return Finding("c compiler", f"{path}, but no Python.h", "note", "for triton: apt-get install python3-dev")
+    return Finding("c compiler", str(path))
 
 
 def _torch(lack: str) -> Finding:

@@ -131,6 +131,21 @@ def test_no_use_for_a_gpu(machine: pytest.MonkeyPatch) -> None:
         list_devices("cuda")
 
 
+def test_a_gpu_that_is_of_no_use_is_in_nobodys_way(machine: pytest.MonkeyPatch) -> None:
+    machine.setenv("FAKE_GPUS", "3")
+    machine.setattr(cuda_choice, "torch_lack", lambda: "")
+    assert [device.label for device in list_devices("cuda:0")] == ["cuda:0"]
+    too_old = "Tesla V100 has compute capability 7.0; the kernels need 8.0 or later"
+    advice = "; leave cuda:1 out of --device, or of CUDA_VISIBLE_DEVICES"
+    for text, why in (("cuda", too_old + advice), ("cuda:0,1", too_old + advice), ("cuda:1", too_old)):
+        with pytest.raises(DeviceError) as caught:
+            list_devices(text)
+        assert str(caught.value) == f"--device {text}: {why}"
+    with pytest.raises(DeviceError, match=r"^--device cuda:1,3: there is no cuda:3; there are cuda:0 to cuda:2$"):
+        list_devices("cuda:1,3")
+    assert choose_device() == cuda_choice.Choice("cpu", too_old + advice)
+
+
 def test_devices_are_named(machine: pytest.MonkeyPatch) -> None:
     machine.setenv(gpus.VISIBLE, "0")
     [only] = list_devices("cuda")
@@ -201,6 +216,24 @@ def test_doctor(machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert "take turns" in advice
     machine.setattr(doctor_gpus, "SHM_WANTED", 1 << 60)
     assert told("/dev/shm for mps", tmp_path)[0] == "note"
+
+
+def test_doctor_looks_for_what_triton_needs(machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    machine.setenv("FAKE_GPUS", "1")
+    machine.setattr(doctor_gpus, "torch_lack", lambda: "no")
+    machine.delenv("CC", raising=False)
+    assert told("c compiler", tmp_path)[0] == "ok"
+    machine.setattr(doctor_gpus.sysconfig, "get_path", lambda name: str(tmp_path))
+    assert told("c compiler", tmp_path)[1].endswith(", but no Python.h")
+    machine.setenv("PATH", str(tmp_path))
+    assert told("c compiler", tmp_path)[:2] == ("note", "no gcc")
+    clang = tmp_path / "clang"
+    clang.write_text("")
+    clang.chmod(0o700)
+    (tmp_path / "Python.h").write_text("")
+    assert told("c compiler", tmp_path)[:2] == ("ok", str(clang))
+    machine.setenv("CC", "no-such-compiler")
+    assert told("c compiler", tmp_path)[:2] == ("note", "no no-such-compiler")
 
 
 def test_doctor_without_a_gpu(machine: pytest.MonkeyPatch) -> None:
