@@ -183,9 +183,9 @@ class Config:
     mps: str = _setting(
         "auto",
         "text",
-        "Whether dispatchers that share a GPU run on it at the same time, by a daemon of NVIDIA's MPS of our own: auto "
-        "does it where two or more share one and takes turns, with a warning, where the daemon cannot be had; on ends "
-        "the start then (exit code 3).",
+        "Whether dispatchers that share a GPU run on it at the same time, under an MPS daemon that the server starts "
+        "for itself: auto starts one where two or more share a GPU and, where it cannot be had, warns and lets them "
+        "take turns; on ends the start then (exit code 3); off never starts one.",
         choices=("off", "auto", "on"),
     )
     share_weights: bool = _setting(
