@@ -73,7 +73,7 @@ python_packages() {
     local stamp="$VENV/fastqps-setup" wanted
     wanted=$(cat pyproject.toml tools/setup.sh <(echo "$TORCH" "$PWD") | sha256sum)
     if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then return; fi
-    say "installing Python packages into $VENV (some hundred MB the first time)"
+    say "installing Python packages into $VENV (some hundred MB the first time; some GB where torch is one for CUDA)"
     # Words of TORCH are split on purpose: it may hold an index, as TORCH="torch --index-url …".
     # shellcheck disable=SC2086
     "$VENV/bin/pip" install -q $TORCH
