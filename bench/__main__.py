@@ -38,11 +38,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench", epilog=f"parts:\n{listed}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("part", nargs="*", choices=[*PARTS, []], help="default: all of them", metavar="PART")
+    parser.add_argument("part", nargs="*", help="default: all of them", metavar="PART")
     parser.add_argument("--repetitions", type=int, default=3, help="of every point, interleaved (default: 3)")
     parser.add_argument("--seconds", type=float, default=5.0, help="of every point (default: 5)")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for PART.json and PART.md")
     options = parser.parse_args()
+    if strange := [part for part in options.part if part not in PARTS]:
+        parser.error(f"{strange[0]!r} is no part; parts: {', '.join(PARTS)}")
     options.results.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     for part in options.part or PARTS:

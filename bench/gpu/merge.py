@@ -41,7 +41,7 @@ def merge(files: Sequence[Path], folder: Path = RESULTS) -> list[Path]:
 
 def main() -> int:
     """0, or 2 with the reason."""
-    if len(sys.argv) < 2:
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         print("python -m bench.gpu.merge FILE...: GPU-DATE.json, of make gpu-check", file=sys.stderr)
         return 2
     try:

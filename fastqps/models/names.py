@@ -38,5 +38,5 @@ def resolve(name_or_dir: str) -> tuple[str, Path]:
     known = ", ".join(sorted(PACKAGED))
     raise ModelError(
         f"no model {name_or_dir!r}: neither a directory with a checkpoint nor a known name ({known}); "
-        "nothing is downloaded"
+        "nothing is downloaded (hf download OWNER/NAME --local-dir DIR does that)"
     )
