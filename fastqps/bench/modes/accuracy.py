@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of made texts (default: 1)")
     limits = parser.add_argument_group("limits", "the exit code is 8 where one is not kept")
     for key, kind in _LIMITED.items():
-        limits.add_argument(_flag(key, kind), type=float, dest=key, metavar="X", help=f"at {kind.good}; {kind.words}")
+        limits.add_argument(_flag(key, kind), type=float, dest=key, metavar="X", help=f"{kind.words}: at {kind.good} X")
 
 
 def run_alone(options: argparse.Namespace) -> Result:

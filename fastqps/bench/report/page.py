@@ -34,7 +34,7 @@ def page(result: Json) -> str:
         *_points_table(result),
         *(_plain_table(table) for table in tables_of(result)),
         *_plots(result),
-        _FOOTER,
+        *([_FOOTER] if points_of(result) else []),
     ]
     head = (
         '<meta charset="utf-8"/><meta name="viewport" content="width=device-width, initial-scale=1"/>'
