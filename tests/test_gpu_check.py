@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -251,6 +252,17 @@ def test_results_that_cannot_be_kept_are_told_before_anything_is_measured(tmp_pa
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("gpu-check: no results can be put into ") and done.stderr.count("\n") == 1
+
+
+def test_two_do_not_write_into_one_folder(tmp_path: Path) -> None:
+    held = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    command = [sys.executable, "-m", "bench.gpu", "--dry", "micro.gemm", "--results", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    os.close(held)
+    assert done.returncode == 2
+    assert done.stderr == f"gpu-check: another one is writing into {tmp_path}; wait for its end\n"
+    assert not list(tmp_path.iterdir())
 
 
 # ---- steps, dry

@@ -41,9 +41,12 @@ if [ -f "$KIT/versions" ]; then
     export CPLUS_INCLUDE_PATH="${CPLUS_INCLUDE_PATH:+$CPLUS_INCLUDE_PATH:}$KIT/usr/include"
     export LIBRARY_PATH="${LIBRARY_PATH:+$LIBRARY_PATH:}$KIT/usr/link"
 fi
-missing=$(lacking torch numpy safetensors tokenizers transformers sentence_transformers grpc google.protobuf uvloop \
-    setproctitle prometheus_client hdrh pybind11 setuptools pytest pytest_timeout) ||
+# Too large for a kit, and what it needs to be read by.
+own=$(lacking torch numpy safetensors tokenizers transformers sentence_transformers setuptools) ||
     die "$PYTHON does not start; name another one: make gpu-check PYTHON=python3.12"
+[ -z "$own" ] || die "$PYTHON lacks: $own. They have to be installed on this machine (make setup does it where there is" \
+    "a network), or name another Python that has them: make gpu-check PYTHON=…"
+missing=$(lacking grpc google.protobuf uvloop setproctitle prometheus_client hdrh pybind11 pytest pytest_timeout)
 [ -z "$missing" ] || die "$PYTHON lacks: $missing$carried. On a machine with a network run make gpu-kit" \
     "KIT_PYTHON=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])'), and bring build/gpu-kit here"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -89,7 +90,11 @@ def _measure(options: argparse.Namespace, steps: dict[str, float], found: dict[s
     where = machine.environment(found) | ({"dry": True} if options.dry else {})
     command = " ".join(["python -m bench.gpu", *sys.argv[1:]])
     try:
+        _lock(results.path.parent)
         results.start(command=command, commit=options.commit or commit(), date=today, environment=where)
+    except BlockingIOError:
+        print(f"gpu-check: another one is writing into {results.path.parent}; wait for its end", file=sys.stderr)
+        return 2
     except (OSError, ValueError) as error:  # before anything is measured
         print(f"gpu-check: no results can be put into {results.path}: {error}", file=sys.stderr)
         return 2
@@ -105,6 +110,12 @@ def _measure(options: argparse.Namespace, steps: dict[str, float], found: dict[s
     print(f"written: {results.path}")
     missed = [row for row in results.read()["table"] if row["accepted"] is False and row["step"] in steps]
     return 1 if failed or (missed and not options.dry) else 0
+
+
+def _lock(folder: Path) -> None:
+    """Makes the folder, and keeps others out of it until this process ends. ``BlockingIOError``: one is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _run_step(options: argparse.Namespace, results: Results, step: str, limit_s: float) -> bool:

@@ -29,6 +29,7 @@ LONGEST_SOCKET = "control_privileged"
 SOCKET_PATH_MAX = 107  # bytes
 START_MAX_S = 10.0
 ASK_MAX_S = 3.0
+SERVERS_MAX = 4  # a daemon of one GPU and one user has one
 CLIENTS_MAX_S = 3.0  # from the readiness of a process until it counts as a client
 QUIT_S = 2  # for servers to end by themselves
 QUIT_MAX_S = 5.0
@@ -144,7 +145,7 @@ class MpsDaemon:
     async def _clients(self) -> list[tuple[int, int]]:
         """(server, client), as process ids."""
         found = []
-        for server in _numbers(await self._ask("get_server_list")):
+        for server in _numbers(await self._ask("get_server_list"))[:SERVERS_MAX]:
             found += [(server, client) for client in _numbers(await self._ask(f"get_client_list {server}"))]
         return found
 
