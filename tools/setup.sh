@@ -78,6 +78,11 @@ python_packages() {
     # shellcheck disable=SC2086
     "$VENV/bin/pip" install -q $TORCH
     "$VENV/bin/pip" install -q 'setuptools>=77' 'pybind11>=2.13'
+    # A torch for CUDA brings the triton that it was built with, one for the CPU none. Kernels are tested all the same: in
+    # the interpreter of this version (that of 3.9 makes no masks of two conditions), and by what it compiles them to.
+    if [ "$(uname -m)" = x86_64 ] && ! "$VENV/bin/python" -c 'import triton' 2>/dev/null; then
+        "$VENV/bin/pip" install -q triton==3.6.0
+    fi
     # Without isolation: the build uses the two packages above, and torch stays as it is.
     FASTQPS_PYTHON_ONLY=1 "$VENV/bin/pip" install -q --no-build-isolation -e '.[bench,dev,demo]'
     echo "$wanted" >"$stamp"

@@ -77,11 +77,12 @@ class Domain:
             self._begin(f"{seat.title} {ended(code)}{said}")
         return fault
 
-    def cancel(self) -> None:
-        """The server ends: no more restarts."""
-        for task in (self._restart, self._checking):
-            if task:
-                task.cancel()
+    def cancel(self) -> list[asyncio.Task[None]]:
+        """The server ends: no more restarts. What has to be waited for: a daemon may have to be killed first."""
+        tasks = [task for task in (self._restart, self._checking) if task]
+        for task in tasks:
+            task.cancel()
+        return tasks
 
     # ---- its own life, under MPS
 

@@ -212,8 +212,7 @@ class Supervisor:
         self.shared.wake_everybody()
         for task in (*self._watchers, *self._keepers.values()):
             task.cancel()
-        for domain in self._domains:
-            domain.cancel()
+        restarts = [task for domain in self._domains for task in domain.cancel()]
         hurry = self._outcome.hurry.is_set() or self._outcome.failed is not None
         grace_s = 0.0 if hurry else STOP_GRACE_S
         children = [(seat, seat.child) for seat in self.seats if seat.child is not None]
@@ -225,6 +224,8 @@ class Supervisor:
         if stops:
             done = asyncio.gather(*stops)
             await asyncio.wait([done], timeout=REAP_MAX_S)
+        if restarts:
+            await asyncio.wait(restarts, timeout=REAP_MAX_S)
         for sharing in self._sharings.values():
             await sharing.close()
         left = [f"{seat.title} (pid {child.pid})" for seat, child in children if not child.exited.done()]
