@@ -27,7 +27,7 @@ def stamp_start(stamps):
 
 @triton.jit
 def stamp_end(stamps):
-    """For the programs of a step's last kernel that had work, behind their last store: the latest one stays."""
+    """For the programs of a step's last kernel, behind their last store: the latest one stays."""
     tl.atomic_max(stamps + 1, globaltimer(), sem="relaxed")
 
 

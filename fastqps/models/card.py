@@ -14,6 +14,9 @@ Task = Literal["embed", "classify", "generate"]
 Activation = Literal["identity", "softmax", "sigmoid"]
 
 
+KV_PADDING_SLOTS = 1  # of a KV cache: no sequence's, for rows that fill a step up
+
+
 class ModelError(FastqpsError):
     """A checkpoint that cannot be found, read or served; the message says why and what would work. Exit code 4."""
 
@@ -68,6 +71,10 @@ class ModelCard:
     def kv_positions(self) -> int:
         """Positions of a generator's cache slot: a whole sequence without the prefix, which lies elsewhere, once."""
         return self.max_input_tokens + self.max_output_tokens
+
+    def kv_numbers(self, slots: int) -> int:
+        """In the KV cache of so many sequences: theirs, the padding's, and the prefix's, which lies there once."""
+        return ((slots + KV_PADDING_SLOTS) * self.kv_positions + len(self.prefix_ids)) * self.kv_values
 
     def to_json(self) -> str:
         """The card as one JSON object; ``from_json`` gives back an equal card."""

@@ -11,8 +11,8 @@ from fastqps.config.units import format_bytes
 from fastqps.errors import ConfigError
 from fastqps.gpus import Gpu
 from fastqps.models import ModelCard
+from fastqps.models.card import KV_PADDING_SLOTS
 
-KV_EXTRA_SLOTS = 1  # for padding
 # Without --max-running all KV caches take at most one part in so many of the memory.
 MEMORY_SHARE = 4
 GPU_MEMORY_SHARE = 2  # nothing else is there but weights and graphs
@@ -90,19 +90,18 @@ def _running_auto(card: ModelCard, config: Config, rows: int, memory: Memory) ->
     share = memory.bytes // memory.share // memory.sharers
     if _kv_bytes(card, most, config) <= share:
         return most
-    position = _position_bytes(card, config)
-    return max(1, (share // position - len(card.prefix_ids)) // card.kv_positions - KV_EXTRA_SLOTS)
+    positions = share // (card.kv_values * _number_bytes(config))
+    return max(1, (positions - len(card.prefix_ids)) // card.kv_positions - KV_PADDING_SLOTS)
 
 
 def _kv_bytes(card: ModelCard, running: int, config: Config) -> int:
     """Of one dispatcher's KV cache, the prefix with it."""
     if config.device != "cpu" and not on_gpu(config):  # null and modelled devices hold none
         return 0
-    positions = (running + KV_EXTRA_SLOTS) * card.kv_positions + len(card.prefix_ids)
-    return positions * _position_bytes(card, config)
+    return card.kv_numbers(running) * _number_bytes(config)
 
 
-def _position_bytes(card: ModelCard, config: Config) -> int:
+def _number_bytes(config: Config) -> int:
     native = on_gpu(config) or machine.bfloat16_flags()
     half = config.dtype in ("bfloat16", "float16") or (config.dtype == "auto" and native)
-    return card.kv_values * (2 if half else 4)
+    return 2 if half else 4

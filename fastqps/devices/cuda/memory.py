@@ -15,7 +15,6 @@ from fastqps._core import CudaError
 from fastqps.errors import ConfigError
 from fastqps.models.card import ModelCard, ModelError
 
-KV_EXTRA_SLOTS = 1  # for padding
 _HEADER_BYTES_MAX = 100 << 20  # safetensors' own limit
 
 
@@ -34,8 +33,8 @@ def parameters(files: Sequence[Path]) -> int:
 
 
 def kv_bytes(card: ModelCard, slots: int, itemsize: int) -> int:
-    """Of one lane's cache: the keys and values of so many sequences, and of one more for padding."""
-    return (slots + KV_EXTRA_SLOTS) * card.kv_positions * card.kv_values * itemsize
+    """Of one lane's cache of so many sequences. (The prefix is counted with each lane; the lanes share it.)"""
+    return card.kv_numbers(slots) * itemsize
 
 
 def check_weights(card: ModelCard, needed: int, free: int, where: str) -> None:
