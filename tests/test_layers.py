@@ -31,7 +31,7 @@ PYTHON_RUNGS = (
     {"runners", "rpc", "answers", "sampling"},
     {"devices", "client_base", "prediction_json"},
     {"client", "async_client", "config", "lane", "metrics", "rare_calls", "slow_tokenizers"},
-    {"generator"},
+    {"generator", "live"},
     {"engine"},
     {"dispatcher", "frontdoor", "launch", "admin", "weight_holder"},
     {"tied"},

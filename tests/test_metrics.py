@@ -84,7 +84,7 @@ class FakeSource:
                 {"ready": True, "running": 1},
                 {"ready": False, "running": 9},
             ],
-            route=lambda route: {"cache_slots": 0 if route else 100},
+            route=lambda route: {"cache_slots": 0 if route else 100, "version": "0123456789ab"},
             waiting=lambda route: 10 + route,
             oldest_ns=lambda route: 0 if route else now_ns() - 2_000_000_000,
         )

@@ -10,9 +10,10 @@ from typing import Any, Protocol
 
 from fastqps import __version__
 from fastqps.admin.http import Answer, Request, Server
+from fastqps.admin.live import Live
 from fastqps.admin.predict import Predict
-from fastqps.metrics import Metrics, Source
-from fastqps.readiness import Readiness
+from fastqps.live import Sampler, Seen
+from fastqps.metrics import Metrics
 
 INDEX = f"""\
 fastqps {__version__}
@@ -20,6 +21,7 @@ fastqps {__version__}
 GET  /readyz   200 when the server serves, else 503 with the reasons
 GET  /livez    200 unless only a restart of the server can help
 GET  /metrics  Prometheus text, or OpenMetrics by the Accept header
+GET  /live     a page to watch the server with, in a browser
 POST /predict  {{"text": "..."}}, {{"pair": ["...", "..."]}}, {{"token_ids": [1, 2]}}, or a list of these
 
 curl -d '{{"text": "hello"}}' http://ADDRESS/predict
@@ -27,11 +29,8 @@ curl -d '{{"text": "a prompt for a model that generates", "max_tokens": 20}}' ht
 """
 
 
-class Served(Source, Protocol):
+class Served(Seen, Protocol):
     """What the pages are about."""
-
-    def readiness(self) -> Readiness:
-        """Whether the server serves, and why not."""
 
     def grpc_address(self) -> str:
         """Where the server's own gRPC port answers."""
@@ -43,6 +42,7 @@ class Admin:
     def __init__(self, served: Served, sock: socket.socket) -> None:
         self._served = served
         self._metrics = Metrics(served)
+        self._live = Live(Sampler(served, self._metrics.load))
         self._predict = Predict(served.grpc_address())
         self._server = Server(sock, self._answer)
 
@@ -62,6 +62,7 @@ class Admin:
         while True:
             await asyncio.sleep(1)
             self._metrics.sample()
+            self._live.sampler.sample()
 
     async def _answer(self, request: Request) -> Answer:
         allowed = {"/predict": "POST"}.get(request.path, "GET, HEAD")
@@ -70,6 +71,9 @@ class Admin:
             "/livez": self._livez,
             "/readyz": self._readyz,
             "/metrics": self._metrics_page,
+            "/live": self._live.page,
+            "/live.json": self._live.now,
+            "/live/history.json": self._live.history,
             "/predict": self._predict_page,
         }.get(request.path)
         if page is None:

@@ -46,6 +46,13 @@ class Metrics:
         self._fill.sample()
         self._load.sample()
 
+    def load(self) -> dict[str, float] | None:
+        """How much of its capacity the server uses, for people; None where that is not known."""
+        capacity, load = self._source.capacity, self._load.load()
+        if capacity is None or load is None:
+            return None
+        return {"saturation": load.saturation(capacity), "headroom": load.headroom(capacity)}
+
     def page(self, accept: str) -> tuple[bytes, str]:
         """(body, content type): OpenMetrics where ``accept`` asks for it, else Prometheus' text format."""
         encode, content_type = choose_encoder(accept)

@@ -1,0 +1,27 @@
+"""``/live``: the page to watch a server with in a browser."""
+
+from __future__ import annotations
+
+from fastqps.admin.http import Answer, Request
+from fastqps.live import PAGE, Sampler
+
+JSON = "application/json"
+
+
+class Live:
+    """The page and the two answers that it asks for, all of them ready-made."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self.sampler = sampler
+
+    async def page(self, request: Request) -> Answer:
+        """What a browser shows."""
+        return Answer(200, PAGE, "text/html; charset=utf-8")
+
+    async def now(self, request: Request) -> Answer:
+        """The last second."""
+        return Answer(200, self.sampler.now, JSON)
+
+    async def history(self, request: Request) -> Answer:
+        """The last minutes."""
+        return Answer(200, self.sampler.history(), JSON)
