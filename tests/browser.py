@@ -19,7 +19,8 @@ PROGRAM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 MISSING = "" if PROGRAM and DRIVER else "needs Debian's chromium and chromium-driver"
 ARGUMENTS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-dev-shm-usage", "--hide-scrollbars",
 )  # fmt: skip
 
 
