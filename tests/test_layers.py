@@ -26,7 +26,7 @@ CXX_BELOW = {
 PYTHON_RUNGS = (
     {"errors", "codes", "descriptors", "v1", "children", "readiness", "server_process", "_native"},
     {"finding", "machine", "nvml"},
-    {"gpus", "tokenizer", "scrape", "capacity", "kernels"},
+    {"gpus", "tokenizer", "scrape", "capacity", "kernels", "autoscale"},
     {"models", "prediction", "request", "reflection", "served_model"},
     {"runners", "rpc", "answers", "sampling"},
     {"devices", "client_base", "prediction_json"},
