@@ -90,6 +90,31 @@ py::dict stats(const SegmentHandle& self, u32 i) {
   return out;
 }
 
+py::dict load(const LoadLine& l) {
+  const u64 updated = l.updated_ns.load(kAcquire);  // pairs with the release in set_load
+  return py::dict("updated_ns"_a = updated, "utilization"_a = l.utilization.load(kRelaxed),
+                  "cpu_utilization"_a = l.cpu_utilization.load(kRelaxed),
+                  "memory_utilization"_a = l.memory_utilization.load(kRelaxed),
+                  "requests_per_second"_a = l.requests_per_second.load(kRelaxed),
+                  "errors_per_second"_a = l.errors_per_second.load(kRelaxed),
+                  "queue_wait_s"_a = l.queue_wait_s.load(kRelaxed), "items_waiting"_a = l.items_waiting.load(kRelaxed),
+                  "items_running"_a = l.items_running.load(kRelaxed));
+}
+
+void set_load(LoadLine& l, double utilization, double cpu_utilization, double memory_utilization,
+              double requests_per_second, double errors_per_second, double queue_wait_s, double items_waiting,
+              double items_running) {
+  l.utilization.store(utilization, kRelaxed);
+  l.cpu_utilization.store(cpu_utilization, kRelaxed);
+  l.memory_utilization.store(memory_utilization, kRelaxed);
+  l.requests_per_second.store(requests_per_second, kRelaxed);
+  l.errors_per_second.store(errors_per_second, kRelaxed);
+  l.queue_wait_s.store(queue_wait_s, kRelaxed);
+  l.items_waiting.store(items_waiting, kRelaxed);
+  l.items_running.store(items_running, kRelaxed);
+  l.updated_ns.store(now_ns(), kRelease);  // pairs with the acquire of whoever reads them
+}
+
 py::dict door(const SegmentHandle& self, u32 i) {
   const DoorLine& d = checked(self.segment, i, self.segment.sizes().doors).door(i);
   return py::dict("pid"_a = d.pid.load(), "live"_a = d.live.load() != 0, "ready"_a = d.ready.load() != 0,
@@ -309,6 +334,19 @@ void register_segment(py::module_& m) {
                              [](const SegmentHandle& s) {
                                return std::data(kPhases)[u32(s.segment.supervisor().phase.load(kAcquire))].first;
                              })
+      .def(
+          "load", [](const SegmentHandle& s) { return load(s.segment.load()); },
+          "What the supervisor last said about the whole server; updated_ns is 0 before it did.")
+      .def(
+          "set_load",
+          [](const SegmentHandle& s, double utilization, double cpu_utilization, double memory_utilization,
+             double requests_per_second, double errors_per_second, double queue_wait_s, double items_waiting,
+             double items_running) {
+            set_load(s.segment.load(), utilization, cpu_utilization, memory_utilization, requests_per_second,
+                     errors_per_second, queue_wait_s, items_waiting, items_running);
+          },
+          py::kw_only(), "utilization"_a, "cpu_utilization"_a, "memory_utilization"_a, "requests_per_second"_a,
+          "errors_per_second"_a, "queue_wait_s"_a, "items_waiting"_a, "items_running"_a)
       .def(
           "start_door",
           [](const SegmentHandle& s, u32 i, u32 pid) {

@@ -2,10 +2,10 @@
 // docs/shared-memory.md is the prose of this file; csrc/model holds the checked models of the protocol that runs over
 // it.
 //
-//   Header | Model × models | Route × routes | SupervisorLine | DoorLine × doors | DispatcherLine × dispatchers
-//   | DeviceLine × devices | request rings [door][route][class] | output rings [dispatcher][door]
-//   | control rings [door][dispatcher] | Stats × (doors + dispatchers) | busy rings [dispatcher] | cards [route]
-//   | slots [door][slot]
+//   Header | Model × models | Route × routes | SupervisorLine | LoadLine | DoorLine × doors
+//   | DispatcherLine × dispatchers | DeviceLine × devices | request rings [door][route][class]
+//   | output rings [dispatcher][door] | control rings [door][dispatcher] | Stats × (doors + dispatchers)
+//   | busy rings [dispatcher] | cards [route] | slots [door][slot]
 //
 // Rules: offsets, never pointers; trivially copyable data only; every word has one writer, or is changed by
 // compare-and-swap as a whole; nobody ever waits for a process that may be dead.
@@ -23,7 +23,7 @@
 namespace fastqps {
 
 inline constexpr u64 kMagic = 0x0053505154534146;  // "FASTQPS\0", little-endian
-inline constexpr u32 kFormat = 3;                  // grows with every change of this file
+inline constexpr u32 kFormat = 4;                  // grows with every change of this file
 
 inline constexpr u32 kDoorsMax = 32;
 inline constexpr u32 kDispatchersMax = 64;  // one bit each in Route::dispatchers
@@ -79,7 +79,7 @@ struct Header {
   u64 boot_id[2];   // random, made with the segment
   u64 total_bytes;
   Sizes sizes;
-  u64 models, routes, supervisor, door_lines, dispatcher_lines, device_lines;  // offsets from the segment's start
+  u64 models, routes, supervisor, load, door_lines, dispatcher_lines, device_lines;  // offsets from the segment's start
   u64 request_rings, output_rings, control_rings, stats, busy_rings, cards, slots;
   u64 slot_stride, ids_offset, answer_offset;  // within a slot
 };
@@ -120,6 +120,19 @@ struct alignas(64) SupervisorLine {
   std::atomic<Phase> phase;  // [S]
   std::atomic<u64> drain_deadline_ns;  // [S]
 };
+
+// What the whole server is doing, for those who tell it to load balancers. Written ten times a second; each value is
+// whole, and none is older than updated_ns says.
+struct alignas(64) LoadLine {
+  std::atomic<double> utilization;         // [S] of the server's capacity, mean of 10 s; above 1 beyond it
+  std::atomic<double> cpu_utilization;     // [S] of the server's CPUs, 0 to 1
+  std::atomic<double> memory_utilization;  // [S] of what the container or the machine has, 0 to 1
+  std::atomic<double> requests_per_second, errors_per_second;  // [S] items; errors that are not the clients' fault
+  std::atomic<double> queue_wait_s;                            // [S] p95 of the last 10 s
+  std::atomic<double> items_waiting, items_running;            // [S] now
+  std::atomic<u64> updated_ns;                                 // [S] stored last, with release; 0: never written
+};
+static_assert(std::atomic<double>::is_always_lock_free);
 
 // A process's sleep word: sleeps so far << 2 | mode. Only the sleeper changes it (S once the process is reaped).
 enum Mode : u64 { kBusy = 0, kHungry = 1, kAsleep = 2 };

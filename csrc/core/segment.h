@@ -28,6 +28,7 @@ class Segment {
   Model& model(u32 i) const { return at<Model>(header().models)[i]; }
   Route& route(u32 i) const { return at<Route>(header().routes)[i]; }
   SupervisorLine& supervisor() const { return *at<SupervisorLine>(header().supervisor); }
+  LoadLine& load() const { return *at<LoadLine>(header().load); }
   DoorLine& door(u32 i) const { return at<DoorLine>(header().door_lines)[i]; }
   DispatcherLine& dispatcher(u32 i) const { return at<DispatcherLine>(header().dispatcher_lines)[i]; }
   DeviceLine& device(u32 i) const { return at<DeviceLine>(header().device_lines)[i]; }

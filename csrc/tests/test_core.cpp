@@ -101,6 +101,7 @@ TEST(segment_does_not_overlap) {
   u64 edges[][2] = {{h.models, sizeof(Model)},
                     {h.routes, 2 * sizeof(Route)},
                     {h.supervisor, sizeof(SupervisorLine)},
+                    {h.load, sizeof(LoadLine)},
                     {h.door_lines, 2 * sizeof(DoorLine)},
                     {h.dispatcher_lines, 3 * sizeof(DispatcherLine)},
                     {h.request_rings, 2 * 2 * 4 * ring},
