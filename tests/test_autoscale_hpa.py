@@ -269,7 +269,7 @@ def rules(pods: int, pods_s: int, percent: int, percent_s: int, window_s: int) -
 
 def spread(changes: Sequence[int], period_s: int, now_s: float) -> list[tuple[float, int]]:
     """In the middle of equal parts of the period before now."""
-    part_s = period_s / len(changes)
+    part_s = period_s / max(1, len(changes))
     return [(now_s - int(period_s - part_s * (k + 1) + part_s / 2), by) for k, by in enumerate(changes)]
 
 
@@ -425,5 +425,5 @@ def test_thousandths(value: float, as_milli: int) -> None:
     ],
 )
 def test_what_the_api_refuses(wrong: Callable[[], object]) -> None:
-    with pytest.raises(ValueError, match="[0-9]"):
+    with pytest.raises(ValueError, match=r"[0-9]"):
         wrong()

@@ -31,7 +31,7 @@ class Spec:
     def __post_init__(self) -> None:
         if not 0 <= self.replicas_min <= self.replicas_max <= REPLICAS_LIMIT or not self.replicas_max:
             raise ValueError(
-                f"{self.replicas_min} to {self.replicas_max} pods: at least 0, at most {REPLICAS_LIMIT}, the smaller first"
+                f"{self.replicas_min} to {self.replicas_max} pods: within 0 to {REPLICAS_LIMIT}, the smaller first"
             )
 
     @property
