@@ -39,7 +39,7 @@ class DoorSettings(Settings):
     max_message_bytes: int
     max_stream_inflight: int
     default_timeout_ns: int  # 0: none
-    drain_timeout_ns: int
+    max_connection_age_ns: int  # 0: none
     rerun: bool
 
 

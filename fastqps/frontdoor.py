@@ -34,6 +34,7 @@ def main(settings: DoorSettings) -> int:
             "max_message_bytes": settings.max_message_bytes,
             "max_stream_inflight": settings.max_stream_inflight,
             "default_timeout_ns": settings.default_timeout_ns,
+            "max_connection_age_ns": settings.max_connection_age_ns,
             "rerun": settings.rerun,
         },
     )

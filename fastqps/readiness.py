@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+_PHASES = {"lame duck": "a lame duck: it serves, and will drain soon"}
+
 
 class Process(Protocol):
     """One place of a process in the server, filled or not."""
@@ -34,11 +36,13 @@ class Readiness:
     """``reasons``: why it is not ready; empty: it is. ``degraded``: processes that are down while others do their work.
 
     ``hopeless``: roles without any process that would be started again; only a restart of the server helps.
+    ``answers``: whether requests are served all the same, as those are that come to a lame duck.
     """
 
     reasons: tuple[str, ...]
     degraded: tuple[str, ...]
     hopeless: tuple[str, ...]
+    answers: bool
 
 
 def readiness(
@@ -52,16 +56,20 @@ def readiness(
     roles: list[tuple[str, list[Process]]] = [("front door", [*doors])]
     for i, model in enumerate(models):
         roles.append((f"dispatcher of {model}", [seat for seat in dispatchers if seat.model == i]))
-    reasons = [] if phase == "serving" else [f"the server is {phase}"]
-    hopeless = []
+    missing, hopeless = [], []
     for role, processes in roles:
         if not any(process.ready for process in processes):
-            reasons.append(f"no {role} is ready")
+            missing.append(f"no {role} is ready")
         if all(process.given_up for process in processes):
             hopeless.append(f"every {role} stays down")
     seats: list[Process] = [*doors, *dispatchers]
     degraded = [f"{s.title} {_state(s)}" for s in seats if not s.ready]
-    return Readiness(tuple(reasons), tuple(degraded), tuple(hopeless))
+    return Readiness(
+        reasons=(*([] if phase == "serving" else [f"the server is {_PHASES.get(phase, phase)}"]), *missing),
+        degraded=tuple(degraded),
+        hopeless=tuple(hopeless),
+        answers=phase in ("serving", "lame duck") and not missing,
+    )
 
 
 def _state(process: Process) -> str:

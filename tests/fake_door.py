@@ -24,7 +24,7 @@ def main(settings: DoorSettings) -> int:
     heartbeat = Heartbeat(segment, "door", settings.index, settings.parent_fd)
     struct.pack_into("<I", memory, lines + settings.index * LINE_BYTES + READY, 1)
     print(f"fake door {settings.index} runs", file=sys.stderr)
-    while segment.phase in ("starting", "serving") or behaviour == "stuck":
+    while segment.phase in ("starting", "serving", "lame duck") or behaviour == "stuck":
         time.sleep(0.02)
     print(f"phase {segment.phase}", file=sys.stderr)
     del heartbeat

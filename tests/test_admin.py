@@ -18,7 +18,7 @@ from fastqps.supervisor.listener import bind
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
-READY = Readiness((), (), ())
+READY = Readiness((), (), (), answers=True)
 
 
 class Served(test_metrics.FakeSource):
@@ -109,7 +109,9 @@ def test_pages() -> None:
             assert (status, content) == (200, b"") and int(headers["content-length"]) > 1000
             assert json.loads((await call(port, "GET", "/readyz"))[2]) == {"ready": True, "reasons": [], "degraded": []}
             assert (await call(port, "GET", "/livez"))[0] == 200
-            served.found = Readiness(("no front door is ready",), ("frontdoor 0 stays down",), ("every front door",))
+            served.found = Readiness(
+                ("no front door is ready",), ("frontdoor 0 is down",), ("every front door",), False
+            )
             status, _, content = await call(port, "GET", "/readyz")
             assert (status, json.loads(content)["reasons"]) == (503, ["no front door is ready"])
             assert (await call(port, "GET", "/livez"))[0] == 503

@@ -208,6 +208,7 @@ py::dict route(const SegmentHandle& self, u32 i) {
 
 const std::initializer_list<std::pair<const char*, Phase>> kPhases = {{"starting", Phase::kStarting},
                                                                       {"serving", Phase::kServing},
+                                                                      {"lame duck", Phase::kLameDuck},
                                                                       {"draining", Phase::kDraining},
                                                                       {"stopping", Phase::kStopping}};
 

@@ -114,7 +114,8 @@ struct alignas(64) Route {
   char version[16];  // 12 hex digits
 };
 
-enum class Phase : u32 { kStarting = 0, kServing = 1, kDraining = 2, kStopping = 3 };
+// kLameDuck: it serves as before, but says that it will go, so that clients go elsewhere before it refuses them.
+enum class Phase : u32 { kStarting = 0, kServing = 1, kLameDuck = 2, kDraining = 3, kStopping = 4 };
 struct alignas(64) SupervisorLine {
   std::atomic<u32> deaths;   // [S] grows at every published death of a dispatcher; doors settle when it changes
   std::atomic<Phase> phase;  // [S]

@@ -128,7 +128,8 @@ void PredictService::awake() {
 // eye on the listener, so whoever goes ahead wakes who is behind: else a burst of clients waits for their sleep to end.
 bool PredictService::may_accept(u32 connections) {
   line_->connections.store(connections, kRelaxed);
-  if (segment_.supervisor().phase.load(kRelaxed) != Phase::kServing) return false;
+  const Phase phase = segment_.supervisor().phase.load(kRelaxed);
+  if (phase != Phase::kServing && phase != Phase::kLameDuck) return false;
   bool ahead = false;
   for (u32 f = 0; f < segment_.sizes().doors; f++) {
     const DoorLine& door = segment_.door(f);

@@ -68,8 +68,9 @@ void PredictService::watch_phase(u64 now) {
   const Phase phase = segment_.supervisor().phase.load(kAcquire);
   if (phase == phase_ || !loop_) return;
   phase_ = phase;
-  if (phase == Phase::kServing) {
-    for (const char* name : {"", "fastqps.v1.PredictService"}) loop_->set_serving(name, Serving::kServing);
+  if (phase == Phase::kServing || phase == Phase::kLameDuck) {
+    const Serving serving = phase == Phase::kServing ? Serving::kServing : Serving::kNotServing;
+    for (const char* name : {"", "fastqps.v1.PredictService"}) loop_->set_serving(name, serving);
   } else if (phase == Phase::kDraining) {
     const u64 until = segment_.supervisor().drain_deadline_ns.load(kRelaxed);
     drain_began_ns_ = now;

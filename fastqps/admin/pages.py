@@ -100,7 +100,7 @@ class Admin:
         return Answer(200, body, content_type)
 
     async def _predict_page(self, request: Request) -> Answer:
-        if self._served.readiness().reasons:
+        if not self._served.readiness().answers:
             return Answer.data(503, {"error": {"code": "UNAVAILABLE", "message": "the server is not ready"}})
         try:
             asked = json.loads(request.body)

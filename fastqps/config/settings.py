@@ -159,6 +159,20 @@ class Config:
     drain_timeout_ns: int = _setting(
         30 * 10**9, "duration", "Time to finish open requests at SIGTERM; then exit code 5.", most=86400 * 10**9
     )
+    lame_duck_ns: int = _setting(
+        0,
+        "duration",
+        "How long the server still serves after SIGTERM, already not ready, before it drains: time for load balancers "
+        "to look and for Kubernetes to spread the word. It comes on top of --drain-timeout. 0: none.",
+        most=3600 * 10**9,
+    )
+    max_connection_age_ns: int = _setting(
+        30 * 60 * 10**9,
+        "duration",
+        "After so long (10 % more or less) a client connection gets a GOAWAY, its calls are finished, and its client "
+        "connects again, perhaps to a newer server. 0: never.",
+        most=7 * 86400 * 10**9,
+    )
     dtype: str = _setting(
         "auto",
         "text",

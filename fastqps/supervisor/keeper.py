@@ -37,7 +37,7 @@ class Keeper:
         self._is_door = isinstance(seat, DoorSeat)
 
     async def run(self) -> int:
-        """Until the seat is given up, or the server leaves and does not need it any more.
+        """Until the seat is given up, or the server drains and does not need it any more.
 
         Returns how its process ended while the server drained: OK also where there was none.
         """
@@ -50,7 +50,7 @@ class Keeper:
             if not faulted:
                 self.seat.settle()
             starting = self.seat.phase == "starting"
-            if self._outcome.leaving.is_set() and (starting or self._is_door):
+            if (starting and self._outcome.leaving.is_set()) or (self._is_door and self._outcome.draining.is_set()):
                 return FAILURE if code is None else code
             if starting and code in FATAL_AT_START and not faulted:
                 self._outcome.fail(code, f"{self.seat.title} cannot start: {self.seat.last_line}")
@@ -64,7 +64,7 @@ class Keeper:
                 return OK
             self.seat.restarts += 1
             await self._pause(delay_s)
-            if self._outcome.leaving.is_set() and self._is_door:
+            if self._is_door and self._outcome.draining.is_set():
                 return OK
 
     async def _fill(self) -> int | None:
@@ -88,7 +88,7 @@ class Keeper:
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay_s):
-                await self._outcome.leaving.wait()
+                await self._outcome.draining.wait()
 
     def _give_up(self, reason: str) -> None:
         self.seat.given_up = reason

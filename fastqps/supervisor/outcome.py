@@ -19,6 +19,7 @@ class Outcome:
 
     def __init__(self, log: Log) -> None:
         self.leaving = asyncio.Event()  # the first signal
+        self.draining = asyncio.Event()  # no new clients: who ends now is not started again to take them
         self.hurry = asyncio.Event()  # the second
         self._log = log
         self._failed: asyncio.Future[int] = asyncio.get_running_loop().create_future()

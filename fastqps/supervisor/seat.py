@@ -161,7 +161,7 @@ class DoorSeat(Seat):
             max_message_bytes=config.max_message_bytes,
             max_stream_inflight=config.max_stream_inflight,
             default_timeout_ns=config.default_timeout_ns,
-            drain_timeout_ns=config.drain_timeout_ns,
+            max_connection_age_ns=config.max_connection_age_ns,
             rerun=config.rerun,
         )
 

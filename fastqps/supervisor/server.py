@@ -108,6 +108,7 @@ class Supervisor:
             if await self._until_ready():
                 self._open(admin)
                 await self._outcome.first(self._outcome.leaving.wait())
+                await self._lame_duck()
                 if self._outcome.failed is None:
                     return await self._drain()
             return self._outcome.failed or OK
@@ -186,8 +187,19 @@ class Supervisor:
 
     # ---- end
 
+    async def _lame_duck(self) -> None:
+        """Goes on as before, but not ready: who sends clients here has the time to see it."""
+        lame_duck_s = self.server.config.lame_duck_ns / 1e9
+        if not lame_duck_s or self._outcome.failed is not None:
+            return
+        self.segment.set_phase("lame duck")
+        self.log.event("supervisor", f"lame duck: serving for {lame_duck_s:g} s more; a second signal stops at once")
+        self.shared.wake_everybody()
+        await self._outcome.first(asyncio.sleep(lame_duck_s), self._outcome.hurry.wait())
+
     async def _drain(self) -> int:
         """Lets the front doors finish what is open; then ends the dispatchers. The exit code."""
+        self._outcome.draining.set()
         timeout_s = self.server.config.drain_timeout_ns / 1e9
         self.segment.set_phase("draining", now_ns() + self.server.config.drain_timeout_ns)
         self.log.event("supervisor", f"draining, at most {timeout_s:g} s; a second signal stops at once")
@@ -208,6 +220,7 @@ class Supervisor:
     async def _end(self) -> None:
         """No process is left behind, whatever happened before."""
         self._outcome.leaving.set()
+        self._outcome.draining.set()
         self.segment.set_phase("stopping")
         self.shared.wake_everybody()
         for task in (*self._watchers, *self._keepers.values()):

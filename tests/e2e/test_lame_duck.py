@@ -1,0 +1,109 @@
+"""Before it drains a server may serve on for a while, though it is not ready any more: clients have time to go."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+import urllib.error
+from collections.abc import Callable
+
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from ledger import OK, Ledger, Load, channel_to, unary
+from serving import Server, until
+
+from fastqps.v1 import predict_pb2_grpc
+
+SERVING, NOT_SERVING = 1, 2
+
+
+def not_ready(server: Server) -> list[str]:
+    """The reasons; empty: it is ready."""
+    try:
+        server.page("/readyz")
+    except urllib.error.HTTPError as page:
+        assert page.code == 503
+        return list(json.loads(page.read())["reasons"])
+    return []
+
+
+def test_serves_on(serve: Callable[..., Server]) -> None:
+    """Its health says NOT_SERVING; old and new connections are served as ever, and a front door that dies comes back.
+    A second signal stops it at once."""
+    server = serve("--frontdoors=2", "--dispatchers=1", "--lame-duck=1m", echo=True)
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with channel_to(server.address) as channel, Load(server.address, ledger, channels=1) as load:
+            health = health_pb2_grpc.HealthStub(channel)
+            watch = health.Watch(health_pb2.HealthCheckRequest(service="fastqps.v1.PredictService"))
+            assert (await watch.read()).status == SERVING
+            await load.more(50)
+            server.signal(signal.SIGTERM)
+            assert (await watch.read()).status == NOT_SERVING
+            assert (await health.Check(health_pb2.HealthCheckRequest())).status == NOT_SERVING
+            assert "lame duck" in " ".join(await asyncio.to_thread(not_ready, server))
+            assert json.loads(await asyncio.to_thread(server.page, "/livez"))["live"]
+            await load.more(50)
+            await new_clients(server, ledger)
+            assert set(ledger.counts) == {OK}
+            await asyncio.to_thread(restart_door, server)
+            await load.more(50)
+
+    asyncio.run(scenario())
+    ledger.check("UNAVAILABLE")  # those of the door that was killed
+    server.signal(signal.SIGTERM)
+    assert server.wait(5) == 5
+    assert "draining" in server.log() and "SIGTERM again" in server.log()
+    server.check_gone()
+
+
+async def new_clients(server: Server, ledger: Ledger) -> None:
+    for _ in range(3):
+        async with channel_to(server.address) as late:
+            assert await unary(predict_pb2_grpc.PredictServiceStub(late), ledger, timeout=5) == OK
+
+
+def restart_door(server: Server) -> None:
+    old = server.child("frontdoor 0")
+    old.kill()
+    until(lambda: "frontdoor 0 (pid" in server.log().split("was ended by SIGKILL")[-1], 10, "it is started again")
+    until(lambda: server.ready("frontdoor 0"), 10, "it is back")
+
+
+def test_clients_move_on(serve: Callable[..., Server]) -> None:
+    """Two servers at one address list: when one has been a lame duck and drains, no call fails."""
+    flags = ("--frontdoors=1", "--dispatchers=1", "--lame-duck=500ms")
+    first, second = serve(*flags, echo=True), serve(*flags, echo=True)
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with Load(f"ipv4:{first.address},{second.address}", ledger) as load:
+            await load.more(100)
+            first.signal(signal.SIGTERM)
+            await load.more(100)
+            assert await asyncio.to_thread(first.wait, 10) == 0, first.log()
+            await load.more(100)
+            assert sum(second.connections()) == 2
+
+    asyncio.run(scenario())
+    ledger.check()
+    events = [event for event in ("lame duck", "draining", "stopped") if event in first.log()]
+    assert events == ["lame duck", "draining", "stopped"]
+
+
+def test_connections_come_and_go(serve: Callable[..., Server]) -> None:
+    """Clients are asked to connect again and again, and no call fails by it."""
+    server = serve("--frontdoors=1", "--dispatchers=1", "--max-connection-age=400ms", echo=True)
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with Load(server.address, ledger) as load:
+            until_s = time.monotonic() + 2.2
+            while time.monotonic() < until_s:
+                await load.more(100)
+
+    asyncio.run(scenario())
+    ledger.check()
+    until(lambda: server.metrics()["fastqps_transport_events_total{goaways,0}"] >= 6, 3, "the GOAWAYs are counted")

@@ -1,0 +1,46 @@
+"""What /readyz and /livez say, from the phase of the server and from what its processes are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from fastqps.readiness import readiness
+
+
+@dataclass
+class Seat:
+    title: str
+    ready: bool = True
+    given_up: str = ""
+    model: int = 0
+
+
+DOOR, DISPATCHER = Seat("frontdoor 0"), Seat("dispatcher 0")
+
+
+@pytest.mark.parametrize(
+    ("phase", "dispatchers", "reasons", "answers"),
+    [
+        ("serving", [DISPATCHER], [], True),
+        ("serving", [DISPATCHER, Seat("dispatcher 1", ready=False)], [], True),
+        ("serving", [Seat("dispatcher 0", ready=False)], ["no dispatcher of m is ready"], False),
+        ("starting", [DISPATCHER], ["the server is starting"], False),
+        ("lame duck", [DISPATCHER], ["the server is a lame duck: it serves, and will drain soon"], True),
+        ("draining", [DISPATCHER], ["the server is draining"], False),
+    ],
+)
+def test_reasons(phase: str, dispatchers: list[Seat], reasons: list[str], answers: bool) -> None:
+    found = readiness(phase, [DOOR], dispatchers, ["m"])
+    assert (list(found.reasons), found.answers, found.hopeless) == (reasons, answers, ())
+    assert list(found.degraded) == [f"{seat.title} is not ready" for seat in dispatchers if not seat.ready]
+
+
+def test_hopeless() -> None:
+    """Only where nobody of a role will come back does a restart of the server help."""
+    down = Seat("dispatcher 0", ready=False, given_up="died too often")
+    assert not readiness("serving", [DOOR], [down, DISPATCHER], ["m"]).hopeless
+    found = readiness("serving", [DOOR], [down], ["m"])
+    assert found.hopeless == ("every dispatcher of m stays down",)
+    assert found.degraded == ("dispatcher 0 stays down: died too often",)
