@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 CXX ?= g++
 
-.PHONY: help setup build demo bench results-table test native-test lint format clean proto fuzz-wire fuzz-tokenizer test-generation accuracy duty-cycle grammar model model-full order stress kernels gpu-check gpu-kit
+.PHONY: help setup build demo bench results-table test nightly native-test lint format clean proto fuzz-wire fuzz-tokenizer test-generation accuracy duty-cycle grammar model model-full order stress kernels gpu-check gpu-kit
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -77,6 +77,9 @@ stress: $(NATIVE)/stress_core ## the core under kills, stops, poison and cancels
 
 test: ## Python and end-to-end tests
 	$(BIN)/python -m pytest tests
+
+nightly: ## what takes too long for `make test`, an hour or more; NIGHTLY="tests soak" runs these parts of it
+	@BIN="$(BIN)" tools/nightly.sh $(NIGHTLY)
 
 test-generation: ## 500 random scenarios of generation against transformers, minutes
 	FASTQPS_GENERATION_SCENARIOS=500 $(BIN)/python -m pytest tests/test_generate.py -k random_company

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-import socket
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import grpc
 import pytest
 from conftest import MESSAGE_BYTES_MAX
+from proxies.envoy import Envoy
+from proxies.haproxy import HAProxy
+from proxies.nginx import Nginx
 from raw import BLOCK, BODY, DATA, EH, ES, HEADERS, NO_ERROR, PATH, Peer, block, check_good, frame, message, request
-from serving import Server, until
+from serving import Server
 
 from fastqps.v1 import predict_pb2 as pb
 
@@ -79,104 +78,14 @@ def test_bidi_is_refused_at_once(peer: Peer) -> None:
 # ---- T13: what a stock client sees
 
 
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
-
-
-NGINX = """
-daemon off; master_process off; worker_processes 1; error_log stderr warn; pid {folder}/pid;
-events {{ worker_connections 64; }}
-http {{
-  access_log off; client_max_body_size 0;
-  client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c;
-  uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;
-  upstream fastqps {{ server {address}; keepalive 4; }}
-  server {{ listen 127.0.0.1:{port} http2; location / {{ grpc_pass grpc://fastqps; }} }}
-}}
-"""
-HAPROXY = """
-global
-  maxconn 64
-defaults
-  mode http
-  timeout connect 5s
-  timeout client 30s
-  timeout server 30s
-frontend in
-  bind 127.0.0.1:{port} proto h2
-  default_backend out
-backend out
-  server fastqps {address} proto h2
-"""
-ENVOY = """
-static_resources:
-  listeners:
-  - address: {{ socket_address: {{ address: 127.0.0.1, port_value: {port} }} }}
-    filter_chains:
-    - filters:
-      - name: hcm
-        typed_config:
-          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-          stat_prefix: in
-          codec_type: HTTP2
-          route_config:
-            virtual_hosts:
-            - {{ name: all, domains: ["*"], routes: [{{ match: {{ prefix: "/" }}, route: {{ cluster: out }} }}] }}
-          http_filters:
-          - name: router
-            typed_config: {{ "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router }}
-  clusters:
-  - name: out
-    connect_timeout: 5s
-    typed_extension_protocol_options:
-      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
-        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-        explicit_http_config: {{ http2_protocol_options: {{}} }}
-    load_assignment:
-      cluster_name: out
-      endpoints:
-      - lb_endpoints:
-        - endpoint: {{ address: {{ socket_address: {{ address: {host}, port_value: {upstream_port} }} }} }}
-"""
-PROXIES: dict[str, tuple[str, Callable[[Path], list[str]]]] = {
-    "nginx": (NGINX, lambda config: ["-p", str(config.parent), "-c", str(config)]),
-    "haproxy": (HAPROXY, lambda config: ["-db", "-f", str(config)]),
-    "envoy": (ENVOY, lambda config: ["--base-id", "77", "-c", str(config)]),
-}
-
-
-@pytest.fixture(scope="module", params=["direct", *PROXIES])
-def address(request: pytest.FixtureRequest, server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture(scope="module", params=[None, Envoy, HAProxy, Nginx], ids=["direct", "envoy", "haproxy", "nginx"])
+def address(request: pytest.FixtureRequest, server: Server) -> Iterator[str]:
     """Where the server is reached: itself, or a proxy in front of it."""
-    if request.param == "direct":
+    if request.param is None:
         yield server.address
         return
-    program = shutil.which(request.param, path="/usr/sbin:/usr/local/bin:/usr/bin:/bin")
-    if program is None:
-        pytest.skip(f"{request.param} is not installed")
-    template, arguments = PROXIES[request.param]
-    folder, port = tmp_path_factory.mktemp(request.param), free_port()
-    config = folder / "proxy.yaml"
-    host, upstream_port = server.address.split(":")
-    values = {"folder": folder, "port": port, "host": host, "upstream_port": upstream_port}
-    config.write_text(template.format(address=server.address, **values))
-    log = (folder / "log").open("w")
-    process = subprocess.Popen([program, *arguments(config)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-
-    def listens() -> bool:
-        assert process.poll() is None, (folder / "log").read_text()
-        with socket.socket() as sock:
-            return sock.connect_ex(("127.0.0.1", port)) == 0
-
-    try:
-        until(listens, 10, f"{request.param} listens")
-        yield f"127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(10)
-        log.close()
+    with request.param([server.address]) as proxy:
+        yield proxy.address
 
 
 @pytest.fixture

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# All that takes too long for `make test`. `tools/nightly.sh PART…` runs these parts; without names, all of them. Each part
+# runs whatever became of the others; the end says what ran, how long it took and how it ended.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+BIN=${BIN:-.venv/bin}
+exec </dev/null
+
+parts=(tests soak generation sanitizers model fuzz stress)
+run() {
+    case $1 in
+        tests) "$BIN/python" -m pytest -m nightly -v --durations=0 tests ;;
+        soak) FASTQPS_SOAK=600 FASTQPS_SOAK_GENERATION=300 "$BIN/python" -m pytest -v --timeout 0 \
+            tests/e2e/test_soak.py tests/e2e/test_generation_soak.py ;;
+        generation) make test-generation ;;
+        sanitizers)
+            make native-test SAN=address && make native-test SAN=undefined && make native-test SAN=thread ;;
+        model) make model-full ;;
+        fuzz) make fuzz-wire && make fuzz-tokenizer ;;
+        stress) make stress ;;
+    esac
+}
+
+for part in "$@"; do
+    [[ " ${parts[*]} " == *" $part "* ]] || { echo "nightly: no part \"$part\"; there are: ${parts[*]}" >&2; exit 2; }
+done
+[ $# -gt 0 ] || set -- "${parts[@]}"
+
+summary=() failed=0
+for part in "$@"; do
+    printf '\n== nightly: %s\n' "$part"
+    began=$SECONDS
+    if run "$part"; then end=passed; else end=FAILED failed=1; fi
+    summary+=("$(printf '%-12s %s in %5d s' "$part" "$end" $((SECONDS - began)))")
+done
+printf '\n== summary\n'
+printf '%s\n' "${summary[@]}"
+exit $failed
