@@ -1,0 +1,189 @@
+"""A deployment under traffic with an autoscaler, second by second, and what came of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from fastqps.autoscale.behavior import CAUTIOUS, Behavior
+from fastqps.autoscale.cluster import Cluster, Nodes, Start
+from fastqps.autoscale.hpa import SYNC_S, Hpa, Proposal, Spec
+from fastqps.autoscale.keda import Keda, Trigger
+from fastqps.autoscale.pod import PodCurves, PodModel, Second
+from fastqps.autoscale.pods import tally
+from fastqps.autoscale.proposals import from_pods, from_resource, milli
+from fastqps.autoscale.shapes import Shape
+from fastqps.autoscale.signals import Signal, Trail
+
+PRELUDE_S = 900  # at the first rate, before anything counts: each autoscaler finds its own number of pods
+COURSE_ROWS = 360
+LONG_S = 6 * 3600  # shapes as long as that are simulated in steps of LONG_TICK_S
+LONG_TICK_S = 5.0
+REFUSED_MAX = 0.001  # of a second's requests; with more it is outside of the SLO
+_Scale = Callable[[float, int], int]  # (now_s, replicas) -> replicas
+
+CPU_REQUEST = 1  # CPU is a share of what is requested, so the request itself does not matter
+
+
+@dataclass(frozen=True)
+class Metric:
+    """``target``: in the signal's unit. As the API, it is good to a thousandth; CPU to a per cent."""
+
+    signal: Signal
+    target: float
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is the same for all signals. ``replicas_max`` is high enough not to matter, unless that is the point."""
+
+    start: Start = field(default_factory=Start)
+    nodes: Nodes = field(default_factory=Nodes)
+    behavior: Behavior = CAUTIOUS
+    replicas_min: int = 2
+    replicas_max: int = 2000
+    scaler: str = "hpa"  # or "keda"
+
+
+@dataclass
+class Outcome:
+    """Of one run. ``seconds_out``: outside of the SLO, because p99 was too high or more than REFUSED_MAX was refused;
+    ``least_pod_seconds``: what an autoscaler would have used that knew the future and pods that start at once."""
+
+    seconds: float = 0.0
+    seconds_out: float = 0.0
+    offered: float = 0.0
+    good: float = 0.0
+    lost: float = 0.0
+    pod_seconds: float = 0.0
+    least_pod_seconds: float = 0.0
+    pods_max: int = 0
+    scalings: int = 0
+    reversals: int = 0  # an addition after a removal, or the other way round
+    course: list[dict[str, float]] = field(default_factory=list)
+
+    @property
+    def out_share(self) -> float:
+        """Of the time."""
+        return self.seconds_out / self.seconds
+
+    @property
+    def pods_over_least(self) -> float:
+        """1: as few pods as possible."""
+        return self.pod_seconds / self.least_pod_seconds
+
+
+class Run:
+    """One simulation; ``outcome`` when ``run`` has returned."""
+
+    def __init__(self, curves: PodCurves, shape: Shape, metrics: Sequence[Metric], setup: Setup) -> None:
+        self._curves, self._shape, self._metrics, self._setup = curves, shape, metrics, setup
+        self._tick_s = LONG_TICK_S if shape.seconds >= LONG_S else 1.0
+        self.outcome = Outcome()
+        first = float(shape.rates[:60].mean()) * float(shape.costs[0])
+        pods = max(setup.replicas_min, math.ceil(first / (0.7 * curves.capacity)))
+        self._cluster = Cluster(min(pods, setup.replicas_max), setup.start, setup.nodes, -PRELUDE_S)
+        self._pod = PodModel(curves)
+        self._trails = [Trail(metric.signal, self._tick_s, -PRELUDE_S) for metric in metrics]
+        self._scale = self._keda() if setup.scaler == "keda" else self._hpa()
+        self._before = 0  # sign of the last change
+        self._row_s = max(self._tick_s, shape.seconds / COURSE_ROWS)
+        self._row: dict[str, float] = {}
+
+    def run(self) -> Outcome:
+        """Prelude and shape."""
+        tick_s, shape = self._tick_s, self._shape
+        rates = shape.rates[: shape.seconds // int(tick_s) * int(tick_s)].reshape(-1, int(tick_s)).mean(axis=1).tolist()
+        costs = shape.costs[:: int(tick_s)].tolist()
+        first = sum(rates[:60]) / len(rates[:60])
+        for k in range(-int(PRELUDE_S / tick_s), 0):
+            self._tick(k * tick_s, first, costs[0], counts=False)
+        for k, rate in enumerate(rates):
+            self._tick(k * tick_s, rate, costs[k], counts=True)
+        return self.outcome
+
+    def _tick(self, now_s: float, rate: float, cost: float, *, counts: bool) -> None:
+        tick_s, cluster = self._tick_s, self._cluster
+        ready = cluster.ready(now_s)
+        found = self._pod.second(rate, ready, tick_s, cost) if ready else Second(0, 0.0, 0.0, 1.0)
+        for trail, metric in zip(self._trails, self._metrics, strict=True):
+            value = self._curves.signals[metric.signal.key][found.cell]
+            trail.append(value / cost if metric.signal.key == "rate" else
+                         value * cost if metric.signal.key == "queue_wait_s" else value)  # fmt: skip
+        if counts:
+            self._account(now_s, rate, cost, found, ready)
+        if now_s % SYNC_S == 0:
+            self._turn(now_s + tick_s, counts=counts)
+
+    def _turn(self, now_s: float, *, counts: bool) -> None:
+        before = self._cluster.replicas
+        wanted = self._scale(now_s, before)
+        self._cluster.scale(now_s, wanted)
+        if wanted != before and counts:
+            sign = 1 if wanted > before else -1
+            self.outcome.scalings += 1
+            self.outcome.reversals += self._before == -sign
+            self._before = sign
+
+    def _account(self, now_s: float, rate: float, cost: float, found: Second, ready: int) -> None:
+        outcome, tick_s, curves = self.outcome, self._tick_s, self._curves
+        p99_us = curves.p99_us[found.cell] * cost
+        out = not ready or p99_us > curves.slo_us or found.refused > REFUSED_MAX
+        needed = max(self._setup.replicas_min, math.ceil(rate * cost / curves.capacity))
+        outcome.seconds += tick_s
+        outcome.seconds_out += tick_s * out
+        outcome.offered += rate * tick_s
+        outcome.good += rate * tick_s * (0.0 if cost > 1 and p99_us > curves.slo_us else found.good)
+        outcome.lost += rate * tick_s * found.refused
+        outcome.pod_seconds += self._cluster.replicas * tick_s
+        outcome.least_pod_seconds += needed * tick_s
+        outcome.pods_max = max(outcome.pods_max, self._cluster.replicas)
+        row = self._row
+        if not row or now_s >= row["t_s"] + self._row_s:
+            row = self._row = {
+                "t_s": now_s,
+                "rate": 0.0,
+                "needed": 0.0,
+                "pods": 0.0,
+                "ready": 0.0,
+                "out_s": 0.0,
+                "n": 0,
+            }
+            outcome.course.append(row)
+        row["n"] += 1
+        row["rate"] += (rate - row["rate"]) / row["n"]
+        row["out_s"] += tick_s * out
+        row["needed"] = max(row["needed"], needed)
+        row["pods"], row["ready"] = max(row["pods"], self._cluster.replicas), ready
+
+    def _hpa(self) -> _Scale:
+        setup = self._setup
+        hpa = Hpa(Spec(setup.replicas_min, setup.replicas_max, setup.behavior))
+
+        def proposal(now_s: float, replicas: int, trail: Trail, metric: Metric) -> Proposal:
+            def propose() -> int:
+                cpu = metric.signal.kind == "resource"
+                seen = tally(trail.pods(self._cluster.cohorts, now_s, CPU_REQUEST), now_s, cpu=cpu)
+                if cpu:
+                    return from_resource(seen, round(100 * metric.target), replicas, hpa.spec.tolerance)
+                return from_pods(seen, milli(metric.target), replicas, hpa.spec.tolerance)
+
+            return propose
+
+        def scale(now_s: float, replicas: int) -> int:
+            pairs = zip(self._trails, self._metrics, strict=True)
+            return hpa.decide(now_s, replicas, [proposal(now_s, replicas, trail, metric) for trail, metric in pairs])
+
+        return scale
+
+    def _keda(self) -> _Scale:
+        setup, metric, trail = self._setup, self._metrics[0], self._trails[0]
+        trigger = Trigger(metric.target, ignore_null=False)
+        keda = Keda(trigger, setup.replicas_min, setup.replicas_max, setup.behavior)
+
+        def scale(now_s: float, replicas: int) -> int:
+            cluster = self._cluster
+            return keda.decide(now_s, replicas, cluster.ready(now_s), lambda: trail.total(cluster.cohorts, now_s))
+
+        return scale
