@@ -41,6 +41,7 @@ class DoorSettings(Settings):
     default_timeout_ns: int  # 0: none
     max_connection_age_ns: int  # 0: none
     rerun: bool
+    load_reports: bool  # in the trailers of answers
 
 
 @dataclass(frozen=True)

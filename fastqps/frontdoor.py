@@ -36,6 +36,7 @@ def main(settings: DoorSettings) -> int:
             "default_timeout_ns": settings.default_timeout_ns,
             "max_connection_age_ns": settings.max_connection_age_ns,
             "rerun": settings.rerun,
+            "load_reports": settings.load_reports,
         },
     )
     cards, native, slow = [], [], {}

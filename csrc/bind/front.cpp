@@ -32,8 +32,9 @@ class Door {
     service_.add_methods(methods);
     for (u16 i = 0; i < std::size(kRarePaths); i++)
       methods.add(kRarePaths[i], i == kListModels ? MethodKind::kUnary : MethodKind::kBidi, i, Handler::kRare);
-    loop_ = std::make_unique<Loop>(service_, std::move(methods), limits(options),
-                                   LoopFds{listener_fd, fds_.door[index]}, counters_);
+    loop_ =
+        std::make_unique<Loop>(service_, std::move(methods), limits(options), LoopFds{listener_fd, fds_.door[index]},
+                               counters_, LoadSource{&segment_.load(), option(options, "load_reports", false)});
     service_.set_loop(loop_.get(), &counters_);
   }
 

@@ -83,6 +83,7 @@ class Connection {
   u64 answer_bytes = 0;  // of answers that nghttp2 has not taken
   u64 answered_ns = 0;   // when nghttp2 last took a byte of them
   u64 ping_sent = 0, ping_acked = 0;
+  u64 report_due_ns = 0;  // when an answer may carry a load report again
   bool settings_received = false;
 
  private:

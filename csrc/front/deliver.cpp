@@ -54,6 +54,8 @@ void dispatch(Door& door, Call& call, std::span<const u8> message) {
       return door.service.on_message(call.id(), call.method_id, message, info_of(door, call));
     case Handler::kHealth:
       return door.health.on_message(call.id(), call.method_id, message);
+    case Handler::kLoad:
+      return door.loads.on_message(call.id(), message, door.turn_ns);
     case Handler::kRare:
       return hand_to_rare(door, call, RareEvent::kMessage, message);
   }

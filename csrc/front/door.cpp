@@ -18,8 +18,9 @@ constexpr u32 kEventsMax = 256;
 constexpr u32 kUnreadAlways = 64 << 10;  // bytes of a connection, however many there are
 constexpr u32 kCallsAlways = 8;          // of a connection, however many there are
 
-MethodTable with_health(MethodTable methods) {
+MethodTable with_own(MethodTable methods, const LoadSource& load) {
   Health::add_methods(methods);
+  if (load.line) LoadService::add_methods(methods);
   return methods;
 }
 
@@ -37,9 +38,10 @@ void clear_eventfd(int fd) {
 
 }  // namespace
 
-Door::Door(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters)
+Door::Door(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters,
+           LoadSource load)
     : service(service),
-      methods(with_health(std::move(methods))),
+      methods(with_own(std::move(methods), load)),
       limits(limits),
       fds(fds),
       counters(counters),
@@ -51,6 +53,8 @@ Door::Door(Service& service, MethodTable methods, const Limits& limits, LoopFds 
       sessions(this->limits, allocator),
       listener(*this, fds.listener),
       health(transport),
+      load_reports(load),
+      loads(transport, load_reports),
       rare(limits.rare_calls, event_fd),
       inflate_worker(event_fd, limits.message_bytes),
       read_buffer(std::make_unique<u8[]>(limits.read_bytes)),
@@ -205,6 +209,7 @@ void Door::turn() {
   for (const CallId id : std::exchange(unpaused, {})) deliver_held(*this, id);
   read_ready();
   service.on_turn(turn_ns);
+  loads.on_turn(turn_ns);
   listener.update();
   flush_dirty();
   bury_dead();
@@ -216,7 +221,7 @@ bool Door::finished() const { return stopping || (draining && (open_connections 
 u64 Door::wait_ns() {
   if (!ready.empty() || !dirty.empty() || !unpaused.empty() || !dead.empty()) return 0;
   u64 due = turn_ns + limits.sleep_max;
-  due = std::min({due, wheel.next_ns(), service.next_wakeup_ns(), listener.due(), drain_by_ns});
+  due = std::min({due, wheel.next_ns(), service.next_wakeup_ns(), listener.due(), loads.due_ns(), drain_by_ns});
   return due > turn_ns ? due - turn_ns : 0;
 }
 

@@ -15,6 +15,8 @@
 #include "front/inflate.h"
 #include "front/limits.h"
 #include "front/listener.h"
+#include "front/load_report.h"
+#include "front/load_service.h"
 #include "front/loop.h"
 #include "front/rare_queue.h"
 #include "front/request.h"
@@ -43,7 +45,8 @@ struct OutputBuffer {
 };
 
 struct Door {
-  Door(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters);
+  Door(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters,
+       LoadSource load = {});
   ~Door();
   Door(const Door&) = delete;
 
@@ -88,6 +91,8 @@ struct Door {
   SessionFactory sessions;
   Listener listener;
   Health health;
+  LoadReports load_reports;
+  LoadService loads;
   RareQueue rare;
   Inflater inflater;
   InflateWorker inflate_worker;

@@ -167,10 +167,13 @@ void Connection::send_final_goaway() {
   mark_dirty();
 }
 
-// A health watch has no end of its own and would keep the connection open.
+// Watches of health and streams of load reports have no end of their own and would keep the connection open.
 void Connection::end_watches() {
-  for (Call* call = calls_; call; call = call->next)
-    if (call->handler == Handler::kHealth && call->phase == Phase::kOpen) door_.health.end_watch(call->id());
+  for (Call* call = calls_; call; call = call->next) {
+    if (call->phase != Phase::kOpen) continue;
+    if (call->handler == Handler::kHealth) door_.health.end_watch(call->id());
+    if (call->handler == Handler::kLoad) door_.loads.end(call->id());
+  }
 }
 
 }  // namespace fastqps::front

@@ -4,8 +4,9 @@
 
 namespace fastqps::front {
 
-Loop::Loop(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters)
-    : door_(std::make_unique<Door>(service, std::move(methods), limits, fds, counters)) {}
+Loop::Loop(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters,
+           LoadSource load)
+    : door_(std::make_unique<Door>(service, std::move(methods), limits, fds, counters, load)) {}
 Loop::~Loop() = default;
 
 HeaderId Loop::add_header(std::string_view name, std::string_view value) {

@@ -5,6 +5,7 @@
 
 #include "front/counters.h"
 #include "front/limits.h"
+#include "front/load_report.h"
 #include "front/methods.h"
 #include "front/rare_queue.h"
 #include "front/service.h"
@@ -20,8 +21,9 @@ struct LoopFds {
 
 class Loop {
  public:
-  // methods: without health, which the loop adds itself. counters: may lie in shared memory.
-  Loop(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters);
+  // methods: without health and load reports, which the loop adds itself. counters: may lie in shared memory.
+  Loop(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters,
+       LoadSource load = {});
   ~Loop();
   Loop(const Loop&) = delete;
 

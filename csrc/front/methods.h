@@ -8,7 +8,7 @@
 
 namespace fastqps::front {
 
-enum class Handler : u8 { kService, kRare, kHealth };
+enum class Handler : u8 { kService, kRare, kHealth, kLoad };
 
 struct Method {
   std::string path;  // "/package.Service/Method"

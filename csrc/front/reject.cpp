@@ -104,6 +104,9 @@ void forget(Door& door, Call& call) {
     case Handler::kHealth:
       door.health.on_gone(call.id());
       break;
+    case Handler::kLoad:
+      door.loads.on_gone(call.id());
+      break;
     case Handler::kRare:
       door.rare.push({call.id(), call.method_id, RareEvent::kGone, {}, true});
       break;

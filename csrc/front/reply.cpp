@@ -47,6 +47,18 @@ void add_status(Block& block, const EncodedStatus* status) {
   if (!status->pushback().empty()) block.add("grpc-retry-pushback-ms", status->pushback(), kFresh);
 }
 
+// At most one answer of a connection in a tenth of a second carries the load: the value is new each time, so it would
+// only fill the client's header table.
+void add_load(Block& block, Door& door, const Call& call) {
+  Connection& connection = *call.connection;
+  if (!door.load_reports.in_trailers() || door.turn_ns < connection.report_due_ns) return;
+  if (call.handler != Handler::kService || call.method == MethodTable::kMax) return;
+  const std::string_view report = door.load_reports.trailer(door.turn_ns);
+  if (report.empty()) return;
+  block.add("endpoint-load-metrics-bin", report, kFresh);
+  connection.report_due_ns = door.turn_ns + LoadReports::kPeriodNs;
+}
+
 // So that clients which were refused together do not come back together; and not at once.
 i32 jittered(Door& door, i32 ms) {
   return ms <= 0 ? ms : std::max(1, i32(ms * (0.8 + 0.4 * (door.random() / 4294967296.0))));
@@ -58,10 +70,12 @@ void answer_trailers_only(Door& door, Call& call, const Status& status, const Re
   if (refusal.allow_post) block.add("allow", "POST");
   if (status.code == StatusCode::kOk) {
     add_status(block, nullptr);
+    add_load(block, door, call);
     nghttp2_submit_response(call.connection->session(), call.stream, block.headers, block.count, nullptr);
   } else {
     const EncodedStatus encoded(status, jittered(door, status.retry_after_ms));
     add_status(block, &encoded);
+    add_load(block, door, call);
     nghttp2_submit_response(call.connection->session(), call.stream, block.headers, block.count, nullptr);
   }
   call.submitted = true;
@@ -92,6 +106,7 @@ namespace {
 void end_answer(Door& door, Call& call) {
   Block block;
   add_status(block, call.trailers);
+  add_load(block, door, call);
   nghttp2_submit_trailer(call.connection->session(), call.stream, block.headers, block.count);
   if (call.half_closed) return;
   call.progress_ns = door.turn_ns;

@@ -16,6 +16,7 @@ constexpr u32 wire_tag(u32 field, WireType type) { return field << 3 | u32(type)
 constexpr u32 varint_tag(u32 field) { return wire_tag(field, WireType::kVarint); }
 constexpr u32 length_tag(u32 field) { return wire_tag(field, WireType::kLength); }
 constexpr u32 fixed32_tag(u32 field) { return wire_tag(field, WireType::kFixed32); }
+constexpr u32 fixed64_tag(u32 field) { return wire_tag(field, WireType::kFixed64); }
 
 // Submessages and groups may nest this deep, the outermost message not counted.
 inline constexpr int kWireDepthMax = 100;
@@ -134,6 +135,11 @@ class WireWriter {
     *at_++ = u8(fixed32_tag(field));
     raw(&value, 4);
   }
+  void float64(u32 field, double value) {
+    if (std::bit_cast<u64>(value) == 0) return;
+    *at_++ = u8(fixed64_tag(field));
+    raw(&value, 8);
+  }
   // The head of a submessage or other length-delimited field; its `size` bytes follow.
   void head(u32 field, std::size_t size) {
     *at_++ = u8(length_tag(field));
@@ -155,5 +161,6 @@ class WireWriter {
 };
 
 constexpr std::size_t float32_size(float value) { return std::bit_cast<u32>(value) ? 5 : 0; }
+constexpr std::size_t float64_size(double value) { return std::bit_cast<u64>(value) ? 9 : 0; }
 
 }  // namespace fastqps::front

@@ -80,7 +80,8 @@ inline Limits quick_limits() {
 }
 
 struct Fixture {
-  explicit Fixture(const Limits& limits = quick_limits()) : door(service, methods(), limits, {}, counters) {
+  explicit Fixture(const Limits& limits = quick_limits(), LoadSource load = {})
+      : door(service, methods(), limits, {}, counters, load) {
     door.attach();
   }
   ~Fixture() {

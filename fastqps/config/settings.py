@@ -225,6 +225,12 @@ class Config:
     rerun: bool = _setting(
         True, "switch", "Run a request again whose dispatcher died while it ran. off: it is answered INTERNAL."
     )
+    load_reports: bool = _setting(
+        False,
+        "switch",
+        "Whether answers carry the server's load (ORCA) for clients and proxies that balance on it: at most one answer "
+        "of a connection in 100 ms. Who asks for a stream of reports gets it in any case. See docs/load-balancing.md.",
+    )
 
 
 @dataclass(frozen=True)

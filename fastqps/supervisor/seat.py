@@ -163,6 +163,7 @@ class DoorSeat(Seat):
             default_timeout_ns=config.default_timeout_ns,
             max_connection_age_ns=config.max_connection_age_ns,
             rerun=config.rerun,
+            load_reports=config.load_reports,
         )
 
     def fds(self, listener_fd: int) -> tuple[int, ...]:

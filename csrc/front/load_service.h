@@ -1,0 +1,44 @@
+// xds.service.orca.v3.OpenRcaService: the load report as a stream, for clients that balance and whose calls are few or
+// long. As gRFC A51 says: the first report at once, then one in each interval, always the whole state.
+#pragma once
+#include <vector>
+
+#include "front/load_report.h"
+#include "front/loop.h"
+#include "front/methods.h"
+#include "front/service.h"
+
+namespace fastqps::front {
+
+class LoadService {
+ public:
+  static bool add_methods(MethodTable& methods);
+
+  LoadService(Transport& transport, LoadReports& reports) : transport_(transport), reports_(reports) {}
+  void on_message(CallId call, std::span<const u8> message, u64 now_ns);
+  void on_gone(CallId call);
+  // Once a turn: sends what is due.
+  void on_turn(u64 now_ns) {
+    if (now_ns >= due_ns_) send_due(now_ns);
+  }
+  // When on_turn has something to do; ~0: never.
+  u64 due_ns() const { return due_ns_; }
+  // Ends a stream, so that its connection can go.
+  void end(CallId call);
+
+ private:
+  static constexpr size_t kStreams = 1024;
+  struct Stream {
+    CallId call;
+    u64 interval_ns, due_ns;
+  };
+  void send_due(u64 now_ns);
+  void say(CallId call, u64 now_ns);
+
+  Transport& transport_;
+  LoadReports& reports_;
+  std::vector<Stream> streams_;
+  u64 due_ns_ = ~u64(0);
+};
+
+}  // namespace fastqps::front
