@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 CXX ?= g++
 
-.PHONY: help setup build demo bench results-table test nightly native-test lint format clean proto fuzz-wire fuzz-tokenizer test-generation accuracy duty-cycle grammar model model-full order stress kernels gpu-check gpu-kit
+.PHONY: help setup build demo bench results-table test nightly native-test lint format clean proto fuzz-wire fuzz-tokenizer test-generation accuracy duty-cycle grammar model model-full order stress kernels gpu-check gpu-kit manifests
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -132,6 +132,9 @@ gpu-check: ## all that needs a CUDA GPU; PART=correct|micro|kernels|encoder|deco
 
 gpu-kit: ## what a bare GPU machine lacks, gathered into build/gpu-kit on one with a network; KIT_PYTHON=3.12
 	KIT="$(GPU_KIT)" KIT_PYTHON="$(or $(KIT_PYTHON),3.12)" PYTHON="$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))" tools/gpu_kit.sh
+
+manifests: ## write the PrometheusRule and the dashboard again, after a change in k8s/prometheus or k8s/panels.py
+	$(BIN)/python k8s/write.py
 
 results-table: ## write the README's table from bench/results again
 	$(BIN)/python -m bench.readme

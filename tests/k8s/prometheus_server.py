@@ -1,0 +1,118 @@
+"""A real Prometheus that scrapes servers under test, with the very configuration and rules that k8s/ ships."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import yaml
+
+START_S = 20.0
+
+
+class Prometheus:
+    """``pods``: pod name → host:port of its admin port. Use it as a context manager."""
+
+    def __init__(self, shipped: Path, folder: Path, namespace: str, pods: dict[str, str]) -> None:
+        self._port = _free_port()
+        self._folder = folder
+        for rules in ("recording.yaml", "alerts.yaml"):
+            shutil.copy(shipped / rules, folder)
+        self.config = folder / "prometheus.yaml"
+        self.config.write_text(yaml.safe_dump(static(shipped / "prometheus.yaml", namespace, pods)))
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Prometheus:
+        flags = ("--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{self._port}", "--log.level=warn")
+        with (self._folder / "log").open("w") as log:
+            self._process = subprocess.Popen(
+                ["prometheus", f"--config.file={self.config}", *flags], cwd=self._folder, stdout=log, stderr=log
+            )
+        deadline = time.monotonic() + START_S
+        while not self._ready():
+            code = self._process.poll()
+            assert code is None and time.monotonic() < deadline, f"Prometheus: {code}\n{self.log()}"
+            time.sleep(0.05)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._process:
+            self._process.terminate()
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait(10)
+
+    def query(self, text: str) -> list[dict[str, Any]]:
+        """The instant vector (or the one scalar) that a query answers with. AssertionError: it is no query."""
+        answer = self._get("/api/v1/query?" + urllib.parse.urlencode({"query": text}))
+        assert answer["status"] == "success", f"{answer.get('error')}: {text}"
+        data = answer["data"]
+        found: list[dict[str, Any]] = (
+            [{"metric": {}, "value": data["result"]}] if data["resultType"] == "scalar" else data["result"]
+        )
+        return found
+
+    def rules(self) -> list[dict[str, Any]]:
+        """All rules with their health."""
+        return [rule for group in self._get("/api/v1/rules")["data"]["groups"] for rule in group["rules"]]
+
+    def log(self) -> str:
+        return (self._folder / "log").read_text()
+
+    def _ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/-/ready", timeout=1) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    def _get(self, path: str) -> Any:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=10) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:  # what is wrong with a query is said in the body
+            return json.load(error)
+
+
+def static(path: Path, namespace: str, pods: dict[str, str]) -> dict[str, Any]:
+    """The shipped configuration, but the pods are told instead of discovered: with the labels that Kubernetes'
+    discovery would give them, so that the relabelling is the shipped one. Every second instead of every five."""
+    config: dict[str, Any] = yaml.safe_load(path.read_text())
+    config["global"] = {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"}
+    (scrape,) = config["scrape_configs"]
+    del scrape["kubernetes_sd_configs"]
+    scrape |= {"scrape_interval": "1s", "scrape_timeout": "1s"}
+    meta = "__meta_kubernetes"
+    scrape["static_configs"] = [
+        {
+            "targets": [address],
+            "labels": {
+                f"{meta}_namespace": namespace,
+                f"{meta}_pod_name": pod,
+                f"{meta}_pod_node_name": "node-1",
+                f"{meta}_pod_label_app_kubernetes_io_name": "fastqps",
+                f"{meta}_pod_container_port_name": port,
+            },
+        }
+        # The gRPC port is discovered too, and must not be scraped.
+        for pod, admin in pods.items()
+        for port, address in (("admin", admin), ("grpc", "127.0.0.1:1"))
+    ]
+    return config
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
