@@ -15,7 +15,7 @@ from fastqps.autoscale.signals import SIGNALS, Signal
 from fastqps.autoscale.simulation import Metric, Outcome, Run, Setup
 
 # A target is what a signal says at such a share of a pod's capacity.
-SHARES = (0.30, 0.40, 0.50, 0.55, 0.60, 0.65, 0.70, 0.75, 0.80, 0.85, 0.90, 0.95)
+SHARES = (0.30, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)
 DIGITS = 2  # of a target: nobody writes more into a manifest
 WORTH = 10.0  # one per cent less time outside of the SLO is worth so many per cent more pods
 SHORTAGE = Nodes(spare=2, start_s=180.0)
@@ -68,7 +68,7 @@ def targets(curves: PodCurves, signal: Signal) -> list[tuple[float, float]]:
     """(target, share) that are worth a trial: different ones, that an autoscaler can be given."""
     found: dict[float, float] = {}
     for share in SHARES:
-        value = curves.signals[signal.key][curves.cell(share * curves.capacity)]
+        value = min(signal.most, curves.signals[signal.recorded or signal.key][curves.cell(share * curves.capacity)])
         target = round(value, 2) if signal.kind == "resource" else float(f"{value:.{DIGITS}g}")
         if milli(target) >= (10 if signal.kind == "resource" else 1):
             found[target] = share

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from fastqps.autoscale.behavior import CAUTIOUS, Behavior
 from fastqps.autoscale.cluster import Cluster, Nodes, Start
@@ -43,7 +44,10 @@ class Setup:
     behavior: Behavior = CAUTIOUS
     replicas_min: int = 2
     replicas_max: int = 2000
-    scaler: str = "hpa"  # or "keda"
+    scaler: Literal["hpa", "keda"] = "hpa"
+
+    def __post_init__(self) -> None:
+        Spec(self.replicas_min, self.replicas_max)  # ValueError for what cannot be
 
 
 @dataclass
@@ -108,7 +112,8 @@ class Run:
         ready = cluster.ready(now_s)
         found = self._pod.second(rate, ready, tick_s, cost) if ready else Second(0, 0.0, 0.0, 1.0)
         for trail, metric in zip(self._trails, self._metrics, strict=True):
-            value = self._curves.signals[metric.signal.key][found.cell]
+            signal = metric.signal
+            value = min(signal.most, self._curves.signals[signal.recorded or signal.key][found.cell])
             trail.append(value / cost if metric.signal.key == "rate" else
                          value * cost if metric.signal.key == "queue_wait_s" else value)  # fmt: skip
         if counts:

@@ -24,6 +24,8 @@ MODES = {
     "replay": "what happens under recorded traffic",
     "calibrate": "what steps cost on a device, as a profile for --device sim:FILE",
     "accuracy": "how far a model's answers in FP8 are from its own without it",
+    "signals": "what each signal of the server says at each load: a recording for autoscale",
+    "autoscale": "what a cluster's autoscaler makes of recorded signals: which one to scale on, at which target",
     "compare": "what differs between two results, and whether that is more than noise",
 }
 

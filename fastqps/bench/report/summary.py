@@ -52,6 +52,8 @@ def facts_of(result: Json) -> list[str]:
     points = points_of(result)
     if text_at(result, "mode") == "accuracy":
         return _accuracy(result)
+    if text_at(result, "mode") == "autoscale":
+        return _autoscale(result)
     if not points:
         return ["no point was measured"]
     tell = _MODES.get(text_at(result, "mode"), _point_facts)
@@ -181,6 +183,26 @@ def _accuracy(result: Json) -> list[str]:
     rows = [row for row in list_at(result, "accuracy", "figures") if mapping_at(row)]
     told = [row for row in rows if number_at(row, "limit") is not None] or rows[:2]
     return [f"{text_at(row, 'name')} {accuracy_figure(row, 'value')} {limit_of(row)}".strip() for row in told]
+
+
+def picked_trial(contest: Json) -> Json:
+    """Of a signal's targets the one that was picked; empty where there was none."""
+    picked, trials = number_at(contest, "picked"), list_at(contest, "trials")
+    return mapping_at(trials[int(picked)]) if picked is not None and 0 <= picked < len(trials) else {}
+
+
+def _autoscale(result: Json) -> list[str]:
+    contests = [c for c in list_at(result, "autoscale", "contests") if picked_trial(c)]
+    ordered = sorted(contests, key=lambda contest: number_at(picked_trial(contest), "score") or 0.0)
+    facts = []
+    for contest in ordered[:2]:
+        trial = picked_trial(contest)
+        facts.append(
+            f"{'best' if not facts else 'next'}: {text_at(contest, 'name')} at {number_at(trial, 'target'):g} with "
+            f"{number_at(trial, 'pods_over_least') or 0.0:.2f} × the least pods and "
+            f"{wording.percent(number_at(trial, 'out_share'))} of the time outside of the SLO"
+        )
+    return facts or ["no signal has a target that could be set"]
 
 
 def accuracy_figure(row: Json, key: str) -> str:

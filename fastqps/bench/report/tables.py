@@ -6,9 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fastqps.bench.report import wording
-from fastqps.bench.report.reading import Json, interval_at, list_at, mapping_at, number_at, one_line_of, text_at
+from fastqps.bench.report.reading import (
+    Json,
+    interval_at,
+    list_at,
+    mapping_at,
+    number_at,
+    numbers_at,
+    one_line_of,
+    text_at,
+)
 from fastqps.bench.report.stages import stage_table
-from fastqps.bench.report.summary import accuracy_figure, limit_of
+from fastqps.bench.report.summary import accuracy_figure, limit_of, picked_trial
 
 
 @dataclass(frozen=True)
@@ -23,8 +32,49 @@ class PlainTable:
 
 def tables_of(result: Json) -> list[PlainTable]:
     """Those that hold something."""
-    found = [_accuracy(result), _farthest(result), _differences(result), _drift(result), _stages(result)]
+    found = [_contests(result), _scenarios(result)]
+    found += [_accuracy(result), _farthest(result), _differences(result), _drift(result), _stages(result)]
     return [table for table in found if table.rows]
+
+
+def _contests(result: Json) -> PlainTable:
+    rows = []
+    for contest in list_at(result, "autoscale", "contests"):
+        trial = picked_trial(contest)
+        runs = [numbers_at(run) for run in list_at(trial, "runs")]
+        if runs:
+            lost, offered = (sum(run.get(key, 0.0) for run in runs) for key in ("lost", "offered"))
+            share = number_at(trial, "share")
+            row = [text_at(contest, "name"), f"{number_at(trial, 'target'):g}", wording.percent(share) if share else ""]
+            row += [
+                f"{number_at(trial, 'pods_over_least') or 0.0:.2f} ×",
+                wording.percent(number_at(trial, "out_share")),
+            ]
+            row += [wording.percent(lost / offered if offered else None)]
+            row += [wording.count(sum(run.get("reversals", 0.0) for run in runs))]
+            rows.append([*row, f"{number_at(trial, 'score') or 0.0:.2f}"])
+        else:
+            rows.append([text_at(contest, "name"), *[wording.NOTHING] * 7])
+    head = ["signal", "target", "of capacity", "pods, of the least", "outside of the SLO", "lost", "turns", "score"]
+    return PlainTable("signals", "Signals, each at its best target", head, rows)
+
+
+def _scenarios(result: Json) -> PlainTable:
+    rows = []
+    for k, scenario in enumerate(list_at(result, "autoscale", "scenarios")):
+        for contest in list_at(result, "autoscale", "contests"):
+            runs = list_at(picked_trial(contest), "runs")
+            run = numbers_at(runs[k]) if k < len(runs) else {}
+            if run.get("offered") and run.keys() >= _OUTCOME:
+                row = [f"{text_at(scenario, 'name')}: {text_at(contest, 'name')}", f"{run['pod_seconds'] / 3600:,.1f}"]
+                row += [f"{run['pods_over_least']:.2f} ×", wording.percent(run["out_share"])]
+                row += [wording.percent(run["lost"] / run["offered"])]
+                rows.append([*row, *(wording.count(run[key]) for key in ("pods_max", "scalings", "reversals"))])
+    head = ["", "pods · hours", "of the least", "outside of the SLO", "lost", "most pods", "changes", "turns"]
+    return PlainTable("scenarios", "Scenarios", head, rows)
+
+
+_OUTCOME = {"pod_seconds", "pods_over_least", "out_share", "lost", "pods_max", "scalings", "reversals"}
 
 
 def _accuracy(result: Json) -> PlainTable:

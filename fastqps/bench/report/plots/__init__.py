@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastqps.bench.report.plots.autoscale import courses, signal_curves, trade_off
 from fastqps.bench.report.plots.calibration import calibration
 from fastqps.bench.report.plots.compare import differences
 from fastqps.bench.report.plots.drift import process_drift
@@ -18,6 +19,8 @@ from fastqps.bench.report.reading import Json, text_at
 
 _OVER_TIME = (timeline, process_drift)  # of the modes that look at one load over time
 _PLOTS = (
+    trade_off,
+    signal_curves,
     calibration,
     differences,
     explored_grid,
@@ -42,4 +45,4 @@ def plots_of(result: Json) -> list[Plot]:
     """Those that the result has data for, the most important ones of its mode first."""
     over_time = text_at(result, "mode") in ("soak", "replay")
     order = dict.fromkeys((*_OVER_TIME, *_PLOTS)) if over_time else _PLOTS
-    return [plot for draw in order if (plot := draw(result)) is not None]
+    return [*(plot for draw in order if (plot := draw(result)) is not None), *courses(result)]

@@ -1,0 +1,129 @@
+"""What each signal of a server says at each load: a recording that ``fastqps bench autoscale`` makes pods of."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from statistics import fmean
+from typing import Any
+
+from fastqps.autoscale.recording import Level, Recording, check_levels
+from fastqps.bench.capacity import read_rate
+from fastqps.bench.context import Context
+from fastqps.bench.flags import Common
+from fastqps.bench.gauges import Gauges
+from fastqps.bench.point import INVALID, Point
+from fastqps.bench.result import BenchError, Result
+from fastqps.bench.whole import write_whole
+from fastqps.errors import ConfigError
+from fastqps.scrape import Difference
+
+RECORDING = "recording.json"
+SHARES = (0.05, 0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.05, 1.1, 1.2, 1.4, 2.0)  # of the capacity
+SETTLED_S = 10.0  # gauges are means over so long
+DURATION_S_MIN = SETTLED_S + 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the loads are shares of."""
+    parser.add_argument(
+        "--capacity", metavar="FILE", required=True, help="capacity.json of find-max: loads are shares of its rate"
+    )
+
+
+def check(options: argparse.Namespace, common: Common) -> None:
+    """That the gauges have the time to say something, and that there is something that good is."""
+    common.load.at_rate(read_rate(options.capacity))
+    if common.slo is None:
+        raise ConfigError("signals needs to know what is good enough: --slo p99=20ms")
+    if common.load.duration_s < DURATION_S_MIN:
+        raise ConfigError(
+            f"--duration {common.load.duration_s:g}s: at least {DURATION_S_MIN:g}s, because the server's own figures "
+            f"are means over {SETTLED_S:g} s"
+        )
+
+
+def run(context: Context) -> Result:
+    """A point for each share of the capacity, and recording.json. The server gets the capacity file, too."""
+    options, result, items = context.options, context.result, context.payloads.call.items
+    capacity = read_rate(options.capacity)
+    settings = {"capacity": options.capacity} if context.target.own and not options.capacity[0].isdigit() else {}
+    server = context.server(settings)
+    if not server.admin:
+        raise BenchError("signals are read at the admin port: name it with --admin")
+    cpus = len(context.pinning.server) or result.environment.get("cores") or 1
+    context.progress.expect(len(SHARES))
+    levels = []
+    for share in SHARES:
+        with Gauges(server.admin) as gauges:
+            load = context.load.at_rate(share * capacity / items)
+            point = context.measure(settings, load, name=f"{share:g} × capacity")
+        levels.append(_level(point, gauges, load.duration_s, items, cpus))
+    late = [point.name for point in result.points if point.verdict == INVALID]
+    if late:
+        context.note(f"the generator was late by itself at {', '.join(late)}: latencies there are its own, too")
+    _write(context, capacity, cpus, levels)
+    return result
+
+
+def _level(point: Point, gauges: Gauges, duration_s: float, items: int, cpus: int) -> Level:
+    pages = gauges.last(duration_s)
+    if len(pages) < 2 or point.duty_cycle is None or point.server_cpu is None:
+        raise BenchError(f"{point.name}: the server's metrics could not be read")
+    change = Difference(pages[0], pages[-1])
+    settled = gauges.last(duration_s - SETTLED_S)
+
+    def mean(name: str) -> float:
+        found = [value for page in settled if (value := page.find(name)) is not None]
+        if not found:
+            raise BenchError(f"{point.name}: the server shows no {name}")
+        return fmean(found)
+
+    def worst(name: str) -> float:
+        return fmean(max(page.by(name, "model").values(), default=0.0) for page in settled)
+
+    cores = sum(used for role, used in point.server_cpu.items() if role != "kernel")
+    offered = items * (point.offered_rate or 0.0)
+    return Level(
+        offered=offered,
+        answered=max(items * point.rate, 1e-3),
+        good=min(1.0, (point.goodput or 0.0) * items / offered),
+        p99_us=point.p99_us or point.response_time_us.get("max") or 0.0,
+        signals={
+            "saturation": mean("fastqps_saturation_ratio"),
+            "cpu": cores / cpus,
+            "duty": point.duty_cycle,
+            "waiting": change.total("fastqps_queue_wait_seconds_total") / change.seconds,
+            "in_flight": change.total("fastqps_inflight_seconds_total") / change.seconds,
+            "queue_wait_s": worst("fastqps_queue_wait_p95_seconds"),
+            "rate": items * point.rate,
+        },
+    )
+
+
+def _write(context: Context, capacity: float, cpus: int, levels: list[Level]) -> None:
+    result, slo = context.result, context.slo
+    assert slo is not None  # check
+    try:
+        check_levels(levels, capacity)
+    except ValueError as error:
+        raise BenchError(f"this cannot be made a recording of: {error}") from None
+    recording = Recording(
+        model=str(result.target.get("model", "")),
+        device=str(result.target.get("device", "")),
+        capacity=capacity,
+        cpus=float(cpus),
+        slo_us=slo.latency_us,
+        levels=tuple(levels),
+        measured=result.started,
+        commit=result.commit,
+        command=result.command,
+    )
+    found: dict[str, Any] = recording.as_json()
+    result.extra["recording"] = found
+    path = context.folder / RECORDING
+    try:
+        write_whole(path, json.dumps(found, indent=1) + "\n")
+    except OSError as error:
+        raise BenchError(f"cannot write {path}: {error.strerror}") from None
+    result.best = next(k for k, share in enumerate(SHARES) if share == 1.0)
