@@ -21,6 +21,7 @@ constexpr u32 kEnoughOfPreface = 4;  // nothing else starts with "PRI "
 Connection::Connection(Door& door, ConnectionId id, std::unique_ptr<Channel> channel)
     : door_(door), id_(id), channel_(std::move(channel)) {
   accepted_ns_ = read_ns_ = idle_since_ns_ = write_progress_ns_ = answered_ns = door.turn_ns;
+  hello_by_ns_ = accepted_ns_ + door.limits.settings_timeout;
   const double jitter = 0.9 + 0.2 * (door.random() / 4294967296.0);
   age_at_ns_ = door.limits.age_max ? accepted_ns_ + u64(double(door.limits.age_max) * jitter) : kNever;
   timer_.kind = kConnectionTimer;

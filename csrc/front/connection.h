@@ -130,8 +130,8 @@ class Connection {
   u32 unsent_begin_ = 0, unsent_end_ = 0;
   // times
   Timer timer_;
-  u64 accepted_ns_, read_ns_, idle_since_ns_, write_progress_ns_, age_at_ns_, state_ns_ = 0, retiring_ns_ = 0,
-                                                                              retire_by_ns_ = kNever, ping_ns_ = 0;
+  u64 accepted_ns_, hello_by_ns_, read_ns_, idle_since_ns_, write_progress_ns_, age_at_ns_;
+  u64 state_ns_ = 0, retiring_ns_ = 0, retire_by_ns_ = kNever, ping_ns_ = 0;
   const char* retire_text_ = "";
   // abuse noted inside a callback
   u32 abuse_error_ = 0;

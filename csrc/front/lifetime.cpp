@@ -21,7 +21,7 @@ u64 Connection::due() const {
   u64 at = kNever;
   const auto by = [&at](u64 ns) { at = std::min(at, ns); };
   if (!said_hello_) by(accepted_ns_ + kHelloDelay);
-  if (!settings_received) by(accepted_ns_ + limits.settings_timeout);
+  if (!settings_received) by(hello_by_ns_);
   if (block.since_ns) by(block.since_ns + limits.header_block_timeout);
   if (unsent_end_ > unsent_begin_) by(write_progress_ns_ + limits.write_timeout);
   if (answer_bytes) by(next_look_at_blocked());
@@ -68,7 +68,8 @@ bool Connection::check_waits() {
   const u64 now = door_.turn_ns;
   const Limits& limits = door_.limits;
   Counters& counters = door_.counters;
-  if (!settings_received && now >= accepted_ns_ + limits.settings_timeout) {
+  if (!settings_received && now >= hello_by_ns_) {
+    if (door_.draining) return kill(), false;
     counters.closed_settings_timeout++;
     terminate(NGHTTP2_SETTINGS_TIMEOUT, "");
   } else if (block.since_ns && now >= block.since_ns + limits.header_block_timeout) {
@@ -135,7 +136,11 @@ void Connection::retire(Retire reason, u64 grace_ns) {
   retire_by_ns_ = std::min(retire_by_ns_, door_.turn_ns + grace_ns);
   arm_by(retire_by_ns_);
   if (retiring_ != Retiring::kNo) return;
-  if (!settings_received) return kill();
+  // What it asks first may be under way, and lost if it were closed now: it is sent away when it has said hello.
+  if (!settings_received) {
+    hello_by_ns_ = std::min(hello_by_ns_, door_.turn_ns + kNoticeTime);
+    return arm_by(hello_by_ns_);
+  }
   Counters& counters = door_.counters;
   switch (reason) {
     case Retire::kAge:

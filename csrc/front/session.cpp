@@ -1,6 +1,7 @@
 #include "front/session.h"
 
 #include <iterator>
+#include <utility>
 
 #include "front/connection.h"
 #include "front/door.h"
@@ -115,7 +116,8 @@ int on_frame(nghttp2_session*, const nghttp2_frame* frame, void* user) {
       break;
     case NGHTTP2_SETTINGS:
       if (frame->hd.flags & NGHTTP2_FLAG_ACK) break;
-      connection.settings_received = true;
+      if (!std::exchange(connection.settings_received, true) && connection.door().draining)
+        connection.retire(Retire::kDrain, connection.door().drain_by_ns - connection.door().turn_ns);
       if (connection.guard.settings(connection.door().limits, connection.door().turn_ns))
         connection.abuse(Flood::kSettings, NGHTTP2_ENHANCE_YOUR_CALM, "too many settings");
       break;

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import errno
 import socket
+import struct
 import time
 
 from fastqps.errors import ConfigError
 
 BACKLOG = 4096
+SO_ATTACH_FILTER = 26
+# Classic BPF over the TCP header, as (code, jump if true, jump if false, constant): the flags' byte; SYN; drop; keep.
+DROP_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
 # After a SIGKILL the kernel takes a moment to end the old server's processes, which hold the port.
 RETRY_S = 1.0
 
@@ -46,6 +52,19 @@ def listen(sock: socket.socket, setting: str) -> None:
     except OSError as error:
         host, port = sock.getsockname()[:2]
         raise _refused(host, port, setting, error) from None
+
+
+def refuse_new(sock: socket.socket) -> None:
+    """Who begins to connect from now on is not answered; who has begun can still be accepted.
+
+    The kernel resets all that waits for accept when a socket stops to listen, requests under way included. So first
+    nobody new may come: a socket filter drops their SYN. They send it again after a second, and are refused then.
+    """
+    program = b"".join(struct.pack("=HBBI", *instruction) for instruction in DROP_SYN)
+    buffer = ctypes.create_string_buffer(program)
+    filter_ = struct.pack("@HP", len(DROP_SYN), ctypes.addressof(buffer))
+    with contextlib.suppress(OSError):  # a kernel without: a few may be reset
+        sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, filter_)
 
 
 def address(sock: socket.socket) -> str:

@@ -14,7 +14,7 @@ from fastqps.errors import NOT_DRAINED, OK
 from fastqps.readiness import Readiness, readiness
 from fastqps.supervisor.domain import Domain, make_domains
 from fastqps.supervisor.keeper import Keeper
-from fastqps.supervisor.listener import address, listen, reachable
+from fastqps.supervisor.listener import address, listen, reachable, refuse_new
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import Outcome
 from fastqps.supervisor.plan import Plan
@@ -25,7 +25,7 @@ from fastqps.supervisor.watch import TICK_NS, OwnTime
 
 READY_POLL_S = 0.02
 DRAIN_SLACK_S = 1.0  # a front door keeps the drain's deadline itself; after this much more it is killed
-REFUSE_AFTER_S = 0.25
+ACCEPT_S = 0.1  # for front doors to accept who has connected; one that sleeps looks at the others each 0.1 s
 STOP_GRACE_S = 2.0  # for dispatchers without work
 REAP_MAX_S = 5.0
 
@@ -201,21 +201,22 @@ class Supervisor:
         """Lets the front doors finish what is open; then ends the dispatchers. The exit code."""
         self._outcome.draining.set()
         timeout_s = self.server.config.drain_timeout_ns / 1e9
+        await self._refuse_clients()
         self.segment.set_phase("draining", now_ns() + self.server.config.drain_timeout_ns)
         self.log.event("supervisor", f"draining, at most {timeout_s:g} s; a second signal stops at once")
         self.shared.wake_everybody()
         keepers = [self._keepers[door] for door in self.doors]
         finished = asyncio.wait(keepers, timeout=timeout_s + DRAIN_SLACK_S)
-        await self._outcome.first(finished, self._outcome.hurry.wait(), self._refuse_clients())
+        await self._outcome.first(finished, self._outcome.hurry.wait())
         drained = all(keeper.done() and keeper.result() == OK for keeper in keepers)
         return OK if drained else NOT_DRAINED
 
     async def _refuse_clients(self) -> None:
-        """Once the front doors have let go of the listening socket: nobody would accept who comes now."""
-        await asyncio.sleep(REFUSE_AFTER_S)
+        """Before anybody is sent away, who might come back here. The front doors take in who is here already."""
+        refuse_new(self.listener)
+        await self._outcome.first(asyncio.sleep(ACCEPT_S), self._outcome.hurry.wait())
         with contextlib.suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
-        await asyncio.Event().wait()
 
     async def _end(self) -> None:
         """No process is left behind, whatever happened before."""

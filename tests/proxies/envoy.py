@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from serving import until
 
-from proxies.proxy import EXAMPLES, START_S, Certificates, Proxy, free_port
+from proxies.proxy import EXAMPLES, Certificates, Proxy, free_port
 
 POLICIES = "type.googleapis.com/envoy.extensions.load_balancing_policies"
 TLS_CONTEXT = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext"
@@ -79,9 +78,6 @@ class Envoy(Proxy):
         named = config.with_suffix(".json")
         config.rename(named)
         return ["-c", str(named), "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warning"]
-
-    def until_ready(self) -> None:
-        until(lambda: self.healthy() == len(self.backends), START_S, "all backends are healthy")
 
     def healthy(self) -> int:
         """How many backends its health checks have found good."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import re
+import socket
 from pathlib import Path
 
 from proxies.proxy import EXAMPLES, Proxy, replaced
@@ -20,6 +22,7 @@ class HAProxy(Proxy):
         assert count == 2, "the example has two servers"
         if not self.admins:
             text = replaced(text, " check inter 500ms", " inter 500ms")
+        text = replaced(text, "global\n  maxconn", f"global\n  stats socket {self.folder}/stats\n  maxconn")
         if self.tls:
             pair = f" crt {self._pair()}" if self.tls.certificate else ""
             secure = f"ssl verify required ca-file {self.tls.ca}{pair} sni str(localhost) alpn h2 no-check-ssl "
@@ -39,3 +42,11 @@ class HAProxy(Proxy):
 
     def arguments(self, config: Path) -> list[str]:
         return ["-db", "-f", str(config)]
+
+    def healthy(self) -> int:
+        with socket.socket(socket.AF_UNIX) as stats:
+            stats.connect(f"{self.folder}/stats")
+            stats.sendall(b"show stat\n")
+            text = b"".join(iter(lambda: stats.recv(1 << 16), b"")).decode()
+        rows = [row for row in csv.DictReader(text.splitlines()) if row["# pxname"] == "fastqps"]
+        return sum(row["status"] in ("UP", "no check") for row in rows if row["svname"] != "BACKEND")

@@ -41,7 +41,7 @@ class Proxy:
 
     def __init__(self, backends: Sequence[str], *, admins: Sequence[str] = (), tls: Certificates | None = None) -> None:
         assert backends and (not admins or len(admins) == len(backends))
-        found = shutil.which(self.program, path=search_path())
+        found = installed(self.program)
         if found is None:
             pytest.skip(f"{self.program} is not installed: packages.apt, or the dev extra")
         self.backends, self.admins, self.tls = list(backends), list(admins), tls
@@ -57,7 +57,7 @@ class Proxy:
         )
         try:
             until(self._listens, START_S, f"{self.program} listens")
-            self.until_ready()
+            self.until_healthy(len(self.backends))
         except BaseException:
             print(self.log())
             self.stop()
@@ -70,8 +70,12 @@ class Proxy:
     def arguments(self, config: Path) -> list[str]:
         raise NotImplementedError
 
-    def until_ready(self) -> None:
-        """Waits until it knows that its backends can be used, where it looks."""
+    def healthy(self) -> int:
+        """How many backends it sends calls to, as far as it looks."""
+        return len(self.backends)
+
+    def until_healthy(self, count: int) -> None:
+        until(lambda: self.healthy() == count, START_S, f"{self.program} finds {count} backends healthy")
 
     @property
     def pid(self) -> int:
@@ -106,9 +110,10 @@ class Proxy:
         self.stop()
 
 
-def search_path() -> str:
-    """Where programs of the distribution and of the virtual environment lie, whatever PATH says."""
-    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", ""), "/usr/sbin", "/usr/bin"])
+def installed(program: str) -> str | None:
+    """Its path: programs of the distribution and of the virtual environment count, whatever PATH says."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", ""), "/usr/sbin", "/usr/bin"])
+    return shutil.which(program, path=path)
 
 
 def free_port() -> int:

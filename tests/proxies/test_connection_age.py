@@ -1,0 +1,49 @@
+"""Connections are sent away again and again, under load: on every way the calls move on to new ones, and none fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+
+import pytest
+from ledger import OK, Ledger, Load
+from serving import Server
+
+from proxies.front import WAYS, must_be_installed, ways_to
+
+AGE_S = 1
+LOAD_S = 5.0
+EVENTS = "fastqps_transport_events_total{%s,0}"
+
+
+@pytest.fixture(scope="module")
+def ledgers() -> Iterator[dict[str, Ledger]]:
+    """What became of every call, by way."""
+    server = Server("--frontdoors=1", "--dispatchers=1", f"--max-connection-age={AGE_S}s", echo=True)
+    ledgers: dict[str, Ledger] = {}
+
+    async def scenario() -> None:
+        with ways_to([server]) as (addresses, proxies):
+            async with AsyncExitStack() as stack:
+                for way, address in addresses.items():
+                    ledgers[way] = Ledger()
+                    await stack.enter_async_context(Load(address, ledgers[way], channels=1, workers=3, pause_s=0.01))
+                await asyncio.sleep(LOAD_S)
+        sent_away = server.metrics()[EVENTS % "goaways"]
+        assert sent_away >= 2 * (1 + len(proxies)), "each way has had several connections"
+
+    try:
+        asyncio.run(scenario())
+        server.until_idle()
+        server.stop()
+        yield ledgers
+    finally:
+        server.kill()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_call_fails(ledgers: dict[str, Ledger], way: str) -> None:
+    must_be_installed(way)
+    ledgers[way].check()
+    assert ledgers[way].counts[OK] > 100
