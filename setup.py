@@ -92,6 +92,7 @@ setup(
             "text",
             "step",
             "bind/core.cpp",
+            "bind/load_window.cpp",
             "bind/step.cpp",
             "bind/decode.cpp",
             "bind/sim.cpp",

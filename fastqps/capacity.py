@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,10 @@ class Capacity:
     measured: str  # UTC, ISO 8601
     commit: str
     command: str
+    slo_p99_s: float | None = None  # that was kept; None: the SLO said nothing of it
+    # What the server said of itself there: queue_wait_p95_s; the busiest dispatcher's, frontdoor's and device's share
+    # of the time.
+    at_knee: Mapping[str, float] = field(default_factory=dict)
 
     def check(self, model: str, version: str, device: str) -> None:
         """Raises ``ConfigError`` where what is served is not what was measured."""
@@ -69,7 +73,22 @@ def _checked(found: Any) -> Capacity:
     settings = found.get("settings")
     if not isinstance(settings, dict):
         raise ValueError(f"settings is {_shown(settings)}, not an object")
-    return Capacity(**texts, **numbers, settings=settings)
+    p99_us = _object(found, "slo").get("p99_us")
+    if p99_us is not None and not _is_positive(p99_us):
+        raise ValueError(f"slo.p99_us is {_shown(p99_us)}, not a number above 0")
+    at_knee = _object(found, "at_knee")
+    for key, value in at_knee.items():
+        if value != 0 and not _is_positive(value):
+            raise ValueError(f"at_knee.{key[:40]} is {_shown(value)}, not a number")
+    return Capacity(**texts, **numbers, settings=settings, slo_p99_s=p99_us and p99_us * 1e-6, at_knee=at_knee)
+
+
+def _object(found: dict[str, Any], key: str) -> dict[str, Any]:
+    """Of older files it is not there."""
+    value = found.get(key) or {}
+    if not isinstance(value, dict):
+        raise ValueError(f"{key} is {_shown(value)}, not an object")
+    return value
 
 
 def _is_positive(value: Any) -> bool:

@@ -55,6 +55,25 @@ def memory_bytes() -> int:
     return total if limit is None else min(total, limit)
 
 
+def memory_used_bytes(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
+    """Of ``memory_bytes``: what cannot simply be taken back. Of this process's cgroup where that has a limit."""
+    if cgroup(root, own).memory_limit_bytes is not None:
+        for folder, name, cache in (
+            (root / _own_path(own, ""), "memory.current", "inactive_file"),
+            (root / "memory" / _own_path(own, "memory"), "memory.usage_in_bytes", "total_inactive_file"),
+            (root / "memory", "memory.usage_in_bytes", "total_inactive_file"),
+            (root, "memory.current", "inactive_file"),
+        ):
+            if (used := _text(folder / name)).isdigit():
+                return max(0, int(used) - _field(_text(folder / "memory.stat"), cache))
+    meminfo = _text(Path("/proc/meminfo"))
+    return (_field(meminfo, "MemTotal:") - _field(meminfo, "MemAvailable:")) << 10
+
+
+def _field(text: str, name: str) -> int:
+    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith(f"{name} ")), 0)
+
+
 @dataclass(frozen=True)
 class Cgroup:
     """Limits of this process's control group; None: no limit."""

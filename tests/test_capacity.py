@@ -5,21 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import test_metrics
 from serving import Server
 
 from fastqps.capacity import read_capacity
 from fastqps.config import Config
 from fastqps.errors import ConfigError
-from fastqps.metrics import Metrics, saturation
-from fastqps.metrics.saturation import Load, LoadWindow
 from fastqps.models import load_card
 from fastqps.models.names import resolve
 from fastqps.supervisor.plan import other_settings
@@ -68,6 +63,9 @@ def test_a_file_as_the_bench_writes_it(tmp_path: Path) -> None:
         ({"in_flight": "8"}, 'in_flight is "8"'),
         ({"in_flight": None}, "in_flight is missing"),
         ({"settings": []}, r"settings is \[\], not an object"),
+        ({"slo": [1]}, r"slo is \[1\], not an object"),
+        ({"slo": {"p99_us": -1}}, "slo.p99_us is -1, not a number above 0"),
+        ({"at_knee": {"device": "much"}}, 'at_knee.device is "much", not a number'),
     ],
 )
 def test_what_is_no_capacity_file(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
@@ -107,56 +105,11 @@ def test_other_settings_are_named(tmp_path: Path) -> None:
     assert other_settings(read_capacity(write(tmp_path / "c.json")), same) == []
 
 
-@pytest.mark.parametrize(
-    ("rate", "in_flight", "saturation", "headroom"),
-    [(0, 0, 0, 400), (200, 1, 0.5, 200), (200, 6, 0.75, 100), (400, 8, 1, 0), (500, 2, 1.25, 0)],
-)
-def test_saturation(tmp_path: Path, rate: float, in_flight: float, saturation: float, headroom: float) -> None:
-    capacity, load = read_capacity(write(tmp_path / "c.json")), Load(rate, in_flight)
-    assert load.saturation(capacity) == pytest.approx(saturation)
-    assert load.headroom(capacity) == pytest.approx(headroom)
-
-
-def test_the_load_is_that_of_the_last_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two doors that answer 100 OK items a second each, 3 at a time each; then nothing."""
-    now = SimpleNamespace(ns=10**12)
-    monkeypatch.setattr(saturation, "now_ns", lambda: now.ns)
-    items = test_metrics.np.zeros((16, 17), dtype=test_metrics.np.uint64)
-    door = test_metrics.process(items=items)
-    source = test_metrics.FakeSource(door, door, *[test_metrics.process()] * 3)
-    window = LoadWindow(source)
-    assert window.load() is None
-
-    def second(answered: int, in_flight: int) -> None:
-        now.ns += 10**9
-        items[0, 0] += answered // 2
-        items[1, 0] += answered - answered // 2
-        items[0, 8] += 7  # refused
-        door["inflight_ns"] += in_flight * 10**9
-        window.sample()
-
-    for _ in range(15):
-        second(100, 3)
-    found = window.load()
-    assert found and found.rate == pytest.approx(200) and found.in_flight == pytest.approx(6)
-    second(0, 0)
-    found = window.load()
-    assert found and found.rate == pytest.approx(180, rel=0.01)
-    for _ in range(11):
-        second(0, 0)
-    assert window.load() == Load(0, 0)
-
-
-def test_metrics_only_where_the_capacity_is_known(tmp_path: Path) -> None:
-    source = test_metrics.FakeSource(*[test_metrics.process()] * 5)
-    names = ("capacity_requests_per_second", "saturation_ratio", "headroom_requests_per_second")
-    metrics, source.capacity = Metrics(source), None
-    time.sleep(0.001)
-    page = metrics.page("")[0].decode()
-    assert not any(name in page for name in names)
-    source.capacity = read_capacity(write(tmp_path / "c.json"))
-    page = metrics.page("")[0].decode()
-    assert "fastqps_capacity_requests_per_second 400.0" in page and "fastqps_saturation_ratio 0.0" in page
+def test_the_slo_and_what_was_seen_at_the_knee_are_optional(tmp_path: Path) -> None:
+    found = read_capacity(write(tmp_path / "c.json", slo=None))
+    assert (found.slo_p99_s, found.at_knee) == (None, {})
+    found = read_capacity(write(tmp_path / "c.json", at_knee={"queue_wait_p95_s": 0.004, "device": 0}))
+    assert found.slo_p99_s == pytest.approx(0.02) and found.at_knee == {"queue_wait_p95_s": 0.004, "device": 0}
 
 
 def test_a_server_with_its_capacity(serve: Callable[..., Server], tmp_path: Path) -> None:

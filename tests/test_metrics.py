@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +15,7 @@ import numpy as np
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
+from serving import Server
 
 from fastqps._core import (
     IDLES,
@@ -28,6 +33,8 @@ from fastqps.capacity import Capacity
 from fastqps.metrics import Metrics
 from fastqps.metrics.fill import FillWindow
 from fastqps.metrics.histograms import Edges
+from fastqps.models import load_card
+from fastqps.models.names import resolve
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
@@ -44,8 +51,8 @@ def histogram(*values: int) -> dict[str, Any]:
 def process(**changes: Any) -> dict[str, Any]:
     """The counters of one process."""
     zero = dict.fromkeys(
-        ("queue_wait_ns", "inflight_ns", "busy_ns", "steps", "step_items", "step_tokens", "step_capacity_tokens",
-         "generated_tokens", "requeued", "suspects", "poisoned"), 0,
+        ("queue_wait_ns", "inflight_ns", "busy_ns", "awake_ns", "steps", "step_items", "step_tokens",
+         "step_capacity_tokens", "generated_tokens", "requeued", "suspects", "poisoned"), 0,
     )  # fmt: skip
     return {
         **zero,
@@ -71,18 +78,31 @@ class FakeSource:
     devices = ("cpu",)
     capacity: Capacity | None = Capacity("a", "0123456789ab", "cpu", {}, 400, 8, "", "", "")
     busy = SimpleNamespace(update=lambda: None, busy_ns=lambda device: 25 * 10**7)
+    queue_budget_s = 0.005
+    target_saturation = 0.5
+    ready = True
 
     def __init__(self, *stats: dict[str, Any]) -> None:
         self.all = list(stats)
-        door = {"connections": 3, "running": 4, "slots_used": 5, "ready": True}
+        self.load = dict.fromkeys(
+            ("seconds", "answered", "refused", "errors", "items", "in_flight", "slots", "dispatcher", "frontdoor",
+             "device"), 0.0,
+        )  # fmt: skip
+        self.load["queue_wait_s"] = [0.0, 0.0]  # type: ignore[assignment]
+        self.window = SimpleNamespace(
+            look=lambda: None, long=lambda: self.load, short=lambda: self.load, items_waiting=5, items_running=6
+        )
+        door = {"connections": 3, "running": 4, "slots_used": 5, "ready": True, "pid": 0}
         self.segment = SimpleNamespace(
             sizes=SimpleNamespace(doors=2, dispatchers=3, slots=64),
+            total_bytes=1 << 20,
+            set_load=lambda **values: None,
             stats=lambda i: self.all[i],
             doors=lambda: [door, {**door, "ready": False}],
             dispatchers=lambda: [
-                {"ready": True, "running": 6},
-                {"ready": True, "running": 1},
-                {"ready": False, "running": 9},
+                {"ready": True, "running": 6, "pid": 0},
+                {"ready": True, "running": 1, "pid": 0},
+                {"ready": False, "running": 9, "pid": 0},
             ],
             route=lambda route: {"cache_slots": 0 if route else 100, "version": "0123456789ab"},
             waiting=lambda route: 10 + route,
@@ -233,8 +253,42 @@ def test_a_real_segment() -> None:
     assert sum(value for name, value in found.items() if name.endswith("_total") and "build" not in name) == 0
 
 
-def test_documented_names_are_those_that_exist(source: FakeSource) -> None:
+def documented() -> set[str]:
+    """The names in the table of docs/operations.md, without the ending that text pages give to counters."""
     page = (Path(__file__).parent.parent / "docs" / "operations.md").read_text()
-    rows = [line.split("|")[1] for line in page[page.index("## Metrics") :].splitlines() if line.startswith("| `")]
-    documented = {name.removesuffix("_total") for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert documented == {family.name.removeprefix("fastqps_") for family in Metrics(source).collect()}
+    rows = [line.split("|")[1] for line in page[page.index("\n## Metrics\n") :].splitlines() if line.startswith("| `")]
+    return {name.removesuffix("_total") for row in rows for name in re.findall(r"`(\w+)`", row)}
+
+
+def test_documented_names_are_those_that_exist(source: FakeSource) -> None:
+    assert documented() == {family.name.removeprefix("fastqps_") for family in Metrics(source).collect()}
+
+
+def test_a_live_page_has_what_is_documented(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """Also as promtool sees it, and in both formats."""
+    server = serve("--dispatchers=1", f"--capacity={capacity_file(tmp_path)}")
+    page = server.page("/metrics").decode()
+    of_text = {line.split()[2] for line in page.splitlines() if line.startswith("# TYPE ")}
+    assert {name.removeprefix("fastqps_").removesuffix("_total") for name in of_text} == documented()
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool (Debian's prometheus) is not installed")
+    assert promtool_says(promtool, page.encode()) == []
+    # Within 1 KiB there is no room for help texts.
+    assert {said.partition(" ")[2] for said in promtool_says(promtool, server.page("/metrics/load"))} == {
+        "no help text"
+    }
+
+
+def promtool_says(promtool: str, page: bytes) -> list[str]:
+    done = subprocess.run([promtool, "check", "metrics"], input=page, capture_output=True, check=False)
+    return done.stderr.decode().splitlines() or [f"exit code {done.returncode}"] * (done.returncode != 0)
+
+
+def capacity_file(folder: Path) -> Path:
+    """Of MiniLM on the null device."""
+    card = load_card(str(resolve("minilm")[1]), 512, "minilm")
+    found = {"schema_version": 1, "model": "minilm", "version": card.version, "device": "null", "settings": {}}
+    path = folder / "capacity.json"
+    path.write_text(json.dumps({**found, "rate": 1e5, "in_flight": 50, "measured": "", "commit": "", "command": ""}))
+    return path

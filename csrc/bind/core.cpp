@@ -8,6 +8,7 @@
 #include "core/heartbeat.h"
 #include "core/ring.h"
 #include "core/supervise.h"
+#include "core/waiting.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -82,6 +83,7 @@ py::dict stats(const SegmentHandle& self, u32 i) {
   out["idle_ns"] = named(s.idle_ns, kIdleNames);
   auto add = [&](const char* name, const std::atomic<u64>& value) { out[name] = value.load(kRelaxed); };
   add("queue_wait_ns", s.queue_wait_ns), add("inflight_ns", s.inflight_ns), add("busy_ns", s.busy_ns);
+  add("awake_ns", s.awake_ns);
   add("steps", s.steps), add("step_items", s.step_items), add("step_tokens", s.step_tokens);
   add("step_capacity_tokens", s.step_capacity_tokens), add("stale_entries", s.stale_entries);
   add("lost_hints", s.lost_hints), add("generated_tokens", s.generated_tokens), add("requeued", s.requeued),
@@ -130,23 +132,6 @@ py::dict dispatcher(const SegmentHandle& self, u32 i) {
                   "heartbeat_ns"_a = d.heartbeat_ns.load(), "step_started_ns"_a = d.step_started_ns.load(),
                   "items_done"_a = d.items_done.load(), "step_usual_ns"_a = d.step_usual_ns.load(),
                   "running"_a = d.running.load());
-}
-
-// Requests that wait in the rings of a route, and when the oldest of them was queued (0: none). Guesses, as all such
-// sizes.
-std::pair<u64, u64> waiting(const Segment& g, u32 route) {
-  u64 n = 0, oldest = 0;
-  for (u32 f = 0; f < g.sizes().doors; f++)
-    for (u32 c = 0; c < kClasses; c++) {
-      RingLine& ring = g.request_ring(f, route, c);
-      u64 head = ring.head.load(kAcquire), tail = ring.tail.load(kAcquire);
-      if (tail <= head) continue;
-      n += tail - head;
-      u32 i = entry_slot(ring.entry[head % g.ring_entries()].load(kRelaxed));
-      u64 queued = i < g.sizes().slots ? g.slot(f, i).queued_ns.load(kRelaxed) : 0;
-      if (queued && (!oldest || queued < oldest)) oldest = queued;
-    }
-  return {n, oldest};
 }
 
 // Requests that wait in the suspects' rings of a route.
@@ -269,6 +254,7 @@ void register_segment(py::module_& m) {
            }),
            "fd"_a)
       .def_property_readonly("sizes", [](const SegmentHandle& s) { return s.segment.sizes(); })
+      .def_property_readonly("total_bytes", [](const SegmentHandle& s) { return s.segment.header().total_bytes; })
       .def_property_readonly("boot_id", [](const SegmentHandle& s) { return hex(s.segment.header().boot_id); })
       .def(
           "set_model",
@@ -398,9 +384,10 @@ void register_segment(py::module_& m) {
              return out;
            })
       .def(
-          "waiting", [](const SegmentHandle& s, u32 route) { return waiting(s.segment, route).first; }, "route"_a)
+          "waiting", [](const SegmentHandle& s, u32 route) { return waiting_of(s.segment, route).items; }, "route"_a)
       .def(
-          "oldest_ns", [](const SegmentHandle& s, u32 route) { return waiting(s.segment, route).second; }, "route"_a)
+          "oldest_ns", [](const SegmentHandle& s, u32 route) { return waiting_of(s.segment, route).oldest_ns; },
+          "route"_a)
       .def(
           "suspects_waiting", [](const SegmentHandle& s, u32 route) { return suspects_waiting(s.segment, route); },
           "route"_a)
@@ -450,6 +437,7 @@ PYBIND11_MODULE(_core, m) {
   fastqps::bind::check_identity("_core");
   m.doc() = "The shared-memory core, the steps and the tokenizers of fastqps.";
   fastqps::bind::register_segment(m);
+  fastqps::bind::register_load_window(m);
   fastqps::bind::register_step(m);
   fastqps::bind::register_decode(m);
   fastqps::bind::register_sim(m);

@@ -130,7 +130,7 @@ class Claimer {
   // something rang.
   bool rest(i64 timeout_ns) {
     say_busy();
-    return sleep_on(fds_->dispatcher[me_], timeout_ns);
+    return doze(timeout_ns);
   }
 
   // Before this process leaves for good: nobody may count on it to look, and a wake-up that it got is passed on.
@@ -173,6 +173,7 @@ class Claimer {
     say_busy();
     if (batch.empty() && look != Look::kJoin) rest(timeout_ns);
     batch.claimed_ns = now_ns();
+    count_awake(batch.claimed_ns);  // one that never sleeps counts, too
     for (size_t i = batch.claims.size(); i-- > 0;) {
       u64 deadline = slot(batch.claims[i]).deadline_ns;
       if (deadline && batch.claimed_ns >= deadline) drop(batch, i, kDeadlineExceeded);
@@ -295,8 +296,19 @@ class Claimer {
     FASTQPS_POINT(5);
     if (any_work()) return;
     u64 start = now_ns();
-    sleep_on(fds_->dispatcher[me_], timeout_ns);
+    doze(timeout_ns);
     slept_ns_ += now_ns() - start;
+  }
+  // sleep_on, told apart from the time in which this process works.
+  bool doze(i64 timeout_ns) {
+    count_awake(now_ns());
+    const bool rung = sleep_on(fds_->dispatcher[me_], timeout_ns);
+    woke_ns_ = now_ns();
+    return rung;
+  }
+  void count_awake(u64 now) {
+    bump(stats_->awake_ns, now - woke_ns_);
+    woke_ns_ = now;
   }
   // Waits for company until the oldest request has waited delay_ns, or the batch is full; while other lanes run, only
   // until one of them wants something.
@@ -308,7 +320,7 @@ class Claimer {
     while (now < until && batch.claims.size() < limits_.items && batch.n_tokens < limits_.tokens) {
       announce_sleep(own().sleep);
       FASTQPS_POINT(12);
-      const bool rung = !any_work() && sleep_on(fds_->dispatcher[me_], i64(until - now));
+      const bool rung = !any_work() && doze(i64(until - now));
       set_mode(own().sleep, kHungry);
       size_t before = batch.claims.size();
       claim_classes(batch);
@@ -332,6 +344,7 @@ class Claimer {
   unsigned turn_ = 0;
   bool alone_ = false;  // the newest step is a suspect's
   u64 slept_ns_ = 0, lingered_ns_ = 0;
+  u64 woke_ns_ = now_ns();  // up to here its time is counted
 };
 
 }  // namespace fastqps

@@ -309,6 +309,7 @@ struct alignas(64) Stats {
   std::atomic<u64> expired[kStages];                        // door: by the stage in which the deadline passed
   std::atomic<u64> queue_wait_ns, inflight_ns;              // door: integrals
   std::atomic<u64> busy_ns, idle_ns[kIdles];                // dispatcher
+  std::atomic<u64> awake_ns;                                // its loop did not sleep: what it cannot give to more work
   std::atomic<u64> steps, step_items, step_tokens, step_capacity_tokens;  // dispatcher
   std::atomic<u64> generated_tokens;                                      // dispatcher
   std::atomic<u64> claimed, stale_entries, lost_hints, requeued, suspects, poisoned;

@@ -82,6 +82,7 @@ void PredictService::link(u32 slot) {
 void PredictService::on_turn(u64 now) {
   bump(stats_->inflight_ns, u64(slab_.open()) * (last_turn_ns_ ? now - std::min(now, last_turn_ns_) : 0));
   last_turn_ns_ = now;
+  count_awake(now);
   line_->turn_started_ns.store(now, kRelaxed);
   finish_tokenizing();
   slab_.publish();
@@ -112,6 +113,7 @@ u64 PredictService::next_wakeup_ns() {
 
 bool PredictService::about_to_sleep() {
   if (slab_.announce()) {
+    count_awake(now_ns());
     line_->turn_started_ns.store(0, kRelaxed);
     return true;
   }
@@ -121,7 +123,13 @@ bool PredictService::about_to_sleep() {
 
 void PredictService::awake() {
   slab_.awake();
-  line_->turn_started_ns.store(now_ns(), kRelaxed);  // relaxed: only compared with the clock
+  woke_ns_ = now_ns();
+  line_->turn_started_ns.store(woke_ns_, kRelaxed);  // relaxed: only compared with the clock
+}
+
+void PredictService::count_awake(u64 now) {
+  if (woke_ns_) bump(stats_->awake_ns, now - std::min(now, woke_ns_));
+  woke_ns_ = now;
 }
 
 // While this door is ahead of the others it leaves new clients to them. Those that went ahead before sleep without an

@@ -175,6 +175,7 @@ class PredictService final : public Service {
   void close_streams(u64 now_ns);
 
   void link(u32 slot);
+  void count_awake(u64 now);
 
   // tick.cpp
   void watch_phase(u64 now_ns);
@@ -208,6 +209,7 @@ class PredictService final : public Service {
   u64 drain_ns_ = 0;                                  // the clock of the current drain
   u32 drained_ = 0;                                   // answers since then
   u64 last_turn_ns_ = 0, ticked_ns_ = 0;
+  u64 woke_ns_ = 0;  // up to here its time is counted; 0: its first turn is to come
   // What this front door's earlier incarnations had counted: numbers that are copied go on from there.
   struct Before {
     u64 requeued, suspects, transport[kTransports], requests[kCodes], other[kCodes];

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import socket
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from fastqps import __version__
-from fastqps.admin.http import Answer, Request, Server
+from fastqps.admin.http import Answer, Request
 from fastqps.admin.live import Live
 from fastqps.admin.predict import Predict
+from fastqps.admin.server import Server
 from fastqps.live import Sampler, Seen
 from fastqps.metrics import Metrics
+from fastqps.metrics.load_page import CONTENT_TYPE as LOAD_PAGE
+from fastqps.metrics.meter import TICK_S
 
 INDEX = f"""\
 fastqps {__version__}
 
 GET  /readyz   200 when the server serves, else 503 with the reasons
 GET  /livez    200 unless only a restart of the server can help
-GET  /metrics  Prometheus text, or OpenMetrics by the Accept header
+GET  /metrics  Prometheus text, or OpenMetrics by the Accept header; /metrics/load is its short form for load balancers
 GET  /live     a page to watch the server with, in a browser
 POST /predict  {{"text": "..."}}, {{"pair": ["...", "..."]}}, {{"token_ids": [1, 2]}}, or a list of these
 
@@ -42,7 +47,7 @@ class Admin:
     def __init__(self, served: Served, sock: socket.socket) -> None:
         self._served = served
         self._metrics = Metrics(served)
-        self._live = Live(Sampler(served, self._metrics.load))
+        self._live = Live(Sampler(served, self._metrics.meter.shown))
         self._predict = Predict(served.grpc_address())
         self._server = Server(sock, self._answer)
 
@@ -59,45 +64,53 @@ class Admin:
         await self._server.__aexit__(*error)
 
     async def _sample(self) -> None:
-        while True:
-            await asyncio.sleep(1)
-            self._metrics.sample()
-            self._live.sampler.sample()
+        """Ten times a second the load, once the rest."""
+        for tick in itertools.count(1):
+            await asyncio.sleep(TICK_S)
+            self._metrics.meter.tick()
+            if tick % round(1 / TICK_S) == 0:
+                self._metrics.sample()
+                self._live.sampler.sample()
 
-    async def _answer(self, request: Request) -> Answer:
+    def _answer(self, request: Request) -> Answer | Awaitable[Answer]:
         allowed = {"/predict": "POST"}.get(request.path, "GET, HEAD")
-        page = {
+        pages: dict[str, Callable[[Request], Answer | Awaitable[Answer]]] = {
             "/": self._index,
             "/livez": self._livez,
             "/readyz": self._readyz,
             "/metrics": self._metrics_page,
+            "/metrics/load": self._load_page,
             "/live": self._live.page,
             "/live.json": self._live.now,
             "/live/history.json": self._live.history,
             "/predict": self._predict_page,
-        }.get(request.path)
+        }
+        page = pages.get(request.path)
         if page is None:
             return Answer.text(404, f"no page {request.path[:100]}; GET / lists them")
         if request.method not in allowed.split(", "):
             text = f"{request.path} answers {allowed}\n"
             return Answer(405, text.encode(), "text/plain; charset=utf-8", allow=allowed)
-        return await page(request)
+        return page(request)
 
-    async def _index(self, request: Request) -> Answer:
+    def _index(self, request: Request) -> Answer:
         return Answer(200, INDEX.replace("ADDRESS", request.headers.get("host", "ADDRESS")).encode(), "text/plain")
 
-    async def _livez(self, request: Request) -> Answer:
+    def _livez(self, request: Request) -> Answer:
         hopeless = self._served.readiness().hopeless
         return Answer.data(503 if hopeless else 200, {"live": not hopeless, "reasons": hopeless})
 
-    async def _readyz(self, request: Request) -> Answer:
+    def _readyz(self, request: Request) -> Answer:
         found = self._served.readiness()
         status: dict[str, Any] = {"ready": not found.reasons, "reasons": found.reasons, "degraded": found.degraded}
         return Answer.data(503 if found.reasons else 200, status)
 
-    async def _metrics_page(self, request: Request) -> Answer:
+    def _metrics_page(self, request: Request) -> Answer:
         body, content_type = self._metrics.page(request.headers.get("accept", ""))
         return Answer(200, body, content_type)
+
+    def _load_page(self, request: Request) -> Answer:
+        return Answer(200, self._metrics.meter.page, LOAD_PAGE)
 
     async def _predict_page(self, request: Request) -> Answer:
         if not self._served.readiness().answers:

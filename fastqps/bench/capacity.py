@@ -30,6 +30,7 @@ def capacity_of(result: Result, point: Point) -> dict[str, Any]:
         "slo": result.slo,
         "rate": items * point.rate,
         "in_flight": in_flight,
+        "at_knee": point.at_limit,
         "p99_us": point.p99_us,
         "measured": point.started,
         "commit": result.commit,

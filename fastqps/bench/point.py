@@ -66,6 +66,8 @@ class Point:
     )
     in_flight: float | None = None  # items at a time in the server, mean
     saturation: float | None = None
+    # What limits it, as the server says: queue_wait_p95_s; the busiest dispatcher's, frontdoor's and device's share.
+    at_limit: dict[str, float] = field(default_factory=dict)
 
     @property
     def answers(self) -> int:

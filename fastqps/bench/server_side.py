@@ -95,6 +95,7 @@ def describe(point: Point, before: Look, after: Look) -> None:
     inflight_s = change.find("fastqps_inflight_seconds_total")
     point.in_flight = None if inflight_s is None else inflight_s / change.seconds
     point.saturation = after.page.find("fastqps_saturation_ratio")
+    point.at_limit = _limits(change, point)
 
 
 def describe_gpus(point: Point, gpm: Gpm, before: Look, after: Look) -> None:
@@ -151,6 +152,18 @@ def _stage(change: Difference, stage: str) -> Summary:
     seconds = {"mean": histogram.mean, "p50": histogram.quantile(0.5), "p99": histogram.quantile(0.99)}
     found: Summary = {key: None if s is None else s * 1e6 for key, s in seconds.items()}
     return found | {"count": histogram.count}
+
+
+def _limits(change: Difference, point: Point) -> dict[str, float]:
+    """What may be the limit, as ``fastqps.metrics.saturation`` has it."""
+    found = {
+        "queue_wait_p95_s": change.histogram(STAGE, stage="queue").quantile(0.95) or 0.0,
+        "device": (point.duty_cycle or 0.0) * ((point.batch or {}).get("fill") or 0.0),
+    }
+    for role in ("dispatcher", "frontdoor"):
+        busy_s = change.by(f"fastqps_{role}_busy_seconds_total", role).values()
+        found[role] = min(1.0, max(busy_s, default=0.0) / change.seconds)
+    return found
 
 
 def _batch(change: Difference, after: Scrape) -> dict[str, float | None]:

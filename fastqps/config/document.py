@@ -54,7 +54,7 @@ def settings_file(loaded: Loaded, head: str) -> str:
 def _toml(setting: Setting, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if setting.meaning.kind == "count" and value is not None:
+    if setting.meaning.kind in ("count", "ratio") and value is not None:
         return str(value)
     if isinstance(value, tuple):
         return json.dumps(list(value), ensure_ascii=False)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from fastqps.config.units import format_bytes, format_duration
 
-Kind = Literal["text", "texts", "count", "bytes", "duration", "switch"]
+Kind = Literal["text", "texts", "count", "bytes", "duration", "ratio", "switch"]
 
 
 @dataclass(frozen=True)
@@ -231,6 +231,20 @@ class Config:
         "Whether answers carry the server's load (ORCA) for clients and proxies that balance on it: at most one answer "
         "of a connection in 100 ms. Who asks for a stream of reports gets it in any case. See docs/load-balancing.md.",
     )
+    target_saturation: float = _setting(
+        0.65,
+        "ratio",
+        "How much of its capacity a server should use; the metrics advise as many servers as that takes. Above 0, at "
+        "most 1. See docs/operations.md.",
+    )
+    queue_budget_ns: int = _setting(
+        5 * 10**6,
+        "duration",
+        "How long requests may wait before the server counts as saturated (p95 of 10 s); a capacity file with an SLO "
+        "of its p99 says it instead.",
+        least=1000,
+        most=3600 * 10**9,
+    )
 
 
 @dataclass(frozen=True)
@@ -260,6 +274,8 @@ class Setting:
                 return format_duration(value)
             case "bytes":
                 return format_bytes(value)
+            case "ratio":
+                return repr(value)
             case "switch":
                 return "on" if value else "off"
             case "texts":

@@ -27,6 +27,8 @@ def parse_value(setting: Setting, raw: Any) -> Any:
             value = _switch(raw)
         case "count":
             value = _within(meaning, _count(raw), setting)
+        case "ratio":
+            value = _ratio(raw)
         case "bytes":
             value = _within(meaning, parse_bytes(_quantity(raw)), setting)
         case "duration":
@@ -63,6 +65,17 @@ def _count(raw: Any) -> int:
         return int(raw)
     except ValueError:
         raise ValueError(f"{raw!r} is not a whole number") from None
+
+
+def _ratio(raw: Any) -> float:
+    """A share of which some must be left: above 0, at most 1."""
+    try:
+        value = float("nan") if isinstance(raw, bool) else float(raw)
+    except (TypeError, ValueError):
+        raise ValueError(f"{raw!r} is not a number") from None
+    if not 0 < value <= 1:
+        raise ValueError(f"{raw} is not above 0 and at most 1")
+    return value
 
 
 def _quantity(raw: Any) -> str:

@@ -20,8 +20,8 @@ from fastqps.codes import CODES
 from fastqps.metrics.fill import WINDOW_S as FILL_S
 from fastqps.metrics.fill import FillWindow
 from fastqps.metrics.histograms import Edges, Merged
-from fastqps.metrics.saturation import WINDOW_S as LOAD_S
-from fastqps.metrics.saturation import LoadWindow
+from fastqps.metrics.meter import WINDOW_S, LoadMeter
+from fastqps.metrics.saturation import CAUSES
 from fastqps.metrics.source import Source
 
 SERVED_METHODS = ("Predict", "PredictBatch", "PredictStream", "Generate")  # shown from the start, with 0
@@ -33,8 +33,8 @@ class Metrics:
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self.meter = LoadMeter(source)
         self._fill = FillWindow(source)
-        self._load = LoadWindow(source)
         self._started_s = time.time()
         self._time_edges = Edges(1 << 10, 1 << 36, 2, _NS)
         self._count_edges = Edges(2, 1 << 21, 1, 1, whole=True)
@@ -44,14 +44,6 @@ class Metrics:
     def sample(self) -> None:
         """Once a second: for what is said about the last seconds."""
         self._fill.sample()
-        self._load.sample()
-
-    def load(self) -> dict[str, float] | None:
-        """How much of its capacity the server uses, for people; None where that is not known."""
-        capacity, load = self._source.capacity, self._load.load()
-        if capacity is None or load is None:
-            return None
-        return {"saturation": load.saturation(capacity), "headroom": load.headroom(capacity)}
 
     def page(self, accept: str) -> tuple[bytes, str]:
         """(body, content type): OpenMetrics where ``accept`` asks for it, else Prometheus' text format."""
@@ -73,6 +65,7 @@ class Metrics:
         yield from self._troubles(doors, dispatchers)
         yield from self._transport(doors)
         yield from self._saturation()
+        yield from self._usage(doors, dispatchers)
         yield from self._processes()
 
     def _requests(self, doors: list[dict[str, Any]]) -> Iterator[Any]:
@@ -115,6 +108,12 @@ class Metrics:
         yield waiting
         yield oldest
         lines = segment.doors()
+        waits = GaugeMetricFamily(
+            "fastqps_queue_wait_p95_seconds", f"Of the items of the last {WINDOW_S} s.", labels=["model"]
+        )
+        for model, wait_s in zip(self._source.models, self.meter.load["queue_wait_s"], strict=True):
+            waits.add_metric([model], wait_s)
+        yield waits
         yield _gauge("requests_running", "Items that a dispatcher holds.", sum(d["running"] for d in lines))
         yield _counter("queue_wait_seconds", "Time that items waited.", _total(doors, "queue_wait_ns") * _NS)
         yield _counter("inflight_seconds", "Integral of items in flight.", _total(doors, "inflight_ns") * _NS)
@@ -204,13 +203,40 @@ class Metrics:
         yield from (received, sent, events)
 
     def _saturation(self) -> Iterator[Any]:
-        capacity, load = self._source.capacity, self._load.load()
-        if capacity is None or load is None:
-            return
-        yield _gauge("capacity_requests_per_second", "Items per second at the knee, as measured.", capacity.rate)
-        what = f"Of items in flight and of rate, the larger share of what they are there; the last {LOAD_S} s."
-        yield _gauge("saturation_ratio", what, load.saturation(capacity))
-        yield _gauge("headroom_requests_per_second", "Items per second that still fit.", load.headroom(capacity))
+        meter, capacity = self.meter, self._source.capacity
+        last = f"of the last {WINDOW_S} s"
+        yield _gauge("saturation_ratio", f"How near its limits the server is, 1: there; mean {last}.", meter.saturation)
+        yield _gauge("saturation_peak_ratio", f"The same, the highest of any second {last}.", meter.peak)
+        terms = GaugeMetricFamily("fastqps_saturation_term_ratio", "What each could be the cause of.", labels=["cause"])
+        causes = GaugeMetricFamily("fastqps_saturation_cause", "1: what the saturation is due to.", labels=["cause"])
+        for cause in CAUSES:
+            causes.add_metric([cause], float(cause == meter.cause))
+            if cause in meter.terms:
+                terms.add_metric([cause], meter.terms[cause])
+        yield from (terms, causes)
+        what = "Servers like this one that its load deserves; the sum over all is their right number."
+        yield _gauge("advised_replicas", what, meter.advised_replicas)
+        what = "The saturation that servers should have."
+        yield _gauge("target_saturation_ratio", what, self._source.target_saturation)
+        if capacity is not None and meter.headroom is not None:
+            yield _gauge("capacity_requests_per_second", "Items per second at the knee, as measured.", capacity.rate)
+            yield _gauge("headroom_requests_per_second", "Items per second that still fit.", meter.headroom)
+
+    def _usage(self, doors: list[dict[str, Any]], dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
+        for role, processes in (("dispatcher", dispatchers), ("frontdoor", doors)):
+            what = "Time in which its loop did not sleep."
+            busy = CounterMetricFamily(f"fastqps_{role}_busy_seconds", what, labels=[role])
+            for i, stats in enumerate(processes):
+                busy.add_metric([str(i)], stats["awake_ns"] * _NS)
+            yield busy
+        cpu = CounterMetricFamily("fastqps_cpu_seconds", "CPU time of the processes.", labels=["role"])
+        for role, used_s in self.meter.usage.cpu_s.items():
+            cpu.add_metric([role], used_s)
+        yield cpu
+        memory = GaugeMetricFamily("fastqps_memory_bytes", "Private memory, and what all share.", labels=["role"])
+        for role, used in self.meter.usage.memory().items():
+            memory.add_metric([role], used)
+        yield memory
 
     def _processes(self) -> Iterator[Any]:
         connections = GaugeMetricFamily("fastqps_connections", "Open client connections.", labels=["frontdoor"])
@@ -222,6 +248,7 @@ class Metrics:
             up.add_metric(["dispatcher", str(i)], float(line["ready"]))
         yield connections
         yield up
+        yield _gauge("ready", "1: load balancers should send requests here.", float(self._source.ready))
         restarts = CounterMetricFamily("fastqps_restarts", "Processes started again.", labels=["role"])
         for role, count in self._source.restarts().items():
             restarts.add_metric([role], count)

@@ -16,7 +16,14 @@ class Source(Protocol):
     device: str  # all of them, for people
     devices: Sequence[str]  # each of them, by its index in the segment
     busy: Any  # _core.BusyUnion
+    window: Any  # _core.LoadWindow
     capacity: Capacity | None  # as measured, if that is known
+    queue_budget_s: float  # what requests may wait, where the capacity does not say
+    target_saturation: float  # above 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether load balancers should send requests here."""
 
     def route_of(self, model: int) -> int:
         """The route that answers for a model."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
-from fastqps._core import BusyUnion, now_ns
+from fastqps._core import BusyUnion, LoadWindow, now_ns
 from fastqps.errors import NOT_DRAINED, OK
 from fastqps.readiness import Readiness, readiness
 from fastqps.supervisor.domain import Domain, make_domains
@@ -54,7 +54,10 @@ class Supervisor:
         self.device = ", ".join(device.description for device in server.devices)
         self.devices: Sequence[str] = [device.label for device in server.devices]
         self.busy = BusyUnion(shared.segment)
+        self.window = LoadWindow(shared.segment, self.busy)
         self.capacity = server.capacity
+        self.queue_budget_s = server.config.queue_budget_ns * 1e-9
+        self.target_saturation = server.config.target_saturation
         self.listener = listener
         self.log = log
         self.doors = [DoorSeat(i, server, shared, log, modules.get("frontdoor")) for i in range(server.doors)]
@@ -76,6 +79,11 @@ class Supervisor:
     def readiness(self) -> Readiness:
         """For /readyz and /livez."""
         return readiness(self.segment.phase, self.doors, self.dispatchers, self.models)
+
+    @property
+    def ready(self) -> bool:
+        """Whether load balancers should send requests here."""
+        return not self.readiness().reasons
 
     def restarts(self) -> dict[str, int]:
         """How often processes were started again, by role."""

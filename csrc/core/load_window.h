@@ -1,0 +1,230 @@
+// What the whole server did in the last seconds: the counters of all processes, looked at every 100 ms by the
+// supervisor. Everything over a time comes from the counters' differences, so that it is exact whenever a look comes.
+#pragma once
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+#include "core/busy.h"
+#include "core/clock.h"
+#include "core/waiting.h"
+
+namespace fastqps {
+
+// Means over a window.
+struct Load {
+  double seconds = 0;  // how long it is
+  double answered = 0, refused = 0,
+         errors = 0;  // items per second: OK; shed or late; not OK, and not the client's fault
+  double items = 0;   // items per second, of all codes
+  double in_flight = 0;
+  double slots = 0;                      // share of them in use
+  double dispatcher = 0, frontdoor = 0;  // share of the time in which the busiest one did not sleep
+  double device = 0;                     // duty cycle × batch fill of the device where it is most
+};
+
+class LoadWindow {
+ public:
+  static constexpr u64 kLongNs = 10'000'000'000, kShortNs = 1'000'000'000;
+  static constexpr size_t kLooksMax = 256;  // more in the long window make it shorter
+
+  LoadWindow(Segment segment, const BusyUnion& busy, u64 now)
+      : segment_(segment),
+        busy_(&busy),
+        doors_(segment.sizes().doors),
+        dispatchers_(segment.sizes().dispatchers),
+        devices_(segment.sizes().devices),
+        models_(segment.sizes().models),
+        step_(u64(dispatchers_) * kStep),
+        seen_(u64(dispatchers_) * Histogram::kBuckets),
+        count_(dispatchers_),
+        device_(u64(devices_) * kStep),
+        long_(kLongNs, buckets()),
+        short_(kShortNs, buckets()) {
+    look(now);
+    looks_.back().waits.assign(buckets(), 0);  // what was before is of no window
+    long_.reset(), short_.reset();
+  }
+
+  // Reads all counters. BusyUnion::update comes before.
+  void look(u64 now) {
+    Look& at = looks_.emplace_back();
+    at.ns = now;
+    at.waits.assign(buckets(), 0);
+    count(at);
+    for (Part* part : {&long_, &short_}) part->add(looks_);
+    while (long_.first > 0 || looks_.size() > kLooksMax) forget_first();
+  }
+
+  Load over_long() const { return over(looks_[long_.first]); }
+  Load over_short() const { return over(looks_[short_.first]); }
+
+  // p95 of the time that a model's items waited, or where none was taken the age of the oldest that waits.
+  double queue_wait_long_s(u32 model) const { return queue_wait_s(long_, model); }
+  double queue_wait_short_s(u32 model) const { return queue_wait_s(short_, model); }
+
+  u32 models() const { return models_; }
+  u64 items_waiting() const { return waiting_; }
+  u64 items_running() const { return running_; }
+
+ private:
+  // What is counted for each dispatcher and, summed, for each device.
+  enum : u32 { kTokens, kTokenRoom, kItems, kItemRoom, kStep };
+
+  struct Look {
+    u64 ns = 0, ok = 0, refused = 0, errors = 0, items = 0, inflight_ns = 0;
+    double slots_ns = 0;         // integral of the share in use
+    std::vector<u64> awake_ns;   // by process, front doors first
+    std::vector<u64> active_ns;  // by device
+    std::vector<u64> steps;      // by device and kind
+    std::vector<u32> waits;      // since the look before: by model and bucket
+  };
+
+  // The looks of a window: those from `first` on. What was counted at `first` was before it.
+  struct Part {
+    Part(u64 ns, size_t buckets) : span_ns(ns), sums(buckets) {}
+    void reset() { std::fill(sums.begin(), sums.end(), 0); }
+    void add(const std::deque<Look>& looks) {
+      const Look& last = looks.back();
+      for (size_t b = 0; b < sums.size(); b++) sums[b] += last.waits[b];
+      while (first + 1 < looks.size() && looks[first + 1].ns + span_ns <= last.ns) drop(looks[++first]);
+    }
+    void drop(const Look& look) {
+      for (size_t b = 0; b < sums.size(); b++) sums[b] -= look.waits[b];
+    }
+    u64 span_ns;
+    size_t first = 0;
+    std::vector<u64> sums;  // by model and bucket
+  };
+
+  size_t buckets() const { return size_t(models_) * Histogram::kBuckets; }
+
+  void count(Look& at) {
+    u64 used = 0;
+    running_ = waiting_ = 0;
+    oldest_ns_.assign(models_, 0);
+    for (u32 f = 0; f < doors_; f++) {
+      const Stats& stats = segment_.door_stats(f);
+      for (u32 m = 0; m < models_; m++)
+        for (u32 code = 0; code < kCodes; code++) count_items(at, code, stats.items[m][code].load(kRelaxed));
+      at.inflight_ns += stats.inflight_ns.load(kRelaxed);
+      at.awake_ns.push_back(stats.awake_ns.load(kRelaxed));
+      used += segment_.door(f).slots_used.load(kRelaxed), running_ += segment_.door(f).running.load(kRelaxed);
+    }
+    for (u32 d = 0; d < dispatchers_; d++) count_dispatcher(at, d);
+    at.steps = device_;
+    for (u32 i = 0; i < devices_; i++) at.active_ns.push_back(busy_->busy_ns(i));
+    for (u32 r = 0; r < segment_.sizes().routes(); r++) {
+      const Waiting found = waiting_of(segment_, r);
+      u64& oldest = oldest_ns_[r / kGenerations];
+      waiting_ += found.items;
+      if (found.oldest_ns && (!oldest || found.oldest_ns < oldest)) oldest = found.oldest_ns;
+    }
+    const double share = double(used) / double(u64(doors_) * segment_.sizes().slots);
+    if (looks_.size() > 1) at.slots_ns = before().slots_ns + share * double(at.ns - before().ns);
+  }
+
+  static void count_items(Look& at, u32 code, u64 n) {
+    constexpr u32 kOk = 0, kUnknown = 2, kDeadlineExceeded = 4, kResourceExhausted = 8;  // of gRPC
+    constexpr u32 kInternal = 13, kUnavailable = 14, kDataLoss = 15;
+    at.items += n;
+    if (code == kOk) at.ok += n;
+    if (code == kDeadlineExceeded || code == kResourceExhausted) at.refused += n, at.errors += n;
+    if (code == kUnknown || code == kInternal || code == kUnavailable || code == kDataLoss) at.errors += n;
+  }
+
+  // What a dispatcher has done since the last look goes to the model and the device that it serves now.
+  void count_dispatcher(Look& at, u32 d) {
+    const DispatcherLine& line = segment_.dispatcher(d);
+    const Stats& stats = segment_.dispatcher_stats(d);
+    at.awake_ns.push_back(stats.awake_ns.load(kRelaxed));
+    const u32 route = line.route.load(kRelaxed), device = line.device.load(kRelaxed);
+    if (route >= segment_.sizes().routes() || device >= devices_) return;
+    const u64 steps = stats.steps.load(kRelaxed);
+    const u64 now[kStep] = {stats.step_tokens.load(kRelaxed), stats.step_capacity_tokens.load(kRelaxed),
+                            stats.step_items.load(kRelaxed), steps * segment_.route(route).max_batch_items};
+    for (u32 k = 0; k < kStep; k++) {
+      u64& then = step_[d * kStep + k];
+      device_[device * kStep + k] += now[k] - std::min(now[k], then);
+      then = now[k];
+    }
+    const Histogram& queue = stats.stage[kQueue];
+    const u64 count = queue.count.load(kRelaxed);
+    if (count == count_[d]) return;
+    count_[d] = count;
+    u32* waits = at.waits.data() + size_t(route / kGenerations) * Histogram::kBuckets;
+    u64* seen = seen_.data() + size_t(d) * Histogram::kBuckets;
+    for (u32 b = 0; b < Histogram::kBuckets; b++) {
+      const u64 n = queue.bucket[b].load(kRelaxed);
+      waits[b] += u32(n - seen[b]);
+      seen[b] = n;
+    }
+  }
+
+  Load over(const Look& first) const {
+    const Look& last = looks_.back();
+    if (last.ns <= first.ns) return {};
+    const double ns = double(last.ns - first.ns), s = ns * 1e-9;
+    auto rate = [s](u64 now, u64 then) { return double(now - then) / s; };
+    Load load;
+    load.seconds = s;
+    load.answered = rate(last.ok, first.ok), load.refused = rate(last.refused, first.refused);
+    load.errors = rate(last.errors, first.errors), load.items = rate(last.items, first.items);
+    load.in_flight = double(last.inflight_ns - first.inflight_ns) / ns;
+    load.slots = (last.slots_ns - first.slots_ns) / ns;
+    for (u32 i = 0; i < doors_ + dispatchers_; i++) {
+      double& most = i < doors_ ? load.frontdoor : load.dispatcher;
+      most = std::max(most, std::min(1.0, double(last.awake_ns[i] - first.awake_ns[i]) / ns));
+    }
+    for (u32 i = 0; i < devices_; i++) {
+      const double duty = std::min(1.0, double(last.active_ns[i] - first.active_ns[i]) / ns);
+      auto filled = [&](u32 what, u32 room) {
+        const u64 of = last.steps[i * kStep + room] - first.steps[i * kStep + room];
+        return of ? double(last.steps[i * kStep + what] - first.steps[i * kStep + what]) / double(of) : 0.0;
+      };
+      const double fill = std::min(1.0, std::max(filled(kTokens, kTokenRoom), filled(kItems, kItemRoom)));
+      load.device = std::max(load.device, duty * fill);
+    }
+    return load;
+  }
+
+  double queue_wait_s(const Part& part, u32 model) const {
+    const u64* sums = part.sums.data() + size_t(model) * Histogram::kBuckets;
+    u64 all = 0, below = 0;
+    for (u32 b = 0; b < Histogram::kBuckets; b++) all += sums[b];
+    if (!all) {
+      const u64 now = looks_.back().ns, oldest = oldest_ns_[model];
+      return oldest ? double(now - std::min(now, oldest)) * 1e-9 : 0;
+    }
+    const double rank = 0.95 * double(all);
+    for (u32 b = 0; b < Histogram::kBuckets; below += sums[b++]) {
+      if (double(below + sums[b]) < rank) continue;
+      const double low = b ? double(Histogram::upper(b - 1)) : 0, high = double(Histogram::upper(b));
+      return (low + (high - low) * (rank - double(below)) / double(sums[b])) * 1e-9;
+    }
+    return double(Histogram::upper(Histogram::kBuckets - 1)) * 1e-9;
+  }
+
+  void forget_first() {
+    for (Part* part : {&long_, &short_}) {
+      if (part->first)
+        part->first--;
+      else
+        part->drop(looks_[1]);  // from now on it is what was before the window
+    }
+    looks_.pop_front();
+  }
+  const Look& before() const { return looks_[looks_.size() - 2]; }
+
+  Segment segment_;
+  const BusyUnion* busy_;
+  u32 doors_, dispatchers_, devices_, models_;
+  std::vector<u64> step_, seen_, count_;  // of each dispatcher, at the last look
+  std::vector<u64> device_;               // by device and kind, from the beginning
+  std::deque<Look> looks_;
+  Part long_, short_;
+  std::vector<u64> oldest_ns_;  // by model
+  u64 waiting_ = 0, running_ = 0;
+};
+
+}  // namespace fastqps

@@ -1,0 +1,28 @@
+// What waits in the rings of a route. Guesses, as all such sizes: rings change while they are read.
+#pragma once
+#include "core/ring.h"
+#include "core/segment.h"
+
+namespace fastqps {
+
+struct Waiting {
+  u64 items = 0;
+  u64 oldest_ns = 0;  // when the oldest of them was queued; 0: none
+};
+
+inline Waiting waiting_of(const Segment& segment, u32 route) {
+  Waiting found;
+  for (u32 f = 0; f < segment.sizes().doors; f++)
+    for (u32 c = 0; c < kClasses; c++) {
+      RingLine& ring = segment.request_ring(f, route, c);
+      const u64 head = ring.head.load(kAcquire), tail = ring.tail.load(kAcquire);
+      if (tail <= head) continue;
+      found.items += tail - head;
+      const u32 i = entry_slot(ring.entry[head % segment.ring_entries()].load(kRelaxed));
+      const u64 queued = i < segment.sizes().slots ? segment.slot(f, i).queued_ns.load(kRelaxed) : 0;
+      if (queued && (!found.oldest_ns || queued < found.oldest_ns)) found.oldest_ns = queued;
+    }
+  return found;
+}
+
+}  // namespace fastqps

@@ -1,0 +1,167 @@
+// What the load of the last seconds is made of, against numbers worked out by hand.
+#include <cmath>
+
+#include "core/load_window.h"
+#include "tests/check.h"
+
+using namespace fastqps;
+
+namespace {
+
+constexpr u64 kTick = 100'000'000, kSecond = 1'000'000'000;
+
+bool near(double a, double b) { return std::abs(a - b) <= 1e-6 + 1e-3 * std::abs(b); }
+
+// Two front doors, two models of a dispatcher each, two devices. The test writes what the processes would.
+struct World {
+  Segment segment;
+  u64 now = 1000 * kSecond;
+  World() {
+    auto made = Segment::create(
+        {.doors = 2, .dispatchers = 2, .models = 2, .devices = 2, .slots = 64, .max_tokens = 8, .answer_bytes = 64});
+    std::string error = made.error;
+    segment = Segment::attach(made.fd, &error);
+    CHECK_EQ(error, "");
+    for (u32 d = 0; d < 2; d++) {
+      segment.dispatcher(d).route = d * kGenerations, segment.dispatcher(d).device = d;
+      segment.route(d * kGenerations).max_batch_items = 10;
+    }
+  }
+  Stats& door(u32 i = 0) { return segment.door_stats(i); }
+  Stats& dispatcher(u32 i = 0) { return segment.dispatcher_stats(i); }
+};
+
+// A server and its window. `each` is what happens in 100 ms.
+struct Watched : World {
+  BusyUnion busy{segment};
+  LoadWindow window{segment, busy, now};
+  template <class Each>
+  void pass(int ticks, Each each) {
+    for (int i = 0; i < ticks; i++) {
+      each();
+      now += kTick;
+      busy.update();
+      window.look(now);
+    }
+  }
+  void pass(int ticks) {
+    pass(ticks, [] {});
+  }
+};
+
+}  // namespace
+
+TEST(nothing_is_known_at_first) {
+  Watched w;
+  CHECK_EQ(w.window.over_long().seconds, 0.0);
+  CHECK_EQ(w.window.queue_wait_long_s(0), 0.0);
+}
+
+TEST(rates_are_those_of_the_window) {
+  Watched w;
+  bump(w.door().items[0][0], 1'000'000);  // before the first look that counts
+  w.window.look(w.now += kTick);
+  w.pass(200, [&] {
+    bump(w.door(0).items[0][0], 50), bump(w.door(1).items[1][0], 50);  // OK
+    bump(w.door(0).items[0][8], 4), bump(w.door(1).items[0][4], 1);    // refused, late
+    bump(w.door(0).items[0][3], 7), bump(w.door(0).items[0][1], 9);    // the clients' own
+    bump(w.door(0).items[0][13], 2), bump(w.door(0).items[0][14], 3);  // ours
+    bump(w.door(0).inflight_ns, 3 * kTick), bump(w.door(1).inflight_ns, kTick);
+  });
+  const Load load = w.window.over_long();
+  CHECK(near(load.seconds, 10) && near(w.window.over_short().seconds, 1));
+  CHECK(near(load.answered, 1000) && near(load.refused, 50) && near(load.errors, 100) && near(load.items, 1260));
+  CHECK(near(load.in_flight, 4));
+  w.pass(10);
+  CHECK(near(w.window.over_long().answered, 900));
+  CHECK_EQ(w.window.over_short().items, 0.0);
+  w.pass(100);
+  CHECK_EQ(w.window.over_long().items, 0.0);
+}
+
+TEST(late_looks_change_no_mean) {
+  Watched w;
+  for (u64 late : {1, 7, 30, 2, 11, 60, 1, 1, 25, 3, 19}) {
+    bump(w.door().items[0][0], 10 * late);
+    bump(w.dispatcher().awake_ns, late * kTick / 4);
+    w.now += late * kTick;
+    w.window.look(w.now);
+  }
+  CHECK(w.window.over_long().seconds >= 10);
+  CHECK(near(w.window.over_long().answered, 100));
+  CHECK(near(w.window.over_long().dispatcher, 0.25));
+}
+
+TEST(the_busiest_process_and_device_count) {
+  Watched w;
+  u64 at = w.now;
+  w.pass(30, [&] {
+    bump(w.dispatcher(0).awake_ns, kTick / 10), bump(w.dispatcher(1).awake_ns, kTick / 2);
+    bump(w.door(0).awake_ns, 2 * kTick), bump(w.door(1).awake_ns, kTick / 5);  // no share is above 1
+    // Device 0: all of the time, 2 of 10 items; device 1: half of it, 60 of 80 tokens.
+    write_busy(w.segment.busy_ring(0), at, at + kTick), write_busy(w.segment.busy_ring(1), at, at + kTick / 2);
+    at += kTick;
+    bump(w.dispatcher(0).steps), bump(w.dispatcher(0).step_items, 2);
+    bump(w.dispatcher(0).step_tokens, 1), bump(w.dispatcher(0).step_capacity_tokens, 80);
+    bump(w.dispatcher(1).steps), bump(w.dispatcher(1).step_items, 1);
+    bump(w.dispatcher(1).step_tokens, 60), bump(w.dispatcher(1).step_capacity_tokens, 80);
+    w.segment.door(0).slots_used = 32;  // of 128 in all
+  });
+  for (const Load& load : {w.window.over_long(), w.window.over_short()}) {
+    CHECK(near(load.dispatcher, 0.5) && near(load.frontdoor, 1));
+    CHECK(near(load.device, 0.375));
+    CHECK(near(load.slots, 0.25));
+  }
+}
+
+TEST(the_wait_is_p95_of_each_model) {
+  Watched w;
+  w.pass(100, [&] {
+    for (u64 i = 1; i <= 20; i++) w.dispatcher(0).stage[kQueue].record(i * 1'000'000);
+    w.dispatcher(1).stage[kQueue].record(5'000'000, 7);
+  });
+  // Buckets are an eighth of a power of two wide.
+  CHECK(std::abs(w.window.queue_wait_long_s(0) - 0.019) < 0.0025);
+  CHECK(std::abs(w.window.queue_wait_long_s(1) - 0.005) < 0.0007);
+  w.pass(10, [&] { w.dispatcher(0).stage[kQueue].record(100'000, 100); });
+  CHECK(w.window.queue_wait_short_s(0) < 0.00012);
+  CHECK(w.window.queue_wait_long_s(0) > 0.01);  // of 2,800 items 1,800 are the slow ones
+  w.pass(100);
+  CHECK_EQ(w.window.queue_wait_long_s(0), 0.0);
+}
+
+TEST(a_dispatcher_that_changes_its_model_takes_its_past_nowhere) {
+  Watched w;
+  w.pass(5, [&] { w.dispatcher(0).stage[kQueue].record(50'000'000, 10); });
+  w.segment.dispatcher(0).route = kGenerations;  // model 1 from now on
+  w.pass(5, [&] { w.dispatcher(0).stage[kQueue].record(1'000'000, 10); });
+  CHECK(w.window.queue_wait_long_s(0) > 0.04);
+  CHECK(w.window.queue_wait_long_s(1) < 0.0012);
+}
+
+TEST(where_none_is_taken_the_oldest_that_waits_counts) {
+  Watched w;
+  const u32 slot = 3;
+  w.segment.slot(0, slot).queued_ns = w.now;
+  RingLine& ring = w.segment.request_ring(0, 0, kNormal);
+  ring.entry[0] = ring_entry(1, slot);
+  ring.tail = 1;
+  w.pass(20);
+  CHECK(near(w.window.queue_wait_long_s(0), 2));
+  CHECK_EQ(w.window.queue_wait_long_s(1), 0.0);
+  CHECK_EQ(w.window.items_waiting(), 1u);
+}
+
+TEST(looks_are_bounded) {
+  Watched w;
+  for (int i = 0; i < 5000; i++) {
+    bump(w.door().items[0][0]);
+    w.dispatcher().stage[kQueue].record(1'000'000);
+    w.window.look(w.now += 1000);
+  }
+  CHECK(w.window.over_long().seconds <= LoadWindow::kLooksMax * 1e-6);
+  CHECK(near(w.window.over_long().answered, 1e6));
+  CHECK(w.window.queue_wait_long_s(0) < 0.0012);
+}
+
+TEST_MAIN
