@@ -19,6 +19,7 @@ class Door:
         self,
         route: int,
         *,
+        generation: int,
         tokenizer: str,
         special_tokens: str,
         external: bool,

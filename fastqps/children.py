@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import signal
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ CHILD_MODULES = {
     "dispatcher": "fastqps.dispatcher",
     "holder": "fastqps.weight_holder",
 }
+# To a front door: a generation warms up, whose files it has to load. A process that is not ready for it ignores it.
+LOAD_ROUTES = signal.SIGURG
 
 
 @dataclass(frozen=True)

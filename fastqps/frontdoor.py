@@ -7,12 +7,14 @@ import signal
 import sys
 import threading
 
-from fastqps import _front, rare_calls, slow_tokenizers
-from fastqps._core import GENERATIONS, Heartbeat, Segment
-from fastqps.children import DoorSettings
+from fastqps import _front, rare_calls
+from fastqps._core import Heartbeat, Segment
+from fastqps.children import LOAD_ROUTES, DoorSettings
+from fastqps.door_routes import DoorRoutes
 from fastqps.errors import FAILURE, NOT_DRAINED, OK
-from fastqps.models.card import ModelCard, ModelError
-from fastqps.tokenizer import Tokenizer
+from fastqps.slow_tokenizers import SlowTokenizers
+
+SIGNALS = {signal.SIGTERM, LOAD_ROUTES}
 
 
 def main(settings: DoorSettings) -> int:
@@ -20,7 +22,7 @@ def main(settings: DoorSettings) -> int:
 
     Returns NOT_DRAINED where that cut off items that were not answered yet.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # before any thread is started: all inherit it
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # before any thread is started: all inherit it
     threading.excepthook = _die
     segment = Segment(settings.segment_fd)
     heartbeat = Heartbeat(segment, "door", settings.index, settings.parent_fd)
@@ -39,43 +41,16 @@ def main(settings: DoorSettings) -> int:
             "load_reports": settings.load_reports,
         },
     )
-    cards, native, slow = [], [], {}
-    for model in range(segment.sizes.models):
-        route = model * GENERATIONS
-        card = ModelCard.from_json(segment.card(route))
-        tokenizer = _tokenizer(card) if card.tokenizer else None
-        if tokenizer and not tokenizer.native:
-            print(
-                f"model {card.name}: tokenizing through the tokenizers package: {tokenizer.why_not_native}",
-                file=sys.stderr,
-            )
-            slow[route] = _usable(card, tokenizer)
-        is_native = tokenizer is not None and tokenizer.native
-        try:
-            door.set_route(
-                route,
-                tokenizer=card.tokenizer if is_native else "",
-                special_tokens=card.special_tokens,
-                external=route in slow,
-                labels=list(card.labels),
-                version=f"{card.name}@{card.version}",
-                detokenizer=card.tokenizer if card.task == "generate" else "",
-            )
-        except ValueError as error:
-            raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None
-        cards.append(card)
-        native.append(is_native)
-    del tokenizer
-    rare = rare_calls.serve(door, rare_calls.list_models(cards, native))
-    running = threading.Event()
-    running.set()
-    texts = slow_tokenizers.serve(door, slow, running) if slow else None
-    # The loop runs in C++ on this thread, so no Python handler could: a thread waits for the signal.
-    threading.Thread(target=_stop_at_sigterm, args=(door, segment), name="signals", daemon=True).start()
+    slow = SlowTokenizers(door)
+    routes = DoorRoutes(door, segment, settings.index, slow)
+    routes.load_served()
+    routes.load_next()  # what the server is reloading as we start
+    rare = rare_calls.serve(door, routes.list_models)
+    # The loop runs in C++ on this thread, so no Python handler could: a thread waits for the signals.
+    threading.Thread(target=_take_signals, args=(door, segment, routes), name="signals", daemon=True).start()
     cut_off = door.run()
-    running.clear()
-    for thread in filter(None, (rare, texts)):
-        thread.join(timeout=2)
+    slow.stop()
+    rare.join(timeout=2)
     del heartbeat
     return NOT_DRAINED if cut_off else OK
 
@@ -86,23 +61,11 @@ def _die(failure: threading.ExceptHookArgs) -> None:
     os._exit(FAILURE)
 
 
-def _stop_at_sigterm(door: _front.Door, segment: Segment) -> None:
+def _take_signals(door: _front.Door, segment: Segment, routes: DoorRoutes) -> None:
     """The supervisor alone ends us: a SIGTERM to all processes of a service must not cut off what it drains."""
     while True:
-        signal.sigwait({signal.SIGTERM})
-        if segment.phase == "stopping":
+        if signal.sigwait(SIGNALS) == LOAD_ROUTES:
+            routes.load_in_peace()
+        elif segment.phase == "stopping":
             door.stop()
             return
-
-
-def _tokenizer(card: ModelCard) -> Tokenizer:
-    return Tokenizer.from_file(card.tokenizer, max_tokens=card.max_input_tokens, special_tokens=card.special_tokens)
-
-
-def _usable(card: ModelCard, tokenizer: Tokenizer) -> Tokenizer:
-    """The tokenizer, if the package can work with it: a server must not start that then refuses every text."""
-    try:
-        tokenizer.encode("a")
-    except Exception as error:  # the package raises nothing narrower
-        raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None
-    return tokenizer

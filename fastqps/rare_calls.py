@@ -19,7 +19,7 @@ _TASKS = {
 
 
 def list_models(cards: list[ModelCard], native: list[bool]) -> bytes:
-    """The serialized ``ListModelsResponse``; it never changes while the routes stand."""
+    """The serialized ``ListModelsResponse``."""
     answer = predict_pb2.ListModelsResponse()
     for i, (card, is_native) in enumerate(zip(cards, native, strict=True)):
         answer.models.add(
@@ -36,10 +36,10 @@ def list_models(cards: list[ModelCard], native: list[bool]) -> bytes:
     return answer.SerializeToString()
 
 
-def serve(door: _front.Door, models: bytes) -> threading.Thread:
-    """Answers rare calls on a thread of its own until the door has stopped running."""
+def serve(door: _front.Door, models: Callable[[], bytes]) -> threading.Thread:
+    """Answers rare calls on a thread of its own until the door has stopped running. ``models``: as ``list_models``."""
     answers: list[Callable[[bytes], bytes]] = [
-        lambda request: models,
+        lambda request: models(),
         lambda request: reflection.answer(request, "v1"),
         lambda request: reflection.answer(request, "v1alpha"),
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 
 from fastqps import _front
 from fastqps.tokenizer import Item, Tokenizer
@@ -12,22 +11,37 @@ TEXTS_MAX = 256
 WAIT_MS = 1000
 
 
-def serve(door: _front.Door, tokenizers: Mapping[int, Tokenizer], running: threading.Event) -> threading.Thread:
-    """Tokenizes what the door hands out, by route, while ``running`` is set."""
+class SlowTokenizers:
+    """By route. A worker thread starts with the first one."""
 
-    def work() -> None:
-        while running.is_set():
-            jobs = door.next_texts(TEXTS_MAX, WAIT_MS)
+    def __init__(self, door: _front.Door) -> None:
+        self._door = door
+        self._tokenizers: dict[int, Tokenizer] = {}
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+
+    def add(self, route: int, tokenizer: Tokenizer) -> None:
+        """From now on texts of that route are tokenized by it; none of another is under way there."""
+        self._tokenizers[route] = tokenizer
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="tokenizers", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Once the door hands out no more."""
+        self._stopped = True
+        if self._thread is not None:
+            self._thread.join(timeout=2)
+
+    def _work(self) -> None:
+        while not self._stopped:
+            jobs = self._door.next_texts(TEXTS_MAX, WAIT_MS)
             if not jobs:
                 continue
-            tokenizer = tokenizers[jobs[0][1]]
+            tokenizer = self._tokenizers[jobs[0][1]]
             items: list[Item] = [first if second is None else (first, second) for _, _, first, second in jobs]
             found = _encode(tokenizer, items)
-            door.texts_done([(slot, *ids) for (slot, *_), ids in zip(jobs, found, strict=True)])
-
-    thread = threading.Thread(target=work, name="tokenizers", daemon=True)
-    thread.start()
-    return thread
+            self._door.texts_done([(slot, *ids) for (slot, *_), ids in zip(jobs, found, strict=True)])
 
 
 def _encode(tokenizer: Tokenizer, items: list[Item]) -> list[tuple[list[int] | None, int, int]]:

@@ -12,13 +12,36 @@ import grpc.aio
 import pytest
 import test_metrics
 
-from fastqps.admin import Admin, http
+from fastqps.admin import Admin, http, reload
 from fastqps.readiness import Readiness
+from fastqps.reloaded import Reloaded, ReloadRefused
 from fastqps.supervisor.listener import bind
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
 READY = Readiness((), (), (), answers=True)
+
+
+class FakeReloads:
+    """Ends each reload as the test says, or never."""
+
+    last: Reloaded | None = None
+    doing = ""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, str]] = []
+        self.end: Reloaded | ReloadRefused | None = None
+
+    def start(self, model: int, path: str) -> asyncio.Task[Reloaded | None]:
+        self.asked.append((model, path))
+        if isinstance(self.end, ReloadRefused):
+            raise self.end
+        return asyncio.create_task(self._run())
+
+    async def _run(self) -> Reloaded | None:
+        await asyncio.sleep(0 if self.end else 3600)
+        assert not isinstance(self.end, ReloadRefused)
+        return self.end
 
 
 class Served(test_metrics.FakeSource):
@@ -28,6 +51,8 @@ class Served(test_metrics.FakeSource):
         super().__init__(*(test_metrics.process() for _ in range(5)))
         self.found = READY
         self.address = address
+
+        self.reloads = FakeReloads()
 
     def readiness(self) -> Readiness:
         return self.found
@@ -246,3 +271,49 @@ def test_predict_without_json() -> None:
                 assert (status, "not JSON" in json.loads(content)["error"]["message"]) == (400, True)
 
     run(body)
+
+
+BAD_RELOADS = [
+    ("{", 400, "the body is not JSON"),
+    ("[]", 400, "the body is not an object"),
+    ('{"modle": "a"}', 400, "unknown key 'modle'; known: model, from"),
+    ('{"model": "a", "from": 3}', 400, "from is not a string"),
+    ('{"model": ""}', 400, "model is not a string, or an empty one"),
+    ("", 400, 'model: say which one; there are: a, b"'),
+    ('{"model": "c"}', 404, 'no such model is served; there are: a, b"'),
+]
+
+
+def test_reload(monkeypatch: pytest.MonkeyPatch) -> None:
+    served = Served()
+
+    async def ask(port: int, body: str, method: str = "POST") -> tuple[int, Any]:
+        status, _, content = await call(port, method, "/reload", body.encode())
+        return status, json.loads(content)
+
+    async def check() -> None:
+        async with admin(served) as port:
+            for body, status, message in BAD_RELOADS:
+                found = await ask(port, body)
+                assert found[0] == status and found[1]["error"].startswith(message), (body, found)
+            assert served.reloads.asked == []
+            served.reloads.end = Reloaded("a", "reloaded", "2" * 12, "1" * 12, "", 1.23456)
+            told = {"model": "a", "outcome": "reloaded", "version": "2" * 12, "before": "1" * 12, "reason": ""}
+            asked = '{"model": "a", "from": "/new"}'
+            assert await ask(port, asked) == (200, {**told, "seconds": 1.235})
+            assert served.reloads.asked == [(0, "/new")]
+            served.reloads.end = Reloaded("a", "failed", "1" * 12, "1" * 12, "torn", 1.0)
+            found = await ask(port, '{"model": "a"}')
+            assert (found[0], found[1]["reason"]) == (422, "torn")
+            served.reloads.end = ReloadRefused("another reload runs: warming up a")
+            found = await ask(port, '{"model": "a"}')
+            assert found == (409, {"error": "another reload runs: warming up a"})
+            served.reloads.end, served.reloads.doing = None, "warming up a@222222222222"
+            monkeypatch.setattr(reload, "WAIT_S", 0.01)
+            for status, method in ((202, "POST"), (200, "GET")):
+                found = await ask(port, '{"model": "a"}' if method == "POST" else "", method)
+                assert found[0] == status
+                assert found[1]["doing"] == "warming up a@222222222222"
+                assert found[1]["models"][0] == {"model": "a", "version": "0123456789ab", "generation": 2}
+
+    run(check)

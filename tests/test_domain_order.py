@@ -62,6 +62,8 @@ class FakeSeat(DispatcherSeat):
 
     title = property(lambda self: f"dispatcher {self.index}")  # type: ignore[assignment]
     model = property(lambda self: self._model)  # type: ignore[assignment]
+    route = property(lambda self: self._model)  # type: ignore[assignment]
+    vacant = property(lambda self: False)  # type: ignore[assignment]
     phase = property(lambda self: "serving")  # type: ignore[assignment]
     ready = property(lambda self: self.child is not None and self.serves)  # type: ignore[assignment]
 

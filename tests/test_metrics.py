@@ -35,6 +35,7 @@ from fastqps.metrics.fill import FillWindow
 from fastqps.metrics.histograms import Edges
 from fastqps.models import load_card
 from fastqps.models.names import resolve
+from fastqps.reloaded import ServedVersion
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
@@ -100,9 +101,9 @@ class FakeSource:
             stats=lambda i: self.all[i],
             doors=lambda: [door, {**door, "ready": False}],
             dispatchers=lambda: [
-                {"ready": True, "running": 6, "pid": 0},
-                {"ready": True, "running": 1, "pid": 0},
-                {"ready": False, "running": 9, "pid": 0},
+                {"ready": True, "running": 6, "pid": 0, "epoch": 1},
+                {"ready": True, "running": 1, "pid": 0, "epoch": 1},
+                {"ready": False, "running": 9, "pid": 0, "epoch": 1},
             ],
             route=lambda route: {"cache_slots": 0 if route else 100, "version": "0123456789ab"},
             waiting=lambda route: 10 + route,
@@ -117,6 +118,15 @@ class FakeSource:
 
     def device_of(self, dispatcher: int) -> int:
         return 0
+
+    def filled(self) -> list[int]:
+        return [0, 1, 2]
+
+    def versions(self) -> list[ServedVersion]:
+        return [ServedVersion("a", "0123456789ab", 2), ServedVersion('b"\n', "ba9876543210", 0)]
+
+    def reload_counts(self) -> dict[tuple[str, str], int]:
+        return {("a", "reloaded"): 2, ("a", "failed"): 1}
 
     def restarts(self) -> dict[str, int]:
         return {"frontdoor": 1, "dispatcher": 2}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import time
 import urllib.error
@@ -41,7 +44,7 @@ S = 10**9
 class Server:
     """``fastqps serve`` with fake children in a process of its own, and its log."""
 
-    def __init__(self, *flags: str, **environment: str) -> None:
+    def __init__(self, *flags: str, prepare: Callable[[], None] | None = None, **environment: str) -> None:
         flags = ("--device", "null", "--slots", "16", "--port", "0", "--admin-port", "0", *flags)
         path = os.pathsep.join((str(TESTS.parent), str(TESTS)))
         self.process = subprocess.Popen(
@@ -49,6 +52,8 @@ class Server:
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": path, **environment},
+            start_new_session=prepare is not None,
+            preexec_fn=prepare,
         )
         self.lines: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -125,8 +130,8 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     monkeypatch.chdir(tmp_path)
     servers: list[Server] = []
 
-    def start(*flags: str, **environment: str) -> Server:
-        servers.append(Server(*flags, **environment))
+    def start(*flags: str, **more: Any) -> Server:
+        servers.append(Server(*flags, **more))
         return servers[-1]
 
     yield start
@@ -306,11 +311,48 @@ def test_second_signal_stops_at_once(serve: Callable[..., Server]) -> None:
     assert time.monotonic() - asked < 2
 
 
+def test_sighup_reads_the_models_again(serve: Callable[..., Server]) -> None:
+    server = serve(prepare=lambda: None).wait_ready()
+    for count in (1, 2):
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_line("is unchanged: nothing to reload", count)
+    assert server.get("/readyz")[0] == 200
+
+
+@contextlib.contextmanager
+def terminal(*, nohup: bool) -> Iterator[tuple[Callable[[], None], Callable[[], None]]]:
+    """(what gives a new process this terminal, what takes it away)."""
+    ours, theirs = pty.openpty()
+
+    def give() -> None:
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
+
+    def take() -> None:
+        os.close(theirs)
+        os.close(ours)
+
+    yield give, take
+
+
 def test_lost_terminal_drains(serve: Callable[..., Server]) -> None:
-    server = serve().wait_ready()
-    server.process.send_signal(signal.SIGHUP)
-    assert server.wait_end() == 0
+    with terminal(nohup=False) as (give, take):
+        server = serve(prepare=give).wait_ready()
+        server.process.send_signal(signal.SIGHUP)  # from anybody else
+        server.wait_line("is unchanged: nothing to reload")
+        take()
+        assert server.wait_end() == 0
     assert "draining" in server.log()
+
+
+def test_lost_terminal_under_nohup(serve: Callable[..., Server]) -> None:
+    with terminal(nohup=True) as (give, take):
+        server = serve(prepare=give).wait_ready()
+        take()
+    server.wait_line("the terminal is gone")
+    server.process.send_signal(signal.SIGHUP)
+    server.wait_line("is unchanged: nothing to reload")
+    assert "draining" not in server.log()
 
 
 def test_signal_during_start(serve: Callable[..., Server]) -> None:

@@ -121,8 +121,8 @@ py::dict door(const SegmentHandle& self, u32 i) {
   const DoorLine& d = checked(self.segment, i, self.segment.sizes().doors).door(i);
   return py::dict("pid"_a = d.pid.load(), "live"_a = d.live.load() != 0, "ready"_a = d.ready.load() != 0,
                   "heartbeat_ns"_a = d.heartbeat_ns.load(), "turn_started_ns"_a = d.turn_started_ns.load(),
-                  "connections"_a = d.connections.load(), "slots_used"_a = d.slots_used.load(),
-                  "running"_a = d.running.load());
+                  "flips_seen"_a = d.flips_seen.load(kAcquire), "connections"_a = d.connections.load(),
+                  "slots_used"_a = d.slots_used.load(), "running"_a = d.running.load());
 }
 
 py::dict dispatcher(const SegmentHandle& self, u32 i) {
@@ -311,6 +311,36 @@ void register_segment(py::module_& m) {
           },
           "model"_a, "generation"_a)
       .def(
+          "flip",
+          [](const SegmentHandle& s, u32 model, u32 generation) {
+            const Segment& g = s.segment;
+            Model& m = checked(g, model, g.sizes().models).model(model);
+            const u32 now = generation % kGenerations, before = (now + 1) % kGenerations;
+            g.route(model * kGenerations + now).state.store(RouteState::kServing, kRelease);
+            g.route(model * kGenerations + before).state.store(RouteState::kDraining, kRelease);
+            m.serving.store(now, kRelease);
+            return g.supervisor().flips.fetch_add(1, kAcqRel) + 1;
+          },
+          "model"_a, "generation"_a,
+          "Has another generation of a model serve, that all front doors have loaded; what `flips_seen` will be.")
+      .def(
+          "door_route",
+          [](const SegmentHandle& s, u32 i, u32 route) {
+            const Segment& g = s.segment;
+            checked(g, i, g.sizes().doors), checked(g, route, g.sizes().routes());
+            const DoorRoute& d = g.door_route(i, route);
+            return py::make_tuple(i64(d.loaded.load(kAcquire)) - 1, i64(d.refused.load(kAcquire)) - 1, d.held.load());
+          },
+          "door"_a, "route"_a, "(generation loaded, generation refused, items held); -1: none.")
+      .def(
+          "refuse_route",
+          [](const SegmentHandle& s, u32 i, u32 route, u32 generation) {
+            const Segment& g = s.segment;
+            checked(g, i, g.sizes().doors), checked(g, route, g.sizes().routes());
+            g.door_route(i, route).refused.store(generation + 1, kRelease);
+          },
+          "door"_a, "route"_a, "generation"_a)
+      .def(
           "set_phase",
           [](const SegmentHandle& s, const std::string& phase, u64 drain_deadline_ns) {
             s.segment.supervisor().drain_deadline_ns.store(drain_deadline_ns, kRelease);
@@ -349,7 +379,11 @@ void register_segment(py::module_& m) {
             DoorLine& d = checked(s.segment, i, s.segment.sizes().doors).door(i);
             set_mode(d.sleep, kBusy);  // the word's owner is gone
             d.live.store(0), d.ready.store(0), d.turn_started_ns.store(0), d.connections.store(0), d.running.store(0),
-                d.slots_used.store(0), d.pid.store(0);
+                d.slots_used.store(0), d.flips_seen.store(0), d.pid.store(0);
+            for (u32 r = 0; r < s.segment.sizes().routes(); r++) {
+              DoorRoute& route = s.segment.door_route(i, r);
+              route.loaded.store(0), route.refused.store(0), route.held.store(0);
+            }
           },
           "i"_a, "Only after waitid has reaped the process.")
       .def(
@@ -362,6 +396,13 @@ void register_segment(py::module_& m) {
             d.heartbeat_ns.store(now_ns());
           },
           "i"_a, "epoch"_a, "route"_a, "pid"_a, "device"_a = 0)
+      .def(
+          "vacate_dispatcher",
+          [](const SegmentHandle& s, u32 i) {
+            DispatcherLine& d = checked(s.segment, i, s.segment.sizes().dispatchers).dispatcher(i);
+            d.pid.store(0), d.step_usual_ns.store(0), d.running.store(0);
+          },
+          "i"_a, "After its death has been published, when no other process will follow for now.")
       .def(
           "publish_death",
           [](const SegmentHandle& s, const WakeFds& fds, u32 dispatcher, u32 epoch) {

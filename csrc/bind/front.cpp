@@ -40,10 +40,12 @@ class Door {
 
   // tokenizer: path of a tokenizer.json that is native here, or empty. external: texts go to next_texts().
   // detokenizer: path of the tokenizer.json of a model that generates, or empty.
-  void set_route(u32 route, const std::string& tokenizer, const std::string& special, bool external,
+  // From any thread; the loop takes it over between two turns.
+  void set_route(u32 route, u32 generation, const std::string& tokenizer, const std::string& special, bool external,
                  const std::vector<std::string>& labels, const std::string& version, const std::string& detokenizer) {
     if (route >= segment_.sizes().routes()) throw py::index_error();
-    RouteSetup& setup = service_.setup(route);
+    const py::gil_scoped_release nogil;  // a large tokenizer takes a second
+    RouteSetup setup;
     std::string why;
     if (!tokenizer.empty()) {
       setup.tokenizer = text::load_native(tokenizer, &why, special_tokens(special));
@@ -56,7 +58,9 @@ class Door {
     }
     setup.external_tokenizer = external;
     setup.labels = labels;
-    setup.header = loop_->add_header("fastqps-model", version);
+    setup.version = version;
+    setup.generation = generation;
+    service_.setups().offer(route, std::move(setup));
   }
 
   u32 run() {
@@ -155,8 +159,8 @@ PYBIND11_MODULE(_front, m) {
   py::class_<Door>(m, "Door")
       .def(py::init<int, const std::vector<int>&, const std::vector<int>&, fastqps::u32, int, const py::dict&>(),
            "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "options"_a)
-      .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "tokenizer"_a, "special_tokens"_a, "external"_a,
-           "labels"_a, "version"_a, "detokenizer"_a)
+      .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "generation"_a, "tokenizer"_a, "special_tokens"_a,
+           "external"_a, "labels"_a, "version"_a, "detokenizer"_a)
       .def("run", &Door::run, "Serves until stop(), or until a drain has ended; the number of items that this cut off.")
       .def("stop", &Door::stop)
       .def("next_rare", &Door::next_rare, "timeout_ms"_a)

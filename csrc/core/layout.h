@@ -3,9 +3,9 @@
 // it.
 //
 //   Header | Model × models | Route × routes | SupervisorLine | LoadLine | DoorLine × doors
-//   | DispatcherLine × dispatchers | DeviceLine × devices | request rings [door][route][class]
-//   | output rings [dispatcher][door] | control rings [door][dispatcher] | Stats × (doors + dispatchers)
-//   | busy rings [dispatcher] | cards [route] | slots [door][slot]
+//   | DispatcherLine × dispatchers | DeviceLine × devices | DoorRoute [door][route]
+//   | request rings [door][route][class] | output rings [dispatcher][door] | control rings [door][dispatcher]
+//   | Stats × (doors + dispatchers) | busy rings [dispatcher] | cards [route] | slots [door][slot]
 //
 // Rules: offsets, never pointers; trivially copyable data only; every word has one writer, or is changed by
 // compare-and-swap as a whole; nobody ever waits for a process that may be dead.
@@ -80,6 +80,7 @@ struct Header {
   u64 total_bytes;
   Sizes sizes;
   u64 models, routes, supervisor, load, door_lines, dispatcher_lines, device_lines;  // offsets from the segment's start
+  u64 door_routes;
   u64 request_rings, output_rings, control_rings, stats, busy_rings, cards, slots;
   u64 slot_stride, ids_offset, answer_offset;  // within a slot
 };
@@ -120,6 +121,7 @@ struct alignas(64) SupervisorLine {
   std::atomic<u32> deaths;   // [S] grows at every published death of a dispatcher; doors settle when it changes
   std::atomic<Phase> phase;  // [S]
   std::atomic<u64> drain_deadline_ns;  // [S]
+  std::atomic<u32> flips;              // [S] how often another generation of some model has come to serve
 };
 
 // What the whole server is doing, for those who tell it to load balancers. Written ten times a second; each value is
@@ -152,7 +154,15 @@ struct alignas(64) DoorLine {
   std::atomic<u32> running;                   // [D] claimed by a dispatcher, as far as it knows
   std::atomic<u32> pid;                       // [S]
   std::atomic<u64> turn_started_ns;           // [D] of its loop, 0 while it sleeps: a hung loop shows
-  PoisonMark poison[kPoisonEntries];          // [D] fingerprints that killed dispatchers; all doors read them
+  std::atomic<u32> flips_seen;        // [D] what it accepts from now on is for the generations that serve since then
+  PoisonMark poison[kPoisonEntries];  // [D] fingerprints that killed dispatchers; all doors read them
+};
+
+// What a front door has to do with a route. S sets all of a dead one's to 0.
+struct alignas(64) DoorRoute {
+  std::atomic<u32> loaded;   // [D] 1 + the generation whose requests it can take and answer
+  std::atomic<u32> refused;  // [D] 1 + the generation whose files it could not use
+  std::atomic<u32> held;     // [D] its items of this route, whoever has them. Written while a route is draining
 };
 
 struct alignas(64) DispatcherLine {

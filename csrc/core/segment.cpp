@@ -51,6 +51,7 @@ Header Segment::plan(const Sizes& sizes) {
   h.door_lines = place(sizes.doors * sizeof(DoorLine));
   h.dispatcher_lines = place(sizes.dispatchers * sizeof(DispatcherLine));
   h.device_lines = place(sizes.devices * sizeof(DeviceLine));
+  h.door_routes = place(sizes.doors * routes * sizeof(DoorRoute));
   h.request_rings = place(u64(sizes.doors) * routes * kClasses * ring_bytes(entries));
   h.output_rings = place(u64(sizes.dispatchers) * sizes.doors * ring_bytes(entries));
   h.control_rings = place(u64(sizes.doors) * sizes.dispatchers * ring_bytes(kControlEntries));
@@ -64,10 +65,11 @@ Header Segment::plan(const Sizes& sizes) {
   h.slots = place(u64(sizes.doors) * sizes.slots * h.slot_stride);
   h.total_bytes = end;
   u64 sum = kMagic;
-  for (u64 value : {u64(kFormat), sizeof(Header), sizeof(Model), sizeof(Route), sizeof(SupervisorLine),
-                    sizeof(LoadLine), sizeof(DoorLine), sizeof(DispatcherLine), sizeof(DeviceLine), sizeof(BusyRing),
-                    sizeof(Slot), sizeof(Stats), sizeof(Histogram), offsetof(RingLine, entry), h.slots, h.slot_stride,
-                    h.ids_offset, h.answer_offset, h.total_bytes})
+  for (u64 value :
+       {u64(kFormat),     sizeof(Header),   sizeof(Model),          sizeof(Route),      sizeof(SupervisorLine),
+        sizeof(LoadLine), sizeof(DoorLine), sizeof(DispatcherLine), sizeof(DeviceLine), sizeof(DoorRoute),
+        sizeof(BusyRing), sizeof(Slot),     sizeof(Stats),          sizeof(Histogram),  offsetof(RingLine, entry),
+        h.slots,          h.slot_stride,    h.ids_offset,           h.answer_offset,    h.total_bytes})
     sum = hash(sum, value);
   h.layout_hash = sum;
   return h;

@@ -32,6 +32,9 @@ class Segment {
   DoorLine& door(u32 i) const { return at<DoorLine>(header().door_lines)[i]; }
   DispatcherLine& dispatcher(u32 i) const { return at<DispatcherLine>(header().dispatcher_lines)[i]; }
   DeviceLine& device(u32 i) const { return at<DeviceLine>(header().device_lines)[i]; }
+  DoorRoute& door_route(u32 door, u32 route) const {
+    return at<DoorRoute>(header().door_routes)[u64(door) * sizes().routes() + route];
+  }
   BusyRing& busy_ring(u32 dispatcher) const { return at<BusyRing>(header().busy_rings)[dispatcher]; }
   Stats& door_stats(u32 i) const { return at<Stats>(header().stats)[i]; }
   Stats& dispatcher_stats(u32 i) const { return at<Stats>(header().stats)[header().sizes.doors + i]; }

@@ -16,7 +16,9 @@ class Admission {
     const Sizes& sizes = segment_.sizes();
     for (u32 r = 0; r < sizes.routes(); r++) {
       Load& load = routes_[r];
-      if (segment_.route(r).state.load(kRelaxed) == RouteState::kEmpty) continue;
+      const Route& route = segment_.route(r);
+      if (route.state.load(kAcquire) == RouteState::kEmpty) continue;
+      if (load.generation != route.generation) load = {.generation = route.generation};
       u64 waiting = 0;
       for (u32 f = 0; f < sizes.doors; f++)
         for (u32 c = 0; c < kClasses; c++) {
@@ -56,6 +58,7 @@ class Admission {
   static constexpr u64 kWindowNs = 50'000'000, kStaleNs = 250'000'000;
 
   struct Load {
+    u32 generation = 0;
     u64 waiting = 0, added = 0;
     u64 looked_ns = 0, done = 0, batch_items = 0, step_ns = 0;
     double items_per_s = 0;

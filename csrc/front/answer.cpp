@@ -130,7 +130,7 @@ void PredictService::end_call(const Item& item, size_t size, Write write) {
   u8* out = transport_->begin_message(item.call, size);
   if (out) {
     write(out);
-    transport_->set_header(item.call, setups_[item.route].header);
+    transport_->set_header(item.call, setups_.header(item.route));
     transport_->commit_message(item.call, size);
     transport_->finish(item.call);
   }
@@ -156,7 +156,7 @@ void PredictService::report(const Item& item, const Refusal& refusal) {
     response.status = &status;
     return answer_group(item.group, item.index, response);
   }
-  transport_->set_header(item.call, setups_[item.route].header);
+  transport_->set_header(item.call, setups_.header(item.route));
   transport_->finish(item.call, {refusal.code, refusal.message, refusal.retry_after_ms, refusal.field});
   count_call(item.route, item.method, refusal.code, item.received_ns);
 }
@@ -164,6 +164,7 @@ void PredictService::report(const Item& item, const Refusal& refusal) {
 // An item that never got a slot.
 void PredictService::refuse_item(const Origin& from, const RequestView& view, const Refusal& refusal) {
   i32 route = find_route(view.model);
+  if (route < 0) route = find_route({});  // nobody's: the first model counts it
   Item item;
   item.call = from.call;
   item.request_id = view.request_id;

@@ -130,7 +130,7 @@ void PredictService::send_chunk(u32 slot, const GenerationView& view) {
   write_chunk(chunk, out);
   if (!std::exchange(generation.begun, true)) {
     slab_.begun(slot);
-    transport_->set_header(item.call, setups_[item.route].header);
+    transport_->set_header(item.call, setups_.header(item.route));
   }
   transport_->commit_message(item.call, size);
 }

@@ -82,7 +82,7 @@ void PredictService::answer_group(u32 g, u32 index, const ResponseView& response
   }
   if (u8* out = transport_->begin_message(group.call, size)) {
     write_response(response, out);
-    transport_->set_header(group.call, setups_[group.route].header);
+    transport_->set_header(group.call, setups_.header(group.route));
     transport_->commit_message(group.call, size);
     group.active_ns = drain_ns_;
     if (group.unanswered) return;
@@ -103,7 +103,7 @@ void PredictService::finish_batch(u32 g) {
       out = write_batch_frame(part, out);
       out = std::copy_n(group.bytes.data() + start, part, out);
     }
-    transport_->set_header(group.call, setups_[group.route].header);
+    transport_->set_header(group.call, setups_.header(group.route));
     transport_->commit_message(group.call, size);
     end_group(g, {});
   }
@@ -136,6 +136,7 @@ void PredictService::close_streams(u64 now) {
 
 u32 PredictService::open_group(CallId call, Rpc method, const CallInfo& info) {
   const u32 g = groups_.open(call, method, info);
+  groups_[g].route = u32(std::max(find_route({}), 0));  // until it has an item
   transport_->set_user(call, u64(g) + 1);
   return g;
 }

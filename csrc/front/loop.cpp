@@ -15,6 +15,8 @@ HeaderId Loop::add_header(std::string_view name, std::string_view value) {
   return HeaderId(door_->headers.size() - 1);
 }
 
+void Loop::change_header(HeaderId header, std::string_view value) { door_->headers[header].second = value; }
+
 void Loop::run() { door_->run(); }
 void Loop::stop() { door_->post({.kind = Command::Kind::kStop}); }
 void Loop::drain(u64 grace_ns) { door_->post({.kind = Command::Kind::kDrain, .grace_ns = grace_ns}); }

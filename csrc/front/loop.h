@@ -29,6 +29,8 @@ class Loop {
 
   // Before run(), or on the loop's thread: at most 255 headers, kept for ever.
   HeaderId add_header(std::string_view name, std::string_view value);
+  // On the loop's thread: its value in answers from now on.
+  void change_header(HeaderId header, std::string_view value);
 
   // Runs until stop(), or until a drain has ended.
   void run();

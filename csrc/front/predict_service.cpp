@@ -21,7 +21,8 @@ PredictService::PredictService(Segment segment, const WakeFds* fds, const Predic
       admission_(segment),
       deadlines_(segment.sizes().slots),
       tokenize_(fds->door[options.door]),
-      setups_(segment.sizes().routes()),
+      setups_(segment.sizes().routes(), fds ? fds->door[options.door] : -1),
+      held_(segment.sizes().routes(), 0),
       items_(segment.sizes().slots),
       groups_(segment.sizes().slots),
       generations_(segment.sizes().slots),
@@ -45,6 +46,7 @@ void PredictService::add_methods(MethodTable& methods) const {
 void PredictService::on_attach(Transport& transport) {
   transport_ = &transport;
   slab_.adopt();
+  take_setups();
   line_->ready.store(1, kRelease);
 }
 
@@ -74,6 +76,8 @@ Gone PredictService::on_gone(CallId, u16 method, u64 user) {
 
 void PredictService::link(u32 slot) {
   Item& item = items_[slot];
+  item.held = true;
+  held_[item.route]++;
   if (item.group == kNone) return transport_->set_user(item.call, u64(slot) + 1);
   groups_.link(item.group, slot);
   groups_[item.group].route = item.route;
@@ -84,6 +88,7 @@ void PredictService::on_turn(u64 now) {
   last_turn_ns_ = now;
   count_awake(now);
   line_->turn_started_ns.store(now, kRelaxed);
+  take_setups();
   finish_tokenizing();
   slab_.publish();
   drain_ns_ = now_ns();
@@ -95,6 +100,7 @@ void PredictService::on_turn(u64 now) {
   u64 waiting = 0;
   for (u32 r = 0; r < segment_.sizes().routes(); r++) waiting += slab_.waiting(r);
   line_->running.store(u32(slab_.used() - std::min<u64>(slab_.used(), waiting)), kRelaxed);
+  report_held();
   watch_phase(now);
   if (now - ticked_ns_ >= 1'000'000'000) tick(now);
 }

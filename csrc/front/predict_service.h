@@ -4,7 +4,6 @@
 // a *group* that knows them. Every item ends in exactly one answer; every call that it is told about ends in finish()
 // or on_gone().
 #pragma once
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,10 +15,10 @@
 #include "front/loop.h"
 #include "front/request_view.h"
 #include "front/response_view.h"
+#include "front/route_setups.h"
 #include "front/seeds.h"
 #include "front/service.h"
 #include "front/tokenize_queue.h"
-#include "text/tokenizer.h"
 
 namespace fastqps::front {
 
@@ -31,22 +30,12 @@ struct PredictOptions {
   bool rerun = true;
 };
 
-// What the door knows of a route beyond the segment: from the model's card, before it serves.
-struct RouteSetup {
-  std::unique_ptr<text::Tokenizer> tokenizer;  // null: the tokenize queue, or token ids only
-  bool external_tokenizer = false;
-  bool check_ids = false;                                // the tokenizer knows ids that the model does not
-  std::shared_ptr<const text::Detokenizer> detokenizer;  // of a model that generates; null: token ids only
-  std::vector<std::string> labels;
-  HeaderId header = 0;
-};
-
 class PredictService final : public Service {
  public:
   PredictService(Segment segment, const WakeFds* fds, const PredictOptions& options);
 
   void add_methods(MethodTable& methods) const;
-  RouteSetup& setup(u32 route) { return setups_[route]; }
+  RouteSetups& setups() { return setups_; }
   TokenizeQueue& tokenize_queue() { return tokenize_; }
   // The loop that runs this service, and its counters: for health, draining and the segment's copy of the counters.
   void set_loop(Loop* loop, const Counters* counters) { loop_ = loop, counters_ = counters; }
@@ -93,6 +82,7 @@ class PredictService final : public Service {
     bool tokenizing = false;  // not put yet: a worker has its text
     bool truncate = false, truncated = false;
     bool answered = false;
+    bool held = false;              // counts in held_
     bool holds_connection = false;  // its call has gone, but it still counts there
   };
   // Why an item was not accepted. Views are valid until the next refusal.
@@ -177,6 +167,10 @@ class PredictService final : public Service {
   void link(u32 slot);
   void count_awake(u64 now);
 
+  // reload.cpp: models that are reloaded
+  void take_setups();
+  void report_held();
+
   // tick.cpp
   void watch_phase(u64 now_ns);
   void tick(u64 now_ns);
@@ -195,7 +189,8 @@ class PredictService final : public Service {
   Transport* transport_ = nullptr;
   Loop* loop_ = nullptr;
   const Counters* counters_ = nullptr;
-  std::vector<RouteSetup> setups_;
+  RouteSetups setups_;
+  std::vector<u32> held_;    // by route: items that have a slot
   std::vector<Item> items_;  // by slot
   Groups groups_;
   Generations generations_;
@@ -218,6 +213,8 @@ class PredictService final : public Service {
   u64 stamp_ns_ = 0;  // the newest one of an item's
   u32 cut_off_ = 0;
   u64 drain_began_ns_ = 0, drain_by_ns_ = ~u64(0);
+  u32 flips_seen_ = 0;
+  bool draining_routes_ = false;
   u32 tokenizing_ = 0;  // items whose text a worker has, and which nobody has answered
   bool poison_active_ = false;
   bool ahead_ = false;  // of another door, in connections

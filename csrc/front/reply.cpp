@@ -34,7 +34,8 @@ struct Block {
 void add_head(Block& block, const Door& door, const Call& call, std::string_view http_status = "200") {
   block.add(":status", http_status);
   block.add("content-type", "application/grpc");
-  if (call.header) block.add(door.headers[call.header].first, door.headers[call.header].second);
+  if (call.header)  // its value may change before the frame is sent: it is copied
+    block.add(door.headers[call.header].first, door.headers[call.header].second, NGHTTP2_NV_FLAG_NO_COPY_NAME);
   if (call.encoding == Encoding::kGzip || call.encoding == Encoding::kDeflate || call.encoding == Encoding::kUnknown)
     block.add("grpc-accept-encoding", "identity, deflate, gzip");
 }

@@ -88,7 +88,7 @@ class Transport {
   void commit_message(CallId call, size_t bytes);
   // Ends the call after its messages. Without a message before: trailers-only. The id is dead afterwards.
   void finish(CallId call, const Status& status = {});
-  // The constant header of this call's answer; before the first commit_message or finish.
+  // The registered header of this call's answer; before the first commit_message or finish.
   void set_header(CallId call, HeaderId header);
 
   bool alive(CallId call) const;

@@ -309,7 +309,7 @@ class Generating {
         service(world.segment, &world.fds, options),
         door(service, methods(service), limits, {}, counters),
         dispatcher(std::make_unique<TestDispatcher>(world.segment, &world.fds)) {
-    service.setup(kGeneratorRoute).detokenizer = test_detokenizer();
+    service.setups()[kGeneratorRoute].detokenizer = test_detokenizer();
     door.attach();
     client = std::make_unique<Client>(door);
   }

@@ -153,7 +153,7 @@ TEST(refusals_name_the_field_and_the_limit) {
 
 TEST(without_a_detokenizer_there_are_ids_only) {
   Generating test;
-  test.service.setup(kGeneratorRoute).detokenizer.reset();
+  test.service.setups()[kGeneratorRoute].detokenizer.reset();
   i32 stream = test.call("Predict", {.ids = {1}, .stop = {"x"}});
   test.client->run();
   CHECK_EQ(test.answer(stream).fields["grpc-message"],

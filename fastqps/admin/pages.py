@@ -14,6 +14,7 @@ from fastqps import __version__
 from fastqps.admin.http import Answer, Request
 from fastqps.admin.live import Live
 from fastqps.admin.predict import Predict
+from fastqps.admin.reload import Reloadable, ReloadPage
 from fastqps.admin.server import Server
 from fastqps.live import Sampler, Seen
 from fastqps.metrics import Metrics
@@ -27,6 +28,7 @@ GET  /readyz   200 when the server serves, else 503 with the reasons
 GET  /livez    200 unless only a restart of the server can help
 GET  /metrics  Prometheus text, or OpenMetrics by the Accept header; /metrics/load is its short form for load balancers
 GET  /live     a page to watch the server with, in a browser
+POST /reload   {{"model": "...", "from": "DIRECTORY"}}: reads a model again; GET tells which versions are served
 POST /predict  {{"text": "..."}}, {{"pair": ["...", "..."]}}, {{"token_ids": [1, 2]}}, or a list of these
 
 curl -d '{{"text": "hello"}}' http://ADDRESS/predict
@@ -34,7 +36,7 @@ curl -d '{{"text": "a prompt for a model that generates", "max_tokens": 20}}' ht
 """
 
 
-class Served(Seen, Protocol):
+class Served(Seen, Reloadable, Protocol):
     """What the pages are about."""
 
     def grpc_address(self) -> str:
@@ -49,6 +51,7 @@ class Admin:
         self._metrics = Metrics(served)
         self._live = Live(Sampler(served, self._metrics.meter.shown))
         self._predict = Predict(served.grpc_address())
+        self._reload = ReloadPage(served)
         self._server = Server(sock, self._answer)
 
     async def __aenter__(self) -> Admin:
@@ -73,7 +76,7 @@ class Admin:
                 self._live.sampler.sample()
 
     def _answer(self, request: Request) -> Answer | Awaitable[Answer]:
-        allowed = {"/predict": "POST"}.get(request.path, "GET, HEAD")
+        allowed = {"/predict": "POST", "/reload": "GET, HEAD, POST"}.get(request.path, "GET, HEAD")
         pages: dict[str, Callable[[Request], Answer | Awaitable[Answer]]] = {
             "/": self._index,
             "/livez": self._livez,
@@ -84,6 +87,7 @@ class Admin:
             "/live.json": self._live.now,
             "/live/history.json": self._live.history,
             "/predict": self._predict_page,
+            "/reload": self._reload.answer,
         }
         page = pages.get(request.path)
         if page is None:

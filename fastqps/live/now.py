@@ -93,7 +93,8 @@ def _stage(name: str, before: Counts, after: Counts) -> dict[str, Any]:
 def _dispatchers(seen: Seen, before: Counts, after: Counts, seconds: float) -> list[dict[str, Any]]:
     found = []
     lines = seen.segment.dispatchers()
-    for i, (then, now) in enumerate(zip(before.dispatchers, after.dispatchers, strict=True)):
+    for i in seen.filled():
+        then, now = before.dispatchers[i], after.dispatchers[i]
         busy, idle = _time(then, now)
         found.append(
             {

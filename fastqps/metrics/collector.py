@@ -140,10 +140,11 @@ class Metrics:
         slots = GaugeMetricFamily("fastqps_cache_slots", "Sequences that can run at a time.", labels=["model"])
         used = GaugeMetricFamily("fastqps_cache_slots_used", "Sequences that run.", labels=["model"])
         for m, model in enumerate(self._source.models):
-            own = [d for d in range(len(dispatchers)) if self._source.model_of(d) == m]
+            own = [d for d in self._source.filled() if self._source.model_of(d) == m]
             per_dispatcher = segment.route(self._source.route_of(m))["cache_slots"]
             if per_dispatcher:  # it generates
-                made.add_metric([model], sum(dispatchers[d]["generated_tokens"] for d in own))
+                ever = (d for d in range(len(dispatchers)) if self._source.model_of(d) == m)
+                made.add_metric([model], sum(dispatchers[d]["generated_tokens"] for d in ever))
                 slots.add_metric([model], per_dispatcher * len(own))
                 used.add_metric([model], sum(lines[d]["running"] for d in own if lines[d]["ready"]))
         yield from (made, slots, used)
@@ -156,7 +157,10 @@ class Metrics:
         )
         steps = CounterMetricFamily("fastqps_steps", "Steps that ran.", labels=labels)
         items = CounterMetricFamily("fastqps_step_items", "Items in them.", labels=labels)
+        lines = self._source.segment.dispatchers()
         for d, stats in enumerate(dispatchers):
+            if not lines[d]["epoch"]:  # there has never been one; else its counters stay, whether it is there or not
+                continue
             device = self._source.devices[self._source.device_of(d)]
             busy.add_metric([device, str(d)], stats["busy_ns"] * _NS)
             steps.add_metric([device, str(d)], stats["steps"])
@@ -244,7 +248,8 @@ class Metrics:
         for i, line in enumerate(self._source.segment.doors()):
             connections.add_metric([str(i)], line["connections"])
             up.add_metric(["frontdoor", str(i)], float(line["ready"]))
-        for i, line in enumerate(self._source.segment.dispatchers()):
+        lines = self._source.segment.dispatchers()
+        for i, line in ((i, lines[i]) for i in self._source.filled()):
             up.add_metric(["dispatcher", str(i)], float(line["ready"]))
         yield connections
         yield up
@@ -253,6 +258,14 @@ class Metrics:
         for role, count in self._source.restarts().items():
             restarts.add_metric([role], count)
         yield restarts
+        reloads = CounterMetricFamily("fastqps_reloads", "Reloads, and how they ended.", labels=["model", "outcome"])
+        for labels, count in self._source.reload_counts().items():
+            reloads.add_metric(labels, count)
+        yield reloads
+        served = GaugeMetricFamily("fastqps_model_info", "Always 1.", labels=["model", "version", "generation"])
+        for found in self._source.versions():
+            served.add_metric([found.model, found.version, str(found.generation)], 1)
+        yield served
         info = GaugeMetricFamily("fastqps_build_info", "Always 1.", labels=["version", "device"])
         info.add_metric([__version__, self._source.device], 1)
         yield info

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from fastqps.capacity import Capacity
+from fastqps.reloaded import ServedVersion
 
 
 class Source(Protocol):
@@ -33,6 +34,15 @@ class Source(Protocol):
 
     def device_of(self, dispatcher: int) -> int:
         """The device that a dispatcher runs on."""
+
+    def versions(self) -> Sequence[ServedVersion]:
+        """What each model is now."""
+
+    def reload_counts(self) -> Mapping[tuple[str, str], int]:
+        """How often reloads have ended how, by model and outcome."""
+
+    def filled(self) -> Sequence[int]:
+        """The dispatchers that there are: a reloaded model's next ones have indices of their own."""
 
     def restarts(self) -> dict[str, int]:
         """How often processes were started again, by role."""

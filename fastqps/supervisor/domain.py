@@ -67,7 +67,7 @@ class Domain:
         if self._restart is not None:
             self._unsettled.append(seat)
             return True
-        fault = code == DEVICE_FAULT or (code is not None and code < 0 and len(self._seats) > 1)
+        fault = code == DEVICE_FAULT or (code is not None and code < 0 and len(self._filled()) > 1)
         if not fault and seat.phase == "starting":
             fault = self._goes_without(code, f"{seat.title} does not start: {seat.last_line}")
         if fault:
@@ -98,7 +98,7 @@ class Domain:
                 if starting and lost.code in FATAL_AT_START:
                     self._outcome.fail(lost.code, lost.reason)
                 self._begin(lost.reason)
-            elif not self.checked and all(seat.ready or seat.given_up for seat in self._seats):
+            elif not self.checked and all(seat.ready or seat.given_up for seat in self._filled()):
                 self._checking = asyncio.create_task(self._check(self._sharing))
                 await asyncio.wait([self._checking])
 
@@ -121,12 +121,16 @@ class Domain:
             return False
         return self._open or seat in self._first() or self._settled()
 
+    def _filled(self) -> list[Seat]:
+        """Those where there is a process, or shall be one."""
+        return [seat for seat in self._seats if not seat.vacant]
+
     def _first(self) -> list[Seat]:
-        """One of each model."""
+        """One of each model, and of each of its generations."""
         found: dict[int, Seat] = {}
-        for seat in self._seats:
-            if isinstance(seat, DispatcherSeat) and not seat.given_up:
-                found.setdefault(seat.model, seat)
+        for seat in self._filled():
+            if isinstance(seat, DispatcherSeat) and not seat.given_up and not seat.on_trial:
+                found.setdefault(seat.route, seat)
         return list(found.values())
 
     def _settled(self) -> bool:
@@ -155,8 +159,8 @@ class Domain:
             times = f"{FAULTS_MAX + 1} faults within {WINDOW_S:g} s"
             self.down = f"{times}; the last: {cause}"
             self._log.event("supervisor", f"{self._name} stays down: {self.down}")
-        elif len(self._seats) > 1:
-            self._log.event("supervisor", f"{cause}: restarting all {len(self._seats)} dispatchers of {self._name}")
+        elif len(filled := self._filled()) > 1:
+            self._log.event("supervisor", f"{cause}: restarting all {len(filled)} dispatchers of {self._name}")
         self._restart = asyncio.create_task(self._end_and_reopen(delay_s or 0.0))
         self._outcome.watch(self._restart)
 

@@ -8,9 +8,10 @@ import signal
 
 from fastqps.children import CHILD_MODULES, HolderSettings, write_settings
 from fastqps.supervisor.child import Child, command, ended, environment
+from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
-from fastqps.supervisor.shared import Shared, route_of
+from fastqps.supervisor.shared import Shared
 from fastqps.weight_holder import END
 
 END_MAX_S = 2.0
@@ -20,10 +21,12 @@ REAP_MAX_S = 5.0
 class Holder:
     """``fd``: a file in memory, in which its process tells the dispatchers where the weights are."""
 
-    def __init__(self, number: int, model: int, device: int, server: Plan, shared: Shared, log: Log) -> None:
-        self.model = model
+    def __init__(
+        self, number: int, generation: Generation, device: int, server: Plan, shared: Shared, log: Log
+    ) -> None:
+        self.route = generation.route
         self.fd = os.memfd_create("fastqps weights", os.MFD_CLOEXEC)
-        self.title = f"weights of {server.cards[model].name} ({server.devices[device].label})"
+        self.title = f"weights of {generation.card.name} ({server.devices[device].label})"
         self._number = number
         self._device = server.devices[device]
         self._config = server.config
@@ -76,8 +79,10 @@ class Holder:
             self._log.event("supervisor", f"{self.title} (pid {child.pid}) cannot be ended: the driver holds it")
 
     def close(self) -> None:
-        """At the very end."""
-        os.close(self.fd)
+        """At the very end. Again does nothing."""
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.fd = -1
 
     def _settings(self) -> HolderSettings:
         shared = self._shared
@@ -90,7 +95,7 @@ class Holder:
             wake_dispatchers=shared.wake_dispatchers,
             wake_doors=shared.wake_doors,
             cpus=(),
-            route=route_of(self.model),
+            route=self.route,
             device=self._device.spec_alone,
             dtype=self._config.dtype,
             quantization=self._config.quantization,

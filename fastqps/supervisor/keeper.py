@@ -49,11 +49,13 @@ class Keeper:
             faulted = self._domain.faulted(self.seat, code)
             if not faulted:
                 self.seat.settle()
-            starting = self.seat.phase == "starting"
+            if self.seat.retired:
+                return OK
+            starting = self.seat.on_trial or self.seat.phase == "starting"
             if (starting and self._outcome.leaving.is_set()) or (self._is_door and self._outcome.draining.is_set()):
                 return FAILURE if code is None else code
             if starting and code in FATAL_AT_START and not faulted:
-                self._outcome.fail(code, f"{self.seat.title} cannot start: {self.seat.last_line}")
+                self._refuse(code)
                 return OK
             if faulted:
                 self.seat.restarts += not self._domain.down
@@ -90,9 +92,16 @@ class Keeper:
             async with asyncio.timeout(delay_s):
                 await self._outcome.draining.wait()
 
+    def _refuse(self, code: int) -> None:
+        """Its process can never start."""
+        if self.seat.on_trial:
+            self._give_up(self.seat.last_line)
+        else:
+            self._outcome.fail(code, f"{self.seat.title} cannot start: {self.seat.last_line}")
+
     def _give_up(self, reason: str) -> None:
         self.seat.given_up = reason
         self._log.event("supervisor", f"{self.seat.title} stays down: {reason}")
         self._on_given_up()
-        if self.seat.phase == "starting":
+        if self.seat.phase == "starting" and not self.seat.on_trial:
             self._outcome.fail(FAILURE, f"{self.seat.title} does not start: {self._domain.down or self.seat.last_line}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastqps.errors import FAILURE, NO_DEVICE, NO_MODEL, USAGE
 from fastqps.supervisor.log import Log
+from fastqps.supervisor.terminal import Terminal
 
 # A child that cannot start for one of these reasons never will: the server ends with the same code.
 FATAL_AT_START = (USAGE, NO_DEVICE, NO_MODEL)
@@ -29,13 +30,14 @@ class Outcome:
         """The exit code of the failure, if there was one."""
         return self._failed.result() if self._failed.done() else None
 
-    def take_signals(self) -> None:
-        """From now on SIGTERM and SIGINT are ours, and SIGHUP, unless it is ignored (nohup)."""
-        numbers = [signal.SIGTERM, signal.SIGINT]
-        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-            numbers.append(signal.SIGHUP)  # its terminal is gone: without us nobody would drain
-        for number in numbers:
-            asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
+    def take_signals(self, reload: Callable[[], None]) -> None:
+        """From now on SIGTERM and SIGINT are ours, and SIGHUP, which asks for a ``reload``."""
+        nohup = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        terminal = Terminal()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal, number)
+        loop.add_signal_handler(signal.SIGHUP, self._on_hangup, terminal, nohup, reload)
 
     def fail(self, code: int, message: str) -> None:
         """Ends the server with ``code``; the first failure counts."""
@@ -61,6 +63,15 @@ class Outcome:
         else:
             self._log.event("supervisor", number.name)
             self.leaving.set()
+
+    def _on_hangup(self, terminal: Terminal, nohup: bool, reload: Callable[[], None]) -> None:
+        if not terminal.lost():
+            self._log.event("supervisor", "SIGHUP")
+            reload()
+        elif nohup:
+            self._log.event("supervisor", "the terminal is gone")
+        else:  # without us nobody would drain
+            self._on_signal(signal.SIGHUP)
 
     def _on_task_end(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

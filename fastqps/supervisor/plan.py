@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fastqps import machine
-from fastqps._core import Sizes
+from fastqps._core import DISPATCHERS_MAX, Sizes
 from fastqps.capacity import Capacity, read_capacity
 from fastqps.config import SETTINGS, Config
 from fastqps.config.decide import server_cpus
@@ -30,7 +30,8 @@ TOKEN_BYTES = 8  # id and log probability
 class Plan:
     """A server, before anything is started.
 
-    Its dispatchers are numbered by model, then by device: ``dispatchers_each`` for each pair of them.
+    Its dispatchers are numbered by model, then by device: ``dispatchers_each`` for each pair of them. Behind them there
+    are as many seats again, empty: when a model is reloaded, the dispatchers of its next generation take them.
     """
 
     config: Config
@@ -46,12 +47,28 @@ class Plan:
 
     @property
     def dispatchers(self) -> int:
-        """All of them."""
+        """Those that serve."""
         return self.dispatchers_each * len(self.devices) * len(self.cards)
+
+    @property
+    def reloads(self) -> bool:
+        """Whether there is room for a second generation of each model."""
+        return 2 * self.dispatchers <= DISPATCHERS_MAX
+
+    @property
+    def seats(self) -> int:
+        """Of dispatchers, filled or not."""
+        return self.dispatchers * (2 if self.reloads else 1)
+
+    def seats_of(self, model: int, generation: int) -> range:
+        """The seats of a generation's dispatchers: two in a row have different ones."""
+        each = self.dispatchers_each * len(self.devices)
+        first = model * each + generation % 2 * self.dispatchers
+        return range(first, first + each)
 
     def model_of(self, dispatcher: int) -> int:
         """The index of the model that a dispatcher serves."""
-        return dispatcher // (self.dispatchers_each * len(self.devices))
+        return dispatcher % self.dispatchers // (self.dispatchers_each * len(self.devices))
 
     def device_of(self, dispatcher: int) -> int:
         """The index of the device that a dispatcher drives."""
@@ -61,7 +78,7 @@ class Plan:
         """Of the shared segment."""
         return Sizes(
             doors=self.doors,
-            dispatchers=self.dispatchers,
+            dispatchers=self.seats,
             models=len(self.cards),
             devices=len(self.devices),
             slots=self.config.slots,
@@ -79,7 +96,7 @@ def make_plan(config: Config) -> Plan:
         for device in devices:
             device.check(card)
     each = config.dispatchers * len(devices)
-    memory = _memory(config, cards, devices)
+    memory = memory_of(config, cards, devices)
     cpus = server_cpus(config)
     total = each * len(cards)
     gpus = [device.gpu for _ in cards for device in devices for _ in range(config.dispatchers)]
@@ -98,7 +115,7 @@ def make_plan(config: Config) -> Plan:
     )
 
 
-def _memory(config: Config, cards: tuple[ModelCard, ...], devices: tuple[Device, ...]) -> Memory:
+def memory_of(config: Config, cards: tuple[ModelCard, ...], devices: tuple[Device, ...]) -> Memory:
     """That of the smallest GPU, which the dispatchers of that GPU alone divide; or the machine's, and all do."""
     assert config.lanes and config.dispatchers
     lanes = config.lanes * config.dispatchers * sum(card.task == "generate" for card in cards)
@@ -142,7 +159,7 @@ def answer_bytes(card: ModelCard) -> int:
 
 
 def _cards(config: Config) -> tuple[ModelCard, ...]:
-    named = [_split(model) for model in config.model]
+    named = named_models(config)
     names = [name for name, _ in named]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError(f"--model: two models are named {twice!r}; name them with NAME=DIR")
@@ -150,6 +167,17 @@ def _cards(config: Config) -> tuple[ModelCard, ...]:
     cards = tuple(_card(name, path, config, prefix_of(name, prefixes)) for name, path in named)
     check_used(prefixes, cards)
     return cards
+
+
+def named_models(config: Config) -> list[tuple[str, str]]:
+    """(name, directory or known name) of each model, as the user wrote it."""
+    return [_split(model) for model in config.model]
+
+
+def read_card(name: str, path: str, config: Config) -> ModelCard:
+    """The card of what lies there now, with the prefix that its file has now. ``ModelError``, ``ConfigError``."""
+    prefixes = read_prefixes(config.prefix, [name for name, _ in named_models(config)])
+    return _card(name, path, config, prefix_of(name, prefixes))
 
 
 def _card(name: str, path: str, config: Config, prefix: str) -> ModelCard:

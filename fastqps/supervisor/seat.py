@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import Any
 
 from fastqps._core import now_ns
 from fastqps.children import CHILD_MODULES, DispatcherSettings, DoorSettings, Settings, write_settings
 from fastqps.devices import Device
 from fastqps.supervisor.child import Child, command, environment
+from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.holder import Holder
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.restarts import RestartBudget
-from fastqps.supervisor.shared import Shared, route_of
+from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.sharing import Sharing
 from fastqps.supervisor.watch import Watched, is_stopped
 
@@ -24,6 +28,8 @@ class Seat(ABC):
 
     role: str
     step: str  # where its line says when it began what it does now; 0: nothing
+    on_trial = False  # it has to show first that it can serve: if it cannot, the server goes on without
+    retired = False  # what it has left to do is its last
 
     def __init__(self, index: int, server: Plan, shared: Shared, log: Log, module: str | None = None) -> None:
         self.index = index
@@ -47,6 +53,11 @@ class Seat(ABC):
     @abstractmethod
     def line(self) -> dict[str, Any]:
         """What the segment says about the process now."""
+
+    @property
+    def vacant(self) -> bool:
+        """There shall be no process in it."""
+        return False
 
     @property
     def phase(self) -> str:
@@ -177,7 +188,7 @@ class DispatcherSeat(Seat):
     step = "step_started_ns"
     epoch = 0
     sharing: Sharing | None = None  # of its GPU, where it runs on one
-    holder: Holder | None = None  # of its weights, where they are shared
+    generation: Generation | None = None  # what its process serves
 
     @property
     def title(self) -> str:
@@ -188,8 +199,18 @@ class DispatcherSeat(Seat):
         return self.shared.segment.dispatcher(self.index)
 
     @property
+    def vacant(self) -> bool:
+        return self.generation is None
+
+    @property
+    def route(self) -> int:
+        """On which it serves."""
+        assert self.generation
+        return self.generation.route
+
+    @property
     def model(self) -> int:
-        """The index of the model that it serves."""
+        """The index of the model that it serves, now or later."""
         return self.server.model_of(self.index)
 
     @property
@@ -199,7 +220,15 @@ class DispatcherSeat(Seat):
 
     def suspects_waiting(self) -> int:
         """Requests of its model that wait to run alone, because their dispatcher has died twice."""
-        return self.shared.segment.suspects_waiting(route_of(self.model))
+        return self.shared.segment.suspects_waiting(self.route)
+
+    def vacate(self) -> None:
+        """Its generation needs it no more, and its process is reaped and settled."""
+        self.generation = None
+        self.retired = self.on_trial = False
+        self.given_up = self.last_line = ""
+        self.budget = RestartBudget()
+        self.shared.segment.vacate_dispatcher(self.index)
 
     def start(self, listener_fd: int, parent_pid: int) -> Child:
         self.epoch += 1
@@ -207,23 +236,24 @@ class DispatcherSeat(Seat):
 
     def announce(self, pid: int) -> None:
         device = self.server.device_of(self.index)
-        self.shared.segment.start_dispatcher(self.index, self.epoch, route_of(self.model), pid, device)
+        self.shared.segment.start_dispatcher(self.index, self.epoch, self.route, pid, device)
 
     def settle(self) -> None:
         self.shared.segment.publish_death(self.shared.wake_fds, self.index, self.epoch)
 
     def settings(self, listener_fd: int, parent_pid: int) -> DispatcherSettings:
-        config, room = self.server.config, self.server.rooms[self.model]
-        assert config.lanes  # decided
+        config, holder = self.server.config, self._holder()
+        assert config.lanes and self.generation  # decided; not vacant
+        room = self.generation.room
         return DispatcherSettings(
-            **self._common(parent_pid, self.server.dispatcher_cpus[self.index]),
+            **self._common(parent_pid, () if self.on_trial else self._cpus()),
             epoch=self.epoch,
-            route=route_of(self.model),
+            route=self.route,
             device=self.device.spec_alone,
             device_index=self.server.device_of(self.index),
             dtype=config.dtype,
             quantization=config.quantization,
-            weights_fd=self.holder.fd if self.holder else -1,
+            weights_fd=holder.fd if holder else -1,
             threads=self.server.threads,
             max_batch_items=room.items,
             max_batch_tokens=room.tokens,
@@ -234,8 +264,24 @@ class DispatcherSeat(Seat):
         )
 
     def fds(self, listener_fd: int) -> tuple[int, ...]:
-        return (*super().fds(listener_fd), *([self.holder.fd] if self.holder else []))
+        holder = self._holder()
+        return (*super().fds(listener_fd), *([holder.fd] if holder else []))
 
     def environment(self) -> dict[str, str]:
         own = self.sharing.environment() if self.sharing else {}
         return environment(self.server.threads) | own
+
+    def pin(self) -> None:
+        """To its CPUs, which its predecessor had until now: while that served, it ran wherever there was room."""
+        if self.child is None or not self._cpus():
+            return
+        with contextlib.suppress(OSError):  # it has just died; the next one starts there
+            for task in Path(f"/proc/{self.child.pid}/task").iterdir():
+                os.sched_setaffinity(int(task.name), self._cpus())
+
+    def _cpus(self) -> tuple[int, ...]:
+        return self.server.dispatcher_cpus[self.index % self.server.dispatchers]
+
+    def _holder(self) -> Holder | None:
+        """Of its weights, where they are shared."""
+        return self.sharing.holder_of(self.route) if self.sharing else None

@@ -15,6 +15,7 @@ from fastqps.config import Config
 from fastqps.config.decide import server_cpus
 from fastqps.errors import ConfigError, FastqpsError
 from fastqps.models import ModelCard
+from fastqps.supervisor.generation import first_generations
 from fastqps.supervisor.holder import Holder
 from fastqps.supervisor.listener import address, bind
 from fastqps.supervisor.log import STDERR, Log
@@ -48,6 +49,8 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
         log = stack.enter_context(contextlib.closing(Log()))
         for line in (*notes, _describe(server, shared)):
             log.event("supervisor", line)
+        if not server.reloads:
+            log.event("supervisor", f"no model can be reloaded: {server.dispatchers} dispatchers leave no seats free")
         if server.capacity and (others := other_settings(server.capacity, config)):
             log.event("supervisor", f"--capacity was measured with other settings: {'; '.join(others)}")
         sharings = _sharings(server, log, stack)
@@ -71,7 +74,7 @@ async def _run(
     sharings: Mapping[int, Sharing],
 ) -> int:
     supervisor = Supervisor(server, shared, listener, log, modules, sharings)
-    supervisor.set_routes()
+    supervisor.fleet.set_routes()
     async with Admin(supervisor, admin_socket):
         return await supervisor.run(f"http://{address(admin_socket)}")
 
@@ -93,9 +96,8 @@ def _add_holders(
     sharings: Mapping[int, Sharing], server: Plan, shared: Shared, log: Log, stack: contextlib.ExitStack
 ) -> None:
     """One for each GPU and model."""
-    models = range(len(server.cards))
-    for number, (device, model) in enumerate(itertools.product(sharings, models)):
-        holder = stack.enter_context(contextlib.closing(Holder(number, model, device, server, shared, log)))
+    for number, (device, first) in enumerate(itertools.product(sharings, first_generations(server))):
+        holder = stack.enter_context(contextlib.closing(Holder(number, first, device, server, shared, log)))
         sharings[device].holders.append(holder)
 
 

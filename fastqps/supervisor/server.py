@@ -12,14 +12,18 @@ from typing import Any
 from fastqps._core import BusyUnion, LoadWindow, now_ns
 from fastqps.errors import NOT_DRAINED, OK
 from fastqps.readiness import Readiness, readiness
+from fastqps.reloaded import OUTCOMES, ServedVersion
+from fastqps.supervisor.crew import Crew
 from fastqps.supervisor.domain import Domain, make_domains
-from fastqps.supervisor.keeper import Keeper
+from fastqps.supervisor.fleet import Fleet
 from fastqps.supervisor.listener import address, listen, reachable, refuse_new
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import Outcome
 from fastqps.supervisor.plan import Plan
+from fastqps.supervisor.reload import Reloader
+from fastqps.supervisor.reloads import Reloads
 from fastqps.supervisor.seat import DispatcherSeat, DoorSeat, Seat
-from fastqps.supervisor.shared import GENERATION, Shared, route_of
+from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.sharing import Sharing
 from fastqps.supervisor.watch import TICK_NS, OwnTime
 
@@ -62,23 +66,25 @@ class Supervisor:
         self.log = log
         self.doors = [DoorSeat(i, server, shared, log, modules.get("frontdoor")) for i in range(server.doors)]
         self.dispatchers = [
-            DispatcherSeat(i, server, shared, log, modules.get("dispatcher")) for i in range(server.dispatchers)
+            DispatcherSeat(i, server, shared, log, modules.get("dispatcher")) for i in range(server.seats)
         ]
         for seat in self.dispatchers:
             seat.sharing = self._sharings.get(self.device_of(seat.index))
-            seat.holder = seat.sharing.holder_of(seat.model) if seat.sharing else None
+        self.fleet = Fleet(self.dispatchers, server, shared)
         self.seats: list[Seat] = [*self.dispatchers, *self.doors]
         self.started_s = time.monotonic()
         self._outcome = Outcome(log)
-        self._keepers: dict[Seat, asyncio.Task[int]] = {}
-        self._domains: list[Domain] = []
+        self._crew = Crew(listener.fileno(), self._outcome, log, self.fleet.set_routes)
+        self._domains: dict[Seat, Domain] = {}
+        self.reloader = Reloader(server, shared, self.doors, self.fleet, self._crew, self._sharings, log)
+        self.reloads = Reloads(self.reloader, self.models, self._domains, self._outcome, log)
         self._watchers: list[asyncio.Task[None]] = []
 
     # ---- what the admin pages ask
 
     def readiness(self) -> Readiness:
         """For /readyz and /livez."""
-        return readiness(self.segment.phase, self.doors, self.dispatchers, self.models)
+        return readiness(self.segment.phase, self.doors, self.fleet.serving_seats(), self.models)
 
     @property
     def ready(self) -> bool:
@@ -92,7 +98,7 @@ class Supervisor:
 
     def route_of(self, model: int) -> int:
         """The route that answers for a model."""
-        return route_of(model)
+        return self.fleet.serving[model].route
 
     def model_of(self, dispatcher: int) -> int:
         """The model that a dispatcher serves."""
@@ -102,6 +108,18 @@ class Supervisor:
         """The device that a dispatcher runs on, by its index."""
         return self.server.device_of(dispatcher)
 
+    def versions(self) -> list[ServedVersion]:
+        """What each model is now."""
+        return [ServedVersion(each.card.name, each.card.version, each.number) for each in self.fleet.serving]
+
+    def reload_counts(self) -> dict[tuple[str, str], int]:
+        """How often reloads have ended how, by model and outcome."""
+        return {(name, outcome): self.reloader.counts[name, outcome] for name in self.models for outcome in OUTCOMES}
+
+    def filled(self) -> list[int]:
+        """The dispatchers that there are: the other indices are kept for the next generation of their model."""
+        return [seat.index for seat in self.fleet.filled()]
+
     def grpc_address(self) -> str:
         """Where the server's own gRPC port answers."""
         return reachable(self.listener)
@@ -110,7 +128,7 @@ class Supervisor:
 
     async def run(self, admin: str) -> int:
         """Serves until a signal or a failure ends it; the exit code. ``admin``: the address of its pages, to log."""
-        self._outcome.take_signals()
+        self._outcome.take_signals(self.reloads.start_all)
         try:
             await self._start()
             if await self._until_ready():
@@ -134,15 +152,13 @@ class Supervisor:
                 return
             opening.result()
         self._watch_over(self._watch())
-        domains = make_domains(self.seats, self._outcome, self.log)
-        self._domains = list(dict.fromkeys(domains.values()))
-        for domain in self._domains:
+        self._domains.update(make_domains(self.seats, self._outcome, self.log))
+        for domain in dict.fromkeys(self._domains.values()):
             if not domain.checked:
                 self._watch_over(domain.watch())
-        for seat, domain in domains.items():
-            keeper = Keeper(seat, domain, self.listener.fileno(), self._outcome, self.log, self.set_routes)
-            self._keepers[seat] = asyncio.create_task(keeper.run())
-            self._outcome.watch(self._keepers[seat])
+        for seat, domain in self._domains.items():
+            if not seat.vacant:
+                self._crew.fill(seat, domain)
 
     def _watch_over(self, watch: Coroutine[Any, Any, None]) -> None:
         self._watchers.append(asyncio.create_task(watch))
@@ -150,7 +166,8 @@ class Supervisor:
 
     async def _until_ready(self) -> bool:
         """Waits until every process is ready; False: a signal or a failure came first."""
-        while not all(seat.ready for seat in self.seats) or not all(domain.checked for domain in self._domains):
+        seats = [seat for seat in self.seats if not seat.vacant]
+        while not all(seat.ready for seat in seats) or not all(self._domains[seat].checked for seat in seats):
             if self._outcome.leaving.is_set() or self._outcome.failed is not None:
                 return False
             await asyncio.sleep(READY_POLL_S)
@@ -158,25 +175,16 @@ class Supervisor:
 
     def _open(self, admin: str) -> None:
         """Lets the clients in, and says so."""
-        segment = self.segment
-        for model in range(len(self.server.cards)):
-            segment.set_route_state(route_of(model), "serving")
-            segment.serve(model, GENERATION)
-        segment.set_phase("serving")
+        self.fleet.open()
+        self.segment.set_phase("serving")
         listen(self.listener, "--port")
         self.shared.wake_everybody()  # the front doors would look at the phase when their sleep ends
-        models = ", ".join(f"{card.name}@{card.version}" for card in self.server.cards)
+        models = ", ".join(generation.name for generation in self.fleet.serving)
         took = time.monotonic() - self.started_s
         self.log.event(
             "supervisor",
             f"ready: {models} on {self.device} at {address(self.listener)}, admin {admin} ({took:.1f} s)",
         )
-
-    def set_routes(self) -> None:
-        """Tells the front doors which dispatchers each model has."""
-        for model in range(len(self.server.cards)):
-            mask = sum(1 << s.index for s in self.dispatchers if s.model == model and not s.given_up)
-            self.segment.set_route_dispatchers(route_of(model), mask)
 
     # ---- watch
 
@@ -208,12 +216,13 @@ class Supervisor:
     async def _drain(self) -> int:
         """Lets the front doors finish what is open; then ends the dispatchers. The exit code."""
         self._outcome.draining.set()
+        self.reloads.cancel()
         timeout_s = self.server.config.drain_timeout_ns / 1e9
         await self._refuse_clients()
         self.segment.set_phase("draining", now_ns() + self.server.config.drain_timeout_ns)
         self.log.event("supervisor", f"draining, at most {timeout_s:g} s; a second signal stops at once")
         self.shared.wake_everybody()
-        keepers = [self._keepers[door] for door in self.doors]
+        keepers = [self._crew.keeper(door) for door in self.doors]
         finished = asyncio.wait(keepers, timeout=timeout_s + DRAIN_SLACK_S)
         await self._outcome.first(finished, self._outcome.hurry.wait())
         drained = all(keeper.done() and keeper.result() == OK for keeper in keepers)
@@ -230,11 +239,12 @@ class Supervisor:
         """No process is left behind, whatever happened before."""
         self._outcome.leaving.set()
         self._outcome.draining.set()
+        self.reloads.cancel()
         self.segment.set_phase("stopping")
         self.shared.wake_everybody()
-        for task in (*self._watchers, *self._keepers.values()):
+        for task in (*self._watchers, *self._crew):
             task.cancel()
-        restarts = [task for domain in self._domains for task in domain.cancel()]
+        restarts = [task for domain in dict.fromkeys(self._domains.values()) for task in domain.cancel()]
         hurry = self._outcome.hurry.is_set() or self._outcome.failed is not None
         grace_s = 0.0 if hurry else STOP_GRACE_S
         children = [(seat, seat.child) for seat in self.seats if seat.child is not None]

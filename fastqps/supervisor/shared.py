@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 
-from fastqps._core import GENERATIONS, Segment, WakeFds, create_segment, plan
+from fastqps._core import Segment, WakeFds, create_segment, plan
 from fastqps.config.units import format_bytes
 from fastqps.errors import ConfigError
+from fastqps.supervisor.generation import Generation, first_generations
 from fastqps.supervisor.plan import Plan
-
-GENERATION = 0  # the first of every model
 
 
 class Shared:
@@ -19,18 +18,20 @@ class Shared:
         """Raises ``ConfigError`` where the memory cannot be had."""
         sizes = server.sizes()
         self.sizes_text = _describe(server)
+        self._config = server.config
         try:
             self.segment_fd = create_segment(sizes)
         except (RuntimeError, OSError) as error:
             raise ConfigError(f"the shared segment ({self.sizes_text}): {error}; lower --slots") from None
         self.segment = Segment(self.segment_fd)
-        self.wake_dispatchers = tuple(_eventfd() for _ in range(server.dispatchers))
+        self.wake_dispatchers = tuple(_eventfd() for _ in range(server.seats))
         self.wake_doors = tuple(_eventfd() for _ in range(server.doors))
         self.wake_fds = WakeFds(dispatchers=list(self.wake_dispatchers), doors=list(self.wake_doors))
         self.parent_fd, self._own_end = os.pipe()
         self.segment.set_phase("starting")
-        for model in range(len(server.cards)):
-            self._set_model(server, model)
+        for first in first_generations(server):
+            self.segment.set_model(first.model, first.card.name)
+            self.announce(first)
 
     @property
     def inherited(self) -> tuple[int, ...]:
@@ -47,14 +48,13 @@ class Shared:
         for fd in (*self.inherited, self._own_end):
             os.close(fd)
 
-    def _set_model(self, server: Plan, model: int) -> None:
-        card, room, config = server.cards[model], server.rooms[model], server.config
+    def announce(self, generation: Generation) -> None:
+        """Tells the front doors and its dispatchers of a generation that is going to warm up."""
+        card, room, config = generation.card, generation.room, self._config
         assert config.lanes  # decided
-        route = route_of(model)
-        self.segment.set_model(model, card.name)
         self.segment.set_route(
-            route,
-            generation=GENERATION,
+            generation.route,
+            generation=generation.number,
             task=card.task,
             activation=card.activation,
             normalize=card.normalize,
@@ -73,12 +73,7 @@ class Shared:
             version=card.version,
             card_json=card.to_json(),
         )
-        self.segment.set_route_state(route, "warming")
-
-
-def route_of(model: int) -> int:
-    """The route of a model's generation."""
-    return int(model * GENERATIONS + GENERATION)
+        self.segment.set_route_state(generation.route, "warming")
 
 
 def _eventfd() -> int:

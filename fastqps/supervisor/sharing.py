@@ -40,6 +40,7 @@ class Sharing:
         self._log = log
         self._daemon: MpsDaemon | None = None
         self.holders: list[Holder] = []
+        self.holders_on_trial: list[Holder] = []  # of a generation that does not serve yet: nobody else needs them
 
     @property
     def together(self) -> bool:
@@ -54,9 +55,9 @@ class Sharing:
                 return Lost(holder.reason, code)
         return Lost("its MPS daemon ended") if self._daemon is not None and self._daemon.ended else None
 
-    def holder_of(self, model: int) -> Holder | None:
-        """Of its weights; None: each dispatcher has its own."""
-        return next((holder for holder in self.holders if holder.model == model), None)
+    def holder_of(self, route: int) -> Holder | None:
+        """Of the weights of the model there; None: each dispatcher has its own."""
+        return next((h for h in (*self.holders, *self.holders_on_trial) if h.route == route), None)
 
     def environment(self) -> dict[str, str]:
         """Of its dispatchers, beside the usual: they see this GPU alone, as number 0."""
@@ -101,6 +102,25 @@ class Sharing:
                 "supervisor", f"{self.label}: all of its {len(pids)} dispatchers are clients of its MPS daemon"
             )
 
+    def try_holder(self, holder: Holder) -> None:
+        """Starts one for a generation that warms up. ``OSError`` where the system refuses a process."""
+        self.holders_on_trial.append(holder)
+        holder.start(self.environment())
+
+    def keep_holder(self, route: int) -> None:
+        """That generation serves now."""
+        kept = [holder for holder in self.holders_on_trial if holder.route == route]
+        self.holders += kept
+        self.holders_on_trial = []
+
+    async def drop_holder(self, route: int) -> None:
+        """Nobody maps that generation's weights any more."""
+        for holders in (self.holders, self.holders_on_trial):
+            for holder in [h for h in holders if h.route == route]:
+                holders.remove(holder)
+                await holder.stop()
+                holder.close()
+
     async def take_off(self, pids: Collection[int]) -> None:
         """Before processes that are at work are killed."""
         if self._daemon:
@@ -139,7 +159,7 @@ class Sharing:
 
     async def close(self) -> None:
         """After its dispatchers have ended."""
-        await asyncio.gather(*(holder.stop() for holder in self.holders))
+        await asyncio.gather(*(holder.stop() for holder in (*self.holders, *self.holders_on_trial)))
         daemon, self._daemon = self._daemon, None
         if daemon:
             await daemon.stop()

@@ -1,0 +1,109 @@
+"""``POST /reload``: a model is read again, and serves when it is ready. ``GET /reload``: what is served now."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from fastqps.admin.http import Answer, Request
+from fastqps.reloaded import Reloaded, ReloadRefused, ServedVersion
+
+WAIT_S = 50.0  # then the answer is that it still runs; less than a client of this port is given
+KEYS = ("model", "from")
+_STATUS = {"reloaded": 200, "unchanged": 200, "failed": 422}
+
+
+class Reloads(Protocol):
+    """Who does it."""
+
+    last: Reloaded | None
+
+    @property
+    def doing(self) -> str:
+        """What a reload that runs does now; "" without one."""
+
+    def start(self, model: int, path: str) -> asyncio.Task[Reloaded | None]:
+        """Begins. ``ReloadRefused`` where it cannot be now."""
+
+
+class Reloadable(Protocol):
+    """A server whose models can be reloaded."""
+
+    models: Sequence[str]
+    reloads: Any  # Reloads
+
+    def versions(self) -> Sequence[ServedVersion]:
+        """Of all models, by their index."""
+
+
+class ReloadPage:
+    """Both methods of the page."""
+
+    def __init__(self, server: Reloadable) -> None:
+        self._server = server
+
+    async def answer(self, request: Request) -> Answer:
+        """The page."""
+        if request.method != "POST":
+            return Answer.data(200, self._state())
+        try:
+            model, path = self._asked(request.body)
+        except ValueError as error:
+            return _error(400, str(error))
+        if model < 0:
+            return _error(404, f"no such model is served; there are: {', '.join(self._server.models)}")
+        try:
+            task = self._server.reloads.start(model, path)
+        except ReloadRefused as refused:
+            return _error(409, str(refused))
+        await asyncio.wait([task], timeout=WAIT_S)  # it goes on, whether somebody waits for it or not
+        if not task.done():
+            return Answer.data(202, self._state())
+        if task.cancelled() or task.exception() is not None:
+            return _error(503, "the server is about to end")
+        found = task.result()
+        return Answer.data(_STATUS[found.outcome], _data(found))
+
+    def _state(self) -> dict[str, Any]:
+        last = self._server.reloads.last
+        return {
+            "models": [vars(version) for version in self._server.versions()],
+            "doing": self._server.reloads.doing,
+            "last": _data(last) if last else None,
+        }
+
+    def _asked(self, body: bytes) -> tuple[int, str]:
+        """(model's index, or -1 for one that is not served; directory, or "")."""
+        try:
+            asked = json.loads(body or b"{}")
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"the body is not JSON: {error}") from None
+        if not isinstance(asked, dict):
+            raise ValueError('the body is not an object such as {"model": "minilm"}')
+        if unknown := next((key for key in asked if key not in KEYS), None):
+            raise ValueError(f"unknown key {unknown[:100]!r}; known: {', '.join(KEYS)}")
+        for key, value in asked.items():
+            if not isinstance(value, str) or not value:
+                raise ValueError(f"{key} is not a string, or an empty one")
+        models = self._server.models
+        if "model" not in asked and len(models) > 1:
+            raise ValueError(f"model: say which one; there are: {', '.join(models)}")
+        name = asked.get("model", models[0])
+        return (list(models).index(name) if name in models else -1), asked.get("from", "")
+
+
+def _data(found: Reloaded) -> dict[str, Any]:
+    return {
+        "model": found.model,
+        "outcome": found.outcome,
+        "version": found.version,
+        "before": found.before,
+        "reason": found.reason,
+        "seconds": round(found.took_s, 3),
+    }
+
+
+def _error(status: int, message: str) -> Answer:
+    return Answer.data(status, {"error": message})

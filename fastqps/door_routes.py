@@ -1,0 +1,111 @@
+"""What a front door loads for each generation of a model: before it serves, and for a reload while it serves."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+from fastqps import _front, rare_calls
+from fastqps._core import GENERATIONS, Segment
+from fastqps.models.card import ModelCard, ModelError
+from fastqps.slow_tokenizers import SlowTokenizers
+from fastqps.tokenizer import Tokenizer
+
+_NICE = 10
+
+
+class DoorRoutes:
+    """One thread at a time loads; any thread asks for the list of models."""
+
+    def __init__(self, door: _front.Door, segment: Segment, index: int, slow: SlowTokenizers) -> None:
+        self._door = door
+        self._segment = segment
+        self._index = index
+        self._slow = slow
+        self._found: dict[int, _Loaded] = {}  # by route
+
+    def load_served(self) -> None:
+        """Everything that serves, or that the server starts with. ``ModelError`` where one of them cannot be used."""
+        for model in range(self._segment.sizes.models):
+            found = self._segment.model(model)
+            self._load(model * GENERATIONS + found["serving"])
+
+    def load_next(self) -> None:
+        """Generations that warm up for a reload. One that cannot be used is refused: what serves goes on serving."""
+        for model in range(self._segment.sizes.models):
+            found = self._segment.model(model)
+            route = model * GENERATIONS + (found["serving"] + 1) % GENERATIONS
+            state = self._segment.route(route)
+            if not found["ready"] or state["state"] != "warming" or self._has(route, state["generation"]):
+                continue
+            try:
+                self._load(route)
+            except Exception as error:  # whatever a file may do to its parser
+                said = str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {error}"
+                print(f"model {found['name']} is not reloaded: {said}", file=sys.stderr)
+                self._segment.refuse_route(self._index, route, state["generation"])
+
+    def load_in_peace(self) -> None:
+        """``load_next``, at a low priority, on a thread of its own: the loop has requests to serve."""
+
+        def work() -> None:
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+            self.load_next()
+
+        thread = threading.Thread(target=work, name="routes", daemon=True)
+        thread.start()
+        thread.join()
+
+    def list_models(self) -> bytes:
+        """The serialized ``ListModelsResponse``."""
+        serving = [m * GENERATIONS + self._segment.model(m)["serving"] for m in range(self._segment.sizes.models)]
+        found = [self._found[route] for route in serving]
+        return rare_calls.list_models([each.card for each in found], [each.native for each in found])
+
+    def _has(self, route: int, generation: int) -> bool:
+        return route in self._found and self._found[route].generation == generation
+
+    def _load(self, route: int) -> None:
+        generation = self._segment.route(route)["generation"]
+        card = ModelCard.from_json(self._segment.card(route))
+        tokenizer = _tokenizer(card) if card.tokenizer else None
+        native = tokenizer is not None and tokenizer.native
+        if tokenizer and not native:
+            print(
+                f"model {card.name}: tokenizing through the tokenizers package: {tokenizer.why_not_native}",
+                file=sys.stderr,
+            )
+            self._slow.add(route, _usable(card, tokenizer))
+        try:
+            self._door.set_route(
+                route,
+                generation=generation,
+                tokenizer=card.tokenizer if native else "",
+                special_tokens=card.special_tokens,
+                external=tokenizer is not None and not native,
+                labels=list(card.labels),
+                version=f"{card.name}@{card.version}",
+                detokenizer=card.tokenizer if card.task == "generate" else "",
+            )
+        except ValueError as error:
+            raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None
+        self._found[route] = _Loaded(generation, card, native)
+
+
+class _Loaded:
+    def __init__(self, generation: int, card: ModelCard, native: bool) -> None:
+        self.generation, self.card, self.native = generation, card, native
+
+
+def _tokenizer(card: ModelCard) -> Tokenizer:
+    return Tokenizer.from_file(card.tokenizer, max_tokens=card.max_input_tokens, special_tokens=card.special_tokens)
+
+
+def _usable(card: ModelCard, tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer, if the package can work with it: a server must not start that then refuses every text."""
+    try:
+        tokenizer.encode("a")
+    except Exception as error:  # the package raises nothing narrower
+        raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None
+    return tokenizer

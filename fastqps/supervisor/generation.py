@@ -1,0 +1,36 @@
+"""One version of a served model, and the route on which it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastqps._core import GENERATIONS
+from fastqps.models import ModelCard
+from fastqps.supervisor.plan import Plan
+from fastqps.supervisor.room import Room
+
+
+@dataclass(frozen=True)
+class Generation:
+    """``number`` grows with every reload of the model. Two of them in a row are on different routes: while one serves,
+    the next one warms up, or the one before finishes what it has begun."""
+
+    model: int
+    number: int
+    card: ModelCard
+    room: Room
+
+    @property
+    def route(self) -> int:
+        """Its place in the segment."""
+        return int(self.model * GENERATIONS + self.number % GENERATIONS)
+
+    @property
+    def name(self) -> str:
+        """As clients see it."""
+        return f"{self.card.name}@{self.card.version}"
+
+
+def first_generations(server: Plan) -> list[Generation]:
+    """What the server starts with, by model."""
+    return [Generation(i, 0, card, room) for i, (card, room) in enumerate(zip(server.cards, server.rooms, strict=True))]

@@ -1,0 +1,255 @@
+"""A model's next generation: warmed up beside the one that serves, put in its place, and the old one let go.
+
+No request fails for it. Until the front doors and the new dispatchers are all ready the old generation serves, and
+whatever goes wrong leaves it so. Then the model's route flips: who is accepted from there on waits for the new
+dispatchers. Who was accepted before is answered by the old ones, which end when no front door has anything of theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from fastqps.children import LOAD_ROUTES
+from fastqps.errors import FastqpsError
+from fastqps.reloaded import OutcomeName, Reloaded
+from fastqps.supervisor.crew import Crew
+from fastqps.supervisor.domain import Domain
+from fastqps.supervisor.fleet import Fleet
+from fastqps.supervisor.generation import Generation
+from fastqps.supervisor.holder import Holder
+from fastqps.supervisor.log import Log
+from fastqps.supervisor.next_model import NextModel, next_model
+from fastqps.supervisor.plan import Plan, named_models
+from fastqps.supervisor.seat import DispatcherSeat, DoorSeat, Seat
+from fastqps.supervisor.shared import Shared
+from fastqps.supervisor.sharing import Sharing
+
+T = TypeVar("T")
+READY_MAX_S = 600.0
+POLL_S = 0.02
+LEAVE_MAX_S = 10.0  # for dispatchers that have nothing left to do but a step
+TRIAL_LEAVE_MAX_S = 1.0  # they hold nothing of anybody's
+CLEAN_MAX_S = 5.0  # after the old dispatchers' end: the front doors' tick answers what waited for them
+
+
+class _Failed(FastqpsError):
+    """The generation before goes on serving."""
+
+
+class Reloader:
+    """One reload at a time."""
+
+    def __init__(
+        self,
+        server: Plan,
+        shared: Shared,
+        doors: Sequence[DoorSeat],
+        fleet: Fleet,
+        crew: Crew,
+        sharings: Mapping[int, Sharing],
+        log: Log,
+    ) -> None:
+        self.counts: Counter[tuple[str, OutcomeName]] = Counter()
+        self.running = ""  # what is done now; "" while there is no reload
+        self._server = server
+        self._shared = shared
+        self._doors = doors
+        self._fleet = fleet
+        self._crew = crew
+        self._sharings = sharings
+        self._log = log
+        self._paths = [path for _, path in named_models(server.config)]
+        self._numbers = [0] * len(self._paths)  # the newest generation of each model, also of those that failed
+        self._blocked = [""] * len(self._paths)  # why the route of a generation before cannot be used again
+
+    async def reload(self, model: int, path: str, domains: Mapping[Seat, Domain]) -> Reloaded:
+        """Has the model be what lies at ``path`` now; "": where it was read last. Never two at a time."""
+        assert not self.running
+        began_s, now = time.monotonic(), self._fleet.serving[model]
+        name = now.card.name
+        self.running = f"reading {name}"
+        self._log.event("supervisor", f"reloading {name}" + (f" from {path}" if path else ""))
+        try:
+            outcome, reason = await self._reload(now, path or self._paths[model], domains)
+            self._paths[model] = path or self._paths[model]
+        except FastqpsError as error:
+            outcome, reason = "failed", str(error)
+        finally:
+            self.running = ""
+        self.counts[name, outcome] += 1
+        serves = self._fleet.serving[model]
+        took_s = time.monotonic() - began_s
+        self._log.event("supervisor", _said(outcome, serves.name, now.name, reason, took_s))
+        return Reloaded(name, outcome, serves.card.version, now.card.version, reason, took_s)
+
+    async def _reload(self, now: Generation, path: str, domains: Mapping[Seat, Domain]) -> tuple[OutcomeName, str]:
+        if not self._server.reloads:
+            raise _Failed(f"{self._server.dispatchers} dispatchers leave no seats free")
+        if blocked := self._blocked[now.model]:
+            raise _Failed(f"{blocked}; only a restart of the server helps")
+        found = await _off_loop(lambda: next_model(self._server, now.card, path))
+        if (found.card.version, found.card.path) == (now.card.version, now.card.path):
+            return "unchanged", ""
+        generation = self._next(now, found)
+        self._shared.announce(generation)
+        self.running = f"warming up {generation.name}"
+        try:
+            await self._warm_up(generation, domains)
+        except _Failed:
+            await self._give_up(generation)
+            raise
+        flips = self._fleet.flip(generation)
+        self._fleet.set_routes()
+        self._shared.wake_everybody()
+        self._log.event("supervisor", f"{generation.name} serves; {now.name} finishes what it has")
+        self.running = f"draining {now.name}"
+        await self._let_go(now, flips)
+        for seat in self._fleet.seats_of(generation):
+            seat.pin()
+        return "reloaded", found.note
+
+    def _next(self, now: Generation, found: NextModel) -> Generation:
+        """A number that no other had: nobody takes one that was given up for it. And the other route."""
+        number = self._numbers[now.model] + 1
+        number += (number - now.number) % 2 == 0
+        self._numbers[now.model] = number
+        return Generation(now.model, number, found.card, found.room)
+
+    # ---- before the flip
+
+    async def _warm_up(self, generation: Generation, domains: Mapping[Seat, Domain]) -> None:
+        """Returns once everybody can serve it; ``_Failed`` once that is not to be expected."""
+        seats = self._fleet.take_seats(generation)
+        for seat in seats:
+            seat.on_trial = True
+        self._fleet.set_routes()
+        for door in self._doors:
+            if door.child:
+                door.child.signal(LOAD_ROUTES)
+        if self._server.config.share_weights:
+            self._start_holders(generation)
+        for seat in seats:
+            self._crew.fill(seat, domains[seat])
+        give_up_s = time.monotonic() + READY_MAX_S
+        while not self._all_ready(generation, seats):
+            self._check(generation, seats)
+            if time.monotonic() > give_up_s:
+                raise _Failed(f"not ready within {READY_MAX_S:g} s")
+            await asyncio.sleep(POLL_S)
+        for seat in seats:
+            seat.on_trial = False
+        for sharing in self._sharings.values():
+            sharing.keep_holder(generation.route)
+
+    def _start_holders(self, generation: Generation) -> None:
+        for number, (device, sharing) in enumerate(self._sharings.items()):
+            try:
+                sharing.try_holder(Holder(number, generation, device, self._server, self._shared, self._log))
+            except OSError as error:
+                raise _Failed(f"cannot start what holds its weights: {error}") from None
+
+    def _all_ready(self, generation: Generation, seats: Sequence[DispatcherSeat]) -> bool:
+        """A front door that starts now loads what serves and what warms up, before it serves."""
+        live = [door for door in self._doors if door.line["live"]]
+        loaded = all(self._door_route(door, generation.route)[0] == generation.number for door in live)
+        return loaded and all(seat.ready for seat in seats)
+
+    def _check(self, generation: Generation, seats: Sequence[DispatcherSeat]) -> None:
+        for seat in seats:
+            if seat.given_up:
+                raise _Failed(f"{seat.title} cannot serve it: {seat.last_line or seat.given_up}")
+        for sharing in self._sharings.values():
+            for holder in sharing.holders_on_trial:
+                if holder.exit_code is not None:
+                    raise _Failed(holder.reason)
+        for door in self._doors:
+            if self._door_route(door, generation.route)[1] == generation.number:
+                raise _Failed(f"{door.title} cannot use it: {door.last_line}")
+
+    async def _give_up(self, generation: Generation) -> None:
+        problem = await self._crew.empty(self._fleet.seats_of(generation), TRIAL_LEAVE_MAX_S)
+        self._blocked[generation.model] = problem
+        self._fleet.set_routes()
+        for sharing in self._sharings.values():
+            await sharing.drop_holder(generation.route)
+        if not problem:
+            self._shared.segment.set_route_state(generation.route, "empty")
+
+    # ---- after it
+
+    async def _let_go(self, old: Generation, flips: int) -> None:
+        """Ends the old dispatchers once no front door has anything of theirs, or --drain-timeout has passed."""
+        limit_s = self._server.config.drain_timeout_ns / 1e9
+        if not await self._until_clean(old.route, flips, limit_s):
+            self._log.event(
+                "supervisor", f"{old.name}: {self._held(old.route)} items are not finished after {limit_s:g} s"
+            )
+        problem = await self._crew.empty(self._fleet.seats_of(old), LEAVE_MAX_S)
+        self._fleet.set_routes()
+        for sharing in self._sharings.values():
+            await sharing.drop_holder(old.route)
+        if not problem and not await self._until_clean(old.route, flips, CLEAN_MAX_S):
+            problem = f"{self._held(old.route)} items of {old.name} stay unanswered"
+        if problem:
+            self._log.event("supervisor", f"{old.card.name} cannot be reloaded again: {problem}")
+        else:
+            self._shared.segment.set_route_state(old.route, "empty")
+        self._blocked[old.model] = problem
+
+    async def _until_clean(self, route: int, flips: int, timeout_s: float) -> bool:
+        give_up_s = time.monotonic() + timeout_s
+        while not self._is_clean(route, flips):
+            if time.monotonic() > give_up_s:
+                return False
+            await asyncio.sleep(POLL_S)
+        return True
+
+    def _is_clean(self, route: int, flips: int) -> bool:
+        """Whether no front door has anything of a route, and none will accept more for it."""
+        lines = [(door, door.line) for door in self._doors]
+        live = [door for door, line in lines if line["live"]]
+        return all(line["flips_seen"] == flips for _, line in lines if line["live"]) and not any(
+            self._door_route(door, route)[2] for door in live
+        )
+
+    def _held(self, route: int) -> int:
+        return sum(self._door_route(door, route)[2] for door in self._doors)
+
+    def _door_route(self, door: DoorSeat, route: int) -> tuple[int, int, int]:
+        return self._shared.segment.door_route(door.index, route)
+
+
+async def _off_loop(work: Callable[[], T]) -> T:
+    """On a thread that nobody waits for when the server ends. What it raises beside our own errors is one, too."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def tell(result: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the server has ended
+            loop.call_soon_threadsafe(lambda: None if done.done() else result())
+
+    def run() -> None:
+        try:
+            found = work()
+        except Exception as error:
+            known = error if isinstance(error, FastqpsError) else _Failed(f"{type(error).__name__}: {error}")
+            tell(lambda: done.set_exception(known))
+        else:
+            tell(lambda: done.set_result(found))
+
+    threading.Thread(target=run, name="reload", daemon=True).start()
+    return await done
+
+
+def _said(outcome: OutcomeName, now: str, before: str, reason: str, took_s: float) -> str:
+    if outcome == "failed":
+        return f"not reloaded, {now} goes on serving: {reason}"
+    if outcome == "unchanged":
+        return f"{now} is unchanged: nothing to reload"
+    return f"reloaded: {now} instead of {before} ({took_s:.1f} s)" + (f"; {reason}" if reason else "")

@@ -1,0 +1,44 @@
+"""Versions of a model that cost nothing, and dispatchers that do with them as a file in their directory says."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import echo_dispatcher
+
+from fastqps._core import Segment
+from fastqps.children import DispatcherSettings
+from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.names import resolve
+
+BEHAVIOUR = "behaviour"  # of its dispatchers as they start: "sleep SECONDS", "refuse" or "crash"
+
+
+def write_version(path: Path, weights: str, behaviour: str = "", **config: object) -> str:
+    """A checkpoint whose weights nobody reads, and MiniLM's tokenizer; the directory."""
+    path.mkdir(exist_ok=True)
+    sizes = {"vocab_size": 40_000, "hidden_size": 32, "num_attention_heads": 4, "max_position_embeddings": 128}
+    whole = {"model_type": "bert", "architectures": ["BertModel"], **sizes, **config}
+    (path / "config.json").write_text(json.dumps(whole))
+    (path / "model.safetensors").write_text(weights)
+    (path / BEHAVIOUR).write_text(behaviour)
+    shutil.copy(resolve("minilm")[1] / "tokenizer.json", path)
+    return str(path)
+
+
+def main(settings: DispatcherSettings) -> int:
+    """A dispatcher: echo_dispatcher's, after what the model's directory says."""
+    card = ModelCard.from_json(Segment(settings.segment_fd).card(settings.route))
+    verb, _, seconds = (Path(card.path) / BEHAVIOUR).read_text().partition(" ")
+    if verb == "sleep":
+        time.sleep(float(seconds))
+    if verb == "refuse":
+        raise ModelError("the weights are torn")
+    if verb == "crash":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return echo_dispatcher.main(settings)
