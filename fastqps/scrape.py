@@ -114,13 +114,13 @@ class Difference(Scrape):
         self.seconds = after.at_s - before.at_s
 
 
-def scrape(admin: str, timeout_s: float = 10.0) -> Scrape:
+def scrape(admin: str, timeout_s: float = 10.0, path: str = "/metrics") -> Scrape:
     """The page of ``admin`` (HOST:PORT, as written or behind http://). Raises ``ScrapeError``."""
     host, port = _address(admin)
     connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
     began = time.monotonic()
     try:
-        connection.request("GET", "/metrics", headers={"accept": "text/plain"})
+        connection.request("GET", path, headers={"accept": "text/plain"})
         answer = connection.getresponse()
         page = _read(answer, began + timeout_s)
     except (OSError, http.client.HTTPException) as error:

@@ -17,7 +17,7 @@ from fastqps.autoscale.simulation import Metric, Outcome, Run, Setup
 # A target is what a signal says at such a share of a pod's capacity.
 SHARES = (0.30, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)
 DIGITS = 2  # of a target: nobody writes more into a manifest
-WORTH = 10.0  # one per cent less time outside of the SLO is worth so many per cent more pods
+WORTH = 100.0  # one per cent less time outside of the SLO is worth so many per cent more pods: who promises 99.9 %
 SHORTAGE = Nodes(spare=2, start_s=180.0)
 
 

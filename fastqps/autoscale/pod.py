@@ -42,9 +42,11 @@ class PodCurves:
             return [_line(xs, [at_zero, *values], load) for load in loads]
 
         answered = curve(0.0, [_answered(level) for level in levels])
-        self.good = curve(levels[0].good, [level.good for level in levels])
-        self.p99_us = curve(levels[0].p99_us, [level.p99_us for level in levels])
-        # A queue that was shorter at more load is noise, and would let a pod forget items.
+        # What was worse at less load is the machine's noise, not the pod. A queue that got shorter would lose items.
+        good = [*accumulate((level.good for level in reversed(levels)), max)][::-1]
+        p99_us = [*accumulate((level.p99_us for level in reversed(levels)), min)][::-1]
+        self.good = curve(good[0], good)
+        self.p99_us = curve(p99_us[0], p99_us)
         self.waiting = curve(0.0, list(accumulate((level.waiting for level in levels), max)))
         # With a queue: what it answers where more is offered than that, else as much as it ever does.
         most = max(answered)

@@ -94,6 +94,8 @@ def describe(point: Point, before: Look, after: Look) -> None:
     point.items_status = {code: round(n) for code, n in change.by("fastqps_items_total", "code").items() if n}
     inflight_s = change.find("fastqps_inflight_seconds_total")
     point.in_flight = None if inflight_s is None else inflight_s / change.seconds
+    waited_s = change.find("fastqps_queue_wait_seconds_total")
+    point.waiting = None if waited_s is None else waited_s / change.seconds
     point.saturation = after.page.find("fastqps_saturation_ratio")
     point.at_limit = _limits(change, point)
 

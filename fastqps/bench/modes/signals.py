@@ -16,7 +16,6 @@ from fastqps.bench.point import INVALID, Point
 from fastqps.bench.result import BenchError, Result
 from fastqps.bench.whole import write_whole
 from fastqps.errors import ConfigError
-from fastqps.scrape import Difference
 
 RECORDING = "recording.json"
 SHARES = (0.05, 0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.05, 1.1, 1.2, 1.4, 2.0)  # of the capacity
@@ -67,20 +66,17 @@ def run(context: Context) -> Result:
 
 
 def _level(point: Point, gauges: Gauges, duration_s: float, items: int, cpus: int) -> Level:
-    pages = gauges.last(duration_s)
-    if len(pages) < 2 or point.duty_cycle is None or point.server_cpu is None:
-        raise BenchError(f"{point.name}: the server's metrics could not be read")
-    change = Difference(pages[0], pages[-1])
+    figures = (point.duty_cycle, point.waiting, point.in_flight)
+    duty, waiting, in_flight = (0.0 if figure is None else figure for figure in figures)
     settled = gauges.last(duration_s - SETTLED_S)
+    if None in figures or point.server_cpu is None or not settled:
+        raise BenchError(f"{point.name}: the server's metrics could not be read")
 
     def mean(name: str) -> float:
         found = [value for page in settled if (value := page.find(name)) is not None]
         if not found:
             raise BenchError(f"{point.name}: the server shows no {name}")
         return fmean(found)
-
-    def worst(name: str) -> float:
-        return fmean(max(page.by(name, "model").values(), default=0.0) for page in settled)
 
     cores = sum(used for role, used in point.server_cpu.items() if role != "kernel")
     offered = items * (point.offered_rate or 0.0)
@@ -92,10 +88,10 @@ def _level(point: Point, gauges: Gauges, duration_s: float, items: int, cpus: in
         signals={
             "saturation": mean("fastqps_saturation_ratio"),
             "cpu": cores / cpus,
-            "duty": point.duty_cycle,
-            "waiting": change.total("fastqps_queue_wait_seconds_total") / change.seconds,
-            "in_flight": change.total("fastqps_inflight_seconds_total") / change.seconds,
-            "queue_wait_s": worst("fastqps_queue_wait_p95_seconds"),
+            "duty": duty,
+            "waiting": waiting,
+            "in_flight": in_flight,
+            "queue_wait_s": mean("fastqps_queue_wait_p95_seconds"),
             "rate": items * point.rate,
         },
     )

@@ -1,0 +1,204 @@
+"""``fastqps bench signals`` and ``fastqps bench autoscale``: what they make of flags, files and a server's page."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from recordings import CAPACITY, made_recording
+
+from fastqps.autoscale.behavior import CAUTIOUS, Policy
+from fastqps.autoscale.recording import SIGNALS, read_recording
+from fastqps.autoscale.simulation import Setup
+from fastqps.bench.modes import autoscale, signals
+from fastqps.bench.point import Point
+from fastqps.bench.result import BenchError, Result
+from fastqps.bench.slo import Slo
+from fastqps.errors import ConfigError
+from fastqps.scrape import Scrape
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> str:
+    path = tmp_path / "recording.json"
+    path.write_text(json.dumps(made_recording().as_json()))
+    return str(path)
+
+
+def simulate(*flags: str) -> Result:
+    parser = argparse.ArgumentParser()
+    autoscale.add_arguments(parser)
+    return autoscale.run_alone(parser.parse_args(list(flags)))
+
+
+def test_one_signal_at_one_target(recording: str) -> None:
+    flags = ("--recording", recording, "--scenarios", "ramp,step", "--signals", "saturation", "--target", "0.7")
+    result = simulate(*flags)
+    found = result.as_json()["autoscale"]
+    assert [one["name"] for one in found["scenarios"]] == ["ramp", "step"]
+    (contest,) = found["contests"]
+    (trial,) = contest["trials"]
+    assert (contest["key"], contest["picked"], trial["target"]) == ("saturation", 0, 0.7)
+    assert [run["seconds"] for run in trial["runs"]] == [3600, 7200]
+    assert simulate(*flags).as_json()["autoscale"] == found  # nothing is left to chance
+
+
+def test_a_course_of_ones_own(recording: str, tmp_path: Path) -> None:
+    trace = tmp_path / "monday.csv"
+    trace.write_text("0,5000\n600,20000\n1200,5000\n")
+    flags = ("--recording", recording, "--trace", str(trace), "--signals", "saturation", "--target", "0.65")
+    found = simulate(*flags, "--scale", "0.5").as_json()["autoscale"]
+    assert found["scenarios"] == [{"name": "monday", "told": "the course in monday.csv", "seconds": 1800}]
+    assert found["contests"][0]["trials"][0]["runs"][0]["offered"] == 600 * (2500 + 10_000 + 2500)
+
+
+def test_where_saturation_is_beaten_is_said(recording: str) -> None:
+    result = simulate("--recording", recording, "--scenarios", "step", "--signals", "saturation,cpu")
+    scores = {c["key"]: min(t["score"] for t in c["trials"]) for c in result.extra["autoscale"]["contests"]}
+    assert scores["cpu"] < scores["saturation"] - 0.01  # the formula's CPU is a straight line
+    assert any(note.startswith("step: saturation (") and "beaten by CPU" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--scenarios", "ramp,strom"], "--scenarios strom: there are diurnal, ramp, spike, flapping"),
+        (["--signals", "satturation"], "--signals satturation: there are saturation"),
+        (["--target", "0.65"], "--target 0.65: name the one signal"),
+        (["--signals", "saturation", "--target", "0"], "--target 0: at least 0.001"),
+        (["--worth", "-1"], "--worth -1: 0 to 1000"),
+        (["--min", "5", "--max", "4"], "--min, --max: 5 to 4 pods"),
+        (["--max", "0"], "--min, --max: 2 to 0 pods"),
+        (["--scale", "0"], "--scale 0: "),
+        (["--seed", "-1"], "--seed -1: "),
+        (["--pull", "soon"], "--pull: "),
+        (["--spare-pods", "-1"], "--spare-pods -1: at least 0"),
+        (["--trace", "/nowhere/at.csv"], "--trace: cannot read /nowhere/at.csv: No such file or directory"),
+        (["--trace", "x.csv", "--scenarios", "ramp"], "--trace is a scenario of its own"),
+        (["--recording", "/nowhere/at.json"], "--recording: cannot read /nowhere/at.json: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_is_told_in_a_line(flags: list[str], told: str, recording: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        simulate("--recording", recording, *flags)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_manifests_have_the_behavior_and_the_target_that_were_simulated() -> None:
+    (hpa,) = (ROOT / "k8s/components/hpa").glob("horizontal*.yaml")
+    spec = yaml.safe_load(hpa.read_text())["spec"]
+    (scaled,) = (ROOT / "k8s/components/keda").glob("scaledobject.yaml")
+    keda = yaml.safe_load(scaled.read_text())["spec"]
+    assert keda["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] == spec["behavior"]
+    for direction, rules in (("scaleUp", CAUTIOUS.up), ("scaleDown", CAUTIOUS.down)):
+        written = spec["behavior"][direction]
+        assert written["stabilizationWindowSeconds"] == rules.window_s
+        assert written["selectPolicy"] == rules.select
+        policies = {Policy(p["type"], p["value"], p["periodSeconds"]) for p in written["policies"]}
+        assert policies == set(rules.policies)
+    assert spec["minReplicas"] == keda["minReplicaCount"] == Setup().replicas_min
+
+
+# ---- the recorder, on a server that is a formula
+
+
+class FormulaPages:
+    """A server's short page each second, whose figures are means over ten."""
+
+    def __init__(self, share: float, seconds: int) -> None:
+        made = {level.offered / CAPACITY: level for level in made_recording(signals.SHARES).levels}
+        self.level = made[min(made, key=lambda at: abs(at - share))]
+        self.pages = [self._page(float(second)) for second in range(seconds)]
+
+    def _page(self, at_s: float) -> Scrape:
+        found = self.level.signals
+        lag = min(1.0, at_s / signals.SETTLED_S)
+        return Scrape(
+            {
+                ("fastqps_saturation_ratio", ()): found["saturation"] * lag,
+                ("fastqps_queue_wait_p95_seconds", ()): found["queue_wait_s"] * lag,
+            },
+            at_s,
+        )
+
+    def __enter__(self) -> FormulaPages:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def last(self, seconds: float) -> list[Scrape]:
+        return [page for page in self.pages if page.at_s >= len(self.pages) - 1 - max(0.0, seconds)]
+
+
+def context(folder: Path, capacity: str, **changes: Any) -> Any:
+    result = Result("signals", target={"model": "made", "device": "sim:made"})
+
+    def measure(settings: dict[str, Any], load: Any, *, name: str) -> Point:
+        found = FormulaPages(load.rate / CAPACITY, 1).level
+        point = Point(name, offered_rate=found.offered, rate=found.answered, goodput=found.good * found.offered)
+        point.p99_us, point.duty_cycle = found.p99_us, found.signals["duty"]
+        point.waiting, point.in_flight = found.signals["waiting"], found.signals["in_flight"]
+        point.server_cpu = {
+            "frontdoor": 1.5 * found.signals["cpu"],
+            "dispatcher": 0.5 * found.signals["cpu"],
+            "kernel": 9,
+        }
+        for key, value in changes.items():
+            setattr(point, key, value)
+        result.points.append(point)
+        assert settings == {"capacity": capacity}
+        return point
+
+    return SimpleNamespace(
+        options=SimpleNamespace(capacity=capacity),
+        result=result,
+        payloads=SimpleNamespace(call=SimpleNamespace(items=1)),
+        target=SimpleNamespace(own=True),
+        server=lambda settings: SimpleNamespace(admin="127.0.0.1:1"),
+        pinning=SimpleNamespace(server=[0, 1]),
+        progress=SimpleNamespace(expect=lambda n: None),
+        load=SimpleNamespace(at_rate=lambda rate: SimpleNamespace(rate=rate, duration_s=20.0)),
+        measure=measure,
+        note=result.notes.append,
+        slo=Slo.parse("p99=50ms"),
+        folder=folder,
+    )
+
+
+def capacity_file(folder: Path) -> str:
+    path = folder / "capacity.json"
+    texts = dict.fromkeys(("model", "version", "device", "measured", "commit", "command"), "x")
+    path.write_text(json.dumps({"schema_version": 1, **texts, "settings": {}, "rate": CAPACITY, "in_flight": 25.0}))
+    return str(path)
+
+
+def test_a_recording_says_what_the_server_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = iter(signals.SHARES)
+    monkeypatch.setattr(signals, "Gauges", lambda admin: FormulaPages(next(shares), 21))
+    result = signals.run(context(tmp_path, capacity_file(tmp_path)))
+    found = read_recording(str(tmp_path / signals.RECORDING))
+    assert found.capacity == CAPACITY
+    assert len(found.levels) == len(signals.SHARES) == len(result.points)
+    for level, made in zip(found.levels, made_recording(signals.SHARES).levels, strict=True):
+        assert level.good == pytest.approx(made.good)
+        for name in SIGNALS:
+            assert level.signals[name] == pytest.approx(made.signals[name], rel=1e-6), name
+    assert result.best_point is not None and result.best_point.name == "1 × capacity"
+
+
+def test_a_server_that_says_nothing_is_no_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signals, "Gauges", lambda admin: FormulaPages(0.05, 0))
+    with pytest.raises(BenchError, match="metrics could not be read"):
+        signals.run(context(tmp_path, capacity_file(tmp_path)))
+    monkeypatch.setattr(signals, "Gauges", lambda admin: FormulaPages(0.05, 21))
+    with pytest.raises(BenchError, match="metrics could not be read"):
+        signals.run(context(tmp_path, capacity_file(tmp_path), duty_cycle=None))
+    assert not (tmp_path / signals.RECORDING).exists()
