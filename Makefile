@@ -31,10 +31,10 @@ $(NATIVE)/%.o: csrc/%.cpp
 $(NATIVE)/libfastqps.a: $(NATIVE_OBJECTS)
 	@rm -f $@; ar rcs $@ $^
 $(NATIVE)/%: csrc/tests/%.cpp $(NATIVE)/libfastqps.a
-	$(CXX) $(NATIVE_FLAGS) -MMD -MP $< $(NATIVE)/libfastqps.a -lnghttp2 -lz -o $@
+	$(CXX) $(NATIVE_FLAGS) -MMD -MP $< $(NATIVE)/libfastqps.a -lnghttp2 -lz -lssl -lcrypto -o $@
 $(NATIVE)/bench/%: csrc/bench/%.cpp $(NATIVE)/libfastqps.a
 	@mkdir -p $(@D)
-	$(CXX) $(NATIVE_FLAGS) -O3 -MMD -MP $< $(NATIVE)/libfastqps.a -lnghttp2 -lz -o $@
+	$(CXX) $(NATIVE_FLAGS) -O3 -MMD -MP $< $(NATIVE)/libfastqps.a -lnghttp2 -lz -lssl -lcrypto -o $@
 # A CUDA runtime without a GPU: csrc/tests/fake_cuda/fake_cuda.h. Tests load it where a server would load torch's.
 $(NATIVE)/libfakecudart.so: $(wildcard csrc/tests/fake_cuda/*)
 	@mkdir -p $(@D)

@@ -110,7 +110,7 @@ setup(
             "bind/wire.cpp",
             include_dirs=[f"{nghttp2}/include"] if nghttp2 else [],
             library_dirs=[f"{nghttp2}/lib"] if nghttp2 else [],
-            libraries=["nghttp2", "z"],
+            libraries=["nghttp2", "z", "ssl", "crypto"],
         ),
         load_generator(),
     ]

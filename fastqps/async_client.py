@@ -65,7 +65,9 @@ class AsyncClient(ClientBase):
         """As Client.predict()."""
         message = to_message(item, self._with_model(options))
         with told():
-            data = await next(self._methods.predict)(message, timeout=self._timeout_s(timeout_s))
+            data = await next(self._methods.predict)(
+                message, timeout=self._timeout_s(timeout_s), metadata=self._metadata
+            )
             return rpc.value_or_raise(read_prediction(data))
 
     async def predict_batch(
@@ -81,7 +83,9 @@ class AsyncClient(ClientBase):
                 for batch in split_batches(messages):
                     if len(under_way) == rpc.BATCHES_IN_FLIGHT_MAX:
                         out += read_batch(await under_way.popleft())
-                    under_way.append(next(self._methods.batch)(batch, timeout=self._timeout_s(timeout_s)))
+                    under_way.append(
+                        next(self._methods.batch)(batch, timeout=self._timeout_s(timeout_s), metadata=self._metadata)
+                    )
                 while under_way:
                     out += read_batch(await under_way.popleft())
         finally:
@@ -113,7 +117,7 @@ class AsyncClient(ClientBase):
         """As Client.generate_stream(). Leaving an `async for` does not close its iterator at once; to cancel there and
         then, use `contextlib.aclosing`, or cancel the task."""
         message = to_message(item, self._with_model(options))
-        call = next(self._methods.generate)(message, timeout=self._timeout_s(timeout_s))
+        call = next(self._methods.generate)(message, timeout=self._timeout_s(timeout_s), metadata=self._metadata)
         chunk: Chunk | None = None
         try:
             with told():
@@ -133,7 +137,7 @@ class AsyncClient(ClientBase):
     ) -> AsyncIterator[Prediction | PredictionError]:
         """As Client.predict_stream(); `items` may also be an async iterable, and is read by a task of its own."""
         options = self._with_model(options)
-        call = next(self._methods.stream)()
+        call = next(self._methods.stream)(metadata=self._metadata)
         sender = _Sender(call, items, options, self._timeout_s(timeout_s))
         sending = asyncio.create_task(sender.run())
         try:
@@ -152,12 +156,18 @@ class AsyncClient(ClientBase):
     async def models(self, *, timeout_s: float | None = None) -> list[Model]:
         """As Client.models()."""
         with told():
-            return read_models(await self._methods.models(pb.ListModelsRequest(), timeout=self._timeout_s(timeout_s)))
+            return read_models(
+                await self._methods.models(
+                    pb.ListModelsRequest(), timeout=self._timeout_s(timeout_s), metadata=self._metadata
+                )
+            )
 
     async def ready(self, *, timeout_s: float = 1.0) -> bool:
         """As Client.ready()."""
         try:
-            return rpc.is_serving(await self._methods.health(rpc.health_request(), timeout=timeout_s))
+            return rpc.is_serving(
+                await self._methods.health(rpc.health_request(), timeout=timeout_s, metadata=self._metadata)
+            )
         except (grpc.RpcError, DecodeError):
             return False
 

@@ -39,6 +39,8 @@ class DoorSettings(Settings):
     """A front door's."""
 
     listener_fd: int  # bound; the supervisor calls listen() when the server is ready
+    internal_fd: int  # the same, for the supervisor's own calls
+    credentials_fd: int  # of a credentials.Vault
     max_message_bytes: int
     max_stream_inflight: int
     default_timeout_ns: int  # 0: none

@@ -61,7 +61,7 @@ class Client(ClientBase):
         """
         message = to_message(item, self._with_model(options))
         with told():
-            data = next(self._methods.predict)(message, timeout=self._timeout_s(timeout_s))
+            data = next(self._methods.predict)(message, timeout=self._timeout_s(timeout_s), metadata=self._metadata)
             return rpc.value_or_raise(read_prediction(data))
 
     def predict_batch(
@@ -81,7 +81,11 @@ class Client(ClientBase):
                 for batch in split_batches(messages):
                     if len(under_way) == rpc.BATCHES_IN_FLIGHT_MAX:
                         out += read_batch(under_way.popleft().result())
-                    under_way.append(next(self._methods.batch).future(batch, timeout=self._timeout_s(timeout_s)))
+                    under_way.append(
+                        next(self._methods.batch).future(
+                            batch, timeout=self._timeout_s(timeout_s), metadata=self._metadata
+                        )
+                    )
                 while under_way:
                     out += read_batch(under_way.popleft().result())
         finally:
@@ -129,7 +133,7 @@ class Client(ClientBase):
         cancels it at the server. timeout_s: seconds for the whole of it. Raises errors.CallError.
         """
         message = to_message(item, self._with_model(options))
-        call: Any = next(self._methods.generate)(message, timeout=self._timeout_s(timeout_s))
+        call: Any = next(self._methods.generate)(message, timeout=self._timeout_s(timeout_s), metadata=self._metadata)
         chunk: Chunk | None = None
         try:
             with told():
@@ -152,7 +156,7 @@ class Client(ClientBase):
         options = self._with_model(options)
         item_timeout_s = self._timeout_s(timeout_s)
         sender = _Sender(to_message(item, options, item_timeout_s) for item in items)
-        call: Any = next(self._methods.stream)(sender.messages())
+        call: Any = next(self._methods.stream)(sender.messages(), metadata=self._metadata)
         try:
             with told():
                 for data in call:
@@ -166,12 +170,18 @@ class Client(ClientBase):
     def models(self, *, timeout_s: float | None = None) -> list[Model]:
         """The models that are served. timeout_s: seconds for the call. Raises errors.CallError."""
         with told():
-            return read_models(self._methods.models(pb.ListModelsRequest(), timeout=self._timeout_s(timeout_s)))
+            return read_models(
+                self._methods.models(
+                    pb.ListModelsRequest(), timeout=self._timeout_s(timeout_s), metadata=self._metadata
+                )
+            )
 
     def ready(self, *, timeout_s: float = 1.0) -> bool:
         """Whether the server is there and says that it serves. timeout_s: seconds to wait for its answer."""
         try:
-            return rpc.is_serving(self._methods.health(rpc.health_request(), timeout=timeout_s))
+            return rpc.is_serving(
+                self._methods.health(rpc.health_request(), timeout=timeout_s, metadata=self._metadata)
+            )
         except (grpc.RpcError, DecodeError):
             return False
 

@@ -3,6 +3,8 @@
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -24,6 +26,10 @@ class ClientBase:
         timeout_s: float = 10.0,
         channels: int = 1,
         credentials: grpc.ChannelCredentials | None = None,
+        tls_ca: str | PathLike[str] = "",
+        tls_cert: str | PathLike[str] = "",
+        tls_key: str | PathLike[str] = "",
+        token: str = "",
     ) -> None:
         """Connects when first used. An AsyncClient may be made outside of a running loop: it belongs to the loop of its
         first call.
@@ -34,13 +40,22 @@ class ClientBase:
             timeout_s: seconds for each call that names no time of its own.
             channels: connections to open, used in turn. One connection is served by one front door; many busy
                 threads want one for each.
-            credentials: for TLS; without them the connection is not encrypted.
+            credentials: for TLS, made by grpc; for certificates of public authorities grpc.ssl_channel_credentials().
+            tls_ca: for TLS instead of these: PEM file with who may have signed the server's certificate.
+            tls_cert, tls_key: PEM files of the client's own certificate, with tls_ca, for a server that asks for one.
+            token: what a server with --auth-token-file asks for. Without TLS everybody on the way can read it.
+
+            Without credentials and tls_ca the connection is not encrypted. Raises ValueError for arguments that do
+            not go together and OSError for files that cannot be read.
         """
         self.address = address
         self.model = model
         self.timeout_s = timeout_s
         self._channel_count = channels
-        self._credentials = credentials
+        self._credentials = credentials or _credentials(tls_ca, tls_cert, tls_key)
+        if credentials and (tls_ca or tls_cert or tls_key):
+            raise ValueError("credentials hold all of TLS: tls_ca, tls_cert and tls_key are for clients without them")
+        self._metadata = _metadata(token)
         self._prepare()
 
     def _prepare(self) -> None:
@@ -61,6 +76,26 @@ class ClientBase:
 
     def _with_model(self, options: Options) -> Options:
         return {"model": self.model, **options}
+
+
+def _credentials(
+    ca: str | PathLike[str], certificate: str | PathLike[str], key: str | PathLike[str]
+) -> grpc.ChannelCredentials | None:
+    if bool(certificate) != bool(key) or (certificate and not ca):
+        raise ValueError("tls_cert and tls_key go together, and with tls_ca")
+    if not ca:
+        return None
+    own = [Path(path).read_bytes() if path else None for path in (key, certificate)]
+    return grpc.ssl_channel_credentials(Path(ca).read_bytes(), *own)
+
+
+def _metadata(token: str) -> tuple[tuple[str, str], ...] | None:
+    """What each call carries."""
+    if not token:
+        return None
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise ValueError("a token has printable ASCII characters only, and no space")
+    return (("authorization", f"Bearer {token}"),)
 
 
 class Methods:

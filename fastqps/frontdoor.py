@@ -10,7 +10,9 @@ import threading
 from fastqps import _front, rare_calls
 from fastqps._core import Heartbeat, Segment
 from fastqps.children import LOAD_ROUTES, DoorSettings
+from fastqps.credentials import Vault
 from fastqps.door_routes import DoorRoutes
+from fastqps.entry import Entry
 from fastqps.errors import FAILURE, NOT_DRAINED, OK
 from fastqps.slow_tokenizers import SlowTokenizers
 
@@ -32,6 +34,7 @@ def main(settings: DoorSettings) -> int:
         list(settings.wake_doors),
         settings.index,
         settings.listener_fd,
+        settings.internal_fd,
         {
             "max_message_bytes": settings.max_message_bytes,
             "max_stream_inflight": settings.max_stream_inflight,
@@ -41,11 +44,13 @@ def main(settings: DoorSettings) -> int:
             "load_reports": settings.load_reports,
         },
     )
+    entry = Entry(door, Vault(settings.credentials_fd))
     slow = SlowTokenizers(door)
     routes = DoorRoutes(door, segment, settings.index, slow)
     routes.load_served()
     routes.load_next()  # what the server is reloading as we start
     rare = rare_calls.serve(door, routes.list_models)
+    threading.Thread(target=entry.watch, name="credentials", daemon=True).start()
     # The loop runs in C++ on this thread, so no Python handler could: a thread waits for the signals.
     threading.Thread(target=_take_signals, args=(door, segment, routes), name="signals", daemon=True).start()
     cut_off = door.run()

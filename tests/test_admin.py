@@ -51,13 +51,21 @@ class Served(test_metrics.FakeSource):
         super().__init__(*(test_metrics.process() for _ in range(5)))
         self.found = READY
         self.address = address
+        self.token = ""
+        self.open = False
 
         self.reloads = FakeReloads()
 
     def readiness(self) -> Readiness:
         return self.found
 
-    def grpc_address(self) -> str:
+    def admits(self, authorization: str) -> bool:
+        return self.token in ("", authorization)
+
+    def open_to_others(self) -> bool:
+        return self.open
+
+    def own_target(self) -> str:
         return self.address
 
 

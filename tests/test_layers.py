@@ -24,13 +24,13 @@ CXX_BELOW = {
 
 # The Python ladder, low to high. A module or package imports from lower rungs, and a package from itself.
 PYTHON_RUNGS = (
-    {"errors", "codes", "descriptors", "v1", "children", "readiness", "server_process", "_native"},
+    {"errors", "codes", "credentials", "descriptors", "v1", "children", "readiness", "server_process", "_native"},
     {"finding", "machine", "nvml", "reloaded"},
     {"gpus", "tokenizer", "scrape", "capacity", "kernels", "autoscale"},
     {"models", "prediction", "request", "reflection", "served_model"},
     {"runners", "rpc", "answers", "sampling"},
     {"devices", "client_base", "prediction_json"},
-    {"client", "async_client", "config", "lane", "metrics", "rare_calls", "slow_tokenizers"},
+    {"client", "async_client", "config", "lane", "metrics", "rare_calls", "slow_tokenizers", "entry"},
     {"generator", "live", "door_routes"},
     {"engine"},
     {"dispatcher", "frontdoor", "launch", "admin", "weight_holder"},

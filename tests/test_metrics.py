@@ -82,6 +82,7 @@ class FakeSource:
     queue_budget_s = 0.005
     target_saturation = 0.5
     ready = True
+    credentials = SimpleNamespace(expires_s=1.5e9, reloads={"ok": 3, "failed": 0})
 
     def __init__(self, *stats: dict[str, Any]) -> None:
         self.all = list(stats)
@@ -204,6 +205,9 @@ def test_numbers(source: FakeSource, accept: str) -> None:
         "fastqps_sent_bytes_total{frontdoor=0}": 7,
         "fastqps_transport_events_total{event=goaways,frontdoor=0}": 7,
         "fastqps_requests_total{code=UNIMPLEMENTED,method=other,model=}": 6,
+        "fastqps_unauthenticated_total": 14,
+        "fastqps_tls_certificate_expiry_timestamp_seconds": 1.5e9,
+        "fastqps_tls_reloads_total{outcome=ok}": 3,
         "fastqps_connections{frontdoor=1}": 3,
         "fastqps_process_ready{index=1,role=frontdoor}": 0,
         "fastqps_restarts_total{role=dispatcher}": 2,

@@ -1,5 +1,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <unistd.h>
+
+#include <cstring>
 
 #include "bind/identity.h"
 #include "bind/special_tokens.h"
@@ -20,11 +23,13 @@ constexpr const char* kRarePaths[] = {"/fastqps.v1.PredictService/ListModels",
                                       "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
                                       "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"};
 
+PyObject* tls_error = nullptr;  // fastqps._front.TlsError: (part, what is wrong with it)
+
 // One front door: segment, service and loop, in the order in which they need one another.
 class Door {
  public:
   Door(int segment_fd, const std::vector<int>& dispatcher_fds, const std::vector<int>& door_fds, u32 index,
-       int listener_fd, const py::dict& options)
+       int listener_fd, int internal_fd, const py::dict& options)
       : segment_(attach(segment_fd)),
         fds_(wake_fds(dispatcher_fds, door_fds)),
         service_(segment_, &fds_, predict_options(index, options)) {
@@ -32,9 +37,12 @@ class Door {
     service_.add_methods(methods);
     for (u16 i = 0; i < std::size(kRarePaths); i++)
       methods.add(kRarePaths[i], i == kListModels ? MethodKind::kUnary : MethodKind::kBidi, i, Handler::kRare);
-    loop_ =
-        std::make_unique<Loop>(service_, std::move(methods), limits(options), LoopFds{listener_fd, fds_.door[index]},
-                               counters_, LoadSource{&segment_.load(), option(options, "load_reports", false)});
+    loop_ = std::make_unique<Loop>(service_, std::move(methods), limits(options),
+                                   LoopFds{.listener = listener_fd,
+                                           .wake = fds_.door[index],
+                                           .internal = internal_fd,
+                                           .internal_peer = i32(getppid())},
+                                   counters_, LoadSource{&segment_.load(), option(options, "load_reports", false)});
     service_.set_loop(loop_.get(), &counters_);
   }
 
@@ -61,6 +69,27 @@ class Door {
     setup.version = version;
     setup.generation = generation;
     service_.setups().offer(route, std::move(setup));
+  }
+
+  // PEM texts. Before run(), or at any time from another thread: for connections that begin from then on.
+  void set_tls(const std::string& certificate, const std::string& key, const std::string& client_ca) {
+    std::shared_ptr<TlsContext> made;
+    TlsFault fault;
+    {
+      py::gil_scoped_release nogil;
+      made = TlsContext::make({certificate, key, client_ca}, TlsContext::Dates::kIgnored, &fault);
+    }
+    if (!made) throw py::value_error(fault.text);
+    loop_->set_tls(std::move(made));
+  }
+  // SHA-256 digests; for calls that begin from then on. Empty: calls need none.
+  void set_tokens(const std::vector<std::string>& digests) {
+    std::vector<Tokens::Digest> found;
+    for (const std::string& digest : digests) {
+      if (digest.size() != sizeof(Tokens::Digest)) throw py::value_error("a digest has 32 bytes");
+      std::memcpy(found.emplace_back().data(), digest.data(), digest.size());
+    }
+    loop_->set_tokens(found.empty() ? nullptr : std::make_shared<Tokens>(std::move(found), ++token_sets_));
   }
 
   u32 run() {
@@ -147,7 +176,18 @@ class Door {
   Counters counters_;
   PredictService service_;
   std::unique_ptr<Loop> loop_;
+  u64 token_sets_ = 0;
 };
+
+// When the certificate expires, in seconds since 1970, of PEM texts that a door could serve with.
+i64 check_tls(const std::string& certificate, const std::string& key, const std::string& client_ca) {
+  TlsFault fault;
+  const auto made = TlsContext::make({certificate, key, client_ca}, TlsContext::Dates::kChecked, &fault);
+  if (made) return made->expires_s();
+  static constexpr const char* kParts[] = {"certificate", "key", "client_ca"};
+  PyErr_SetObject(tls_error, py::make_tuple(kParts[fault.part], fault.text).ptr());
+  throw py::error_already_set();
+}
 
 }  // namespace
 }  // namespace fastqps::bind
@@ -157,16 +197,23 @@ PYBIND11_MODULE(_front, m) {
   using fastqps::bind::Door;
   m.doc() = "The native front door of fastqps.";
   py::class_<Door>(m, "Door")
-      .def(py::init<int, const std::vector<int>&, const std::vector<int>&, fastqps::u32, int, const py::dict&>(),
-           "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "options"_a)
+      .def(py::init<int, const std::vector<int>&, const std::vector<int>&, fastqps::u32, int, int, const py::dict&>(),
+           "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "internal_fd"_a, "options"_a)
       .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "generation"_a, "tokenizer"_a, "special_tokens"_a,
            "external"_a, "labels"_a, "version"_a, "detokenizer"_a)
+      .def("set_tls", &Door::set_tls, "certificate"_a, "key"_a, "client_ca"_a)
+      .def("set_tokens", &Door::set_tokens, "digests"_a)
       .def("run", &Door::run, "Serves until stop(), or until a drain has ended; the number of items that this cut off.")
       .def("stop", &Door::stop)
       .def("next_rare", &Door::next_rare, "timeout_ms"_a)
       .def("answer_rare", &Door::answer_rare, "call"_a, "message"_a, "last"_a, "code"_a = 0, "status"_a = "")
       .def("next_texts", &Door::next_texts, "most"_a, "timeout_ms"_a)
       .def("texts_done", &Door::texts_done, "results"_a);
+  fastqps::bind::tls_error = PyErr_NewException("fastqps._front.TlsError", PyExc_ValueError, nullptr);
+  m.attr("TlsError") = py::handle(fastqps::bind::tls_error);
+  m.def(
+      "check_tls", &fastqps::bind::check_tls, "certificate"_a, "key"_a, "client_ca"_a,
+      "When the certificate expires, in seconds since 1970. TlsError where no door could serve with these PEM texts.");
   py::tuple paths(std::size(fastqps::bind::kRarePaths));
   for (size_t i = 0; i < std::size(fastqps::bind::kRarePaths); i++) paths[i] = py::str(fastqps::bind::kRarePaths[i]);
   m.attr("RARE_PATHS") = paths;

@@ -301,13 +301,18 @@ enum TransportCount : u32 {
   kWrites,
   kTurns,
   kSleeps,
+  kTlsHandshakes,
+  kTlsFailures,
+  kPlaintextOnTls,
+  kUnauthenticated,
   kTransports
 };
 inline constexpr const char* kTransportNames[kTransports] = {
-    "accepted",         "closed",     "refused",         "accept_errors", "http1",
-    "tls_on_plaintext", "timeouts",   "protocol_errors", "floods",        "goaways",
-    "client_resets",    "lost_calls", "refused_streams", "not_read",      "bytes_in",
-    "bytes_out",        "reads",      "writes",          "turns",         "sleeps"};
+    "accepted",         "closed",       "refused",          "accept_errors",  "http1",
+    "tls_on_plaintext", "timeouts",     "protocol_errors",  "floods",         "goaways",
+    "client_resets",    "lost_calls",   "refused_streams",  "not_read",       "bytes_in",
+    "bytes_out",        "reads",        "writes",           "turns",          "sleeps",
+    "tls_handshakes",   "tls_failures", "plaintext_on_tls", "unauthenticated"};
 
 struct alignas(64) Stats {
   Histogram stage[kStages];

@@ -31,6 +31,7 @@ enum class Fault : u8 {
   kHeaderList,
   kContentType,
   kMethod,
+  kUnauthenticated,
   kPath,
   kTimeout,  // grpc-timeout is malformed
   kEncoding,
@@ -93,6 +94,7 @@ struct Call {
   // request
   u16 faults;  // bits of Fault, while the header block comes
   bool content_type_seen, te_seen, timeout_seen, content_length_known;
+  bool authorization_seen, authorized;
   u64 content_length, body_bytes;
   u64 deadline_ns, opened_ns, progress_ns;
   u64 user;

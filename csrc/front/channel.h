@@ -1,4 +1,4 @@
-// The bytes of one connection. The only thing that TLS would replace.
+// The bytes of one connection: a plain socket here, TLS in tls_channel.h.
 #pragma once
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,6 +8,19 @@
 #include "core/types.h"
 
 namespace fastqps::front {
+
+// How far a handshake has come, and why it comes no further.
+enum class Handshake : u8 {
+  kAgain,
+  kDone,
+  kPlaintext,         // the client speaks no TLS
+  kNoProtocol,        // the client does not ask for HTTP/2
+  kNoCertificate,     // the client has to show one
+  kWrongCertificate,  // the client's is not trusted here
+  kNotTrusted,        // the client does not trust ours
+  kFailed,
+  kGone,  // the client has left
+};
 
 class Channel {
  public:
@@ -23,14 +36,23 @@ class Channel {
   virtual i64 write(const u8* data, size_t bytes) = 0;
   // Bytes that were read from the socket but not yet by read(): epoll will not tell of them.
   virtual bool buffered() const { return false; }
-  // False until a handshake is done; until then nothing may be written and read() says kAgain.
+  // False until a handshake is done; until then only shake_hands() goes on, and nothing is read or written.
   virtual bool established() const { return true; }
+  virtual Handshake shake_hands() { return Handshake::kDone; }
+  // After kFailed: what the library says.
+  virtual const char* failure() const { return ""; }
   // The handshake waits for the socket to become writable.
   virtual bool wants_write() const { return false; }
+  // From here on what the client still sends may be read, to be thrown away.
   virtual void finish_writing() { shutdown(fd_, SHUT_WR); }
   int fd() const { return fd_; }
 
  protected:
+  static i64 result(ssize_t n) {
+    if (n >= 0) return n;
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? kAgain : kBroken;
+  }
+
   const int fd_;
 };
 
@@ -39,12 +61,6 @@ class SocketChannel final : public Channel {
   using Channel::Channel;
   i64 read(u8* data, size_t bytes) override { return result(recv(fd_, data, bytes, 0)); }
   i64 write(const u8* data, size_t bytes) override { return result(send(fd_, data, bytes, MSG_NOSIGNAL)); }
-
- private:
-  static i64 result(ssize_t n) {
-    if (n >= 0) return n;
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? kAgain : kBroken;
-  }
 };
 
 }  // namespace fastqps::front

@@ -18,8 +18,8 @@ constexpr u32 kEnoughOfPreface = 4;  // nothing else starts with "PRI "
 
 }  // namespace
 
-Connection::Connection(Door& door, ConnectionId id, std::unique_ptr<Channel> channel)
-    : door_(door), id_(id), channel_(std::move(channel)) {
+Connection::Connection(Door& door, ConnectionId id, std::unique_ptr<Channel> channel, bool trusted)
+    : door_(door), id_(id), channel_(std::move(channel)), trusted_(trusted) {
   accepted_ns_ = read_ns_ = idle_since_ns_ = write_progress_ns_ = answered_ns = door.turn_ns;
   hello_by_ns_ = accepted_ns_ + door.limits.settings_timeout;
   const double jitter = 0.9 + 0.2 * (door.random() / 4294967296.0);
@@ -51,6 +51,7 @@ void Connection::on_events(u32 events) {
   if (events & EPOLLOUT) {
     writable_ = true;
     mark_dirty();
+    if (!channel_->established()) door_.make_ready(*this);  // the handshake waited for it
   }
   if (events & (EPOLLIN | EPOLLRDHUP)) door_.make_ready(*this);
 }
@@ -58,6 +59,7 @@ void Connection::on_events(u32 events) {
 bool Connection::read() {
   in_ready_ = false;
   if (state_ == State::kDead || eof_) return false;
+  if (greeting() && !shake_hands()) return false;
   u8* data = door_.read_buffer.get();
   const i64 n = channel_->read(data, door_.limits.read_bytes);
   door_.counters.reads++;
@@ -93,8 +95,8 @@ bool Connection::recognise(const u8* data, u32 bytes) {
 void Connection::answer_http1() {
   static constexpr std::string_view kAnswer =
       "HTTP/1.1 505 HTTP Version Not Supported\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: "
-      "55\r\n\r\n"
-      "This port speaks gRPC, which needs HTTP/2 (cleartext).\n";
+      "43\r\n\r\n"
+      "This port speaks gRPC, which needs HTTP/2.\n";
   door_.counters.http1++;
   door_.hint("an HTTP/1.1 client speaks to this port, which is for gRPC");
   channel_->write(reinterpret_cast<const u8*>(kAnswer.data()), kAnswer.size());
@@ -231,6 +233,9 @@ void Connection::close_call(Call& call, u32 error) {
 }
 
 bool Connection::full() const { return open_calls_ + held_after_end_ > 2 * door_.limits.streams; }
+bool Connection::may_enter(std::string_view authorization) {
+  return trusted_ || !door_.tokens || door_.tokens->accept(authorization, bearer_);
+}
 bool Connection::answers_stuck() const { return answer_bytes > door_.limits.answer_bytes; }
 
 void Connection::cut(Call& call) {

@@ -12,6 +12,7 @@
 #include "front/flood_guard.h"
 #include "front/request.h"
 #include "front/timer_wheel.h"
+#include "front/tokens.h"
 
 namespace fastqps::front {
 
@@ -22,7 +23,8 @@ enum class Retire : u8 { kAge, kIdle, kDrain };
 
 class Connection {
  public:
-  Connection(Door& door, ConnectionId id, std::unique_ptr<Channel> channel);
+  // trusted: it comes from this server itself, and its calls need no token.
+  Connection(Door& door, ConnectionId id, std::unique_ptr<Channel> channel, bool trusted);
   ~Connection();
   Connection(const Connection&) = delete;
 
@@ -43,6 +45,8 @@ class Connection {
   // Closes at once; its calls are lost.
   void kill();
   bool dead() const { return state_ == State::kDead; }
+  // In a handshake: its reads are dear.
+  bool greeting() const { return !channel_->established() && state_ != State::kLingering; }
   void mark_dirty();
   // False: it is in the ready list already.
   bool set_ready() { return !std::exchange(in_ready_, true); }
@@ -65,6 +69,9 @@ class Connection {
   u32 open_calls() const { return open_calls_; }
   bool full() const;
   bool answers_stuck() const;
+  // Whether a call with this authorization header may come in.
+  bool may_enter(std::string_view authorization);
+  bool trusted() const { return trusted_; }
   // Ends a call whose answers are not read: RST_STREAM, after which it is gone.
   void cut(Call& call);
   void gone_held() { held_after_end_++; }
@@ -90,6 +97,8 @@ class Connection {
   enum class State : u8 { kStarting, kOpen, kLingering, kDead };
   enum class Retiring : u8 { kNo, kNoticed, kFinal };
 
+  bool shake_hands();
+  void answer_plaintext();
   bool recognise(const u8* data, u32 bytes);
   void answer_http1();
   void receive(const u8* data, u32 bytes);
@@ -117,6 +126,8 @@ class Connection {
   Door& door_;
   const ConnectionId id_;
   std::unique_ptr<Channel> channel_;
+  const bool trusted_;
+  KnownBearer bearer_;
   nghttp2_session* session_ = nullptr;
   Call* calls_ = nullptr;
   u32 open_calls_ = 0, held_after_end_ = 0;

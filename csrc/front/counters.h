@@ -14,6 +14,7 @@ struct Counters {
   u64 accepted = 0, closed = 0, refused = 0;  // refused: over the cap
   u64 accept_errors = 0;                      // EMFILE and its kind
   u64 http1 = 0, tls_on_plaintext = 0, bad_preface = 0;
+  u64 tls_handshakes = 0, tls_failures = 0, plaintext_on_tls = 0;  // failures: those with plaintext are none
   u64 closed_settings_timeout = 0, closed_header_timeout = 0, closed_write_timeout = 0, closed_keepalive = 0;
   u64 goaway_age = 0, goaway_idle = 0, goaway_drain = 0;
   u64 protocol_errors = 0;  // connections that nghttp2 ended
@@ -21,8 +22,9 @@ struct Counters {
   // calls
   u64 calls = 0;
   u64 missing_te = 0;
-  u64 client_resets = 0;  // calls that ended by the client's RST_STREAM before their answer
-  u64 lost_calls = 0;     // calls that ended with their connection
+  u64 unauthenticated = 0;  // calls without one of the tokens
+  u64 client_resets = 0;    // calls that ended by the client's RST_STREAM before their answer
+  u64 lost_calls = 0;       // calls that ended with their connection
   u64 refused_streams = 0;
   u64 not_read = 0;  // calls cut off because their answers were not read
   u64 requests[MethodTable::kMax + 1][kStatusCodes] =

@@ -9,6 +9,7 @@
 
 #include "core/clock.h"
 #include "front/reply.h"
+#include "front/tls_channel.h"
 
 namespace fastqps::front {
 
@@ -51,7 +52,8 @@ Door::Door(Service& service, MethodTable methods, const Limits& limits, LoopFds 
       wheel(turn_ns),
       calls(limits.calls),
       sessions(this->limits, allocator),
-      listener(*this, fds.listener),
+      listener(*this, fds.listener, Listener::Of::kClients),
+      internal(*this, fds.internal, Listener::Of::kInternal),
       health(transport),
       load_reports(load),
       loads(transport, load_reports),
@@ -71,6 +73,7 @@ Door::~Door() {
   connections.clear();
   rare.close();
   listener.close();
+  internal.close();
   close(epoll_fd);
   close(event_fd);
 }
@@ -82,7 +85,7 @@ Connection* Door::find(ConnectionId id) {
   return connections[id.index].get();
 }
 
-void Door::adopt(int fd) {
+void Door::adopt(int fd, bool internal) {
   if (free_connections.empty()) {
     free_connections.push_back(u32(connections.size()));
     connections.emplace_back();
@@ -90,7 +93,13 @@ void Door::adopt(int fd) {
   }
   const u32 index = free_connections.back();
   const ConnectionId id{index, ++generations[index]};
-  auto connection = std::make_unique<Connection>(*this, id, std::make_unique<SocketChannel>(fd));
+  std::unique_ptr<Channel> channel;
+  if (tls && !internal) {
+    channel = std::make_unique<TlsChannel>(fd, *tls);
+  } else {
+    channel = std::make_unique<SocketChannel>(fd);
+  }
+  auto connection = std::make_unique<Connection>(*this, id, std::move(channel), internal);
   if (!connection->start()) return void(counters.refused++);
   free_connections.pop_back();
   connections[index] = std::move(connection);
@@ -113,7 +122,7 @@ bool Door::unread_too_much(u64 answer_bytes) const {
 }
 
 void Door::make_ready(Connection& connection) {
-  if (connection.set_ready()) ready.push_back(connection.id());
+  if (connection.set_ready()) (connection.greeting() ? greeting : ready).push_back(connection.id());
 }
 
 void Door::bury(Connection& connection) { dead.push_back(&connection); }
@@ -160,6 +169,12 @@ void Door::take_commands() {
       case Command::Kind::kServing:
         health.set(command.service, command.serving);
         break;
+      case Command::Kind::kTls:
+        tls = command.tls;
+        break;
+      case Command::Kind::kTokens:
+        tokens = command.tokens;
+        break;
     }
   }
 }
@@ -182,6 +197,7 @@ void Door::start_drain(u64 grace_ns) {
   drain_by_ns = std::min(drain_by_ns, turn_ns + grace_ns);
   draining = true;
   listener.close();
+  internal.close();
   health.shut_down();
   for (auto& connection : connections)
     if (connection) connection->retire(Retire::kDrain, grace_ns);
@@ -208,9 +224,11 @@ void Door::turn() {
   run_timers();
   for (const CallId id : std::exchange(unpaused, {})) deliver_held(*this, id);
   read_ready();
+  shake_hands();
   service.on_turn(turn_ns);
   loads.on_turn(turn_ns);
   listener.update();
+  internal.update();
   flush_dirty();
   bury_dead();
 }
@@ -219,9 +237,10 @@ bool Door::finished() const { return stopping || (draining && (open_connections 
 
 // Nanoseconds until something is due; 0: there is work now.
 u64 Door::wait_ns() {
-  if (!ready.empty() || !dirty.empty() || !unpaused.empty() || !dead.empty()) return 0;
+  if (!ready.empty() || !greeting.empty() || !dirty.empty() || !unpaused.empty() || !dead.empty()) return 0;
   u64 due = turn_ns + limits.sleep_max;
-  due = std::min({due, wheel.next_ns(), service.next_wakeup_ns(), listener.due(), loads.due_ns(), drain_by_ns});
+  due = std::min(
+      {due, wheel.next_ns(), service.next_wakeup_ns(), listener.due(), internal.due(), loads.due_ns(), drain_by_ns});
   return due > turn_ns ? due - turn_ns : 0;
 }
 
@@ -245,6 +264,8 @@ void Door::dispatch(u64 key, u32 events) {
   switch (key) {
     case kListenerKey:
       return listener.accept_some();
+    case kInternalKey:
+      return internal.accept_some();
     case kWakeKey:
       return clear_eventfd(fds.wake);
     case kEventKey:
@@ -275,6 +296,16 @@ void Door::read_ready() {
     if (!connection) continue;
     if (connection->read()) make_ready(*connection);
     if (now_ns() - turn_ns > limits.turn_parse_ns) return;
+  }
+}
+
+// A signature takes as long as hundreds of calls: these wait, and not those.
+void Door::shake_hands() {
+  for (size_t left = std::min<size_t>(greeting.size(), limits.turn_handshakes); left; left--) {
+    const ConnectionId id = greeting.front();
+    greeting.pop_front();
+    Connection* connection = find(id);
+    if (connection && connection->read()) make_ready(*connection);
   }
 }
 

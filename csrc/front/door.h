@@ -22,19 +22,23 @@
 #include "front/request.h"
 #include "front/session.h"
 #include "front/timer_wheel.h"
+#include "front/tls_context.h"
+#include "front/tokens.h"
 
 namespace fastqps::front {
 
 // What epoll hands back; a connection's key is its generation and its index.
-inline constexpr u64 kListenerKey = ~u64(0), kWakeKey = ~u64(1), kEventKey = ~u64(2);
+inline constexpr u64 kListenerKey = ~u64(0), kWakeKey = ~u64(1), kEventKey = ~u64(2), kInternalKey = ~u64(3);
 inline constexpr u16 kCallTimer = 0, kConnectionTimer = 1;
 
 // What another thread asks of the loop.
 struct Command {
-  enum class Kind : u8 { kStop, kDrain, kServing } kind;
+  enum class Kind : u8 { kStop, kDrain, kServing, kTls, kTokens } kind;
   u64 grace_ns = 0;
   std::string service = {};
   Serving serving = Serving::kUnknown;
+  std::shared_ptr<const TlsContext> tls = {};
+  std::shared_ptr<const Tokens> tokens = {};
 };
 
 // Frames on their way to the socket. Shared by all connections, so it stays in the cache.
@@ -51,8 +55,9 @@ struct Door {
   Door(const Door&) = delete;
 
   Connection* find(ConnectionId id);
-  // Takes the socket over; counts it as refused and closes it when there is no room.
-  void adopt(int fd);
+  // Takes the socket over; counts it as refused and closes it when there is no room. internal: of this server itself:
+  // without TLS, and its calls need no token.
+  void adopt(int fd, bool internal = false);
   // Whether a connection that has so many calls may open one more.
   bool may_open_call(u32 open_calls) const;
   // Whether a connection whose client has so many bytes of answers to read must get no more.
@@ -67,7 +72,10 @@ struct Door {
   // Turns until stopped or drained.
   void run();
   // Once before the first turn.
-  void attach() { service.on_attach(transport); }
+  void attach() {
+    take_commands();  // what was asked before
+    service.on_attach(transport);
+  }
   // Wait, read, serve, write. Tests drive these one by one.
   void turn();
 
@@ -89,7 +97,7 @@ struct Door {
   u32 open_connections = 0;
   u64 unread_bytes = 0;  // of all answers that nghttp2 has not taken
   SessionFactory sessions;
-  Listener listener;
+  Listener listener, internal;
   Health health;
   LoadReports load_reports;
   LoadService loads;
@@ -100,9 +108,12 @@ struct Door {
   std::vector<Received> received;        // in the current read
   std::vector<Connection*> dirty, dead;  // to be flushed, to be deleted: in this turn
   std::deque<ConnectionId> ready;        // to be read
+  std::deque<ConnectionId> greeting;     // the same, in a TLS handshake: after the others, a few in a turn
   std::vector<CallId> unpaused;          // whose held messages may be delivered
   std::unique_ptr<u8[]> read_buffer, inflate_buffer;
   OutputBuffer output;
+  std::shared_ptr<const TlsContext> tls;                     // nullptr: connections are not encrypted
+  std::shared_ptr<const Tokens> tokens;                      // nullptr: calls need none
   std::vector<std::pair<std::string, std::string>> headers;  // by HeaderId
   bool draining = false, stopping = false;
   u64 drain_by_ns = kNever;
@@ -112,6 +123,7 @@ struct Door {
   void wait();
   void dispatch(u64 key, u32 events);
   void read_ready();
+  void shake_hands();
   void take_commands();
   void take_answers();
   void start_drain(u64 grace_ns);

@@ -91,6 +91,7 @@ void Connection::update_interest() {
     if (!eof_ && !paused()) want |= EPOLLIN | EPOLLRDHUP;
     if (!writable_ || channel_->wants_write()) want |= EPOLLOUT;
   }
+  if (want & EPOLLIN && channel_->buffered()) door_.make_ready(*this);
   if (want == interest_) return;
   epoll_event event{};
   event.events = interest_ = want;

@@ -69,7 +69,8 @@ bool Connection::check_waits() {
   const Limits& limits = door_.limits;
   Counters& counters = door_.counters;
   if (!settings_received && now >= hello_by_ns_) {
-    if (door_.draining) return kill(), false;
+    if (greeting() && !door_.draining) counters.tls_failures++;
+    if (greeting() || door_.draining) return kill(), false;
     counters.closed_settings_timeout++;
     terminate(NGHTTP2_SETTINGS_TIMEOUT, "");
   } else if (block.since_ns && now >= block.since_ns + limits.header_block_timeout) {

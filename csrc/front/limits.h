@@ -32,9 +32,10 @@ struct Limits {
   u32 turn_requests = 256;
   u64 turn_parse_ns = 500'000;
   u32 turn_accepts = 16;
+  u32 turn_handshakes = 4;  // steps of TLS handshakes: a signature takes as long as hundreds of calls
   u32 events = 64;
   // time, in ns
-  u64 settings_timeout = 10 * kSecond;
+  u64 settings_timeout = 10 * kSecond;  // from the accept, a TLS handshake included
   u64 header_block_timeout = 10 * kSecond;
   u64 message_timeout = 30 * kSecond;  // without a byte of progress
   u64 write_timeout = 20 * kSecond;    // without a byte of progress

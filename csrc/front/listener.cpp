@@ -33,9 +33,16 @@ void set_options(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_low, sizeof unsent_low);
 }
 
+// The process that has connected a Unix socket; 0: unknown.
+i32 peer_of(int fd) {
+  ucred found{};
+  socklen_t size = sizeof found;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &found, &size) ? 0 : found.pid;
+}
+
 }  // namespace
 
-Listener::Listener(Door& door, int fd) : door_(door), fd_(fd) {
+Listener::Listener(Door& door, int fd, Of of) : door_(door), fd_(fd), of_(of) {
   if (fd_ >= 0) fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);
   const u32 descriptors = descriptor_limit();
   connections_max_ = descriptors > 2 * kSpareDescriptors ? descriptors - kSpareDescriptors : kSpareDescriptors;
@@ -45,7 +52,7 @@ Listener::Listener(Door& door, int fd) : door_(door), fd_(fd) {
 Listener::~Listener() { close(); }
 
 void Listener::update() {
-  const bool wanted = door_.service.may_accept(door_.open_connections);
+  const bool wanted = of_ == Of::kInternal || door_.service.may_accept(door_.open_connections);
   poll(fd_ >= 0 && wanted && door_.turn_ns >= paused_until_ns_ && listening());
 }
 
@@ -63,7 +70,7 @@ void Listener::poll(bool on) {
   if (on == polled_) return;
   epoll_event event{};
   event.events = EPOLLIN | EPOLLEXCLUSIVE;  // which cannot be modified, only added and deleted
-  event.data.u64 = kListenerKey;
+  event.data.u64 = of_ == Of::kInternal ? kInternalKey : kListenerKey;
   if (epoll_ctl(door_.epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd_, &event) == 0) polled_ = on;
 }
 
@@ -77,13 +84,7 @@ void Listener::accept_some() {
 bool Listener::accept_one() {
   const int fd = accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd >= 0) {
-    set_options(fd);
-    if (door_.open_connections >= connections_max_) {
-      door_.counters.refused++;
-      ::close(fd);
-    } else {
-      door_.adopt(fd);
-    }
+    take(fd);
     return true;
   }
   switch (errno) {
@@ -103,6 +104,17 @@ bool Listener::accept_one() {
       return close(), false;
     default:
       return true;  // of this one connection: aborted, or its network's
+  }
+}
+
+void Listener::take(int fd) {
+  const bool internal = of_ == Of::kInternal;
+  if (!internal) set_options(fd);
+  if (door_.open_connections >= connections_max_ || (internal && peer_of(fd) != door_.fds.internal_peer)) {
+    door_.counters.refused++;
+    ::close(fd);
+  } else {
+    door_.adopt(fd, internal);
   }
 }
 

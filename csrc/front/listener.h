@@ -1,4 +1,5 @@
-// The shared listening socket, polled only while this door should have more connections.
+// A listening socket that all doors share. That of clients is polled only while this door should have more connections;
+// the internal one, by which the server calls itself, always.
 #pragma once
 #include "core/types.h"
 
@@ -8,8 +9,10 @@ struct Door;
 
 class Listener {
  public:
+  enum class Of : u8 { kClients, kInternal };
+
   // fd: -1: none.
-  Listener(Door& door, int fd);
+  Listener(Door& door, int fd, Of of);
   ~Listener();
 
   // Each turn: asks whether to accept, polls the socket or stops polling it.
@@ -24,10 +27,12 @@ class Listener {
  private:
   void poll(bool on);
   bool accept_one();
+  void take(int fd);
   bool listening();
 
   Door& door_;
   int fd_;
+  const Of of_;
   bool polled_ = false, listening_ = false;
   u64 paused_until_ns_ = 0;  // after EMFILE and its kind
   u32 connections_max_ = 0;

@@ -23,6 +23,12 @@ void Loop::drain(u64 grace_ns) { door_->post({.kind = Command::Kind::kDrain, .gr
 void Loop::set_serving(std::string_view service, Serving serving) {
   door_->post({.kind = Command::Kind::kServing, .service = std::string(service), .serving = serving});
 }
+void Loop::set_tls(std::shared_ptr<const TlsContext> context) {
+  door_->post({.kind = Command::Kind::kTls, .tls = std::move(context)});
+}
+void Loop::set_tokens(std::shared_ptr<const Tokens> tokens) {
+  door_->post({.kind = Command::Kind::kTokens, .tokens = std::move(tokens)});
+}
 RareQueue& Loop::rare() { return door_->rare; }
 void Loop::adopt(int fd) { door_->adopt(fd); }
 

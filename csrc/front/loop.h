@@ -9,6 +9,8 @@
 #include "front/methods.h"
 #include "front/rare_queue.h"
 #include "front/service.h"
+#include "front/tls_context.h"
+#include "front/tokens.h"
 
 namespace fastqps::front {
 
@@ -17,6 +19,8 @@ enum class Serving : u8 { kUnknown = 0, kServing = 1, kNotServing = 2, kServiceU
 struct LoopFds {
   int listener = -1;  // bound, not owned; accepted from once somebody calls listen() on it. -1: none
   int wake = -1;  // an eventfd that others write to wake this loop (the shared-memory protocol's), not owned. -1: none
+  int internal = -1;  // as listener, a Unix socket for the process `internal_peer` alone. -1: none
+  i32 internal_peer = 0;
 };
 
 class Loop {
@@ -42,6 +46,10 @@ class Loop {
   void drain(u64 grace_ns);
   // The health of a service; "" is the whole server. At the start "" is NOT_SERVING and nothing else is known.
   void set_serving(std::string_view service, Serving serving);
+  // From now on: what new connections begin with (nullptr: they are not encrypted), what calls must carry (nullptr:
+  // nothing). Before run() they hold from the first connection on.
+  void set_tls(std::shared_ptr<const TlsContext> context);
+  void set_tokens(std::shared_ptr<const Tokens> tokens);
   RareQueue& rare();
 
   // Hands over a connected socket as if it had been accepted. Before run(), or on the loop's thread.

@@ -28,6 +28,10 @@ Said describe(const Door& door, const Call& call, char* text, size_t room) {
       return say("content-type must be application/grpc"), Said{Code::kInvalidArgument, {.http_status = 415}};
     case Fault::kMethod:
       return say("the HTTP method must be POST"), Said{Code::kInternal, {.http_status = 405, .allow_post = true}};
+    case Fault::kUnauthenticated:
+      say(call.authorization_seen ? "the token in the authorization header is not one of this server's"
+                                  : "this server needs the header authorization: Bearer TOKEN");
+      return {Code::kUnauthenticated, {.bearer = true}};
     case Fault::kPath:
       return say("unknown method"), Said{Code::kUnimplemented};
     case Fault::kTimeout:

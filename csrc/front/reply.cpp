@@ -69,6 +69,7 @@ void answer_trailers_only(Door& door, Call& call, const Status& status, const Re
   Block block;
   add_head(block, door, call, refusal.http_status == 415 ? "415" : refusal.http_status == 405 ? "405" : "200");
   if (refusal.allow_post) block.add("allow", "POST");
+  if (refusal.bearer) block.add("www-authenticate", "Bearer");
   if (status.code == StatusCode::kOk) {
     add_status(block, nullptr);
     add_load(block, door, call);

@@ -13,6 +13,7 @@ struct Refusal {
   u16 http_status = 200;
   bool allow_post = false;
   bool accept_encoding = false;
+  bool bearer = false;  // a token would help
 };
 
 // Ends the call: after its messages, or trailers-only.

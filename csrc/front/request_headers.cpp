@@ -112,6 +112,11 @@ bool pseudo_header(Door& door, Call& call, HeaderRules& rules, std::string_view 
   return true;
 }
 
+// Health is for whoever asks: the probes of Kubernetes have no token.
+bool may_enter(const Door& door, const Call& call) {
+  return !door.tokens || call.authorized || call.handler == Handler::kHealth || call.connection->trusted();
+}
+
 }  // namespace
 
 bool request_header(Door& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value) {
@@ -132,8 +137,11 @@ bool request_header(Door& door, Call& call, HeaderRules& rules, std::string_view
       if (!good_content_type(value)) note(call, Fault::kContentType);
       return true;
     case 13:
-      if (name != "grpc-encoding") break;
-      return set_encoding(call, value), true;
+      if (name == "grpc-encoding") return set_encoding(call, value), true;
+      if (name != "authorization") break;
+      call.authorized = call.connection->may_enter(value) && !call.authorization_seen;
+      call.authorization_seen = true;
+      return true;
     case 14:
       if (name != "content-length") break;
       return set_content_length(call, value);
@@ -152,6 +160,7 @@ bool request_headers_done(Door& door, Call& call, const HeaderRules& rules) {
   if ((rules.seen & kRequired) != kRequired || !(rules.seen & HeaderRules::kAuthority || rules.host)) return false;
   if (!call.te_seen) door.counters.missing_te++;
   if (!call.content_type_seen) note(call, Fault::kContentType);
+  if (!may_enter(door, call)) note(call, Fault::kUnauthenticated), door.counters.unauthenticated++;
   if (call.connection->full()) note(call, Fault::kConnectionFull);
   if (call.connection->answers_stuck()) note(call, Fault::kAnswersNotRead);
   if (call.faults) {

@@ -46,6 +46,10 @@ void PredictService::copy_counters() {
       c.writes,
       c.turns,
       c.sleeps,
+      c.tls_handshakes,
+      c.tls_failures,
+      c.plaintext_on_tls,
+      c.unauthenticated,
   };
   for (u32 i = 0; i < kTransports; i++) stats_->transport[i].store(before_.transport[i] + values[i], kRelaxed);
   // Calls that the transport answered itself: unknown methods, broken framing, health, reflection.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <string>
 #include <thread>
@@ -40,11 +41,11 @@ struct Answer {
 
 class Client {
  public:
-  explicit Client(Door& door, u32 window = 1 << 20) : door_(door) {
-    int ends[2];
-    CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
-    fd_ = ends[0];
-    door.adopt(ends[1]);
+  explicit Client(Door& door, u32 window = 1 << 20) : Client(door, window, connect(door)) {}
+  // Over a socket that leads to the door somehow. between: what has to happen before the door's turn and after it.
+  Client(
+      Door& door, u32 window, int fd, std::function<void()> between = [] {})
+      : door_(door), fd_(fd), between_(std::move(between)) {
     nghttp2_session_callbacks* callbacks;
     nghttp2_session_callbacks_new(&callbacks);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
@@ -127,7 +128,9 @@ class Client {
       const std::string out = output();
       const u64 before = received_bytes;
       send(out);
+      between_();
       door_.turn();
+      between_();
       receive();
       idle = out.empty() && received_bytes == before ? idle + 1 : 0;
     }
@@ -154,6 +157,12 @@ class Client {
   bool eof = false;
 
  private:
+  static int connect(Door& door) {
+    int ends[2];
+    CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
+    door.adopt(ends[1]);
+    return ends[0];
+  }
   struct Body {
     std::string bytes;
     bool end = true;
@@ -199,6 +208,7 @@ class Client {
 
   Door& door_;
   int fd_ = -1;
+  std::function<void()> between_;
   std::string unsent_;
   nghttp2_session* session_ = nullptr;
   std::map<i32, Body> bodies_;

@@ -35,6 +35,7 @@ class Answer:
     body: bytes
     content_type: str
     allow: str = ""
+    challenge: str = ""  # of www-authenticate
 
     @staticmethod
     def text(status: int, text: str) -> Answer:
@@ -88,14 +89,15 @@ def _body_length(headers: Mapping[str, str]) -> int:
 
 def encode(answer: Answer, *, keep: bool, head_only: bool) -> bytes:
     """The bytes of an answer."""
-    allow = f"allow: {answer.allow}\r\n" if answer.allow else ""
+    more = f"allow: {answer.allow}\r\n" if answer.allow else ""
+    more += f"www-authenticate: {answer.challenge}\r\n" if answer.challenge else ""
     head = (
         f"HTTP/1.1 {answer.status} {_PHRASES[answer.status]}\r\n"
         f"content-type: {answer.content_type}\r\n"
         f"content-length: {len(answer.body)}\r\n"
         "cache-control: no-store\r\n"
         f"connection: {'keep-alive' if keep else 'close'}\r\n"
-        f"{allow}\r\n"
+        f"{more}\r\n"
     ).encode("latin-1")
     return head if head_only else head + answer.body
 

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from fastqps import __version__
+from fastqps.admin import guard
+from fastqps.admin.guard import Guarded
 from fastqps.admin.http import Answer, Request
 from fastqps.admin.live import Live
 from fastqps.admin.predict import Predict
@@ -36,11 +38,11 @@ curl -d '{{"text": "a prompt for a model that generates", "max_tokens": 20}}' ht
 """
 
 
-class Served(Seen, Reloadable, Protocol):
+class Served(Seen, Guarded, Reloadable, Protocol):
     """What the pages are about."""
 
-    def grpc_address(self) -> str:
-        """Where the server's own gRPC port answers."""
+    def own_target(self) -> str:
+        """Where the front doors answer the server's own calls, as a gRPC target."""
 
 
 class Admin:
@@ -50,7 +52,7 @@ class Admin:
         self._served = served
         self._metrics = Metrics(served)
         self._live = Live(Sampler(served, self._metrics.meter.shown))
-        self._predict = Predict(served.grpc_address())
+        self._predict = Predict(served.own_target())
         self._reload = ReloadPage(served)
         self._server = Server(sock, self._answer)
 
@@ -95,7 +97,7 @@ class Admin:
         if request.method not in allowed.split(", "):
             text = f"{request.path} answers {allowed}\n"
             return Answer(405, text.encode(), "text/plain; charset=utf-8", allow=allowed)
-        return page(request)
+        return guard.refusal(self._served, request) or page(request)
 
     def _index(self, request: Request) -> Answer:
         return Answer(200, INDEX.replace("ADDRESS", request.headers.get("host", "ADDRESS")).encode(), "text/plain")

@@ -1,4 +1,4 @@
-"""``POST /predict``: JSON items in, JSON answers out, through the server's own gRPC port like any other client's."""
+"""``POST /predict``: JSON items in, JSON answers out, through the front doors like any other client's."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ INVALID_ARGUMENT = 3
 class Predict:
     """A client of this server. gRPC is imported with the first request: most servers never see one here."""
 
-    def __init__(self, address: str) -> None:
-        self._address = address
+    def __init__(self, target: str) -> None:
+        self._target = target
         self._client: AsyncClient | None = None
 
     async def __call__(self, asked: Any) -> tuple[int, Any]:
@@ -62,7 +62,7 @@ class Predict:
         if self._client is None:
             from fastqps.async_client import AsyncClient
 
-            self._client = AsyncClient(self._address)
+            self._client = AsyncClient(self._target)
         return self._client
 
 

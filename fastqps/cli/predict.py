@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from fastqps.cli import generate_flags
+from fastqps.cli import generate_flags, server_flags
 from fastqps.cli.generate_flags import generate_options
 from fastqps.errors import FAILURE, OK, ConfigError
 
@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="*", metavar="TEXT", help="text; without any, the lines of stdin")
     parser.add_argument("--model", metavar="NAME_OR_DIR", help="model (default: minilm; with --address: the server's)")
     parser.add_argument("--address", metavar="HOST:PORT", help="ask this server instead of loading the model here")
+    server_flags.add_arguments(parser)
     parser.add_argument(
         "--device", metavar="DEVICE", help="where to run the model: cpu, cuda, cuda:1, auto or null (default: cpu)"
     )
@@ -53,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("--device says where to run a model here; a server (--address) has chosen its own")
     if options.address and options.quantization:
         raise ConfigError("--quantization says how to run a model here; a server (--address) has chosen its own")
+    server_flags.check_flags(options)
     generate_flags.check_flags(options)
     texts = _utf8(_from_arguments(options.text, options.pair) if options.text else _from_lines(sys.stdin, options.pair))
     if options.stream:
@@ -152,7 +154,10 @@ def _connect(options: argparse.Namespace) -> Client:
 
     if ":" not in options.address:  # gRPC would take port 443
         raise ConfigError(f"--address {options.address!r} has no port: HOST:PORT")
-    return Client(options.address, model=options.model or "")
+    try:
+        return Client(options.address, model=options.model or "", **server_flags.client_options(options))
+    except (ValueError, OSError) as error:
+        raise ConfigError(str(error)) from None
 
 
 def _asked(options: argparse.Namespace) -> Any:

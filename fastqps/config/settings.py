@@ -52,9 +52,7 @@ class Config:
     )
     host: str = _setting("127.0.0.1", "text", "Address to listen on. 0.0.0.0 or :: for all interfaces.")
     port: int = _setting(50051, "count", "gRPC port. 0: any free one, printed at start.", most=65535)
-    admin_port: int = _setting(
-        9464, "count", "Port of metrics and health, on the loopback interface. 0: any free one.", most=65535
-    )
+    admin_port: int = _setting(9464, "count", "Port of metrics and health. 0: any free one.", most=65535)
     frontdoors: int | None = _setting(
         None, "count", "Front door processes.", least=1, most=32, auto="one for each 4 cores, at least 1"
     )
@@ -224,6 +222,30 @@ class Config:
     )
     rerun: bool = _setting(
         True, "switch", "Run a request again whose dispatcher died while it ran. off: it is answered INTERNAL."
+    )
+    tls_cert: str = _setting(
+        "",
+        "text",
+        "PEM file with the server's certificate, and behind it those that lead to its issuer: clients must then use "
+        "TLS. Read again when it changes, as the next two and the tokens are. See docs/security.md.",
+        metavar="FILE",
+    )
+    tls_key: str = _setting("", "text", "PEM file with the key of --tls-cert, without a password.", metavar="FILE")
+    tls_client_ca: str = _setting(
+        "",
+        "text",
+        "PEM file with certificate authorities: a client must then show a certificate that one of them has signed.",
+        metavar="FILE",
+    )
+    auth_token_file: str = _setting(
+        "",
+        "text",
+        "File with one token a line, lines with # left out: every call but health, and every POST on the admin port, "
+        "must then carry one of them (authorization: Bearer TOKEN).",
+        metavar="FILE",
+    )
+    admin_host: str = _setting(
+        "127.0.0.1", "text", "Address of the admin port. 0.0.0.0 or :: for all interfaces; it has no TLS."
     )
     load_reports: bool = _setting(
         False,

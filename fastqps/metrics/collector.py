@@ -17,6 +17,7 @@ from prometheus_client.exposition import choose_encoder
 from fastqps import __version__
 from fastqps._core import IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, now_ns
 from fastqps.codes import CODES
+from fastqps.metrics.credentials import credential_families
 from fastqps.metrics.fill import WINDOW_S as FILL_S
 from fastqps.metrics.fill import FillWindow
 from fastqps.metrics.histograms import Edges, Merged
@@ -64,6 +65,7 @@ class Metrics:
         yield from self._device(dispatchers)
         yield from self._troubles(doors, dispatchers)
         yield from self._transport(doors)
+        yield from credential_families(self._source, doors)
         yield from self._saturation()
         yield from self._usage(doors, dispatchers)
         yield from self._processes()
@@ -202,7 +204,7 @@ class Metrics:
             received.add_metric([str(i)], counters["bytes_in"])
             sent.add_metric([str(i)], counters["bytes_out"])
             for event in TRANSPORT_COUNTERS:
-                if not event.startswith("bytes_"):
+                if not event.startswith("bytes_") and event != "unauthenticated":
                     events.add_metric([str(i), event], counters[event])
         yield from (received, sent, events)
 

@@ -9,6 +9,13 @@ from fastqps.capacity import Capacity
 from fastqps.reloaded import ServedVersion
 
 
+class Credentials(Protocol):
+    """What the server is entered with."""
+
+    expires_s: float  # of the certificate, since 1970; 0: no TLS
+    reloads: dict[str, int]  # by outcome
+
+
 class Source(Protocol):
     """What a scrape reads: the segment, and what only the supervisor knows."""
 
@@ -25,6 +32,10 @@ class Source(Protocol):
     @property
     def ready(self) -> bool:
         """Whether load balancers should send requests here."""
+
+    @property
+    def credentials(self) -> Credentials:
+        """What the server is entered with."""
 
     def route_of(self, model: int) -> int:
         """The route that answers for a model."""

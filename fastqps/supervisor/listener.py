@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import secrets
 import socket
 import struct
 import time
@@ -19,14 +20,14 @@ DROP_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 
 RETRY_S = 1.0
 
 
-def bind(host: str, port: int, setting: str) -> socket.socket:
-    """A bound TCP socket that does not listen yet. ``ConfigError`` names ``setting`` where that is not possible."""
+def bind(host: str, port: int, setting: str, host_setting: str = "--host") -> socket.socket:
+    """A bound TCP socket that does not listen yet. ``ConfigError`` names the setting where that is not possible."""
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV
         )[0]
     except (OSError, UnicodeError) as error:
-        raise ConfigError(f"--host {host!r}: {error}") from None
+        raise ConfigError(f"{host_setting} {host!r}: {error}") from None
     give_up = time.monotonic() + RETRY_S
     while True:
         sock = socket.socket(family, socket.SOCK_STREAM)
@@ -43,6 +44,20 @@ def bind(host: str, port: int, setting: str) -> socket.socket:
             if error.errno != errno.EADDRINUSE or port == 0 or time.monotonic() > give_up:
                 raise _refused(host, port, setting, error) from None
         time.sleep(0.05)
+
+
+def bind_internal() -> socket.socket:
+    """A socket for the server's calls to itself, whatever clients need. It has a name that nobody guesses and no file;
+    front doors also look who has connected."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    sock.bind(f"\0fastqps-{secrets.token_hex(16)}")
+    return sock
+
+
+def internal_target(sock: socket.socket) -> str:
+    """The same as gRPC's clients write it."""
+    return f"unix-abstract:{sock.getsockname()[1:].decode()}"
 
 
 def listen(sock: socket.socket, setting: str) -> None:
@@ -71,12 +86,6 @@ def address(sock: socket.socket) -> str:
     """``host:port`` as clients write it."""
     host, port = sock.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def reachable(sock: socket.socket) -> str:
-    """``host:port`` where this machine itself reaches the socket: loopback for one bound to all interfaces."""
-    host, port = sock.getsockname()[:2]
-    return f"{ {'0.0.0.0': '127.0.0.1', '::': '[::1]'}.get(host) or (f'[{host}]' if ':' in host else host) }:{port}"
 
 
 def _refused(host: str, port: int, setting: str, error: OSError) -> ConfigError:

@@ -169,6 +169,8 @@ class DoorSeat(Seat):
         return DoorSettings(
             **self._common(parent_pid, self.server.door_cpus[self.index]),
             listener_fd=listener_fd,
+            internal_fd=self.shared.internal.fileno(),
+            credentials_fd=self.shared.credentials_fd,
             max_message_bytes=config.max_message_bytes,
             max_stream_inflight=config.max_stream_inflight,
             default_timeout_ns=config.default_timeout_ns,
@@ -178,7 +180,7 @@ class DoorSeat(Seat):
         )
 
     def fds(self, listener_fd: int) -> tuple[int, ...]:
-        return (*self.shared.inherited, listener_fd)
+        return (*self.shared.inherited, listener_fd, self.shared.internal.fileno(), self.shared.credentials_fd)
 
 
 class DispatcherSeat(Seat):

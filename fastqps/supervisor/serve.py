@@ -15,6 +15,9 @@ from fastqps.config import Config
 from fastqps.config.decide import server_cpus
 from fastqps.errors import ConfigError, FastqpsError
 from fastqps.models import ModelCard
+from fastqps.supervisor.credential_files import CredentialFiles
+from fastqps.supervisor.credential_watch import CredentialWatch
+from fastqps.supervisor.exposure import exposures
 from fastqps.supervisor.generation import first_generations
 from fastqps.supervisor.holder import Holder
 from fastqps.supervisor.listener import address, bind
@@ -26,7 +29,6 @@ from fastqps.supervisor.server import Supervisor
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.sharing import Sharing
 
-LOOPBACK = "127.0.0.1"
 FILES_MIN = 256  # our own, at most 32 front doors and 64 dispatchers with their eventfds, and some for clients
 
 
@@ -43,11 +45,12 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
     _raise_file_limit()
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(bind(config.host, config.port, "--port"))
-        admin = stack.enter_context(bind(LOOPBACK, config.admin_port, "--admin-port"))
+        admin = stack.enter_context(bind(config.admin_host, config.admin_port, "--admin-port", "--admin-host"))
+        credentials = CredentialWatch(CredentialFiles.of(config))
         server = make_plan(config)
-        shared = stack.enter_context(contextlib.closing(Shared(server)))
+        shared = stack.enter_context(contextlib.closing(Shared(server, credentials.vault.fd)))
         log = stack.enter_context(contextlib.closing(Log()))
-        for line in (*notes, _describe(server, shared)):
+        for line in (*notes, _describe(server, shared), *exposures(config)):
             log.event("supervisor", line)
         if not server.reloads:
             log.event("supervisor", f"no model can be reloaded: {server.dispatchers} dispatchers leave no seats free")
@@ -58,7 +61,7 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
             _add_holders(sharings, server, shared, log, stack)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             try:
-                return runner.run(_run(server, shared, listener, admin, log, modules, sharings))
+                return runner.run(_run(server, shared, listener, admin, log, modules, sharings, credentials))
             except FastqpsError as error:  # after the start errors are events of the log like all others
                 log.event("supervisor", str(error))
                 return error.exit_code
@@ -72,8 +75,9 @@ async def _run(
     log: Log,
     modules: Mapping[str, str] | None,
     sharings: Mapping[int, Sharing],
+    credentials: CredentialWatch,
 ) -> int:
-    supervisor = Supervisor(server, shared, listener, log, modules, sharings)
+    supervisor = Supervisor(server, shared, listener, log, credentials, modules, sharings)
     supervisor.fleet.set_routes()
     async with Admin(supervisor, admin_socket):
         return await supervisor.run(f"http://{address(admin_socket)}")

@@ -13,10 +13,12 @@ from fastqps._core import BusyUnion, LoadWindow, now_ns
 from fastqps.errors import NOT_DRAINED, OK
 from fastqps.readiness import Readiness, readiness
 from fastqps.reloaded import OUTCOMES, ServedVersion
+from fastqps.supervisor.credential_watch import CredentialWatch
 from fastqps.supervisor.crew import Crew
 from fastqps.supervisor.domain import Domain, make_domains
+from fastqps.supervisor.exposure import is_loopback
 from fastqps.supervisor.fleet import Fleet
-from fastqps.supervisor.listener import address, listen, reachable, refuse_new
+from fastqps.supervisor.listener import address, internal_target, listen, refuse_new
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import Outcome
 from fastqps.supervisor.plan import Plan
@@ -46,6 +48,7 @@ class Supervisor:
         shared: Shared,
         listener: socket.socket,
         log: Log,
+        credentials: CredentialWatch,
         modules: Mapping[str, str] | None = None,
         sharings: Mapping[int, Sharing] | None = None,
     ) -> None:
@@ -63,6 +66,7 @@ class Supervisor:
         self.queue_budget_s = server.config.queue_budget_ns * 1e-9
         self.target_saturation = server.config.target_saturation
         self.listener = listener
+        self.credentials = credentials
         self.log = log
         self.doors = [DoorSeat(i, server, shared, log, modules.get("frontdoor")) for i in range(server.doors)]
         self.dispatchers = [
@@ -120,9 +124,17 @@ class Supervisor:
         """The dispatchers that there are: the other indices are kept for the next generation of their model."""
         return [seat.index for seat in self.fleet.filled()]
 
-    def grpc_address(self) -> str:
-        """Where the server's own gRPC port answers."""
-        return reachable(self.listener)
+    def own_target(self) -> str:
+        """Where the front doors answer the server's own calls."""
+        return internal_target(self.shared.internal)
+
+    def admits(self, authorization: str) -> bool:
+        """Whether who sends this authorization header may ask for something."""
+        return self.credentials.now.admits(authorization)
+
+    def open_to_others(self) -> bool:
+        """Whether other machines can reach the admin port, and no token is needed."""
+        return not self.credentials.now.tokens and not is_loopback(self.server.config.admin_host)
 
     # ---- its life
 
@@ -152,6 +164,7 @@ class Supervisor:
                 return
             opening.result()
         self._watch_over(self._watch())
+        self._watch_over(self.credentials.run(self.log))
         self._domains.update(make_domains(self.seats, self._outcome, self.log))
         for domain in dict.fromkeys(self._domains.values()):
             if not domain.checked:
@@ -178,6 +191,7 @@ class Supervisor:
         self.fleet.open()
         self.segment.set_phase("serving")
         listen(self.listener, "--port")
+        self.shared.internal.listen()
         self.shared.wake_everybody()  # the front doors would look at the phase when their sleep ends
         models = ", ".join(generation.name for generation in self.fleet.serving)
         took = time.monotonic() - self.started_s

@@ -8,13 +8,14 @@ from fastqps._core import Segment, WakeFds, create_segment, plan
 from fastqps.config.units import format_bytes
 from fastqps.errors import ConfigError
 from fastqps.supervisor.generation import Generation, first_generations
+from fastqps.supervisor.listener import bind_internal
 from fastqps.supervisor.plan import Plan
 
 
 class Shared:
     """Made once at start; the kernel frees it all when the last process is gone."""
 
-    def __init__(self, server: Plan) -> None:
+    def __init__(self, server: Plan, credentials_fd: int) -> None:
         """Raises ``ConfigError`` where the memory cannot be had."""
         sizes = server.sizes()
         self.sizes_text = _describe(server)
@@ -28,6 +29,8 @@ class Shared:
         self.wake_doors = tuple(_eventfd() for _ in range(server.doors))
         self.wake_fds = WakeFds(dispatchers=list(self.wake_dispatchers), doors=list(self.wake_doors))
         self.parent_fd, self._own_end = os.pipe()
+        self.credentials_fd = credentials_fd
+        self.internal = bind_internal()
         self.segment.set_phase("starting")
         for first in first_generations(server):
             self.segment.set_model(first.model, first.card.name)
@@ -47,6 +50,7 @@ class Shared:
         """Closes the descriptors: whatever child were still alive would end now."""
         for fd in (*self.inherited, self._own_end):
             os.close(fd)
+        self.internal.close()
 
     def announce(self, generation: Generation) -> None:
         """Tells the front doors and its dispatchers of a generation that is going to warm up."""

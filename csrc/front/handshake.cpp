@@ -1,0 +1,77 @@
+// A connection before its first byte of HTTP/2, where it is under TLS.
+#include <cstdio>
+#include <string_view>
+
+#include "front/connection.h"
+#include "front/door.h"
+
+namespace fastqps::front {
+
+namespace {
+
+// SETTINGS, then GOAWAY with INADEQUATE_SECURITY: the one thing that a gRPC client without TLS shows its user.
+constexpr char kGoaway[] =
+    "\0\0\0\4\0\0\0\0\0"
+    "\0\0\x1c\7\0\0\0\0\0"
+    "\0\0\0\0\0\0\0\x0c"
+    "this port is for TLS";
+constexpr std::string_view kHttp1 =
+    "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: 37\r\n\r\n"
+    "This port speaks gRPC, and over TLS.\n";
+
+const char* hint_of(Handshake found) {
+  switch (found) {
+    case Handshake::kPlaintext:
+      return "a client without TLS speaks to this port, which is for TLS";
+    case Handshake::kNoProtocol:
+      return "a TLS client does not offer HTTP/2 (h2, by ALPN), which gRPC needs";
+    case Handshake::kNoCertificate:
+      return "a TLS client shows no certificate, and --tls-client-ca asks for one";
+    case Handshake::kWrongCertificate:
+      return "a TLS client's certificate is not one that --tls-client-ca trusts";
+    case Handshake::kNotTrusted:
+      return "a TLS client does not trust this server's certificate";
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+// True: it is done, and what follows may be read.
+bool Connection::shake_hands() {
+  const Handshake found = channel_->shake_hands();
+  if (found == Handshake::kAgain) return update_interest(), false;
+  if (found == Handshake::kGone) return kill(), false;
+  if (found == Handshake::kDone) {
+    door_.counters.tls_handshakes++;
+    said_hello_ = true;
+    mark_dirty();
+    return true;
+  }
+  (found == Handshake::kPlaintext ? door_.counters.plaintext_on_tls : door_.counters.tls_failures)++;
+  if (const char* text = hint_of(found)) {
+    door_.hint(text);
+  } else {
+    char said[160];
+    std::snprintf(said, sizeof said, "a TLS handshake failed: %s", channel_->failure());
+    door_.hint(said);
+  }
+  if (found == Handshake::kPlaintext) answer_plaintext();
+  linger();  // so that what was said, by us or in an alert of TLS, arrives
+  return false;
+}
+
+void Connection::answer_plaintext() {
+  char first[4] = {};
+  const ssize_t n = recv(channel_->fd(), first, sizeof first, MSG_PEEK);
+  const std::string_view seen(first, n > 0 ? size_t(n) : 0);
+  std::string_view answer;
+  if (seen == "PRI ")
+    answer = {kGoaway, sizeof kGoaway - 1};
+  else if (!seen.empty() && seen[0] >= 'A' && seen[0] <= 'Z')
+    answer = kHttp1;
+  if (!answer.empty()) send(channel_->fd(), answer.data(), answer.size(), MSG_NOSIGNAL);
+}
+
+}  // namespace fastqps::front

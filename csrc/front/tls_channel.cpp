@@ -1,0 +1,194 @@
+#include "front/tls_channel.h"
+
+#include <openssl/err.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "front/tls_context.h"
+
+namespace fastqps::front {
+
+namespace {
+
+constexpr u8 kHandshakeRecord = 0x16;
+
+// The socket as OpenSSL's source and sink. Its own would raise SIGPIPE where a client has gone.
+int socket_of(BIO* bio) { return int(reinterpret_cast<intptr_t>(BIO_get_data(bio))); }
+
+bool again(ssize_t n) { return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR); }
+
+int read_socket(BIO* bio, char* data, int bytes) {
+  BIO_clear_retry_flags(bio);
+  const ssize_t n = recv(socket_of(bio), data, size_t(bytes), 0);
+  if (again(n)) BIO_set_retry_read(bio);
+  if (n == 0) BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
+  return int(n);
+}
+
+int write_socket(BIO* bio, const char* data, int bytes) {
+  BIO_clear_retry_flags(bio);
+  const ssize_t n = send(socket_of(bio), data, size_t(bytes), MSG_NOSIGNAL);
+  if (again(n)) BIO_set_retry_write(bio);
+  return int(n);
+}
+
+long control_socket(BIO* bio, int command, long, void*) {
+  switch (command) {
+    case BIO_CTRL_EOF:
+      return BIO_test_flags(bio, BIO_FLAGS_IN_EOF) != 0;
+    case BIO_CTRL_FLUSH:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+BIO_METHOD* socket_method() {
+  static BIO_METHOD* const method = [] {
+    BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "connection");
+    BIO_meth_set_read(made, read_socket);
+    BIO_meth_set_write(made, write_socket);
+    BIO_meth_set_ctrl(made, control_socket);
+    return made;
+  }();
+  return method;
+}
+
+BIO* open_socket(int fd) {
+  BIO* bio = BIO_new(socket_method());
+  if (!bio) return nullptr;
+  BIO_set_data(bio, reinterpret_cast<void*>(intptr_t(fd)));
+  BIO_set_init(bio, 1);
+  return bio;
+}
+
+}  // namespace
+
+TlsChannel::TlsChannel(int fd, const TlsContext& context) : Channel(fd), ssl_(context.open()) {
+  BIO* bio = ssl_ ? open_socket(fd) : nullptr;
+  if (!bio) return;  // out of memory: the handshake fails
+  SSL_set_bio(ssl_, bio, bio);
+  SSL_set_app_data(ssl_, this);
+  SSL_set_accept_state(ssl_);
+}
+
+int TlsChannel::choose_protocol(SSL* ssl, const u8** out, u8* out_bytes, const u8* offered, unsigned offered_bytes,
+                                void*) {
+  for (unsigned at = 0; at < offered_bytes; at += 1u + offered[at]) {
+    if (std::string_view(reinterpret_cast<const char*>(offered) + at + 1, offered[at]) != "h2") continue;
+    *out = offered + at + 1;
+    *out_bytes = 2;
+    return SSL_TLSEXT_ERR_OK;
+  }
+  static_cast<TlsChannel*>(SSL_get_app_data(ssl))->other_protocol_ = true;
+  return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+// The first byte of a client that speaks no TLS.
+bool TlsChannel::plaintext() const {
+  u8 first;
+  return recv(fd_, &first, 1, MSG_PEEK) == 1 && first != kHandshakeRecord;
+}
+
+Handshake TlsChannel::shake_hands() {
+  if (!ssl_ || !SSL_get_rbio(ssl_)) return Handshake::kFailed;
+  if (!looked_) {
+    if (plaintext()) return Handshake::kPlaintext;
+    looked_ = true;
+  }
+  ERR_clear_error();
+  const int done = SSL_do_handshake(ssl_);
+  wants_write_ = false;
+  if (done == 1) {
+    const u8* protocol;
+    unsigned bytes;
+    SSL_get0_alpn_selected(ssl_, &protocol, &bytes);
+    if (bytes == 0) return Handshake::kNoProtocol;
+    established_ = true;
+    return Handshake::kDone;
+  }
+  switch (SSL_get_error(ssl_, done)) {
+    case SSL_ERROR_WANT_WRITE:
+      wants_write_ = true;
+      return Handshake::kAgain;
+    case SSL_ERROR_WANT_READ:
+      return Handshake::kAgain;
+    case SSL_ERROR_SSL:
+      return failed();
+    default:
+      return Handshake::kGone;
+  }
+}
+
+Handshake TlsChannel::failed() {
+  if (other_protocol_) return Handshake::kNoProtocol;
+  switch (ERR_GET_REASON(ERR_peek_last_error())) {
+    case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
+      return Handshake::kNoCertificate;
+    case SSL_R_CERTIFICATE_VERIFY_FAILED:
+      return Handshake::kWrongCertificate;
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+      return Handshake::kNotTrusted;
+    default:
+      if (const char* text = ERR_reason_error_string(ERR_peek_last_error())) failure_ = text;
+      return Handshake::kFailed;
+  }
+}
+
+// As many records as fit: one a turn would make small requests wait for each other.
+i64 TlsChannel::read(u8* data, size_t bytes) {
+  if (closing_) return result(recv(fd_, data, bytes, 0));
+  size_t got = 0;
+  more_ = false;
+  ERR_clear_error();
+  while (got < bytes) {
+    size_t n = 0;
+    if (SSL_read_ex(ssl_, data + got, bytes - got, &n) == 1) {
+      got += n;
+      if (SSL_has_pending(ssl_)) continue;
+      return i64(got);
+    }
+    // What was read before the end or the error counts; the next read finds the same again.
+    const int error = SSL_get_error(ssl_, 0);
+    if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return got ? i64(got) : kAgain;
+    more_ = got > 0;
+    if (got) return i64(got);
+    return error == SSL_ERROR_ZERO_RETURN ? 0 : kBroken;
+  }
+  more_ = SSL_has_pending(ssl_);
+  return i64(got);
+}
+
+// One record, of at most 16 KiB, for each call of OpenSSL's.
+i64 TlsChannel::write(const u8* data, size_t bytes) {
+  if (!established_ || closing_) return kAgain;
+  size_t written = 0;
+  ERR_clear_error();
+  while (written < bytes) {
+    size_t n = 0;
+    if (SSL_write_ex(ssl_, data + written, bytes - written, &n) != 1) {
+      const int error = SSL_get_error(ssl_, 0);
+      if (written) break;  // an error shows again
+      return error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ ? kAgain : kBroken;
+    }
+    written += n;
+  }
+  return i64(written);
+}
+
+void TlsChannel::finish_writing() {
+  if (established_ && !closing_) {
+    ERR_clear_error();
+    SSL_shutdown(ssl_);  // says that nothing was cut off; what does not fit into the socket now is let go
+    ERR_clear_error();
+  }
+  closing_ = true;
+  more_ = false;
+  Channel::finish_writing();
+}
+
+}  // namespace fastqps::front

@@ -1,0 +1,40 @@
+// A connection's bytes under TLS. OpenSSL reads and writes the socket itself, so what it has read ahead lies where
+// epoll does not see it: buffered() tells.
+#pragma once
+#include <openssl/ssl.h>
+
+#include "front/channel.h"
+
+namespace fastqps::front {
+
+class TlsContext;
+
+class TlsChannel final : public Channel {
+ public:
+  TlsChannel(int fd, const TlsContext& context);
+  ~TlsChannel() override { SSL_free(ssl_); }
+
+  i64 read(u8* data, size_t bytes) override;
+  i64 write(const u8* data, size_t bytes) override;
+  Handshake shake_hands() override;
+  const char* failure() const override { return failure_; }
+  bool buffered() const override { return more_; }
+  bool established() const override { return established_; }
+  bool wants_write() const override { return wants_write_; }
+  void finish_writing() override;
+
+  // OpenSSL's callback: h2, or nothing.
+  static int choose_protocol(SSL* ssl, const u8** out, u8* out_bytes, const u8* offered, unsigned offered_bytes, void*);
+
+ private:
+  Handshake failed();
+  bool plaintext() const;
+
+  SSL* const ssl_;
+  bool established_ = false, wants_write_ = false, more_ = false;
+  bool closing_ = false;  // nothing is decrypted any more
+  bool other_protocol_ = false, looked_ = false;
+  const char* failure_ = "";
+};
+
+}  // namespace fastqps::front

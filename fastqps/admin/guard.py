@@ -1,0 +1,31 @@
+"""Who may POST on the admin port."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from fastqps.admin.http import Answer, Request
+
+CHANGES = ("/reload",)  # what changes the server, and does not only ask it
+
+
+class Guarded(Protocol):
+    """Who knows the tokens."""
+
+    def admits(self, authorization: str) -> bool:
+        """Whether who sends this authorization header may ask for something."""
+
+    def open_to_others(self) -> bool:
+        """Whether other machines can reach the admin port, and no token is needed."""
+
+
+def refusal(guarded: Guarded, request: Request) -> Answer | None:
+    """The answer to who may not come in."""
+    if request.method != "POST":
+        return None
+    if not guarded.admits(request.headers.get("authorization", "")):
+        text = b"this server needs the header authorization: Bearer TOKEN, with one of its tokens\n"
+        return Answer(401, text, "text/plain; charset=utf-8", challenge="Bearer")
+    if request.path in CHANGES and guarded.open_to_others():
+        return Answer.text(403, f"{request.path} needs --auth-token-file where --admin-host is not loopback")
+    return None

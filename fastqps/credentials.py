@@ -1,0 +1,81 @@
+"""Who may come in: certificates and tokens, and the file in memory by which the supervisor hands them to front doors.
+
+Only front doors and the supervisor have that file. It has two places, and the newer whole one holds: a front door that
+reads while the supervisor writes, or that starts after files on disk have become useless, finds the last good ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import hmac
+import json
+import os
+import struct
+from dataclasses import dataclass
+
+_HEAD = struct.Struct("<QQ32s")  # version, bytes that follow, their SHA-256
+_PLACE_BYTES = 4 << 20
+_SCHEME = "bearer "
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Texts are the contents of PEM files, byte for byte as Latin-1."""
+
+    certificate: str = ""  # empty: connections are not encrypted
+    key: str = dataclasses.field(default="", repr=False)
+    client_ca: str = ""  # empty: clients need no certificate
+    tokens: tuple[str, ...] = dataclasses.field(default=(), repr=False)  # SHA-256 in hex; empty: calls need none
+
+    def admits(self, authorization: str) -> bool:
+        """Whether a call with this authorization header may come in. Takes as long whatever was guessed."""
+        if not self.tokens:
+            return True
+        if authorization[: len(_SCHEME)].lower() != _SCHEME:
+            return False
+        found = digest(authorization[len(_SCHEME) :].lstrip(" ").encode("utf-8", "surrogateescape"))
+        good = False
+        for token in self.tokens:  # all of them, also behind one that fits
+            good |= hmac.compare_digest(found, token)
+        return good
+
+
+def digest(token: bytes) -> str:
+    """What is kept of a token."""
+    return hashlib.sha256(token).hexdigest()
+
+
+class Vault:
+    """The file in memory. One process writes, any may read."""
+
+    def __init__(self, fd: int | None = None) -> None:
+        """Of an inherited descriptor, or a new one."""
+        self.fd = os.memfd_create("fastqps-credentials", os.MFD_CLOEXEC) if fd is None else fd
+
+    def write(self, version: int, credentials: Credentials) -> None:
+        """``version``: higher than all before, from 1."""
+        data = json.dumps(dataclasses.asdict(credentials)).encode()
+        if _HEAD.size + len(data) > _PLACE_BYTES:
+            raise ValueError(f"{len(data)} bytes of certificates and tokens are more than {_PLACE_BYTES}")
+        at = version % 2 * _PLACE_BYTES
+        os.pwrite(self.fd, data, at + _HEAD.size)
+        os.pwrite(self.fd, _HEAD.pack(version, len(data), hashlib.sha256(data).digest()), at)
+
+    def version(self) -> int:
+        """The newest, perhaps not yet whole."""
+        return max(self._head(place)[0] for place in (0, 1))
+
+    def read(self) -> tuple[int, Credentials]:
+        """(version, what it holds) of the newest whole one."""
+        for place in sorted((0, 1), key=lambda place: self._head(place)[0], reverse=True):
+            version, size, checksum = self._head(place)
+            data = os.pread(self.fd, min(size, _PLACE_BYTES), place * _PLACE_BYTES + _HEAD.size)
+            if version and hashlib.sha256(data).digest() == checksum:
+                found = json.loads(data)
+                return version, Credentials(**{**found, "tokens": tuple(found["tokens"])})
+        raise ValueError("no credentials have been written")
+
+    def _head(self, place: int) -> tuple[int, int, bytes]:
+        found = os.pread(self.fd, _HEAD.size, place * _PLACE_BYTES)
+        return _HEAD.unpack(found.ljust(_HEAD.size, b"\0"))

@@ -1,0 +1,81 @@
+"""Takes over certificates and tokens whose files change while the server runs; bad ones change nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+
+from fastqps.credentials import Credentials, Vault
+from fastqps.errors import ConfigError
+from fastqps.supervisor.credential_files import CredentialFiles
+from fastqps.supervisor.log import Log
+
+LOOK_S = 0.5
+# Files that are written one after the other do not fit together for a moment: that is told only when it lasts.
+COMPLAIN_AFTER_S = 2.0
+
+
+class CredentialWatch:
+    """Holds what is in force: ``now``, and ``expires_s`` of the certificate, 0 without TLS.
+
+    Reads the files when it is made: ``ConfigError`` where the server cannot begin with them.
+    """
+
+    def __init__(self, files: CredentialFiles) -> None:
+        self._files = files
+        self._state = files.state()  # before they are read: what changes meanwhile is seen
+        self.now, self.expires_s = files.read()
+        self.vault = Vault()
+        self._version = 1
+        self.vault.write(self._version, self.now)
+        self.reloads = {"ok": 0, "failed": 0}  # of TLS files
+        self._complaint = ""
+        self._failing_since: float | None = None
+
+    async def run(self, log: Log) -> None:
+        """Until cancelled."""
+        while self._files:
+            await asyncio.sleep(LOOK_S)
+            await self._look(log)
+
+    async def _look(self, log: Log) -> None:
+        state = await asyncio.to_thread(self._files.state)  # a file system that hangs stops nobody else
+        if state == self._state:
+            self._failing_since, self._complaint = None, ""
+            return
+        try:
+            found, expires_s = await asyncio.to_thread(self._files.read)
+        except ConfigError as error:
+            self._failed(str(error), log)
+            return
+        self._state, self._failing_since, self._complaint = state, None, ""
+        self._take(found, expires_s, log)
+
+    def _take(self, found: Credentials, expires_s: float, log: Log) -> None:
+        before, self.now = self.now, found
+        self.expires_s = expires_s
+        if found == before:
+            return
+        self._version += 1
+        self.vault.write(self._version, found)
+        if (found.certificate, found.key, found.client_ca) != (before.certificate, before.key, before.client_ca):
+            self.reloads["ok"] += 1
+            log.event("supervisor", f"TLS files have changed and are in use; the certificate expires {day(expires_s)}")
+        if found.tokens != before.tokens:
+            log.event("supervisor", f"--auth-token-file has changed and is in use; tokens: {len(found.tokens)}")
+
+    def _failed(self, why: str, log: Log) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._failing_since is None:
+            self._failing_since = now
+        if now - self._failing_since < COMPLAIN_AFTER_S or why == self._complaint:
+            return
+        self._complaint = why
+        if why.startswith("--tls"):
+            self.reloads["failed"] += 1
+        log.event("supervisor", f"{why}; what was in use before stays in use")
+
+
+def day(seconds: float) -> str:
+    """A time since 1970, for people."""
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("on %Y-%m-%d at %H:%M UTC")

@@ -1,0 +1,32 @@
+"""What a server that others can reach leaves open, said once at its start."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from fastqps.config import Config
+
+
+def exposures(config: Config) -> Iterator[str]:
+    """A line for each, none for a server that only its own machine can reach."""
+    if not is_loopback(config.host):
+        if not config.tls_cert:
+            yield f"--host {config.host}: calls are not encrypted; --tls-cert and --tls-key encrypt them"
+        if not config.auth_token_file and not config.tls_client_ca:
+            yield f"--host {config.host}: whoever can reach it may call; --auth-token-file or --tls-client-ca limit it"
+    if not is_loopback(config.admin_host):
+        given = (
+            "what it is asked and its tokens are not encrypted"
+            if config.auth_token_file
+            else ("whoever can reach it may ask it; --auth-token-file changes that for all but reading")
+        )
+        yield f"--admin-host {config.admin_host}: {given}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it. A name that is none for sure counts as reachable."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

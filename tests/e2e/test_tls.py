@@ -1,0 +1,381 @@
+"""Who may come in: clients under TLS with certificates and tokens, right, wrong and missing; files that change."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from certificates import Authority, Pair
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from serving import Server, until
+
+import fastqps
+from fastqps import rpc
+from fastqps.errors import CallError, Unauthenticated, Unavailable
+from fastqps.v1 import predict_pb2 as pb
+
+TOKEN, SECOND = "the-first-token-of-the-file", "another-token-for-someone-else"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("others"), "other")
+
+
+@pytest.fixture(scope="module")
+def guarded(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """With TLS, client certificates and tokens."""
+    tokens = tmp_path_factory.mktemp("tokens") / "tokens"
+    tokens.write_text(f"# for the tests\n{TOKEN}\n\n{SECOND}\n")
+    flags = (
+        *authority.pair("guarded").flags,
+        f"--tls-client-ca={authority.certificate}",
+        f"--auth-token-file={tokens}",
+    )
+    server = Server(*flags)
+    yield server
+    server.stop()
+    assert not any(secret in server.log() for secret in (TOKEN, SECOND))
+
+
+def client(server: Server, authority: Authority, own: Pair | None = None, token: str = "") -> fastqps.Client:
+    pair = {"tls_cert": own.certificate, "tls_key": own.key} if own else {}
+    return fastqps.Client(server.address, tls_ca=authority.certificate, token=token, timeout_s=5.0, **pair)
+
+
+def test_right_certificate_and_token(guarded: Server, authority: Authority) -> None:
+    for token in (TOKEN, SECOND):
+        with client(guarded, authority, authority.pair("client"), token) as asked:
+            assert asked.ready()
+            assert asked.predict("hello").embedding is not None
+            assert len(asked.embed(["a", "b"] * 300)) == 600
+            assert sum(1 for _ in asked.predict_stream(["a", "b"])) == 2
+            assert [model.name for model in asked.models()] == ["minilm"]
+
+
+async def _asynchronous(server: Server, authority: Authority, own: Pair) -> None:
+    pair = {"tls_cert": own.certificate, "tls_key": own.key}
+    async with fastqps.AsyncClient(server.address, tls_ca=authority.certificate, token=TOKEN, **pair) as asked:
+        assert await asked.ready()
+        assert len(await asked.embed(["a", "b"])) == 2
+        assert len([answer async for answer in asked.predict_stream(["a", "b"])]) == 2
+
+
+def test_the_asynchronous_client(guarded: Server, authority: Authority) -> None:
+    import asyncio
+
+    asyncio.run(_asynchronous(guarded, authority, authority.pair("client")))
+
+
+@pytest.mark.parametrize("token", ["", "not-a-token-of-the-file", TOKEN[:-1], TOKEN + "x"])
+def test_wrong_and_missing_tokens(guarded: Server, authority: Authority, token: str) -> None:
+    before = guarded.metrics()["fastqps_unauthenticated_total"]
+    with client(guarded, authority, authority.pair("client"), token) as asked:
+        for call in (lambda: asked.predict("x"), asked.models, lambda: list(asked.predict_stream(["x"]))):
+            with pytest.raises(Unauthenticated, match=r"(?i)token"):
+                call()
+        assert asked.ready()  # health is for whoever asks
+    until(lambda: guarded.metrics()["fastqps_unauthenticated_total"] == before + 3, 3, "the counter")
+
+
+def test_reflection_needs_a_token(guarded: Server, authority: Authority) -> None:
+    own = authority.pair("client")
+    parts = [path.read_bytes() for path in (authority.certificate, own.key, own.certificate)]
+    for good in (True, False):
+        tokens = grpc.access_token_call_credentials(TOKEN if good else "wrong")
+        both = grpc.composite_channel_credentials(grpc.ssl_channel_credentials(*parts), tokens)
+        with grpc.secure_channel(guarded.address, both) as channel:
+            database = ProtoReflectionDescriptorDatabase(channel)
+            if good:
+                assert "fastqps.v1.PredictService" in database.get_services()
+            else:
+                with pytest.raises(grpc.RpcError) as refused:
+                    database.get_services()
+                assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_wrong_and_missing_certificates(guarded: Server, authority: Authority, other: Authority) -> None:
+    for own in (None, other.pair("client"), authority.pair("expired", days=-1)):
+        with client(guarded, authority, own, TOKEN) as asked, pytest.raises(Unavailable):
+            asked.predict("x", timeout_s=3.0)
+    with (
+        client(guarded, other, authority.pair("client"), TOKEN) as asked,
+        pytest.raises(Unavailable, match=r"(?i)cert"),
+    ):
+        asked.predict("x", timeout_s=3.0)
+
+
+def test_the_servers_own_calls_pass(guarded: Server, authority: Authority) -> None:
+    """POST /predict comes in by a way that needs no certificate; who asks needs a token all the same."""
+    for token, status in ((TOKEN, 200), (TOKEN[:-1], 401), ("", 401)):
+        found, _, headers = post(guarded, "/predict", {"text": "hello"}, token)
+        assert found == status
+        assert headers.get("www-authenticate") == ("Bearer" if status == 401 else None)
+    assert json.loads(guarded.page("/readyz"))["ready"]
+
+
+def test_the_internal_way_is_the_supervisors_alone(guarded: Server) -> None:
+    names = [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if "@fastqps-" in line]
+    assert names
+    for name in set(names):
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(3)
+            sock.connect("\0" + name[1:])
+            try:
+                sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")
+                assert sock.recv(1) == b""
+            except (BrokenPipeError, ConnectionResetError):
+                continue
+    del guarded
+
+
+def test_clients_on_the_wrong_port(guarded: Server, authority: Authority) -> None:
+    with fastqps.Client(guarded.address, timeout_s=3.0) as asked, pytest.raises(Unavailable):
+        asked.predict("x")
+    host, port = guarded.address.rsplit(":", 1)
+    with socket.create_connection((host, int(port))) as sock:
+        sock.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert sock.recv(999).startswith(b"HTTP/1.1 400 ")
+    context = ssl.create_default_context(cafile=str(authority.certificate))
+    context.set_alpn_protocols(["http/1.1"])
+    with pytest.raises(ssl.SSLError), socket.create_connection((host, int(port))) as sock:
+        context.wrap_socket(sock, server_hostname="localhost")
+    assert "client without TLS" in guarded.log() or "does not offer HTTP/2" in guarded.log()
+    until(lambda: guarded.metrics().get("fastqps_transport_events_total{plaintext_on_tls,0}", 0) >= 2, 3, "counted")
+
+
+def test_handshakes_broken_at_each_stage(guarded: Server, authority: Authority) -> None:
+    """A client that goes, or resets, after so many bytes of the handshake. Others are served, nothing is left."""
+    own = authority.pair("client")
+    context = ssl.create_default_context(cafile=str(authority.certificate))
+    context.load_cert_chain(own.certificate, own.key)
+    context.set_alpn_protocols(["h2"])
+    with client(guarded, authority, own, TOKEN) as asked:
+        for cut in range(0, 2200, 50):
+            broken_handshake(guarded.address, context, cut, reset=bool(cut % 100))
+            if cut % 500 == 0:
+                asked.predict("x")
+        until(lambda: sum(guarded.connections()) <= 3, 5, "no connection left")
+
+
+def broken_handshake(address: str, context: ssl.SSLContext, cut: int, reset: bool) -> None:
+    """Sends ``cut`` bytes of a handshake."""
+    host, port = address.rsplit(":", 1)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with socket.create_connection((host, int(port)), timeout=3) as sock:
+        while cut > 0:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                tls.do_handshake()
+            data = outgoing.read()[:cut]
+            if not data:
+                break
+            sock.sendall(data)
+            cut -= len(data)
+            if cut > 0:
+                incoming.write(sock.recv(16384))
+        if reset:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+
+def test_certificates_change_under_load(authority: Authority, other: Authority, tmp_path: Path) -> None:
+    """By a link, as Kubernetes does: new connections see the new one, the old ones go on, and no call fails."""
+    first, second = authority.pair("first"), other.pair("second")
+    for name, pair in (("1", first), ("2", second)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "tls.crt").write_bytes(pair.certificate.read_bytes())
+        (folder / "tls.key").write_bytes(pair.key.read_bytes())
+    point(tmp_path, "1")
+    server = Server(f"--tls-cert={tmp_path}/now/tls.crt", f"--tls-key={tmp_path}/now/tls.key", "--frontdoors=2")
+    expiry = server.metrics()["fastqps_tls_certificate_expiry_timestamp_seconds"]
+    assert 29 * 86400 < expiry - time.time() < 31 * 86400
+    both = tmp_path / "both.pem"
+    both.write_bytes(authority.certificate.read_bytes() + other.certificate.read_bytes())
+    failed: list[CallError] = []
+    calls = [0]
+    stop = threading.Event()
+
+    def load() -> None:
+        with fastqps.Client(server.address, tls_ca=authority.certificate) as old:
+            while not stop.is_set():
+                try:
+                    old.embed(["a", "b"])
+                except CallError as error:
+                    failed.append(error)
+                    return
+                calls[0] += 1
+
+    threads = [threading.Thread(target=load) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    until(lambda: calls[0] > 20, 10, "load")
+    for change in ("2", "1", "2"):
+        reloads = server.metrics()["fastqps_tls_reloads_total{ok}"]
+        point(tmp_path, change)
+        wanted = (other if change == "2" else authority).certificate
+        until(lambda wanted=wanted: trusted(server.address, wanted), 3, f"certificate {change}")  # type: ignore[misc]
+        assert server.metrics()["fastqps_tls_reloads_total{ok}"] == reloads + 1
+    after = calls[0]
+    until(lambda: calls[0] > after + 20, 10, "load goes on")
+    # Files that do not fit together change nothing, and one line says so.
+    (tmp_path / "2" / "tls.key").write_bytes(first.key.read_bytes())
+    until(lambda: server.metrics()["fastqps_tls_reloads_total{failed}"] == 1, 6, "the failure is counted")
+    assert trusted(server.address, other.certificate)
+    complaints = [line for line in server.lines if "stays in use" in line]
+    assert len(complaints) == 1 and "--tls-key" in complaints[0] and "not the key of the certificate" in complaints[0]
+    # A front door that starts now finds the last good ones.
+    door = server.child("frontdoor 0")
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not failed and calls[0] > 40
+    door.kill()
+    until(lambda: server.ready("frontdoor 0") and server.child("frontdoor 0").pid != door.pid, 20, "a new door")
+    for _ in range(8):
+        assert trusted(server.address, other.certificate)
+    assert server.metrics()["fastqps_tls_reloads_total{ok}"] == 3
+    server.stop()
+
+
+def point(folder: Path, to: str) -> None:
+    """Changes the link ``now`` in one step."""
+    link = folder / "next"
+    link.symlink_to(to)
+    os.replace(link, folder / "now")
+
+
+def trusted(address: str, authority: Path) -> bool:
+    """Whether a new connection sees a certificate of this authority."""
+    context = ssl.create_default_context(cafile=str(authority))
+    context.set_alpn_protocols(["h2"])
+    host, port = address.rsplit(":", 1)
+    try:
+        with socket.create_connection((host, int(port)), timeout=3) as sock:
+            context.wrap_socket(sock, server_hostname="localhost").close()
+    except ssl.SSLCertVerificationError:
+        return False
+    return True
+
+
+def test_tokens_change(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(TOKEN + "\n")
+    server = Server(f"--auth-token-file={path}")
+    with fastqps.Client(server.address, token=TOKEN) as old, fastqps.Client(server.address, token=SECOND) as new:
+        old.predict("x")
+        with pytest.raises(Unauthenticated):
+            new.predict("x")
+        path.write_text(SECOND + "\n")
+        until(lambda: admitted(new), 3, "the new token")
+        assert not admitted(old)  # on the connection that it has been good on
+        assert post(server, "/predict", {"text": "x"}, SECOND)[0] == 200
+        path.write_text("short\n")
+        until(lambda: "stays in use" in server.log(), 6, "the refusal")
+        assert "line 1: a token of 5 characters" in server.log()
+        assert admitted(new)
+    server.stop()
+
+
+def admitted(asked: fastqps.Client) -> bool:
+    try:
+        asked.predict("x")
+    except Unauthenticated:
+        return False
+    return True
+
+
+def test_predict_on_the_command_line(guarded: Server, authority: Authority, tmp_path: Path) -> None:
+    own = authority.pair("client")
+    (tmp_path / "token").write_text(f"# mine\n{TOKEN}\n")
+    flags = ["--tls-ca", authority.certificate, "--tls-cert", own.certificate, "--tls-key", own.key]
+    command = [sys.executable, "-m", "fastqps", "predict", "--address", guarded.address, *flags]
+    asked: Any = {"capture_output": True, "text": True, "check": False, "timeout": 60}
+    done = subprocess.run([*command, "--token-file", tmp_path / "token", "hello"], **asked)
+    assert done.returncode == 0 and len(json.loads(done.stdout)["embedding"]) == 384, done.stderr
+    done = subprocess.run([*command, "hello"], **asked)
+    assert done.returncode == 1 and "Bearer" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--tls-cert={server}",), "--tls-cert needs --tls-key too"),
+        (("--tls-key={key}",), "--tls-key needs --tls-cert too"),
+        (("--tls-client-ca={ca}",), "--tls-client-ca needs --tls-cert"),
+        (("--tls-cert={none}", "--tls-key={key}"), "--tls-cert {none}: cannot be read: No such file"),
+        (("--tls-cert={ca}", "--tls-key={key}"), "--tls-key {key}: it is not the key of the certificate"),
+        (
+            ("--tls-cert={expired}", "--tls-key={expired_key}"),
+            "--tls-cert {expired}: certificate 1 in it expired on 20",
+        ),
+        (("--tls-cert={tokens}", "--tls-key={key}"), "--tls-cert {tokens}: it holds no certificate"),
+        (("--auth-token-file={key}",), "--auth-token-file {key}: line 1: a token consists of letters"),
+        (("--auth-token-file={none}",), "--auth-token-file {none}: cannot be read"),
+        (("--auth-token-file=/dev/null",), "--auth-token-file /dev/null: it holds no token"),
+        (("--admin-host=no such host",), "--admin-host 'no such host'"),
+    ],
+)
+def test_a_server_that_cannot_begin(authority: Authority, tmp_path: Path, flags: tuple[str, ...], message: str) -> None:
+    server, expired = authority.pair("begin"), authority.pair("expired", days=-1)
+    (tmp_path / "tokens").write_text(TOKEN)
+    names = {
+        "server": server.certificate, "key": server.key, "ca": authority.certificate, "none": tmp_path / "none",
+        "expired": expired.certificate, "expired_key": expired.key, "tokens": tmp_path / "tokens",
+    }  # fmt: skip
+    usual = ("--device", "null", "--model", "minilm", "--port", "0", "--admin-port", "0")
+    command = [sys.executable, "-m", "fastqps", "serve", *usual, *(flag.format(**names) for flag in flags)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert message.format(**names) in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_what_a_public_server_leaves_open_is_said() -> None:
+    server = Server("--host=0.0.0.0", "--admin-host=0.0.0.0")
+    said = [line for line in server.lines if "--host 0.0.0.0" in line or "--admin-host 0.0.0.0" in line]
+    assert len(said) == 3
+    assert "not encrypted" in said[0] and "may call" in said[1] and "may ask it" in said[2]
+    server.stop()
+
+
+def post(server: Server, path: str, body: Any, token: str = "") -> tuple[int, bytes, Any]:
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(f"http://{server.admin}{path}", json.dumps(body).encode(), headers)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, answer.read(), answer.headers
+    except urllib.error.HTTPError as error:
+        return error.code, error.read(), error.headers
+
+
+def test_a_stock_client_sees_the_same_status(guarded: Server, authority: Authority) -> None:
+    own = authority.pair("client")
+    parts = [path.read_bytes() for path in (authority.certificate, own.key, own.certificate)]
+    with grpc.secure_channel(guarded.address, grpc.ssl_channel_credentials(*parts)) as channel:
+        call = channel.unary_unary(rpc.PREDICT, pb.PredictRequest.SerializeToString, pb.PredictResponse.FromString)
+        with pytest.raises(grpc.RpcError) as refused:
+            call(pb.PredictRequest(text="x"), timeout=5)
+        error: Any = refused.value
+        assert error.code() == grpc.StatusCode.UNAUTHENTICATED
+        assert dict(error.initial_metadata() or error.trailing_metadata())["www-authenticate"] == "Bearer"
+        assert call(pb.PredictRequest(text="x"), timeout=5, metadata=[("authorization", f"Bearer {TOKEN}")])
