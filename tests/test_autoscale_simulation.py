@@ -14,7 +14,7 @@ from recordings import CAPACITY, QUEUE_MAX, made_recording
 
 from fastqps.autoscale.behavior import CAUTIOUS, DEFAULT, Behavior
 from fastqps.autoscale.cluster import Cluster, Nodes, Start
-from fastqps.autoscale.comparison import contest, contest_json, dominated, scenarios, targets
+from fastqps.autoscale.comparison import contest, contest_json, dominated, pick, scenarios, targets
 from fastqps.autoscale.keda import Fallback, Keda, Trigger
 from fastqps.autoscale.pod import CELLS, PodCurves, PodModel
 from fastqps.autoscale.recording import read_recording
@@ -301,7 +301,22 @@ def test_a_rate_does_not_see_that_requests_have_become_dearer() -> None:
     assert found["rate"].out_share > 0.3
 
 
-def test_a_contest_picks_the_target_that_costs_least() -> None:
+@pytest.mark.parametrize(
+    ("scores", "picked"),
+    [
+        ((), None),
+        ((3.0,), 0),
+        ((3.0, 2.0), 0),
+        ((4.0, 3.0, 2.0, 9.0), 1),
+        ((4.0, 3.0, 2.0, 2.5), 2),
+        ((1.0, 9.0, 9.0), 0),
+    ],
+)
+def test_the_pick_is_a_tenth_away_from_the_cliff(scores: tuple[float, ...], picked: int | None) -> None:
+    assert pick(scores) == picked
+
+
+def test_a_contest_picks_a_target_and_keeps_its_course() -> None:
     among = scenarios(Setup(), 1, ["spike", "step"])
     assert [one.name for one in among] == ["spike", "step"]
     done: list[int] = []
@@ -309,8 +324,7 @@ def test_a_contest_picks_the_target_that_costs_least() -> None:
     found = contest(CURVES, SIGNALS["saturation"], among, 10.0, lambda: done.append(1), tried)
     assert found.picked is not None
     assert len(done) == 2 * len(found.trials) == 6
-    scores = [trial.score(10.0) for trial in found.trials]
-    assert scores[found.picked] == min(scores)
+    assert found.picked == pick([trial.score(10.0) for trial in found.trials])
     written = json.loads(json.dumps(contest_json(found, 10.0), allow_nan=False))
     courses = [[bool(one["course"]) for one in trial["runs"]] for trial in written["trials"]]
     assert courses == [[k == found.picked] * 2 for k in range(len(found.trials))]

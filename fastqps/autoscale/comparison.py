@@ -15,7 +15,7 @@ from fastqps.autoscale.signals import SIGNALS, Signal
 from fastqps.autoscale.simulation import Metric, Outcome, Run, Setup
 
 # A target is what a signal says at such a share of a pod's capacity.
-SHARES = (0.30, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)
+SHARES = tuple(round(0.65 * 1.1**k, 3) for k in range(-6, 5))
 DIGITS = 2  # of a target: nobody writes more into a manifest
 WORTH = 100.0  # one per cent less time outside of the SLO is worth so many per cent more pods: who promises 99.9 %
 SHORTAGE = Nodes(spare=2, start_s=180.0)
@@ -77,11 +77,19 @@ def targets(curves: PodCurves, signal: Signal) -> list[tuple[float, float]]:
 
 @dataclass
 class Contest:
-    """One signal's trials; ``picked``: the one with the best score. None: there is no target that could be set."""
+    """One signal's trials, the lowest target first. ``picked``: the one that does best if it may as well be the next
+    one, because no capacity is known to better than a tenth. None: there is no target that could be set."""
 
     signal: Signal
     trials: list[Trial]
     picked: int | None
+
+
+def pick(scores: Sequence[float]) -> int | None:
+    """Of targets in their order, the one whose own and next score are the best at their worst."""
+    if len(scores) < 2:
+        return 0 if scores else None
+    return min(range(len(scores) - 1), key=lambda k: max(scores[k], scores[k + 1]))
 
 
 def contest(
@@ -100,8 +108,7 @@ def contest(
             trial.outcomes.append(Run(curves, scenario.shape, [Metric(signal, target)], scenario.setup).run())
             done()
         trials.append(trial)
-    best = min(range(len(trials)), key=lambda k: trials[k].score(worth), default=None)
-    return Contest(signal, trials, best)
+    return Contest(signal, trials, pick([trial.score(worth) for trial in trials]))
 
 
 def contest_json(found: Contest, worth: float) -> dict[str, Any]:
