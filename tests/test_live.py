@@ -33,7 +33,7 @@ class Seen(test_metrics.FakeSource):
 
     def __init__(self) -> None:
         super().__init__(*(test_metrics.process() for _ in range(5)))
-        self.found = Readiness((), ("dispatcher 1 (cpu) is not ready",), ())
+        self.found = Readiness((), ("dispatcher 1 (cpu) is not ready",), (), answers=True)
         self.busy = SimpleNamespace(update=lambda: None, busy_ns=lambda device: self.active_ns)
         self.active_ns = 0
 

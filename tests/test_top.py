@@ -61,7 +61,7 @@ def source(n: int, dispatchers: int = 3) -> test_metrics.FakeSource:
     )
     found = test_metrics.FakeSource(door, door, *[busy] * dispatchers)
     found.capacity = None
-    line = {"ready": True, "running": 6}
+    line = {"ready": True, "running": 6, "pid": 0}
     found.segment.dispatchers = lambda: [{**line, "ready": d != 2} for d in range(dispatchers)]
     found.segment.sizes.dispatchers = dispatchers
     found.model_of = lambda dispatcher: int(dispatcher == 2)  # type: ignore[method-assign]

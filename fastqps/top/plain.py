@@ -49,6 +49,7 @@ def lines(view: View) -> Iterator[str]:
         **{f"restarts_{role}": n for role, n in view.restarts.items()},
         capacity=view.capacity,
         saturation=view.saturation,
+        saturation_cause=view.cause,
         headroom=view.headroom,
     )
     for model in view.models:

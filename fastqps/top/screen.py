@@ -100,8 +100,11 @@ def _traffic(view: View, bar: int, colour: bool) -> Table:
         full = view.saturation >= 1
         line = single(view.saturation, bar, "red" if full else "green", colour=colour)
         line.append(f" {percent(view.saturation)}", "bold red" if full else "bold")
-        line.append(f" of {count(view.capacity)} requests/s in 10 s; room for {count(view.headroom)}/s more", DIM)
-        grid.add_row("capacity", line)
+        known = f" of {count(view.capacity)} requests/s" if view.capacity is not None else ""
+        cause = f", by {view.cause.replace('_', ' ')}" if view.cause else ""
+        room = f"; room for {count(view.headroom)}/s more" if view.headroom is not None else ""
+        line.append(f"{known} in 10 s{cause}{room}", DIM)
+        grid.add_row("saturation", line)
     if lost := listed({**view.refused, "expired": view.expired}):
         grid.add_row("refused", Text(lost, "red"))
     if any(view.restarts.values()):

@@ -67,6 +67,7 @@ class View:
     restarts: Mapping[str, int]
     capacity: float | None
     saturation: float | None
+    cause: str | None  # of the saturation
     headroom: float | None
     models: tuple[Model, ...]
     active: Mapping[str, float]
@@ -113,6 +114,7 @@ def view(before: Scrape, after: Scrape) -> View:
         restarts={role: int(n) for role, n in after.by("fastqps_restarts_total", "role").items()},
         capacity=after.find("fastqps_capacity_requests_per_second"),
         saturation=after.find("fastqps_saturation_ratio"),
+        cause=next((c for c, won in after.by("fastqps_saturation_cause", "cause").items() if won), None),
         headroom=after.find("fastqps_headroom_requests_per_second"),
         models=tuple(_model(name, change, after) for name in after.by("fastqps_requests_waiting", "model")),
         active={d: min(1.0, s * per_s) for d, s in change.by("fastqps_device_active_seconds_total", "device").items()},
