@@ -6,10 +6,11 @@ cd "$(dirname "$0")/.."
 BIN=${BIN:-.venv/bin}
 exec </dev/null
 
-parts=(tests soak generation sanitizers model fuzz stress)
+parts=(tests rolls soak generation sanitizers model fuzz stress)
 run() {
     case $1 in
         tests) "$BIN/python" -m pytest -m nightly -v --durations=0 tests ;;
+        rolls) FASTQPS_ROLLS=20 "$BIN/python" -m pytest -v tests/proxies/test_rolling_restart.py ;;
         soak) FASTQPS_SOAK=600 FASTQPS_SOAK_GENERATION=300 "$BIN/python" -m pytest -v --timeout 0 \
             tests/e2e/test_soak.py tests/e2e/test_generation_soak.py ;;
         generation) make test-generation ;;

@@ -68,6 +68,7 @@ def neighbours_served(server: Server, neighbour: Neighbour) -> Iterator[None]:
             while not over.is_set():
                 neighbour.check()
                 served += 1
+                time.sleep(0.001)
         except BaseException as error:
             broken.append(error)
 
