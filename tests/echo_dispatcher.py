@@ -1,11 +1,13 @@
 """The usual dispatcher on a device whose answers show what they answer, and that takes as long as it is told.
 
 A request for token ids is answered with [first, last, sum, count, 0 …], to be read with ``normalize`` off. A step with
-the id SLOW + n takes at least n hundredths of a second. Generators: echo_generator.py.
+the id SLOW + n takes at least n hundredths of a second. SIGUSR2 stops its loop, but not its heart. Generators:
+echo_generator.py.
 """
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Sequence
 
@@ -52,4 +54,5 @@ def main(settings: DispatcherSettings) -> int:
     """The usual one. The null device changes here: tests that import this module must keep theirs."""
     null.make_runner = make_runner
     null.make_decoder = echo_generator.make_decoder
+    signal.signal(signal.SIGUSR2, lambda number, frame: time.sleep(3600))
     return dispatcher.main(settings)

@@ -31,6 +31,7 @@ from fastqps._core import (
 )
 from fastqps.capacity import Capacity
 from fastqps.metrics import Metrics
+from fastqps.metrics.canaries import Canaries
 from fastqps.metrics.fill import FillWindow
 from fastqps.metrics.histograms import Edges
 from fastqps.models import load_card
@@ -132,6 +133,9 @@ class FakeSource:
     def restarts(self) -> dict[str, int]:
         return {"frontdoor": 1, "dispatcher": 2}
 
+    def canaries(self) -> list[Canaries]:
+        return [Canaries(0, 7, 0, 0.5), Canaries(2, 3, 1, 2.5)]
+
 
 @pytest.fixture
 def source() -> FakeSource:
@@ -211,6 +215,9 @@ def test_numbers(source: FakeSource, accept: str) -> None:
         "fastqps_connections{frontdoor=1}": 3,
         "fastqps_process_ready{index=1,role=frontdoor}": 0,
         "fastqps_restarts_total{role=dispatcher}": 2,
+        "fastqps_canaries_total{dispatcher=0,outcome=answered}": 7,
+        "fastqps_canaries_total{dispatcher=2,outcome=missed}": 1,
+        "fastqps_canary_age_seconds{dispatcher=2}": 2.5,
     }
     assert {name: found.get(name) for name in wanted} == wanted
     assert not [name for name in found if "cache_slots" in name and "model=b" in name]  # it is an encoder

@@ -224,7 +224,8 @@ def test_child_started_by_somebody_else_ends_at_once() -> None:
     settings = {
         "role": "frontdoor", "index": 0, "title": "frontdoor 0", "parent_pid": 1, "parent_fd": -1, "segment_fd": -1,
         "wake_dispatchers": [], "wake_doors": [], "cpus": [], "listener_fd": -1, "max_message_bytes": 0,
-        "max_stream_inflight": 0, "default_timeout_ns": 0, "max_connection_age_ns": 0, "rerun": True,
+        "max_stream_inflight": 0, "default_timeout_ns": 0, "max_connection_age_ns": 0, "canary_interval_ns": 0,
+        "rerun": True,
     }  # fmt: skip
     command = [sys.executable, "-m", "fastqps.launch", "fastqps.absent", json.dumps(settings)]
     done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, timeout=20)

@@ -160,6 +160,7 @@ class Door {
     out.door = index;
     out.max_stream_inflight = option(options, "max_stream_inflight", out.max_stream_inflight);
     out.default_timeout_ns = option(options, "default_timeout_ns", out.default_timeout_ns);
+    out.canary_interval_ns = option(options, "canary_interval_ns", out.canary_interval_ns);
     out.rerun = option(options, "rerun", out.rerun);
     return out;
   }

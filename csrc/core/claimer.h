@@ -27,11 +27,12 @@ struct Batch {
   std::vector<Dropped> dropped;
   u32 n_tokens = 0;
   bool suspect = false;
+  bool canary = false;  // it is nothing else
   u64 claimed_ns = 0;
 
   void clear() {
     claims.clear(), dropped.clear();
-    n_tokens = 0, suspect = false;
+    n_tokens = 0, suspect = canary = false;
   }
   bool empty() const { return claims.empty() && dropped.empty(); }
 };
@@ -164,11 +165,12 @@ class Claimer {
     }
     const bool usual = look == Look::kFree || (!suspects && (free || worth_claiming(look)));
     if (batch.empty() && usual) claim_classes(batch);
+    if (batch.empty() && look == Look::kFree) claim_canary(batch);
     if (batch.empty() && free && usual) {
       sleep(timeout_ns);
       return false;
     }
-    if (limits_.delay_ns && free && !batch.empty() && !batch.suspect) linger(batch, look, timeout_ns);
+    if (limits_.delay_ns && free && !batch.empty() && !batch.suspect && !batch.canary) linger(batch, look, timeout_ns);
     if (!batch.empty()) alone_ = batch.suspect;
     say_busy();
     if (batch.empty() && look != Look::kJoin) rest(timeout_ns);
@@ -270,7 +272,7 @@ class Claimer {
     }
   }
   void claim_slot(Batch& batch, u32 door, u32 i, u32 seq) {
-    if (i >= segment_.sizes().slots) return;  // bytes of another process: checked
+    if (i >= segment_.sizes().all_slots()) return;  // bytes of another process: checked
     Slot& s = segment_.slot(door, i);
     u64 want = Word::make(State::kQueued, seq).bits;
     // acquire pairs with Q (slab.h): the request is readable. Fails for an old entry, which is skipped.
@@ -282,6 +284,16 @@ class Claimer {
       bump(stats_->stale_entries);
     }
     FASTQPS_POINT(3);
+  }
+
+  // Nothing else waits. Whoever puts a canary rings our eventfd afterwards, asleep or not: a look that came too early
+  // is repeated, and no announcement has to be seen.
+  void claim_canary(Batch& batch) {
+    for (u32 f = 0; f < segment_.sizes().doors && batch.claims.empty(); f++) {
+      const Word w{segment_.canary_slot(f, me_).state.load(kAcquire)};
+      if (w.state() == State::kQueued) claim_slot(batch, f, segment_.sizes().slots + me_, w.seq());
+    }
+    batch.canary = !batch.claims.empty();
   }
 
   // "I shall not look for a while": what I leave is somebody else's.

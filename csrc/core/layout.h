@@ -5,7 +5,8 @@
 //   Header | Model × models | Route × routes | SupervisorLine | LoadLine | DoorLine × doors
 //   | DispatcherLine × dispatchers | DeviceLine × devices | DoorRoute [door][route]
 //   | request rings [door][route][class] | output rings [dispatcher][door] | control rings [door][dispatcher]
-//   | Stats × (doors + dispatchers) | busy rings [dispatcher] | cards [route] | slots [door][slot]
+//   | Stats × (doors + dispatchers) | busy rings [dispatcher] | cards [route]
+//   | slots [door][slot, then canary slot of each dispatcher]
 //
 // Rules: offsets, never pointers; trivially copyable data only; every word has one writer, or is changed by
 // compare-and-swap as a whole; nobody ever waits for a process that may be dead.
@@ -69,6 +70,9 @@ struct Sizes {
   u32 max_tokens = 512;  // ids that fit into a slot
   u64 answer_bytes = 0;  // largest answer of any model: 4 × dimensions for an embedding, 8 × tokens for a generator
   u32 routes() const { return models * kGenerations; }
+  // Of a front door: those of requests, and behind them one for a canary of each dispatcher.
+  u32 all_slots() const { return slots + dispatchers; }
+  bool is_canary(u32 slot) const { return slot >= slots; }
 };
 
 struct Header {
@@ -178,6 +182,8 @@ struct alignas(64) DispatcherLine {
   std::atomic<u64> items_done;                // [d] all incarnations; doors take the completion rate from it
   std::atomic<u64> step_usual_ns;             // [d] moving average, from claim to answer
   std::atomic<u32> running;                   // [d] sequences that generate now
+  std::atomic<u64> steps_done;                // [d] all incarnations, canaries' too: that it grows is forward progress
+  std::atomic<u64> canary_ns;                 // [d] how long its newest canary took, from claim to answer
 };
 
 // A device, as far as its dispatchers share something of it.
@@ -235,6 +241,9 @@ static_assert(sizeof(Sampling) == 64);
 // its dispatcher adds tokens behind those that n_made counts, and the front door may read up to n_made. The token that
 // ends the generation comes with DONE, and never by n_made.
 inline constexpr u32 kTokenBytes = sizeof(u32) + sizeof(float);
+//
+// A canary is a request that a front door makes for itself, one token long, to see that a certain dispatcher gets on.
+// It has the slot that is kept for the two of them, and no entry in any ring: an idle dispatcher looks at its slots.
 struct alignas(64) Slot {
   std::atomic<u64> state;      // D: FREE→QUEUED→FREE, requeue, DONE→FREE. d: QUEUED→CLAIMED→LAUNCHED→DONE
   std::atomic<u64> queued_ns;  // D; a hint for anyone (which ring's head is oldest)
@@ -323,6 +332,7 @@ struct alignas(64) Stats {
   std::atomic<u64> rejected[kRejects];                      // door
   std::atomic<u64> expired[kStages];                        // door: by the stage in which the deadline passed
   std::atomic<u64> queue_wait_ns, inflight_ns;              // door: integrals
+  std::atomic<u64> canaries[kDispatchersMax];               // door: those that came back, by dispatcher
   std::atomic<u64> busy_ns, idle_ns[kIdles];                // dispatcher
   std::atomic<u64> awake_ns;                                // its loop did not sleep: what it cannot give to more work
   std::atomic<u64> steps, step_items, step_tokens, step_capacity_tokens;  // dispatcher

@@ -62,7 +62,7 @@ Header Segment::plan(const Sizes& sizes) {
   h.answer_offset = round_up(h.ids_offset + u64(sizes.max_tokens) * sizeof(u32), 64);
   u64 lines = (h.answer_offset + round_up(sizes.answer_bytes, 64)) / 64;
   h.slot_stride = (lines | 1) * 64;  // an odd number of lines: neighbouring slots never share all their cache sets
-  h.slots = place(u64(sizes.doors) * sizes.slots * h.slot_stride);
+  h.slots = place(u64(sizes.doors) * sizes.all_slots() * h.slot_stride);
   h.total_bytes = end;
   u64 sum = kMagic;
   for (u64 value :

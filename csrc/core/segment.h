@@ -54,8 +54,9 @@ class Segment {
     return *at<RingLine>(header().control_rings + i * ring_bytes(kControlEntries));
   }
   Slot& slot(u32 door, u32 i) const {
-    return *at<Slot>(header().slots + (u64(door) * sizes().slots + i) * header().slot_stride);
+    return *at<Slot>(header().slots + (u64(door) * sizes().all_slots() + i) * header().slot_stride);
   }
+  Slot& canary_slot(u32 door, u32 dispatcher) const { return slot(door, sizes().slots + dispatcher); }
   u32* ids(Slot& slot) const { return reinterpret_cast<u32*>(reinterpret_cast<char*>(&slot) + header().ids_offset); }
   u8* answer(Slot& slot) const { return reinterpret_cast<u8*>(&slot) + header().answer_offset; }
 

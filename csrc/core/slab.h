@@ -33,7 +33,7 @@ class Slab {
  public:
   // rerun: a request whose dispatcher died after launch runs again; else that is its end.
   Slab(Segment segment, const WakeFds* fds, u32 door, Host& host, bool rerun = true)
-      : segment_(segment), door_(door), host_(host), rerun_(rerun), waker_(segment, fds) {
+      : segment_(segment), fds_(fds), door_(door), host_(host), rerun_(rerun), waker_(segment, fds) {
     const Sizes& sizes = segment.sizes();
     records_.resize(sizes.slots);
     free_.reserve(sizes.slots);
@@ -67,6 +67,11 @@ class Slab {
         records_[i].held = Held::kOrphan;
         settle(i);
       }
+    }
+    for (u32 d = 0; d < segment_.sizes().dispatchers; d++) {
+      settle_canary(d);
+      if (Word{segment_.canary_slot(door_, d).state.load(kRelaxed)}.state() == State::kQueued)
+        signal_fd(fds_->dispatcher[d]);  // the predecessor may have died before it could
     }
   }
 
@@ -104,14 +109,46 @@ class Slab {
     return true;
   }
 
+  // Puts a canary into the slot that is kept for dispatcher d, which finds it there once nothing else waits, and runs
+  // it like any request. False, and nothing done: the last one is still there.
+  bool put_canary(u32 d, u64 now) {
+    settle_canary(d);  // its hint may have been lost
+    Slot& s = segment_.canary_slot(door_, d);
+    const Word w{s.state.load(kRelaxed)};  // relaxed: FREE is ours alone
+    if (w.state() != State::kFree) return false;
+    s.deadline_ns = s.fingerprint = 0;
+    s.dimensions = s.top_labels = s.dtype = s.flags = 0;
+    s.strikes = 0;
+    s.sampling = {};
+    s.sampling.top_p = 1, s.sampling.max_tokens = 1;
+    s.first_len = 1;
+    segment_.ids(s)[0] = 0;  // is in every vocabulary
+    s.n_tokens.store(1, kRelaxed);
+    s.n_made.store(0, kRelaxed);
+    s.queued_ns.store(now, kRelaxed);
+    FASTQPS_POINT(31);
+    s.state.store(Word::make(State::kQueued, w.seq() + 1).bits, kRelease);  // Q
+    FASTQPS_POINT(32);
+    signal_fd(fds_->dispatcher[d]);
+    return true;
+  }
+  // Canaries that are on their way.
+  u32 canaries() const {
+    u32 n = 0;
+    for (u32 d = 0; d < segment_.sizes().dispatchers; d++)
+      n += Word{segment_.canary_slot(door_, d).state.load(kRelaxed)}.state() != State::kFree;
+    return n;
+  }
+
   // Makes everything that was put readable and wakes one dispatcher of each route. After every group of pushes.
   void publish() { publish(false); }
 
   // Hands out the answers that have come, then settles what deaths have left. Once a turn.
   void drain() {
     for (u32 d = 0; d < segment_.sizes().dispatchers; d++)
-      ring_drain(segment_.output_ring(d, door_), segment_.ring_entries(), [this](u64 entry) {
+      ring_drain(segment_.output_ring(d, door_), segment_.ring_entries(), [this, d](u64 entry) {
         u32 i = u32(entry);
+        if (i == records_.size() + d) settle_canary(d);
         if (i >= records_.size() || records_[i].held == Held::kUnused) return;  // bytes of another process: checked
         Word w{slot(i).state.load(kAcquire)};                                   // A
         if (w.state() == State::kDone) {
@@ -170,6 +207,7 @@ class Slab {
       settle(i);
       FASTQPS_POINT(26);
     }
+    for (u32 d = 0; d < segment_.sizes().dispatchers; d++) settle_canary(d);
     for (u32 ring = 0; ring < rings_.size(); ring++)
       if (rings_[ring].waiting()) mark_dirty(ring);  // whoever was to look at it may be the one who died
     publish(true);
@@ -275,6 +313,17 @@ class Slab {
       recycle(i);
     }
   }
+  // Nobody waits for a canary, so nothing is remembered of it, and one that its dispatcher did not survive is not
+  // repeated. One that is QUEUED stays for the next incarnation.
+  void settle_canary(u32 d) {
+    Slot& s = segment_.canary_slot(door_, d);
+    const Word w{s.state.load(kAcquire)};  // A
+    const bool held = w.state() == State::kClaimed || w.state() == State::kLaunched;
+    if (w.state() != State::kDone && !(held && dead(w))) return;
+    if (w.state() == State::kDone) bump(segment_.door_stats(door_).canaries[d]);
+    FASTQPS_POINT(33);
+    s.state.store(Word::make(State::kFree, w.seq()).bits, kRelaxed);  // relaxed: only we look at FREE
+  }
   void settle(u32 i) {
     Record& r = records_[i];
     if (r.held == Held::kUnused) return;
@@ -319,6 +368,7 @@ class Slab {
   }
 
   Segment segment_;
+  const WakeFds* fds_;
   u32 door_;
   Host& host_;
   bool rerun_;

@@ -19,6 +19,7 @@ PredictService::PredictService(Segment segment, const WakeFds* fds, const Predic
       line_(&segment.door(options.door)),
       slab_(segment, fds, options.door, *this, options.rerun),
       admission_(segment),
+      canaries_(segment, options.door, options.canary_interval_ns),
       deadlines_(segment.sizes().slots),
       tokenize_(fds->door[options.door]),
       setups_(segment.sizes().routes(), fds ? fds->door[options.door] : -1),
@@ -96,6 +97,7 @@ void PredictService::on_turn(u64 now) {
   deadlines_.advance(drain_ns_, [this](u32 slot) { expire(slot); });
   if (groups_.any_held()) resume_held();
   admission_.look(now);
+  canaries_.look(now, [&](u32 dispatcher) { slab_.put_canary(dispatcher, now); });
   line_->slots_used.store(slab_.used(), kRelaxed);
   u64 waiting = 0;
   for (u32 r = 0; r < segment_.sizes().routes(); r++) waiting += slab_.waiting(r);
@@ -114,7 +116,7 @@ void PredictService::on_flushed() {
 
 // The tick is for a stopped dispatcher that keeps a hint or a wake-up to itself: it must come while the door sleeps.
 u64 PredictService::next_wakeup_ns() {
-  return std::min(deadlines_.soonest_ns(), slab_.used() ? ticked_ns_ + 1'000'000'000 : ~u64(0));
+  return std::min({deadlines_.soonest_ns(), canaries_.due_ns(), slab_.used() ? ticked_ns_ + 1'000'000'000 : kNever});
 }
 
 bool PredictService::about_to_sleep() {

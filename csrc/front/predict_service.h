@@ -9,6 +9,7 @@
 
 #include "core/slab.h"
 #include "front/admission.h"
+#include "front/canaries.h"
 #include "front/deadlines.h"
 #include "front/generation.h"
 #include "front/groups.h"
@@ -27,6 +28,7 @@ struct PredictOptions {
   u32 max_stream_inflight = 1024;
   u32 max_batch_request_items = 1024;       // items of one PredictBatch
   u64 default_timeout_ns = 10'000'000'000;  // 0: none
+  u64 canary_interval_ns = 0;               // 0: none
   bool rerun = true;
 };
 
@@ -184,6 +186,7 @@ class PredictService final : public Service {
   DoorLine* line_;
   Slab<PredictService> slab_;
   Admission admission_;
+  Canaries canaries_;
   Deadlines deadlines_;
   TokenizeQueue tokenize_;
   Transport* transport_ = nullptr;

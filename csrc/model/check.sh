@@ -42,6 +42,9 @@ quick() {
   one protocol pass "-DFREEZE=1 -DKD=1 -DR=2 -DNC=1"
   one protocol pass "-DFREEZE=1 -DKD=1 -DR=1 -DWAKE=1"
   one protocol pass "-DKD=0 -DR=2 -DS=1 -DWAKE=1"
+  one protocol pass "-DKD=0 -DR=2 -DCANARY=1"
+  one protocol pass "-DKD=0 -DR=1 -DKF=1 -DCANARY=1"
+  one protocol pass "-DKD=1 -DR=1 -DS=1 -DCANARY=1"
   one wake     pass "-DR=2"
   one wake     pass "-DR=1 -DKD=1 -DRESPAWN=0"
   one wake     pass "-DR=1 -DLINGER=1"
@@ -70,6 +73,8 @@ full() {
   one protocol pass "-DKD=0 -DR=2 -DKF=2 -DNC=1"
   one protocol pass "-DKD=0 -DR=2 -DPOISON=2"
   one protocol pass "-DKD=0 -DR=3 -DPOISON=1"
+  one protocol pass "-DKD=1 -DR=1 -DCANARY=1"
+  one protocol pass "-DKD=0 -DR=1 -DS=1 -DWAKE=1 -DCANARY=1"
   one wake     pass "-DR=1 -DKD=1"
   one wake     pass "-DR=2 -DKD=1 -DRESPAWN=0"
   one wake     pass "-DR=2 -DLINGER=1"
@@ -97,6 +102,10 @@ mistakes() {
   one protocol fail "-DMUT=22 -DKD=0 -DPOISON=3 -DGEN=1 -DR=1"  # no strike for who has made tokens: endless poison
   one protocol fail "-DMUT=23 -DKD=0 -DPOISON=1 -DR=2"          # suspects share a batch: an innocent one ends as poison
   one protocol fail "-DMUT=24 -DKD=2 -DR=1"                     # a suspect does not run alone: it ends as poison in company
+  one protocol fail "-DMUT=26 -DR=1 -DS=1 -DCANARY=1"           # a canary whose dispatcher died keeps its slot
+  one protocol fail "-DMUT=27 -DKD=0 -DR=1 -DS=1 -DWAKE=1 -DCANARY=1"  # a canary's bell is not rung
+  one protocol fail "-DMUT=28 -DKD=0 -DR=1 -DS=1 -DKF=1 -DWAKE=1 -DCANARY=1"  # a new front door does not ring for an old canary
+  one protocol fail "-DMUT=29 -DKD=0 -DR=1 -DS=1 -DKF=1 -DCANARY=1"  # a new front door frees the slot of a canary that runs
   one wake     fail "-DMUT=8"                                   # dispatcher: look, announce, sleep
   one wake     fail "-DMUT=9 -DR=1"                             # front door: look, announce, sleep
   one wake     fail "-DMUT=7 -DKD=1 -DRESPAWN=0 -DAHEAD=0"      # the waker clears the sleep flag

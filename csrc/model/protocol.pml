@@ -26,8 +26,15 @@
 #ifndef CAP
 #define CAP (2*S)        /* entries of a request ring */
 #endif
+#ifndef CANARY
+#define CANARY 0         /* canaries that front door 0 puts for each dispatcher, at most */
+#endif
 #ifndef OCAP
-#define OCAP (2*S)       /* entries of an output ring */
+#if CANARY
+#define OCAP (2*S+1)     /* entries of an output ring; in truth as many with canaries as without, and a tick */
+#else
+#define OCAP (2*S)
+#endif
 #endif
 #ifndef KD
 #define KD 1             /* dispatchers killed, at most this often */
@@ -95,6 +102,13 @@ byte  re[NR*CAP];        /* entries: seq*NS + slot; 0 is written over consumed o
 byte  oh[D*F], ot[D*F], oe[D*F*OCAP];
 #if NC
 byte  ctl[D];            /* control ring of (front door 0, dispatcher), one entry: seq*NS + slot of a cancelled request; 0: empty */
+#endif
+#if CANARY
+short cw[D];             /* the canary slot of (front door 0, dispatcher): a state word, and no entry in any request ring */
+byte  ncanary[D];        /* canaries put so far */
+#define NOCANARY (ST(cw[me]) != QUEUED)
+#else
+#define NOCANARY 1
 #endif
 byte  dead[D];           /* newest epoch known to be dead and reaped (supervisor) */
 byte  deaths;            /* counts deaths (supervisor) */
@@ -183,6 +197,9 @@ find:
     if :: NONEMPTY(2) -> r = 2; goto claim :: else fi;
     if :: NONEMPTY(3) -> r = 3; goto claim :: else fi;
 #endif
+#if CANARY
+    if :: !NOCANARY -> goto canary :: else fi;                  /* nothing else waits */
+#endif
     d_step { sl[me] = ASLEEP; NEWSLEEP(me) };                   /* announce: seq_cst store */
     if :: NONEMPTY(0) -> goto find :: else fi;                  /* recheck: seq_cst loads of every tail */
     if :: NONEMPTY(1) -> goto find :: else fi;
@@ -196,6 +213,9 @@ find:
     if
     :: rh[0] != rt[0] -> r = 0
     :: rh[1] != rt[1] -> r = 1
+#if CANARY
+    :: !NOCANARY -> goto canary                                 /* here also before what waits */
+#endif
 #if F > 1
     :: rh[2] != rt[2] -> r = 2
     :: rh[3] != rt[3] -> r = 3
@@ -292,6 +312,22 @@ claim:
     :: i < n && !ok[i] -> d_step { c[i] = 0; v[i] = 0; i++ }
     :: i == n -> d_step { i = 0; n = 0 }; goto find
     od
+#if CANARY
+canary:
+    atomic { if :: !NOCANARY -> cw[me] = W(CLAIMED,me,e,SQ(cw[me])) :: else -> goto find fi };
+#if WAKE
+    sl[me] = BUSY;
+    if :: NONEMPTY(0) || NONEMPTY(1) -> wake_one(me) :: else fi;
+#endif
+    atomic { assert(cw[me] == W(CLAIMED,me,e,SQ(cw[me]))); cw[me] = W(LAUNCHED,me,e,SQ(cw[me])) };
+    atomic { assert(cw[me] == W(LAUNCHED,me,e,SQ(cw[me]))); cw[me] = W(DONE,me,e,SQ(cw[me])) };
+    atomic { r = me*F; assert(ot[r] - oh[r] < OCAP); oe[r*OCAP + ot[r]%OCAP] = NS; ot[r] = ot[r] + 1; r = 0 };
+#if WAKE
+    b = fsl[0];
+    d_step { if :: b == ASLEEP && !fs[me*F] -> fs[me*F] = 1; evf[0] = 1 :: else fi; b = 0 };
+#endif
+    goto find
+#endif
   } unless { kd[me] && (MUT != 2) }
   d_step {                                                      /* dead: private memory is gone */
     e = 0; r = 0; n = 0; i = 0; pz = 0; c[0] = 0; ok[0] = 0; v[0] = 0; c[1] = 0; ok[1] = 0; v[1] = 0;
@@ -382,11 +418,26 @@ inline settle(s) {
 /* a hint says: this slot may be DONE. It may also be an old hint */
 #define LOOK(s) atomic { if :: held[s] != 0 && ST(sw[f*S+s]) == DONE -> finish(s) :: else fi }
 
+/* a canary's slot: nobody waits for it, and one whose dispatcher has died is over */
+#if CANARY
+inline settle_canary(q) {
+  d_step {
+    if
+    :: f == 0 && (ST(cw[q]) == DONE || (HELD(cw[q]) && (EP(cw[q]) <= dead[q] || MUT == 29) && MUT != 26)) ->
+         cw[q] = W(FREE,0,0,SQ(cw[q]))
+    :: else
+    fi }
+}
+#else
+#define settle_canary(q) skip
+#endif
+
 inline settle_all() {
   do
   :: i < S -> settle(i); i++
   :: i == S -> i = 0; break
   od;
+  settle_canary(0); settle_canary(1);
   store_tails();
   if :: NONEMPTY(2*f) || NONEMPTY(2*f+1) -> WAKEALL :: else fi  /* the dead, or stopped, may have been the one that was signalled */
 }
@@ -424,7 +475,27 @@ start:
          i++
     :: i == S -> i = 0; break
     od;
+    settle_canary(0); settle_canary(1);
+#if CANARY && WAKE
+    if :: f == 0 && ST(cw[0]) == QUEUED && MUT != 28 -> ev[0] = 1 :: else fi;    /* its bell may not have been rung */
+    if :: f == 0 && ST(cw[1]) == QUEUED && MUT != 28 -> ev[1] = 1 :: else fi;
+#endif
     do
+#if CANARY
+    :: /* a canary */
+       atomic {
+         f == 0 && ((ncanary[0] < CANARY && ST(cw[0]) == FREE) || (ncanary[1] < CANARY && ST(cw[1]) == FREE)) ->
+         if
+         :: ncanary[0] < CANARY && ST(cw[0]) == FREE -> d = 0
+         :: ncanary[1] < CANARY && ST(cw[1]) == FREE -> d = 1
+         fi;
+         ncanary[d]++; cw[d] = W(QUEUED,0,0,SQ(cw[d])+1) };
+#if WAKE
+       d_step { ev[d] = (MUT != 27 || ev[d]); d = 0 }           /* its bell: write(eventfd), whatever the sleep word says */
+#else
+       d = 0
+#endif
+#endif
     :: /* a request arrives */
        atomic { nxt[f] <= R && ROOM && FREESLOT ->
          if
@@ -443,7 +514,11 @@ start:
     :: PENDING -> store_tails(); WAKEUP                         /* the end of a turn: perhaps more than one request */
     :: atomic { oh[f] != ot[f] -> d = 0 }; goto pop
     :: atomic { oh[F+f] != ot[F+f] -> d = 1 };
-pop:   a = oe[(d*F+f)*OCAP + oh[d*F+f] % OCAP] % S;
+pop:   a = oe[(d*F+f)*OCAP + oh[d*F+f] % OCAP];
+#if CANARY
+       if :: a == NS -> settle_canary(d); a = 0 :: else fi;
+#endif
+       a = a % S;
        LOOK(a);
        d_step { oe[(d*F+f)*OCAP + oh[d*F+f] % OCAP] = 0; oh[d*F+f] = oh[d*F+f] + 1; d = 0; a = 0 }   /* release store of head */
     :: /* the client cancels, or the deadline passes */
@@ -494,6 +569,9 @@ pop:   a = oe[(d*F+f)*OCAP + oh[d*F+f] % OCAP] % S;
        if                                                       /* sleep: epoll_wait on eventfd, sockets, timer */
        :: evf[f] -> evf[f] = 0
        :: nxt[f] <= R && ROOM && FREESLOT
+#if CANARY
+       :: f == 0 && ((ncanary[0] < CANARY && ST(cw[0]) == FREE) || (ncanary[1] < CANARY && ST(cw[1]) == FREE))
+#endif
        :: tick[f]
        fi;
 awake: fsl[f] = BUSY                                            /*: seq_cst store */
@@ -579,6 +657,9 @@ active proctype Judge()
 #else
   timeout ->
   for (k : 0 .. NS-1) { assert(ST(sw[k]) == FREE) };
+#endif
+#if CANARY
+  for (k : 0 .. D-1) { assert(ST(cw[k]) == FREE && ncanary[k] == CANARY) };
 #endif
   for (k : 1 .. F*R) {
     assert(verdict[k] == OK

@@ -25,7 +25,7 @@ DecodeStepper::DecodeStepper(Segment segment, const WakeFds* fds, u32 me, u32 ep
       route_(&segment.route(route)),
       clock_(claimer_, now_ns()),
       max_running_(max_running),
-      place_of_slot_(u64(segment.sizes().doors) * segment.sizes().slots, DecodeBatch::kNobody) {
+      place_of_slot_(u64(segment.sizes().doors) * segment.sizes().all_slots(), DecodeBatch::kNobody) {
   claimed_.claims.reserve(max_running);
   ended_.reserve(max_running);
 }
@@ -123,6 +123,7 @@ void DecodeStepper::shed(u32 lane) {
 // front door is broken.
 void DecodeStepper::join(Step& step) {
   step.joined.clear();
+  step.canary = claimed_.canary;
   for (const Claim& claim : claimed_.claims) {
     Slot& slot = claimer_.slot(claim);
     const u32 n = std::clamp(claim.n_tokens, 1u, route_->max_input_tokens);
@@ -209,29 +210,40 @@ bool DecodeStepper::scatter(u32 s) {
     tokens++;
     write(requests_[at].claim, made, token);
     if (token.finish == Finish::kNot) return;
-    times_.learn_end(made + 1);
+    if (!step.canary) times_.learn_end(made + 1);
     end(at);
   });
   const u64 now = now_ns();  // one stamp for all, before the first of their answers can be read
-  Stats& stats = claimer_.stats();
   for (const Request& request : ended_) {
     Slot& slot = claimer_.slot(request.claim);
     stamp(slot, request, finished, now);
-    stats.stage[kQueue].record(request.claimed_ns - std::min(slot.queued_ns.load(kRelaxed), request.claimed_ns));
-    stats.stage[kGather].record(request.gathered_ns - request.claimed_ns);
-    stats.stage[kLaunch].record(request.launched_ns - request.gathered_ns);
-    stats.stage[kDevice].record(finished - request.launched_ns);
-    stats.stage[kScatter].record(now - finished);
+    if (!step.canary) count(request, finished, now);
     if (!claimer_.finish(request.claim)) return false;
   }
   claimer_.publish();
-  bump(stats.generated_tokens, tokens);
   claimer_.own().running.store(running(), kRelaxed);
+  if (step.canary) {
+    clock_.finish(step.flight, step.lane, now, *step.stamps, 0, step.rows.n_tokens, 0);
+    for (const Request& request : ended_) clock_.answered_canary(request.claimed_ns, now);
+    return true;
+  }
+  bump(claimer_.stats().generated_tokens, tokens);
   const u32 runs = u32(step.rows.runs.size());
   times_.learn_step(runs,
                     clock_.finish(step.flight, step.lane, now, *step.stamps, runs, step.rows.n_tokens, limits_.tokens));
   for (const Request& request : ended_) clock_.answered(1, request.claimed_ns, now);
   return true;
+}
+
+// Where the time of a request that has ended went.
+void DecodeStepper::count(const Request& request, u64 finished_ns, u64 now) {
+  Stats& stats = claimer_.stats();
+  const u64 queued = claimer_.slot(request.claim).queued_ns.load(kRelaxed);
+  stats.stage[kQueue].record(request.claimed_ns - std::min(queued, request.claimed_ns));
+  stats.stage[kGather].record(request.gathered_ns - request.claimed_ns);
+  stats.stage[kLaunch].record(request.launched_ns - request.gathered_ns);
+  stats.stage[kDevice].record(finished_ns - request.launched_ns);
+  stats.stage[kScatter].record(now - finished_ns);
 }
 
 // Token number `made` of a request: into its slot, and the count behind it.

@@ -46,6 +46,7 @@ class DecodeStepper {
     const DeviceStamps* stamps;
     u32 lane;
     std::vector<u32> joined = {};  // places of the requests that are new in it
+    bool canary = false;           // and nothing else
     u64 gathered_ns = 0, launched_ns = 0;
     u64 flight = 0;  // DeviceClock's
   };
@@ -55,7 +56,7 @@ class DecodeStepper {
     u64 claimed_ns, gathered_ns, launched_ns;
   };
 
-  u32& place_of(u32 door, u32 slot) { return place_of_slot_[door * segment_.sizes().slots + slot]; }
+  u32& place_of(u32 door, u32 slot) { return place_of_slot_[door * segment_.sizes().all_slots() + slot]; }
   u32 place(u32 lane, u32 kv) const { return lane * max_running_ + kv; }
   DecodeBatch& batch_at(u32 place) { return batches_[place / max_running_]; }
   bool quiet(u32 lane) const { return !clock_.in_flight(lane) && !batches_[lane].running(); }
@@ -66,6 +67,7 @@ class DecodeStepper {
   void join(Step& step);
   void end(u32 place);
   [[nodiscard]] bool answer_dropped();
+  void count(const Request& request, u64 finished_ns, u64 now);
   void write(const Claim& claim, u32 made, Token token);
   static void stamp(Slot& slot, const Request& request, u64 finished_ns, u64 now);
 

@@ -50,7 +50,8 @@ class DeviceClock {
     return next_++;
   }
   // A step is finished, and was on the device at these times. Returns how long its lane was at it, from its turn on:
-  // what others had of the device meanwhile is a part of it, and will be of the next.
+  // what others had of the device meanwhile is a part of it, and will be of the next. No items: a canary's, which is
+  // nobody's traffic.
   u64 finish(u64 flight, u32 lane, u64 now, DeviceStamps stamps, u32 items, u32 tokens, u32 capacity_tokens) {
     Flight& own = flying_[flight - (next_ - flying_.size())];
     own.end_ns = std::min(u64(stamps.end_ns), now);
@@ -60,13 +61,8 @@ class DeviceClock {
     lanes_[lane].ended_ns = own.end_ns;
     times_.learn(tokens, took);
     write_busy(claimer_.busy_ring(), own.start_ns, own.end_ns);
-    Stats& stats = claimer_.stats();
-    stats.batch_items.record(items);
-    stats.batch_tokens.record(tokens);
-    bump(stats.steps);
-    bump(stats.step_items, items);
-    bump(stats.step_tokens, tokens);
-    bump(stats.step_capacity_tokens, capacity_tokens);
+    bump(claimer_.own().steps_done);
+    if (items) count_step(items, tokens, capacity_tokens);
     const u64 own_end = own.end_ns;
     while (!flying_.empty() && flying_.front().end_ns) account(flying_.front()), flying_.pop_front();
     Lane& at = lanes_[lane];
@@ -76,6 +72,8 @@ class DeviceClock {
     tell_oldest();
     return took;
   }
+  // A canary was answered.
+  void answered_canary(u64 claimed_ns, u64 now) { claimer_.own().canary_ns.store(now - claimed_ns, kRelaxed); }
   // `n` requests were answered; the last of them had been claimed then.
   void answered(u32 n, u64 claimed_ns, u64 now) {
     DispatcherLine& own = claimer_.own();
@@ -117,6 +115,16 @@ class DeviceClock {
     u64 ended_ns = 0;                   // when its newest finished step did
     u32 in_flight = 0;
   };
+
+  void count_step(u32 items, u32 tokens, u32 capacity_tokens) {
+    Stats& stats = claimer_.stats();
+    stats.batch_items.record(items);
+    stats.batch_tokens.record(tokens);
+    bump(stats.steps);
+    bump(stats.step_items, items);
+    bump(stats.step_tokens, tokens);
+    bump(stats.step_capacity_tokens, capacity_tokens);
+  }
 
   // How long the oldest step of any lane has had its turn: the supervisor ends what takes too long.
   void tell_oldest() {

@@ -106,6 +106,7 @@ bool Stepper::scatter(u32 s) {
     slot.gathered_ns = step.gathered_ns;
     slot.launched_ns = step.launched_ns;
     slot.finished_ns = step.finished_ns;
+    if (step.batch.canary) continue;
     u64 queued = std::min(slot.queued_ns.load(kRelaxed), step.batch.claimed_ns);
     stats.stage[kQueue].record(step.batch.claimed_ns - queued);
   }
@@ -116,6 +117,11 @@ bool Stepper::scatter(u32 s) {
   }
   claimer_.publish();
 
+  if (step.batch.canary) {
+    clock_.finish(step.flight, step.lane, now, *step.buffers.stamps, 0, step.n_tokens, 0);
+    clock_.answered_canary(step.batch.claimed_ns, now);
+    return true;
+  }
   const u64 n = claims.size();
   stats.stage[kGather].record(step.gathered_ns - step.batch.claimed_ns, n);
   stats.stage[kLaunch].record(step.launched_ns - step.gathered_ns, n);

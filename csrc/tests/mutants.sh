@@ -49,6 +49,10 @@ mutant suspects-share-device claimer.h 's/if \(look != Look::kFree \&\& alone_\)
 mutant suspects-beside-others claimer.h 's/\(free \|\| worth_claiming/(true || worth_claiming/;s/if \(look == Look::kFree \&\& suspects/if (free \&\& suspects/' '' 'procs 10 4128' 'BAD'
 mutant token-budget-ignored claimer.h 's/if \(tokens \+ more > limits_.tokens \&\& tokens\) break;//' '' 'procs 3 0' 'BAD'
 
+mutant canary-of-the-dead-stays slab.h 's/!\(held \&\& dead\(w\)\)/true/' '' 'procs 5 3' 'STUCK|BAD'
+mutant canary-without-a-bell slab.h '/FASTQPS_POINT\(32\);/{n;s/signal_fd.*;//}' '' 'procs 15 16' 'STUCK'
+mutant canary-beside-others claimer.h 's/look == Look::kFree\) claim_canary/free) claim_canary/' '' 'procs 5 4096' 'BAD'
+
 mutant old-cancel-drops-another claimer.h 's/ \&\& c.seq == seq\)/)/' '' 'threads 5' 'BAD'
 # generators
 mutant begun-stream-runs-again slab.h 's/\(!rerun_ \|\| r.begun\)/!rerun_/' '' 'procs 5 2057' 'BAD'

@@ -43,7 +43,8 @@ struct Dispatcher {
   void launch(const Batch& batch) {
     bool poison = false;
     for (const Claim& c : batch.claims) {
-      poison |= poisonous(id_of(claimer.slot(c)));
+      poison |= !is_canary(c) && poisonous(id_of(claimer.slot(c)));
+      if (is_canary(c) && (in_flight || batch.claims.size() > 1 || !batch.canary)) world->wrong++;
       if (!claimer.launch(c)) fenced();
     }
     u32 tokens = 0;
@@ -205,13 +206,15 @@ void front_door(u32 me, u32 incarnation) {
     if (mode & kGenerate) door.find_lost();
     u32 stop = world->stop.load(kRelaxed);
     if (!stop) door.send(limit);
+    if (!stop && random_number() % 16 == 0) door.slab.put_canary(random_number() % kDispatchers, now_ns());
     if ((mode & kCancels) && random_number() % 50 == 0) door.cancel(random_number() % kSlots);
     if ((timeout > 0 || threads) && now_ns() - tick > 20'000'000) {
       tick = now_ns();
       door.slab.settle_all();
       world->ticks++;
     }
-    if (stop && !door.slab.used()) break;  // used: also what is answered, but still held by a dispatcher
+    // used: also what is answered, but still held by a dispatcher
+    if (stop && !door.slab.used() && !door.slab.canaries()) break;
     if (stop)
       door.wait(threads ? 0 : 20'000'000);
     else if (door.client.waiting >= limit || !door.slab.used())

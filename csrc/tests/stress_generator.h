@@ -57,6 +57,7 @@ struct Generator {
       world->wrong++;
     suspect_runs = batch.suspect && n;
     for (const Claim& c : batch.claims) {
+      if (is_canary(c) && (!idle || n > 1 || !batch.canary)) world->wrong++;
       if (!claimer.launch(c)) fenced();
       runs.push_back({c});
     }
@@ -69,7 +70,7 @@ struct Generator {
       Run& run = runs[at];
       Slot& slot = claimer.slot(run.claim);
       const u32 all = std::min(slot.sampling.max_tokens, kMade);
-      if (poisonous(id_of(slot)) && run.made == mix(slot.sampling.seed) % all) die_of_poison();
+      if (!is_canary(run.claim) && poisonous(id_of(slot)) && run.made == mix(slot.sampling.seed) % all) die_of_poison();
       u8* answer = segment.answer(slot);
       const u32 token = token_of(slot.sampling.seed, run.made) | (run.claim.seq & 0xff);
       const float logprob = logprob_of(token);

@@ -88,6 +88,7 @@ inline void die_of_poison() {
   if (threads) throw Left();
   raise(SIGKILL);
 }
+inline bool is_canary(const Claim& claim) { return segment.sizes().is_canary(claim.slot); }
 inline bool poisonous(u64 id) { return (mode & kPoison) && id % kPoisonEvery == 0; }
 inline i64 timeout_ns() { return threads ? 0 : mode & kStops ? 20'000'000 : -1; }
 
@@ -149,16 +150,20 @@ inline bool report(double seconds, u32 dispatchers_killed, u32 doors_killed, u32
   u64 n[kEntries] = {}, left = 0, ids = std::min(world->next_id.load(), kIds);
   for (u64 i = 1; i < ids; i++) n[world->ledger[i]]++;
   for (u32 f = 0; f < kDoors; f++)
-    for (u32 i = 0; i < kSlots; i++) left += Word{segment.slot(f, i).state.load()}.state() != State::kFree;
-  bool good = !world->wrong && !world->twice && !left && !n[kAccepted] && !n[kUnavailable] && n[kAnswered];
+    for (u32 i = 0; i < segment.sizes().all_slots(); i++)
+      left += Word{segment.slot(f, i).state.load()}.state() != State::kFree;
+  u64 canaries = 0;
+  for (u32 f = 0; f < kDoors; f++)
+    for (u32 d = 0; d < kDispatchers; d++) canaries += segment.door_stats(f).canaries[d];
+  bool good = canaries && !world->wrong && !world->twice && !left && !n[kAccepted] && !n[kUnavailable] && n[kAnswered];
   if (mode & kGenerate) good &= world->joined && world->streamed && world->begun;  // else nothing was tested
   std::printf("%s: %.1f s;", good ? "GOOD" : "BAD", seconds);
   for (u32 i = kAccepted; i < kEntries; i++) std::printf(" %s %lu,", kEntryNames[i], n[i]);
   std::printf(" TWICE %lu, WRONG %lu, SLOTS LEFT %lu; killed %u dispatchers, %lu more by poison, %u front doors;",
               world->twice.load(), world->wrong.load(), left, dispatchers_killed, world->poison_deaths.load(),
               doors_killed);
-  std::printf(" joined %lu, streamed %lu, begun %lu;", world->joined.load(), world->streamed.load(),
-              world->begun.load());
+  std::printf(" canaries %lu, joined %lu, streamed %lu, begun %lu;", canaries, world->joined.load(),
+              world->streamed.load(), world->begun.load());
   std::printf(" stops %u, ticks %lu, ahead %lu, suspects %lu, requeued %lu, lost hints %lu\n", stops,
               world->ticks.load(), world->ahead.load(), world->suspects.load(), world->requeued.load(),
               world->lost_hints.load());

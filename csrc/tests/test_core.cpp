@@ -458,6 +458,93 @@ TEST(death_after_each_step) {
   }
 }
 
+// ---- canaries
+
+TEST(canary_goes_round_when_nothing_else_waits) {
+  World w;
+  Encoder c = w.claimer(1);
+  Batch b;
+  const u32 canary = w.segment.sizes().slots + 1;
+  CHECK(w.doors[0].put_canary(1, 5));
+  CHECK(w.signalled(w.fds.dispatcher[1]));   // busy or asleep
+  CHECK(!w.signalled(w.fds.dispatcher[0]));  // it is nobody else's
+  CHECK(!w.claimer(0).next(b, false, 0));
+  CHECK(!w.doors[0].put_canary(1, 6));  // one at a time
+  CHECK_EQ(w.doors[0].used(), 0u);      // and no request
+  CHECK_EQ(w.doors[0].waiting(0), 0u);
+  u32 i = w.put();
+  CHECK(c.next(b, false, 0));  // a request first, and alone
+  CHECK_EQ(b.claims.size(), 1u);
+  CHECK(!b.canary && b.claims[0].slot == i);
+  Batch ahead;
+  CHECK(!c.next(ahead, true, 0));  // not beside what runs
+  run(c, b);
+  CHECK(c.next(b, false, 0));
+  CHECK(b.canary && !b.suspect);
+  CHECK_EQ(b.claims.size(), 1u);
+  CHECK_EQ(b.claims[0].slot, canary);
+  CHECK_EQ(b.n_tokens, 1u);
+  CHECK_EQ(w.doors[0].canaries(), 1u);
+  run(c, b);
+  w.doors[0].drain();
+  CHECK_EQ(w.doors[0].canaries(), 0u);
+  CHECK_EQ(w.segment.door_stats(0).canaries[1].load(), 1u);
+  CHECK_EQ(w.hosts[0].answers.size(), 1u);  // the request's
+  CHECK(w.doors[0].put_canary(1, 7));
+}
+
+TEST(canary_waits_for_no_company) {
+  World w;
+  Encoder c = w.claimer(0, 1, {.items = 4, .tokens = 40, .delay_ns = 1'000'000'000});
+  Batch b;
+  CHECK(w.doors[0].put_canary(0, now_ns()));
+  const u64 start = now_ns();
+  CHECK(c.next(b, false, 0));
+  CHECK(b.canary);
+  CHECK(now_ns() - start < 900'000'000);
+}
+
+// Where its dispatcher dies it is over; one that nobody had touched waits for the next incarnation.
+TEST(canary_and_the_death_of_its_dispatcher) {
+  for (int last_step = 0; last_step < 4; last_step++) {
+    World w;
+    Encoder c = w.claimer(0), next = w.claimer(0, 2);
+    Batch b;
+    CHECK(w.doors[0].put_canary(0, 1));
+    if (last_step >= 1) CHECK(c.next(b, false, 0));
+    if (last_step >= 2) CHECK(c.launch(b.claims[0]));
+    if (last_step >= 3) CHECK(c.finish(b.claims[0]));  // the hint is never published
+    w.die(0, 1);
+    w.doors[0].drain();
+    CHECK_EQ(w.doors[0].canaries(), u32(last_step == 0));
+    CHECK_EQ(w.segment.door_stats(0).canaries[0].load(), u64(last_step == 3));
+    CHECK_EQ(w.doors[0].requeued(), 0u);
+    CHECK_EQ(next.next(b, false, 0), last_step == 0);
+    CHECK(w.doors[0].put_canary(0, 2) == (last_step > 0));
+  }
+}
+
+TEST(canary_survives_its_front_door) {
+  World w;
+  Encoder c = w.claimer(0);
+  Batch b;
+  CHECK(w.doors[0].put_canary(0, 1));
+  CHECK(c.next(b, false, 0));
+  run(c, b);  // its hint goes to a door that is not there any more
+  w.doors.clear();
+  w.doors.emplace_back(w.segment, &w.fds, 0, w.hosts[0]).adopt();
+  CHECK_EQ(w.doors[0].canaries(), 0u);
+  CHECK_EQ(w.segment.door_stats(0).canaries[0].load(), 1u);
+  CHECK(w.doors[0].put_canary(0, 2));
+  CHECK(c.next(b, false, 0));
+  w.doors.clear();  // while its dispatcher holds it
+  w.doors.emplace_back(w.segment, &w.fds, 0, w.hosts[0]).adopt();
+  CHECK(!w.doors[0].put_canary(0, 3));
+  run(c, b);
+  w.doors[0].drain();
+  CHECK_EQ(w.doors[0].canaries(), 0u);
+}
+
 TEST(fenced_dispatcher_is_told) {
   World w;
   Encoder c = w.claimer(0);

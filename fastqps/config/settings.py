@@ -164,6 +164,13 @@ class Config:
         "to look and for Kubernetes to spread the word. It comes on top of --drain-timeout. 0: none.",
         most=3600 * 10**9,
     )
+    canary_interval_ns: int = _setting(
+        10**9,
+        "duration",
+        "A dispatcher that has finished no step for so long gets a request of the server's own, one token long, to "
+        "show that it would; see docs/operations.md. 0: never.",
+        most=3600 * 10**9,
+    )
     max_connection_age_ns: int = _setting(
         30 * 60 * 10**9,
         "duration",

@@ -17,6 +17,7 @@ from prometheus_client.exposition import choose_encoder
 from fastqps import __version__
 from fastqps._core import IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, now_ns
 from fastqps.codes import CODES
+from fastqps.metrics.canaries import canary_families
 from fastqps.metrics.credentials import credential_families
 from fastqps.metrics.fill import WINDOW_S as FILL_S
 from fastqps.metrics.fill import FillWindow
@@ -69,6 +70,7 @@ class Metrics:
         yield from self._saturation()
         yield from self._usage(doors, dispatchers)
         yield from self._processes()
+        yield from canary_families(self._source.canaries())
 
     def _requests(self, doors: list[dict[str, Any]]) -> Iterator[Any]:
         requests = CounterMetricFamily("fastqps_requests", "Calls answered.", labels=["model", "method", "code"])

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from fastqps.capacity import Capacity
+from fastqps.metrics.canaries import Canaries
 from fastqps.reloaded import ServedVersion
 
 
@@ -57,3 +58,6 @@ class Source(Protocol):
 
     def restarts(self) -> dict[str, int]:
         """How often processes were started again, by role."""
+
+    def canaries(self) -> Sequence[Canaries]:
+        """Of each dispatcher that runs."""

@@ -12,6 +12,7 @@ from typing import Any
 from fastqps._core import now_ns
 from fastqps.children import CHILD_MODULES, DispatcherSettings, DoorSettings, Settings, write_settings
 from fastqps.devices import Device
+from fastqps.supervisor.canary import Canary
 from fastqps.supervisor.child import Child, command, environment
 from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.holder import Holder
@@ -175,6 +176,7 @@ class DoorSeat(Seat):
             max_stream_inflight=config.max_stream_inflight,
             default_timeout_ns=config.default_timeout_ns,
             max_connection_age_ns=config.max_connection_age_ns,
+            canary_interval_ns=config.canary_interval_ns,
             rerun=config.rerun,
             load_reports=config.load_reports,
         )
@@ -191,6 +193,10 @@ class DispatcherSeat(Seat):
     epoch = 0
     sharing: Sharing | None = None  # of its GPU, where it runs on one
     generation: Generation | None = None  # what its process serves
+
+    def __init__(self, index: int, server: Plan, shared: Shared, log: Log, module: str | None = None) -> None:
+        super().__init__(index, server, shared, log, module)
+        self.canary = Canary(server.config.canary_interval_ns)
 
     @property
     def title(self) -> str:
@@ -219,6 +225,10 @@ class DispatcherSeat(Seat):
     def device(self) -> Device:
         """The device that it drives."""
         return self.server.devices[self.server.device_of(self.index)]
+
+    def overdue(self, now: int, charge_ns: int, step_timeout_ns: int) -> str | None:
+        reason = super().overdue(now, charge_ns, step_timeout_ns)
+        return reason or self.canary.overdue(now, charge_ns, self.line, self.watched.silent_ns)
 
     def suspects_waiting(self) -> int:
         """Requests of its model that wait to run alone, because their dispatcher has died twice."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from fastqps._core import BusyUnion, LoadWindow, now_ns
 from fastqps.errors import NOT_DRAINED, OK
+from fastqps.metrics.canaries import Canaries
 from fastqps.readiness import Readiness, readiness
 from fastqps.reloaded import OUTCOMES, ServedVersion
 from fastqps.supervisor.credential_watch import CredentialWatch
@@ -83,6 +84,7 @@ class Supervisor:
         self.reloader = Reloader(server, shared, self.doors, self.fleet, self._crew, self._sharings, log)
         self.reloads = Reloads(self.reloader, self.models, self._domains, self._outcome, log)
         self._watchers: list[asyncio.Task[None]] = []
+        self._drained = False
 
     # ---- what the admin pages ask
 
@@ -99,6 +101,15 @@ class Supervisor:
         """How often processes were started again, by role."""
         seats: dict[str, list[Seat]] = {"frontdoor": [*self.doors], "dispatcher": [*self.dispatchers]}
         return {role: sum(seat.restarts for seat in found) for role, found in seats.items()}
+
+    def canaries(self) -> list[Canaries]:
+        """How the dispatchers that run answered the server's own requests."""
+        now = now_ns()
+        return [
+            Canaries(seat.index, int(seat.line["canaries"]), seat.canary.missed, seat.canary.age_s(now))
+            for seat in self.dispatchers
+            if seat.child is not None
+        ]
 
     def route_of(self, model: int) -> int:
         """The route that answers for a model."""
@@ -239,8 +250,8 @@ class Supervisor:
         keepers = [self._crew.keeper(door) for door in self.doors]
         finished = asyncio.wait(keepers, timeout=timeout_s + DRAIN_SLACK_S)
         await self._outcome.first(finished, self._outcome.hurry.wait())
-        drained = all(keeper.done() and keeper.result() == OK for keeper in keepers)
-        return OK if drained else NOT_DRAINED
+        self._drained = all(keeper.done() and keeper.result() == OK for keeper in keepers)
+        return OK if self._drained else NOT_DRAINED
 
     async def _refuse_clients(self) -> None:
         """Before anybody is sent away, who might come back here. The front doors take in who is here already."""
@@ -263,7 +274,7 @@ class Supervisor:
         grace_s = 0.0 if hurry else STOP_GRACE_S
         children = [(seat, seat.child) for seat in self.seats if seat.child is not None]
         stops = [
-            child.stop(grace_s if isinstance(seat, DispatcherSeat) and seat.ready else 0.0)
+            child.stop(grace_s if isinstance(seat, DispatcherSeat) and self._may_finish(seat) else 0.0)
             for seat, child in children
             if not child.exited.done()
         ]
@@ -276,3 +287,7 @@ class Supervisor:
             await sharing.close()
         left = [f"{seat.title} (pid {child.pid})" for seat, child in children if not child.exited.done()]
         self.log.event("supervisor", f"stopped; not ended: {', '.join(left)}" if left else "stopped")
+
+    def _may_finish(self, seat: DispatcherSeat) -> bool:
+        """Not one that does not get on, or whose step nobody waits for any more."""
+        return seat.ready and (self._drained or not seat.line["step_started_ns"])

@@ -1,0 +1,33 @@
+"""What the server's own requests say about its dispatchers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+
+@dataclass(frozen=True)
+class Canaries:
+    """Of one dispatcher, over all its incarnations. ``age_s``: since it was last seen to finish a step, anybody's."""
+
+    dispatcher: int
+    answered: int
+    missed: int
+    age_s: float
+
+
+def canary_families(all_canaries: Sequence[Canaries]) -> Iterator[Any]:
+    """The families of all dispatchers that run."""
+    what = "The server's own requests, by which idle dispatchers show that they get on."
+    counts = CounterMetricFamily("fastqps_canaries", what, labels=["dispatcher", "outcome"])
+    what = "Since the dispatcher was last seen to finish a step, a canary's or a client's."
+    ages = GaugeMetricFamily("fastqps_canary_age_seconds", what, labels=["dispatcher"])
+    for found in all_canaries:
+        counts.add_metric([str(found.dispatcher), "answered"], found.answered)
+        counts.add_metric([str(found.dispatcher), "missed"], found.missed)
+        ages.add_metric([str(found.dispatcher)], found.age_s)
+    yield counts
+    yield ages

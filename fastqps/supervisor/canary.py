@@ -1,0 +1,50 @@
+"""Whether a dispatcher that looks alive gets on, by the canaries that the front doors send it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+MISSES_MAX = 3
+MISS_NS_MIN = 1_000_000_000  # whatever the interval: a busy machine may keep a process waiting for its core
+SILENCE_MAX_NS = 300_000_000  # from here on its heartbeat is the question
+
+
+class Canary:
+    """What the supervisor has seen of one dispatcher, over all its incarnations."""
+
+    def __init__(self, interval_ns: int) -> None:
+        self.missed = 0
+        self._interval_ns = interval_ns
+        self._miss_ns = max(interval_ns, MISS_NS_MIN)
+        self._steps_done = -1
+        self._progress_ns = 0
+        self._waited_ns = 0
+
+    def age_s(self, now_ns: int) -> float:
+        """Seconds since it was last seen to have finished a step, a client's or a canary's, or to have started."""
+        return (now_ns - self._progress_ns) / 1e9
+
+    def overdue(self, now_ns: int, charge_ns: int, line: Mapping[str, Any], silent_ns: int) -> str | None:
+        """Why its process must be killed, or None. Once a tick, with what the segment says about the process now.
+
+        Time counts in which a canary waits, nothing is on the device (what takes too long there is --step-timeout's)
+        and the heartbeat goes on (else the process has no core, or is stopped, which others see).
+        """
+        if line["steps_done"] != self._steps_done or not line["ready"]:
+            self._steps_done, self._progress_ns, self._waited_ns = line["steps_done"], now_ns, 0
+            return None
+        if not line["canary_since_ns"] or line["step_started_ns"] or not self._interval_ns:
+            self._waited_ns = 0
+            return None
+        if silent_ns > SILENCE_MAX_NS:
+            return None
+        before = self._waited_ns
+        self._waited_ns += charge_ns
+        if self._waited_ns // self._miss_ns == before // self._miss_ns:
+            return None
+        self.missed += 1
+        if self._waited_ns < MISSES_MAX * self._miss_ns:
+            return None
+        waited_s, self._waited_ns = self._waited_ns / 1e9, 0
+        return f"takes no requests: a canary waits for {waited_s:.1f} s, and nothing is on its device"

@@ -1,0 +1,105 @@
+"""Canaries: the server's own requests, by which dispatchers that nobody asks anything show that they get on."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from ledger import Ledger, Load
+from profiles import write_profile
+from serving import Server, until
+
+COUNTED = (
+    "fastqps_items_total",
+    "fastqps_steps_total",
+    "fastqps_step_items_total",
+    "fastqps_batch_items_count",
+    "fastqps_batch_tokens_count",
+    "fastqps_stage_duration_seconds_count",
+    "fastqps_generated_tokens_total",
+    "fastqps_queue_wait_seconds_total",
+    "fastqps_slots_used",
+    "fastqps_requests_waiting",
+)
+
+
+def answered(server: Server, dispatcher: int) -> float:
+    return server.metrics()[f"fastqps_canaries_total{{{dispatcher},answered}}"]
+
+
+def check_canaries(server: Server, dispatchers: int) -> None:
+    """Each dispatcher answers some, and they are nobody's traffic."""
+    for dispatcher in range(dispatchers):
+        until(lambda d=dispatcher: answered(server, d) >= 3, 10, f"canaries of dispatcher {dispatcher}\n{server.log()}")
+    metrics = server.metrics()
+    assert {name: metrics[name] for name in COUNTED if name in metrics} == {
+        name: 0 for name in COUNTED if name in metrics
+    }
+    assert metrics["fastqps_canaries_total"] == sum(answered_by(metrics, d, "answered") for d in range(dispatchers))
+    for dispatcher in range(dispatchers):
+        assert 0 <= metrics[f"fastqps_canary_age_seconds{{{dispatcher}}}"] < 5
+    assert not metrics["fastqps_restarts_total"]
+
+
+def answered_by(metrics: dict[str, float], dispatcher: int, outcome: str) -> float:
+    return metrics[f"fastqps_canaries_total{{{dispatcher},{outcome}}}"]
+
+
+def test_encoders_and_generators(serve: Callable[..., Server]) -> None:
+    """Two front doors, two models, lanes, a batch delay: and clients between canaries are served as ever."""
+    models = ("--model=minilm", "--model=grammar")
+    batches = ("--lanes=2", "--max-batch-delay=5ms")
+    server = serve(*models, *batches, "--frontdoors=2", "--dispatchers=1", "--canary-interval=50ms", echo=True)
+    check_canaries(server, 2)
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with Load(server.address, ledger, pause_s=0.03) as load:
+            await load.more(100)
+
+    asyncio.run(scenario())
+    ledger.check()
+    assert server.metrics()["fastqps_items_total{OK,minilm}"] == ledger.sent
+    server.until_idle()
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+def test_devices(serve: Callable[..., Server], device: str, tmp_path: Path) -> None:
+    model = "grammar" if device == "cpu" else "minilm"
+    if device == "sim":
+        device = "sim:" + write_profile(tmp_path / "slow.toml", {"fixed_us": 2000, "per_token_us": 10})
+    flags = (f"--device={device}", f"--model={model}", "--frontdoors=1", "--dispatchers=1")
+    check_canaries(serve(*flags, "--canary-interval=50ms"), 1)
+
+
+def test_none(serve: Callable[..., Server]) -> None:
+    server = serve("--frontdoors=1", "--dispatchers=1", "--canary-interval=0")
+    until(lambda: server.metrics()["fastqps_canary_age_seconds{0}"] > 1.2, 10, "time passes")
+    assert answered(server, 0) == 0
+
+
+def test_stuck_loop(serve: Callable[..., Server]) -> None:
+    """A dispatcher whose heart beats, but which takes no requests, is replaced though nobody asks it anything; what
+    clients ask meanwhile is answered by the other one."""
+    server = serve("--frontdoors=2", "--dispatchers=2", "--canary-interval=100ms", echo=True)
+    check_canaries(server, 2)
+    old = server.child("dispatcher 0")
+    old.send_signal(signal.SIGUSR2)
+    until(lambda: answered_by(server.metrics(), 0, "missed") >= 1, 10, f"a miss\n{server.log()}")
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with Load(server.address, ledger) as load:
+            await load.more(50)
+            await asyncio.to_thread(until, lambda: not old.is_running(), 20, "it is killed")
+            await asyncio.to_thread(until, lambda: server.ready("dispatcher 0"), 20, "it is back")
+            await load.more(50)
+
+    asyncio.run(scenario())
+    ledger.check()
+    assert "killing dispatcher 0 (null)" in server.log() and "takes no requests" in server.log()
+    assert server.metrics()["fastqps_restarts_total{dispatcher}"] == 1
+    server.until_idle()
