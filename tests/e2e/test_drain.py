@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc
 import pytest
-from echo_dispatcher import SLOW
+from echo_dispatcher import SLOW, SLOW_MAX
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from ledger import OK, Ledger, Load, channel_to, unary
 from serving import Server, until
@@ -88,8 +88,9 @@ def test_open_calls_are_finished(serve: Callable[..., Server]) -> None:
     assert ledger.counts == {OK: 4, "UNAVAILABLE": 1}
 
 
-def test_dispatcher_dies_meanwhile(serve: Callable[..., Server]) -> None:
-    """Also a server that goes keeps its promises."""
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_dispatcher_fails_meanwhile(serve: Callable[..., Server], number: signal.Signals) -> None:
+    """Also a server that goes keeps its promises: one that is stopped is replaced as at any time."""
     server = serve("--frontdoors=1", "--dispatchers=1", echo=True)
     ledger = Ledger()
 
@@ -99,7 +100,7 @@ def test_dispatcher_dies_meanwhile(serve: Callable[..., Server]) -> None:
             await running(server, 4)
             server.signal(signal.SIGTERM)
             await asyncio.to_thread(until, lambda: "draining" in server.log(), 2, "the drain")
-            server.child("dispatcher 0").kill()
+            server.child("dispatcher 0").send_signal(number)
             await asyncio.gather(*calls)
         assert await asyncio.to_thread(server.wait, 5) == 0
 
@@ -143,6 +144,33 @@ def test_drain_timeout(serve: Callable[..., Server]) -> None:
     assert 0.5 < stop_early(server, ledger, lambda: None) < 3.5
     ledger.check("UNAVAILABLE")
     assert ledger.counts == {"UNAVAILABLE": 4}
+
+
+def test_stuck_dispatcher(serve: Callable[..., Server]) -> None:
+    """Its device hangs: within the drain's time-out its requests are cut off, those of the other one are answered, and
+    it is killed without being waited for."""
+    server = serve("--frontdoors=2", "--dispatchers=2", "--drain-timeout=1500ms", echo=True)
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with channel_to(server.address) as channel:
+            stub = predict_pb2_grpc.PredictServiceStub(channel)
+            stuck = asyncio.create_task(unary(stub, ledger, SLOW + SLOW_MAX))
+            await running(server, 1)
+            others = [asyncio.create_task(unary(stub, ledger, SLOW + 30)) for _ in range(20)]
+            await running(server, 21)
+            server.signal(signal.SIGTERM)
+            start = time.monotonic()
+            assert set(await asyncio.gather(*others)) == {OK}
+            assert not stuck.done()
+            assert await asyncio.to_thread(server.wait, 10) == 5, server.log()
+            assert time.monotonic() - start < 1.5 + 1.5
+            assert await stuck == "UNAVAILABLE"
+
+    asyncio.run(scenario())
+    ledger.check("UNAVAILABLE")
+    assert ledger.counts == {OK: 20, "UNAVAILABLE": 1}
+    server.check_gone()
 
 
 def test_endless_streams_end(serve: Callable[..., Server]) -> None:
