@@ -15,7 +15,7 @@ from fastqps.bench.report.summary import picked_trial
 
 _INKS = {
     "saturation": "p50",
-    "clamped": "tokenize",
+    "clamped": "good",
     "cpu": "p99",
     "duty": "p90",
     "waiting": "queue",
@@ -48,7 +48,7 @@ def trade_off(result: Json) -> Plot | None:
         told = (f"{text_at(c, 'name')}: {_picked_text(c)}" for c in contests)
         svg = drawing.svg(f"{'; '.join(told)}.", "tradeoff")
     reading = (
-        "Each dot is a target, from 30 % to 95 % of a pod's capacity, and the mean over all scenarios; rings are the "
+        "Each dot is a target, from 37 % to 95 % of a pod's capacity, and the mean over all scenarios; rings are the "
         "targets that were picked. Down and to the left is better: little time outside of the SLO, with few pods more "
         "than the least that would have done. A line that runs far to the right pays for pods that help nobody."
     )
