@@ -18,6 +18,7 @@ from fastqps.children import DispatcherSettings
 from fastqps.devices import DeviceFault, make_decoder, make_runner
 from fastqps.lane import Lane, make_lanes
 from fastqps.models.card import ModelCard
+from fastqps.models.cards import check_files
 from fastqps.runners import StepRunner
 
 IN_FLIGHT_MAX = 2  # steps on a lane: one runs, the next one waits for it. --async-steps off: one
@@ -171,6 +172,8 @@ def serve(settings: DispatcherSettings) -> int:
     heartbeat = Heartbeat(segment, "dispatcher", settings.index, settings.parent_fd)
     card = ModelCard.from_json(segment.card(settings.route))
     lanes = load_lanes(card, settings, segment)
+    if settings.weights_fd < 0:  # else their holder has looked
+        check_files(card)
     for lane in lanes:
         lane.warm_up()
     stepper = make_stepper(segment, settings)

@@ -11,6 +11,7 @@ from fastqps._core import CudaError, Segment
 from fastqps.children import HolderSettings
 from fastqps.devices import DeviceFault, hold_weights
 from fastqps.models.card import ModelCard
+from fastqps.models.cards import check_files
 
 END = signal.SIGUSR1
 
@@ -27,6 +28,7 @@ def main(settings: HolderSettings) -> int:
             quantization=settings.quantization,
             weights_fd=settings.weights_fd,
         )
+        check_files(card)
     except CudaError as error:
         raise DeviceFault(f"the device has failed: {error}") from error
     signal.sigwait({END})

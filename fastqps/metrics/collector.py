@@ -231,10 +231,12 @@ class Metrics:
             yield _gauge("headroom_requests_per_second", "Items per second that still fit.", meter.headroom)
 
     def _usage(self, doors: list[dict[str, Any]], dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
-        for role, processes in (("dispatcher", dispatchers), ("frontdoor", doors)):
+        lines = self._source.segment.dispatchers()
+        ever = {d: stats for d, stats in enumerate(dispatchers) if lines[d]["epoch"]}
+        for role, processes in (("dispatcher", ever), ("frontdoor", dict(enumerate(doors)))):
             what = "Time in which its loop did not sleep."
             busy = CounterMetricFamily(f"fastqps_{role}_busy_seconds", what, labels=[role])
-            for i, stats in enumerate(processes):
+            for i, stats in processes.items():
                 busy.add_metric([str(i)], stats["awake_ns"] * _NS)
             yield busy
         cpu = CounterMetricFamily("fastqps_cpu_seconds", "CPU time of the processes.", labels=["role"])

@@ -48,7 +48,7 @@ class Usage:
         """Bytes by role, each counted once: what processes have to themselves, and what they share."""
         found = dict.fromkeys(ROLES, 0)
         for role, pid in self._processes():
-            found[role] += _private_bytes(pid)
+            found[role] += private_bytes(pid)
         return {**found, "shared": self._segment.total_bytes}
 
     def _processes(self) -> Iterator[tuple[str, int]]:
@@ -67,7 +67,8 @@ def cpu_s(pid: int) -> float | None:
         return None
 
 
-def _private_bytes(pid: int) -> int:
+def private_bytes(pid: int) -> int:
+    """Memory that only this process has; 0: it is gone."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -60,6 +60,7 @@ class ModelCard:
     max_output_tokens: int = 0  # of a generator: most tokens of one answer
     eos_ids: tuple[int, ...] = ()  # of a generator: tokens that end a text
     prefix_ids: tuple[int, ...] = ()  # in front of every prompt, the special tokens that begin a text included
+    stamp: str = ""  # of the files as they lay there: while it is the same they are; "": nobody has looked
     kv_values: int = 0  # of a generator: numbers that a token leaves in the KV cache: layers × 2 × KV heads × head size
 
     @property

@@ -137,16 +137,24 @@ class Checkpoint:
 
     def digest(self) -> str:
         """12 hex digits of SHA-256 over the relative names and contents of all files that decide an answer."""
+        total = hashlib.sha256()
+        for path in self._deciding():
+            total.update(f"{path.relative_to(self.root).as_posix()}\0{path.stat().st_size}\0".encode())
+            with path.open("rb") as stream:
+                total.update(hashlib.file_digest(stream, "sha256").digest())
+        return total.hexdigest()[:12]
+
+    def stamp(self) -> str:
+        """Stays the same while none of these files is written or replaced. Their contents are not read."""
+        stats = [(str(path), path.stat()) for path in self._deciding()]
+        facts = [(path, found.st_ino, found.st_size, found.st_mtime_ns) for path, found in stats]
+        return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+
+    def _deciding(self) -> list[Path]:
         files = {folder / name for folder in (self.root, self.encoder) for name in _DECIDING}
         files.update(self.weight_files())
         if (self.root / "modules.json").is_file():
             for module in read_json(self.root / "modules.json"):
                 folder = self.root / str(module.get("path", ""))
                 files.update((folder / "config.json", folder / "model.safetensors"))
-        total = hashlib.sha256()
-        for path in sorted(files):
-            if path.is_file():
-                total.update(f"{path.relative_to(self.root).as_posix()}\0{path.stat().st_size}\0".encode())
-                with path.open("rb") as stream:
-                    total.update(hashlib.file_digest(stream, "sha256").digest())
-        return total.hexdigest()[:12]
+        return [path for path in sorted(files) if path.is_file()]

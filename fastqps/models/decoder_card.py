@@ -31,7 +31,7 @@ def decoder_card(
     card = ModelCard(
         name=name,
         path=str(checkpoint.root),
-        version=_version(checkpoint, prefix),
+        version=decoder_version(checkpoint, prefix),
         task="generate",
         family=checkpoint.family,
         dimensions=0,
@@ -53,7 +53,8 @@ def decoder_card(
     return card
 
 
-def _version(checkpoint: Checkpoint, prefix: tuple[int, ...]) -> str:
+def decoder_version(checkpoint: Checkpoint, prefix: tuple[int, ...]) -> str:
+    """As on the card, of the files as they are now and these ids of a prefix."""
     digest = checkpoint.digest()
     return hashlib.sha256(f"{digest}\0{prefix}".encode()).hexdigest()[:12] if prefix else digest
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from fastqps import machine
 from fastqps.config.units import format_bytes
+from fastqps.metrics.usage import private_bytes
 from fastqps.models import ModelCard, ModelError
 from fastqps.supervisor.plan import Plan, answer_bytes, memory_of, read_card
-from fastqps.supervisor.room import Room, room_of
+from fastqps.supervisor.room import Room, format_size, room_of
 
 CARD_BYTES_MAX = 256 << 10  # csrc/core/layout.h: kCardBytes
 
 
 class NextModel(NamedTuple):
-    """``note``: what a restart of the server would make otherwise; "" for nothing."""
+    """``note``: what a restart of the server would do otherwise; "" for nothing."""
 
     card: ModelCard
     room: Room
@@ -33,7 +36,11 @@ def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
     if card.task != now.task:
         raise ModelError(f"{path}: it is there to {card.task}, and {now.name} to {now.task}; start a server for it")
     if answer_bytes(card) > sizes.answer_bytes:
-        what = f"{card.dimensions} labels" if card.task == "classify" else f"{card.dimensions} dimensions"
+        what = {
+            "classify": f"{card.dimensions} labels",
+            "embed": f"{card.dimensions} dimensions",
+            "generate": f"{card.max_output_tokens} tokens",
+        }[card.task]
         raise ModelError(
             f"{path}: an answer of {what} takes {format_bytes(answer_bytes(card))}, and the slots of this server have "
             f"{format_bytes(sizes.answer_bytes)} for it; start the server again with this model"
@@ -44,7 +51,21 @@ def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
         device.check(card)
     cards = tuple(card if other.name == card.name else other for other in server.cards)
     room = room_of(card, server.config, memory_of(server.config, cards, server.devices))
-    return NextModel(card, room, _shorter(server, path, card, limit))
+    notes = (_shorter(server, path, card, limit), _measured(server, card))
+    return NextModel(card, room, "; ".join(filter(None, notes)))
+
+
+def check_memory(pids: Iterable[int]) -> None:
+    """Whether as much as these processes have, the dispatchers of the generation that serves, is there once more.
+
+    ``ModelError`` where it is not: else the kernel would soon kill somebody, and not always one of the new ones.
+    """
+    needed, free = sum(map(private_bytes, pids)), machine.memory_bytes() - machine.memory_used_bytes()
+    if needed > free:
+        raise ModelError(
+            f"its dispatchers would need about {format_size(needed)} of memory beside those that serve, and "
+            f"{format_size(max(0, free))} are free"
+        )
 
 
 def _shorter(server: Plan, path: str, card: ModelCard, limit: int) -> str:
@@ -54,3 +75,9 @@ def _shorter(server: Plan, path: str, card: ModelCard, limit: int) -> str:
     if full <= limit:
         return ""
     return f"inputs of at most {limit} tokens, as the slots have room for; a restart would take {full}"
+
+
+def _measured(server: Plan, card: ModelCard) -> str:
+    if server.capacity is None or server.capacity.version == card.version:
+        return ""
+    return f"--capacity was measured with version {server.capacity.version}: measure again"

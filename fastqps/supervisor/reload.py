@@ -24,7 +24,7 @@ from fastqps.supervisor.fleet import Fleet
 from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.holder import Holder
 from fastqps.supervisor.log import Log
-from fastqps.supervisor.next_model import NextModel, next_model
+from fastqps.supervisor.next_model import NextModel, check_memory, next_model
 from fastqps.supervisor.plan import Plan, named_models
 from fastqps.supervisor.seat import DispatcherSeat, DoorSeat, Seat
 from fastqps.supervisor.shared import Shared
@@ -96,6 +96,7 @@ class Reloader:
         found = await _off_loop(lambda: next_model(self._server, now.card, path))
         if (found.card.version, found.card.path) == (now.card.version, now.card.path):
             return "unchanged", ""
+        check_memory(seat.child.pid for seat in self._fleet.seats_of(now) if seat.child)
         generation = self._next(now, found)
         self._shared.announce(generation)
         self.running = f"warming up {generation.name}"

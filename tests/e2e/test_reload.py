@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from echo_dispatcher import SLOW
+from echo_generator import PACE, write_generator
 from ledger import Ledger, Load, channel_to, unary
 from serving import Server, descriptors, until
 from versions import write_version
@@ -214,6 +215,11 @@ def test_whatever_fails_the_old_version_serves(serve: Callable[..., Server], tmp
     asyncio.run(run())
     assert server.metrics()["fastqps_reloads_total{m,failed}"] == 5
     assert server.log().count(f"not reloaded, {first} goes on serving: ") == 5
+    (tmp_path / "good/model.safetensors").write_text("3")  # in place: a dispatcher that starts now finds no old version
+    server.child("dispatcher 1").kill()
+    until_log(server, "its files have changed: they are m@", 1)
+    assert ask(server)[1]["outcome"] == "reloaded"
+    until(lambda: server.ready("dispatcher 0"), 10, "the new version serves")
 
 
 def test_kills_in_the_middle(serve: Callable[..., Server], tmp_path: Path) -> None:
@@ -267,3 +273,43 @@ def test_the_end_in_the_middle_of_a_reload(serve: Callable[..., Server], tmp_pat
 
     asyncio.run(run())
     assert server.wait(20) == 0, server.log()
+
+
+def test_a_generation_that_streams_is_finished_by_the_old_version(tmp_path: Path) -> None:
+    """Its tokens come at a pace while the model is reloaded; a stream that begins after the flip is of the new one."""
+    for name in ("one", "two"):
+        write_generator(tmp_path / name)
+    (tmp_path / "two/model.safetensors").write_bytes((3).to_bytes(8, "little") + b"{ }")
+    flags = ("--max-output-tokens=128", "--frontdoors=1", "--dispatchers=1", "--slots=64")
+    server = Server(f"--model=m={tmp_path / 'one'}", *flags, echo=True)
+    old = version_of(server)
+    prompt = list(b"the cat sat on the mat")
+
+    async def stream(stub: Any, pace_ms: int) -> tuple[str, str, Any]:
+        """(version, text, status) of a generation."""
+        options = {"max_tokens": 100, "ignore_eos": True}
+        call = stub.Generate(pb.PredictRequest(token_ids={"ids": [PACE + pace_ms, *prompt]}, generate=options))
+        chunks = [chunk async for chunk in call]
+        version = next(value for key, value in await call.initial_metadata() if key == "fastqps-model")
+        return version, "".join(chunk.text for chunk in chunks), chunks[-1].usage.output_tokens
+
+    async def run() -> None:
+        async with channel_to(server.address) as channel:
+            stub = predict_pb2_grpc.PredictServiceStub(channel)
+            alone = await stream(stub, 0)
+            streams: list[asyncio.Task[tuple[str, str, Any]]] = []
+            reloading = asyncio.create_task(reload(server, str(tmp_path / "two")))
+            while await asyncio.to_thread(version_of, server) == old:
+                if not streams or streams[-1].done():
+                    streams.append(asyncio.create_task(stream(stub, 20)))
+                await asyncio.sleep(0.05)
+            new = await stream(stub, 0)
+            assert new == (await asyncio.to_thread(version_of, server), *alone[1:])
+            assert {await each for each in streams} == {(old, *alone[1:])}
+            await reloading
+
+    try:
+        asyncio.run(run())
+        server.until_idle()
+    finally:
+        server.stop()

@@ -1,0 +1,66 @@
+"""What a running server can become: limits that were settled at its start, and memory for both versions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from versions import write_version
+
+from fastqps import machine
+from fastqps.config import Config, decide
+from fastqps.models import ModelError
+from fastqps.supervisor.next_model import check_memory, next_model
+from fastqps.supervisor.plan import Plan, make_plan
+
+
+def plan(path: Path, **settings: object) -> Plan:
+    usual = {"model": (f"m={write_version(path, '1')}",), "device": "null", "frontdoors": 1, "dispatchers": 1}
+    return make_plan(decide(Config(**{**usual, **settings})))  # type: ignore[arg-type]
+
+
+def test_what_may_change(tmp_path: Path) -> None:
+    server = plan(tmp_path / "one")
+    now = server.cards[0]
+    found = next_model(server, now, write_version(tmp_path / "two", "2", hidden_size=16))
+    assert (found.card.name, found.card.dimensions, found.note) == ("m", 16, "")
+    assert found.card.version != now.version
+    longer = next_model(server, now, write_version(tmp_path / "three", "3", max_position_embeddings=256))
+    assert longer.card.max_input_tokens == now.max_input_tokens == 128
+    assert longer.note == "inputs of at most 128 tokens, as the slots have room for; a restart would take 256"
+    shorter = next_model(server, now, write_version(tmp_path / "four", "4", max_position_embeddings=64))
+    assert (shorter.card.max_input_tokens, shorter.note) == (64, "")
+    limited = plan(tmp_path / "one", max_input_tokens=128)
+    assert next_model(limited, now, str(tmp_path / "three")).note == ""
+
+
+def test_what_may_not(tmp_path: Path) -> None:
+    server = plan(tmp_path / "one")
+    wide = write_version(tmp_path / "wide", "2", hidden_size=64)
+    with pytest.raises(ModelError, match=r"an answer of 64 dimensions takes 256B, and the slots .* have 128B for it"):
+        next_model(server, server.cards[0], wide)
+    other = write_version(tmp_path / "other", "2", architectures=["BertForSequenceClassification"])
+    with pytest.raises(ModelError, match="it is there to classify, and m to embed; start a server for it"):
+        next_model(server, server.cards[0], other)
+
+
+def test_memory_for_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "memory_used_bytes", lambda: machine.memory_bytes() - (1 << 40))
+    check_memory([os.getpid()])
+    monkeypatch.setattr(machine, "memory_used_bytes", lambda: machine.memory_bytes() - (1 << 20))
+    with pytest.raises(ModelError, match=r"would need about .* beside those that serve, and 1.0 MiB are free"):
+        check_memory([os.getpid()])
+
+
+def test_seats() -> None:
+    """A model's generations have seats by turns; nobody has another's."""
+    server = Plan(None, (None, None), (None, None), (), 1, 3, 1, (), ())  # type: ignore[arg-type]
+    assert (server.dispatchers, server.seats) == (12, 24)
+    taken = [seat for model in (0, 1) for generation in (4, 5) for seat in server.seats_of(model, generation)]
+    assert sorted(taken) == list(range(24))
+    for model in (0, 1):
+        old, new = server.seats_of(model, 0), server.seats_of(model, 1)
+        assert {server.model_of(seat) for seat in (*old, *new)} == {model}
+        assert [server.device_of(seat) for seat in old] == [server.device_of(seat) for seat in new]
+    assert not Plan(None, (None,), (None,), (), 1, 33, 1, (), ()).reloads  # type: ignore[arg-type]
