@@ -13,6 +13,7 @@ import yaml
 from recordings import CAPACITY, made_recording
 
 from fastqps.autoscale.behavior import CAUTIOUS, Policy
+from fastqps.autoscale.comparison import WORTH
 from fastqps.autoscale.recording import SIGNALS, read_recording
 from fastqps.autoscale.simulation import Setup
 from fastqps.bench.modes import autoscale, signals
@@ -59,11 +60,18 @@ def test_a_course_of_ones_own(recording: str, tmp_path: Path) -> None:
     assert found["contests"][0]["trials"][0]["runs"][0]["offered"] == 600 * (2500 + 10_000 + 2500)
 
 
-def test_where_saturation_is_beaten_is_said(recording: str) -> None:
-    result = simulate("--recording", recording, "--scenarios", "step", "--signals", "saturation,cpu")
-    scores = {c["key"]: min(t["score"] for t in c["trials"]) for c in result.extra["autoscale"]["contests"]}
-    assert scores["cpu"] < scores["saturation"] - 0.01  # the formula's CPU is a straight line
-    assert any(note.startswith("step: saturation (") and "beaten by CPU" in note for note in result.notes)
+def test_where_saturation_is_beaten_is_said_and_only_there(recording: str) -> None:
+    names = ("ramp", "spike", "flapping", "step", "heavier")
+    flags = ("--recording", recording, "--scenarios", ",".join(names), "--signals", "saturation,rate")
+    result = simulate(*flags)
+    contests = {c["key"]: c["trials"][c["picked"]]["runs"] for c in result.extra["autoscale"]["contests"]}
+    scores = {
+        key: [run["pods_over_least"] + WORTH * run["out_share"] for run in runs] for key, runs in contests.items()
+    }
+    beaten = [name for k, name in enumerate(names) if scores["rate"][k] < scores["saturation"][k] - 0.01]
+    assert 0 < len(beaten) < len(names)
+    assert [note.partition(":")[0] for note in result.notes] == beaten
+    assert all("beaten by requests per second" in note for note in result.notes)
 
 
 @pytest.mark.parametrize(
