@@ -6,7 +6,8 @@ import copy
 import dataclasses
 import json
 import math
-from pathlib import Path
+import re
+from pathlib import Path as FilePath
 
 import numpy as np
 import pytest
@@ -14,16 +15,16 @@ from recordings import CAPACITY, QUEUE_MAX, made_recording
 
 from fastqps.autoscale.behavior import CAUTIOUS, DEFAULT, Behavior
 from fastqps.autoscale.cluster import Cluster, Nodes, Start
-from fastqps.autoscale.comparison import contest, contest_json, dominated, pick, scenarios, targets
+from fastqps.autoscale.comparison import contest, contest_json, pick, scenarios, targets
 from fastqps.autoscale.keda import Fallback, Keda, Trigger
 from fastqps.autoscale.pod import CELLS, PodCurves, PodModel
 from fastqps.autoscale.recording import read_recording
 from fastqps.autoscale.shapes import SHAPES, Shape, read_trace, scaled
-from fastqps.autoscale.signals import SIGNALS, Trail
-from fastqps.autoscale.signals import Path as SignalPath
+from fastqps.autoscale.signals import SIGNALS, Path, Trail
 from fastqps.autoscale.simulation import PRELUDE_S, Metric, Outcome, Run, Setup
 from fastqps.errors import ConfigError
 
+ROOT = FilePath(__file__).parents[1]
 CURVES = PodCurves(made_recording())
 
 
@@ -86,7 +87,7 @@ def test_what_costs_more_is_as_if_there_were_more_of_it() -> None:
 # ---- a recording's file
 
 
-def test_a_recording_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_a_recording_comes_back_as_it_was(tmp_path: FilePath) -> None:
     path = tmp_path / "recording.json"
     path.write_text(json.dumps(made_recording().as_json()))
     assert read_recording(str(path)) == made_recording()
@@ -112,7 +113,7 @@ def damaged(**changes: object) -> object:
         (damaged(capacity=9000.0), "they have to reach from at most half of the capacity of 9,000/s"),
     ],
 )
-def test_a_broken_recording_is_told_in_a_line(content: object, told: str, tmp_path: Path) -> None:
+def test_a_broken_recording_is_told_in_a_line(content: object, told: str, tmp_path: FilePath) -> None:
     path = tmp_path / "recording.json"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(ConfigError) as caught:
@@ -121,7 +122,7 @@ def test_a_broken_recording_is_told_in_a_line(content: object, told: str, tmp_pa
     assert "\n" not in str(caught.value)
 
 
-def test_each_number_of_a_recording_is_looked_at(tmp_path: Path) -> None:
+def test_each_number_of_a_recording_is_looked_at(tmp_path: FilePath) -> None:
     path = tmp_path / "recording.json"
     for where in ("offered", "answered", "good", "p99_us", "saturation"):
         found = json.loads(json.dumps(damaged()))
@@ -149,7 +150,7 @@ def test_shapes_are_what_they_are_called() -> None:
         assert not (make(3).rates == make(4).rates).all()
 
 
-def test_a_recorded_course(tmp_path: Path) -> None:
+def test_a_recorded_course(tmp_path: FilePath) -> None:
     path = tmp_path / "monday.csv"
     path.write_text("seconds,rate\n0,100\n30,200\n60,50\n")
     shape = read_trace(str(path))
@@ -169,7 +170,7 @@ def test_a_recorded_course(tmp_path: Path) -> None:
         ("0,1\n1e9,2\n", ":2: 1e+09 s; times rise from 0 to at most 604800 s (a week)"),
     ],
 )
-def test_a_broken_course_is_told_in_a_line(content: str, told: str, tmp_path: Path) -> None:
+def test_a_broken_course_is_told_in_a_line(content: str, told: str, tmp_path: FilePath) -> None:
     path = tmp_path / "monday.csv"
     path.write_text(content)
     with pytest.raises(ConfigError, match="--trace: ") as caught:
@@ -211,7 +212,7 @@ def test_nodes_that_nobody_needs_go_again() -> None:
 
 
 def test_a_signal_is_seen_late_and_over_its_window() -> None:
-    signal = dataclasses.replace(SIGNALS["saturation"], window_s=10, path=SignalPath(scrape_s=5, delay_s=1))
+    signal = dataclasses.replace(SIGNALS["saturation"], window_s=10, path=Path(scrape_s=5, delay_s=1))
     trail = Trail(signal, 1.0, 0.0)
     for second in range(200):
         trail.append(0.5 if second < 100 else 1.0)
@@ -337,14 +338,30 @@ def test_targets_are_numbers_that_an_autoscaler_can_be_given() -> None:
         assert all(value >= 0.001 for value in values)
 
 
-def test_better_is_better_in_one_thing_and_not_worse_in_the_other() -> None:
-    def outcome(out: float, pods: float) -> Outcome:
-        return Outcome(seconds=1000, seconds_out=1000 * out, pod_seconds=1000 * pods, least_pod_seconds=1000)
+RECORDED = ROOT / "bench/results/autoscale-pod.json"
 
-    assert dominated(outcome(0.05, 1.5), outcome(0.02, 1.5))
-    assert dominated(outcome(0.05, 1.5), outcome(0.05, 1.4))
-    assert not dominated(outcome(0.05, 1.5), outcome(0.02, 1.6))
-    assert not dominated(outcome(0.05, 1.5), outcome(0.05, 1.5))
+
+def test_a_signal_without_an_end_takes_all_pods_where_they_start_slowly() -> None:
+    """What docs/autoscaling.md says of it."""
+    curves, spike = PodCurves(read_recording(str(RECORDED))), SHAPES["spike"](1)
+    most = {}
+    for key in ("saturation", "clamped"):
+        for start in (Start(10, 20), Start(30, 60)):
+            setup = Setup(start=start, replicas_max=1000)
+            most[key, start.warm_s] = Run(curves, spike, [Metric(SIGNALS[key], 0.65)], setup).run().pods_max
+    assert most == {("saturation", 20): 160, ("saturation", 60): 1000, ("clamped", 20): 55, ("clamped", 60): 57}
+
+
+def test_the_page_says_what_the_simulation_does() -> None:
+    """The first column of the table in docs/autoscaling.md."""
+    page = (ROOT / "docs/autoscaling.md").read_text()
+    rows = [line.split("|")[2].strip() for line in page.splitlines() if re.match(r"\| .* \| \d\.\d\d, ", line)]
+    curves, told = PodCurves(read_recording(str(RECORDED))), []
+    for scenario in scenarios(Setup(replicas_max=1000), 1):
+        found = Run(curves, scenario.shape, [Metric(SIGNALS["saturation"], 0.71)], scenario.setup).run()
+        share = f"{100 * found.out_share:.1f}"
+        told.append(f"{found.pods_over_least:.2f}, {'0' if share == '0.0' else share} %")
+    assert rows == told
 
 
 def test_the_prelude_is_whole_turns() -> None:

@@ -130,12 +130,3 @@ def _run_json(outcome: Outcome, course: bool) -> dict[str, Any]:
 def signals_of(names: Iterable[str]) -> list[Signal]:
     """By key; all of them where none is named."""
     return [SIGNALS[name] for name in names] or list(SIGNALS.values())
-
-
-def dominated(one: Outcome, other: Outcome) -> bool:
-    """``other`` is better than ``one`` in time and in pods, by more than a rounding."""
-    return (
-        other.out_share <= one.out_share + 1e-4
-        and other.pods_over_least <= one.pods_over_least + 0.005
-        and (other.out_share < one.out_share - 1e-3 or other.pods_over_least < one.pods_over_least - 0.01)
-    )

@@ -77,8 +77,8 @@ def recording_of(found: Any) -> Recording:
         raise ValueError("is no recording; fastqps bench signals writes one")
     if found.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(f"has schema version {found.get('schema_version')}, this version reads {SCHEMA_VERSION}")
-    numbers = {key: _number(found.get(key), key, above=0.0) for key in ("capacity", "cpus", "slo_us")}
-    texts = {key: found.get(key, "") for key in _TEXTS}
+    numbers: dict[str, Any] = {key: _number(found.get(key), key, above=0.0) for key in ("capacity", "cpus", "slo_us")}
+    texts: dict[str, Any] = {key: found.get(key, "") for key in _TEXTS}
     if wrong := next((key for key, value in texts.items() if not isinstance(value, str)), None):
         raise ValueError(f"{wrong} is not text")
     rows = found["levels"]

@@ -194,7 +194,7 @@ def picked_trial(contest: Json) -> Json:
 def _autoscale(result: Json) -> list[str]:
     contests = [c for c in list_at(result, "autoscale", "contests") if picked_trial(c)]
     ordered = sorted(contests, key=lambda contest: number_at(picked_trial(contest), "score") or 0.0)
-    facts = []
+    facts: list[str] = []
     for contest in ordered[:2]:
         trial = picked_trial(contest)
         facts.append(
