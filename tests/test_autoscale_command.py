@@ -20,6 +20,7 @@ from fastqps.bench.modes import autoscale, signals
 from fastqps.bench.point import Point
 from fastqps.bench.result import BenchError, Result
 from fastqps.bench.slo import Slo
+from fastqps.cli import main
 from fastqps.errors import ConfigError
 from fastqps.scrape import Scrape
 
@@ -200,6 +201,36 @@ def test_a_recording_says_what_the_server_said(tmp_path: Path, monkeypatch: pyte
         for name in SIGNALS:
             assert level.signals[name] == pytest.approx(made.signals[name], rel=1e-6), name
     assert result.best_point is not None and result.best_point.name == "1 × capacity"
+
+
+@pytest.mark.nightly
+def test_from_a_server_to_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The three commands of docs/autoscaling.md, on the pod that it tells of."""
+    monkeypatch.chdir(tmp_path)
+    pod = ["--device", f"sim:{ROOT / 'bench/autoscale-pod.toml'}", "--slo", "p99=200ms,err=1%"]
+    flags = ["--", "--dispatchers", "1", "--frontdoors", "1"]
+    find = ["bench", "find-max", *pod, "--duration", "4s", "--probes", "12", "--output", "knee", *flags]
+    assert main(find) in (0, 7)  # 7: the generator was late, which costs rate
+    record = [
+        "bench",
+        "signals",
+        *pod,
+        "--capacity",
+        "knee/capacity.json",
+        "--duration",
+        "12s",
+        "--output",
+        "pod",
+        *flags,
+    ]
+    assert main(record) == 0
+    said = {round(one.offered / found.capacity, 1): one.signals["saturation"]
+            for found in [read_recording("pod/recording.json")] for one in found.levels}  # fmt: skip
+    assert said[0.2] < said[0.5] < said[1.0] < said[2.0]
+    assert (
+        main(["bench", "autoscale", "--recording", "pod/recording.json", "--scenarios", "step", "--output", "as"]) == 0
+    )
+    assert "course-0" in Path("as/report.html").read_text()
 
 
 def test_a_server_that_says_nothing_is_no_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

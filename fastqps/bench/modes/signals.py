@@ -8,13 +8,13 @@ from statistics import fmean
 from typing import Any
 
 from fastqps.autoscale.recording import Level, Recording, check_levels
-from fastqps.bench.capacity import read_rate
 from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
 from fastqps.bench.gauges import Gauges
 from fastqps.bench.point import INVALID, Point
 from fastqps.bench.result import BenchError, Result
 from fastqps.bench.whole import write_whole
+from fastqps.capacity import read_capacity
 from fastqps.errors import ConfigError
 
 RECORDING = "recording.json"
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check(options: argparse.Namespace, common: Common) -> None:
     """That the gauges have the time to say something, and that there is something that good is."""
-    common.load.at_rate(read_rate(options.capacity))
+    common.load.at_rate(read_capacity(options.capacity).rate)
     if common.slo is None:
         raise ConfigError("signals needs to know what is good enough: --slo p99=20ms")
     if common.load.duration_s < DURATION_S_MIN:
@@ -45,8 +45,8 @@ def check(options: argparse.Namespace, common: Common) -> None:
 def run(context: Context) -> Result:
     """A point for each share of the capacity, and recording.json. The server gets the capacity file, too."""
     options, result, items = context.options, context.result, context.payloads.call.items
-    capacity = read_rate(options.capacity)
-    settings = {"capacity": options.capacity} if context.target.own and not options.capacity[0].isdigit() else {}
+    capacity = read_capacity(options.capacity).rate
+    settings = {"capacity": options.capacity} if context.target.own else {}
     server = context.server(settings)
     if not server.admin:
         raise BenchError("signals are read at the admin port: name it with --admin")
