@@ -100,6 +100,7 @@ setup(
             "bind/cpu_ops.cpp",
             "bind/cpu_decode.cpp",
             "bind/text.cpp",
+            "bind/trace.cpp",
         ),
         extension(
             "_front",

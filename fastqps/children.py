@@ -48,6 +48,7 @@ class DoorSettings(Settings):
     canary_interval_ns: int  # 0: none
     rerun: bool
     load_reports: bool  # in the trailers of answers
+    trace_ratio: float | None  # of the calls whose clients decided nothing; None: none at all is traced
 
 
 @dataclass(frozen=True)

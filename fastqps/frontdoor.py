@@ -43,6 +43,7 @@ def main(settings: DoorSettings) -> int:
             "canary_interval_ns": settings.canary_interval_ns,
             "rerun": settings.rerun,
             "load_reports": settings.load_reports,
+            "trace_ratio": settings.trace_ratio,
         },
     )
     entry = Entry(door, Vault(settings.credentials_fd))

@@ -119,6 +119,10 @@ def test_bad_file(tmp_path: Path, content: str, message: str) -> None:
         ({"max-output-tokens": "0"}, "--max-output-tokens: 0 is not within 1 to 8192"),
         ({"async-steps": "maybe"}, "--async-steps: 'maybe' is neither on nor off"),
         ({"frontdoors": "0"}, "--frontdoors: 0 is not within 1 to 32"),
+        ({"load-reports": "maybe"}, "--load-reports: 'maybe' is neither on nor off"),
+        ({"trace-ratio": "1.5"}, "--trace-ratio: 1.5 is not within 0 to 1"),
+        ({"trace-ratio": "nan"}, "--trace-ratio: nan is not within 0 to 1"),
+        ({"trace-ratio": "few"}, "--trace-ratio: 'few' is not a number"),
     ],
 )
 def test_bad_flags(flags: dict[str, Any], message: str) -> None:
@@ -139,7 +143,7 @@ def test_environment() -> None:
 
 def test_print_config_gives_the_same_server(tmp_path: Path) -> None:
     flags = {"model": ["minilm", 'we"ird=/tmp/x'], "max-batch-delay": "250us", "rerun": "off", "device": "null"}
-    flags |= {"prefix": ["a.txt", "x=b.txt"], "async-steps": "off", "max-running": "7"}
+    flags |= {"prefix": ["a.txt", "x=b.txt"], "async-steps": "off", "max-running": "7", "trace-ratio": "0"}
     loaded = load(flags, {})
     config = decide(loaded.config)
     text = effective_toml(Loaded(config, loaded.origin))

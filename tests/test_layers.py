@@ -30,7 +30,7 @@ PYTHON_RUNGS = (
     {"models", "prediction", "request", "reflection", "served_model"},
     {"runners", "rpc", "answers", "sampling"},
     {"devices", "client_base", "prediction_json"},
-    {"client", "async_client", "config", "lane", "metrics", "rare_calls", "slow_tokenizers", "entry"},
+    {"client", "async_client", "config", "lane", "metrics", "tracing", "rare_calls", "slow_tokenizers", "entry"},
     {"generator", "live", "door_routes"},
     {"engine"},
     {"dispatcher", "frontdoor", "launch", "admin", "weight_holder"},

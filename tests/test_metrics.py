@@ -118,6 +118,9 @@ class FakeSource:
     def model_of(self, dispatcher: int) -> int:
         return dispatcher // 2
 
+    def trace_spans(self) -> dict[str, int]:
+        return dict.fromkeys(("exported", "failed", "dropped"), 0)
+
     def device_of(self, dispatcher: int) -> int:
         return 0
 

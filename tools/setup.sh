@@ -84,7 +84,7 @@ python_packages() {
         "$VENV/bin/pip" install -q triton==3.6.0
     fi
     # Without isolation: the build uses the two packages above, and torch stays as it is.
-    FASTQPS_PYTHON_ONLY=1 "$VENV/bin/pip" install -q --no-build-isolation -e '.[bench,dev,demo]'
+    FASTQPS_PYTHON_ONLY=1 "$VENV/bin/pip" install -q --no-build-isolation -e '.[bench,dev,demo,tracing]'
     echo "$wanted" >"$stamp"
 }
 

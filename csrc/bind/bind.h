@@ -17,6 +17,7 @@ void register_cuda(pybind11::module_& m);
 void register_cpu_ops(pybind11::module_& m);
 void register_cpu_decode(pybind11::module_& m);
 void register_text(pybind11::module_& m);
+void register_trace(pybind11::module_& m);
 
 // The segment as Python holds it.
 struct SegmentHandle {

@@ -502,4 +502,5 @@ PYBIND11_MODULE(_core, m) {
   fastqps::bind::register_cpu_ops(m);
   fastqps::bind::register_cpu_decode(m);
   fastqps::bind::register_text(m);
+  fastqps::bind::register_trace(m);
 }

@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "bind/identity.h"
@@ -42,7 +43,8 @@ class Door {
                                            .wake = fds_.door[index],
                                            .internal = internal_fd,
                                            .internal_peer = i32(getppid())},
-                                   counters_, LoadSource{&segment_.load(), option(options, "load_reports", false)});
+                                   counters_, LoadSource{&segment_.load(), option(options, "load_reports", false)},
+                                   trace_source(segment_, index, options));
     service_.set_loop(loop_.get(), &counters_);
   }
 
@@ -163,6 +165,11 @@ class Door {
     out.canary_interval_ns = option(options, "canary_interval_ns", out.canary_interval_ns);
     out.rerun = option(options, "rerun", out.rerun);
     return out;
+  }
+  static TraceSource trace_source(const Segment& segment, u32 index, const py::dict& options) {
+    if (!options.contains("trace_ratio") || options["trace_ratio"].is_none()) return {};
+    const double ratio = options["trace_ratio"].cast<double>();
+    return {&segment.trace_ring(index), ratio >= 1 ? ~u64(0) : u64(std::ldexp(ratio, 64))};
   }
   static Limits limits(const py::dict& options) {
     Limits out;

@@ -5,7 +5,7 @@
 //   Header | Model × models | Route × routes | SupervisorLine | LoadLine | DoorLine × doors
 //   | DispatcherLine × dispatchers | DeviceLine × devices | DoorRoute [door][route]
 //   | request rings [door][route][class] | output rings [dispatcher][door] | control rings [door][dispatcher]
-//   | Stats × (doors + dispatchers) | busy rings [dispatcher] | cards [route]
+//   | Stats × (doors + dispatchers) | busy rings [dispatcher] | trace rings [door] | cards [route]
 //   | slots [door][slot, then canary slot of each dispatcher]
 //
 // Rules: offsets, never pointers; trivially copyable data only; every word has one writer, or is changed by
@@ -85,7 +85,7 @@ struct Header {
   Sizes sizes;
   u64 models, routes, supervisor, load, door_lines, dispatcher_lines, device_lines;  // offsets from the segment's start
   u64 door_routes;
-  u64 request_rings, output_rings, control_rings, stats, busy_rings, cards, slots;
+  u64 request_rings, output_rings, control_rings, stats, busy_rings, trace_rings, cards, slots;
   u64 slot_stride, ids_offset, answer_offset;  // within a slot
 };
 
@@ -200,6 +200,35 @@ struct alignas(64) BusyRing {
   alignas(64) Entry entry[kBusyEntries];  // [d] entry i at i % kBusyEntries, before the count says so
 };
 
+// A traced call that has ended, or an item of one that has many: what the supervisor makes spans of.
+inline constexpr u32 kTraceEntries = 128;  // read five times a second; what finds no room is dropped and counted
+inline constexpr u32 kTraceStateBytes = 256;
+inline constexpr u16 kTraceUnknown = 0xffff;
+enum class TraceKind : u8 { kCall = 0, kItem = 1 };
+struct TraceRecord {
+  u8 trace_id[16];
+  u8 parent_id[8];  // of the client's span, or of the call that this is an item of; all 0: of none
+  u8 span_id[8];
+  u64 at_ns[kStages + 1];  // stage k from at_ns[k] to at_ns[k + 1]; 0: it was not reached
+  u32 items;               // of a call
+  u32 input_tokens, output_tokens;
+  u32 batch_items;        // how many shared its batch; 0: not known
+  u16 model, dispatcher;  // kTraceUnknown: none
+  TraceKind kind;
+  u8 method;  // Rpc
+  u8 code;    // gRPC's
+  u16 state_bytes;
+  char state[kTraceStateBytes];  // the client's tracestate
+};
+
+// The records of one front door, on their way to the supervisor.
+struct alignas(64) TraceRing {
+  std::atomic<u64> tail;              // [D]
+  std::atomic<u64> dropped_spans;     // [D] all incarnations
+  alignas(64) std::atomic<u64> head;  // [S]
+  TraceRecord record[kTraceEntries];  // [D] record i at i % kTraceEntries, before the tail says so
+};
+
 // Rings have positions of 64 bits that never wrap, and 2 × slots entries.
 struct alignas(64) RingLine {
   std::atomic<u64> tail;              // producer
@@ -265,6 +294,7 @@ struct alignas(64) Slot {
   u64 claimed_ns, gathered_ns, launched_ns, finished_ns, scattered_ns;  // the same for a whole batch, but for the first
   std::atomic<u32> n_made;  // tokens so far, or some of them; D sets it 0 when it queues the slot
   Finish finish;
+  u32 batch_items;  // how many were in its batch; of a generator when it joined
 
   Sampling sampling;  // D: generators only
 };

@@ -57,6 +57,7 @@ Header Segment::plan(const Sizes& sizes) {
   h.control_rings = place(u64(sizes.doors) * sizes.dispatchers * ring_bytes(kControlEntries));
   h.stats = place((u64(sizes.doors) + sizes.dispatchers) * sizeof(Stats));
   h.busy_rings = place(u64(sizes.dispatchers) * sizeof(BusyRing));
+  h.trace_rings = place(sizes.doors * sizeof(TraceRing));
   h.cards = place(routes * kCardBytes);
   h.ids_offset = sizeof(Slot);
   h.answer_offset = round_up(h.ids_offset + u64(sizes.max_tokens) * sizeof(u32), 64);
@@ -65,11 +66,27 @@ Header Segment::plan(const Sizes& sizes) {
   h.slots = place(u64(sizes.doors) * sizes.all_slots() * h.slot_stride);
   h.total_bytes = end;
   u64 sum = kMagic;
-  for (u64 value :
-       {u64(kFormat),     sizeof(Header),   sizeof(Model),          sizeof(Route),      sizeof(SupervisorLine),
-        sizeof(LoadLine), sizeof(DoorLine), sizeof(DispatcherLine), sizeof(DeviceLine), sizeof(DoorRoute),
-        sizeof(BusyRing), sizeof(Slot),     sizeof(Stats),          sizeof(Histogram),  offsetof(RingLine, entry),
-        h.slots,          h.slot_stride,    h.ids_offset,           h.answer_offset,    h.total_bytes})
+  for (u64 value : {u64(kFormat),
+                    sizeof(Header),
+                    sizeof(Model),
+                    sizeof(Route),
+                    sizeof(SupervisorLine),
+                    sizeof(LoadLine),
+                    sizeof(DoorLine),
+                    sizeof(DispatcherLine),
+                    sizeof(DeviceLine),
+                    sizeof(DoorRoute),
+                    sizeof(BusyRing),
+                    sizeof(TraceRing),
+                    sizeof(Slot),
+                    sizeof(Stats),
+                    sizeof(Histogram),
+                    offsetof(RingLine, entry),
+                    h.slots,
+                    h.slot_stride,
+                    h.ids_offset,
+                    h.answer_offset,
+                    h.total_bytes})
     sum = hash(sum, value);
   h.layout_hash = sum;
   return h;

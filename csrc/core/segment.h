@@ -36,6 +36,7 @@ class Segment {
     return at<DoorRoute>(header().door_routes)[u64(door) * sizes().routes() + route];
   }
   BusyRing& busy_ring(u32 dispatcher) const { return at<BusyRing>(header().busy_rings)[dispatcher]; }
+  TraceRing& trace_ring(u32 door) const { return at<TraceRing>(header().trace_rings)[door]; }
   Stats& door_stats(u32 i) const { return at<Stats>(header().stats)[i]; }
   Stats& dispatcher_stats(u32 i) const { return at<Stats>(header().stats)[header().sizes.doors + i]; }
   char* card(u32 route) const { return at<char>(header().cards + u64(route) * kCardBytes); }

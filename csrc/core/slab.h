@@ -185,6 +185,8 @@ class Slab {
     tell(i, w, why);
     return Cancel::kWaiting;
   }
+  // The dispatcher that holds slot i, or answered it.
+  u32 owner(u32 i) { return Word{slot(i).state.load(kRelaxed)}.owner(); }
   // Where the request is now, for the message of an expired deadline.
   State state(u32 i) { return Word{slot(i).state.load(kRelaxed)}.state(); }
 

@@ -36,7 +36,7 @@ PredictService::Refusal PredictService::refuse_field(const char* field, const ch
 // there is one.
 PredictService::Refusal PredictService::accept(std::string_view bytes, const Origin& from, RequestView& view) {
   const bool timed = sample_++ % kSampled == 0;
-  u64 start = timed ? now_ns() : 0;
+  u64 start = timed || from.info->traced ? now_ns() : 0;
   FieldError error = parse_request(bytes, &view);
   if (!error) error = check_request(view);
   if (error) {
@@ -93,9 +93,11 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
   s.dtype = u8(view.output.dtype);
   s.flags = u8((view.output.has_normalize ? kNormalizeSet : 0) | (view.output.normalize ? kNormalize : 0) |
                (view.output.raw_scores ? kRawScores : 0) | (view.output.timings ? kWantTimings : 0));
-  const bool stamps = timed || view.output.timings;
+  const bool traced = is_traced(from, r);
+  const bool stamps = timed || view.output.timings || traced;
   u64 parsed = stamps ? now_ns() : 0;
   Refusal refusal = fill(view, r, slot, item);
+  if (traced) item.parse_begun_ns = start, item.parse_ended_ns = parsed;
   if (stamps) {
     stamp_ns_ = now_ns();
     if (timed) {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/types.h"
+#include "core/layout.h"
 #include "front/grpc_message.h"
 #include "front/grpc_status.h"
 #include "front/methods.h"
@@ -52,6 +52,9 @@ enum class Fault : u8 {
   kStalled,
 };
 
+// What the client's traceparent says about a call.
+enum class TraceParent : u8 { kNone, kBad, kNotSampled, kSampled };
+
 // A received message that cannot be delivered yet; its bytes follow.
 struct HeldMessage {
   HeldMessage* next;
@@ -89,6 +92,7 @@ struct Call {
   bool submitted;     // response headers are
   bool deferred;      // nghttp2 waits for resume_data
   bool reset;         // by the client
+  TraceParent trace_parent;
   HeaderId header;
   Encoding encoding;
   // request
@@ -109,6 +113,7 @@ struct Call {
   OutMessage *out_first, *out_last, *begun;
   EncodedStatus* trailers;  // nullptr: OK
   Timer timer;
+  TraceRecord* trace;  // nullptr: the call is not traced
 
   CallId id() const { return {index, generation}; }
   // Messages wait: for the service, for a worker, or until the client reads its answers.

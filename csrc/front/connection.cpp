@@ -222,6 +222,7 @@ void Connection::close_call(Call& call, u32 error) {
   }
   call.phase = Phase::kFinished;
   forget(door_, call);
+  if (call.trace) door_.tracer.end(call, StatusCode::kCancelled);
   release_request(door_, call);
   release_answer(door_, call);
   door_.allocator.release(call.path);

@@ -33,7 +33,7 @@ bool keep(Door& door, Call& call, const Received& received) {
 }
 
 CallInfo info_of(const Door& door, const Call& call) {
-  return {call.deadline_ns, door.turn_ns, call.connection->id(), call.half_closed, call.user};
+  return {call.deadline_ns, door.turn_ns, call.connection->id(), call.half_closed, call.user, call.trace != nullptr};
 }
 
 void hand_to_rare(Door& door, Call& call, RareEvent event, std::span<const u8> message) {

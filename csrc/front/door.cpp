@@ -40,7 +40,7 @@ void clear_eventfd(int fd) {
 }  // namespace
 
 Door::Door(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters,
-           LoadSource load)
+           LoadSource load, TraceSource trace)
     : service(service),
       methods(with_own(std::move(methods), load)),
       limits(limits),
@@ -57,6 +57,7 @@ Door::Door(Service& service, MethodTable methods, const Limits& limits, LoopFds 
       health(transport),
       load_reports(load),
       loads(transport, load_reports),
+      tracer(*this, trace),
       rare(limits.rare_calls, event_fd),
       inflate_worker(event_fd, limits.message_bytes),
       read_buffer(std::make_unique<u8[]>(limits.read_bytes)),
@@ -231,6 +232,7 @@ void Door::turn() {
   internal.update();
   flush_dirty();
   bury_dead();
+  tracer.flushed();
 }
 
 bool Door::finished() const { return stopping || (draining && (open_connections == 0 || turn_ns >= drain_by_ns)); }

@@ -24,6 +24,7 @@
 #include "front/timer_wheel.h"
 #include "front/tls_context.h"
 #include "front/tokens.h"
+#include "front/tracer.h"
 
 namespace fastqps::front {
 
@@ -50,7 +51,7 @@ struct OutputBuffer {
 
 struct Door {
   Door(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters,
-       LoadSource load = {});
+       LoadSource load = {}, TraceSource trace = {});
   ~Door();
   Door(const Door&) = delete;
 
@@ -101,6 +102,7 @@ struct Door {
   Health health;
   LoadReports load_reports;
   LoadService loads;
+  Tracer tracer;
   RareQueue rare;
   Inflater inflater;
   InflateWorker inflate_worker;

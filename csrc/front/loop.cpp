@@ -5,8 +5,8 @@
 namespace fastqps::front {
 
 Loop::Loop(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters,
-           LoadSource load)
-    : door_(std::make_unique<Door>(service, std::move(methods), limits, fds, counters, load)) {}
+           LoadSource load, TraceSource trace)
+    : door_(std::make_unique<Door>(service, std::move(methods), limits, fds, counters, load, trace)) {}
 Loop::~Loop() = default;
 
 HeaderId Loop::add_header(std::string_view name, std::string_view value) {

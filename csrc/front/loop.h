@@ -11,6 +11,7 @@
 #include "front/service.h"
 #include "front/tls_context.h"
 #include "front/tokens.h"
+#include "front/tracer.h"
 
 namespace fastqps::front {
 
@@ -27,7 +28,7 @@ class Loop {
  public:
   // methods: without health and load reports, which the loop adds itself. counters: may lie in shared memory.
   Loop(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters,
-       LoadSource load = {});
+       LoadSource load = {}, TraceSource trace = {});
   ~Loop();
   Loop(const Loop&) = delete;
 

@@ -79,7 +79,8 @@ class PredictService final : public Service {
     Rpc method = kPredict;
     u8 priority = 0;
     u32 parse_us = 0, tokenize_us = 0;
-    u64 parsed_ns = 0;  // of an item with stamps whose text a worker has
+    u64 parsed_ns = 0;                           // of an item with stamps whose text a worker has
+    u64 parse_begun_ns = 0, parse_ended_ns = 0;  // of a traced one, else 0
     bool sampled = false;
     bool tokenizing = false;  // not put yet: a worker has its text
     bool truncate = false, truncated = false;
@@ -172,6 +173,11 @@ class PredictService final : public Service {
   // reload.cpp: models that are reloaded
   void take_setups();
   void report_held();
+
+  // trace_items.cpp
+  enum class Ended : u8 { kByDispatcher, kByDoor, kUnanswered };
+  bool is_traced(const Origin& from, u32 route);
+  void trace_item(const Item& item, u32 slot, Ended ended, StatusCode code);
 
   // tick.cpp
   void watch_phase(u64 now_ns);

@@ -184,6 +184,7 @@ void finish_call(Door& door, Call& call, const Status& status, const Refusal& re
   call.phase = Phase::kFinished;
   call.told = false;
   door.counters.requests[call.method][u32(status.code)]++;
+  if (call.trace) door.tracer.end(call, status.code);
   release_request(door, call);
   if (!call.submitted) {
     answer_trailers_only(door, call, status, refusal);

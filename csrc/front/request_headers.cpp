@@ -130,6 +130,12 @@ bool request_header(Door& door, Call& call, HeaderRules& rules, std::string_view
     case 4:
       if (name != "host") break;
       return !std::exchange(rules.host, true);
+    case 10:
+      if (name == "tracestate" && door.tracer.on()) return door.tracer.tracestate(call, value), true;
+      break;
+    case 11:
+      if (name == "traceparent" && door.tracer.on()) return door.tracer.traceparent(call, value), true;
+      break;
     case 12:
       if (name == "grpc-timeout") return set_timeout(door, call, value), true;
       if (name != "content-type") break;
@@ -163,6 +169,7 @@ bool request_headers_done(Door& door, Call& call, const HeaderRules& rules) {
   if (!may_enter(door, call)) note(call, Fault::kUnauthenticated), door.counters.unauthenticated++;
   if (call.connection->full()) note(call, Fault::kConnectionFull);
   if (call.connection->answers_stuck()) note(call, Fault::kAnswersNotRead);
+  if (door.tracer.on() && !call.faults) door.tracer.begin(call);
   if (call.faults) {
     reject(door, call, Fault(std::countr_zero(call.faults)));
   } else {

@@ -10,7 +10,7 @@
 #include <span>
 #include <string_view>
 
-#include "core/types.h"
+#include "core/layout.h"
 #include "front/grpc_status.h"
 
 namespace fastqps::front {
@@ -36,6 +36,7 @@ struct CallInfo {
   ConnectionId connection;
   bool half_closed;  // the client sends no more on this call (always true for kUnary and kServerStream)
   u64 user;          // the service's own word, Transport::set_user; 0 at first
+  bool traced;
 };
 
 // Whether a call that has gone still costs something. Held ones count against their connection until released().
@@ -102,6 +103,11 @@ class Transport {
   void resume(CallId call);
   // A call that on_gone left kHeld no longer costs anything.
   void released(ConnectionId connection);
+
+  // What a traced call's record is to say, until finish(); nullptr: the call has ended, or is not traced.
+  TraceRecord* trace(CallId call);
+  // An item of a traced call has ended. `record`: the call's, with what is the item's own.
+  void trace_item(const TraceRecord& record);
 
   u64 turn_ns() const;      // the clock at the start of this turn
   u32 open_calls() const;   // calls that the transport holds

@@ -94,6 +94,12 @@ void Transport::released(ConnectionId id) {
   if (Connection* connection = door_.find(id)) connection->released();
 }
 
+TraceRecord* Transport::trace(CallId id) {
+  Call* call = open_call(door_, id);
+  return call ? call->trace : nullptr;
+}
+void Transport::trace_item(const TraceRecord& record) { door_.tracer.item(record); }
+
 u64 Transport::turn_ns() const { return door_.turn_ns; }
 u32 Transport::open_calls() const { return door_.calls.used(); }
 u32 Transport::connections() const { return door_.open_connections; }

@@ -193,6 +193,7 @@ bool DecodeStepper::launch(u32 s) {
   for (u32 at : step.joined) {
     Request& request = requests_[at];
     request.launched_ns = step.launched_ns;
+    claimer_.slot(request.claim).batch_items = u32(step.rows.runs.size());
     stamp(claimer_.slot(request.claim), request, 0, 0);  // a front door may end it by itself, at a stop string
   }
   step.flight = clock_.launch(step.lane, step.gathered_ns, step.launched_ns, step.rows.n_tokens);

@@ -76,6 +76,7 @@ bool Stepper::answer_dropped(const Batch& batch) {
     if (!claimer_.launch(claim)) return false;
     slot.status = code;
     slot.kind = Answer::kNone;
+    slot.batch_items = 0;
     slot.claimed_ns = slot.gathered_ns = slot.launched_ns = slot.finished_ns = slot.scattered_ns = batch.claimed_ns;
     if (!claimer_.finish(claim)) return false;
   }
@@ -106,6 +107,7 @@ bool Stepper::scatter(u32 s) {
     slot.gathered_ns = step.gathered_ns;
     slot.launched_ns = step.launched_ns;
     slot.finished_ns = step.finished_ns;
+    slot.batch_items = u32(claims.size());
     if (step.batch.canary) continue;
     u64 queued = std::min(slot.queued_ns.load(kRelaxed), step.batch.claimed_ns);
     stats.stage[kQueue].record(step.batch.claimed_ns - queued);

@@ -80,8 +80,8 @@ inline Limits quick_limits() {
 }
 
 struct Fixture {
-  explicit Fixture(const Limits& limits = quick_limits(), LoadSource load = {})
-      : door(service, methods(), limits, {}, counters, load) {
+  explicit Fixture(const Limits& limits = quick_limits(), LoadSource load = {}, TraceSource trace = {})
+      : door(service, methods(), limits, {}, counters, load, trace) {
     door.attach();
   }
   ~Fixture() {

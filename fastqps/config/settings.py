@@ -24,6 +24,7 @@ class Meaning:
     most: int = (1 << 31) - 1
     choices: tuple[str, ...] = ()
     auto: str = ""  # what `auto` means; "": the setting has no such value
+    zero: bool = False  # of a ratio: it may be 0
     metavar: str = ""  # for the command line; "": the kind
 
 
@@ -273,6 +274,20 @@ class Config:
         "of its p99 says it instead.",
         least=1000,
         most=3600 * 10**9,
+    )
+    otlp_endpoint: str = _setting(
+        "",
+        "text",
+        "Where spans of traced calls go: the URL of an OpenTelemetry collector that takes OTLP over gRPC, "
+        "http://collector:4317. Without it OTEL_EXPORTER_OTLP_ENDPOINT holds, and without both nothing is traced. See "
+        "docs/tracing.md.",
+        metavar="URL",
+    )
+    trace_ratio: float = _setting(
+        0.001,
+        "ratio",
+        "Of the calls whose clients say nothing about it (no traceparent), the share that is traced. 0: none of them.",
+        zero=True,
     )
 
 

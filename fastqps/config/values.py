@@ -28,7 +28,7 @@ def parse_value(setting: Setting, raw: Any) -> Any:
         case "count":
             value = _within(meaning, _count(raw), setting)
         case "ratio":
-            value = _ratio(raw)
+            value = _ratio(raw, meaning.zero)
         case "bytes":
             value = _within(meaning, parse_bytes(_quantity(raw)), setting)
         case "duration":
@@ -67,14 +67,14 @@ def _count(raw: Any) -> int:
         raise ValueError(f"{raw!r} is not a whole number") from None
 
 
-def _ratio(raw: Any) -> float:
-    """A share of which some must be left: above 0, at most 1."""
+def _ratio(raw: Any, zero: bool) -> float:
+    """A share of which some must be left: at most 1, and above 0 unless it may be ``zero``."""
     try:
         value = float("nan") if isinstance(raw, bool) else float(raw)
     except (TypeError, ValueError):
         raise ValueError(f"{raw!r} is not a number") from None
-    if not 0 < value <= 1:
-        raise ValueError(f"{raw} is not above 0 and at most 1")
+    if not (0 < value <= 1 or (zero and value == 0)):
+        raise ValueError(f"{raw} is not within 0 to 1" if zero else f"{raw} is not above 0 and at most 1")
     return value
 
 

@@ -71,6 +71,7 @@ class Metrics:
         yield from self._usage(doors, dispatchers)
         yield from self._processes()
         yield from canary_families(self._source.canaries())
+        yield from self._tracing()
 
     def _requests(self, doors: list[dict[str, Any]]) -> Iterator[Any]:
         requests = CounterMetricFamily("fastqps_requests", "Calls answered.", labels=["model", "method", "code"])
@@ -247,6 +248,12 @@ class Metrics:
         for role, used in self.meter.usage.memory().items():
             memory.add_metric([role], used)
         yield memory
+
+    def _tracing(self) -> Iterator[Any]:
+        spans = CounterMetricFamily("fastqps_trace_spans", "Spans, by what became of them.", labels=["outcome"])
+        for outcome, count in self._source.trace_spans().items():
+            spans.add_metric([outcome], count)
+        yield spans
 
     def _processes(self) -> Iterator[Any]:
         connections = GaugeMetricFamily("fastqps_connections", "Open client connections.", labels=["frontdoor"])

@@ -56,6 +56,9 @@ class Source(Protocol):
     def filled(self) -> Sequence[int]:
         """The dispatchers that there are: a reloaded model's next ones have indices of their own."""
 
+    def trace_spans(self) -> dict[str, int]:
+        """Spans of traced calls, by what became of them; empty where none are traced."""
+
     def restarts(self) -> dict[str, int]:
         """How often processes were started again, by role."""
 

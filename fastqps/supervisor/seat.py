@@ -179,6 +179,7 @@ class DoorSeat(Seat):
             canary_interval_ns=config.canary_interval_ns,
             rerun=config.rerun,
             load_reports=config.load_reports,
+            trace_ratio=config.trace_ratio if config.otlp_endpoint else None,
         )
 
     def fds(self, listener_fd: int) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import itertools
 import os
 import resource
@@ -28,6 +29,7 @@ from fastqps.supervisor.run_directory import RunDirectory
 from fastqps.supervisor.server import Supervisor
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.sharing import Sharing
+from fastqps.tracing import Tracing, find_endpoint
 
 FILES_MIN = 256  # our own, at most 32 front doors and 64 dispatchers with their eventfds, and some for clients
 
@@ -43,6 +45,8 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
     _fill_standard_descriptors()
     os.sched_setaffinity(0, server_cpus(config))
     _raise_file_limit()
+    collector, tracing_note = find_endpoint(config.otlp_endpoint, os.environ)
+    config = dataclasses.replace(config, otlp_endpoint=collector)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(bind(config.host, config.port, "--port"))
         admin = stack.enter_context(bind(config.admin_host, config.admin_port, "--admin-port", "--admin-host"))
@@ -50,7 +54,8 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
         server = make_plan(config)
         shared = stack.enter_context(contextlib.closing(Shared(server, credentials.vault.fd)))
         log = stack.enter_context(contextlib.closing(Log()))
-        for line in (*notes, _describe(server, shared), *exposures(config)):
+        said = (*notes, tracing_note, _describe(server, shared), *exposures(config))
+        for line in filter(None, said):
             log.event("supervisor", line)
         if not server.reloads:
             log.event("supervisor", f"no model can be reloaded: {server.dispatchers} dispatchers leave no seats free")
@@ -59,9 +64,10 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
         sharings = _sharings(server, log, stack)
         if config.share_weights:
             _add_holders(sharings, server, shared, log, stack)
+        tracing = _tracing(server, shared, log)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             try:
-                return runner.run(_run(server, shared, listener, admin, log, modules, sharings, credentials))
+                return runner.run(_run(server, shared, listener, admin, log, modules, sharings, credentials, tracing))
             except FastqpsError as error:  # after the start errors are events of the log like all others
                 log.event("supervisor", str(error))
                 return error.exit_code
@@ -76,11 +82,20 @@ async def _run(
     modules: Mapping[str, str] | None,
     sharings: Mapping[int, Sharing],
     credentials: CredentialWatch,
+    tracing: Tracing | None,
 ) -> int:
-    supervisor = Supervisor(server, shared, listener, log, credentials, modules, sharings)
+    supervisor = Supervisor(server, shared, listener, log, credentials, modules, sharings, tracing)
     supervisor.fleet.set_routes()
     async with Admin(supervisor, admin_socket):
         return await supervisor.run(f"http://{address(admin_socket)}")
+
+
+def _tracing(server: Plan, shared: Shared, log: Log) -> Tracing | None:
+    """None: nothing is traced."""
+    if not server.config.otlp_endpoint:
+        return None
+    models = [card.name for card in server.cards]
+    return Tracing(server.config.otlp_endpoint, shared.segment, models, lambda line: log.event("supervisor", line))
 
 
 def _sharings(server: Plan, log: Log, stack: contextlib.ExitStack) -> dict[int, Sharing]:

@@ -29,12 +29,14 @@ from fastqps.supervisor.seat import DispatcherSeat, DoorSeat, Seat
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.sharing import Sharing
 from fastqps.supervisor.watch import TICK_NS, OwnTime
+from fastqps.tracing import Tracing
 
 READY_POLL_S = 0.02
 DRAIN_SLACK_S = 1.0  # a front door keeps the drain's deadline itself; after this much more it is killed
 ACCEPT_S = 0.1  # for front doors to accept who has connected; one that sleeps looks at the others each 0.1 s
 STOP_GRACE_S = 2.0  # for dispatchers without work
 REAP_MAX_S = 5.0
+TRACING_GRACE_S = 2.0  # for the last spans to reach their collector
 
 
 class Supervisor:
@@ -52,6 +54,7 @@ class Supervisor:
         credentials: CredentialWatch,
         modules: Mapping[str, str] | None = None,
         sharings: Mapping[int, Sharing] | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         modules = modules or {}
         self._sharings = sharings or {}
@@ -76,6 +79,7 @@ class Supervisor:
         for seat in self.dispatchers:
             seat.sharing = self._sharings.get(self.device_of(seat.index))
         self.fleet = Fleet(self.dispatchers, server, shared)
+        self._tracing = tracing
         self.seats: list[Seat] = [*self.dispatchers, *self.doors]
         self.started_s = time.monotonic()
         self._outcome = Outcome(log)
@@ -147,6 +151,10 @@ class Supervisor:
         """Whether other machines can reach the admin port, and no token is needed."""
         return not self.credentials.now.tokens and not is_loopback(self.server.config.admin_host)
 
+    def trace_spans(self) -> dict[str, int]:
+        """Spans of traced calls, by what became of them; empty where none are traced."""
+        return self._tracing.spans() if self._tracing else {}
+
     # ---- its life
 
     async def run(self, admin: str) -> int:
@@ -176,6 +184,8 @@ class Supervisor:
             opening.result()
         self._watch_over(self._watch())
         self._watch_over(self.credentials.run(self.log))
+        if self._tracing:
+            self._watch_over(self._tracing.run())
         self._domains.update(make_domains(self.seats, self._outcome, self.log))
         for domain in dict.fromkeys(self._domains.values()):
             if not domain.checked:
@@ -283,6 +293,8 @@ class Supervisor:
             await asyncio.wait([done], timeout=REAP_MAX_S)
         if restarts:
             await asyncio.wait(restarts, timeout=REAP_MAX_S)
+        if self._tracing:  # the front doors have ended: what is in their rings is all there will be
+            await asyncio.to_thread(self._tracing.close, 0.0 if hurry else TRACING_GRACE_S)
         for sharing in self._sharings.values():
             await sharing.close()
         left = [f"{seat.title} (pid {child.pid})" for seat, child in children if not child.exited.done()]
