@@ -31,13 +31,14 @@ class Canaries {
       const bool asked = line.ready.load(kRelaxed) && done == seen_[d].steps_done;
       if (asked && now < seen_[d].due_ns) continue;
       if (asked) put(d);
-      // One that takes long comes seldom: clients that come meanwhile wait for it, but no more than one in a hundred.
-      seen_[d] = {done, now + std::max(interval_ns_, kShare * line.canary_ns.load(kRelaxed)) + after_ns_};
+      // One that takes long comes seldom: who comes meanwhile waits for it. But not so seldom that alarms go off.
+      const u64 rest_ns = std::min(kShare * line.canary_ns.load(kRelaxed), kRestNsMax);
+      seen_[d] = {done, now + std::max(interval_ns_, rest_ns) + after_ns_};
     }
   }
 
  private:
-  static constexpr u64 kShare = 100;
+  static constexpr u64 kShare = 100, kRestNsMax = 10 * kSecond;
   struct Seen {
     u64 steps_done = 0, due_ns = 0;
   };
