@@ -75,7 +75,13 @@ class Proxy:
         return len(self.backends)
 
     def until_healthy(self, count: int) -> None:
-        until(lambda: self.healthy() == count, START_S, f"{self.program} finds {count} backends healthy")
+        def found() -> bool:
+            try:
+                return self.healthy() == count
+            except OSError:  # where it says so it does not listen yet
+                return False
+
+        until(found, START_S, f"{self.program} finds {count} backends healthy")
 
     @property
     def pid(self) -> int:

@@ -2,66 +2,130 @@
 
 empty_unary, large_unary, client_compressed_unary, ping_pong, empty_stream, server_streaming, custom_metadata,
 status_code_and_message, special_status_message, unimplemented_method and _service, cancel_after_begin and
-_first_response, timeout_on_sleeping_server. The negative cases of that list are about clients; goaway is in
-test_connection_age.py.
+_first_response, timeout_on_sleeping_server, orca_per_rpc and _oob. The negative cases of that list are about clients;
+goaway is in test_connection_age.py.
 """
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 import grpc
 import pytest
+from certificates import Authority
 from echo_dispatcher import SLOW, echo
 from echo_generator import PACE, write_generator
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from raw import Peer
 from serving import Server, until
+from xds.data.orca.v3.orca_load_report_pb2 import OrcaLoadReport
+from xds.service.orca.v3.orca_pb2 import OrcaLoadReportRequest
 
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1.predict_pb2_grpc import PredictServiceStub
 from proxies.front import WAYS, must_be_installed, stand_before_one
+from proxies.proxy import Certificates
 
 LARGE_IN, LARGE_OUT = 271_828, 314_159
 DIMENSIONS = 384
 SPECIAL = "\t\ntest with whitespace\r\nand Unicode BMP ☺ and non-BMP 😈\t\n"
 TIMEOUT_S = 20.0
+LOADS = "/xds.service.orca.v3.OpenRcaService/StreamCoreMetrics"
+
+
+@dataclass(frozen=True)
+class Secured:
+    """A server and what it takes to speak to it."""
+
+    server: Server
+    tls: Certificates | None
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """An encoder and a generator, two dispatchers each; after all cases no request is left of them."""
-    model = tmp_path_factory.mktemp("echo")
-    write_generator(model)
-    models = ("--model=minilm", f"--model=echo={model}")
-    server = Server(*models, "--frontdoors=1", "--dispatchers=2", "--max-running=64", echo=True)
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Secured]]:
+    """An encoder and a generator, two dispatchers each, secured as asked; after all cases no request is left."""
+    servers: dict[str, Secured] = {}
+
+    def start(how: str) -> Secured:
+        if how not in servers:
+            folder = tmp_path_factory.mktemp(how)
+            write_generator(folder / "echo")
+            tls, flags = secure(how, folder)
+            models = ("--model=minilm", f"--model=echo={folder / 'echo'}", "--max-running=64")
+            few = ("--frontdoors=1", "--dispatchers=2", "--load-reports=on")
+            servers[how] = Secured(Server(*models, *few, *flags, echo=True), tls)
+        return servers[how]
+
     try:
-        yield server
-        server.until_idle()
-        assert not server.metrics()["fastqps_restarts_total"]
-        server.stop()
+        yield start
+        for one in servers.values():
+            one.server.until_idle()
+            assert not one.server.metrics()["fastqps_restarts_total"]
+            one.server.stop()
     finally:
-        server.kill()
+        for one in servers.values():
+            one.server.kill()
 
 
-@pytest.fixture(scope="module", params=WAYS)
-def way(request: pytest.FixtureRequest) -> str:
-    must_be_installed(request.param)
-    return str(request.param)
+def secure(how: str, folder: Path) -> tuple[Certificates | None, tuple[str, ...]]:
+    """What a client needs, and the server's flags."""
+    if how == "cleartext":
+        return None, ()
+    authority = Authority(folder)
+    flags = authority.pair().flags
+    if how == "tls":
+        return Certificates(authority.certificate), flags
+    client = authority.pair("client")
+    mine = Certificates(authority.certificate, client.certificate, client.key)
+    return mine, (*flags, f"--tls-client-ca={authority.certificate}")
 
 
-@pytest.fixture(scope="module")
-def address(way: str, server: Server) -> Iterator[str]:
-    with stand_before_one(way, server) as address:
-        yield address
+@dataclass(frozen=True)
+class Route:
+    """How clients reach which server. ``tls``: what a client itself needs; proxies are reached in cleartext."""
+
+    server: Server
+    address: str
+    tls: Certificates | None
+
+
+# By day, what is spoken most: the rest of TLS takes the night.
+BY_DAY = [("cleartext", way) for way in WAYS] + [("mtls", "direct")]
+BY_NIGHT = [(how, way) for how in ("tls", "mtls") for way in WAYS if (how, way) not in BY_DAY]
+ROUTES = [*BY_DAY, *(pytest.param(route, marks=pytest.mark.nightly) for route in BY_NIGHT)]
+
+
+@pytest.fixture(scope="module", params=ROUTES, ids="-".join)
+def route(request: pytest.FixtureRequest, secured: Callable[[str], Secured]) -> Iterator[Route]:
+    how, way = request.param
+    must_be_installed(way)
+    found = secured(how)
+    with stand_before_one(way, found.server, found.tls) as address:
+        yield Route(found.server, address, found.tls if way == "direct" else None)
 
 
 @pytest.fixture
-def channel(address: str) -> Iterator[grpc.Channel]:
-    with grpc.insecure_channel(address) as channel:
+def server(route: Route) -> Server:
+    return route.server
+
+
+@pytest.fixture
+def channel(route: Route) -> Iterator[grpc.Channel]:
+    """A stock client."""
+    tls, address = route.tls, route.address
+    with secure_channel(address, tls) if tls else grpc.insecure_channel(address) as channel:
         yield channel
+
+
+def secure_channel(address: str, tls: Certificates) -> grpc.Channel:
+    ca, key, certificate = (path and path.read_bytes() for path in (tls.ca, tls.key, tls.certificate))
+    return grpc.secure_channel(address, grpc.ssl_channel_credentials(ca, key, certificate))
 
 
 @pytest.fixture
@@ -191,6 +255,35 @@ def test_timeout_on_sleeping_server(server: Server, stub: PredictServiceStub) ->
     assert error.code() == grpc.StatusCode.DEADLINE_EXCEEDED
     assert time.monotonic() - start < 0.7  # before its step ends
     server.until_idle()
+
+
+def test_orca_per_rpc(route: Route) -> None:
+    """One answer in 100 ms carries the server's load. Stock clients keep it for themselves, so the frames are read."""
+    if route.tls:
+        pytest.skip("frames are sent in cleartext")
+    with Peer(route.address) as peer:
+        stream = iter(range(1, 2000, 2))
+        body = ask(3, 4).SerializeToString()
+
+        def report() -> str | None:
+            return peer.call(next(stream), body).one("endpoint-load-metrics-bin")
+
+        until(lambda: report() is not None, 5, "a report")
+        value = peer.answers[max(peer.answers)].one("endpoint-load-metrics-bin") or ""
+    check_report(OrcaLoadReport.FromString(base64.b64decode(value + "=" * (-len(value) % 4))))
+
+
+def test_orca_oob(channel: grpc.Channel) -> None:
+    request = OrcaLoadReportRequest(report_interval={"nanos": 10**8})
+    stream = channel.unary_stream(LOADS, OrcaLoadReportRequest.SerializeToString, OrcaLoadReport.FromString)
+    call = stream(request, timeout=TIMEOUT_S)
+    for _ in range(3):
+        check_report(next(call))
+    call.cancel()
+
+
+def check_report(report: OrcaLoadReport) -> None:
+    assert report.application_utilization > 0 and report.rps_fractional > 0
 
 
 def test_health(channel: grpc.Channel) -> None:
