@@ -9,9 +9,9 @@ namespace fastqps::front {
 
 namespace {
 
-// SETTINGS, then GOAWAY with INADEQUATE_SECURITY: the one thing that a gRPC client without TLS shows its user.
+// GOAWAY with INADEQUATE_SECURITY: the one thing that a gRPC client without TLS shows its user. Behind SETTINGS it would
+// count as a connection that has been made, and gRPC makes the next one without waiting: thousands in a second.
 constexpr char kGoaway[] =
-    "\0\0\0\4\0\0\0\0\0"
     "\0\0\x1c\7\0\0\0\0\0"
     "\0\0\0\0\0\0\0\x0c"
     "this port is for TLS";
