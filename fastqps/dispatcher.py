@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypedDict
 
 from fastqps._core import CudaError, DecodeStepper, Heartbeat, Segment, Stepper, WakeFds
-from fastqps.children import DispatcherSettings
+from fastqps.children import LEAVE, DispatcherSettings
 from fastqps.devices import DeviceFault, make_decoder, make_runner
 from fastqps.lane import Lane, make_lanes
 from fastqps.models.card import ModelCard
@@ -186,7 +186,7 @@ def serve(settings: DispatcherSettings) -> int:
         dispatcher.stopping = True
 
     signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGUSR1, leave)  # the device's other dispatchers are ended, too: all start again
+    signal.signal(LEAVE, leave)  # the device's other dispatchers are ended, too: all start again
     gc.collect()
     gc.freeze()
     gc.disable()  # a collection would stop the device; nothing here makes cycles

@@ -13,8 +13,8 @@ import sys
 from importlib import import_module
 
 from fastqps._native import stale
-from fastqps.children import Settings, read_settings
-from fastqps.errors import DEVICE_FAULT, FAILURE, FastqpsError
+from fastqps.children import LEAVE, Settings, read_settings
+from fastqps.errors import DEVICE_FAULT, FAILURE, OK, FastqpsError
 
 _PR_SET_PDEATHSIG = 1
 
@@ -38,8 +38,9 @@ def main(argv: list[str]) -> int:
     settings: Settings = read_settings(text)
     die_with_parent(settings.parent_pid)
     # The supervisor alone ends its children. A service manager that signals all processes means the server as a whole.
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    signal.signal(LEAVE, lambda number, frame: os._exit(OK))  # until MODULE has something to finish first
     if settings.cpus:
         os.sched_setaffinity(0, settings.cpus)
     import setproctitle

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -9,9 +10,11 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
@@ -130,6 +133,20 @@ class Server:
     def page(self, path: str) -> bytes:
         with urllib.request.urlopen(f"http://{self.admin}{path}", timeout=5) as answer:
             return bytes(answer.read())
+
+    def reload(self, **asked: str) -> tuple[int, dict[str, Any]]:
+        """(status, answer) of POST /reload; where it is that the reload still runs, what came of it."""
+        request = urllib.request.Request(f"http://{self.admin}/reload", data=json.dumps(asked).encode(), method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                status, found = answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            status, found = error.code, json.load(error)
+        if status == 202:
+            until(lambda: not json.loads(self.page("/reload"))["doing"], 300, f"the reload's end\n{self.log()}")
+            found = json.loads(self.page("/reload"))["last"]
+            status = 422 if found["outcome"] == "failed" else 200
+        return status, found
 
     def metrics(self) -> dict[str, float]:
         """Samples by name, summed over labels, and by ``name{values}`` in the order of the labels' names."""

@@ -9,14 +9,15 @@ from typing import Any, cast
 
 import pytest
 
+from fastqps.children import LEAVE
 from fastqps.errors import DEVICE_FAULT
 from fastqps.supervisor import domain as domains
-from fastqps.supervisor.domain import LEAVE, Domain
+from fastqps.supervisor.dispatcher_seat import DispatcherSeat
+from fastqps.supervisor.domain import Domain
 from fastqps.supervisor.keeper import Keeper
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import Outcome
 from fastqps.supervisor.restarts import RestartBudget
-from fastqps.supervisor.seat import DispatcherSeat
 from fastqps.supervisor.sharing import Sharing
 
 Events = list[str]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
-from fastqps.supervisor.domain import LEAVE, Domain
+from fastqps.children import LEAVE
+from fastqps.supervisor.dispatcher_seat import DispatcherSeat
+from fastqps.supervisor.domain import Domain
 from fastqps.supervisor.keeper import Keeper
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import Outcome
-from fastqps.supervisor.seat import DispatcherSeat, Seat
+from fastqps.supervisor.seat import Seat
 
 REAP_MAX_S = 5.0  # after a SIGKILL
 

@@ -11,17 +11,18 @@ theirs hits nobody else's.
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from collections.abc import Sequence
 
+from fastqps.children import LEAVE
 from fastqps.devices import DeviceError
 from fastqps.errors import DEVICE_FAULT, FAILURE, NO_DEVICE
 from fastqps.supervisor.child import Child, ended
+from fastqps.supervisor.dispatcher_seat import DispatcherSeat
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import FATAL_AT_START, Outcome
 from fastqps.supervisor.restarts import WINDOW_S, RestartBudget
-from fastqps.supervisor.seat import DispatcherSeat, Seat
+from fastqps.supervisor.seat import Seat
 from fastqps.supervisor.sharing import Sharing
 
 FAULTS_MAX = 3  # in WINDOW_S; at the next one it stays down
@@ -31,7 +32,6 @@ TAKE_OFF_MAX_S = 0.5
 REAP_MAX_S = 30.0
 SUSPECTS_MAX_S = 60.0  # then the others start all the same
 MAY_BE_MPS = (FAILURE, NO_DEVICE)  # how a dispatcher ends for which CUDA does not start, for example
-LEAVE = signal.SIGUSR1  # to a dispatcher: finish what is on the device, and end
 
 
 class Domain:

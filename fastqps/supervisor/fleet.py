@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fastqps._core import GENERATIONS
+from fastqps.supervisor.dispatcher_seat import DispatcherSeat
 from fastqps.supervisor.generation import Generation, first_generations
 from fastqps.supervisor.plan import Plan
-from fastqps.supervisor.seat import DispatcherSeat
 from fastqps.supervisor.shared import Shared
 
 

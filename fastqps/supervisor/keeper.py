@@ -11,9 +11,10 @@ from collections.abc import Callable
 from fastqps.errors import FAILURE, OK
 from fastqps.supervisor.child import ended
 from fastqps.supervisor.domain import Domain
+from fastqps.supervisor.door_seat import DoorSeat
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import FATAL_AT_START, Outcome
-from fastqps.supervisor.seat import DoorSeat, Seat
+from fastqps.supervisor.seat import Seat
 
 
 class Keeper:

@@ -8,33 +8,32 @@ dispatchers. Who was accepted before is answered by the old ones, which end when
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 from fastqps.children import LOAD_ROUTES
 from fastqps.errors import FastqpsError
 from fastqps.reloaded import OutcomeName, Reloaded
 from fastqps.supervisor.crew import Crew
+from fastqps.supervisor.dispatcher_seat import DispatcherSeat
 from fastqps.supervisor.domain import Domain
+from fastqps.supervisor.door_seat import DoorSeat
 from fastqps.supervisor.fleet import Fleet
 from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.holder import Holder
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.next_model import NextModel, check_memory, next_model
+from fastqps.supervisor.off_loop import off_loop
 from fastqps.supervisor.plan import Plan, named_models
-from fastqps.supervisor.seat import DispatcherSeat, DoorSeat, Seat
+from fastqps.supervisor.seat import Seat
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.sharing import Sharing
 
-T = TypeVar("T")
 READY_MAX_S = 600.0
 POLL_S = 0.02
 LEAVE_MAX_S = 10.0  # for dispatchers that have nothing left to do but a step
-TRIAL_LEAVE_MAX_S = 1.0  # they hold nothing of anybody's
+TRIAL_LEAVE_MAX_S = 5.0  # a long call into a library may keep them; they hold nothing of anybody's
 CLEAN_MAX_S = 5.0  # after the old dispatchers' end: the front doors' tick answers what waited for them
 
 
@@ -93,7 +92,7 @@ class Reloader:
             raise _Failed(f"{self._server.dispatchers} dispatchers leave no seats free")
         if blocked := self._blocked[now.model]:
             raise _Failed(f"{blocked}; only a restart of the server helps")
-        found = await _off_loop(lambda: next_model(self._server, now.card, path))
+        found = await off_loop(lambda: next_model(self._server, now.card, path))
         if (found.card.version, found.card.path) == (now.card.version, now.card.path):
             return "unchanged", ""
         check_memory(seat.child.pid for seat in self._fleet.seats_of(now) if seat.child)
@@ -162,13 +161,13 @@ class Reloader:
         return loaded and all(seat.ready for seat in seats)
 
     def _check(self, generation: Generation, seats: Sequence[DispatcherSeat]) -> None:
-        for seat in seats:
-            if seat.given_up:
-                raise _Failed(f"{seat.title} cannot serve it: {seat.last_line or seat.given_up}")
         for sharing in self._sharings.values():
             for holder in sharing.holders_on_trial:
                 if holder.exit_code is not None:
                     raise _Failed(holder.reason)
+        for seat in seats:
+            if seat.given_up:
+                raise _Failed(f"{seat.title} cannot serve it: {seat.last_line or seat.given_up}")
         for door in self._doors:
             if self._door_route(door, generation.route)[1] == generation.number:
                 raise _Failed(f"{door.title} cannot use it: {door.last_line}")
@@ -224,28 +223,6 @@ class Reloader:
 
     def _door_route(self, door: DoorSeat, route: int) -> tuple[int, int, int]:
         return self._shared.segment.door_route(door.index, route)
-
-
-async def _off_loop(work: Callable[[], T]) -> T:
-    """On a thread that nobody waits for when the server ends. What it raises beside our own errors is one, too."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def tell(result: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the server has ended
-            loop.call_soon_threadsafe(lambda: None if done.done() else result())
-
-    def run() -> None:
-        try:
-            found = work()
-        except Exception as error:
-            known = error if isinstance(error, FastqpsError) else _Failed(f"{type(error).__name__}: {error}")
-            tell(lambda: done.set_exception(known))
-        else:
-            tell(lambda: done.set_result(found))
-
-    threading.Thread(target=run, name="reload", daemon=True).start()
-    return await done
 
 
 def _said(outcome: OutcomeName, now: str, before: str, reason: str, took_s: float) -> str:

@@ -16,7 +16,9 @@ from fastqps.readiness import Readiness, readiness
 from fastqps.reloaded import OUTCOMES, ServedVersion
 from fastqps.supervisor.credential_watch import CredentialWatch
 from fastqps.supervisor.crew import Crew
+from fastqps.supervisor.dispatcher_seat import DispatcherSeat
 from fastqps.supervisor.domain import Domain, make_domains
+from fastqps.supervisor.door_seat import DoorSeat
 from fastqps.supervisor.exposure import is_loopback
 from fastqps.supervisor.fleet import Fleet
 from fastqps.supervisor.listener import address, internal_target, listen, refuse_new
@@ -25,7 +27,7 @@ from fastqps.supervisor.outcome import Outcome
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.reload import Reloader
 from fastqps.supervisor.reloads import Reloads
-from fastqps.supervisor.seat import DispatcherSeat, DoorSeat, Seat
+from fastqps.supervisor.seat import Seat
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.sharing import Sharing
 from fastqps.supervisor.watch import TICK_NS, OwnTime

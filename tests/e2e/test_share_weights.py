@@ -100,3 +100,26 @@ def test_weights_that_cannot_be_held_end_the_start(gpu: dict[str, str], tmp_path
     assert done.returncode == 4, done.stderr
     assert "weights of m (cuda:0) ended with exit code 4: m: its weights take" in done.stderr
     assert "the checkpoint is too large" in done.stderr
+
+
+def test_a_reload_has_a_holder_of_its_own(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> None:
+    """The new weights are held beside the old ones until the old dispatchers are gone. A copy that cannot be made ends
+    nobody who serves."""
+    one, two, torn = (tmp_path / name for name in ("one", "two", "torn"))
+    for path, seed in ((one, 1), (two, 2), (torn, 3)):
+        write_checkpoint(path, "bert", seed=seed)
+    weights = torn / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
+    server = serve(f"--model=m={one}", "--dispatchers=2", *FLAGS, env=gpu)
+    check_answers(server, one)
+    before = [holder(server), *(server.child(f"dispatcher {i}") for i in (0, 1))]
+    failed = server.reload(**{"from": str(torn)})[1]
+    assert failed["outcome"] == "failed" and "weights of m (cuda:0)" in failed["reason"], failed
+    assert [holder(server), *(server.child(f"dispatcher {i}") for i in (0, 1))] == before
+    check_answers(server, one)
+    done = server.reload(**{"from": str(two)})[1]
+    assert done["outcome"] == "reloaded", (done, server.log())
+    assert not any(process.is_running() for process in before)
+    check_answers(server, two)
+    assert [held_kib(server.child(f"dispatcher {i}")) > 0 for i in (2, 3)] == [True, True]
+    assert "restarting all" not in server.log()

@@ -1,0 +1,39 @@
+"""Work that would hold the loop up, on a thread that nobody waits for when the server ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from fastqps.errors import FastqpsError
+
+T = TypeVar("T")
+
+
+class UnexpectedError(FastqpsError):
+    """What such work raised, and should not have."""
+
+
+async def off_loop(work: Callable[[], T]) -> T:
+    """On a thread that nobody waits for when the server ends. What it raises beside our own errors is one, too."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def tell(result: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the server has ended
+            loop.call_soon_threadsafe(lambda: None if done.done() else result())
+
+    def run() -> None:
+        try:
+            found = work()
+        except Exception as error:
+            known = error if isinstance(error, FastqpsError) else UnexpectedError(f"{type(error).__name__}: {error}")
+            tell(lambda: done.set_exception(known))
+        else:
+            tell(lambda: done.set_result(found))
+
+    threading.Thread(target=run, name="reload", daemon=True).start()
+    return await done
