@@ -292,6 +292,28 @@ BAD_RELOADS = [
 ]
 
 
+def test_who_may_post() -> None:
+    served = Served()
+
+    async def check() -> None:
+        async with admin(served) as port:
+            served.token = "Bearer right"
+            for path in ("/predict", "/reload"):
+                for more in ((), ("authorization: Bearer wrong",)):
+                    status, headers, body = await call(port, "POST", path, b"{}", *more)
+                    assert (status, headers["www-authenticate"]) == (401, "Bearer")
+                    assert b"authorization: Bearer TOKEN" in body
+                assert (await call(port, "POST", path, b"{}", "authorization: Bearer right"))[0] not in (401, 403)
+            assert (await call(port, "GET", "/reload"))[0] == 200  # reading is for whoever reaches the port
+            assert served.reloads.asked == []
+            served.token, served.open = "", True
+            status, _, body = await call(port, "POST", "/reload", b'{"model": "a"}')
+            assert status == 403 and b"--auth-token-file" in body and served.reloads.asked == []
+            assert (await call(port, "POST", "/predict", b"{}"))[0] != 403
+
+    run(check)
+
+
 def test_reload(monkeypatch: pytest.MonkeyPatch) -> None:
     served = Served()
 

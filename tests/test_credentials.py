@@ -1,0 +1,194 @@
+"""Certificates and tokens as files, as what a server begins with, and as what front doors are told."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from certificates import Authority
+
+from fastqps.config import Config
+from fastqps.credentials import Credentials, Vault, digest
+from fastqps.entry import Entry
+from fastqps.errors import ConfigError
+from fastqps.supervisor import credential_watch
+from fastqps.supervisor.credential_files import CredentialFiles
+from fastqps.supervisor.credential_watch import CredentialWatch
+from fastqps.supervisor.exposure import exposures, is_loopback
+
+TOKEN = "the-only-token-of-the-file"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"tls_cert": "server"}, "--tls-cert needs --tls-key too"),
+        ({"tls_key": "key"}, "--tls-key needs --tls-cert too"),
+        ({"tls_client_ca": "ca"}, "--tls-client-ca needs --tls-cert"),
+        ({"tls_cert": "none", "tls_key": "key"}, "--tls-cert {none}: cannot be read: No such file"),
+        ({"tls_cert": "folder", "tls_key": "key"}, "--tls-cert {folder}: cannot be read: Is a directory"),
+        ({"tls_cert": "ca", "tls_key": "key"}, "--tls-key {key}: it is not the key of the certificate"),
+        ({"tls_cert": "expired", "tls_key": "expired_key"}, "--tls-cert {expired}: certificate 1 in it expired on 20"),
+        ({"tls_cert": "tokens", "tls_key": "key"}, "--tls-cert {tokens}: it holds no certificate"),
+        (
+            {"tls_cert": "server", "tls_key": "key", "tls_client_ca": "server"},
+            "--tls-client-ca {server}: a certificate",
+        ),
+        ({"auth_token_file": "key"}, "--auth-token-file {key}: line 1: a token consists of letters"),
+        ({"auth_token_file": "short"}, "--auth-token-file {short}: line 2: a token of 5 characters; 16 to 4096"),
+        ({"auth_token_file": "none"}, "--auth-token-file {none}: cannot be read"),
+        ({"auth_token_file": "empty"}, "--auth-token-file {empty}: it holds no token"),
+        ({"auth_token_file": "pipe"}, "--auth-token-file {pipe}: it holds no token"),
+        ({"auth_token_file": "many"}, "--auth-token-file {many}: 1025 tokens; at most 1024"),
+        ({"auth_token_file": "large"}, "--auth-token-file {large}: it is no file of at most 256 KiB"),
+    ],
+)
+def test_files_that_no_server_can_begin_with(
+    authority: Authority, tmp_path: Path, flags: dict[str, str], message: str
+) -> None:
+    server, expired = authority.pair("begin"), authority.pair("expired", days=-1)
+    names = {name: tmp_path / name for name in ("none", "folder", "tokens", "short", "empty", "pipe", "many", "large")}
+    names |= {"server": server.certificate, "key": server.key, "ca": authority.certificate}
+    names |= {"expired": expired.certificate, "expired_key": expired.key}
+    names["folder"].mkdir()
+    names["tokens"].write_text(TOKEN)
+    names["short"].write_text("# one that is too short\nshort\n")
+    names["empty"].write_text("# nothing\n\n")
+    names["many"].write_text("".join(f"a-token-of-a-file-{i}\n" for i in range(1025)))
+    names["large"].write_text("#" * (300 << 10))
+    os.mkfifo(names["pipe"])
+    config = dataclasses.replace(Config(), **{flag: str(names[name]) for flag, name in flags.items()})
+    with pytest.raises(ConfigError) as refused:
+        CredentialFiles.of(config).read()
+    assert str(refused.value).startswith(message.format(**names))
+    assert "\n" not in str(refused.value) and TOKEN not in str(refused.value)
+
+
+def test_tokens_admit() -> None:
+    found = Credentials(tokens=(digest(TOKEN.encode()), digest(b"another")))
+    for good in (f"Bearer {TOKEN}", f"bearer   {TOKEN}", "BEARER another"):
+        assert found.admits(good)
+    for bad in ("", TOKEN, "Bearer ", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", f"Basic {TOKEN}", "Bearer \udcff"):
+        assert not found.admits(bad)
+    assert Credentials().admits("")
+    assert TOKEN not in repr(found) and digest(TOKEN.encode()) not in repr(found)
+
+
+def test_the_vault_gives_the_newest_whole_one() -> None:
+    vault = Vault()
+    with pytest.raises(ValueError, match="no credentials"):
+        vault.read()
+    for version in range(1, 5):
+        vault.write(version, Credentials(key=f"key {version}" * 100, tokens=("a", "b")))
+        assert vault.version() == version
+        assert vault.read() == (version, Credentials(key=f"key {version}" * 100, tokens=("a", "b")))
+    # A writer that has come half way: its place is not whole, the other one holds.
+    os.pwrite(vault.fd, b"spoiled", 5 % 2 * (4 << 20) + 100)
+    assert vault.read()[0] == 4
+    os.pwrite(vault.fd, b"spoiled", 100)
+    with pytest.raises(ValueError, match="no credentials"):
+        vault.read()
+    with pytest.raises(ValueError, match="more than"):
+        vault.write(5, Credentials(certificate="x" * (5 << 20)))
+    os.close(vault.fd)
+
+
+class Door:
+    """What it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def set_tls(self, *pem: bytes) -> None:
+        self.told.append(pem)
+
+    def set_tokens(self, digests: list[bytes]) -> None:
+        self.told.append(digests)
+
+
+def test_a_door_is_told_what_changes() -> None:
+    vault, door = Vault(), Door()
+    token = digest(b"a")
+    vault.write(1, Credentials())
+    entry = Entry(door, vault)
+    assert door.told == []
+    vault.write(2, Credentials("certificate", "key", tokens=(token,)))
+    entry.look()
+    assert door.told == [(b"certificate", b"key", b""), [bytes.fromhex(token)]]
+    entry.look()
+    vault.write(3, Credentials("certificate", "key"))
+    entry.look()
+    assert door.told[2:] == [[]]
+    door = Door()
+    vault.write(4, Credentials("certificate", "key", tokens=(token,)))
+    Entry(door, vault)  # one that starts now
+    assert len(door.told) == 2
+    os.close(vault.fd)
+
+
+class Lines:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def event(self, role: str, text: str) -> None:
+        self.lines.append(text)
+
+
+def test_files_that_come_one_after_the_other(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is said of the moment in which they do not fit; of files that stay useless once, and again when they are
+    useless in another way."""
+    monkeypatch.setattr(credential_watch, "LOOK_S", 0.01)
+    monkeypatch.setattr(credential_watch, "COMPLAIN_AFTER_S", 0.3)
+    pair, second = authority.pair("changing"), authority.pair("second")
+    certificate, key = pair.certificate, pair.key
+    config = dataclasses.replace(Config(), tls_cert=str(certificate), tls_key=str(key))
+    watch, log = CredentialWatch(CredentialFiles.of(config)), Lines()
+    first = watch.now
+
+    async def run() -> None:
+        task = asyncio.create_task(watch.run(log))  # type: ignore[arg-type]
+        certificate.write_bytes(second.certificate.read_bytes())
+        await asyncio.sleep(0.1)
+        assert watch.now is first
+        key.write_bytes(second.key.read_bytes())
+        await asyncio.sleep(0.15)
+        assert watch.now.key == second.key.read_text() and watch.vault.read() == (2, watch.now)
+        assert watch.reloads == {"ok": 1, "failed": 0} and len(log.lines) == 1
+        key.unlink()
+        await asyncio.sleep(0.5)
+        assert watch.reloads == {"ok": 1, "failed": 1} and "No such file" in log.lines[1]
+        key.write_text("rubbish")
+        await asyncio.sleep(0.1)
+        assert watch.reloads == {"ok": 1, "failed": 2} and "no private key" in log.lines[2]
+        await asyncio.sleep(0.1)
+        assert len(log.lines) == 3 and all(line.endswith("stays in use") for line in log.lines[1:])
+        key.write_bytes(second.key.read_bytes())
+        await asyncio.sleep(0.1)
+        assert watch.reloads == {"ok": 1, "failed": 2} and watch.vault.version() == 2  # what was in use all the time
+        task.cancel()
+
+    asyncio.run(run())
+
+
+def test_what_is_open_is_said() -> None:
+    def said(**settings: Any) -> list[str]:
+        return list(exposures(dataclasses.replace(Config(), **settings)))
+
+    assert said() == said(host="::1", admin_host="localhost") == []
+    public = said(host="0.0.0.0", admin_host="::")
+    assert [line.split(":")[0] for line in public] == ["--host 0.0.0.0", "--host 0.0.0.0", "--admin-host "]
+    assert len(said(host="0.0.0.0", tls_cert="c")) == len(said(host="0.0.0.0", auth_token_file="t")) == 1
+    assert said(host="0.0.0.0", tls_cert="c", tls_client_ca="c") == []
+    assert len(said(admin_host="10.0.0.1", auth_token_file="t")) == 1
+    assert is_loopback("127.9.9.9") and not is_loopback("models.internal")
