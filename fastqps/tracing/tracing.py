@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,6 +30,7 @@ class Tracing:
         from fastqps.tracing.spans import SpanMaker, make_resource
 
         self._segment, self._say = segment, say
+        self._reading = threading.Lock()  # a ring has one reader
         self._reasons = _quiet_logger()
         self._url = url
         self._otlp = OTLPSpanExporter(endpoint=url, insecure=url.startswith("http:"), timeout=EXPORT_TIMEOUT_S)
@@ -40,17 +42,18 @@ class Tracing:
         """Never ends by itself."""
         while True:
             await asyncio.sleep(TICK_S)
-            self.collect(RECORDS_PER_TICK)
+            await asyncio.to_thread(self.collect, RECORDS_PER_TICK)  # the loop has more urgent things to do
 
     def collect(self, most: int) -> int:
         """Takes at most so many records from the doors' rings; how many there were."""
         epoch_ns = time.time_ns() - now_ns()
         left = most
-        for door in range(self._segment.sizes.doors):
-            share = -(-left // (self._segment.sizes.doors - door))  # of a quiet door the others get the rest
-            for record in take_traces(self._segment, door, share):
-                self._exporter.put(self._maker.spans(Record(*record), epoch_ns))
-                left -= 1
+        with self._reading:
+            for door in range(self._segment.sizes.doors):
+                share = -(-left // (self._segment.sizes.doors - door))  # of a quiet door the others get the rest
+                for record in take_traces(self._segment, door, share):
+                    self._exporter.put(self._maker.spans(Record(*record), epoch_ns))
+                    left -= 1
         return most - left
 
     def spans(self) -> dict[str, int]:
