@@ -28,12 +28,12 @@ RUN /build-env/bin/pip wheel --no-build-isolation --no-deps --wheel-dir /wheels 
 FROM wheel AS installed-cpu
 ARG TORCH="torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"
 RUN python3 -m venv /opt/fastqps && /opt/fastqps/bin/pip install $TORCH
-RUN /opt/fastqps/bin/pip install "$(ls /wheels/*.whl)[demo,bench]"
+RUN /opt/fastqps/bin/pip install "$(ls /wheels/*.whl)[demo,bench,tracing]"
 
 FROM wheel AS installed-gpu
 ARG TORCH="torch==2.13.0"
 RUN python3 -m venv /opt/fastqps && /opt/fastqps/bin/pip install $TORCH
-RUN /opt/fastqps/bin/pip install "$(ls /wheels/*.whl)[demo,bench]" nvidia-ml-py
+RUN /opt/fastqps/bin/pip install "$(ls /wheels/*.whl)[demo,bench,tracing]" nvidia-ml-py
 
 # Nothing in the image is written to: it runs with a read-only root file system, given /tmp and, on a GPU, a cache.
 FROM base AS runtime

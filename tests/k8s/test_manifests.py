@@ -19,6 +19,7 @@ from crds import SCHEMAS
 from kustomize import build
 
 from fastqps.config import SETTINGS, Config, load
+from loadgen.flags import parser
 
 kubernetes_validate = pytest.importorskip("kubernetes_validate")
 
@@ -254,6 +255,18 @@ def test_what_selects_finds_and_what_names_exists(objects: list[Object]) -> None
     given = {"fastqps-capacity"}  # by the user
     mounted = {volume["configMap"]["name"] for volume in pod["volumes"] if "configMap" in volume}
     assert {("ConfigMap", name) for name in mounted - given} <= names
+
+
+def test_the_load_test_is_a_command_of_the_generator_and_ends_in_time() -> None:
+    job = one(build(K8S / "load-test"), "Job")["spec"]
+    (container,) = job["template"]["spec"]["containers"]
+    assert container["command"] == ["python", "-m", "loadgen"]
+    options = parser().parse_args(container["args"])  # SystemExit: a flag or a value that it does not know
+    service = one(overlay("cpu"), "Deployment")["metadata"]["name"]
+    assert options.target == (service, 50051)
+    assert options.threads <= int(container["resources"]["limits"]["cpu"])
+    assert job["activeDeadlineSeconds"] > 2 * (options.warmup + options.duration) / 1e9
+    assert job["backoffLimit"] == 0, "a verdict is no failure to be tried again"
 
 
 def test_both_autoscalers_do_the_same() -> None:
