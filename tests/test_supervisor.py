@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
@@ -23,6 +24,7 @@ from typing import Any
 import psutil
 import pytest
 
+from fastqps.children import DoorSettings, write_settings
 from fastqps.supervisor.listener import bind
 from fastqps.supervisor.log import LINES_WAITING_MAX, Log
 from fastqps.supervisor.restarts import RESTARTS_MAX, WINDOW_S, RestartBudget
@@ -221,13 +223,9 @@ def test_supervisor_killed(serve: Callable[..., Server]) -> None:
 
 
 def test_child_started_by_somebody_else_ends_at_once() -> None:
-    settings = {
-        "role": "frontdoor", "index": 0, "title": "frontdoor 0", "parent_pid": 1, "parent_fd": -1, "segment_fd": -1,
-        "wake_dispatchers": [], "wake_doors": [], "cpus": [], "listener_fd": -1, "max_message_bytes": 0,
-        "max_stream_inflight": 0, "default_timeout_ns": 0, "max_connection_age_ns": 0, "canary_interval_ns": 0,
-        "rerun": True,
-    }  # fmt: skip
-    command = [sys.executable, "-m", "fastqps.launch", "fastqps.absent", json.dumps(settings)]
+    known = {"title": "frontdoor 0", "parent_pid": 1, "cpus": ()}
+    settings = DoorSettings(**{field.name: known.get(field.name, 0) for field in dataclasses.fields(DoorSettings)})
+    command = [sys.executable, "-m", "fastqps.launch", "fastqps.absent", write_settings(settings)]
     done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, timeout=20)
     assert (done.returncode, done.stderr) == (1, "")
 

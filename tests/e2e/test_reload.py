@@ -212,6 +212,7 @@ def test_whatever_fails_the_old_version_serves(serve: Callable[..., Server], tmp
     until(lambda: server.ready("dispatcher 0"), 10, "the new version serves")
 
 
+@pytest.mark.nightly
 def test_kills_in_the_middle(serve: Callable[..., Server], tmp_path: Path) -> None:
     """Of the old dispatcher, the new one and a front door, each while the new generation warms up."""
     two = write_version(tmp_path / "two", "2", "sleep 1")

@@ -102,6 +102,7 @@ def test_weights_that_cannot_be_held_end_the_start(gpu: dict[str, str], tmp_path
     assert "the checkpoint is too large" in done.stderr
 
 
+@pytest.mark.nightly
 def test_a_reload_has_a_holder_of_its_own(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> None:
     """The new weights are held beside the old ones until the old dispatchers are gone. A copy that cannot be made ends
     nobody who serves."""
