@@ -57,6 +57,7 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._received = bytearray()
         self._head: tuple[Request, int] | None = None  # of the request whose body is awaited
+        self._last: tuple[bytes, Request, int] | None = None  # as it came, and what it means
         self._answering: asyncio.Task[None] | None = None
         self._turn: asyncio.Handle | None = None  # the next request of those that came together
         self._slow: asyncio.TimerHandle | None = None  # when a request, or the taking of an answer, takes too long
@@ -185,7 +186,10 @@ class Connection(asyncio.Protocol):
                 return None
             if end < 0:
                 raise Refused(431, f"the request's head is longer than {http.HEAD_BYTES_MAX} bytes")
-            self._head = http.parse_head(self._received[:end].decode("latin-1"))
+            head = bytes(self._received[:end])
+            if self._last is None or self._last[0] != head:  # scrapers ask for the same again and again
+                self._last = head, *http.parse_head(head.decode("latin-1"))
+            self._head = self._last[1:]
             del self._received[: end + 4]
             if self._head[0].headers.get("expect", "").lower() == "100-continue":
                 self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")

@@ -14,6 +14,7 @@ from fastqps.bench.point import Point, Summary
 from fastqps.bench.processes import cpu_by_role
 from fastqps.gpus import find_gpus
 from fastqps.metrics.gpm import Gpm, GpmLook
+from fastqps.metrics.saturation import DEVICE_BUSY_MAX
 from fastqps.scrape import Difference, Scrape, ScrapeError, scrape
 
 BUSY, IDLE = "fastqps_device_busy_seconds_total", "fastqps_device_idle_seconds_total"
@@ -97,7 +98,7 @@ def describe(point: Point, before: Look, after: Look) -> None:
     waited_s = change.find("fastqps_queue_wait_seconds_total")
     point.waiting = None if waited_s is None else waited_s / change.seconds
     point.saturation = after.page.find("fastqps_saturation_ratio")
-    point.at_limit = _limits(change, point)
+    point.at_limit = _limits(change, after.page)
 
 
 def describe_gpus(point: Point, gpm: Gpm, before: Look, after: Look) -> None:
@@ -156,11 +157,11 @@ def _stage(change: Difference, stage: str) -> Summary:
     return found | {"count": histogram.count}
 
 
-def _limits(change: Difference, point: Point) -> dict[str, float]:
+def _limits(change: Difference, after: Scrape) -> dict[str, float]:
     """What may be the limit, as ``fastqps.metrics.saturation`` has it."""
     found = {
         "queue_wait_p95_s": change.histogram(STAGE, stage="queue").quantile(0.95) or 0.0,
-        "device": (point.duty_cycle or 0.0) * ((point.batch or {}).get("fill") or 0.0),
+        "device": DEVICE_BUSY_MAX * (after.find("fastqps_saturation_term_ratio", cause="device") or 0.0),
     }
     for role in ("dispatcher", "frontdoor"):
         busy_s = change.by(f"fastqps_{role}_busy_seconds_total", role).values()
