@@ -243,6 +243,29 @@ TEST(draining_finishes_what_is_open) {
   fixture.check_clean();
 }
 
+TEST(who_came_just_before_a_drain_is_answered) {
+  Fixture fixture;
+  {
+    Client late(fixture.door), silent(fixture.door);
+    late.call("/test.Service/Echo", framed("x"));
+    Client busy(fixture.door);  // so that the drain goes on
+    busy.call("/test.Service/Later", framed("x"));
+    busy.run();
+    fixture.door.post({.kind = Command::Kind::kDrain, .grace_ns = 10 * kSecond});
+    busy.run();
+    late.run();
+    CHECK_EQ(late.answers[1].code(), std::string("0"));
+    CHECK(!late.goaways.empty());
+    CHECK(late.eof);
+    CHECK(closes_within(fixture, silent, 3 * kSecond));
+    CHECK_EQ(fixture.counters.closed_settings_timeout, u64(0));
+    fixture.service.finish(fixture.service.waiting[0]);
+    busy.run();
+    CHECK(busy.eof);
+  }
+  fixture.check_clean();
+}
+
 TEST(pings_are_forgiven_when_answers_flow) {
   Fixture fixture;
   {
