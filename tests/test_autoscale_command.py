@@ -204,6 +204,7 @@ def test_a_recording_says_what_the_server_said(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(900)
 def test_from_a_server_to_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The three commands of docs/autoscaling.md, on the pod that it tells of."""
     monkeypatch.chdir(tmp_path)
