@@ -135,7 +135,7 @@ def pid_of(server: Server, seat: str) -> int:
     return int(re.findall(rf"started {seat}\b.*\(pid (\d+)\)", server.log())[-1])
 
 
-def until_log(server: Server, text: str, count: int, timeout_s: float = 20.0) -> None:
+def until_log(server: Server, text: str, count: int, timeout_s: float = 60.0) -> None:
     until(lambda: server.log().count(text) >= count, timeout_s, f"{count} × {text!r} in\n{server.log()}")
 
 
@@ -209,7 +209,7 @@ def test_whatever_fails_the_old_version_serves(serve: Callable[..., Server], tmp
     server.child("dispatcher 1").kill()
     until_log(server, "its files have changed: they are m@", 1)
     assert server.reload()[1]["outcome"] == "reloaded"
-    until(lambda: server.ready("dispatcher 0"), 10, "the new version serves")
+    until(lambda: server.ready("dispatcher 0"), 30, "the new version serves")
 
 
 @pytest.mark.nightly
