@@ -9,8 +9,8 @@ namespace fastqps::front {
 
 namespace {
 
-// GOAWAY with INADEQUATE_SECURITY: the one thing that a gRPC client without TLS shows its user. Behind SETTINGS it would
-// count as a connection that has been made, and gRPC makes the next one without waiting: thousands in a second.
+// GOAWAY with INADEQUATE_SECURITY: the one thing that a gRPC client without TLS shows its user. Behind SETTINGS it
+// would count as a connection that has been made, and gRPC makes the next one without waiting: thousands in a second.
 constexpr char kGoaway[] =
     "\0\0\x1c\7\0\0\0\0\0"
     "\0\0\0\0\0\0\0\x0c"
