@@ -134,22 +134,24 @@ def test_the_servers_own_calls_pass(guarded: Server, authority: Authority) -> No
 
 
 def test_the_internal_way_is_the_supervisors_alone(guarded: Server) -> None:
-    names = [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if "@fastqps-" in line]
-    assert names
-    for name in set(names):
-        with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(3)
-            sock.connect("\0" + name[1:])
-            try:
-                sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")
-                assert sock.recv(1) == b""
-            except (BrokenPipeError, ConnectionResetError):
-                continue
-    del guarded
+    (name,) = internal_names(guarded.pid)
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(10)
+        sock.connect("\0" + name)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")
+            assert sock.recv(1) == b""
+
+
+def internal_names(pid: int) -> set[str]:
+    """The abstract names on which a process listens."""
+    held = {os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()}
+    lines = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:]]
+    return {line[7][1:] for line in lines if len(line) == 8 and line[7][0] == "@" and f"socket:[{line[6]}]" in held}
 
 
 def test_clients_on_the_wrong_port(guarded: Server, authority: Authority) -> None:
-    with fastqps.Client(guarded.address, timeout_s=3.0) as asked, pytest.raises(CallError, match="for TLS"):
+    with fastqps.Client(guarded.address, timeout_s=3.0) as asked, pytest.raises(Unavailable):
         asked.predict("x")
     host, port = guarded.address.rsplit(":", 1)
     with socket.create_connection((host, int(port))) as sock:
@@ -159,7 +161,6 @@ def test_clients_on_the_wrong_port(guarded: Server, authority: Authority) -> Non
     context.set_alpn_protocols(["http/1.1"])
     with pytest.raises(ssl.SSLError), socket.create_connection((host, int(port))) as sock:
         context.wrap_socket(sock, server_hostname="localhost")
-    assert "client without TLS" in guarded.log() or "does not offer HTTP/2" in guarded.log()
     until(lambda: guarded.metrics().get("fastqps_transport_events_total{plaintext_on_tls,0}", 0) >= 2, 3, "counted")
 
 
