@@ -41,20 +41,21 @@ class Crew:
 
     async def empty(self, seats: Sequence[DispatcherSeat], grace_s: float) -> str:
         """Has their processes leave, by force after ``grace_s``, and leaves the seats vacant. "", or why it cannot."""
-        for seat in seats:
+        keepers = {seat: self._keepers[seat] for seat in seats if seat in self._keepers}  # none of a seat never filled
+        for seat, keeper in keepers.items():
             seat.retired = True
             if seat.child:
                 seat.child.signal(LEAVE)
             else:
-                self._keepers[seat].cancel()  # it waits for the next start
-        keepers = [self._keepers[seat] for seat in seats]
-        await asyncio.wait(keepers, timeout=grace_s)
-        for seat in seats:
-            seat.kill("it did not leave by itself")
-        await asyncio.wait(keepers, timeout=REAP_MAX_S)
+                keeper.cancel()  # it waits for the next start
+        if keepers:
+            await asyncio.wait(keepers.values(), timeout=grace_s)
+            for seat in keepers:
+                seat.kill("it did not leave by itself")
+            await asyncio.wait(keepers.values(), timeout=REAP_MAX_S)
         if left := [seat for seat in seats if seat.child]:
             return f"{', '.join(seat.title for seat in left)} cannot be ended"
         for seat in seats:
-            del self._keepers[seat]
+            self._keepers.pop(seat, None)
             seat.vacate()
         return ""
