@@ -12,15 +12,19 @@ namespace fastqps::front {
 namespace {
 
 constexpr u8 kHandshakeRecord = 0x16;
+// Changes of keys, mostly: once in millions of records. Each costs more than a call, and OpenSSL takes all that have
+// come in one read, so that who sends nothing else would keep the loop in it.
+constexpr u32 kAsidesMax = 256;
 
 // The socket as OpenSSL's source and sink. Its own would raise SIGPIPE where a client has gone.
-int socket_of(BIO* bio) { return int(reinterpret_cast<intptr_t>(BIO_get_data(bio))); }
+const TlsChannel& channel_of(BIO* bio) { return *static_cast<const TlsChannel*>(BIO_get_data(bio)); }
 
 bool again(ssize_t n) { return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR); }
 
 int read_socket(BIO* bio, char* data, int bytes) {
   BIO_clear_retry_flags(bio);
-  const ssize_t n = recv(socket_of(bio), data, size_t(bytes), 0);
+  if (channel_of(bio).wearisome()) return -1;  // for good
+  const ssize_t n = recv(channel_of(bio).fd(), data, size_t(bytes), 0);
   if (again(n)) BIO_set_retry_read(bio);
   if (n == 0) BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
   return int(n);
@@ -28,7 +32,7 @@ int read_socket(BIO* bio, char* data, int bytes) {
 
 int write_socket(BIO* bio, const char* data, int bytes) {
   BIO_clear_retry_flags(bio);
-  const ssize_t n = send(socket_of(bio), data, size_t(bytes), MSG_NOSIGNAL);
+  const ssize_t n = send(channel_of(bio).fd(), data, size_t(bytes), MSG_NOSIGNAL);
   if (again(n)) BIO_set_retry_write(bio);
   return int(n);
 }
@@ -55,10 +59,10 @@ BIO_METHOD* socket_method() {
   return method;
 }
 
-BIO* open_socket(int fd) {
+BIO* open_socket(TlsChannel* channel) {
   BIO* bio = BIO_new(socket_method());
   if (!bio) return nullptr;
-  BIO_set_data(bio, reinterpret_cast<void*>(intptr_t(fd)));
+  BIO_set_data(bio, channel);
   BIO_set_init(bio, 1);
   return bio;
 }
@@ -66,7 +70,7 @@ BIO* open_socket(int fd) {
 }  // namespace
 
 TlsChannel::TlsChannel(int fd, const TlsContext& context) : Channel(fd), ssl_(context.open()) {
-  BIO* bio = ssl_ ? open_socket(fd) : nullptr;
+  BIO* bio = ssl_ ? open_socket(this) : nullptr;
   if (!bio) return;  // out of memory: the handshake fails
   SSL_set_bio(ssl_, bio, bio);
   SSL_set_app_data(ssl_, this);
@@ -83,6 +87,13 @@ int TlsChannel::choose_protocol(SSL* ssl, const u8** out, u8* out_bytes, const u
   }
   static_cast<TlsChannel*>(SSL_get_app_data(ssl))->other_protocol_ = true;
   return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+bool TlsChannel::wearisome() const { return asides_ > kAsidesMax; }
+
+void TlsChannel::count_aside(int, int, int kind, const void*, size_t, SSL* ssl, void*) {
+  auto& channel = *static_cast<TlsChannel*>(SSL_get_app_data(ssl));
+  channel.asides_ += channel.established_ && (kind == SSL3_RT_HANDSHAKE || kind == SSL3_RT_ALERT);
 }
 
 // The first byte of a client that speaks no TLS.

@@ -23,8 +23,12 @@ class TlsChannel final : public Channel {
   bool wants_write() const override { return wants_write_; }
   void finish_writing() override;
 
-  // OpenSSL's callback: h2, or nothing.
+  // Its client sends so much of TLS's own that no more is read from it.
+  bool wearisome() const;
+
+  // OpenSSL's callbacks: h2, or nothing; and each message of TLS's own.
   static int choose_protocol(SSL* ssl, const u8** out, u8* out_bytes, const u8* offered, unsigned offered_bytes, void*);
+  static void count_aside(int sent, int version, int kind, const void* data, size_t bytes, SSL* ssl, void*);
 
  private:
   Handshake failed();
@@ -34,6 +38,7 @@ class TlsChannel final : public Channel {
   bool established_ = false, wants_write_ = false, more_ = false;
   bool closing_ = false;  // nothing is decrypted any more
   bool other_protocol_ = false, looked_ = false;
+  u32 asides_ = 0;  // messages of TLS's own since the handshake
   const char* failure_ = "";
 };
 

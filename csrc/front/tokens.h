@@ -1,5 +1,5 @@
 // The bearer tokens that calls may carry. Known by their SHA-256 alone: digests have one length, so that comparing them
-// takes as long whatever was guessed, and no memory of a front door holds a token.
+// takes as long whatever was guessed, and nobody who reads the set finds a token.
 #pragma once
 #include <openssl/evp.h>
 
@@ -13,8 +13,8 @@
 
 namespace fastqps::front {
 
-// The header that a connection's last good call had: the next one mostly has the same, and hashing costs more than all
-// other headers together.
+// The header that a connection's last good call had, as it came: the next one mostly has the same, and hashing costs
+// more than all other headers together.
 struct KnownBearer {
   std::string header;
   u64 tokens = 0;  // Tokens::id of those that took it

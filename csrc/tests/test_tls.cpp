@@ -309,6 +309,28 @@ TEST(few_handshakes_in_a_turn) {
   fixture.check_clean();
 }
 
+// OpenSSL takes all changes of keys that have come in one read, and each costs more than a call.
+TEST(who_only_changes_keys_is_sent_away) {
+  Secure fixture;
+  {
+    SecureClient client(fixture.door), other(fixture.door);
+    const auto change_keys = [&](int times) {
+      for (int i = 0; i < times; i++) {
+        CHECK_EQ(SSL_key_update(client.pipe.ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+        CHECK_EQ(SSL_do_handshake(client.pipe.ssl), 1);
+      }
+    };
+    client.http.run();
+    change_keys(200);
+    CHECK_EQ(code_of(client.http, kEcho), std::string("0"));
+    change_keys(100);
+    client.http.run();
+    CHECK_EQ(fixture.counters.closed, u64(1));
+    CHECK_EQ(code_of(other.http, kEcho), std::string("0"));
+  }
+  fixture.check_clean();
+}
+
 TEST(tokens_are_asked_for) {
   Fixture fixture;
   fixture.door.tokens = tokens({"another-token-of-the-file", "the-right-token-of-it"}, 1);
