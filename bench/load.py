@@ -38,13 +38,13 @@ class Load:
     warmup_s: float = 1.0
 
 
-def h2load(address: str, path: str, body: Path, load: Load, cpu: int) -> float:
+def h2load(address: str, path: str, body: Path, load: Load, cpu: int, *, scheme: str = "http") -> float:
     """Answers per second. h2load sees HTTP only: compare with the server's own counters whether they were OK."""
     headers = {"te": "trailers", "content-type": "application/grpc", **HEADERS}
     command = ["taskset", "-c", str(cpu), "h2load", "-t", "1", "-c", str(load.connections), "-m", str(load.inflight)]
     command += ["-D", str(round(load.seconds)), "--warm-up-time", str(round(load.warmup_s)), "-d", str(body)]
     command += [part for name, value in headers.items() for part in ("-H", f"{name}: {value}")]
-    text = _run([*command, f"http://{address}{path}"], load)
+    text = _run([*command, f"{scheme}://{address}{path}"], load)
     rate = re.search(r"finished in .*?, ([\d.]+) req/s", text)
     counts = re.search(r"(\d+) succeeded, (\d+) failed, (\d+) errored", text)
     if not rate or not counts or int(counts[1]) == 0 or int(counts[2]) + int(counts[3]):

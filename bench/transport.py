@@ -31,6 +31,7 @@ class Point:
     """One kind of load. ``run`` returns answers per second, and whether the generator is known to be the limit."""
 
     name: str
+    server: ServerProcess | None
     run: Callable[[], tuple[float, bool]]
     rates: list[float] = field(default_factory=list)
     generator_bound: int = 0  # of the runs
@@ -66,34 +67,52 @@ class Point:
 def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
     """All points, ``repetitions`` times in turn with the baseline. ``folder`` takes the payload files."""
     flags = ("--model", "minilm", "--device", "null", "--frontdoors", "1", "--dispatchers", "1")
-    with ServerProcess(*flags, cpus=[SERVER_CPU]) as server, _peer() as (peer, pid):
-        points = _points(folder, server.address, seconds)
-        baseline = Point("grpc.aio echo", lambda: _h2load(peer, folder / "whole", replace(DEEP, seconds=seconds)))
+    with (
+        ServerProcess(*flags, cpus=[SERVER_CPU]) as server,
+        ServerProcess(*flags, *_certificate(folder), cpus=[SERVER_CPU]) as secure,
+        _peer() as (peer, pid),
+    ):
+        points = _points(folder, server, secure, seconds)
+        baseline = Point("grpc.aio echo", None, lambda: _h2load(peer, folder / "whole", replace(DEEP, seconds=seconds)))
         for _ in range(repetitions):
             for point in points:
-                _measure_once(server, point)
+                _measure_once(point)
             _measure_peer_once(pid, baseline, seconds)
     return _rows({p.name: p for p in points}, baseline), [p.to_json() for p in (*points, baseline)]
 
 
-def _points(folder: Path, address: str, seconds: float) -> list[Point]:
+def _points(folder: Path, server: ServerProcess, secure: ServerProcess, seconds: float) -> list[Point]:
     one, many = texts(1), texts(DISTINCT)
     whole = write_body(folder / "whole", request(one[0]))
     small = write_body(folder / "small", request(one[0], dimensions=4))
     repeated = write_payloads(folder / "repeated", map(request, one))
     distinct = write_payloads(folder / "distinct", map(request, many))
     deep, single = replace(DEEP, seconds=seconds), replace(SINGLE, seconds=seconds)
+    address, under_tls = server.address, secure.address
     return [
-        Point("deep", lambda: _h2load(address, whole, deep)),
-        Point("small answers", lambda: _h2load(address, small, deep)),
-        Point("one in flight", lambda: _h2load(address, whole, single)),
-        Point("repeated text", lambda: _loadgen(address, repeated, deep)),
-        Point("distinct texts", lambda: _loadgen(address, distinct, deep)),
+        Point("deep", server, lambda: _h2load(address, whole, deep)),
+        Point("small answers", server, lambda: _h2load(address, small, deep)),
+        Point("one in flight", server, lambda: _h2load(address, whole, single)),
+        Point("TLS", secure, lambda: _h2load(under_tls, whole, deep, "https")),
+        Point("TLS, one in flight", secure, lambda: _h2load(under_tls, whole, single, "https")),
+        Point("repeated text", server, lambda: _loadgen(address, repeated, deep)),
+        Point("distinct texts", server, lambda: _loadgen(address, distinct, deep)),
     ]
 
 
-def _h2load(address: str, body: Path, load: Load) -> tuple[float, bool]:
-    return h2load(address, PREDICT, body, load, LOAD_CPU), False
+def _certificate(folder: Path) -> tuple[str, str]:
+    """The flags of a server with one that it has signed itself. h2load believes it."""
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command += ["-subj", "/CN=localhost", "-keyout", str(key), "-out", str(certificate)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise LoadError(f"no certificate: {done.stderr}")
+    return f"--tls-cert={certificate}", f"--tls-key={key}"
+
+
+def _h2load(address: str, body: Path, load: Load, scheme: str = "http") -> tuple[float, bool]:
+    return h2load(address, PREDICT, body, load, LOAD_CPU, scheme=scheme), False
 
 
 def _loadgen(address: str, payloads: Path, load: Load) -> tuple[float, bool]:
@@ -101,7 +120,9 @@ def _loadgen(address: str, payloads: Path, load: Load) -> tuple[float, bool]:
     return float(found["rate"]), found["verdict"] == "INVALID"
 
 
-def _measure_once(server: ServerProcess, point: Point) -> None:
+def _measure_once(point: Point) -> None:
+    server = point.server
+    assert server
     before, cpu_before = scrape(server.admin), cpu_by_role(server.pid)
     rate, bound = point.run()
     point.rates.append(rate)
@@ -148,10 +169,14 @@ def _rows(points: dict[str, Point], baseline: Point) -> list[Row]:
     compared = points["distinct texts"], points["repeated text"]
     distinct, bound = compared[0].rate / compared[1].rate, sum(point.generator_bound for point in compared)
     note = "of one repeated text, loadgen" + (f", which was the limit in {bound} runs" if bound else "")
+    secure, secure_single = points["TLS"], points["TLS, one in flight"]
+    tls_us = secure.cost()["total"] - cost["total"]
     return [
         Row("Predict, 384 floats, 16 × 64 in flight", deep.rate, "/s", 300e3, 450e3, note="one core, h2load"),
         Row("… with 4 floats", small.rate, "/s", 350e3, 600e3, note="one core, h2load"),
         Row("… with 16 × 1 in flight", single.rate, "/s", 80e3, 110e3, note="one core, h2load"),
+        Row("… under TLS", secure.rate, "/s", note=f"one core, h2load; TLS costs {tls_us:.2f} µs of CPU a request"),
+        Row("… under TLS, 16 × 1", secure_single.rate, "/s", note="one core, h2load"),
         Row(f"… from {DISTINCT} distinct texts", 100 * distinct, "%", 80, note=note),
         Row("… over a grpc.aio echo", deep.rate / baseline.rate, "×", 40, note=f"echo: {baseline.rate:,.0f}/s"),
         Row("… by CPU time", echo_us / cost["total"], "×", note=f"echo: {echo_us:.0f} µs"),
