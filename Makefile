@@ -50,7 +50,7 @@ $(NATIVE)/loadgen/%.o: loadgen/csrc/%.cpp
 	@mkdir -p $(@D)
 	$(CXX) $(LOADGEN_FLAGS) -MMD -MP -c $< -o $@
 $(NATIVE)/loadgen/test_%: loadgen/csrc/tests/test_%.cpp $(LOADGEN_OBJECTS)
-	$(CXX) $(LOADGEN_FLAGS) -MMD -MP $< $(LOADGEN_OBJECTS) -lnghttp2 -o $@
+	$(CXX) $(LOADGEN_FLAGS) -MMD -MP $< $(LOADGEN_OBJECTS) -lnghttp2 -lssl -lcrypto -o $@
 
 native-test: $(NATIVE_TESTS) $(NATIVE)/stress_core $(LOADGEN_TESTS) ## C++ tests; SAN=address|thread|undefined
 	@set -e; for t in $(NATIVE_TESTS) $(LOADGEN_TESTS); do echo "== $$t"; $$t; done

@@ -73,7 +73,7 @@ def load_generator() -> Pybind11Extension:
         cxx_std=20,
         include_dirs=["loadgen/csrc", *([f"{nghttp2}/include"] if nghttp2 else [])],
         library_dirs=[f"{nghttp2}/lib"] if nghttp2 else [],
-        libraries=["nghttp2"],
+        libraries=["nghttp2", "ssl", "crypto"],
         depends=glob("loadgen/csrc/**/*.h", recursive=True),
         extra_compile_args=flags,
         extra_link_args=link,

@@ -222,6 +222,10 @@ class Engine:
         answer_bytes_max: int = 16 << 20,
         spin_ns: int = 30_000,
         interval_ns: int = 1_000_000_000,
+        tls: bool = False,
+        tls_ca: bytes = b"",
+        tls_cert: bytes = b"",
+        tls_key: bytes = b"",
     ) -> None:
         """
         host: name or address (IPv4, IPv6); plain TCP, HTTP/2 with prior knowledge.

@@ -121,10 +121,20 @@ def parser() -> Parser:
         return checked(whole(least, most))
 
     add = found.add_argument_group("what is called").add_argument
-    add("--target", required=True, type=checked(_target), metavar="HOST:PORT", help="cleartext HTTP/2")
+    add(
+        "--target",
+        required=True,
+        type=checked(_target),
+        metavar="HOST:PORT",
+        help="cleartext without --tls-…",
+    )
     add("--method", required=True, type=checked(_method), metavar="/PKG.SERVICE/METHOD")
     add("--call", choices=CALLS, default="unary", help="kind of call; bidi: long-lived streams of requests and answers")
     add("--header", action="append", default=[], type=checked(_header), metavar="K:V", help="metadata; repeat it")
+    add("--tls-ca", metavar="FILE", help="use TLS; PEM file with who may have signed the server's certificate")
+    add("--tls-insecure", action="store_true", help="use TLS, whatever certificate the server shows")
+    add("--tls-cert", metavar="FILE", help="PEM file with the certificate to show the server")
+    add("--tls-key", metavar="FILE", help="PEM file with the key of --tls-cert")
     add("--deadline", type=duration, default=0, help="of each call, from the time it is due; default: none")
 
     add = found.add_argument_group("what is sent").add_argument

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from loadgen import arrivals, flags
+from loadgen import arrivals, flags, tls
 from loadgen.errors import UsageError
 
 
@@ -15,6 +15,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     _check_load(options)
     _check_payloads(options)
     _check_call(options)
+    tls.check(options)
     return options
 
 

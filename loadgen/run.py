@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from loadgen.errors import LoadgenError, UsageError
 from loadgen.plan import Plan
 from loadgen.timeline import Second, Timeline, step_ns
+from loadgen.tls import tls_options
 
 if TYPE_CHECKING:
     from loadgen._native import Engine, Result
@@ -160,6 +161,7 @@ def engine_for(plan: Plan, o: argparse.Namespace) -> Engine:
             samples_max=kept,
             sample_every=every if same else 97,
             interval_ns=step_ns(plan.measure_until_ns - plan.measure_from_ns),
+            **tls_options(o),
         )
     except ValueError as error:
         raise UsageError(str(error)) from None

@@ -28,15 +28,16 @@ Connection::~Connection() { close_socket(); }
 
 void Connection::connect(i64 timeout_ns) {
   const Address& address = context_.addresses[address_ % context_.addresses.size()];
-  fd_ = socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd_ < 0) return lost(kConnectFailed, std::strerror(errno));
+  const int fd = socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return lost(kConnectFailed, std::strerror(errno));
+  wire_.open(fd);
   const int one = 1;
-  setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   state_ = kConnecting;
   tick_at(context_.now + timeout_ns);
   epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data = {.ptr = this}};
-  if (epoll_ctl(context_.epoll, EPOLL_CTL_ADD, fd_, &event)) return lost(kConnectFailed, std::strerror(errno));
-  if (::connect(fd_, reinterpret_cast<const sockaddr*>(&address.bytes), address.size) == 0) return connected();
+  if (epoll_ctl(context_.epoll, EPOLL_CTL_ADD, fd, &event)) return lost(kConnectFailed, std::strerror(errno));
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address.bytes), address.size) == 0) return connected();
   if (errno != EINPROGRESS) lost(errno == ECONNREFUSED ? kConnectionRefused : kConnectFailed, std::strerror(errno));
 }
 
@@ -48,12 +49,28 @@ void Connection::tick_at(i64 instant_ns) {
 void Connection::tick() {
   if (next_ns() > context_.now) return;
   if (state_ == kDown) return connect();
-  lost(kConnectFailed,
-       state_ == kConnecting ? "timed out" : "connected, but the server says nothing (no HTTP/2 SETTINGS)");
+  lost(kConnectFailed, state_ == kConnecting ? "timed out"
+                       : state_ == kSecuring ? "the TLS handshake timed out"
+                                             : "connected, but the server says nothing (no HTTP/2 SETTINGS)");
 }
 
-// The socket stands; HTTP/2 begins.
+// The socket stands.
 void Connection::connected() {
+  if (!context_.tls) return speak();
+  wire_.secure(context_.tls->open(wire_.fd()));
+  state_ = kSecuring;
+  secure();
+}
+
+void Connection::secure() {
+  std::string why;
+  const int done = wire_.shake_hands(&why);
+  if (done < 0) return lost(kConnectFailed, std::move(why));
+  if (done) speak();
+}
+
+// HTTP/2 begins.
+void Connection::speak() {
   if (nghttp2_session_client_new2(&session_, context_.callbacks, this, context_.session_options))
     return lost(kConnectFailed, "out of memory");
   const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
@@ -83,8 +100,7 @@ void Connection::drain() {
 }
 
 void Connection::close_socket() {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
+  wire_.close();
   nghttp2_session_del(session_);
   session_ = nullptr;
   out_.clear();
@@ -130,10 +146,12 @@ void Connection::on_events(u32 events) {
     if (!(events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) return;
     int error = 0;
     socklen_t size = sizeof error;
-    getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
+    getsockopt(wire_.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
     if (error) return lost(error == ECONNREFUSED ? kConnectionRefused : kConnectFailed, std::strerror(error));
     connected();
   }
+  if (state_ == kSecuring) secure();
+  if (state_ == kDown || state_ == kSecuring) return;
   if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) hung_up_ = true;
   if (events & EPOLLOUT) mark_dirty();
   if (events & ~u32(EPOLLOUT)) receive();
@@ -143,7 +161,7 @@ void Connection::receive() {
   static thread_local u8 buffer[kReadBytes];
   readable_ = false;
   for (int round = 0; round < kReadRounds; round++) {
-    const ssize_t n = recv(fd_, buffer, sizeof buffer, 0);
+    const ssize_t n = wire_.read(buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
     context_.now = now_ns();

@@ -45,10 +45,12 @@ class Connection {
 
  private:
   friend struct SessionCallbacks;
-  enum State { kDown, kConnecting, kGreeting, kReady, kDraining };
+  enum State { kDown, kConnecting, kSecuring, kGreeting, kReady, kDraining };
 
   void tick_at(i64 instant_ns);
   void connected();
+  void secure();
+  void speak();
   void greeted();
   void drain();
   void lost(Outcome why, std::string words);
@@ -76,7 +78,7 @@ class Connection {
 
   Context& context_;
   State state_ = kDown;
-  int fd_ = -1;
+  Wire wire_;
   size_t address_ = 0;
   nghttp2_session* session_ = nullptr;
   i64 tick_at_ns_ = kNever, ready_since_ns_ = 0, backoff_ns_ = 0;

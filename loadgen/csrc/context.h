@@ -5,12 +5,14 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <memory>
 #include <unordered_set>
 
 #include "call.h"
 #include "recorder.h"
 #include "request_headers.h"
 #include "timers.h"
+#include "tls.h"
 
 namespace loadgen {
 
@@ -40,10 +42,17 @@ class GivenUp {
 
 struct Context {
   Context(const Options& options, u32 thread, i64 now)
-      : options(options), thread(thread), recorder(options), timers(now), headers(options), now(now) {}
+      : options(options),
+        thread(thread),
+        tls(options.tls ? std::make_unique<Tls>(options) : nullptr),
+        recorder(options),
+        timers(now),
+        headers(options),
+        now(now) {}
 
   const Options& options;
   const u32 thread;
+  const std::unique_ptr<Tls> tls;
   std::vector<Address> addresses;
   int epoll = -1;
   Recorder recorder;

@@ -21,6 +21,7 @@ i64 unix_ns() {
 
 Engine::Engine(Options options) : options_(std::move(options)) {
   if (const std::string error = options_.error(); !error.empty()) throw std::invalid_argument(error);
+  if (options_.tls) Tls check(options_);  // the threads' own would fail where nobody hears it
 }
 
 Engine::~Engine() { dismiss(); }

@@ -24,6 +24,8 @@ std::string Options::error() const {
     return "path must be /package.Service/Method, not \"" + path + "\"";
   for (const auto& [name, value] : headers)
     if (!good_header(name, value)) return "header \"" + name + "\": names are lower case, values are printable";
+  if (!tls && !(tls_ca.empty() && tls_cert.empty() && tls_key.empty())) return "tls_ca, tls_cert and tls_key need tls";
+  if (tls_cert.empty() != tls_key.empty()) return "tls_cert and tls_key go together";
   if (payloads.empty()) return "at least one payload is needed";
   for (const std::string& payload : payloads)
     if (payload.size() > (1u << 30)) return "a payload is longer than 1 GiB";

@@ -16,6 +16,8 @@ struct Options {
   u16 port = 0;
   std::string path;
   std::vector<std::pair<std::string, std::string>> headers;
+  bool tls = false;
+  std::string tls_ca, tls_cert, tls_key;  // PEM texts; no tls_ca: whatever certificate the server shows will do
   std::vector<std::string> payloads;
   u32 connections = 1, streams = 100, threads = 1;
   std::vector<int> cpus;  // empty: not pinned

@@ -10,7 +10,7 @@ RequestHeaders::RequestHeaders(const Options& options) {
   const bool own_agent = std::any_of(options.headers.begin(), options.headers.end(),
                                      [](const auto& header) { return header.first == "user-agent"; });
   add(":method", "POST");
-  add(":scheme", "http");
+  add(":scheme", options.tls ? "https" : "http");
   add(":path", options.path);
   add(":authority", host + ":" + std::to_string(options.port));
   add("te", "trailers");

@@ -35,7 +35,7 @@ bool Connection::serialise() {
 // One write to the socket; true if it took everything.
 bool Connection::write() {
   context_.now = now_ns();
-  const ssize_t n = send(fd_, out_.data() + out_at_, out_.size() - out_at_, MSG_NOSIGNAL);
+  const ssize_t n = wire_.write(out_.data() + out_at_, out_.size() - out_at_);
   if (n < 0) {
     broken_pipe_ = errno != EAGAIN && errno != EINTR;
     return false;

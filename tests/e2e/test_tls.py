@@ -318,6 +318,35 @@ def test_predict_on_the_command_line(guarded: Server, authority: Authority, tmp_
     assert done.returncode == 1 and "Bearer" in done.stdout + done.stderr
 
 
+def test_the_load_generator(guarded: Server, authority: Authority, other: Authority, tmp_path: Path) -> None:
+    own = authority.pair("client")
+    (tmp_path / "body").write_bytes(pb.PredictRequest(text="hello").SerializeToString())
+    port = guarded.address.rsplit(":", 1)[1]
+    command = [sys.executable, "-m", "loadgen", "--target", f"localhost:{port}", "--method", rpc.PREDICT]
+    command += ["--payload", str(tmp_path / "body"), "--rate", "300", "--duration", "1s", "--warmup", "0s"]
+    command += [
+        "--connections",
+        "4",
+        "--connect-timeout",
+        "5s",
+        "--json",
+        "-",
+        "--header",
+        f"authorization:Bearer {TOKEN}",
+    ]
+    asked: Any = {"capture_output": True, "text": True, "check": False, "timeout": 60}
+    shown = ("--tls-cert", str(own.certificate), "--tls-key", str(own.key))
+    for trust in (("--tls-ca", str(authority.certificate)), ("--tls-insecure",)):
+        done = subprocess.run([*command, *trust, *shown], **asked)
+        found = json.loads(done.stdout)
+        assert set(found["status_with_warmup"]) == {"OK"}, done.stderr
+        assert found["status_with_warmup"]["OK"] > 200
+    refused = subprocess.run([*command, "--tls-ca", str(other.certificate), *shown], **asked)
+    assert refused.returncode == 1 and "TLS: " in refused.stderr and "certificate" in refused.stderr
+    misused = subprocess.run([*command, "--tls-key", "x"], **asked)
+    assert misused.returncode == 2 and "--tls-cert and --tls-key go together" in misused.stderr
+
+
 def test_a_server_that_cannot_begin(authority: Authority, tmp_path: Path) -> None:
     expired = authority.pair("expired", days=-1)
     usual = ("--device", "null", "--model", "minilm", "--port", "0", "--admin-port", "0")
