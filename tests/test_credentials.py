@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from certificates import Authority
@@ -192,3 +193,38 @@ def test_what_is_open_is_said() -> None:
     assert said(host="0.0.0.0", tls_cert="c", tls_client_ca="c") == []
     assert len(said(admin_host="10.0.0.1", auth_token_file="t")) == 1
     assert is_loopback("127.9.9.9") and not is_loopback("models.internal")
+
+
+class HungFiles:
+    """On a file system that stops to answer behind the server's start."""
+
+    def __init__(self) -> None:
+        self.answers = threading.Event()
+        self.answers.set()
+        self.asked = self.answered = False
+
+    def state(self) -> tuple[object, ...]:
+        self.asked = not self.answers.is_set()
+        self.answers.wait(20)
+        self.answered = self.asked
+        return ()
+
+    def read(self) -> tuple[Credentials, float]:
+        return Credentials(tokens=(digest(TOKEN.encode()),)), 0.0
+
+
+def test_a_file_system_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credential_watch, "LOOK_S", 0.01)
+    files = HungFiles()
+    watch = CredentialWatch(cast(Any, files))
+    files.answers.clear()
+
+    async def run() -> None:
+        looking = asyncio.create_task(watch.run(cast(Any, None)))
+        while not files.asked:
+            await asyncio.sleep(0.01)
+        looking.cancel()
+
+    asyncio.run(run())
+    assert not files.answered  # the loop is closed, and did not wait for it
+    files.answers.set()

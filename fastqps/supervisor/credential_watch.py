@@ -9,6 +9,7 @@ from fastqps.credentials import Credentials, Vault
 from fastqps.errors import ConfigError
 from fastqps.supervisor.credential_files import CredentialFiles
 from fastqps.supervisor.log import Log
+from fastqps.supervisor.off_loop import off_loop
 
 LOOK_S = 0.5
 # Files that are written one after the other do not fit together for a moment: that is told only when it lasts.
@@ -39,12 +40,12 @@ class CredentialWatch:
             await self._look(log)
 
     async def _look(self, log: Log) -> None:
-        state = await asyncio.to_thread(self._files.state)  # a file system that hangs stops nobody else
+        state = await off_loop(self._files.state)  # a file system that hangs stops nobody else
         if state == self._state:
             self._failing_since, self._complaint = None, ""
             return
         try:
-            found, expires_s = await asyncio.to_thread(self._files.read)
+            found, expires_s = await off_loop(self._files.read)
         except ConfigError as error:
             self._failed(str(error), log)
             return

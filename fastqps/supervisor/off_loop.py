@@ -35,5 +35,5 @@ async def off_loop(work: Callable[[], T]) -> T:
         else:
             tell(lambda: done.set_result(found))
 
-    threading.Thread(target=run, name="reload", daemon=True).start()
+    threading.Thread(target=run, name="off-loop", daemon=True).start()
     return await done
