@@ -47,7 +47,9 @@ def test_not_its_fault(changes: dict[str, Any]) -> None:
 
 
 def test_no_canaries() -> None:
-    assert watch(Canary(0), 100) == []
+    canary = Canary(0)
+    assert watch(canary, 100) == []
+    assert canary.age_s(1000 * TICK) is None  # an idle dispatcher raises no alarm
 
 
 def test_progress_forgives() -> None:

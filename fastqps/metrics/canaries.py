@@ -11,12 +11,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 @dataclass(frozen=True)
 class Canaries:
-    """Of one dispatcher, over all its incarnations. ``age_s``: since it was last seen to finish a step, anybody's."""
+    """Of one dispatcher, over all its incarnations. ``age_s``: since it was last seen to finish a step, anybody's.
+
+    None: no canaries are sent, and its age would raise an alarm where there is nothing to do.
+    """
 
     dispatcher: int
     answered: int
     missed: int
-    age_s: float
+    age_s: float | None
 
 
 def canary_families(all_canaries: Sequence[Canaries]) -> Iterator[Any]:
@@ -28,6 +31,7 @@ def canary_families(all_canaries: Sequence[Canaries]) -> Iterator[Any]:
     for found in all_canaries:
         counts.add_metric([str(found.dispatcher), "answered"], found.answered)
         counts.add_metric([str(found.dispatcher), "missed"], found.missed)
-        ages.add_metric([str(found.dispatcher)], found.age_s)
+        if found.age_s is not None:
+            ages.add_metric([str(found.dispatcher)], found.age_s)
     yield counts
     yield ages

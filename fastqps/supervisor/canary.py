@@ -21,9 +21,10 @@ class Canary:
         self._progress_ns = 0
         self._waited_ns = 0
 
-    def age_s(self, now_ns: int) -> float:
-        """Seconds since it was last seen to have finished a step, a client's or a canary's, or to have started."""
-        return (now_ns - self._progress_ns) / 1e9
+    def age_s(self, now_ns: int) -> float | None:
+        """Seconds since it was last seen to have finished a step, a client's or a canary's, or to have started. None:
+        nobody asks it, and one that has nothing to do is not stuck."""
+        return (now_ns - self._progress_ns) / 1e9 if self._interval_ns else None
 
     def overdue(self, now_ns: int, charge_ns: int, line: Mapping[str, Any], silent_ns: int) -> str | None:
         """Why its process must be killed, or None. Once a tick, with what the segment says about the process now.
