@@ -310,6 +310,10 @@ def test_who_may_post() -> None:
             status, _, body = await call(port, "POST", "/reload", b'{"model": "a"}')
             assert status == 403 and b"--auth-token-file" in body and served.reloads.asked == []
             assert (await call(port, "POST", "/predict", b"{}"))[0] != 403
+            served.open = False
+            for path in ("/predict", "/reload"):
+                assert (await call(port, "POST", path, b"{}", "origin: http://else.where"))[0] == 403
+            assert served.reloads.asked == []
 
     run(check)
 

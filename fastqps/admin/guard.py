@@ -23,6 +23,8 @@ def refusal(guarded: Guarded, request: Request) -> Answer | None:
     """The answer to who may not come in."""
     if request.method != "POST":
         return None
+    if "origin" in request.headers:  # a browser's page, of any site, which loopback does not keep out
+        return Answer.text(403, "pages in a browser may not POST here")
     if not guarded.admits(request.headers.get("authorization", "")):
         text = b"this server needs the header authorization: Bearer TOKEN, with one of its tokens\n"
         return Answer(401, text, "text/plain; charset=utf-8", challenge="Bearer")
