@@ -38,7 +38,7 @@ def settled(look: Callable[[], Scrape]) -> Difference:
 @pytest.mark.parametrize("device", ["null", "sim:h200-minilm-l6"])
 @pytest.mark.parametrize("clients", [0, 2])
 def test_busy_and_idle_are_all_the_time(serve: Callable[..., Server], device: str, clients: int) -> None:
-    server = serve(f"--device={device}", "--dispatchers=2")
+    server = serve(f"--device={device}", "--dispatchers=2", "--canary-interval=0")  # each of which is a step
     over = threading.Event()
 
     def ask() -> None:
