@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +11,11 @@ from typing import Any
 from fastqps.errors import ConfigError
 
 SCHEMA_VERSION = 1
+BYTES_MAX = 1 << 20
+LEAST, MOST = 1e-12, 1e15  # of any number in it: what is made of them stays one
 _TEXTS = ("model", "version", "device", "measured", "commit", "command")
 _NUMBERS = ("rate", "in_flight")
+_A_NUMBER = f"not a number within {LEAST:g} to {MOST:g}"
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,11 @@ class Capacity:
 def read_capacity(path: str) -> Capacity:
     """The file's content. ``ConfigError`` says why it cannot be used."""
     try:
-        found = json.loads(Path(path).read_bytes())
+        with Path(path).open("rb") as stream:
+            data = stream.read(BYTES_MAX + 1)
+        if len(data) > BYTES_MAX:
+            raise ConfigError(f"--capacity: {path} is longer than {BYTES_MAX} bytes, which no capacity file is")
+        found = json.loads(data)
     except OSError as error:
         raise ConfigError(f"--capacity: cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError):
@@ -68,17 +74,17 @@ def _checked(found: Any) -> Capacity:
     if wrong := next((key for key, value in texts.items() if not isinstance(value, str)), None):
         raise ValueError(f"{wrong} is {_shown(texts[wrong])}, not text")
     numbers: dict[str, Any] = {key: found.get(key) for key in _NUMBERS}
-    if wrong := next((key for key, value in numbers.items() if not _is_positive(value)), None):
-        raise ValueError(f"{wrong} is {_shown(numbers[wrong])}, not a number above 0")
+    if wrong := next((key for key, value in numbers.items() if not _is_sane(value)), None):
+        raise ValueError(f"{wrong} is {_shown(numbers[wrong])}, {_A_NUMBER}")
     settings = found.get("settings")
     if not isinstance(settings, dict):
         raise ValueError(f"settings is {_shown(settings)}, not an object")
     p99_us = _object(found, "slo").get("p99_us")
-    if p99_us is not None and not _is_positive(p99_us):
-        raise ValueError(f"slo.p99_us is {_shown(p99_us)}, not a number above 0")
+    if p99_us is not None and not _is_sane(p99_us):
+        raise ValueError(f"slo.p99_us is {_shown(p99_us)}, {_A_NUMBER}")
     at_knee = _object(found, "at_knee")
     for key, value in at_knee.items():
-        if value != 0 and not _is_positive(value):
+        if value != 0 and not _is_sane(value):
             raise ValueError(f"at_knee.{key[:40]} is {_shown(value)}, not a number")
     return Capacity(**texts, **numbers, settings=settings, slo_p99_s=p99_us and p99_us * 1e-6, at_knee=at_knee)
 
@@ -91,8 +97,8 @@ def _object(found: dict[str, Any], key: str) -> dict[str, Any]:
     return value
 
 
-def _is_positive(value: Any) -> bool:
-    return type(value) in (int, float) and 0 < value < math.inf
+def _is_sane(value: Any) -> bool:
+    return type(value) in (int, float) and LEAST <= value <= MOST
 
 
 def _shown(value: Any) -> str:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
+from unittest import mock
 
 import grpc.aio
 import pytest
 import test_metrics
 
 from fastqps.admin import Admin, http, reload
+from fastqps.admin.server import Connection
+from fastqps.admin.server import Server as AdminServer
 from fastqps.readiness import Readiness
 from fastqps.reloaded import Reloaded, ReloadRefused
 from fastqps.supervisor.listener import bind
@@ -167,6 +171,7 @@ def test_pages() -> None:
         (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\n folded: x\r\n\r\n", 400),
         (b"POST /predict HTTP/1.1\r\ncontent-length: -1\r\n\r\n", 400),
+        (b"POST /predict HTTP/1.1\r\ncontent-length: 2\r\ncontent-length: 4\r\n\r\n{}{}", 400),
         (b"POST /predict HTTP/1.1\r\ncontent-length: 99999999999999\r\n\r\n", 400),
         (b"POST /predict HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % (http.BODY_BYTES_MAX + 1), 413),
         (b"POST /predict HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 411),
@@ -199,18 +204,52 @@ def test_connections_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> No
             third[1].write(b"GET /livez HT")
             with contextlib.suppress(ConnectionResetError):
                 assert await asyncio.wait_for(one[0].read(), 5) == b""
-            fourth = await asyncio.open_connection("127.0.0.1", port)
+            assert (await call(port, "GET", "/livez"))[0] == 200  # of the one that has been sending for longer
             with contextlib.suppress(ConnectionResetError):
-                assert await fourth[0].read() == b""
-            fourth[1].close()
-            for busy in (slow, third):
-                assert await asyncio.wait_for(busy[0].read(), 5) == b""
-            assert (await call(port, "GET", "/livez"))[0] == 200  # its place is free again
+                assert await asyncio.wait_for(slow[0].read(), 0.1) == b""
+            assert await asyncio.wait_for(third[0].read(), 5) == b""  # it is too slow
             assert await exchange(port, b"GET /livez HT", eof=True) == b""
             for _, writer in (one, slow, third):
                 writer.close()
 
     run(body)
+
+
+def test_answers_that_are_awaited_keep_their_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 1)
+    served = Served()
+    served.reloads.doing = "warming up a"  # and never done
+    monkeypatch.setattr(reload, "WAIT_S", 0.3)
+
+    async def body() -> None:
+        async with admin(served) as port:
+            waiting = asyncio.create_task(call(port, "POST", "/reload", b'{"model": "a"}'))
+            await asyncio.sleep(0.1)
+            with contextlib.suppress(ConnectionResetError):
+                assert await exchange(port, b"") == b""  # there is no room
+            assert (await waiting)[0] == 202
+
+    run(body)
+
+
+def test_a_client_that_goes_at_once(recwarn: pytest.WarningsRecorder) -> None:
+    """Its page is not made, and nothing is said of that."""
+
+    async def page() -> http.Answer:
+        raise AssertionError("made")
+
+    async def body() -> None:
+        transport = mock.Mock(spec=asyncio.Transport)
+        connection = Connection(AdminServer(mock.Mock(), lambda request: page()), asyncio.get_running_loop())
+        connection.connection_made(transport)
+        connection.data_received(b"GET /live HTTP/1.1\r\n\r\n")
+        connection.connection_lost(None)
+        await asyncio.sleep(0.01)
+        transport.write.assert_not_called()
+
+    run(body)
+    gc.collect()
+    assert not [each for each in recwarn if "never awaited" in str(each.message)]
 
 
 @pytest.mark.parametrize(
@@ -286,6 +325,7 @@ BAD_RELOADS = [
     ("[]", 400, "the body is not an object"),
     ('{"modle": "a"}', 400, "unknown key 'modle'; known: model, from"),
     ('{"model": "a", "from": 3}', 400, "from is not a string"),
+    (f'{{"from": "{"x" * 4096}"}}', 400, "from is longer than 4095 characters"),
     ('{"model": ""}', 400, "model is not a string, or an empty one"),
     ("", 400, 'model: say which one; there are: a, b"'),
     ('{"model": "c"}', 404, 'no such model is served; there are: a, b"'),
@@ -336,9 +376,11 @@ def test_reload(monkeypatch: pytest.MonkeyPatch) -> None:
             asked = '{"model": "a", "from": "/new"}'
             assert await ask(port, asked) == (200, {**told, "seconds": 1.235})
             assert served.reloads.asked == [(0, "/new")]
-            served.reloads.end = Reloaded("a", "failed", "1" * 12, "1" * 12, "torn", 1.0)
+            served.reloads.end = Reloaded(
+                "a", "failed", "1" * 12, "1" * 12, "torn: \udc80", 1.0
+            )  # a path's byte that is no UTF-8
             found = await ask(port, '{"model": "a"}')
-            assert (found[0], found[1]["reason"]) == (422, "torn")
+            assert (found[0], found[1]["reason"]) == (422, "torn: \udc80")
             served.reloads.end = ReloadRefused("another reload runs: warming up a")
             found = await ask(port, '{"model": "a"}')
             assert found == (409, {"error": "another reload runs: warming up a"})

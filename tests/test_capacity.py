@@ -56,15 +56,18 @@ def test_a_file_as_the_bench_writes_it(tmp_path: Path) -> None:
         ({"schema_version": None}, "has schema version None"),
         ({"model": None}, "model is missing, not text"),
         ({"version": 5}, "version is 5, not text"),
-        ({"rate": 0}, "rate is 0, not a number above 0"),
+        ({"rate": 0}, "rate is 0, not a number within 1e-12 to 1e.15"),
         ({"rate": True}, "rate is true"),
         ({"rate": float("nan")}, "rate is NaN"),
         ({"rate": float("inf")}, "rate is Infinity"),
+        ({"rate": 10**400}, "rate is 1000"),
+        ({"slo": {"p99_us": 10**400}}, "slo.p99_us is 1000"),
+        ({"in_flight": 5e-324}, "in_flight is 5e-324, not a number within"),
         ({"in_flight": "8"}, 'in_flight is "8"'),
         ({"in_flight": None}, "in_flight is missing"),
         ({"settings": []}, r"settings is \[\], not an object"),
         ({"slo": [1]}, r"slo is \[1\], not an object"),
-        ({"slo": {"p99_us": -1}}, "slo.p99_us is -1, not a number above 0"),
+        ({"slo": {"p99_us": -1}}, "slo.p99_us is -1, not a number within"),
         ({"at_knee": {"device": "much"}}, 'at_knee.device is "much", not a number'),
     ],
 )
@@ -81,6 +84,8 @@ def test_what_is_not_json(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="/dev/zero is longer than 1048576 bytes"):
+        read_capacity("/dev/zero")
     for path, reason in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
         with pytest.raises(ConfigError, match=f"--capacity: cannot read .*: {reason}"):
             read_capacity(str(path))

@@ -43,6 +43,10 @@ def test_what_may_not(tmp_path: Path) -> None:
     other = write_version(tmp_path / "other", "2", architectures=["BertForSequenceClassification"])
     with pytest.raises(ModelError, match="it is there to classify, and m to embed; start a server for it"):
         next_model(server, server.cards[0], other)
+    mute = Path(write_version(tmp_path / "mute", "2"))
+    (mute / "tokenizer.json").unlink()  # as while it is copied
+    with pytest.raises(ModelError, match=r"mute: it has no tokenizer\.json, and m has one"):
+        next_model(server, server.cards[0], str(mute))
 
 
 def test_memory_for_both(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ import pytest
 
 from fastqps.children import DoorSettings, write_settings
 from fastqps.supervisor.listener import bind
-from fastqps.supervisor.log import LINES_WAITING_MAX, Log
+from fastqps.supervisor.log import LINE_CHARS_MAX, LINES_WAITING_MAX, Log
 from fastqps.supervisor.restarts import RESTARTS_MAX, WINDOW_S, RestartBudget
 from fastqps.supervisor.watch import (
     FIRST_BEAT_MAX_NS,
@@ -383,6 +383,20 @@ def test_nobody_reads_the_log() -> None:
     until(read_all, 5, lambda: text[-200:].decode())
     assert b"log lines were dropped" in text
     log.close()
+
+
+def test_a_line_of_the_log_is_one_line() -> None:
+    """Whatever a client has made part of it, a path to reload for example."""
+    reader, writer = os.pipe()
+    log = Log(writer)
+    log.event("test", "from /a\n09:00 supervisor: ready\x1b[2J\x9b\ttab é")
+    log.event("test", "x" * 1_000_000)
+    log.close()
+    os.close(writer)
+    with open(reader, encoding="utf-8", newline="") as stream:
+        first, second = stream.read().splitlines()
+    assert first.endswith("test: from /a\\x0a09:00 supervisor: ready\\x1b[2J\\x9b\ttab é")
+    assert second.endswith("x…") and len(second) < LINE_CHARS_MAX + 30
 
 
 def test_restart_budget() -> None:

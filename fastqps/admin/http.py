@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ READ_S = 10.0  # for one request, from its first byte
 IDLE_S = 60.0  # between requests
 ANSWER_S = 60.0
 WRITE_S = 10.0
+ONCE = ("authorization", "content-length", "host")  # two would mean one thing to a proxy, another here
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,12 @@ class Answer:
 
     @staticmethod
     def data(status: int, data: Any) -> Answer:
-        """JSON."""
-        return Answer(status, (json.dumps(data, ensure_ascii=False) + "\n").encode(), "application/json")
+        """JSON. A path whose bytes are no UTF-8 has lone surrogates in Python: they become escapes, as in JSON."""
+        text = json.dumps(data, ensure_ascii=False) + "\n"
+        return Answer(status, text.encode(errors="backslashreplace"), "application/json")
 
 
-Handler = Callable[[Request], Answer | Awaitable[Answer]]
+Handler = Callable[[Request], Answer | Coroutine[Any, Any, Answer]]
 
 
 class Refused(Exception):
@@ -70,7 +72,10 @@ def parse_head(head: str) -> tuple[Request, int]:
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip():
             raise Refused(400, "a header line is malformed")
-        headers[name.lower()] = value.strip()
+        name = name.lower()
+        if name in headers and name in ONCE:
+            raise Refused(400, f"{name} is there twice")
+        headers[name] = value.strip()
     if parts[2] == "HTTP/1.0":
         headers["connection"] = "close"
     return Request(parts[0], parts[1].partition("?")[0], headers, b""), _body_length(headers)

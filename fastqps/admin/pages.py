@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import json
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from fastqps import __version__
@@ -77,9 +77,9 @@ class Admin:
                 self._metrics.sample()
                 self._live.sampler.sample()
 
-    def _answer(self, request: Request) -> Answer | Awaitable[Answer]:
+    def _answer(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
         allowed = {"/predict": "POST", "/reload": "GET, HEAD, POST"}.get(request.path, "GET, HEAD")
-        pages: dict[str, Callable[[Request], Answer | Awaitable[Answer]]] = {
+        pages: dict[str, Callable[[Request], Answer | Coroutine[Any, Any, Answer]]] = {
             "/": self._index,
             "/livez": self._livez,
             "/readyz": self._readyz,

@@ -12,6 +12,7 @@ from fastqps.reloaded import Reloaded, ReloadRefused, ServedVersion
 
 WAIT_S = 50.0  # then the answer is that it still runs; less than a client of this port is given
 KEYS = ("model", "from")
+VALUE_CHARS_MAX = 4095  # the longest path that there is
 _STATUS = {"reloaded": 200, "unchanged": 200, "failed": 422}
 
 
@@ -87,6 +88,8 @@ class ReloadPage:
         for key, value in asked.items():
             if not isinstance(value, str) or not value:
                 raise ValueError(f"{key} is not a string, or an empty one")
+            if len(value) > VALUE_CHARS_MAX:
+                raise ValueError(f"{key} is longer than {VALUE_CHARS_MAX} characters")
         models = self._server.models
         if "model" not in asked and len(models) > 1:
             raise ValueError(f"model: say which one; there are: {', '.join(models)}")

@@ -7,8 +7,8 @@ import asyncio
 import contextlib
 import dataclasses
 import socket
-from collections.abc import Awaitable
-from typing import cast
+from collections.abc import Coroutine
+from typing import Any, cast
 
 from fastqps.admin import http
 from fastqps.admin.http import Answer, Handler, Refused, Request
@@ -22,6 +22,7 @@ class Server:
         self.handler = handler
         self.connections: set[Connection] = set()
         self.idle: dict[Connection, None] = {}  # between requests, the longest first
+        self.sending: dict[Connection, None] = {}  # in the middle of a request, the longest first
 
     async def __aenter__(self) -> Server:
         loop = asyncio.get_running_loop()
@@ -35,10 +36,10 @@ class Server:
             await asyncio.wait(answering, timeout=1)
 
     def has_room(self) -> bool:
-        """Whether one more connection may come. The one that has been idle for longest makes room for it, so that idle
-        ones keep no probe out."""
-        if len(self.connections) >= http.CONNECTIONS_MAX and self.idle:
-            oldest = next(iter(self.idle))
+        """Whether one more connection may come. The one that has been idle for longest makes room for it, else the one
+        that has been sending its request for longest, so that clients who say nothing, or little, keep no probe out."""
+        if len(self.connections) >= http.CONNECTIONS_MAX and (self.idle or self.sending):
+            oldest = next(iter(self.idle or self.sending))
             oldest.abort()
             self.forget(oldest)
         return len(self.connections) < http.CONNECTIONS_MAX
@@ -46,7 +47,12 @@ class Server:
     def forget(self, connection: Connection) -> None:
         """It is over."""
         self.connections.discard(connection)
+        self.rest(connection)
+
+    def rest(self, connection: Connection) -> None:
+        """It neither idles nor sends."""
         self.idle.pop(connection, None)
+        self.sending.pop(connection, None)
 
 
 class Connection(asyncio.Protocol):
@@ -136,18 +142,21 @@ class Connection(asyncio.Protocol):
         if request is None:
             if self._received or self._head:
                 self._server.idle.pop(self, None)
+                self._server.sending.setdefault(self)
                 if self._slow is None:
                     self._limit(http.READ_S)
             return
         self._limit(None)
+        self._server.sending.pop(self, None)
         answer = self._server.handler(request)
         if isinstance(answer, Answer):
             self._answer(request, answer)
         else:
             self._server.idle.pop(self, None)
             self._answering = self._loop.create_task(self._wait(request, answer))
+            self._answering.add_done_callback(lambda _: answer.close())  # its client may be gone before it begins
 
-    async def _wait(self, request: Request, coming: Awaitable[Answer]) -> None:
+    async def _wait(self, request: Request, coming: Coroutine[Any, Any, Answer]) -> None:
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(http.ANSWER_S):
@@ -174,7 +183,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(http.encode(answer, keep=keep, head_only=head_only))
         if not keep:
             self._over = True
-            self._server.idle.pop(self, None)
+            self._server.rest(self)
             self._limit(http.WRITE_S)
             self._transport.close()  # when all of it has been taken
 

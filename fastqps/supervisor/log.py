@@ -9,7 +9,10 @@ import threading
 
 STDERR = 2
 LINES_WAITING_MAX = 4096
+LINE_CHARS_MAX = 8192
 FLUSH_S = 2.0
+# What others have written, paths of requests for example, makes no further lines and does nothing to terminals.
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), *range(10, 32), *range(127, 160))}
 
 
 class Log:
@@ -25,7 +28,7 @@ class Log:
     def event(self, role: str, text: str) -> None:
         """One line. Never blocks."""
         now = datetime.datetime.now().strftime("%H:%M:%S.%f")[:-3]
-        line = f"{now} {role}: {text}\n"
+        line = f"{now} {role}: {_shown(text)}\n"
         try:
             if self._dropped:
                 self._lines.put_nowait(f"{now} supervisor: {self._dropped} log lines were dropped\n")
@@ -50,3 +53,8 @@ class Log:
                     data = data[os.write(self._fd, data) :]
             except OSError:
                 continue  # nobody reads our log: no reason to stop serving
+
+
+def _shown(text: str) -> str:
+    cut = text if len(text) <= LINE_CHARS_MAX else f"{text[: LINE_CHARS_MAX - 1]}…"
+    return cut.translate(_CONTROLS)

@@ -35,6 +35,8 @@ def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
     card = read_card(now.name, path, dataclasses.replace(server.config, max_input_tokens=limit))
     if card.task != now.task:
         raise ModelError(f"{path}: it is there to {card.task}, and {now.name} to {now.task}; start a server for it")
+    if now.tokenizer and not card.tokenizer:
+        raise ModelError(f"{path}: it has no tokenizer.json, and {now.name} has one: who sends texts would be refused")
     if answer_bytes(card) > sizes.answer_bytes:
         what = {
             "classify": f"{card.dimensions} labels",
