@@ -206,18 +206,16 @@ def test_certificates_change_under_load(authority: Authority, other: Authority, 
         folder.mkdir()
         (folder / "tls.crt").write_bytes(pair.certificate.read_bytes())
         (folder / "tls.key").write_bytes(pair.key.read_bytes())
-    point(tmp_path, "1")
+    point(tmp_path, "2")
     server = Server(f"--tls-cert={tmp_path}/now/tls.crt", f"--tls-key={tmp_path}/now/tls.key", "--frontdoors=2")
     expiry = server.metrics()["fastqps_tls_certificate_expiry_timestamp_seconds"]
     assert 29 * 86400 < expiry - time.time() < 31 * 86400
-    both = tmp_path / "both.pem"
-    both.write_bytes(authority.certificate.read_bytes() + other.certificate.read_bytes())
     failed: list[CallError] = []
     calls = [0]
     stop = threading.Event()
 
     def load() -> None:
-        with fastqps.Client(server.address, tls_ca=authority.certificate) as old:
+        with fastqps.Client(server.address, tls_ca=other.certificate) as old:
             while not stop.is_set():
                 try:
                     old.embed(["a", "b"])
@@ -230,12 +228,17 @@ def test_certificates_change_under_load(authority: Authority, other: Authority, 
     for thread in threads:
         thread.start()
     until(lambda: calls[0] > 20, 10, "load")
-    for change in ("2", "1", "2"):
-        reloads = server.metrics()["fastqps_tls_reloads_total{ok}"]
+    for change in ("1", "2"):
+        reloads = ok_reloads(server)
         point(tmp_path, change)
+        until(lambda reloads=reloads: ok_reloads(server) == reloads + 1, 6, "the change")  # type: ignore[misc]
         wanted = (other if change == "2" else authority).certificate
-        until(lambda wanted=wanted: trusted(server.address, wanted), 3, f"certificate {change}")  # type: ignore[misc]
-        assert server.metrics()["fastqps_tls_reloads_total{ok}"] == reloads + 1
+        # Both front doors: each connection comes to one of them.
+        until(
+            lambda wanted=wanted: all(trusted(server.address, wanted) for _ in range(8)),  # type: ignore[misc]
+            6,
+            f"certificate {change}",
+        )
     after = calls[0]
     until(lambda: calls[0] > after + 20, 10, "load goes on")
     # Files that do not fit together change nothing, and one line says so.
@@ -255,8 +258,12 @@ def test_certificates_change_under_load(authority: Authority, other: Authority, 
     until(lambda: server.ready("frontdoor 0"), 60, "the new door is ready")
     for _ in range(8):
         assert trusted(server.address, other.certificate)
-    assert server.metrics()["fastqps_tls_reloads_total{ok}"] == 3
+    assert ok_reloads(server) == 2
     server.stop()
+
+
+def ok_reloads(server: Server) -> float:
+    return server.metrics()["fastqps_tls_reloads_total{ok}"]
 
 
 def point(folder: Path, to: str) -> None:
@@ -291,10 +298,6 @@ def test_tokens_change(tmp_path: Path) -> None:
         until(lambda: admitted(new), 3, "the new token")
         assert not admitted(old)  # on the connection that it has been good on
         assert post(server, "/predict", {"text": "x"}, SECOND)[0] == 200
-        path.write_text("short\n")
-        until(lambda: "stays in use" in server.log(), 6, "the refusal")
-        assert "line 1: a token of 5 characters" in server.log()
-        assert admitted(new)
     server.stop()
 
 
@@ -323,7 +326,7 @@ def test_the_load_generator(guarded: Server, authority: Authority, other: Author
     (tmp_path / "body").write_bytes(pb.PredictRequest(text="hello").SerializeToString())
     port = guarded.address.rsplit(":", 1)[1]
     command = [sys.executable, "-m", "loadgen", "--target", f"localhost:{port}", "--method", rpc.PREDICT]
-    command += ["--payload", str(tmp_path / "body"), "--rate", "300", "--duration", "1s", "--warmup", "0s"]
+    command += ["--payload", str(tmp_path / "body"), "--rate", "600", "--duration", "400ms", "--warmup", "0s"]
     command += [
         "--connections",
         "4",
