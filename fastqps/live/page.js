@@ -90,7 +90,7 @@ function drawCharts() {
     chart("Latency", [["p50", "p50", "busy", "line"], ["p99", "p99", "p99", "line"]], {label: span, log: true}),
     chart("Queue", [["waiting", "waiting", "p99", "area"], ["running", "running", "busy", "line"]]),
     chart("Share", [["active", "device busy", "busy", "area"], ["saturation", "saturation", "bad", "line"]],
-      {top: Math.max(1, ...lines.map((line) => line[columns.indexOf("saturation")] || 0)), label: percent}));
+      {top: Math.min(2, Math.max(1, ...lines.map((line) => line[columns.indexOf("saturation")] || 0))), label: percent}));  // it has no end
   if (first) drawCharts();
 }
 
