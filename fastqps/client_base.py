@@ -85,8 +85,16 @@ def _credentials(
         raise ValueError("tls_cert and tls_key go together, and with tls_ca")
     if not ca:
         return None
-    own = [Path(path).read_bytes() if path else None for path in (key, certificate)]
-    return grpc.ssl_channel_credentials(Path(ca).read_bytes(), *own)
+    own = [_pem("tls_key", key, b"PRIVATE KEY"), _pem("tls_cert", certificate)] if certificate else []
+    return grpc.ssl_channel_credentials(_pem("tls_ca", ca), *own)
+
+
+def _pem(name: str, path: str | PathLike[str], what: bytes = b"CERTIFICATE") -> bytes:
+    """What a file holds. gRPC takes anything, and says with each call that no server can be reached."""
+    found = Path(path).read_bytes()
+    if what + b"-----" not in found:
+        raise ValueError(f"{name} {path}: it holds no {what.decode().lower()} in PEM")
+    return found
 
 
 def _metadata(token: str) -> tuple[tuple[str, str], ...] | None:

@@ -132,6 +132,7 @@ def from_code(code: int, message: str, retry_after_ms: int = 0) -> CallError:
 
 
 _NOT_CONNECTED = "failed to connect to all addresses; last error: "  # gRPC's words
+_GOAWAY_FIRST = "got frame type 7"  # that of a TLS port to a client without TLS, which gRPC does not read
 
 
 def from_rpc(error: Any) -> CallError:
@@ -139,6 +140,8 @@ def from_rpc(error: Any) -> CallError:
     message = error.details() or ""
     if message.startswith(_NOT_CONNECTED):
         message = "no server can be reached: " + message.removeprefix(_NOT_CONNECTED).removeprefix("UNKNOWN: ")
+        if _GOAWAY_FIRST in message:
+            message += "; perhaps it speaks TLS, and this client does not (tls_ca or credentials; --tls-ca)"
     return from_code(error.code().value[0], message, _pushback_ms(error.trailing_metadata() or ()))
 
 

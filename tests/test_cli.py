@@ -117,6 +117,12 @@ def test_predict_here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
         (["--model", "/nowhere", "a"], 4, "no model '/nowhere'"),
         (["--address", "127.0.0.1:1", "a"], 1, "no server can be reached: ipv4:127.0.0.1:1"),
         (["--address", "localhost", "a"], 2, "'localhost' has no port"),
+        (
+            ["--address", "127.0.0.1:1", "--tls-ca", "/nowhere", "a"],
+            2,
+            "--tls-ca /nowhere: cannot be read: No such file",
+        ),
+        (["--address", "127.0.0.1:1", "--tls-ca", __file__, "a"], 2, "test_cli.py: it holds no certificate in PEM"),
         (["--device", "null", "word " * 1000], 2, "(--truncate cuts it)"),
         (["--device", "null", "one", "\udcff"], 2, "a text is not UTF-8"),
         (["--address", "127.0.0.1:1", "--pair", "one", "\udcff"], 2, "a text is not UTF-8"),

@@ -30,16 +30,23 @@ def check_flags(options: argparse.Namespace) -> None:
 
 
 def client_options(options: argparse.Namespace) -> dict[str, Any]:
-    """What a client is made with."""
+    """What a client is made with. ``ConfigError`` names the flag whose file cannot be read."""
     found: dict[str, Any] = {name: getattr(options, name) or "" for name in _FLAGS[:3]}
+    for name, path in found.items():
+        if path:
+            _read(f"--{name.replace('_', '-')}", path)
     return {**found, "token": _token(options.token_file) if options.token_file else ""}
 
 
-def _token(path: str) -> str:
+def _read(flag: str, path: str) -> str:
     try:
-        lines = [line.strip() for line in Path(path).read_text().splitlines()]
+        return Path(path).read_text()
     except (OSError, UnicodeError) as error:
-        raise ConfigError(f"--token-file {path}: cannot be read: {getattr(error, 'strerror', error)}") from None
+        raise ConfigError(f"{flag} {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _token(path: str) -> str:
+    lines = [line.strip() for line in _read("--token-file", path).splitlines()]
     tokens = [line for line in lines if line and not line.startswith("#")]
     if len(tokens) != 1:
         raise ConfigError(f"--token-file {path}: it holds {len(tokens)} tokens; one is needed")

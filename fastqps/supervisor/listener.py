@@ -27,7 +27,7 @@ def bind(host: str, port: int, setting: str, host_setting: str = "--host") -> so
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV
         )[0]
     except (OSError, UnicodeError) as error:
-        raise ConfigError(f"{host_setting} {host!r}: {error}") from None
+        raise ConfigError(f"{host_setting} {host!r}: {getattr(error, 'strerror', error)}") from None
     give_up = time.monotonic() + RETRY_S
     while True:
         sock = socket.socket(family, socket.SOCK_STREAM)

@@ -151,7 +151,10 @@ def internal_names(pid: int) -> set[str]:
 
 
 def test_clients_on_the_wrong_port(guarded: Server, authority: Authority) -> None:
-    with fastqps.Client(guarded.address, timeout_s=3.0) as asked, pytest.raises(Unavailable):
+    with (
+        fastqps.Client(guarded.address, timeout_s=3.0) as asked,
+        pytest.raises(Unavailable, match="perhaps it speaks TLS"),
+    ):
         asked.predict("x")
     host, port = guarded.address.rsplit(":", 1)
     with socket.create_connection((host, int(port))) as sock:
