@@ -15,7 +15,7 @@ from fastqps.tracing.exporter import Exporter
 from fastqps.tracing.record import Record
 
 TICK_S = 0.2
-RECORDS_PER_TICK = 100  # of all doors: bounds what tracing takes of a core; what is more waits in the rings, or is dropped
+RECORDS_PER_TICK = 100  # of all doors; what is more waits in the rings, or is dropped there
 EXPORT_TIMEOUT_S = 10.0
 
 
