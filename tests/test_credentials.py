@@ -149,8 +149,6 @@ def test_files_that_come_one_after_the_other(
 ) -> None:
     """Nothing is said of the moment in which they do not fit; of files that stay useless once, and again when they are
     useless in another way."""
-    monkeypatch.setattr(credential_watch, "LOOK_S", 0.01)
-    monkeypatch.setattr(credential_watch, "COMPLAIN_AFTER_S", 0.3)
     pair, second = authority.pair("changing"), authority.pair("second")
     certificate, key = pair.certificate, pair.key
     config = dataclasses.replace(Config(), tls_cert=str(certificate), tls_key=str(key))
@@ -158,26 +156,26 @@ def test_files_that_come_one_after_the_other(
     first = watch.now
 
     async def run() -> None:
-        task = asyncio.create_task(watch.run(log))  # type: ignore[arg-type]
+        async def looked() -> dict[str, int]:
+            await watch.look(log)  # type: ignore[arg-type]
+            await watch.look(log)  # type: ignore[arg-type]
+            return watch.reloads
+
+        monkeypatch.setattr(credential_watch, "COMPLAIN_AFTER_S", 3600.0)
+        assert await looked() == {"ok": 0, "failed": 0}
         certificate.write_bytes(second.certificate.read_bytes())
-        await asyncio.sleep(0.1)
-        assert watch.now is first
+        assert await looked() == {"ok": 0, "failed": 0} and watch.now is first and not log.lines
         key.write_bytes(second.key.read_bytes())
-        await asyncio.sleep(0.15)
+        assert await looked() == {"ok": 1, "failed": 0} and len(log.lines) == 1
         assert watch.now.key == second.key.read_text() and watch.vault.read() == (2, watch.now)
-        assert watch.reloads == {"ok": 1, "failed": 0} and len(log.lines) == 1
+        monkeypatch.setattr(credential_watch, "COMPLAIN_AFTER_S", 0.0)
         key.unlink()
-        await asyncio.sleep(0.5)
-        assert watch.reloads == {"ok": 1, "failed": 1} and "No such file" in log.lines[1]
+        assert await looked() == {"ok": 1, "failed": 1} and "No such file" in log.lines[1]
         key.write_text("rubbish")
-        await asyncio.sleep(0.1)
-        assert watch.reloads == {"ok": 1, "failed": 2} and "no private key" in log.lines[2]
-        await asyncio.sleep(0.1)
+        assert await looked() == {"ok": 1, "failed": 2} and "no private key" in log.lines[2]
         assert len(log.lines) == 3 and all(line.endswith("stays in use") for line in log.lines[1:])
         key.write_bytes(second.key.read_bytes())
-        await asyncio.sleep(0.1)
-        assert watch.reloads == {"ok": 1, "failed": 2} and watch.vault.version() == 2  # what was in use all the time
-        task.cancel()
+        assert await looked() == {"ok": 1, "failed": 2} and watch.vault.version() == 2  # what was in use all the time
 
     asyncio.run(run())
 

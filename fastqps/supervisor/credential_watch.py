@@ -37,9 +37,10 @@ class CredentialWatch:
         """Until cancelled."""
         while self._files:
             await asyncio.sleep(LOOK_S)
-            await self._look(log)
+            await self.look(log)
 
-    async def _look(self, log: Log) -> None:
+    async def look(self, log: Log) -> None:
+        """Once: reads the files where they have changed."""
         state = await off_loop(self._files.state)  # a file system that hangs stops nobody else
         if state == self._state:
             self._failing_since, self._complaint = None, ""
