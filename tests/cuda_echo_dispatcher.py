@@ -1,8 +1,8 @@
-"""echo_dispatcher.py for a server on GPUs: it becomes a client of the MPS daemon, and computes on none."""
+"""versions.py for a server on GPUs: it becomes a client of the MPS daemon, and computes on none."""
 
 import dataclasses
 
-import echo_dispatcher
+import versions
 from fake_mps.client import connect
 
 from fastqps.children import DispatcherSettings
@@ -10,4 +10,4 @@ from fastqps.children import DispatcherSettings
 
 def main(settings: DispatcherSettings) -> int:
     connect()
-    return echo_dispatcher.main(dataclasses.replace(settings, device="null"))
+    return versions.main(dataclasses.replace(settings, device="null"))

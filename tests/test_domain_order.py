@@ -84,16 +84,18 @@ class FakeSeat(DispatcherSeat):
 class FakeSharing:
     """An MPS daemon that does as it is told."""
 
-    label, lost, together = "cuda:0", None, True
+    label, lost, together, one_context = "cuda:0", None, True, True
 
     def __init__(self, events: Events) -> None:
         self._events = events
+        self.obeys = True
 
     async def check(self, pids: Collection[int]) -> None:
         self._events.append("check")
 
-    async def take_off(self, pids: Collection[int]) -> None:
+    async def take_off(self, pids: Collection[int], timeout_s: float) -> bool:
         self._events.append(f"take off {sorted(pids)}")
+        return self.obeys
 
     async def reopen(self) -> None:
         self._events.append("reopen")
@@ -110,10 +112,19 @@ class Gpu:
         self.log = Log()
         outcome = Outcome(self.log)
         self.seats = [FakeSeat(i, model, self.events, self.log) for i, model in enumerate(models)]
-        self.domain = Domain(self.seats, outcome, self.log, cast(Sharing, FakeSharing(self.events)))
-        keepers = [Keeper(seat, self.domain, -1, outcome, self.log, lambda: None) for seat in self.seats]
-        self._tasks = [asyncio.create_task(keeper.run()) for keeper in keepers]
-        self._tasks.append(asyncio.create_task(self.domain.watch()))
+        self.sharing = FakeSharing(self.events)
+        for seat in self.seats:
+            seat.sharing = cast(Sharing, self.sharing)
+        self.domain = Domain(self.seats, outcome, self.log, cast(Sharing, self.sharing))
+        self._outcome = outcome
+        self._tasks = [asyncio.create_task(self.domain.watch())]
+        for seat in self.seats:
+            self.keep(seat.index)
+
+    def keep(self, index: int) -> None:
+        """From now on there is a process in that seat."""
+        keeper = Keeper(self.seats[index], self.domain, -1, self._outcome, self.log, lambda: None)
+        self._tasks.append(asyncio.create_task(keeper.run()))
 
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(5):
@@ -228,6 +239,62 @@ async def test_an_error_of_python_is_nobody_elses(gpu: Gpu) -> None:
     await gpu.until(lambda: "start 1" in gpu.events)
     assert gpu.events == ["settle 1", "start 1"]
     assert [seat.restarts for seat in gpu.seats] == [0, 1]
+
+
+@on_gpu(0, 0)
+async def test_one_on_trial_that_is_killed_ends_nobody_who_serves(gpu: Gpu) -> None:
+    await gpu.started(0)
+    await gpu.all_serve()
+    gpu.events.clear()
+    gpu.seats[1].on_trial = True
+    gpu.seats[1].child.end(-11)
+    await gpu.until(lambda: "start 1" in gpu.events)
+    assert gpu.events == ["settle 1", "start 1"] and gpu.seats[0].restarts == 0
+
+
+@on_gpu(0, 0)
+async def test_one_on_trial_that_faults_is_not_tried_again(gpu: Gpu) -> None:
+    """The GPU reports its fault to all, who start again: once."""
+    await gpu.started(0)
+    await gpu.all_serve()
+    gpu.events.clear()
+    gpu.seats[1].on_trial = True
+    gpu.seats[1].child.end(DEVICE_FAULT)
+    await gpu.until(lambda: "start 0" in gpu.events)
+    await gpu.started(0)
+    assert sorted(gpu.events[1:3]) == ["settle 0", "settle 1"] and gpu.events[3:] == ["reopen", "start 0"]
+    assert gpu.seats[1].given_up == "an illegal access"
+
+
+@on_gpu(0, 0)
+async def test_without_mps_a_fault_on_trial_is_its_own(gpu: Gpu) -> None:
+    """The weights of the generation on trial have a holder of their own."""
+    gpu.sharing.one_context = False
+    await gpu.started(0)
+    await gpu.all_serve()
+    gpu.events.clear()
+    gpu.seats[1].on_trial = True
+    gpu.seats[1].child.end(DEVICE_FAULT)
+    await gpu.until(lambda: gpu.seats[1].given_up)
+    assert gpu.events == ["settle 1"]
+
+
+@on_gpu(0, 0)
+async def test_one_that_a_reload_removes_is_taken_off_the_gpu_first(gpu: Gpu) -> None:
+    await gpu.started(0)
+    await gpu.all_serve()
+    for obeys in (True, False):
+        gpu.events.clear()
+        gpu.seats[1].retired, gpu.sharing.obeys = True, obeys
+        await gpu.seats[1].remove("it did not leave by itself")
+        await gpu.until(lambda: "settle 1" in gpu.events)
+        assert gpu.events[:2] == ["take off [101]", "SIGKILL 1"]
+        if obeys:
+            assert gpu.events[2:] == ["settle 1"]
+            gpu.seats[1].retired = gpu.seats[1].taken_off = False
+            gpu.keep(1)
+            await gpu.all_serve()
+    await gpu.until(lambda: "start 0" in gpu.events)  # who was at work may have hurt the other
 
 
 @on_gpu(0, 0)

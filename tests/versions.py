@@ -12,11 +12,11 @@ from pathlib import Path
 import echo_dispatcher
 
 from fastqps._core import Segment
-from fastqps.children import DispatcherSettings
+from fastqps.children import LEAVE, DispatcherSettings
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.names import resolve
 
-BEHAVIOUR = "behaviour"  # of its dispatchers as they start: "sleep SECONDS", "refuse" or "crash"
+BEHAVIOUR = "behaviour"  # of its dispatchers as they start: "sleep SECONDS", "refuse", "crash" or "deaf"
 
 
 def write_version(path: Path, weights: str, behaviour: str = "", **config: object) -> str:
@@ -34,10 +34,14 @@ def write_version(path: Path, weights: str, behaviour: str = "", **config: objec
 def main(settings: DispatcherSettings) -> int:
     """A dispatcher: echo_dispatcher's, after what the model's directory says."""
     card = ModelCard.from_json(Segment(settings.segment_fd).card(settings.route))
-    verb, _, seconds = (Path(card.path) / BEHAVIOUR).read_text().partition(" ")
+    behaviour = Path(card.path) / BEHAVIOUR
+    verb, _, seconds = (behaviour.read_text() if behaviour.exists() else "").partition(" ")
     if verb == "sleep":
         time.sleep(float(seconds))
-    if verb == "refuse":
+    if verb == "deaf":  # each second one, to whoever asks it to leave; the others refuse meanwhile
+        signal.pthread_sigmask(signal.SIG_BLOCK, {LEAVE})
+        time.sleep(60 if settings.index % 2 == 0 else 1)
+    if verb in ("refuse", "deaf"):
         raise ModelError("the weights are torn")
     if verb == "crash":
         os.kill(os.getpid(), signal.SIGSEGV)

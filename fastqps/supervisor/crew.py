@@ -50,8 +50,7 @@ class Crew:
                 keeper.cancel()  # it waits for the next start
         if keepers:
             await asyncio.wait(keepers.values(), timeout=grace_s)
-            for seat in keepers:
-                seat.kill("it did not leave by itself")
+            await asyncio.gather(*(seat.remove("it did not leave by itself") for seat in keepers))
             await asyncio.wait(keepers.values(), timeout=REAP_MAX_S)
         if left := [seat for seat in seats if seat.child]:
             return f"{', '.join(seat.title for seat in left)} cannot be ended"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from fastqps.supervisor.restarts import RestartBudget
 from fastqps.supervisor.seat import Seat
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.sharing import Sharing
+
+TAKE_OFF_MAX_S = 3.0  # nobody waits for it
 
 
 class DispatcherSeat(Seat):
@@ -70,10 +73,21 @@ class DispatcherSeat(Seat):
         """Requests of its model that wait to run alone, because their dispatcher has died twice."""
         return self.shared.segment.suspects_waiting(self.route)
 
+    async def remove(self, reason: str) -> None:
+        """Kills its process. Before that its work is taken off the GPU, so that the others there do not notice."""
+        child = self.child
+        if child is None:
+            return
+        self.log.event("supervisor", f"removing {self.title} (pid {child.pid}): {reason}")
+        if self.sharing:
+            self.taken_off = True  # from the command on, which may be its end
+            self.taken_off = await self.sharing.take_off([child.pid], TAKE_OFF_MAX_S)
+        child.signal(signal.SIGKILL)
+
     def vacate(self) -> None:
         """Its generation needs it no more, and its process is reaped and settled."""
         self.generation = None
-        self.retired = self.on_trial = False
+        self.retired = self.on_trial = self.taken_off = False
         self.given_up = self.last_line = ""
         self.budget = RestartBudget()
         self.shared.segment.vacate_dispatcher(self.index)

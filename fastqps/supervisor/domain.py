@@ -6,6 +6,11 @@ others hanging. So when one faults, all are ended and reaped, and only then what
 about to die, too, would take it. The daemon is restarted, and they start again: one of each model first, and the others
 when it has run the suspects, the requests that may have caused the fault. So those run alone, and a second fault of
 theirs hits nobody else's.
+
+A model that is reloaded must not end those who serve. So a dispatcher that is still on trial, or that a reload removes,
+is taken off the GPU before it is killed, which leaves its mates alone. One on trial that dies by a signal of its own
+may have hurt them; that is seen by themselves: they fault, or get on no more and are killed. Only a fault that the GPU
+reports to all counts at once, and whose trial it was is not tried again.
 """
 
 from __future__ import annotations
@@ -67,7 +72,7 @@ class Domain:
         if self._restart is not None:
             self._unsettled.append(seat)
             return True
-        fault = code == DEVICE_FAULT or (code is not None and code < 0 and len(self._filled()) > 1)
+        fault = self._is_fault(seat, code)
         if not fault and seat.phase == "starting":
             fault = self._goes_without(code, f"{seat.title} does not start: {seat.last_line}")
         if fault:
@@ -76,6 +81,14 @@ class Domain:
             said = f" ({seat.last_line})" if code == DEVICE_FAULT else ""
             self._begin(f"{seat.title} {ended(code)}{said}")
         return fault
+
+    def _is_fault(self, seat: Seat, code: int | None) -> bool:
+        """Whether a death has hurt the others, or may have."""
+        if seat.taken_off:
+            return False
+        if seat.on_trial:
+            return code == DEVICE_FAULT and self._sharing is not None and self._sharing.one_context
+        return code == DEVICE_FAULT or (code is not None and code < 0 and len(self._filled()) > 1)
 
     def cancel(self) -> list[asyncio.Task[None]]:
         """The server ends: no more restarts. What has to be waited for: a daemon may have to be killed first."""
@@ -186,10 +199,7 @@ class Domain:
         for child in self._children():
             child.signal(LEAVE)
         if await self._left(LEAVE_MAX_S) and self._sharing:
-            pids = [child.pid for child in self._children()]
-            taking = asyncio.ensure_future(self._sharing.take_off(pids))
-            await asyncio.wait([taking], timeout=TAKE_OFF_MAX_S)
-            taking.cancel()
+            await self._sharing.take_off([child.pid for child in self._children()], TAKE_OFF_MAX_S)
         for seat in self._seats:
             seat.kill("it did not end by itself")
         if await self._left(REAP_MAX_S):

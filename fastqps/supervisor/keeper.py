@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable
 
-from fastqps.errors import FAILURE, OK
+from fastqps.errors import DEVICE_FAULT, FAILURE, OK
 from fastqps.supervisor.child import ended
 from fastqps.supervisor.domain import Domain
 from fastqps.supervisor.door_seat import DoorSeat
@@ -51,6 +51,9 @@ class Keeper:
             if not faulted:
                 self.seat.settle()
             if self.seat.retired:
+                return OK
+            if self.seat.on_trial and code == DEVICE_FAULT:  # the next one's would hit all who serve there once more
+                self._give_up(self.seat.last_line)
                 return OK
             starting = self.seat.on_trial or self.seat.phase == "starting"
             if (starting and self._outcome.leaving.is_set()) or (self._is_door and self._outcome.draining.is_set()):

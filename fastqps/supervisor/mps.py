@@ -96,14 +96,16 @@ class MpsDaemon:
             await asyncio.sleep(POLL_S)
         return missing
 
-    async def terminate(self, pids: Collection[int]) -> None:
-        """Takes clients off the GPU, so that a signal does not meet their work there. As far as it can be done."""
+    async def terminate(self, pids: Collection[int]) -> bool:
+        """Takes clients off the GPU, so that a signal does not meet their work there. Whether none of them is on it."""
         try:
             for server, client in await self._clients():
                 if client in pids:
                     await self._ask(f"terminate_client {server} {client}")
         except MpsError as error:
             self._log.event("supervisor", f"{self.title}: {error}")
+            return False
+        return True
 
     async def stop(self) -> None:
         """When it returns, nothing of it runs any more: by its own command, or else by SIGKILL."""

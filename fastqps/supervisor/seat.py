@@ -23,6 +23,7 @@ class Seat(ABC):
     step: str  # where its line says when it began what it does now; 0: nothing
     on_trial = False  # it has to show first that it can serve: if it cannot, the server goes on without
     retired = False  # what it has left to do is its last
+    taken_off = False  # the GPU: how its process ends is nobody else's affair
 
     def __init__(self, index: int, server: Plan, shared: Shared, log: Log, module: str | None = None) -> None:
         self.index = index

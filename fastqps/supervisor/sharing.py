@@ -48,6 +48,11 @@ class Sharing:
         return self._daemon is not None or bool(self.holders)
 
     @property
+    def one_context(self) -> bool:
+        """Whether the GPU reports a fault of one to all: MPS makes them one to it."""
+        return self._daemon is not None
+
+    @property
     def lost(self) -> Lost | None:
         """What they cannot go on without, and has ended without having been told to."""
         for holder in self.holders:
@@ -121,10 +126,14 @@ class Sharing:
                 await holder.stop()
                 holder.close()
 
-    async def take_off(self, pids: Collection[int]) -> None:
-        """Before processes that are at work are killed."""
-        if self._daemon:
-            await self._daemon.terminate(pids)
+    async def take_off(self, pids: Collection[int], timeout_s: float) -> bool:
+        """Before processes that may be at work are killed. Whether nobody else on the GPU will notice that."""
+        if self._daemon is None:
+            return True  # each has the GPU to itself in its turn
+        taking = asyncio.ensure_future(self._daemon.terminate(pids))
+        done, _ = await asyncio.wait([taking], timeout=timeout_s)
+        taking.cancel()
+        return taking in done and taking.result()
 
     def renounce(self, reason: str) -> bool:
         """At the start, when it may be the daemon that keeps a dispatcher from it: whether it shall go without.

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from ledger import OK, Ledger, Load, channel_to, unary
 from serving import HERE, Server, until
+from versions import write_version
 
 from fastqps.supervisor.domain import FAULTS_MAX
 from fastqps.v1 import predict_pb2 as pb
@@ -125,3 +126,28 @@ def test_a_gpu_that_stays_down(gpus: Callable[..., Server]) -> None:
         "dispatcher 1 (cuda",
     ]
     assert "dispatcher 2 (cuda:1) (pid" not in server.log().split("ready: ")[1]
+
+
+@pytest.mark.nightly
+def test_a_reload_that_fails_ends_nobody_who_serves(gpus: Callable[..., Server], tmp_path: Path) -> None:
+    """Its dispatchers crash, or have to be killed: those of the same GPU that serve go on."""
+    one = write_version(tmp_path / "one", "1")
+    crash, deaf = (write_version(tmp_path / name, name, name) for name in ("crash", "deaf"))
+    server = gpus(f"--model=m={one}", "--device=cuda:0", "--dispatchers=2")
+    before = [server.child(seat) for seat in DISPATCHERS[:2]]
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with Load(server.address, ledger) as load:
+            for path, reason in ((crash, "SIGSEGV"), (deaf, "the weights are torn")):
+                await load.more(50)
+                status, answer = await asyncio.to_thread(server.reload, **{"from": path})
+                assert (status, answer["outcome"]) == (422, "failed"), answer
+                assert reason in answer["reason"] or reason in server.log()
+            await load.more(50)
+
+    asyncio.run(scenario())
+    ledger.check()
+    assert [server.child(seat) for seat in DISPATCHERS[:2]] == before
+    assert server.log().count("it did not leave by itself") == 1 and "restarting all" not in server.log()
+    server.until_idle()
