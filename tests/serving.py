@@ -102,6 +102,11 @@ class Server:
         """To the supervisor."""
         os.kill(self.pid, number)
 
+    def running(self) -> bool:
+        """Whether the supervisor is there. Afterwards nobody else has its pid: it is reaped only by ``wait``."""
+        with open(f"/proc/{self.pid}/stat") as file:
+            return file.read().rpartition(") ")[2][0] != "Z"
+
     def wait(self, timeout_s: float) -> int:
         """The supervisor's exit code."""
         code = self._process.wait(timeout_s)

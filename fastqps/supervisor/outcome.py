@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -13,6 +14,7 @@ from fastqps.supervisor.terminal import Terminal
 
 # A child that cannot start for one of these reasons never will: the server ends with the same code.
 FATAL_AT_START = (USAGE, NO_DEVICE, NO_MODEL)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Outcome:
@@ -34,10 +36,14 @@ class Outcome:
         """From now on SIGTERM and SIGINT are ours, and SIGHUP, which asks for a ``reload``."""
         nohup = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
         terminal = Terminal()
-        loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._on_signal, number)
-        loop.add_signal_handler(signal.SIGHUP, self._on_hangup, terminal, nohup, reload)
+            self._take(number, functools.partial(self._on_signal, number))
+        self._take(signal.SIGHUP, lambda: self._on_hangup(terminal, nohup, reload))
+
+    def ignore_signals(self) -> None:
+        """How this process ends is settled, and all that it has to do: a signal changes neither any more."""
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
 
     def fail(self, code: int, message: str) -> None:
         """Ends the server with ``code``; the first failure counts."""
@@ -55,6 +61,11 @@ class Outcome:
         await asyncio.wait([*tasks, self._failed], return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             task.cancel()
+
+    def _take(self, number: signal.Signals, handle: Callable[[], None]) -> None:
+        """Not by ``loop.add_signal_handler``: the loop would give them back when it closes, and the next one kill."""
+        loop = asyncio.get_running_loop()
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(handle))
 
     def _on_signal(self, number: signal.Signals) -> None:
         if self.leaving.is_set():

@@ -299,6 +299,7 @@ class Supervisor:
             await asyncio.to_thread(self._tracing.close, 0.0 if hurry else TRACING_GRACE_S)
         for sharing in self._sharings.values():
             await sharing.close()
+        self._outcome.ignore_signals()
         left = [f"{seat.title} (pid {child.pid})" for seat, child in children if not child.exited.done()]
         self.log.event("supervisor", f"stopped; not ended: {', '.join(left)}" if left else "stopped")
 

@@ -49,6 +49,17 @@ def test_no_call_fails(serve: Callable[..., Server]) -> None:
     ledger.check()
 
 
+def test_a_signal_after_the_end_changes_nothing(serve: Callable[..., Server]) -> None:
+    """From the last line of the log on the exit code is settled, while the process still goes away."""
+    server = serve("--frontdoors=1", "--dispatchers=1")
+    server.signal(signal.SIGTERM)
+    until(lambda: server.lines[-1].endswith("supervisor: stopped"), 10, "the last line")
+    while server.running():
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            server.signal(number)
+    assert server.wait(5) == 0
+
+
 def test_open_calls_are_finished(serve: Callable[..., Server]) -> None:
     """The server says that it goes, takes nobody new in, and answers what it has."""
     server = serve("--frontdoors=1", "--dispatchers=1", echo=True)
