@@ -53,9 +53,9 @@ void dispatch(Door& door, Call& call, std::span<const u8> message) {
       if (call.half_closed) arm_call(door, call);  // nothing more of it is received
       return door.service.on_message(call.id(), call.method_id, message, info_of(door, call));
     case Handler::kHealth:
-      return door.health.on_message(call.id(), call.method_id, message);
+      return door.health.on_message(call.id(), call.connection->id(), call.method_id, message);
     case Handler::kLoad:
-      return door.loads.on_message(call.id(), message, door.turn_ns);
+      return door.loads.on_message(call.id(), call.connection->id(), message, door.turn_ns);
     case Handler::kRare:
       return hand_to_rare(door, call, RareEvent::kMessage, message);
   }

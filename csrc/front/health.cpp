@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "front/standing.h"
+
 namespace fastqps::front {
 
 namespace {
@@ -55,7 +57,7 @@ bool Health::add_methods(MethodTable& methods) {
          methods.add("/grpc.health.v1.Health/List", MethodKind::kUnary, kList, Handler::kHealth);
 }
 
-void Health::on_message(CallId call, u16 method, std::span<const u8> message) {
+void Health::on_message(CallId call, ConnectionId connection, u16 method, std::span<const u8> message) {
   std::string_view service;
   if (!parse_request(message, service)) {
     return transport_.finish(call, {.code = StatusCode::kInvalidArgument, .message = "not a HealthCheckRequest"});
@@ -64,7 +66,7 @@ void Health::on_message(CallId call, u16 method, std::span<const u8> message) {
     case kCheck:
       return check(call, service);
     case kWatch:
-      return watch(call, service);
+      return watch(call, connection, service);
     default:
       return list(call);
   }
@@ -78,12 +80,15 @@ void Health::check(CallId call, std::string_view service) {
   transport_.finish(call);
 }
 
-void Health::watch(CallId call, std::string_view service) {
+void Health::watch(CallId call, ConnectionId connection, std::string_view service) {
   constexpr size_t kNameBytes = 256;
-  if (watchers_.size() >= kWatchers || service.size() > kNameBytes)
-    return transport_.finish(call, {.code = StatusCode::kResourceExhausted, .message = "too many watches"});
+  if (service.size() > kNameBytes)
+    return transport_.finish(call, {.code = StatusCode::kInvalidArgument, .message = "service: over 256 bytes"});
+  const auto own = std::count_if(watchers_.begin(), watchers_.end(),
+                                 [&](const Watcher& watcher) { return watcher.connection == connection; });
+  if (!take_standing(transport_, call, "health watches", u32(own), u32(watchers_.size()), limit_)) return;
   const Serving serving = state_of(service);
-  watchers_.push_back({call, std::string(service), serving});
+  watchers_.push_back({call, connection, std::string(service), serving});
   say(call, serving);
   if (down_) end_watch(call);
 }

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "front/limits.h"
 #include "front/loop.h"
 #include "front/methods.h"
 #include "front/service.h"
@@ -14,8 +15,10 @@ class Health {
  public:
   static bool add_methods(MethodTable& methods);
 
-  explicit Health(Transport& transport) : transport_(transport) { set("", Serving::kNotServing); }
-  void on_message(CallId call, u16 method, std::span<const u8> message);
+  Health(Transport& transport, StandingLimit limit) : transport_(transport), limit_(limit) {
+    set("", Serving::kNotServing);
+  }
+  void on_message(CallId call, ConnectionId connection, u16 method, std::span<const u8> message);
   void on_gone(CallId call);
   // Tells the watchers.
   void set(std::string_view service, Serving serving);
@@ -25,24 +28,26 @@ class Health {
   void end_watch(CallId call);
 
  private:
-  static constexpr size_t kWatchers = 4096, kServices = 256;
+  static constexpr size_t kServices = 256;
   struct Entry {
     std::string service;
     Serving serving;
   };
   struct Watcher {
     CallId call;
+    ConnectionId connection;
     std::string service;
     Serving said;
   };
   Serving state_of(std::string_view service) const;
   void check(CallId call, std::string_view service);
-  void watch(CallId call, std::string_view service);
+  void watch(CallId call, ConnectionId connection, std::string_view service);
   void list(CallId call);
   void say(CallId call, Serving serving);
   void tell();
 
   Transport& transport_;
+  const StandingLimit limit_;
   std::vector<Entry> entries_;
   std::vector<Watcher> watchers_;
   bool down_ = false;

@@ -8,6 +8,11 @@ inline constexpr u64 kSecond = 1'000'000'000;
 inline constexpr u64 kMillisecond = 1'000'000;
 inline constexpr u64 kNever = ~u64(0);
 
+// Of streams that have no end of their own.
+struct StandingLimit {
+  u32 connection, door;
+};
+
 struct Limits {
   // requests
   u32 message_bytes = 4 << 20;
@@ -56,6 +61,8 @@ struct Limits {
   u32 resets_per_10s = 2000;
   u32 idle_read_bytes = 1 << 20;  // read without a header block or a message byte
   u32 rare_calls = 256;
+  StandingLimit watches = {256, 4096};  // of health: a proxy brings those of many clients by one connection
+  StandingLimit reports = {16, 1024};   // of load: a client has one for each connection
 };
 
 }  // namespace fastqps::front

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "front/limits.h"
+#include "front/standing.h"
 #include "front/wire.h"
 
 namespace fastqps::front {
@@ -49,14 +49,15 @@ bool LoadService::add_methods(MethodTable& methods) {
                      Handler::kLoad);
 }
 
-void LoadService::on_message(CallId call, std::span<const u8> message, u64 now_ns) {
+void LoadService::on_message(CallId call, ConnectionId connection, std::span<const u8> message, u64 now_ns) {
   u64 interval_ns = 0;
   if (!read_request(message, &interval_ns))
     return transport_.finish(call, {.code = StatusCode::kInvalidArgument, .message = "not an OrcaLoadReportRequest"});
-  if (streams_.size() >= kStreams)
-    return transport_.finish(call, {.code = StatusCode::kResourceExhausted, .message = "too many streams of reports"});
+  const auto own = std::count_if(streams_.begin(), streams_.end(),
+                                 [&](const Stream& stream) { return stream.connection == connection; });
+  if (!take_standing(transport_, call, "streams of load reports", u32(own), u32(streams_.size()), limit_)) return;
   interval_ns = std::max(interval_ns, LoadReports::kPeriodNs);  // also where the client named none
-  streams_.push_back({call, interval_ns, now_ns + interval_ns});
+  streams_.push_back({call, connection, interval_ns, now_ns + interval_ns});
   due_ns_ = std::min(due_ns_, now_ns + interval_ns);
   say(call, now_ns);
 }

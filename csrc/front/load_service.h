@@ -3,6 +3,7 @@
 #pragma once
 #include <vector>
 
+#include "front/limits.h"
 #include "front/load_report.h"
 #include "front/loop.h"
 #include "front/methods.h"
@@ -14,8 +15,9 @@ class LoadService {
  public:
   static bool add_methods(MethodTable& methods);
 
-  LoadService(Transport& transport, LoadReports& reports) : transport_(transport), reports_(reports) {}
-  void on_message(CallId call, std::span<const u8> message, u64 now_ns);
+  LoadService(Transport& transport, LoadReports& reports, StandingLimit limit)
+      : transport_(transport), reports_(reports), limit_(limit) {}
+  void on_message(CallId call, ConnectionId connection, std::span<const u8> message, u64 now_ns);
   void on_gone(CallId call);
   // Once a turn: sends what is due.
   void on_turn(u64 now_ns) {
@@ -27,9 +29,9 @@ class LoadService {
   void end(CallId call);
 
  private:
-  static constexpr size_t kStreams = 1024;
   struct Stream {
     CallId call;
+    ConnectionId connection;
     u64 interval_ns, due_ns;
   };
   void send_due(u64 now_ns);
@@ -37,6 +39,7 @@ class LoadService {
 
   Transport& transport_;
   LoadReports& reports_;
+  const StandingLimit limit_;
   std::vector<Stream> streams_;
   u64 due_ns_ = ~u64(0);
 };

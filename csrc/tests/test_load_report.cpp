@@ -1,5 +1,7 @@
 // Load reports: their bytes, which answers carry them, and the stream of them.
 #include <limits>
+#include <memory>
+#include <vector>
 
 #include "front/wire.h"
 #include "tests/transport_fixture.h"
@@ -184,21 +186,51 @@ TEST(a_stream_gets_a_report_at_once_and_in_each_interval) {
   fixture.check_clean();
 }
 
-TEST(bad_requests_and_too_many_streams_are_refused) {
+TEST(bad_requests_are_refused) {
   LoadLine line{};
-  Limits limits = quick_limits();
-  limits.streams = 2000;
-  Fixture fixture(limits, {&line, false});
+  Fixture fixture(quick_limits(), {&line, false});
   {
-    Client client(fixture.door), other(fixture.door);
+    Client client(fixture.door);
     const i32 bad = client.call(kStream, framed("\x0a\x05zz"));
     client.run();
     CHECK_EQ(client.answers[bad].code(), std::string("3"));
-    for (int i = 0; i < 1024; i++) client.call(kStream, interval(60'000));
-    client.run();
-    const i32 more = other.call(kStream, interval(60'000));
-    other.run();
-    CHECK_EQ(other.answers[more].code(), std::string("8"));
+  }
+  fixture.check_clean();
+}
+
+TEST(one_connection_has_few_streams_and_none_keeps_the_others_out) {
+  LoadLine line{};
+  Limits limits = quick_limits();
+  limits.reports = {4, 16};
+  Fixture fixture(limits, {&line, false});
+  {
+    std::vector<std::unique_ptr<Client>> clients;
+    const auto open = [&](Client& client) {
+      const i32 stream = client.call(kStream, interval(60'000));
+      client.run();
+      return client.answers[stream];
+    };
+    for (int i = 0; i < 3; i++) {
+      Client& greedy = *clients.emplace_back(std::make_unique<Client>(fixture.door));
+      for (int k = 0; k < 4; k++) CHECK_EQ(open(greedy).code(), std::string("none"));
+      const auto refused = open(greedy);
+      CHECK_EQ(refused.code(), std::string("8"));
+      CHECK_EQ(refused.fields.at("grpc-message"),
+               std::string("this connection has 4 streams of load reports open, and may have no more"));
+    }
+    for (int i = 0; i < 4; i++) {  // the last quarter
+      Client& honest = *clients.emplace_back(std::make_unique<Client>(fixture.door));
+      CHECK_EQ(open(honest).code(), std::string("none"));
+      CHECK_EQ(open(honest).code(), std::string("8"));
+    }
+    Client late(fixture.door);
+    const auto refused = open(late);
+    CHECK_EQ(refused.code(), std::string("8"));
+    CHECK_EQ(refused.fields.at("grpc-message"),
+             std::string("this front door has 16 streams of load reports open, of at most 16"));
+    clients.erase(clients.begin());  // what ends makes room
+    fixture.door.turn();
+    CHECK_EQ(open(late).code(), std::string("none"));
   }
   fixture.check_clean();
 }

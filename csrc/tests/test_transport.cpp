@@ -549,4 +549,27 @@ TEST(health_watches_see_changes_and_the_end) {
   fixture.check_clean();
 }
 
+TEST(one_connection_watches_no_more_than_its_part) {
+  Limits limits = quick_limits();
+  limits.watches = {2, 4};
+  Fixture fixture(limits);
+  {
+    Client greedy(fixture.door), second(fixture.door), third(fixture.door), last(fixture.door);
+    const auto watch = [](Client& client) {
+      const i32 stream = client.call("/grpc.health.v1.Health/Watch", framed(""));
+      client.run();
+      return client.answers[stream].code();
+    };
+    for (Client* client : {&greedy, &greedy, &second, &third}) CHECK_EQ(watch(*client), std::string("none"));
+    for (Client* client : {&greedy, &second, &last}) CHECK_EQ(watch(*client), std::string("8"));
+    greedy.close();
+    fixture.door.turn();
+    CHECK_EQ(watch(last), std::string("none"));
+    const i32 longer = last.call("/grpc.health.v1.Health/Watch", framed("\x0a\xac\x02" + std::string(300, 'n')));
+    last.run();
+    CHECK_EQ(last.answers[longer].code(), std::string("3"));
+  }
+  fixture.check_clean();
+}
+
 TEST_MAIN
