@@ -24,13 +24,13 @@ enum class Handshake : u8 {
 
 class Channel {
  public:
-  static constexpr i64 kAgain = -1, kBroken = -2;
+  static constexpr i64 kAgain = -1, kBroken = -2, kFlood = -3;
 
   explicit Channel(int fd) : fd_(fd) {}
   virtual ~Channel() { close(fd_); }
   Channel(const Channel&) = delete;
 
-  // Bytes taken, 0: the peer will send no more, kAgain, kBroken.
+  // Bytes taken, 0: the peer will send no more, kAgain, kBroken, kFlood: it says too much that is for the channel only.
   virtual i64 read(u8* data, size_t bytes) = 0;
   // Bytes taken (perhaps fewer), kAgain, kBroken.
   virtual i64 write(const u8* data, size_t bytes) = 0;
@@ -41,8 +41,10 @@ class Channel {
   virtual Handshake shake_hands() { return Handshake::kDone; }
   // After kFailed: what the library says.
   virtual const char* failure() const { return ""; }
-  // The handshake waits for the socket to become writable.
+  // The handshake, or read(), goes on when the socket can be written to, not when bytes come.
   virtual bool wants_write() const { return false; }
+  // write() goes on when read() has taken bytes, not when the socket can be written to.
+  virtual bool wants_read() const { return false; }
   // From here on what the client still sends may be read, to be thrown away.
   virtual void finish_writing() { shutdown(fd_, SHUT_WR); }
   int fd() const { return fd_; }

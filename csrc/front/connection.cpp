@@ -51,7 +51,7 @@ void Connection::on_events(u32 events) {
   if (events & EPOLLOUT) {
     writable_ = true;
     mark_dirty();
-    if (!channel_->established()) door_.make_ready(*this);  // the handshake waited for it
+    if (channel_->wants_write()) door_.make_ready(*this);
   }
   if (events & (EPOLLIN | EPOLLRDHUP)) door_.make_ready(*this);
 }
@@ -61,10 +61,13 @@ bool Connection::read() {
   if (state_ == State::kDead || eof_) return false;
   if (greeting() && !shake_hands()) return false;
   u8* data = door_.read_buffer.get();
+  const bool held_up = channel_->wants_read();
   const i64 n = channel_->read(data, door_.limits.read_bytes);
   door_.counters.reads++;
+  if (held_up && !channel_->wants_read()) writable_ = true, mark_dirty();
   if (n == Channel::kAgain) return update_interest(), false;
   if (n == Channel::kBroken) return kill(), false;
+  if (n == Channel::kFlood) return end_tls_flood(), false;
   if (n == 0) return end_of_input(), false;
   door_.counters.bytes_in += u64(n);
   if (state_ == State::kLingering) return channel_->buffered();
@@ -123,6 +126,12 @@ void Connection::receive(const u8* data, u32 bytes) {
   if (block.since_ns) arm_by(block.since_ns + door_.limits.header_block_timeout);
   if (retiring_ == Retiring::kNoticed && ping_acked == ping_sent) send_final_goaway();
   mark_dirty();
+}
+
+// Counted like the floods that HTTP/2 allows.
+void Connection::end_tls_flood() {
+  abuse(Flood::kTls, NGHTTP2_ENHANCE_YOUR_CALM, "too many changes of keys");
+  terminate(abuse_error_, abuse_text_);
 }
 
 // The client sends no more. What it has asked in full is still answered.

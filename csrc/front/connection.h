@@ -102,6 +102,7 @@ class Connection {
   bool recognise(const u8* data, u32 bytes);
   void answer_http1();
   void receive(const u8* data, u32 bytes);
+  void end_tls_flood();
   void end_of_input();
   bool fill_output();
   bool write_unsent();

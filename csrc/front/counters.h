@@ -7,7 +7,7 @@
 
 namespace fastqps::front {
 
-enum class Flood : u8 { kPings, kSettings, kResets, kIdleBytes, kHeaders, kLibrary, kCount };
+enum class Flood : u8 { kPings, kSettings, kResets, kIdleBytes, kHeaders, kLibrary, kTls, kCount };
 
 struct Counters {
   // connections

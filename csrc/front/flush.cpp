@@ -13,7 +13,7 @@ constexpr int kWritesPerTurn = 16;
 }
 
 bool Connection::paused() const {
-  if (writable_) return false;
+  if (writable_ || channel_->wants_read()) return false;
   return unsent_end_ - unsent_begin_ + answer_bytes > door_.limits.unsent_bytes ||
          nghttp2_session_get_outbound_queue_size(session_) > door_.limits.queued_frames;
 }
@@ -88,8 +88,9 @@ void Connection::update_interest() {
   if (state_ == State::kLingering) {
     want = EPOLLIN;
   } else {
-    if (!eof_ && !paused()) want |= EPOLLIN | EPOLLRDHUP;
-    if (!writable_ || channel_->wants_write()) want |= EPOLLOUT;
+    // Who waits for one of the two must not be woken by the other, which is there and stays.
+    if (!eof_ && !paused() && !channel_->wants_write()) want |= EPOLLIN | EPOLLRDHUP;
+    if (channel_->wants_write() || (!writable_ && !channel_->wants_read())) want |= EPOLLOUT;
   }
   if (want & EPOLLIN && channel_->buffered()) door_.make_ready(*this);
   if (want == interest_) return;

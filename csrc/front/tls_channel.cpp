@@ -17,14 +17,13 @@ constexpr u8 kHandshakeRecord = 0x16;
 constexpr u32 kAsidesMax = 256;
 
 // The socket as OpenSSL's source and sink. Its own would raise SIGPIPE where a client has gone.
-const TlsChannel& channel_of(BIO* bio) { return *static_cast<const TlsChannel*>(BIO_get_data(bio)); }
+TlsChannel& channel_of(BIO* bio) { return *static_cast<TlsChannel*>(BIO_get_data(bio)); }
 
 bool again(ssize_t n) { return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR); }
 
 int read_socket(BIO* bio, char* data, int bytes) {
   BIO_clear_retry_flags(bio);
-  if (channel_of(bio).wearisome()) return -1;  // for good
-  const ssize_t n = recv(channel_of(bio).fd(), data, size_t(bytes), 0);
+  const ssize_t n = channel_of(bio).take(data, size_t(bytes));
   if (again(n)) BIO_set_retry_read(bio);
   if (n == 0) BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
   return int(n);
@@ -91,6 +90,13 @@ int TlsChannel::choose_protocol(SSL* ssl, const u8** out, u8* out_bytes, const u
 
 bool TlsChannel::wearisome() const { return asides_ > kAsidesMax; }
 
+ssize_t TlsChannel::take(char* data, size_t bytes) {
+  if (wearisome()) return errno = EAGAIN, -1;  // read() says what it is
+  const ssize_t n = recv(fd_, data, bytes, 0);
+  taken_ += u64(std::max<ssize_t>(n, 0));
+  return n;
+}
+
 void TlsChannel::count_aside(int, int, int kind, const void*, size_t, SSL* ssl, void*) {
   auto& channel = *static_cast<TlsChannel*>(SSL_get_app_data(ssl));
   channel.asides_ += channel.established_ && (kind == SSL3_RT_HANDSHAKE || kind == SSL3_RT_ALERT);
@@ -153,8 +159,15 @@ Handshake TlsChannel::failed() {
 // As many records as fit: one a turn would make small requests wait for each other.
 i64 TlsChannel::read(u8* data, size_t bytes) {
   if (closing_) return result(recv(fd_, data, bytes, 0));
+  const u64 before = taken_;
+  const i64 got = decrypt(data, bytes);
+  wants_read_ = wants_read_ && taken_ == before;
+  return got;
+}
+
+i64 TlsChannel::decrypt(u8* data, size_t bytes) {
   size_t got = 0;
-  more_ = false;
+  more_ = wants_write_ = false;
   ERR_clear_error();
   while (got < bytes) {
     size_t n = 0;
@@ -165,26 +178,37 @@ i64 TlsChannel::read(u8* data, size_t bytes) {
     }
     // What was read before the end or the error counts; the next read finds the same again.
     const int error = SSL_get_error(ssl_, 0);
-    if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return got ? i64(got) : kAgain;
+    wants_write_ = error == SSL_ERROR_WANT_WRITE;  // the client wants our keys changed too, and reads nothing
+    if (!wearisome() && (error == SSL_ERROR_WANT_READ || wants_write_)) return got ? i64(got) : kAgain;
     more_ = got > 0;
     if (got) return i64(got);
-    return error == SSL_ERROR_ZERO_RETURN ? 0 : kBroken;
+    return wearisome() ? kFlood : error == SSL_ERROR_ZERO_RETURN ? 0 : kBroken;
   }
   more_ = SSL_has_pending(ssl_);
   return i64(got);
 }
 
-// One record, of at most 16 KiB, for each call of OpenSSL's.
+// Inside a message of TLS's own, of which the client has sent a part, OpenSSL reads on before it writes.
 i64 TlsChannel::write(const u8* data, size_t bytes) {
   if (!established_ || closing_) return kAgain;
+  const u64 before = taken_;
+  const i64 written = encrypt(data, bytes);
+  more_ |= taken_ != before;
+  return written;
+}
+
+// One record, of at most 16 KiB, for each call of OpenSSL's.
+i64 TlsChannel::encrypt(const u8* data, size_t bytes) {
   size_t written = 0;
+  wants_read_ = false;
   ERR_clear_error();
   while (written < bytes) {
     size_t n = 0;
     if (SSL_write_ex(ssl_, data + written, bytes - written, &n) != 1) {
       const int error = SSL_get_error(ssl_, 0);
       if (written) break;  // an error shows again
-      return error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ ? kAgain : kBroken;
+      wants_read_ = error == SSL_ERROR_WANT_READ;
+      return wants_read_ || error == SSL_ERROR_WANT_WRITE ? kAgain : kBroken;
     }
     written += n;
   }
@@ -198,7 +222,7 @@ void TlsChannel::finish_writing() {
     ERR_clear_error();
   }
   closing_ = true;
-  more_ = false;
+  more_ = wants_write_ = wants_read_ = false;
   Channel::finish_writing();
 }
 

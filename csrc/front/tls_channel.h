@@ -21,24 +21,29 @@ class TlsChannel final : public Channel {
   bool buffered() const override { return more_; }
   bool established() const override { return established_; }
   bool wants_write() const override { return wants_write_; }
+  bool wants_read() const override { return wants_read_; }
   void finish_writing() override;
 
-  // Its client sends so much of TLS's own that no more is read from it.
-  bool wearisome() const;
+  // For OpenSSL: reads the socket, unless the client sends so much of TLS's own that no more is read from it.
+  ssize_t take(char* data, size_t bytes);
 
   // OpenSSL's callbacks: h2, or nothing; and each message of TLS's own.
   static int choose_protocol(SSL* ssl, const u8** out, u8* out_bytes, const u8* offered, unsigned offered_bytes, void*);
   static void count_aside(int sent, int version, int kind, const void* data, size_t bytes, SSL* ssl, void*);
 
  private:
+  i64 decrypt(u8* data, size_t bytes);
+  i64 encrypt(const u8* data, size_t bytes);
   Handshake failed();
   bool plaintext() const;
+  bool wearisome() const;
 
   SSL* const ssl_;
-  bool established_ = false, wants_write_ = false, more_ = false;
+  bool established_ = false, wants_write_ = false, wants_read_ = false, more_ = false;
   bool closing_ = false;  // nothing is decrypted any more
   bool other_protocol_ = false, looked_ = false;
   u32 asides_ = 0;  // messages of TLS's own since the handshake
+  u64 taken_ = 0;   // bytes from the socket
   const char* failure_ = "";
 };
 

@@ -1,7 +1,9 @@
 // The transport under TLS: the same answers, broken handshakes, who may come in, and what is exchanged meanwhile.
 #include <openssl/sha.h>
+#include <sys/epoll.h>
 
 #include "tests/tls_fixture.h"
+#include "tests/tls_records.h"
 
 using namespace fastqps;
 using namespace fastqps::front;
@@ -51,6 +53,13 @@ std::string heard(Secure& fixture, std::string_view said) {
   }
   close(ends[0]);
   return out;
+}
+
+// Nothing makes its next turn come at once.
+bool asleep(Door& door) {
+  epoll_event event;
+  return door.ready.empty() && door.greeting.empty() && door.dirty.empty() &&
+         epoll_wait(door.epoll_fd, &event, 1, 0) == 0;
 }
 
 }  // namespace
@@ -281,6 +290,27 @@ TEST(a_handshake_that_stands_still_ends) {
   fixture.check_clean();
 }
 
+// The client's bytes are there, but it has to read first.
+TEST(a_handshake_that_the_socket_does_not_take) {
+  Secure fixture;
+  TlsPem pem{fixture.own.certificate_pem(), fixture.own.key_pem(), ""};
+  for (int i = 0; i < 15; i++) pem.certificate += fixture.own.certificate_pem();
+  TlsFault fault;
+  fixture.door.tls = TlsContext::make(pem, TlsContext::Dates::kChecked, &fault);
+  {
+    SecureClient client(fixture.door, {.room = 1});
+    client.pipe.reads = false;
+    client.http.run();
+    client.pipe.say({"\x14\3\3\0\1\1", 6});  // ChangeCipherSpec, which clients send behind their first words
+    client.http.run();
+    CHECK_EQ(fixture.counters.tls_handshakes, u64(0));
+    CHECK(asleep(fixture.door));
+    client.pipe.reads = true;
+    CHECK_EQ(code_of(client.http, kEcho), std::string("0"));
+  }
+  fixture.check_clean();
+}
+
 // Handshakes come in portions, so that calls on other connections are answered between them.
 TEST(few_handshakes_in_a_turn) {
   Secure fixture;
@@ -323,12 +353,96 @@ TEST(who_only_changes_keys_is_sent_away) {
     client.http.run();
     change_keys(200);
     CHECK_EQ(code_of(client.http, kEcho), std::string("0"));
+    CHECK_EQ(fixture.counters.floods[u32(Flood::kTls)], u64(0));
     change_keys(100);
+    client.http.run();
+    CHECK_EQ(fixture.counters.floods[u32(Flood::kTls)], u64(1));
+    CHECK_EQ(client.http.goaways.at(0).second, std::string("too many changes of keys"));
+    CHECK_EQ(client.http.goaway_errors.at(0), u32(NGHTTP2_ENHANCE_YOUR_CALM));
+    client.pipe.cut();
     client.http.run();
     CHECK_EQ(fixture.counters.closed, u64(1));
     CHECK_EQ(code_of(other.http, kEcho), std::string("0"));
   }
   fixture.check_clean();
+}
+
+// A client that asks for new keys, wants ours to be changed too, and does not read: nothing breaks, nobody spins.
+TEST(changes_of_keys_beside_answers_that_wait) {
+  Secure fixture;
+  {
+    SecureClient client(fixture.door, {}, 16 << 20);
+    client.http.run();
+    const std::string body(3 << 20, 'm');
+    const i32 stream = client.http.call(kEcho, framed(body));
+    client.http.run();
+    client.pipe.reads = false;
+    const i32 more = client.http.call(kEcho, framed(body));
+    client.http.run();
+    for (int i = 0; i < 3; i++) {
+      CHECK_EQ(SSL_key_update(client.pipe.ssl, SSL_KEY_UPDATE_REQUESTED), 1);
+      CHECK_EQ(SSL_do_handshake(client.pipe.ssl), 1);
+      client.pipe.pump();
+      fixture.door.turn();
+    }
+    for (int i = 0; i < 100; i++) fixture.door.turn();  // what has come already
+    CHECK(asleep(fixture.door));
+    client.pipe.reads = true;
+    for (int i = 0; i < 2000 && !client.http.answers[more].closed; i++) client.http.run();
+    CHECK(client.http.answers[stream].data == framed(body));
+    CHECK(client.http.answers[more].data == framed(body));
+    CHECK_EQ(code_of(client.http, kEcho), std::string("0"));
+  }
+  fixture.check_clean();
+}
+
+// TLS writes nothing inside a message of its own: the answer waits for the rest of it, and the loop does not.
+TEST(half_a_message_of_tls) {
+  Limits limits = quick_limits();
+  limits.write_timeout = 300 * kMillisecond;
+  for (const bool rest : {true, false}) {
+    Secure fixture(limits);
+    {
+      SecureClient client(fixture.door);
+      RecordWriter records(client.pipe.ssl);
+      const auto turn = [&] {
+        client.pipe.pump();
+        fixture.door.turn();
+        client.pipe.pump();
+        client.http.receive();
+      };
+      const auto turns = [&](int n) {
+        for (int i = 0; i < n; i++) turn();
+      };
+      turns(10);
+      CHECK_EQ(fixture.counters.tls_handshakes, u64(1));
+      const i32 stream = client.http.call("/test.Service/Later", framed("x"));
+      client.pipe.say(records.seal(RecordWriter::kData, client.http.output()));
+      turns(5);
+      client.pipe.say(records.seal(RecordWriter::kHandshake, {"\x18\0\0\1", 4}));  // of a KeyUpdate's five bytes
+      turns(5);
+      fixture.service.say(fixture.service.waiting.at(0), "late");
+      fixture.service.finish(fixture.service.waiting.at(0));
+      turns(5);
+      CHECK(asleep(fixture.door));
+      CHECK_EQ(client.http.answers[stream].data, std::string());
+      if (rest) {
+        client.pipe.say(records.seal(RecordWriter::kHandshake, {"\0", 1}));
+        records.next_keys();
+        turns(5);
+        CHECK_EQ(client.http.answers[stream].data, framed("late"));
+        const i32 next = client.http.call(kEcho, framed("x"));
+        client.pipe.say(records.seal(RecordWriter::kData, client.http.output()));
+        turns(5);
+        CHECK_EQ(client.http.answers[next].code(), std::string("0"));
+      } else {
+        const u64 end = now_ns() + 10 * kSecond;
+        while (fixture.door.open_connections && now_ns() < end) turn();
+        CHECK_EQ(fixture.counters.closed_write_timeout, u64(1));
+      }
+    }
+    fixture.check_clean();
+  }
 }
 
 TEST(tokens_are_asked_for) {

@@ -80,6 +80,7 @@ struct ClientTls {
   const Identity* shown = nullptr;
   std::string alpn = "\2h2";
   int version_max = 0;  // 0: the newest
+  int room = 0;         // SO_SNDBUF of the door's socket; 0: as it is
 };
 
 // Between a client's socket and the door: encrypts what the client says. It can be cut at any byte.
@@ -89,6 +90,7 @@ class TlsPipe {
     int plain[2], wire[2];
     CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, plain));
     CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, wire));
+    if (how.room) CHECK(!setsockopt(wire[1], SOL_SOCKET, SO_SNDBUF, &how.room, sizeof how.room));
     client_fd = plain[0], plain_ = plain[1], wire_ = wire[0];
     door.adopt(wire[1]);
     context_ = SSL_CTX_new(TLS_client_method());
@@ -115,8 +117,9 @@ class TlsPipe {
   void pump() {
     char buffer[32768];
     if (wire_ < 0) return;
-    for (ssize_t n; (n = recv(wire_, buffer, sizeof buffer, 0)) != -1;) {
-      if (n == 0) return hang_up();
+    bool over = false;
+    for (ssize_t n; reads && !over && (n = recv(wire_, buffer, sizeof buffer, 0)) != -1;) {
+      over = n == 0;
       CHECK_EQ(BIO_write(SSL_get_rbio(ssl), buffer, int(n)), int(n));
     }
     if (!SSL_is_init_finished(ssl)) advance(SSL_do_handshake(ssl));
@@ -125,15 +128,19 @@ class TlsPipe {
         CHECK_EQ(SSL_write(ssl, buffer, int(n)), int(n));
       int got;
       while ((got = SSL_read(ssl, buffer, sizeof buffer)) > 0) received_.append(buffer, size_t(got));
-      advance(got);
       const ssize_t n = received_.empty() ? 0 : send(plain_, received_.data(), received_.size(), MSG_NOSIGNAL);
       if (n > 0) received_.erase(0, size_t(n));
+      advance(got);  // what came before the end has been handed on
     }
+    if (over) hang_up();
+    if (wire_ < 0) return;
     for (int n; (n = BIO_read(SSL_get_wbio(ssl), buffer, sizeof buffer)) > 0;) unsent_.append(buffer, size_t(n));
     const size_t may = std::min({unsent_.size(), left, step});
     const ssize_t n = may ? send(wire_, unsent_.data(), may, MSG_NOSIGNAL) : 0;
     if (n > 0) unsent_.erase(0, size_t(n)), left -= size_t(n), sent += size_t(n);
   }
+  // Bytes as if the client had said them.
+  void say(std::string_view bytes) { unsent_ += bytes; }
   // The connection breaks.
   void cut() {
     if (wire_ >= 0) ::close(wire_);
@@ -143,6 +150,7 @@ class TlsPipe {
   SSL* ssl = nullptr;
   int client_fd = -1;
   size_t left = ~size_t(0), step = ~size_t(0), sent = 0;
+  bool reads = true;     // what the door says
   bool failed = false;   // the handshake, or the connection by an alert
   bool hung_up = false;  // by the door
 
