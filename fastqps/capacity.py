@@ -12,6 +12,7 @@ from fastqps.errors import ConfigError
 
 SCHEMA_VERSION = 1
 BYTES_MAX = 1 << 20
+BELOW_MAX = 8  # loads below the knee
 LEAST, MOST = 1e-12, 1e15  # of any number in it: what is made of them stays one
 _TEXTS = ("model", "version", "device", "measured", "commit", "command")
 _NUMBERS = ("rate", "in_flight")
@@ -36,6 +37,8 @@ class Capacity:
     # What the server said of itself there: queue_wait_p95_s; the busiest dispatcher's, frontdoor's and device's share
     # of the time.
     at_knee: Mapping[str, float] = field(default_factory=dict)
+    # The same, and in_flight, of smaller loads, the smallest first; share: of ``rate``. Older files have none.
+    below_knee: tuple[Mapping[str, float], ...] = ()
 
     def check(self, model: str, version: str, device: str) -> None:
         """Raises ``ConfigError`` where what is served is not what was measured."""
@@ -82,11 +85,32 @@ def _checked(found: Any) -> Capacity:
     p99_us = _object(found, "slo").get("p99_us")
     if p99_us is not None and not _is_sane(p99_us):
         raise ValueError(f"slo.p99_us is {_shown(p99_us)}, {_A_NUMBER}")
-    at_knee = _object(found, "at_knee")
-    for key, value in at_knee.items():
+    at_knee = _figures(_object(found, "at_knee"), "at_knee")
+    return Capacity(
+        **texts, **numbers, settings=settings, slo_p99_s=p99_us and p99_us * 1e-6, at_knee=at_knee,
+        below_knee=_below_knee(found.get("below_knee", [])),
+    )  # fmt: skip
+
+
+def _below_knee(found: Any) -> tuple[dict[str, float], ...]:
+    if not isinstance(found, list) or len(found) > BELOW_MAX:
+        raise ValueError(f"below_knee is {_shown(found)}, not a list of at most {BELOW_MAX}")
+    before = 0.0
+    for k, row in enumerate(found):
+        share = _figures(row, f"below_knee[{k}]").get("share", 0.0)
+        if not before < share < 1:
+            raise ValueError(f"below_knee[{k}].share is {share:g}, not above {before:g} and below 1")
+        before = share
+    return tuple(found)
+
+
+def _figures(found: Any, where: str) -> dict[str, float]:
+    if not isinstance(found, dict):
+        raise ValueError(f"{where} is {_shown(found)}, not an object")
+    for key, value in found.items():
         if value != 0 and not _is_sane(value):
-            raise ValueError(f"at_knee.{key[:40]} is {_shown(value)}, not a number")
-    return Capacity(**texts, **numbers, settings=settings, slo_p99_s=p99_us and p99_us * 1e-6, at_knee=at_knee)
+            raise ValueError(f"{where}.{key[:40]} is {_shown(value)}, not a number")
+    return found
 
 
 def _object(found: dict[str, Any], key: str) -> dict[str, Any]:

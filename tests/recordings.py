@@ -19,13 +19,15 @@ def _level(share: float) -> Level:
     waiting = QUEUE_MAX * min(1.0, share / 1.3) if over else 10 * share**6
     wait_s = waiting / answered
     in_flight = waiting + answered * 0.01
+    evidence = 1.5 - 0.5 / share if over else share
     return Level(
         offered,
         answered,
         0.01 if over else 1.0,
         10_000 + 1e6 * wait_s if over else 10_000 + 35_000 * share**8,
         {
-            "saturation": max(in_flight / (0.01 * CAPACITY), share),
+            "saturation": max(share, evidence),
+            "evidence": evidence,
             "cpu": 0.1 + 0.3 * min(share, 1.05),
             "duty": min(1.0, 0.5 + 0.6 * share),
             "waiting": waiting,

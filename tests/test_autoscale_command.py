@@ -62,17 +62,17 @@ def test_a_course_of_ones_own(recording: str, tmp_path: Path) -> None:
 
 
 def test_where_saturation_is_beaten_is_said_and_only_there(recording: str) -> None:
-    names = ("ramp", "flapping")
-    flags = ("--recording", recording, "--scenarios", ",".join(names), "--signals", "saturation,rate")
+    names = ("spike", "step")
+    flags = ("--recording", recording, "--scenarios", ",".join(names), "--signals", "saturation,queue_wait_s")
     result = simulate(*flags)
     contests = {c["key"]: c["trials"][c["picked"]]["runs"] for c in result.extra["autoscale"]["contests"]}
     scores = {
         key: [run["pods_over_least"] + WORTH * run["out_share"] for run in runs] for key, runs in contests.items()
     }
-    beaten = [name for k, name in enumerate(names) if scores["rate"][k] < scores["saturation"][k] - 0.01]
+    beaten = [name for k, name in enumerate(names) if scores["queue_wait_s"][k] < scores["saturation"][k] - 0.01]
     assert 0 < len(beaten) < len(names)
     assert [note.partition(":")[0] for note in result.notes] == beaten
-    assert all("beaten by requests per second" in note for note in result.notes)
+    assert all("beaten by queue wait p95" in note for note in result.notes)
 
 
 @pytest.mark.parametrize(
@@ -155,6 +155,7 @@ def context(folder: Path, capacity: str, **changes: Any) -> Any:
         point = Point(name, offered_rate=found.offered, rate=found.answered, goodput=found.good * found.offered)
         point.p99_us, point.duty_cycle = found.p99_us, found.signals["duty"]
         point.waiting, point.in_flight = found.signals["waiting"], found.signals["in_flight"]
+        point.saturation_terms = {"offered": 9e9, "device": 0.01, "in_flight": found.signals["evidence"]}
         point.server_cpu = {
             "frontdoor": 1.5 * found.signals["cpu"],
             "dispatcher": 0.5 * found.signals["cpu"],
@@ -228,6 +229,7 @@ def test_from_a_server_to_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     said = {round(one.offered / found.capacity, 1): one.signals["saturation"]
             for found in [read_recording("pod/recording.json")] for one in found.levels}  # fmt: skip
     assert said[0.2] < said[0.5] < said[1.0] < said[2.0]
+    assert 0.4 < said[0.5] < 0.7 and 0.8 < said[1.0] < 1.3 and 1.7 < said[2.0] < 2.6
     assert (
         main(["bench", "autoscale", "--recording", "pod/recording.json", "--scenarios", "step", "--output", "as"]) == 0
     )
@@ -241,4 +243,6 @@ def test_a_server_that_says_nothing_is_no_recording(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(signals, "Gauges", lambda admin: FormulaPages(0.05, 21))
     with pytest.raises(BenchError, match="metrics could not be read"):
         signals.run(context(tmp_path, capacity_file(tmp_path), duty_cycle=None))
+    with pytest.raises(BenchError, match="metrics could not be read"):
+        signals.run(context(tmp_path, capacity_file(tmp_path), saturation_terms={}))
     assert not (tmp_path / signals.RECORDING).exists()

@@ -341,15 +341,19 @@ def test_targets_are_numbers_that_an_autoscaler_can_be_given() -> None:
 RECORDED = ROOT / "bench/results/autoscale-pod.json"
 
 
-def test_a_signal_without_an_end_takes_all_pods_where_they_start_slowly() -> None:
-    """What docs/autoscaling.md says of it."""
-    curves, spike = PodCurves(read_recording(str(RECORDED))), SHAPES["spike"](1)
-    most = {}
-    for key in ("saturation", "clamped"):
-        for start in (Start(10, 20), Start(30, 60)):
-            setup = Setup(start=start, replicas_max=1000)
-            most[key, start.warm_s] = Run(curves, spike, [Metric(SIGNALS[key], 0.65)], setup).run().pods_max
-    assert most == {("saturation", 20): 152, ("saturation", 60): 1000, ("clamped", 20): 51, ("clamped", 60): 55}
+def test_pods_that_start_slowly_are_not_asked_for_again_and_again() -> None:
+    """Saturation beyond the knee is the number of pods that are needed, so each turn asks for the same ones."""
+    for name, needed in (("spike", 24), ("ramp", 4)):
+        for start in (Start(5, 0), Start(10, 20), Start(30, 60), Start(60, 240)):
+            outcome = run(SHAPES[name](1), start=start)
+            assert needed < outcome.pods_max < 1.3 * needed / 0.65 + 1, (name, start)
+
+
+def test_what_is_asked_for_is_no_state_that_a_pod_could_be_left_in() -> None:
+    """With a queue left over, saturation is what that is evidence of, not what was asked for when it came about."""
+    rates = np.concatenate((np.full(60, 40_000.0), np.full(600, 2_000.0)))
+    outcome = run(Shape("burst", "", rates, np.ones(660)), replicas_max=400)
+    assert outcome.pods_max <= math.ceil(1.1 * 40_000 / CAPACITY / 0.65)
 
 
 def test_the_page_says_what_the_simulation_does() -> None:

@@ -367,6 +367,10 @@ def test_capacity_files(tmp_path: Path) -> None:
     point = replace(point, in_flight=6.0, load={"items_per_call": 8})
     found = read_capacity(str(write_capacity(result, point, tmp_path)))
     assert (found.rate, found.in_flight, found.settings) == (8000, 6, {"lanes": 1})  # of items
+    less = replace(point, rate=500.0, in_flight=2.0, at_limit={"dispatcher": 0.25})
+    assert read_capacity(str(write_capacity(result, point, tmp_path, [less]))).below_knee == (
+        {"share": 0.5, "in_flight": 2, "dispatcher": 0.25},
+    )
     assert read_rate("12.5") == 12.5
     for wrong, says in (("-3", "not possible"), ("nowhere.json", "cannot read"), (__file__, "is not JSON")):
         with pytest.raises(ConfigError, match=says):

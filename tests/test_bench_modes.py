@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from fastqps.bench.context import Context
 from fastqps.bench.flags import Common, add_common, read_common
 from fastqps.bench.load import LoadSpec
 from fastqps.bench.modes import MODES, mode
+from fastqps.bench.modes.find_max import SHARES_BELOW
 from fastqps.bench.pinning import Pinning
 from fastqps.bench.point import INVALID, UNSTABLE, VALID, Point, with_samples_only
 from fastqps.bench.result import Result
@@ -164,14 +166,41 @@ def test_find_max(play: Play, tmp_path: Path) -> None:
     found, server = play("find-max", "--slo", "p99=20ms,err=1%", "--precision", "0.02")
     true = 10_000 - math.log(100) / 0.020
     best = found.best_point
-    assert best is not None and found.verdict == "VALID" and best is found.points[-1]
-    assert 0.975 * true < best.rate <= true and len(found.points) <= 16
-    assert server.loads[-1].duration_s == 30  # confirmed for longer
+    assert best is not None and found.verdict == "VALID" and best is found.points[-4]
+    assert 0.975 * true < best.rate <= true and len(found.points) <= 19
+    assert server.loads[-4].duration_s == 30  # confirmed for longer
+    assert [point.rate for point in found.points[-3:]] == pytest.approx([x * best.rate for x in (0.1, 0.5, 0.75)])
     probes = [load for load in server.loads if load.rate]
     assert len({load.seed for load in probes}) == len(probes)
     capacity = read_capacity(str(tmp_path / "capacity.json"))
     assert capacity.rate == best.rate and capacity.in_flight == pytest.approx(best.rate / (10_000 - best.rate))
+    assert [less["share"] for less in capacity.below_knee] == pytest.approx([0.1, 0.5, 0.75])
+    assert capacity.below_knee[1]["in_flight"] == pytest.approx(best.rate / 2 / (10_000 - best.rate / 2))
     assert json.loads((tmp_path / "capacity.json").read_text())["slo"] == {"p99_us": 20_000, "error_ratio": 0.01}
+
+
+def test_find_max_leaves_out_what_was_not_so_below_the_knee(play: Play, tmp_path: Path) -> None:
+    class Stops(Formula):
+        """In the end it is interrupted, or does not keep the least rate."""
+
+        interrupted = False
+
+        def point(self, load: LoadSpec, name: str) -> Point:
+            if "×" in name and self.interrupted:
+                raise KeyboardInterrupt
+            found = super().point(load, name)
+            return replace(found, rate=0.5 * found.rate) if name.startswith("0.1 ×") else found
+
+    found, _ = play("find-max", "--slo", "p99=20ms", formula=Stops())
+    capacity = read_capacity(str(tmp_path / "capacity.json"))
+    assert [less["share"] for less in capacity.below_knee] == pytest.approx([0.5, 0.75])
+    assert found.verdict == "VALID" and "a rate was not kept" in " ".join(found.notes)
+    server = Stops()
+    server.interrupted = True
+    with pytest.raises(KeyboardInterrupt):
+        play("find-max", "--slo", "p99=20ms", formula=server)
+    capacity = read_capacity(str(tmp_path / "capacity.json"))
+    assert 7000 < capacity.rate < 10_000 and capacity.below_knee == ()
 
 
 def test_a_late_generator_does_not_take_away_what_passed_all_the_same(play: Play) -> None:
@@ -189,7 +218,7 @@ def test_a_late_generator_does_not_take_away_what_passed_all_the_same(play: Play
 
 def test_find_max_gives_percentiles_their_answers(play: Play) -> None:
     _, server = play("find-max", "--slo", "p99=1s", "--duration", "1s", formula=Formula(300))
-    probes = [load for load in server.loads if load.rate]
+    probes = [load for load in server.loads if load.rate][: -len(SHARES_BELOW)]
     assert all((load.rate or 0) * load.duration_s >= 1000 for load in probes)
 
 
@@ -222,7 +251,7 @@ def test_find_max_says_what_it_cannot_find(
 ) -> None:
     found, _ = play("find-max", *flags, formula=formula)
     assert found.verdict == verdict and says in " ".join(found.notes)
-    assert len(found.points) <= 16
+    assert len(found.points) <= 19
     assert (tmp_path / "capacity.json").exists() == (found.best is not None)
 
 

@@ -83,9 +83,22 @@ def test_stages_batches_and_what_waits() -> None:
     found = described({}, after, status={"OK": 25}, load={"items_per_call": 4})
     assert found.stages_us == {"queue": pytest.approx({"mean": 1500, "p50": 1000, "p99": 1980, "count": 100})}
     assert found.batch == {"items": 4.0, "tokens": None, "fill": 0.25} and found.in_flight == 3.5
+    assert found.at_limit == {"queue_wait_p95_s": pytest.approx(0.0019), "dispatcher": 0.0, "frontdoor": 0.0}
     assert found.items_status == {"OK": 90, "INTERNAL": 10} and found.error_ratio == pytest.approx(0.1)
     found.load = {"items_per_call": 1}
     assert found.error_ratio == 0  # the generator saw each of them
+
+
+def test_what_may_be_the_limit_and_what_saturation_makes_of_it() -> None:
+    """The device's load is a mean of 10 s, so that of a shorter time it would be of the time before, too."""
+    after = {("fastqps_device_load_ratio",): 0.4, ("fastqps_dispatcher_busy_seconds_total", "dispatcher=0"): 6.0}
+    after |= {("fastqps_saturation_term_ratio", "cause=device"): 0.47}
+    found = described({}, after)
+    assert (found.at_limit["device"], found.at_limit["dispatcher"]) == (0.4, 0.6)
+    assert found.saturation_terms == {"device": 0.47}
+    short = Point("x")
+    describe(short, Look(page(100.0, {}), None, 100.0), Look(page(109.0, after), None, 109.0))
+    assert "device" not in short.at_limit and short.at_limit["dispatcher"] == pytest.approx(6 / 9)
 
 
 def test_another_server_at_the_same_address_says_nothing() -> None:

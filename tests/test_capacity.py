@@ -69,6 +69,13 @@ def test_a_file_as_the_bench_writes_it(tmp_path: Path) -> None:
         ({"slo": [1]}, r"slo is \[1\], not an object"),
         ({"slo": {"p99_us": -1}}, "slo.p99_us is -1, not a number within"),
         ({"at_knee": {"device": "much"}}, 'at_knee.device is "much", not a number'),
+        ({"below_knee": {}}, r"below_knee is {}, not a list of at most 8"),
+        ({"below_knee": [{}] * 9}, r"below_knee is \[.*, not a list of at most 8"),
+        ({"below_knee": [5]}, r"below_knee\[0\] is 5, not an object"),
+        ({"below_knee": [{}]}, r"below_knee\[0\].share is 0, not above 0 and below 1"),
+        ({"below_knee": [{"share": 0.5}, {"share": 0.5}]}, r"below_knee\[1\].share is 0.5, not above 0.5 and below 1"),
+        ({"below_knee": [{"share": 1}]}, r"below_knee\[0\].share is 1, not above 0 and below 1"),
+        ({"below_knee": [{"share": 0.5, "device": -1}]}, r"below_knee\[0\].device is -1, not a number"),
     ],
 )
 def test_what_is_no_capacity_file(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
@@ -114,6 +121,7 @@ def test_the_slo_and_what_was_seen_at_the_knee_are_optional(tmp_path: Path) -> N
     found = read_capacity(write(tmp_path / "c.json", slo=None))
     assert (found.slo_p99_s, found.at_knee) == (None, {})
     found = read_capacity(write(tmp_path / "c.json", at_knee={"queue_wait_p95_s": 0.004, "device": 0}))
+    assert found.below_knee == ()
     assert found.slo_p99_s == pytest.approx(0.02) and found.at_knee == {"queue_wait_p95_s": 0.004, "device": 0}
 
 

@@ -88,7 +88,7 @@ class FakeSource:
     def __init__(self, *stats: dict[str, Any]) -> None:
         self.all = list(stats)
         self.load = dict.fromkeys(
-            ("seconds", "answered", "refused", "errors", "items", "in_flight", "slots", "dispatcher", "frontdoor",
+            ("seconds", "asked", "errors", "items", "in_flight", "slots", "dispatcher", "frontdoor",
              "device"), 0.0,
         )  # fmt: skip
         self.load["queue_wait_s"] = [0.0, 0.0]  # type: ignore[assignment]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ import fastqps
 from fastqps.capacity import Capacity
 from fastqps.metrics import Metrics
 from fastqps.metrics.meter import LoadMeter
-from fastqps.metrics.saturation import CAUSES, Limits
+from fastqps.metrics.saturation import CAUSES, OVER_MAX, Curve, Limits
 
 LOAD_PAGE = {
     "fastqps_requests_waiting", "fastqps_requests_running", "fastqps_slot_utilization", "fastqps_saturation_ratio",
@@ -30,22 +31,23 @@ def capacity(**more: Any) -> Capacity:
 
 
 def load(**given: Any) -> dict[str, Any]:
-    found = dict.fromkeys(("answered", "refused", "in_flight", "slots", "dispatcher", "frontdoor", "device"), 0.0)
+    found = dict.fromkeys(("asked", "in_flight", "slots", "dispatcher", "frontdoor", "device"), 0.0)
     return {**found, "queue_wait_s": [0.0], **given}
 
 
 @pytest.mark.parametrize(
     ("given", "cause", "saturation"),
     [
-        ({"answered": 200, "in_flight": 1}, "in_flight", 0.5),
-        ({"answered": 200, "in_flight": 6}, "in_flight", 0.75),  # it has become slower
-        ({"answered": 400, "refused": 400, "in_flight": 8}, "in_flight", 2.0),  # twice as many servers are needed
-        ({"queue_wait_s": [0.001, 0.003]}, "queue_wait", 1.5),  # of the SLO's 20 ms
-        ({"dispatcher": 0.6, "answered": 200}, "dispatcher", 0.75),
-        ({"frontdoor": 1.0, "dispatcher": 0.9}, "frontdoor", 1.25),
+        ({"asked": 200, "in_flight": 1}, "offered", 0.5),
+        ({"asked": 200, "in_flight": 6}, "in_flight", 0.75),  # it has become slower
+        ({"asked": 2000, "in_flight": 80, "queue_wait_s": [9.0]}, "offered", 5.0),  # so many servers are needed
+        ({"queue_wait_s": [0.001, 0.0015]}, "queue_wait", 0.75),  # of the SLO's 20 ms a tenth
+        ({"queue_wait_s": [0.004]}, "queue_wait", 1.25),
+        ({"dispatcher": 0.6, "asked": 200}, "dispatcher", 0.75),
+        ({"frontdoor": 1.0, "dispatcher": 0.9}, "frontdoor", 1.1),
         ({"device": 0.425}, "device", 0.5),
         ({"slots": 0.9, "device": 0.425}, "slots", 0.9),
-        ({}, "in_flight", 0.0),
+        ({}, "offered", 0.0),
     ],
 )
 def test_terms(given: dict[str, Any], cause: str, saturation: float) -> None:
@@ -55,19 +57,75 @@ def test_terms(given: dict[str, Any], cause: str, saturation: float) -> None:
 
 
 def test_what_needs_no_capacity_holds_without_one() -> None:
-    terms = Limits.of(None, 0.005).terms(load(queue_wait_s=[0.004], in_flight=1e6, answered=1e6))
-    assert "in_flight" not in terms and terms["queue_wait"] == pytest.approx(0.8)
-    assert Limits.of(capacity(), 0.005).queue_wait_s == 0.005  # its file does not say which SLO was kept
+    terms = Limits.of(None, 0.005).terms(load(queue_wait_s=[0.004], in_flight=1e6, asked=1e6))
+    assert set(CAUSES) - set(terms) == {"offered", "in_flight"} and terms["queue_wait"] == pytest.approx(0.8)
+    assert Limits.of(capacity(), 0.005).curves["queue_wait"].knots == ((0.005, 1.0),)  # its file says no SLO
+
+
+def test_only_the_load_that_is_offered_has_no_end() -> None:
+    much = load(asked=4e6, in_flight=1e9, queue_wait_s=[1e9], dispatcher=1.0, frontdoor=1.0, device=1.0, slots=1.0)
+    for limits in (Limits.of(None, 0.005), Limits.of(capacity(), 0.005), Limits.of(capacity(**MEASURED), 0.005)):
+        terms = limits.terms(much)
+        assert terms.pop("offered", 1e4) == 1e4
+        assert 1 < max(terms.values()) <= OVER_MAX
 
 
 def test_the_knee_moves_limits_up_and_never_down() -> None:
     at_knee = {"queue_wait_p95_s": 0.012, "dispatcher": 0.97, "frontdoor": 0.2, "device": 0.99}
     limits = Limits.of(capacity(slo_p99_s=0.02, at_knee=at_knee), 0.005)
     terms = limits.terms(
-        load(answered=400, in_flight=8, queue_wait_s=[0.012], dispatcher=0.97, frontdoor=0.2, device=0.99)
+        load(asked=400, in_flight=8, queue_wait_s=[0.012], dispatcher=0.97, frontdoor=0.2, device=0.99)
     )
     assert max(terms.values()) == pytest.approx(1.0)
-    assert limits.frontdoor == 0.8 and limits.dispatcher == 0.97
+    assert terms["frontdoor"] == pytest.approx(0.25) and terms["dispatcher"] == pytest.approx(1.0)
+
+
+# Steps are long: what comes waits for the one that runs, so the queue's wait has a floor. In flight rises ever faster.
+MEASURED: dict[str, Any] = {
+    "slo_p99_s": 1.2,
+    "at_knee": {"queue_wait_p95_s": 0.250, "dispatcher": 0.3, "frontdoor": 0.2, "device": 1.0},
+    "below_knee": (
+        {"share": 0.1, "in_flight": 0.4, "queue_wait_p95_s": 0.120, "dispatcher": 0.10, "device": 0.1},
+        {"share": 0.5, "in_flight": 3.0, "queue_wait_p95_s": 0.180, "dispatcher": 0.29, "device": 0.3},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("k", range(3))
+def test_a_measured_load_is_its_share_of_the_capacity(k: int) -> None:
+    """By each term that limits; a floor under the queue's wait, or one that bends, is no more load than it was."""
+    seen = {"share": 1.0, "in_flight": 8.0, **MEASURED["at_knee"]} if k == 2 else MEASURED["below_knee"][k]
+    given = {**seen, "asked": 400 * seen["share"], "queue_wait_s": [seen["queue_wait_p95_s"]]}
+    terms = Limits.of(capacity(**MEASURED), 0.005).terms(load(**given))
+    for cause in ("offered", "in_flight", "queue_wait", "device"):
+        assert terms[cause] == pytest.approx(seen["share"]), cause
+    assert max(terms, key=terms.__getitem__) != "frontdoor" and max(terms.values()) == pytest.approx(seen["share"])
+
+
+@pytest.mark.parametrize(
+    ("usual", "seen", "told"),
+    [
+        (2.0, [], [(1, 0.5), (2, 1.0), (4, 1.25), (1e9, 1.5)]),
+        (2.0, [(0.5, 0.9)], [(1, 0.5), (2, 1.0)]),  # the knee's own is missing: nothing is known
+        (0.0, [(0.1, 1), (0.5, 2), (1.0, 10)], [(0.5, 0.05), (1, 0.1), (1.5, 0.3), (2, 0.5), (6, 0.75), (10, 1.0)]),
+        (1.0, [(0.5, 0.1), (1.0, 0.5)], [(0.2, 0.5), (0.6, 0.75), (1.0, 1.0)]),  # it limits nothing there
+        (0.0, [(0.5, 4.0), (1.0, 4.0)], [(2, 0.25), (4, 0.5), (4.6, 1.0)]),  # it hardly rises, and says little
+        (0.0, [(0.5, 0.0), (1.0, 4.0)], [(0, 0.0), (2, 0.5), (4, 1.0)]),
+        (3.0, [(0.5, 2.0), (1.0, 0.0)], [(0, 0.0), (3, 1.0)]),
+    ],
+)  # fmt: skip
+def test_curves(usual: float, seen: list[tuple[float, float]], told: list[tuple[float, float]]) -> None:
+    curve = Curve.of(usual, seen)
+    assert [curve.share(figure) for figure, _ in told] == pytest.approx([share for _, share in told])
+
+
+def test_more_of_anything_is_never_less_load() -> None:
+    rng = random.Random(1)
+    for _ in range(500):
+        shares = sorted(rng.random() for _ in range(rng.randrange(4)))
+        curve = Curve.of(rng.choice((0.0, 1.0)) or 0.5, [(s, rng.expovariate(1)) for s in (*shares, 1.0)])
+        told = [curve.share(k * 0.01) for k in range(1000)]
+        assert told == sorted(told) and told[0] == 0 and told[-1] <= OVER_MAX
 
 
 def test_meter() -> None:
@@ -76,10 +134,10 @@ def test_meter() -> None:
     source.segment.set_load = lambda **values: said.update(values)
     meter = LoadMeter(source)
     assert (meter.saturation, meter.advised_replicas, meter.peak) == (0, 0, 0)
-    source.load = {**source.load, "answered": 280.0, "items": 300.0, "errors": 5.0, "queue_wait_s": [0.001, 0.002]}
-    source.window.short = lambda: {**source.load, "answered": 600.0}
+    source.load = {**source.load, "asked": 280.0, "items": 300.0, "errors": 5.0, "queue_wait_s": [0.001, 0.002]}
+    source.window.short = lambda: {**source.load, "asked": 600.0}
     meter.tick()
-    assert (meter.saturation, meter.cause) == (pytest.approx(0.7), "in_flight")
+    assert (meter.saturation, meter.cause) == (pytest.approx(0.7), "offered")
     assert meter.peak == pytest.approx(1.5) and meter.headroom == pytest.approx(120)
     assert meter.advised_replicas == pytest.approx(1.4)  # its target is 0.5
     assert said["utilization"] == pytest.approx(0.7) and said["requests_per_second"] == 300
@@ -107,7 +165,7 @@ def test_load_page() -> None:
     source = test_metrics.FakeSource(*[test_metrics.process()] * 5)
     source.load = {
         **source.load,
-        **dict.fromkeys(("items", "slots", "answered"), 123456.789),
+        **dict.fromkeys(("items", "slots", "asked"), 123456.789),
         "queue_wait_s": [1e-9, 9],
     }
     meter = LoadMeter(source)
@@ -127,6 +185,7 @@ def test_metrics_say_one_cause() -> None:
         **dict.fromkeys(CAUSES, 0.0), "frontdoor": 1.0
     }  # fmt: skip
     assert found["fastqps_saturation_term_ratio{cause=frontdoor}"] == found["fastqps_saturation_ratio"] == 0.5
+    assert found["fastqps_device_load_ratio"] == 0
     assert found["fastqps_headroom_requests_per_second"] == 200
     source.capacity = None
     page = Metrics(source).page("")[0].decode()

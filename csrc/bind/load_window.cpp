@@ -13,10 +13,9 @@ namespace {
 py::dict shown(const LoadWindow& window, const Load& load, double (LoadWindow::*queue_wait_s)(u32) const) {
   py::list waits;
   for (u32 m = 0; m < window.models(); m++) waits.append((window.*queue_wait_s)(m));
-  return py::dict("seconds"_a = load.seconds, "answered"_a = load.answered, "refused"_a = load.refused,
-                  "errors"_a = load.errors, "items"_a = load.items, "in_flight"_a = load.in_flight,
-                  "slots"_a = load.slots, "dispatcher"_a = load.dispatcher, "frontdoor"_a = load.frontdoor,
-                  "device"_a = load.device, "queue_wait_s"_a = waits);
+  return py::dict("seconds"_a = load.seconds, "asked"_a = load.asked, "errors"_a = load.errors, "items"_a = load.items,
+                  "in_flight"_a = load.in_flight, "slots"_a = load.slots, "dispatcher"_a = load.dispatcher,
+                  "frontdoor"_a = load.frontdoor, "device"_a = load.device, "queue_wait_s"_a = waits);
 }
 
 }  // namespace

@@ -14,9 +14,9 @@ namespace fastqps {
 // Means over a window.
 struct Load {
   double seconds = 0;  // how long it is
-  double answered = 0, refused = 0,
-         errors = 0;  // items per second: OK; shed or late; not OK, and not the client's fault
-  double items = 0;   // items per second, of all codes
+  double asked = 0;    // items per second that came, apart from those that the client got wrong; however they end
+  double errors = 0;   // items per second that ended not OK, and not by the client's fault
+  double items = 0;    // items per second that ended, of all codes
   double in_flight = 0;
   double slots = 0;                      // share of them in use
   double dispatcher = 0, frontdoor = 0;  // share of the time in which the busiest one did not sleep
@@ -72,7 +72,8 @@ class LoadWindow {
   enum : u32 { kTokens, kTokenRoom, kItems, kItemRoom, kStep };
 
   struct Look {
-    u64 ns = 0, ok = 0, refused = 0, errors = 0, items = 0, inflight_ns = 0;
+    u64 ns = 0, wanted = 0, errors = 0, items = 0, inflight_ns = 0;
+    u64 held = 0;                // items that the front doors have not answered yet
     double slots_ns = 0;         // integral of the share in use
     std::vector<u64> awake_ns;   // by process, front doors first
     std::vector<u64> active_ns;  // by device
@@ -120,17 +121,19 @@ class LoadWindow {
       waiting_ += found.items;
       if (found.oldest_ns && (!oldest || found.oldest_ns < oldest)) oldest = found.oldest_ns;
     }
+    at.held = used;
     const double share = double(used) / double(u64(doors_) * segment_.sizes().slots);
     if (looks_.size() > 1) at.slots_ns = before().slots_ns + share * double(at.ns - before().ns);
   }
 
   static void count_items(Look& at, u32 code, u64 n) {
-    constexpr u32 kOk = 0, kUnknown = 2, kDeadlineExceeded = 4, kResourceExhausted = 8;  // of gRPC
+    constexpr u32 kOk = 0, kCancelled = 1, kUnknown = 2, kDeadlineExceeded = 4, kResourceExhausted = 8;  // of gRPC
     constexpr u32 kInternal = 13, kUnavailable = 14, kDataLoss = 15;
+    const bool shed = code == kDeadlineExceeded || code == kResourceExhausted;
+    const bool failed = code == kUnknown || code == kInternal || code == kUnavailable || code == kDataLoss;
     at.items += n;
-    if (code == kOk) at.ok += n;
-    if (code == kDeadlineExceeded || code == kResourceExhausted) at.refused += n, at.errors += n;
-    if (code == kUnknown || code == kInternal || code == kUnavailable || code == kDataLoss) at.errors += n;
+    if (shed || failed) at.errors += n;
+    if (code == kOk || code == kCancelled || shed || failed) at.wanted += n;
   }
 
   // What a dispatcher has done since the last look goes to the model and the device that it serves now.
@@ -168,7 +171,9 @@ class LoadWindow {
     auto rate = [s](u64 now, u64 then) { return double(now - then) / s; };
     Load load;
     load.seconds = s;
-    load.answered = rate(last.ok, first.ok), load.refused = rate(last.refused, first.refused);
+    // What came either ended or is still there. A front door that died has taken what it held with it.
+    const double grown = (double(last.held) - double(first.held)) / s;
+    load.asked = std::max(0.0, rate(last.wanted, first.wanted) + grown);
     load.errors = rate(last.errors, first.errors), load.items = rate(last.items, first.items);
     load.in_flight = double(last.inflight_ns - first.inflight_ns) / ns;
     load.slots = (last.slots_ns - first.slots_ns) / ns;

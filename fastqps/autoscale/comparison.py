@@ -68,7 +68,7 @@ def targets(curves: PodCurves, signal: Signal) -> list[tuple[float, float]]:
     """(target, share) that are worth a trial: different ones, that an autoscaler can be given."""
     found: dict[float, float] = {}
     for share in SHARES:
-        value = min(signal.most, curves.signals[signal.recorded or signal.key][curves.cell(share * curves.capacity)])
+        value = curves.signals[signal.key][curves.cell(share * curves.capacity)]
         target = round(value, 2) if signal.kind == "resource" else float(f"{value:.{DIGITS}g}")
         if milli(target) >= (10 if signal.kind == "resource" else 1):
             found[target] = share

@@ -17,14 +17,15 @@ from fastqps.errors import ConfigError
 
 SCHEMA_VERSION = 1
 LEVELS_MIN, LEVELS_MAX = 4, 200
-SIGNALS = ("saturation", "cpu", "duty", "waiting", "in_flight", "queue_wait_s", "rate")
+SIGNALS = ("saturation", "evidence", "cpu", "duty", "waiting", "in_flight", "queue_wait_s", "rate")
 _TEXTS = ("model", "device", "measured", "commit", "command")
 
 
 @dataclass(frozen=True)
 class Level:
     """A steady load. ``offered`` and ``answered``: items per second; ``good``: share of what was offered that was
-    answered within the SLO; ``waiting``: items in the queue; ``signals``: by name, as SIGNALS has them."""
+    answered within the SLO; ``waiting``: items in the queue; ``signals``: by name, as SIGNALS has them. ``evidence`` is
+    the saturation without the load that is offered: the most that the server's own state says."""
 
     offered: float
     answered: float
@@ -104,7 +105,9 @@ def check_levels(levels: Sequence[Level], capacity: float) -> None:
 def _level(row: Any, where: str) -> Level:
     if not isinstance(row, dict) or not isinstance(row.get("signals"), dict):
         raise ValueError(f"{where} is no level")
-    signals = {name: _number(row["signals"].get(name), f"{where}.signals.{name}") for name in SIGNALS}
+    # In older recordings the saturation was all evidence.
+    found = {"evidence": row["signals"].get("saturation"), **row["signals"]}
+    signals = {name: _number(found.get(name), f"{where}.signals.{name}") for name in SIGNALS}
     good = _number(row.get("good"), f"{where}.good")
     if good > 1:
         raise ValueError(f"{where}.good is {good:g}, more than 1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,30 +27,25 @@ class Path:
         return at_s // self.scrape_s * self.scrape_s
 
 
-CLAMP = 1.5  # with its target of about 0.65, an autoscaler may then ask for 2.3 times the pods in one turn, not for all
 SCRAPED = Path()
 METRICS_SERVER = Path(scrape_s=15.0, delay_s=2.0)
 
 
 @dataclass(frozen=True)
 class Signal:
-    """``key``: in a recording, unless ``recorded`` is; ``kind``: how an HPA reads it; ``window_s``: the mean over which
-    it is; ``most``: to which the query clamps it."""
+    """``key``: in a recording; ``kind``: how an HPA reads it; ``window_s``: the mean over which it is."""
 
     key: str
     name: str
     kind: Literal["pods", "resource"]
     window_s: float = 10.0
     path: Path = SCRAPED
-    recorded: str = ""
-    most: float = math.inf
 
 
 SIGNALS: dict[str, Signal] = {
     signal.key: signal
     for signal in (
         Signal("saturation", "saturation", "pods"),
-        Signal("clamped", f"saturation, at most {CLAMP:g}", "pods", recorded="saturation", most=CLAMP),
         Signal("cpu", "CPU", "resource", window_s=15.0, path=METRICS_SERVER),
         Signal("duty", "GPU utilization", "pods"),
         Signal("waiting", "queue length", "pods"),

@@ -112,14 +112,20 @@ class Run:
         ready = cluster.ready(now_s)
         found = self._pod.second(rate, ready, tick_s, cost) if ready else Second(0, 0.0, 0.0, 1.0)
         for trail, metric in zip(self._trails, self._metrics, strict=True):
-            signal = metric.signal
-            value = min(signal.most, self._curves.signals[signal.recorded or signal.key][found.cell])
-            trail.append(value / cost if metric.signal.key == "rate" else
-                         value * cost if metric.signal.key == "queue_wait_s" else value)  # fmt: skip
+            trail.append(self._value(metric.signal, found.cell, rate / ready if ready else 0.0, cost))
         if counts:
             self._account(now_s, rate, cost, found, ready)
         if now_s % SYNC_S == 0:
             self._turn(now_s + tick_s, counts=counts)
+
+    def _value(self, signal: Signal, cell: int, asked: float, cost: float) -> float:
+        """Of a pod in a recorded state that is ``asked`` for so many items per second, each so many times as dear."""
+        value = self._curves.signals[signal.key][cell]
+        if signal.key == "saturation":  # what is asked for now, and what the state is evidence of
+            return max(asked / self._curves.capacity, self._curves.signals["evidence"][cell])
+        if signal.key == "rate":
+            return value / cost
+        return value * cost if signal.key == "queue_wait_s" else value
 
     def _turn(self, now_s: float, *, counts: bool) -> None:
         before = self._cluster.replicas

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,10 @@ from fastqps.errors import ConfigError
 CAPACITY = "capacity.json"
 
 
-def capacity_of(result: Result, point: Point) -> dict[str, Any]:
-    """What the file holds. ``rate`` and ``in_flight`` count items, of which a batch call has many."""
+def capacity_of(result: Result, point: Point, below: Sequence[Point] = ()) -> dict[str, Any]:
+    """What the file holds. ``rate`` and ``in_flight`` count items, of which a batch call has many. ``below``: points of
+    less load, the least first."""
     target, items = result.target, point.load.get("items_per_call", 1)
-    in_flight = point.in_flight
-    if in_flight is None:  # by Little's law, seen from the client
-        in_flight = items * point.rate * (point.response_time_us.get("mean") or 0.0) * 1e-6
     return {
         "schema_version": SCHEMA_VERSION,
         "model": target.get("model"),
@@ -29,8 +28,11 @@ def capacity_of(result: Result, point: Point) -> dict[str, Any]:
         "settings": target.get("settings", {}) | point.settings,
         "slo": result.slo,
         "rate": items * point.rate,
-        "in_flight": in_flight,
+        "in_flight": _in_flight(point),
         "at_knee": point.at_limit,
+        "below_knee": [
+            {"share": less.rate / point.rate, "in_flight": _in_flight(less), **less.at_limit} for less in below
+        ],
         "p99_us": point.p99_us,
         "measured": point.started,
         "commit": result.commit,
@@ -38,11 +40,18 @@ def capacity_of(result: Result, point: Point) -> dict[str, Any]:
     }
 
 
-def write_capacity(result: Result, point: Point, folder: Path) -> Path:
+def _in_flight(point: Point) -> float:
+    if point.in_flight is not None:
+        return point.in_flight
+    # By Little's law, seen from the client.
+    return float(point.load.get("items_per_call", 1)) * point.rate * (point.response_time_us.get("mean") or 0.0) * 1e-6
+
+
+def write_capacity(result: Result, point: Point, folder: Path, below: Sequence[Point] = ()) -> Path:
     """Writes FOLDER/capacity.json; its path."""
     path = folder / CAPACITY
     try:
-        return write_whole(path, json.dumps(capacity_of(result, point), indent=1) + "\n")
+        return write_whole(path, json.dumps(capacity_of(result, point, below), indent=1) + "\n")
     except OSError as error:
         raise BenchError(f"cannot write {path}: {error.strerror}") from None
 

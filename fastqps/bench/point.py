@@ -67,6 +67,7 @@ class Point:
     in_flight: float | None = None  # items at a time in the server, mean
     waiting: float | None = None  # those of them that waited for a dispatcher
     saturation: float | None = None
+    saturation_terms: dict[str, float] = field(default_factory=dict)  # by cause
     # What limits it, as the server says: queue_wait_p95_s; the busiest dispatcher's, frontdoor's and device's share.
     at_limit: dict[str, float] = field(default_factory=dict)
 

@@ -14,7 +14,7 @@ from fastqps.bench.point import Point, Summary
 from fastqps.bench.processes import cpu_by_role
 from fastqps.gpus import find_gpus
 from fastqps.metrics.gpm import Gpm, GpmLook
-from fastqps.metrics.saturation import DEVICE_BUSY_MAX
+from fastqps.metrics.meter import WINDOW_S
 from fastqps.scrape import Difference, Scrape, ScrapeError, scrape
 
 BUSY, IDLE = "fastqps_device_busy_seconds_total", "fastqps_device_idle_seconds_total"
@@ -98,6 +98,7 @@ def describe(point: Point, before: Look, after: Look) -> None:
     waited_s = change.find("fastqps_queue_wait_seconds_total")
     point.waiting = None if waited_s is None else waited_s / change.seconds
     point.saturation = after.page.find("fastqps_saturation_ratio")
+    point.saturation_terms = after.page.by("fastqps_saturation_term_ratio", "cause")
     point.at_limit = _limits(change, after.page)
 
 
@@ -161,8 +162,10 @@ def _limits(change: Difference, after: Scrape) -> dict[str, float]:
     """What may be the limit, as ``fastqps.metrics.saturation`` has it."""
     found = {
         "queue_wait_p95_s": change.histogram(STAGE, stage="queue").quantile(0.95) or 0.0,
-        "device": DEVICE_BUSY_MAX * (after.find("fastqps_saturation_term_ratio", cause="device") or 0.0),
     }
+    device = after.find("fastqps_device_load_ratio")
+    if device is not None and change.seconds > 0.98 * WINDOW_S:  # else it is of the time before, too
+        found["device"] = device
     for role in ("dispatcher", "frontdoor"):
         busy_s = change.by(f"fastqps_{role}_busy_seconds_total", role).values()
         found[role] = min(1.0, max(busy_s, default=0.0) / change.seconds)

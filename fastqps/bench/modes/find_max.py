@@ -20,6 +20,8 @@ NEAR = 1.5  # a latency so far above its limit may be a hiccup of the machine
 STRETCH_MAX = 10  # times --duration, until a percentile has its answers
 CONFIRM = 3  # times as long
 SENT_MIN = 0.97  # of what was due; or that rate was never there
+SHARES_BELOW = (0.1, 0.5, 0.75)  # of the knee's rate: saturation is read off what the server says of itself there, too
+SEEDS_BELOW = 1000  # beyond those of all probes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +42,8 @@ def check(options: argparse.Namespace, common: Common) -> None:
 
 
 def run(context: Context) -> Result:
-    """Points are the probes, in order; ``best`` is the confirmed one. Writes capacity.json.
+    """Points are the probes, in order, the last of them the confirmed one, ``best``; and some of less load. Writes
+    capacity.json.
 
     ``lower_bound``: the server was never seen to fail above it."""
     options, result, slo = context.options, context.result, context.slo
@@ -51,7 +54,7 @@ def run(context: Context) -> Result:
         result.extra["peak"], guess = peak.as_json(), peak.rate
     else:
         guess = options.start
-    context.progress.expect(options.probes)
+    context.progress.expect(options.probes + len(SHARES_BELOW))
     prober = _Prober(context, slo)
     found = find_highest(prober.probe, guess, probes_max=options.probes, precision=options.precision)
     _conclude(context, found, prober)
@@ -94,6 +97,17 @@ class _Prober:
         return all(us is not None and us <= NEAR * limit for us, limit in measured)
 
 
+def _below(context: Context, knee: float) -> list[Point]:
+    """What the server says of itself at less load. Left out is what could not be sent, or was not answered."""
+    points = []
+    for k, share in enumerate(SHARES_BELOW):
+        load = dataclasses.replace(context.load.at_rate(share * knee), seed=context.load.seed + SEEDS_BELOW + k)
+        point = context.measure({}, load, name=f"{share:g} × {knee:,.0f}/s")
+        if point.verdict != UNSTABLE and point.rate >= SENT_MIN * (point.offered_rate or share * knee):
+            points.append(point)
+    return points
+
+
 def _conclude(context: Context, found: Bracket, prober: _Prober) -> None:
     result = context.result
     above = "; ".join(prober.reasons.get(found.high or 0.0, [])[:2])
@@ -116,7 +130,11 @@ def _conclude(context: Context, found: Bracket, prober: _Prober) -> None:
     result.best = len(result.points) - 1  # the confirmation is the last one
     result.extra["lower_bound"] = found.high is None or found.generator_bound
     best = result.points[-1]
-    write_capacity(result, best, context.folder)
+    write_capacity(result, best, context.folder)  # who is interrupted has that much
+    below = _below(context, found.low)
+    write_capacity(result, best, context.folder, below)
+    if len(below) < len(SHARES_BELOW):
+        context.note("what the server says of itself below the knee is not all in capacity.json: a rate was not kept")
     if best.verdict == INVALID:
         context.note(
             "the generator was late at times; its lateness counts as latency, so the server can do that or more"

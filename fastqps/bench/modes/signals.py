@@ -16,6 +16,7 @@ from fastqps.bench.result import BenchError, Result
 from fastqps.bench.whole import write_whole
 from fastqps.capacity import read_capacity
 from fastqps.errors import ConfigError
+from fastqps.metrics.saturation import OFFERED
 
 RECORDING = "recording.json"
 SHARES = (0.05, 0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.05, 1.1, 1.2, 1.4, 2.0)  # of the capacity
@@ -69,7 +70,7 @@ def _level(point: Point, gauges: Gauges, duration_s: float, items: int, cpus: in
     figures = (point.duty_cycle, point.waiting, point.in_flight)
     duty, waiting, in_flight = (0.0 if figure is None else figure for figure in figures)
     settled = gauges.last(duration_s - SETTLED_S)
-    if None in figures or point.server_cpu is None or not settled:
+    if None in figures or point.server_cpu is None or not point.saturation_terms or not settled:
         raise BenchError(f"{point.name}: the server's metrics could not be read")
 
     def mean(name: str) -> float:
@@ -78,6 +79,7 @@ def _level(point: Point, gauges: Gauges, duration_s: float, items: int, cpus: in
             raise BenchError(f"{point.name}: the server shows no {name}")
         return fmean(found)
 
+    evidence = [value for cause, value in point.saturation_terms.items() if cause != OFFERED]
     cores = sum(used for role, used in point.server_cpu.items() if role != "kernel")
     offered = items * (point.offered_rate or 0.0)
     return Level(
@@ -87,6 +89,7 @@ def _level(point: Point, gauges: Gauges, duration_s: float, items: int, cpus: in
         p99_us=point.p99_us or point.response_time_us.get("max") or 0.0,
         signals={
             "saturation": mean("fastqps_saturation_ratio"),
+            "evidence": max(evidence),
             "cpu": cores / cpus,
             "duty": duty,
             "waiting": waiting,

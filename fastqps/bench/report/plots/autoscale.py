@@ -15,7 +15,6 @@ from fastqps.bench.report.summary import picked_trial
 
 _INKS = {
     "saturation": "p50",
-    "clamped": "good",
     "cpu": "p99",
     "duty": "p90",
     "waiting": "queue",
