@@ -16,6 +16,8 @@ from fastqps.bench.report.page import page
 from fastqps.cli import main
 from fastqps.prediction import Generation
 
+pytestmark = pytest.mark.compute
+
 
 def vector(*values: float) -> Any:
     return np.array(values, np.float32)

@@ -24,6 +24,8 @@ from fastqps.cli import main
 from fastqps.errors import ConfigError
 from fastqps.scrape import Scrape
 
+pytestmark = pytest.mark.compute
+
 ROOT = Path(__file__).parents[1]
 
 

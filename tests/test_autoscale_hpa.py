@@ -12,6 +12,8 @@ from fastqps.autoscale.hpa import History, Hpa, Proposal, Spec, down_limit, larg
 from fastqps.autoscale.pods import Pods, Tally, tally
 from fastqps.autoscale.proposals import NoMetric, Tolerance, from_pods, from_resource, from_total, from_value, milli
 
+pytestmark = pytest.mark.compute
+
 
 def constant(pods: int) -> Proposal:
     """A metric that asks for so many."""

@@ -24,6 +24,8 @@ from fastqps.autoscale.signals import SIGNALS, Path, Trail
 from fastqps.autoscale.simulation import PRELUDE_S, Metric, Outcome, Run, Setup
 from fastqps.errors import ConfigError
 
+pytestmark = pytest.mark.compute
+
 ROOT = FilePath(__file__).parents[1]
 CURVES = PodCurves(made_recording())
 

@@ -10,6 +10,8 @@ import pytest
 
 from fastqps.bench.bracket import Trial, find_highest
 
+pytestmark = pytest.mark.compute
+
 LIMIT_S = 0.020
 
 

@@ -24,6 +24,8 @@ from fastqps.bench.workload import Call, Payloads, Workload
 from fastqps.config import load
 from fastqps.errors import ConfigError
 
+pytestmark = pytest.mark.compute
+
 Answer = Callable[[dict[str, Any], LoadSpec], Point]
 
 

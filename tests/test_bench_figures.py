@@ -27,6 +27,8 @@ from fastqps.bench.slo import Slo, format_us, goodput, share_within
 from fastqps.capacity import read_capacity
 from fastqps.errors import ConfigError
 
+pytestmark = pytest.mark.compute
+
 # ---- objectives
 
 

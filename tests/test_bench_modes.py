@@ -26,6 +26,8 @@ from fastqps.bench.workload import Workload, parse_call
 from fastqps.capacity import read_capacity
 from fastqps.errors import ConfigError
 
+pytestmark = pytest.mark.compute
+
 
 class Quiet:
     """Nobody watches."""

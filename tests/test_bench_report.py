@@ -27,6 +27,8 @@ from fastqps.bench.report.reading import name_at
 from fastqps.bench.report.summary import facts_of, one_line
 from fastqps.bench.report.terminal import RunProgress, print_result
 
+pytestmark = pytest.mark.compute
+
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
 

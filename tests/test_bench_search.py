@@ -12,6 +12,8 @@ import pytest
 from fastqps.bench.race import Noise, Race, Rules, race, t_quantile
 from fastqps.bench.search import Found, Knob, Search
 
+pytestmark = pytest.mark.compute
+
 DISPATCHERS = Knob("dispatchers", (1, 2, 4, 8))
 SEEDS = range(100)
 

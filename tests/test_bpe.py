@@ -18,6 +18,8 @@ from tokenizers import AddedToken, normalizers, pre_tokenizers
 from fastqps._core import Detokenizer, NativeTokenizer
 from fastqps.tokenizer import SpecialTokens, Tokenizer
 
+pytestmark = pytest.mark.compute
+
 FUZZ = int(os.environ.get("FASTQPS_FUZZ_TEXTS", "10000"))
 NAMES = ("gpt2", "llama3", "qwen", "smollm2")
 

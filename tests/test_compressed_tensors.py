@@ -15,6 +15,8 @@ from fastqps.models.compressed_tensors import check_quantization
 from fastqps.models.fp8 import Quantised, quantise_weight
 from fastqps.models.weights import Weights
 
+pytestmark = pytest.mark.compute
+
 WEIGHTS, ACTIVATIONS = "config_groups.group_0.weights", "config_groups.group_0.input_activations"
 
 

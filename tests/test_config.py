@@ -17,6 +17,8 @@ from fastqps.config.units import format_bytes, format_duration, parse_bytes, par
 from fastqps.devices import DeviceError
 from fastqps.errors import ConfigError
 
+pytestmark = pytest.mark.compute
+
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from fastqps.devices.cuda.buckets import TILE, Shape, closer_shapes, covering_shapes, encoder_buckets, full_waves
 
+pytestmark = pytest.mark.compute
+
 SMS = 132  # of an H100 or H200
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from fastqps.kernels import TRITON_MISSING
 
+pytestmark = pytest.mark.compute
+
 if TRITON_MISSING:
     pytest.skip(TRITON_MISSING, allow_module_level=True)
 

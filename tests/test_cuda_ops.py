@@ -25,7 +25,7 @@ from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
 from fastqps.sampling import Sampling
 
-pytestmark = pytest.mark.skipif(bool(TRITON_MISSING), reason=TRITON_MISSING)
+pytestmark = [pytest.mark.compute, pytest.mark.skipif(bool(TRITON_MISSING), reason=TRITON_MISSING)]
 FLOAT32 = torch.float32
 
 

@@ -22,6 +22,8 @@ from fastqps.devices.place import Place
 from fastqps.models.fp8 import refused
 from fastqps.models.ops import Site
 
+pytestmark = pytest.mark.compute
+
 ITEMS = [[(11 * i + 5 * j) % VOCAB for j in range(n)] for i, n in enumerate((2, 7, 16, 33))]
 PROMPTS = [[(7 * i + 3 * j) % DECODER_VOCAB for j in range(n)] for i, n in enumerate((1, 5, 9, 20))]
 

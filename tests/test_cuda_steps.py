@@ -30,6 +30,8 @@ from fastqps.models import ModelError, load_card
 from fastqps.runners.reference_items import pack_items
 from fastqps.sampling import Sampling
 
+pytestmark = pytest.mark.compute
+
 CHANCE = np.random.default_rng(7)
 GIB = 1 << 30
 

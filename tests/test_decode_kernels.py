@@ -10,6 +10,8 @@ from torch.nn import functional
 
 from fastqps import _core
 
+pytestmark = pytest.mark.compute
+
 DTYPES = (torch.float32, torch.bfloat16)
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 3e-2}
 

@@ -21,6 +21,8 @@ from fastqps.models.card import LimitError
 from fastqps.models.decoder_config import GENERATORS
 from fastqps.sampling import Sampling
 
+pytestmark = pytest.mark.compute
+
 LLAMA3 = {"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 
 

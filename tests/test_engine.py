@@ -16,6 +16,8 @@ from fastqps.answers import answer
 from fastqps.devices.cpu import choose_dtype
 from fastqps.models import ModelError, load_card
 
+pytestmark = pytest.mark.compute
+
 MINILM = load_card("minilm")
 
 

@@ -10,6 +10,8 @@ import torch
 from fastqps.models import fp8
 from fastqps.models.fp8 import Quantised, concatenate, multiply, quantise_rows, quantise_weight
 
+pytestmark = pytest.mark.compute
+
 E4M3_VALUES = torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn).float()
 E4M3_FINITE = E4M3_VALUES[E4M3_VALUES.isfinite()]
 

@@ -23,7 +23,7 @@ from fastqps.models.reference_decode_ops import ReferenceDecodeOps
 from fastqps.models.reference_encoder_ops import ReferenceEncoderOps
 from fastqps.sampling import Sampling
 
-pytestmark = pytest.mark.skipif(bool(TRITON_MISSING), reason=TRITON_MISSING)
+pytestmark = [pytest.mark.compute, pytest.mark.skipif(bool(TRITON_MISSING), reason=TRITON_MISSING)]
 FLOAT32 = torch.float32
 ITEMS, TOKENS = 2, 16  # the interpreter takes milliseconds for each row
 

@@ -34,6 +34,8 @@ from fastqps.runners.reference_items import pack_items
 from fastqps.sampling import Sampling
 from fastqps.server_process import ServerProcess
 
+pytestmark = pytest.mark.compute
+
 LAYERS = 4
 PROMPTS = [[(7 * i + 3 * j) % DECODER_VOCAB for j in range(n)] for i, n in enumerate((1, 5, 9, 20))]
 ITEMS = [[(11 * i + 5 * j) % VOCAB for j in range(n)] for i, n in enumerate((2, 7, 16, 33))]

@@ -24,6 +24,8 @@ from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.reference_batch import ReferenceBatch
 from fastqps.sampling import Sampling
 
+pytestmark = pytest.mark.compute
+
 SCENARIOS = int(os.environ.get("FASTQPS_GENERATION_SCENARIOS", "40"))
 MAX_INPUT, MAX_OUTPUT = 24, 16
 FLOAT32 = torch.float32

@@ -30,6 +30,8 @@ from bench.gpu.vocabulary import texts
 from bench.row import Row
 from fastqps.bench.point import INVALID, Point
 
+pytestmark = pytest.mark.compute
+
 ROOT = Path(__file__).parents[1]
 
 

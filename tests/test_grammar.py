@@ -19,6 +19,8 @@ from fastqps.models.names import resolve
 from fastqps.prediction import Generation, Prediction
 from fastqps.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.compute
+
 BYTES_MAX = 5_000_000
 ASKED = 200
 

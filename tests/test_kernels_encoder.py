@@ -17,6 +17,8 @@ from fastqps.kernels.shapes import AttentionShape, search_shape
 from fastqps.kernels.stamps import end_step
 from fastqps.kernels.tile_attention import tile_attention
 
+pytestmark = pytest.mark.compute
+
 WIDTH = 48
 LENGTHS = {
     "ragged": [5, 1, 30, 2, 33, 64, 7],

@@ -13,6 +13,8 @@ from fastqps.kernels.activate import Activation, activate
 from fastqps.kernels.add_norm import add_norm
 from fastqps.kernels.quantise_rows import quantise_rows
 
+pytestmark = pytest.mark.compute
+
 
 @pytest.mark.parametrize("width", [48, 384, 576])
 def test_layer_norm_of_a_sum(width: int) -> None:

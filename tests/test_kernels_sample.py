@@ -17,7 +17,10 @@ from fastqps.models.decode_step import DecodeState, DecodeStep
 
 EDGE = 2e-6  # of the whole: that near to an edge between two tokens, rounding may decide
 LOGPROBS, IGNORE_EOS = 2, 1
-pytestmark = pytest.mark.filterwarnings("ignore:(invalid value|divide by zero) encountered")  # numpy's, interpreting
+pytestmark = [
+    pytest.mark.compute,
+    pytest.mark.filterwarnings("ignore:(invalid value|divide by zero) encountered"),  # numpy's, interpreting
+]
 CPU = CpuDecodeOps(torch.float32)
 
 

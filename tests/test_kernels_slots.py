@@ -16,6 +16,8 @@ from fastqps.kernels.slot_attention import slot_attention
 from fastqps.models.cpu_decode_ops import CpuDecodeOps
 from fastqps.models.ops import Heads
 
+pytestmark = pytest.mark.compute
+
 CPU = CpuDecodeOps(torch.float32)
 NEAR = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 SHAPES = (  # heads, of keys and values, head_dim, prefix, norms; the interpreter cannot multiply bfloat16

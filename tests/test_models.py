@@ -19,6 +19,8 @@ from fastqps.devices.cpu import choose_dtype
 from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.runners import Runner
 
+pytestmark = pytest.mark.compute
+
 MAX_ITEMS, MAX_TOKENS = 16, 1024
 Item = tuple[list[int], list[int]]  # token ids, token type ids
 

@@ -10,6 +10,8 @@ import pytest
 
 from fastqps import __version__, _native
 
+pytestmark = pytest.mark.compute
+
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:

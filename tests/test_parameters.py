@@ -26,6 +26,8 @@ from fastqps.models.reference_encoder_ops import ReferenceEncoderOps
 from fastqps.runners.decoder import load_llama, make_state
 from fastqps.sampling import Sampling
 
+pytestmark = pytest.mark.compute
+
 FLOAT32 = torch.float32
 PROMPTS = [[1, 2, 3], [4]]
 

@@ -7,6 +7,8 @@ import pytest
 from fastqps.gpus import Gpu
 from fastqps.supervisor.placement import Placement, pinned
 
+pytestmark = pytest.mark.compute
+
 
 def gpu(index: int, *cpus: int) -> Gpu:
     return Gpu(index, f"GPU-{index}", "a GPU", 1 << 30, f"0000:0{index}:00.0", (9, 0), cpus)

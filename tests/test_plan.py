@@ -20,6 +20,8 @@ from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
 from fastqps.supervisor.room import Memory, Room, format_size
 from fastqps.v1 import predict_pb2 as pb
 
+pytestmark = pytest.mark.compute
+
 GENERATOR = ModelCard(
     name="tiny",
     path="/tiny",

@@ -7,6 +7,8 @@ import pytest
 from fastqps.models.ops import Site
 from fastqps.models.precision import Precision, Product
 
+pytestmark = pytest.mark.compute
+
 INNER = Site("up", 1, 4)
 
 

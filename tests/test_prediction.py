@@ -11,6 +11,8 @@ from google.protobuf.message import DecodeError
 from fastqps import errors, prediction, request
 from fastqps.v1 import predict_pb2 as pb
 
+pytestmark = pytest.mark.compute
+
 RESPONSE = pb.PredictResponse(embedding=pb.Embedding(values=np.arange(384) / 384), usage=pb.Usage())
 
 

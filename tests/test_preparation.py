@@ -21,6 +21,8 @@ from fastqps.devices import null
 from fastqps.models import load_card
 from fastqps.runners.preparation import PythonPreparation
 
+pytestmark = pytest.mark.compute
+
 MAX_TOKENS = 40
 PYTHON = ("--device=cpu", "--dtype=float32", "--preparation=python", "--dispatchers=1")
 

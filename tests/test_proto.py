@@ -10,6 +10,8 @@ from google.protobuf import descriptor_pb2
 from fastqps import descriptors
 from fastqps.v1 import predict_pb2, predict_pb2_grpc
 
+pytestmark = pytest.mark.compute
+
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -28,6 +28,8 @@ from fastqps.models.reference_sample import uniform
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
 
+pytestmark = pytest.mark.compute
+
 FLOAT32 = torch.float32
 MAX_ITEMS, MAX_TOKENS = 12, 400
 

@@ -17,6 +17,8 @@ from fastqps.models.decode_step import DecodeStep
 from fastqps.models.reference_decode_ops import ReferenceDecodeOps
 from fastqps.sampling import Sampling
 
+pytestmark = pytest.mark.compute
+
 
 class State:
     """What ``sample`` reads and writes of a ``DecodeState``."""

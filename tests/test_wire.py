@@ -16,6 +16,8 @@ from google.protobuf.message import DecodeError
 from fastqps._front import wire
 from fastqps.v1 import predict_pb2 as pb
 
+pytestmark = pytest.mark.compute
+
 # Older runtimes differ in two corners: they take lengths of ten bytes, and refuse field number 0 in unknown groups.
 if int(protobuf.__version__.split(".")[0]) < 7:
     pytest.skip("wants protobuf 7 as the measure", allow_module_level=True)

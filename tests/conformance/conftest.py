@@ -1,5 +1,5 @@
-"""One server for all cases, with dispatchers that can be told to take their time; after each case its neighbours are
-asked whether they noticed anything, and at the end nothing may be left."""
+"""One server for all cases of a module, with dispatchers that can be told to take their time; after each case its
+neighbours are asked whether they noticed anything, and at the end nothing may be left."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Neighbour:
         self._peer.socket.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     """One front door, two dispatchers."""
     flags = ("--frontdoors=1", "--dispatchers=2", f"--max-message-bytes={MESSAGE_BYTES_MAX}", "--max-batch-items=4")
@@ -44,7 +44,7 @@ def server() -> Iterator[Server]:
         server.kill()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def neighbour(server: Server) -> Iterator[Neighbour]:
     """Its connection outlives all cases; when they are over, only it is left of what they opened."""
     door = server.child("frontdoor 0")

@@ -23,7 +23,7 @@ import fastqps
 from fastqps import errors
 from fastqps.prediction import Generation
 
-SOAK_S = float(os.environ.get("FASTQPS_SOAK_GENERATION", "12"))
+SOAK_S = float(os.environ.get("FASTQPS_SOAK_GENERATION", "6"))
 MAX_TOKENS = 60
 RUNNING = 16  # of each of two dispatchers: fewer than there are requests under way
 UNDER_WAY_MAX = 150

@@ -23,6 +23,8 @@ from serving import READY, until
 import fastqps
 from fastqps.config import Config
 
+pytestmark = pytest.mark.compute
+
 ROOT = Path(__file__).parents[2]
 Stage = list[tuple[str, str]]
 

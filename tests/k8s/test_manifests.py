@@ -21,6 +21,8 @@ from kustomize import build
 from fastqps.config import SETTINGS, Config, load
 from loadgen.flags import parser
 
+pytestmark = pytest.mark.compute
+
 kubernetes_validate = pytest.importorskip("kubernetes_validate")
 
 K8S = Path(__file__).parents[2] / "k8s"

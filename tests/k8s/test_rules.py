@@ -15,6 +15,8 @@ import yaml
 from expressions import K8S
 from prometheus_server import static
 
+pytestmark = pytest.mark.compute
+
 ALERTS = yaml.safe_load((K8S / "prometheus" / "alerts.yaml").read_text())["groups"]
 NAMES = [rule["alert"] for group in ALERTS for rule in group["rules"]]
 needs_promtool = pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool (packages.apt: prometheus)")
