@@ -134,7 +134,6 @@ class FormulaPages:
         lag = min(1.0, at_s / signals.SETTLED_S)
         return Scrape(
             {
-                ("fastqps_saturation_ratio", ()): found["saturation"] * lag,
                 ("fastqps_queue_wait_p95_seconds", ()): found["queue_wait_s"] * lag,
             },
             at_s,
@@ -157,7 +156,11 @@ def context(folder: Path, capacity: str, **changes: Any) -> Any:
         point = Point(name, offered_rate=found.offered, rate=found.answered, goodput=found.good * found.offered)
         point.p99_us, point.duty_cycle = found.p99_us, found.signals["duty"]
         point.waiting, point.in_flight = found.signals["waiting"], found.signals["in_flight"]
-        point.saturation_terms = {"offered": 9e9, "device": 0.01, "in_flight": found.signals["evidence"]}
+        point.saturation_terms = {
+            "offered": found.signals["saturation"],
+            "device": 0.01,
+            "in_flight": found.signals["evidence"],
+        }
         point.server_cpu = {
             "frontdoor": 1.5 * found.signals["cpu"],
             "dispatcher": 0.5 * found.signals["cpu"],

@@ -358,6 +358,19 @@ def test_what_is_asked_for_is_no_state_that_a_pod_could_be_left_in() -> None:
     assert outcome.pods_max <= math.ceil(1.1 * 40_000 / CAPACITY / 0.65)
 
 
+def test_the_most_pods_of_the_spike_are_those_on_the_page() -> None:
+    """The table of docs/autoscaling.md, beyond the knee."""
+    page = (ROOT / "docs/autoscaling.md").read_text()
+    rows = re.findall(r"^\| (?:\d+ s|5 minutes) \| (\d+) \| (\d+)", page, re.MULTILINE)
+    curves, told = PodCurves(read_recording(str(RECORDED))), []
+    for start in (Start(2, 3), Start(10, 20), Start(30, 60), Start(60, 240)):
+        setup = Setup(start=start, replicas_max=1000)
+        most = [Run(curves, SHAPES["spike"](1), [Metric(SIGNALS[key], target)], setup).run().pods_max
+                for key, target in (("saturation", 0.65), ("in_flight", 18.0))]  # fmt: skip
+        told.append((str(most[0]), str(most[1])))
+    assert rows == told
+
+
 def test_the_page_says_what_the_simulation_does() -> None:
     """The first column of the table in docs/autoscaling.md."""
     page = (ROOT / "docs/autoscaling.md").read_text()

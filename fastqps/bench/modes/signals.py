@@ -88,7 +88,7 @@ def _level(point: Point, gauges: Gauges, duration_s: float, items: int, cpus: in
         good=min(1.0, (point.goodput or 0.0) * items / offered),
         p99_us=point.p99_us or point.response_time_us.get("max") or 0.0,
         signals={
-            "saturation": mean("fastqps_saturation_ratio"),
+            "saturation": max(point.saturation_terms.values()),
             "evidence": max(evidence),
             "cpu": cores / cpus,
             "duty": duty,
