@@ -344,14 +344,15 @@ enum TransportCount : u32 {
   kTlsFailures,
   kPlaintextOnTls,
   kUnauthenticated,
+  kTlsDropped,
   kTransports
 };
 inline constexpr const char* kTransportNames[kTransports] = {
-    "accepted",         "closed",       "refused",          "accept_errors",  "http1",
-    "tls_on_plaintext", "timeouts",     "protocol_errors",  "floods",         "goaways",
-    "client_resets",    "lost_calls",   "refused_streams",  "not_read",       "bytes_in",
-    "bytes_out",        "reads",        "writes",           "turns",          "sleeps",
-    "tls_handshakes",   "tls_failures", "plaintext_on_tls", "unauthenticated"};
+    "accepted",         "closed",       "refused",          "accept_errors",   "http1",
+    "tls_on_plaintext", "timeouts",     "protocol_errors",  "floods",          "goaways",
+    "client_resets",    "lost_calls",   "refused_streams",  "not_read",        "bytes_in",
+    "bytes_out",        "reads",        "writes",           "turns",           "sleeps",
+    "tls_handshakes",   "tls_failures", "plaintext_on_tls", "unauthenticated", "tls_dropped"};
 
 struct alignas(64) Stats {
   Histogram stage[kStages];

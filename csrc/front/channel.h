@@ -12,6 +12,7 @@ namespace fastqps::front {
 // How far a handshake has come, and why it comes no further.
 enum class Handshake : u8 {
   kAgain,
+  kHello,  // the client's first words are here, and nothing dear has been done yet; it is when asked again
   kDone,
   kPlaintext,         // the client speaks no TLS
   kNoProtocol,        // the client does not ask for HTTP/2
@@ -48,12 +49,11 @@ class Channel {
   // From here on what the client still sends may be read, to be thrown away.
   virtual void finish_writing() { shutdown(fd_, SHUT_WR); }
   int fd() const { return fd_; }
+  // What a system call says of its socket: not now.
+  static bool again(ssize_t n) { return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR); }
 
  protected:
-  static i64 result(ssize_t n) {
-    if (n >= 0) return n;
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? kAgain : kBroken;
-  }
+  static i64 result(ssize_t n) { return n >= 0 ? n : again(n) ? kAgain : kBroken; }
 
   const int fd_;
 };

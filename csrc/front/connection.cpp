@@ -34,8 +34,7 @@ Connection::~Connection() {
 }
 
 bool Connection::start() {
-  session_ = door_.sessions.make(*this);
-  if (!session_) return false;
+  if (channel_->established() && !(session_ = door_.sessions.make(*this))) return false;
   epoll_event event{};
   interest_ = EPOLLIN | EPOLLRDHUP;
   event.events = interest_;
@@ -128,12 +127,6 @@ void Connection::receive(const u8* data, u32 bytes) {
   mark_dirty();
 }
 
-// Counted like the floods that HTTP/2 allows.
-void Connection::end_tls_flood() {
-  abuse(Flood::kTls, NGHTTP2_ENHANCE_YOUR_CALM, "too many changes of keys");
-  terminate(abuse_error_, abuse_text_);
-}
-
 // The client sends no more. What it has asked in full is still answered.
 void Connection::end_of_input() {
   if (state_ != State::kOpen) return kill();
@@ -147,6 +140,7 @@ void Connection::end_of_input() {
 // Says why, without waiting, and closes.
 void Connection::terminate(u32 http2_error, const char* text) {
   if (state_ == State::kDead || state_ == State::kLingering) return;
+  if (!session_) return kill();  // there are no words yet
   if (*text) {
     nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session_), http2_error,
                           reinterpret_cast<const u8*>(text), std::strlen(text));
@@ -160,6 +154,7 @@ void Connection::terminate(u32 http2_error, const char* text) {
 // Closing a socket with unread input would destroy what was written last: so the input is read to its end first.
 void Connection::linger() {
   if (state_ == State::kDead) return;
+  end_handshake();
   drop_session();
   unsent_begin_ = unsent_end_ = 0;
   unsent_.reset();
@@ -173,6 +168,7 @@ void Connection::linger() {
 
 void Connection::kill() {
   if (state_ == State::kDead) return;
+  end_handshake();
   drop_session();
   state_ = State::kDead;
   door_.bury(*this);

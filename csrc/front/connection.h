@@ -47,6 +47,12 @@ class Connection {
   bool dead() const { return state_ == State::kDead; }
   // In a handshake: its reads are dear.
   bool greeting() const { return !channel_->established() && state_ != State::kLingering; }
+  // Its handshake waits for a place among those that are under way.
+  bool waits_for_place() const { return waits_for_place_; }
+  // It has one now.
+  void begin_handshake();
+  // It has one, and there is nothing to read.
+  bool keeps_us_waiting() const { return in_handshake_ && !in_ready_; }
   void mark_dirty();
   // False: it is in the ready list already.
   bool set_ready() { return !std::exchange(in_ready_, true); }
@@ -98,6 +104,7 @@ class Connection {
   enum class Retiring : u8 { kNo, kNoticed, kFinal };
 
   bool shake_hands();
+  void end_handshake();
   void answer_plaintext();
   bool recognise(const u8* data, u32 bytes);
   void answer_http1();
@@ -134,6 +141,7 @@ class Connection {
   u32 open_calls_ = 0, held_after_end_ = 0;
   State state_ = State::kStarting;
   Retiring retiring_ = Retiring::kNo;
+  bool in_handshake_ = false, waits_for_place_ = false;
   bool dirty_ = false, in_ready_ = false, eof_ = false, writable_ = true, said_hello_ = false;
   u8 recognised_ = 0;  // bytes of the preface that have come
   u32 interest_ = 0;

@@ -15,6 +15,7 @@ struct Counters {
   u64 accept_errors = 0;                      // EMFILE and its kind
   u64 http1 = 0, tls_on_plaintext = 0, bad_preface = 0;
   u64 tls_handshakes = 0, tls_failures = 0, plaintext_on_tls = 0;  // failures: those with plaintext are none
+  u64 tls_dropped = 0;                                             // handshakes whose place others waited for
   u64 closed_settings_timeout = 0, closed_header_timeout = 0, closed_write_timeout = 0, closed_keepalive = 0;
   u64 goaway_age = 0, goaway_idle = 0, goaway_drain = 0;
   u64 protocol_errors = 0;  // connections that nghttp2 ended

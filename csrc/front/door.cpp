@@ -52,6 +52,7 @@ Door::Door(Service& service, MethodTable methods, const Limits& limits, LoopFds 
       wheel(turn_ns),
       calls(limits.calls),
       sessions(this->limits, allocator),
+      handshakes(*this),
       listener(*this, fds.listener, Listener::Of::kClients),
       internal(*this, fds.internal, Listener::Of::kInternal),
       health(transport, limits.watches),
@@ -96,7 +97,7 @@ void Door::adopt(int fd, bool internal) {
   const ConnectionId id{index, ++generations[index]};
   std::unique_ptr<Channel> channel;
   if (tls && !internal) {
-    channel = std::make_unique<TlsChannel>(fd, *tls);
+    channel = std::make_unique<TlsChannel>(fd, tls);
   } else {
     channel = std::make_unique<SocketChannel>(fd);
   }
@@ -221,7 +222,7 @@ void Door::run() {
 void Door::turn() {
   wait();
   counters.turns++;
-  turn_requests = 0;
+  turn_requests = turn_handshakes = 0;
   run_timers();
   for (const CallId id : std::exchange(unpaused, {})) deliver_held(*this, id);
   read_ready();
@@ -303,7 +304,9 @@ void Door::read_ready() {
 
 // A signature takes as long as hundreds of calls: these wait, and not those.
 void Door::shake_hands() {
-  for (size_t left = std::min<size_t>(greeting.size(), limits.turn_handshakes); left; left--) {
+  handshakes.let_in();
+  size_t left = std::min<size_t>(greeting.size(), limits.turn_hellos);
+  for (; left && turn_handshakes < limits.turn_handshakes; left--) {
     const ConnectionId id = greeting.front();
     greeting.pop_front();
     Connection* connection = find(id);

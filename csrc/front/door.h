@@ -11,6 +11,7 @@
 #include "front/call.h"
 #include "front/connection.h"
 #include "front/counters.h"
+#include "front/handshakes.h"
 #include "front/health.h"
 #include "front/inflate.h"
 #include "front/limits.h"
@@ -90,7 +91,7 @@ struct Door {
   const int epoll_fd, event_fd;
 
   u64 turn_ns;
-  u32 turn_requests = 0;
+  u32 turn_requests = 0, turn_handshakes = 0;
   TimerWheel wheel;
   CallPool calls;
   std::vector<std::unique_ptr<Connection>> connections;  // by index; nullptr: free
@@ -98,6 +99,7 @@ struct Door {
   u32 open_connections = 0;
   u64 unread_bytes = 0;  // of all answers that nghttp2 has not taken
   SessionFactory sessions;
+  Handshakes handshakes;
   Listener listener, internal;
   Health health;
   LoadReports load_reports;

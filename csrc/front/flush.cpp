@@ -87,7 +87,7 @@ void Connection::update_interest() {
   u32 want = 0;
   if (state_ == State::kLingering) {
     want = EPOLLIN;
-  } else {
+  } else if (!waits_for_place_) {
     // Who waits for one of the two must not be woken by the other, which is there and stays.
     if (!eof_ && !paused() && !channel_->wants_write()) want |= EPOLLIN | EPOLLRDHUP;
     if (channel_->wants_write() || (!writable_ && !channel_->wants_read())) want |= EPOLLOUT;

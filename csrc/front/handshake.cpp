@@ -1,4 +1,4 @@
-// A connection before its first byte of HTTP/2, where it is under TLS.
+// What TLS asks of a connection: a handshake before the first byte of HTTP/2.
 #include <cstdio>
 #include <string_view>
 
@@ -40,11 +40,20 @@ const char* hint_of(Handshake found) {
 
 // True: it is done, and what follows may be read.
 bool Connection::shake_hands() {
-  const Handshake found = channel_->shake_hands();
+  if (waits_for_place_) return false;
+  Handshake found = in_handshake_ ? Handshake::kHello : channel_->shake_hands();
+  if (found == Handshake::kHello) {
+    if (!in_handshake_ && !door_.handshakes.enter(*this)) return waits_for_place_ = true, update_interest(), false;
+    in_handshake_ = true;
+    door_.turn_handshakes++;
+    found = channel_->shake_hands();
+  }
   if (found == Handshake::kAgain) return update_interest(), false;
   if (found == Handshake::kGone) return kill(), false;
   if (found == Handshake::kDone) {
     door_.counters.tls_handshakes++;
+    end_handshake();
+    if (!(session_ = door_.sessions.make(*this))) return kill(), false;
     said_hello_ = true;
     mark_dirty();
     return true;
@@ -60,6 +69,24 @@ bool Connection::shake_hands() {
   if (found == Handshake::kPlaintext) answer_plaintext();
   linger();  // so that what was said, by us or in an alert of TLS, arrives
   return false;
+}
+
+void Connection::begin_handshake() {
+  waits_for_place_ = false;
+  in_handshake_ = true;
+  update_interest();
+  door_.make_ready(*this);
+}
+
+void Connection::end_handshake() {
+  waits_for_place_ = false;
+  if (std::exchange(in_handshake_, false)) door_.handshakes.leave();
+}
+
+// Counted like the floods that HTTP/2 allows.
+void Connection::end_tls_flood() {
+  abuse(Flood::kTls, NGHTTP2_ENHANCE_YOUR_CALM, "too many changes of keys");
+  terminate(abuse_error_, abuse_text_);
 }
 
 void Connection::answer_plaintext() {

@@ -33,14 +33,17 @@ struct Limits {
   u32 queued_frames = 2000;      // in nghttp2
   u32 read_bytes = 16 << 10;     // one read a turn
   u32 connections = 0;           // 0: RLIMIT_NOFILE − 64
+  u32 handshakes = 1024;         // under way at once; others wait
   // a turn
   u32 turn_requests = 256;
   u64 turn_parse_ns = 500'000;
   u32 turn_accepts = 16;
   u32 turn_handshakes = 4;  // steps of TLS handshakes: a signature takes as long as hundreds of calls
+  u32 turn_hellos = 64;     // looks at those that have not begun
   u32 events = 64;
   // time, in ns
   u64 settings_timeout = 10 * kSecond;  // from the accept, a TLS handshake included
+  u64 handshake_patience = kSecond;     // with a client whose place others wait for
   u64 header_block_timeout = 10 * kSecond;
   u64 message_timeout = 30 * kSecond;  // without a byte of progress
   u64 write_timeout = 20 * kSecond;    // without a byte of progress

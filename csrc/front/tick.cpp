@@ -50,6 +50,7 @@ void PredictService::copy_counters() {
       c.tls_failures,
       c.plaintext_on_tls,
       c.unauthenticated,
+      c.tls_dropped,
   };
   for (u32 i = 0; i < kTransports; i++) stats_->transport[i].store(before_.transport[i] + values[i], kRelaxed);
   // Calls that the transport answered itself: unknown methods, broken framing, health, reflection.

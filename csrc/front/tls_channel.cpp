@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
+#include "front/socket_bio.h"
 #include "front/tls_context.h"
 
 namespace fastqps::front {
@@ -12,68 +14,24 @@ namespace fastqps::front {
 namespace {
 
 constexpr u8 kHandshakeRecord = 0x16;
+constexpr size_t kRecordHead = 5, kRecordMax = kRecordHead + (16 << 10) + 256;
 // Changes of keys, mostly: once in millions of records. Each costs more than a call, and OpenSSL takes all that have
 // come in one read, so that who sends nothing else would keep the loop in it.
 constexpr u32 kAsidesMax = 256;
 
-// The socket as OpenSSL's source and sink. Its own would raise SIGPIPE where a client has gone.
-TlsChannel& channel_of(BIO* bio) { return *static_cast<TlsChannel*>(BIO_get_data(bio)); }
-
-bool again(ssize_t n) { return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR); }
-
-int read_socket(BIO* bio, char* data, int bytes) {
-  BIO_clear_retry_flags(bio);
-  const ssize_t n = channel_of(bio).take(data, size_t(bytes));
-  if (again(n)) BIO_set_retry_read(bio);
-  if (n == 0) BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
-  return int(n);
-}
-
-int write_socket(BIO* bio, const char* data, int bytes) {
-  BIO_clear_retry_flags(bio);
-  const ssize_t n = send(channel_of(bio).fd(), data, size_t(bytes), MSG_NOSIGNAL);
-  if (again(n)) BIO_set_retry_write(bio);
-  return int(n);
-}
-
-long control_socket(BIO* bio, int command, long, void*) {
-  switch (command) {
-    case BIO_CTRL_EOF:
-      return BIO_test_flags(bio, BIO_FLAGS_IN_EOF) != 0;
-    case BIO_CTRL_FLUSH:
-      return 1;
-    default:
-      return 0;
-  }
-}
-
-BIO_METHOD* socket_method() {
-  static BIO_METHOD* const method = [] {
-    BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "connection");
-    BIO_meth_set_read(made, read_socket);
-    BIO_meth_set_write(made, write_socket);
-    BIO_meth_set_ctrl(made, control_socket);
-    return made;
-  }();
-  return method;
-}
-
-BIO* open_socket(TlsChannel* channel) {
-  BIO* bio = BIO_new(socket_method());
-  if (!bio) return nullptr;
-  BIO_set_data(bio, channel);
-  BIO_set_init(bio, 1);
-  return bio;
-}
-
 }  // namespace
 
-TlsChannel::TlsChannel(int fd, const TlsContext& context) : Channel(fd), ssl_(context.open()) {
-  BIO* bio = ssl_ ? open_socket(this) : nullptr;
-  if (!bio) return;  // out of memory: the handshake fails
+TlsChannel::TlsChannel(int fd, std::shared_ptr<const TlsContext> context) : Channel(fd), context_(std::move(context)) {}
+
+// False: out of memory.
+bool TlsChannel::open() {
+  ssl_ = std::exchange(context_, nullptr)->open();
+  BIO* bio = ssl_ ? socket_bio(this) : nullptr;
+  if (!bio) return false;
   SSL_set_bio(ssl_, bio, bio);
   SSL_set_app_data(ssl_, this);
   SSL_set_accept_state(ssl_);
+  return true;
 }
 
 int TlsChannel::choose_protocol(SSL* ssl, const u8** out, u8* out_bytes, const u8* offered, unsigned offered_bytes,
@@ -92,6 +50,12 @@ bool TlsChannel::wearisome() const { return asides_ > kAsidesMax; }
 
 ssize_t TlsChannel::take(char* data, size_t bytes) {
   if (wearisome()) return errno = EAGAIN, -1;  // read() says what it is
+  if (!hello_.empty()) {
+    const size_t n = hello_.copy(data, bytes);
+    hello_.erase(0, n);
+    if (hello_.empty()) hello_.shrink_to_fit();
+    return ssize_t(n);
+  }
   const ssize_t n = recv(fd_, data, bytes, 0);
   taken_ += u64(std::max<ssize_t>(n, 0));
   return n;
@@ -108,12 +72,26 @@ bool TlsChannel::plaintext() const {
   return recv(fd_, &first, 1, MSG_PEEK) == 1 && first != kHandshakeRecord;
 }
 
-Handshake TlsChannel::shake_hands() {
-  if (!ssl_ || !SSL_get_rbio(ssl_)) return Handshake::kFailed;
-  if (!looked_) {
-    if (plaintext()) return Handshake::kPlaintext;
-    looked_ = true;
+// OpenSSL takes tens of KB from its first byte on. So it begins when the first record is whole: who sends only a part
+// of it, or nothing, costs what it has sent.
+Handshake TlsChannel::read_hello() {
+  if (hello_.empty() && plaintext()) return Handshake::kPlaintext;
+  char part[4096];
+  for (size_t whole = kRecordHead; hello_.size() < whole;) {
+    const ssize_t n = recv(fd_, part, sizeof part, 0);
+    if (n < 0) return again(n) ? Handshake::kAgain : Handshake::kGone;
+    if (n == 0) return Handshake::kGone;
+    hello_.append(part, size_t(n));
+    if (hello_.size() >= kRecordHead)
+      whole = std::min(kRecordMax, kRecordHead + (size_t(u8(hello_[3])) << 8 | u8(hello_[4])));
   }
+  greeted_ = true;
+  return Handshake::kHello;
+}
+
+Handshake TlsChannel::shake_hands() {
+  if (!greeted_) return read_hello();
+  if (!ssl_ && !open()) return Handshake::kFailed;
   ERR_clear_error();
   const int done = SSL_do_handshake(ssl_);
   wants_write_ = false;
@@ -221,6 +199,8 @@ void TlsChannel::finish_writing() {
     SSL_shutdown(ssl_);  // says that nothing was cut off; what does not fit into the socket now is let go
     ERR_clear_error();
   }
+  SSL_free(std::exchange(ssl_, nullptr));  // while the client's end is waited for, its memory is not needed
+  hello_ = {};
   closing_ = true;
   more_ = wants_write_ = wants_read_ = false;
   Channel::finish_writing();

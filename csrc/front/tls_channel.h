@@ -3,6 +3,9 @@
 #pragma once
 #include <openssl/ssl.h>
 
+#include <memory>
+#include <string>
+
 #include "front/channel.h"
 
 namespace fastqps::front {
@@ -11,7 +14,7 @@ class TlsContext;
 
 class TlsChannel final : public Channel {
  public:
-  TlsChannel(int fd, const TlsContext& context);
+  TlsChannel(int fd, std::shared_ptr<const TlsContext> context);
   ~TlsChannel() override { SSL_free(ssl_); }
 
   i64 read(u8* data, size_t bytes) override;
@@ -34,14 +37,19 @@ class TlsChannel final : public Channel {
  private:
   i64 decrypt(u8* data, size_t bytes);
   i64 encrypt(const u8* data, size_t bytes);
+  bool open();
+  Handshake read_hello();
   Handshake failed();
   bool plaintext() const;
   bool wearisome() const;
 
-  SSL* const ssl_;
+  std::shared_ptr<const TlsContext> context_;  // until the handshake begins
+  SSL* ssl_ = nullptr;                         // from then on, until nothing is encrypted any more
+  std::string hello_;                          // what has come before it, and OpenSSL has not taken
+  bool greeted_ = false;                       // hello_ is all that a handshake begins with
   bool established_ = false, wants_write_ = false, wants_read_ = false, more_ = false;
   bool closing_ = false;  // nothing is decrypted any more
-  bool other_protocol_ = false, looked_ = false;
+  bool other_protocol_ = false;
   u32 asides_ = 0;  // messages of TLS's own since the handshake
   u64 taken_ = 0;   // bytes from the socket
   const char* failure_ = "";

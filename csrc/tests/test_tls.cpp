@@ -1,6 +1,5 @@
 // The transport under TLS: the same answers, broken handshakes, who may come in, and what is exchanged meanwhile.
 #include <openssl/sha.h>
-#include <sys/epoll.h>
 
 #include "tests/tls_fixture.h"
 #include "tests/tls_records.h"
@@ -13,13 +12,6 @@ namespace {
 constexpr const char* kEcho = "/test.Service/Echo";
 constexpr const char* kHealth = "/grpc.health.v1.Health/Check";
 constexpr const char* kRight = "Bearer the-right-token-of-it";
-
-struct Secure : Fixture {
-  explicit Secure(const Limits& limits = quick_limits(), const Identity* client_ca = nullptr) : Fixture(limits) {
-    door.tls = server_context(own, client_ca);
-  }
-  Identity own = Identity::make("server");
-};
 
 Tokens::Digest digest(std::string_view token) {
   Tokens::Digest out;
@@ -55,13 +47,6 @@ std::string heard(Secure& fixture, std::string_view said) {
   return out;
 }
 
-// Nothing makes its next turn come at once.
-bool asleep(Door& door) {
-  epoll_event event;
-  return door.ready.empty() && door.greeting.empty() && door.dirty.empty() &&
-         epoll_wait(door.epoll_fd, &event, 1, 0) == 0;
-}
-
 }  // namespace
 
 TEST(the_same_answers) {
@@ -81,43 +66,6 @@ TEST(the_same_answers) {
     }
     fixture.check_clean();
     CHECK_EQ(fixture.counters.tls_failures, u64(0));
-  }
-}
-
-TEST(byte_by_byte) {
-  Secure fixture;
-  {
-    SecureClient client(fixture.door);
-    client.pipe.step = 1;
-    const i32 stream = client.http.call(kEcho, framed("slow"));
-    for (int i = 0; i < 5000 && !client.http.answers[stream].closed; i++) client.http.run();
-    CHECK_EQ(client.http.answers[stream].data, framed("slow"));
-  }
-  fixture.check_clean();
-}
-
-// A connection that breaks at each byte that the client says: in each flight of the handshake, and after it.
-TEST(cut_at_every_byte) {
-  for (const int version : {0, TLS1_2_VERSION}) {
-    Secure fixture;
-    size_t all = 0;
-    {
-      SecureClient client(fixture.door, {.version_max = version});
-      client.http.call(kEcho, framed("x"));
-      client.http.run();
-      all = client.pipe.sent;
-    }
-    CHECK(all > 300);
-    for (size_t i = 0; i <= all; i++) {
-      SecureClient client(fixture.door, {.version_max = version});
-      client.http.call(kEcho, framed("x"));
-      client.pipe.left = i;
-      client.http.run();
-      client.pipe.cut();
-      fixture.door.turn();
-    }
-    fixture.check_clean();
-    CHECK_EQ(fixture.counters.tls_failures, u64(0));  // a client that leaves is no failure
   }
 }
 
@@ -299,13 +247,13 @@ TEST(a_handshake_that_the_socket_does_not_take) {
   fixture.door.tls = TlsContext::make(pem, TlsContext::Dates::kChecked, &fault);
   {
     SecureClient client(fixture.door, {.room = 1});
-    client.pipe.reads = false;
+    client.pipe.hears = 0;
     client.http.run();
     client.pipe.say({"\x14\3\3\0\1\1", 6});  // ChangeCipherSpec, which clients send behind their first words
     client.http.run();
     CHECK_EQ(fixture.counters.tls_handshakes, u64(0));
     CHECK(asleep(fixture.door));
-    client.pipe.reads = true;
+    client.pipe.hears = ~size_t(0);
     CHECK_EQ(code_of(client.http, kEcho), std::string("0"));
   }
   fixture.check_clean();
@@ -376,7 +324,7 @@ TEST(changes_of_keys_beside_answers_that_wait) {
     const std::string body(3 << 20, 'm');
     const i32 stream = client.http.call(kEcho, framed(body));
     client.http.run();
-    client.pipe.reads = false;
+    client.pipe.hears = 0;
     const i32 more = client.http.call(kEcho, framed(body));
     client.http.run();
     for (int i = 0; i < 3; i++) {
@@ -387,7 +335,7 @@ TEST(changes_of_keys_beside_answers_that_wait) {
     }
     for (int i = 0; i < 100; i++) fixture.door.turn();  // what has come already
     CHECK(asleep(fixture.door));
-    client.pipe.reads = true;
+    client.pipe.hears = ~size_t(0);
     for (int i = 0; i < 2000 && !client.http.answers[more].closed; i++) client.http.run();
     CHECK(client.http.answers[stream].data == framed(body));
     CHECK(client.http.answers[more].data == framed(body));

@@ -4,6 +4,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <sys/epoll.h>
 
 #include <memory>
 #include <string>
@@ -113,13 +114,15 @@ class TlsPipe {
     SSL_CTX_free(context_);
   }
 
-  // Everything that can go on goes on, but no more than `left` bytes reach the door, `step` at a time.
+  // Everything that can go on goes on, but no more than `left` bytes reach the door, `step` at a time, and no more than
+  // `hears` the client.
   void pump() {
     char buffer[32768];
     if (wire_ < 0) return;
     bool over = false;
-    for (ssize_t n; reads && !over && (n = recv(wire_, buffer, sizeof buffer, 0)) != -1;) {
+    for (ssize_t n; hears && !over && (n = recv(wire_, buffer, std::min(sizeof buffer, hears), 0)) != -1;) {
       over = n == 0;
+      hears -= size_t(n), heard += size_t(n);
       CHECK_EQ(BIO_write(SSL_get_rbio(ssl), buffer, int(n)), int(n));
     }
     if (!SSL_is_init_finished(ssl)) advance(SSL_do_handshake(ssl));
@@ -149,10 +152,10 @@ class TlsPipe {
 
   SSL* ssl = nullptr;
   int client_fd = -1;
-  size_t left = ~size_t(0), step = ~size_t(0), sent = 0;
-  bool reads = true;     // what the door says
-  bool failed = false;   // the handshake, or the connection by an alert
-  bool hung_up = false;  // by the door
+  size_t left = ~size_t(0), step = ~size_t(0), sent = 0;  // of what the client says
+  size_t hears = ~size_t(0), heard = 0;                   // of what the door says
+  bool failed = false;                                    // the handshake, or the connection by an alert
+  bool hung_up = false;                                   // by the door
 
  private:
   void advance(int done) {
@@ -180,5 +183,20 @@ struct SecureClient {
   TlsPipe pipe;
   Client http;
 };
+
+// A door that speaks TLS.
+struct Secure : Fixture {
+  explicit Secure(const Limits& limits = quick_limits(), const Identity* client_ca = nullptr) : Fixture(limits) {
+    door.tls = server_context(own, client_ca);
+  }
+  Identity own = Identity::make("server");
+};
+
+// Nothing makes its next turn come at once.
+inline bool asleep(Door& door) {
+  epoll_event event;
+  return door.ready.empty() && door.greeting.empty() && door.dirty.empty() &&
+         epoll_wait(door.epoll_fd, &event, 1, 0) == 0;
+}
 
 }  // namespace fastqps::front

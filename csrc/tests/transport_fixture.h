@@ -1,5 +1,7 @@
 // A door with a service that keeps a ledger, turned by the test's own thread.
 #pragma once
+#include <zlib.h>
+
 #include <map>
 #include <set>
 #include <string>
@@ -72,6 +74,16 @@ class LedgerService : public Service {
   u64 gone_user = 0;
   bool gone_is_held = false;
 };
+
+inline std::string deflated(const std::string& text) {
+  std::string out(compressBound(text.size()), '\0');
+  uLongf bytes = out.size();
+  CHECK_EQ(
+      compress(reinterpret_cast<Bytef*>(out.data()), &bytes, reinterpret_cast<const Bytef*>(text.data()), text.size()),
+      Z_OK);
+  out.resize(bytes);
+  return out;
+}
 
 inline Limits quick_limits() {
   Limits limits;

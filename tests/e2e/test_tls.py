@@ -21,7 +21,7 @@ import grpc
 import pytest
 from certificates import Authority, Pair
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
-from serving import Server, until
+from serving import Server, title_of, until
 
 import fastqps
 from fastqps import rpc
@@ -199,6 +199,36 @@ def broken_handshake(address: str, context: ssl.SSLContext, cut: int, reset: boo
                 incoming.write(sock.recv(16384))
         if reset:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+
+@pytest.mark.parametrize(
+    ("part", "most"), [(0.5, 8 << 10), (1.0, 80 << 10)], ids=["inside the hello", "behind the hello"]
+)
+def test_handshakes_left_half_done(guarded: Server, authority: Authority, part: float, most: int) -> None:
+    """Who stops inside its hello costs a few KB, who stops behind it tens of KB: and others come in meanwhile."""
+    context, many = ssl.create_default_context(cafile=str(authority.certificate)), 400
+    context.set_alpn_protocols(["h2"])
+    hello = first_words(context)
+    host, port = guarded.address.rsplit(":", 1)
+    doors = [process for process in guarded.processes() if title_of(process).startswith("fastqps: frontdoor")]
+    before = sum(door.memory_info().rss for door in doors)
+    with contextlib.ExitStack() as stack:
+        for _ in range(many):
+            stuck = stack.enter_context(socket.create_connection((host, int(port)), timeout=3))
+            stuck.sendall(hello[: round(len(hello) * part)])
+        until(lambda: sum(guarded.connections()) >= many, 5, "all are there")
+        with client(guarded, authority, authority.pair("client"), TOKEN) as asked:
+            asked.predict("x")
+        assert (sum(door.memory_info().rss for door in doors) - before) / many < most
+    until(lambda: sum(guarded.connections()) <= 3, 5, "they have gone")
+
+
+def first_words(context: ssl.SSLContext) -> bytes:
+    """A client's hello."""
+    outgoing = ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost").do_handshake()
+    return outgoing.read()
 
 
 def test_certificates_change_under_load(authority: Authority, other: Authority, tmp_path: Path) -> None:

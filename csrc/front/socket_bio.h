@@ -1,0 +1,12 @@
+// A connection's socket as OpenSSL's source and sink. Its own would raise SIGPIPE where a client has gone.
+#pragma once
+#include <openssl/bio.h>
+
+namespace fastqps::front {
+
+class TlsChannel;
+
+// nullptr: out of memory.
+BIO* socket_bio(TlsChannel* channel);
+
+}  // namespace fastqps::front

@@ -1,0 +1,152 @@
+// Handshakes that clients leave half done: what they cost, and that they keep nobody out.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/tls_fixture.h"
+
+using namespace fastqps;
+using namespace fastqps::front;
+
+namespace {
+
+constexpr const char* kEcho = "/test.Service/Echo";
+
+Limits few_places(u64 patience) {
+  Limits limits = quick_limits();
+  limits.handshakes = 4;
+  limits.handshake_patience = patience;
+  return limits;
+}
+
+// A client that says its hello, or the first `bytes` of it, and then nothing.
+std::unique_ptr<TlsPipe> half_done(Secure& fixture, size_t bytes = ~size_t(0)) {
+  auto pipe = std::make_unique<TlsPipe>(fixture.door);
+  pipe->left = bytes;
+  pipe->pump();
+  pipe->hears = 0;
+  for (int i = 0; i < 5; i++) fixture.door.turn();
+  return pipe;
+}
+
+struct Asking {
+  explicit Asking(Secure& fixture) : client(fixture.door), stream(client.http.call(kEcho, framed("x"))) {}
+  bool answered() {
+    client.http.run();
+    return client.http.answers[stream].code() == "0";
+  }
+  SecureClient client;
+  i32 stream;
+};
+
+bool in_time(const std::function<bool()>& condition) {
+  const u64 end = now_ns() + 10 * kSecond;
+  while (now_ns() < end)
+    if (condition()) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST(who_has_not_said_hello_needs_no_place) {
+  Secure fixture(few_places(kNever));
+  {
+    std::vector<std::unique_ptr<TlsPipe>> silent;
+    for (size_t bytes = 0; bytes < 100; bytes++) silent.push_back(half_done(fixture, bytes));
+    CHECK(asleep(fixture.door));
+    Asking honest(fixture);
+    CHECK(honest.answered());
+    CHECK_EQ(fixture.counters.tls_dropped, u64(0));
+    for (auto& pipe : silent) pipe->left = ~size_t(0), pipe->hears = ~size_t(0);
+    for (int i = 0; i < 200; i++) {
+      fixture.door.turn();
+      for (auto& pipe : silent) pipe->pump();
+    }
+    CHECK_EQ(fixture.counters.tls_handshakes, u64(101));  // slow is no crime
+  }
+  fixture.check_clean();
+}
+
+TEST(the_oldest_gives_way_when_it_has_had_its_time) {
+  Secure fixture(few_places(50 * kMillisecond));
+  {
+    std::vector<std::unique_ptr<TlsPipe>> stuck;
+    for (int i = 0; i < 4; i++) stuck.push_back(half_done(fixture));
+    Asking honest(fixture);
+    CHECK(in_time([&] { return honest.answered(); }));
+    CHECK_EQ(fixture.counters.tls_dropped, u64(1));
+    stuck[0]->hears = ~size_t(0);
+    stuck[0]->pump();
+    CHECK(stuck[0]->hung_up);
+    Asking second(fixture);  // the first has left its place
+    CHECK(second.answered());
+    CHECK_EQ(fixture.counters.tls_dropped, u64(1));
+  }
+  CHECK_EQ(fixture.counters.tls_failures, u64(0));
+  fixture.check_clean();
+}
+
+TEST(who_is_in_time_keeps_its_place_and_others_wait_asleep) {
+  Secure fixture(few_places(kNever));
+  {
+    std::vector<std::unique_ptr<TlsPipe>> stuck;
+    for (int i = 0; i < 4; i++) stuck.push_back(half_done(fixture));
+    Asking first(fixture), second(fixture);
+    CHECK(!first.answered() && !second.answered());
+    first.client.pipe.say({"\x14\3\3\0\1\1", 6});  // more bytes are no reason to look at it again
+    CHECK(!first.answered());
+    CHECK(asleep(fixture.door));
+    stuck[2]->cut();  // a place
+    CHECK(in_time([&] { return first.answered(); }));
+    CHECK(in_time([&] { return second.answered(); }));
+    CHECK_EQ(fixture.counters.tls_dropped, u64(0));
+  }
+  fixture.check_clean();
+}
+
+TEST(a_storm_of_clients_is_served_in_turn) {
+  Secure fixture(few_places(0));
+  {
+    std::vector<std::unique_ptr<Asking>> storm;
+    for (int i = 0; i < 60; i++) storm.push_back(std::make_unique<Asking>(fixture));
+    CHECK(in_time([&] {
+      size_t answered = 0;
+      for (auto& one : storm) answered += one->answered();
+      return answered == storm.size() - fixture.counters.tls_dropped;
+    }));
+    CHECK(fixture.counters.tls_handshakes >= 50);
+  }
+  fixture.check_clean();
+}
+
+TEST(waiting_has_its_end) {
+  Limits limits = few_places(kNever);
+  limits.settings_timeout = 50 * kMillisecond;
+  Secure fixture(limits);
+  {
+    std::vector<std::unique_ptr<TlsPipe>> stuck;
+    for (int i = 0; i < 4; i++) stuck.push_back(half_done(fixture));
+    Asking waiting(fixture), gone(fixture);
+    gone.client.pipe.pump();
+    gone.client.pipe.cut();
+    CHECK(in_time([&] { return waiting.answered() || waiting.client.pipe.hung_up; }));
+    waiting.client.pipe.cut();
+    CHECK(in_time([&] { return fixture.door.turn(), fixture.door.open_connections == 0; }));
+    Asking later(fixture);
+    CHECK(later.answered());  // no place has been lost
+  }
+  fixture.check_clean();
+}
+
+TEST(a_drain_ends_those_that_are_under_way_and_those_that_wait) {
+  Secure fixture(few_places(kNever));
+  {
+    std::vector<std::unique_ptr<TlsPipe>> stuck;
+    for (int i = 0; i < 6; i++) stuck.push_back(half_done(fixture, i < 5 ? ~size_t(0) : 100));
+    fixture.door.post({.kind = Command::Kind::kDrain, .grace_ns = 20 * kMillisecond});
+    CHECK(in_time([&] { return fixture.door.turn(), fixture.door.open_connections == 0; }));
+  }
+  fixture.check_clean();
+}
+
+TEST_MAIN
