@@ -2,6 +2,8 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <future>
+
 #include "tests/transport_fixture.h"
 
 using namespace fastqps;
@@ -471,13 +473,20 @@ TEST(a_shared_listener_is_shared_evenly) {
   close(listener);
 }
 
-// From another thread: run, answer, stop.
+// From another thread: run, answer, stop. What is asked before the first turn may leave nothing to turn for.
 TEST(a_loop_runs_and_stops) {
-  LedgerService service;
+  struct Announcing : LedgerService {
+    void on_attach(Transport& transport) override {
+      LedgerService::on_attach(transport);
+      attached.set_value();
+    }
+    std::promise<void> attached;
+  } service;
   Counters counters;
   Loop loop(service, Fixture::methods(), Limits{}, {}, counters);
   loop.set_serving("x", Serving::kServing);
   std::thread thread([&] { loop.run(); });
+  service.attached.get_future().wait();
   loop.drain(kSecond);
   thread.join();
   CHECK(counters.turns > 0);
