@@ -63,7 +63,7 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
     bump(stats_->expired[kReceive]);
     return refuse(StatusCode::kDeadlineExceeded, "the deadline had passed at stage receive");
   }
-  if (Refusal refusal = admit(view, r, now, deadline)) return refusal;
+  if (Refusal refusal = admit(view, r, from.info->connection, now, deadline)) return refusal;
   i64 taken = slab_.take();
   if (taken < 0) {
     bump(stats_->rejected[kRejectSlots]);
@@ -154,7 +154,8 @@ i32 PredictService::find_route(std::string_view name) const {
   return -1;
 }
 
-PredictService::Refusal PredictService::admit(const RequestView& view, u32 r, u64 now, u64 deadline) {
+PredictService::Refusal PredictService::admit(const RequestView& view, u32 r, ConnectionId connection, u64 now,
+                                              u64 deadline) {
   const Route& route = segment_.route(r);
   if (!route.dispatchers.load(kRelaxed)) return refuse(StatusCode::kUnavailable, "no dispatcher of this model is left");
   // A generation of few tokens does not take as long as the usual one; how many that has is not known, but its limit.
@@ -166,6 +167,7 @@ PredictService::Refusal PredictService::admit(const RequestView& view, u32 r, u6
     refusal.retry_after_ms = i32(std::clamp<u64>(predicted / 1'000'000, 1, 10'000));
     return refusal;
   }
+  if (Refusal refusal = check_share(r, connection, predicted)) return refusal;
   if (deadline && predicted > deadline - now) {
     bump(stats_->rejected[kRejectPredictedMiss]);
     Refusal refusal =
@@ -175,6 +177,26 @@ PredictService::Refusal PredictService::admit(const RequestView& view, u32 r, u6
     return refusal;
   }
   return {};
+}
+
+// Others come first where this connection has more than its share of the queue or the slots.
+PredictService::Refusal PredictService::check_share(u32 r, ConnectionId connection, u64 predicted_ns) {
+  const Sizes& sizes = segment_.sizes();
+  const u64 own = shares_.of(connection, r), free = admission_.free(r);
+  Refusal refusal;
+  // What runs already counts in `own`, but waits no more: looked at only when it matters.
+  if (Shares::over(own, free) && Shares::over(own * admission_.waiting_here(r) / held_[r], free)) {
+    refusal = refuse(StatusCode::kResourceExhausted, "this connection has its share of the queue: %u items may wait",
+                     segment_.route(r).max_queue_items);
+  } else if (const u32 left = sizes.slots - slab_.used(); left && Shares::over(shares_.of(connection), left)) {
+    refusal = refuse(StatusCode::kResourceExhausted, "this connection has its share of this front door's %u slots",
+                     sizes.slots);
+  } else {
+    return {};
+  }
+  bump(stats_->rejected[kRejectConnection]);
+  refusal.retry_after_ms = i32(std::clamp<u64>(predicted_ns / 1'000'000, 1, 10'000));
+  return refusal;
 }
 
 void PredictService::sample(Stage stage, u64 ns) { stats_->stage[stage].record(ns, kSampled); }

@@ -93,7 +93,10 @@ void PredictService::released(u32 slot, u64) {
   generations_.close(slot);
   if (item.holds_connection) transport_->released(item.connection);
   item.holds_connection = false;
-  held_[item.route] -= std::exchange(item.held, false);
+  if (std::exchange(item.held, false)) {
+    held_[item.route]--;
+    shares_.remove(item.connection, item.route);
+  }
   if (item.group != kNone) {
     groups_.unlink(item.group, slot);
     free_group_if_done(std::exchange(item.group, kNone));

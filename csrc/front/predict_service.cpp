@@ -18,7 +18,8 @@ PredictService::PredictService(Segment segment, const WakeFds* fds, const Predic
       stats_(&segment.door_stats(options.door)),
       line_(&segment.door(options.door)),
       slab_(segment, fds, options.door, *this, options.rerun),
-      admission_(segment),
+      admission_(segment, options.door),
+      shares_(segment.sizes().routes()),
       canaries_(segment, options.door, options.canary_interval_ns),
       deadlines_(segment.sizes().slots),
       tokenize_(fds->door[options.door]),
@@ -79,6 +80,7 @@ void PredictService::link(u32 slot) {
   Item& item = items_[slot];
   item.held = true;
   held_[item.route]++;
+  shares_.add(item.connection, item.route);
   if (item.group == kNone) return transport_->set_user(item.call, u64(slot) + 1);
   groups_.link(item.group, slot);
   groups_[item.group].route = item.route;

@@ -19,6 +19,7 @@
 #include "front/route_setups.h"
 #include "front/seeds.h"
 #include "front/service.h"
+#include "front/shares.h"
 #include "front/tokenize_queue.h"
 
 namespace fastqps::front {
@@ -106,7 +107,8 @@ class PredictService final : public Service {
   // accept.cpp: from bytes to a ring
   Refusal accept(std::string_view bytes, const Origin& from, RequestView& view);
   u64 deadline_of(const RequestView& view, const CallInfo& info) const;
-  Refusal admit(const RequestView& view, u32 route, u64 now, u64 deadline);
+  Refusal admit(const RequestView& view, u32 route, ConnectionId connection, u64 now, u64 deadline);
+  Refusal check_share(u32 route, ConnectionId connection, u64 predicted_ns);
   Refusal check_encoder(const RequestView& view, const Route& route, Rpc method);
   Refusal queue(u32 slot, u32 route);
   void sample(Stage stage, u64 ns);
@@ -192,6 +194,7 @@ class PredictService final : public Service {
   DoorLine* line_;
   Slab<PredictService> slab_;
   Admission admission_;
+  Shares shares_;
   Canaries canaries_;
   Deadlines deadlines_;
   TokenizeQueue tokenize_;

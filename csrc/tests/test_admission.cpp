@@ -1,9 +1,15 @@
 // What is admitted, as time passes and dispatchers complete.
+#include <algorithm>
+#include <deque>
+
 #include "front/admission.h"
+#include "front/shares.h"
 #include "tests/check.h"
 
 using namespace fastqps;
 using fastqps::front::Admission;
+using fastqps::front::ConnectionId;
+using fastqps::front::Shares;
 
 namespace {
 
@@ -35,7 +41,7 @@ struct World {
 
 TEST(the_queue_is_full_at_its_limit) {
   World w;
-  Admission admission(w.segment);
+  Admission admission(w.segment, 0);
   w.waiting(18);
   admission.look(kMs);
   CHECK(!admission.full(0));
@@ -50,7 +56,7 @@ TEST(the_queue_is_full_at_its_limit) {
 
 TEST(nothing_is_predicted_while_nothing_waits) {
   World w;
-  Admission admission(w.segment);
+  Admission admission(w.segment, 0);
   w.done(4, 80 * kMs);
   admission.look(100 * kMs);
   w.done(8, 80 * kMs);
@@ -64,7 +70,7 @@ TEST(nothing_is_predicted_while_nothing_waits) {
 
 TEST(the_rate_is_that_of_whole_steps_longer_than_a_window) {
   World w;
-  Admission admission(w.segment);
+  Admission admission(w.segment, 0);
   w.waiting(16);
   // 4 items each 400 ms, looked at every 10 ms: 10 items a second, whatever the windows.
   for (u64 ms = 1; ms <= 8000; ms += 10) {
@@ -77,7 +83,7 @@ TEST(the_rate_is_that_of_whole_steps_longer_than_a_window) {
 
 TEST(a_short_queue_is_measured_in_steps) {
   World w;
-  Admission admission(w.segment);
+  Admission admission(w.segment, 0);
   w.waiting(3);  // fewer than a step takes
   for (u64 ms = 1; ms <= 4000; ms += 10) {
     w.done(ms / 100, 50 * kMs);
@@ -88,7 +94,7 @@ TEST(a_short_queue_is_measured_in_steps) {
 
 TEST(a_stalled_estimate_is_forgotten) {
   World w;
-  Admission admission(w.segment);
+  Admission admission(w.segment, 0);
   w.waiting(16);
   for (u64 ms = 1; ms <= 2000; ms += 10) {
     w.done(ms / 100 * 4, 100 * kMs);
@@ -97,6 +103,57 @@ TEST(a_stalled_estimate_is_forgotten) {
   CHECK(admission.predicted_ns(0) > 100 * kMs);
   for (u64 ms = 2001; ms <= 3500; ms += 10) admission.look(ms * kMs);  // nothing is completed any more
   CHECK_EQ(admission.predicted_ns(0), 0u);
+}
+
+TEST(the_queue_of_one_door_is_part_of_the_whole) {
+  auto made =
+      Segment::create({.doors = 2, .dispatchers = 1, .models = 1, .slots = 64, .max_tokens = 8, .answer_bytes = 64});
+  std::string error = made.error;
+  Segment segment = Segment::attach(made.fd, &error);
+  Route& route = segment.route(0);
+  route.state = RouteState::kServing;
+  route.max_queue_items = 20;
+  segment.request_ring(0, 0, kNormal).tail = 3;
+  segment.request_ring(1, 0, kHigh).tail = 9;
+  Admission admission(segment, 1);
+  admission.look(kMs);
+  CHECK_EQ(admission.free(0), 8u);
+  CHECK_EQ(admission.waiting_here(0), 9u);
+  admission.added(0);
+  CHECK_EQ(admission.free(0), 7u);
+  CHECK_EQ(admission.waiting_here(0), 10u);
+}
+
+// Greedy connections ask without end, one asks for a little; items complete 64 at a time, first come first served.
+TEST(who_asks_for_all_gets_a_share_and_who_asks_for_little_all) {
+  constexpr u64 kQueue = 1000;
+  for (const u32 greedy : {1u, 2u, 16u, 64u}) {
+    Shares shares(2);
+    std::deque<ConnectionId> waiting;
+    u64 refused = 0, free_min = kQueue;
+    const auto ask = [&](ConnectionId who) {
+      const u64 free = kQueue - waiting.size();
+      if (!free || Shares::over(shares.of(who, 1), free)) return false;
+      shares.add(who, 1);
+      waiting.push_back(who);
+      return true;
+    };
+    for (u32 step = 0; step < 400; step++) {
+      for (bool more = true; more;) {
+        more = false;
+        for (u32 c = 0; c < greedy; c++) more |= ask({c, 1});
+      }
+      free_min = std::min<u64>(free_min, kQueue - waiting.size());
+      if (step % std::max(1u, greedy / 16) == 0) refused += !ask({greedy, 1});
+      for (int i = 0; i < 64; i++) shares.remove(waiting.front(), 1), waiting.pop_front();
+    }
+    CHECK_EQ(refused, u64(0));
+    CHECK(free_min >= 1 && free_min + 2 >= kQueue / (8 * greedy + 1));
+    for (u32 c = 1; c < greedy; c++) CHECK(3 * shares.of({c, 1}, 1) >= 2 * shares.of({0, 1}, 1));
+    CHECK_EQ(shares.of({greedy, 1}), shares.of({greedy, 1}, 1));
+    CHECK_EQ(shares.of({greedy, 1}, 0), 0u);
+    CHECK_EQ(shares.of({greedy + 5, 1}), 0u);
+  }
 }
 
 TEST_MAIN
