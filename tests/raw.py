@@ -21,6 +21,7 @@ NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, FLOW_CONTROL_ERROR = range(4)
 STREAM_CLOSED, FRAME_SIZE_ERROR, REFUSED_STREAM, CANCEL, COMPRESSION_ERROR = 5, 6, 7, 8, 9
 ENHANCE_YOUR_CALM = 11
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+WINDOW_MAX = 0x7FFFFFFF
 ANSWER_HEADERS_MAX = 3584  # nginx answers 502 above 4 KiB
 TIMEOUT_S = 5.0
 
@@ -88,6 +89,11 @@ def integer(value: int, bits: int, first: int = 0) -> bytes:
 BLOCK = block(request())
 INDEXED_BLOCK = Encoder().encode(request())
 BODY = pb.PredictRequest(text="a short text", request_id=7).SerializeToString()
+
+
+def whole_call(stream: int, data: bytes, head: bytes = BLOCK) -> bytes:
+    """A unary call: its header block, and its framed message as the last that the client says."""
+    return frame(HEADERS, EH, stream, head) + frame(DATA, ES, stream, data)
 
 
 @dataclass

@@ -28,6 +28,7 @@ from raw import (
     request,
     setting,
     u32,
+    whole_call,
 )
 from serving import Server, until
 from test_grpc import DEADLINE_EXCEEDED, OK, RESOURCE_EXHAUSTED, check_error
@@ -48,7 +49,7 @@ def slow(seconds: float = STEP_S, request_id: int = 0) -> bytes:
 
 def ask(peer: Peer, stream: int, body: bytes, timeout: str = "") -> None:
     headers = request(PATH + "Predict", *([("grpc-timeout", timeout)] if timeout else []))
-    peer.send(frame(HEADERS, EH, stream, block(headers)), frame(DATA, ES, stream, message(body)))
+    peer.send(whole_call(stream, message(body), block(headers)))
 
 
 def let_admission_forget(peer: Peer) -> None:

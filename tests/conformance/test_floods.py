@@ -6,28 +6,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import psutil
 import pytest
 from conftest import Neighbour
 from echo_dispatcher import SLOW
+from floods import CALL, END_S, FLOODS, floods, neighbours_served, opened, pour
 from raw import (
-    BLOCK,
     CANCEL,
-    CONTINUATION,
-    DATA,
-    EH,
     ENHANCE_YOUR_CALM,
-    ES,
-    HEADERS,
     PATH,
     PING,
-    PRIORITY,
     RST_STREAM,
-    SETTINGS,
-    UNKNOWN,
+    WINDOW_MAX,
     WINDOW_UPDATE,
     Peer,
     block,
@@ -37,140 +28,11 @@ from raw import (
     request,
     setting,
     u32,
+    whole_call,
 )
 from serving import Server, until
 
 from fastqps.v1 import predict_pb2 as pb
-
-OUTPUT = {"dimensions": 4}  # so that no window is filled
-BODY = pb.PredictRequest(token_ids={"ids": [5, 6]}, request_id=7, output=OUTPUT).SerializeToString()
-CALL = message(BODY)
-GROWTH_BYTES_MAX = 24 << 20  # of the front door, whatever one client does
-CHUNK_BYTES = 32 << 10
-END_S = 20.0
-WINDOW_MAX = 0x7FFFFFFF
-
-
-def floods(server: Server) -> float:
-    return server.metrics()["fastqps_transport_events_total{floods,0}"]
-
-
-@contextmanager
-def neighbours_served(server: Server, neighbour: Neighbour) -> Iterator[None]:
-    """Meanwhile another client goes on asking, and gets all its answers; the door stays within its memory."""
-    door = server.child("frontdoor 0")
-    before, over, served = door.memory_info().rss, threading.Event(), 0
-    broken: list[BaseException] = []
-
-    def ask() -> None:
-        nonlocal served
-        try:
-            while not over.is_set():
-                neighbour.check()
-                served += 1
-                time.sleep(0.001)
-        except BaseException as error:
-            broken.append(error)
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    try:
-        yield
-    finally:
-        over.set()
-        asking.join(10)
-    assert not broken, broken
-    assert served
-    assert door.memory_info().rss - before < GROWTH_BYTES_MAX
-
-
-def pour(peer: Peer, frames: Iterator[bytes], reads: bool) -> None:
-    """Sends until all is sent or the server has closed, in large pieces. ``reads``: what comes is read in between."""
-    peer.socket.settimeout(END_S)
-    chunk, size = [], 0
-    for one in frames:
-        chunk.append(one)
-        size += len(one)
-        if size >= CHUNK_BYTES:
-            peer.send(*chunk)
-            chunk, size = [], 0
-            if reads:
-                peer.linger(0.0)
-        if peer.closed or peer.goaway is not None:
-            break
-    if chunk and not peer.closed:
-        peer.send(*chunk)
-
-
-def opened(count: int) -> Iterator[int]:
-    return iter(range(1, 2 * count, 2))
-
-
-def rapid_reset() -> Iterator[bytes]:
-    """100,000 calls that are taken back at once."""
-    for stream in opened(100_000):
-        yield frame(HEADERS, EH, stream, BLOCK) + frame(RST_STREAM, 0, stream, u32(CANCEL))
-
-
-def made_you_reset() -> Iterator[bytes]:
-    """The server itself is made to reset each stream."""
-    for stream in opened(100_000):
-        yield frame(HEADERS, EH, stream, BLOCK) + frame(WINDOW_UPDATE, 0, stream, u32(WINDOW_MAX)) * 2
-
-
-def pings() -> Iterator[bytes]:
-    for i in range(10_000):
-        yield frame(PING, 0, 0, i.to_bytes(8, "big"))
-
-
-def settings() -> Iterator[bytes]:
-    """Each walks all streams of the connection."""
-    for stream in opened(500):
-        yield frame(HEADERS, EH, stream, BLOCK)
-    for i in range(10_000):
-        yield frame(SETTINGS, 0, 0, setting(4, 65535 if i % 2 else 1 << 20))
-
-
-def empty_data() -> Iterator[bytes]:
-    yield frame(HEADERS, EH, 1, BLOCK)
-    for _ in range(10_000):
-        yield frame(DATA, 0, 1) * 100
-
-
-def priorities() -> Iterator[bytes]:
-    for i in range(5_000):
-        yield frame(PRIORITY, 0, 2 * i + 1, u32(0) + b"\x10") * 40
-
-
-def unknown_frames() -> Iterator[bytes]:
-    for _ in range(20_000):
-        yield frame(UNKNOWN, 0, 0, b"x" * 200)
-
-
-def continuations() -> Iterator[bytes]:
-    """A block in ten frames: one more than is taken."""
-    yield frame(HEADERS, 0, 1, BLOCK[:10])
-    for i in range(10, 19):
-        yield frame(CONTINUATION, EH if i == 18 else 0, 1, BLOCK[i : None if i == 18 else i + 1])
-
-
-def endless_block() -> Iterator[bytes]:
-    yield frame(HEADERS, 0, 1, BLOCK)
-    for i in range(100_000):
-        yield frame(CONTINUATION, 0, 1, block([("x", str(i))]))
-
-
-FLOODS: dict[str, tuple[Callable[[], Iterator[bytes]], bytes]] = {
-    "rapid reset": (rapid_reset, b"too many resets"),
-    "made you reset": (made_you_reset, b"too many resets"),
-    "pings": (pings, b"too_many_pings"),
-    "settings": (settings, b"too many settings"),
-    "empty data": (empty_data, b"too many bytes without a request"),
-    "priorities": (priorities, b"too many bytes without a request"),
-    "unknown frames": (unknown_frames, b"too many bytes without a request"),
-    "nine continuations": (continuations, b""),
-    "endless header block": (endless_block, b""),
-}
 
 
 @pytest.mark.parametrize("reads", [True, False], ids=["reading", "not reading"])
@@ -198,7 +60,7 @@ def test_answers_that_nobody_reads(server: Server, neighbour: Neighbour) -> None
         peer.send(frame(WINDOW_UPDATE, 0, 0, u32(WINDOW_MAX - 65535)))
         with neighbours_served(server, neighbour):
             for stream in opened(count):
-                peer.send(frame(HEADERS, EH, stream, BLOCK), frame(DATA, ES, stream, body))
+                peer.send(whole_call(stream, body))
             time.sleep(0.5)
         for stream in opened(count):
             check_good(peer.answer(stream))
@@ -212,15 +74,15 @@ def test_deadlines_that_pass_are_no_flood(server: Server, peer: Peer) -> None:
     """4,000 calls whose deadlines of 20 ms pass while steps hold all up; the client resets them."""
     before = floods(server)
     busy = pb.PredictRequest(token_ids={"ids": [1, SLOW + 30]}).SerializeToString()
-    late = frame(HEADERS, EH, 0, block(request(PATH + "Predict", ("grpc-timeout", "20m"))))[9:]
+    late = block(request(PATH + "Predict", ("grpc-timeout", "20m")))
     stream = 1
     for _ in range(10):
         for _ in range(2):  # two dispatchers
-            peer.send(frame(HEADERS, EH, stream, BLOCK), frame(DATA, ES, stream, message(busy)))
+            peer.send(whole_call(stream, message(busy)))
             stream += 2
         streams = [stream + 2 * i for i in range(400)]
         stream = streams[-1] + 2
-        peer.send(*(frame(HEADERS, EH, one, late) + frame(DATA, ES, one, CALL) for one in streams))
+        peer.send(*(whole_call(one, CALL, late) for one in streams))
         peer.linger(0.02)
         peer.send(*(frame(RST_STREAM, 0, one, u32(CANCEL)) for one in streams))
         peer.linger(0.2)
@@ -237,7 +99,7 @@ def test_resets_behind_answers_are_no_flood(server: Server, peer: Peer) -> None:
     before = floods(server)
     for first in range(1, 10_000, 200):
         streams = range(first, first + 200, 2)
-        peer.send(*(frame(HEADERS, EH, one, BLOCK) + frame(DATA, ES, one, CALL) for one in streams))
+        peer.send(*(whole_call(one, CALL) for one in streams))
         for one in streams:
             check_good(peer.answer(one))
         data = sum(len(peer.answers[one].data) for one in streams)
@@ -251,7 +113,7 @@ def test_pings_among_answers_are_no_flood(peer: Peer) -> None:
     """Clients measure their bandwidth by a PING behind the answers' first bytes."""
     for i in range(500):
         stream = 2 * i + 1
-        peer.send(frame(HEADERS, EH, stream, BLOCK), frame(DATA, ES, stream, CALL))
+        peer.send(whole_call(stream, CALL))
         answer = peer.answer(stream)
         check_good(answer)
         peer.send(frame(PING, 0, 0, i.to_bytes(8, "big")), frame(WINDOW_UPDATE, 0, 0, u32(len(answer.data))))
@@ -261,7 +123,7 @@ def test_pings_among_answers_are_no_flood(peer: Peer) -> None:
 
 def test_a_slow_header_block_is_served(peer: Peer) -> None:
     """Byte by byte: slow is no crime."""
-    for byte in frame(HEADERS, EH, 1, BLOCK) + frame(DATA, ES, 1, CALL):
+    for byte in whole_call(1, CALL):
         peer.send(bytes([byte]))
         time.sleep(0.001)
     check_good(peer.answer(1))

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from echo_dispatcher import SLOW, echo
-from raw import CANCEL, DATA, EH, ES, HEADERS, PATH, RST_STREAM, Peer, block, frame, message, request, u32
+from raw import (
+    CANCEL,
+    PATH,
+    RST_STREAM,
+    Peer,
+    block,
+    frame,
+    message,
+    request,
+    u32,
+    whole_call,
+)
 from serving import Server, until
 
 from fastqps.v1 import predict_pb2 as pb
@@ -22,7 +33,7 @@ def batch(first: int, *extra: int) -> pb.PredictBatchRequest:
 
 def ask(peer: Peer, stream: int, method: str, *messages: bytes) -> None:
     body = b"".join(message(m) for m in messages)
-    peer.send(frame(HEADERS, EH, stream, block(request(PATH + method))), frame(DATA, ES, stream, body))
+    peer.send(whole_call(stream, body, block(request(PATH + method))))
 
 
 def test_cancelled_while_all_its_items_are_queued(server: Server, peer: Peer) -> None:

@@ -12,9 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from raw import (
-    DATA,
     EH,
-    ES,
     HEADERS,
     PATH,
     RST_STREAM,
@@ -27,6 +25,7 @@ from raw import (
     message,
     request,
     u32,
+    whole_call,
 )
 from serving import Server
 
@@ -72,7 +71,7 @@ def test_check_of_something_else(channel: grpc.Channel) -> None:
 def test_watch(peer: Peer, service: str, status: int) -> None:
     """The state at once, then nothing until it changes; the stream stays open, also for an unknown service."""
     asked = health_pb2.HealthCheckRequest(service=service).SerializeToString()
-    peer.send(frame(HEADERS, EH, 1, block(request(WATCH))), frame(DATA, ES, 1, message(asked)))
+    peer.send(whole_call(1, message(asked), block(request(WATCH))))
     peer.until(lambda: 1 in peer.answers and bool(peer.answers[1].messages), "the first state")
     peer.linger(0.2)
     answer = peer.answers[1]

@@ -51,6 +51,7 @@ from raw import (
     request,
     setting,
     u32,
+    whole_call,
 )
 from serving import Server
 
@@ -59,7 +60,7 @@ MESSAGE = message(BODY)
 CALL = OPEN + frame(DATA, ES, 1, MESSAGE)
 CUT_OPEN = frame(HEADERS, 0, 1, BLOCK[:20])  # a header block that goes on
 # A call that stays open when the client has said everything: a health watch.
-WATCHING = frame(HEADERS, EH, 1, block(request(WATCH))) + frame(DATA, ES, 1, message(b""))
+WATCHING = whole_call(1, message(b""), block(request(WATCH)))
 
 BROKEN_CONNECTION = {
     # T1
@@ -211,7 +212,7 @@ def test_stream_error(peer: Peer, case: str) -> None:
     if body is None:
         peer.send(frame(HEADERS, EH | ES, 1, block(headers)))
     else:
-        peer.send(frame(HEADERS, EH, 1, block(headers)), frame(DATA, ES, 1, body))
+        peer.send(whole_call(1, body, block(headers)))
     check_refused(peer)
 
 
@@ -331,7 +332,7 @@ def test_known_deviation(peer: Peer, case: str) -> None:
 
 def test_lower_stream_is_ignored(peer: Peer) -> None:
     check_good(peer.call(5))
-    peer.send(frame(HEADERS, EH, 3, BLOCK), frame(DATA, ES, 3, MESSAGE))
+    peer.send(whole_call(3, MESSAGE))
     check_good(peer.call(7))
     assert 3 not in peer.answers and peer.goaway is None
 
@@ -374,7 +375,7 @@ def test_connection_flow_control(peer: Peer) -> None:
     size = len(peer.call(1).data)
     calls = 65535 // size + 3  # more than the window holds
     for i in range(1, calls):
-        peer.send(frame(HEADERS, EH, 1 + 2 * i, BLOCK), frame(DATA, ES, 1 + 2 * i, MESSAGE))
+        peer.send(whole_call(1 + 2 * i, MESSAGE))
     peer.until(lambda: sum(len(a.data) for a in peer.answers.values()) == 65535, "a full window")
     peer.linger(0.1)
     assert sum(len(a.data) for a in peer.answers.values()) == 65535

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from conftest import Neighbour
 from echo_generator import PACE, write_generator
+from floods import CALL, FLOODS, neighbours_served, opened, pour
 from raw import (
     BLOCK,
     CANCEL,
@@ -23,6 +24,7 @@ from raw import (
     PING,
     PREFACE,
     SETTINGS,
+    WINDOW_MAX,
     Peer,
     block,
     check_good,
@@ -30,9 +32,9 @@ from raw import (
     message,
     request,
     setting,
+    whole_call,
 )
 from serving import Server, until
-from test_floods import CALL, FLOODS, neighbours_served, opened, pour
 
 from fastqps.v1 import predict_pb2 as pb
 
@@ -102,12 +104,12 @@ def test_a_body_that_does_not_end(patient: Server, other: Neighbour) -> None:
 def test_a_client_that_never_reads(patient: Server, other: Neighbour) -> None:
     items = [pb.PredictRequest(text="a")] * 2  # 3 MB of answers, and no full queue
     body = message(pb.PredictBatchRequest(items=items).SerializeToString())
-    head = frame(HEADERS, EH, 0, block(request(PATH + "PredictBatch")))[9:]
-    with Peer(patient.address, setting(4, 0x7FFFFFFF)) as peer, neighbours_served(patient, other):
+    head = block(request(PATH + "PredictBatch"))
+    with Peer(patient.address, setting(4, WINDOW_MAX)) as peer, neighbours_served(patient, other):
         peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         peer.socket.settimeout(60)
         connections, start = patient.connections(), time.monotonic()
-        pour(peer, (frame(HEADERS, EH, i, head) + frame(DATA, ES, i, body) for i in opened(1024)), reads=False)
+        pour(peer, (whole_call(i, body, head) for i in opened(1024)), reads=False)
         until(lambda: patient.connections()[0] == connections[0] - 1, 90, "its connection is closed")
         assert time.monotonic() - start > 15
 
@@ -116,7 +118,7 @@ def test_streams_without_window(patient: Server, other: Neighbour) -> None:
     with Peer(patient.address, setting(4, 0)) as peer, neighbours_served(patient, other):
         start = time.monotonic()
         for stream in opened(1024):
-            peer.send(frame(HEADERS, EH, stream, BLOCK), frame(DATA, ES, stream, CALL))
+            peer.send(whole_call(stream, CALL))
         for stream in opened(1024):
             assert peer.answer(stream, 60 + SLACK_S).reset == CANCEL
         assert time.monotonic() - start > 59
@@ -190,7 +192,7 @@ def test_pings_during_a_long_generation(patient: Server) -> None:
 def honest() -> Iterator[bytes]:
     """Calls, as fast as they can be sent."""
     for stream in opened(1 << 20):
-        yield frame(HEADERS, EH, stream, BLOCK) + frame(DATA, ES, stream, CALL)
+        yield whole_call(stream, CALL)
 
 
 def p99_beside(server: Server, other: Neighbour, frames: Callable[[], Iterator[bytes]]) -> float:
