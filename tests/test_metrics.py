@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -117,6 +118,9 @@ class FakeSource:
 
     def model_of(self, dispatcher: int) -> int:
         return dispatcher // 2
+
+    def processes(self) -> list[tuple[str, int]]:
+        return [("supervisor", os.getpid())]
 
     def trace_spans(self) -> dict[str, int]:
         return dict.fromkeys(("exported", "failed", "dropped"), 0)

@@ -26,7 +26,7 @@ class LoadMeter:
         self._limits = Limits.of(source.capacity, source.queue_budget_s)
         self._peaks: deque[float] = deque(maxlen=_TICKS)
         self._ticks = 0
-        self.usage = Usage(source.segment)
+        self.usage = Usage(source.segment.total_bytes, source.processes)
         self._read()
 
     def tick(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from fastqps.capacity import Capacity
@@ -58,6 +58,9 @@ class Source(Protocol):
 
     def trace_spans(self) -> dict[str, int]:
         """Spans of traced calls, by what became of them; empty where none are traced."""
+
+    def processes(self) -> Iterable[tuple[str, int]]:
+        """All that the server consists of now: (role, pid)."""
 
     def restarts(self) -> dict[str, int]:
         """How often processes were started again, by role."""

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from fastqps.machine import allowed_cpus, cgroup, memory_bytes, memory_used_bytes
 
-ROLES = ("supervisor", "frontdoor", "dispatcher")
+ROLES = ("supervisor", "frontdoor", "dispatcher", "holder", "mps")
 _PROCESS_CLOCK = 2  # of a process, all of its threads: see clock_getcpuclockid(3)
 
 
 class Usage:
-    """Looked at once a second. What a process used between the last look and its end is not counted."""
+    """Looked at once a second. What a process used between the last look and its end is not counted.
 
-    def __init__(self, segment: Any) -> None:
-        self._segment = segment
+    ``shared_bytes``: memory that all of them share. ``processes``: all that there are now, each with its role.
+    """
+
+    def __init__(self, shared_bytes: int, processes: Callable[[], Iterable[tuple[str, int]]]) -> None:
+        self._shared_bytes = shared_bytes
+        self._processes = processes
         quota = cgroup().cpu_quota_cores
         self._cpus = min(len(allowed_cpus()), quota or float("inf"))
         self._memory_bytes = memory_bytes()
@@ -49,14 +51,7 @@ class Usage:
         found = dict.fromkeys(ROLES, 0)
         for role, pid in self._processes():
             found[role] += private_bytes(pid)
-        return {**found, "shared": self._segment.total_bytes}
-
-    def _processes(self) -> Iterator[tuple[str, int]]:
-        yield "supervisor", os.getpid()
-        for role, lines in (("frontdoor", self._segment.doors()), ("dispatcher", self._segment.dispatchers())):
-            for line in lines:
-                if line["pid"]:
-                    yield role, line["pid"]
+        return {**found, "shared": self._shared_bytes}
 
 
 def cpu_s(pid: int) -> float | None:

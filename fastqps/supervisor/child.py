@@ -47,7 +47,7 @@ class Child:
         assert self._process.stdout is not None
         self._output = self._process.stdout.fileno()
         os.set_blocking(self._output, False)
-        self._loop.add_reader(self._output, self._read)  # the result is for _reap
+        self._loop.add_reader(self._output, self.read)  # the result is for _reap
         self._pidfd = os.pidfd_open(self.pid)
         self._loop.add_reader(self._pidfd, self._reap)
 
@@ -64,7 +64,7 @@ class Child:
         self.signal(signal.SIGKILL)
         return await asyncio.shield(self.exited)
 
-    def _read(self) -> bool:
+    def read(self) -> bool:
         """Hands on the lines that are there. False: nothing more for now, or ever."""
         try:
             data = os.read(self._output, 65536)
@@ -88,7 +88,7 @@ class Child:
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
         for _ in range(READS_LAST_MAX):  # why it died may still be in the pipe
-            if not self._read():
+            if not self.read():
                 break
         if self._partial:
             self._on_line(self._partial.decode(errors="replace"))

@@ -38,7 +38,12 @@ class Holder:
     @property
     def running(self) -> bool:
         """Its process is there."""
-        return self._child is not None and not self._child.exited.done()
+        return self.pid is not None
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process, while it is there."""
+        return self._child.pid if self._child and not self._child.exited.done() else None
 
     @property
     def exit_code(self) -> int | None:

@@ -50,6 +50,7 @@ class MpsDaemon:
         self._folder = run.folder(f"gpu{gpu.index}")
         self._log = log
         self._child: Child | None = None
+        self._servers: list[int] = []
         self._last_line = ""
         self._program = ""
 
@@ -57,6 +58,11 @@ class MpsDaemon:
     def pipes(self) -> Path:
         """Where its clients find it."""
         return self._folder / "p"
+
+    @property
+    def pids(self) -> list[int]:
+        """The daemon's, and those of the servers that it was last seen to have."""
+        return [] if self._child is None or self.ended else [self._child.pid, *self._servers]
 
     @property
     def ended(self) -> bool:
@@ -110,6 +116,7 @@ class MpsDaemon:
     async def stop(self) -> None:
         """When it returns, nothing of it runs any more: by its own command, or else by SIGKILL."""
         child, self._child = self._child, None
+        self._servers = []
         if child is None:
             return
         try:
@@ -147,7 +154,8 @@ class MpsDaemon:
     async def _clients(self) -> list[tuple[int, int]]:
         """(server, client), as process ids."""
         found = []
-        for server in _numbers(await self._ask("get_server_list"))[:SERVERS_MAX]:
+        self._servers = _numbers(await self._ask("get_server_list"))[:SERVERS_MAX]
+        for server in self._servers:
             found += [(server, client) for client in _numbers(await self._ask(f"get_client_list {server}"))]
         return found
 

@@ -19,7 +19,6 @@ from fastqps.supervisor.crew import Crew
 from fastqps.supervisor.dispatcher_seat import DispatcherSeat
 from fastqps.supervisor.domain import Domain
 from fastqps.supervisor.door_seat import DoorSeat
-from fastqps.supervisor.fleet import Fleet
 from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.holder import Holder
 from fastqps.supervisor.log import Log
@@ -27,8 +26,8 @@ from fastqps.supervisor.next_model import NextModel, check_memory, next_model
 from fastqps.supervisor.off_loop import off_loop
 from fastqps.supervisor.plan import Plan, named_models
 from fastqps.supervisor.seat import Seat
+from fastqps.supervisor.seats import Seats
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.sharing import Sharing
 
 READY_MAX_S = 600.0
 POLL_S = 0.02
@@ -48,20 +47,18 @@ class Reloader:
         self,
         server: Plan,
         shared: Shared,
-        doors: Sequence[DoorSeat],
-        fleet: Fleet,
+        seats: Seats,
         crew: Crew,
-        sharings: Mapping[int, Sharing],
         log: Log,
     ) -> None:
         self.counts: Counter[tuple[str, OutcomeName]] = Counter()
         self.running = ""  # what is done now; "" while there is no reload
         self._server = server
         self._shared = shared
-        self._doors = doors
-        self._fleet = fleet
+        self._doors = seats.doors
+        self._fleet = seats.fleet
         self._crew = crew
-        self._sharings = sharings
+        self._sharings = seats.sharings
         self._log = log
         self._paths = [path for _, path in named_models(server.config)]
         self._numbers = [0] * len(self._paths)  # the newest generation of each model, also of those that failed
@@ -129,9 +126,7 @@ class Reloader:
         for seat in seats:
             seat.on_trial = True
         self._fleet.set_routes()
-        for door in self._doors:
-            if door.child:
-                door.child.signal(LOAD_ROUTES)
+        self._have_doors_look()
         if self._server.config.share_weights:
             self._start_holders(generation)
         for seat in seats:
@@ -170,6 +165,8 @@ class Reloader:
                 raise _Failed(f"{seat.title} cannot serve it: {seat.last_line or seat.given_up}")
         for door in self._doors:
             if self._door_route(door, generation.route)[1] == generation.number:
+                if door.child:
+                    door.child.read()  # it said why before it refused
                 raise _Failed(f"{door.title} cannot use it: {door.last_line}")
 
     async def _give_up(self, generation: Generation) -> None:
@@ -179,7 +176,7 @@ class Reloader:
         for sharing in self._sharings.values():
             await sharing.drop_holder(generation.route)
         if not problem:
-            self._shared.segment.set_route_state(generation.route, "empty")
+            self._empty(generation.route)
 
     # ---- after it
 
@@ -199,8 +196,18 @@ class Reloader:
         if problem:
             self._log.event("supervisor", f"{old.card.name} cannot be reloaded again: {problem}")
         else:
-            self._shared.segment.set_route_state(old.route, "empty")
+            self._empty(old.route)
         self._blocked[old.model] = problem
+
+    def _empty(self, route: int) -> None:
+        """Nobody has anything of its generation any more, and the front doors let go of what they loaded for it."""
+        self._shared.segment.set_route_state(route, "empty")
+        self._have_doors_look()
+
+    def _have_doors_look(self) -> None:
+        for door in self._doors:
+            if door.child:
+                door.child.signal(LOAD_ROUTES)
 
     async def _until_clean(self, route: int, flips: int, timeout_s: float) -> bool:
         give_up_s = time.monotonic() + timeout_s

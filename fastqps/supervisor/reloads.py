@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from fastqps.reloaded import Reloaded, ReloadRefused
+from fastqps.reloaded import OutcomeName, Reloaded, ReloadRefused
 from fastqps.supervisor.domain import Domain
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import Outcome
@@ -32,6 +33,11 @@ class Reloads:
     def doing(self) -> str:
         """What a reload that runs does now; "" without one."""
         return self._reloader.running
+
+    @property
+    def counts(self) -> Counter[tuple[str, OutcomeName]]:
+        """How often reloads have ended how, by model."""
+        return self._reloader.counts
 
     def start(self, model: int, path: str) -> asyncio.Task[Reloaded | None]:
         """Begins to reload one model. ``path``: from where; "": from where it was read. ``ReloadRefused``."""

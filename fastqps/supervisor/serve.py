@@ -86,7 +86,7 @@ async def _run(
 ) -> int:
     supervisor = Supervisor(server, shared, listener, log, credentials, modules, sharings, tracing)
     supervisor.fleet.set_routes()
-    async with Admin(supervisor, admin_socket):
+    async with Admin(supervisor.view, admin_socket):
         return await supervisor.run(f"http://{address(admin_socket)}")
 
 

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
-from fastqps._core import BusyUnion, LoadWindow, now_ns
+from fastqps._core import now_ns
 from fastqps.errors import NOT_DRAINED, OK
-from fastqps.metrics.canaries import Canaries
-from fastqps.readiness import Readiness, readiness
-from fastqps.reloaded import OUTCOMES, ServedVersion
 from fastqps.supervisor.credential_watch import CredentialWatch
 from fastqps.supervisor.crew import Crew
 from fastqps.supervisor.dispatcher_seat import DispatcherSeat
 from fastqps.supervisor.domain import Domain, make_domains
-from fastqps.supervisor.door_seat import DoorSeat
-from fastqps.supervisor.exposure import is_loopback
-from fastqps.supervisor.fleet import Fleet
-from fastqps.supervisor.listener import address, internal_target, listen, refuse_new
+from fastqps.supervisor.listener import address, listen, refuse_new
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import Outcome
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.reload import Reloader
 from fastqps.supervisor.reloads import Reloads
 from fastqps.supervisor.seat import Seat
+from fastqps.supervisor.seats import Seats
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.sharing import Sharing
+from fastqps.supervisor.view import View
 from fastqps.supervisor.watch import TICK_NS, OwnTime
 from fastqps.tracing import Tracing
 
@@ -58,104 +55,24 @@ class Supervisor:
         sharings: Mapping[int, Sharing] | None = None,
         tracing: Tracing | None = None,
     ) -> None:
-        modules = modules or {}
-        self._sharings = sharings or {}
         self.server = server
         self.shared = shared
         self.segment = shared.segment
-        self.models: Sequence[str] = [card.name for card in server.cards]
-        self.device = ", ".join(device.description for device in server.devices)
-        self.devices: Sequence[str] = [device.label for device in server.devices]
-        self.busy = BusyUnion(shared.segment)
-        self.window = LoadWindow(shared.segment, self.busy)
-        self.capacity = server.capacity
-        self.queue_budget_s = server.config.queue_budget_ns * 1e-9
-        self.target_saturation = server.config.target_saturation
         self.listener = listener
         self.credentials = credentials
         self.log = log
-        self.doors = [DoorSeat(i, server, shared, log, modules.get("frontdoor")) for i in range(server.doors)]
-        self.dispatchers = [
-            DispatcherSeat(i, server, shared, log, modules.get("dispatcher")) for i in range(server.seats)
-        ]
-        for seat in self.dispatchers:
-            seat.sharing = self._sharings.get(self.device_of(seat.index))
-        self.fleet = Fleet(self.dispatchers, server, shared)
-        self._tracing = tracing
-        self.seats: list[Seat] = [*self.dispatchers, *self.doors]
+        self.seats = Seats(server, shared, log, modules or {}, sharings or {})
+        self.fleet = self.seats.fleet
         self.started_s = time.monotonic()
+        self._tracing = tracing
         self._outcome = Outcome(log)
         self._crew = Crew(listener.fileno(), self._outcome, log, self.fleet.set_routes)
         self._domains: dict[Seat, Domain] = {}
-        self.reloader = Reloader(server, shared, self.doors, self.fleet, self._crew, self._sharings, log)
-        self.reloads = Reloads(self.reloader, self.models, self._domains, self._outcome, log)
+        reloader = Reloader(server, shared, self.seats, self._crew, log)
+        self.reloads = Reloads(reloader, [card.name for card in server.cards], self._domains, self._outcome, log)
+        self.view = View(server, shared, self.seats, credentials, self.reloads, tracing)
         self._watchers: list[asyncio.Task[None]] = []
         self._drained = False
-
-    # ---- what the admin pages ask
-
-    def readiness(self) -> Readiness:
-        """For /readyz and /livez."""
-        return readiness(self.segment.phase, self.doors, self.fleet.serving_seats(), self.models)
-
-    @property
-    def ready(self) -> bool:
-        """Whether load balancers should send requests here."""
-        return not self.readiness().reasons
-
-    def restarts(self) -> dict[str, int]:
-        """How often processes were started again, by role."""
-        seats: dict[str, list[Seat]] = {"frontdoor": [*self.doors], "dispatcher": [*self.dispatchers]}
-        return {role: sum(seat.restarts for seat in found) for role, found in seats.items()}
-
-    def canaries(self) -> list[Canaries]:
-        """How the dispatchers that run answered the server's own requests."""
-        now = now_ns()
-        return [
-            Canaries(seat.index, int(seat.line["canaries"]), seat.canary.missed, seat.canary.age_s(now))
-            for seat in self.dispatchers
-            if seat.child is not None
-        ]
-
-    def route_of(self, model: int) -> int:
-        """The route that answers for a model."""
-        return self.fleet.serving[model].route
-
-    def model_of(self, dispatcher: int) -> int:
-        """The model that a dispatcher serves."""
-        return self.server.model_of(dispatcher)
-
-    def device_of(self, dispatcher: int) -> int:
-        """The device that a dispatcher runs on, by its index."""
-        return self.server.device_of(dispatcher)
-
-    def versions(self) -> list[ServedVersion]:
-        """What each model is now."""
-        return [ServedVersion(each.card.name, each.card.version, each.number) for each in self.fleet.serving]
-
-    def reload_counts(self) -> dict[tuple[str, str], int]:
-        """How often reloads have ended how, by model and outcome."""
-        return {(name, outcome): self.reloader.counts[name, outcome] for name in self.models for outcome in OUTCOMES}
-
-    def filled(self) -> list[int]:
-        """The dispatchers that there are: the other indices are kept for the next generation of their model."""
-        return [seat.index for seat in self.fleet.filled()]
-
-    def own_target(self) -> str:
-        """Where the front doors answer the server's own calls."""
-        return internal_target(self.shared.internal)
-
-    def admits(self, authorization: str) -> bool:
-        """Whether who sends this authorization header may ask for something."""
-        return self.credentials.now.admits(authorization)
-
-    def open_to_others(self) -> bool:
-        """Whether other machines can reach the admin port, and no token is needed."""
-        return not self.credentials.now.tokens and not is_loopback(self.server.config.admin_host)
-
-    def trace_spans(self) -> dict[str, int]:
-        """Spans of traced calls, by what became of them; empty where none are traced."""
-        return self._tracing.spans() if self._tracing else {}
 
     # ---- its life
 
@@ -178,7 +95,7 @@ class Supervisor:
 
     async def _start(self) -> None:
         """Everything runs, or is about to. ``DeviceError`` where a GPU cannot be shared as it has to be."""
-        for sharing in self._sharings.values():
+        for sharing in self.seats.sharings.values():
             opening = asyncio.ensure_future(sharing.open())
             await self._outcome.first(opening, self._outcome.leaving.wait())
             if not opening.done():  # its daemon does not answer, and a signal came
@@ -188,7 +105,7 @@ class Supervisor:
         self._watch_over(self.credentials.run(self.log))
         if self._tracing:
             self._watch_over(self._tracing.run())
-        self._domains.update(make_domains(self.seats, self._outcome, self.log))
+        self._domains.update(make_domains(self.seats.all, self._outcome, self.log))
         for domain in dict.fromkeys(self._domains.values()):
             if not domain.checked:
                 self._watch_over(domain.watch())
@@ -202,7 +119,7 @@ class Supervisor:
 
     async def _until_ready(self) -> bool:
         """Waits until every process is ready; False: a signal or a failure came first."""
-        seats = [seat for seat in self.seats if not seat.vacant]
+        seats = [seat for seat in self.seats.all if not seat.vacant]
         while not all(seat.ready for seat in seats) or not all(self._domains[seat].checked for seat in seats):
             if self._outcome.leaving.is_set() or self._outcome.failed is not None:
                 return False
@@ -217,10 +134,11 @@ class Supervisor:
         self.shared.internal.listen()
         self.shared.wake_everybody()  # the front doors would look at the phase when their sleep ends
         models = ", ".join(generation.name for generation in self.fleet.serving)
-        took = time.monotonic() - self.started_s
+        took_s = time.monotonic() - self.started_s
+        where = f"at {address(self.listener)}, admin {admin}"
         self.log.event(
             "supervisor",
-            f"ready: {models} on {self.device} at {address(self.listener)}, admin {admin} ({took:.1f} s)",
+            f"ready: {models} on {self.view.device} {where} ({took_s:.1f} s, pid {os.getpid()})",
         )
 
     # ---- watch
@@ -231,10 +149,10 @@ class Supervisor:
         timeout_ns = self.server.config.step_timeout_ns
         while True:
             await asyncio.sleep(TICK_NS / 1e9)
-            self.busy.update()
+            self.view.busy.update()
             now = now_ns()
             charge_ns = own.tick(now)
-            for seat in self.seats:
+            for seat in self.seats.all:
                 if reason := seat.overdue(now, charge_ns, timeout_ns):
                     seat.kill(reason)
 
@@ -259,7 +177,7 @@ class Supervisor:
         self.segment.set_phase("draining", now_ns() + self.server.config.drain_timeout_ns)
         self.log.event("supervisor", f"draining, at most {timeout_s:g} s; a second signal stops at once")
         self.shared.wake_everybody()
-        keepers = [self._crew.keeper(door) for door in self.doors]
+        keepers = [self._crew.keeper(door) for door in self.seats.doors]
         finished = asyncio.wait(keepers, timeout=timeout_s + DRAIN_SLACK_S)
         await self._outcome.first(finished, self._outcome.hurry.wait())
         self._drained = all(keeper.done() and keeper.result() == OK for keeper in keepers)
@@ -284,7 +202,7 @@ class Supervisor:
         restarts = [task for domain in dict.fromkeys(self._domains.values()) for task in domain.cancel()]
         hurry = self._outcome.hurry.is_set() or self._outcome.failed is not None
         grace_s = 0.0 if hurry else STOP_GRACE_S
-        children = [(seat, seat.child) for seat in self.seats if seat.child is not None]
+        children = [(seat, seat.child) for seat in self.seats.all if seat.child is not None]
         stops = [
             child.stop(grace_s if isinstance(seat, DispatcherSeat) and self._may_finish(seat) else 0.0)
             for seat, child in children
@@ -297,7 +215,7 @@ class Supervisor:
             await asyncio.wait(restarts, timeout=REAP_MAX_S)
         if self._tracing:  # the front doors have ended: what is in their rings is all there will be
             await asyncio.to_thread(self._tracing.close, 0.0 if hurry else TRACING_GRACE_S)
-        for sharing in self._sharings.values():
+        for sharing in self.seats.sharings.values():
             await sharing.close()
         self._outcome.ignore_signals()
         left = [f"{seat.title} (pid {child.pid})" for seat, child in children if not child.exited.done()]

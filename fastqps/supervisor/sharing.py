@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,6 +63,15 @@ class Sharing:
     def holder_of(self, route: int) -> Holder | None:
         """Of the weights of the model there; None: each dispatcher has its own."""
         return next((h for h in (*self.holders, *self.holders_on_trial) if h.route == route), None)
+
+    def processes(self) -> Iterator[tuple[str, int]]:
+        """Those that there are beside the dispatchers: (role, pid)."""
+        for holder in (*self.holders, *self.holders_on_trial):
+            if holder.pid is not None:
+                yield "holder", holder.pid
+        if self._daemon:
+            for pid in self._daemon.pids:
+                yield "mps", pid
 
     def environment(self) -> dict[str, str]:
         """Of its dispatchers, beside the usual: they see this GPU alone, as number 0."""

@@ -61,6 +61,7 @@ def test_one_copy_for_all(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> 
     assert title_of(first).startswith("fastqps: weights of m (cuda:0)")
     size = held_kib(first)
     assert size > 50
+    assert server.metrics()["fastqps_memory_bytes{holder}"] > 1 << 20
     dispatchers = [server.child(f"dispatcher {i}") for i in (0, 1)]
     assert [held_kib(p) for p in dispatchers] == [size, size], "the copy, and nothing of their own"
     check_answers(server, tmp_path)

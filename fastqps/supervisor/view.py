@@ -1,0 +1,119 @@
+"""What a running server tells of itself: to its admin pages, its metrics and whoever balances on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fastqps._core import BusyUnion, LoadWindow
+from fastqps.metrics.canaries import Canaries
+from fastqps.readiness import Readiness, readiness
+from fastqps.reloaded import OUTCOMES, ServedVersion
+from fastqps.supervisor.credential_watch import CredentialWatch
+from fastqps.supervisor.exposure import is_loopback
+from fastqps.supervisor.listener import internal_target
+from fastqps.supervisor.plan import Plan
+from fastqps.supervisor.reloads import Reloads
+from fastqps.supervisor.seats import Seats
+from fastqps.supervisor.shared import Shared
+from fastqps.tracing import Tracing
+
+
+class View:
+    """``fastqps.admin.Served``. It changes nothing; ``reloads`` is who may."""
+
+    def __init__(
+        self,
+        server: Plan,
+        shared: Shared,
+        seats: Seats,
+        credentials: CredentialWatch,
+        reloads: Reloads,
+        tracing: Tracing | None,
+    ) -> None:
+        self.segment = shared.segment
+        self.models: Sequence[str] = [card.name for card in server.cards]
+        self.device = ", ".join(device.description for device in server.devices)
+        self.devices: Sequence[str] = [device.label for device in server.devices]
+        self.busy = BusyUnion(shared.segment)
+        self.window = LoadWindow(shared.segment, self.busy)
+        self.capacity = server.capacity
+        self.queue_budget_s = server.config.queue_budget_ns * 1e-9
+        self.target_saturation = server.config.target_saturation
+        self.credentials = credentials
+        self.reloads = reloads
+        self._server = server
+        self._shared = shared
+        self._seats = seats
+        self._tracing = tracing
+
+    # ---- whether it serves
+
+    def readiness(self) -> Readiness:
+        """For /readyz and /livez."""
+        return readiness(self.segment.phase, self._seats.doors, self._seats.fleet.serving_seats(), self.models)
+
+    @property
+    def ready(self) -> bool:
+        """Whether load balancers should send requests here."""
+        return not self.readiness().reasons
+
+    # ---- its processes
+
+    def processes(self) -> Iterator[tuple[str, int]]:
+        """All that the server consists of now: (role, pid)."""
+        return self._seats.processes()
+
+    def restarts(self) -> dict[str, int]:
+        """How often processes were started again, by role."""
+        return self._seats.restarts()
+
+    def canaries(self) -> list[Canaries]:
+        """How the dispatchers that run answered the server's own requests."""
+        return self._seats.canaries()
+
+    def filled(self) -> list[int]:
+        """The dispatchers that there are: the other indices are kept for the next generation of their model."""
+        return [seat.index for seat in self._seats.fleet.filled()]
+
+    def model_of(self, dispatcher: int) -> int:
+        """The model that a dispatcher serves."""
+        return self._server.model_of(dispatcher)
+
+    def device_of(self, dispatcher: int) -> int:
+        """The device that a dispatcher runs on, by its index."""
+        return self._server.device_of(dispatcher)
+
+    # ---- its models
+
+    def route_of(self, model: int) -> int:
+        """The route that answers for a model."""
+        return self._seats.fleet.serving[model].route
+
+    def versions(self) -> list[ServedVersion]:
+        """What each model is now."""
+        serving = self._seats.fleet.serving
+        return [ServedVersion(each.card.name, each.card.version, each.number) for each in serving]
+
+    def reload_counts(self) -> dict[tuple[str, str], int]:
+        """How often reloads have ended how, by model and outcome."""
+        return {(name, outcome): self.reloads.counts[name, outcome] for name in self.models for outcome in OUTCOMES}
+
+    # ---- who may come in
+
+    def own_target(self) -> str:
+        """Where the front doors answer the server's own calls."""
+        return internal_target(self._shared.internal)
+
+    def admits(self, authorization: str) -> bool:
+        """Whether who sends this authorization header may ask for something."""
+        return self.credentials.now.admits(authorization)
+
+    def open_to_others(self) -> bool:
+        """Whether other machines can reach the admin port, and no token is needed."""
+        return not self.credentials.now.tokens and not is_loopback(self._server.config.admin_host)
+
+    # ---- what is traced
+
+    def trace_spans(self) -> dict[str, int]:
+        """Spans of traced calls, by what became of them; empty where none are traced."""
+        return self._tracing.spans() if self._tracing else {}
