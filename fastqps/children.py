@@ -18,7 +18,8 @@ CHILD_MODULES = {
 }
 # To a dispatcher: finish what is on the device, and end. One that is not ready yet has nothing to finish.
 LEAVE = signal.SIGUSR1
-# To a front door: a generation warms up, whose files it has to load. A process that is not ready for it ignores it.
+# To a front door: a generation warms up, whose files it has to load, or one has gone. A process that is not ready for
+# it ignores it.
 LOAD_ROUTES = signal.SIGURG
 
 

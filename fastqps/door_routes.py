@@ -13,6 +13,7 @@ from fastqps.slow_tokenizers import SlowTokenizers
 from fastqps.tokenizer import Tokenizer
 
 _NICE = 10
+_NONE = -1
 
 
 class DoorRoutes:
@@ -24,19 +25,24 @@ class DoorRoutes:
         self._index = index
         self._slow = slow
         self._found: dict[int, _Loaded] = {}  # by route
+        self._freed = False
 
     def load_served(self) -> None:
         """Everything that serves, or that the server starts with. ``ModelError`` where one of them cannot be used."""
         for model in range(self._segment.sizes.models):
             found = self._segment.model(model)
             self._load(model * GENERATIONS + found["serving"])
+        _front.trim_memory()
 
     def load_next(self) -> None:
-        """Generations that warm up for a reload. One that cannot be used is refused: what serves goes on serving."""
+        """Generations that warm up for a reload. One that cannot be used is refused: what serves goes on serving. And
+        lets go of those that have gone."""
         for model in range(self._segment.sizes.models):
             found = self._segment.model(model)
             route = model * GENERATIONS + (found["serving"] + 1) % GENERATIONS
             state = self._segment.route(route)
+            if state["state"] == "empty" and self._has_any(route):
+                self._drop(route)
             if not found["ready"] or state["state"] != "warming" or self._has(route, state["generation"]):
                 continue
             try:
@@ -56,6 +62,9 @@ class DoorRoutes:
         thread = threading.Thread(target=work, name="routes", daemon=True)
         thread.start()
         thread.join()
+        if self._freed:  # not on that thread: who holds the allocator's locks should not be of low priority
+            _front.trim_memory()
+            self._freed = False
 
     def list_models(self) -> bytes:
         """The serialized ``ListModelsResponse``."""
@@ -63,8 +72,19 @@ class DoorRoutes:
         found = [self._found[route] for route in serving]
         return rare_calls.list_models([each.card for each in found], [each.native for each in found])
 
+    def _has_any(self, route: int) -> bool:
+        return route in self._found and self._found[route].generation != _NONE
+
     def _has(self, route: int, generation: int) -> bool:
         return route in self._found and self._found[route].generation == generation
+
+    def _drop(self, route: int) -> None:
+        """Nobody has anything of its generation any more. Its card stays: it is small, and who lists models may read
+        it at this moment."""
+        self._found[route].generation = _NONE
+        self._slow.drop(route)
+        self._door.drop_route(route)
+        self._freed = True
 
     def _load(self, route: int) -> None:
         generation = self._segment.route(route)["generation"]

@@ -27,6 +27,10 @@ class SlowTokenizers:
             self._thread = threading.Thread(target=self._work, name="tokenizers", daemon=True)
             self._thread.start()
 
+    def drop(self, route: int) -> None:
+        """Texts of that route will not come any more."""
+        self._tokenizers.pop(route, None)
+
     def stop(self) -> None:
         """Once the door hands out no more."""
         self._stopped = True

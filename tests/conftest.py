@@ -17,11 +17,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Server]]:
-    """Starts a server for this test: ``serve("--frontdoors=2", echo=True)``. At the end it drains and must be gone."""
+    """Starts a server for this test: ``serve("--frontdoors=2", echo=True)``. At the end it drains and must be gone.
+
+    ``kind``: a class of servers instead of the usual one.
+    """
     servers: list[Server] = []
 
-    def start(*flags: str, **options: Any) -> Server:
-        servers.append(Server(*flags, **options))
+    def start(*arguments: Any, kind: type[Server] = Server, **options: Any) -> Server:
+        servers.append(kind(*arguments, **options))
         return servers[-1]
 
     yield start

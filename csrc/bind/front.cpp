@@ -1,3 +1,4 @@
+#include <malloc.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <unistd.h>
@@ -72,6 +73,15 @@ class Door {
     setup.generation = generation;
     service_.setups().offer(route, std::move(setup));
   }
+  // Its generation has gone, and nobody has anything of it: frees what was loaded for it. While the loop runs.
+  void drop_route(u32 route) {
+    if (route >= segment_.sizes().routes()) throw py::index_error();
+    const py::gil_scoped_release nogil;
+    RouteSetup setup;
+    setup.dropped = true;
+    service_.setups().offer(route, std::move(setup));
+    service_.setups().free_replaced(kTakenMs);
+  }
 
   // PEM texts. Before run(), or at any time from another thread: for connections that begin from then on.
   void set_tls(const std::string& certificate, const std::string& key, const std::string& client_ca) {
@@ -140,6 +150,8 @@ class Door {
   }
 
  private:
+  static constexpr int kTakenMs = 1000;  // a loop that does not turn for so long frees at its next chance
+
   static Segment attach(int fd) {
     std::string error;
     Segment segment = Segment::attach(fd, &error);
@@ -207,6 +219,7 @@ PYBIND11_MODULE(_front, m) {
   py::class_<Door>(m, "Door")
       .def(py::init<int, const std::vector<int>&, const std::vector<int>&, fastqps::u32, int, int, const py::dict&>(),
            "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "internal_fd"_a, "options"_a)
+      .def("drop_route", &Door::drop_route, "route"_a)
       .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "generation"_a, "tokenizer"_a, "special_tokens"_a,
            "external"_a, "labels"_a, "version"_a, "detokenizer"_a)
       .def("set_tls", &Door::set_tls, "certificate"_a, "key"_a, "client_ca"_a)
@@ -219,6 +232,13 @@ PYBIND11_MODULE(_front, m) {
       .def("texts_done", &Door::texts_done, "results"_a);
   fastqps::bind::tls_error = PyErr_NewException("fastqps._front.TlsError", PyExc_ValueError, nullptr);
   m.attr("TlsError") = py::handle(fastqps::bind::tls_error);
+  m.def(
+      "trim_memory",
+      [] {
+        const py::gil_scoped_release nogil;
+        malloc_trim(0);
+      },
+      "Gives the system back what loading has left free, tens of MiB where a tokenizer was large. Milliseconds.");
   m.def(
       "check_tls", &fastqps::bind::check_tls, "certificate"_a, "key"_a, "client_ca"_a,
       "When the certificate expires, in seconds since 1970. TlsError where no door could serve with these PEM texts.");

@@ -12,6 +12,10 @@ void PredictService::take_setups() {
       line.refused.store(setup.generation + 1, kRelease);
       return false;
     }
+    if (setup.dropped) {
+      line.loaded.store(0, kRelease);
+      return true;
+    }
     HeaderId& header = setups_.header(route);
     if (header) {
       loop_->change_header(header, setup.version);

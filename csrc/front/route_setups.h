@@ -2,6 +2,8 @@
 // thread and comes over here; the loop takes it between two turns.
 #pragma once
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -23,6 +25,7 @@ struct RouteSetup {
   std::vector<std::string> labels;
   std::string version;  // NAME@VERSION, for the header
   u32 generation = 0;
+  bool dropped = false;  // nothing but this: the generation before has gone, and no other is there
 };
 
 class RouteSetups {
@@ -36,13 +39,16 @@ class RouteSetups {
   template <class Take>
   void take(Take take) {
     if (!offered_.load(std::memory_order_acquire)) return;
-    std::lock_guard lock(mutex_);
-    offered_.store(false, std::memory_order_relaxed);  // under the lock, as in offer()
-    for (auto& [route, setup] : offers_) {
-      if (!take(route, setup)) continue;
-      std::swap(setups_[route], setup);
+    {
+      std::lock_guard lock(mutex_);
+      offered_.store(false, std::memory_order_relaxed);  // under the lock, as in offer()
+      for (auto& [route, setup] : offers_) {
+        if (!take(route, setup)) continue;
+        std::swap(setups_[route], setup);
+      }
+      discarded_.swap(offers_);  // large ones take a while to free: not on the loop's time
     }
-    discarded_.swap(offers_);  // large ones take a while to free: not on the loop's time
+    taken_.notify_all();
   }
 
   // Any thread.
@@ -55,6 +61,15 @@ class RouteSetups {
     }
     signal_fd(wake_fd_);
   }
+  // Any thread but the loop's: frees what was replaced, once the loop has taken what was offered, or after most_ms.
+  void free_replaced(int most_ms) {
+    Offers replaced;
+    {
+      std::unique_lock lock(mutex_);
+      taken_.wait_for(lock, std::chrono::milliseconds(most_ms), [&] { return !offered_; });
+      replaced.swap(discarded_);
+    }
+  }
 
  private:
   using Offers = std::vector<std::pair<u32, RouteSetup>>;
@@ -62,6 +77,7 @@ class RouteSetups {
   std::vector<RouteSetup> setups_;
   std::vector<HeaderId> headers_;  // of each route, for good: its value changes
   std::mutex mutex_;
+  std::condition_variable taken_;
   std::atomic<bool> offered_ = false;
   Offers offers_, discarded_;
 };

@@ -55,6 +55,25 @@ TEST(a_setup_is_taken_over_between_turns) {
   CHECK_EQ(line(test, kNextRoute).refused.load(), 0u);
 }
 
+TEST(what_was_loaded_is_freed_when_its_generation_has_gone) {
+  Generating test;
+  RouteSetup setup = setup_of(1, "generator@2");
+  const std::weak_ptr<const text::Detokenizer> loaded = setup.detokenizer;
+  RouteSetups& setups = test.service.setups();
+  setups.offer(kNextRoute, std::move(setup));
+  test.door.turn();
+  RouteSetup nothing;
+  nothing.dropped = true;
+  setups.offer(kNextRoute, std::move(nothing));
+  setups.free_replaced(0);
+  CHECK(!loaded.expired());  // the loop has not let go of it
+  test.door.turn();
+  CHECK_EQ(line(test, kNextRoute).loaded.load(), 0u);
+  CHECK(!loaded.expired());  // and does not free it on its own time
+  setups.free_replaced(0);
+  CHECK(loaded.expired());
+}
+
 TEST(who_was_accepted_before_the_flip_stays_with_the_old_generation) {
   Generating test;
   const Segment segment = test.world.segment;

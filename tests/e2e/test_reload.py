@@ -4,94 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import os
-import re
 import signal
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from echo_dispatcher import SLOW
 from echo_generator import PACE, write_generator
 from ledger import Ledger, Load, channel_to, unary
+from reloading import Reloaded, Versions, loaded, version_of
 from serving import Server, descriptors, until
 from versions import write_version
 
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
-KILLED = ("UNAVAILABLE",)  # calls on the connections of a front door that is killed
 
-
-async def reload(server: Server, path: str = "") -> dict[str, Any]:
-    """Asks for it and waits; it must succeed."""
-    status, answer = await asyncio.to_thread(server.reload, **({"from": path} if path else {}))
-    assert status == 200, (answer, server.log())
-    return answer
-
-
-class Versions:
-    """One client after the other asks, and notes who has answered; from ``async with`` to its end."""
-
-    def __init__(self, address: str) -> None:
-        self.seen: list[str] = []  # each version once, where it changed
-        self._address = address
-        self._stop = False
-
-    async def __aenter__(self) -> Versions:
-        self._task = asyncio.create_task(self._ask())
-        return self
-
-    async def _ask(self) -> None:
-        async with channel_to(self._address) as channel:
-            stub = predict_pb2_grpc.PredictServiceStub(channel)
-            while not self._stop:
-                call = stub.Predict(pb.PredictRequest(text="hello"))
-                with contextlib.suppress(Exception):  # its front door may be killed; the ledger counts failures
-                    await call
-                    (version,) = [value for key, value in await call.initial_metadata() if key == "fastqps-model"]
-                    self.seen += [version] if self.seen[-1:] != [version] else []
-                await asyncio.sleep(0.002)
-
-    async def __aexit__(self, *error: object) -> None:
-        self._stop = True
-        await self._task
-
-
-@pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """A server of the model in ``tmp_path / "one"``."""
-    servers: list[Server] = []
-
-    def start(*flags: str) -> Server:
-        write_version(tmp_path / "one", "1")
-        usual = (f"--model=m={tmp_path / 'one'}", "--slots=256")
-        servers.append(Server(*usual, *flags, echo=True, env={"TEST_DISPATCHER": "versions"}))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.stop()
-
-
-def dispatchers(server: Server) -> list[int]:
-    """The indices of those that there are."""
-    keys = [key for key in server.metrics() if key.startswith("fastqps_process_ready{") and "dispatcher" in key]
-    return sorted(int(key.partition("{")[2].partition(",")[0]) for key in keys)
-
-
-def version_of(server: Server) -> str:
-    with urllib.request.urlopen(f"http://{server.admin}/reload", timeout=5) as answer:
-        (model,) = json.load(answer)["models"]
-    return f"{model['model']}@{model['version']}"
-
-
-def test_no_request_fails(serve: Callable[..., Server], tmp_path: Path) -> None:
-    two = write_version(tmp_path / "two", "2")
-    server = serve("--frontdoors=2", "--dispatchers=2")
+def test_no_request_fails(serve: Callable[..., Any], tmp_path: Path) -> None:
+    server = serve(tmp_path, "--frontdoors=2", "--dispatchers=2", kind=Reloaded)
     first = version_of(server)
 
     async def run() -> None:
@@ -99,19 +29,21 @@ def test_no_request_fails(serve: Callable[..., Server], tmp_path: Path) -> None:
         async with Load(server.address, ledger) as load, Versions(server.address) as versions:
             await load.more(100)
             before = [descriptors(process) for process in server.processes()]
-            assert (await reload(server, two))["outcome"] == "reloaded"
+            await server.becomes(server.two)
             second = version_of(server)
-            assert dispatchers(server) == [2, 3]
+            assert server.dispatchers() == [2, 3]
+            await asyncio.to_thread(until, lambda: loaded(server, 0) == [-1, -1], 10, "the old tokenizers are freed")
+            assert loaded(server, 1) == [1, 1]
             await load.more(100)
-            assert (await reload(server, str(tmp_path / "one")))["outcome"] == "reloaded"
-            assert dispatchers(server) == [0, 1]
+            await server.becomes(server.one)
+            assert server.dispatchers() == [0, 1]
             await load.more(100)
             (tmp_path / "one/model.safetensors").write_text("3")
             server.signal(signal.SIGHUP)
-            await asyncio.to_thread(until_log, server, "reloaded: ", 3)
+            await asyncio.to_thread(server.until_log, "reloaded: ", 3)
             third = version_of(server)
             server.signal(signal.SIGHUP)
-            await asyncio.to_thread(until_log, server, f"{third} is unchanged", 1)
+            await asyncio.to_thread(server.until_log, f"{third} is unchanged", 1)
             await load.more(100)
             assert len({first, second, third}) == 3
             assert versions.seen == [first, second, first, third]
@@ -130,19 +62,10 @@ def test_no_request_fails(serve: Callable[..., Server], tmp_path: Path) -> None:
     assert [key for key in found if key.startswith("fastqps_model_info{3,m,")]
 
 
-def pid_of(server: Server, seat: str) -> int:
-    """Of the process that was started there last; it may not have its name yet."""
-    return int(re.findall(rf"started {seat}\b.*\(pid (\d+)\)", server.log())[-1])
-
-
-def until_log(server: Server, text: str, count: int, timeout_s: float = 60.0) -> None:
-    until(lambda: server.log().count(text) >= count, timeout_s, f"{count} × {text!r} in\n{server.log()}")
-
-
-def test_old_requests_stay_with_the_old_version(serve: Callable[..., Server], tmp_path: Path) -> None:
+def test_old_requests_stay_with_the_old_version(serve: Callable[..., Any], tmp_path: Path) -> None:
     """What runs while the route flips is finished; who comes then does not wait for it."""
-    two = write_version(tmp_path / "two", "2")
-    server = serve("--dispatchers=1", "--frontdoors=1", "--max-batch-items=1", "--default-timeout=60s")
+    flags = ("--dispatchers=1", "--frontdoors=1", "--max-batch-items=1", "--default-timeout=60s")
+    server = serve(tmp_path, *flags, kind=Reloaded)
     old = version_of(server)
 
     async def answered_by(call: Any) -> str:
@@ -153,7 +76,7 @@ def test_old_requests_stay_with_the_old_version(serve: Callable[..., Server], tm
         async with channel_to(server.address) as channel:
             stub = predict_pb2_grpc.PredictServiceStub(channel)
             slow: list[Any] = []
-            reloading = asyncio.create_task(reload(server, two))
+            reloading = asyncio.create_task(server.becomes(server.two))
             while await asyncio.to_thread(version_of, server) == old:
                 waiting = sum(not call.done() for call in slow)
                 slow += [stub.Predict(pb.PredictRequest(token_ids={"ids": [SLOW + 10]})) for _ in range(20 - waiting)]
@@ -166,13 +89,13 @@ def test_old_requests_stay_with_the_old_version(serve: Callable[..., Server], tm
             assert answers == sorted(answers, key=lambda version: version != old)  # the last may have come too late
             assert answers[left[0]] == old
             await reloading
-            assert dispatchers(server) == [1]
+            assert server.dispatchers() == [1]
 
     asyncio.run(run())
 
 
-def test_whatever_fails_the_old_version_serves(serve: Callable[..., Server], tmp_path: Path) -> None:
-    server = serve("--dispatchers=1", "--frontdoors=2")
+def test_whatever_fails_the_old_version_serves(serve: Callable[..., Any], tmp_path: Path) -> None:
+    server = serve(tmp_path, "--dispatchers=1", "--frontdoors=2", kind=Reloaded)
     first = version_of(server)
     bad = tmp_path / "bad"
     write_version(bad, "2", "refuse")
@@ -196,9 +119,9 @@ def test_whatever_fails_the_old_version_serves(serve: Callable[..., Server], tmp
                 assert (status, answer["outcome"]) == (422, "failed"), answer
                 assert reason in answer["reason"]
                 assert f"m@{answer['version']}" == version_of(server) == first
-                assert dispatchers(server) == [0]
+                assert server.dispatchers() == [0]
             await load.more(50)
-            assert (await reload(server, write_version(tmp_path / "good", "2")))["outcome"] == "reloaded"
+            await server.becomes(write_version(tmp_path / "good", "2"))
             await load.more(50)
         ledger.check()
 
@@ -207,51 +130,21 @@ def test_whatever_fails_the_old_version_serves(serve: Callable[..., Server], tmp
     assert server.log().count(f"not reloaded, {first} goes on serving: ") == 5
     (tmp_path / "good/model.safetensors").write_text("3")  # in place: a dispatcher that starts now finds no old version
     server.child("dispatcher 1").kill()
-    until_log(server, "its files have changed: they are m@", 1)
+    server.until_log("its files have changed: they are m@", 1)
     assert server.reload()[1]["outcome"] == "reloaded"
     until(lambda: server.ready("dispatcher 0"), 30, "the new version serves")
 
 
-@pytest.mark.nightly
-def test_kills_in_the_middle(serve: Callable[..., Server], tmp_path: Path) -> None:
-    """Of the old dispatcher, the new one and a front door, each while the new generation warms up."""
-    two = write_version(tmp_path / "two", "2", "sleep 1")
-    server = serve("--frontdoors=2", "--dispatchers=1")
-    first = version_of(server)
-
-    async def run() -> None:
-        ledger = Ledger()
-        async with Load(server.address, ledger) as load, Versions(server.address) as versions:
-            await load.more(50)
-            for victim in ("dispatcher 0", "dispatcher 1", "frontdoor 1"):
-                starts = server.log().count("started dispatcher 1")
-                reloading = asyncio.create_task(asyncio.to_thread(server.reload, **{"from": two}))
-                await asyncio.to_thread(until_log, server, "started dispatcher 1", starts + 1)
-                os.kill(pid_of(server, victim), signal.SIGKILL)
-                status, answer = await reloading
-                assert (status, answer["outcome"]) == (200, "reloaded"), (answer, server.log())
-                await load.more(50)
-                await reload(server, str(tmp_path / "one"))
-            await load.more(50)
-        ledger.check(*KILLED)
-        second = versions.seen[1]
-        assert versions.seen == [first, second] * 3 + [first]
-
-    asyncio.run(run())
-    server.until_idle()
-
-
-def test_the_end_in_the_middle_of_a_reload(serve: Callable[..., Server], tmp_path: Path) -> None:
-    two = write_version(tmp_path / "two", "2", "sleep 30")
-    server = serve("--dispatchers=1")
+def test_the_end_in_the_middle_of_a_reload(serve: Callable[..., Any], tmp_path: Path) -> None:
+    server = serve(tmp_path, "--dispatchers=1", behaviour="sleep 30", kind=Reloaded)
 
     async def run() -> None:
         ledger = Ledger()
         async with channel_to(server.address) as channel:
             stub = predict_pb2_grpc.PredictServiceStub(channel)
             assert await unary(stub, ledger) == "OK"
-            reloading = asyncio.create_task(asyncio.to_thread(server.reload, **{"from": two}))
-            await asyncio.to_thread(until_log, server, "started dispatcher 1", 1)
+            reloading = asyncio.create_task(asyncio.to_thread(server.reload, **{"from": server.two}))
+            await asyncio.to_thread(server.until_log, "started dispatcher 1", 1)
             status, answer = await asyncio.to_thread(server.reload)
             assert (status, list(answer)) == (409, ["error"])
             slow = asyncio.create_task(unary(stub, ledger, SLOW + 50))
@@ -289,7 +182,7 @@ def test_a_generation_that_streams_is_finished_by_the_old_version(tmp_path: Path
             stub = predict_pb2_grpc.PredictServiceStub(channel)
             alone = await stream(stub, 0)
             streams: list[asyncio.Task[tuple[str, str, Any]]] = []
-            reloading = asyncio.create_task(reload(server, str(tmp_path / "two")))
+            reloading = asyncio.create_task(asyncio.to_thread(server.reload, **{"from": str(tmp_path / "two")}))
             while await asyncio.to_thread(version_of, server) == old:
                 if not streams or streams[-1].done():
                     streams.append(asyncio.create_task(stream(stub, 20)))
@@ -300,7 +193,7 @@ def test_a_generation_that_streams_is_finished_by_the_old_version(tmp_path: Path
             assert {each[1:] for each in ended} == {alone[1:]}
             versions = [version for version, *_ in ended]
             assert versions[0] == old and versions == sorted(versions, key=lambda version: version != old)
-            await reloading
+            assert (await reloading)[0] == 200
 
     try:
         asyncio.run(run())

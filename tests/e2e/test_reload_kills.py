@@ -1,0 +1,162 @@
+"""Processes are killed while models are reloaded under load: nobody's request is lost, and the reload goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from echo_dispatcher import SLOW
+from ledger import Ledger, Load, channel_to, unary
+from reloading import Reloaded, Versions, version_of
+from serving import descriptors, title_of, until
+
+from fastqps.supervisor.restarts import RESTARTS_MAX, WINDOW_S
+from fastqps.v1 import predict_pb2_grpc
+
+FLIPPED = "finishes what it has"  # in the log
+KILLED = ("UNAVAILABLE",)  # calls on the connections of a front door that is killed
+RELOADS = 12  # there and back
+START_MAX_S = 10.0  # until a death is seen and its successor serves
+
+
+def kill(server: Reloaded, seat: str) -> None:
+    os.kill(server.pid_of(seat), signal.SIGKILL)
+
+
+def test_after_the_flip(serve: Callable[..., Any], tmp_path: Path) -> None:
+    """The old dispatcher, with a step on its device, and the new one are killed: both come back, the old one finishes
+    what it had and goes, and not one request fails."""
+    server = serve(tmp_path, "--frontdoors=2", "--dispatchers=1", kind=Reloaded)
+    first, ledger = version_of(server), Ledger()
+
+    async def run() -> None:
+        async with (
+            Load(server.address, ledger) as load,
+            Versions(server.address) as versions,
+            channel_to(server.address) as channel,
+        ):
+            stub = predict_pb2_grpc.PredictServiceStub(channel)
+            reloading = asyncio.create_task(server.becomes(server.two))
+            slow = [asyncio.create_task(unary(stub, ledger, SLOW + 50))]
+            while FLIPPED not in server.log():
+                if slow[-1].done():
+                    slow.append(asyncio.create_task(unary(stub, ledger, SLOW + 50)))
+                await asyncio.sleep(0.01)
+            for seat in ("dispatcher 0", "dispatcher 1"):
+                kill(server, seat)
+            await reloading
+            await asyncio.gather(*slow)
+            await asyncio.to_thread(until, lambda: server.ready("dispatcher 1"), 20, f"it is back\n{server.log()}")
+            await load.more(50)
+            assert versions.seen == [first, version_of(server)]
+
+    asyncio.run(run())
+    ledger.check()
+    server.until_idle()
+    assert server.dispatchers() == [1]
+    assert server.metrics()["fastqps_restarts_total{dispatcher}"] == 2
+
+
+@pytest.mark.nightly
+def test_kills_in_the_middle(serve: Callable[..., Any], tmp_path: Path) -> None:
+    """Of the old dispatcher, the new one and a front door, each while the new generation warms up."""
+    server = serve(tmp_path, "--frontdoors=2", "--dispatchers=1", behaviour="sleep 1", kind=Reloaded)
+    first = version_of(server)
+
+    async def run() -> None:
+        ledger = Ledger()
+        async with Load(server.address, ledger) as load, Versions(server.address) as versions:
+            await load.more(50)
+            for victim in ("dispatcher 0", "dispatcher 1", "frontdoor 1"):
+                starts = server.log().count("started dispatcher 1")
+                reloading = asyncio.create_task(server.becomes(server.two))
+                await asyncio.to_thread(server.until_log, "started dispatcher 1", starts + 1)
+                kill(server, victim)
+                await reloading
+                await load.more(50)
+                await server.becomes(server.one)
+            await load.more(50)
+        ledger.check(*KILLED)
+        second = versions.seen[1]
+        assert versions.seen == [first, second] * 3 + [first]
+
+    asyncio.run(run())
+    server.until_idle()
+
+
+class Killer:
+    """Kills processes of a server at random moments, each seat's only as often as it is started again."""
+
+    def __init__(self, server: Reloaded, seed: int, *roles: str) -> None:
+        self.kills = 0
+        self._server = server
+        self._random = random.Random(seed)
+        self._roles = roles
+        self._deaths: dict[str, deque[float]] = {}
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._random.uniform(0.0, 0.8))
+            self._kill_one()
+
+    def _kill_one(self) -> None:
+        now_s = time.monotonic()
+        seats = {seat: p for p in self._server.processes() if (seat := seat_of(p)).startswith(self._roles)}
+        willing = [seat for seat in sorted(seats) if self._may_die(seat, now_s)]
+        if not willing:
+            return
+        seat = self._random.choice(willing)
+        self._deaths[seat].append(now_s)
+        self.kills += 1
+        with contextlib.suppress(psutil.NoSuchProcess):
+            seats[seat].kill()
+
+    def _may_die(self, seat: str, now_s: float) -> bool:
+        deaths = self._deaths.setdefault(seat, deque(maxlen=RESTARTS_MAX - 1))
+        return len(deaths) < RESTARTS_MAX - 1 or now_s - deaths[0] > WINDOW_S + START_MAX_S
+
+
+def seat_of(process: psutil.Process) -> str:
+    """ "dispatcher 1", for example; "": it is none, or has no name yet."""
+    words = title_of(process).removeprefix("fastqps: ").split()
+    return " ".join(words[:2])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("roles", [("dispatcher",), ("dispatcher", "frontdoor")], ids=" ".join)
+def test_many_kills_during_many_reloads(serve: Callable[..., Any], tmp_path: Path, roles: tuple[str, ...]) -> None:
+    """At any moment of them, of both generations. Where no front door dies every request is answered; a request whose
+    dispatcher died twice with it is taken for the cause, which the server counts."""
+    server = serve(tmp_path, "--frontdoors=2", "--dispatchers=2", kind=Reloaded)
+    files = sorted(len(descriptors(process)) for process in server.processes())
+    ledger, killer = Ledger(), Killer(server, len(roles), *roles)
+
+    async def run() -> None:
+        async with Load(server.address, ledger) as load, Versions(server.address) as versions:
+            killing = asyncio.create_task(killer.run())
+            for _ in range(RELOADS):
+                await server.becomes(server.two)
+                await server.becomes(server.one)
+                await load.more(50, timeout_s=60)
+            killing.cancel()
+            assert len(versions.seen) <= 2 * RELOADS + 1  # none came back after the flip away from it
+
+    asyncio.run(run())
+    ledger.check(*(KILLED if "frontdoor" in roles else ()), "INTERNAL")
+    seats = ("frontdoor 0", "frontdoor 1", "dispatcher 0", "dispatcher 1")
+    until(lambda: all(map(server.ready, seats)), 60, f"all are back\n{server.log()}")
+    server.until_idle()
+    found = server.metrics()
+    assert killer.kills > RELOADS and found["fastqps_reloads_total{m,reloaded}"] == 2 * RELOADS
+    assert found["fastqps_poisoned_total"] == ledger.counts["INTERNAL"] <= 1, ledger.texts
+    until(lambda: sorted(len(descriptors(p)) for p in server.processes()) == files, 20, f"descriptors: {files}")
