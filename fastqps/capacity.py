@@ -12,6 +12,7 @@ from fastqps.errors import ConfigError
 
 SCHEMA_VERSION = 1
 BYTES_MAX = 1 << 20
+SHOWN_MAX = 100  # characters of a text
 BELOW_MAX = 8  # loads below the knee
 LEAST, MOST = 1e-12, 1e15  # of any number in it: what is made of them stays one
 _TEXTS = ("model", "version", "device", "measured", "commit", "command")
@@ -47,7 +48,8 @@ class Capacity:
             ("device", self.device, device),
         ):
             if own != served:
-                raise ConfigError(f"--capacity: measured with the {what} {own}, but this is {served}: measure again")
+                then = _plain(own)
+                raise ConfigError(f"--capacity: measured with the {what} {then}, but this is {served}: measure again")
 
 
 def read_capacity(path: str) -> Capacity:
@@ -72,7 +74,9 @@ def _checked(found: Any) -> Capacity:
     if not isinstance(found, dict) or "rate" not in found:
         raise ValueError("is no capacity file; fastqps bench find-max writes one")
     if found.get("schema_version") != SCHEMA_VERSION:
-        raise ValueError(f"has schema version {found.get('schema_version')}, this version reads {SCHEMA_VERSION}")
+        raise ValueError(
+            f"has schema version {_plain(str(found.get('schema_version')))}, this version reads {SCHEMA_VERSION}"
+        )
     texts: dict[str, Any] = {key: found.get(key) for key in _TEXTS}
     if wrong := next((key for key, value in texts.items() if not isinstance(value, str)), None):
         raise ValueError(f"{wrong} is {_shown(texts[wrong])}, not text")
@@ -109,7 +113,7 @@ def _figures(found: Any, where: str) -> dict[str, float]:
         raise ValueError(f"{where} is {_shown(found)}, not an object")
     for key, value in found.items():
         if value != 0 and not _is_sane(value):
-            raise ValueError(f"{where}.{key[:40]} is {_shown(value)}, not a number")
+            raise ValueError(f"{where}.{_plain(key)} is {_shown(value)}, not a number")
     return found
 
 
@@ -125,5 +129,11 @@ def _is_sane(value: Any) -> bool:
     return type(value) in (int, float) and LEAST <= value <= MOST
 
 
+def _plain(text: str) -> str:
+    """A text of the file for one line of a terminal."""
+    cut = text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 1]}…"
+    return cut if cut.isprintable() else ascii(cut)
+
+
 def _shown(value: Any) -> str:
-    return "missing" if value is None else json.dumps(value)[:40]
+    return "missing" if value is None else _plain(json.dumps(value))

@@ -109,6 +109,16 @@ def test_a_capacity_of_something_else(tmp_path: Path) -> None:
             found.check(*served)
 
 
+def test_what_a_file_says_does_nothing_to_a_terminal(tmp_path: Path) -> None:
+    found = read_capacity(write(tmp_path / "c.json", model="\x1b[2J\x7f\n", version="9" * 10_000))
+    with pytest.raises(ConfigError) as caught:
+        found.check("minilm", "0123456789ab", "cpu")
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 300
+    with pytest.raises(ConfigError) as caught:
+        read_capacity(write(tmp_path / "c.json", schema_version="\x1b[2J"))
+    assert str(caught.value).isprintable()
+
+
 def test_other_settings_are_named(tmp_path: Path) -> None:
     found = read_capacity(write(tmp_path / "c.json", settings={**FILE["settings"], "device": "x", "lanes": "many"}))
     now = Config(dispatchers=1, lanes=1, max_batch_delay_ns=100_000)

@@ -193,7 +193,7 @@ def test_metrics_say_one_cause() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "message"), [("0", "0 is not above 0"), ("1.5", "1.5 is not"), ("x", "not a number")]
+    ("value", "message"), [("0", "0 is not within 0.05 to 1"), ("1.5", "1.5 is not"), ("x", "not a number")]
 )
 def test_a_target_that_cannot_be(value: str, message: str) -> None:
     done = subprocess.run(

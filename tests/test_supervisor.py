@@ -153,6 +153,7 @@ def test_life_of_a_server(serve: Callable[..., Server]) -> None:
     names = ("dispatcher 0 (null)", "dispatcher 1 (null)", "frontdoor 0", "frontdoor 1")
     assert titles == [f"fastqps: {name}" for name in names]
     assert psutil.Process(server.process.pid).cmdline()[0] == "fastqps: supervisor"
+    assert f"pid {server.process.pid})" in server.wait_line(" ready: ")  # for kill -HUP
     metrics = server.get("/metrics")[1]
     assert 'fastqps_process_ready{index="1",role="frontdoor"} 1.0' in metrics
     assert 'fastqps_restarts_total{role="dispatcher"} 0.0' in metrics

@@ -21,6 +21,7 @@ the working directory where it exists. An unknown flag or key is an error. `fast
 would hold, in the file's form, and where each value came from.
 
 Durations are written with a unit (`500us`, `10s`; ns us ms s m h), sizes with or without one (`4MiB`, `65536`).
+A switch is `on` or `off`; in the file also `true` or `false`.
 Exit codes: 0 clean, 1 failure at run time, 2 usage or configuration, 3 no usable device, 4 a model cannot be loaded or
 verified, 5 drain incomplete.
 

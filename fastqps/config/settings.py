@@ -24,7 +24,7 @@ class Meaning:
     most: int = (1 << 31) - 1
     choices: tuple[str, ...] = ()
     auto: str = ""  # what `auto` means; "": the setting has no such value
-    zero: bool = False  # of a ratio: it may be 0
+    floor: float = 0.0  # of a ratio, which is at most 1: the least
     metavar: str = ""  # for the command line; "": the kind
 
 
@@ -264,8 +264,9 @@ class Config:
     target_saturation: float = _setting(
         0.65,
         "ratio",
-        "How much of its capacity a server should use; the metrics advise as many servers as that takes. Above 0, at "
-        "most 1. See docs/operations.md.",
+        "How much of its capacity a server should use; the metrics advise as many servers as that takes. 0.05 to 1. "
+        "See docs/operations.md.",
+        floor=0.05,
     )
     queue_budget_ns: int = _setting(
         5 * 10**6,
@@ -287,7 +288,6 @@ class Config:
         0.001,
         "ratio",
         "Of the calls whose clients say nothing about it (no traceparent), the share that is traced. 0: none of them.",
-        zero=True,
     )
 
 

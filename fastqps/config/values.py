@@ -7,7 +7,7 @@ from typing import Any
 from fastqps.config.settings import Meaning, Setting
 from fastqps.config.units import parse_bytes, parse_duration
 
-_SWITCH = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
+_SWITCH = {"on": True, "off": False}  # in a file also true and false
 
 
 def parse_value(setting: Setting, raw: Any) -> Any:
@@ -28,7 +28,7 @@ def parse_value(setting: Setting, raw: Any) -> Any:
         case "count":
             value = _within(meaning, _count(raw), setting)
         case "ratio":
-            value = _ratio(raw, meaning.zero)
+            value = _ratio(raw, meaning.floor)
         case "bytes":
             value = _within(meaning, parse_bytes(_quantity(raw)), setting)
         case "duration":
@@ -52,7 +52,7 @@ def _texts(raw: Any) -> tuple[str, ...]:
 
 
 def _switch(raw: Any) -> bool:
-    found = raw if isinstance(raw, bool) else _SWITCH.get(str(raw).lower())
+    found = raw if isinstance(raw, bool) else _SWITCH.get(str(raw))
     if found is None:
         raise ValueError(f"{raw!r} is neither on nor off")
     return bool(found)
@@ -67,14 +67,13 @@ def _count(raw: Any) -> int:
         raise ValueError(f"{raw!r} is not a whole number") from None
 
 
-def _ratio(raw: Any, zero: bool) -> float:
-    """A share of which some must be left: at most 1, and above 0 unless it may be ``zero``."""
+def _ratio(raw: Any, floor: float) -> float:
     try:
         value = float("nan") if isinstance(raw, bool) else float(raw)
     except (TypeError, ValueError):
         raise ValueError(f"{raw!r} is not a number") from None
-    if not (0 < value <= 1 or (zero and value == 0)):
-        raise ValueError(f"{raw} is not within 0 to 1" if zero else f"{raw} is not above 0 and at most 1")
+    if not floor <= value <= 1:
+        raise ValueError(f"{raw} is not within {floor:g} to 1")
     return value
 
 
