@@ -133,7 +133,8 @@ def test_priorities(serve: Callable[..., Server]) -> None:
     server = serve("--frontdoors=1", "--dispatchers=1", "--max-batch-items=1", echo=True)
     low, normal, high = pb.PRIORITY_LOW, pb.PRIORITY_NORMAL, pb.PRIORITY_HIGH
     order = order_of_answers(server, [low, 0, high, low, normal, high], 0.02)
-    assert order == [high, high, 0, normal, low, low]
+    assert [one for one in order if one != low] == [high, high, 0, normal]
+    assert order[-1] == low, order  # one of them may have had its turn: each 16th look is for the low class first
     order = order_of_answers(server, [low] * 2 + [high] * 40, 0.01)
     first_low = order.index(low)
     assert first_low <= 17 and order[first_low + 1 :].index(low) <= 17, order
