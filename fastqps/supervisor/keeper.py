@@ -52,7 +52,8 @@ class Keeper:
                 self.seat.settle()
             if self.seat.retired:
                 return OK
-            if self.seat.on_trial and code == DEVICE_FAULT:  # the next one's would hit all who serve there once more
+            # Under MPS all get the error, in any order, so whose it was is not known. It may hit those who serve again.
+            if self.seat.on_trial and code == DEVICE_FAULT:
                 self._give_up(self.seat.last_line)
                 return OK
             starting = self.seat.on_trial or self.seat.phase == "starting"
