@@ -51,8 +51,10 @@ class Connection {
   bool waits_for_place() const { return waits_for_place_; }
   // It has one now.
   void begin_handshake();
-  // It has one, and there is nothing to read.
-  bool keeps_us_waiting() const { return in_handshake_ && !in_ready_; }
+  // Times that we have looked at it since.
+  u32 handshake_steps() const { return handshake_steps_; }
+  // There is something of it that we have not looked at, and can: epoll tells of some only at a time.
+  bool has_input() const;
   void mark_dirty();
   // False: it is in the ready list already.
   bool set_ready() { return !std::exchange(in_ready_, true); }
@@ -143,6 +145,7 @@ class Connection {
   Retiring retiring_ = Retiring::kNo;
   bool in_handshake_ = false, waits_for_place_ = false;
   bool dirty_ = false, in_ready_ = false, eof_ = false, writable_ = true, said_hello_ = false;
+  u32 handshake_steps_ = 0;
   u8 recognised_ = 0;  // bytes of the preface that have come
   u32 interest_ = 0;
   // what waits for the socket

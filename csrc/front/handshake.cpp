@@ -47,6 +47,7 @@ bool Connection::shake_hands() {
     in_handshake_ = true;
     door_.turn_handshakes++;
     found = channel_->shake_hands();
+    if (++handshake_steps_ == 1 && found == Handshake::kAgain) door_.handshakes.answered(*this);
   }
   if (found == Handshake::kAgain) return update_interest(), false;
   if (found == Handshake::kGone) return kill(), false;
@@ -72,6 +73,7 @@ bool Connection::shake_hands() {
 }
 
 void Connection::begin_handshake() {
+  door_.handshakes.stop_waiting();
   waits_for_place_ = false;
   in_handshake_ = true;
   update_interest();
@@ -79,8 +81,13 @@ void Connection::begin_handshake() {
 }
 
 void Connection::end_handshake() {
-  waits_for_place_ = false;
+  if (std::exchange(waits_for_place_, false)) door_.handshakes.stop_waiting();
   if (std::exchange(in_handshake_, false)) door_.handshakes.leave();
+}
+
+bool Connection::has_input() const {
+  char byte;
+  return in_ready_ || (!channel_->wants_write() && recv(channel_->fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0);
 }
 
 // Counted like the floods that HTTP/2 allows.

@@ -29,7 +29,7 @@ u64 Connection::due() const {
   by(retire_by_ns_);
   if (ping_sent != ping_acked)
     by(ping_ns_ + limits.keepalive_timeout);
-  else
+  else if (session_)  // before there is one, only the hello is waited for
     by(read_ns_ + limits.keepalive_idle);
   if (retiring_ != Retiring::kNo) return at;
   by(age_at_ns_);
@@ -89,7 +89,7 @@ bool Connection::check_waits() {
     kill();
   } else {
     if (answer_bytes) cut_stuck_calls();
-    if (ping_sent == ping_acked && now >= read_ns_ + limits.keepalive_idle) keep_alive();
+    if (session_ && ping_sent == ping_acked && now >= read_ns_ + limits.keepalive_idle) keep_alive();
     return true;
   }
   return false;

@@ -43,7 +43,8 @@ struct Limits {
   u32 events = 64;
   // time, in ns
   u64 settings_timeout = 10 * kSecond;  // from the accept, a TLS handshake included
-  u64 handshake_patience = kSecond;     // with a client whose place others wait for
+  u64 handshake_patience = kSecond;     // with a client whose place another waits for; the more wait, the less
+  u64 handshake_wait = 2 * kSecond;     // for a place; when the first waits longer, the last comes first
   u64 header_block_timeout = 10 * kSecond;
   u64 message_timeout = 30 * kSecond;  // without a byte of progress
   u64 write_timeout = 20 * kSecond;    // without a byte of progress

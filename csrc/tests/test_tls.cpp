@@ -238,6 +238,21 @@ TEST(a_handshake_that_stands_still_ends) {
   fixture.check_clean();
 }
 
+// Keepalive is of HTTP/2, and there is none yet.
+TEST(nobody_is_pinged_in_a_handshake) {
+  Limits limits = quick_limits();
+  limits.keepalive_idle = kMillisecond;
+  Secure fixture(limits);
+  {
+    SecureClient client(fixture.door);
+    client.pipe.left = 100;
+    client.http.run_for(20 * kMillisecond);
+    client.pipe.left = ~size_t(0);
+    CHECK_EQ(code_of(client.http, kEcho), std::string("0"));
+  }
+  fixture.check_clean();
+}
+
 // The client's bytes are there, but it has to read first.
 TEST(a_handshake_that_the_socket_does_not_take) {
   Secure fixture;
