@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from fastqps.bench.capacity import WAITS_MIN
 from fastqps.bench.context import Context
 from fastqps.bench.flags import Common, add_common, read_common
 from fastqps.bench.load import LoadSpec
@@ -203,6 +205,75 @@ def test_find_max_leaves_out_what_was_not_so_below_the_knee(play: Play, tmp_path
         play("find-max", "--slo", "p99=20ms", formula=server)
     capacity = read_capacity(str(tmp_path / "capacity.json"))
     assert 7000 < capacity.rate < 10_000 and capacity.below_knee == ()
+
+
+class Chance(Formula):
+    """What comes is chance: of the loads below the knee so much as ``comes`` says of the calls that were due."""
+
+    def __init__(self, capacity: float, comes: Callable[[LoadSpec], float]) -> None:
+        super().__init__(capacity)
+        self._comes = comes
+
+    def point(self, load: LoadSpec, name: str) -> Point:
+        found = super().point(load, name)
+        count = round(self._comes(load)) if "×" in name else (load.rate or 0.0) * load.duration_s
+        came = count / load.duration_s
+        seen = {"queue_wait_p95_s": 0.01, "device": 0.5}
+        return replace(found, rate=came, offered_rate=came, status={"OK": round(count)}, at_limit=seen)
+
+
+@pytest.mark.parametrize(
+    ("came", "kept"),
+    [
+        ((0.2, 0.45, 0.8), (0.2, 0.45, 0.8)),
+        ((0.3, 0.3, 0.25), (0.3,)),
+        ((0.6, 0.5, 1.0), (0.6,)),
+        ((0, 1.2, 0.9), (0.9,)),
+    ],
+)
+def test_find_max_writes_no_row_that_serve_refuses(
+    play: Play, tmp_path: Path, came: tuple[float, ...], kept: tuple[float, ...]
+) -> None:
+    shares = iter(came)
+    server = Chance(100, lambda load: next(shares) * 8 * load.duration_s)  # a search begins at 0.8 of --start
+    found, _ = play("find-max", "--slo", "p50=1s", "--start", "10", "--probes", "4", formula=server)
+    rows = read_capacity(str(tmp_path / "capacity.json")).below_knee
+    assert found.best_point is not None and found.best_point.rate == 8
+    assert [row["share"] for row in rows] == pytest.approx(kept, rel=0.02)
+    assert ("as much came as at another load" in " ".join(found.notes)) == (len(kept) < 3 and 0 not in came)
+
+
+@pytest.mark.parametrize("rate", [0.5, 2, 30])
+def test_find_max_writes_what_serve_takes_whatever_comes(play: Play, tmp_path: Path, rate: float) -> None:
+    for seed in range(40):
+        arrivals = random.Random(seed)
+
+        def poisson(load: LoadSpec, arrivals: random.Random = arrivals) -> float:
+            mean = (load.rate or 0.0) * load.duration_s
+            return max(0.0, arrivals.gauss(mean, math.sqrt(mean)))
+
+        play("find-max", "--slo", "p50=9s", "--start", str(rate), "--probes", "4", formula=Chance(2 * rate, poisson))
+        rows = read_capacity(str(tmp_path / "capacity.json")).below_knee
+        assert len(rows) >= (3 if rate == 30 else 1)
+
+
+def test_find_max_gives_the_loads_below_the_knee_their_answers(play: Play, tmp_path: Path) -> None:
+    def exact(load: LoadSpec) -> float:
+        return (load.rate or 0.0) * load.duration_s
+
+    flags = ("--slo", "p50=9s", "--probes", "4", "--start")
+    _, server = play("find-max", *flags, "60", formula=Chance(1000, exact))
+    below = server.loads[-len(SHARES_BELOW) :]
+    assert all((load.rate or 0) * load.duration_s >= WAITS_MIN for load in below)
+    assert below[0].duration_s > below[1].duration_s > below[2].duration_s == 10
+    rows = read_capacity(str(tmp_path / "capacity.json")).below_knee
+    assert all("queue_wait_p95_s" in row for row in rows)
+    # Ten times --duration is the end. A p95 of some answers is chance, and left out; means are not.
+    _, server = play("find-max", *flags, "4", formula=Chance(1000, exact))
+    assert server.loads[-len(SHARES_BELOW)].duration_s == 100
+    rows = read_capacity(str(tmp_path / "capacity.json")).below_knee
+    assert len(rows) == 3 and "queue_wait_p95_s" not in rows[0] and "queue_wait_p95_s" in rows[-1]
+    assert all(row["device"] == 0.5 and row["in_flight"] > 0 for row in rows)
 
 
 def test_a_late_generator_does_not_take_away_what_passed_all_the_same(play: Play) -> None:

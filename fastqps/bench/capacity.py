@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fastqps.bench.point import Point
+from fastqps.bench.point import BEYOND_MIN, Point
 from fastqps.bench.result import BenchError, Result
 from fastqps.bench.whole import write_whole
 from fastqps.capacity import SCHEMA_VERSION, read_capacity
 from fastqps.errors import ConfigError
 
 CAPACITY = "capacity.json"
+WAIT = "queue_wait_p95_s"
+WAITS_MIN = round(BEYOND_MIN / 0.05)  # answers without which a p95 is not worth a number
 
 
 def capacity_of(result: Result, point: Point, below: Sequence[Point] = ()) -> dict[str, Any]:
@@ -30,14 +32,27 @@ def capacity_of(result: Result, point: Point, below: Sequence[Point] = ()) -> di
         "rate": items * point.rate,
         "in_flight": _in_flight(point),
         "at_knee": point.at_limit,
-        "below_knee": [
-            {"share": less.rate / point.rate, "in_flight": _in_flight(less), **less.at_limit} for less in below
-        ],
+        "below_knee": [_row(less, less.rate / point.rate) for less in rising(point, below)],
         "p99_us": point.p99_us,
         "measured": point.started,
         "commit": result.commit,
         "command": result.command,
     }
+
+
+def rising(point: Point, below: Sequence[Point]) -> list[Point]:
+    """Those of ``below`` that were loads of their own: what came is chance, and at some requests per second the one
+    that should have been more may have been less. A share is of what came, for so is all that was seen with it."""
+    found: list[Point] = []
+    for less in below:
+        if (found[-1].rate if found else 0.0) < less.rate < point.rate:
+            found.append(less)
+    return found
+
+
+def _row(less: Point, share: float) -> dict[str, float]:
+    seen = {name: value for name, value in less.at_limit.items() if name != WAIT or less.answers >= WAITS_MIN}
+    return {"share": share, "in_flight": _in_flight(less), **seen}
 
 
 def _in_flight(point: Point) -> float:

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 
 from fastqps.bench.bracket import Bracket, Trial, find_highest
-from fastqps.bench.capacity import CAPACITY, write_capacity
+from fastqps.bench.capacity import CAPACITY, WAITS_MIN, rising, write_capacity
 from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
 from fastqps.bench.load import LoadSpec
@@ -21,6 +21,7 @@ STRETCH_MAX = 10  # times --duration, until a percentile has its answers
 CONFIRM = 3  # times as long
 SENT_MIN = 0.97  # of what was due; or that rate was never there
 SHARES_BELOW = (0.1, 0.5, 0.75)  # of the knee's rate: saturation is read off what the server says of itself there, too
+MARGIN_BELOW = 1.3  # of WAITS_MIN: four standard deviations of what comes in fact
 SEEDS_BELOW = 1000  # beyond those of all probes
 
 
@@ -99,11 +100,13 @@ class _Prober:
 
 def _below(context: Context, knee: float) -> list[Point]:
     """What the server says of itself at less load. Left out is what could not be sent, or was not answered."""
-    points = []
+    points, usual = [], context.load
     for k, share in enumerate(SHARES_BELOW):
-        load = dataclasses.replace(context.load.at_rate(share * knee), seed=context.load.seed + SEEDS_BELOW + k)
+        rate = share * knee
+        duration_s = min(max(usual.duration_s, MARGIN_BELOW * WAITS_MIN / rate), STRETCH_MAX * usual.duration_s)
+        load = dataclasses.replace(usual.at_rate(rate), duration_s=duration_s, seed=usual.seed + SEEDS_BELOW + k)
         point = context.measure({}, load, name=f"{share:g} × {knee:,.0f}/s")
-        if point.verdict != UNSTABLE and point.rate >= SENT_MIN * (point.offered_rate or share * knee):
+        if point.verdict != UNSTABLE and point.rate >= SENT_MIN * (point.offered_rate or rate):
             points.append(point)
     return points
 
@@ -135,6 +138,11 @@ def _conclude(context: Context, found: Bracket, prober: _Prober) -> None:
     write_capacity(result, best, context.folder, below)
     if len(below) < len(SHARES_BELOW):
         context.note("what the server says of itself below the knee is not all in capacity.json: a rate was not kept")
+    elif len(rising(best, below)) < len(below):
+        context.note(
+            "what the server says of itself below the knee is not all in capacity.json: by chance as much came as at "
+            "another load; measure longer (--duration)"
+        )
     if best.verdict == INVALID:
         context.note(
             "the generator was late at times; its lateness counts as latency, so the server can do that or more"
