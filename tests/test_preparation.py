@@ -69,7 +69,8 @@ def test_decoder(compared: Callable[..., Server], tmp_path: Path) -> None:
     """Sequences come and go, greedy and sampled, with all that a request can say about it."""
     checkpoint = write_generator(tmp_path / "tiny")
     alone = Alone(checkpoint, MAX_TOKENS)
-    server = compared(f"--model={checkpoint}", f"--max-output-tokens={MAX_TOKENS}", "--max-running=8", "--slots=64")
+    flags = (f"--max-output-tokens={MAX_TOKENS}", "--max-running=8", "--slots=64")
+    server = compared(f"--model={checkpoint}", *flags, "--canary-interval=0")  # each of which is a sequence
 
     async def main() -> None:
         async with fastqps.AsyncClient(server.address, timeout_s=60) as client:
