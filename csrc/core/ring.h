@@ -18,7 +18,11 @@ class RingProducer {
   RingProducer() = default;
   // The producer's next incarnation goes on where the ring stands.
   RingProducer(RingLine& ring, u64 entries)
-      : ring_(&ring), mask_(entries - 1), tail_(ring.tail.load(kRelaxed)), head_(ring.head.load(kAcquire)) {}
+      : ring_(&ring),
+        mask_(entries - 1),
+        tail_(ring.tail.load(kRelaxed)),
+        head_(ring.head.load(kAcquire)),
+        seen_(tail_) {}
 
   // False if the ring holds `limit` entries already. *position: where the entry went.
   bool push(u64 entry, u64 limit, u64* position = nullptr) {
@@ -37,10 +41,18 @@ class RingProducer {
   // Entries that consumers have not taken yet, unpublished ones included. A guess: heads move.
   u64 waiting() const { return tail_ - ring_->head.load(kRelaxed); }
   u64 head() const { return ring_->head.load(kAcquire); }  // H
+  // Calls see(entry, position) for those of this producer's entries that consumers have taken since the last call. One
+  // whose place has a newer entry by now comes with the newer one's bytes.
+  template <class See>
+  void see_taken(See see) {
+    const u64 taken = ring_->head.load(kRelaxed);  // relaxed: the entries are ours
+    if (tail_ - taken > capacity()) return;        // bytes of another process: checked
+    for (; i64(taken - seen_) > 0; seen_++) see(ring_->entry[seen_ & mask_].load(kRelaxed), seen_);
+  }
 
  private:
   RingLine* ring_ = nullptr;
-  u64 mask_ = 0, tail_ = 0, head_ = 0;
+  u64 mask_ = 0, tail_ = 0, head_ = 0, seen_ = 0;
 };
 
 // Entries that wait in a ring. 0 also for a tail that no producer can have written.

@@ -165,6 +165,19 @@ class Slab {
     }
   }
 
+  // Calls taken(slot) for each that was put and has left its ring since the last call: a dispatcher claims it, or has
+  // passed over it. Not for those that were cancelled before. Once a turn, behind drain().
+  template <class Taken>
+  void see_taken(Taken taken) {
+    for (u32 ring = 0; ring < rings_.size(); ring++)
+      rings_[ring].see_taken([&](u64 entry, u64 position) {
+        const u32 i = entry_slot(entry);
+        if (i >= records_.size()) return;  // bytes of another process: checked
+        const Record& r = records_[i];
+        if (r.held != Held::kUnused && r.ring == ring && r.position == position) taken(i);
+      });
+  }
+
   // A part of its answer is with its client: it can never run again.
   void begun(u32 i) { records_[i].begun = true; }
 

@@ -63,7 +63,7 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
     bump(stats_->expired[kReceive]);
     return refuse(StatusCode::kDeadlineExceeded, "the deadline had passed at stage receive");
   }
-  if (Refusal refusal = admit(view, r, from.info->connection, now, deadline)) return refusal;
+  if (Refusal refusal = admit(view, r, from, now, deadline)) return refusal;
   i64 taken = slab_.take();
   if (taken < 0) {
     bump(stats_->rejected[kRejectSlots]);
@@ -154,7 +154,7 @@ i32 PredictService::find_route(std::string_view name) const {
   return -1;
 }
 
-PredictService::Refusal PredictService::admit(const RequestView& view, u32 r, ConnectionId connection, u64 now,
+PredictService::Refusal PredictService::admit(const RequestView& view, u32 r, const Origin& from, u64 now,
                                               u64 deadline) {
   const Route& route = segment_.route(r);
   if (!route.dispatchers.load(kRelaxed)) return refuse(StatusCode::kUnavailable, "no dispatcher of this model is left");
@@ -167,7 +167,7 @@ PredictService::Refusal PredictService::admit(const RequestView& view, u32 r, Co
     refusal.retry_after_ms = i32(std::clamp<u64>(predicted / 1'000'000, 1, 10'000));
     return refusal;
   }
-  if (Refusal refusal = check_share(r, connection, predicted)) return refusal;
+  if (Refusal refusal = check_share(r, from, predicted)) return refusal;
   if (deadline && predicted > deadline - now) {
     bump(stats_->rejected[kRejectPredictedMiss]);
     Refusal refusal =
@@ -179,16 +179,19 @@ PredictService::Refusal PredictService::admit(const RequestView& view, u32 r, Co
   return {};
 }
 
-// Others come first where this connection has more than its share of the queue or the slots.
-PredictService::Refusal PredictService::check_share(u32 r, ConnectionId connection, u64 predicted_ns) {
+// Others come first where this connection has more than its share of the queue or the slots. But a batch whose
+// connection has nothing else there is taken as far as there are places: one as large as a small queue would find the
+// same end at each of its retries, and of an idle server too.
+PredictService::Refusal PredictService::check_share(u32 r, const Origin& from, u64 predicted_ns) {
   const Sizes& sizes = segment_.sizes();
-  const u64 own = shares_.of(connection, r), free = admission_.free(r);
+  const u32 batch = from.method == kPredictBatch ? groups_[from.group].slots : 0;
+  const u32 waiting = shares_.waiting(from.info->connection, r), slots = shares_.slots(from.info->connection);
+  const u32 left = sizes.slots - slab_.used();
   Refusal refusal;
-  // What runs already counts in `own`, but waits no more: looked at only when it matters.
-  if (Shares::over(own, free) && Shares::over(own * admission_.waiting_here(r) / held_[r], free)) {
+  if (waiting > batch && Shares::over(waiting, admission_.free(r))) {
     refusal = refuse(StatusCode::kResourceExhausted, "this connection has its share of the queue: %u items may wait",
                      segment_.route(r).max_queue_items);
-  } else if (const u32 left = sizes.slots - slab_.used(); left && Shares::over(shares_.of(connection), left)) {
+  } else if (left && slots > batch && Shares::over(slots, left)) {
     refusal = refuse(StatusCode::kResourceExhausted, "this connection has its share of this front door's %u slots",
                      sizes.slots);
   } else {

@@ -9,7 +9,7 @@ namespace fastqps::front {
 
 class Admission {
  public:
-  Admission(Segment segment, u32 door) : segment_(segment), door_(door), routes_(segment.sizes().routes()) {}
+  explicit Admission(Segment segment) : segment_(segment), routes_(segment.sizes().routes()) {}
 
   // Once a turn: how much waits, over all doors.
   void look(u64 now_ns) {
@@ -19,16 +19,14 @@ class Admission {
       const Route& route = segment_.route(r);
       if (route.state.load(kAcquire) == RouteState::kEmpty) continue;
       if (load.generation != route.generation) load = {.generation = route.generation};
-      u64 waiting = 0, here = 0;
+      u64 waiting = 0;
       for (u32 f = 0; f < sizes.doors; f++)
         for (u32 c = 0; c < kClasses; c++) {
           const RingLine& ring = segment_.request_ring(f, r, c);
           u64 head = ring.head.load(kRelaxed), tail = ring.tail.load(kRelaxed);  // relaxed: a guess is enough
           waiting += tail > head ? tail - head : 0;
-          if (f == door_) here += tail > head ? tail - head : 0;
         }
       load.waiting = waiting;
-      load.here = here;
       load.added = 0;
       if (now_ns - load.looked_ns >= kWindowNs) measure(r, now_ns);
     }
@@ -46,8 +44,6 @@ class Admission {
     const u64 all = segment_.route(route).max_queue_items, waiting = load.waiting + load.added;
     return all - std::min(all, waiting);
   }
-  // Of those that wait: this door's.
-  u64 waiting_here(u32 route) const { return routes_[route].here + routes_[route].added; }
 
   // When a request that is queued now is likely to be answered, in ns from now; 0: not known. Waiting ÷ completion rate
   // + the usual step. The rate is only learned, and only used, while the queue holds more than the dispatchers can take
@@ -70,7 +66,7 @@ class Admission {
 
   struct Load {
     u32 generation = 0;
-    u64 waiting = 0, here = 0, added = 0;
+    u64 waiting = 0, added = 0;
     u64 looked_ns = 0, done = 0, batch_items = 0, step_ns = 0;
     double items_per_s = 0;
     bool saturated = false;  // at the start of the window
@@ -106,7 +102,6 @@ class Admission {
   }
 
   Segment segment_;
-  const u32 door_;
   std::vector<Load> routes_;
 };
 

@@ -71,6 +71,8 @@ void PredictService::progress(u32 slot, u64) {
 
 // The slab's word that the request will run again. Nothing of it is with its client.
 void PredictService::restarted(u32 slot, u64) {
+  Item& item = items_[slot];
+  if (!std::exchange(item.waits, true)) shares_.wait(item.connection, item.route);
   if (Generation* generation = generations_.find(slot)) generation->restart();
 }
 

@@ -95,7 +95,8 @@ void PredictService::released(u32 slot, u64) {
   item.holds_connection = false;
   if (std::exchange(item.held, false)) {
     held_[item.route]--;
-    shares_.remove(item.connection, item.route);
+    end_wait(item);
+    shares_.remove(item.connection);
   }
   if (item.group != kNone) {
     groups_.unlink(item.group, slot);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/clock.h"
 
@@ -18,7 +19,7 @@ PredictService::PredictService(Segment segment, const WakeFds* fds, const Predic
       stats_(&segment.door_stats(options.door)),
       line_(&segment.door(options.door)),
       slab_(segment, fds, options.door, *this, options.rerun),
-      admission_(segment, options.door),
+      admission_(segment),
       shares_(segment.sizes().routes()),
       canaries_(segment, options.door, options.canary_interval_ns),
       deadlines_(segment.sizes().slots),
@@ -80,10 +81,15 @@ void PredictService::link(u32 slot) {
   Item& item = items_[slot];
   item.held = true;
   held_[item.route]++;
+  item.waits = true;
   shares_.add(item.connection, item.route);
   if (item.group == kNone) return transport_->set_user(item.call, u64(slot) + 1);
   groups_.link(item.group, slot);
   groups_[item.group].route = item.route;
+}
+
+void PredictService::end_wait(Item& item) {
+  if (std::exchange(item.waits, false)) shares_.taken(item.connection, item.route);
 }
 
 void PredictService::on_turn(u64 now) {
@@ -96,6 +102,7 @@ void PredictService::on_turn(u64 now) {
   slab_.publish();
   drain_ns_ = now_ns();
   slab_.drain();
+  slab_.see_taken([this](u32 slot) { end_wait(items_[slot]); });
   deadlines_.advance(drain_ns_, [this](u32 slot) { expire(slot); });
   if (groups_.any_held()) resume_held();
   admission_.look(now);

@@ -87,6 +87,7 @@ class PredictService final : public Service {
     bool truncate = false, truncated = false;
     bool answered = false;
     bool held = false;              // counts in held_
+    bool waits = false;             // for a dispatcher, or for its text's tokens before that: counts in shares_
     bool holds_connection = false;  // its call has gone, but it still counts there
   };
   // Why an item was not accepted. Views are valid until the next refusal.
@@ -107,8 +108,8 @@ class PredictService final : public Service {
   // accept.cpp: from bytes to a ring
   Refusal accept(std::string_view bytes, const Origin& from, RequestView& view);
   u64 deadline_of(const RequestView& view, const CallInfo& info) const;
-  Refusal admit(const RequestView& view, u32 route, ConnectionId connection, u64 now, u64 deadline);
-  Refusal check_share(u32 route, ConnectionId connection, u64 predicted_ns);
+  Refusal admit(const RequestView& view, u32 route, const Origin& from, u64 now, u64 deadline);
+  Refusal check_share(u32 route, const Origin& from, u64 predicted_ns);
   Refusal check_encoder(const RequestView& view, const Route& route, Rpc method);
   Refusal queue(u32 slot, u32 route);
   void sample(Stage stage, u64 ns);
@@ -170,6 +171,7 @@ class PredictService final : public Service {
   void close_streams(u64 now_ns);
 
   void link(u32 slot);
+  void end_wait(Item& item);
   void count_awake(u64 now);
 
   // reload.cpp: models that are reloaded

@@ -1,5 +1,5 @@
-// What each connection holds of a door's items, and when that is more than its share. One client may send as many
-// requests as it likes; it must not take the whole queue with them.
+// What each connection has waiting and what it holds at a door, and when that is more than its share. One client may
+// send as many requests as it likes; it must not take the whole queue with them.
 //
 // As switches share their memory among their ports (Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998): nobody
 // has more than eight times what is free. So one greedy connection leaves a ninth of the queue to those that have
@@ -20,27 +20,27 @@ class Shares {
 
   static bool over(u64 own, u64 free) { return own >= kOfFree * free; }
 
+  // An item has a slot, and waits until a dispatcher takes it.
   void add(ConnectionId connection, u32 route) {
     const size_t row = row_of(connection);
-    if (row >= held_.size()) held_.resize(row + routes_ + 1);
-    held_[row + route]++, held_[row + routes_]++;
+    if (row >= items_.size()) items_.resize(row + routes_ + 1);
+    items_[row + routes_]++;
+    wait(connection, route);
   }
-  void remove(ConnectionId connection, u32 route) {
-    const size_t row = row_of(connection);
-    held_[row + route]--, held_[row + routes_]--;
-  }
-  u32 of(ConnectionId connection, u32 route) const {
-    const size_t row = row_of(connection);
-    return row < held_.size() ? held_[row + route] : 0;
-  }
-  u32 of(ConnectionId connection) const { return of(connection, routes_); }
+  void wait(ConnectionId connection, u32 route) { items_[row_of(connection) + route]++; }
+  void taken(ConnectionId connection, u32 route) { items_[row_of(connection) + route]--; }
+  void remove(ConnectionId connection) { items_[row_of(connection) + routes_]--; }
+
+  u32 waiting(ConnectionId connection, u32 route) const { return at(row_of(connection) + route); }
+  u32 slots(ConnectionId connection) const { return at(row_of(connection) + routes_); }
 
  private:
   // By the connection's place alone: the few items that one left with a dispatcher count for the next one there.
   size_t row_of(ConnectionId connection) const { return size_t(connection.index) * (routes_ + 1); }
+  u32 at(size_t i) const { return i < items_.size() ? items_[i] : 0; }
 
   const u32 routes_;
-  std::vector<u32> held_;  // by connection: of each route, then of all
+  std::vector<u32> items_;  // by connection: those of each route that wait, then all that have a slot
 };
 
 }  // namespace fastqps::front

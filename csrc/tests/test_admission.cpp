@@ -41,7 +41,7 @@ struct World {
 
 TEST(the_queue_is_full_at_its_limit) {
   World w;
-  Admission admission(w.segment, 0);
+  Admission admission(w.segment);
   w.waiting(18);
   admission.look(kMs);
   CHECK(!admission.full(0));
@@ -56,7 +56,7 @@ TEST(the_queue_is_full_at_its_limit) {
 
 TEST(nothing_is_predicted_while_nothing_waits) {
   World w;
-  Admission admission(w.segment, 0);
+  Admission admission(w.segment);
   w.done(4, 80 * kMs);
   admission.look(100 * kMs);
   w.done(8, 80 * kMs);
@@ -70,7 +70,7 @@ TEST(nothing_is_predicted_while_nothing_waits) {
 
 TEST(the_rate_is_that_of_whole_steps_longer_than_a_window) {
   World w;
-  Admission admission(w.segment, 0);
+  Admission admission(w.segment);
   w.waiting(16);
   // 4 items each 400 ms, looked at every 10 ms: 10 items a second, whatever the windows.
   for (u64 ms = 1; ms <= 8000; ms += 10) {
@@ -83,7 +83,7 @@ TEST(the_rate_is_that_of_whole_steps_longer_than_a_window) {
 
 TEST(a_short_queue_is_measured_in_steps) {
   World w;
-  Admission admission(w.segment, 0);
+  Admission admission(w.segment);
   w.waiting(3);  // fewer than a step takes
   for (u64 ms = 1; ms <= 4000; ms += 10) {
     w.done(ms / 100, 50 * kMs);
@@ -94,7 +94,7 @@ TEST(a_short_queue_is_measured_in_steps) {
 
 TEST(a_stalled_estimate_is_forgotten) {
   World w;
-  Admission admission(w.segment, 0);
+  Admission admission(w.segment);
   w.waiting(16);
   for (u64 ms = 1; ms <= 2000; ms += 10) {
     w.done(ms / 100 * 4, 100 * kMs);
@@ -105,7 +105,7 @@ TEST(a_stalled_estimate_is_forgotten) {
   CHECK_EQ(admission.predicted_ns(0), 0u);
 }
 
-TEST(the_queue_of_one_door_is_part_of_the_whole) {
+TEST(all_doors_share_the_places_of_a_queue) {
   auto made =
       Segment::create({.doors = 2, .dispatchers = 1, .models = 1, .slots = 64, .max_tokens = 8, .answer_bytes = 64});
   std::string error = made.error;
@@ -115,13 +115,11 @@ TEST(the_queue_of_one_door_is_part_of_the_whole) {
   route.max_queue_items = 20;
   segment.request_ring(0, 0, kNormal).tail = 3;
   segment.request_ring(1, 0, kHigh).tail = 9;
-  Admission admission(segment, 1);
+  Admission admission(segment);
   admission.look(kMs);
   CHECK_EQ(admission.free(0), 8u);
-  CHECK_EQ(admission.waiting_here(0), 9u);
   admission.added(0);
   CHECK_EQ(admission.free(0), 7u);
-  CHECK_EQ(admission.waiting_here(0), 10u);
 }
 
 // Greedy connections ask without end, one asks for a little; items complete 64 at a time, first come first served.
@@ -133,7 +131,7 @@ TEST(who_asks_for_all_gets_a_share_and_who_asks_for_little_all) {
     u64 refused = 0, free_min = kQueue;
     const auto ask = [&](ConnectionId who) {
       const u64 free = kQueue - waiting.size();
-      if (!free || Shares::over(shares.of(who, 1), free)) return false;
+      if (!free || Shares::over(shares.waiting(who, 1), free)) return false;
       shares.add(who, 1);
       waiting.push_back(who);
       return true;
@@ -145,14 +143,15 @@ TEST(who_asks_for_all_gets_a_share_and_who_asks_for_little_all) {
       }
       free_min = std::min<u64>(free_min, kQueue - waiting.size());
       if (step % std::max(1u, greedy / 16) == 0) refused += !ask({greedy, 1});
-      for (int i = 0; i < 64; i++) shares.remove(waiting.front(), 1), waiting.pop_front();
+      for (int i = 0; i < 64; i++) shares.taken(waiting.front(), 1), waiting.pop_front();
     }
     CHECK_EQ(refused, u64(0));
     CHECK(free_min >= 1 && free_min + 2 >= kQueue / (8 * greedy + 1));
-    for (u32 c = 1; c < greedy; c++) CHECK(3 * shares.of({c, 1}, 1) >= 2 * shares.of({0, 1}, 1));
-    CHECK_EQ(shares.of({greedy, 1}), shares.of({greedy, 1}, 1));
-    CHECK_EQ(shares.of({greedy, 1}, 0), 0u);
-    CHECK_EQ(shares.of({greedy + 5, 1}), 0u);
+    for (u32 c = 1; c < greedy; c++) CHECK(3 * shares.waiting({c, 1}, 1) >= 2 * shares.waiting({0, 1}, 1));
+    CHECK(shares.slots({0, 1}) > shares.waiting({0, 1}, 1));  // what was taken has its slot
+    CHECK_EQ(shares.waiting({0, 1}, 0), 0u);
+    CHECK_EQ(shares.waiting({greedy + 5, 1}, 1), 0u);
+    CHECK_EQ(shares.slots({greedy + 5, 1}), 0u);
   }
 }
 

@@ -1024,6 +1024,49 @@ TEST(new_front_door_adopts_what_its_predecessor_left) {
   CHECK_EQ(host.answers.size(), 0u);  // those clients are gone
 }
 
+TEST(what_left_its_ring_is_told_once) {
+  World w;
+  RingLine& ring = w.segment.request_ring(0, 0, kNormal);
+  ring.head = ring.tail = ~u64(0) - 5;  // positions wrap
+  Host host;
+  Slab<Host> door(w.segment, &w.fds, 0, host);
+  door.adopt();
+  Encoder c = w.claimer(0, 1, {.items = 2, .tokens = 40});
+  Batch b;
+  const auto put = [&] {
+    const u32 i = u32(door.take());
+    door.slot(i).n_tokens.store(1);
+    CHECK(door.put(i, 0, kNormal, 0, 1));
+    door.publish();
+    return i;
+  };
+  const auto taken = [&] {
+    List slots;
+    door.see_taken([&](u32 slot) { slots.push_back(slot); });
+    return slots;
+  };
+  for (int round = 0; round < 20; round++) {
+    const u32 gone = put();
+    CHECK(door.cancel(gone) == Cancel::kFreed);
+    const u32 first = put(), second = put(), third = put();
+    CHECK_EQ(first, gone);  // used again, while its old entry stands before its new one
+    CHECK(taken().empty());
+    CHECK(c.next(b, false, 0));
+    CHECK(taken() == (List{first, second}));
+    CHECK(taken().empty());
+    run(c, b);
+    CHECK(c.next(b, false, 0));
+    run(c, b);
+    door.drain();  // the third is answered and free before anybody asks
+    CHECK(taken().empty());
+    CHECK_EQ(third, u32(door.take()));
+    door.give_back(third);
+  }
+  put();
+  ring.head = ring.tail + 1;  // bytes of another process
+  CHECK(taken().empty());
+}
+
 TEST(rings_wrap_and_refuse_when_full) {
   World w;
   for (u32 kind = 0; kind < kClasses; kind++) {
