@@ -391,17 +391,8 @@ void register_segment(py::module_& m) {
           "i"_a, "pid"_a)
       .def(
           "reap_door",
-          [](const SegmentHandle& s, u32 i) {
-            DoorLine& d = checked(s.segment, i, s.segment.sizes().doors).door(i);
-            set_mode(d.sleep, kBusy);  // the word's owner is gone
-            d.live.store(0), d.ready.store(0), d.turn_started_ns.store(0), d.connections.store(0), d.running.store(0),
-                d.slots_used.store(0), d.flips_seen.store(0), d.pid.store(0);
-            for (u32 r = 0; r < s.segment.sizes().routes(); r++) {
-              DoorRoute& route = s.segment.door_route(i, r);
-              route.loaded.store(0), route.refused.store(0), route.held.store(0);
-            }
-          },
-          "i"_a, "Only after waitid has reaped the process.")
+          [](const SegmentHandle& s, u32 i) { settle_door(checked(s.segment, i, s.segment.sizes().doors), i); }, "i"_a,
+          "Only after waitid has reaped the process.")
       .def(
           "start_dispatcher",
           [](const SegmentHandle& s, u32 i, u32 epoch, u32 route, u32 pid, u32 device) {

@@ -159,6 +159,7 @@ struct alignas(64) DoorLine {
   std::atomic<u32> pid;                       // [S]
   std::atomic<u64> turn_started_ns;           // [D] of its loop, 0 while it sleeps: a hung loop shows
   std::atomic<u32> flips_seen;        // [D] what it accepts from now on is for the generations that serve since then
+  std::atomic<u64> lost_items;        // [D] taken, but ended UNAVAILABLE; S adds what a dead one had. All incarnations
   PoisonMark poison[kPoisonEntries];  // [D] fingerprints that killed dispatchers; all doors read them
 };
 

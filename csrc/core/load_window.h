@@ -14,9 +14,11 @@ namespace fastqps {
 // Means over a window.
 struct Load {
   double seconds = 0;  // how long it is
-  double asked = 0;    // items per second that came, apart from those that the client got wrong; however they end
-  double errors = 0;   // items per second that ended not OK, and not by the client's fault
-  double items = 0;    // items per second that ended, of all codes
+  // Items per second that came, however they end. Not those that the client got wrong, nor those that were turned away
+  // at once because there is nobody to take any: of these a broken server, which is quick at it, is sent all there are.
+  double asked = 0;
+  double errors = 0;  // items per second that ended not OK, and not by the client's fault
+  double items = 0;   // items per second that ended, of all codes
   double in_flight = 0;
   double slots = 0;                      // share of them in use
   double dispatcher = 0, frontdoor = 0;  // share of the time in which the busiest one did not sleep
@@ -110,7 +112,9 @@ class LoadWindow {
         for (u32 code = 0; code < kCodes; code++) count_items(at, code, stats.items[m][code].load(kRelaxed));
       at.inflight_ns += stats.inflight_ns.load(kRelaxed);
       at.awake_ns.push_back(stats.awake_ns.load(kRelaxed));
-      used += segment_.door(f).slots_used.load(kRelaxed), running_ += segment_.door(f).running.load(kRelaxed);
+      const DoorLine& line = segment_.door(f);
+      used += line.slots_used.load(kRelaxed), running_ += line.running.load(kRelaxed);
+      at.wanted += line.lost_items.load(kRelaxed);
     }
     for (u32 d = 0; d < dispatchers_; d++) count_dispatcher(at, d);
     at.steps = device_;
@@ -130,9 +134,9 @@ class LoadWindow {
     constexpr u32 kOk = 0, kCancelled = 1, kUnknown = 2, kDeadlineExceeded = 4, kResourceExhausted = 8;  // of gRPC
     constexpr u32 kInternal = 13, kUnavailable = 14, kDataLoss = 15;
     const bool shed = code == kDeadlineExceeded || code == kResourceExhausted;
-    const bool failed = code == kUnknown || code == kInternal || code == kUnavailable || code == kDataLoss;
+    const bool failed = code == kUnknown || code == kInternal || code == kDataLoss;
     at.items += n;
-    if (shed || failed) at.errors += n;
+    if (shed || failed || code == kUnavailable) at.errors += n;
     if (code == kOk || code == kCancelled || shed || failed) at.wanted += n;
   }
 
@@ -171,7 +175,7 @@ class LoadWindow {
     auto rate = [s](u64 now, u64 then) { return double(now - then) / s; };
     Load load;
     load.seconds = s;
-    // What came either ended or is still there. A front door that died has taken what it held with it.
+    // What came either ended, or was lost, or is still there.
     const double grown = (double(last.held) - double(first.held)) / s;
     load.asked = std::max(0.0, rate(last.wanted, first.wanted) + grown);
     load.errors = rate(last.errors, first.errors), load.items = rate(last.items, first.items);

@@ -16,4 +16,17 @@ inline void publish_death(Segment segment, const WakeFds& fds, u32 dispatcher, u
   for (u32 f = 0; f < segment.sizes().doors; f++) signal_fd(fds.door[f]);
 }
 
+// The same of a front door: nothing that it said of itself holds any more, and what it had is lost.
+inline void settle_door(Segment segment, u32 door) {
+  DoorLine& line = segment.door(door);
+  set_mode(line.sleep, kBusy);  // the word's owner is gone
+  line.live = 0, line.ready = 0, line.turn_started_ns = 0, line.connections = 0, line.running = 0;
+  bump(line.lost_items, line.slots_used);
+  line.slots_used = 0, line.flips_seen = 0, line.pid = 0;
+  for (u32 r = 0; r < segment.sizes().routes(); r++) {
+    DoorRoute& route = segment.door_route(door, r);
+    route.loaded = 0, route.refused = 0, route.held = 0;
+  }
+}
+
 }  // namespace fastqps

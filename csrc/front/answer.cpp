@@ -154,6 +154,7 @@ void PredictService::report(const Item& item, const ChunkView& last) {
 }
 void PredictService::report(const Item& item, const Refusal& refusal) {
   count_item(item.route, refusal.code);
+  if (item.held && refusal.code == StatusCode::kUnavailable) bump(line_->lost_items);
   if (item.group != kNone) {
     StatusView status{i32(refusal.code), u32(std::max(refusal.retry_after_ms, 0)), refusal.message};
     ResponseView response;

@@ -21,7 +21,7 @@ static u64 allocations = 0;
 namespace {
 
 using Ids = std::vector<u32>;
-const std::string kOk = "0", kInvalid = "3", kDeadline = "4", kExhausted = "8", kInternal = "13";
+const std::string kOk = "0", kInvalid = "3", kDeadline = "4", kExhausted = "8", kInternal = "13", kUnavailable = "14";
 
 std::string text_of(const std::vector<Chunk>& chunks) {
   std::string text;
@@ -385,6 +385,23 @@ TEST(death_after_the_first_chunk_ends_the_stream) {
   CHECK_EQ(test.counted(kGenerate, StatusCode::kInternal), u64(1));
   test.dispatcher = std::make_unique<TestDispatcher>(test.world.segment, &test.world.fds, 2);
   CHECK_EQ(test.dispatcher->claim(), size_t(0));
+}
+
+// What waited for the last dispatcher was asked for. What comes then is turned away at once: it is no load.
+TEST(without_dispatchers_only_what_was_taken_is_lost) {
+  Generating test;
+  const i32 waits = test.generate({.ids = {5}});
+  test.client->run();
+  CHECK_EQ(test.world.segment.door(0).slots_used.load(), 1u);
+  test.world.segment.route(kGeneratorRoute).dispatchers = 0;
+  const i32 late = test.generate({.ids = {6}});
+  test.client->run();
+  CHECK_EQ(test.answer(late).code(), kUnavailable);
+  CHECK_EQ(test.world.segment.door(0).lost_items.load(), u64(0));
+  for (int i = 0; i < 100 && test.items(StatusCode::kUnavailable) < 2; i++) test.client->run_for(100'000'000);
+  CHECK_EQ(test.answer(waits).code(), kUnavailable);
+  CHECK_EQ(test.items(StatusCode::kUnavailable), u64(2));
+  CHECK_EQ(test.world.segment.door(0).lost_items.load(), u64(1));
 }
 
 TEST(a_cancelled_stream_is_told_to_its_dispatcher) {

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/load_window.h"
+#include "core/supervise.h"
 #include "tests/check.h"
 
 using namespace fastqps;
@@ -70,10 +71,10 @@ TEST(rates_are_those_of_the_window) {
   });
   const Load load = w.window.over_long();
   CHECK(near(load.seconds, 10) && near(w.window.over_short().seconds, 1));
-  CHECK(near(load.asked, 1190) && near(load.errors, 100) && near(load.items, 1260));
+  CHECK(near(load.asked, 1160) && near(load.errors, 100) && near(load.items, 1260));
   CHECK(near(load.in_flight, 4));
   w.pass(10);
-  CHECK(near(w.window.over_long().asked, 1071));
+  CHECK(near(w.window.over_long().asked, 1044));
   CHECK_EQ(w.window.over_short().items, 0.0);
   w.pass(100);
   CHECK_EQ(w.window.over_long().items, 0.0);
@@ -91,8 +92,41 @@ TEST(what_came_ended_or_is_still_there) {
     w.segment.door(0).slots_used -= 20;  // it is worked off
   });
   CHECK(near(w.window.over_short().asked, 100));
-  w.pass(10, [&] { w.segment.door(0).slots_used = 0; });  // a new front door, the old one's items are gone
-  CHECK_EQ(w.window.over_short().asked, 0.0);
+}
+
+TEST(what_a_dead_front_door_had_was_asked_for) {
+  Watched w;
+  auto overload = [&] {  // 500 items per second
+    bump(w.door(0).items[0][0], 20), bump(w.door(0).items[0][8], 20);
+    w.segment.door(0).slots_used += 10;
+  };
+  w.pass(50, overload);
+  settle_door(w.segment, 0);  // with 500 items
+  CHECK_EQ(w.segment.door(0).slots_used.load(), 0u);
+  w.pass(10, overload);
+  CHECK(near(w.window.over_short().asked, 500) && near(w.window.over_long().asked, 500));
+  w.pass(10, overload);
+  settle_door(w.segment, 0), settle_door(w.segment, 0);  // nothing is lost twice
+  w.pass(30, overload);
+  CHECK(near(w.window.over_short().asked, 500) && near(w.window.over_long().asked, 500));
+  CHECK_EQ(w.segment.door(0).lost_items.load(), 700u);
+}
+
+TEST(what_nobody_is_there_to_take_is_no_demand) {
+  Watched w;
+  w.pass(100, [&] {
+    bump(w.door(0).items[0][0], 10);
+    w.segment.door(0).slots_used += 5;
+  });
+  CHECK(near(w.window.over_long().asked, 150));
+  w.pass(1, [&] {  // no dispatcher is left: what waited ends, and it was asked for
+    bump(w.door(0).items[0][14], 500), bump(w.segment.door(0).lost_items, 500);
+    w.segment.door(0).slots_used = 0;
+  });
+  CHECK(near(w.window.over_long().asked, 148.5));
+  w.pass(100, [&] { bump(w.door(0).items[0][14], 50'000); });  // what comes is turned away in microseconds
+  CHECK_EQ(w.window.over_long().asked, 0.0);
+  CHECK(near(w.window.over_long().errors, 500'000));
 }
 
 TEST(late_looks_change_no_mean) {
