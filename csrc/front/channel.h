@@ -12,7 +12,8 @@ namespace fastqps::front {
 // How far a handshake has come, and why it comes no further.
 enum class Handshake : u8 {
   kAgain,
-  kHello,  // the client's first words are here, and nothing dear has been done yet; it is when asked again
+  kHello,  // the client's first words are here, or enough of them, and nothing dear has been done yet; it is when asked
+           // again
   kDone,
   kPlaintext,         // the client speaks no TLS
   kNoProtocol,        // the client does not ask for HTTP/2

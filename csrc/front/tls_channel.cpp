@@ -3,6 +3,7 @@
 #include <openssl/err.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -14,7 +15,14 @@ namespace fastqps::front {
 namespace {
 
 constexpr u8 kHandshakeRecord = 0x16;
-constexpr size_t kRecordHead = 5, kRecordMax = kRecordHead + (16 << 10) + 256;
+constexpr size_t kRecordHead = 5;
+constexpr size_t kHelloPart = 4 << 10;      // kept before OpenSSL begins
+constexpr size_t kHandshakeMax = 64 << 10;  // bytes of the client's, its certificates included
+// What a ServerHello has for its random when it asks for another hello.
+constexpr u8 kRetryRandom[] = {0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11,
+                               0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91};
+constexpr u8 kServerHello = 2;
+constexpr size_t kRandomAt = 6;  // behind type, length and version
 // Changes of keys, mostly: once in millions of records. Each costs more than a call, and OpenSSL takes all that have
 // come in one read, so that who sends nothing else would keep the loop in it.
 constexpr u32 kAsidesMax = 256;
@@ -26,6 +34,7 @@ TlsChannel::TlsChannel(int fd, std::shared_ptr<const TlsContext> context) : Chan
 // False: out of memory.
 bool TlsChannel::open() {
   ssl_ = std::exchange(context_, nullptr)->open();
+  gauge_ = std::make_unique<HelloGauge>();
   BIO* bio = ssl_ ? socket_bio(this) : nullptr;
   if (!bio) return false;
   SSL_set_bio(ssl_, bio, bio);
@@ -50,20 +59,32 @@ bool TlsChannel::wearisome() const { return asides_ > kAsidesMax; }
 
 ssize_t TlsChannel::take(char* data, size_t bytes) {
   if (wearisome()) return errno = EAGAIN, -1;  // read() says what it is
-  if (!hello_.empty()) {
-    const size_t n = hello_.copy(data, bytes);
-    hello_.erase(0, n);
+  if (!established_ && taken_ > kHandshakeMax) failure_ = "the client says too much before it is done";
+  if (*failure_) return errno = EPROTO, -1;
+  ssize_t n = ssize_t(hello_.copy(data, bytes));
+  if (n > 0) {
+    hello_.erase(0, size_t(n));
     if (hello_.empty()) hello_.shrink_to_fit();
-    return ssize_t(n);
+  } else {
+    n = recv(fd_, data, bytes, 0);
   }
-  const ssize_t n = recv(fd_, data, bytes, 0);
-  taken_ += u64(std::max<ssize_t>(n, 0));
+  if (n <= 0) return n;
+  taken_ += u64(n);
+  if (gauge_ && !gauge_->feed(reinterpret_cast<const u8*>(data), size_t(n))) {
+    failure_ = "the client's hello is longer than 16 KB";
+    return errno = EPROTO, -1;
+  }
   return n;
 }
 
-void TlsChannel::count_aside(int, int, int kind, const void*, size_t, SSL* ssl, void*) {
+void TlsChannel::note_message(int sent, int, int kind, const void* data, size_t bytes, SSL* ssl, void*) {
   auto& channel = *static_cast<TlsChannel*>(SSL_get_app_data(ssl));
   channel.asides_ += channel.established_ && (kind == SSL3_RT_HANDSHAKE || kind == SSL3_RT_ALERT);
+  const u8* message = static_cast<const u8*>(data);
+  if (!sent || kind != SSL3_RT_HANDSHAKE || bytes < kRandomAt + sizeof kRetryRandom || message[0] != kServerHello)
+    return;
+  // What follows an answer is encrypted, or short.
+  if (std::memcmp(message + kRandomAt, kRetryRandom, sizeof kRetryRandom) != 0) channel.gauge_.reset();
 }
 
 // The first byte of a client that speaks no TLS.
@@ -72,18 +93,18 @@ bool TlsChannel::plaintext() const {
   return recv(fd_, &first, 1, MSG_PEEK) == 1 && first != kHandshakeRecord;
 }
 
-// OpenSSL takes tens of KB from its first byte on. So it begins when the first record is whole: who sends only a part
-// of it, or nothing, costs what it has sent.
+// OpenSSL takes tens of KB from its first byte on. So it begins when the first record is whole, or its first 4 KB: who
+// sends less than that, or nothing, costs what it has sent.
 Handshake TlsChannel::read_hello() {
   if (hello_.empty() && plaintext()) return Handshake::kPlaintext;
-  char part[4096];
+  char part[kHelloPart];
   for (size_t whole = kRecordHead; hello_.size() < whole;) {
-    const ssize_t n = recv(fd_, part, sizeof part, 0);
-    if (n < 0) return again(n) ? Handshake::kAgain : Handshake::kGone;
-    if (n == 0) return Handshake::kGone;
+    const ssize_t n = recv(fd_, part, kHelloPart - hello_.size(), 0);
+    if (n == 0 || (n < 0 && !again(n))) return Handshake::kGone;
+    if (n < 0) return hello_.shrink_to_fit(), Handshake::kAgain;
     hello_.append(part, size_t(n));
     if (hello_.size() >= kRecordHead)
-      whole = std::min(kRecordMax, kRecordHead + (size_t(u8(hello_[3])) << 8 | u8(hello_[4])));
+      whole = std::min(kHelloPart, kRecordHead + (size_t(u8(hello_[3])) << 8 | u8(hello_[4])));
   }
   greeted_ = true;
   return Handshake::kHello;
@@ -103,6 +124,7 @@ Handshake TlsChannel::shake_hands() {
     established_ = true;
     return Handshake::kDone;
   }
+  if (*failure_) return Handshake::kFailed;
   switch (SSL_get_error(ssl_, done)) {
     case SSL_ERROR_WANT_WRITE:
       wants_write_ = true;
@@ -201,6 +223,7 @@ void TlsChannel::finish_writing() {
   }
   SSL_free(std::exchange(ssl_, nullptr));  // while the client's end is waited for, its memory is not needed
   hello_ = {};
+  gauge_.reset();
   closing_ = true;
   more_ = wants_write_ = wants_read_ = false;
   Channel::finish_writing();

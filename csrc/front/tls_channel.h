@@ -7,6 +7,7 @@
 #include <string>
 
 #include "front/channel.h"
+#include "front/hello_gauge.h"
 
 namespace fastqps::front {
 
@@ -27,12 +28,13 @@ class TlsChannel final : public Channel {
   bool wants_read() const override { return wants_read_; }
   void finish_writing() override;
 
-  // For OpenSSL: reads the socket, unless the client sends so much of TLS's own that no more is read from it.
+  // For OpenSSL: reads the socket, unless the client sends so much of TLS's own that no more is read from it. In a
+  // handshake that may be the end of it.
   ssize_t take(char* data, size_t bytes);
 
   // OpenSSL's callbacks: h2, or nothing; and each message of TLS's own.
   static int choose_protocol(SSL* ssl, const u8** out, u8* out_bytes, const u8* offered, unsigned offered_bytes, void*);
-  static void count_aside(int sent, int version, int kind, const void* data, size_t bytes, SSL* ssl, void*);
+  static void note_message(int sent, int version, int kind, const void* data, size_t bytes, SSL* ssl, void*);
 
  private:
   i64 decrypt(u8* data, size_t bytes);
@@ -46,7 +48,8 @@ class TlsChannel final : public Channel {
   std::shared_ptr<const TlsContext> context_;  // until the handshake begins
   SSL* ssl_ = nullptr;                         // from then on, until nothing is encrypted any more
   std::string hello_;                          // what has come before it, and OpenSSL has not taken
-  bool greeted_ = false;                       // hello_ is all that a handshake begins with
+  bool greeted_ = false;                       // hello_ is enough to begin with
+  std::unique_ptr<HelloGauge> gauge_;          // until the client's hello has been answered
   bool established_ = false, wants_write_ = false, wants_read_ = false, more_ = false;
   bool closing_ = false;  // nothing is decrypted any more
   bool other_protocol_ = false;

@@ -15,6 +15,7 @@ namespace fastqps::front {
 namespace {
 
 constexpr size_t kChainMax = 16;  // certificates in a file
+constexpr long kClientChainBytes = 32 << 10;
 
 struct Free {
   void operator()(BIO* bio) const { BIO_free(bio); }
@@ -100,8 +101,9 @@ std::shared_ptr<TlsContext> TlsContext::make(const TlsPem& pem, Dates dates, Tls
   SSL_CTX_set_session_cache_mode(raw, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(raw, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_read_ahead(raw, 1);
+  SSL_CTX_set_max_cert_list(raw, kClientChainBytes);
   SSL_CTX_set_alpn_select_cb(raw, TlsChannel::choose_protocol, nullptr);
-  SSL_CTX_set_msg_callback(raw, TlsChannel::count_aside);
+  SSL_CTX_set_msg_callback(raw, TlsChannel::note_message);
   SSL_CTX_set_default_passwd_cb(raw, no_password);
   if (!made->take_certificates(pem.certificate, dates, fault) || !made->take_key(pem.key, fault)) return nullptr;
   if (!pem.client_ca.empty() && !made->take_client_ca(pem.client_ca, dates, fault)) return nullptr;

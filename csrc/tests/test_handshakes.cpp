@@ -1,4 +1,6 @@
 // Handshakes that clients leave half done: what they cost, and that they keep nobody out.
+#include <malloc.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +40,47 @@ struct Asking {
   SecureClient client;
   i32 stream;
 };
+
+std::string first_words(TlsPipe& pipe) {
+  char buffer[4096];
+  SSL_do_handshake(pipe.ssl);
+  const int n = BIO_read(SSL_get_wbio(pipe.ssl), buffer, sizeof buffer);
+  CHECK(n > 100);
+  return {buffer, size_t(n)};
+}
+
+// A client that says just this.
+struct Speaker {
+  explicit Speaker(Secure& fixture) : fixture(fixture) {
+    int ends[2];
+    CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
+    fixture.door.adopt(ends[1]);
+    fd = ends[0];
+  }
+  Speaker(const Speaker&) = delete;
+  ~Speaker() { close(fd); }
+  std::string say(std::string_view bytes) {
+    const ssize_t n = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    CHECK(n == ssize_t(bytes.size()) || n < 0);  // it has hung up
+    for (int i = 0; i < 10; i++) fixture.door.turn();
+    char buffer[4096];
+    const ssize_t got = recv(fd, buffer, sizeof buffer, 0);
+    return {buffer, size_t(std::max<ssize_t>(got, 0))};
+  }
+  Secure& fixture;
+  int fd;
+};
+
+// A hello that claims so many bytes, in records of so many, from which only the start is said.
+std::string long_hello(u32 claimed, size_t record, size_t said) {
+  std::string message = {1, char(claimed >> 16), char(claimed >> 8), char(claimed)}, out;
+  message.resize(4 + claimed, 'x');
+  for (size_t at = 0; at < message.size(); at += record) {
+    const std::string part = message.substr(at, record);
+    out += std::string{0x16, 3, 1, char(part.size() >> 8), char(part.size())} + part;
+  }
+  return out.substr(0, said);
+}
 
 bool in_time(const std::function<bool()>& condition) {
   const u64 end = now_ns() + 10 * kSecond;
@@ -203,6 +246,110 @@ TEST(when_the_first_waits_too_long_the_last_comes_first) {
     CHECK(!SSL_is_init_finished(first.client.pipe.ssl));
     CHECK(in_time([&] { return first.answered(); }));
   }
+  fixture.check_clean();
+}
+
+// Bytes of the heap for each client that says this and waits. 0 where a sanitizer keeps the heap.
+size_t cost_of(const std::string& said) {
+  Limits limits = few_places(kNever);
+  limits.handshakes = 1000;
+  Secure fixture(limits);
+  const auto heap = [] {
+    const struct mallinfo2 all = mallinfo2();
+    return all.uordblks + all.hblkhd;
+  };
+  std::vector<std::unique_ptr<Speaker>> all;
+  size_t before = 0;
+  for (int i = 0; i < 120; i++) {
+    if (i == 20) before = heap();  // the first fill what is made once
+    all.push_back(std::make_unique<Speaker>(fixture));
+    all.back()->say(said);
+  }
+  const size_t cost = (heap() - before) / 100;
+  CHECK_EQ(fixture.door.open_connections, 120u);
+  CHECK_EQ(fixture.counters.tls_failures, u64(0));
+  return cost;
+}
+
+// docs/security.md has these figures.
+TEST(what_half_done_handshakes_cost) {
+  std::string hello;
+  {
+    Secure fixture;
+    TlsPipe pipe(fixture.door);
+    hello = first_words(pipe);
+  }
+  CHECK(cost_of(hello.substr(0, hello.size() / 2)) < 2 << 10);
+  CHECK(cost_of(long_hello(16000, 16384, 4095)) < 6 << 10);
+  CHECK(cost_of(hello) < 52 << 10);
+  CHECK(cost_of(long_hello(16380, 16384, 16388)) < 84 << 10);
+  CHECK(cost_of(long_hello(16384, 8000, 16398)) < 84 << 10);
+}
+
+TEST(the_first_4_kb_of_a_long_hello_need_a_place) {
+  Secure fixture(few_places(kNever));
+  {
+    std::vector<std::unique_ptr<Speaker>> stuck;
+    for (int i = 0; i < 4; i++) stuck.push_back(std::make_unique<Speaker>(fixture));
+    for (auto& one : stuck) one->say(long_hello(16000, 16384, 4095));
+    Asking first(fixture);
+    CHECK(first.answered());
+    for (auto& one : stuck) one->say("x");
+    Asking second(fixture);
+    CHECK(!second.answered());
+  }
+  fixture.check_clean();
+}
+
+TEST(a_hello_that_claims_too_much_is_not_begun_with) {
+  for (const size_t record : {16384, 1000, 3, 1}) {
+    Secure fixture;
+    Speaker longest(fixture), too_long(fixture);
+    longest.say(long_hello(16384, record, 16000));
+    CHECK_EQ(fixture.counters.tls_failures, u64(0));
+    too_long.say(long_hello(16385, record, 5000));
+    CHECK_EQ(fixture.counters.tls_failures, u64(1));
+  }
+  // Nor the second, which the door asks for when the first has no key that it can use.
+  for (const bool at_once : {false, true}) {
+    Secure fixture;
+    std::string hello;
+    {
+      TlsPipe pipe(fixture.door);
+      hello = first_words(pipe);
+    }
+    // A group that the door does not know, among those of the client's and as that of its key.
+    const size_t key = hello.find(std::string("\0\x1d\0\x20", 4)), group = hello.find(std::string("\0\x17\0\x1e", 4));
+    CHECK(key != hello.npos && group != hello.npos);
+    hello[key] = hello[key + 1] = hello[group + 2] = hello[group + 3] = 0x0a;
+    const std::string changes("\x14\3\3\0\1\1", 6), second = long_hello(16385, 9, 14);
+    Speaker client(fixture);
+    if (at_once) {
+      client.say(hello + changes + second);
+    } else {
+      CHECK(client.say(hello).find("\xcf\x21\xad\x74") != std::string::npos);
+      client.say(changes + long_hello(200, 9, 14));
+      CHECK_EQ(fixture.counters.tls_failures, u64(0));
+      Speaker other(fixture);
+      other.say(hello);
+      other.say(changes + second);
+    }
+    CHECK_EQ(fixture.counters.tls_failures, u64(1));
+  }
+}
+
+// A hello that is short enough, but in records of a byte each.
+TEST(a_handshake_has_so_many_bytes_and_no_more) {
+  Secure fixture;
+  {
+    const std::string hello = long_hello(16384, 1, ~size_t(0));
+    CHECK(hello.size() > 96 << 10);
+    Speaker client(fixture);
+    size_t said = 0;
+    for (; said < 90 << 10 && !fixture.counters.tls_failures; said += 4096) client.say(hello.substr(said, 4096));
+    CHECK(said > 60 << 10 && said < 80 << 10);
+  }
+  CHECK_EQ(fixture.counters.tls_failures, u64(1));
   fixture.check_clean();
 }
 
