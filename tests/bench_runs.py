@@ -19,7 +19,7 @@ from fastqps.errors import GENERATOR_BOUND
 ROOT = Path(__file__).parents[1]
 TRIES, TRIES_S = 4, 30.0
 RUN_S_MAX = 75.0
-OTHERS_MAX = 0.05  # of all CPUs: a tenth of one of two already moves a duty cycle by more than the figures allow
+OTHERS_MAX = 0.02  # of all CPUs: 4 % of one of two move a duty cycle by more than the figures allow
 
 
 class Spoiled(Exception):
