@@ -139,11 +139,13 @@ async def batch(stub: Any, ledger: Ledger, items: int) -> None:
 
 async def stream(stub: Any, ledger: Ledger, items: int, most: int = 16) -> None:
     """One PredictStream of so many items, ``most`` of them in flight."""
-    room, open_ = asyncio.Semaphore(most), set[int]()
+    room, open_, over = asyncio.Semaphore(most), set[int](), asyncio.Event()
 
     async def asks() -> AsyncIterator[pb.PredictRequest]:
         for _ in range(items):
             await room.acquire()
+            if over.is_set():  # grpc.aio asks for one more item of a stream that has failed
+                return
             request = ledger.ask()
             open_.add(request.request_id)
             yield request
@@ -156,6 +158,7 @@ async def stream(stub: Any, ledger: Ledger, items: int, most: int = 16) -> None:
     except grpc.aio.AioRpcError as error:
         # A write that meets the connection's end makes grpc.aio forget the status.
         forgot = error.details() == "Internal error from Core"
+        over.set()
         for number in open_:
             ledger.ended(number, "UNAVAILABLE" if forgot else error.code().name, error.details() or "")
         return

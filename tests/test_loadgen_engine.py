@@ -430,7 +430,8 @@ def test_a_method_that_is_not_there_ends_the_run_early(tmp_path: Path) -> None:
         result = run(tmp_path, found.port, "--rate", "200", "--duration", "20s", "--warmup", "100ms", code=1)
     assert time.monotonic() - began < 10
     said = f"loadgen: the server has no method {METHOD}: all calls were answered UNIMPLEMENTED\n"
-    assert result["stderr"] == said and result["stdout"] == "" and set(result["status"]) <= {"UNIMPLEMENTED"}
+    assert result["stderr"] == said and result["stdout"] == ""
+    assert set(result["status"]) <= {"UNIMPLEMENTED", "UNFINISHED"}  # what was under way when it ended
 
 
 def test_calls_that_all_fail_are_a_failure_with_a_table(tmp_path: Path) -> None:
