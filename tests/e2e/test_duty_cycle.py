@@ -16,6 +16,13 @@ from examples.duty_cycle.computed import NATIVE, PYTHON, Expected, synchronous
 from fastqps.config import load
 
 PROFILE = ROOT / "examples/duty_cycle/step-5ms.toml"
+# A busy host below a virtual machine shows in no counter, and makes all hand-overs slower. What is told apart here, a
+# device that waits for its host or not, or once more for 1.25 ms, is twice as much and more.
+LOWER_MAX, HIGHER_MAX = 0.06, 0.03
+
+
+def agrees(found: float, computed: float) -> bool:
+    return -LOWER_MAX <= found - computed <= HIGHER_MAX
 
 
 def duty_cycle(folder: Path, profile: Path, **settings: Any) -> float:
@@ -30,7 +37,8 @@ def test_one_dispatcher(expected: Expected, tmp_path: Path) -> None:
     def attempt() -> str:
         preparation = "native" if expected in NATIVE else "python"
         found = duty_cycle(tmp_path, PROFILE, preparation=preparation, **expected.settings)
-        return "" if expected.holds(found) else f"{found:.3f}, computed {expected.duty_cycle:.3f}"
+        right = expected.holds(found) if expected.least else agrees(found, expected.duty_cycle)
+        return "" if right else f"{found:.3f}, computed {expected.duty_cycle:.3f}"
 
     until_right(attempt)
 
@@ -44,7 +52,7 @@ def test_a_planted_delay_costs_what_it_takes(planted_ms: float, tmp_path: Path) 
     def attempt() -> str:
         found = duty_cycle(tmp_path, profile, dispatchers=1, **{"async-steps": "off"})
         computed = synchronous(planted_ms)
-        return "" if abs(found - computed) <= 0.03 else f"{found:.3f}, computed {computed:.3f}"
+        return "" if agrees(found, computed) else f"{found:.3f}, computed {computed:.3f}"
 
     until_right(attempt)
 
