@@ -92,6 +92,11 @@ void PredictService::end_wait(Item& item) {
   if (std::exchange(item.waits, false)) shares_.taken(item.connection, item.route);
 }
 
+void PredictService::look_at_queues(u64 now) {
+  slab_.see_taken([this](u32 slot) { end_wait(items_[slot]); });
+  admission_.look(now);
+}
+
 void PredictService::on_turn(u64 now) {
   bump(stats_->inflight_ns, u64(slab_.open()) * (last_turn_ns_ ? now - std::min(now, last_turn_ns_) : 0));
   last_turn_ns_ = now;
@@ -102,10 +107,9 @@ void PredictService::on_turn(u64 now) {
   slab_.publish();
   drain_ns_ = now_ns();
   slab_.drain();
-  slab_.see_taken([this](u32 slot) { end_wait(items_[slot]); });
+  look_at_queues(now);
   deadlines_.advance(drain_ns_, [this](u32 slot) { expire(slot); });
   if (groups_.any_held()) resume_held();
-  admission_.look(now);
   canaries_.look(now, [&](u32 dispatcher) { slab_.put_canary(dispatcher, now); });
   line_->slots_used.store(slab_.used(), kRelaxed);
   u64 waiting = 0;
@@ -141,6 +145,7 @@ bool PredictService::about_to_sleep() {
 void PredictService::awake() {
   slab_.awake();
   woke_ns_ = now_ns();
+  look_at_queues(woke_ns_);  // before what woke this door is read: dispatchers took from them all the while
   line_->turn_started_ns.store(woke_ns_, kRelaxed);  // relaxed: only compared with the clock
 }
 

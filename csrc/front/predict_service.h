@@ -172,6 +172,7 @@ class PredictService final : public Service {
 
   void link(u32 slot);
   void end_wait(Item& item);
+  void look_at_queues(u64 now);  // what dispatchers have taken, and how much waits
   void count_awake(u64 now);
 
   // reload.cpp: models that are reloaded
