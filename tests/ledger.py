@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import numpy as np
 from echo_dispatcher import echo
-from serving import Server
+from serving import PATIENCE_S, Server
 
 from fastqps import Engine
 from fastqps.v1 import predict_pb2 as pb
@@ -198,7 +198,7 @@ class Load:
             await call()
             await asyncio.sleep(self._pause_s)
 
-    async def more(self, count: int, timeout_s: float = 10.0) -> None:
+    async def more(self, count: int, timeout_s: float = PATIENCE_S) -> None:
         """Until so many more have been answered."""
         until = self.ledger.counts[OK] + count
         async with asyncio.timeout(timeout_s):
@@ -210,7 +210,7 @@ class Load:
     ) -> None:
         self._stop.set()
         try:
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(PATIENCE_S):
                 await asyncio.gather(*self._tasks)
         finally:
             for channel in self.channels:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote_to_bytes
 
 from hpack import Decoder, Encoder
+from serving import PATIENCE_S
 
 from fastqps.v1 import predict_pb2 as pb
 
@@ -23,7 +24,6 @@ ENHANCE_YOUR_CALM = 11
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 WINDOW_MAX = 0x7FFFFFFF
 ANSWER_HEADERS_MAX = 3584  # nginx answers 502 above 4 KiB
-TIMEOUT_S = 5.0
 
 Header = tuple[str | bytes, str | bytes]
 PATH = "/fastqps.v1.PredictService/"
@@ -149,7 +149,7 @@ class Peer:
 
     def __init__(self, address: str, *settings: bytes, hello: bytes | None = None) -> None:
         host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), timeout=TIMEOUT_S)
+        self.socket = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.answers: dict[int, Answer] = {}
         self.goaway: int | None = None
@@ -221,7 +221,7 @@ class Peer:
 
     # ---- receiving
 
-    def until(self, condition: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
+    def until(self, condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
         """Reads until the condition holds or the connection has ended."""
         limit = time.monotonic() + timeout_s
         while not condition() and self.read(limit):
@@ -256,12 +256,12 @@ class Peer:
         while self.read(limit):
             pass
 
-    def answer(self, stream: int, timeout_s: float = TIMEOUT_S) -> Answer:
+    def answer(self, stream: int, timeout_s: float = PATIENCE_S) -> Answer:
         """The stream's answer, when it is complete."""
         self.until(lambda: self.stopped(stream), f"the end of stream {stream}", timeout_s)
         return self.answers.get(stream, Answer())
 
-    def end(self, timeout_s: float = TIMEOUT_S) -> int | None:
+    def end(self, timeout_s: float = PATIENCE_S) -> int | None:
         """Reads to the end of the connection; GOAWAY's code, or None."""
         self.until(lambda: False, "the end of the connection", timeout_s) if not self.closed else None
         self.linger(0.2)

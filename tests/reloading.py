@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ledger import channel_to
-from serving import Server, until
+from serving import PATIENCE_S, Server, until
 from versions import write_version
 
 from fastqps._core import Segment
@@ -47,8 +47,8 @@ class Reloaded(Server):
         """Of the process that was started there last; it may not have its name yet."""
         return int(re.findall(rf"started {seat}\b.*\(pid (\d+)\)", self.log())[-1])
 
-    def until_log(self, text: str, count: int = 1, timeout_s: float = 60.0) -> None:
-        until(lambda: self.log().count(text) >= count, timeout_s, f"{count} × {text!r} in\n{self.log()}")
+    def until_log(self, text: str, count: int = 1) -> None:
+        until(lambda: self.log().count(text) >= count, f"{count} × {text!r} in\n{self.log()}")
 
 
 class Versions:
@@ -81,7 +81,7 @@ class Versions:
 
 def version_of(server: Server) -> str:
     """NAME@VERSION of the one that serves now."""
-    with urllib.request.urlopen(f"http://{server.admin}/reload", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{server.admin}/reload", timeout=PATIENCE_S) as answer:
         (model,) = json.load(answer)["models"]
     return f"{model['model']}@{model['version']}"
 

@@ -20,13 +20,16 @@ import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
 HERE = Path(__file__).parent
-START_S = 60.0
+PATIENCE_S = (
+    60.0  # the end of a wait for what will come, on a machine that is slow or stands still: no measure of anything
+)
+START_S = PATIENCE_S
 READY = re.compile(r"ready: .* at (\S+), admin http://(\S+)")
 STARTED = re.compile(r"started (\w+ \d+)\D.*\(pid (\d+)\)")
 GAUGES_OF_WORK = ("fastqps_slots_used", "fastqps_requests_running", "fastqps_requests_waiting")
 
 
-def until(condition: Callable[[], object], timeout_s: float, what: str) -> float:
+def until(condition: Callable[[], object], what: str, timeout_s: float = PATIENCE_S) -> float:
     """Waits for a condition; the seconds that it took. AssertionError if it does not come."""
     start = time.monotonic()
     while not condition():
@@ -58,7 +61,7 @@ class Server:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         try:
-            self.start_s = until(lambda: self.ready_line or self._process.poll() is not None, START_S, "ready")
+            self.start_s = until(lambda: self.ready_line or self._process.poll() is not None, "ready", START_S)
             assert self.ready_line, f"the server ended with {self._process.poll()}:\n{self.log()}"
         except AssertionError:
             self.kill()
@@ -107,13 +110,13 @@ class Server:
         with open(f"/proc/{self.pid}/stat") as file:
             return file.read().rpartition(") ")[2][0] != "Z"
 
-    def wait(self, timeout_s: float) -> int:
+    def wait(self, timeout_s: float = PATIENCE_S) -> int:
         """The supervisor's exit code."""
         code = self._process.wait(timeout_s)
-        self._reader.join(1)
+        self._reader.join(PATIENCE_S)
         return code
 
-    def stop(self, timeout_s: float = 20.0) -> None:
+    def stop(self, timeout_s: float = PATIENCE_S) -> None:
         """Drains, and holds that nothing is left."""
         if self._process.poll() is None:
             self.signal(signal.SIGTERM)
@@ -121,8 +124,8 @@ class Server:
             assert code == 0, f"exit code {code}:\n{self.log()}"
         self.check_gone()
 
-    def check_gone(self, timeout_s: float = 1.0) -> None:
-        until(lambda: not self.processes(), timeout_s, f"no process left, but {self.processes()}\n{self.log()}")
+    def check_gone(self) -> None:
+        until(lambda: not self.processes(), f"no process left, but {self.processes()}\n{self.log()}")
 
     def kill(self) -> None:
         """Ends what is left, whatever state it is in."""
@@ -131,24 +134,24 @@ class Server:
                 process.kill()
             except psutil.NoSuchProcess:
                 continue
-        self._process.wait(10)
+        self._process.wait(PATIENCE_S)
 
     # ---- its state
 
     def page(self, path: str) -> bytes:
-        with urllib.request.urlopen(f"http://{self.admin}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://{self.admin}{path}", timeout=PATIENCE_S) as answer:
             return bytes(answer.read())
 
     def reload(self, **asked: str) -> tuple[int, dict[str, Any]]:
         """(status, answer) of POST /reload; where it is that the reload still runs, what came of it."""
         request = urllib.request.Request(f"http://{self.admin}/reload", data=json.dumps(asked).encode(), method="POST")
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
                 status, found = answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             status, found = error.code, json.load(error)
         if status == 202:
-            until(lambda: not json.loads(self.page("/reload"))["doing"], 300, f"the reload's end\n{self.log()}")
+            until(lambda: not json.loads(self.page("/reload"))["doing"], f"the reload's end\n{self.log()}", 300)
             found = json.loads(self.page("/reload"))["last"]
             status = 422 if found["outcome"] == "failed" else 200
         return status, found
@@ -178,10 +181,10 @@ class Server:
         work = self.work()
         return work["fastqps_slots_used"] == count and not work["fastqps_requests_waiting"]
 
-    def until_idle(self, timeout_s: float = 5.0) -> None:
+    def until_idle(self, timeout_s: float = PATIENCE_S) -> None:
         """No slot is in use, nothing waits, nothing runs."""
         try:
-            until(lambda: not any(self.work().values()), timeout_s, "idle")
+            until(lambda: not any(self.work().values()), "idle", timeout_s)
         except AssertionError:
             raise AssertionError(f"work is left after {timeout_s} s: {self.work()}\n{self.log()}") from None
 

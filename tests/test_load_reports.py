@@ -81,7 +81,7 @@ def test_reports_in_trailers_and_as_a_stream(serve: Callable[..., Server], tmp_p
     server = serve(*SERVE, "--load-reports=on", f"--capacity={capacity_file(tmp_path / 'c.json', 1000)}")
     caller = Caller(server.address)
     with grpc.insecure_channel(server.address) as channel:
-        until(caller.report, 5, "an answer with a report")
+        until(caller.report, "an answer with a report")
         time.sleep(0.15)
         report = caller.report()
         began = time.monotonic()
@@ -95,7 +95,7 @@ def test_reports_in_trailers_and_as_a_stream(serve: Callable[..., Server], tmp_p
             found = caller.report()
             return found is not None and found.rps_fractional > 10 * report.rps_fractional
 
-        until(busier, 10, "a report of the load of this test")
+        until(busier, "a report of the load of this test")
         stream = reports(channel, 0.2)
         begin = time.monotonic()
         told = [next(stream) for _ in range(4)]
@@ -145,7 +145,7 @@ def test_grpc_weighted_round_robin_follows(serve: Callable[..., Server], tmp_pat
             assert sum(came) == 400
             return came[0] / 400
 
-        until(lambda: abs(shares() - 0.25) <= 0.25 * SHARE_OFF_MAX, 20, "a quarter of the calls, within a tenth of it")
+        until(lambda: abs(shares() - 0.25) <= 0.25 * SHARE_OFF_MAX, "a quarter of the calls, within a tenth of it")
 
 
 def answered(server: Server) -> float:

@@ -232,7 +232,7 @@ def test_what_a_killed_server_left_is_cleared(run: RunDirectory, log: Log, tmp_p
     done = subprocess.run([sys.executable, "-c", KILLED], env=environment, capture_output=True, timeout=30)
     assert done.returncode == -9, done.stderr
     [left] = [path for path in folder.iterdir() if path != run.path]
-    until(lambda: len(mps_processes(left)) == 1, 5, "the daemon ends with it")
+    until(lambda: len(mps_processes(left)) == 1, "the daemon ends with it")
     servers = mps_processes(left)
     assert servers[0].cmdline()[-1] == "server"
     again = RunDirectory(log)

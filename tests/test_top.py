@@ -285,12 +285,12 @@ def test_lines_go_on_over_a_restart_until_ctrl_c() -> None:
         assert process.stdout
         reader = threading.Thread(target=lambda: seen.extend(process.stdout or ()))
         reader.start()
-        until(lambda: any("server rate=" in line for line in seen), 20, "a first line")
-    until(lambda: any("Connection refused" in line for line in seen), 20, "that nobody answers")
+        until(lambda: any("server rate=" in line for line in seen), "a first line")
+    until(lambda: any("Connection refused" in line for line in seen), "that nobody answers")
     served.started_s, served.looks, before = served.started_s + 60, 0, len(seen)
     with served.up():
-        until(lambda: any("server restarted" in line for line in seen[before:]), 20, "the restart")
-        until(lambda: "server rate=" in seen[-1] or "stages" in seen[-1], 20, "new numbers")
+        until(lambda: any("server restarted" in line for line in seen[before:]), "the restart")
+        until(lambda: "server rate=" in seen[-1] or "stages" in seen[-1], "new numbers")
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0
         reader.join(5)
@@ -325,7 +325,7 @@ class Terminal:
     def until(self, pattern: str) -> None:
         """Something that is written from now on."""
         start = len(self.text)
-        until(lambda: re.search(pattern, PLAIN.sub("", self.text[start:])), 20, pattern)
+        until(lambda: re.search(pattern, PLAIN.sub("", self.text[start:])), pattern)
 
     def end(self, number: signal.Signals | None = None) -> int:
         """Ctrl-C, or a signal; the exit code."""

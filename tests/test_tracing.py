@@ -116,7 +116,7 @@ def test_the_exporter_is_bounded_and_counts_everything() -> None:
 
     exporter = Exporter(export, turns.append)
     put = 0
-    until(lambda: calls or exporter.put(range(700)), 5, "the first export")  # type: ignore[func-returns-value]
+    until(lambda: calls or exporter.put(range(700)), "the first export")  # type: ignore[func-returns-value]
     while not exporter.dropped:
         exporter.put(range(700))
         put += 1
@@ -167,8 +167,8 @@ def test_calls_become_spans(serve: Callable[..., Server]) -> None:
         client.PredictBatch(batch, metadata=(SAMPLED,), timeout=10)
         list(client.PredictStream(iter([REQUEST] * 3), metadata=(SAMPLED,), timeout=10))
         methods = ("Predict", "Predict", "PredictBatch", "PredictStream")
-        until(lambda: len([s for _, s in collector.spans() if s.kind == SERVER]) >= len(methods), 10, "four calls")
-        until(lambda: len(by_name(collector.spans())["item"]) >= 19, 10, "their items")
+        until(lambda: len([s for _, s in collector.spans() if s.kind == SERVER]) >= len(methods), "four calls")
+        until(lambda: len(by_name(collector.spans())["item"]) >= 19, "their items")
         ended_ns = time.time_ns()
         spans = collector.spans()
         found = by_name(spans)
@@ -223,14 +223,14 @@ def test_a_collector_that_is_down_costs_spans_and_nothing_else(serve: Callable[.
         client = stub(server)
         for _ in range(300):
             client.Predict(REQUEST, timeout=10)
-        until(lambda: server.metrics()["fastqps_trace_spans_total{failed}"] > 0, 10, "spans that are refused")
-        until(lambda: "takes no spans, they are dropped" in server.log(), 5, "a line that says so")
+        until(lambda: server.metrics()["fastqps_trace_spans_total{failed}"] > 0, "spans that are refused")
+        until(lambda: "takes no spans, they are dropped" in server.log(), "a line that says so")
         assert "not today" in server.log()
         collector.refuse = False
         for _ in range(20):
             client.Predict(REQUEST, timeout=10)
-        until(lambda: server.metrics()["fastqps_trace_spans_total{exported}"] > 0, 10, "spans that are taken")
-        until(lambda: "takes spans again" in server.log(), 5, "a line that says so")
+        until(lambda: server.metrics()["fastqps_trace_spans_total{exported}"] > 0, "spans that are taken")
+        until(lambda: "takes spans again" in server.log(), "a line that says so")
         assert server.log().count("takes no spans") == 1
         collector.hang = threading.Event()  # and at the end it does not answer
         client.Predict(REQUEST, timeout=10)

@@ -86,7 +86,7 @@ def test_generations_over_tls_while_the_model_is_reloaded(serve: Callable[..., S
             gone, stream = generate(PACE_MS)
             next(stream)
             stream.cancel()
-            until(lambda: gone in calls_of(collector), 15, f"all spans\n{server.log()}")
+            until(lambda: gone in calls_of(collector), f"all spans\n{server.log()}")
         found = calls_of(collector)
         across = [trace_id for trace_id in paced if found[trace_id][1]["fastqps.dispatcher"] == 0][-1]
         told = {name: found[trace_id][1] for name, trace_id in

@@ -53,7 +53,7 @@ def neighbour(server: Server) -> Iterator[Neighbour]:
     before = descriptors(door)
     yield neighbour
     neighbour.check()
-    until(lambda: server.connections() == [1], 5, f"one connection, but {server.connections()}")
+    until(lambda: server.connections() == [1], f"one connection, but {server.connections()}")
     server.until_idle()
     assert descriptors(door) == before
     assert server.child("frontdoor 0") == door

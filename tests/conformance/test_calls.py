@@ -61,7 +61,7 @@ def occupy(server: Server, peer: Peer) -> None:
     """Both dispatchers run a step of STEP_S, on streams 101 and 103."""
     for n, stream in enumerate((101, 103), start=1):
         ask(peer, stream, slow())
-        until(lambda n=n: server.claimed(n), 2, "a claim")
+        until(lambda n=n: server.claimed(n), "a claim")
 
 
 # ---- T14: cancels
@@ -91,7 +91,7 @@ def with_its_end(server: Server, peer: Peer) -> None:
 def in_the_queue(server: Server, peer: Peer) -> None:
     occupy(server, peer)
     ask(peer, 105, BODY)
-    until(lambda: server.work()["fastqps_requests_waiting"] == 1, 2, "one waits")
+    until(lambda: server.work()["fastqps_requests_waiting"] == 1, "one waits")
 
 
 def on_the_device(server: Server, peer: Peer) -> None:
@@ -113,7 +113,7 @@ def in_a_batch(server: Server, peer: Peer) -> None:
     items = [pb.PredictRequest.FromString(slow()) for _ in range(9)]
     peer.send(frame(HEADERS, EH, 1, block(request(PATH + "PredictBatch"))))
     peer.send(frame(DATA, ES, 1, message(pb.PredictBatchRequest(items=items).SerializeToString())))
-    until(lambda: server.work()["fastqps_slots_used"] == 9, 2, "its slots")
+    until(lambda: server.work()["fastqps_slots_used"] == 9, "its slots")
 
 
 MOMENTS = [

@@ -45,7 +45,7 @@ def test_flood(server: Server, neighbour: Neighbour, peer: Peer, case: str, read
         pour(peer, frames(), reads)
         peer.end(END_S)
     assert peer.closed
-    until(lambda: floods(server) == before + 1, 2, "one flood more is counted")
+    until(lambda: floods(server) == before + 1, "one flood more is counted")
     assert peer.goaway in ((ENHANCE_YOUR_CALM,) if reads else (ENHANCE_YOUR_CALM, None)), peer
     if peer.goaway is not None:
         assert peer.goaway_text == text
@@ -145,7 +145,7 @@ def test_no_descriptors_left(server: Server, neighbour: Neighbour) -> None:
         start = time.monotonic()
         peer = threading.Thread(target=lambda: waiting.append(Peer(server.address)))
         peer.start()
-        until(lambda: server.metrics()[key] > before, 5, "an error of accept")
+        until(lambda: server.metrics()[key] > before, "an error of accept")
         for _ in range(20):
             neighbour.check()
             time.sleep(0.02)

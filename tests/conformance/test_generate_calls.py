@@ -63,7 +63,7 @@ def generator(model: Path) -> Iterator[Server]:
         before = descriptors(door)
         yield server
         server.until_idle()
-        until(lambda: descriptors(door) == before, 5, "its descriptors")
+        until(lambda: descriptors(door) == before, "its descriptors")
         assert not server.metrics()["fastqps_restarts_total"]
         server.stop()
     finally:
@@ -212,7 +212,7 @@ def test_cancel_between_chunks(generator: Server, stub: PredictServiceStub) -> N
     for call in calls:
         call.cancel()
     generator.until_idle(SLOT_S)
-    until(lambda: generator.metrics()["fastqps_requests_total"] == before + 20, 3, "all counted, once")
+    until(lambda: generator.metrics()["fastqps_requests_total"] == before + 20, "all counted, once")
 
 
 def test_lost_connection(generator: Server) -> None:

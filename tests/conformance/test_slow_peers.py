@@ -110,7 +110,7 @@ def test_a_client_that_never_reads(patient: Server, other: Neighbour) -> None:
         peer.socket.settimeout(60)
         connections, start = patient.connections(), time.monotonic()
         pour(peer, (whole_call(i, body, head) for i in opened(1024)), reads=False)
-        until(lambda: patient.connections()[0] == connections[0] - 1, 90, "its connection is closed")
+        until(lambda: patient.connections()[0] == connections[0] - 1, "its connection is closed", 90)
         assert time.monotonic() - start > 15
 
 
@@ -130,13 +130,13 @@ def test_streams_without_window(patient: Server, other: Neighbour) -> None:
 def test_many_silent_connections(patient: Server, other: Neighbour) -> None:
     """They are closed when they have said nothing for ten seconds, and do not keep the others out."""
     many(patient, other, hello=b"")
-    until(lambda: patient.connections() == [1], 10 + SLACK_S, "the others are closed")
+    until(lambda: patient.connections() == [1], "the others are closed", 10 + SLACK_S)
 
 
 def test_many_idle_connections(patient: Server, other: Neighbour) -> None:
     """They may stay as they are."""
     many(patient, other, hello=PREFACE + frame(SETTINGS, 0, 0))
-    until(lambda: patient.connections() == [1], SLACK_S, "all have gone")
+    until(lambda: patient.connections() == [1], "all have gone", SLACK_S)
 
 
 def many(server: Server, other: Neighbour, hello: bytes) -> None:
@@ -150,7 +150,7 @@ def many(server: Server, other: Neighbour, hello: bytes) -> None:
             if hello:
                 sockets[-1].sendall(hello)
         if hello:
-            until(lambda: server.connections() == [MANY + 1], SLACK_S, "all are open")
+            until(lambda: server.connections() == [MANY + 1], "all are open", SLACK_S)
         for _ in range(200):
             other.check()
         assert door.memory_info().rss - before < MANY_BYTES_MAX

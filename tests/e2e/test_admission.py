@@ -22,7 +22,7 @@ Stub = predict_pb2_grpc.PredictServiceStub
 async def occupied(server: Server, stub: Any, ledger: Ledger, seconds: float) -> asyncio.Task[str]:
     """The only dispatcher runs a step of that length."""
     call = asyncio.create_task(unary(stub, ledger, SLOW + round(seconds * 100)))
-    await asyncio.to_thread(until, lambda: server.claimed(1), 2, "it runs")
+    await asyncio.to_thread(until, lambda: server.claimed(1), "it runs")
     return call
 
 
@@ -141,7 +141,7 @@ def order_of_answers(server: Server, priorities: list[int], each_s: float) -> li
             calls = [asyncio.create_task(one(stub, priority)) for priority in priorities]
             waiting = len(priorities)
             await asyncio.to_thread(
-                until, lambda: server.work()["fastqps_requests_waiting"] == waiting, 2, f"{waiting} wait"
+                until, lambda: server.work()["fastqps_requests_waiting"] == waiting, f"{waiting} wait"
             )
             assert not first.done()
             await asyncio.gather(first, *calls)

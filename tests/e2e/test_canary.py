@@ -34,7 +34,7 @@ def answered(server: Server, dispatcher: int) -> float:
 def check_canaries(server: Server, dispatchers: int) -> None:
     """Each dispatcher answers some, and they are nobody's traffic."""
     for dispatcher in range(dispatchers):
-        until(lambda d=dispatcher: answered(server, d) >= 3, 10, f"canaries of dispatcher {dispatcher}\n{server.log()}")
+        until(lambda d=dispatcher: answered(server, d) >= 3, f"canaries of dispatcher {dispatcher}\n{server.log()}")
     metrics = server.metrics()
     assert {name: metrics[name] for name in COUNTED if name in metrics} == {
         name: 0 for name in COUNTED if name in metrics
@@ -90,14 +90,14 @@ def test_stuck_loop(serve: Callable[..., Server]) -> None:
     check_canaries(server, 2)
     old = server.child("dispatcher 0")
     old.send_signal(signal.SIGUSR2)
-    until(lambda: answered_by(server.metrics(), 0, "missed") >= 1, 10, f"a miss\n{server.log()}")
+    until(lambda: answered_by(server.metrics(), 0, "missed") >= 1, f"a miss\n{server.log()}")
     ledger = Ledger()
 
     async def scenario() -> None:
         async with Load(server.address, ledger) as load:
             await load.more(50)
-            await asyncio.to_thread(until, lambda: not old.is_running(), 20, "it is killed")
-            await asyncio.to_thread(until, lambda: server.ready("dispatcher 0"), 20, "it is back")
+            await asyncio.to_thread(until, lambda: not old.is_running(), "it is killed")
+            await asyncio.to_thread(until, lambda: server.ready("dispatcher 0"), "it is back")
             await load.more(50)
 
     asyncio.run(scenario())

@@ -34,11 +34,11 @@ def nothing_left(server: Server) -> Iterator[dict[str, psutil.Process]]:
     files = {seat: descriptors(process) for seat, process in before.items()}
     own = descriptors(psutil.Process(server.pid))
     yield before
-    until(lambda: all(map(server.ready, SEATS)), 10, f"all are ready\n{server.log()}")
-    until(lambda: not any(server.connections()), 5, "no connection")
+    until(lambda: all(map(server.ready, SEATS)), f"all are ready\n{server.log()}")
+    until(lambda: not any(server.connections()), "no connection")
     server.until_idle()
-    until(lambda: {seat: descriptors(server.child(seat)) for seat in SEATS} == files, 5, f"descriptors as {files}")
-    until(lambda: descriptors(psutil.Process(server.pid)) == own, 5, "the supervisor's descriptors")
+    until(lambda: {seat: descriptors(server.child(seat)) for seat in SEATS} == files, f"descriptors as {files}")
+    until(lambda: descriptors(psutil.Process(server.pid)) == own, "the supervisor's descriptors")
     assert len(server.processes()) == 1 + len(SEATS), server.processes()
 
 
@@ -49,7 +49,7 @@ def back(server: Server, old: psutil.Process, seat: str) -> float:
         found = [p for p in server.processes() if p != old and seat in title_of(p)]
         return bool(found) and server.ready(seat)
 
-    return until(is_back, 10, f"{seat} is back\n{server.log()}")
+    return until(is_back, f"{seat} is back\n{server.log()}")
 
 
 def back_max_s(server: Server) -> float:
@@ -333,4 +333,4 @@ def test_no_dispatcher_left(mortal: Callable[..., Server]) -> None:
     with pytest.raises(urllib.error.HTTPError) as page:
         server.page("/livez")
     assert page.value.code == 503
-    until(lambda: not server.work()["fastqps_slots_used"], 2, "no slot in use")
+    until(lambda: not server.work()["fastqps_slots_used"], "no slot in use")

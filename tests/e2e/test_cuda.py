@@ -60,7 +60,7 @@ def test_two_dispatchers_of_two_lanes_and_one_is_killed(serve: Callable[..., Ser
         async with Load(server.address, ledger) as load:
             await load.more(300, 30)
             server.child("dispatcher 0").kill()
-            await asyncio.to_thread(until, lambda: _restarts(server) and _all_ready(server), 60, "it is back")
+            await asyncio.to_thread(until, lambda: _restarts(server) and _all_ready(server), "it is back")
             await load.more(300, 30)
 
     asyncio.run(scenario())
@@ -76,8 +76,8 @@ def test_a_device_fault_restarts_the_dispatcher(serve: Callable[..., Server], ti
 
     async def scenario() -> None:
         async with Load(server.address, ledger) as load:
-            await asyncio.to_thread(until, lambda: _restarts(server), 60, "a fault")
-            await asyncio.to_thread(until, lambda: _all_ready(server), 60, "it is back")
+            await asyncio.to_thread(until, lambda: _restarts(server), "a fault")
+            await asyncio.to_thread(until, lambda: _all_ready(server), "it is back")
             await load.more(50, 30)
 
     asyncio.run(scenario())

@@ -165,6 +165,6 @@ def test_a_device_goes_on_when_a_dispatcher_is_killed(serve: Callable[..., Serve
             server.child("dispatcher 0").send_signal(signal.SIGKILL)
             grown = during(server, 0.5)
             assert grown["fastqps_steps_total{sim:dying,1}"] > 5, grown
-            until(lambda: server.ready("dispatcher 0"), 20, "it is back")
+            until(lambda: server.ready("dispatcher 0"), "it is back")
     assert not failed
     server.until_idle()

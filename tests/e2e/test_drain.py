@@ -27,7 +27,7 @@ def start_slow_calls(server: Server, stub: Any, ledger: Ledger, seconds: float) 
 
 
 async def running(server: Server, count: int) -> None:
-    await asyncio.to_thread(until, lambda: server.work()["fastqps_slots_used"] == count, 3, f"{count} calls run")
+    await asyncio.to_thread(until, lambda: server.work()["fastqps_slots_used"] == count, f"{count} calls run")
 
 
 def test_no_call_fails(serve: Callable[..., Server]) -> None:
@@ -53,7 +53,7 @@ def test_a_signal_after_the_end_changes_nothing(serve: Callable[..., Server]) ->
     """From the last line of the log on the exit code is settled, while the process still goes away."""
     server = serve("--frontdoors=1", "--dispatchers=1")
     server.signal(signal.SIGTERM)
-    until(lambda: server.lines[-1].endswith("supervisor: stopped"), 10, "the last line")
+    until(lambda: server.lines[-1].endswith("supervisor: stopped"), "the last line")
     while server.running():
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             server.signal(number)
@@ -80,7 +80,7 @@ def test_open_calls_are_finished(serve: Callable[..., Server]) -> None:
             calls = start_slow_calls(server, stub, ledger, 1.5)
             await running(server, 4)
             server.signal(signal.SIGTERM)
-            await asyncio.to_thread(until, lambda: states == [SERVING, NOT_SERVING], 1, "the watch's change")
+            await asyncio.to_thread(until, lambda: states == [SERVING, NOT_SERVING], "the watch's change")
             with pytest.raises(urllib.error.HTTPError) as page:
                 server.page("/readyz")
             assert page.value.code == 503
@@ -110,7 +110,7 @@ def test_dispatcher_fails_meanwhile(serve: Callable[..., Server], number: signal
             calls = start_slow_calls(server, predict_pb2_grpc.PredictServiceStub(channel), ledger, 0.5)
             await running(server, 4)
             server.signal(signal.SIGTERM)
-            await asyncio.to_thread(until, lambda: "draining" in server.log(), 2, "the drain")
+            await asyncio.to_thread(until, lambda: "draining" in server.log(), "the drain")
             server.child("dispatcher 0").send_signal(number)
             await asyncio.gather(*calls)
         assert await asyncio.to_thread(server.wait, 5) == 0
@@ -130,7 +130,7 @@ def stop_early(server: Server, ledger: Ledger, then: Callable[[], None]) -> floa
             await running(server, 4)
             start = time.monotonic()
             server.signal(signal.SIGTERM)
-            await asyncio.to_thread(until, lambda: "draining" in server.log(), 2, "the drain")
+            await asyncio.to_thread(until, lambda: "draining" in server.log(), "the drain")
             then()
             assert await asyncio.to_thread(server.wait, 10) == 5, server.log()
             took = time.monotonic() - start
@@ -217,7 +217,7 @@ def test_endless_streams_end(serve: Callable[..., Server]) -> None:
         async with channel_to(server.address) as channel:
             stub = predict_pb2_grpc.PredictServiceStub(channel)
             streams = [asyncio.create_task(stream(stub, pause)) for pause in (3600, 0.02)]
-            await asyncio.to_thread(until, lambda: len(ledger.counts) and ledger.counts[OK] > 5, 5, "answers")
+            await asyncio.to_thread(until, lambda: len(ledger.counts) and ledger.counts[OK] > 5, "answers")
             signalled = time.monotonic()
             server.signal(signal.SIGTERM)
             quiet, busy = await asyncio.gather(*streams)

@@ -237,7 +237,7 @@ def test_a_stream_that_is_left_frees_its_place(server: Server, client: fastqps.C
     assert running(server) > 0
     for stream in streams:
         stream.close()
-    until(lambda: running(server) == 0 and not any(server.work().values()), 2, "the cache slots are free")
+    until(lambda: running(server) == 0 and not any(server.work().values()), "the cache slots are free")
 
 
 def test_a_deadline_in_the_middle(server: Server, client: fastqps.Client) -> None:
@@ -247,7 +247,7 @@ def test_a_deadline_in_the_middle(server: Server, client: fastqps.Client) -> Non
         client.generate("The cat", **options)
     with pytest.raises(errors.DeadlineExceeded):
         list(client.generate_stream("The cat", **options))
-    until(lambda: running(server) == 0 and not any(server.work().values()), 2, "the cache slots are free")
+    until(lambda: running(server) == 0 and not any(server.work().values()), "the cache slots are free")
     assert server.metrics()["fastqps_generated_tokens_total"] - before < 2 * MAX_TOKENS
 
 
@@ -318,7 +318,7 @@ def test_dispatchers_killed_in_the_middle(
                 for asked, answer in zip(whole, answers, strict=True):
                     alone.check(asked, await answer)
                 await asyncio.gather(*tasks)
-                await asyncio.to_thread(until, lambda: all(map(server.ready, seats)), 20, "they are back")
+                await asyncio.to_thread(until, lambda: all(map(server.ready, seats)), "they are back")
                 if broken and server.metrics()["fastqps_requeued_total"]:
                     return
 
@@ -327,7 +327,7 @@ def test_dispatchers_killed_in_the_middle(
     assert broken and all("it cannot run again" in text for text in broken), broken
     assert server.metrics()["fastqps_requeued_total"] > 0
     server.until_idle()
-    until(lambda: running(server) == 0, 2, "every cache slot is free")
+    until(lambda: running(server) == 0, "every cache slot is free")
 
 
 # ---- a shared prefix
@@ -430,7 +430,7 @@ def test_it_does_not_take_long_to_cancel(server: Server, client: fastqps.Client)
     next(stream)
     began = time.monotonic()
     stream.close()
-    until(lambda: running(server) == 0, 2, "free")
+    until(lambda: running(server) == 0, "free")
     assert time.monotonic() - began < 1
 
 

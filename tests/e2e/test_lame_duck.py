@@ -68,8 +68,8 @@ async def new_clients(server: Server, ledger: Ledger) -> None:
 def restart_door(server: Server) -> None:
     old = server.child("frontdoor 0")
     old.kill()
-    until(lambda: "frontdoor 0 (pid" in server.log().split("was ended by SIGKILL")[-1], 10, "it is started again")
-    until(lambda: server.ready("frontdoor 0"), 10, "it is back")
+    until(lambda: "frontdoor 0 (pid" in server.log().split("was ended by SIGKILL")[-1], "it is started again")
+    until(lambda: server.ready("frontdoor 0"), "it is back")
 
 
 def test_clients_move_on(serve: Callable[..., Server]) -> None:
@@ -106,4 +106,4 @@ def test_connections_come_and_go(serve: Callable[..., Server]) -> None:
 
     asyncio.run(scenario())
     ledger.check()
-    until(lambda: server.metrics()["fastqps_transport_events_total{goaways,0}"] >= 6, 3, "the GOAWAYs are counted")
+    until(lambda: server.metrics()["fastqps_transport_events_total{goaways,0}"] >= 6, "the GOAWAYs are counted")

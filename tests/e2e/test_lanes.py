@@ -89,7 +89,7 @@ def test_a_generators_lanes(serve: Callable[..., Server], tmp_path: Path) -> Non
 
             running = [asyncio.create_task(endless()) for _ in range(9)]
             full = {"fastqps_cache_slots": 9, "fastqps_cache_slots_used": 9}
-            await asyncio.to_thread(until, lambda: full.items() <= server.metrics().items(), 10, "all lanes are full")
+            await asyncio.to_thread(until, lambda: full.items() <= server.metrics().items(), "all lanes are full")
             for task in running[:6]:
                 task.cancel()
             await asyncio.gather(*map(whole, items))

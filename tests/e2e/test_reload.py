@@ -32,7 +32,7 @@ def test_no_request_fails(serve: Callable[..., Any], tmp_path: Path) -> None:
             await server.becomes(server.two)
             second = version_of(server)
             assert server.dispatchers() == [2, 3]
-            await asyncio.to_thread(until, lambda: loaded(server, 0) == [-1, -1], 10, "the old tokenizers are freed")
+            await asyncio.to_thread(until, lambda: loaded(server, 0) == [-1, -1], "the old tokenizers are freed")
             assert loaded(server, 1) == [1, 1]
             await load.more(100)
             await server.becomes(server.one)
@@ -130,9 +130,9 @@ def test_whatever_fails_the_old_version_serves(serve: Callable[..., Any], tmp_pa
     assert server.log().count(f"not reloaded, {first} goes on serving: ") == 5
     (tmp_path / "good/model.safetensors").write_text("3")  # in place: a dispatcher that starts now finds no old version
     server.child("dispatcher 1").kill()
-    server.until_log("its files have changed: they are m@", 1)
+    server.until_log("its files have changed: they are m@")
     assert server.reload()[1]["outcome"] == "reloaded"
-    until(lambda: server.ready("dispatcher 0"), 30, "the new version serves")
+    until(lambda: server.ready("dispatcher 0"), "the new version serves")
 
 
 def test_the_end_in_the_middle_of_a_reload(serve: Callable[..., Any], tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_after_the_flip(serve: Callable[..., Any], tmp_path: Path) -> None:
                 kill(server, seat)
             await reloading
             await asyncio.gather(*slow)
-            await asyncio.to_thread(until, lambda: server.ready("dispatcher 1"), 20, f"it is back\n{server.log()}")
+            await asyncio.to_thread(until, lambda: server.ready("dispatcher 1"), f"it is back\n{server.log()}")
             await load.more(50)
             assert versions.seen == [first, version_of(server)]
 
@@ -154,9 +154,9 @@ def test_many_kills_during_many_reloads(serve: Callable[..., Any], tmp_path: Pat
     asyncio.run(run())
     ledger.check(*(KILLED if "frontdoor" in roles else ()), "INTERNAL")
     seats = ("frontdoor 0", "frontdoor 1", "dispatcher 0", "dispatcher 1")
-    until(lambda: all(map(server.ready, seats)), 60, f"all are back\n{server.log()}")
+    until(lambda: all(map(server.ready, seats)), f"all are back\n{server.log()}")
     server.until_idle()
     found = server.metrics()
     assert killer.kills > RELOADS and found["fastqps_reloads_total{m,reloaded}"] == 2 * RELOADS
     assert found["fastqps_poisoned_total"] == ledger.counts["INTERNAL"] <= 1, ledger.texts
-    until(lambda: sorted(len(descriptors(p)) for p in server.processes()) == files, 20, f"descriptors: {files}")
+    until(lambda: sorted(len(descriptors(p)) for p in server.processes()) == files, f"descriptors: {files}")

@@ -50,7 +50,7 @@ def check_answers(server: Server, path: Path) -> None:
 
 
 def until_ready(server: Server) -> None:
-    until(lambda: all(server.ready(f"dispatcher {i}") for i in (0, 1)), 60, f"both are ready\n{server.log()}")
+    until(lambda: all(server.ready(f"dispatcher {i}") for i in (0, 1)), f"both are ready\n{server.log()}")
 
 
 def test_one_copy_for_all(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> None:
@@ -67,14 +67,14 @@ def test_one_copy_for_all(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> 
     check_answers(server, tmp_path)
 
     dispatchers[0].kill()
-    until(lambda: not any(p.is_running() for p in dispatchers), 10, "a fault is one of all")
+    until(lambda: not any(p.is_running() for p in dispatchers), "a fault is one of all")
     until_ready(server)
     assert holder(server) == first
     check_answers(server, tmp_path)
 
     dispatchers = [server.child(f"dispatcher {i}") for i in (0, 1)]
     first.kill()
-    until(lambda: not any(p.is_running() for p in dispatchers), 10, "none maps what nobody holds")
+    until(lambda: not any(p.is_running() for p in dispatchers), "none maps what nobody holds")
     until_ready(server)
     assert holder(server) != first
     check_answers(server, tmp_path)

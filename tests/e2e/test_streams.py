@@ -53,7 +53,7 @@ def test_answers_come_as_they_finish(server: Server) -> None:
     async def scenario(stub: Any) -> None:
         call = stub.PredictStream()
         await call.write(ledger.ask(SLOW + 60))
-        await asyncio.to_thread(until, lambda: server.claimed(1), 2, "the slow one runs")
+        await asyncio.to_thread(until, lambda: server.claimed(1), "the slow one runs")
         for _ in range(20):
             await call.write(ledger.ask())
             response = await call.read()

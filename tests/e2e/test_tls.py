@@ -94,7 +94,7 @@ def test_wrong_and_missing_tokens(guarded: Server, authority: Authority, token: 
             with pytest.raises(Unauthenticated, match=r"(?i)token"):
                 call()
         assert asked.ready()  # health is for whoever asks
-    until(lambda: guarded.metrics()["fastqps_unauthenticated_total"] == before + 3, 3, "the counter")
+    until(lambda: guarded.metrics()["fastqps_unauthenticated_total"] == before + 3, "the counter")
 
 
 def test_reflection_needs_a_token(guarded: Server, authority: Authority) -> None:
@@ -164,7 +164,7 @@ def test_clients_on_the_wrong_port(guarded: Server, authority: Authority) -> Non
     context.set_alpn_protocols(["http/1.1"])
     with pytest.raises(ssl.SSLError), socket.create_connection((host, int(port))) as sock:
         context.wrap_socket(sock, server_hostname="localhost")
-    until(lambda: guarded.metrics().get("fastqps_transport_events_total{plaintext_on_tls,0}", 0) >= 2, 3, "counted")
+    until(lambda: guarded.metrics().get("fastqps_transport_events_total{plaintext_on_tls,0}", 0) >= 2, "counted")
 
 
 def test_handshakes_broken_at_each_stage(guarded: Server, authority: Authority) -> None:
@@ -178,7 +178,7 @@ def test_handshakes_broken_at_each_stage(guarded: Server, authority: Authority) 
             broken_handshake(guarded.address, context, cut, reset=bool(cut % 100))
             if cut % 500 == 0:
                 asked.predict("x")
-        until(lambda: sum(guarded.connections()) <= 3, 5, "no connection left")
+        until(lambda: sum(guarded.connections()) <= 3, "no connection left")
 
 
 def broken_handshake(address: str, context: ssl.SSLContext, cut: int, reset: bool) -> None:
@@ -219,11 +219,11 @@ def test_handshakes_left_half_done(guarded: Server, authority: Authority, part: 
         for _ in range(many):
             stuck = stack.enter_context(socket.create_connection((host, int(port)), timeout=3))
             stuck.sendall(hello[: round(len(hello) * part)])
-        until(lambda: sum(guarded.connections()) >= many, 5, "all are there")
+        until(lambda: sum(guarded.connections()) >= many, "all are there")
         with client(guarded, authority, authority.pair("client"), TOKEN) as asked:
             asked.predict("x")
         assert (sum(door.memory_info().rss for door in doors) - before) / many < most
-    until(lambda: sum(guarded.connections()) <= 3, 5, "they have gone")
+    until(lambda: sum(guarded.connections()) <= 3, "they have gone")
 
 
 def first_words(context: ssl.SSLContext) -> bytes:
@@ -263,23 +263,22 @@ def test_certificates_change_under_load(authority: Authority, other: Authority, 
     threads = [threading.Thread(target=load) for _ in range(4)]
     for thread in threads:
         thread.start()
-    until(lambda: calls[0] > 20, 10, "load")
+    until(lambda: calls[0] > 20, "load")
     for change in ("1", "2"):
         reloads = ok_reloads(server)
         point(tmp_path, change)
-        until(lambda reloads=reloads: ok_reloads(server) == reloads + 1, 6, "the change")  # type: ignore[misc]
+        until(lambda reloads=reloads: ok_reloads(server) == reloads + 1, "the change")  # type: ignore[misc]
         wanted = (other if change == "2" else authority).certificate
         # Both front doors: each connection comes to one of them.
         until(
             lambda wanted=wanted: all(trusted(server.address, wanted) for _ in range(8)),  # type: ignore[misc]
-            6,
             f"certificate {change}",
         )
     after = calls[0]
-    until(lambda: calls[0] > after + 20, 10, "load goes on")
+    until(lambda: calls[0] > after + 20, "load goes on")
     # Files that do not fit together change nothing, and one line says so.
     (tmp_path / "2" / "tls.key").write_bytes(first.key.read_bytes())
-    until(lambda: server.metrics()["fastqps_tls_reloads_total{failed}"] == 1, 6, "the failure is counted")
+    until(lambda: server.metrics()["fastqps_tls_reloads_total{failed}"] == 1, "the failure is counted")
     assert trusted(server.address, other.certificate)
     complaints = [line for line in server.lines if "stays in use" in line]
     assert len(complaints) == 1 and "--tls-key" in complaints[0] and "not the key of the certificate" in complaints[0]
@@ -290,8 +289,8 @@ def test_certificates_change_under_load(authority: Authority, other: Authority, 
         thread.join()
     assert not failed and calls[0] > 40
     door.kill()
-    until(lambda: len([line for line in server.lines if "started frontdoor 0" in line]) == 2, 20, "a new door")
-    until(lambda: server.ready("frontdoor 0"), 60, "the new door is ready")
+    until(lambda: len([line for line in server.lines if "started frontdoor 0" in line]) == 2, "a new door")
+    until(lambda: server.ready("frontdoor 0"), "the new door is ready")
     for _ in range(8):
         assert trusted(server.address, other.certificate)
     assert ok_reloads(server) == 2
@@ -331,7 +330,7 @@ def test_tokens_change(tmp_path: Path) -> None:
         with pytest.raises(Unauthenticated):
             new.predict("x")
         path.write_text(SECOND + "\n")
-        until(lambda: admitted(new), 3, "the new token")
+        until(lambda: admitted(new), "the new token")
         assert not admitted(old)  # on the connection that it has been good on
         assert post(server, "/predict", {"text": "x"}, SECOND)[0] == 200
     server.stop()

@@ -63,7 +63,7 @@ def test_a_dispatcher_is_killed_under_load(serve: Callable[..., Server], tiny: s
         async with Load(server.address, ledger) as load:
             await load.more(500, 60)
             server.child("dispatcher 0").kill()
-            await asyncio.to_thread(until, lambda: _restarts(server) and _all_ready(server), BACK_S, "it is back")
+            await asyncio.to_thread(until, lambda: _restarts(server) and _all_ready(server), "it is back", BACK_S)
             await load.more(500, 60)
 
     asyncio.run(scenario())

@@ -52,8 +52,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Promethe
         pods = {f"fastqps-{i}": server.admin for i, server in enumerate(servers)}
         with Prometheus(K8S / "prometheus", folder, NAMESPACE, pods) as prometheus:
             # Some scrapes, so that each rate has its points, and then the rules over them.
-            until(lambda: prometheus.query("min(count_over_time(up[1m])) >= 5"), 60, "five scrapes of each pod")
-            until(lambda: prometheus.query("job:fastqps_items:rate1m > 0"), 30, "a recorded rate")
+            until(lambda: prometheus.query("min(count_over_time(up[1m])) >= 5"), "five scrapes of each pod")
+            until(lambda: prometheus.query("job:fastqps_items:rate1m > 0"), "a recorded rate")
             yield prometheus, dict(zip(pods, servers, strict=True))
     finally:
         stop.set()

@@ -221,7 +221,7 @@ def serves(packages: Path, folder: Path) -> None:
     with log.open("w") as out:
         server = subprocess.Popen([python, "-m", "fastqps", "serve", *flags], cwd=folder, env=environment, stderr=out)
     try:
-        until(lambda: READY.search(log.read_text()) or server.poll() is not None, 60, "ready")
+        until(lambda: READY.search(log.read_text()) or server.poll() is not None, "ready")
         ready = READY.search(log.read_text())
         assert ready, log.read_text()
         with fastqps.Client(ready[1], model="grammar") as client:

@@ -56,7 +56,7 @@ class Proxy:
             [found, *self.arguments(config)], stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
         )
         try:
-            until(self._listens, START_S, f"{self.program} listens")
+            until(self._listens, f"{self.program} listens", START_S)
             self.until_healthy(len(self.backends))
         except BaseException:
             print(self.log())
@@ -81,7 +81,7 @@ class Proxy:
             except OSError:  # where it says so it does not listen yet
                 return False
 
-        until(found, START_S, f"{self.program} finds {count} backends healthy")
+        until(found, f"{self.program} finds {count} backends healthy", START_S)
 
     @property
     def pid(self) -> int:

@@ -234,7 +234,7 @@ def test_cancel_after_begin(server: Server, stub: PredictServiceStub) -> None:
     asks: SimpleQueue[pb.PredictRequest | None] = SimpleQueue()
     asks.put(ask(1, SLOW + 50))
     call = stub.PredictStream(iter(asks.get, None))
-    until(lambda: server.work()["fastqps_slots_used"] == 1, 5, "the request runs")
+    until(lambda: server.work()["fastqps_slots_used"] == 1, "the request runs")
     call.cancel()
     asks.put(None)
     assert call.code() == grpc.StatusCode.CANCELLED
@@ -268,7 +268,7 @@ def test_orca_per_rpc(route: Route) -> None:
         def report() -> str | None:
             return peer.call(next(stream), body).one("endpoint-load-metrics-bin")
 
-        until(lambda: report() is not None, 5, "a report")
+        until(lambda: report() is not None, "a report")
         value = peer.answers[max(peer.answers)].one("endpoint-load-metrics-bin") or ""
     check_report(OrcaLoadReport.FromString(base64.b64decode(value + "=" * (-len(value) % 4))))
 

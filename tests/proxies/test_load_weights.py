@@ -33,7 +33,7 @@ def shares(servers: list[Server], stub: PredictServiceStub) -> list[float]:
     before = answered()
     for i in range(CALLS):
         stub.Predict(pb.PredictRequest(text="a", request_id=i), timeout=10)
-    until(lambda: sum(answered()) == sum(before) + CALLS, 5, "all are counted")
+    until(lambda: sum(answered()) == sum(before) + CALLS, "all are counted")
     return [(now - then) / CALLS for now, then in zip(answered(), before, strict=True)]
 
 
@@ -50,9 +50,9 @@ def test_envoy_follows_load_reports(serve: Callable[..., Server], tmp_path: Path
     ):
         stub = PredictServiceStub(channel)
         # A report of each has to come back, and Envoy to look at it; who hears nothing balances evenly.
-        until(lambda: shares(servers, stub)[0] < 0.28, 10, "the first reports count")
+        until(lambda: shares(servers, stub)[0] < 0.28, "the first reports count")
         assert shares(servers, stub) == pytest.approx([0.25, 0.75], rel=0.1)
         report(files[0], 0.3)
         report(files[1], 0.9)
-        until(lambda: shares(servers, stub)[0] > 0.72, 10, "the new reports count")
+        until(lambda: shares(servers, stub)[0] > 0.72, "the new reports count")
         assert shares(servers, stub) == pytest.approx([0.75, 0.25], rel=0.1)
