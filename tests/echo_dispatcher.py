@@ -1,17 +1,19 @@
 """The usual dispatcher on a device whose answers show what they answer, and that takes as long as it is told.
 
-A request for token ids is answered with [first, last, sum, count, 0 …], to be read with ``normalize`` off. A step with
-the id SLOW + n takes at least n hundredths of a second. SIGUSR2 stops its loop, but not its heart. Generators:
-echo_generator.py.
+A request for token ids is answered with [first, last, sum, count, number of the step, 0 …], to be read with
+``normalize`` off. A step with the id SLOW + n takes at least n hundredths of a second; one with the id of a gate
+(gates.py) lasts until a test opens it. SIGUSR2 stops its loop, but not its heart. Generators: echo_generator.py.
 """
 
 from __future__ import annotations
 
+import itertools
 import signal
 import time
 from collections.abc import Sequence
 
 import echo_generator
+from gates import pass_through
 
 from fastqps import dispatcher
 from fastqps.children import DispatcherSettings
@@ -21,6 +23,7 @@ from fastqps.models.card import ModelCard
 SLOW = 30_000
 SLOW_MAX = 500
 UNIT_S = 0.01
+STEPS = itertools.count()  # of this process
 
 
 def echo(ids: Sequence[int]) -> list[float]:
@@ -36,10 +39,12 @@ class EchoRunner(null.NullRunner):
         longest = int(buffers.input_ids[:n_tokens].max())
         if SLOW <= longest <= SLOW + SLOW_MAX:
             time.sleep((longest - SLOW) * UNIT_S)
+        pass_through(set(buffers.input_ids[:n_tokens].tolist()))
         buffers.output[:n_items] = 0
+        step = next(STEPS)
         for i in range(n_items):
             ids = buffers.input_ids[buffers.cu_seqlens[i] : buffers.cu_seqlens[i + 1]]
-            buffers.output[i, :4] = ids[0], ids[-1], ids.sum(), len(ids)
+            buffers.output[i, :5] = ids[0], ids[-1], ids.sum(), len(ids), step
 
     def twin(self) -> EchoRunner:
         buffers = self.buffers()

@@ -2,7 +2,8 @@
 
 A prompt's ids come back one by one, then the end token; with ``ignore_eos`` they begin again. Ids are bytes, so that a
 text comes back as itself. Ids above the end token have no text: PACE + n makes every step last at least n milliseconds
-while its sequence runs, DIE ends the dispatcher's process when it is to be made.
+while its sequence runs, that of a gate (gates.py) holds it behind its first token until a test opens the gate, and DIE
+ends the dispatcher's process when it is to be made.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from gates import HOLD, HOLD_MAX, pass_through
 
 from fastqps.devices import Place, null
 from fastqps.models.card import ModelCard
@@ -21,7 +23,7 @@ END = 256
 DIE = 257
 PACE = 300
 PACE_MAX = 500
-VOCAB = 1000
+VOCAB = HOLD + HOLD_MAX
 CONTEXT = 4096
 
 
@@ -92,8 +94,10 @@ class EchoDecoder(null.NullDecoder):
             else:
                 assert b.input_ids[rows].tolist() == [-1]
         slots = b.kv_slots[b.starts[:n_runs]].tolist()
-        longest = max(max(self._prompts[slot]) for slot in slots)
-        time.sleep(min(max(longest - PACE, 0), PACE_MAX) / 1000)
+        special = {i for slot in slots for i in self._prompts[slot] if i >= PACE}
+        paces = [i - PACE for i in special if i <= PACE + PACE_MAX]
+        time.sleep(max(paces, default=0) / 1000)
+        pass_through(i for slot, made in zip(slots, b.made[:n_runs], strict=True) if made for i in self._prompts[slot])
         for i, slot in enumerate(slots):
             b.tokens[i], b.finish[i] = self._next(slot, int(b.made[i]))
             b.logprobs[i] = np.float32(-0.5 - b.made[i])

@@ -38,6 +38,7 @@ class Ledger:
     texts: dict[int, str] = field(default_factory=dict)  # of the ends that are no answers
     twice: list[int] = field(default_factory=list)
     swapped: list[str] = field(default_factory=list)
+    steps: dict[int, float] = field(default_factory=dict)  # the dispatcher's, of answers with a fifth value
     _requests: dict[int, list[int]] = field(default_factory=dict)
 
     def ask(self, *middle: int, **fields: Any) -> pb.PredictRequest:
@@ -55,7 +56,9 @@ class Ledger:
         elif response.HasField("status") and response.status.code:
             return self.ended(number, CODES[response.status.code], response.status.message)
         ids = self._requests[number]
-        found = list(response.embedding.values)
+        found, step = list(response.embedding.values[:4]), response.embedding.values[4:5]
+        if step:
+            self.steps[number] = step[0]
         if found != echo(ids) or response.usage.input_tokens != len(ids):
             self.swapped.append(f"{number}: {found} is not {echo(ids)}")
         return self.ended(number, OK)

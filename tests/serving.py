@@ -13,10 +13,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import psutil
+from gates import Gate, Gates
 from prometheus_client.parser import text_string_to_metric_families
 
 HERE = Path(__file__).parent
@@ -44,9 +46,11 @@ class Server:
     def __init__(self, *flags: str, echo: bool = False, env: dict[str, str] | None = None) -> None:
         program = [str(HERE / "serve_echo.py")] if echo else ["-m", "fastqps"]
         usual = {"--device": "null", "--port": "0", "--admin-port": "0", "--model": "minilm"}
+        usual |= {"--default-timeout": f"{PATIENCE_S:.0f}s"} if echo else {}  # also of what waits behind a gate
         given = {flag.split("=")[0] for flag in flags}
         flags = (*(f"{name}={value}" for name, value in usual.items() if name not in given), *flags)
         paths = [str(HERE.parent), str(HERE), os.environ.get("PYTHONPATH", "")]
+        self.gates = Gates()
         self.lines: list[str] = []
         self._seen: set[int] = set()
         self._process = subprocess.Popen(
@@ -54,7 +58,12 @@ class Server:
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, **(env or {}), "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+            env={
+                **os.environ,
+                **(env or {}),
+                **self.gates.environment,
+                "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            },
             start_new_session=True,  # all its descendants are found by it
         )
         self.pid = self._process.pid
@@ -81,6 +90,10 @@ class Server:
 
     def log(self) -> str:
         return "\n".join(self.lines)
+
+    def gate(self) -> AbstractContextManager[Gate]:
+        """Holds the requests with its id, of a server with ``echo``, until it is opened or its ``with`` ends."""
+        return self.gates.closed()
 
     # ---- its processes
 
@@ -118,6 +131,7 @@ class Server:
 
     def stop(self, timeout_s: float = PATIENCE_S) -> None:
         """Drains, and holds that nothing is left."""
+        self.gates.remove()
         if self._process.poll() is None:
             self.signal(signal.SIGTERM)
             code = self.wait(timeout_s)
@@ -129,6 +143,7 @@ class Server:
 
     def kill(self) -> None:
         """Ends what is left, whatever state it is in."""
+        self.gates.remove()
         for process in self.processes():
             try:
                 process.kill()

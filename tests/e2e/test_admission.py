@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 from echo_dispatcher import SLOW
+from gates import Gate
 from ledger import CANCELLED, EXPIRED, OK, REFUSED, Ledger, channel_to, unary
 from serving import Server, until
 
@@ -19,9 +20,9 @@ from fastqps.v1 import predict_pb2_grpc
 Stub = predict_pb2_grpc.PredictServiceStub
 
 
-async def occupied(server: Server, stub: Any, ledger: Ledger, seconds: float) -> asyncio.Task[str]:
-    """The only dispatcher runs a step of that length."""
-    call = asyncio.create_task(unary(stub, ledger, SLOW + round(seconds * 100)))
+async def occupied(server: Server, stub: Any, ledger: Ledger, gate: Gate) -> asyncio.Task[str]:
+    """The only dispatcher runs a step that the gate holds."""
+    call = asyncio.create_task(unary(stub, ledger, gate.id))
     await asyncio.to_thread(until, lambda: server.claimed(1), "it runs")
     return call
 
@@ -46,13 +47,15 @@ def test_full(
     async def scenario() -> None:
         async with channel_to(server.address) as channel:
             stub = Stub(channel)
-            first = await occupied(server, stub, ledger, 0.6)
-            await asyncio.gather(*(one(stub, ledger, first) for _ in range(40)))
-            await first
+            with server.gate() as gate:
+                first = await occupied(server, stub, ledger, gate)
+                calls = [asyncio.create_task(one(stub, ledger)) for _ in range(40)]
+                await asyncio.to_thread(until, lambda: ledger.counts[REFUSED] == refused[0], "a refusal does not wait")
+            await asyncio.gather(first, *calls)
             assert ledger.counts[REFUSED] == refused[0], ledger.counts
             await check_items(stub, ledger)
 
-    async def one(stub: Any, ledger: Ledger, first: asyncio.Task[str]) -> None:
+    async def one(stub: Any, ledger: Ledger) -> None:
         request = ledger.ask()
         try:
             ledger.answered(request.request_id, await stub.Predict(request))
@@ -61,15 +64,18 @@ def test_full(
             trailers = dict(error.trailing_metadata() or ())
             assert 0 < int(trailers["grpc-retry-pushback-ms"]) < 15_000
             assert b"google.rpc.RetryInfo" in trailers["grpc-status-details-bin"]
-            assert not first.done(), "a refusal does not wait"
 
     async def check_items(stub: Any, ledger: Ledger) -> None:
         """In a batch each item is refused for itself, with its hint. It has the last place of the queue too, where its
         connection has nothing else; of the slots that has one."""
         before = ledger.counts[REFUSED]
-        second = await occupied(server, stub, ledger, 0.5)
         requests = [ledger.ask() for _ in range(40)]
-        answer = await stub.PredictBatch(pb.PredictBatchRequest(items=requests))
+        with server.gate() as gate:
+            second = await occupied(server, stub, ledger, gate)
+            answering = stub.PredictBatch(pb.PredictBatchRequest(items=requests))
+            count = refused[0] + refused[1]
+            await asyncio.to_thread(until, lambda: refusals(server, reason) == count, f"{count} refusals")
+        answer = await answering
         for request, item in zip(requests, answer.items, strict=True):
             ledger.answered(request.request_id, item)
             assert (item.status.code == 8) == (item.status.retry_after_ms > 0)
@@ -80,9 +86,13 @@ def test_full(
     ledger.check(REFUSED)
     assert all(text in found for found in ledger.texts.values()), ledger.texts
     server.until_idle()
+    assert refusals(server, reason) == ledger.counts[REFUSED]
+
+
+def refusals(server: Server, reason: str) -> float:
+    """For want of room, or of room for one connection."""
     metrics = server.metrics()
-    counted = [metrics[f"fastqps_rejected_total{{{one}}}"] for one in (reason, "connection")]
-    assert sum(counted) == ledger.counts[REFUSED], counted
+    return sum(metrics[f"fastqps_rejected_total{{{one}}}"] for one in (reason, "connection"))
 
 
 def test_a_batch_as_large_as_there_is_room(serve: Callable[..., Server]) -> None:
@@ -126,39 +136,40 @@ def test_one_client_does_not_take_the_whole_queue(serve: Callable[..., Server]) 
     assert server.metrics()["fastqps_rejected_total{connection}"] > 100
 
 
-def order_of_answers(server: Server, priorities: list[int], each_s: float) -> list[int]:
-    """Queues requests of these priorities while the dispatcher is busy; the priorities in the order of the answers."""
-    ledger, order = Ledger(), list[int]()
+def order_of_answers(server: Server, priorities: list[int]) -> list[int]:
+    """Queues requests of these priorities while the dispatcher is busy; the priorities in the order of their steps."""
+    ledger, asked = Ledger(), dict[int, int]()
 
     async def one(stub: Any, priority: int) -> None:
-        assert await unary(stub, ledger, SLOW + round(each_s * 100), priority=priority) == OK
-        order.append(priority)
+        request = ledger.ask(priority=priority, output={"dimensions": 5})
+        asked[request.request_id] = priority
+        ledger.answered(request.request_id, await stub.Predict(request))
 
     async def scenario() -> None:
         async with channel_to(server.address) as channel:
             stub = Stub(channel)
-            first = await occupied(server, stub, ledger, 0.4)
-            calls = [asyncio.create_task(one(stub, priority)) for priority in priorities]
-            waiting = len(priorities)
-            await asyncio.to_thread(
-                until, lambda: server.work()["fastqps_requests_waiting"] == waiting, f"{waiting} wait"
-            )
-            assert not first.done()
+            with server.gate() as gate:
+                first = await occupied(server, stub, ledger, gate)
+                calls = [asyncio.create_task(one(stub, priority)) for priority in priorities]
+                waiting = len(priorities)
+                await asyncio.to_thread(
+                    until, lambda: server.work()["fastqps_requests_waiting"] == waiting, f"{waiting} wait"
+                )
             await asyncio.gather(first, *calls)
 
     asyncio.run(scenario())
     ledger.check()
-    return order
+    return [asked[number] for number in sorted(asked, key=ledger.steps.__getitem__)]
 
 
 def test_priorities(serve: Callable[..., Server]) -> None:
     """The highest class first; the low one is not starved."""
     server = serve("--frontdoors=1", "--dispatchers=1", "--max-batch-items=1", echo=True)
     low, normal, high = pb.PRIORITY_LOW, pb.PRIORITY_NORMAL, pb.PRIORITY_HIGH
-    order = order_of_answers(server, [low, 0, high, low, normal, high], 0.02)
+    order = order_of_answers(server, [low, 0, high, low, normal, high])
     assert [one for one in order if one != low] == [high, high, 0, normal]
     assert order[-1] == low, order  # one of them may have had its turn: each 16th look is for the low class first
-    order = order_of_answers(server, [low] * 2 + [high] * 40, 0.01)
+    order = order_of_answers(server, [low] * 2 + [high] * 40)
     first_low = order.index(low)
     assert first_low <= 17 and order[first_low + 1 :].index(low) <= 17, order
 
