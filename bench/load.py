@@ -90,7 +90,7 @@ def read_samples(path: Path) -> Iterator[tuple[int, pb.PredictResponse]]:
 
 
 def _run(command: list[str], load: Load, *good: int) -> str:
-    limit_s = load.seconds + load.warmup_s + 30
+    limit_s = load.seconds + load.warmup_s + 60
     done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
     if done.returncode not in (0, *good):
         raise LoadError(f"{' '.join(command[:6])} …: {done.stderr or done.stdout}")

@@ -20,6 +20,8 @@ from typing import Any
 import grpc
 import psutil
 import pytest
+from serving import PATIENCE_S, until
+from tries import unmet, until_in_time
 
 from fastqps.bench.result import Result
 from fastqps.capacity import read_capacity
@@ -59,26 +61,29 @@ def report() -> Any:
 
 
 def test_a_rate_on_a_server_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    code = bench("rate", "--rate", "300", *SHORT, "--device", "null", "--", "--max-batch-items", "32")
-    assert code in MEASURED
-    found = report()
-    assert (found["schema_version"], found["mode"], len(found["points"])) == (1, "rate", 1)
-    assert found["target"]["own"] and found["target"]["model"] == "minilm" and found["target"]["device"] == "null"
-    assert found["target"]["settings"] == {"device": "null", "max-batch-items": "32"}
-    point = found["points"][0]
-    assert 200 < point["offered_rate"] < 400 and set(point["status"]) == {"OK"}
-    # The server's own numbers are of the same time and calls.
-    calls = point["status"]["OK"]
-    assert 0.6 * calls < point["stages_us"]["device"]["count"] < 1.4 * calls + 20
-    assert point["batch"]["items"] >= 1 and 0 <= point["duty_cycle"] <= 1
-    for dispatcher in point["dispatchers"]:
-        assert 0.8 < dispatcher["busy"] + sum(dispatcher["idle"].values()) < 1.2
-        assert dispatcher["steps_per_s"] > 0 and dispatcher["items_per_step"] >= 1
-    assert {"supervisor", "frontdoor", "dispatcher"} <= set(point["server_cpu"])
-    files = {"report.json", "report.html", "points.csv", "latency.hgrm"}
-    assert {path.name for path in Path("out").iterdir()} == files
-    out = capsys.readouterr()
-    assert "300/s" in out.out and "Traceback" not in out.err
+    def attempt() -> str:
+        code = bench("rate", "--rate", "300", *SHORT, "--device", "null", "--", "--max-batch-items", "32")
+        assert code in MEASURED
+        found = report()
+        assert (found["schema_version"], found["mode"], len(found["points"])) == (1, "rate", 1)
+        assert found["target"]["own"] and found["target"]["model"] == "minilm" and found["target"]["device"] == "null"
+        assert found["target"]["settings"] == {"device": "null", "max-batch-items": "32"}
+        point = found["points"][0]
+        assert 200 < point["offered_rate"] < 400 and set(point["status"]) == {"OK"}
+        assert point["batch"]["items"] >= 1 and 0 <= point["duty_cycle"] <= 1
+        for dispatcher in point["dispatchers"]:
+            assert dispatcher["steps_per_s"] > 0 and dispatcher["items_per_step"] >= 1
+        assert {"supervisor", "frontdoor", "dispatcher"} <= set(point["server_cpu"])
+        files = {"report.json", "report.html", "points.csv", "latency.hgrm"}
+        assert {path.name for path in Path("out").iterdir()} == files
+        out = capsys.readouterr()
+        assert "300/s" in out.out and "Traceback" not in out.err
+        # The server's own numbers are of the same time and calls.
+        calls, counted = point["status"]["OK"], point["stages_us"]["device"]["count"]
+        whole = [d["busy"] + sum(d["idle"].values()) for d in point["dispatchers"]]
+        return unmet(calls=0.6 * calls < counted < 1.4 * calls + 20, time=all(0.8 < part < 1.2 for part in whole))
+
+    until_in_time(attempt)
 
 
 @pytest.mark.parametrize(
@@ -88,14 +93,18 @@ def test_calls_on_a_server_that_runs(server: ServerProcess, model: str, call: st
     # A predicted miss of a generator's full queue is an answer, too; most have to be OK.
     flags = ("--address", server.address, "--admin", server.admin, "--model", model, "--lengths", "5")
     more = ("--max-tokens", "4") if call == "generate" else ()
-    assert bench("rate", "--rate", "100", "--call", call, *SHORT, *flags, *more) in MEASURED
-    found = report()
-    assert not found["target"]["own"] and found["target"]["model"] == model
-    point = found["points"][0]
-    assert point["load"]["call"] == call and point["load"]["items_per_call"] == items
-    assert point["status"]["OK"] > 50
-    assert point["server_cpu"] is None and point["duty_cycle"] is not None
-    assert (point["first_message_us"] is not None) == (call == "generate")
+
+    def attempt() -> str:
+        assert bench("rate", "--rate", "100", "--call", call, *SHORT, *flags, *more) in MEASURED
+        found = report()
+        assert not found["target"]["own"] and found["target"]["model"] == model
+        point = found["points"][0]
+        assert point["load"]["call"] == call and point["load"]["items_per_call"] == items
+        assert point["server_cpu"] is None and point["duty_cycle"] is not None
+        assert (point["first_message_us"] is not None) == (call == "generate")
+        return unmet(most_are_ok=point["status"]["OK"] > 50)
+
+    until_in_time(attempt)
 
 
 def test_without_an_admin_port_the_server_is_not_known(server: ServerProcess) -> None:
@@ -118,12 +127,18 @@ def test_replay_and_compare(server: ServerProcess, capsys: pytest.CaptureFixture
 
 def test_find_max_leaves_a_capacity_that_serve_takes(server: ServerProcess) -> None:
     flags = ("--start", "1000", "--probes", "4", "--duration", "500ms", "--warmup", "0s", "--output", "out")
-    code = bench("find-max", "--slo", "p50=5s", *flags, "--address", server.address, "--admin", server.admin)
-    assert code in (0, 7)  # on a busy machine the generator may have been what failed above
-    capacity = read_capacity("out/capacity.json")
-    assert 500 < capacity.rate < 1300 and capacity.in_flight > 0 and report()["best"] == len(report()["points"]) - 4
-    assert all("queue_wait_p95_s" in less for less in capacity.below_knee)  # a busy machine may not keep a rate
-    capacity.check("minilm", report()["target"]["version"], "null")
+
+    def attempt() -> str:
+        code = bench("find-max", "--slo", "p50=5s", *flags, "--address", server.address, "--admin", server.admin)
+        if code not in (0, 7):  # on a busy machine the generator may have been what failed above, or a probe failed
+            return f"exit code {code}: {report()['notes']}"
+        capacity = read_capacity("out/capacity.json")
+        assert 0 < capacity.rate < 1300 and capacity.in_flight > 0 and report()["best"] == len(report()["points"]) - 4
+        assert all("queue_wait_p95_s" in less for less in capacity.below_knee)  # a busy machine may not keep a rate
+        capacity.check("minilm", report()["target"]["version"], "null")
+        return unmet(rate=capacity.rate > 500)
+
+    until_in_time(attempt)
 
 
 # ---- what goes wrong
@@ -225,7 +240,7 @@ def test_usage(arguments: list[str], says: str, capsys: pytest.CaptureFixture[st
 def test_bad_usage_is_said_without_loading_what_measures() -> None:
     code = "import sys; from fastqps.cli import main; main(['bench', 'rate', '--rate', '-5']);"
     code += "print([m for m in ('torch', 'grpc', 'loadgen') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.stdout == "[]\n" and "-5/s is not possible" in done.stderr
 
 
@@ -267,52 +282,45 @@ def children(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 
 def generates(process: subprocess.Popen[str]) -> bool:
-    """Whether its load generator runs."""
+    """Whether its load generator is connected, and begins."""
     assert process.poll() is None, process.communicate()
-    found = False
     for child in children(process):
         with contextlib.suppress(psutil.Error):
-            found = found or "loadgen" in child.cmdline()
-    return found
-
-
-def until(condition: Any, timeout_s: float = 60) -> None:
-    end_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end_s
-        time.sleep(0.05)
+            if "loadgen" in child.cmdline() and child.net_connections(kind="tcp"):
+                return True
+    return False
 
 
 def test_an_interrupted_run_leaves_what_it_measured_and_no_child() -> None:
-    run = start("rate", "--rate", "200", "--duration", "60s", "--device", "null")
+    run = start("rate", "--rate", "200", "--duration", "60s", "--warmup", "200ms", "--device", "null")
     try:
-        until(lambda: generates(run))
-        time.sleep(3)
+        until(lambda: generates(run), "load")
+        time.sleep(2.5)
         begun = children(run)
         assert len(begun) >= 4  # supervisor, front door, dispatcher, generator
         run.send_signal(signal.SIGINT)
-        out, error = run.communicate(timeout=40)
+        out, error = run.communicate(timeout=PATIENCE_S)
     finally:
         run.kill()
     assert run.returncode == 130 and "Traceback" not in error
     found = report()
     assert found["verdict"] == "INTERRUPTED" and "interrupted" in " ".join(found["notes"])
     (point,) = found["points"]
-    assert point["interrupted"] and 100 < point["rate"] < 300 and 50 < point["status"]["OK"] < 2000
+    assert point["interrupted"] and 50 < point["rate"] < 300 and 50 < point["status"]["OK"] < 10_000
     assert point["stages_us"]["device"]["count"] > 0 and "INTERRUPTED" in out
-    psutil.wait_procs(begun, timeout=10)
-    assert not [p for p in begun if p.is_running()]
+    _, alive = psutil.wait_procs(begun, timeout=PATIENCE_S)
+    assert not alive
 
 
 def test_a_server_of_its_own_that_dies_is_an_error() -> None:
-    run = start("rate", "--rate", "50", "--duration", "4s", "--device", "null")
+    run = start("rate", "--rate", "50", "--duration", "3s", "--warmup", "0s", "--device", "null")
     try:
-        until(lambda: generates(run))
-        time.sleep(1)
+        until(lambda: generates(run), "load")
+        time.sleep(0.5)
         os.kill(
             next(p.pid for p in children(run) if p.ppid() == run.pid and "loadgen" not in p.cmdline()), signal.SIGKILL
         )
-        _, error = run.communicate(timeout=60)
+        _, error = run.communicate(timeout=PATIENCE_S)
     finally:
         run.kill()
     assert run.returncode == 1 and "Traceback" not in error
@@ -322,12 +330,12 @@ def test_a_server_of_its_own_that_dies_is_an_error() -> None:
 def test_children_end_with_a_bench_that_is_killed() -> None:
     run = start("rate", "--rate", "50", "--duration", "60s", "--device", "null")
     try:
-        until(lambda: generates(run))
+        until(lambda: generates(run), "load")
         begun = children(run)
     finally:
         run.kill()
         run.communicate()
-    _, alive = psutil.wait_procs(begun, timeout=20)
+    _, alive = psutil.wait_procs(begun, timeout=PATIENCE_S)
     assert not alive
 
 
@@ -349,9 +357,9 @@ def test_a_server_that_ends_meanwhile_leaves_what_was_measured() -> None:
         run = start("sweep", *flags)
         try:
             assert run.stderr is not None
-            until(lambda: "50/s" in str(run.stderr.readline()))  # type: ignore[union-attr]
+            until(lambda: "50/s" in str(run.stderr.readline()), "the first point")  # type: ignore[union-attr]
             running.kill()
-            _, error = run.communicate(timeout=60)
+            _, error = run.communicate(timeout=PATIENCE_S)
         finally:
             run.kill()
     assert run.returncode == 1 and "Traceback" not in error

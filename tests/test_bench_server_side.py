@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from serving import until
 
 from fastqps.bench.point import Point
 from fastqps.bench.server_side import Look, Looks, describe
@@ -124,20 +125,27 @@ def test_looks_are_taken_when_they_are_due() -> None:
     looks = Looks(take)
     looks.between(int(begin_s * 1e9), int((begin_s + 0.4) * 1e9))
     looks.between(0, 0)  # only the first counts
-    time.sleep(1.5)
+    until(lambda: len(taken) == 2, "both looks")
     found = looks.finish()
     assert found is not None and begin_s <= taken[0] and begin_s + 0.4 <= taken[1]
     assert threading.active_count() < 50
 
 
 def test_looks_of_a_run_that_is_cut_short() -> None:
-    def after(delay_s: float) -> tuple[Look, Look] | None:
-        looks = Looks(lambda: Look(None, None, 0.0))
-        now_ns = time.monotonic_ns()
-        looks.between(now_ns + int(delay_s * 1e9), now_ns + 60_000_000_000)
-        time.sleep(0.5)
-        return looks.finish()
+    taken: list[Look] = []
 
-    assert after(0.0) is not None  # the second one is taken at the end
-    assert after(30.0) is None  # measuring had not begun
-    assert Looks(lambda: Look(None, None, 0.0)).finish() is None
+    def take() -> Look:
+        taken.append(Look(None, None, 0.0))
+        return taken[-1]
+
+    def soon(delay_s: float) -> Looks:
+        looks = Looks(take)
+        now_ns = time.monotonic_ns()
+        looks.between(now_ns + int(delay_s * 1e9), now_ns + 600_000_000_000)
+        return looks
+
+    looks = soon(0.0)
+    until(lambda: taken, "the first look")
+    assert looks.finish() is not None  # the second one is taken at the end
+    assert soon(300.0).finish() is None  # measuring had not begun
+    assert Looks(take).finish() is None and len(taken) == 2

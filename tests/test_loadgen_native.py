@@ -18,6 +18,8 @@ import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
 from hpack import Decoder, Encoder
+from serving import PATIENCE_S, until
+from tries import until_in_time
 
 from loadgen import _native, built
 
@@ -28,7 +30,7 @@ Talk = Callable[["Peer"], None]
 
 def engine(port: int, payloads: list[bytes] | None = None, **options: Any) -> _native.Engine:
     made = _native.Engine("127.0.0.1", port, PATH, [("x-test", "1")], payloads or [b"hello"], **options)
-    made.connect(5)
+    made.connect(PATIENCE_S)
     return made
 
 
@@ -37,7 +39,7 @@ def constant(count: int, gap_ns: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def finish(run: _native.Engine) -> _native.Result:
-    assert run.wait(30)
+    assert run.wait(PATIENCE_S)
     found = run.result()
     assert sum(found["outcomes_all"].values()) == found["due_all"]
     assert sum(found["outcomes"].values()) == found["due"]
@@ -179,25 +181,25 @@ def test_an_open_loop_and_its_timeline() -> None:
 
 def test_low_rates_cost_little() -> None:
     server = _native.Server()
-    shares = []
-    for _ in range(3):  # other programs may take the CPU, but not give any
+
+    def attempt() -> str:  # other programs may take the CPU, but not give any
         run = engine(server.port)
-        run.start(*constant(200, 5 * MS))
+        run.start(*constant(100, 5 * MS))
         thread = finish(run)["threads"][0]
-        shares.append(thread["cpu_s"] / thread["wall_s"])
-        if shares[-1] < 0.1:
-            break
-    assert min(shares) < 0.1
+        share = thread["cpu_s"] / thread["wall_s"]
+        return "" if share < 0.1 else f"{share:.3f} of a CPU"
+
+    until_in_time(attempt)
 
 
 def test_a_closed_loop() -> None:
     server = _native.Server()
     run = engine(server.port, connections=3)
-    run.start_closed(10, 1000 * MS, np.zeros(5, np.uint32), measure_from_ns=100 * MS)
+    run.start_closed(10, 500 * MS, np.zeros(5, np.uint32), measure_from_ns=100 * MS)
     found = finish(run)
     assert found["in_flight_max"] == 10
     assert found["due"] == found["ok_in_window"] == found["outcomes"]["OK"] < found["due_all"]
-    assert found["measure_until_ns"] == 1000 * MS
+    assert found["measure_until_ns"] == 500 * MS
 
 
 def test_samples_and_comparison() -> None:
@@ -225,23 +227,24 @@ def test_a_stop_keeps_what_was_measured() -> None:
     server = _native.Server()
     run = engine(server.port)
     run.start(*constant(100_000, MS))
-    assert not run.wait(0.2)
+    until(lambda: run.progress()["due"] > 100, "some calls")
+    assert not run.wait(0)
     with pytest.raises(RuntimeError, match="not ended"):
         run.result()
     run.stop(1.0)
     found = finish(run)
     assert found["stopped"]
-    assert 100 < found["due"] < 20_000
-    assert found["measure_until_ns"] < 20_000 * MS
+    assert 100 < found["due"] < 100_000
+    assert found["measure_until_ns"] < 100_000 * MS
 
 
 def test_an_engine_can_be_dropped_while_it_runs() -> None:
     server = _native.Server()
     run = engine(server.port)
-    run.start(*constant(100_000, MS))
+    run.start(*constant(1000, 1000 * MS))
     began = time.monotonic()
     del run
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 500  # of the 1000 s that it would run
 
 
 @pytest.mark.parametrize(
@@ -408,15 +411,19 @@ HOSTILE: dict[str, Callable[[Peer, int], None]] = {
 
 @pytest.mark.parametrize("outcome", HOSTILE)
 def test_each_misdeed_has_its_own_count(outcome: str) -> None:
-    with peer(answering(HOSTILE[outcome])) as port:
-        run = engine(port)
-        run.start(*constant(6, 20 * MS))
-        found = finish(run)
-    assert found["outcomes_all"] == {outcome: 6}
-    assert found["response"]["count"] == found["outcomes_all"].get("OK", 0) == 0
-    if outcome in ("GOAWAY", "PROTOCOL_ERROR", "CONNECTION_LOST"):
+    def attempt() -> str:
+        with peer(answering(HOSTILE[outcome])) as port:
+            run = engine(port)
+            run.start(*constant(6, 20 * MS))
+            found = finish(run)
+        assert found["outcomes_all"] == {outcome: 6}
+        assert found["response"]["count"] == found["outcomes_all"].get("OK", 0) == 0
+        if outcome not in ("GOAWAY", "PROTOCOL_ERROR", "CONNECTION_LOST"):
+            return ""
         assert found["connections"][0]["losses"][outcome] >= 1
-        assert found["connections"][0]["connects"] >= 2
+        return "" if found["connections"][0]["connects"] >= 2 else "all were sent on the first connection"
+
+    until_in_time(attempt)
 
 
 def test_calls_look_like_those_of_a_grpc_client() -> None:
@@ -428,7 +435,7 @@ def test_calls_look_like_those_of_a_grpc_client() -> None:
 
     with peer(answering(note)) as port:
         run = engine(port)
-        run.start(*constant(3, MS), np.array([0, 2_000 * MS, 300_000 * MS]))
+        run.start(*constant(3, MS), np.array([0, 9_000 * MS, 300_000 * MS]))
         assert finish(run)["outcomes_all"] == {"NOT_FOUND": 3}
     assert asked[0] == {
         ":method": "POST",
@@ -443,8 +450,8 @@ def test_calls_look_like_those_of_a_grpc_client() -> None:
     timeouts = [headers.pop("grpc-timeout", "") for headers in asked]
     assert asked[1] == asked[2] == asked[0]
     assert timeouts[0] == ""
-    assert timeouts[1].endswith("u") and 1_000_000 < int(timeouts[1][:-1]) <= 2_000_000  # what is left of it
-    assert timeouts[2].endswith("S") and 290 <= int(timeouts[2][:-1]) <= 300  # at most eight digits
+    assert timeouts[1].endswith("u") and 0 < int(timeouts[1][:-1]) <= 9_000_000  # what is left of it
+    assert timeouts[2].endswith("S") and 240 <= int(timeouts[2][:-1]) <= 300  # at most eight digits
 
 
 def test_a_slow_server_is_given_up() -> None:
@@ -497,9 +504,10 @@ def test_memory_does_not_grow_with_calls() -> None:
     def peak_after(duration_ms: int) -> int:
         run = engine(server.port, connections=4, interval_ns=10 * MS)
         run.start_closed(64, duration_ms * MS)
-        found = finish(run)
-        assert found["due_all"] > 1000
+        calls.append(finish(run)["due_all"])
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    before = peak_after(300)
-    assert peak_after(1500) - before < 20_000  # KiB
+    calls: list[int] = []
+    before = peak_after(200)
+    assert peak_after(1000) - before < 20_000  # KiB
+    assert calls[1] > calls[0] + 500
