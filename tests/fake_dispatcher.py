@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 from fake_mps.client import connect
 
@@ -16,9 +17,9 @@ from fastqps.models import ModelError
 
 
 def main(settings: DispatcherSettings) -> int:
-    """Ready at once, unless FAKE_DISPATCHER is "crash", "no-model" or "slow" (ready after a second). SIGUSR2 is a fault
-    of its device, or with "quit-1" of the process alone. "tell": it says what it was told. "no-mps": it does
-    not start as a client of MPS."""
+    """Ready at once, unless FAKE_DISPATCHER is "crash", "no-model" or "waits" (ready when there is a file FAKE_GATE).
+    SIGUSR2 is a fault of its device, or with "quit-1" of the process alone. "tell": it says what it was told. "no-mps":
+    it does not start as a client of MPS."""
     behaviour = os.environ.get("FAKE_DISPATCHER", "")
     if behaviour == "no-model":
         raise ModelError("the weights are torn")
@@ -31,17 +32,17 @@ def main(settings: DispatcherSettings) -> int:
     stepper = Stepper(
         segment, fds, settings.index, epoch=settings.epoch, route=settings.route, max_items=1, max_tokens=1, delay_ns=0
     )
-    if behaviour == "slow":
-        time.sleep(1)
+    while behaviour == "waits" and not Path(os.environ.get("FAKE_GATE", "/nowhere")).exists():
+        time.sleep(0.02)
     if connect() and behaviour == "no-mps":
         raise DeviceError("CUDA cannot be initialised: MPS server not ready (807)")
     if behaviour == "tell":
         names = ("CUDA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY", "TRITON_CACHE_DIR")
         print("told:", settings.device, *map(os.environ.get, names), file=sys.stderr, flush=True)
-    stepper.set_ready()
     stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, lambda number, frame: stopped.append(number))
+    stepper.set_ready()
     while not stopped:
         time.sleep(0.02)
     del heartbeat

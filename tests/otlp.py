@@ -25,7 +25,7 @@ class Receiver(trace_service_pb2_grpc.TraceServiceServicer):
     def Export(self, request: Any, context: grpc.ServicerContext) -> Any:
         """The service's one method."""
         if self.hang:
-            self.hang.wait(30)
+            self.hang.wait()
         if self.refuse:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not today")
         self.requests.append(request)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from unittest import mock
@@ -13,6 +14,7 @@ from unittest import mock
 import grpc.aio
 import pytest
 import test_metrics
+from serving import PATIENCE_S
 
 from fastqps.admin import Admin, http, reload
 from fastqps.admin.server import Connection
@@ -27,7 +29,7 @@ READY = Readiness((), (), (), answers=True)
 
 
 class FakeReloads:
-    """Ends each reload as the test says, or never."""
+    """Ends each reload as the test says, when it says, or never."""
 
     last: Reloaded | None = None
     doing = ""
@@ -35,6 +37,7 @@ class FakeReloads:
     def __init__(self) -> None:
         self.asked: list[tuple[int, str]] = []
         self.end: Reloaded | ReloadRefused | None = None
+        self.may_end = asyncio.Event()
 
     def start(self, model: int, path: str) -> asyncio.Task[Reloaded | None]:
         self.asked.append((model, path))
@@ -43,7 +46,8 @@ class FakeReloads:
         return asyncio.create_task(self._run())
 
     async def _run(self) -> Reloaded | None:
-        await asyncio.sleep(0 if self.end else 3600)
+        if self.end is None:
+            await self.may_end.wait()
         assert not isinstance(self.end, ReloadRefused)
         return self.end
 
@@ -100,11 +104,21 @@ class Model(predict_pb2_grpc.PredictServiceServicer):
 
 
 @contextlib.asynccontextmanager
+async def listening() -> AsyncIterator[tuple[socket.socket, int]]:
+    with bind("127.0.0.1", 0, "--admin-port") as sock:
+        yield sock, int(sock.getsockname()[1])
+
+
+@contextlib.asynccontextmanager
 async def admin(served: Served) -> AsyncIterator[int]:
-    sock = bind("127.0.0.1", 0, "--admin-port")
-    port = int(sock.getsockname()[1])
-    async with Admin(served, sock):
+    async with listening() as (sock, port), Admin(served, sock):
         yield port
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.005)
 
 
 async def exchange(port: int, data: bytes, *, eof: bool = False) -> bytes:
@@ -113,7 +127,7 @@ async def exchange(port: int, data: bytes, *, eof: bool = False) -> bytes:
     writer.write(data)
     if eof:
         writer.write_eof()
-    answer = await asyncio.wait_for(reader.read(), 10)
+    answer = await asyncio.wait_for(reader.read(), PATIENCE_S)
     writer.close()
     return answer
 
@@ -130,7 +144,7 @@ async def call(port: int, method: str, path: str, body: bytes = b"", *more: str)
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), 30))  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(test(), PATIENCE_S))  # type: ignore[arg-type]
 
 
 def test_pages() -> None:
@@ -189,27 +203,41 @@ def test_odd_requests(data: bytes, status: int) -> None:
 
 def test_connections_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
-    monkeypatch.setattr(http, "READ_S", 0.3)
+    monkeypatch.setattr(http, "READ_S", 3600.0)
 
     async def body() -> None:
-        async with admin(Served()) as port:
+        async with listening() as (sock, port), AdminServer(sock, lambda request: http.Answer.data(200, {})) as server:
+
+            async def connect(sending: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+                """One that begins a request and says nothing more. ``sending``: how many such there are then."""
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"GET /livez HT")
+                await until(lambda: len(server.sending) == sending)
+                return reader, writer
+
+            async def ended(reader: asyncio.StreamReader) -> bool:
+                with contextlib.suppress(ConnectionResetError):
+                    return await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
+                return True
+
             one = await asyncio.open_connection("127.0.0.1", port)
             for _ in range(3):
                 one[1].write(b"GET /livez HTTP/1.1\r\n\r\n")
                 assert b"200 OK" in await one[0].readuntil(b"}\n")
-            slow = await asyncio.open_connection("127.0.0.1", port)
-            slow[1].write(b"GET /livez HT")  # and nothing more
-            await asyncio.sleep(0.1)
-            third = await asyncio.open_connection("127.0.0.1", port)  # takes the place of the idle one
-            third[1].write(b"GET /livez HT")
-            with contextlib.suppress(ConnectionResetError):
-                assert await asyncio.wait_for(one[0].read(), 5) == b""
+            slow = await connect(1)
+            third = await connect(2)  # takes the place of the idle one
+            assert await ended(one[0])
             assert (await call(port, "GET", "/livez"))[0] == 200  # of the one that has been sending for longer
-            with contextlib.suppress(ConnectionResetError):
-                assert await asyncio.wait_for(slow[0].read(), 0.1) == b""
-            assert await asyncio.wait_for(third[0].read(), 5) == b""  # it is too slow
+            assert await ended(slow[0])
+            assert len(server.sending) == 1  # the third
+            third[1].close()
+            await until(lambda: not server.connections)
+            monkeypatch.setattr(http, "READ_S", 0.05)
+            fourth = await asyncio.open_connection("127.0.0.1", port)
+            fourth[1].write(b"GET /livez HT")
+            assert await ended(fourth[0])  # it is too slow
             assert await exchange(port, b"GET /livez HT", eof=True) == b""
-            for _, writer in (one, slow, third):
+            for _, writer in (one, slow, fourth):
                 writer.close()
 
     run(body)
@@ -218,16 +246,17 @@ def test_connections_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> No
 def test_answers_that_are_awaited_keep_their_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 1)
     served = Served()
-    served.reloads.doing = "warming up a"  # and never done
-    monkeypatch.setattr(reload, "WAIT_S", 0.3)
 
     async def body() -> None:
         async with admin(served) as port:
             waiting = asyncio.create_task(call(port, "POST", "/reload", b'{"model": "a"}'))
-            await asyncio.sleep(0.1)
+            await until(lambda: served.reloads.asked)
             with contextlib.suppress(ConnectionResetError):
                 assert await exchange(port, b"") == b""  # there is no room
-            assert (await waiting)[0] == 202
+            assert not waiting.done()
+            served.reloads.end = Reloaded("a", "reloaded", "2" * 12, "1" * 12, "", 1.0)
+            served.reloads.may_end.set()
+            assert (await waiting)[0] == 200
 
     run(body)
 

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import uvloop
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from serving import PATIENCE_S, until
 
 import fastqps
 from fastqps import errors, prediction, rpc
@@ -60,12 +61,13 @@ class Servicer(predict_pb2_grpc.PredictServiceServicer):
         self.batches: list[int] = []
         self.models: list[str] = []
         self.peers: set[str] = set()
+        self.may_answer = threading.Event()  # "wait"
 
     def Predict(self, item: pb.PredictRequest, context: Any) -> pb.PredictResponse:
         self.models.append(item.model)
         self.peers.add(context.peer())
-        if item.text == "sleep":
-            time.sleep(0.5)
+        if item.text == "wait":
+            self.may_answer.wait(PATIENCE_S)
         out = answer(item)
         if out.status.code:
             if out.status.retry_after_ms:
@@ -313,15 +315,18 @@ def test_a_failed_call_fails_the_batch(client: Any) -> None:
         client.predict_batch([*("a" for _ in range(2000)), "fail the call"])
 
 
-def test_time_runs_out(client: Any) -> None:
-    begin = time.monotonic()
-    with pytest.raises(TimeoutError):
-        client.predict("sleep", timeout_s=0.05)
-    assert time.monotonic() - begin < 0.45
+def test_time_runs_out(client: Any, server: Server) -> None:
+    """Its answer is not waited for: there is none before the client is back."""
+    server.service.may_answer.clear()
+    try:
+        with pytest.raises(TimeoutError):
+            client.predict("wait", timeout_s=0.05)
+    finally:
+        server.service.may_answer.set()
 
 
 def test_nobody_is_there(connect: Callable[..., Any]) -> None:
-    with connect("127.0.0.1:1", timeout_s=5) as client:
+    with connect("127.0.0.1:1", timeout_s=PATIENCE_S) as client:
         assert client.ready() is False
         for call in (lambda: client.predict("a"), lambda: client.embed(["a"]), client.models):
             with pytest.raises(errors.Unavailable):
@@ -376,11 +381,14 @@ def test_a_stream_that_is_left_early_ends(client: Any) -> None:
     for _ in range(10):
         next(stream)
     stream.close()
-    time.sleep(0.1)
+
+    def rests() -> bool:
+        before = taken
+        time.sleep(0.1)
+        return taken == before
+
+    until(rests, "an end of what is taken")
     assert 10 <= taken <= rpc.STREAM_IN_FLIGHT_MAX + 20
-    after = taken
-    time.sleep(0.2)
-    assert taken == after
     assert client.predict("a").embedding is not None
 
 
@@ -433,10 +441,10 @@ def test_many_tasks_and_many_threads(server: Server) -> None:
 
 
 def test_no_thread_is_left() -> None:
-    deadline = time.monotonic() + 5
-    while any("_consume" in t.name or "predict" in t.name for t in threading.enumerate()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    def left() -> list[str]:
+        return [t.name for t in threading.enumerate() if "_consume" in t.name or "predict" in t.name]
+
+    until(lambda: not left(), "no thread of a stream's")
 
 
 def test_importing_fastqps_loads_neither_grpc_nor_torch() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import grpc
 import pytest
+from serving import PATIENCE_S
 from test_client import Blocking
 
 import fastqps
@@ -61,7 +62,7 @@ class Servicer(predict_pb2_grpc.PredictServiceServicer):
         yield pb.GenerateChunk(token_ids=[9], logprobs=[-2.0] if item.generate.logprobs else [])
         match item.text:
             case "wait":
-                self.over.wait(10)
+                self.over.wait(PATIENCE_S)
             case "break":
                 context.abort(grpc.StatusCode.INTERNAL, "its dispatcher died")
             case "stop short":
@@ -156,7 +157,7 @@ def test_a_stream_that_is_left_early_is_cancelled(client: Any, servicer: Service
     assert next(chunks).text == "Grü"
     assert not servicer.over.is_set()
     chunks.close()
-    assert servicer.over.wait(5)
+    assert servicer.over.wait(PATIENCE_S)
 
 
 def test_a_stream_has_its_time(client: Any) -> None:

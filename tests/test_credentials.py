@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 from certificates import Authority
+from serving import PATIENCE_S
 
 from fastqps.config import Config
 from fastqps.credentials import Credentials, Vault, digest
@@ -203,7 +204,7 @@ class HungFiles:
 
     def state(self) -> tuple[object, ...]:
         self.asked = not self.answers.is_set()
-        self.answers.wait(20)
+        self.answers.wait(PATIENCE_S)
         self.answered = self.asked
         return ()
 

@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 from raw import WINDOW_UPDATE, Peer, check_good, frame, u32
-from serving import Server, until
+from serving import PATIENCE_S, Server, until
 
 from fastqps.models import load_card
 from fastqps.models.names import resolve
@@ -74,7 +74,7 @@ def reports(channel: grpc.Channel, interval_s: float) -> Any:
     request = orca_pb2.OrcaLoadReportRequest()
     request.report_interval.FromNanoseconds(int(interval_s * 1e9))
     method = channel.unary_stream(STREAM, orca_pb2.OrcaLoadReportRequest.SerializeToString, OrcaLoadReport.FromString)
-    return method(request, timeout=30)
+    return method(request, timeout=PATIENCE_S)
 
 
 def test_reports_in_trailers_and_as_a_stream(serve: Callable[..., Server], tmp_path: Path) -> None:
@@ -93,11 +93,11 @@ def test_reports_in_trailers_and_as_a_stream(serve: Callable[..., Server], tmp_p
 
         def busier() -> bool:
             found = caller.report()
-            return found is not None and found.rps_fractional > 10 * report.rps_fractional
+            return found is not None and found.rps_fractional > 10
 
         until(busier, "a report of the load of this test")
-        stream = reports(channel, 0.2)
         begin = time.monotonic()
+        stream = reports(channel, 0.2)
         told = [next(stream) for _ in range(4)]
         assert time.monotonic() - begin >= 0.59  # the first at once, then three intervals
         assert all(one.application_utilization > 0.001 for one in told)
@@ -140,7 +140,7 @@ def test_grpc_weighted_round_robin_follows(serve: Callable[..., Server], tmp_pat
             """Of 400 calls, the part that came to the smaller server."""
             before = [answered(server) for server in servers]
             for _ in range(400):
-                stub.Predict(REQUEST, timeout=10)
+                stub.Predict(REQUEST, timeout=PATIENCE_S)
             came = [answered(server) - then for server, then in zip(servers, before, strict=True)]
             assert sum(came) == 400
             return came[0] / 400

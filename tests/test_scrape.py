@@ -104,19 +104,19 @@ def test_what_is_no_metrics_page(page: type[_Page], monkeypatch: pytest.MonkeyPa
 
 
 def test_a_page_that_comes_bit_by_bit(page: type[_Page], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each bit comes in time, and there is no last one."""
+
     def dribble(self: _Page) -> None:
         self.send_response(200)
         self.end_headers()
         with contextlib.suppress(OSError):
-            for _ in range(200):
+            while True:
                 self.wfile.write(b"\n")
                 time.sleep(0.02)
 
     monkeypatch.setattr(page, "do_GET", dribble)
-    began = time.monotonic()
     with pytest.raises(ScrapeError, match="no answer in time"):
         scrape(page.address, timeout_s=0.2)
-    assert time.monotonic() - began < 2
 
 
 def test_a_server_that_is_not_there_or_does_not_answer() -> None:

@@ -23,6 +23,7 @@ from typing import Any
 
 import psutil
 import pytest
+from serving import PATIENCE_S
 
 from fastqps.children import DoorSettings, write_settings
 from fastqps.supervisor.listener import bind
@@ -68,20 +69,20 @@ class Server:
     def log(self) -> str:
         return "".join(self.lines)
 
-    def wait_line(self, text: str, count: int = 1, timeout_s: float = 20) -> str:
+    def wait_line(self, text: str, count: int = 1) -> str:
         def found() -> list[str]:
             return [line for line in [*self.lines] if text in line]
 
-        until(lambda: len(found()) >= count, timeout_s, lambda: f"{text!r} in\n{self.log()}")
+        until(lambda: len(found()) >= count, lambda: f"{text!r} in\n{self.log()}")
         return found()[count - 1]
 
     def wait_ready(self) -> Server:
         self.wait_line(" ready: ")
         return self
 
-    def wait_end(self, timeout_s: float = 20) -> int:
-        code = self.process.wait(timeout_s)
-        self._reader.join(5)
+    def wait_end(self) -> int:
+        code = self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
         return code
 
     def address(self) -> tuple[str, int]:
@@ -91,7 +92,7 @@ class Server:
     def get(self, path: str) -> tuple[int, Any]:
         admin = self.wait_line(" ready: ").split("admin ")[1].split(" ")[0]
         try:
-            with urllib.request.urlopen(admin + path, timeout=5) as answer:
+            with urllib.request.urlopen(admin + path, timeout=PATIENCE_S) as answer:
                 body, status = answer.read(), answer.status
         except urllib.error.HTTPError as error:
             body, status = error.read(), error.code
@@ -109,12 +110,12 @@ class Server:
                         found.append(process)
             return found
 
-        until(lambda: len(find()) == 1, 10, lambda: f"one {title} in {self.children()}\n{self.log()}")
+        until(lambda: len(find()) == 1, lambda: f"one {title} in {self.children()}\n{self.log()}")
         return find()[0]
 
 
-def until(condition: Callable[[], object], timeout_s: float, what: Callable[[], str]) -> None:
-    deadline = time.monotonic() + timeout_s
+def until(condition: Callable[[], object], what: Callable[[], str]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, what()
         time.sleep(0.01)
@@ -141,8 +142,8 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         left = [] if server.process.poll() is not None else server.children()
         if server.process.poll() is None:
             server.process.kill()
-        server.process.wait(5)
-        until(lambda left=left: all(map(gone, left)), 5, server.log)
+        server.process.wait(PATIENCE_S)
+        until(lambda left=left: all(map(gone, left)), server.log)
 
 
 def test_life_of_a_server(serve: Callable[..., Server]) -> None:
@@ -159,14 +160,14 @@ def test_life_of_a_server(serve: Callable[..., Server]) -> None:
     assert 'fastqps_restarts_total{role="dispatcher"} 0.0' in metrics
     assert "fastqps_slots 32.0" in metrics
     children, address = server.children(), server.address()
-    socket.create_connection(address, timeout=5).close()  # the port listens
+    socket.create_connection(address, timeout=PATIENCE_S).close()  # the port listens
     server.process.send_signal(signal.SIGTERM)
     assert server.wait_end() == 0, server.log()
     assert server.lines[-1].endswith("supervisor: stopped\n")
     assert all(map(gone, children))
     assert "phase draining" in server.log()
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(address, timeout=5)
+        socket.create_connection(address, timeout=PATIENCE_S)
     assert "ready" not in "".join(line for line in server.lines[: server.lines.index(server.wait_line(" ready: "))])
 
 
@@ -174,16 +175,15 @@ def test_killed_children_come_back(serve: Callable[..., Server]) -> None:
     server = serve("--dispatchers", "2").wait_ready()
     server.get("/readyz")
     files = psutil.Process(server.process.pid).num_fds()
-    killed = time.monotonic()
     server.child("dispatcher 1 (null)").kill()
     server.child("frontdoor 0").kill()
     server.wait_line("dispatcher 1 (null) (pid", 1)
     server.wait_line("was ended by SIGKILL", 2)
     server.wait_line("started dispatcher 1 (null)", 2)
     server.wait_line("started frontdoor 0", 2)
-    until(lambda: server.get("/readyz")[1] == {"ready": True, "reasons": [], "degraded": []}, 5, server.log)
-    assert time.monotonic() - killed < 2
-    until(lambda: psutil.Process(server.process.pid).num_fds() <= files, 5, lambda: f"{files} descriptors again")
+    until(lambda: server.get("/readyz")[1] == {"ready": True, "reasons": [], "degraded": []}, server.log)
+    assert "killing" not in server.log()  # their ends were seen, not that they were silent
+    until(lambda: psutil.Process(server.process.pid).num_fds() <= files, lambda: f"{files} descriptors again")
     metrics = server.get("/metrics")[1]
     assert 'fastqps_restarts_total{role="dispatcher"} 1.0' in metrics
     assert 'fastqps_restarts_total{role="frontdoor"} 1.0' in metrics
@@ -192,12 +192,12 @@ def test_killed_children_come_back(serve: Callable[..., Server]) -> None:
 @pytest.mark.parametrize("title", ["dispatcher 0 (null)", "frontdoor 0"])
 def test_stopped_child_is_killed_and_comes_back(serve: Callable[..., Server], title: str) -> None:
     server = serve("--dispatchers", "1").wait_ready()
-    stopped = time.monotonic()
     server.child(title).suspend()
-    server.wait_line(f"killing {title}")
-    assert time.monotonic() - stopped < 2
+    killed = server.wait_line(f"killing {title}")
+    silent_s = float(killed.split("no sign of life for ")[1].split(" s")[0])  # as the supervisor charges it
+    assert 1 <= silent_s < 1.5
     server.wait_line(f"started {title}", 2)
-    until(lambda: server.get("/readyz")[0] == 200, 5, server.log)
+    until(lambda: server.get("/readyz")[0] == 200, server.log)
 
 
 def test_stopped_supervisor_blames_nobody(serve: Callable[..., Server]) -> None:
@@ -218,7 +218,7 @@ def test_supervisor_killed(serve: Callable[..., Server]) -> None:
     children, (_, port) = server.children(), server.address()
     assert len(children) == 4
     server.process.kill()
-    until(lambda: all(map(gone, children)), 1, lambda: str(children))
+    until(lambda: all(map(gone, children)), lambda: str(children))
     again = serve("--port", str(port), "--dispatchers", "1").wait_ready()
     assert again.address()[1] == port
 
@@ -227,7 +227,7 @@ def test_child_started_by_somebody_else_ends_at_once() -> None:
     known = {"title": "frontdoor 0", "parent_pid": 1, "cpus": ()}
     settings = DoorSettings(**{field.name: known.get(field.name, 0) for field in dataclasses.fields(DoorSettings)})
     command = [sys.executable, "-m", "fastqps.launch", "fastqps.absent", write_settings(settings)]
-    done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, timeout=20)
+    done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stderr) == (1, "")
 
 
@@ -243,13 +243,15 @@ def test_port_in_use(serve: Callable[..., Server], setting: str) -> None:
     assert server.lines == [f"fastqps: {message}\n"]
 
 
-def test_port_taken_between_bind_and_ready(serve: Callable[..., Server]) -> None:
+def test_port_taken_between_bind_and_ready(serve: Callable[..., Server], tmp_path: Path) -> None:
     taken = bind("127.0.0.1", 0, "--port")
     port = taken.getsockname()[1]
     with taken:
-        server = serve("--port", str(port), FAKE_DISPATCHER="slow")
+        gate = tmp_path / "gate"
+        server = serve("--port", str(port), FAKE_DISPATCHER="waits", FAKE_GATE=str(gate))
         server.wait_line("starting minilm")
         taken.listen()
+        gate.touch()
         assert server.wait_end() == 2
     assert f"port {port} on 127.0.0.1 is in use" in server.log()
 
@@ -269,7 +271,7 @@ def test_missing_model_and_memory(serve: Callable[..., Server]) -> None:
 
 def test_crash_loop_at_start(serve: Callable[..., Server]) -> None:
     server = serve("--dispatchers", "1", FAKE_DISPATCHER="crash")
-    assert server.wait_end(30) == 1
+    assert server.wait_end() == 1
     assert server.log().count("was ended by SIGSEGV") == RESTARTS_MAX + 1
     assert "dispatcher 0 (null) does not start: about to crash" in server.log()
 
@@ -277,7 +279,7 @@ def test_crash_loop_at_start(serve: Callable[..., Server]) -> None:
 def test_crash_loop_while_serving(serve: Callable[..., Server]) -> None:
     server = serve("--dispatchers", "1").wait_ready()
     for death in range(RESTARTS_MAX + 1):
-        until(lambda: server.get("/readyz")[0] == 200, 10, server.log)
+        until(lambda: server.get("/readyz")[0] == 200, server.log)
         server.child("dispatcher 0 (null)").kill()
         server.wait_line("was ended by SIGKILL", death + 1)
     server.wait_line("dispatcher 0 (null) stays down: died too often")
@@ -290,25 +292,24 @@ def test_crash_loop_while_serving(serve: Callable[..., Server]) -> None:
     assert server.wait_end() == 0
 
 
-@pytest.mark.parametrize(("behaviour", "least_s", "most_s"), [("stuck", 0.5, 3.0), ("unclean", 0.0, 0.5)])
-def test_incomplete_drain(serve: Callable[..., Server], behaviour: str, least_s: float, most_s: float) -> None:
-    server = serve("--drain-timeout", "500ms", FAKE_DOOR=behaviour).wait_ready()
+@pytest.mark.parametrize(("behaviour", "timeout", "least_s"), [("stuck", "500ms", 0.5), ("unclean", "600s", 0.0)])
+def test_incomplete_drain(serve: Callable[..., Server], behaviour: str, timeout: str, least_s: float) -> None:
+    """Who is stuck has all the time that there is; who has ended is not waited for."""
+    server = serve("--drain-timeout", timeout, FAKE_DOOR=behaviour).wait_ready()
     children = server.children()
     asked = time.monotonic()
     server.process.send_signal(signal.SIGTERM)
     assert server.wait_end() == 5
-    assert least_s < time.monotonic() - asked < most_s + 1
+    assert time.monotonic() - asked > least_s
     assert all(map(gone, children))
 
 
 def test_second_signal_stops_at_once(serve: Callable[..., Server]) -> None:
-    server = serve("--drain-timeout", "60s", FAKE_DOOR="stuck").wait_ready()
+    server = serve("--drain-timeout", "600s", FAKE_DOOR="stuck").wait_ready()
     server.process.send_signal(signal.SIGINT)
-    server.wait_line("draining, at most 60 s")
-    asked = time.monotonic()
+    server.wait_line("draining, at most 600 s")
     server.process.send_signal(signal.SIGINT)
     assert server.wait_end() == 5
-    assert time.monotonic() - asked < 2
 
 
 def test_sighup_reads_the_models_again(serve: Callable[..., Server]) -> None:
@@ -356,7 +357,7 @@ def test_lost_terminal_under_nohup(serve: Callable[..., Server]) -> None:
 
 
 def test_signal_during_start(serve: Callable[..., Server]) -> None:
-    server = serve(FAKE_DISPATCHER="slow")
+    server = serve(FAKE_DISPATCHER="waits")
     server.wait_line("started frontdoor 0")
     server.process.send_signal(signal.SIGTERM)
     assert server.wait_end() == 0
@@ -381,7 +382,7 @@ def test_nobody_reads_the_log() -> None:
         log.event("test", "after")
         return b"test: after" in text
 
-    until(read_all, 5, lambda: text[-200:].decode())
+    until(read_all, lambda: text[-200:].decode())
     assert b"log lines were dropped" in text
     log.close()
 
@@ -435,7 +436,7 @@ def test_is_stopped() -> None:
     try:
         assert not is_stopped(child.pid)
         child.send_signal(signal.SIGSTOP)
-        until(lambda: is_stopped(child.pid), 5, lambda: "it is stopped")
+        until(lambda: is_stopped(child.pid), lambda: "it is stopped")
     finally:
         child.kill()
         child.wait()

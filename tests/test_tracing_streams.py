@@ -11,9 +11,9 @@ from typing import Any
 import grpc
 import pytest
 from certificates import Authority
-from echo_generator import PACE, write_generator
+from echo_generator import PACE, PACE_MAX, write_generator
 from reloading import version_of
-from serving import Server, until
+from serving import PATIENCE_S, Server, until
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.grpc", reason="needs fastqps[tracing]")
 
@@ -69,7 +69,7 @@ def test_generations_over_tls_while_the_model_is_reloaded(serve: Callable[..., S
             def generate(pace_ms: int = 0) -> tuple[str, Any]:
                 trace_id = f"{next(numbers):032x}"
                 parent = ("traceparent", f"00-{trace_id}-00f067aa0ba902b7-01")
-                return trace_id, client.Generate(ask(pace_ms), metadata=(parent,), timeout=60)
+                return trace_id, client.Generate(ask(pace_ms), metadata=(parent,), timeout=PATIENCE_S)
 
             first, stream = generate()
             assert len(list(stream)) > 1
@@ -83,7 +83,7 @@ def test_generations_over_tls_while_the_model_is_reloaded(serve: Callable[..., S
             last, stream = generate()
             list(stream)
             reloading.join()
-            gone, stream = generate(PACE_MS)
+            gone, stream = generate(PACE_MAX)  # it does not end before it is cancelled
             next(stream)
             stream.cancel()
             until(lambda: gone in calls_of(collector), f"all spans\n{server.log()}")
