@@ -18,7 +18,7 @@ Device (&devices)[kDevicesMax] = *reinterpret_cast<Device (*)[kDevicesMax]>(new 
 
 Knobs::Knobs() {
   for (const char* name :
-       {"copy_delay_ns", "graph_ns", "fail_graph", "fail_launch", "fail_copy", "hang_graph", "inline"})
+       {"copy_delay_ns", "graph_ns", "hold_graph", "fail_graph", "fail_launch", "fail_copy", "hang_graph", "inline"})
     values[name] = 0;
   values["devices"] = 2;
   values["memory_bytes"] = int64_t(1) << 36;
@@ -107,6 +107,7 @@ void Graph::run(bool fails, bool hangs, Device& device) const {
   while (hangs) pause();
   function(user);
   sleep_ns(begun + knobs["graph_ns"] - clock_ns());
+  while (knobs["hold_graph"]) sleep_ns(1'000'000);
   if (stamps) stamps[1] = clock_ns();
 }
 

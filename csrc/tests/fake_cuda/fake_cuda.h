@@ -7,6 +7,7 @@
 //   inline             1: a stream made from now on does its work in the thread that gives it, at once
 //   copy_delay_ns      the most that a copy waits, at random, before it reads
 //   graph_ns           the least that a graph takes
+//   hold_graph         while it is not 0, graphs begin and do not end
 //   fail_graph         the n-th graph launch from now on faults when it runs: error 700, for good
 //   fail_launch        the n-th graph launch from now on returns error 719, for good
 //   fail_copy          the n-th asynchronous copy from now on, likewise
