@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Any, cast
 
 import pytest
+from serving import PATIENCE_S
 
 from fastqps.children import LEAVE
 from fastqps.errors import DEVICE_FAULT
@@ -23,11 +24,21 @@ from fastqps.supervisor.sharing import Sharing
 Events = list[str]
 
 
+LIMITS = ("LEAVE_MAX_S", "REAP_MAX_S", "SUSPECTS_MAX_S")
+
+
 @pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("LEAVE_MAX_S", "REAP_MAX_S"):
-        monkeypatch.setattr(domains, limit, 0.1)
-    monkeypatch.setattr(domains, "SUSPECTS_MAX_S", 0.3)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever does what is asked has all the time that it takes."""
+    for limit in LIMITS:
+        monkeypatch.setattr(domains, limit, PATIENCE_S)
+
+
+def impatient(*limits: str) -> None:
+    """From now on, to the end of the test."""
+    for limit in limits:
+        assert limit in LIMITS
+        setattr(domains, limit, 0.1)
 
 
 class FakeChild:
@@ -127,7 +138,7 @@ class Gpu:
         self._tasks.append(asyncio.create_task(keeper.run()))
 
     async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while not condition():
                 await asyncio.sleep(0.005)
 
@@ -138,11 +149,12 @@ class Gpu:
         assert {seat.index for seat in self.seats if seat.child} == set(indices)
 
     async def all_serve(self) -> None:
-        for _ in self.seats:
+        def all_ready() -> bool:
             for seat in self.seats:
                 seat.serves = True
-            await asyncio.sleep(0.05)
-        await self.until(lambda: self.domain.checked)
+            return self.domain.checked and all(seat.ready for seat in self.seats)
+
+        await self.until(all_ready)
 
     def end(self) -> None:
         self.domain.cancel()
@@ -207,6 +219,7 @@ async def test_a_deaf_one_is_taken_off_the_gpu_and_killed(gpu: Gpu) -> None:
     await gpu.started(0)
     await gpu.all_serve()
     gpu.seats[0].faults = {"deaf"}
+    impatient("LEAVE_MAX_S")
     gpu.events.clear()
     gpu.seats[1].child.end(-9)
     await gpu.until(lambda: "start 0" in gpu.events)
@@ -219,6 +232,7 @@ async def test_one_that_cannot_be_ended_leaves_it_down(gpu: Gpu) -> None:
     await gpu.started(0)
     await gpu.all_serve()
     gpu.seats[0].faults = {"deaf", "stuck"}
+    impatient("LEAVE_MAX_S", "REAP_MAX_S")
     gpu.events.clear()
     gpu.seats[1].child.end(-9)
     await gpu.until(lambda: gpu.seats[1].given_up)
@@ -312,4 +326,5 @@ async def test_suspects_hold_the_others_up_only_so_long(gpu: Gpu) -> None:
     await gpu.started(0)
     gpu.seats[0].serves = True
     await gpu.started(0)
+    impatient("SUSPECTS_MAX_S")
     await gpu.until(lambda: "start 1" in gpu.events)

@@ -53,7 +53,7 @@ def restarts(server: Server) -> float:
 
 
 def until_whole(server: Server) -> None:
-    until(lambda: server.get("/readyz") == (200, READY), 15, server.log)
+    until(lambda: server.get("/readyz") == (200, READY), server.log)
 
 
 def order(server: Server, *texts: str) -> None:
@@ -65,7 +65,7 @@ def order(server: Server, *texts: str) -> None:
 def fault(server: Server, title: str, number: signal.Signals = signal.SIGUSR2) -> None:
     before = server.log().count(f"{title} (pid")
     server.child(title).send_signal(number)
-    until(lambda: server.log().count(f"{title} (pid") > before, 5, server.log)
+    until(lambda: server.log().count(f"{title} (pid") > before, server.log)
 
 
 def test_all_of_a_gpu_restart_together(serve: Callable[..., Server], tmp_path: Path) -> None:
@@ -102,11 +102,11 @@ def test_a_gpu_that_faults_again_and_again_stays_down(serve: Callable[..., Serve
     cause = "dispatcher 0 (cuda:0) ended with exit code 71 (the device has failed: an illegal memory access)"
     reason = f"stays down: {FAULTS_MAX + 1} faults within 60 s; the last: {cause}"
     down = {"ready": True, "reasons": [], "degraded": [f"dispatcher {i} (cuda:0) {reason}" for i in (0, 1)]}
-    until(lambda: server.get("/readyz") == (200, down), 5, lambda: str(server.get("/readyz")))
+    until(lambda: server.get("/readyz") == (200, down), lambda: str(server.get("/readyz")))
     assert f"supervisor: cuda:0 {reason}" in server.log()
     assert server.get("/livez")[0] == 200
     daemon = int([line for line in server.lines if "started mps 0" in line][-1].rsplit("pid ")[1].rstrip(")\n"))
-    until(lambda: not psutil.pid_exists(daemon), 5, server.log)
+    until(lambda: not psutil.pid_exists(daemon), server.log)
     assert restarts(server) == 2 * FAULTS_MAX
 
 
@@ -197,10 +197,10 @@ def test_a_killed_server_leaves_no_daemon(serve: Callable[..., Server], tmp_path
     children = server.children()
     server.process.kill()
     server.process.wait()
-    until(lambda: sum(not gone(process) for process in children) == 1, 2, server.log)  # the daemon's own server
+    until(lambda: sum(not gone(process) for process in children) == 1, server.log)  # the daemon's own server
     again = serve("--dispatchers", "2").wait_ready()
     assert "which a killed server has left and ended its MPS processes" in again.log()
-    until(lambda: all(map(gone, children)), 2, server.log)
+    until(lambda: all(map(gone, children)), server.log)
 
 
 def test_end_while_the_dispatchers_restart(serve: Callable[..., Server]) -> None:
@@ -211,4 +211,4 @@ def test_end_while_the_dispatchers_restart(serve: Callable[..., Server]) -> None
     server.process.terminate()
     assert server.wait_end() == 0, server.log()
     assert server.lines[-1].endswith("supervisor: stopped\n")
-    until(lambda: all(map(gone, children)), 2, server.log)
+    until(lambda: all(map(gone, children)), server.log)
