@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from serving import PATIENCE_S
+
 PROGRAM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 MISSING = "" if PROGRAM and DRIVER else "needs Debian's chromium and chromium-driver"
 ARGUMENTS = (
@@ -52,7 +54,7 @@ class Browser:
             self._call("DELETE", "")
         finally:
             self._driver.terminate()
-            self._driver.wait(10)
+            self._driver.wait(PATIENCE_S)
             self._profile.cleanup()
 
     def open(self, url: str) -> None:
@@ -66,11 +68,11 @@ class Browser:
         """What a reader sees of the first element."""
         return str(self.run(f"return document.querySelector({json.dumps(selector)}).innerText"))
 
-    def until(self, script: str, timeout_s: float = 10.0) -> Any:
+    def until(self, script: str) -> Any:
         """Waits until a function body in the page returns something true; that."""
-        end = time.monotonic() + timeout_s
+        end = time.monotonic() + PATIENCE_S
         while not (found := self.run(script)):
-            assert time.monotonic() < end, f"not within {timeout_s} s: {script}\n{self.text('body')}"
+            assert time.monotonic() < end, f"not within {PATIENCE_S} s: {script}\n{self.text('body')}"
             time.sleep(0.05)
         return found
 
@@ -83,7 +85,7 @@ class Browser:
         path.write_bytes(base64.b64decode(self._call("GET", "/screenshot")))
 
     def _wait_for_driver(self) -> None:
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE_S
         while True:
             try:
                 self._call("GET", "/status")
@@ -97,7 +99,7 @@ class Browser:
         data = json.dumps(body).encode() if method == "POST" else None
         request = urllib.request.Request(self._base + path, data, {"content-type": "application/json"}, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{method} {path}: {error.read().decode()[:500]}") from None

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import test_metrics
 from browser import MISSING, Browser
-from serving import Server
+from serving import PATIENCE_S, Server
 
 import fastqps
 from fastqps._core import IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS
@@ -154,12 +154,13 @@ def _watch(browser: Browser, server: Server) -> None:
     try:
         browser.open(f"http://{server.admin}/live")
         browser.until("return document.querySelector('.tile b')?.innerText.match(/[1-9]/)")
-        assert "all OK" in browser.text(".tile")
-        assert re.search(r"\d µs|\d ms", browser.text(".tile:nth-child(3)")), "p99"
+        browser.until("return document.querySelector('.tile').innerText.includes('all OK')")
+        browser.until("return document.querySelector('.tile:nth-child(3)').innerText.match(/\\d (µs|ms|s)/)")  # p99
         browser.until("return document.querySelectorAll('#charts path').length >= 4")
         assert browser.run("return document.querySelectorAll('#stages tbody tr').length") == len(STAGES)
         assert browser.run("return document.querySelectorAll('#dispatchers tbody tr').length") == 3
-        assert "minilm" in browser.text("#about") and browser.text("#status") == "ready"
+        assert "minilm" in browser.text("#about")
+        browser.until("return document.getElementById('status').innerText === 'ready'")
         server.child("dispatcher 0").send_signal(signal.SIGKILL)
         browser.until("return document.getElementById('status').innerText.includes('dispatcher 1')")
         browser.run("document.getElementById('pause').click()")
@@ -171,6 +172,6 @@ def _watch(browser: Browser, server: Server) -> None:
 
 
 def _load(address: str, over: threading.Event) -> None:
-    with fastqps.Client(address) as client:
+    with fastqps.Client(address, timeout_s=PATIENCE_S) as client:
         while not over.is_set():
             client.embed(["one", "two", "three"])

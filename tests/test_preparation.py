@@ -99,16 +99,21 @@ class OneItem:
         self.seen.append(step)
 
 
+def prepared_s(prepare: PythonPreparation) -> float:
+    began = time.thread_time()
+    prepare(0)
+    return time.thread_time() - began
+
+
 def test_a_modelled_host_takes_cpu_time() -> None:
     """Not only time: a sleep would let other threads and processes run that a real preparation keeps waiting."""
     runner, stepper = null.NullRunner(load_card("minilm", 16), 4, 32), OneItem()
     runner.prepare_us = 20_000.0
     prepare = PythonPreparation(stepper, [runner])
     prepare(0)
-    began = time.thread_time()
-    prepare(0)
-    assert 0.02 <= time.thread_time() - began < 0.03
-    assert stepper.seen == [0, 0]
+    taken_s = [prepared_s(prepare) for _ in range(10)]
+    assert 0.02 <= min(taken_s) < 0.03
+    assert stepper.seen == [0] * 11
     b = runner.buffers()
     assert b.input_ids[:4].tolist() == [7, 8, 9, 0] and b.token_type_ids[:4].tolist() == [0, 0, 1, 0]
     assert b.position_ids[:4].tolist() == [0, 1, 2, 0] and b.cu_seqlens[:3].tolist() == [0, 3, 0]

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 import test_metrics
 from rich.console import Console
-from serving import until
+from serving import PATIENCE_S, until
 
 from fastqps import scrape as scraping
 from fastqps.cli import main
@@ -245,7 +245,9 @@ class Served:
 def test_once_without_a_terminal() -> None:
     served = Served()
     with served.up():
-        done = subprocess.run(served.command("--once", "--interval=100ms"), capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            served.command("--once", "--interval=100ms"), capture_output=True, text=True, timeout=PATIENCE_S
+        )
     assert (done.returncode, done.stderr) == (0, "")
     shown = done.stdout.splitlines()
     assert re.match(r"\d\d:\d\d:\d\d server rate=[\d.]+ rate_OK=", shown[0]) and "\x1b" not in done.stdout
@@ -264,7 +266,7 @@ def test_once_without_a_terminal() -> None:
 def test_one_line_where_it_cannot_work(flags: list[str], code: int, message: str) -> None:
     served = Served()
     served.port = 1
-    done = subprocess.run(served.command(*flags), capture_output=True, text=True, timeout=30)
+    done = subprocess.run(served.command(*flags), capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == code and done.stdout == "" and done.stderr.count("\n") == 1
     assert re.search(message, done.stderr), done.stderr
 
@@ -292,8 +294,8 @@ def test_lines_go_on_over_a_restart_until_ctrl_c() -> None:
         until(lambda: any("server restarted" in line for line in seen[before:]), "the restart")
         until(lambda: "server rate=" in seen[-1] or "stages" in seen[-1], "new numbers")
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 0
-        reader.join(5)
+        assert process.wait(PATIENCE_S) == 0
+        reader.join(PATIENCE_S)
     assert process.stderr and process.stderr.read() == ""
     assert not any("rate=-" in line for line in seen)
 
@@ -333,8 +335,8 @@ class Terminal:
             os.write(self._main, b"\x03")
         else:
             self.process.send_signal(number)
-        code = self.process.wait(10)
-        self._reader.join(2)
+        code = self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
         os.close(self._main)
         return code
 
@@ -373,7 +375,7 @@ def test_a_terminal_ends_by_sigterm_as_it_was() -> None:
         assert "\x1b[?1049l" in terminal.text and "\x1b[?25h" in terminal.text
         dumb = Terminal(served.command("--interval=100ms", "--once"), 24, 80, TERM="dumb")
         dumb.until("server rate=")
-        assert dumb.process.wait(10) == 0 and "\x1b" not in dumb.text
+        assert dumb.process.wait(PATIENCE_S) == 0 and "\x1b" not in dumb.text
         once = Terminal(served.command("--interval=100ms", "--once"), 24, 80, NO_COLOR="1")
         once.until("stages")
-        assert once.process.wait(10) == 0 and "\x1b[?1049h" not in once.text
+        assert once.process.wait(PATIENCE_S) == 0 and "\x1b[?1049h" not in once.text

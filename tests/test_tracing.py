@@ -13,11 +13,11 @@ from typing import Any
 
 import grpc
 import pytest
-from serving import Server, until
+from serving import PATIENCE_S, Server, until
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.grpc", reason="needs fastqps[tracing]")
 
-from otlp import attributes, receiver
+from otlp import Receiver, attributes, receiver
 
 from fastqps._core import METHODS, STAGES
 from fastqps.errors import ConfigError
@@ -36,6 +36,7 @@ REQUEST = predict_pb2.PredictRequest(text="a trace of a text")
 BAD = predict_pb2.PredictRequest(model="nobody", text="a")
 SERVER, INTERNAL = 2, 1  # SpanKind
 ERROR = 2
+LAST = STAGES[-1]
 
 
 def record(code: int = 0, **at: int) -> Record:
@@ -100,7 +101,7 @@ def test_bad_collectors(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_bad_collector_ends_the_start() -> None:
     flags = ["--model=minilm", "--device=null", "--port=0", "--admin-port=0", "--otlp-endpoint", "collector"]
     command = [sys.executable, "-m", "fastqps", "serve", *flags]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "--otlp-endpoint 'collector'" in done.stderr
 
 
@@ -109,7 +110,7 @@ def test_the_exporter_is_bounded_and_counts_everything() -> None:
 
     def export(spans: Any) -> bool:
         calls.append(len(spans))
-        gate.wait(30)
+        gate.wait(PATIENCE_S)
         if len(calls) == 2:
             raise RuntimeError("of a package that is not ours")
         return len(calls) != 3
@@ -122,16 +123,16 @@ def test_the_exporter_is_bounded_and_counts_everything() -> None:
         put += 1
         assert put < 20
     gate.set()
-    exporter.close(10)
+    exporter.close(PATIENCE_S)
     total = exporter.exported + exporter.failed + exporter.dropped
     assert total % 700 == 0 and exporter.failed == 512 * 2 and exporter.dropped == 700
     assert max(calls) == 512 and sum(calls) == exporter.exported + exporter.failed <= QUEUE_SPANS_MAX + 512
     assert turns == [False, True]
-    late = Exporter(lambda spans: threading.Event().wait(60), turns.append)
+    never = threading.Event()
+    late = Exporter(lambda spans: never.wait(), turns.append)
     late.put(range(5))
-    began = time.monotonic()
-    late.close(0.2)
-    assert time.monotonic() - began < 5
+    late.close(0.2)  # returns, though the collector still thinks
+    never.set()
 
 
 def by_name(spans: list[tuple[dict[str, Any], Any]]) -> dict[str, list[Any]]:
@@ -150,6 +151,18 @@ def stub(server: Server) -> Any:
     return predict_pb2_grpc.PredictServiceStub(channel)
 
 
+def whole(server: Server, collector: Receiver, calls: int, items: int) -> bool:
+    """Whether the spans of so many calls and items are here, and those of their stages, and are as many as the server
+    says. A second passes between exports."""
+    spans = [span for _, span in collector.spans()]
+    found = [
+        sum(span.kind == SERVER for span in spans),
+        *(sum(s.name == name for s in spans) for name in ("item", LAST)),
+    ]
+    exported = server.metrics()["fastqps_trace_spans_total{exported}"]
+    return found == [calls, items, items + 1] and exported == len(spans)  # one call of one item had an answer
+
+
 def test_calls_become_spans(serve: Callable[..., Server]) -> None:
     """One of each kind; the client's word on what is traced holds though the ratio would trace nothing."""
     with receiver() as collector:
@@ -157,18 +170,17 @@ def test_calls_become_spans(serve: Callable[..., Server]) -> None:
         server = serve(*flags, "--trace-ratio=0", env={"OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=test"})
         client = stub(server)
         began_ns = time.time_ns()
-        client.Predict(REQUEST, metadata=(SAMPLED, STATE), timeout=10)
-        client.Predict(REQUEST, metadata=(NOT_SAMPLED,), timeout=10)
+        client.Predict(REQUEST, metadata=(SAMPLED, STATE), timeout=PATIENCE_S)
+        client.Predict(REQUEST, metadata=(NOT_SAMPLED,), timeout=PATIENCE_S)
         for _ in range(20):
-            client.Predict(REQUEST, timeout=10)
+            client.Predict(REQUEST, timeout=PATIENCE_S)
         with pytest.raises(grpc.RpcError):
-            client.Predict(BAD, metadata=(SAMPLED,), timeout=10)
+            client.Predict(BAD, metadata=(SAMPLED,), timeout=PATIENCE_S)
         batch = predict_pb2.PredictBatchRequest(items=[REQUEST] * 20)
-        client.PredictBatch(batch, metadata=(SAMPLED,), timeout=10)
-        list(client.PredictStream(iter([REQUEST] * 3), metadata=(SAMPLED,), timeout=10))
+        client.PredictBatch(batch, metadata=(SAMPLED,), timeout=PATIENCE_S)
+        list(client.PredictStream(iter([REQUEST] * 3), metadata=(SAMPLED,), timeout=PATIENCE_S))
         methods = ("Predict", "Predict", "PredictBatch", "PredictStream")
-        until(lambda: len([s for _, s in collector.spans() if s.kind == SERVER]) >= len(methods), "four calls")
-        until(lambda: len(by_name(collector.spans())["item"]) >= 19, "their items")
+        until(lambda: whole(server, collector, calls=len(methods), items=19), "all spans")
         ended_ns = time.time_ns()
         spans = collector.spans()
         found = by_name(spans)
@@ -198,7 +210,6 @@ def test_calls_become_spans(serve: Callable[..., Server]) -> None:
         own = [span.name for _, span in spans if span.parent_span_id == items[0].span_id]
         assert own == list(STAGES)
         metrics = server.metrics()
-        assert metrics["fastqps_trace_spans_total{exported}"] == len(spans)
         assert metrics["fastqps_trace_spans_total{dropped}"] == metrics["fastqps_trace_spans_total{failed}"] == 0
 
 
@@ -208,7 +219,7 @@ def test_of_the_others_a_share_is_traced_and_the_end_exports_the_rest(serve: Cal
         server = serve(*flags, env={"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{collector.address}"})
         client = stub(server)
         for _ in range(100):
-            client.Predict(REQUEST, timeout=10)
+            client.Predict(REQUEST, timeout=PATIENCE_S)
         server.stop()
         calls = [span for _, span in collector.spans() if span.kind == SERVER]
         assert 20 < len(calls) < 80  # 50, and 5 is one standard deviation
@@ -222,19 +233,19 @@ def test_a_collector_that_is_down_costs_spans_and_nothing_else(serve: Callable[.
         server = serve(*flags, f"--otlp-endpoint=http://{collector.address}")
         client = stub(server)
         for _ in range(300):
-            client.Predict(REQUEST, timeout=10)
+            client.Predict(REQUEST, timeout=PATIENCE_S)
         until(lambda: server.metrics()["fastqps_trace_spans_total{failed}"] > 0, "spans that are refused")
         until(lambda: "takes no spans, they are dropped" in server.log(), "a line that says so")
         assert "not today" in server.log()
         collector.refuse = False
         for _ in range(20):
-            client.Predict(REQUEST, timeout=10)
+            client.Predict(REQUEST, timeout=PATIENCE_S)
         until(lambda: server.metrics()["fastqps_trace_spans_total{exported}"] > 0, "spans that are taken")
         until(lambda: "takes spans again" in server.log(), "a line that says so")
         assert server.log().count("takes no spans") == 1
         collector.hang = threading.Event()  # and at the end it does not answer
-        client.Predict(REQUEST, timeout=10)
-        began = time.monotonic()
-        server.stop()
-        assert time.monotonic() - began < 10
-        collector.hang.set()
+        client.Predict(REQUEST, timeout=PATIENCE_S)
+        try:
+            server.stop()  # which is not held up
+        finally:
+            collector.hang.set()
