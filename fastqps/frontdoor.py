@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from typing import NoReturn
 
 from fastqps import _front, rare_calls
 from fastqps._core import Heartbeat, Segment
@@ -19,15 +20,15 @@ from fastqps.slow_tokenizers import SlowTokenizers
 SIGNALS = {signal.SIGTERM, LOAD_ROUTES}
 
 
-def main(settings: DoorSettings) -> int:
-    """Serves until the supervisor's drain has ended, or until it stops us.
+def main(settings: DoorSettings) -> NoReturn:
+    """Serves until the supervisor's drain has ended, or until it stops us; then the process ends.
 
-    Returns NOT_DRAINED where that cut off items that were not answered yet.
+    Its exit code is NOT_DRAINED where that cut off items that were not answered yet.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # before any thread is started: all inherit it
     threading.excepthook = _die
     segment = Segment(settings.segment_fd)
-    heartbeat = Heartbeat(segment, "door", settings.index, settings.parent_fd)
+    _heartbeat = Heartbeat(segment, "door", settings.index, settings.parent_fd)  # beats as long as it is there
     door = _front.Door(
         settings.segment_fd,
         list(settings.wake_dispatchers),
@@ -51,15 +52,14 @@ def main(settings: DoorSettings) -> int:
     routes = DoorRoutes(door, segment, settings.index, slow)
     routes.load_served()
     routes.load_next()  # what the server is reloading as we start
-    rare = rare_calls.serve(door, routes.list_models)
+    rare_calls.serve(door, routes.list_models)
     threading.Thread(target=entry.watch, name="credentials", daemon=True).start()
     # The loop runs in C++ on this thread, so no Python handler could: a thread waits for the signals.
     threading.Thread(target=_take_signals, args=(door, segment, routes), name="signals", daemon=True).start()
     cut_off = door.run()
-    slow.stop()
-    rare.join(timeout=2)
-    del heartbeat
-    return NOT_DRAINED if cut_off else OK
+    # Nothing is left to do, but a thread may still be in native code, as one that loads a tokenizer: where the
+    # interpreter went first, its way back into Python would be a crash.
+    os._exit(NOT_DRAINED if cut_off else OK)
 
 
 def _die(failure: threading.ExceptHookArgs) -> None:

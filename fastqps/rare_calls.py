@@ -36,7 +36,7 @@ def list_models(cards: list[ModelCard], native: list[bool]) -> bytes:
     return answer.SerializeToString()
 
 
-def serve(door: _front.Door, models: Callable[[], bytes]) -> threading.Thread:
+def serve(door: _front.Door, models: Callable[[], bytes]) -> None:
     """Answers rare calls on a thread of its own until the door has stopped running. ``models``: as ``list_models``."""
     answers: list[Callable[[bytes], bytes]] = [
         lambda request: models(),
@@ -58,6 +58,4 @@ def serve(door: _front.Door, models: Callable[[], bytes]) -> threading.Thread:
             # Of a stream only its half-close says that nothing follows: several messages may come before it at once.
             door.answer_rare(call, body, unary or event == HALF_CLOSE)
 
-    thread = threading.Thread(target=work, name="rare calls", daemon=True)
-    thread.start()
-    return thread
+    threading.Thread(target=work, name="rare calls", daemon=True).start()

@@ -17,7 +17,6 @@ class SlowTokenizers:
     def __init__(self, door: _front.Door) -> None:
         self._door = door
         self._tokenizers: dict[int, Tokenizer] = {}
-        self._stopped = False
         self._thread: threading.Thread | None = None
 
     def add(self, route: int, tokenizer: Tokenizer) -> None:
@@ -31,14 +30,8 @@ class SlowTokenizers:
         """Texts of that route will not come any more."""
         self._tokenizers.pop(route, None)
 
-    def stop(self) -> None:
-        """Once the door hands out no more."""
-        self._stopped = True
-        if self._thread is not None:
-            self._thread.join(timeout=2)
-
     def _work(self) -> None:
-        while not self._stopped:
+        while True:
             jobs = self._door.next_texts(TEXTS_MAX, WAIT_MS)
             if not jobs:
                 continue

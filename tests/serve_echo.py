@@ -1,4 +1,5 @@
-"""``fastqps serve`` as it is, but with dispatchers of the tests': echo_dispatcher.py, or TEST_DISPATCHER.
+"""``fastqps serve`` as it is, but with dispatchers of the tests': echo_dispatcher.py, or TEST_DISPATCHER; and with the
+front doors of TEST_FRONTDOOR.
 
 TEST_LOAD: a file with two numbers, the utilization and the requests per second that the server says of itself, whatever
 its load is. It is read again and again.
@@ -16,6 +17,7 @@ from fastqps._core import Segment
 from fastqps.children import CHILD_MODULES
 
 CHILD_MODULES["dispatcher"] = os.environ.get("TEST_DISPATCHER", "echo_dispatcher")
+CHILD_MODULES["frontdoor"] = os.environ.get("TEST_FRONTDOOR", CHILD_MODULES["frontdoor"])
 
 
 def say_load(path: Path) -> None:

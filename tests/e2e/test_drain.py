@@ -60,6 +60,15 @@ def test_a_signal_after_the_end_changes_nothing(serve: Callable[..., Server]) ->
     assert server.wait(5) == 0
 
 
+def test_a_front_door_leaves_its_threads_behind(serve: Callable[..., Server]) -> None:
+    """One that is in native code when the door has done its work, because it loads a tokenizer, does not end it with
+    a crash."""
+    server = serve("--frontdoors=1", "--dispatchers=1", echo=True, env={"TEST_FRONTDOOR": "busy_frontdoor"})
+    server.signal(signal.SIGTERM)
+    assert server.wait() == 0, server.log()
+    assert "SIGABRT" not in server.log()
+
+
 def test_open_calls_are_finished(serve: Callable[..., Server]) -> None:
     """The server says that it goes, takes nobody new in, and answers what it has."""
     server = serve("--frontdoors=1", "--dispatchers=1", echo=True)

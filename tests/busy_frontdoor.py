@@ -1,0 +1,25 @@
+"""A front door with a thread that is in native code when its process ends, like one that loads a tokenizer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import NoReturn
+
+from fastqps import _front, frontdoor, rare_calls
+from fastqps.children import DoorSettings
+
+
+def main(settings: DoorSettings) -> NoReturn:
+    serve = rare_calls.serve
+
+    def work(door: _front.Door) -> None:
+        while True:
+            door.next_texts(1, 10)
+
+    def with_another(door: _front.Door, models: Callable[[], bytes]) -> None:
+        threading.Thread(target=work, args=(door,), daemon=True).start()
+        serve(door, models)
+
+    rare_calls.serve = with_another
+    frontdoor.main(settings)
