@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from raw import WINDOW_UPDATE, Peer, check_good, frame, u32
+from raw import BODY, PATH, WINDOW_UPDATE, Peer, block, check_good, frame, message, request, u32, whole_call
 from serving import Server, descriptors, until
 
 MESSAGE_BYTES_MAX = 256 << 10
+UNIMPLEMENTED = 12
 
 
 class Neighbour:
@@ -55,7 +56,7 @@ def neighbour(server: Server) -> Iterator[Neighbour]:
     neighbour.check()
     until(lambda: server.connections() == [1], f"one connection, but {server.connections()}")
     server.until_idle()
-    assert descriptors(door) == before
+    until(lambda: descriptors(door) == before, "its descriptors")
     assert server.child("frontdoor 0") == door
     assert not server.metrics()["fastqps_restarts_total"]
     neighbour.close()
@@ -73,3 +74,9 @@ def peer(server: Server) -> Iterator[Peer]:
     """A fresh connection, past its SETTINGS."""
     with Peer(server.address) as peer:
         yield peer
+
+
+def until_read(peer: Peer, stream: int) -> None:
+    """All that was sent so far has been read: what nobody serves is answered at once, behind it."""
+    peer.send(whole_call(stream, message(BODY), block(request(PATH + "Nothing"))))
+    assert peer.answer(stream).status == UNIMPLEMENTED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from echo_dispatcher import SLOW, echo
+from echo_dispatcher import echo
 from raw import (
     CANCEL,
     PATH,
@@ -38,16 +38,16 @@ def ask(peer: Peer, stream: int, method: str, *messages: bytes) -> None:
 
 def test_cancelled_while_all_its_items_are_queued(server: Server, peer: Peer) -> None:
     """A batch and a stream whose items nobody has touched are cancelled; the calls after them keep apart."""
-    # Two full steps, one for each dispatcher; of a size that none had before, so that nobody expects their end and
-    # claims ahead for it.
-    ask(peer, 1, "PredictBatch", batch(1000, *[7] * 60, SLOW + 40).SerializeToString())
-    until(lambda: server.work()["fastqps_slots_used"] == ITEMS, "its slots")
-    until(lambda: not server.work()["fastqps_requests_waiting"], "its claims")
-    ask(peer, 3, "PredictBatch", batch(2000).SerializeToString())
-    ask(peer, 5, "PredictStream", *(item.SerializeToString() for item in batch(3000).items))
-    until(lambda: server.work()["fastqps_requests_waiting"] == 2 * ITEMS, "all wait")
-    peer.send(*(frame(RST_STREAM, 0, stream, u32(CANCEL)) for stream in (3, 5)))
-    until(lambda: server.work()["fastqps_slots_used"] == ITEMS, "their slots")
+    with server.gate() as gate:
+        # Two full steps, one for each dispatcher; of a size that none had before, so that nobody expects their end and
+        # claims ahead for it.
+        ask(peer, 1, "PredictBatch", batch(1000, *[7] * 60, gate.id).SerializeToString())
+        until(lambda: server.claimed(ITEMS), "its claims")
+        ask(peer, 3, "PredictBatch", batch(2000).SerializeToString())
+        ask(peer, 5, "PredictStream", *(item.SerializeToString() for item in batch(3000).items))
+        until(lambda: server.work()["fastqps_requests_waiting"] == 2 * ITEMS, "all wait")
+        peer.send(*(frame(RST_STREAM, 0, stream, u32(CANCEL)) for stream in (3, 5)))
+        until(lambda: server.work()["fastqps_slots_used"] == ITEMS, "their slots")
     streams = {stream: batch(1000 * stream) for stream in range(7, 15, 2)}
     for stream, asked in streams.items():
         ask(peer, stream, "PredictBatch", asked.SerializeToString())
