@@ -190,6 +190,7 @@ class Peer:
             if part[3:4] == bytes([HEADERS]):
                 self.sent_streams[int.from_bytes(part[5:9], "big")] = None
         try:
+            self.socket.settimeout(PATIENCE_S)  # reading leaves a shorter one
             self.socket.sendall(b"".join(parts))
         except (BrokenPipeError, ConnectionResetError):
             self.closed = True  # what the server said before can still be read

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from conftest import MESSAGE_BYTES_MAX
-from serving import Server
+from serving import PATIENCE_S, Server
 
 from fastqps.v1 import predict_pb2 as pb
 
@@ -24,7 +24,7 @@ def channel(server: Server) -> Iterator[grpc.Channel]:
     with grpc.insecure_channel(server.address, [("grpc.max_send_message_length", -1)]) as channel:
         yield channel
         call = channel.unary_unary(PREDICT, pb.PredictRequest.SerializeToString, pb.PredictResponse.FromString)
-        assert call(pb.PredictRequest(text="still here", request_id=3), timeout=5).request_id == 3
+        assert call(pb.PredictRequest(text="still here", request_id=3), timeout=PATIENCE_S).request_id == 3
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ BAD = {
 def test_bad_input(channel: grpc.Channel, case: str) -> None:
     row = BAD[case]
     with pytest.raises(grpc.RpcError) as raised:
-        channel.unary_unary(row.path)(row.body, timeout=5)
+        channel.unary_unary(row.path)(row.body, timeout=PATIENCE_S)
     error: Any = raised.value
     assert error.code() == row.code, error
     assert all(word in error.details() for word in row.words), error.details()
@@ -105,13 +105,13 @@ def test_bad_input(channel: grpc.Channel, case: str) -> None:
 def test_ten_thousand_headers(channel: grpc.Channel) -> None:
     with pytest.raises(grpc.RpcError) as raised:
         metadata = [(f"x-{i}", "y") for i in range(10_000)]
-        channel.unary_unary(PREDICT)(request(text="a"), timeout=5, metadata=metadata)
+        channel.unary_unary(PREDICT)(request(text="a"), timeout=PATIENCE_S, metadata=metadata)
     assert raised.value.code() == Code.RESOURCE_EXHAUSTED, raised.value
 
 
 def test_ten_kilobytes_of_headers(channel: grpc.Channel) -> None:
     """Within the limit that the server announces."""
-    channel.unary_unary(PREDICT)(request(text="a"), timeout=5, metadata=[("x-large", "y" * 10_000)])
+    channel.unary_unary(PREDICT)(request(text="a"), timeout=PATIENCE_S, metadata=[("x-large", "y" * 10_000)])
 
 
 GOOD = {
@@ -137,7 +137,7 @@ GOOD = {
 @pytest.mark.parametrize("case", GOOD)
 def test_unusual_but_good_input(channel: grpc.Channel, case: str) -> None:
     body, tokens = GOOD[case]
-    response = pb.PredictResponse.FromString(channel.unary_unary(PREDICT)(body, timeout=5))
+    response = pb.PredictResponse.FromString(channel.unary_unary(PREDICT)(body, timeout=PATIENCE_S))
     assert response.request_id == pb.PredictRequest.FromString(body).request_id
     assert response.usage.input_tokens == tokens
     assert response.usage.truncated == ("cut" in case)
@@ -150,7 +150,7 @@ def test_bad_items_of_a_batch(channel: grpc.Channel) -> None:
     good = request(text="good", request_id=1)
     mixed = [body for item in items for body in (item, good)]
     frames = b"".join(b"\x0a" + varint(len(item)) + item for item in mixed)
-    answer = channel.unary_unary("/fastqps.v1.PredictService/PredictBatch")(frames, timeout=5)
+    answer = channel.unary_unary("/fastqps.v1.PredictService/PredictBatch")(frames, timeout=PATIENCE_S)
     answers = pb.PredictBatchResponse.FromString(answer).items
     assert len(answers) == len(mixed)
     assert all(a.request_id == 1 and not a.HasField("status") for a in answers[1::2])

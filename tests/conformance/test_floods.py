@@ -9,9 +9,9 @@ import time
 
 import psutil
 import pytest
-from conftest import Neighbour
+from conftest import Neighbour, until_read
 from echo_dispatcher import SLOW
-from floods import CALL, END_S, FLOODS, floods, neighbours_served, opened, pour
+from floods import CALL, FLOODS, floods, neighbours_served, opened, pour
 from raw import (
     CANCEL,
     ENHANCE_YOUR_CALM,
@@ -30,7 +30,7 @@ from raw import (
     u32,
     whole_call,
 )
-from serving import Server, until
+from serving import PATIENCE_S, Server, until
 
 from fastqps.v1 import predict_pb2 as pb
 
@@ -43,7 +43,7 @@ def test_flood(server: Server, neighbour: Neighbour, peer: Peer, case: str, read
     frames, text = FLOODS[case]
     with neighbours_served(server, neighbour):
         pour(peer, frames(), reads)
-        peer.end(END_S)
+        peer.end()
     assert peer.closed
     until(lambda: floods(server) == before + 1, "one flood more is counted")
     assert peer.goaway in ((ENHANCE_YOUR_CALM,) if reads else (ENHANCE_YOUR_CALM, None)), peer
@@ -83,6 +83,8 @@ def test_deadlines_that_pass_are_no_flood(server: Server, peer: Peer) -> None:
         streams = [stream + 2 * i for i in range(400)]
         stream = streams[-1] + 2
         peer.send(*(whole_call(one, CALL, late) for one in streams))
+        until_read(peer, stream)
+        stream += 2
         peer.linger(0.02)
         peer.send(*(frame(RST_STREAM, 0, one, u32(CANCEL)) for one in streams))
         peer.linger(0.2)
@@ -123,9 +125,9 @@ def test_pings_among_answers_are_no_flood(peer: Peer) -> None:
 
 def test_a_slow_header_block_is_served(peer: Peer) -> None:
     """Byte by byte: slow is no crime."""
-    for byte in whole_call(1, CALL):
+    for i, byte in enumerate(whole_call(1, CALL)):
         peer.send(bytes([byte]))
-        time.sleep(0.001)
+        time.sleep(0.001 if i < 50 else 0)
     check_good(peer.answer(1))
 
 
@@ -136,6 +138,7 @@ def test_no_descriptors_left(server: Server, neighbour: Neighbour) -> None:
     """A door that may open no more serves whom it has, waits without haste, and takes the others in later."""
     door = server.child("frontdoor 0")
     kind = psutil.RLIMIT_NOFILE
+    until(lambda: server.connections() == [1], "the neighbour's connection alone")
     limits = door.rlimit(kind)
     key = "fastqps_transport_events_total{accept_errors,0}"
     before = server.metrics()[key]
@@ -154,6 +157,6 @@ def test_no_descriptors_left(server: Server, neighbour: Neighbour) -> None:
         assert not waiting
     finally:
         door.rlimit(kind, limits)
-    peer.join(5)
+    peer.join(PATIENCE_S)
     with waiting[0]:
         check_good(waiting[0].call(1))

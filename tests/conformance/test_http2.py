@@ -7,7 +7,6 @@ nghttp2 gives; where its versions differ, a stream error may also be a connectio
 from __future__ import annotations
 
 import socket
-import time
 
 import pytest
 from hpack import Encoder
@@ -412,15 +411,14 @@ def test_half_closed_connection(peer: Peer) -> None:
 
 
 def test_ping(peer: Peer) -> None:
-    start = time.monotonic()
     peer.send(frame(PING, 0, 0, b"12345678"))
     peer.until(lambda: bool(peer.pings_acked), "the ping's answer")
-    assert peer.pings_acked == [b"12345678"] and time.monotonic() - start < 1
+    assert peer.pings_acked == [b"12345678"]
 
 
 def test_settings_of_the_server(peer: Peer) -> None:
     peer.until(lambda: peer.settings_acked > 0, "the ack of ours")
-    peer.linger(0.05)
+    peer.until(lambda: peer.connection_window != 65535, "its window")
     assert peer.settings == {3: 1024, 4: 1 << 20, 6: 16384, 9: 1}
     assert peer.connection_window == 16 << 20
 

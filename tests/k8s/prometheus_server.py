@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -15,15 +14,15 @@ from types import TracebackType
 from typing import Any
 
 import yaml
-
-START_S = 20.0
+from ports import free_port
+from serving import PATIENCE_S
 
 
 class Prometheus:
     """``pods``: pod name → host:port of its admin port. Use it as a context manager."""
 
     def __init__(self, shipped: Path, folder: Path, namespace: str, pods: dict[str, str]) -> None:
-        self._port = _free_port()
+        self._port = free_port()
         self._folder = folder
         for rules in ("recording.yaml", "alerts.yaml"):
             shutil.copy(shipped / rules, folder)
@@ -37,7 +36,7 @@ class Prometheus:
             self._process = subprocess.Popen(
                 ["prometheus", f"--config.file={self.config}", *flags], cwd=self._folder, stdout=log, stderr=log
             )
-        deadline = time.monotonic() + START_S
+        deadline = time.monotonic() + PATIENCE_S
         while not self._ready():
             code = self._process.poll()
             assert code is None and time.monotonic() < deadline, f"Prometheus: {code}\n{self.log()}"
@@ -79,7 +78,7 @@ class Prometheus:
 
     def _get(self, path: str) -> Any:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=PATIENCE_S) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:  # what is wrong with a query is said in the body
             return json.load(error)
@@ -110,9 +109,3 @@ def static(path: Path, namespace: str, pods: dict[str, str]) -> dict[str, Any]:
         for port, address in (("admin", admin), ("grpc", "127.0.0.1:1"))
     ]
     return config
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

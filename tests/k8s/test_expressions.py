@@ -10,14 +10,13 @@ import json
 import shutil
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from expressions import K8S, Published, comparisons_answer, published
 from prometheus_server import Prometheus
-from serving import Server, until
+from serving import PATIENCE_S, Server, until
 
 import fastqps
 from fastqps.errors import CallError
@@ -28,7 +27,6 @@ pytestmark = pytest.mark.skipif(not shutil.which("prometheus"), reason="no Prome
 NAMESPACE, JOB = "fastqps", "fastqps"
 # Of NVIDIA's exporter: there are none without a GPU and the exporter beside it.
 NEEDS_A_GPU = "DCGM_FI_"
-ROUNDS = 10
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +56,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Promethe
     finally:
         stop.set()
         for thread in threads:
-            thread.join(10)
+            thread.join(PATIENCE_S)
         for server in servers:
             server.kill()
 
@@ -75,7 +73,7 @@ def configured(folder: Path) -> list[str]:
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "key.pem")
     name = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1")
     command = ["openssl", "req", "-x509", *key, "-out", "cert.pem", "-days", "30", *name]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=30)
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=PATIENCE_S)
     files = {"capacity": "capacity.json", "tls-cert": "cert.pem", "tls-key": "key.pem", "auth-token-file": "tokens"}
     # Nobody listens there: spans are made, and dropped.
     traces = ["--otlp-endpoint=http://127.0.0.1:1", "--trace-ratio=1"]
@@ -101,12 +99,16 @@ def test_every_published_expression_answers(cluster: tuple[Prometheus, dict[str,
     }  # fmt: skip
     ours = [part for part in found if NEEDS_A_GPU not in part.query]
     silent = ours
-    for _ in range(ROUNDS):
+
+    def all_answer() -> bool:  # a rate, or a rate's record, takes some scrapes; one that failed leaves a gap
+        nonlocal silent
         silent = [part for part in silent if not prometheus.query(comparisons_answer(part.query))]
-        if not silent:
-            break
-        time.sleep(1)  # a rate, of a rate's record
-    assert not silent, "no answer to\n" + "\n".join(map(told, silent))
+        return not silent
+
+    try:
+        until(all_answer, "an answer to all")
+    except AssertionError:
+        raise AssertionError("no answer to\n" + "\n".join(map(told, silent))) from None
 
 
 def told(part: Published) -> str:
@@ -118,11 +120,12 @@ def test_the_adapter_tells_the_pods_apart(cluster: tuple[Prometheus, dict[str, S
     prometheus, servers = cluster
     where = "adapter.yaml: fastqps_saturation_ratio"
     (query,) = (part.query for part in published(NAMESPACE, JOB, [*servers]) if part.where == where)
-    assert {sample["metric"]["pod"] for sample in prometheus.query(query)} == set(servers)
+    until(lambda: {sample["metric"]["pod"] for sample in prometheus.query(query)} == set(servers), "both pods")
 
 
 def test_rules_are_evaluated_and_only_pods_are_scraped(cluster: tuple[Prometheus, dict[str, Server]]) -> None:
     prometheus, servers = cluster
+    until(lambda: all(rule["health"] != "unknown" for rule in prometheus.rules()), "all are evaluated")
     rules = prometheus.rules()
     assert len(rules) > 30
     assert not [(rule["name"], rule.get("lastError")) for rule in rules if rule["health"] != "ok"]
@@ -143,7 +146,7 @@ def test_what_is_not_there_does_not_answer(cluster: tuple[Prometheus, dict[str, 
         "fastqps_saturation_ratio > 99",
     ):
         assert not prometheus.query(query)
-    assert prometheus.query(comparisons_answer("fastqps_saturation_ratio > 99"))
+    until(lambda: prometheus.query(comparisons_answer("fastqps_saturation_ratio > 99")), "an answer")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from serving import READY, until
+from serving import PATIENCE_S, READY, until
 
 import fastqps
 from fastqps.config import Config
@@ -227,7 +227,7 @@ def serves(packages: Path, folder: Path) -> None:
         with fastqps.Client(ready[1], model="grammar") as client:
             assert client.predict("She have a apple.").usage.input_tokens
         server.send_signal(signal.SIGTERM)
-        assert server.wait(20) == 0, log.read_text()
+        assert server.wait(PATIENCE_S) == 0, log.read_text()
     finally:
         server.kill()
         server.wait(10)

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from expressions import K8S
 from prometheus_server import static
+from serving import PATIENCE_S
 
 pytestmark = pytest.mark.compute
 
@@ -93,7 +94,7 @@ CASES: dict[str, tuple[dict[str, str], set[str]]] = {
 
 
 def promtool(*words: str, cwd: Path) -> str:
-    done = subprocess.run(["promtool", *words], cwd=cwd, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(["promtool", *words], cwd=cwd, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from ports import free_port
+from serving import PATIENCE_S
 
-from proxies.proxy import EXAMPLES, Certificates, Proxy, free_port
+from proxies.proxy import EXAMPLES, Certificates, Proxy
 
 POLICIES = "type.googleapis.com/envoy.extensions.load_balancing_policies"
 TLS_CONTEXT = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext"
@@ -85,7 +87,9 @@ class Envoy(Proxy):
 
     def statistics(self) -> dict[str, float]:
         """Its own counters and gauges."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}/stats?format=json", timeout=5) as page:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{self.admin_port}/stats?format=json", timeout=PATIENCE_S
+        ) as page:
             found = json.loads(page.read())["stats"]
         return {one["name"]: one["value"] for one in found if "name" in one}
 

@@ -15,10 +15,10 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 import pytest
+from ports import free_port
 from serving import until
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "proxies"
-START_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Proxy:
             [found, *self.arguments(config)], stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
         )
         try:
-            until(self._listens, f"{self.program} listens", START_S)
+            until(self._listens, f"{self.program} listens")
             self.until_healthy(len(self.backends))
         except BaseException:
             print(self.log())
@@ -81,7 +81,7 @@ class Proxy:
             except OSError:  # where it says so it does not listen yet
                 return False
 
-        until(found, f"{self.program} finds {count} backends healthy", START_S)
+        until(found, f"{self.program} finds {count} backends healthy")
 
     @property
     def pid(self) -> int:
@@ -120,12 +120,6 @@ def installed(program: str) -> str | None:
     """Its path: programs of the distribution and of the virtual environment count, whatever PATH says."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", ""), "/usr/sbin", "/usr/bin"])
     return shutil.which(program, path=path)
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def replaced(text: str, old: str, new: str) -> str:

@@ -8,12 +8,12 @@ from contextlib import AsyncExitStack
 
 import pytest
 from ledger import OK, Ledger, Load
-from serving import Server
+from serving import Server, until
 
 from proxies.front import WAYS, must_be_installed, ways_to
 
 AGE_S = 1
-LOAD_S = 5.0
+CONNECTIONS = 3  # of each way, and as many ends of them
 EVENTS = "fastqps_transport_events_total{%s,0}"
 
 
@@ -29,9 +29,11 @@ def ledgers() -> Iterator[dict[str, Ledger]]:
                 for way, address in addresses.items():
                     ledgers[way] = Ledger()
                     await stack.enter_async_context(Load(address, ledgers[way], channels=1, workers=3, pause_s=0.01))
-                await asyncio.sleep(LOAD_S)
-        sent_away = server.metrics()[EVENTS % "goaways"]
-        assert sent_away >= 2 * (1 + len(proxies)), "each way has had several connections"
+                count = CONNECTIONS * (1 + len(proxies))
+                await asyncio.to_thread(until, lambda: server.metrics()[EVENTS % "goaways"] >= count, "many ends")
+                await asyncio.to_thread(
+                    until, lambda: min(told.counts[OK] for told in ledgers.values()) > 100, "answers"
+                )
 
     try:
         asyncio.run(scenario())

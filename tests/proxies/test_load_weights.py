@@ -7,13 +7,13 @@ from pathlib import Path
 
 import grpc
 import pytest
-from serving import Server, until
+from serving import PATIENCE_S, Server, until
 
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1.predict_pb2_grpc import PredictServiceStub
 from proxies.envoy import Envoy
 
-CALLS = 400
+CALLS = 200
 ANSWERED = "fastqps_requests_total{OK,Predict,minilm}"  # not those of the health checks
 
 
@@ -32,7 +32,7 @@ def shares(servers: list[Server], stub: PredictServiceStub) -> list[float]:
 
     before = answered()
     for i in range(CALLS):
-        stub.Predict(pb.PredictRequest(text="a", request_id=i), timeout=10)
+        stub.Predict(pb.PredictRequest(text="a", request_id=i), timeout=PATIENCE_S)
     until(lambda: sum(answered()) == sum(before) + CALLS, "all are counted")
     return [(now - then) / CALLS for now, then in zip(answered(), before, strict=True)]
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 
 import pytest
 from ledger import OK, Ledger, Load
-from serving import Server
+from ports import free_port
+from serving import PATIENCE_S, Server
 
 from proxies.front import WAYS, must_be_installed, ways_to
-from proxies.proxy import Proxy, free_port
+from proxies.proxy import Proxy
 
 ROUNDS = int(os.environ.get("FASTQPS_ROLLS", "1"))
 # Longer than HAProxy and Envoy need to see it (0.5 s between two looks), also on a busy machine.
@@ -40,14 +41,14 @@ class Pair:
     def restart(self, i: int) -> None:
         """As a rollout does: told to end, ended without haste, started anew."""
         self.servers[i].signal(signal.SIGTERM)
-        code = self.servers[i].wait(LAME_DUCK_S + 20)
+        code = self.servers[i].wait(LAME_DUCK_S + PATIENCE_S)
         assert code == 0, f"exit code {code}:\n{self.servers[i].log()}"
         self.servers[i] = self.start(i)
 
 
 async def roll(pair: Pair, loads: Sequence[Load], proxies: Sequence[Proxy]) -> None:
     async def more() -> None:
-        await asyncio.gather(*(load.more(MORE, 30) for load in loads))
+        await asyncio.gather(*(load.more(MORE, PATIENCE_S) for load in loads))
 
     await more()
     for i in [*range(2)] * ROUNDS:
