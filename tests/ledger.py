@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import numpy as np
 from echo_dispatcher import echo
-from serving import PATIENCE_S, Server
+from serving import PATIENCE_S, Server, until
 
 from fastqps import Engine
 from fastqps.v1 import predict_pb2 as pb
@@ -20,6 +20,7 @@ from fastqps.v1 import predict_pb2_grpc
 
 OK, REFUSED, EXPIRED, CANCELLED = "OK", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "CANCELLED"
 CODES = {code.value[0]: code.name for code in grpc.StatusCode}
+TRIES = 20
 FIRST_MAX = 20_000  # ids above it mean something to the server under test
 # Calls to the same address share a connection otherwise; who lost its door comes back soon.
 CHANNEL_OPTIONS = [
@@ -222,12 +223,28 @@ class Load:
 
 async def connect(server: Server, channel: grpc.aio.Channel) -> int:
     """Opens the channel's connection; the front door that took it."""
-    await asyncio.sleep(0.2)  # a front door that sleeps looks at the others' numbers each tenth of a second
     before = server.connections()
+
+    def grown() -> list[int]:
+        return [i for i, (old, new) in enumerate(zip(before, server.connections(), strict=True)) if new > old]
+
     await channel.channel_ready()
-    for _ in range(200):
-        grown = [i for i, (old, new) in enumerate(zip(before, server.connections(), strict=True)) if new > old]
-        if grown:
-            return grown[0]
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"no front door took the connection: {before}, {server.connections()}")
+    await asyncio.to_thread(until, grown, f"a front door takes the connection: {before}")
+    return grown()[0]
+
+
+async def connect_in_turn(server: Server, channels: list[grpc.aio.Channel]) -> list[int]:
+    """Opens the channels of an idle server's clients so that its front doors have them in turn; their doors. A channel
+    that comes to another door is replaced."""
+    doors = len(server.connections())
+    for i in range(len(channels)):
+        for _ in range(TRIES):
+            await asyncio.sleep(0.2)  # a front door that sleeps looks at the others' numbers each tenth of a second
+            if await connect(server, channels[i]) == i % doors:
+                break
+            await channels[i].close()
+            await asyncio.to_thread(until, lambda open_=i: sum(server.connections()) == open_, "it is closed")
+            channels[i] = channel_to(server.address)
+        else:
+            raise AssertionError(f"none of {TRIES} connections came to front door {i % doors}")
+    return [i % doors for i in range(len(channels))]

@@ -46,7 +46,7 @@ class Server:
     def __init__(self, *flags: str, echo: bool = False, env: dict[str, str] | None = None) -> None:
         program = [str(HERE / "serve_echo.py")] if echo else ["-m", "fastqps"]
         usual = {"--device": "null", "--port": "0", "--admin-port": "0", "--model": "minilm"}
-        usual |= {"--default-timeout": f"{PATIENCE_S:.0f}s"} if echo else {}  # also of what waits behind a gate
+        usual |= dict.fromkeys(("--default-timeout", "--drain-timeout"), f"{PATIENCE_S:.0f}s")
         given = {flag.split("=")[0] for flag in flags}
         flags = (*(f"{name}={value}" for name, value in usual.items() if name not in given), *flags)
         paths = [str(HERE.parent), str(HERE), os.environ.get("PYTHONPATH", "")]

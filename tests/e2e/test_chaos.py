@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
-import time
 import urllib.error
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
@@ -15,9 +15,8 @@ from typing import Any
 
 import psutil
 import pytest
-from echo_dispatcher import SLOW
-from ledger import OK, Ledger, Load, channel_to, connect, unary
-from serving import Server, descriptors, title_of, until
+from ledger import OK, Ledger, Load, channel_to, connect_in_turn, unary
+from serving import PATIENCE_S, Server, descriptors, title_of, until
 
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
@@ -42,19 +41,14 @@ def nothing_left(server: Server) -> Iterator[dict[str, psutil.Process]]:
     assert len(server.processes()) == 1 + len(SEATS), server.processes()
 
 
-def back(server: Server, old: psutil.Process, seat: str) -> float:
-    """Seconds until the seat is filled by another process that serves."""
+def back(server: Server, old: psutil.Process, seat: str) -> None:
+    """Until the seat is filled by another process that serves."""
 
     def is_back() -> bool:
         found = [p for p in server.processes() if p != old and seat in title_of(p)]
         return bool(found) and server.ready(seat)
 
-    return until(is_back, f"{seat} is back\n{server.log()}")
-
-
-def back_max_s(server: Server) -> float:
-    """Two seconds; twice what the whole server took to start where the machine is slow."""
-    return max(2.0, 2 * server.start_s)
+    until(is_back, f"{seat} is back\n{server.log()}")
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -75,7 +69,7 @@ def test_dispatcher_killed(serve: Callable[..., Server], seat: str, lanes: int) 
         async with Load(server.address, ledger) as load:
             await load.more(200)
             old.kill()
-            assert await in_background(back, server, old, seat) < back_max_s(server)
+            await in_background(back, server, old, seat)
             await load.more(200)
 
     with nothing_left(server) as before:
@@ -92,9 +86,11 @@ def test_dispatcher_killed_in_a_step(serve: Callable[..., Server]) -> None:
     async def scenario(old: psutil.Process) -> None:
         async with channel_to(server.address) as channel:
             stub = predict_pb2_grpc.PredictServiceStub(channel)
-            calls = [asyncio.create_task(unary(stub, ledger, SLOW + 30)) for _ in range(8)]
-            await in_background(until, lambda: server.claimed(8), 2, "all run")
-            old.kill()
+            with server.gate() as gate:
+                calls = [asyncio.create_task(unary(stub, ledger, gate.id)) for _ in range(8)]
+                await in_background(until, lambda: server.claimed(8), "all run")
+                old.kill()
+                await in_background(until, lambda: not old.is_running(), "it is dead")
             await asyncio.gather(*calls)
 
     with nothing_left(server) as before:
@@ -111,15 +107,15 @@ def test_dispatcher_stopped(serve: Callable[..., Server]) -> None:
         async with Load(server.address, ledger) as load:
             await load.more(200)
             old.suspend()
-            took_s = await in_background(until, lambda: not old.is_running(), 5, "it is killed")
-            assert took_s < 2, took_s
-            assert await in_background(back, server, old, "dispatcher 1") < back_max_s(server)
+            await in_background(until, lambda: not old.is_running(), "it is killed")
+            await in_background(back, server, old, "dispatcher 1")
             await load.more(200)
 
     with nothing_left(server) as before:
         run(scenario(before["dispatcher 1"]))
     ledger.check()
-    assert "killing dispatcher 1" in server.log()
+    silent = re.search(r"killing dispatcher 1 .*no sign of life for ([\d.]+) s", server.log())
+    assert silent and float(silent[1]) < 2, server.log()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
@@ -130,21 +126,23 @@ def test_front_door(serve: Callable[..., Server], number: signal.Signals) -> Non
 
     async def scenario(old: psutil.Process) -> None:
         load = Load(server.address, ledger, channels=4)
-        doors = [await connect(server, channel) for channel in load.channels]
-        assert sorted(doors) == [0, 0, 1, 1]
-        async with load:
-            await load.more(200)
-            old.send_signal(number)
-            await in_background(until, lambda: not old.is_running(), 5, "it is gone")
-            assert await in_background(back, server, old, "frontdoor 0") < back_max_s(server)
-            await load.more(200)
+        doors = await connect_in_turn(server, load.channels)
+        stub = predict_pb2_grpc.PredictServiceStub(load.channels[0])
+        with server.gate() as gate:
+            async with load:
+                open_call = asyncio.create_task(unary(stub, ledger, gate.id))
+                await load.more(200)
+                old.send_signal(number)
+                await in_background(until, lambda: not old.is_running(), "it is gone")
+                assert await open_call == "UNAVAILABLE"
+                await in_background(back, server, old, "frontdoor 0")
+                await load.more(200)
         for door, ends in zip(doors, load.ledgers_of, strict=True):
             assert ends.keys() <= ({OK} if door == 1 else {OK, "UNAVAILABLE"}), (door, ends)
 
     with nothing_left(server) as before:
         run(scenario(before["frontdoor 0"]))
     ledger.check("UNAVAILABLE")
-    assert ledger.counts["UNAVAILABLE"]
     assert server.metrics()["fastqps_restarts_total{frontdoor}"] == 1
 
 
@@ -155,13 +153,15 @@ def test_front_door_killed_while_its_requests_run(serve: Callable[..., Server]) 
 
     async def scenario(old: psutil.Process) -> None:
         channels = [channel_to(server.address) for _ in range(2)]
-        doors = [await connect(server, channel) for channel in channels]
-        stub = predict_pb2_grpc.PredictServiceStub(channels[doors.index(0)])
-        calls = [asyncio.create_task(unary(stub, ledger, SLOW + 200)) for _ in range(40)]
-        await in_background(until, lambda: server.work()["fastqps_slots_used"] == 40, 2, "40 slots")
-        old.kill()
-        await asyncio.gather(*calls)
-        assert await in_background(back, server, old, "frontdoor 0") < back_max_s(server)
+        await connect_in_turn(server, channels)
+        stub = predict_pb2_grpc.PredictServiceStub(channels[0])
+        with server.gate() as gate:
+            calls = [asyncio.create_task(unary(stub, ledger, gate.id)) for _ in range(40)]
+            await in_background(until, lambda: server.claimed(40), "40 slots")
+            old.kill()
+            await asyncio.gather(*calls)
+            await in_background(back, server, old, "frontdoor 0")
+            assert server.work()["fastqps_slots_used"] == 40
         for channel in channels:
             await channel.close()
 
@@ -199,15 +199,13 @@ def test_supervisor_killed(serve: Callable[..., Server]) -> None:
         async with Load(server.address, ledger) as load:
             await load.more(100)
             os.kill(server.pid, signal.SIGKILL)
-            await in_background(server.check_gone, 1.0)
+            await in_background(server.check_gone)
 
     run(scenario())
     ledger.check("UNAVAILABLE")
     server.kill()
     ports = [f"--port={server.address.split(':')[1]}", f"--admin-port={server.admin.split(':')[1]}"]
-    start = time.monotonic()
     fresh = serve("--frontdoors=2", "--dispatchers=2", *ports, echo=True)
-    assert time.monotonic() - start < 10
     assert fresh.address == server.address
 
     async def again() -> None:
@@ -221,16 +219,22 @@ def test_supervisor_killed(serve: Callable[..., Server]) -> None:
 # ---- a request that kills
 
 
+def waiting(server: Server) -> float:
+    return server.work()["fastqps_requests_waiting"]
+
+
 def together(server: Server, ledger: Ledger, requests: list[pb.PredictRequest]) -> None:
     """Sends them so that they share a batch: while the only dispatcher is busy."""
 
     async def scenario() -> None:
         async with channel_to(server.address) as channel:
             stub = predict_pb2_grpc.PredictServiceStub(channel)
-            first = asyncio.create_task(unary(stub, ledger, SLOW + 30))
-            await in_background(until, lambda: server.work()["fastqps_slots_used"] == 1, 2, "the first")
-            await asyncio.sleep(0.05)
-            answer = await stub.PredictBatch(pb.PredictBatchRequest(items=requests))
+            with server.gate() as gate:
+                first = asyncio.create_task(unary(stub, ledger, gate.id))
+                await in_background(until, lambda: server.claimed(1), "the first")
+                answering = stub.PredictBatch(pb.PredictBatchRequest(items=requests))
+                await in_background(until, lambda: waiting(server) == len(requests), "the others wait")
+            answer = await answering
             for request, item in zip(requests, answer.items, strict=True):
                 ledger.answered(request.request_id, item)
             await first
@@ -265,7 +269,7 @@ def test_poison(mortal: Callable[..., Server], lanes: int) -> None:
 
     async def again() -> None:
         channels = [channel_to(server.address) for _ in range(2)]
-        assert sorted([await connect(server, channel) for channel in channels]) == [0, 1]
+        await connect_in_turn(server, channels)
         await asyncio.sleep(1.2)  # a front door learns of the other's once a second
         for channel in channels:
             stub = predict_pb2_grpc.PredictServiceStub(channel)
@@ -320,12 +324,17 @@ def test_no_dispatcher_left(mortal: Callable[..., Server]) -> None:
         async with channel_to(server.address) as channel:
             stub = predict_pb2_grpc.PredictServiceStub(channel)
             # Up to two die with one process; the sixth death is the last.
-            deadly = [asyncio.create_task(unary(stub, ledger, KILL_TOKEN)) for _ in range(12)]
-            await asyncio.sleep(0.1)
-            waiting = [asyncio.create_task(unary(stub, ledger)) for _ in range(3)]
+            with server.gate() as gate:
+                first = asyncio.create_task(unary(stub, ledger, gate.id))
+                await in_background(until, lambda: server.claimed(1), "the first")
+                deadly = [asyncio.create_task(unary(stub, ledger, KILL_TOKEN)) for _ in range(12)]
+                await in_background(until, lambda: waiting(server) == 12, "12 wait")
+                others = [asyncio.create_task(unary(stub, ledger)) for _ in range(3)]
+                await in_background(until, lambda: waiting(server) == 15, "3 more wait")
             assert set(await asyncio.gather(*deadly)) <= {"INTERNAL", "UNAVAILABLE"}
-            assert await asyncio.wait_for(asyncio.gather(*waiting), 3) == ["UNAVAILABLE"] * 3
-            assert await asyncio.wait_for(unary(stub, ledger), 1) == "UNAVAILABLE"
+            assert await asyncio.wait_for(asyncio.gather(*others), PATIENCE_S) == ["UNAVAILABLE"] * 3
+            assert await asyncio.wait_for(unary(stub, ledger), PATIENCE_S) == "UNAVAILABLE"
+            await first  # answered, unless its dispatcher died before it had said so
 
     run(scenario())
     ledger.check("INTERNAL", "UNAVAILABLE")
