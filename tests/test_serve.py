@@ -11,12 +11,12 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from serving import PATIENCE_S
+from serving import PATIENCE_S, Server
 from test_supervisor import gone, until
 
 import fastqps
@@ -67,58 +67,57 @@ def test_metrics_count_what_a_client_sent() -> None:
         assert not any("libtorch" in place.path for door in doors for place in door.memory_maps())
 
 
-def test_drain_finishes_what_is_open() -> None:
-    with server("--dispatchers", "1", "--drain-timeout", "600s") as running, fastqps.Client(running.address) as client:
-        client.predict("warm")
-        answers: list[object] = []
+def test_drain_finishes_what_is_open(serve: Callable[..., Server]) -> None:
+    running = serve("--dispatchers=1", "--drain-timeout=600s", echo=True)
+    host, port = running.address.split(":")
+    answers: list[object] = []
 
-        def ask() -> None:
-            try:
-                answers.extend(client.predict_batch([LONG] * 64, timeout_s=PATIENCE_S))
-            except CallError as error:
-                answers.append(error)
+    def ask(client: fastqps.Client, items: list[list[int]]) -> None:
+        try:
+            answers.extend(client.predict_batch(items))
+        except CallError as error:
+            answers.append(error)
 
-        asking = threading.Thread(target=ask)
+    def refused() -> bool:
+        try:
+            socket.create_connection((host, int(port)), timeout=PATIENCE_S).close()
+        except ConnectionRefusedError:
+            return True
+        return False
+
+    with running.gate() as gate, fastqps.Client(running.address, timeout_s=PATIENCE_S) as client:
+        asking = threading.Thread(target=ask, args=(client, [[gate.id, 5]] * 64))
         asking.start()
-        until(lambda: metrics(running)["fastqps_slots_used"] == 64, lambda: "64 items in slots")
+        until(lambda: running.work()["fastqps_slots_used"] == 64, lambda: "64 items in slots")
         for child in psutil.Process(running.pid).children():  # as a service manager does, which signals everybody
             child.terminate()
-        drained = threading.Thread(target=running.drain)
-        drained.start()
-        host, port = running.address.split(":")
-
-        def refused() -> bool:
-            try:
-                socket.create_connection((host, int(port)), timeout=PATIENCE_S).close()
-            except ConnectionRefusedError:
-                return True
-            return False
-
+        running.signal(signal.SIGTERM)
         until(refused, lambda: "new clients are refused")
+        assert answers == []
+        gate.open()
         asking.join()
-        drained.join()
-        assert [type(answer).__name__ for answer in answers] == ["Prediction"] * 64
-        assert running.drain() == OK  # and long before its time-out
+    assert [type(answer).__name__ for answer in answers] == ["Prediction"] * 64
+    assert running.wait() == OK  # and long before its time-out
 
 
-def test_drain_that_takes_too_long() -> None:
-    with server("--dispatchers", "1", "--drain-timeout", "50ms", "--max-batch-items", "8") as running:
-        with fastqps.Client(running.address) as client:
-            client.predict("warm")
-            failures: list[CallError] = []
+def test_drain_that_takes_too_long(serve: Callable[..., Server]) -> None:
+    running = serve("--dispatchers=1", "--drain-timeout=50ms", "--max-batch-items=8", echo=True)
+    failures: list[CallError] = []
 
-            def ask() -> None:
-                try:
-                    client.predict_batch([LONG] * 250, timeout_s=PATIENCE_S)
-                except CallError as error:
-                    failures.append(error)
+    def ask(client: fastqps.Client, items: list[list[int]]) -> None:
+        try:
+            client.predict_batch(items)
+        except CallError as error:
+            failures.append(error)
 
-            asking = threading.Thread(target=ask)
-            asking.start()
-            until(lambda: metrics(running)["fastqps_slots_used"] > 200, lambda: "items in slots")
-            assert running.drain() == NOT_DRAINED
-            asking.join()
-        assert [type(failure) for failure in failures] == [Unavailable]
+    with running.gate() as gate, fastqps.Client(running.address, timeout_s=PATIENCE_S) as client:
+        asking = threading.Thread(target=ask, args=(client, [[gate.id, 5]] * 250))
+        asking.start()
+        until(lambda: running.work()["fastqps_slots_used"] > 200, lambda: "items in slots")
+        running.signal(signal.SIGTERM)
+        assert running.wait() == NOT_DRAINED
+        asking.join()
+    assert [type(failure) for failure in failures] == [Unavailable]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

@@ -3,6 +3,7 @@
 //   TEST(ring_wraps) { CHECK(x == y); CHECK_EQ(a, b); }
 //   TEST_MAIN
 #pragma once
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +13,10 @@
 #include <vector>
 
 namespace fastqps::test {
+
+// The end of a wait for what will come, on a machine that is slow or stands still: no measure of anything.
+inline constexpr std::chrono::seconds kPatience{60};
+inline constexpr unsigned long long kPatienceNs = std::chrono::nanoseconds(kPatience).count();
 
 struct Case {
   const char* name;

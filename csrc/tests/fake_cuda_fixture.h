@@ -142,7 +142,7 @@ struct SumStep {
     s[layout.cu_seqlens + items] = i32(tokens);
   }
   CudaStep::Launch launch() { return step->launch(items, tokens, longest); }
-  bool wait() { return step->wait(20'000'000'000, 0) == CudaStep::Progress::kDone; }
+  bool wait() { return step->wait(kPatienceNs, 0) == CudaStep::Progress::kDone; }
   bool right() const {
     for (u32 i = 0; i < items * SumLane::kWidth; i++)
       if (reinterpret_cast<const float*>(step->output())[i] != expected[i / SumLane::kWidth]) return false;

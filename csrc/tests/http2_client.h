@@ -144,6 +144,14 @@ class Client {
     } while (std::chrono::steady_clock::now() < end);
     run();
   }
+  // As run(), until it is so.
+  void run_until(const std::function<bool()>& condition) {
+    const auto end = std::chrono::steady_clock::now() + test::kPatience;
+    for (run(); !condition(); run()) {
+      CHECK(std::chrono::steady_clock::now() < end);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
   void close() {
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;

@@ -47,7 +47,7 @@ TEST(a_fault_is_named_and_stays) {
     CHECK(step.launch() == CudaStep::Launch::kDone && step.wait() && step.right());
     CHECK(cuda().set(row.knob, 1));
     CHECK(step.launch() == CudaStep::Launch::kFault || !row.at_launch);
-    CHECK(step.step->wait(20'000'000'000, 0) == CudaStep::Progress::kFault);
+    CHECK(step.step->wait(test::kPatienceNs, 0) == CudaStep::Progress::kFault);
     const std::string first = told(lane.lane.fault());
     CHECK(first.ends_with(row.told));
     CHECK(first.find("cuda") == 0);
@@ -55,7 +55,7 @@ TEST(a_fault_is_named_and_stays) {
       CHECK(step.launch() == CudaStep::Launch::kFault);
       CHECK(twin.launch() == CudaStep::Launch::kFault);
       CHECK_EQ(twin.step->due_ns(), 0u);
-      CHECK(twin.step->wait(20'000'000'000, 0) == CudaStep::Progress::kFault);
+      CHECK(twin.step->wait(test::kPatienceNs, 0) == CudaStep::Progress::kFault);
       CHECK_EQ(told(lane.lane.fault()), first);
     }
     CHECK(other.launch() == CudaStep::Launch::kFault);  // all that uses the device
@@ -74,9 +74,10 @@ TEST(a_fault_in_one_step_is_seen_by_the_next_one_too) {
   CHECK(cuda().set("graph_ns", 0) && cuda().set("fail_graph", 2));
   CHECK(one.launch() == CudaStep::Launch::kDone);
   two.launch();
-  CHECK(two.step->wait(20'000'000'000, 0) == CudaStep::Progress::kFault);
+  CHECK(two.step->wait(test::kPatienceNs, 0) == CudaStep::Progress::kFault);
   CHECK_EQ(one.step->due_ns(), 0u);
-  CHECK(one.step->wait(20'000'000'000, 0) == CudaStep::Progress::kFault);  // its answer may be there: nobody can tell
+  CHECK(one.step->wait(test::kPatienceNs, 0) ==
+        CudaStep::Progress::kFault);  // its answer may be there: nobody can tell
 }
 
 TEST(a_step_that_hangs_does_not_hang_who_waits) {

@@ -238,8 +238,8 @@ TEST(who_would_be_late_among_those_that_run_is_refused) {
   }
   w.slab->drain();
   CHECK(w.host.ended.contains(ends));
-  const u32 joins = w.put({6}, 2, kIgnoreEos, now_ns() + 10'000'000'000);
-  const u32 hopeless = w.put({4}, 12, kIgnoreEos, now_ns() + 30'000'000);
+  const u32 joins = w.put({6}, 2, kIgnoreEos, now_ns() + test::kPatienceNs);
+  const u32 hopeless = w.put({4}, 12, kIgnoreEos, now_ns() + 120'000'000);  // it would take 240 ms
   CHECK(d.launch());
   w.slab->drain();
   CHECK_EQ(w.host.status[hopeless], 8);
@@ -249,7 +249,7 @@ TEST(who_would_be_late_among_those_that_run_is_refused) {
   w.slab->drain();
   CHECK_EQ(w.host.status[joins] + w.host.status[stays], 0);
   // Alone it may run: a wrong expectation could not be corrected otherwise.
-  const u32 alone = w.put({4}, 12, kIgnoreEos, now_ns() + 30'000'000);
+  const u32 alone = w.put({4}, 12, kIgnoreEos, now_ns() + 120'000'000);
   CHECK(d.launch());
   CHECK(w.state(alone) == State::kLaunched);
 }
@@ -404,8 +404,8 @@ TEST(a_lane_that_has_rung_is_not_slept_over) {
   CHECK(d.launch());  // of its only token: nothing is left to prepare on that lane
   signal_fd(w.fds.dispatcher[0]);
   const u64 begun = now_ns();
-  CHECK_EQ(d.stepper.gather(20'000'000'000), kNothing);
-  CHECK(now_ns() - begun < 10'000'000'000);
+  CHECK_EQ(d.stepper.gather(2 * test::kPatienceNs), kNothing);
+  CHECK(now_ns() - begun < test::kPatienceNs);
 }
 
 TEST(a_suspect_runs_alone_among_lanes) {

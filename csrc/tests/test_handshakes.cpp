@@ -83,7 +83,7 @@ std::string long_hello(u32 claimed, size_t record, size_t said) {
 }
 
 bool in_time(const std::function<bool()>& condition) {
-  const u64 end = now_ns() + 10 * kSecond;
+  const u64 end = now_ns() + test::kPatienceNs;
   while (now_ns() < end)
     if (condition()) return true;
   return false;

@@ -164,27 +164,25 @@ TEST(a_killed_process_leaves_the_timeline_sane) {
       }
     }
     SimTimeline timeline(shared.word);
-    u64 own = 0, launched = 0;
-    const u64 stop = now_ns() + 2'000'000;
-    while (now_ns() < stop) {
+    u64 own = 0;
+    const u64 before = shared.launches.load(), stop = now_ns() + 2'000'000;
+    while (now_ns() < stop || shared.launches.load() == before) {  // both have launched
       const auto [start, end] = timeline.reserve(now_ns(), own, step);
       CHECK(start >= own && end == start + 1000);
-      own = end, launched++;
+      own = end;
       while (now_ns() + step.shared_ns < own) {}
     }
     kill(child, SIGKILL);
     CHECK_EQ(waitpid(child, nullptr, 0), child);
     const u64 now = now_ns(), start = timeline.reserve(now, own, step).start_ns;
     CHECK(start <= now + 10 * step.shared_ns);
-    CHECK(launched > 0);
   }
-  CHECK(shared.launches.load() > 0);
 }
 
 TEST(waits_end_in_time) {
   u64 least = ~u64(0);
-  for (int i = 0; i < 40; i++) {
-    const u64 until = now_ns() + 300'000 + u64(i) * 10'000;
+  for (int i = 0; i < 40 || (i < 4000 && least >= 200'000); i++) {
+    const u64 until = now_ns() + 300'000 + u64(i % 40) * 10'000;
     CHECK(wait_until(until));
     const u64 now = now_ns();
     CHECK(now >= until);
@@ -195,12 +193,16 @@ TEST(waits_end_in_time) {
 }
 
 TEST(burning_takes_cpu_time) {
-  timespec before, after;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
-  burn_cpu(3'000'000);
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
-  const i64 ns = (after.tv_sec - before.tv_sec) * 1'000'000'000 + (after.tv_nsec - before.tv_nsec);
-  CHECK(ns >= 3'000'000 && ns < 4'000'000);
+  i64 least = 1'000'000'000;
+  for (int i = 0; i < 100 && least >= 4'000'000; i++) {  // a machine that was taken away counts as used
+    timespec before, after;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+    burn_cpu(3'000'000);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+    least = std::min(least, (after.tv_sec - before.tv_sec) * 1'000'000'000 + (after.tv_nsec - before.tv_nsec));
+    CHECK(least >= 3'000'000);
+  }
+  CHECK(least < 4'000'000);
 }
 
 TEST_MAIN
