@@ -11,7 +11,7 @@ import pytest
 
 from fastqps.kernels import TRITON_MISSING
 
-pytestmark = pytest.mark.compute
+pytestmark = [pytest.mark.compute, pytest.mark.timeout(600)]
 
 if TRITON_MISSING:
     pytest.skip(TRITON_MISSING, allow_module_level=True)
@@ -23,7 +23,7 @@ def test_whole_steps_compile(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     command = [sys.executable, str(ROOT / "tests/compile_models.py"), str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     kernels: dict[str, set[str]] = {"encoder": set(), "decoder": set()}
     for line in done.stdout.splitlines():

@@ -11,7 +11,8 @@ from typing import Any
 
 import psutil
 import pytest
-from test_supervisor import TESTS, Server, gone, until
+from fake_mps.path import FAKE_MPS_PATH
+from test_supervisor import Server, gone, until
 
 from fastqps.supervisor.domain import FAULTS_MAX
 
@@ -26,7 +27,8 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     temporary.mkdir(exist_ok=True)
     environment = {
         "FASTQPS_TEST_FAKE_CUDA": "/libfakecudart.so",
-        "PATH": f"{TESTS / 'fake_mps'}:{os.environ['PATH']}",
+        "PATH": FAKE_MPS_PATH,
+        "FAKE_DELAY_S": "0.01",
         "FAKE_MPS_LOG": str(tmp_path / "commands"),
         "TMPDIR": str(temporary),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),

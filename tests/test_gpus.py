@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fake_mps.path import FAKE_MPS_PATH
 
 from fastqps import doctor_gpus, gpus, nvml
 from fastqps.config import Config, decide
@@ -201,7 +202,7 @@ def told(name: str, tmp_path: Path) -> tuple[str, str, str]:
 
 def test_doctor(machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
     machine.setenv("FAKE_GPUS", "3")
-    machine.setenv("PATH", f"{SOURCE.parent / 'fake_mps'}:{os.environ['PATH']}")
+    machine.setenv("PATH", FAKE_MPS_PATH)
     machine.setattr(doctor_gpus, "torch_lack", lambda: "the installed torch is a CPU build")
     assert told("gpu driver", tmp_path)[:2] == ("ok", "580.65.06")
     level, value, _ = told("cuda:0", tmp_path)

@@ -14,7 +14,7 @@ import pytest
 
 from fastqps.kernels import TRITON_MISSING
 
-pytestmark = pytest.mark.compute
+pytestmark = [pytest.mark.compute, pytest.mark.timeout(600)]
 
 if TRITON_MISSING:
     pytest.skip(TRITON_MISSING, allow_module_level=True)
@@ -27,7 +27,7 @@ SHARED_BYTES_MAX = 227 << 10  # of one program, sm_90
 def builds(*flags: str) -> tuple[dict[str, Any], ...]:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     command = [sys.executable, "-m", "fastqps.kernels.compile", "--brief", "--json", *flags]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=500)
     assert done.stdout, done.stderr
     return tuple(json.loads(done.stdout))
 

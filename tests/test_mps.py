@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
+from fake_mps.path import FAKE_MPS_PATH
 from serving import PATIENCE_S, until
 
 from bench.gpu import mps as measured
@@ -42,7 +43,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, log: Log) -> Iterator[RunDirectory]:
     """The fake program is in the PATH, and a directory for it under a short name. It has all the time that it takes."""
-    monkeypatch.setenv("PATH", f"{TESTS / 'fake_mps'}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", FAKE_MPS_PATH)
     monkeypatch.setenv("FAKE_MPS_LOG", str(tmp_path / "commands"))
     for limit in ("START_MAX_S", "ASK_MAX_S", "QUIT_MAX_S"):
         monkeypatch.setattr(mps, limit, PATIENCE_S)

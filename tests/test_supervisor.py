@@ -270,14 +270,14 @@ def test_missing_model_and_memory(serve: Callable[..., Server]) -> None:
 
 
 def test_crash_loop_at_start(serve: Callable[..., Server]) -> None:
-    server = serve("--dispatchers", "1", FAKE_DISPATCHER="crash")
+    server = serve("--dispatchers", "1", FAKE_DISPATCHER="crash", FAKE_DELAY_S="0.01")
     assert server.wait_end() == 1
     assert server.log().count("was ended by SIGSEGV") == RESTARTS_MAX + 1
     assert "dispatcher 0 (null) does not start: about to crash" in server.log()
 
 
 def test_crash_loop_while_serving(serve: Callable[..., Server]) -> None:
-    server = serve("--dispatchers", "1").wait_ready()
+    server = serve("--dispatchers", "1", FAKE_DELAY_S="0.01").wait_ready()
     for death in range(RESTARTS_MAX + 1):
         until(lambda: server.get("/readyz")[0] == 200, server.log)
         server.child("dispatcher 0 (null)").kill()

@@ -210,7 +210,8 @@ class Served:
         self.port = 0
         self.started_s = time.time()
         self.looks = 0
-        self.silent_s = 0.0
+        self.may_answer = threading.Event()
+        self.may_answer.set()
 
     @contextlib.contextmanager
     def up(self) -> Iterator[None]:
@@ -219,7 +220,7 @@ class Served:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 served.looks += 1
-                time.sleep(served.silent_s)
+                served.may_answer.wait(PATIENCE_S)
                 self.send_response(200)
                 self.end_headers()
                 with contextlib.suppress(OSError):
@@ -349,13 +350,15 @@ def test_a_terminal_across_a_restart() -> None:
             terminal.until("items/s")
             terminal.resize(20, 60)
             terminal.until(r"╭─ traffic ─{48}╮")  # 60 columns
-            served.silent_s = 4.0
+            served.may_answer.clear()
             terminal.until("no answer for")
-            served.silent_s = 0.0
+            served.may_answer.set()
             terminal.until("Ctrl-C ends")
         except AssertionError:
             terminal.end()
             raise
+        finally:
+            served.may_answer.set()
     terminal.until(r"Connection")  # at 60 columns the rest is cut
     served.started_s += 60
     with served.up():
