@@ -72,23 +72,15 @@ class Talk {
 
   // The id of the next stream on which the client has said all; 0 when the client is gone or the test is over.
   u32 next_request() {
-    while (fill(preface_ ? 9 : 24)) {
-      if (!preface_) {
-        preface_ = true;
-        in_.erase(0, 24);
-        continue;
-      }
-      const auto byte = [&](size_t i) { return u32(u8(in_[i])); };
-      const size_t size = byte(0) << 16 | byte(1) << 8 | byte(2);
-      const u8 type = u8(byte(3)), flags = u8(byte(4));
-      const u32 stream = byte(5) << 24 | byte(6) << 16 | byte(7) << 8 | byte(8);
-      if (!fill(9 + size)) return 0;
-      payload = in_.substr(9, size);
-      in_.erase(0, 9 + size);
-      if (type == kSettings && !(flags & kAck)) send(kSettings, kAck, 0);
-      if ((type == kHeaders || type == kData) && (flags & kEndStream)) return stream;
-    }
+    while (next_frame())
+      if ((type_ == kHeaders || type_ == kData) && (flags_ & kEndStream)) return stream_;
     return 0;
+  }
+  // The id of the next stream that the client opens, whatever it says on it; 0 as above.
+  u32 next_opened() {
+    for (const u32 before = opened_; opened_ == before;)
+      if (!next_frame()) return 0;
+    return opened_;
   }
   // Waits until the client has gone.
   void until_gone() {
@@ -97,6 +89,24 @@ class Talk {
   std::string payload;  // of the frame that was read last
 
  private:
+  bool next_frame() {
+    if (!preface_) {
+      if (!fill(24)) return false;
+      preface_ = true;
+      in_.erase(0, 24);
+    }
+    if (!fill(9)) return false;
+    const auto byte = [&](size_t i) { return u32(u8(in_[i])); };
+    const size_t size = byte(0) << 16 | byte(1) << 8 | byte(2);
+    type_ = u8(byte(3)), flags_ = u8(byte(4));
+    stream_ = byte(5) << 24 | byte(6) << 16 | byte(7) << 8 | byte(8);
+    if (!fill(9 + size)) return false;
+    payload = in_.substr(9, size);
+    in_.erase(0, 9 + size);
+    if (type_ == kSettings && !(flags_ & kAck)) send(kSettings, kAck, 0);
+    if (type_ == kHeaders) opened_ = std::max(opened_, stream_);
+    return true;
+  }
   bool fill(size_t bytes) {
     char buffer[65536];
     while (in_.size() < bytes) {
@@ -108,6 +118,8 @@ class Talk {
   }
   const int fd_;
   std::string in_;
+  u8 type_ = 0, flags_ = 0;  // of the frame that was read last
+  u32 stream_ = 0, opened_ = 0;
   bool preface_ = false, greeted_ = false;
 };
 

@@ -1,4 +1,6 @@
 // The engine against servers that break off, refuse, lie or say nothing. Whatever they do, each arrival has one end.
+#include <future>
+
 #include "tests/drive.h"
 #include "tests/raw_peer.h"
 
@@ -23,7 +25,7 @@ Named all(const std::string& name, u64 count = 10) { return {{name, count}}; }
 const Fields kHead = {{":status", "200"}, {"content-type", "application/grpc"}};
 const Fields kGood = {{"grpc-status", "0"}};
 
-std::string connect_error(u16 port, i64 timeout_ns = kSecond, const char* host = "127.0.0.1") {
+std::string connect_error(u16 port, i64 timeout_ns = kPatienceNs, const char* host = "127.0.0.1") {
   Options options = options_for(port);
   options.host = host;
   Engine engine(options);
@@ -164,10 +166,11 @@ TEST(a_closed_loop_goes_on_after_a_loss) {
     }
   });
   Drive drive(options_for(peer.port));
-  drive.start_closed(4, 300 * kMillisecond);
+  drive.load.calls_max = 300;
+  drive.start_closed(4, kPatienceNs);
   const Named got = drive.outcomes();
   CHECK(got.of("CONNECTION_LOST") >= 2 && got.of("CONNECTION_LOST") <= 8);
-  CHECK(got.of("OK") > 60);
+  CHECK_EQ(got.of("OK") + got.of("CONNECTION_LOST"), 300u);
   CHECK_EQ(got, (Named{{"CONNECTION_LOST", got.of("CONNECTION_LOST")}, {"OK", got.of("OK")}}));
 }
 
@@ -229,14 +232,16 @@ TEST(connecting_fails_with_the_reason) {
     talk.until_gone();
   });
   CHECK(connect_error(garbage.port).find("no HTTP/2") != std::string::npos);
-  RawPeer mute([](Talk&, int) { std::this_thread::sleep_for(std::chrono::milliseconds(400)); });
+  std::promise<void> over;
+  RawPeer mute([is_over = over.get_future().share()](Talk&, int) { is_over.wait(); });
   CHECK(connect_error(mute.port, 200 * kMillisecond).find("says nothing") != std::string::npos);
+  over.set_value();
   RawPeer closing([](Talk&, int) {});
   CHECK(connect_error(closing.port).find("closed the connection") != std::string::npos);
   RawPeer gone([](Talk&, int) {});
   gone.stop_listening();
   CHECK(connect_error(gone.port).find("Connection refused") != std::string::npos);
-  CHECK(connect_error(1, kSecond, std::string(300, 'a').c_str()).find("cannot resolve") != std::string::npos);
+  CHECK(connect_error(1, kPatienceNs, std::string(300, 'a').c_str()).find("cannot resolve") != std::string::npos);
 }
 
 TEST(a_second_address_of_a_name_is_tried) {
@@ -248,9 +253,11 @@ TEST(a_second_address_of_a_name_is_tried) {
 
 // It reads nothing: the socket fills, calls are given up before their bytes were written, and nothing is forgotten.
 TEST(a_server_that_does_not_read) {
-  RawPeer peer([](Talk& talk, int) {
+  std::promise<void> over;
+  const std::shared_future<void> is_over = over.get_future().share();
+  RawPeer peer([is_over](Talk& talk, int) {
     talk.settings("\x00\x04\x7f\xff\xff\xff"s);  // windows are no limit
-    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    is_over.wait();
     talk.until_gone();
   });
   Options options = options_for(peer.port);
@@ -260,6 +267,7 @@ TEST(a_server_that_does_not_read) {
   Drive drive(options);
   drive.start(400, 200 * kMicrosecond, 200 * kMillisecond);
   const RunResult& run = drive.finish();
+  over.set_value();
   CHECK_EQ(named(run.tally.outcomes_all), all("TIMEOUT", 400));
   CHECK(run.tally.sent < 400);
 }
@@ -274,33 +282,31 @@ TEST(flow_control_is_lateness_of_the_servers_doing) {
   });
   Options options = options_for(peer.port);
   options.payloads = {std::string(100, 'x')};
-  Drive drive(options);
-  drive.start(5, kMillisecond);
-  const RunResult& run = drive.finish();
-  CHECK_EQ(named(run.tally.outcomes_all), all("OK", 5));
-  CHECK(run.tally.lateness.smallest > 150 * kMillisecond);
-  CHECK(run.tally.own_lateness.largest < 100 * kMillisecond);
-  CHECK(run.tally.service.largest < 150 * kMillisecond);
+  CHECK(once_in(5, [&] {
+    Drive drive(options);
+    drive.start(5, kMillisecond);
+    const Tally& tally = drive.finish().tally;
+    CHECK_EQ(named(tally.outcomes_all), all("OK", 5));
+    return tally.lateness.smallest > 150 * kMillisecond && tally.own_lateness.largest < 100 * kMillisecond &&
+           tally.service.largest < 150 * kMillisecond;
+  }));
 }
 
 TEST(bidi_streams_that_end_are_opened_again) {
   const auto script = [](const std::string& code) {
     return [code](Talk& talk, int) {
       talk.settings();
-      // Requests never end their stream: DATA frames are what counts. The third one on each stream ends it.
-      std::this_thread::sleep_for(std::chrono::milliseconds(30));
-      for (u32 stream = 1; stream < 20; stream += 2) {
-        talk.status(stream, code);
+      while (const u32 stream = talk.next_opened()) {
         std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        talk.status(stream, code);
       }
-      talk.until_gone();
     };
   };
   Options options = options_for(0);
   options.call = CallKind::kBidi;
   options.streams = 1;
   options.request_id_field = options.response_id_field = 1;
-  options.grace_ns = 300 * kMillisecond;
+  options.grace_ns = kPatienceNs;
   for (const auto& [code, outcome] : {std::pair{"0"s, "NO_ANSWER"s}, {"14"s, "UNAVAILABLE"s}}) {
     RawPeer peer(script(code));
     options.port = peer.port;
@@ -322,8 +328,7 @@ TEST(bidi_connections_that_are_lost) {
   options.call = CallKind::kBidi;
   options.request_id_field = options.response_id_field = 1;
   options.grace_ns = 200 * kMillisecond;
-  const Named got = run(options, 100, kMillisecond, 150 * kMillisecond);
-  CHECK(got.of("CONNECTION_LOST") > 20);
+  CHECK(once_in(5, [&] { return run(options, 100, kMillisecond, 150 * kMillisecond).of("CONNECTION_LOST") > 20; }));
 }
 
 TEST(a_limit_of_streams_may_change) {
