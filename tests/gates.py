@@ -31,6 +31,10 @@ class Gate:
     def open(self) -> None:
         self._file.unlink(missing_ok=True)
 
+    def reached(self) -> bool:
+        """Whether a dispatcher has come to it."""
+        return _mark(self._file).exists()
+
 
 class Gates:
     """All gates of a server."""
@@ -62,5 +66,13 @@ def pass_through(ids: Iterable[int]) -> None:
     if not held:
         return
     folder, end_s = Path(os.environ[FOLDER]), time.monotonic() + HELD_S_MAX
-    while any((folder / str(number)).exists() for number in held) and time.monotonic() < end_s:
+    files = [folder / str(number) for number in held]
+    for file in files:
+        if file.exists():
+            _mark(file).touch()
+    while any(file.exists() for file in files) and time.monotonic() < end_s:
         time.sleep(LOOK_S)
+
+
+def _mark(file: Path) -> Path:
+    return file.with_suffix(".reached")

@@ -63,6 +63,12 @@ class Versions:
         self._task = asyncio.create_task(self._ask())
         return self
 
+    async def sees(self, version: str) -> None:
+        """Until that one has answered last."""
+        async with asyncio.timeout(PATIENCE_S):
+            while self.seen[-1:] != [version]:
+                await asyncio.sleep(0.01)
+
     async def _ask(self) -> None:
         async with channel_to(self._address) as channel:
             stub = predict_pb2_grpc.PredictServiceStub(channel)

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from echo_dispatcher import SLOW
 from generators import Alone, Asked, requests, write_generator
 from ledger import OK, Ledger, channel_to, unary
 from profiles import write_profile
-from serving import Server, until
+from serving import PATIENCE_S, Server, until
 
 import fastqps
 from fastqps.v1 import predict_pb2_grpc
@@ -30,31 +29,34 @@ def test_a_slow_step_holds_up_only_its_lane(serve: Callable[..., Server], lanes:
         async with channel_to(server.address) as channel:
             stub = predict_pb2_grpc.PredictServiceStub(channel)
             assert await unary(stub, ledger) == OK
-            slow = asyncio.create_task(unary(stub, ledger, SLOW + 100))
-            await asyncio.to_thread(_until_running, server)
-            for _ in range(20):
-                assert await unary(stub, ledger) == OK
-                assert slow.done() == (lanes == 1)
-            assert await slow == OK
+            with server.gate() as gate:
+                slow = asyncio.create_task(unary(stub, ledger, gate.id))
+                await asyncio.to_thread(until, lambda: server.claimed(1), "it runs")
+                others = [asyncio.create_task(unary(stub, ledger)) for _ in range(20)]
+                if lanes > 1:
+                    assert set(await asyncio.gather(*others)) == {OK}
+                    assert not slow.done()
+                else:
+                    await asyncio.to_thread(
+                        until, lambda: server.work()["fastqps_requests_waiting"] == 20, "all others wait"
+                    )
+            assert set(await asyncio.gather(slow, *others)) == {OK}
 
     asyncio.run(scenario())
     ledger.check()
     server.until_idle()
 
 
-def _until_running(server: Server) -> None:
-    while not server.claimed(1):
-        time.sleep(0.005)
-
-
 def test_a_device_that_overlaps_steps_is_faster_with_lanes(serve: Callable[..., Server], tmp_path: Path) -> None:
     """Steps of 20 ms of which nothing occupies the device: four lanes run four of them in the time of one."""
     profile = write_profile(tmp_path / "overlaps.toml", {"fixed_us": 20_000, "per_token_us": 0, "overlap": 1.0})
-    took_s = []
-    for lanes in (1, 4):
+    took_s: list[float] = []
+    for lanes in (1, 4, 4, 4):  # with four: the best of three, where the machine has other things to do
+        if len(took_s) > 1 and took_s[0] > 2.5 * min(took_s[1:]):
+            break
         flags = (f"--device=sim:{profile}", "--max-batch-items=1", "--dispatchers=1", f"--lanes={lanes}")
         server = serve(*flags)
-        with fastqps.Client(server.address, timeout_s=60) as client:
+        with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
             client.predict("first")
             before, began = server.metrics(), time.monotonic()
             client.predict_batch([f"text {i}" for i in range(48)])
@@ -64,7 +66,7 @@ def test_a_device_that_overlaps_steps_is_faster_with_lanes(serve: Callable[..., 
         steps = after["fastqps_steps_total"] - before["fastqps_steps_total"]
         assert steps == 48
         assert 0.02 * steps / lanes <= busy_s <= took_s[-1] + 0.05, "what overlaps keeps it busy once"
-    assert took_s[0] >= 0.96 and took_s[0] > 2.5 * took_s[1], took_s
+    assert took_s[0] >= 0.96 and took_s[0] > 2.5 * min(took_s[1:]), took_s
 
 
 def test_a_generators_lanes(serve: Callable[..., Server], tmp_path: Path) -> None:
@@ -78,11 +80,12 @@ def test_a_generators_lanes(serve: Callable[..., Server], tmp_path: Path) -> Non
     server = serve(f"--model={checkpoint}", *flags, "--dispatchers=1", "--lanes=3")
 
     async def main() -> None:
-        async with fastqps.AsyncClient(server.address, timeout_s=60) as client:
+        async with fastqps.AsyncClient(server.address, timeout_s=PATIENCE_S) as client:
 
             async def endless() -> None:
-                async for _ in client.generate_stream("for ever", max_tokens=MAX_TOKENS, ignore_eos=True):
-                    pass
+                while True:
+                    async for _ in client.generate_stream("for ever", max_tokens=MAX_TOKENS, ignore_eos=True):
+                        pass
 
             async def whole(asked: Asked) -> None:
                 alone.check(asked, await client.generate(asked.prompt, **asked.options))

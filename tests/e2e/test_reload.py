@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from echo_dispatcher import SLOW
-from echo_generator import PACE, write_generator
+from echo_generator import write_generator
 from ledger import Ledger, Load, channel_to, unary
 from reloading import Reloaded, Versions, loaded, version_of
 from serving import Server, descriptors, until
@@ -28,15 +27,17 @@ def test_no_request_fails(serve: Callable[..., Any], tmp_path: Path) -> None:
         ledger = Ledger()
         async with Load(server.address, ledger) as load, Versions(server.address) as versions:
             await load.more(100)
-            before = [descriptors(process) for process in server.processes()]
+            before = sorted(len(descriptors(process)) for process in server.processes())
             await server.becomes(server.two)
             second = version_of(server)
+            await versions.sees(second)
             assert server.dispatchers() == [2, 3]
             await asyncio.to_thread(until, lambda: loaded(server, 0) == [-1, -1], "the old tokenizers are freed")
             assert loaded(server, 1) == [1, 1]
             await load.more(100)
             await server.becomes(server.one)
             assert server.dispatchers() == [0, 1]
+            await versions.sees(first)
             await load.more(100)
             (tmp_path / "one/model.safetensors").write_text("3")
             server.signal(signal.SIGHUP)
@@ -44,11 +45,15 @@ def test_no_request_fails(serve: Callable[..., Any], tmp_path: Path) -> None:
             third = version_of(server)
             server.signal(signal.SIGHUP)
             await asyncio.to_thread(server.until_log, f"{third} is unchanged", 1)
+            await versions.sees(third)
             await load.more(100)
             assert len({first, second, third}) == 3
             assert versions.seen == [first, second, first, third]
-            after = [descriptors(process) for process in server.processes()]
-            assert sorted(map(len, after)) == sorted(map(len, before)), (before, after)
+
+            def counts() -> list[int]:
+                return sorted(len(descriptors(process)) for process in server.processes())
+
+            await asyncio.to_thread(until, lambda: counts() == before, f"as many descriptors as {before}")
         ledger.check()
         assert ledger.counts["OK"] > 400
 
@@ -64,30 +69,30 @@ def test_no_request_fails(serve: Callable[..., Any], tmp_path: Path) -> None:
 
 def test_old_requests_stay_with_the_old_version(serve: Callable[..., Any], tmp_path: Path) -> None:
     """What runs while the route flips is finished; who comes then does not wait for it."""
-    flags = ("--dispatchers=1", "--frontdoors=1", "--max-batch-items=1", "--default-timeout=60s")
+    flags = ("--dispatchers=1", "--frontdoors=1", "--max-batch-items=1")
     server = serve(tmp_path, *flags, kind=Reloaded)
     old = version_of(server)
 
-    async def answered_by(call: Any) -> str:
+    async def answered_by(stub: Any, *ids: int) -> str:
+        call = stub.Predict(pb.PredictRequest(token_ids={"ids": [7, *ids]}))
         await call
         return next(value for key, value in await call.initial_metadata() if key == "fastqps-model")
 
     async def run() -> None:
         async with channel_to(server.address) as channel:
             stub = predict_pb2_grpc.PredictServiceStub(channel)
-            slow: list[Any] = []
-            reloading = asyncio.create_task(server.becomes(server.two))
-            while await asyncio.to_thread(version_of, server) == old:
-                waiting = sum(not call.done() for call in slow)
-                slow += [stub.Predict(pb.PredictRequest(token_ids={"ids": [SLOW + 10]})) for _ in range(20 - waiting)]
-                await asyncio.sleep(0.02)
-            fast = await answered_by(stub.Predict(pb.PredictRequest(text="x")))
-            assert fast == await asyncio.to_thread(version_of, server) != old
-            assert not reloading.done()
-            left = [i for i, call in enumerate(slow) if not call.done()]
-            answers = [await answered_by(call) for call in slow]
-            assert answers == sorted(answers, key=lambda version: version != old)  # the last may have come too late
-            assert answers[left[0]] == old
+            with server.gate() as gate:
+                slow = [asyncio.create_task(answered_by(stub, gate.id))]
+                await asyncio.to_thread(until, lambda: server.claimed(1), "one runs")
+                slow += [asyncio.create_task(answered_by(stub)) for _ in range(20)]
+                await asyncio.to_thread(
+                    until, lambda: server.work()["fastqps_requests_waiting"] == 20, "the others wait"
+                )
+                reloading = asyncio.create_task(server.becomes(server.two))
+                await asyncio.to_thread(until, lambda: version_of(server) != old, "the new version serves")
+                assert await answered_by(stub) == await asyncio.to_thread(version_of, server) != old
+                assert not reloading.done() and not any(call.done() for call in slow)
+            assert set(await asyncio.gather(*slow)) == {old}
             await reloading
             assert server.dispatchers() == [1]
 
@@ -147,20 +152,22 @@ def test_the_end_in_the_middle_of_a_reload(serve: Callable[..., Any], tmp_path: 
             await asyncio.to_thread(server.until_log, "started dispatcher 1", 1)
             status, answer = await asyncio.to_thread(server.reload)
             assert (status, list(answer)) == (409, ["error"])
-            slow = asyncio.create_task(unary(stub, ledger, SLOW + 50))
-            await asyncio.sleep(0.1)
-            server.signal(signal.SIGTERM)
+            with server.gate() as gate:
+                slow = asyncio.create_task(unary(stub, ledger, gate.id))
+                await asyncio.to_thread(until, lambda: server.claimed(1), "it runs")
+                server.signal(signal.SIGTERM)
+                await asyncio.to_thread(server.until_log, "draining", 1)
             assert await slow == "OK"
             with contextlib.suppress(Exception):  # 503, or the connection's end
                 await reloading
         ledger.check()
 
     asyncio.run(run())
-    assert server.wait(20) == 0, server.log()
+    assert server.wait() == 0, server.log()
 
 
 def test_a_generation_that_streams_is_finished_by_the_old_version(tmp_path: Path) -> None:
-    """Its tokens come at a pace while the model is reloaded; a stream that begins after the flip is of the new one."""
+    """It is behind its first token while the model is reloaded; what begins after the flip is of the new one."""
     for name in ("one", "two"):
         write_generator(tmp_path / name)
     (tmp_path / "two/model.safetensors").write_bytes((3).to_bytes(8, "little") + b"{ }")
@@ -169,10 +176,10 @@ def test_a_generation_that_streams_is_finished_by_the_old_version(tmp_path: Path
     old = version_of(server)
     prompt = list(b"the cat sat on the mat")
 
-    async def stream(stub: Any, pace_ms: int) -> tuple[str, str, Any]:
-        """(version, text, status) of a generation."""
+    async def stream(stub: Any, *ids: int) -> tuple[str, str, Any]:
+        """(version, text, tokens) of a generation."""
         options = {"max_tokens": 100, "ignore_eos": True}
-        call = stub.Generate(pb.PredictRequest(token_ids={"ids": [PACE + pace_ms, *prompt]}, generate=options))
+        call = stub.Generate(pb.PredictRequest(token_ids={"ids": [*ids, *prompt]}, generate=options))
         chunks = [chunk async for chunk in call]
         version = next(value for key, value in await call.initial_metadata() if key == "fastqps-model")
         return version, "".join(chunk.text for chunk in chunks), chunks[-1].usage.output_tokens
@@ -180,19 +187,16 @@ def test_a_generation_that_streams_is_finished_by_the_old_version(tmp_path: Path
     async def run() -> None:
         async with channel_to(server.address) as channel:
             stub = predict_pb2_grpc.PredictServiceStub(channel)
-            alone = await stream(stub, 0)
-            streams: list[asyncio.Task[tuple[str, str, Any]]] = []
-            reloading = asyncio.create_task(asyncio.to_thread(server.reload, **{"from": str(tmp_path / "two")}))
-            while await asyncio.to_thread(version_of, server) == old:
-                if not streams or streams[-1].done():
-                    streams.append(asyncio.create_task(stream(stub, 20)))
-                await asyncio.sleep(0.05)
-            new = await stream(stub, 0)
-            assert new == (await asyncio.to_thread(version_of, server), *alone[1:])
-            ended = [await each for each in streams]
-            assert {each[1:] for each in ended} == {alone[1:]}
-            versions = [version for version, *_ in ended]
-            assert versions[0] == old and versions == sorted(versions, key=lambda version: version != old)
+            alone = await stream(stub)
+            with server.gate() as gate:
+                streaming = asyncio.create_task(stream(stub, gate.id))
+                await asyncio.to_thread(until, lambda: server.metrics()["fastqps_cache_slots_used"] == 1, "it streams")
+                reloading = asyncio.create_task(asyncio.to_thread(server.reload, **{"from": str(tmp_path / "two")}))
+                await asyncio.to_thread(until, lambda: version_of(server) != old, "the new version serves")
+                new = await stream(stub)
+                assert new == (await asyncio.to_thread(version_of, server), *alone[1:])
+                assert not streaming.done() and not reloading.done()
+            assert await streaming == (old, *alone[1:])
             assert (await reloading)[0] == 200
 
     try:

@@ -15,8 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
-from echo_dispatcher import SLOW
-from ledger import Ledger, Load, channel_to, unary
+from ledger import OK, Ledger, Load, channel_to, unary
 from reloading import Reloaded, Versions, version_of
 from serving import descriptors, title_of, until
 
@@ -46,17 +45,18 @@ def test_after_the_flip(serve: Callable[..., Any], tmp_path: Path) -> None:
             channel_to(server.address) as channel,
         ):
             stub = predict_pb2_grpc.PredictServiceStub(channel)
-            reloading = asyncio.create_task(server.becomes(server.two))
-            slow = [asyncio.create_task(unary(stub, ledger, SLOW + 50))]
-            while FLIPPED not in server.log():
-                if slow[-1].done():
-                    slow.append(asyncio.create_task(unary(stub, ledger, SLOW + 50)))
-                await asyncio.sleep(0.01)
-            for seat in ("dispatcher 0", "dispatcher 1"):
-                kill(server, seat)
+            await versions.sees(first)
+            with server.gate() as gate:
+                slow = asyncio.create_task(unary(stub, ledger, gate.id))
+                await asyncio.to_thread(until, gate.reached, "it runs")
+                reloading = asyncio.create_task(server.becomes(server.two))
+                await asyncio.to_thread(server.until_log, FLIPPED)
+                for seat in ("dispatcher 0", "dispatcher 1"):
+                    kill(server, seat)
             await reloading
-            await asyncio.gather(*slow)
+            assert await slow == OK
             await asyncio.to_thread(until, lambda: server.ready("dispatcher 1"), f"it is back\n{server.log()}")
+            await versions.sees(version_of(server))
             await load.more(50)
             assert versions.seen == [first, version_of(server)]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from echo_dispatcher import SLOW
 from ledger import Ledger, channel_to
 from raw import DATA, EH, ES, HEADERS, PATH, WINDOW_UPDATE, Peer, block, frame, message, request, u32
-from serving import Server, until
+from serving import PATIENCE_S, Server, until
 
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
@@ -52,13 +51,14 @@ def test_answers_come_as_they_finish(server: Server) -> None:
 
     async def scenario(stub: Any) -> None:
         call = stub.PredictStream()
-        await call.write(ledger.ask(SLOW + 60))
-        await asyncio.to_thread(until, lambda: server.claimed(1), "the slow one runs")
-        for _ in range(20):
-            await call.write(ledger.ask())
-            response = await call.read()
-            ledger.answered(response.request_id, response)
-            order.append(response.request_id)
+        with server.gate() as gate:
+            await call.write(ledger.ask(gate.id))
+            await asyncio.to_thread(until, lambda: server.claimed(1), "the slow one runs")
+            for _ in range(20):
+                await call.write(ledger.ask())
+                response = await call.read()
+                ledger.answered(response.request_id, response)
+                order.append(response.request_id)
         await call.done_writing()
         response = await call.read()
         ledger.answered(response.request_id, response)
@@ -172,7 +172,7 @@ def items(ledger: Ledger, count: int, *middle: int, **fields: Any) -> bytes:
 
 
 def read_answers(peer: Peer, ledger: Ledger) -> None:
-    for body in peer.answer(1, 20).messages:
+    for body in peer.answer(1).messages:
         response = pb.PredictResponse.FromString(body)
         ledger.answered(response.request_id, response)
     assert peer.answers[1].status == 0
@@ -182,18 +182,15 @@ def read_answers(peer: Peer, ledger: Ledger) -> None:
 def test_items_in_flight_are_bounded(server: Server) -> None:
     """More than the limit is not accepted, and the client is not given more window for it."""
     ledger = Ledger()
-    with Peer(server.address) as peer:
+    with Peer(server.address) as peer, server.gate() as gate:
         open_stream(peer)
         window = peer.settings[4]
-        slow = items(ledger, 3 * IN_FLIGHT_MAX, SLOW + 30)
-        peer.send_data(1, slow, flags=0)
-        most = 0
-        limit = time.monotonic() + 0.5
-        while time.monotonic() < limit:
-            most = max(most, round(server.work()["fastqps_slots_used"]))
-        assert most == IN_FLIGHT_MAX
-        peer.linger(0.01)
+        peer.send_data(1, items(ledger, 3 * IN_FLIGHT_MAX, gate.id), flags=0)
+        until(lambda: server.claimed(IN_FLIGHT_MAX), "as many as may")
+        peer.linger(0.2)
+        assert server.claimed(IN_FLIGHT_MAX), "and no more"
         assert peer.window(1) < window  # what is not accepted has not been given back
+        gate.open()
         peer.send(frame(DATA, ES, 1))
         read_answers(peer, ledger)
 
@@ -205,24 +202,33 @@ def test_client_that_does_not_read(server: Server) -> None:
     with Peer(server.address) as peer:
         open_stream(peer)
         at = 0
-        for _ in range(20):  # as far as the server lets it
+
+        def held() -> int:
+            return sum(len(answer.data) for answer in peer.answers.values())
+
+        def stands_still() -> bool:
+            """Sends as far as the server lets it. What comes meanwhile is WINDOW_UPDATEs, and answers for which the
+            connection's window was open at the start."""
+            nonlocal at
             room = min(peer.window(1), len(body) - at)
             if room > 0:
                 peer.send_data(1, body[at : at + room], flags=0)
                 at += room
-            peer.linger(0.05)  # only WINDOW_UPDATEs; the connection's window for answers stays as it is
+            peer.linger(0.1)
+            return not room and held() == 65535
+
+        until(stands_still, "no window is left on either side")
         server.until_idle()
         answered = server.metrics()["fastqps_items_total{OK,minilm}"]
         with grpc.insecure_channel(server.address) as channel:
             other = predict_pb2_grpc.PredictServiceStub(channel)
-            assert other.Predict(pb.PredictRequest(text="a", request_id=4), timeout=5).request_id == 4
+            assert other.Predict(pb.PredictRequest(text="a", request_id=4), timeout=PATIENCE_S).request_id == 4
         assert server.metrics()["fastqps_items_total{OK,minilm}"] == answered + 1  # the stream stands still
-        held = sum(len(answer.data) for answer in peer.answers.values())
-        assert held == 65535
+        assert held() == 65535
         # Then it reads all, and each request is answered once.
         peer.send(frame(WINDOW_UPDATE, 0, 0, u32(1 << 28)), frame(WINDOW_UPDATE, 0, 1, u32(1 << 28)))
         peer.send_data(1, body[at:]) if at < len(body) else peer.send(frame(DATA, ES, 1))
-        for found in peer.answer(1, 30).messages:
+        for found in peer.answer(1).messages:
             response = pb.PredictResponse.FromString(found)
             assert len(response.embedding.values) == 384
             del response.embedding.values[4:]
