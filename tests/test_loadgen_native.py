@@ -323,7 +323,7 @@ class Peer:
         self.socket = connection
         self.file = connection.makefile("rb")
         self.encoder, self.decoder = Encoder(), Decoder()
-        self.asked: dict[str, str] = {}  # headers of the request
+        self.asked: dict[int, dict[str, str]] = {}  # headers of the requests, by stream
 
     def send(self, kind: int, flags: int, stream: int, payload: bytes = b"") -> None:
         self.socket.sendall(
@@ -339,7 +339,9 @@ class Peer:
         while len(head := self.file.read(9)) == 9:
             payload = self.file.read(int.from_bytes(head[:3], "big"))
             if head[3] == 1:
-                self.asked = {str(name): str(value) for name, value in self.decoder.decode(payload)}
+                self.asked[int.from_bytes(head[5:], "big")] = {
+                    str(name): str(value) for name, value in self.decoder.decode(payload)
+                }
             if head[3] == 4 and not head[4] & 1:
                 self.send(4, 1, 0)
             if head[3] in (0, 1) and head[4] & 1:
@@ -427,16 +429,17 @@ def test_each_misdeed_has_its_own_count(outcome: str) -> None:
 
 
 def test_calls_look_like_those_of_a_grpc_client() -> None:
-    asked = []
+    by_stream: dict[int, dict[str, str]] = {}
 
     def note(it: Peer, stream: int) -> None:
-        asked.append(it.asked)
+        by_stream[stream] = it.asked[stream]
         it.headers(stream, (":status", "200"), ("grpc-status", "5"), end=True)
 
     with peer(answering(note)) as port:
         run = engine(port)
         run.start(*constant(3, MS), np.array([0, 9_000 * MS, 300_000 * MS]))
         assert finish(run)["outcomes_all"] == {"NOT_FOUND": 3}
+    asked = [by_stream[stream] for stream in sorted(by_stream)]
     assert asked[0] == {
         ":method": "POST",
         ":scheme": "http",

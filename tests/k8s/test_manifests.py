@@ -17,6 +17,7 @@ import pytest
 import yaml
 from crds import SCHEMAS
 from kustomize import build
+from serving import PATIENCE_S
 
 from fastqps.config import SETTINGS, Config, load
 from loadgen.flags import parser
@@ -90,7 +91,7 @@ def has_kustomize() -> bool:
     """Whether there is a kubectl whose kustomize knows components and labels, which Debian's does not."""
     if not shutil.which("kubectl"):
         return False
-    told = subprocess.run(["kubectl", "version", "--client"], capture_output=True, text=True, timeout=30).stdout
+    told = subprocess.run(["kubectl", "version", "--client"], capture_output=True, text=True, timeout=PATIENCE_S).stdout
     found = re.search(r"Kustomize Version: v(\d+)", told)
     return bool(found and int(found[1]) >= 5)
 
@@ -117,7 +118,7 @@ def test_kubectl_builds_the_same(tmp_path: Path) -> None:
 
 
 def kubectl(folder: Path) -> list[Object]:
-    done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return [*yaml.load_all(done.stdout, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))]
 
