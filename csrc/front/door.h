@@ -141,6 +141,8 @@ struct Door {
   std::vector<Command> commands_;
   std::vector<Connection*> flushing_;
   u64 next_hint_ns_ = 0, last_work_ns_ = 0;
+  u64 timers_from_ns_ = 0;  // after this loop stood still; 0: it did not
+  bool heard_all_ = false;  // nothing is left in the kernel that epoll would tell of
 };
 
 }  // namespace fastqps::front

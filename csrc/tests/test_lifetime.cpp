@@ -216,6 +216,52 @@ TEST(own_pings_find_the_dead) {
   fixture.check_clean();
 }
 
+// Its pong lies in the kernel while the door has no core.
+TEST(who_spoke_while_the_door_stood_still_is_heard) {
+  Limits limits = quick_limits();
+  limits.keepalive_idle = 20 * kMillisecond;
+  limits.keepalive_timeout = 30 * kMillisecond;
+  Fixture fixture(limits);
+  {
+    Client client(fixture.door);
+    client.run();
+    std::string pong;
+    while ((pong = client.output()).empty()) {
+      CHECK(!client.eof);
+      fixture.door.turn();
+      client.receive();
+    }
+    client.send(pong);
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    fixture.door.turn();
+    CHECK_EQ(fixture.counters.closed_keepalive, u64(0));
+    client.call("/test.Service/Echo", framed("x"));
+    client.run();
+    CHECK_EQ(client.answers[1].code(), std::string("0"));
+  }
+  fixture.check_clean();
+}
+
+// Each of its turns comes late, and somebody always speaks.
+TEST(a_door_that_is_always_late_has_timers_too) {
+  Limits limits = quick_limits();
+  limits.settings_timeout = 30 * kMillisecond;
+  Fixture fixture(limits);
+  {
+    Client silent(fixture.door), busy(fixture.door);
+    const u64 end = now_ns() + 10 * kSecond;
+    while (!silent.eof && now_ns() < end) {
+      busy.call("/test.Service/Echo", framed("x"));
+      busy.send(busy.output());
+      std::this_thread::sleep_for(std::chrono::milliseconds(15));
+      fixture.door.turn();
+      busy.receive(), silent.receive();
+    }
+    CHECK(silent.eof);
+  }
+  fixture.check_clean();
+}
+
 TEST(draining_finishes_what_is_open) {
   Fixture fixture;
   {
