@@ -1,4 +1,8 @@
-"""``fastqps serve`` with fake children: python fake_server.py FLAG… FAKE_DELAY_S: what a second restart waits for."""
+"""``fastqps serve`` with fake children: python fake_server.py FLAG…
+
+Whoever does what the supervisor asks has all the time that it takes. FAKE_LIMITS: what a test wants otherwise, such as
+"restarts.DELAY_FIRST_S=0.01,domain.LEAVE_MAX_S=0.5".
+"""
 
 import os
 import sys
@@ -7,9 +11,17 @@ from fastqps.cli.parser import ArgumentParser
 from fastqps.cli.serve import add_arguments
 from fastqps.config import SETTINGS, decide, load
 from fastqps.errors import FastqpsError
-from fastqps.supervisor import restarts, serve
+from fastqps.supervisor import domain, mps, restarts, serve
 
-restarts.DELAY_FIRST_S = float(os.environ.get("FAKE_DELAY_S", restarts.DELAY_FIRST_S))
+MODULES = {"domain": domain, "mps": mps, "restarts": restarts}
+PATIENT = "restarts.WINDOW_S domain.LEAVE_MAX_S mps.START_MAX_S mps.ASK_MAX_S mps.CLIENTS_MAX_S mps.QUIT_MAX_S"
+limits = dict.fromkeys(PATIENT.split(), "600")
+limits |= [pair.split("=") for pair in os.environ.get("FAKE_LIMITS", "").split(",") if pair]
+for name, value in limits.items():
+    module, _, limit = name.partition(".")
+    assert isinstance(getattr(MODULES[module], limit), (int, float)), f"no limit {name}"
+    setattr(MODULES[module], limit, float(value))
+
 parser = ArgumentParser()
 add_arguments(parser)
 options = vars(parser.parse(sys.argv[1:]))

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 from fake_mps.path import FAKE_MPS_PATH
-from test_supervisor import Server, gone, until
+from test_supervisor import AT_ONCE, Server, gone, until
 
 from fastqps.supervisor.domain import FAULTS_MAX
 
@@ -28,7 +28,7 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     environment = {
         "FASTQPS_TEST_FAKE_CUDA": "/libfakecudart.so",
         "PATH": FAKE_MPS_PATH,
-        "FAKE_DELAY_S": "0.01",
+        "FAKE_LIMITS": AT_ONCE,
         "FAKE_MPS_LOG": str(tmp_path / "commands"),
         "TMPDIR": str(temporary),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
@@ -149,7 +149,7 @@ def test_the_daemons_end_is_a_fault(serve: Callable[..., Server]) -> None:
 
 
 def test_what_does_not_leave_is_killed(serve: Callable[..., Server]) -> None:
-    server = serve("--dispatchers", "2").wait_ready()
+    server = serve("--dispatchers", "2", FAKE_LIMITS=f"{AT_ONCE},domain.LEAVE_MAX_S=0.5").wait_ready()
     server.child("dispatcher 0 (cuda:0)").suspend()
     fault(server, "dispatcher 1 (cuda:0)")
     server.wait_line("dispatcher 0 (cuda:0) (pid", 2)
@@ -167,7 +167,11 @@ def test_what_does_not_leave_is_killed(serve: Callable[..., Server]) -> None:
             "dispatcher 0 (cuda:0) does not start: CUDA cannot be initialised",
         ),
         ("on", {"FAKE_MPS": "crashes"}, "the daemon ended with exit code 1: the GPU is lost"),
-        ("on", {"FAKE_MPS": "no-clients"}, "are not among the daemon's clients"),
+        (
+            "on",
+            {"FAKE_MPS": "no-clients", "FAKE_LIMITS": "mps.CLIENTS_MAX_S=0.3"},
+            "are not among the daemon's clients",
+        ),
     ],
 )
 def test_without_the_daemon(serve: Callable[..., Server], mps: str, environment: Any, reason: str) -> None:

@@ -42,6 +42,7 @@ from fastqps.supervisor.watch import (
 
 TESTS = Path(__file__).parent
 S = 10**9
+AT_ONCE = "restarts.DELAY_FIRST_S=0.01"  # FAKE_LIMITS: whatever dies is started again
 
 
 class Server:
@@ -270,14 +271,14 @@ def test_missing_model_and_memory(serve: Callable[..., Server]) -> None:
 
 
 def test_crash_loop_at_start(serve: Callable[..., Server]) -> None:
-    server = serve("--dispatchers", "1", FAKE_DISPATCHER="crash", FAKE_DELAY_S="0.01")
+    server = serve("--dispatchers", "1", FAKE_DISPATCHER="crash", FAKE_LIMITS=AT_ONCE)
     assert server.wait_end() == 1
     assert server.log().count("was ended by SIGSEGV") == RESTARTS_MAX + 1
     assert "dispatcher 0 (null) does not start: about to crash" in server.log()
 
 
 def test_crash_loop_while_serving(serve: Callable[..., Server]) -> None:
-    server = serve("--dispatchers", "1", FAKE_DELAY_S="0.01").wait_ready()
+    server = serve("--dispatchers", "1", FAKE_LIMITS=AT_ONCE).wait_ready()
     for death in range(RESTARTS_MAX + 1):
         until(lambda: server.get("/readyz")[0] == 200, server.log)
         server.child("dispatcher 0 (null)").kill()
