@@ -8,13 +8,22 @@ Environment: FASTQPS_NGHTTP2=DIR  a newer nghttp2 (DIR/include, DIR/lib, static 
 import os
 import re
 import runpy
+import time
 from glob import glob
 from pathlib import Path
 
 from pybind11.setup_helpers import ParallelCompile, Pybind11Extension
 from setuptools import setup
 
-ParallelCompile("FASTQPS_BUILD_JOBS", default=0).install()
+began = time.time()
+
+
+def is_older(object_file: str, source: str) -> bool:
+    """Than this build. Two extensions hold csrc/core and csrc/text, with the same flags: compiled once, for both."""
+    return os.path.getmtime(object_file) < began
+
+
+ParallelCompile("FASTQPS_BUILD_JOBS", default=0, needs_recompile=is_older).install()
 
 san = os.environ.get("FASTQPS_SAN")
 nghttp2 = os.environ.get("FASTQPS_NGHTTP2")
@@ -49,6 +58,7 @@ def written(name: str, text: str) -> str:
 
 def extension(name: str, *parts: str, **options: list[str]) -> Pybind11Extension:
     found = [path for part in parts for path in (sources(part) if not part.endswith(".cpp") else [f"csrc/{part}"])]
+    found.sort(key=lambda path: "/bind/" not in path)  # those that take longest begin first
     return Pybind11Extension(
         f"fastqps.{name}",
         [*found, identity(name)],

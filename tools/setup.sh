@@ -66,18 +66,20 @@ nghttp2_revision() {
     fi
 }
 
-python_packages() {
+python_environment() {
     "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
         die "$PYTHON is not Python 3.11 or newer; name one: make setup PYTHON=python3.12"
     [ -x "$VENV/bin/python" ] || "$PYTHON" -m venv "$VENV"
-    local stamp="$VENV/fastqps-setup" wanted
-    wanted=$(cat pyproject.toml tools/setup.sh <(echo "$TORCH" "$PWD") | sha256sum)
-    if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then return; fi
-    say "installing Python packages into $VENV (some hundred MB the first time; some GB where torch is one for CUDA)"
+}
+
+# What the environment in $VENV was made from.
+wanted() { cat pyproject.toml tools/setup.sh <(echo "$TORCH" "$PWD") | sha256sum; }
+
+python_packages() {
     # Words of TORCH are split on purpose: it may hold an index, as TORCH="torch --index-url …".
     # shellcheck disable=SC2086
     "$VENV/bin/pip" install -q $TORCH
-    "$VENV/bin/pip" install -q 'setuptools>=77' 'pybind11>=2.13'
+    "$VENV/bin/pip" install -q $BUILD_TOOLS
     # A torch for CUDA brings the triton that it was built with, one for the CPU none. Kernels are tested all the same: in
     # the interpreter of this version (that of 3.9 makes no masks of two conditions), and by what it compiles them to.
     if [ "$(uname -m)" = x86_64 ] && ! "$VENV/bin/python" -c 'import triton' 2>/dev/null; then
@@ -85,15 +87,32 @@ python_packages() {
     fi
     # Without isolation: the build uses the two packages above, and torch stays as it is.
     FASTQPS_PYTHON_ONLY=1 "$VENV/bin/pip" install -q --no-build-isolation -e '.[bench,dev,demo,tracing]'
-    echo "$wanted" >"$stamp"
+    wanted >"$VENV/fastqps-setup"
 }
 
 PYTHON=${PYTHON:-python3} VENV=${VENV:-.venv} TORCH=${TORCH:-torch==2.13.0}
+BUILD_TOOLS="setuptools>=77 pybind11>=2.13"
+build=("$VENV/bin/python" setup.py -q build_ext --inplace)
 mkdir -p build
 system_packages
 nghttp2_revision
-python_packages
-say "building the C++ extensions (some minutes the first time)"
-"$VENV/bin/python" setup.py -q build_ext --inplace
+python_environment
+if [ "$(cat "$VENV/fastqps-setup" 2>/dev/null)" = "$(wanted)" ]; then
+    say "building the C++ extensions"
+    "${build[@]}"
+else
+    say "building the C++ extensions, and installing Python packages into $VENV meanwhile (some minutes; some hundred MB," \
+        "some GB where torch is one for CUDA)"
+    # The compiler has tools of its own, so pip may do with those in $VENV what torch asks for.
+    rm -rf build/setup-tools
+    # shellcheck disable=SC2086
+    "$VENV/bin/pip" install -q --target build/setup-tools $BUILD_TOOLS
+    PYTHONPATH=$PWD/build/setup-tools "${build[@]}" &
+    building=$!
+    trap 'kill "$building" 2>/dev/null || true' EXIT
+    python_packages
+    wait "$building" || die "the C++ extensions were not built"
+    trap - EXIT
+fi
 "$VENV/bin/python" -m fastqps version
 say "done. Next: make demo"
