@@ -114,26 +114,58 @@ def test_a_batch_as_large_as_there_is_room(serve: Callable[..., Server]) -> None
 
 
 def test_one_client_does_not_take_the_whole_queue(serve: Callable[..., Server]) -> None:
-    """One asks for ten times what can be done, the other for an eighth of it: only the first is refused."""
-    flags = ("--frontdoors=1", "--dispatchers=1", "--max-batch-items=4", "--max-queue-items=128")
+    """One asks for more than there is room for, again and again; the other has one call at a time under way. Only the
+    first is refused."""
+    flags = ("--frontdoors=1", "--dispatchers=1", "--max-batch-items=4", "--max-queue-items=32")
     server = serve(*flags, echo=True)
     greedy, honest = Ledger(), Ledger()
 
     async def scenario() -> None:
         async with channel_to(server.address) as first, channel_to(server.address) as second:
-            calls = []
-            for _ in range(25):
-                calls += [asyncio.create_task(unary(Stub(first), greedy, SLOW + 2)) for _ in range(80)]
-                calls.append(asyncio.create_task(unary(Stub(second), honest, SLOW + 2)))
-                await asyncio.sleep(0.04)
-            await asyncio.gather(*calls)
+            over = asyncio.Event()
+
+            async def insist() -> None:
+                while not over.is_set():
+                    await unary(Stub(first), greedy, SLOW + 1)
+                    await asyncio.sleep(0.01)
+
+            insisting = [asyncio.create_task(insist()) for _ in range(64)]
+            await asyncio.to_thread(until, lambda: greedy.counts[REFUSED], "the queue is full")
+            for _ in range(20):
+                assert await unary(Stub(second), honest) == OK
+            over.set()
+            await asyncio.gather(*insisting)
 
     asyncio.run(scenario())
     honest.check()
     greedy.check(REFUSED)
-    assert greedy.counts[REFUSED] > 500, greedy.counts
     server.until_idle()
-    assert server.metrics()["fastqps_rejected_total{connection}"] > 100
+    assert server.metrics()["fastqps_rejected_total{connection}"] > 0
+
+
+def test_a_greedy_client_leaves_room(serve: Callable[..., Server]) -> None:
+    """Of a queue that nobody takes from it gets eight ninths; another one's single calls find their places."""
+    server = serve("--frontdoors=1", "--dispatchers=1", "--max-queue-items=128", echo=True)
+    greedy, honest = Ledger(), Ledger()
+
+    def waiting() -> float:
+        return server.work()["fastqps_requests_waiting"]
+
+    async def scenario() -> None:
+        async with channel_to(server.address) as first, channel_to(server.address) as second:
+            with server.gate() as gate:
+                calls = [await occupied(server, Stub(first), greedy, gate)]
+                calls += [asyncio.create_task(unary(Stub(first), greedy)) for _ in range(300)]
+                await asyncio.to_thread(until, lambda: greedy.counts[REFUSED] + waiting() == 300, "all are in or out")
+                taken = round(waiting())
+                calls += [asyncio.create_task(unary(Stub(second), honest)) for _ in range(10)]
+                await asyncio.to_thread(until, lambda: waiting() == taken + 10, "all ten are in")
+            await asyncio.gather(*calls)
+            assert 128 * 8 // 9 - 1 <= taken <= 128 * 8 // 9 + 1
+
+    asyncio.run(scenario())
+    honest.check()
+    greedy.check(REFUSED)
 
 
 def order_of_answers(server: Server, priorities: list[int]) -> list[int]:
@@ -174,34 +206,48 @@ def test_priorities(serve: Callable[..., Server]) -> None:
     assert first_low <= 17 and order[first_low + 1 :].index(low) <= 17, order
 
 
+def test_deadlines_behind_a_busy_dispatcher(serve: Callable[..., Server]) -> None:
+    """Nobody waits for it longer than his time."""
+    server = serve("--frontdoors=1", "--dispatchers=1", echo=True)
+    ledger, chance = Ledger(), random.Random(3)
+
+    async def scenario() -> None:
+        async with channel_to(server.address) as channel:
+            stub = Stub(channel)
+            with server.gate() as gate:
+                first = await occupied(server, stub, ledger, gate)
+                allowed_us = [chance.randrange(1000, 250_000) for _ in range(80)]
+                ends = await asyncio.gather(*(unary(stub, ledger, timeout_us=us) for us in allowed_us))
+                assert set(ends) <= {EXPIRED, REFUSED} and not first.done()
+            assert await first == OK
+
+    asyncio.run(scenario())
+    ledger.check(EXPIRED, REFUSED)
+    assert ledger.counts[EXPIRED]
+    server.until_idle()
+
+
 def test_deadlines(serve: Callable[..., Server]) -> None:
-    """Many items whose time ends before, while and after they are answered: one end each, and no answer is late."""
+    """Many items whose time ends before, while and after they are answered: one end each, and the counts agree."""
     server = serve("--frontdoors=2", "--dispatchers=2", "--max-batch-items=4", echo=True)
     ledger, chance = Ledger(), random.Random(5)
-    late: list[float] = []
 
     async def one(stub: Any) -> None:
-        allowed_s = chance.uniform(0.001, 0.25)
-        start = asyncio.get_running_loop().time()
-        end = await unary(stub, ledger, SLOW + chance.randrange(4), timeout_us=round(allowed_s * 1e6))
-        if end in (OK, EXPIRED):
-            late.append(asyncio.get_running_loop().time() - start - allowed_s)
+        await unary(stub, ledger, SLOW + chance.randrange(4), timeout_us=chance.randrange(1000, 250_000))
 
     async def scenario() -> None:
         channels = [channel_to(server.address) for _ in range(2)]
         stubs = [Stub(channel) for channel in channels]
         for _ in range(6):
             await asyncio.gather(*(one(chance.choice(stubs)) for _ in range(80)))
+        assert await unary(stubs[0], ledger) == OK
         for channel in channels:
             await channel.close()
 
     asyncio.run(scenario())
     ledger.check(EXPIRED, REFUSED)
-    assert ledger.counts[OK] and ledger.counts[EXPIRED], ledger.counts
     assert all("deadline" in text for text in ledger.texts.values())
     assert all("stage" in ledger.texts[n] for n, end in ledger.ends.items() if end == EXPIRED)
-    late.sort()
-    assert late[len(late) * 9 // 10] < 0.25, late[-9:]  # a test client on a busy machine is slow to look
     server.until_idle()
     metrics = server.metrics()
     assert metrics["fastqps_expired_total"] == ledger.counts[EXPIRED]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import grpc
 import numpy as np
 import pytest
-from serving import Server
+from serving import PATIENCE_S, Server
 
 import fastqps
 from fastqps.models import load_card
@@ -61,41 +62,41 @@ def close(found: Any, expected: Any) -> bool:
 
 def test_predict(stub: Any, expected: np.ndarray) -> None:
     for i, text in enumerate(TEXTS):
-        response = stub.Predict(pb.PredictRequest(text=text, request_id=i), timeout=20)
+        response = stub.Predict(pb.PredictRequest(text=text, request_id=i), timeout=PATIENCE_S)
         assert response.request_id == i and close(response.embedding.values, expected[i])
         assert not response.HasField("status") and not response.HasField("timings")
 
 
 def test_predict_at_once(stub: Any, expected: np.ndarray) -> None:
     """Many at a time share batches: the same answers."""
-    calls = [stub.Predict.future(pb.PredictRequest(text=text), timeout=30) for text in TEXTS * 3]
+    calls = [stub.Predict.future(pb.PredictRequest(text=text), timeout=PATIENCE_S) for text in TEXTS * 3]
     for i, call in enumerate(calls):
         assert close(call.result().embedding.values, expected[i % len(TEXTS)])
 
 
 def test_batch(stub: Any, expected: np.ndarray) -> None:
     items = [pb.PredictRequest(text=text, request_id=100 + i) for i, text in enumerate(TEXTS)]
-    answer = stub.PredictBatch(pb.PredictBatchRequest(items=items), timeout=30)
+    answer = stub.PredictBatch(pb.PredictBatchRequest(items=items), timeout=PATIENCE_S)
     assert [item.request_id for item in answer.items] == [100 + i for i in range(len(TEXTS))]
     assert close([item.embedding.values for item in answer.items], expected)
 
 
 def test_stream(stub: Any, expected: np.ndarray) -> None:
     asked = (pb.PredictRequest(text=text, request_id=i) for i, text in enumerate(TEXTS))
-    answers = {answer.request_id: answer.embedding.values for answer in stub.PredictStream(asked, timeout=30)}
+    answers = {answer.request_id: answer.embedding.values for answer in stub.PredictStream(asked, timeout=PATIENCE_S)}
     assert close([answers[i] for i in range(len(TEXTS))], expected)
 
 
 def test_token_ids_and_pair(stub: Any, engine: fastqps.Engine) -> None:
     ids = engine._tokenizer.encode(TEXTS[1]) if engine._tokenizer else []
-    by_ids = stub.Predict(pb.PredictRequest(token_ids={"ids": ids}), timeout=20)
-    pair = stub.Predict(pb.PredictRequest(pair={"first": PAIR[0], "second": PAIR[1]}), timeout=20)
+    by_ids = stub.Predict(pb.PredictRequest(token_ids={"ids": ids}), timeout=PATIENCE_S)
+    pair = stub.Predict(pb.PredictRequest(pair={"first": PAIR[0], "second": PAIR[1]}), timeout=PATIENCE_S)
     assert close(by_ids.embedding.values, engine.predict([TEXTS[1]])[0]) and by_ids.usage.input_tokens == len(ids)
     assert close(pair.embedding.values, engine.predict([PAIR])[0])
 
 
 def test_clients(server: Server, expected: np.ndarray) -> None:
-    with fastqps.Client(server.address, timeout_s=30) as client:
+    with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
         assert client.ready()
         assert close(client.embed(TEXTS), expected)
         assert close([client.predict(text).embedding for text in TEXTS[:3]], expected[:3])
@@ -107,7 +108,7 @@ def test_clients(server: Server, expected: np.ndarray) -> None:
             for text in TEXTS:
                 yield text
 
-        async with fastqps.AsyncClient(server.address, timeout_s=30) as client:
+        async with fastqps.AsyncClient(server.address, timeout_s=PATIENCE_S) as client:
             assert close(await client.embed(TEXTS), expected)
             found = {answer.request_id: answer.embedding async for answer in client.predict_stream(texts())}
             assert close([found[i] for i in range(len(TEXTS))], expected)
@@ -119,7 +120,7 @@ def test_output_options(stub: Any) -> None:
     """dimensions, normalize and dtype, against numpy on the raw vector."""
 
     def ask(**output: Any) -> pb.Embedding:
-        return stub.Predict(pb.PredictRequest(text=TEXTS[1], output=output), timeout=20).embedding
+        return stub.Predict(pb.PredictRequest(text=TEXTS[1], output=output), timeout=PATIENCE_S).embedding
 
     raw = np.array(ask(normalize=False).values, np.float32)
     assert raw.shape == (384,) and abs(np.linalg.norm(raw) - 1) > 0.01
@@ -143,22 +144,30 @@ def test_output_options(stub: Any) -> None:
 
 
 def test_timings(stub: Any) -> None:
-    """Only where asked for; the device's share is the largest one of a real model."""
-    answer = stub.Predict(pb.PredictRequest(text="word " * 200, output={"timings": True}), timeout=20)
-    timings = answer.timings
-    stages = [getattr(timings, field.name) for field in timings.DESCRIPTOR.fields]
-    assert timings.device_us == max(stages) > 0 and sum(stages) < 20_000_000
+    """Only where asked for; in all no more than the client waited. The device's share is the largest one of a real
+    model, where nothing else keeps the server waiting: in the best of some tries."""
+    shares = []
+    while len(shares) < 20 and max(shares, default=0.0) < 0.5:
+        began = time.monotonic()
+        answer = stub.Predict(pb.PredictRequest(text="word " * 200, output={"timings": True}), timeout=PATIENCE_S)
+        waited_us = (time.monotonic() - began) * 1e6
+        stages = [getattr(answer.timings, field.name) for field in answer.timings.DESCRIPTOR.fields]
+        assert 0 < answer.timings.device_us <= sum(stages) <= waited_us
+        shares.append(answer.timings.device_us / sum(stages))
+    assert max(shares) >= 0.5, shares
     items = [pb.PredictRequest(text="a", output={"timings": i == 1}) for i in range(3)]
-    answers = stub.PredictBatch(pb.PredictBatchRequest(items=items), timeout=20).items
+    answers = stub.PredictBatch(pb.PredictBatchRequest(items=items), timeout=PATIENCE_S).items
     assert [item.HasField("timings") for item in answers] == [False, True, False]
 
 
 def test_model_header(stub: Any, engine: fastqps.Engine) -> None:
     """Every answer says which model gave it."""
     name = f"minilm@{engine.card.version}"
-    _, one = stub.Predict.with_call(pb.PredictRequest(text="a"), timeout=20)
-    _, many = stub.PredictBatch.with_call(pb.PredictBatchRequest(items=[pb.PredictRequest(text="a")]), timeout=20)
-    stream = stub.PredictStream(iter([pb.PredictRequest(text="a")]), timeout=20)
+    _, one = stub.Predict.with_call(pb.PredictRequest(text="a"), timeout=PATIENCE_S)
+    _, many = stub.PredictBatch.with_call(
+        pb.PredictBatchRequest(items=[pb.PredictRequest(text="a")]), timeout=PATIENCE_S
+    )
+    stream = stub.PredictStream(iter([pb.PredictRequest(text="a")]), timeout=PATIENCE_S)
     list(stream)
     for call in (one, many, stream):
         assert dict(call.initial_metadata())["fastqps-model"] == name
@@ -166,11 +175,11 @@ def test_model_header(stub: Any, engine: fastqps.Engine) -> None:
 
 def test_list_models(stub: Any) -> None:
     card = load_card("minilm")
-    (model,) = stub.ListModels(pb.ListModelsRequest(), timeout=5).models
+    (model,) = stub.ListModels(pb.ListModelsRequest(), timeout=PATIENCE_S).models
     assert (model.name, model.version, model.task, model.is_default) == ("minilm", card.version, pb.TASK_EMBED, True)
     assert (model.input_tokens_max, model.dimensions, model.native_tokenizer) == (256, 384, True)
 
 
 def test_usage(stub: Any) -> None:
-    usage = stub.Predict(pb.PredictRequest(text="word " * 1000, truncate=True), timeout=20).usage
+    usage = stub.Predict(pb.PredictRequest(text="word " * 1000, truncate=True), timeout=PATIENCE_S).usage
     assert (usage.input_tokens, usage.truncated, usage.output_tokens) == (256, True, 0)

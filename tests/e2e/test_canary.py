@@ -41,7 +41,10 @@ def check_canaries(server: Server, dispatchers: int) -> None:
     }
     assert metrics["fastqps_canaries_total"] == sum(answered_by(metrics, d, "answered") for d in range(dispatchers))
     for dispatcher in range(dispatchers):
-        assert 0 <= metrics[f"fastqps_canary_age_seconds{{{dispatcher}}}"] < 5
+        until(
+            lambda d=dispatcher: 0 <= server.metrics()[f"fastqps_canary_age_seconds{{{d}}}"] < 1,
+            f"a young canary of dispatcher {dispatcher}",
+        )
     assert not metrics["fastqps_restarts_total"]
 
 
@@ -78,7 +81,7 @@ def test_devices(serve: Callable[..., Server], device: str, tmp_path: Path) -> N
 
 def test_none(serve: Callable[..., Server]) -> None:
     server = serve("--frontdoors=1", "--dispatchers=1", "--canary-interval=0")
-    time.sleep(1.2)
+    time.sleep(0.5)
     assert answered(server, 0) == 0
     assert "fastqps_canary_age_seconds{0}" not in server.metrics()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
-import time
 import urllib.error
 from collections.abc import Callable
 
@@ -54,7 +54,7 @@ def test_serves_on(serve: Callable[..., Server]) -> None:
     asyncio.run(scenario())
     ledger.check("UNAVAILABLE")  # those of the door that was killed
     server.signal(signal.SIGTERM)
-    assert server.wait(5) == 5
+    assert server.wait() == 5
     assert "draining" in server.log() and "SIGTERM again" in server.log()
     server.check_gone()
 
@@ -62,7 +62,7 @@ def test_serves_on(serve: Callable[..., Server]) -> None:
 async def new_clients(server: Server, ledger: Ledger) -> None:
     for _ in range(3):
         async with channel_to(server.address) as late:
-            assert await unary(predict_pb2_grpc.PredictServiceStub(late), ledger, timeout=5) == OK
+            assert await unary(predict_pb2_grpc.PredictServiceStub(late), ledger) == OK
 
 
 def restart_door(server: Server) -> None:
@@ -75,22 +75,23 @@ def restart_door(server: Server) -> None:
 def test_clients_move_on(serve: Callable[..., Server]) -> None:
     """Two servers at one address list: when one has been a lame duck and drains, no call fails."""
     flags = ("--frontdoors=1", "--dispatchers=1", "--lame-duck=500ms")
-    first, second = serve(*flags, echo=True), serve(*flags, echo=True)
+    servers = [serve(*flags, echo=True) for _ in range(2)]
     ledger = Ledger()
 
     async def scenario() -> None:
-        async with Load(f"ipv4:{first.address},{second.address}", ledger) as load:
+        async with Load(f"ipv4:{servers[0].address},{servers[1].address}", ledger) as load:
             await load.more(100)
-            first.signal(signal.SIGTERM)
+            # The first of the list, where it is quick to take them.
+            goes, stays = sorted(servers, key=lambda server: -sum(server.connections()))
+            goes.signal(signal.SIGTERM)
             await load.more(100)
-            assert await asyncio.to_thread(first.wait, 10) == 0, first.log()
+            assert await asyncio.to_thread(goes.wait) == 0, goes.log()
             await load.more(100)
-            assert sum(second.connections()) == 2
+            assert sum(stays.connections()) == 2
+            assert re.search("lame duck.*draining.*stopped", goes.log(), re.DOTALL), goes.log()
 
     asyncio.run(scenario())
     ledger.check()
-    events = [event for event in ("lame duck", "draining", "stopped") if event in first.log()]
-    assert events == ["lame duck", "draining", "stopped"]
 
 
 def test_connections_come_and_go(serve: Callable[..., Server]) -> None:
@@ -98,12 +99,13 @@ def test_connections_come_and_go(serve: Callable[..., Server]) -> None:
     server = serve("--frontdoors=1", "--dispatchers=1", "--max-connection-age=400ms", echo=True)
     ledger = Ledger()
 
+    def many() -> bool:
+        return server.metrics()["fastqps_transport_events_total{goaways,0}"] >= 6
+
     async def scenario() -> None:
         async with Load(server.address, ledger) as load:
-            until_s = time.monotonic() + 2.2
-            while time.monotonic() < until_s:
-                await load.more(100)
+            await asyncio.to_thread(until, many, "GOAWAYs")
+            await load.more(100)
 
     asyncio.run(scenario())
     ledger.check()
-    until(lambda: server.metrics()["fastqps_transport_events_total{goaways,0}"] >= 6, "the GOAWAYs are counted")
