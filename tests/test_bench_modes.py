@@ -218,7 +218,7 @@ class Chance(Formula):
         found = super().point(load, name)
         count = round(self._comes(load)) if "×" in name else (load.rate or 0.0) * load.duration_s
         came = count / load.duration_s
-        seen = {"queue_wait_p95_s": 0.01, "device": 0.5}
+        seen = {"queue_wait_p95_s": 0.01, "device_load": 0.5}
         return replace(found, rate=came, offered_rate=came, status={"OK": round(count)}, at_limit=seen)
 
 
@@ -273,7 +273,7 @@ def test_find_max_gives_the_loads_below_the_knee_their_answers(play: Play, tmp_p
     assert server.loads[-len(SHARES_BELOW)].duration_s == 100
     rows = read_capacity(str(tmp_path / "capacity.json")).below_knee
     assert len(rows) == 3 and "queue_wait_p95_s" not in rows[0] and "queue_wait_p95_s" in rows[-1]
-    assert all(row["device"] == 0.5 and row["in_flight"] > 0 for row in rows)
+    assert all(row["device_load"] == 0.5 and row["in_flight"] > 0 for row in rows)
 
 
 def test_a_late_generator_does_not_take_away_what_passed_all_the_same(play: Play) -> None:

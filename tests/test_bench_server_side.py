@@ -95,11 +95,11 @@ def test_what_may_be_the_limit_and_what_saturation_makes_of_it() -> None:
     after = {("fastqps_device_load_ratio",): 0.4, ("fastqps_dispatcher_busy_seconds_total", "dispatcher=0"): 6.0}
     after |= {("fastqps_saturation_term_ratio", "cause=device"): 0.47}
     found = described({}, after)
-    assert (found.at_limit["device"], found.at_limit["dispatcher"]) == (0.4, 0.6)
+    assert (found.at_limit["device_load"], found.at_limit["dispatcher"]) == (0.4, 0.6)
     assert found.saturation_terms == {"device": 0.47}
     short = Point("x")
     describe(short, Look(page(100.0, {}), None, 100.0), Look(page(109.0, after), None, 109.0))
-    assert "device" not in short.at_limit and short.at_limit["dispatcher"] == pytest.approx(6 / 9)
+    assert "device_load" not in short.at_limit and short.at_limit["dispatcher"] == pytest.approx(6 / 9)
 
 
 def test_another_server_at_the_same_address_says_nothing() -> None:

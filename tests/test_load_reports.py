@@ -41,7 +41,7 @@ def capacity_file(path: Path, rate: float) -> str:
         "slo": {"p99_us": 1e9},
         "rate": rate,
         "in_flight": 1e9,
-        "at_knee": {"dispatcher": 1e6, "frontdoor": 1e6, "device": 1e6},
+        "at_knee": {"dispatcher": 1e6, "frontdoor": 1e6, "device_load": 1e6},
         "measured": "2026-01-01T00:00:00Z",
         "commit": "",
         "command": "",

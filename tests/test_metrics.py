@@ -81,7 +81,8 @@ class FakeSource:
     devices = ("cpu",)
     capacity: Capacity | None = Capacity("a", "0123456789ab", "cpu", {}, 400, 8, "", "", "")
     busy = SimpleNamespace(update=lambda: None, busy_ns=lambda device: 25 * 10**7)
-    queue_budget_s = 0.005
+    queue_budget_s: float | None = 0.005
+    batch_delay_s = 0.0
     target_saturation = 0.5
     ready = True
     credentials = SimpleNamespace(expires_s=1.5e9, reloads={"ok": 3, "failed": 0})
@@ -92,7 +93,7 @@ class FakeSource:
             ("seconds", "asked", "errors", "items", "in_flight", "slots", "dispatcher", "frontdoor",
              "device"), 0.0,
         )  # fmt: skip
-        self.load["queue_wait_s"] = [0.0, 0.0]  # type: ignore[assignment]
+        self.load |= {"queue_wait_s": [0.0, 0.0], "step_s": [0.0, 0.0]}  # type: ignore[dict-item]
         self.window = SimpleNamespace(
             look=lambda: None, long=lambda: self.load, short=lambda: self.load, items_waiting=5, items_running=6
         )

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import subprocess
 import sys
+import threading
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 import test_metrics
+from profiles import write_profile
 from prometheus_client.parser import text_string_to_metric_families
 from serving import PATIENCE_S, Server, until
 
@@ -31,7 +37,8 @@ def capacity(**more: Any) -> Capacity:
 
 def load(**given: Any) -> dict[str, Any]:
     found = dict.fromkeys(("asked", "in_flight", "slots", "dispatcher", "frontdoor", "device"), 0.0)
-    return {**found, "queue_wait_s": [0.0], **given}
+    found = {**found, "queue_wait_s": [0.0], **given}
+    return {"step_s": [0.0] * len(found["queue_wait_s"]), **found}
 
 
 @pytest.mark.parametrize(
@@ -61,6 +68,99 @@ def test_what_needs_no_capacity_holds_without_one() -> None:
     assert Limits.of(capacity(), 0.005).curves["queue_wait"].knots == ((0.005, 1.0),)  # its file says no SLO
 
 
+@pytest.mark.parametrize(
+    ("wait_s", "step_s", "share"),
+    [
+        (0.004, 0.0, 0.8),  # no step has ended yet
+        (0.26, 0.26, 0.0),  # for the one that runs
+        (0.78, 0.26, 0.5),
+        (1.3, 0.26, 1.0),
+        (0.002, 0.002, 0.0),
+        (0.006, 0.002, 0.5),
+        (0.0027, 0.0002, 0.5),  # of 5 ms: a step is nothing
+        (2.34, 0.26, 1.25),
+    ],
+)
+def test_without_a_budget_it_follows_the_steps(wait_s: float, step_s: float, share: float) -> None:
+    """Each model has its own. What every request waits for company is no load."""
+    for capacity_found in (None, capacity(), capacity(at_knee={"queue_wait_p95_s": 0.0})):  # its file says no SLO
+        terms = Limits.of(capacity_found, None).terms(load(queue_wait_s=[wait_s, 0.1], step_s=[step_s, 0.1]))
+        assert terms["queue_wait"] == pytest.approx(share, abs=1e-9)
+    given = load(queue_wait_s=[wait_s + 0.05], step_s=[step_s])
+    assert Limits.of(None, None, batch_delay_s=0.05).terms(given)["queue_wait"] == pytest.approx(share, abs=1e-9)
+
+
+def test_who_says_how_long_requests_may_wait() -> None:
+    """The SLO that was kept; else what was measured at the knee; else the setting; else the steps."""
+    given = load(queue_wait_s=[0.008], step_s=[0.002])
+    for known, budget_s, share in (
+        (None, None, 0.75),
+        (None, 0.01, 0.8),
+        (capacity(slo_p99_s=0.16), 0.01, 0.5),
+        (capacity(at_knee={"queue_wait_p95_s": 0.016}), None, 0.5),
+        (capacity(at_knee={"queue_wait_p95_s": 0.002}), None, 1.5 - 0.5 * 5 / 8),  # the least is 5 ms
+    ):
+        assert Limits.of(known, budget_s).terms(given)["queue_wait"] == pytest.approx(share)
+
+
+def test_without_a_file_every_term_rises_with_what_it_is_made_of() -> None:
+    """And falls for longer steps only; from nothing to its end, whatever the figures are."""
+    rng = random.Random(2)
+    limits = Limits.of(None, None, batch_delay_s=0.001)
+    for _ in range(100):
+        step_s = rng.choice((0.0, 1e-9, 10 ** rng.uniform(-5, 2)))
+        told = [limits.terms(load(queue_wait_s=[w], step_s=[step_s]))["queue_wait"] for w in rising(rng, 1e-6, 1e4)]
+        assert told == sorted(told) and told[0] >= 0 and told[-1] <= OVER_MAX
+        wait_s = 10 ** rng.uniform(-5, 2)
+        told = [limits.terms(load(queue_wait_s=[wait_s], step_s=[s]))["queue_wait"] for s in rising(rng, 1e-6, 1e4)]
+        assert told == sorted(told, reverse=True)
+        for cause in ("device", "dispatcher", "frontdoor", "slots"):
+            told = [limits.terms(load(**{cause: x}))[cause] for x in rising(rng, 1e-6, 1.0)]
+            assert told == sorted(told) and told[0] >= 0 and told[-1] <= OVER_MAX
+
+
+def rising(rng: random.Random, least: float, most: float) -> list[float]:
+    return [0.0, *sorted(least * (most / least) ** rng.random() for _ in range(30)), most]
+
+
+@pytest.mark.parametrize(
+    ("fixed_s", "item_s", "room"),
+    [(150e-6, 12.5e-6, 4), (1.5e-3, 62.5e-6, 8), (4e-3, 250e-6, 64), (18e-3, 62.5e-6, 32), (20e-3, 3.75e-3, 64)],
+)
+def test_shares_of_what_a_device_can_do_are_told_apart(fixed_s: float, item_s: float, room: int) -> None:
+    """A queue in front of one device whose full steps take 0.2, 2, 20, 20 and 260 ms, without a capacity file."""
+    told = []
+    for share in (0.1, 0.25, 0.5, 0.75, 1.2):
+        seen = served(fixed_s, item_s, room, share)
+        terms = Limits.of(None, None).terms(load(queue_wait_s=[seen.wait_s], step_s=[seen.step_s]))
+        told.append(terms["queue_wait"])
+    assert max(told[:4]) <= 0.3  # a usual step's wait is no load; the device's term says how much there is
+    assert told[-1] > 1.2
+
+
+@dataclass(frozen=True)
+class Served:
+    wait_s: float  # p95
+    step_s: float
+
+
+def served(fixed_s: float, item_s: float, room: int, share: float) -> Served:
+    """Requests come by chance; a step takes all that wait, as far as there is room. After 4,000 of them."""
+    rng, now, steps, waits = random.Random(3), 0.0, [], []
+    rate = share * room / (fixed_s + room * item_s)
+    came = deque(itertools.accumulate(rng.expovariate(rate) for _ in range(4000)))
+    while came:
+        now = max(now, came[0])
+        batch = 0
+        while came and came[0] <= now and batch < room:
+            waits.append(now - came.popleft())
+            batch += 1
+        steps.append(fixed_s + batch * item_s)
+        now += steps[-1]
+    late = sorted(waits[2000:])
+    return Served(late[int(0.95 * len(late))], sum(steps) / len(steps))
+
+
 def test_only_the_load_that_is_offered_has_no_end() -> None:
     much = load(asked=4e6, in_flight=1e9, queue_wait_s=[1e9], dispatcher=1.0, frontdoor=1.0, device=1.0, slots=1.0)
     for limits in (Limits.of(None, 0.005), Limits.of(capacity(), 0.005), Limits.of(capacity(**MEASURED), 0.005)):
@@ -70,7 +170,7 @@ def test_only_the_load_that_is_offered_has_no_end() -> None:
 
 
 def test_the_knee_moves_limits_up_and_never_down() -> None:
-    at_knee = {"queue_wait_p95_s": 0.012, "dispatcher": 0.97, "frontdoor": 0.2, "device": 0.99}
+    at_knee = {"queue_wait_p95_s": 0.012, "dispatcher": 0.97, "frontdoor": 0.2, "device_load": 0.99}
     limits = Limits.of(capacity(slo_p99_s=0.02, at_knee=at_knee), 0.005)
     terms = limits.terms(
         load(asked=400, in_flight=8, queue_wait_s=[0.012], dispatcher=0.97, frontdoor=0.2, device=0.99)
@@ -82,10 +182,10 @@ def test_the_knee_moves_limits_up_and_never_down() -> None:
 # Steps are long: what comes waits for the one that runs, so the queue's wait has a floor. In flight rises ever faster.
 MEASURED: dict[str, Any] = {
     "slo_p99_s": 1.2,
-    "at_knee": {"queue_wait_p95_s": 0.250, "dispatcher": 0.3, "frontdoor": 0.2, "device": 1.0},
+    "at_knee": {"queue_wait_p95_s": 0.250, "dispatcher": 0.3, "frontdoor": 0.2, "device_load": 1.0},
     "below_knee": (
-        {"share": 0.1, "in_flight": 0.4, "queue_wait_p95_s": 0.120, "dispatcher": 0.10, "device": 0.1},
-        {"share": 0.5, "in_flight": 3.0, "queue_wait_p95_s": 0.180, "dispatcher": 0.29, "device": 0.3},
+        {"share": 0.1, "in_flight": 0.4, "queue_wait_p95_s": 0.120, "dispatcher": 0.10, "device_load": 0.1},
+        {"share": 0.5, "in_flight": 3.0, "queue_wait_p95_s": 0.180, "dispatcher": 0.29, "device_load": 0.3},
     ),
 }  # fmt: skip
 
@@ -94,7 +194,8 @@ MEASURED: dict[str, Any] = {
 def test_a_measured_load_is_its_share_of_the_capacity(k: int) -> None:
     """By each term that limits; a floor under the queue's wait, or one that bends, is no more load than it was."""
     seen = {"share": 1.0, "in_flight": 8.0, **MEASURED["at_knee"]} if k == 2 else MEASURED["below_knee"][k]
-    given = {**seen, "asked": 400 * seen["share"], "queue_wait_s": [seen["queue_wait_p95_s"]]}
+    asked, waits = 400 * seen["share"], [seen["queue_wait_p95_s"]]
+    given = {**seen, "asked": asked, "queue_wait_s": waits, "device": seen["device_load"]}
     terms = Limits.of(capacity(**MEASURED), 0.005).terms(load(**given))
     for cause in ("offered", "in_flight", "queue_wait", "device"):
         assert terms[cause] == pytest.approx(seen["share"]), cause
@@ -201,6 +302,34 @@ def test_a_target_that_cannot_be(value: str, message: str) -> None:
     )  # fmt: skip
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "--target-saturation" in done.stderr and message in done.stderr
+
+
+def test_a_slow_model_is_not_busy_for_its_steps(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """Each of a few requests waits for most of a step of 80 ms: sixteen times what a budget of 5 ms has."""
+    profile = write_profile(tmp_path / "slow.toml", {"fixed_us": 80_000, "per_token_us": 0})
+    server = serve(f"--device=sim:{profile}", "--dispatchers=1")
+    over = threading.Event()
+
+    def ask() -> None:
+        with fastqps.Client(server.address) as client:
+            while not over.is_set():
+                client.predict("a b c", timeout_s=PATIENCE_S)
+
+    def seen() -> bool:
+        metrics = server.metrics()
+        waited_s = metrics["fastqps_queue_wait_p95_seconds"]
+        return waited_s > 0.03 and metrics["fastqps_saturation_term_ratio{queue_wait}"] < 0.2
+
+    askers = [threading.Thread(target=ask) for _ in range(3)]
+    for asker in askers:
+        asker.start()
+    try:
+        until(seen, "requests wait, and it is no load")
+        assert server.metrics()["fastqps_saturation_term_ratio{device}"] < 0.2
+    finally:
+        over.set()
+        for asker in askers:
+            asker.join()
 
 
 def test_a_real_server_under_load_and_after_it(serve: Callable[..., Server]) -> None:

@@ -85,7 +85,7 @@ py::dict stats(const SegmentHandle& self, u32 i) {
   add("queue_wait_ns", s.queue_wait_ns), add("inflight_ns", s.inflight_ns), add("busy_ns", s.busy_ns);
   add("awake_ns", s.awake_ns);
   add("steps", s.steps), add("step_items", s.step_items), add("step_tokens", s.step_tokens);
-  add("step_capacity_tokens", s.step_capacity_tokens), add("stale_entries", s.stale_entries);
+  add("step_capacity_tokens", s.step_capacity_tokens), add("step_ns", s.step_ns), add("stale_entries", s.stale_entries);
   add("lost_hints", s.lost_hints), add("generated_tokens", s.generated_tokens), add("requeued", s.requeued),
       add("suspects", s.suspects), add("poisoned", s.poisoned);
   out["transport"] = named(s.transport, kTransportNames);

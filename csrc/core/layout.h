@@ -24,7 +24,7 @@
 namespace fastqps {
 
 inline constexpr u64 kMagic = 0x0053505154534146;  // "FASTQPS\0", little-endian
-inline constexpr u32 kFormat = 5;                  // grows with every change of this file
+inline constexpr u32 kFormat = 6;                  // grows with every change of this file
 
 inline constexpr u32 kDoorsMax = 32;
 inline constexpr u32 kDispatchersMax = 64;  // one bit each in Route::dispatchers
@@ -368,7 +368,10 @@ struct alignas(64) Stats {
   std::atomic<u64> busy_ns, idle_ns[kIdles];                // dispatcher
   std::atomic<u64> awake_ns;                                // its loop did not sleep: what it cannot give to more work
   std::atomic<u64> steps, step_items, step_tokens, step_capacity_tokens;  // dispatcher
-  std::atomic<u64> generated_tokens;                                      // dispatcher
+  // The same: of each step its time on the device, its tokens squared, and its tokens times its time. The last two
+  // wrap.
+  std::atomic<u64> step_ns, step_tokens_squared, step_tokens_times_ns;
+  std::atomic<u64> generated_tokens;  // dispatcher
   std::atomic<u64> claimed, stale_entries, lost_hints, requeued, suspects, poisoned;
   std::atomic<u64> transport[kTransports];  // door: copied once a second
 };

@@ -7,6 +7,7 @@
 
 #include "core/busy.h"
 #include "core/clock.h"
+#include "core/step_sums.h"
 #include "core/waiting.h"
 
 namespace fastqps {
@@ -22,7 +23,7 @@ struct Load {
   double in_flight = 0;
   double slots = 0;                      // share of them in use
   double dispatcher = 0, frontdoor = 0;  // share of the time in which the busiest one did not sleep
-  double device = 0;                     // duty cycle × batch fill of the device where it is most
+  double device = 0;  // share of the time in which the most used one would do the same work in full steps
 };
 
 class LoadWindow {
@@ -37,10 +38,11 @@ class LoadWindow {
         dispatchers_(segment.sizes().dispatchers),
         devices_(segment.sizes().devices),
         models_(segment.sizes().models),
-        step_(u64(dispatchers_) * kStep),
+        steps_(dispatchers_),
+        work_(u64(devices_) * models_),
+        step_s_(models_),
         seen_(u64(dispatchers_) * Histogram::kBuckets),
         count_(dispatchers_),
-        device_(u64(devices_) * kStep),
         long_(kLongNs, buckets()),
         short_(kShortNs, buckets()) {
     look(now);
@@ -56,6 +58,7 @@ class LoadWindow {
     count(at);
     for (Part* part : {&long_, &short_}) part->add(looks_);
     while (long_.first > 0 || looks_.size() > kLooksMax) forget_first();
+    for (u32 m = 0; m < models_; m++) step_s_[m] = step_s(long_, m);
   }
 
   Load over_long() const { return over(looks_[long_.first]); }
@@ -65,21 +68,22 @@ class LoadWindow {
   double queue_wait_long_s(u32 model) const { return queue_wait_s(long_, model); }
   double queue_wait_short_s(u32 model) const { return queue_wait_s(short_, model); }
 
+  // How long a model's step takes, the mean; where none ended in that time, that of the last that did. 0: not known.
+  double step_long_s(u32 model) const { return step_s_[model]; }
+  double step_short_s(u32 model) const { return step_s(short_, model); }
+
   u32 models() const { return models_; }
   u64 items_waiting() const { return waiting_; }
   u64 items_running() const { return running_; }
 
  private:
-  // What is counted for each dispatcher and, summed, for each device.
-  enum : u32 { kTokens, kTokenRoom, kItems, kItemRoom, kStep };
-
   struct Look {
     u64 ns = 0, wanted = 0, errors = 0, items = 0, inflight_ns = 0;
     u64 held = 0;                // items that the front doors have not answered yet
     double slots_ns = 0;         // integral of the share in use
     std::vector<u64> awake_ns;   // by process, front doors first
     std::vector<u64> active_ns;  // by device
-    std::vector<u64> steps;      // by device and kind
+    std::vector<StepSums> work;  // by device and model
     std::vector<u32> waits;      // since the look before: by model and bucket
   };
 
@@ -117,7 +121,7 @@ class LoadWindow {
       at.wanted += line.lost_items.load(kRelaxed);
     }
     for (u32 d = 0; d < dispatchers_; d++) count_dispatcher(at, d);
-    at.steps = device_;
+    at.work = work_;
     for (u32 i = 0; i < devices_; i++) at.active_ns.push_back(busy_->busy_ns(i));
     for (u32 r = 0; r < segment_.sizes().routes(); r++) {
       const Waiting found = waiting_of(segment_, r);
@@ -140,6 +144,15 @@ class LoadWindow {
     if (code == kOk || code == kCancelled || shed || failed) at.wanted += n;
   }
 
+  static StepSums sums_of(const Stats& stats) {
+    StepSums sums;
+    sums.steps = stats.steps.load(kRelaxed), sums.items = stats.step_items.load(kRelaxed);
+    sums.tokens = stats.step_tokens.load(kRelaxed), sums.token_room = stats.step_capacity_tokens.load(kRelaxed);
+    sums.ns = stats.step_ns.load(kRelaxed), sums.tokens_squared = stats.step_tokens_squared.load(kRelaxed);
+    sums.tokens_times_ns = stats.step_tokens_times_ns.load(kRelaxed);
+    return sums;
+  }
+
   // What a dispatcher has done since the last look goes to the model and the device that it serves now.
   void count_dispatcher(Look& at, u32 d) {
     const DispatcherLine& line = segment_.dispatcher(d);
@@ -147,14 +160,11 @@ class LoadWindow {
     at.awake_ns.push_back(stats.awake_ns.load(kRelaxed));
     const u32 route = line.route.load(kRelaxed), device = line.device.load(kRelaxed);
     if (route >= segment_.sizes().routes() || device >= devices_) return;
-    const u64 steps = stats.steps.load(kRelaxed);
-    const u64 now[kStep] = {stats.step_tokens.load(kRelaxed), stats.step_capacity_tokens.load(kRelaxed),
-                            stats.step_items.load(kRelaxed), steps * segment_.route(route).max_batch_items};
-    for (u32 k = 0; k < kStep; k++) {
-      u64& then = step_[d * kStep + k];
-      device_[device * kStep + k] += now[k] - std::min(now[k], then);
-      then = now[k];
-    }
+    const StepSums now = sums_of(stats);
+    StepSums since = now - steps_[d];
+    since.item_room = since.steps * segment_.route(route).max_batch_items;
+    work_[device * models_ + route / kGenerations] += since;
+    steps_[d] = now;
     const Histogram& queue = stats.stage[kQueue];
     const u64 count = queue.count.load(kRelaxed);
     if (count == count_[d]) return;
@@ -187,14 +197,31 @@ class LoadWindow {
     }
     for (u32 i = 0; i < devices_; i++) {
       const double duty = std::min(1.0, double(last.active_ns[i] - first.active_ns[i]) / ns);
-      auto filled = [&](u32 what, u32 room) {
-        const u64 of = last.steps[i * kStep + room] - first.steps[i * kStep + room];
-        return of ? double(last.steps[i * kStep + what] - first.steps[i * kStep + what]) / double(of) : 0.0;
-      };
-      const double fill = std::min(1.0, std::max(filled(kTokens, kTokenRoom), filled(kItems, kItemRoom)));
-      load.device = std::max(load.device, duty * fill);
+      load.device = std::max(load.device, duty * used(i, first, last));
     }
     return load;
+  }
+
+  // The share of the time of a device's steps that their work would take in full ones.
+  double used(u32 device, const Look& first, const Look& last) const {
+    double needed_ns = 0, all_ns = 0;
+    for (u32 m = 0; m < models_; m++) {
+      const StepSums work = last.work[device * models_ + m] - first.work[device * models_ + m];
+      needed_ns += double(work.ns) * work.used(), all_ns += double(work.ns);
+    }
+    return all_ns > 0 ? needed_ns / all_ns : 0;
+  }
+
+  // Of all devices.
+  StepSums work_of(u32 model, const Look& first, const Look& last) const {
+    StepSums all;
+    for (u32 i = 0; i < devices_; i++) all += last.work[i * models_ + model] - first.work[i * models_ + model];
+    return all;
+  }
+
+  double step_s(const Part& part, u32 model) const {
+    const StepSums work = work_of(model, looks_[part.first], looks_.back());
+    return work.steps ? work.mean_s() : step_s_[model];
   }
 
   double queue_wait_s(const Part& part, u32 model) const {
@@ -228,8 +255,10 @@ class LoadWindow {
   Segment segment_;
   const BusyUnion* busy_;
   u32 doors_, dispatchers_, devices_, models_;
-  std::vector<u64> step_, seen_, count_;  // of each dispatcher, at the last look
-  std::vector<u64> device_;               // by device and kind, from the beginning
+  std::vector<StepSums> steps_;    // of each dispatcher, at the last look
+  std::vector<StepSums> work_;     // by device and model, from the beginning
+  std::vector<double> step_s_;     // by model: the mean, of the last 10 s in which there were any
+  std::vector<u64> seen_, count_;  // of each dispatcher, at the last look
   std::deque<Look> looks_;
   Part long_, short_;
   std::vector<u64> oldest_ns_;  // by model

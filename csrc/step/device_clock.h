@@ -62,7 +62,7 @@ class DeviceClock {
     times_.learn(tokens, took);
     write_busy(claimer_.busy_ring(), own.start_ns, own.end_ns);
     bump(claimer_.own().steps_done);
-    if (items) count_step(items, tokens, capacity_tokens);
+    if (items) count_step(items, tokens, capacity_tokens, own.end_ns - own.start_ns);
     const u64 own_end = own.end_ns;
     while (!flying_.empty() && flying_.front().end_ns) account(flying_.front()), flying_.pop_front();
     Lane& at = lanes_[lane];
@@ -116,7 +116,7 @@ class DeviceClock {
     u32 in_flight = 0;
   };
 
-  void count_step(u32 items, u32 tokens, u32 capacity_tokens) {
+  void count_step(u32 items, u32 tokens, u32 capacity_tokens, u64 took_ns) {
     Stats& stats = claimer_.stats();
     stats.batch_items.record(items);
     stats.batch_tokens.record(tokens);
@@ -124,6 +124,9 @@ class DeviceClock {
     bump(stats.step_items, items);
     bump(stats.step_tokens, tokens);
     bump(stats.step_capacity_tokens, capacity_tokens);
+    bump(stats.step_ns, took_ns);
+    bump(stats.step_tokens_squared, u64(tokens) * tokens);
+    bump(stats.step_tokens_times_ns, tokens * took_ns);
   }
 
   // How long the oldest step of any lane has had its turn: the supervisor ends what takes too long.

@@ -92,6 +92,24 @@ TEST(a_step_that_waits_long_finds_the_device_shared) {
   check({{0, 900 * us, 1000 * us, 6000 * us, 7000 * us}}, {0}, 1000 * us, {0, 0, 900 * us, 300 * us, 4800 * us, 0});
 }
 
+TEST(steps_are_summed_with_their_time_on_the_device) {
+  World w;
+  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
+  DeviceClock clock(claimer, 0);
+  auto step = [&](u64 start, u64 end, u32 items, u32 tokens) {
+    const u64 flight = clock.launch(0, start - 2, start - 1, tokens);
+    clock.finish(flight, 0, end + 1, {i64(start), i64(end)}, items, tokens, 100);
+  };
+  step(10, 40, 2, 20);
+  step(50, 60, 1, 3);
+  step(70, 90, 0, 1);  // a canary's
+  const Stats& stats = w.segment.dispatcher_stats(0);
+  CHECK_EQ(stats.steps.load(), 2u);
+  CHECK_EQ(stats.step_ns.load(), 40u);
+  CHECK_EQ(stats.step_tokens_squared.load(), 409u);
+  CHECK_EQ(stats.step_tokens_times_ns.load(), 630u);
+}
+
 TEST(sleep_is_no_work) {
   World w;
   Claimer claimer(w.segment, &w.fds, 0, 1, 0);

@@ -153,6 +153,9 @@ TEST(the_busiest_process_and_device_count) {
     at += kTick;
     bump(w.dispatcher(0).steps), bump(w.dispatcher(0).step_items, 2);
     bump(w.dispatcher(0).step_tokens, 1), bump(w.dispatcher(0).step_capacity_tokens, 80);
+    bump(w.dispatcher(0).step_ns, kTick), bump(w.dispatcher(1).step_ns, kTick / 2);
+    bump(w.dispatcher(0).step_tokens_squared, 1), bump(w.dispatcher(1).step_tokens_squared, 3600);
+    bump(w.dispatcher(0).step_tokens_times_ns, kTick), bump(w.dispatcher(1).step_tokens_times_ns, 30 * kTick);
     bump(w.dispatcher(1).steps), bump(w.dispatcher(1).step_items, 1);
     bump(w.dispatcher(1).step_tokens, 60), bump(w.dispatcher(1).step_capacity_tokens, 80);
     w.segment.door(0).slots_used = 32;  // of 128 in all
@@ -162,6 +165,75 @@ TEST(the_busiest_process_and_device_count) {
     CHECK(near(load.device, 0.375));
     CHECK(near(load.slots, 0.25));
   }
+}
+
+// Steps of `fixed_ns + tokens × token_ns`, one behind the other; room for 400 tokens and 10 items.
+static void write_steps(World& w, u32 dispatcher, std::initializer_list<u64> tokens, u64 fixed_ns, u64 token_ns) {
+  Stats& stats = w.dispatcher(dispatcher);
+  u64 at = w.now;
+  for (u64 n : tokens) {
+    const u64 took = fixed_ns + n * token_ns;
+    bump(stats.steps), bump(stats.step_items), bump(stats.step_tokens, n), bump(stats.step_capacity_tokens, 400);
+    bump(stats.step_ns, took), bump(stats.step_tokens_squared, n * n), bump(stats.step_tokens_times_ns, n * took);
+    write_busy(w.segment.busy_ring(dispatcher), at, at + took);
+    at += took;
+  }
+}
+
+TEST(a_device_is_as_full_as_its_work_would_fill_it_in_full_steps) {
+  constexpr u64 kMs = 1'000'000;
+  for (u64 fixed_ms : {0, 5, 10}) {
+    Watched w;
+    const u64 token_ns = (10 - fixed_ms) * kMs / 40;  // 40 tokens take 10 ms
+    w.pass(100, [&] { write_steps(w, 0, {20, 60, 40, 30, 50}, fixed_ms * kMs, token_ns); });
+    // In 100 ms 200 tokens. In full steps they would take half a fixed part, and as long for themselves.
+    const double truth = (0.5 * double(fixed_ms) + 5 * double(10 - fixed_ms)) / 100;
+    CHECK(std::abs(w.window.over_long().device - truth) < 0.02);
+    CHECK(std::abs(w.window.over_short().device - truth) < 0.02);
+  }
+}
+
+TEST(a_model_s_steps_say_nothing_of_those_of_another) {
+  constexpr u64 kMs = 1'000'000;
+  Watched w;
+  w.segment.dispatcher(1).device = 0;  // both on one
+  w.pass(100, [&] {
+    write_steps(w, 0, {38, 42, 40}, 10 * kMs, 0);     // 30 ms; a tenth full, and no token costs anything
+    write_steps(w, 1, {380, 420, 400}, 10 * kMs, 0);  // full
+  });
+  CHECK(near(w.window.step_long_s(0), 0.01) && near(w.window.step_long_s(1), 0.01));
+  CHECK(std::abs(w.window.over_long().device - 0.3 * 0.55) < 0.01);  // at the same time
+}
+
+TEST(steps_that_are_all_alike_or_contradict_are_taken_for_fixed) {
+  Watched w;
+  w.pass(20, [&] { write_steps(w, 0, {40, 40}, 10'000'000, 100'000); });
+  CHECK(near(w.window.over_long().device, 0.28 * 0.1));
+  Watched odd;  // more tokens take less time
+  odd.pass(20, [&] { write_steps(odd, 0, {20}, 20'000'000, 0), write_steps(odd, 0, {60}, 10'000'000, 0); });
+  CHECK(near(odd.window.over_long().device, 0.2 * 0.1));
+}
+
+TEST(sums_that_wrap_change_nothing) {
+  Watched w;
+  w.dispatcher().step_tokens_times_ns = w.dispatcher().step_tokens_squared = ~u64{0} - 5;
+  w.window.look(w.now += kTick);
+  w.pass(200, [&] { write_steps(w, 0, {20, 60}, 0, 250'000); });
+  CHECK(std::abs(w.window.over_long().device - 0.2) < 0.01);
+}
+
+TEST(a_step_s_time_is_remembered) {
+  Watched w;
+  CHECK_EQ(w.window.step_long_s(0), 0.0);
+  w.pass(20, [&] { write_steps(w, 0, {20, 60}, 10'000'000, 0); });
+  w.pass(5, [&] { write_steps(w, 0, {20}, 50'000'000, 0); });
+  w.pass(10, [&] { write_steps(w, 0, {20}, 40'000'000, 0); });
+  CHECK(near(w.window.step_short_s(0), 0.04) && near(w.window.step_long_s(0), 0.0190909));
+  w.pass(11);
+  CHECK(near(w.window.step_short_s(0), w.window.step_long_s(0)));
+  w.pass(200);
+  CHECK(near(w.window.step_long_s(0), 0.04) && near(w.window.step_short_s(0), 0.04));
+  CHECK_EQ(w.window.step_long_s(1), 0.0);
 }
 
 TEST(the_wait_is_p95_of_each_model) {

@@ -165,7 +165,7 @@ def _limits(change: Difference, after: Scrape) -> dict[str, float]:
     }
     device = after.find("fastqps_device_load_ratio")
     if device is not None and change.seconds > 0.98 * WINDOW_S:  # else it is of the time before, too
-        found["device"] = device
+        found["device_load"] = device
     for role in ("dispatcher", "frontdoor"):
         busy_s = change.by(f"fastqps_{role}_busy_seconds_total", role).values()
         found[role] = min(1.0, max(busy_s, default=0.0) / change.seconds)

@@ -34,7 +34,8 @@ def _setting(default: Any, kind: Kind, help: str, **more: Any) -> Any:
 
 @dataclass(frozen=True)
 class Config:
-    """All settings of one server, checked. None in a field that has an ``auto``: not decided yet (``decide``)."""
+    """All settings of one server, checked. None in a field that has an ``auto``: not decided yet (``decide``; of
+    the queue's budget never, it follows the steps)."""
 
     model: tuple[str, ...] = _setting(
         (),
@@ -268,13 +269,15 @@ class Config:
         "See docs/operations.md.",
         floor=0.05,
     )
-    queue_budget_ns: int = _setting(
-        5 * 10**6,
+    queue_budget_ns: int | None = _setting(
+        None,
         "duration",
         "How long requests may wait before the server counts as saturated (p95 of 10 s); a capacity file with an SLO "
         "of its p99 says it instead.",
         least=1000,
         most=3600 * 10**9,
+        auto="four usual steps, 5ms at the least, beyond the one that every request may find running and "
+        "`--max-batch-delay`",
     )
     otlp_endpoint: str = _setting(
         "",

@@ -223,7 +223,7 @@ class Metrics:
             if cause in meter.terms:
                 terms.add_metric([cause], meter.terms[cause])
         yield from (terms, causes)
-        what = f"Duty cycle times batch fill of the most used device; mean {last}."
+        what = f"Share of the time in which the most used device would do its work in full steps; mean {last}."
         yield _gauge("device_load_ratio", what, meter.load["device"])
         what = "Servers like this one that its load deserves; the sum over all is their right number."
         yield _gauge("advised_replicas", what, meter.advised_replicas)

@@ -23,7 +23,7 @@ class LoadMeter:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._window = source.window
-        self._limits = Limits.of(source.capacity, source.queue_budget_s)
+        self._limits = Limits.of(source.capacity, source.queue_budget_s, source.batch_delay_s)
         self._peaks: deque[float] = deque(maxlen=_TICKS)
         self._ticks = 0
         self.usage = Usage(source.segment.total_bytes, source.processes)

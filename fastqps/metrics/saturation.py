@@ -11,6 +11,10 @@ from fastqps.capacity import Capacity
 OFFERED = "offered"
 CAUSES = (OFFERED, "in_flight", "queue_wait", "dispatcher", "frontdoor", "device", "slots")
 BUDGET_SHARE = 0.1  # of the SLO's p99: what may be spent on waiting
+# Where neither an SLO nor a budget is known: a request waits for the step that runs, at any load; beyond that for as
+# many, and never for less than a busy machine may take to wake a process.
+BUDGET_STEPS = 4
+BUDGET_LEAST_S = 0.005
 # Of the time. Work comes in bursts: a process or device that is busier than this makes queues.
 PROCESS_BUSY_MAX = 0.80
 DEVICE_BUSY_MAX = 0.85
@@ -52,14 +56,16 @@ class Curve:
 
 @dataclass(frozen=True)
 class Limits:
-    """``rate``: items per second at the knee; None: not known without a measured capacity. ``curves``: by cause."""
+    """``rate``: items per second at the knee; None: not known without a measured capacity. ``curves``: by cause; none
+    of ``queue_wait`` where the steps say how long that may be. Beside them ``batch_delay_s`` is waited at any load."""
 
     rate: float | None
     curves: Mapping[str, Curve]
+    batch_delay_s: float = 0.0
 
     @classmethod
-    def of(cls, capacity: Capacity | None, queue_budget_s: float) -> Limits:
-        """``queue_budget_s`` holds where the capacity does not say which SLO it kept."""
+    def of(cls, capacity: Capacity | None, queue_budget_s: float | None, batch_delay_s: float = 0.0) -> Limits:
+        """``queue_budget_s`` holds where the capacity does not say which SLO it kept; None: nobody said."""
         seen: dict[str, list[tuple[float, float]]] = {}
         if capacity is not None:
             if capacity.slo_p99_s is not None:
@@ -72,18 +78,30 @@ class Limits:
             return Curve.of(usual, seen.get(name, ()))
 
         curves = {
-            "queue_wait": curve(queue_budget_s, "queue_wait_p95_s"),
             "dispatcher": curve(PROCESS_BUSY_MAX, "dispatcher"),
             "frontdoor": curve(PROCESS_BUSY_MAX, "frontdoor"),
-            "device": curve(DEVICE_BUSY_MAX, "device"),
+            "device": curve(DEVICE_BUSY_MAX, "device_load"),
             "slots": Curve(((1.0, 1.0),)),
         }
+        measured = capacity is not None and capacity.at_knee.get("queue_wait_p95_s", 0) > 0
+        if measured or queue_budget_s is not None:
+            curves["queue_wait"] = curve(queue_budget_s or BUDGET_LEAST_S, "queue_wait_p95_s")
         if capacity is None:
-            return cls(None, curves)
-        return cls(capacity.rate, {"in_flight": curve(0.0, "in_flight"), **curves})
+            return cls(None, curves, batch_delay_s)
+        return cls(capacity.rate, {**curves, "in_flight": curve(0.0, "in_flight")}, batch_delay_s)
 
     def terms(self, load: Mapping[str, Any]) -> dict[str, float]:
         """By cause, in shares of the capacity. ``load``: as ``_core.LoadWindow`` says it, of any window."""
-        figures = {**load, "queue_wait": max(load["queue_wait_s"])}
-        found = {} if self.rate is None else {OFFERED: load["asked"] / self.rate}
-        return found | {cause: curve.share(figures[cause]) for cause, curve in self.curves.items()}
+        waits = zip(load["queue_wait_s"], load["step_s"], strict=True)
+        found = {cause: curve.share(load[cause]) for cause, curve in self.curves.items() if cause != "queue_wait"}
+        found["queue_wait"] = max(self._wait_share(wait_s, step_s) for wait_s, step_s in waits)
+        if self.rate is not None:
+            found[OFFERED] = load["asked"] / self.rate
+        return {cause: found[cause] for cause in CAUSES if cause in found}
+
+    def _wait_share(self, wait_s: float, step_s: float) -> float:
+        """Of one model, whose steps take ``step_s``; 0: none has ended yet."""
+        if (curve := self.curves.get("queue_wait")) is not None:
+            return curve.share(wait_s)
+        budget_s = max(BUDGET_LEAST_S, BUDGET_STEPS * step_s)
+        return Curve(((budget_s, 1.0),)).share(max(0.0, wait_s - step_s - self.batch_delay_s))

@@ -27,7 +27,8 @@ class Source(Protocol):
     busy: Any  # _core.BusyUnion
     window: Any  # _core.LoadWindow
     capacity: Capacity | None  # as measured, if that is known
-    queue_budget_s: float  # what requests may wait, where the capacity does not say
+    queue_budget_s: float | None  # what requests may wait, where the capacity does not say; None: nobody said
+    batch_delay_s: float  # what they wait for company, at the most
     target_saturation: float  # above 0
 
     @property

@@ -37,7 +37,9 @@ class View:
         self.busy = BusyUnion(shared.segment)
         self.window = LoadWindow(shared.segment, self.busy)
         self.capacity = server.capacity
-        self.queue_budget_s = server.config.queue_budget_ns * 1e-9
+        budget_ns = server.config.queue_budget_ns
+        self.queue_budget_s = None if budget_ns is None else budget_ns * 1e-9
+        self.batch_delay_s = server.config.max_batch_delay_ns * 1e-9
         self.target_saturation = server.config.target_saturation
         self.credentials = credentials
         self.reloads = reloads

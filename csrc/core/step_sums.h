@@ -1,0 +1,58 @@
+// What steps were in sum, and what follows from it: how long one takes, and how much more a device could do in the time
+// that they took.
+#pragma once
+#include <algorithm>
+
+#include "core/types.h"
+
+namespace fastqps {
+
+struct StepSums {
+  u64 steps = 0, items = 0, item_room = 0, tokens = 0, token_room = 0;
+  u64 ns = 0;                                   // on the device, each from its start to its end
+  u64 tokens_squared = 0, tokens_times_ns = 0;  // of each step; they wrap, and differences are right for all that
+
+  StepSums& operator+=(const StepSums& o) {
+    return each(o, [](u64 a, u64 b) { return a + b; });
+  }
+  StepSums& operator-=(const StepSums& o) {
+    return each(o, [](u64 a, u64 b) { return a - b; });
+  }
+  friend StepSums operator-(StepSums a, const StepSums& b) { return a -= b; }
+
+  double mean_s() const { return steps ? double(ns) / double(steps) * 1e-9 : 0; }
+
+  // Of tokens or items, whichever is fuller.
+  double fill() const {
+    auto share = [](u64 of, u64 room) { return room ? double(of) / double(room) : 0.0; };
+    return std::min(1.0, std::max(share(tokens, token_room), share(items, item_room)));
+  }
+
+  // The share of a usual step's time that it would also take with next to nothing in it: that of the straight line
+  // through the steps' times by their tokens. Where all had as many tokens no line is known, and it is 1.
+  double fixed_share() const {
+    if (!steps || !ns || !tokens) return 1;
+    const double n = double(steps), mean_tokens = double(tokens) / n, mean_ns = double(ns) / n;
+    const double varies = std::max(0.0, double(tokens_squared) / n - mean_tokens * mean_tokens);
+    const double with_ns = double(tokens_times_ns) / n - mean_tokens * mean_ns;
+    const double noise = kNoise * mean_tokens;
+    return std::clamp(1 - with_ns / (varies + noise * noise) * mean_tokens / mean_ns, 0.0, 1.0);
+  }
+
+  // The share of their time that the same work would take in full steps: the fixed part is paid for once a step, the
+  // rest for each token.
+  double used() const { return 1 - fixed_share() * (1 - fill()); }
+
+ private:
+  static constexpr double kNoise = 0.05;  // of the tokens: sizes that differ by less say nothing about their cost
+
+  template <class F>
+  StepSums& each(const StepSums& o, F f) {
+    steps = f(steps, o.steps), items = f(items, o.items), item_room = f(item_room, o.item_room);
+    tokens = f(tokens, o.tokens), token_room = f(token_room, o.token_room), ns = f(ns, o.ns);
+    tokens_squared = f(tokens_squared, o.tokens_squared), tokens_times_ns = f(tokens_times_ns, o.tokens_times_ns);
+    return *this;
+  }
+};
+
+}  // namespace fastqps
