@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from ports import free_port
 from serving import PATIENCE_S
 
 PROGRAM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -34,9 +34,7 @@ class Browser:
 
     def __enter__(self) -> Browser:
         assert DRIVER, MISSING
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self._driver = subprocess.Popen(
             [DRIVER, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True

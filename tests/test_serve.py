@@ -18,6 +18,7 @@ import psutil
 import pytest
 from serving import PATIENCE_S, Server
 from test_supervisor import gone, until
+from tries import until_in_time
 
 import fastqps
 from fastqps.errors import NOT_DRAINED, OK, USAGE, CallError, Unavailable
@@ -218,18 +219,18 @@ def test_too_few_files_is_said_at_once() -> None:
 def test_a_burst_of_clients_is_let_in_at_once() -> None:
     """By several front doors as fast as by one: whoever is ahead wakes who is behind."""
 
-    def burst_s(address: tuple[str, int]) -> float:
+    def burst(address: tuple[str, int]) -> str:
         with contextlib.ExitStack() as all:
             clients = [all.enter_context(socket.create_connection(address, PATIENCE_S)) for _ in range(300)]
             start = time.monotonic()
             for client in clients:
                 assert client.recv(9)  # the server's SETTINGS
-            return time.monotonic() - start
+            taken_s = time.monotonic() - start
+        return f"{taken_s:.1f} s" if taken_s >= 2 else ""
 
     with server("--device", "null", "--frontdoors", "2", "--dispatchers", "1") as running:
         host, port = running.address.rsplit(":", 1)
-        bursts = (burst_s((host, int(port))) for _ in range(10))
-        assert any(taken_s < 2 for taken_s in bursts)  # it can be as short as that
+        until_in_time(lambda: burst((host, int(port))))
 
 
 def listening(pid: int) -> list[str]:

@@ -23,6 +23,7 @@ from typing import Any
 
 import psutil
 import pytest
+from ports import free_port
 from serving import PATIENCE_S
 
 from fastqps.children import DoorSettings, write_settings
@@ -215,8 +216,9 @@ def test_stopped_supervisor_blames_nobody(serve: Callable[..., Server]) -> None:
 
 
 def test_supervisor_killed(serve: Callable[..., Server]) -> None:
-    server = serve("--dispatchers", "2", "--frontdoors", "2").wait_ready()
-    children, (_, port) = server.children(), server.address()
+    port = free_port()
+    server = serve("--port", str(port), "--dispatchers", "2", "--frontdoors", "2").wait_ready()
+    children = server.children()
     assert len(children) == 4
     server.process.kill()
     until(lambda: all(map(gone, children)), lambda: str(children))

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 import test_metrics
+from ports import free_port
 from rich.console import Console
 from serving import PATIENCE_S, until
 
@@ -207,7 +208,7 @@ class Served:
     """A metrics page that goes on from look to look, on a port that it keeps over a restart."""
 
     def __init__(self) -> None:
-        self.port = 0
+        self.port = free_port()
         self.started_s = time.time()
         self.looks = 0
         self.may_answer = threading.Event()
@@ -230,7 +231,6 @@ class Served:
                 del arguments
 
         with http.server.ThreadingHTTPServer(("127.0.0.1", self.port), Handler) as server:
-            self.port = server.server_port
             thread = threading.Thread(target=server.serve_forever, args=(0.01,))
             thread.start()
             try:
