@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -111,7 +112,9 @@ def test_server_process_says_why_there_is_none() -> None:
 
 
 def test_demo_finds_wrong_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = np.stack([np.asarray(row) for row in Engine("minilm").predict(MANY)])
+    rows = Engine("minilm").predict(MANY)
+    right = np.stack([np.asarray(row) for row in rows])
+    monkeypatch.setattr(demo_check, "Engine", lambda model: SimpleNamespace(predict=lambda texts: rows))
     numbers = np.arange(len(MANY))
 
     def verdict(vectors: np.ndarray) -> demo_check.Verdict:

@@ -295,6 +295,7 @@ def answers_around_deadlines(peer: Peer, first: int, later_ms: int) -> set[int]:
 def test_deadline_meets_answer(peer: Peer) -> None:
     """Deadlines around the moment of the answer: one status each, whichever comes first."""
     turns, seen = itertools.count(), set[int]()
+    peer.send(frame(WINDOW_UPDATE, 0, 0, u32(1 << 24)))
 
     def attempt() -> str:
         peer.linger(0.6)  # behind longer steps less time than they took may be refused for a while

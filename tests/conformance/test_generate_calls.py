@@ -200,7 +200,7 @@ def test_deadline_in_mid_stream(generator: Server, stub: PredictServiceStub) -> 
 
 
 def test_deadline_of_the_item_names_the_stage(generator: Server, peer: Peer) -> None:
-    streams, timeouts_ms = itertools.count(1, 2), iter((300, 3000, 10_000))
+    streams, timeouts_ms = itertools.count(1, 2), iter((300, 1500, 5000))
 
     def attempt() -> str:
         stream, timeout_ms = next(streams), next(timeouts_ms)
