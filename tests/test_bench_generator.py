@@ -100,8 +100,10 @@ except KeyboardInterrupt:
 
 
 @pytest.fixture
-def interrupted(play: Any) -> Any:
+def interrupted(play: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """As ``play``, with a Ctrl-C as soon as the stand-in has begun."""
+
+    monkeypatch.setattr(generator, "STOP_S", 600.0)
 
     def start(then: str) -> generator.Run:
         def on_line(line: dict[str, Any]) -> None:
@@ -123,9 +125,8 @@ def test_ctrl_c_before_anything_was_measured(interrupted: Any, then: str) -> Non
         interrupted(then)
 
 
-def test_a_second_ctrl_c_does_not_wait(interrupted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_ctrl_c_does_not_wait(interrupted: Any) -> None:
     """The second comes while the child, which has had the first, takes its time."""
-    monkeypatch.setattr(generator, "STOP_S", 600.0)
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         interrupted("os.kill(os.getppid(), signal.SIGINT); time.sleep(600)")
