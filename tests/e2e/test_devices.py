@@ -56,24 +56,32 @@ def during(server: Server, seconds: float) -> dict[str, float]:
     return {name: value - before.get(name, 0.0) for name, value in after.items()}
 
 
+def best(measure: Callable[[], float], least: float, tries: int = 8) -> float:
+    """The highest of some measurements, which the machine can only spoil; the first that suffices ends them."""
+    found: list[float] = []
+    while len(found) < tries and max(found, default=-1.0) < least:
+        found.append(measure())
+    assert max(found) >= least, found
+    return max(found)
+
+
 def test_each_device_takes_what_it_can(serve: Callable[..., Server], tmp_path: Path) -> None:
     """One is twice as fast as the other and does twice the work: nothing is dealt out in advance."""
-    fast, slow = fixed(tmp_path / "fast.toml", 4000), fixed(tmp_path / "slow.toml", 8000)
+    fast, slow = fixed(tmp_path / "fast.toml", 10_000), fixed(tmp_path / "slow.toml", 20_000)
     server = serve(f"--device=sim:{fast},sim:{slow}", f"--max-batch-items={BATCH}")
     assert "sim:fast (estimated), sim:slow (estimated)" in server.log()
     assert re.search(r"ready: .* on sim:fast \(estimated\), sim:slow \(estimated\) at", server.log())
     assert server.child("dispatcher 0 (sim:fast)") and server.child("dispatcher 1 (sim:slow)")
-    ratios = []
+
+    def off() -> float:
+        """How far from twice the work, as a share of that; negative, so that more is better."""
+        grown = during(server, 0.5)
+        fast, slow = (grown[f"fastqps_steps_total{{sim:{name},{d}}}"] for d, name in enumerate(("fast", "slow")))
+        return -abs(fast / max(slow, 1.0) / 2 - 1)
+
     with saturated(server) as failed:
-        time.sleep(0.2)
-        for _ in range(4):  # the machine may be busy with something else for a while
-            grown = during(server, 1.0)
-            steps = [grown[f"fastqps_steps_total{{sim:{name},{d}}}"] for d, name in enumerate(("fast", "slow"))]
-            ratios.append(steps[0] / steps[1])
-            if 1.8 <= ratios[-1] <= 2.2:
-                break
+        best(off, -0.2)  # where both get as much it is -0.5
     assert not failed
-    assert 1.8 <= ratios[-1] <= 2.2, ratios
 
 
 def test_nothing_waits_behind_the_slow_device(serve: Callable[..., Server], tmp_path: Path) -> None:
@@ -104,16 +112,22 @@ def test_dispatchers_of_one_device_share_its_time(serve: Callable[..., Server], 
     server = serve(
         f"--device=sim:{fixed(tmp_path / 'one.toml', 3000)}", "--dispatchers=2", f"--max-batch-items={BATCH}"
     )
+
+    def share() -> float:
+        """The smaller one of all steps."""
+        grown = during(server, 0.5)
+        steps = [grown[f"fastqps_steps_total{{sim:one,{d}}}"] for d in (0, 1)]
+        return min(steps) / max(sum(steps), 1.0)
+
     with saturated(server) as failed:
-        time.sleep(0.2)
-        grown = during(server, 1.5)
+        best(share, 0.3)
     assert not failed
-    steps = [grown[f"fastqps_steps_total{{sim:one,{d}}}"] for d in (0, 1)]
-    busy = [grown[f"fastqps_device_busy_seconds_total{{sim:one,{d}}}"] for d in (0, 1)]
-    active = grown["fastqps_device_active_seconds_total{sim:one}"]
-    assert min(steps) > 0.3 * sum(steps), steps
-    assert abs(active - sum(steps) * 0.003) < 0.03, (active, steps)
-    assert abs(active - sum(busy)) < 0.03, (active, busy)
+    server.until_idle()  # all that has been done has been counted
+    found = server.metrics()
+    steps, busy = found["fastqps_steps_total"], found["fastqps_device_busy_seconds_total"]
+    active = found["fastqps_device_active_seconds_total{sim:one}"]
+    assert active == pytest.approx(steps * 0.003, rel=0.01, abs=0.03), steps
+    assert active == pytest.approx(busy, rel=0.01, abs=0.03)
 
 
 @pytest.mark.parametrize(
@@ -128,30 +142,33 @@ def test_dispatchers_of_one_device_share_its_time(serve: Callable[..., Server], 
 def test_lanes_and_dispatchers_overlap_as_far_as_the_profile_says(
     serve: Callable[..., Server], tmp_path: Path, overlap: float, places: tuple[str, ...], beside: float
 ) -> None:
-    """How many steps run at a time, while any runs."""
+    """How many steps run at a time, while any runs: never more, and as many where the machine gets on."""
     profile = fixed(tmp_path / "lanes.toml", 8000, overlap)
     server = serve(f"--device=sim:{profile}", f"--max-batch-items={BATCH}", *places)
-    found = []
+
+    def at_a_time(grown: dict[str, float]) -> float:
+        return grown["fastqps_steps_total"] * 0.008 / max(grown["fastqps_device_active_seconds_total{sim:lanes}"], 1e-9)
+
     with saturated(server, items=10 * BATCH) as failed:
-        time.sleep(0.2)
-        for _ in range(4):
-            grown = during(server, 0.7)
-            active = grown["fastqps_device_active_seconds_total{sim:lanes}"]
-            found.append(grown["fastqps_steps_total"] * 0.008 / active)
-            if abs(found[-1] / beside - 1) < 0.1:
-                break
+        best(lambda: at_a_time(during(server, 0.5)), 0.9 * beside)
     assert not failed
-    assert abs(found[-1] / beside - 1) < 0.1, found
+    server.until_idle()
+    assert at_a_time(server.metrics()) < 1.05 * beside
 
 
 def test_the_same_profile_twice_is_two_devices(serve: Callable[..., Server], tmp_path: Path) -> None:
     profile = fixed(tmp_path / "twin.toml", 3000)
     server = serve(f"--device=sim:{profile},sim:{profile}", f"--max-batch-items={BATCH}")
     assert server.child("dispatcher 0 (sim:twin)") and server.child("dispatcher 1 (sim:twin#1)")
+
+    def share() -> float:
+        """The less active one's, of what the other is."""
+        grown = during(server, 0.5)
+        active = [grown[f"fastqps_device_active_seconds_total{{sim:twin{mark}}}"] for mark in ("", "#1")]
+        return min(active) / max(*active, 1e-9)
+
     with saturated(server):
-        grown = during(server, 1.0)
-    active = [grown[f"fastqps_device_active_seconds_total{{sim:twin{mark}}}"] for mark in ("", "#1")]
-    assert min(active) > 0.5 * max(active) > 0, active
+        best(share, 0.5)
 
 
 def test_a_device_goes_on_when_a_dispatcher_is_killed(serve: Callable[..., Server], tmp_path: Path) -> None:
@@ -159,12 +176,16 @@ def test_a_device_goes_on_when_a_dispatcher_is_killed(serve: Callable[..., Serve
     server = serve(
         f"--device=sim:{fixed(tmp_path / 'dying.toml', 5000)}", "--dispatchers=2", f"--max-batch-items={BATCH}"
     )
+
+    def done() -> float:
+        return server.metrics()["fastqps_steps_total{sim:dying,1}"]
+
     with saturated(server) as failed:
-        time.sleep(0.3)
+        until(lambda: server.metrics()["fastqps_steps_total{sim:dying,0}"] > 5, "it is at work")
         for _ in range(3):
             server.child("dispatcher 0").send_signal(signal.SIGKILL)
-            grown = during(server, 0.5)
-            assert grown["fastqps_steps_total{sim:dying,1}"] > 5, grown
+            before = done()
+            until(lambda before=before: done() > before + 5, "the other one goes on")  # type: ignore[misc]
             until(lambda: server.ready("dispatcher 0"), "it is back")
     assert not failed
     server.until_idle()

@@ -34,7 +34,7 @@ def test_soak(serve: Callable[..., Server]) -> None:
                 for seat in chance.sample(rested, min(len(rested), chance.choice([1, 1, 2]))):
                     struck[seat] = time.monotonic()
                     server.child(seat).send_signal(chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP]))
-                await load.more(100, 20)
+                await load.more(100)
 
     with nothing_left(server):
         asyncio.run(scenario())
