@@ -18,7 +18,7 @@ from typing import Any
 import grpc
 from echo_generator import PACE, write_generator
 from ledger import CANCELLED, EXPIRED, OK, REFUSED
-from serving import Server
+from serving import Server, until
 from test_chaos import nothing_left
 
 from fastqps.v1 import predict_pb2 as pb
@@ -87,6 +87,7 @@ async def load(server: Server, generations: Generations, deaths: tuple[int, ...]
     async def one(number: int) -> None:
         async with room:
             if number in deaths:
+                await asyncio.to_thread(until, lambda: server.ready("dispatcher 0"), "it is back from its last death")
                 server.child("dispatcher 0").send_signal(signal.SIGKILL)
             await generations.one(stubs[number % len(stubs)], number)
 

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 from generators import Alone, Asked, requests, write_generator
-from serving import Server, until
+from serving import PATIENCE_S, Server, until
 
 import fastqps
 from fastqps import errors
 from fastqps.prediction import Generation
 
-SOAK_S = float(os.environ.get("FASTQPS_SOAK_GENERATION", "6"))
+SOAK_S = float(os.environ.get("FASTQPS_SOAK_GENERATION", "3"))
 MAX_TOKENS = 60
 RUNNING = 16  # of each of two dispatchers: fewer than there are requests under way
 UNDER_WAY_MAX = 150
@@ -78,7 +78,7 @@ class Soak:
 
     async def whole(self) -> None:
         """A Predict."""
-        await self._predict(30)
+        await self._predict(PATIENCE_S)
 
     async def hurried(self) -> None:
         """A Predict with little time."""
@@ -101,7 +101,7 @@ class Soak:
 
     async def stream(self) -> None:
         """A Generate."""
-        await self._stream(30, 1 << 30)
+        await self._stream(PATIENCE_S, 1 << 30)
 
     async def hurried_stream(self) -> None:
         """A Generate with little time."""
@@ -109,13 +109,13 @@ class Soak:
 
     async def left_stream(self) -> None:
         """A Generate that is left after some chunks."""
-        await self._stream(30, self.chance.randint(0, 10))
+        await self._stream(PATIENCE_S, self.chance.randint(0, 10))
 
     async def many(self) -> None:
         """A PredictStream of the same prompt, some of which have little time."""
         asked = self.chance.choice(self.asked)
         numbers = [self.ledger.number() for _ in range(self.chance.randint(1, 12))]
-        timeout_s = self.chance.choice([30, 30, 0.02])
+        timeout_s = self.chance.choice([PATIENCE_S, PATIENCE_S, 0.02])
         answers = self.client.predict_stream([asked.prompt] * len(numbers), timeout_s=timeout_s, **asked.options)
         async for found in answers:
             number = numbers[found.request_id]
@@ -175,7 +175,7 @@ def test_soak(serve: Callable[..., Server], tmp_path: Path) -> None:
             if error := task.exception():
                 ledger.wrong.append(repr(error))
 
-        async with fastqps.AsyncClient(server.address, channels=4, timeout_s=30) as client:
+        async with fastqps.AsyncClient(server.address, channels=4, timeout_s=PATIENCE_S) as client:
             soak = Soak(client, ledger, asked, chance)
             kinds: list[Callable[[], Awaitable[None]]] = [
                 soak.whole, soak.whole, soak.hurried, soak.left, soak.stream, soak.hurried_stream, soak.left_stream,
@@ -187,7 +187,7 @@ def test_soak(serve: Callable[..., Server], tmp_path: Path) -> None:
                     task = asyncio.ensure_future(chance.choice(kinds)())
                     under_way.add(task)
                     task.add_done_callback(over)
-            async with asyncio.timeout(40):
+            async with asyncio.timeout(PATIENCE_S):
                 await asyncio.gather(*under_way)
 
     asyncio.run(main())
@@ -201,7 +201,7 @@ def test_soak(serve: Callable[..., Server], tmp_path: Path) -> None:
 
     async def every_place() -> None:
         """As many at once as there are places, so that each of them is used again and found sound."""
-        async with fastqps.AsyncClient(server.address, channels=4, timeout_s=30) as client:
+        async with fastqps.AsyncClient(server.address, channels=4, timeout_s=PATIENCE_S) as client:
             found = await asyncio.gather(*(client.generate(a.prompt, **a.options) for a in asked))
         for each, generation in zip(asked, found, strict=True):
             ledger.alone.check(each, generation)

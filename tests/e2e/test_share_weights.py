@@ -14,7 +14,7 @@ import pytest
 from checkpoints import write_checkpoint
 from decoders import write_decoder
 from fake_cuda import ROOT, environment
-from serving import Server, title_of, until
+from serving import PATIENCE_S, Server, title_of, until
 
 from fastqps import Client, Engine
 
@@ -97,7 +97,7 @@ def test_weights_that_cannot_be_held_end_the_start(gpu: dict[str, str], tmp_path
     write_checkpoint(tmp_path, "bert")
     command = [sys.executable, "-m", "fastqps", "serve", f"--model=m={tmp_path}", "--port=0", "--admin-port=0", *FLAGS]
     small = os.environ | gpu | {"PYTHONPATH": str(ROOT), "FASTQPS_FAKE_CUDA": "memory_bytes=1000"}
-    done = subprocess.run(command, env=small, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=small, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 4, done.stderr
     assert "weights of m (cuda:0) ended with exit code 4: m: its weights take" in done.stderr
     assert "the checkpoint is too large" in done.stderr
