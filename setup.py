@@ -8,22 +8,23 @@ Environment: FASTQPS_NGHTTP2=DIR  a newer nghttp2 (DIR/include, DIR/lib, static 
 import os
 import re
 import runpy
-import time
+import shutil
 from glob import glob
 from pathlib import Path
 
-from pybind11.setup_helpers import ParallelCompile, Pybind11Extension
+from pybind11.setup_helpers import ParallelCompile, Pybind11Extension, build_ext
 from setuptools import setup
 
-began = time.time()
+ParallelCompile("FASTQPS_BUILD_JOBS", default=0, needs_recompile=lambda object_file, source: False).install()
 
 
-def is_older(object_file: str, source: str) -> bool:
-    """Than this build. Two extensions hold csrc/core and csrc/text, with the same flags: compiled once, for both."""
-    return os.path.getmtime(object_file) < began
+class BuildOnce(build_ext):
+    """Two extensions hold csrc/core and csrc/text, with the same flags: an object that is there is of this build."""
 
+    def build_extensions(self) -> None:
+        shutil.rmtree(self.build_temp, ignore_errors=True)
+        super().build_extensions()
 
-ParallelCompile("FASTQPS_BUILD_JOBS", default=0, needs_recompile=is_older).install()
 
 san = os.environ.get("FASTQPS_SAN")
 nghttp2 = os.environ.get("FASTQPS_NGHTTP2")
@@ -93,6 +94,7 @@ def load_generator() -> Pybind11Extension:
 # tools/setup.sh builds in place itself: an editable install would compile everything a first time and throw it away.
 python_only = os.environ.get("FASTQPS_PYTHON_ONLY") == "1"
 setup(
+    cmdclass={"build_ext": BuildOnce},
     ext_modules=[]
     if python_only
     else [
@@ -124,5 +126,5 @@ setup(
             libraries=["nghttp2", "z", "ssl", "crypto"],
         ),
         load_generator(),
-    ]
+    ],
 )

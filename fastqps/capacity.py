@@ -35,8 +35,8 @@ class Capacity:
     commit: str
     command: str
     slo_p99_s: float | None = None  # that was kept; None: the SLO said nothing of it
-    # What the server said of itself there: queue_wait_p95_s; the busiest dispatcher's, frontdoor's and device's share
-    # of the time.
+    # What the server said of itself there: queue_wait_p95_s; the busiest dispatcher's and frontdoor's share of the
+    # time; device_load, the share of it that the most used device would need for its work in full batches.
     at_knee: Mapping[str, float] = field(default_factory=dict)
     # The same, and in_flight, of smaller loads, the smallest first; share: of ``rate``. Older files have none.
     below_knee: tuple[Mapping[str, float], ...] = ()

@@ -10,7 +10,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,7 @@ class Gates:
     """All gates of a server."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="gates-")
+        self._folder = tempfile.TemporaryDirectory(prefix="gates-", ignore_cleanup_errors=True)
         self._next = HOLD
         self.environment = {FOLDER: self._folder.name}
 
@@ -69,7 +69,8 @@ def pass_through(ids: Iterable[int]) -> None:
     files = [folder / str(number) for number in held]
     for file in files:
         if file.exists():
-            _mark(file).touch()
+            with suppress(FileNotFoundError):  # the server is being removed
+                _mark(file).touch()
     while any(file.exists() for file in files) and time.monotonic() < end_s:
         time.sleep(LOOK_S)
 

@@ -128,9 +128,9 @@ async def unary(stub: Any, ledger: Ledger, *middle: int, timeout: float | None =
     return ledger.ends[request.request_id]
 
 
-async def batch(stub: Any, ledger: Ledger, items: int) -> None:
-    """One PredictBatch."""
-    requests = [ledger.ask() for _ in range(items)]
+async def batch(stub: Any, ledger: Ledger, items: int, *middle: int) -> None:
+    """One PredictBatch, whose items are queued at once."""
+    requests = [ledger.ask(*middle) for _ in range(items)]
     try:
         answer = await stub.PredictBatch(pb.PredictBatchRequest(items=requests))
     except grpc.aio.AioRpcError as error:

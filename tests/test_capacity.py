@@ -17,7 +17,7 @@ from fastqps.config import Config
 from fastqps.errors import ConfigError
 from fastqps.models import load_card
 from fastqps.models.names import resolve
-from fastqps.supervisor.plan import other_settings
+from fastqps.supervisor.plan import doubts
 
 FILE: dict[str, Any] = {
     "schema_version": 1,
@@ -119,12 +119,17 @@ def test_what_a_file_says_does_nothing_to_a_terminal(tmp_path: Path) -> None:
     assert str(caught.value).isprintable()
 
 
-def test_other_settings_are_named(tmp_path: Path) -> None:
+def test_what_makes_a_capacity_doubtful_is_said(tmp_path: Path) -> None:
     found = read_capacity(write(tmp_path / "c.json", settings={**FILE["settings"], "device": "x", "lanes": "many"}))
     now = Config(dispatchers=1, lanes=1, max_batch_delay_ns=100_000)
-    assert other_settings(found, now) == ["dispatchers 2, now 1", "lanes many, now 1"]
+    assert doubts(found, now) == [
+        "--capacity was measured with other settings: dispatchers 2, now 1; lanes many, now 1"
+    ]
     same = Config(dispatchers=2, max_batch_delay_ns=100_000)
-    assert other_settings(read_capacity(write(tmp_path / "c.json")), same) == []
+    assert doubts(read_capacity(write(tmp_path / "c.json")), same) == []
+    [older] = doubts(read_capacity(write(tmp_path / "c.json", at_knee={"device": 0.5})), same)
+    assert "an older version" in older and "measure again" in older
+    assert doubts(read_capacity(write(tmp_path / "c.json", at_knee={"device": 0.5, "device_load": 0.4})), same) == []
 
 
 def test_the_slo_and_what_was_seen_at_the_knee_are_optional(tmp_path: Path) -> None:

@@ -76,6 +76,8 @@ python_environment() {
 wanted() { cat pyproject.toml tools/setup.sh <(echo "$TORCH" "$PWD") | sha256sum; }
 
 python_packages() {
+    local made_from
+    made_from=$(wanted)
     # Words of TORCH are split on purpose: it may hold an index, as TORCH="torch --index-url …".
     # shellcheck disable=SC2086
     "$VENV/bin/pip" install -q $TORCH
@@ -87,7 +89,7 @@ python_packages() {
     fi
     # Without isolation: the build uses the two packages above, and torch stays as it is.
     FASTQPS_PYTHON_ONLY=1 "$VENV/bin/pip" install -q --no-build-isolation -e '.[bench,dev,demo,tracing]'
-    wanted >"$VENV/fastqps-setup"
+    echo "$made_from" >"$VENV/fastqps-setup"
 }
 
 PYTHON=${PYTHON:-python3} VENV=${VENV:-.venv} TORCH=${TORCH:-torch==2.13.0}
@@ -107,9 +109,9 @@ else
     rm -rf build/setup-tools
     # shellcheck disable=SC2086
     "$VENV/bin/pip" install -q --target build/setup-tools $BUILD_TOOLS
-    PYTHONPATH=$PWD/build/setup-tools "${build[@]}" &
+    PYTHONPATH=$PWD/build/setup-tools setsid "${build[@]}" &
     building=$!
-    trap 'kill "$building" 2>/dev/null || true' EXIT
+    trap 'kill -- "-$building" 2>/dev/null || true; wait' EXIT  # its compilers, too
     python_packages
     wait "$building" || die "the C++ extensions were not built"
     trap - EXIT

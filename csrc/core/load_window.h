@@ -68,7 +68,8 @@ class LoadWindow {
   double queue_wait_long_s(u32 model) const { return queue_wait_s(long_, model); }
   double queue_wait_short_s(u32 model) const { return queue_wait_s(short_, model); }
 
-  // How long a model's step takes, the mean; where none ended in that time, that of the last that did. 0: not known.
+  // How long the step takes that a model's request finds running; where none of its own ended in that time, as it was
+  // when one did. 0: not known.
   double step_long_s(u32 model) const { return step_s_[model]; }
   double step_short_s(u32 model) const { return step_s(short_, model); }
 
@@ -202,26 +203,36 @@ class LoadWindow {
     return load;
   }
 
+  // What a device did for a model between two looks.
+  StepSums work(u32 device, u32 model, const Look& first, const Look& last) const {
+    return last.work[device * models_ + model] - first.work[device * models_ + model];
+  }
+
   // The share of the time of a device's steps that their work would take in full ones.
   double used(u32 device, const Look& first, const Look& last) const {
     double needed_ns = 0, all_ns = 0;
     for (u32 m = 0; m < models_; m++) {
-      const StepSums work = last.work[device * models_ + m] - first.work[device * models_ + m];
-      needed_ns += double(work.ns) * work.used(), all_ns += double(work.ns);
+      const StepSums steps = work(device, m, first, last);
+      needed_ns += double(steps.ns) * steps.used(), all_ns += double(steps.ns);
     }
     return all_ns > 0 ? needed_ns / all_ns : 0;
   }
 
-  // Of all devices.
-  StepSums work_of(u32 model, const Look& first, const Look& last) const {
-    StepSums all;
-    for (u32 i = 0; i < devices_; i++) all += last.work[i * models_ + model] - first.work[i * models_ + model];
-    return all;
-  }
-
+  // How long the step takes that a request finds running: one of any model on the device, and the more likely the
+  // more of its time such steps have. On the device where that is longest.
   double step_s(const Part& part, u32 model) const {
-    const StepSums work = work_of(model, looks_[part.first], looks_.back());
-    return work.steps ? work.mean_s() : step_s_[model];
+    const Look &first = looks_[part.first], &last = looks_.back();
+    double longest_s = 0;
+    for (u32 i = 0; i < devices_; i++) {
+      if (!work(i, model, first, last).steps) continue;
+      double ns = 0, weighted = 0;
+      for (u32 m = 0; m < models_; m++) {
+        const StepSums steps = work(i, m, first, last);
+        ns += double(steps.ns), weighted += double(steps.ns) * steps.mean_s();
+      }
+      if (ns > 0) longest_s = std::max(longest_s, weighted / ns);
+    }
+    return longest_s > 0 ? longest_s : step_s_[model];
   }
 
   double queue_wait_s(const Part& part, u32 model) const {
@@ -257,7 +268,7 @@ class LoadWindow {
   u32 doors_, dispatchers_, devices_, models_;
   std::vector<StepSums> steps_;    // of each dispatcher, at the last look
   std::vector<StepSums> work_;     // by device and model, from the beginning
-  std::vector<double> step_s_;     // by model: the mean, of the last 10 s in which there were any
+  std::vector<double> step_s_;     // by model: of the last 10 s in which it had any
   std::vector<u64> seen_, count_;  // of each dispatcher, at the last look
   std::deque<Look> looks_;
   Part long_, short_;

@@ -11,7 +11,7 @@ class Admission {
  public:
   explicit Admission(Segment segment) : segment_(segment), routes_(segment.sizes().routes()) {}
 
-  // Once a turn: how much waits, over all doors.
+  // Once a turn, and after a sleep: how much waits, over all doors.
   void look(u64 now_ns) {
     const Sizes& sizes = segment_.sizes();
     for (u32 r = 0; r < sizes.routes(); r++) {

@@ -205,6 +205,19 @@ TEST(a_model_s_steps_say_nothing_of_those_of_another) {
   CHECK(std::abs(w.window.over_long().device - 0.3 * 0.55) < 0.01);  // at the same time
 }
 
+TEST(a_request_may_find_a_step_of_another_model_running) {
+  constexpr u64 kMs = 1'000'000;
+  Watched w;
+  const auto write = [&] { write_steps(w, 0, {20, 60}, kMs, 0), write_steps(w, 1, {400}, 30 * kMs, 0); };
+  w.pass(100, write);
+  CHECK(near(w.window.step_long_s(0), 0.001) && near(w.window.step_long_s(1), 0.03));  // each has a device
+  w.segment.dispatcher(1).device = 0;
+  w.pass(110, write);
+  const double found_s = (2 * 0.001 + 30 * 0.03) / 32;  // of the device's 32 ms 2 are for steps of 1, 30 for one of 30
+  CHECK(near(w.window.step_long_s(0), found_s) && near(w.window.step_long_s(1), found_s));
+  CHECK(near(w.window.step_short_s(0), found_s));
+}
+
 TEST(steps_that_are_all_alike_or_contradict_are_taken_for_fixed) {
   Watched w;
   w.pass(20, [&] { write_steps(w, 0, {40, 40}, 10'000'000, 100'000); });

@@ -11,8 +11,8 @@ from fastqps.capacity import Capacity
 OFFERED = "offered"
 CAUSES = (OFFERED, "in_flight", "queue_wait", "dispatcher", "frontdoor", "device", "slots")
 BUDGET_SHARE = 0.1  # of the SLO's p99: what may be spent on waiting
-# Where neither an SLO nor a budget is known: a request waits for the step that runs, at any load; beyond that for as
-# many, and never for less than a busy machine may take to wake a process.
+# Where neither an SLO nor a budget is known: a request waits for the step that runs, at any load; beyond that so many
+# more are the limit, and at the least what a busy machine may take to wake a process.
 BUDGET_STEPS = 4
 BUDGET_LEAST_S = 0.005
 # Of the time. Work comes in bursts: a process or device that is busier than this makes queues.
@@ -100,7 +100,7 @@ class Limits:
         return {cause: found[cause] for cause in CAUSES if cause in found}
 
     def _wait_share(self, wait_s: float, step_s: float) -> float:
-        """Of one model, whose steps take ``step_s``; 0: none has ended yet."""
+        """Of one model, whose requests find steps of ``step_s`` running; 0: none has ended yet."""
         if (curve := self.curves.get("queue_wait")) is not None:
             return curve.share(wait_s)
         budget_s = max(BUDGET_LEAST_S, BUDGET_STEPS * step_s)

@@ -14,6 +14,7 @@ from fastqps.config.values import parse_value
 from fastqps.devices import Device, list_devices
 from fastqps.errors import ConfigError
 from fastqps.gpus import Gpu
+from fastqps.metrics.saturation import DEVICE_BUSY_MAX
 from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.card import LimitError
 from fastqps.models.names import resolve
@@ -135,7 +136,20 @@ def _capacity(config: Config, cards: tuple[ModelCard, ...]) -> Capacity | None:
     return found
 
 
-def other_settings(capacity: Capacity, config: Config) -> list[str]:
+def doubts(capacity: Capacity, config: Config) -> list[str]:
+    """Why the capacity may not be that of this server: lines for its log."""
+    found = []
+    if others := _other_settings(capacity, config):
+        found.append(f"--capacity was measured with other settings: {'; '.join(others)}")
+    if "device" in capacity.at_knee and "device_load" not in capacity.at_knee:
+        found.append(
+            "--capacity was measured by an older version, which did not say device_load: until you measure again, a "
+            f"device is at its limit where its work in full batches would take {DEVICE_BUSY_MAX} of the time"
+        )
+    return found
+
+
+def _other_settings(capacity: Capacity, config: Config) -> list[str]:
     """``dispatchers 2, now 1``: settings with which the capacity was measured, and which are others now."""
     found = []
     for setting in SETTINGS:

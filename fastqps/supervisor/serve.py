@@ -23,7 +23,7 @@ from fastqps.supervisor.generation import first_generations
 from fastqps.supervisor.holder import Holder
 from fastqps.supervisor.listener import address, bind
 from fastqps.supervisor.log import STDERR, Log
-from fastqps.supervisor.plan import Plan, make_plan, other_settings
+from fastqps.supervisor.plan import Plan, doubts, make_plan
 from fastqps.supervisor.room import Room, format_size
 from fastqps.supervisor.run_directory import RunDirectory
 from fastqps.supervisor.server import Supervisor
@@ -59,8 +59,8 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
             log.event("supervisor", line)
         if not server.reloads:
             log.event("supervisor", f"no model can be reloaded: {server.dispatchers} dispatchers leave no seats free")
-        if server.capacity and (others := other_settings(server.capacity, config)):
-            log.event("supervisor", f"--capacity was measured with other settings: {'; '.join(others)}")
+        for doubt in doubts(server.capacity, config) if server.capacity else ():
+            log.event("supervisor", doubt)
         sharings = _sharings(server, log, stack)
         if config.share_weights:
             _add_holders(sharings, server, shared, log, stack)

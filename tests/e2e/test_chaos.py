@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 import pytest
-from ledger import OK, Ledger, Load, channel_to, connect_in_turn, unary
+from ledger import OK, Ledger, Load, batch, channel_to, connect_in_turn, unary
 from serving import PATIENCE_S, Server, descriptors, title_of, until
 
 from fastqps.v1 import predict_pb2 as pb
@@ -88,8 +88,10 @@ def test_dispatcher_killed_in_a_step(serve: Callable[..., Server]) -> None:
         async with channel_to(server.address) as channel:
             stub = predict_pb2_grpc.PredictServiceStub(channel)
             with server.gate() as gate:
-                calls = [asyncio.create_task(unary(stub, ledger, gate.id)) for _ in range(8)]
-                await in_background(until, lambda: server.claimed(8), "all run")
+                calls = []
+                for running in (4, 8):  # one batch for each dispatcher
+                    calls.append(asyncio.create_task(batch(stub, ledger, 4, gate.id)))
+                    await in_background(until, lambda running=running: server.claimed(running), "it runs")
                 old.kill()
                 await in_background(until, lambda: not old.is_running(), "it is dead")
             await asyncio.gather(*calls)
@@ -157,10 +159,10 @@ def test_front_door_killed_while_its_requests_run(serve: Callable[..., Server]) 
         await connect_in_turn(server, channels)
         stub = predict_pb2_grpc.PredictServiceStub(channels[0])
         with server.gate() as gate:
-            calls = [asyncio.create_task(unary(stub, ledger, gate.id)) for _ in range(40)]
+            call = asyncio.create_task(batch(stub, ledger, 40, gate.id))
             await in_background(until, lambda: server.claimed(40), "40 slots")
             old.kill()
-            await asyncio.gather(*calls)
+            await call
             await in_background(back, server, old, "frontdoor 0")
             assert server.work()["fastqps_slots_used"] == 40
         for channel in channels:
