@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from echo_dispatcher import SLOW
 from gates import Gate
 from ledger import CANCELLED, EXPIRED, OK, REFUSED, Ledger, channel_to, unary
 from serving import Server, until
+from tries import until_in_time
 
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
@@ -207,24 +209,36 @@ def test_priorities(serve: Callable[..., Server]) -> None:
 
 
 def test_deadlines_behind_a_busy_dispatcher(serve: Callable[..., Server]) -> None:
-    """Nobody waits for it longer than his time."""
-    server = serve("--frontdoors=1", "--dispatchers=1", echo=True)
-    ledger, chance = Ledger(), random.Random(3)
+    """Nobody waits for it longer than his time; only the server watches that."""
+    chance = random.Random(3)
 
-    async def scenario() -> None:
+    async def one(stub: Any, ledger: Ledger, late_s: list[float]) -> None:
+        allowed_us, start = chance.randrange(1000, 250_000), time.monotonic()
+        end = await unary(stub, ledger, timeout_us=allowed_us)
+        assert end in (EXPIRED, REFUSED)
+        if end == EXPIRED:
+            late_s.append(time.monotonic() - start - allowed_us / 1e6)
+
+    async def scenario(server: Server, ledger: Ledger, late_s: list[float]) -> None:
         async with channel_to(server.address) as channel:
             stub = Stub(channel)
             with server.gate() as gate:
                 first = await occupied(server, stub, ledger, gate)
-                allowed_us = [chance.randrange(1000, 250_000) for _ in range(80)]
-                ends = await asyncio.gather(*(unary(stub, ledger, timeout_us=us) for us in allowed_us))
-                assert set(ends) <= {EXPIRED, REFUSED} and not first.done()
+                await asyncio.gather(*(one(stub, ledger, late_s) for _ in range(80)))
+                assert not first.done()
             assert await first == OK
 
-    asyncio.run(scenario())
-    ledger.check(EXPIRED, REFUSED)
-    assert ledger.counts[EXPIRED]
-    server.until_idle()
+    def attempt() -> str:
+        server = serve("--frontdoors=1", "--dispatchers=1", echo=True)
+        ledger, late_s = Ledger(), list[float]()
+        asyncio.run(scenario(server, ledger, late_s))
+        ledger.check(EXPIRED, REFUSED)
+        assert late_s
+        server.until_idle()
+        most_s = sorted(late_s)[len(late_s) * 9 // 10]  # a client on a busy machine is slow to look
+        return "" if most_s < 0.5 else f"{most_s:.3f} s late"
+
+    until_in_time(attempt, tries=3)
 
 
 def test_deadlines(serve: Callable[..., Server]) -> None:
