@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ import tokenizers as tk
 import torch
 from generators import BOS, VOCAB, Alone, Asked, requests, write_generator
 from serving import PATIENCE_S, Server, until
+from tries import unmet, until_in_time
 
 import fastqps
 from fastqps import errors
@@ -32,6 +34,7 @@ from fastqps.v1 import predict_pb2_grpc
 ROOT = Path(fastqps.__file__).parents[1]
 MAX_TOKENS = 3400  # of an answer: long enough to be met in the middle
 FLAGS = ("--device=cpu", "--dtype=float32", f"--max-output-tokens={MAX_TOKENS}", "--max-running=24", "--slots=512")
+FEW_TOKENS = 200  # what is made while a client's cancel is on its way
 ASKED = requests(48, 24)
 
 
@@ -233,7 +236,13 @@ def running(server: Server) -> float:
     return server.metrics()["fastqps_cache_slots_used"]
 
 
+def tokens_made(server: Server) -> float:
+    return server.metrics()["fastqps_generated_tokens_total"]
+
+
 def test_a_stream_that_is_left_frees_its_place(server: Server, client: fastqps.Client) -> None:
+    """Long before its end: of all their tokens most are never made."""
+    before = tokens_made(server)
     streams = [long(client, seed) for seed in range(10)]
     for stream in streams:
         assert next(stream).token_ids
@@ -241,17 +250,40 @@ def test_a_stream_that_is_left_frees_its_place(server: Server, client: fastqps.C
     for stream in streams:
         stream.close()
     until(lambda: running(server) == 0 and not any(server.work().values()), "the cache slots are free")
+    assert tokens_made(server) - before < len(streams) * MAX_TOKENS / 2
 
 
 def test_a_deadline_in_the_middle(server: Server, client: fastqps.Client) -> None:
+    """The client's, which it watches itself."""
     options: dict[str, Any] = {"max_tokens": MAX_TOKENS, "ignore_eos": True, "timeout_s": 0.15}
-    before = server.metrics()["fastqps_generated_tokens_total"]
+    before = tokens_made(server)
     with pytest.raises(errors.DeadlineExceeded):
         client.generate("The cat", **options)
     with pytest.raises(errors.DeadlineExceeded):
         list(client.generate_stream("The cat", **options))
     until(lambda: running(server) == 0 and not any(server.work().values()), "the cache slots are free")
-    assert server.metrics()["fastqps_generated_tokens_total"] - before < 2 * MAX_TOKENS
+    assert tokens_made(server) - before < 2 * MAX_TOKENS
+
+
+def test_a_deadline_of_the_item_in_the_middle(server: Server, stub: Any) -> None:
+    """Only the server watches it: a generation ends when its time is over, streamed or not."""
+    allowed_s = 0.15
+    generate = {"max_tokens": MAX_TOKENS, "ignore_eos": True}
+    request = pb.PredictRequest(text="The cat", timeout_us=round(allowed_s * 1e6), generate=generate)
+
+    def late_s(call: Callable[[Any], Any]) -> float:
+        start = time.monotonic()
+        with pytest.raises(grpc.RpcError) as caught:
+            call(request)
+        assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        return time.monotonic() - start - allowed_s
+
+    def attempt() -> str:
+        whole_s, streamed_s = late_s(stub.Predict), late_s(lambda asked: list(stub.Generate(asked)))
+        return unmet(whole=whole_s < 0.5, streamed=streamed_s < 0.5)
+
+    until_in_time(attempt)
+    until(lambda: running(server) == 0 and not any(server.work().values()), "the cache slots are free")
 
 
 def test_more_than_can_run_wait_for_their_turn(serve: Callable[..., Server], checkpoint: Path, alone: Alone) -> None:
@@ -451,15 +483,18 @@ def test_what_cannot_start(checkpoint: Path, tmp_path: Path, flags: list[str], c
 
 def test_it_does_not_take_long_to_cancel(server: Server, client: fastqps.Client) -> None:
     """A cancelled sequence is gone within a few steps, not at its end: the best of some tries."""
-    made: list[float] = []
-    while len(made) < 5 and min(made, default=MAX_TOKENS) >= MAX_TOKENS / 2:
-        before = server.metrics()["fastqps_generated_tokens_total"]
+
+    def attempt() -> str:
+        before = tokens_made(server)
         stream = long(client)
         next(stream)
         stream.close()
         until(lambda: running(server) == 0 and not any(server.work().values()), "free")
-        made.append(server.metrics()["fastqps_generated_tokens_total"] - before)
-    assert 0 < min(made) < MAX_TOKENS / 2, made
+        until(lambda: tokens_made(server) > before, "they are counted")
+        made = tokens_made(server) - before
+        return "" if made < FEW_TOKENS else f"{made:.0f} tokens"
+
+    until_in_time(attempt)
 
 
 def test_the_command_line(

@@ -20,7 +20,7 @@ from fastqps.v1 import predict_pb2_grpc
 SERVING = 1
 OK, RESOURCE_EXHAUSTED = 0, 8
 OVERLOAD = 5
-SECONDS = 1.0  # and as long as it takes to look so often
+SECONDS = 2.0  # and as long as it takes to look so often
 LOOKS = 10
 STEP_MS, ITEMS = 20, 4  # 200 items a second, whatever the machine
 AT_ONCE = 25  # items in a call
@@ -46,7 +46,9 @@ def test_five_times_overload(serve: Callable[..., Server], tmp_path: Path) -> No
                 ends.update(item.status.code for item in answer.items)
 
             async def look() -> None:
-                for _ in range(LOOKS):
+                count = 0
+                while time.monotonic() < start + SECONDS or count < LOOKS:
+                    count += 1
                     for page in ("readyz", "livez"):
                         said = json.loads(await asyncio.to_thread(server.page, f"/{page}"))  # raises at 503
                         looks[page, said["ready" if page == "readyz" else "live"]] += 1
@@ -66,7 +68,7 @@ def test_five_times_overload(serve: Callable[..., Server], tmp_path: Path) -> No
     assert set(ends) == {OK, RESOURCE_EXHAUSTED}, ends
     assert ends[RESOURCE_EXHAUSTED] > ends[OK], ends  # four times as many, where nothing stands still
     assert set(looks) == {("readyz", True), ("livez", True), ("health", SERVING)}, looks
-    assert set(looks.values()) == {LOOKS}
+    assert len(set(looks.values())) == 1 and looks["livez", True] >= LOOKS, looks
     metrics = server.metrics()
     assert not metrics["fastqps_restarts_total"]
     assert metrics["fastqps_canaries_total{0,missed}"] == 0
