@@ -46,7 +46,8 @@ class Server:
     def __init__(self, *flags: str, echo: bool = False, env: dict[str, str] | None = None) -> None:
         program = [str(HERE / "serve_echo.py")] if echo else ["-m", "fastqps"]
         usual = {"--device": "null", "--port": "0", "--admin-port": "0", "--model": "minilm"}
-        usual |= dict.fromkeys(("--default-timeout", "--drain-timeout"), f"{PATIENCE_S:.0f}s")
+        # A drain that hangs gives up before `stop` does, and says so.
+        usual |= {"--default-timeout": f"{PATIENCE_S:.0f}s", "--drain-timeout": f"{PATIENCE_S / 2:.0f}s"}
         given = {flag.split("=")[0] for flag in flags}
         flags = (*(f"{name}={value}" for name, value in usual.items() if name not in given), *flags)
         paths = [str(HERE.parent), str(HERE), os.environ.get("PYTHONPATH", "")]
@@ -124,8 +125,11 @@ class Server:
             return file.read().rpartition(") ")[2][0] != "Z"
 
     def wait(self, timeout_s: float = PATIENCE_S) -> int:
-        """The supervisor's exit code."""
-        code = self._process.wait(timeout_s)
+        """The supervisor's exit code. AssertionError with the log if it does not end."""
+        try:
+            code = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it has not ended within {timeout_s:g} s:\n{self.log()}") from None
         self._reader.join(PATIENCE_S)
         return code
 
@@ -138,8 +142,12 @@ class Server:
             assert code == 0, f"exit code {code}:\n{self.log()}"
         self.check_gone()
 
-    def check_gone(self) -> None:
-        until(lambda: not self.processes(), f"no process left, but {self.processes()}\n{self.log()}")
+    def check_gone(self) -> float:
+        """Waits until no process is left; the seconds that it took."""
+        try:
+            return until(lambda: not self.processes(), "no process left")
+        except AssertionError:
+            raise AssertionError(f"processes are left: {self.processes()}\n{self.log()}") from None
 
     def kill(self) -> None:
         """Ends what is left, whatever state it is in."""

@@ -25,6 +25,7 @@ import psutil
 import pytest
 from ports import free_port
 from serving import PATIENCE_S
+from tries import until_in_time
 
 from fastqps.children import DoorSettings, write_settings
 from fastqps.supervisor.listener import bind
@@ -116,11 +117,13 @@ class Server:
         return find()[0]
 
 
-def until(condition: Callable[[], object], what: Callable[[], str]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+def until(condition: Callable[[], object], what: Callable[[], str]) -> float:
+    """Waits for a condition; the seconds that it took."""
+    start = time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, what()
+        assert time.monotonic() < start + PATIENCE_S, what()
         time.sleep(0.01)
+    return time.monotonic() - start
 
 
 def gone(process: psutil.Process) -> bool:
@@ -174,9 +177,23 @@ def test_life_of_a_server(serve: Callable[..., Server]) -> None:
 
 
 def test_killed_children_come_back(serve: Callable[..., Server]) -> None:
-    server = serve("--dispatchers", "2").wait_ready()
+    """Within two seconds, or what two starts of the whole server take where that is more."""
+
+    def attempt() -> str:
+        began = time.monotonic()
+        server = serve("--dispatchers", "2").wait_ready()
+        limit_s = max(2.0, 2 * (time.monotonic() - began))
+        back_s = back_after_kills(server)
+        return "" if back_s < limit_s else f"{back_s:.1f} s"
+
+    until_in_time(attempt, tries=3)
+
+
+def back_after_kills(server: Server) -> float:
+    """Kills a dispatcher and the front door; the seconds until all is as before."""
     server.get("/readyz")
     files = psutil.Process(server.process.pid).num_fds()
+    killed = time.monotonic()
     server.child("dispatcher 1 (null)").kill()
     server.child("frontdoor 0").kill()
     server.wait_line("dispatcher 1 (null) (pid", 1)
@@ -184,11 +201,13 @@ def test_killed_children_come_back(serve: Callable[..., Server]) -> None:
     server.wait_line("started dispatcher 1 (null)", 2)
     server.wait_line("started frontdoor 0", 2)
     until(lambda: server.get("/readyz")[1] == {"ready": True, "reasons": [], "degraded": []}, server.log)
+    back_s = time.monotonic() - killed
     assert "killing" not in server.log()  # their ends were seen, not that they were silent
     until(lambda: psutil.Process(server.process.pid).num_fds() <= files, lambda: f"{files} descriptors again")
     metrics = server.get("/metrics")[1]
     assert 'fastqps_restarts_total{role="dispatcher"} 1.0' in metrics
     assert 'fastqps_restarts_total{role="frontdoor"} 1.0' in metrics
+    return back_s
 
 
 @pytest.mark.parametrize("title", ["dispatcher 0 (null)", "frontdoor 0"])
@@ -216,14 +235,20 @@ def test_stopped_supervisor_blames_nobody(serve: Callable[..., Server]) -> None:
 
 
 def test_supervisor_killed(serve: Callable[..., Server]) -> None:
-    port = free_port()
-    server = serve("--port", str(port), "--dispatchers", "2", "--frontdoors", "2").wait_ready()
-    children = server.children()
-    assert len(children) == 4
-    server.process.kill()
-    until(lambda: all(map(gone, children)), lambda: str(children))
-    again = serve("--port", str(port), "--dispatchers", "1").wait_ready()
-    assert again.address()[1] == port
+    """Its children end at once, and the port is free."""
+
+    def attempt() -> str:
+        port = free_port()
+        server = serve("--port", str(port), "--dispatchers", "2", "--frontdoors", "2").wait_ready()
+        children = server.children()
+        assert len(children) == 4
+        server.process.kill()
+        left_s = until(lambda: all(map(gone, children)), lambda: str(children))
+        again = serve("--port", str(port), "--dispatchers", "1").wait_ready()
+        assert again.address()[1] == port
+        return "" if left_s < 1 else f"{left_s:.1f} s"
+
+    until_in_time(attempt, tries=3)
 
 
 def test_child_started_by_somebody_else_ends_at_once() -> None:
@@ -308,11 +333,17 @@ def test_incomplete_drain(serve: Callable[..., Server], behaviour: str, timeout:
 
 
 def test_second_signal_stops_at_once(serve: Callable[..., Server]) -> None:
-    server = serve("--drain-timeout", "600s", FAKE_DOOR="stuck").wait_ready()
-    server.process.send_signal(signal.SIGINT)
-    server.wait_line("draining, at most 600 s")
-    server.process.send_signal(signal.SIGINT)
-    assert server.wait_end() == 5
+    def attempt() -> str:
+        server = serve("--drain-timeout", "600s", FAKE_DOOR="stuck").wait_ready()
+        server.process.send_signal(signal.SIGINT)
+        server.wait_line("draining, at most 600 s")
+        asked = time.monotonic()
+        server.process.send_signal(signal.SIGINT)
+        assert server.wait_end() == 5
+        took_s = time.monotonic() - asked
+        return "" if took_s < 2 else f"{took_s:.1f} s"
+
+    until_in_time(attempt, tries=3)
 
 
 def test_sighup_reads_the_models_again(serve: Callable[..., Server]) -> None:
