@@ -83,7 +83,7 @@ def test_a_rate_on_a_server_of_its_own(capsys: pytest.CaptureFixture[str]) -> No
         whole = [d["busy"] + sum(d["idle"].values()) for d in point["dispatchers"]]
         return unmet(calls=0.6 * calls < counted < 1.4 * calls + 20, time=all(0.8 < part < 1.2 for part in whole))
 
-    until_in_time(attempt)
+    until_in_time(attempt, tries=4)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_calls_on_a_server_that_runs(server: ServerProcess, model: str, call: st
         assert (point["first_message_us"] is not None) == (call == "generate")
         return unmet(most_are_ok=point["status"]["OK"] > 50)
 
-    until_in_time(attempt)
+    until_in_time(attempt, tries=4)
 
 
 def test_without_an_admin_port_the_server_is_not_known(server: ServerProcess) -> None:
@@ -130,15 +130,24 @@ def test_find_max_leaves_a_capacity_that_serve_takes(server: ServerProcess) -> N
 
     def attempt() -> str:
         code = bench("find-max", "--slo", "p50=5s", *flags, "--address", server.address, "--admin", server.admin)
-        if code not in (0, 7):  # on a busy machine the generator may have been what failed above, or a probe failed
-            return f"exit code {code}: {report()['notes']}"
-        capacity = read_capacity("out/capacity.json")
-        assert 0 < capacity.rate < 1300 and capacity.in_flight > 0 and report()["best"] == len(report()["points"]) - 4
-        assert all("queue_wait_p95_s" in less for less in capacity.below_knee)  # a busy machine may not keep a rate
-        capacity.check("minilm", report()["target"]["version"], "null")
-        return unmet(rate=capacity.rate > 500)
+        found = report()
+        said = f"exit code {code}: {found['notes']}"
+        assert code in (0, 7, 8), said
+        if found["best"] is not None:
+            assert code in (0, 7), said  # 7: the generator was what failed above
+            capacity = read_capacity("out/capacity.json")
+            assert 0 < capacity.rate < 1300 and capacity.in_flight > 0 and found["best"] == len(found["points"]) - 4
+            assert all("queue_wait_p95_s" in less for less in capacity.below_knee)  # a busy machine may not keep a rate
+            capacity.check("minilm", found["target"]["version"], "null")
+            if capacity.rate > 500:
+                return ""
+            said = f"{capacity.rate:.0f}/s"
+        # Another try only where the report itself blames the generator or the machine, not the server.
+        late = any(point["verdict"] == "INVALID" for point in found["points"])
+        assert late or "a noisy machine" in " ".join(found["notes"]), (said, found["points"])
+        return said
 
-    until_in_time(attempt)
+    until_in_time(attempt, tries=4)
 
 
 # ---- what goes wrong

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -126,11 +125,10 @@ def test_ctrl_c_before_anything_was_measured(interrupted: Any, then: str) -> Non
 
 
 def test_a_second_ctrl_c_does_not_wait(interrupted: Any) -> None:
-    """The second comes while the child, which has had the first, takes its time."""
-    began = time.monotonic()
+    """The second comes while the child, which has had the first, takes its time: 600 s, if it were waited for, and then
+    the time-out of tests would end this one."""
     with pytest.raises(KeyboardInterrupt):
         interrupted("os.kill(os.getppid(), signal.SIGINT); time.sleep(600)")
-    assert time.monotonic() - began < 500
 
 
 # ---- what it is told

@@ -239,12 +239,11 @@ def test_a_stop_keeps_what_was_measured() -> None:
 
 
 def test_an_engine_can_be_dropped_while_it_runs() -> None:
+    """That is not waited for: it would be for 1000 s, and the time-out of tests would end this one."""
     server = _native.Server()
     run = engine(server.port)
     run.start(*constant(1000, 1000 * MS))
-    began = time.monotonic()
     del run
-    assert time.monotonic() - began < 500  # of the 1000 s that it would run
 
 
 @pytest.mark.parametrize(
