@@ -15,13 +15,26 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+SERVERS = pytest.StashKey[list[Server]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
+    """With a failure goes what its servers wrote, and where they stood: it may not come again."""
+    report = yield
+    if report.failed:
+        for server in item.stash.get(SERVERS, []):
+            report.sections.append((f"server {server.pid}", server.account()))
+    return report
+
+
 @pytest.fixture
-def serve() -> Iterator[Callable[..., Server]]:
+def serve(request: pytest.FixtureRequest) -> Iterator[Callable[..., Server]]:
     """Starts a server for this test: ``serve("--frontdoors=2", echo=True)``. At the end it drains and must be gone.
 
     ``kind``: a class of servers instead of the usual one.
     """
-    servers: list[Server] = []
+    servers = request.node.stash.setdefault(SERVERS, [])
 
     def start(*arguments: Any, kind: type[Server] = Server, **options: Any) -> Server:
         servers.append(kind(*arguments, **options))

@@ -92,6 +92,16 @@ class Server:
     def log(self) -> str:
         return "\n".join(self.lines)
 
+    def account(self) -> str:
+        """For people: its log, its processes, and its metrics as far as it still answers."""
+        try:
+            metrics = self.page("/metrics").decode()
+        except OSError as error:
+            metrics = f"no metrics: {error}"
+        samples = [line for line in metrics.splitlines() if not line.startswith("#") and "_bucket{" not in line]
+        processes = [f"{process.pid} {title_of(process)}" for process in self.processes()]
+        return "\n".join([*self.lines, "", *processes, "", *samples])
+
     def gate(self) -> AbstractContextManager[Gate]:
         """Holds the requests with its id, of a server with ``echo``, until it is opened or its ``with`` ends."""
         return self.gates.closed()
@@ -210,6 +220,19 @@ class Server:
             until(lambda: not any(self.work().values()), "idle", timeout_s)
         except AssertionError:
             raise AssertionError(f"work is left after {timeout_s} s: {self.work()}\n{self.log()}") from None
+
+    def until_filled(self, seat: str, old: psutil.Process) -> None:
+        """Until another process than the old one fills a seat, and serves. That the old one is killed is known to the
+        server only when it has reaped it."""
+
+        def filled() -> bool:
+            there = [p for p in self.processes() if p != old and title_of(p).startswith(f"fastqps: {seat}")]
+            return bool(there) and self.ready(seat)
+
+        try:
+            until(filled, f"{seat} is filled again")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.log()}") from None
 
     def ready(self, seat: str) -> bool:
         """Whether the process that fills a seat ("frontdoor 0") serves."""

@@ -97,17 +97,17 @@ class FakeSource:
         self.window = SimpleNamespace(
             look=lambda: None, long=lambda: self.load, short=lambda: self.load, items_waiting=5, items_running=6
         )
-        door = {"connections": 3, "running": 4, "slots_used": 5, "ready": True, "pid": 0}
+        door = {"connections": 3, "running": 4, "slots_used": 5, "pid": 0}
         self.segment = SimpleNamespace(
             sizes=SimpleNamespace(doors=2, dispatchers=3, slots=64),
             total_bytes=1 << 20,
             set_load=lambda **values: None,
             stats=lambda i: self.all[i],
-            doors=lambda: [door, {**door, "ready": False}],
+            doors=lambda: [door, door],
             dispatchers=lambda: [
-                {"ready": True, "running": 6, "pid": 0, "epoch": 1},
-                {"ready": True, "running": 1, "pid": 0, "epoch": 1},
-                {"ready": False, "running": 9, "pid": 0, "epoch": 1},
+                {"running": 6, "pid": 0, "epoch": 1},
+                {"running": 1, "pid": 0, "epoch": 1},
+                {"running": 9, "pid": 0, "epoch": 1},
             ],
             route=lambda route: {"cache_slots": 0 if route else 100, "version": "0123456789ab"},
             waiting=lambda route: 10 + route,
@@ -129,8 +129,11 @@ class FakeSource:
     def device_of(self, dispatcher: int) -> int:
         return 0
 
-    def filled(self) -> list[int]:
-        return [0, 1, 2]
+    def filled(self) -> dict[int, bool]:
+        return {0: True, 1: True, 2: False}
+
+    def doors(self) -> list[bool]:
+        return [True, False]
 
     def versions(self) -> list[ServedVersion]:
         return [ServedVersion("a", "0123456789ab", 2), ServedVersion('b"\n', "ba9876543210", 0)]

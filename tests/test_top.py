@@ -62,10 +62,9 @@ def source(n: int, dispatchers: int = 3) -> test_metrics.FakeSource:
     )
     found = test_metrics.FakeSource(door, door, *[busy] * dispatchers)
     found.capacity = None
-    line = {"ready": True, "running": 6, "pid": 0, "epoch": 1}
-    found.segment.dispatchers = lambda: [{**line, "ready": d != 2} for d in range(dispatchers)]
+    found.segment.dispatchers = lambda: [{"running": 6, "epoch": 1}] * dispatchers
     found.segment.sizes.dispatchers = dispatchers
-    found.filled = lambda: list(range(dispatchers))  # type: ignore[method-assign]
+    found.filled = lambda: {d: d != 2 for d in range(dispatchers)}  # type: ignore[method-assign]
     found.model_of = lambda dispatcher: int(dispatcher == 2)  # type: ignore[method-assign]
     return found
 

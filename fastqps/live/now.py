@@ -60,12 +60,14 @@ def look(seen: Seen, before: Counts, after: Counts, load: Mapping[str, Any] | No
         "doors": [
             {
                 "index": i,
-                "ready": bool(line["ready"]),
+                "ready": serves,
                 "connections": line["connections"],
                 "received": _rate(then[0], now[0], seconds),
                 "sent": _rate(then[1], now[1], seconds),
             }
-            for i, (line, then, now) in enumerate(zip(lines, before.bytes, after.bytes, strict=True))
+            for i, (serves, line, then, now) in enumerate(
+                zip(seen.doors(), lines, before.bytes, after.bytes, strict=True)
+            )
         ],
     }
 
@@ -92,8 +94,7 @@ def _stage(name: str, before: Counts, after: Counts) -> dict[str, Any]:
 
 def _dispatchers(seen: Seen, before: Counts, after: Counts, seconds: float) -> list[dict[str, Any]]:
     found = []
-    lines = seen.segment.dispatchers()
-    for i in seen.filled():
+    for i, serves in seen.filled().items():
         then, now = before.dispatchers[i], after.dispatchers[i]
         busy, idle = _time(then, now)
         found.append(
@@ -101,7 +102,7 @@ def _dispatchers(seen: Seen, before: Counts, after: Counts, seconds: float) -> l
                 "index": i,
                 "model": seen.models[seen.model_of(i)],
                 "device": seen.devices[seen.device_of(i)],
-                "ready": bool(lines[i]["ready"]),
+                "ready": serves,
                 "steps": _rate(then.steps, now.steps, seconds),
                 "items": _rate(then.step_items, now.step_items, seconds),
                 "busy": busy,

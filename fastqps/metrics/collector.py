@@ -145,13 +145,13 @@ class Metrics:
         slots = GaugeMetricFamily("fastqps_cache_slots", "Sequences that can run at a time.", labels=["model"])
         used = GaugeMetricFamily("fastqps_cache_slots_used", "Sequences that run.", labels=["model"])
         for m, model in enumerate(self._source.models):
-            own = [d for d in self._source.filled() if self._source.model_of(d) == m]
+            own = {d: serves for d, serves in self._source.filled().items() if self._source.model_of(d) == m}
             per_dispatcher = segment.route(self._source.route_of(m))["cache_slots"]
             if per_dispatcher:  # it generates
                 ever = (d for d in range(len(dispatchers)) if self._source.model_of(d) == m)
                 made.add_metric([model], sum(dispatchers[d]["generated_tokens"] for d in ever))
                 slots.add_metric([model], per_dispatcher * len(own))
-                used.add_metric([model], sum(lines[d]["running"] for d in own if lines[d]["ready"]))
+                used.add_metric([model], sum(lines[d]["running"] for d, serves in own.items() if serves))
         yield from (made, slots, used)
 
     def _device(self, dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
@@ -262,10 +262,10 @@ class Metrics:
         up = GaugeMetricFamily("fastqps_process_ready", "1: the process serves.", labels=["role", "index"])
         for i, line in enumerate(self._source.segment.doors()):
             connections.add_metric([str(i)], line["connections"])
-            up.add_metric(["frontdoor", str(i)], float(line["ready"]))
-        lines = self._source.segment.dispatchers()
-        for i, line in ((i, lines[i]) for i in self._source.filled()):
-            up.add_metric(["dispatcher", str(i)], float(line["ready"]))
+        serving = {"frontdoor": dict(enumerate(self._source.doors())), "dispatcher": self._source.filled()}
+        for role, seats in serving.items():
+            for i, serves in seats.items():
+                up.add_metric([role, str(i)], float(serves))
         yield connections
         yield up
         yield _gauge("ready", "1: load balancers should send requests here.", float(self._source.ready))

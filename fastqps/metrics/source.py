@@ -54,8 +54,12 @@ class Source(Protocol):
     def reload_counts(self) -> Mapping[tuple[str, str], int]:
         """How often reloads have ended how, by model and outcome."""
 
-    def filled(self) -> Sequence[int]:
-        """The dispatchers that there are: a reloaded model's next ones have indices of their own."""
+    def filled(self) -> Mapping[int, bool]:
+        """The dispatchers that there are, and whether each serves: a reloaded model's next ones have indices of their
+        own."""
+
+    def doors(self) -> Sequence[bool]:
+        """Whether each front door serves."""
 
     def trace_spans(self) -> dict[str, int]:
         """Spans of traced calls, by what became of them; empty where none are traced."""

@@ -60,8 +60,9 @@ class Seat(ABC):
 
     @property
     def ready(self) -> bool:
-        """It runs and serves."""
-        return self.child is not None and bool(self.line["ready"])
+        """It runs and serves. What the segment says of a dead process is settled after it is reaped, or only when all
+        of its device's are: it is not asked before."""
+        return self.child is not None and not self.child.exited.done() and bool(self.line["ready"])
 
     def start(self, listener_fd: int, parent_pid: int) -> Child:
         """Starts the next incarnation. ``OSError`` where the system refuses a process."""

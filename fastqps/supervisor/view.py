@@ -73,9 +73,14 @@ class View:
         """How the dispatchers that run answered the server's own requests."""
         return self._seats.canaries()
 
-    def filled(self) -> list[int]:
-        """The dispatchers that there are: the other indices are kept for the next generation of their model."""
-        return [seat.index for seat in self._seats.fleet.filled()]
+    def filled(self) -> dict[int, bool]:
+        """The dispatchers that there are, and whether each serves: the other indices are kept for the next generation
+        of their model."""
+        return {seat.index: seat.ready for seat in self._seats.fleet.filled()}
+
+    def doors(self) -> list[bool]:
+        """Whether each front door serves."""
+        return [seat.ready for seat in self._seats.doors]
 
     def model_of(self, dispatcher: int) -> int:
         """The model that a dispatcher serves."""

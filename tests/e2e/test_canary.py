@@ -99,8 +99,7 @@ def test_stuck_loop(serve: Callable[..., Server]) -> None:
     async def scenario() -> None:
         async with Load(server.address, ledger) as load:
             await load.more(50)
-            await asyncio.to_thread(until, lambda: not old.is_running(), "it is killed")
-            await asyncio.to_thread(until, lambda: server.ready("dispatcher 0"), "it is back")
+            await asyncio.to_thread(server.until_filled, "dispatcher 0", old)
             await load.more(50)
 
     asyncio.run(scenario())

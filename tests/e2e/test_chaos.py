@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 from ledger import OK, Ledger, Load, batch, channel_to, connect_in_turn, unary
-from serving import PATIENCE_S, Server, descriptors, title_of, until
+from serving import PATIENCE_S, Server, descriptors, until
 
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
@@ -42,16 +42,6 @@ def nothing_left(server: Server) -> Iterator[dict[str, psutil.Process]]:
     assert len(server.processes()) == 1 + len(SEATS), server.processes()
 
 
-def back(server: Server, old: psutil.Process, seat: str) -> None:
-    """Until the seat is filled by another process that serves."""
-
-    def is_back() -> bool:
-        found = [p for p in server.processes() if p != old and seat in title_of(p)]
-        return bool(found) and server.ready(seat)
-
-    until(is_back, f"{seat} is back\n{server.log()}")
-
-
 def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(work)
 
@@ -70,7 +60,7 @@ def test_dispatcher_killed(serve: Callable[..., Server], seat: str, lanes: int) 
         async with Load(server.address, ledger) as load:
             await load.more(200)
             old.kill()
-            await in_background(back, server, old, seat)
+            await in_background(server.until_filled, seat, old)
             await load.more(200)
 
     with nothing_left(server) as before:
@@ -111,7 +101,7 @@ def test_dispatcher_stopped(serve: Callable[..., Server]) -> None:
             await load.more(200)
             old.suspend()
             await in_background(until, lambda: not old.is_running(), "it is killed")
-            await in_background(back, server, old, "dispatcher 1")
+            await in_background(server.until_filled, "dispatcher 1", old)
             await load.more(200)
 
     with nothing_left(server) as before:
@@ -138,7 +128,7 @@ def test_front_door(serve: Callable[..., Server], number: signal.Signals) -> Non
                 old.send_signal(number)
                 await in_background(until, lambda: not old.is_running(), "it is gone")
                 assert await open_call == "UNAVAILABLE"
-                await in_background(back, server, old, "frontdoor 0")
+                await in_background(server.until_filled, "frontdoor 0", old)
                 await load.more(200)
         for door, ends in zip(doors, load.ledgers_of, strict=True):
             assert ends.keys() <= ({OK} if door == 1 else {OK, "UNAVAILABLE"}), (door, ends)
@@ -163,7 +153,7 @@ def test_front_door_killed_while_its_requests_run(serve: Callable[..., Server]) 
             await in_background(until, lambda: server.claimed(40), "40 slots")
             old.kill()
             await call
-            await in_background(back, server, old, "frontdoor 0")
+            await in_background(server.until_filled, "frontdoor 0", old)
             assert server.work()["fastqps_slots_used"] == 40
         for channel in channels:
             await channel.close()
@@ -185,7 +175,7 @@ def test_all_children_killed(serve: Callable[..., Server]) -> None:
             for process in before.values():
                 process.kill()
             for seat, process in before.items():
-                await in_background(back, server, process, seat)
+                await in_background(server.until_filled, seat, process)
             await load.more(200)
 
     with nothing_left(server) as before:

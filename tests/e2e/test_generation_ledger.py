@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import grpc
+import psutil
 from echo_generator import PACE, write_generator
 from ledger import CANCELLED, EXPIRED, OK, REFUSED
-from serving import Server, until
+from serving import Server
 from test_chaos import nothing_left
 
 from fastqps.v1 import predict_pb2 as pb
@@ -83,12 +83,15 @@ async def load(server: Server, generations: Generations, deaths: tuple[int, ...]
     for channel in channels:
         await channel.channel_ready()
     stubs = [predict_pb2_grpc.PredictServiceStub(channel) for channel in channels]
+    killed: list[psutil.Process] = []
 
     async def one(number: int) -> None:
         async with room:
             if number in deaths:
-                await asyncio.to_thread(until, lambda: server.ready("dispatcher 0"), "it is back from its last death")
-                server.child("dispatcher 0").send_signal(signal.SIGKILL)
+                if killed:
+                    await asyncio.to_thread(server.until_filled, "dispatcher 0", killed[-1])
+                killed.append(server.child("dispatcher 0"))
+                killed[-1].kill()
             await generations.one(stubs[number % len(stubs)], number)
 
     await asyncio.gather(*map(one, range(REQUESTS)))

@@ -68,8 +68,7 @@ async def new_clients(server: Server, ledger: Ledger) -> None:
 def restart_door(server: Server) -> None:
     old = server.child("frontdoor 0")
     old.kill()
-    until(lambda: "frontdoor 0 (pid" in server.log().split("was ended by SIGKILL")[-1], "it is started again")
-    until(lambda: server.ready("frontdoor 0"), "it is back")
+    server.until_filled("frontdoor 0", old)
 
 
 def test_clients_move_on(serve: Callable[..., Server]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from checkpoints import write_checkpoint
 from decoders import write_decoder
 from fake_cuda import ROOT, environment
-from serving import PATIENCE_S, Server, title_of, until
+from serving import PATIENCE_S, Server, title_of
 
 from fastqps import Client, Engine
 
@@ -49,8 +49,9 @@ def check_answers(server: Server, path: Path) -> None:
     np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5)
 
 
-def until_ready(server: Server) -> None:
-    until(lambda: all(server.ready(f"dispatcher {i}") for i in (0, 1)), f"both are ready\n{server.log()}")
+def until_filled(server: Server, dispatchers: list[psutil.Process]) -> None:
+    for i, old in enumerate(dispatchers):
+        server.until_filled(f"dispatcher {i}", old)
 
 
 def test_one_copy_for_all(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> None:
@@ -67,15 +68,13 @@ def test_one_copy_for_all(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> 
     check_answers(server, tmp_path)
 
     dispatchers[0].kill()
-    until(lambda: not any(p.is_running() for p in dispatchers), "a fault is one of all")
-    until_ready(server)
+    until_filled(server, dispatchers)  # both: a fault is one of all
     assert holder(server) == first
     check_answers(server, tmp_path)
 
     dispatchers = [server.child(f"dispatcher {i}") for i in (0, 1)]
     first.kill()
-    until(lambda: not any(p.is_running() for p in dispatchers), "none maps what nobody holds")
-    until_ready(server)
+    until_filled(server, dispatchers)  # both: none maps what nobody holds
     assert holder(server) != first
     check_answers(server, tmp_path)
     assert "weights of m (cuda:0) was ended by SIGKILL: restarting all 2 dispatchers of cuda:0" in server.log()

@@ -289,8 +289,7 @@ def test_certificates_change_under_load(authority: Authority, other: Authority, 
         thread.join()
     assert not failed and calls[0] > 40
     door.kill()
-    until(lambda: len([line for line in server.lines if "started frontdoor 0" in line]) == 2, "a new door")
-    until(lambda: server.ready("frontdoor 0"), "the new door is ready")
+    server.until_filled("frontdoor 0", door)
     for _ in range(8):
         assert trusted(server.address, other.certificate)
     assert ok_reloads(server) == 2
