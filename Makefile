@@ -75,12 +75,8 @@ stress: $(NATIVE)/stress_core ## the core under kills, stops, poison and cancels
 	$(MAKE) SAN=thread build/native-thread/stress_core && build/native-thread/stress_core threads 30 && build/native-thread/stress_core threads 10 2944
 	csrc/tests/mutants.sh
 
-# What only computes runs on all cores at once. What starts servers or measures runs alone, one after the other.
 test: ## Python and end-to-end tests
-	@set -o pipefail; failed=0; \
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m "compute and not nightly" tests || failed=1; \
-	$(BIN)/python -m pytest -m "not compute and not nightly" tests || failed=1; \
-	exit $$failed
+	@BIN="$(BIN)" tools/test.sh
 
 nightly: ## what takes too long for `make test`, an hour or more; NIGHTLY="tests soak" runs these parts of it
 	@BIN="$(BIN)" tools/nightly.sh $(NIGHTLY)

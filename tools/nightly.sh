@@ -3,12 +3,13 @@
 # runs whatever became of the others; the end says what ran, how long it took and how it ended.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-BIN=${BIN:-.venv/bin}
+export BIN=${BIN:-.venv/bin}
 exec </dev/null
 
-parts=(tests rolls soak generation sanitizers model fuzz stress)
+parts=(day tests rolls soak generation sanitizers model fuzz stress)
 run() {
     case $1 in
+        day) SECOND_LOOKS=0 tools/test.sh ;;
         tests) "$BIN/python" -m pytest -m nightly -v --durations=0 tests ;;
         rolls) FASTQPS_ROLLS=20 "$BIN/python" -m pytest -v tests/proxies/test_rolling_restart.py ;;
         soak) FASTQPS_SOAK=600 FASTQPS_SOAK_GENERATION=300 "$BIN/python" -m pytest -v --timeout 0 \
