@@ -121,15 +121,16 @@ def test_front_door(serve: Callable[..., Server], number: signal.Signals) -> Non
         load = Load(server.address, ledger, channels=4)
         doors = await connect_in_turn(server, load.channels)
         stub = predict_pb2_grpc.PredictServiceStub(load.channels[0])
-        with server.gate() as gate:
-            async with load:
+        async with load:
+            await load.more(200)
+            with server.gate() as gate:  # nothing waits for the load meanwhile: all of it may be in the gate's batch
                 open_call = asyncio.create_task(unary(stub, ledger, gate.id))
-                await load.more(200)
+                await in_background(until, gate.reached, "it runs")
                 old.send_signal(number)
                 await in_background(until, lambda: not old.is_running(), "it is gone")
                 assert await open_call == "UNAVAILABLE"
-                await in_background(server.until_filled, "frontdoor 0", old)
-                await load.more(200)
+            await in_background(server.until_filled, "frontdoor 0", old)
+            await load.more(200)
         for door, ends in zip(doors, load.ledgers_of, strict=True):
             assert ends.keys() <= ({OK} if door == 1 else {OK, "UNAVAILABLE"}), (door, ends)
 
