@@ -24,7 +24,7 @@
 namespace fastqps {
 
 inline constexpr u64 kMagic = 0x0053505154534146;  // "FASTQPS\0", little-endian
-inline constexpr u32 kFormat = 6;                  // grows with every change of this file
+inline constexpr u32 kFormat = 7;                  // grows with every change of this file
 
 inline constexpr u32 kDoorsMax = 32;
 inline constexpr u32 kDispatchersMax = 64;  // one bit each in Route::dispatchers
@@ -126,6 +126,7 @@ struct alignas(64) SupervisorLine {
   std::atomic<Phase> phase;  // [S]
   std::atomic<u64> drain_deadline_ns;  // [S]
   std::atomic<u32> flips;              // [S] how often another generation of some model has come to serve
+  std::atomic<u64> poison_until_ns;    // [D, by compare-and-swap] until then some door's PoisonMark may hold; 0: none
 };
 
 // What the whole server is doing, for those who tell it to load balancers. Written ten times a second; each value is
@@ -160,7 +161,7 @@ struct alignas(64) DoorLine {
   std::atomic<u64> turn_started_ns;           // [D] of its loop, 0 while it sleeps: a hung loop shows
   std::atomic<u32> flips_seen;        // [D] what it accepts from now on is for the generations that serve since then
   std::atomic<u64> lost_items;        // [D] taken, but ended UNAVAILABLE; S adds what a dead one had. All incarnations
-  PoisonMark poison[kPoisonEntries];  // [D] fingerprints that killed dispatchers; all doors read them
+  PoisonMark poison[kPoisonEntries];  // [D] fingerprints of requests that killed dispatchers; all doors read them
 };
 
 // What a front door has to do with a route. S sets all of a dead one's to 0.
@@ -280,7 +281,6 @@ struct alignas(64) Slot {
   std::atomic<u32> n_tokens;   // D; a hint until claimed, then exact
   u32 first_len;               // D: tokens of the first text; the rest has token type Route::pair_type_id
   u64 deadline_ns;             // D: 0 for none
-  u64 fingerprint;             // D: of the ids, to refuse a poison request when it comes again
   u32 dimensions;              // D: 0 for all of them
   u16 top_labels;              // D: 0 for all of them
   u8 dtype;                    // D: fastqps.v1.DType

@@ -116,7 +116,7 @@ class Slab {
     Slot& s = segment_.canary_slot(door_, d);
     const Word w{s.state.load(kRelaxed)};  // relaxed: FREE is ours alone
     if (w.state() != State::kFree) return false;
-    s.deadline_ns = s.fingerprint = 0;
+    s.deadline_ns = 0;
     s.dimensions = s.top_labels = s.dtype = s.flags = 0;
     s.strikes = 0;
     s.sampling = {};

@@ -214,7 +214,7 @@ PredictService::Refusal PredictService::queue(u32 slot, u32 r) {
   if (stamp_ns_ < transport_->turn_ns()) stamp_ns_ = now_ns();
   const u64 now = stamp_ns_;
   Refusal refusal;
-  if (poison_active_ && is_poison(segment_.ids(s), s.n_tokens.load(kRelaxed), now)) {
+  if (is_poison(s, now)) {
     bump(stats_->rejected[kRejectPoison]);
     refusal = refuse(StatusCode::kInternal, "this request has broken dispatchers and is refused for ten minutes");
   } else if (slab_.put(slot, r, kClassOf[item.priority & 3], 0, now)) {
@@ -230,8 +230,11 @@ PredictService::Refusal PredictService::queue(u32 slot, u32 r) {
   return refusal;
 }
 
-bool PredictService::is_poison(const u32* ids, u32 n, u64 now) const {
-  const u64 print = fingerprint(ids, n);
+// Nearly always one look at a word that nobody writes: it costs no more than to remember what it said, and what another
+// door has found out holds here with the next request.
+bool PredictService::is_poison(Slot& s, u64 now) const {
+  if (segment_.supervisor().poison_until_ns.load(kAcquire) <= now) return false;  // partner: mark_poison
+  const u64 print = fingerprint(segment_.ids(s), s.n_tokens.load(kRelaxed));
   for (u32 f = 0; f < segment_.sizes().doors; f++)
     for (const PoisonMark& mark : segment_.door(f).poison)
       if (mark.fingerprint.load(kRelaxed) == print && mark.until_ns.load(kRelaxed) > now) return true;

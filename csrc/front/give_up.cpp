@@ -79,8 +79,11 @@ void PredictService::mark_poison(u32 slot) {
       line_->poison, line_->poison + kPoisonEntries,
       [](const PoisonMark& a, const PoisonMark& b) { return a.until_ns.load(kRelaxed) < b.until_ns.load(kRelaxed); });
   oldest->fingerprint.store(print, kRelaxed);
-  oldest->until_ns.store(now_ns() + kPoisonNs, kRelaxed);
-  poison_active_ = true;
+  const u64 until = now_ns() + kPoisonNs;
+  oldest->until_ns.store(until, kRelaxed);
+  // The doors look at this word first. Release: who finds it raised finds the mark, before any client hears of it.
+  std::atomic<u64>& last = segment_.supervisor().poison_until_ns;
+  for (u64 seen = last.load(kRelaxed); seen < until && !last.compare_exchange_weak(seen, until, kRelease, kRelaxed);) {}
   bump(stats_->poisoned);
   std::fprintf(stderr, "poison request %016llx (%u tokens, %u strikes): refused for ten minutes\n",
                (unsigned long long)print, s.n_tokens.load(kRelaxed), s.strikes);

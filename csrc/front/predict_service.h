@@ -116,7 +116,7 @@ class PredictService final : public Service {
   Refusal refuse(StatusCode code, const char* format, ...) __attribute__((format(printf, 3, 4)));
   Refusal refuse_field(const char* field, const char* format, ...) __attribute__((format(printf, 3, 4)));
   i32 find_route(std::string_view model) const;
-  bool is_poison(const u32* ids, u32 n, u64 now) const;
+  bool is_poison(Slot& s, u64 now) const;
 
   // fill.cpp: ids, into the slot
   Refusal fill(const RequestView& view, u32 route, u32 slot, Item& item);
@@ -231,7 +231,6 @@ class PredictService final : public Service {
   u32 flips_seen_ = 0;
   bool draining_routes_ = false;
   u32 tokenizing_ = 0;  // items whose text a worker has, and which nobody has answered
-  bool poison_active_ = false;
   bool ahead_ = false;  // of another door, in connections
 };
 

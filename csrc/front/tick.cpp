@@ -12,9 +12,6 @@ void PredictService::tick(u64 now) {
     slab_.settle_all();  // a hint that a crash swallowed
     give_up_waiting();
   }
-  poison_active_ = false;
-  for (u32 f = 0; f < segment_.sizes().doors; f++)
-    for (const PoisonMark& mark : segment_.door(f).poison) poison_active_ |= mark.until_ns.load(kRelaxed) > now;
   stats_->requeued.store(before_.requeued + slab_.requeued(), kRelaxed);
   stats_->suspects.store(before_.suspects + slab_.suspects(), kRelaxed);
   if (counters_) copy_counters();
