@@ -212,8 +212,9 @@ def test_supervisor_killed(serve: Callable[..., Server]) -> None:
 # ---- a request that kills
 
 
-def waiting(server: Server) -> float:
-    return server.work()["fastqps_requests_waiting"]
+def all_in(server: Server, count: int) -> bool:
+    """Whether so many are in the server, wherever: its dispatcher may claim a full batch ahead."""
+    return server.work()["fastqps_slots_used"] == count
 
 
 def together(server: Server, ledger: Ledger, requests: list[pb.PredictRequest]) -> None:
@@ -226,7 +227,7 @@ def together(server: Server, ledger: Ledger, requests: list[pb.PredictRequest]) 
                 first = asyncio.create_task(unary(stub, ledger, gate.id))
                 await in_background(until, lambda: server.claimed(1), "the first")
                 answering = stub.PredictBatch(pb.PredictBatchRequest(items=requests))
-                await in_background(until, lambda: waiting(server) == len(requests), "the others wait")
+                await in_background(until, lambda: all_in(server, 1 + len(requests)), "the others are in")
             answer = await answering
             for request, item in zip(requests, answer.items, strict=True):
                 ledger.answered(request.request_id, item)
@@ -320,9 +321,9 @@ def test_no_dispatcher_left(mortal: Callable[..., Server]) -> None:
                 first = asyncio.create_task(unary(stub, ledger, gate.id))
                 await in_background(until, lambda: server.claimed(1), "the first")
                 deadly = [asyncio.create_task(unary(stub, ledger, KILL_TOKEN)) for _ in range(12)]
-                await in_background(until, lambda: waiting(server) == 12, "12 wait")
+                await in_background(until, lambda: all_in(server, 13), "12 more are in")
                 others = [asyncio.create_task(unary(stub, ledger)) for _ in range(3)]
-                await in_background(until, lambda: waiting(server) == 15, "3 more wait")
+                await in_background(until, lambda: all_in(server, 16), "3 more are in")
             assert set(await asyncio.gather(*deadly)) <= {"INTERNAL", "UNAVAILABLE"}
             assert await asyncio.wait_for(asyncio.gather(*others), PATIENCE_S) == ["UNAVAILABLE"] * 3
             assert await asyncio.wait_for(unary(stub, ledger), PATIENCE_S) == "UNAVAILABLE"
