@@ -2,7 +2,8 @@
 
 A request for token ids is answered with [first, last, sum, count, number of the step, 0 …], to be read with
 ``normalize`` off. A step with the id SLOW + n takes at least n hundredths of a second; one with the id of a gate
-(gates.py) lasts until a test opens it. SIGUSR2 stops its loop, but not its heart. Generators: echo_generator.py.
+(gates.py) lasts until a test opens it. SIGUSR2 stops its loop between two steps, but not its heart. Generators:
+echo_generator.py.
 """
 
 from __future__ import annotations
@@ -55,9 +56,25 @@ def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) 
     return EchoRunner(card, max_items, max_tokens)
 
 
+class Stoppable(dispatcher.Dispatcher):
+    """Stands still when told to, with nothing on its device: a step there would be too slow, not the loop."""
+
+    stuck = False
+
+    def _due_s(self) -> float:
+        if Stoppable.stuck and not any(self._in_flight):
+            time.sleep(3600)
+        return super()._due_s()
+
+
+def stop_the_loop(number: int, frame: object) -> None:
+    Stoppable.stuck = True
+
+
 def main(settings: DispatcherSettings) -> int:
     """The usual one. The null device changes here: tests that import this module must keep theirs."""
     null.make_runner = make_runner
     null.make_decoder = echo_generator.make_decoder
-    signal.signal(signal.SIGUSR2, lambda number, frame: time.sleep(3600))
+    dispatcher.Dispatcher = Stoppable  # type: ignore[misc]
+    signal.signal(signal.SIGUSR2, stop_the_loop)
     return dispatcher.main(settings)
