@@ -41,15 +41,21 @@ class Capacity:
     # The same, and in_flight, of smaller loads, the smallest first; share: of ``rate``. Older files have none.
     below_knee: tuple[Mapping[str, float], ...] = ()
 
-    def check(self, model: str, version: str, device: str) -> None:
-        """Raises ``ConfigError`` where what is served is not what was measured."""
-        for what, own, served in (
-            ("model", f"{self.model}@{self.version}", f"{model}@{version}"),
-            ("device", self.device, device),
-        ):
+    def check(self, model: str, device: str) -> None:
+        """Raises ``ConfigError`` where what is served is not what was measured. Another version of the model is: a
+        server that has reloaded it keeps its capacity, and one that is started then must not be worse off."""
+        for what, own, served in (("model", self.model, model), ("device", self.device, device)):
             if own != served:
                 then = _plain(own)
                 raise ConfigError(f"--capacity: measured with the {what} {then}, but this is {served}: measure again")
+
+    def doubt(self, version: str) -> str:
+        """What to say where this version of the model is served; "" where it was measured."""
+        return (
+            ""
+            if version == self.version
+            else (f"--capacity was measured with version {_plain(self.version)}, not {version}: measure again")
+        )
 
 
 def read_capacity(path: str) -> Capacity:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
 import signal
 import socket
 import subprocess
@@ -212,6 +214,29 @@ def test_serves_without_standard_descriptors() -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def test_sigterm_while_the_model_is_read(tmp_path: Path) -> None:
+    """The first process of a container has no default for it. The model's file is a pipe that nobody fills."""
+    os.mkfifo(tmp_path / "config.json")
+    flags = ("--device=null", "--port=0", "--admin-port=0", f"--model=m={tmp_path}")
+    with subprocess.Popen(
+        [sys.executable, "-m", "fastqps", "serve", *flags], stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            until(lambda: handles(process.pid, signal.SIGTERM), lambda: "it takes the signal")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_S) == OK
+            assert process.stderr
+            assert process.stderr.read() == "fastqps: SIGTERM: ended before anything was served\n"
+        finally:
+            process.kill()
+
+
+def handles(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler for a signal."""
+    caught = re.search(r"^SigCgt:\s*(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)
 
 
 def test_too_few_files_is_said_at_once() -> None:

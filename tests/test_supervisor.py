@@ -297,8 +297,11 @@ def test_missing_model_and_memory(serve: Callable[..., Server]) -> None:
     assert "two models are named 'minilm'" in twice.log()
 
 
-def test_crash_loop_at_start(serve: Callable[..., Server]) -> None:
-    server = serve("--dispatchers", "1", FAKE_DISPATCHER="crash", FAKE_LIMITS=AT_ONCE)
+@pytest.mark.parametrize("window_s", [600, 0.01])
+def test_crash_loop_at_start(serve: Callable[..., Server], window_s: float) -> None:
+    """Also where its starts take so long that no two deaths come within the window of the budget."""
+    limits = f"{AT_ONCE},restarts.DELAY_MAX_S=0.1,restarts.WINDOW_S={window_s}"
+    server = serve("--dispatchers", "1", FAKE_DISPATCHER="crash", FAKE_LIMITS=limits)
     assert server.wait_end() == 1
     assert server.log().count("was ended by SIGSEGV") == RESTARTS_MAX + 1
     assert "dispatcher 0 (null) does not start: about to crash" in server.log()

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+from types import FrameType
+from typing import NoReturn
 
 from fastqps.config import SETTINGS, Loaded, decide, load
 from fastqps.config.document import effective_toml
 from fastqps.errors import OK
+
+STDERR = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serves until a signal ends it; one of the codes in fastqps.errors."""
+    # Until the supervisor takes it: the first process of a container is not ended by a signal that nobody handles, and
+    # reading the models may take minutes.
+    signal.signal(signal.SIGTERM, _end)
     named = {setting.key: getattr(options, setting.key.replace("-", "_")) for setting in SETTINGS}
     flags = {key: value for key, value in named.items() if value is not None}
     loaded = load(flags, os.environ, options.config)
@@ -39,6 +47,13 @@ def run(options: argparse.Namespace) -> int:
     from fastqps.supervisor import serve
 
     return serve(config, notes=_notes(loaded.config.device))
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    """Nothing is served yet and nothing started: there is nothing to drain or to end. Not by an exception: whatever is
+    imported or read just now might make another one of it."""
+    os.write(STDERR, b"fastqps: SIGTERM: ended before anything was served\n")
+    os._exit(OK)
 
 
 def _notes(device: str) -> list[str]:

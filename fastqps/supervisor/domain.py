@@ -30,7 +30,7 @@ from fastqps.supervisor.restarts import WINDOW_S, RestartBudget
 from fastqps.supervisor.seat import Seat
 from fastqps.supervisor.sharing import Sharing
 
-FAULTS_MAX = 3  # in WINDOW_S; at the next one it stays down
+FAULTS_MAX = 3  # in WINDOW_S of service; at the next one it stays down
 POLL_S = 0.02
 LEAVE_MAX_S = 1.0  # for the others to finish their steps
 TAKE_OFF_MAX_S = 0.5
@@ -165,11 +165,11 @@ class Domain:
     def _begin(self, cause: str) -> None:
         if self._checking:
             self._checking.cancel()  # whom it counts will not be there
-        delay_s = self._budget.next_delay_s(time.monotonic())
+        delay_s = self._budget.next_delay_s(max(seat.served_s for seat in self._seats))
         if self.down:
             self._log.event("supervisor", f"{cause}: {self._name} is down")  # it could not be ended then
         elif delay_s is None:
-            times = f"{FAULTS_MAX + 1} faults within {WINDOW_S:g} s"
+            times = f"{FAULTS_MAX + 1} faults within {WINDOW_S:g} s of service"
             self.down = f"{times}; the last: {cause}"
             self._log.event("supervisor", f"{self._name} stays down: {self.down}")
         elif len(filled := self._filled()) > 1:

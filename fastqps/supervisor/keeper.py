@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import time
 from collections.abc import Callable
 
 from fastqps.errors import DEVICE_FAULT, FAILURE, OK
@@ -65,7 +64,7 @@ class Keeper:
             if faulted:
                 self.seat.restarts += not self._domain.down
                 continue
-            delay_s = self.seat.budget.next_delay_s(time.monotonic())
+            delay_s = self.seat.budget.next_delay_s(self.seat.served_s)
             if delay_s is None:
                 self._give_up("died too often")
                 return OK

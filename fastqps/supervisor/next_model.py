@@ -80,6 +80,4 @@ def _shorter(server: Plan, path: str, card: ModelCard, limit: int) -> str:
 
 
 def _measured(server: Plan, card: ModelCard) -> str:
-    if server.capacity is None or server.capacity.version == card.version:
-        return ""
-    return f"--capacity was measured with version {server.capacity.version}: measure again"
+    return server.capacity.doubt(card.version) if server.capacity else ""

@@ -33,12 +33,14 @@ class Outcome:
         return self._failed.result() if self._failed.done() else None
 
     def take_signals(self, reload: Callable[[], None]) -> None:
-        """From now on SIGTERM and SIGINT are ours, and SIGHUP, which asks for a ``reload``."""
+        """From now on SIGTERM and SIGINT are ours, and SIGHUP, which asks for a ``reload``; also those that have come
+        while they were blocked."""
         nohup = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
         terminal = Terminal()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._take(number, functools.partial(self._on_signal, number))
         self._take(signal.SIGHUP, lambda: self._on_hangup(terminal, nohup, reload))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     def ignore_signals(self) -> None:
         """How this process ends is settled, and all that it has to do: a signal changes neither any more."""

@@ -132,13 +132,13 @@ def _capacity(config: Config, cards: tuple[ModelCard, ...]) -> Capacity | None:
     if len(cards) > 1:
         raise ConfigError(f"--capacity is for a server of one model; this one has {len(cards)}")
     found = read_capacity(config.capacity)
-    found.check(cards[0].name, cards[0].version, config.device)
+    found.check(cards[0].name, config.device)
     return found
 
 
-def doubts(capacity: Capacity, config: Config) -> list[str]:
-    """Why the capacity may not be that of this server: lines for its log."""
-    found = []
+def doubts(capacity: Capacity, config: Config, version: str) -> list[str]:
+    """Why the capacity may not be that of this server, which serves this version: lines for its log."""
+    found = [doubt] if (doubt := capacity.doubt(version)) else []
     if others := _other_settings(capacity, config):
         found.append(f"--capacity was measured with other settings: {'; '.join(others)}")
     if "device" in capacity.at_knee and "device_load" not in capacity.at_knee:

@@ -23,6 +23,7 @@ class Seat(ABC):
     step: str  # where its line says when it began what it does now; 0: nothing
     on_trial = False  # it has to show first that it can serve: if it cannot, the server goes on without
     retired = False  # what it has left to do is its last
+    served_s = 0.0  # how long its processes have been ready, all together
     taken_off = False  # the GPU: how its process ends is nobody else's affair
 
     def __init__(self, index: int, server: Plan, shared: Shared, log: Log, module: str | None = None) -> None:
@@ -86,10 +87,12 @@ class Seat(ABC):
             self.child.signal(signal.SIGKILL)
 
     def overdue(self, now: int, charge_ns: int, step_timeout_ns: int) -> str | None:
-        """Why its process must be killed, or None."""
+        """Once a tick: why its process must be killed, or None."""
         if self.child is None or self.child.exited.done():
             return None
         line, pid = self.line, self.child.pid
+        if line["ready"]:
+            self.served_s += charge_ns / 1e9
         return self.watched.overdue(
             now,
             charge_ns,

@@ -8,6 +8,7 @@ import dataclasses
 import itertools
 import os
 import resource
+import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
 
@@ -23,6 +24,7 @@ from fastqps.supervisor.generation import first_generations
 from fastqps.supervisor.holder import Holder
 from fastqps.supervisor.listener import address, bind
 from fastqps.supervisor.log import STDERR, Log
+from fastqps.supervisor.outcome import SIGNALS
 from fastqps.supervisor.plan import Plan, doubts, make_plan
 from fastqps.supervisor.room import Room, format_size
 from fastqps.supervisor.run_directory import RunDirectory
@@ -59,8 +61,11 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
             log.event("supervisor", line)
         if not server.reloads:
             log.event("supervisor", f"no model can be reloaded: {server.dispatchers} dispatchers leave no seats free")
-        for doubt in doubts(server.capacity, config) if server.capacity else ():
+        for doubt in doubts(server.capacity, config, server.cards[0].version) if server.capacity else ():
             log.event("supervisor", doubt)
+        signal.pthread_sigmask(
+            signal.SIG_BLOCK, SIGNALS
+        )  # until they are taken: there are files to remove from here on
         sharings = _sharings(server, log, stack)
         if config.share_weights:
             _add_holders(sharings, server, shared, log, stack)
