@@ -1,7 +1,9 @@
 """The fixture that starts servers. Each must end cleanly; none outlives its test."""
 
+import os
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+ROOT = Path(__file__).parent.parent
 SERVERS = pytest.StashKey[list[Server]]()
 
 
@@ -26,6 +29,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
         for server in item.stash.get(SERVERS, []):
             report.sections.append((f"server {server.pid}", server.account()))
     return report
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test works in its own folder. What it starts from there is of this tree, whatever else is installed."""
+    monkeypatch.chdir(tmp_path)
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
 
 
 @pytest.fixture

@@ -211,9 +211,9 @@ def test_a_recording_says_what_the_server_said(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
-def test_from_a_server_to_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("elsewhere")
+def test_from_a_server_to_a_target() -> None:
     """The three commands of docs/autoscaling.md, on the pod that it tells of."""
-    monkeypatch.chdir(tmp_path)
     pod = ["--device", f"sim:{ROOT / 'bench/autoscale-pod.toml'}", "--slo", "p99=200ms,err=1%"]
     flags = ["--", "--dispatchers", "1", "--frontdoors", "1"]
     find = ["bench", "find-max", *pod, "--duration", "4s", "--probes", "12", "--output", "knee", *flags]

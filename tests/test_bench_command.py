@@ -28,7 +28,8 @@ from fastqps.capacity import read_capacity
 from fastqps.cli import main
 from fastqps.server_process import ServerProcess
 
-ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.usefixtures("elsewhere")
+
 MEASURED = (
     0,
     6,
@@ -40,13 +41,6 @@ MEASURED = (
 def server() -> Iterator[ServerProcess]:
     with ServerProcess("--model", "minilm", "--model", "grammar", "--device", "null", "--max-running", "64") as running:
         yield running
-
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
 
 
 SHORT = ("--duration", "1s", "--warmup", "200ms", "--output", "out")
