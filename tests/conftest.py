@@ -26,7 +26,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
     """With a failure goes what its servers wrote, and where they stood: it may not come again."""
     report = yield
     if report.failed:
-        for server in item.stash.get(SERVERS, []):
+        shared = (value for value in getattr(item, "funcargs", {}).values() if isinstance(value, Server))
+        for server in dict.fromkeys([*item.stash.get(SERVERS, []), *shared]):
             report.sections.append((f"server {server.pid}", server.account()))
     return report
 

@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ PATIENCE_S = (
     60.0  # the end of a wait for what will come, on a machine that is slow or stands still: no measure of anything
 )
 START_S = PATIENCE_S
+ACCOUNT_S = 10.0
 READY = re.compile(r"ready: .* at (\S+), admin http://(\S+)")
 STARTED = re.compile(r"started (\w+ \d+)\D.*\(pid (\d+)\)")
 GAUGES_OF_WORK = ("fastqps_slots_used", "fastqps_requests_running", "fastqps_requests_waiting")
@@ -93,10 +95,11 @@ class Server:
         return "\n".join(self.lines)
 
     def account(self) -> str:
-        """For people: its log, its processes, and its metrics as far as it still answers."""
+        """For people: its log, its processes, and its metrics as far as it still answers, soon: a test that has failed
+        late is not to run out of its time here, which would end all tests."""
         try:
-            metrics = self.page("/metrics").decode()
-        except OSError as error:
+            metrics = self.page("/metrics", ACCOUNT_S).decode()
+        except (OSError, HTTPException) as error:  # it may be killed in the middle of its answer
             metrics = f"no metrics: {error}"
         samples = [line for line in metrics.splitlines() if not line.startswith("#") and "_bucket{" not in line]
         processes = [f"{process.pid} {title_of(process)}" for process in self.processes()]
@@ -171,8 +174,8 @@ class Server:
 
     # ---- its state
 
-    def page(self, path: str) -> bytes:
-        with urllib.request.urlopen(f"http://{self.admin}{path}", timeout=PATIENCE_S) as answer:
+    def page(self, path: str, timeout_s: float = PATIENCE_S) -> bytes:
+        with urllib.request.urlopen(f"http://{self.admin}{path}", timeout=timeout_s) as answer:
             return bytes(answer.read())
 
     def reload(self, **asked: str) -> tuple[int, dict[str, Any]]:
