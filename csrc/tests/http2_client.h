@@ -122,18 +122,20 @@ class Client {
       CHECK(nghttp2_session_mem_recv(session_, reinterpret_cast<u8*>(buffer), size_t(n)) >= 0);
     }
   }
+  // Both sides once. Whether either had anything to say.
+  bool turn() {
+    const std::string out = output();
+    const u64 before = received_bytes;
+    send(out);
+    between_();
+    door_.turn();
+    between_();
+    receive();
+    return !out.empty() || received_bytes != before;
+  }
   // Both sides in turn, until neither has anything to say.
   void run() {
-    for (int idle = 0; idle < 4;) {
-      const std::string out = output();
-      const u64 before = received_bytes;
-      send(out);
-      between_();
-      door_.turn();
-      between_();
-      receive();
-      idle = out.empty() && received_bytes == before ? idle + 1 : 0;
-    }
+    for (int idle = 0; idle < 4;) idle = turn() ? 0 : idle + 1;
   }
   // As run(), but for at least this long.
   void run_for(u64 ns) {

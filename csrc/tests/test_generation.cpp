@@ -4,6 +4,7 @@
 #include <new>
 
 #include "tests/generation_fixture.h"
+#include "tests/in_time.h"
 
 using namespace fastqps;
 using namespace fastqps::front;
@@ -438,9 +439,10 @@ TEST(a_lost_connection_cancels_its_streams) {
 
 TEST(a_deadline_in_mid_stream) {
   Generating test;
+  const u64 asked = now_ns();
   const i32 stream = test.start("Generate", {.ids = {5}}, {{"grpc-timeout", "300m"}});
   test.make({'a'});
-  test.client->run_until([&] { return test.answer(stream).closed; });
+  ends_after(test.door, *test.client, asked, 300 * kMillisecond, [&] { return test.answer(stream).closed; });
   CHECK_EQ(test.answer(stream).code(), kDeadline);
   CHECK_EQ(test.answer(stream).fields["grpc-message"], std::string("the deadline passed at stage device"));
   CHECK_EQ(text_of(test.chunks(stream)), std::string("a"));

@@ -4,6 +4,7 @@
 
 #include <future>
 
+#include "tests/in_time.h"
 #include "tests/transport_fixture.h"
 
 using namespace fastqps;
@@ -11,14 +12,13 @@ using namespace fastqps::front;
 
 namespace {
 
-// Turns until the client's end is closed.
-bool closes(Fixture& fixture, Client& client) {
-  const u64 end = fixture.door.turn_ns + test::kPatienceNs;
-  while (!client.eof && fixture.door.turn_ns < end) {
+// Until the end of a client that says nothing is closed, when it has waited so long since since_ns.
+void closes(Fixture& fixture, Client& client, u64 since_ns, u64 wait_ns) {
+  ends_between(fixture.door, since_ns + wait_ns, fixture.door.turn_ns + wait_ns, [&] {
     fixture.door.turn();
     client.receive();
-  }
-  return client.eof;
+    return client.eof;
+  });
 }
 
 std::string frame(u8 type, u8 flags, u32 stream, const std::string& payload) {
@@ -35,8 +35,9 @@ TEST(silent_clients_hear_settings_and_are_closed) {
   limits.settings_timeout = 30 * kMillisecond;
   Fixture fixture(limits);
   {
+    const u64 came = fixture.door.turn_ns;
     Client client(fixture.door);
-    CHECK(closes(fixture, client));
+    closes(fixture, client, came, limits.settings_timeout);
     CHECK(client.received_bytes > 9);
     CHECK_EQ(fixture.counters.closed_settings_timeout, u64(1));
   }
@@ -50,8 +51,10 @@ TEST(a_header_block_must_end) {
   {
     Client client(fixture.door);
     client.run();
+    const u64 began = now_ns();
     client.send(frame(1, 0, 1, ""));  // HEADERS without END_HEADERS
-    CHECK(closes(fixture, client));
+    client.turn();
+    closes(fixture, client, began, limits.header_block_timeout);
     CHECK_EQ(fixture.counters.closed_header_timeout, u64(1));
   }
   fixture.check_clean();
@@ -65,6 +68,7 @@ TEST(a_client_that_never_reads_is_not_read_and_closed) {
     Client client(fixture.door, (1u << 31) - 1);
     nghttp2_session_set_local_window_size(client.session(), 0, 0, 1 << 30);
     client.run();
+    const u64 began = now_ns();
     const std::string body = framed(std::string(100'000, 'x'));
     for (int i = 0; i < 60; i++) {
       client.call("/test.Service/Echo", body);
@@ -75,8 +79,10 @@ TEST(a_client_that_never_reads_is_not_read_and_closed) {
     const u64 taken = fixture.counters.bytes_in;
     CHECK(taken < 4'000'000);
     CHECK(fixture.door.connections[0]->answer_bytes < 1'000'000);
-    const u64 end = now_ns() + test::kPatienceNs;
-    while (fixture.door.open_connections && now_ns() < end) fixture.door.turn();
+    ends_between(fixture.door, began + limits.write_timeout, fixture.door.turn_ns + limits.write_timeout, [&] {
+      fixture.door.turn();
+      return !fixture.door.open_connections;
+    });
     CHECK_EQ(fixture.counters.closed_write_timeout, u64(1));
   }
   fixture.check_clean();
@@ -88,9 +94,15 @@ TEST(streams_without_window_are_cut) {
   Fixture fixture(limits);
   {
     Client client(fixture.door, 0);
+    const u64 asked = now_ns();
     const i32 blocked = client.call("/test.Service/Echo", framed("x"));
     const i32 streaming = client.call("/test.Service/Stream", framed("y"), false);
-    client.run_until([&] { return client.answers[blocked].reset && client.answers[streaming].reset; });
+    client.run();
+    const u64 look = limits.window_timeout / 4;  // at what is blocked, so often
+    ends_between(fixture.door, asked + limits.window_timeout, fixture.door.turn_ns + limits.window_timeout + look, [&] {
+      client.turn();
+      return client.answers[blocked].reset && client.answers[streaming].reset;
+    });
     for (const i32 stream : {blocked, streaming}) { CHECK_EQ(client.answers[stream].error, u32(NGHTTP2_CANCEL)); }
     CHECK_EQ(fixture.counters.not_read, u64(2));
     CHECK_EQ(fixture.service.gone, 1);
@@ -148,10 +160,17 @@ TEST(old_connections_are_sent_away_gently) {
   limits.age_grace = test::kPatienceNs;
   Fixture fixture(limits);
   {
+    const u64 came = fixture.door.turn_ns;
     Client client(fixture.door);
     const i32 slow = client.call("/test.Service/Later", framed("x"));
     const i32 watch = client.call("/grpc.health.v1.Health/Watch", framed(""));
-    client.run_until([&] { return client.goaways.size() == 2 && client.answers[watch].closed; });
+    client.run();
+    // A tenth sooner or later, so that those who came together do not go together.
+    const u64 age = limits.age_max / 10 * 9, later = limits.age_max / 10 * 2;
+    ends_between(fixture.door, came + age, fixture.door.turn_ns + age + later, [&] {
+      client.turn();
+      return client.goaways.size() == 2 && client.answers[watch].closed;
+    });
     CHECK_EQ(client.goaways[0].first, i32((1u << 31) - 1));
     CHECK_EQ(client.goaways[1].first, watch);
     CHECK_EQ(client.goaways[1].second, std::string("max_age"));
@@ -174,9 +193,11 @@ TEST(grace_has_an_end) {
   limits.age_grace = 60 * kMillisecond;
   Fixture fixture(limits);
   {
+    const u64 came = fixture.door.turn_ns;
     Client client(fixture.door);
     client.call("/test.Service/Later", framed("x"));
-    client.run_until([&] { return client.eof; });
+    client.run_until([&] { return !client.goaways.empty(); });
+    ends_after(fixture.door, client, came + limits.age_max / 10 * 9, limits.age_grace, [&] { return client.eof; });
     CHECK_EQ(fixture.service.gone, 1);
   }
   fixture.check_clean();
@@ -187,10 +208,11 @@ TEST(idle_connections_are_sent_away_and_busy_ones_are_not) {
   limits.idle_max = 40 * kMillisecond;
   Fixture fixture(limits);
   {
+    const u64 came = fixture.door.turn_ns;
     Client idle(fixture.door), busy(fixture.door);
     busy.call("/test.Service/Later", framed("x"));
-    busy.run();
-    idle.run_until([&] { return idle.eof; });
+    busy.run(), idle.run();
+    ends_after(fixture.door, idle, came, limits.idle_max, [&] { return idle.eof; });
     CHECK_EQ(idle.goaways.size(), size_t(1));  // the notice; nghttp2's client reads no second one without streams
     CHECK_EQ(fixture.counters.goaway_idle, u64(1));
     busy.run();
@@ -206,8 +228,12 @@ TEST(own_pings_find_the_dead) {
   Fixture fixture(limits);
   {
     Client alive(fixture.door), dead(fixture.door);
+    const u64 spoke = now_ns();
     dead.run();
-    alive.run_until([&] { return fixture.counters.closed_keepalive > 0; });
+    const auto& connection = *fixture.door.connections[1];
+    ends_after(fixture.door, alive, spoke, limits.keepalive_idle, [&] { return connection.ping_sent > 0; });
+    ends_after(fixture.door, alive, spoke + limits.keepalive_idle, limits.keepalive_timeout,
+               [&] { return fixture.counters.closed_keepalive > 0; });
     CHECK(!alive.eof);
     CHECK_EQ(fixture.counters.closed_keepalive, u64(1));
     dead.receive();
@@ -248,16 +274,16 @@ TEST(a_door_that_is_always_late_has_timers_too) {
   limits.settings_timeout = 30 * kMillisecond;
   Fixture fixture(limits);
   {
+    const u64 came = fixture.door.turn_ns, catch_up = 100 * kMillisecond;
     Client silent(fixture.door), busy(fixture.door);
-    const u64 end = now_ns() + 10 * kSecond;
-    while (!silent.eof && now_ns() < end) {
+    ends_between(fixture.door, came + limits.settings_timeout, came + limits.settings_timeout + catch_up, [&] {
       busy.call("/test.Service/Echo", framed("x"));
       busy.send(busy.output());
       std::this_thread::sleep_for(std::chrono::milliseconds(15));
       fixture.door.turn();
       busy.receive(), silent.receive();
-    }
-    CHECK(silent.eof);
+      return silent.eof;
+    });
   }
   fixture.check_clean();
 }
@@ -299,7 +325,7 @@ TEST(who_came_just_before_a_drain_is_answered) {
     CHECK_EQ(late.answers[1].code(), std::string("0"));
     CHECK(!late.goaways.empty());
     CHECK(late.eof);
-    CHECK(closes(fixture, silent));
+    closes(fixture, silent, 0, kSecond);  // the time of a drain for those that have not said hello
     CHECK_EQ(fixture.counters.closed_settings_timeout, u64(0));
     fixture.service.finish(fixture.service.waiting[0]);
     busy.run();

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "front/wire.h"
+#include "tests/in_time.h"
 #include "tests/transport_fixture.h"
 
 using namespace fastqps;
@@ -239,9 +240,14 @@ TEST(a_retiring_connection_does_not_wait_for_its_stream) {
   limits.age_max = 50 * kMillisecond;
   Fixture fixture(limits, {&line, false});
   {
+    const u64 came = fixture.door.turn_ns;
     Client client(fixture.door);
     const i32 stream = client.call(kStream, interval(60'000));
-    client.run_until([&] { return client.eof; });
+    client.run();
+    ends_between(fixture.door, came + limits.age_max / 10 * 9, fixture.door.turn_ns + limits.age_max / 10 * 11, [&] {
+      client.turn();
+      return client.eof;
+    });
     CHECK_EQ(client.answers[stream].code(), std::string("14"));
   }
   fixture.check_clean();

@@ -1,6 +1,7 @@
 // The transport under TLS: the same answers, broken handshakes, who may come in, and what is exchanged meanwhile.
 #include <openssl/sha.h>
 
+#include "tests/in_time.h"
 #include "tests/tls_fixture.h"
 #include "tests/tls_records.h"
 
@@ -229,9 +230,10 @@ TEST(a_handshake_that_stands_still_ends) {
   limits.settings_timeout = 20 * kMillisecond;
   Secure fixture(limits);
   {
+    const u64 came = fixture.door.turn_ns;
     SecureClient client(fixture.door);
     client.pipe.left = 100;
-    client.http.run_until([&] { return client.pipe.hung_up; });
+    ends_after(fixture.door, client.http, came, limits.settings_timeout, [&] { return client.pipe.hung_up; });
   }
   CHECK_EQ(fixture.counters.tls_failures, u64(1));
   fixture.check_clean();
@@ -383,6 +385,7 @@ TEST(half_a_message_of_tls) {
       turns(5);
       client.pipe.say(records.seal(RecordWriter::kHandshake, {"\x18\0\0\1", 4}));  // of a KeyUpdate's five bytes
       turns(5);
+      const u64 answered = fixture.door.turn_ns;
       fixture.service.say(fixture.service.waiting.at(0), "late");
       fixture.service.finish(fixture.service.waiting.at(0));
       turns(5);
@@ -398,8 +401,10 @@ TEST(half_a_message_of_tls) {
         turns(5);
         CHECK_EQ(client.http.answers[next].code(), std::string("0"));
       } else {
-        const u64 end = now_ns() + test::kPatienceNs;
-        while (fixture.door.open_connections && now_ns() < end) turn();
+        ends_between(fixture.door, answered + limits.write_timeout, fixture.door.turn_ns + limits.write_timeout, [&] {
+          turn();
+          return !fixture.door.open_connections;
+        });
         CHECK_EQ(fixture.counters.closed_write_timeout, u64(1));
       }
     }

@@ -2,6 +2,7 @@
 #include <memory>
 #include <random>
 
+#include "tests/in_time.h"
 #include "tests/transport_fixture.h"
 
 using namespace fastqps;
@@ -170,8 +171,10 @@ TEST(the_deadline_of_an_unfinished_request_is_the_transports) {
   Fixture fixture;
   {
     Client client(fixture.door);
+    const u64 asked = now_ns();
     const i32 stream = client.call("/test.Service/Echo", framed("x"), false, {{"grpc-timeout", "30m"}});
-    client.run_until([&] { return client.answers[stream].closed; });
+    client.run();
+    ends_after(fixture.door, client, asked, 30 * kMillisecond, [&] { return client.answers[stream].code() != "none"; });
     CHECK_EQ(client.answers[stream].code(), std::string("4"));
     CHECK_EQ(fixture.service.told, 0);
   }
@@ -182,9 +185,12 @@ TEST(the_deadline_of_a_stream_is_the_transports) {
   Fixture fixture;
   {
     Client client(fixture.door);
+    const u64 asked = now_ns();
     const i32 stream = client.call("/test.Service/Stream", framed("x"), false, {{"grpc-timeout", "300m"}});
     const i32 longer = client.call("/test.Service/Stream", framed("x"), false, {{"grpc-timeout", "90S"}});
-    client.run_until([&] { return client.answers[stream].closed; });
+    client.run();
+    ends_after(fixture.door, client, asked, 300 * kMillisecond,
+               [&] { return client.answers[stream].code() != "none"; });
     CHECK_EQ(client.answers[stream].data, framed("x"));
     CHECK_EQ(client.answers[stream].code(), std::string("4"));
     CHECK_EQ(client.answers[longer].code(), std::string("none"));
@@ -199,10 +205,13 @@ TEST(stalled_messages_end) {
   Fixture fixture(limits);
   {
     Client client(fixture.door);
+    const u64 asked = now_ns();
     const i32 unary = client.call("/test.Service/Echo", framed("xyz").substr(0, 6), false);
     const i32 partial = client.call("/test.Service/Stream", framed("one") + framed("two").substr(0, 3), false);
     const i32 quiet = client.call("/test.Service/Stream", framed("one"), false);
-    client.run_until([&] { return client.answers[unary].closed && client.answers[partial].closed; });
+    client.run();
+    ends_after(fixture.door, client, asked, limits.message_timeout,
+               [&] { return client.answers[unary].code() != "none" && client.answers[partial].code() != "none"; });
     CHECK_EQ(client.answers[unary].code(), std::string("4"));
     CHECK_EQ(client.answers[partial].code(), std::string("4"));
     CHECK_EQ(client.answers[quiet].code(), std::string("none"));  // a quiet stream is not a stalled one
@@ -218,6 +227,7 @@ TEST(a_rejection_waits_for_the_half_close) {
   Fixture fixture(limits);
   {
     Client client(fixture.door);
+    const u64 asked = now_ns();
     const i32 polite = client.call("/no.Such/Method", framed("x"), false);
     const i32 endless = client.call("/no.Such/Method", framed("x"), false);
     const i32 wordy = client.call("/no.Such/Method", framed("x"), false);
@@ -231,12 +241,13 @@ TEST(a_rejection_waits_for_the_half_close) {
     CHECK_EQ(client.answers[wordy].code(), std::string("12"));
     CHECK(!client.answers[wordy].reset);  // the trailers are alone in their flush
     CHECK_EQ(client.answers[endless].code(), std::string("none"));
-    client.run_until([&] { return client.answers[endless].closed; });
+    ends_after(fixture.door, client, asked, limits.rejected_timeout,
+               [&] { return client.answers[endless].code() != "none"; });
     CHECK_EQ(client.answers[endless].code(), std::string("12"));
+    ends_after(fixture.door, client, asked + limits.rejected_timeout, limits.rejected_timeout,
+               [&] { return client.answers[endless].reset; });
     CHECK(client.answers[wordy].reset);
     CHECK_EQ(client.answers[wordy].error, 0u);
-    client.run_for(50 * kMillisecond);
-    CHECK(client.answers[endless].reset);
     CHECK_EQ(fixture.door.calls.used(), 0u);
   }
   fixture.check_clean();
@@ -388,8 +399,10 @@ TEST(rare_calls_go_out_and_come_back) {
     fixture.door.rare.answer({rare->call, std::nullopt, true, StatusCode::kNotFound, "no"});
     client.run();
     CHECK_EQ(client.answers[stream].code(), std::string("5"));
+    const u64 asked = now_ns();
     const i32 given_up = client.call("/test.Service/Rare", framed("x"), true, {{"grpc-timeout", "300m"}});
-    client.run_until([&] { return client.answers[given_up].closed; });
+    client.run();
+    ends_after(fixture.door, client, asked, 300 * kMillisecond, [&] { return client.answers[given_up].closed; });
     CHECK_EQ(client.answers[given_up].code(), std::string("4"));
     std::vector<RareEvent> events;
     while ((rare = fixture.door.rare.pop(0))) events.push_back(rare->event);
