@@ -70,6 +70,20 @@ def test_metrics_count_what_a_client_sent() -> None:
         assert not any("libtorch" in place.path for door in doors for place in door.memory_maps())
 
 
+def test_items_are_in_flight_from_their_arrival_to_their_answer(serve: Callable[..., Server]) -> None:
+    """The integral grows by no more than clients waited: not by what a front door had slept before they came."""
+    server, waited_s = serve("--frontdoors=1", "--dispatchers=1"), 0.0
+    with fastqps.Client(server.address) as client:
+        client.predict("first")
+        before = server.metrics()["fastqps_inflight_seconds_total"]
+        for _ in range(20):
+            time.sleep(0.05)
+            began = time.monotonic()
+            client.predict("word")
+            waited_s += time.monotonic() - began
+        assert 0 < server.metrics()["fastqps_inflight_seconds_total"] - before < waited_s
+
+
 def test_drain_finishes_what_is_open(serve: Callable[..., Server]) -> None:
     running = serve("--dispatchers=1", "--drain-timeout=600s", echo=True)
     host, port = running.address.split(":")

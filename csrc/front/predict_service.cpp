@@ -98,7 +98,8 @@ void PredictService::look_at_queues(u64 now) {
 }
 
 void PredictService::on_turn(u64 now) {
-  bump(stats_->inflight_ns, u64(slab_.open()) * (last_turn_ns_ ? now - std::min(now, last_turn_ns_) : 0));
+  // Not those that this turn has read: they were not here before.
+  bump(stats_->inflight_ns, u64(open_then_) * (now - std::min(now, last_turn_ns_)));
   last_turn_ns_ = now;
   count_awake(now);
   line_->turn_started_ns.store(now, kRelaxed);
@@ -118,6 +119,7 @@ void PredictService::on_turn(u64 now) {
   report_held();
   watch_phase(now);
   if (now - ticked_ns_ >= 1'000'000'000) tick(now);
+  open_then_ = slab_.open();
 }
 
 // The answers of this turn are with the kernel, but for what its sockets did not take.

@@ -219,7 +219,8 @@ class PredictService final : public Service {
   u64 drain_ns_ = 0;                                  // the clock of the current drain
   u32 drained_ = 0;                                   // answers since then
   u64 last_turn_ns_ = 0, ticked_ns_ = 0;
-  u64 woke_ns_ = 0;  // up to here its time is counted; 0: its first turn is to come
+  u32 open_then_ = 0;  // at the end of that turn
+  u64 woke_ns_ = 0;    // up to here its time is counted; 0: its first turn is to come
   // What this front door's earlier incarnations had counted: numbers that are copied go on from there.
   struct Before {
     u64 requeued, suspects, transport[kTransports], requests[kCodes], other[kCodes];

@@ -181,7 +181,7 @@ class Supervisor:
         finished = asyncio.wait(keepers, timeout=timeout_s + DRAIN_SLACK_S)
         await self._outcome.first(finished, self._outcome.hurry.wait())
         self._drained = all(keeper.done() and keeper.result() == OK for keeper in keepers)
-        return OK if self._drained else NOT_DRAINED
+        return self._outcome.failed or (OK if self._drained else NOT_DRAINED)
 
     async def _refuse_clients(self) -> None:
         """Before anybody is sent away, who might come back here. The front doors take in who is here already."""
