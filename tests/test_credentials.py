@@ -166,6 +166,7 @@ def test_files_that_come_one_after_the_other(
         assert await looked() == {"ok": 0, "failed": 0}
         certificate.write_bytes(second.certificate.read_bytes())
         assert await looked() == {"ok": 0, "failed": 0} and watch.now is first and not log.lines
+        assert watch.refused == {"tls": False}
         key.write_bytes(second.key.read_bytes())
         assert await looked() == {"ok": 1, "failed": 0} and len(log.lines) == 1
         assert watch.now.key == second.key.read_text() and watch.vault.read() == (2, watch.now)
@@ -175,8 +176,42 @@ def test_files_that_come_one_after_the_other(
         key.write_text("rubbish")
         assert await looked() == {"ok": 1, "failed": 2} and "no private key" in log.lines[2]
         assert len(log.lines) == 3 and all(line.endswith("stays in use") for line in log.lines[1:])
+        assert watch.refused == {"tls": True}
         key.write_bytes(second.key.read_bytes())
         assert await looked() == {"ok": 1, "failed": 2} and watch.vault.version() == 2  # what was in use all the time
+        assert watch.refused == {"tls": False}
+
+    asyncio.run(run())
+
+
+def test_useless_tokens_hold_up_a_new_certificate(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All files are taken over or none; which are useless is told until they are not."""
+    monkeypatch.setattr(credential_watch, "COMPLAIN_AFTER_S", 0.0)
+    pair, second, tokens = authority.pair("before"), authority.pair("after"), tmp_path / "tokens"
+    tokens.write_text(TOKEN)
+    config = dataclasses.replace(
+        Config(), tls_cert=str(pair.certificate), tls_key=str(pair.key), auth_token_file=str(tokens)
+    )
+    watch = CredentialWatch(CredentialFiles.of(config))
+    first = watch.now
+
+    async def refused() -> dict[str, bool]:
+        await watch.look(Lines())  # type: ignore[arg-type]
+        return watch.refused
+
+    async def run() -> None:
+        tokens.write_text("short")
+        pair.certificate.write_bytes(second.certificate.read_bytes())
+        pair.key.write_bytes(second.key.read_bytes())
+        for _ in range(3):
+            assert await refused() == {"tls": False, "tokens": True} and watch.now is first
+        pair.key.write_text("rubbish")
+        tokens.write_text(TOKEN)
+        assert await refused() == {"tls": True, "tokens": False} and watch.now is first
+        pair.key.write_bytes(second.key.read_bytes())
+        assert await refused() == {"tls": False, "tokens": False} and watch.now.key == second.key.read_text()
 
     asyncio.run(run())
 

@@ -31,6 +31,7 @@ from fastqps._core import (
     now_ns,
 )
 from fastqps.capacity import Capacity
+from fastqps.codes import FAULTS
 from fastqps.metrics import Metrics
 from fastqps.metrics.canaries import Canaries
 from fastqps.metrics.fill import FillWindow
@@ -85,7 +86,9 @@ class FakeSource:
     batch_delay_s = 0.0
     target_saturation = 0.5
     ready = True
-    credentials = SimpleNamespace(expires_s=1.5e9, reloads={"ok": 3, "failed": 0})
+    credentials = SimpleNamespace(
+        expires_s=1.5e9, reloads={"ok": 3, "failed": 0}, refused={"tls": False, "tokens": True}
+    )
 
     def __init__(self, *stats: dict[str, Any]) -> None:
         self.all = list(stats)
@@ -141,6 +144,9 @@ class FakeSource:
     def reload_counts(self) -> dict[tuple[str, str], int]:
         return {("a", "reloaded"): 2, ("a", "failed"): 1}
 
+    def reload_failed(self) -> dict[str, bool]:
+        return {"a": True, 'b"\n': False}
+
     def restarts(self) -> dict[str, int]:
         return {"frontdoor": 1, "dispatcher": 2}
 
@@ -193,6 +199,7 @@ def test_numbers(source: FakeSource, accept: str) -> None:
         'fastqps_requests_total{code=OK,method=PredictBatch,model=b"\n}': 10,
         "fastqps_requests_total{code=OK,method=PredictStream,model=a}": 0,
         'fastqps_items_total{code=INVALID_ARGUMENT,model=b"\n}': 18,
+        **{f"fastqps_items_total{{code={code},model=a}}": 0 for code in ("OK", *FAULTS)},
         "fastqps_request_duration_seconds_count": 6,
         "fastqps_stage_duration_seconds_count{stage=device}": 2,
         "fastqps_requests_waiting{model=a}": 10,
@@ -223,6 +230,9 @@ def test_numbers(source: FakeSource, accept: str) -> None:
         "fastqps_unauthenticated_total": 14,
         "fastqps_tls_certificate_expiry_timestamp_seconds": 1.5e9,
         "fastqps_tls_reloads_total{outcome=ok}": 3,
+        "fastqps_credentials_refused{files=tls}": 0,
+        "fastqps_credentials_refused{files=tokens}": 1,
+        "fastqps_reload_failed{model=a}": 1,
         "fastqps_connections{frontdoor=1}": 3,
         "fastqps_process_ready{index=1,role=frontdoor}": 0,
         "fastqps_restarts_total{role=dispatcher}": 2,

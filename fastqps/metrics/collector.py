@@ -16,7 +16,7 @@ from prometheus_client.exposition import choose_encoder
 
 from fastqps import __version__
 from fastqps._core import IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, now_ns
-from fastqps.codes import CODES
+from fastqps.codes import CODES, FAULTS
 from fastqps.metrics.canaries import canary_families
 from fastqps.metrics.credentials import credential_families
 from fastqps.metrics.fill import WINDOW_S as FILL_S
@@ -26,7 +26,9 @@ from fastqps.metrics.meter import WINDOW_S, LoadMeter
 from fastqps.metrics.saturation import CAUSES
 from fastqps.metrics.source import Source
 
-SERVED_METHODS = ("Predict", "PredictBatch", "PredictStream", "Generate")  # shown from the start, with 0
+# Shown from the start, with 0: what a series is born with is no increase, so its first failures would raise no alarm.
+SERVED_METHODS = ("Predict", "PredictBatch", "PredictStream", "Generate")
+SHOWN_CODES = {"OK", *FAULTS}
 _NS = 1e-9
 
 
@@ -86,7 +88,7 @@ class Metrics:
                         named = "" if method == "other" else model
                         requests.add_metric([named, method, code], float(by_method[m, k, c]))
             for c, code in enumerate(CODES):
-                if by_item[m, c] or c == 0:
+                if by_item[m, c] or code in SHOWN_CODES:
                     items.add_metric([model, code], float(by_item[m, c]))
         yield requests
         yield items
@@ -277,6 +279,10 @@ class Metrics:
         for labels, count in self._source.reload_counts().items():
             reloads.add_metric(labels, count)
         yield reloads
+        failed = GaugeMetricFamily("fastqps_reload_failed", "1: the model's last reload failed.", labels=["model"])
+        for model, last_failed in self._source.reload_failed().items():
+            failed.add_metric([model], float(last_failed))
+        yield failed
         served = GaugeMetricFamily("fastqps_model_info", "Always 1.", labels=["model", "version", "generation"])
         for found in self._source.versions():
             served.add_metric([found.model, found.version, str(found.generation)], 1)

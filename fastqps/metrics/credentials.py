@@ -20,9 +20,13 @@ def credential_families(source: Source, doors: list[dict[str, Any]]) -> Iterator
     reloads = CounterMetricFamily(
         "fastqps_tls_reloads", "Times that TLS files had changed: ok, taken over; failed, useless.", labels=["outcome"]
     )
+    refused_files = GaugeMetricFamily(
+        "fastqps_credentials_refused", "1: the files that lie there now are useless.", labels=["files"]
+    )
+    for files, useless in source.credentials.refused.items():
+        refused_files.add_metric([files], float(useless))
     if source.credentials.expires_s:
         expires.add_metric([], source.credentials.expires_s)
         for outcome, count in source.credentials.reloads.items():
             reloads.add_metric([outcome], count)
-    yield expires
-    yield reloads
+    yield from (expires, reloads, refused_files)

@@ -16,6 +16,10 @@ class Credentials(Protocol):
     expires_s: float  # of the certificate, since 1970; 0: no TLS
     reloads: dict[str, int]  # by outcome
 
+    @property
+    def refused(self) -> Mapping[str, bool]:
+        """Of each kind of files that is in use: whether what lies there now is useless, so that old contents hold."""
+
 
 class Source(Protocol):
     """What a scrape reads: the segment, and what only the supervisor knows."""
@@ -54,9 +58,12 @@ class Source(Protocol):
     def reload_counts(self) -> Mapping[tuple[str, str], int]:
         """How often reloads have ended how, by model and outcome."""
 
+    def reload_failed(self) -> Mapping[str, bool]:
+        """Of each model: whether its last reload failed."""
+
     def filled(self) -> Mapping[int, bool]:
-        """The dispatchers that there are, and whether each serves: a reloaded model's next ones have indices of their
-        own."""
+        """The dispatchers that shall serve, and whether each does: a reloaded model's next ones have indices of their
+        own, and are among them from when they can."""
 
     def doors(self) -> Sequence[bool]:
         """Whether each front door serves."""

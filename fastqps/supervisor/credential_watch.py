@@ -33,6 +33,12 @@ class CredentialWatch:
         self._complaint = ""
         self._failing_since: float | None = None
 
+    @property
+    def refused(self) -> dict[str, bool]:
+        """Of each kind of files that there is: whether what lies there now is useless, so that old contents hold."""
+        kinds = (("tls", self._files.tls_cert, "--tls"), ("tokens", self._files.auth_token_file, "--auth-token-file"))
+        return {kind: self._complaint.startswith(flag) for kind, path, flag in kinds if path}
+
     async def run(self, log: Log) -> None:
         """Until cancelled."""
         while self._files:

@@ -52,6 +52,7 @@ class Reloader:
         log: Log,
     ) -> None:
         self.counts: Counter[tuple[str, OutcomeName]] = Counter()
+        self.outcomes: dict[str, OutcomeName] = {}  # of each model's last one
         self.running = ""  # what is done now; "" while there is no reload
         self._server = server
         self._shared = shared
@@ -79,6 +80,7 @@ class Reloader:
         finally:
             self.running = ""
         self.counts[name, outcome] += 1
+        self.outcomes[name] = outcome
         serves = self._fleet.serving[model]
         took_s = time.monotonic() - began_s
         self._log.event("supervisor", _said(outcome, serves.name, now.name, reason, took_s))

@@ -39,6 +39,11 @@ class Reloads:
         """How often reloads have ended how, by model."""
         return self._reloader.counts
 
+    @property
+    def outcomes(self) -> Mapping[str, OutcomeName]:
+        """How the last reload of each model ended, by model, where there was one."""
+        return self._reloader.outcomes
+
     def start(self, model: int, path: str) -> asyncio.Task[Reloaded | None]:
         """Begins to reload one model. ``path``: from where; "": from where it was read. ``ReloadRefused``."""
         if self._running():

@@ -74,9 +74,9 @@ class View:
         return self._seats.canaries()
 
     def filled(self) -> dict[int, bool]:
-        """The dispatchers that there are, and whether each serves: the other indices are kept for the next generation
-        of their model."""
-        return {seat.index: seat.ready for seat in self._seats.fleet.filled()}
+        """The dispatchers that shall serve, and whether each does. The other indices are kept for the next generation
+        of their model: one that warms up is no process that is down, however long it takes."""
+        return {seat.index: seat.ready for seat in self._seats.fleet.filled() if not seat.on_trial}
 
     def doors(self) -> list[bool]:
         """Whether each front door serves."""
@@ -104,6 +104,10 @@ class View:
     def reload_counts(self) -> dict[tuple[str, str], int]:
         """How often reloads have ended how, by model and outcome."""
         return {(name, outcome): self.reloads.counts[name, outcome] for name in self.models for outcome in OUTCOMES}
+
+    def reload_failed(self) -> dict[str, bool]:
+        """Of each model: whether its last reload failed."""
+        return {name: self.reloads.outcomes.get(name) == "failed" for name in self.models}
 
     # ---- who may come in
 

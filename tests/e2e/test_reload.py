@@ -62,7 +62,7 @@ def test_no_request_fails(serve: Callable[..., Any], tmp_path: Path) -> None:
     found = server.metrics()
     assert found["fastqps_reloads_total{m,reloaded}"] == 3
     assert found["fastqps_reloads_total{m,unchanged}"] == 1
-    assert found["fastqps_reloads_total{m,failed}"] == 0
+    assert found["fastqps_reloads_total{m,failed}"] == found["fastqps_reload_failed{m}"] == 0
     assert found["fastqps_restarts_total"] == 0
     assert [key for key in found if key.startswith("fastqps_model_info{3,m,")]
 
@@ -123,13 +123,15 @@ def test_whatever_fails_the_old_version_serves(serve: Callable[..., Any], tmp_pa
                 assert reason in answer["reason"]
                 assert f"m@{answer['version']}" == version_of(server) == first
                 assert server.dispatchers() == [0]
+                assert server.metrics()["fastqps_reload_failed{m}"] == 1
             await load.more(50)
             await server.becomes(write_version(tmp_path / "good", "2"))
             await load.more(50)
         ledger.check()
 
     asyncio.run(run())
-    assert server.metrics()["fastqps_reloads_total{m,failed}"] == 5
+    found = server.metrics()
+    assert (found["fastqps_reloads_total{m,failed}"], found["fastqps_reload_failed{m}"]) == (5, 0)
     assert server.log().count(f"not reloaded, {first} goes on serving: ") == 5
     (tmp_path / "good/model.safetensors").write_text("3")  # in place: a dispatcher that starts now finds no old version
     server.child("dispatcher 1").kill()
@@ -148,6 +150,7 @@ def test_the_end_in_the_middle_of_a_reload(serve: Callable[..., Any], tmp_path: 
             assert await unary(stub, ledger) == "OK"
             reloading = asyncio.create_task(asyncio.to_thread(server.reload, **{"from": server.two}))
             await asyncio.to_thread(server.until_log, "started dispatcher 1", 1)
+            assert server.dispatchers() == [0], "what warms up is not down, however long it takes"
             status, answer = await asyncio.to_thread(server.reload)
             assert (status, list(answer)) == (409, ["error"])
             with server.gate() as gate:

@@ -279,6 +279,7 @@ def test_certificates_change_under_load(authority: Authority, other: Authority, 
     # Files that do not fit together change nothing, and one line says so.
     (tmp_path / "2" / "tls.key").write_bytes(first.key.read_bytes())
     until(lambda: server.metrics()["fastqps_tls_reloads_total{failed}"] == 1, "the failure is counted")
+    assert server.metrics()["fastqps_credentials_refused{tls}"] == 1
     assert trusted(server.address, other.certificate)
     complaints = [line for line in server.lines if "stays in use" in line]
     assert len(complaints) == 1 and "--tls-key" in complaints[0] and "not the key of the certificate" in complaints[0]
