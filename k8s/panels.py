@@ -1,6 +1,7 @@
 """The dashboard's panels, one table: title, unit, what to look for, and the queries with their legends.
 
-In a query $pods stands for the filter of the dashboard's variables, and $window for the time that rates are taken over.
+In a query $pods stands for the filter of the dashboard's variables, and $window for the time that rates are taken over;
+$window_ms is the same as a number.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ OVERVIEW = Row(
               _quantiles("fastqps_request_duration_seconds", 0.99), "stat", width=4, yellow=0.05, red=0.1),
         Panel("Saturation", "percentunit", "Mean of the pods; 100 % is the measured knee.",
               (("avg(fastqps_saturation_ratio{$pods})", "mean"),), "stat", width=4, yellow=0.75, red=0.9),
-        Panel("Pods that answer", "short", "As Prometheus sees them.",
-              (('sum(up{$pods})', "up"),), "stat", width=4),
+        Panel("Pods that answer", "short", "Prometheus; and those that load balancers should send requests to.",
+              (("sum(up{$pods})", "up"), ("sum(fastqps_ready{$pods})", "ready")), "stat", width=4),
         Panel("Pods that the load deserves", "short", "The sum of what each pod advises.",
               (("sum(fastqps_advised_replicas{$pods})", "advised"),), "stat", width=4),
     ),
@@ -190,8 +191,8 @@ PROCESSES = Row(
               (("sum by (role) (fastqps_process_ready{$pods})", "{{role}}"),)),
         Panel("Processes started again", "short", "In each interval, by role. The pod's log says why.",
               (("sum by (role) (increase(fastqps_restarts_total{$pods}[$window]))", "{{role}}"),)),
-        Panel("Starts of servers", "short", "In each interval: a rollout, or containers that end.",
-              (("sum by (pod) (changes(fastqps_start_time_seconds{$pods}[$window]))", "{{pod}}"),)),
+        Panel("Starts of servers", "short", "1: the pod's server has just started. A rollout, or containers that end.",
+              (("max by (pod) (time() - fastqps_start_time_seconds{$pods} < bool $window_ms / 1000)", "{{pod}}"),)),
         Panel("Since a dispatcher last finished something", "s", "Its canary, or real work. Beyond 15 s: stuck.",
               (("max by (pod) (fastqps_canary_age_seconds{$pods})", "{{pod}}"),)),
         Panel("Canaries", "short", "Per second, by outcome.",
@@ -228,6 +229,9 @@ CHANGES = Row(
               (("min(fastqps_tls_certificate_expiry_timestamp_seconds{$pods} - time())", "left"),)),
         Panel("Certificates read again", "short", "In each interval, by outcome.",
               (("sum by (outcome) (increase(fastqps_tls_reloads_total{$pods}[$window]))", "{{outcome}}"),)),
+        Panel("Changes that were refused", "short", "Pods that go on with old files or an old version.",
+              (("sum by (files) (fastqps_credentials_refused{$pods})", "{{files}}"),
+               ("sum by (model) (fastqps_reload_failed{$pods})", "{{model}}"))),
         Panel("Calls without a valid token", "short", "Per second.",
               (("sum(rate(fastqps_unauthenticated_total{$pods}[$window]))", "refused"),)),
         Panel("Trace spans", "short", "Per second, by outcome.",

@@ -29,7 +29,8 @@ class Published:
 
 def published(namespace: str, job: str, pods: list[str]) -> list[Published]:
     """All of them, variables and templates filled in as Grafana and prometheus-adapter would."""
-    filled = {"$namespace": namespace, "$job": job, "$pod": "|".join(pods), "$model": ".*", "$__rate_interval": "20s"}
+    filled = {"$namespace": namespace, "$job": job, "$pod": "|".join(pods), "$model": ".*"}
+    filled |= {"$__rate_interval": "20s", "$__rate_interval_ms": "20000"}
     return [*_adapter(namespace, pods), *_keda(), *_rules(), *_dashboard(filled), *_pages()]
 
 

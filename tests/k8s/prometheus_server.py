@@ -102,10 +102,15 @@ def static(path: Path, namespace: str, pods: dict[str, str]) -> dict[str, Any]:
                 f"{meta}_pod_node_name": "node-1",
                 f"{meta}_pod_label_app_kubernetes_io_name": "fastqps",
                 f"{meta}_pod_container_port_name": port,
+                f"{meta}_pod_phase": phase,
             },
         }
-        # The gRPC port is discovered too, and must not be scraped.
+        # The gRPC port is discovered too, and what is left of a pod that was evicted: neither must be scraped.
         for pod, admin in pods.items()
-        for port, address in (("admin", admin), ("grpc", "127.0.0.1:1"))
+        for port, address, phase in (
+            ("admin", admin, "Running"),
+            ("grpc", "127.0.0.1:1", "Running"),
+            ("admin", "127.0.0.1:2", "Failed"),
+        )
     ]
     return config
