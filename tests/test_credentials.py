@@ -216,6 +216,32 @@ def test_useless_tokens_hold_up_a_new_certificate(
     asyncio.run(run())
 
 
+def test_half_written_files_are_not_taken_over(authority: Authority, tmp_path: Path) -> None:
+    """Half a token is a token, too, and a chain without its end is one: what two looks in a row find counts."""
+    tokens, pair = tmp_path / "tokens", authority.pair("chain")
+    leaf, chain = pair.certificate.read_text(), pair.certificate.read_text() + authority.certificate.read_text()
+    tokens.write_text(f"{TOKEN}\n")
+    files = {"auth_token_file": str(tokens), "tls_cert": str(pair.certificate), "tls_key": str(pair.key)}
+    watch, log = CredentialWatch(CredentialFiles.of(dataclasses.replace(Config(), **files))), Lines()
+    first = watch.now
+
+    async def run() -> None:
+        tokens.write_text("the-next-token-of")
+        await watch.look(log)  # type: ignore[arg-type]
+        tokens.write_text("the-next-token-of-the-file\n")
+        pair.certificate.write_text(chain[: len(leaf)] + "\n")
+        await watch.look(log)  # type: ignore[arg-type]
+        pair.certificate.write_text(chain)
+        await watch.look(log)  # type: ignore[arg-type]
+        assert watch.now is first and watch.vault.version() == 1 and not log.lines
+        await watch.look(log)  # type: ignore[arg-type]
+        assert watch.now.certificate == chain and watch.now.admits("Bearer the-next-token-of-the-file")
+        assert not watch.now.admits("Bearer the-next-token-of") and watch.vault.read() == (2, watch.now)
+        assert len(log.lines) == 2 and watch.reloads == {"ok": 1, "failed": 0}
+
+    asyncio.run(run())
+
+
 def test_what_is_open_is_said() -> None:
     def said(**settings: Any) -> list[str]:
         return list(exposures(dataclasses.replace(Config(), **settings)))

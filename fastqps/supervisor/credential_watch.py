@@ -30,6 +30,7 @@ class CredentialWatch:
         self._version = 1
         self.vault.write(self._version, self.now)
         self.reloads = {"ok": 0, "failed": 0}  # of TLS files
+        self._coming: tuple[Credentials, float] | None = None  # what the look before found, and this one may confirm
         self._complaint = ""
         self._failing_since: float | None = None
 
@@ -46,18 +47,24 @@ class CredentialWatch:
             await self.look(log)
 
     async def look(self, log: Log) -> None:
-        """Once: reads the files where they have changed."""
+        """Once: reads the files where they have changed. They are in use when two looks in a row find the same in them:
+        a file that is written in place is whole at its end only, and half of a token, or of a chain, looks whole too.
+        """
         state = await off_loop(self._files.state)  # a file system that hangs stops nobody else
         if state == self._state:
-            self._failing_since, self._complaint = None, ""
+            self._coming, self._failing_since, self._complaint = None, None, ""
             return
+        before, self._coming = self._coming, None
         try:
-            found, expires_s = await off_loop(self._files.read)
+            found = await off_loop(self._files.read)
         except ConfigError as error:
             self._failed(str(error), log)
             return
+        if found != before:
+            self._coming = found
+            return
         self._state, self._failing_since, self._complaint = state, None, ""
-        self._take(found, expires_s, log)
+        self._take(*found, log)
 
     def _take(self, found: Credentials, expires_s: float, log: Log) -> None:
         before, self.now = self.now, found
