@@ -74,11 +74,10 @@ TEST(a_client_that_never_reads_is_not_read_and_closed) {
       client.call("/test.Service/Echo", body);
       client.send(client.output());
       fixture.door.turn();
+      // Neither the answers nor the requests that are taken grow beyond their bounds.
+      if (fixture.door.connections[0]) CHECK(fixture.door.connections[0]->answer_bytes < 1'000'000);
+      CHECK(fixture.counters.bytes_in < 4'000'000);
     }
-    // Neither the answers nor the requests that are taken grow beyond their bounds.
-    const u64 taken = fixture.counters.bytes_in;
-    CHECK(taken < 4'000'000);
-    CHECK(fixture.door.connections[0]->answer_bytes < 1'000'000);
     ends_between(fixture.door, began + limits.write_timeout, fixture.door.turn_ns + limits.write_timeout, [&] {
       fixture.door.turn();
       return !fixture.door.open_connections;
@@ -268,22 +267,26 @@ TEST(who_spoke_while_the_door_stood_still_is_heard) {
   fixture.check_clean();
 }
 
-// Each of its turns comes late, and somebody always speaks.
+// Each of its turns comes late, and it never hears all that there may be.
 TEST(a_door_that_is_always_late_has_timers_too) {
   Limits limits = quick_limits();
   limits.settings_timeout = 30 * kMillisecond;
+  limits.events = 1;
   Fixture fixture(limits);
   {
     const u64 came = fixture.door.turn_ns, catch_up = 100 * kMillisecond;
     Client silent(fixture.door), busy(fixture.door);
-    ends_between(fixture.door, came + limits.settings_timeout, came + limits.settings_timeout + catch_up, [&] {
+    const auto turn = [&] {
       busy.call("/test.Service/Echo", framed("x"));
       busy.send(busy.output());
       std::this_thread::sleep_for(std::chrono::milliseconds(15));
       fixture.door.turn();
       busy.receive(), silent.receive();
       return silent.eof;
-    });
+    };
+    turn();
+    ends_between(fixture.door, came + limits.settings_timeout,
+                 fixture.door.turn_ns + limits.settings_timeout + catch_up, turn);
   }
   fixture.check_clean();
 }
