@@ -13,6 +13,8 @@ from typing import Any, cast
 from fastqps.admin import http
 from fastqps.admin.http import Answer, Handler, Refused, Request
 
+END_MAX_S = 1.0  # for those who are being answered
+
 
 class Server:
     """Answers on a bound socket, from ``async with`` on. One request of a connection at a time."""
@@ -33,7 +35,7 @@ class Server:
         self._server.close()
         answering = [task for connection in self.connections if (task := connection.abort())]
         if answering:
-            await asyncio.wait(answering, timeout=1)
+            await asyncio.wait(answering, timeout=END_MAX_S)
 
     def has_room(self) -> bool:
         """Whether one more connection may come. The one that has been idle for longest makes room for it, else the one

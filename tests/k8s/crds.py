@@ -104,6 +104,15 @@ _GRPC_ROUTE = _object(
     },
     hostnames=_some(TEXT, 16),
 )
+_BACKEND_TLS_POLICY = _object(
+    {
+        "targetRefs": _some(_object({"group": {"type": "string"}, "kind": TEXT, "name": TEXT}, sectionName=TEXT), 16),
+        "validation": _object(
+            {"hostname": TEXT},
+            caCertificateRefs=_some(_object({"group": {"type": "string"}, "kind": TEXT, "name": TEXT}), 8),
+        ),
+    }
+)
 _INFERENCE_POOL = _object(
     {
         "selector": _object({"matchLabels": LABELS}),
@@ -129,6 +138,7 @@ SCHEMAS = {
         _resource("monitoring.coreos.com/v1", "PodMonitor", _POD_MONITOR),
         _resource("monitoring.coreos.com/v1", "PrometheusRule", _PROMETHEUS_RULE),
         _resource("gateway.networking.k8s.io/v1", "GRPCRoute", _GRPC_ROUTE),
+        _resource("gateway.networking.k8s.io/v1", "BackendTLSPolicy", _BACKEND_TLS_POLICY),
         _resource("inference.networking.k8s.io/v1", "InferencePool", _INFERENCE_POOL),
     )
 }

@@ -9,7 +9,6 @@ import copy
 import functools
 import hashlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,10 @@ _KNOWN = {
 }  # fmt: skip
 _MERGE_KEYS = {"containers": "name", "volumes": "name", "env": "name", "volumeMounts": "mountPath"}
 _CLUSTER_WIDE = {"Namespace", "PriorityClass"}
+
+
+class Unfit(Exception):
+    """A component was put to others with which it does not work: an operation `test` says so, as it does to kubectl."""
 
 
 def build(folder: Path, extra_components: tuple[str, ...] = ()) -> list[Object]:
@@ -144,26 +147,36 @@ def _hash(data: dict[str, str]) -> str:
 def _patch(patch: Any, target: Object | None, objects: list[Object]) -> None:
     if isinstance(patch, list):
         assert target and set(target) == {"kind"}, "a list of operations names the kind that it is for"
-        chosen = [thing for thing in objects if thing["kind"] == target["kind"]]
-        change: Callable[[Object], None] = lambda thing: _operate(patch, thing)  # noqa: E731
-    else:
-        wanted = (patch["kind"], patch["metadata"]["name"])
-        chosen = [thing for thing in objects if (thing["kind"], thing["metadata"]["name"]) == wanted]
-        change = lambda thing: _merge(thing, patch)  # noqa: E731
-    assert chosen, f"a patch for nothing: {target or patch}"
+        for thing in objects:  # none of that kind is no error, as for kustomize
+            if thing["kind"] == target["kind"]:
+                _operate(patch, thing)
+        return
+    wanted = (patch["kind"], patch["metadata"]["name"])
+    chosen = [thing for thing in objects if (thing["kind"], thing["metadata"]["name"]) == wanted]
+    assert chosen, f"a patch for nothing: {patch}"
     for thing in chosen:
-        change(thing)
+        _merge(thing, patch)
 
 
 def _operate(operations: list[Object], thing: Object) -> None:
     for operation in operations:
-        assert operation["op"] == "replace", operation
         *way, last = operation["path"].strip("/").split("/")
         place: Any = thing
         for step in way:
             place = place[int(step)] if isinstance(place, list) else place[step]
-        assert last in place, f"nothing to replace: {operation}"
-        place[last] = operation["value"]
+        match operation["op"], place:
+            case "add", [*_] if last == "-":
+                place.append(operation["value"])
+            case "replace", [*_]:
+                place[int(last)] = operation["value"]
+            case "replace", dict():
+                assert last in place, f"nothing to replace: {operation}"
+                place[last] = operation["value"]
+            case "test", dict():
+                if place.get(last) != operation["value"]:
+                    raise Unfit(f"{thing['kind']} {thing['metadata']['name']}: {last} is not {operation['value']!r}")
+            case _:
+                raise AssertionError(f"this builder does not know {operation}")
 
 
 def _merge(into: Object, patch: Object) -> None:

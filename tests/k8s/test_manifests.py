@@ -2,54 +2,30 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import os
 import re
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
 import yaml
+from builds import ALONE, BUILT, K8S, OVERLAYS, TOGETHER, UNFIT, Object, by_build, one, overlay, settings, templates
 from crds import SCHEMAS
 from kustomize import build
 from serving import PATIENCE_S
 
-from fastqps.config import SETTINGS, Config, load
-from loadgen.flags import parser
+from fastqps.config import Config
 
 pytestmark = pytest.mark.compute
 
 kubernetes_validate = pytest.importorskip("kubernetes_validate")
 
-K8S = Path(__file__).parents[2] / "k8s"
 VERSIONS = ("1.30", "1.34")  # the oldest that has every field in use as stable or beta, and a recent one
-OVERLAYS = sorted(path.name for path in (K8S / "overlays").iterdir())
-COMPONENTS = sorted(path.name for path in (K8S / "components").iterdir())
-ALONE = ("load-test", "example")
-Object = dict[str, Any]
-
-
-def overlay(name: str, *components: str) -> list[Object]:
-    return build(K8S / "overlays" / name, tuple(f"../../components/{component}" for component in components))
-
-
-def everything() -> list[tuple[str, list[Object]]]:
-    """All that somebody can apply: each overlay bare, with each component, and with all that go together."""
-    together = tuple(name for name in COMPONENTS if name != "hpa")  # KEDA makes an HPA of its own
-    choices = [(), *((name,) for name in COMPONENTS), together]
-    found = [
-        ("+".join((name, *chosen)), overlay(name, *chosen)) for name, chosen in itertools.product(OVERLAYS, choices)
-    ]
-    return [*found, *((name, build(K8S / name)) for name in ALONE)]
-
-
-BUILT = everything()
-by_build = pytest.mark.parametrize("objects", [found for _, found in BUILT], ids=[name for name, _ in BUILT])
 
 
 def validate(thing: Object, version: str) -> None:
@@ -73,14 +49,10 @@ def test_every_object_is_valid(version: str) -> None:
                     raise AssertionError(f"{name}: {thing['kind']} {thing['metadata']['name']}: {error}") from None
 
 
-@pytest.mark.parametrize("component", ["", "keda", "monitoring", "gateway", "inference-extension", "hpa"])
-def test_a_field_that_does_not_exist_is_found(component: str) -> None:
+@pytest.mark.parametrize("kind", ["Deployment", "NetworkPolicy", "HorizontalPodAutoscaler", *SCHEMAS])
+def test_a_field_that_does_not_exist_is_found(kind: str) -> None:
     """The check above can fail, of each kind of object."""
-    kinds = {
-        "": "Deployment", "keda": "ScaledObject", "monitoring": "PodMonitor", "gateway": "GRPCRoute",
-        "inference-extension": "InferencePool", "hpa": "HorizontalPodAutoscaler",
-    }  # fmt: skip
-    (thing,) = (t for t in overlay("cpu", *filter(None, [component])) if t["kind"] == kinds[component])
+    thing = copy.deepcopy(next(thing for _, objects in BUILT for thing in objects if thing["kind"] == kind))
     validate(thing, VERSIONS[0])
     thing["spec"]["replicaz"] = 1
     with pytest.raises((jsonschema.ValidationError, kubernetes_validate.ValidationError)):
@@ -98,29 +70,39 @@ def has_kustomize() -> bool:
 
 @pytest.mark.skipif(not has_kustomize(), reason="no kubectl with kustomize 5 or newer")
 def test_kubectl_builds_the_same(tmp_path: Path) -> None:
-    together = [name for name in COMPONENTS if name not in ("hpa", "capacity")]
-    for name in (*(f"overlays/{overlay}" for overlay in OVERLAYS), *ALONE):
-        assert keyed(kubectl(K8S / name)) == keyed(build(K8S / name)), name
-    for name in OVERLAYS:
+    for name in (*(f"overlays/{name}" for name in OVERLAYS), *ALONE):
+        assert keyed(read(kubectl(K8S / name).stdout)) == keyed(build(K8S / name)), name
+    for name, together in zip(OVERLAYS, itertools.cycle(TOGETHER), strict=False):
         # As a user's own repository does it, with a capacity file of its own.
-        here = tmp_path / name
-        here.mkdir()
-        (here / "capacity.json").write_text('{"rate": 1, "who": "<ä>"}\n')
-        plan = {
-            "kind": "Kustomization",
-            "namespace": "fastqps",
-            "resources": [os.path.relpath(K8S / "overlays" / name, here)],
-            "components": [os.path.relpath(K8S / "components" / c, here) for c in (*together, "capacity")],
-            "configMapGenerator": [{"name": "fastqps-capacity", "files": ["capacity.json"]}],
-        }
-        (here / "kustomization.yaml").write_text(yaml.safe_dump(plan))
-        assert keyed(kubectl(here)) == keyed(build(here)), name
+        here = of_a_user(tmp_path / name, name, together)
+        done = kubectl(here)
+        assert done.returncode == 0, done.stderr
+        assert keyed(read(done.stdout)) == keyed(build(here)), name
+    for components in UNFIT:
+        done = kubectl(of_a_user(tmp_path / "-".join(components), "cpu", components))
+        assert done.returncode and "test failed" in done.stderr, components
 
 
-def kubectl(folder: Path) -> list[Object]:
-    done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, timeout=PATIENCE_S)
-    assert done.returncode == 0, done.stderr
-    return [*yaml.load_all(done.stdout, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))]
+def of_a_user(here: Path, name: str, components: tuple[str, ...]) -> Path:
+    here.mkdir()
+    (here / "capacity.json").write_text('{"rate": 1, "who": "<ä>"}\n')
+    plan = {
+        "kind": "Kustomization",
+        "namespace": "fastqps",
+        "resources": [os.path.relpath(K8S / "overlays" / name, here)],
+        "components": [os.path.relpath(K8S / "components" / c, here) for c in components],
+        "configMapGenerator": [{"name": "fastqps-capacity", "files": ["capacity.json"]}],
+    }
+    (here / "kustomization.yaml").write_text(yaml.safe_dump(plan))
+    return here
+
+
+def kubectl(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, timeout=PATIENCE_S)
+
+
+def read(text: str) -> list[Object]:
+    return [*yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))]
 
 
 def keyed(objects: list[Object]) -> dict[tuple[str, str], Object]:
@@ -130,31 +112,6 @@ def keyed(objects: list[Object]) -> dict[tuple[str, str], Object]:
 
 
 # ---- what the schemas cannot know
-
-
-def one(objects: list[Object], kind: str) -> Object:
-    (found,) = (thing for thing in objects if thing["kind"] == kind)
-    return found
-
-
-def templates(objects: list[Object]) -> list[Object]:
-    return [thing["spec"]["template"] for thing in objects if thing["kind"] in ("Deployment", "Job")]
-
-
-def settings(objects: list[Object]) -> Config:
-    """What the server makes of its file and its environment, by its own code."""
-    (pod,) = (thing["spec"]["template"]["spec"] for thing in objects if thing["kind"] == "Deployment")
-    (container,) = pod["containers"]
-    (volume,) = (volume for volume in pod["volumes"] if volume["name"] == "settings")
-    (file,) = (thing for thing in objects if thing["metadata"]["name"] == volume["configMap"]["name"])
-    assert container["args"] == ["serve", "--config=/etc/fastqps/fastqps.toml"]
-    environment = {variable["name"]: variable["value"] for variable in container["env"]}
-    own = {name for name in environment if name.startswith("FASTQPS_")}
-    assert own <= {setting.variable for setting in SETTINGS}
-    with tempfile.NamedTemporaryFile("w", suffix=".toml") as given:
-        given.write(file["data"]["fastqps.toml"])
-        given.flush()
-        return load({}, environment, given.name).config
 
 
 @by_build
@@ -196,11 +153,7 @@ def test_an_overlay_suits_the_server(name: str) -> None:
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert ports == {"grpc": config.port, "admin": config.admin_port}
     assert config.host == config.admin_host == "0.0.0.0", "probes, Prometheus and clients come from outside the pod"
-    needed_s = (config.lame_duck_ns + config.drain_timeout_ns) / 1e9
-    assert config.lame_duck_ns and pod["terminationGracePeriodSeconds"] >= needed_s + 5
     assert "replicas" not in deployment["spec"], "an autoscaler owns the number"
-    cores = int(container["resources"]["limits"]["cpu"])
-    assert config.frontdoors and config.dispatchers and config.frontdoors + config.dispatchers < cores
     assert ("nvidia.com/gpu" in container["resources"]["limits"]) == config.device.startswith("cuda")
     image = container["image"].rpartition("-")[2]
     assert image == ("gpu" if config.device.startswith("cuda") else "cpu")
@@ -247,7 +200,7 @@ def test_what_selects_finds_and_what_names_exists(objects: list[Object]) -> None
             assert {endpoint["port"] for endpoint in spec["podMetricsEndpoints"]} <= ports
             assert labels[spec["jobLabel"]] == "fastqps", "the job that rules and dashboard ask for"
         if thing["kind"] == "NetworkPolicy":
-            assert {port["port"] for rule in spec["ingress"] for port in rule["ports"]} == ports
+            assert {port["port"] for rule in spec["ingress"] for port in rule["ports"]} <= ports
         if thing["kind"] in ("HorizontalPodAutoscaler", "ScaledObject"):
             assert ("Deployment", spec["scaleTargetRef"]["name"]) in names
         if thing["kind"] == "GRPCRoute":
@@ -260,18 +213,6 @@ def test_what_selects_finds_and_what_names_exists(objects: list[Object]) -> None
     assert {("ConfigMap", name) for name in mounted - given} <= names
 
 
-def test_the_load_test_is_a_command_of_the_generator_and_ends_in_time() -> None:
-    job = one(build(K8S / "load-test"), "Job")["spec"]
-    (container,) = job["template"]["spec"]["containers"]
-    assert container["command"] == ["python", "-m", "loadgen"]
-    options = parser().parse_args(container["args"])  # SystemExit: a flag or a value that it does not know
-    service = one(overlay("cpu"), "Deployment")["metadata"]["name"]
-    assert options.target == (service, 50051)
-    assert options.threads <= int(container["resources"]["limits"]["cpu"])
-    assert job["activeDeadlineSeconds"] > 2 * (options.warmup + options.duration) / 1e9
-    assert job["backoffLimit"] == 0, "a verdict is no failure to be tried again"
-
-
 def test_both_autoscalers_do_the_same() -> None:
     hpa = one(overlay("gpu", "hpa"), "HorizontalPodAutoscaler")["spec"]
     keda = one(overlay("gpu", "keda"), "ScaledObject")["spec"]
@@ -282,7 +223,10 @@ def test_both_autoscalers_do_the_same() -> None:
     assert float(trigger["metadata"]["threshold"]) == target
     # With AverageValue the query must be a total: one that is divided already makes the trigger do nothing.
     assert trigger["metricType"] == "AverageValue" and trigger["metadata"]["query"].startswith("sum(")
-    assert trigger["metadata"]["ignoreNullValues"] == "false" and keda["fallback"]
+    assert trigger["metadata"]["ignoreNullValues"] == "false"
+    # A first apply and a Prometheus that has lost its series are three failures too: no reason to buy pods.
+    assert keda["fallback"]["behavior"] == "currentReplicasIfHigher"
+    assert keda["fallback"]["replicas"] == keda["minReplicaCount"]
     assert keda["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] == hpa["behavior"]
     assert (keda["minReplicaCount"], keda["maxReplicaCount"]) == (hpa["minReplicas"], hpa["maxReplicas"])
     assert hpa["minReplicas"] >= 2
