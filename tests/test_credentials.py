@@ -23,6 +23,7 @@ from fastqps.supervisor.credential_watch import CredentialWatch
 from fastqps.supervisor.exposure import exposures, is_loopback
 
 TOKEN = "the-only-token-of-the-file"
+NO_THREAD = "no thread can be started: can't start new thread"
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +212,8 @@ def test_useless_tokens_hold_up_a_new_certificate(
         tokens.write_text(TOKEN)
         assert await refused() == {"tls": True, "tokens": False} and watch.now is first
         pair.key.write_bytes(second.key.read_bytes())
-        assert await refused() == {"tls": False, "tokens": False} and watch.now.key == second.key.read_text()
+        assert await refused() == await refused() == {"tls": False, "tokens": False}
+        assert watch.now.key == second.key.read_text()
 
     asyncio.run(run())
 
@@ -238,6 +240,38 @@ def test_half_written_files_are_not_taken_over(authority: Authority, tmp_path: P
         assert watch.now.certificate == chain and watch.now.admits("Bearer the-next-token-of-the-file")
         assert not watch.now.admits("Bearer the-next-token-of") and watch.vault.read() == (2, watch.now)
         assert len(log.lines) == 2 and watch.reloads == {"ok": 1, "failed": 0}
+
+    asyncio.run(run())
+
+
+def test_a_machine_without_threads_ends_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in use stays so, one line says why, and the next look that can be takes up what has changed."""
+    tokens, log = tmp_path / "tokens", Lines()
+    tokens.write_text(TOKEN)
+    watch = CredentialWatch(CredentialFiles.of(dataclasses.replace(Config(), auth_token_file=str(tokens))))
+    start = threading.Thread.start
+    starts = 0
+
+    def refuse(thread: threading.Thread) -> None:
+        nonlocal starts
+        starts += 1
+        if starts not in allowed:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    allowed = {3}  # the third look may see that they have changed, and not read them
+
+    async def run() -> None:
+        tokens.write_text(f"{TOKEN}-new")
+        for _ in range(3):
+            await watch.look(log)  # type: ignore[arg-type]
+        assert log.lines == ["cannot look whether certificates or tokens have changed: " + NO_THREAD] and starts == 4
+        assert watch.now.admits(f"Bearer {TOKEN}") and watch.refused == {"tokens": False}
+        allowed.update(range(5, 9))
+        for _ in range(2):
+            await watch.look(log)  # type: ignore[arg-type]
+        assert watch.now.admits(f"Bearer {TOKEN}-new") and len(log.lines) == 2
 
     asyncio.run(run())
 

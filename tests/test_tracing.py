@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -21,7 +23,7 @@ from otlp import Receiver, attributes, receiver
 
 from fastqps._core import METHODS, STAGES
 from fastqps.errors import ConfigError
-from fastqps.tracing import endpoint
+from fastqps.tracing import Tracing, endpoint, tracing
 from fastqps.tracing.endpoint import find_endpoint
 from fastqps.tracing.exporter import QUEUE_SPANS_MAX, Exporter
 from fastqps.tracing.record import Record
@@ -249,3 +251,33 @@ def test_a_collector_that_is_down_costs_spans_and_nothing_else(serve: Callable[.
             server.stop()  # which is not held up
         finally:
             collector.hang.set()
+
+
+def test_a_machine_without_threads_ends_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line says why no spans come, and they come again when there are threads."""
+    lines: list[str] = []
+    segment = SimpleNamespace(sizes=SimpleNamespace(doors=0))
+    traced = Tracing("http://127.0.0.1:1", segment, ["minilm"], lines.append)
+    monkeypatch.setattr(tracing, "TICK_S", 0.001)
+    start, refused, collected = threading.Thread.start, [], []
+
+    def refuse(thread: threading.Thread) -> None:
+        if len(refused) == 3:
+            start(thread)
+            return
+        refused.append(thread)
+        raise RuntimeError("can't start new thread")
+
+    async def run() -> None:
+        monkeypatch.setattr(traced, "collect", collected.append)
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        running = asyncio.create_task(traced.run())
+        while not collected:
+            assert not running.done()
+            await asyncio.sleep(0.001)
+        running.cancel()
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
+    monkeypatch.undo()
+    traced.close(0.0)
+    assert len(lines) == 1 and "no thread can be started" in lines[0]

@@ -7,9 +7,9 @@ import datetime
 
 from fastqps.credentials import Credentials, Vault
 from fastqps.errors import ConfigError
+from fastqps.off_loop import UnexpectedError, off_loop
 from fastqps.supervisor.credential_files import CredentialFiles
 from fastqps.supervisor.log import Log
-from fastqps.supervisor.off_loop import off_loop
 
 LOOK_S = 0.5
 # Files that are written one after the other do not fit together for a moment: that is told only when it lasts.
@@ -33,6 +33,7 @@ class CredentialWatch:
         self._coming: tuple[Credentials, float] | None = None  # what the look before found, and this one may confirm
         self._complaint = ""
         self._failing_since: float | None = None
+        self._blind = ""  # why the last look saw nothing
 
     @property
     def refused(self) -> dict[str, bool]:
@@ -47,23 +48,32 @@ class CredentialWatch:
             await self.look(log)
 
     async def look(self, log: Log) -> None:
-        """Once: reads the files where they have changed. They are in use when two looks in a row find the same in them:
-        a file that is written in place is whole at its end only, and half of a token, or of a chain, looks whole too.
+        """Once: reads the files where they have changed. Whatever comes of it, the server goes on."""
+        try:
+            await self._look(log)
+            self._blind = ""
+        except ConfigError as error:
+            self._failed(str(error), log)
+        except UnexpectedError as error:  # of the machine, not of the files
+            if str(error) != self._blind:
+                self._blind = str(error)
+                log.event("supervisor", f"cannot look whether certificates or tokens have changed: {error}")
+
+    async def _look(self, log: Log) -> None:
+        """New contents are in use when two looks in a row find the same: a file that is written in place is whole at
+        its end only, and half of a token, or of a chain, looks whole too.
         """
         state = await off_loop(self._files.state)  # a file system that hangs stops nobody else
         if state == self._state:
             self._coming, self._failing_since, self._complaint = None, None, ""
             return
         before, self._coming = self._coming, None
-        try:
-            found = await off_loop(self._files.read)
-        except ConfigError as error:
-            self._failed(str(error), log)
-            return
+        found = await off_loop(self._files.read)
+        self._failing_since, self._complaint = None, ""
         if found != before:
             self._coming = found
             return
-        self._state, self._failing_since, self._complaint = state, None, ""
+        self._state = state
         self._take(*found, log)
 
     def _take(self, found: Credentials, expires_s: float, log: Log) -> None:

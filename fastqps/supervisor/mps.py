@@ -17,7 +17,9 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
+from fastqps.errors import FastqpsError
 from fastqps.gpus import VISIBLE, Gpu
+from fastqps.off_loop import UnexpectedError, off_loop
 from fastqps.supervisor.child import Child, environment
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.run_directory import PIPES, RunDirectory, kill_mps
@@ -36,7 +38,7 @@ QUIT_MAX_S = 5.0
 POLL_S = 0.1
 
 
-class MpsError(Exception):
+class MpsError(FastqpsError):
     """Why there is no daemon; for people."""
 
 
@@ -161,7 +163,10 @@ class MpsDaemon:
 
     async def _ask(self, command: str) -> str:
         """What the daemon answers to a command."""
-        return await asyncio.to_thread(self._ask_now, command)
+        try:
+            return await off_loop(lambda: self._ask_now(command))
+        except UnexpectedError as error:
+            raise MpsError(f"{PROGRAM} cannot be asked: {error}") from None
 
     def _ask_now(self, command: str) -> str:
         try:

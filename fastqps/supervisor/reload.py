@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from fastqps.children import LOAD_ROUTES
 from fastqps.errors import FastqpsError
+from fastqps.off_loop import off_loop
 from fastqps.reloaded import OutcomeName, Reloaded
 from fastqps.supervisor.crew import Crew
 from fastqps.supervisor.dispatcher_seat import DispatcherSeat
@@ -23,7 +24,6 @@ from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.holder import Holder
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.next_model import NextModel, check_memory, next_model
-from fastqps.supervisor.off_loop import off_loop
 from fastqps.supervisor.plan import Plan, named_models
 from fastqps.supervisor.seat import Seat
 from fastqps.supervisor.seats import Seats

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import socket
 import time
@@ -12,6 +13,7 @@ from typing import Any
 
 from fastqps._core import now_ns
 from fastqps.errors import NOT_DRAINED, OK
+from fastqps.off_loop import UnexpectedError, off_loop
 from fastqps.supervisor.credential_watch import CredentialWatch
 from fastqps.supervisor.crew import Crew
 from fastqps.supervisor.dispatcher_seat import DispatcherSeat
@@ -214,7 +216,11 @@ class Supervisor:
         if restarts:
             await asyncio.wait(restarts, timeout=REAP_MAX_S)
         if self._tracing:  # the front doors have ended: what is in their rings is all there will be
-            await asyncio.to_thread(self._tracing.close, 0.0 if hurry else TRACING_GRACE_S)
+            close = functools.partial(self._tracing.close, 0.0 if hurry else TRACING_GRACE_S)
+            try:
+                await off_loop(close)
+            except UnexpectedError as error:
+                self.log.event("supervisor", f"tracing: the last spans are lost: {error}")
         for sharing in self.seats.sharings.values():
             await sharing.close()
         self._outcome.ignore_signals()

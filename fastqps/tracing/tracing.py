@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import threading
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastqps._core import dropped_spans, now_ns, take_traces
+from fastqps.off_loop import UnexpectedError, off_loop
 from fastqps.tracing.exporter import Exporter
 from fastqps.tracing.record import Record
 
@@ -39,10 +41,17 @@ class Tracing:
         self._exporter = Exporter(lambda spans: self._otlp.export(spans) is SpanExportResult.SUCCESS, self._on_turn)
 
     async def run(self) -> None:
-        """Never ends by itself."""
+        """Never ends by itself: a server without traces serves as well."""
+        said = ""
         while True:
             await asyncio.sleep(TICK_S)
-            await asyncio.to_thread(self.collect, RECORDS_PER_TICK)  # the loop has more urgent things to do
+            try:  # the loop has more urgent things to do
+                await off_loop(functools.partial(self.collect, RECORDS_PER_TICK))
+                said = ""
+            except UnexpectedError as error:
+                if str(error) != said:
+                    said = str(error)
+                    self._say(f"tracing: spans wait in the front doors, or are dropped there: {error}")
 
     def collect(self, most: int) -> int:
         """Takes at most so many records from the doors' rings; how many there were."""

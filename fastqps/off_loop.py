@@ -14,11 +14,15 @@ T = TypeVar("T")
 
 
 class UnexpectedError(FastqpsError):
-    """What such work raised, and should not have."""
+    """What such work raised, and should not have, or why it was not begun."""
 
 
 async def off_loop(work: Callable[[], T]) -> T:
-    """On a thread that nobody waits for when the server ends. What it raises beside our own errors is one, too."""
+    """On a thread that nobody waits for when the server ends. What it raises beside our own errors is one, too, and
+    so it is where the system has no thread for it, as at the limit of a container's processes.
+
+    Not by the loop's executor: one that cannot start its thread keeps the work, and cannot be shut down either.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -35,5 +39,8 @@ async def off_loop(work: Callable[[], T]) -> T:
         else:
             tell(lambda: done.set_result(found))
 
-    threading.Thread(target=run, name="off-loop", daemon=True).start()
+    try:
+        threading.Thread(target=run, name="off-loop", daemon=True).start()
+    except RuntimeError as error:
+        raise UnexpectedError(f"no thread can be started: {error}") from None
     return await done
