@@ -17,8 +17,10 @@ import test_metrics
 from serving import PATIENCE_S
 
 from fastqps.admin import Admin, http, reload
+from fastqps.admin.predict import Predict
 from fastqps.admin.server import Connection
 from fastqps.admin.server import Server as AdminServer
+from fastqps.off_loop import UnexpectedError
 from fastqps.readiness import Readiness
 from fastqps.reloaded import Reloaded, ReloadRefused
 from fastqps.supervisor.listener import bind
@@ -257,6 +259,64 @@ def test_answers_that_are_awaited_keep_their_connections(monkeypatch: pytest.Mon
             served.reloads.end = Reloaded("a", "reloaded", "2" * 12, "1" * 12, "", 1.0)
             served.reloads.may_end.set()
             assert (await waiting)[0] == 200
+
+    run(body)
+
+
+def test_answers_that_nobody_takes_keep_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(http, "WRITE_S", 3600.0)
+    large = http.Answer(200, bytes(64 << 20), "text/plain")  # more than sockets hold
+
+    async def body() -> None:
+        def page(request: http.Request) -> http.Answer:
+            return large if request.path == "/large" else http.Answer.data(200, {})
+
+        async with listening() as (sock, port), AdminServer(sock, page) as server:
+            slow = [await asyncio.open_connection("127.0.0.1", port, limit=1024) for _ in range(2)]
+            for count, (_, writer) in enumerate(slow, 1):
+                writer.write(b"GET /large HTTP/1.1\r\nconnection: close\r\n\r\n")
+                await until(lambda count=count: len(server.taking) == count)  # type: ignore[misc]
+            assert (await call(port, "GET", "/livez"))[0] == 200
+            assert len(server.taking) == 1
+            for _, writer in slow:
+                writer.transport.abort()
+
+    run(body)
+
+
+def test_load_on_predict_keeps_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as come at once are told that it is too many; all other pages answer."""
+    may_end = asyncio.Event()
+
+    async def predict(self: Predict, asked: Any) -> tuple[int, Any]:
+        if asked == "no thread":
+            raise UnexpectedError("no thread can be started")
+        await may_end.wait()
+        return 200, asked
+
+    monkeypatch.setattr(Predict, "__call__", predict)
+    served = Served()
+
+    async def body() -> None:
+        async with admin(served) as port:
+            status, _, content = await call(port, "POST", "/predict", b'"no thread"')
+            assert (status, json.loads(content)["error"]["code"]) == (503, "UNAVAILABLE")
+            for _ in range(2):  # those who have their answers wait no more
+                asked = [asyncio.create_task(call(port, "POST", "/predict", b"1")) for _ in range(50)]
+                await until(lambda asked=asked: sum(task.done() for task in asked) == 2)  # type: ignore[misc]
+                refused = [task.result() for task in asked if task.done()]
+                assert all(
+                    (found, json.loads(content)["error"]["code"]) == (429, "RESOURCE_EXHAUSTED")
+                    for found, _, content in refused
+                )
+                for path in ("/livez", "/readyz", "/metrics/load", "/metrics", "/live", "/reload"):
+                    assert (await call(port, "GET", path))[0] == 200
+                served.reloads.end = Reloaded("a", "unchanged", "1" * 12, "1" * 12, "", 1.0)
+                assert (await call(port, "POST", "/reload", b'{"model": "a"}'))[0] == 200
+                may_end.set()
+                assert sorted(found for found, _, _ in await asyncio.gather(*asked)) == [200] * 48 + [429] * 2
+                may_end.clear()
 
     run(body)
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from fastqps import __version__
 from fastqps.admin import guard
 from fastqps.admin.guard import Guarded
-from fastqps.admin.http import Answer, Request
+from fastqps.admin.http import CONNECTIONS_MAX, Answer, Request
 from fastqps.admin.live import Live
 from fastqps.admin.predict import Predict
 from fastqps.admin.reload import Reloadable, ReloadPage
@@ -22,6 +22,10 @@ from fastqps.live import Sampler, Seen
 from fastqps.metrics import Metrics
 from fastqps.metrics.load_page import CONTENT_TYPE as LOAD_PAGE
 from fastqps.metrics.meter import TICK_S
+from fastqps.off_loop import UnexpectedError
+
+# Whoever waits for an answer keeps its connection: some stay for probes, scrapers and reloads.
+PREDICTING_MAX = CONNECTIONS_MAX - 16
 
 INDEX = f"""\
 fastqps {__version__}
@@ -53,6 +57,7 @@ class Admin:
         self._metrics = Metrics(served)
         self._live = Live(Sampler(served, self._metrics.meter.shown))
         self._predict = Predict(served.own_target())
+        self._predicting = 0
         self._reload = ReloadPage(served)
         self._server = Server(sock, self._answer)
 
@@ -120,11 +125,23 @@ class Admin:
 
     async def _predict_page(self, request: Request) -> Answer:
         if not self._served.readiness().answers:
-            return Answer.data(503, {"error": {"code": "UNAVAILABLE", "message": "the server is not ready"}})
+            return _refused(503, "UNAVAILABLE", "the server is not ready")
+        if self._predicting >= PREDICTING_MAX:
+            return _refused(
+                429, "RESOURCE_EXHAUSTED", f"{PREDICTING_MAX} requests wait for answers here; the gRPC port takes more"
+            )
         try:
             asked = json.loads(request.body)
         except (ValueError, RecursionError) as error:  # also what is not UTF-8
-            message = f"the body is not JSON: {error}"
-            return Answer.data(400, {"error": {"code": "INVALID_ARGUMENT", "message": message}})
-        status, answer = await self._predict(asked)
-        return Answer.data(status, answer)
+            return _refused(400, "INVALID_ARGUMENT", f"the body is not JSON: {error}")
+        self._predicting += 1
+        try:
+            return Answer.data(*await self._predict(asked))
+        except UnexpectedError as error:
+            return _refused(503, "UNAVAILABLE", str(error))
+        finally:
+            self._predicting -= 1
+
+
+def _refused(status: int, code: str, message: str) -> Answer:
+    return Answer.data(status, {"error": {"code": code, "message": message}})

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fastqps.errors import CallError
+from fastqps.off_loop import off_loop
 
 if TYPE_CHECKING:
     from fastqps.async_client import AsyncClient
@@ -31,10 +31,13 @@ class Predict:
         self._client: AsyncClient | None = None
 
     async def __call__(self, asked: Any) -> tuple[int, Any]:
-        """(HTTP status, JSON answer) for one item or a list of items. The items of a list fail one by one."""
+        """(HTTP status, JSON answer) for one item or a list of items. The items of a list fail one by one.
+
+        ``UnexpectedError`` where the machine has no thread to import gRPC on.
+        """
         single = not isinstance(asked, list)
         items = [asked] if single else asked
-        await asyncio.to_thread(_import)
+        await off_loop(_import)
         from fastqps.prediction_json import error_json, prediction_json
 
         if not 0 < len(items) <= ITEMS_MAX:

@@ -25,6 +25,7 @@ class Server:
         self.connections: set[Connection] = set()
         self.idle: dict[Connection, None] = {}  # between requests, the longest first
         self.sending: dict[Connection, None] = {}  # in the middle of a request, the longest first
+        self.taking: dict[Connection, None] = {}  # of a last answer what is not sent yet, the longest first
 
     async def __aenter__(self) -> Server:
         loop = asyncio.get_running_loop()
@@ -39,9 +40,11 @@ class Server:
 
     def has_room(self) -> bool:
         """Whether one more connection may come. The one that has been idle for longest makes room for it, else the one
-        that has been sending its request for longest, so that clients who say nothing, or little, keep no probe out."""
-        if len(self.connections) >= http.CONNECTIONS_MAX and (self.idle or self.sending):
-            oldest = next(iter(self.idle or self.sending))
+        that has been sending its request for longest, else the one that has not taken its answer for longest, so that
+        clients who say nothing, or little, or do not listen keep no probe out. Who waits for an answer keeps its place:
+        pages bound how many those are."""
+        if len(self.connections) >= http.CONNECTIONS_MAX and (slow := self.idle or self.sending or self.taking):
+            oldest = next(iter(slow))
             oldest.abort()
             self.forget(oldest)
         return len(self.connections) < http.CONNECTIONS_MAX
@@ -52,9 +55,9 @@ class Server:
         self.rest(connection)
 
     def rest(self, connection: Connection) -> None:
-        """It neither idles nor sends."""
-        self.idle.pop(connection, None)
-        self.sending.pop(connection, None)
+        """It neither idles nor sends, nor takes its last answer."""
+        for slow in (self.idle, self.sending, self.taking):
+            slow.pop(connection, None)
 
 
 class Connection(asyncio.Protocol):
@@ -186,6 +189,7 @@ class Connection(asyncio.Protocol):
         if not keep:
             self._over = True
             self._server.rest(self)
+            self._server.taking[self] = None
             self._limit(http.WRITE_S)
             self._transport.close()  # when all of it has been taken
 
