@@ -25,6 +25,7 @@ from fastqps.metrics.histograms import Edges, Merged
 from fastqps.metrics.meter import WINDOW_S, LoadMeter
 from fastqps.metrics.saturation import CAUSES
 from fastqps.metrics.source import Source
+from fastqps.metrics.versions import version_families
 
 # Shown from the start, with 0: what a series is born with is no increase, so its first failures would raise no alarm.
 SERVED_METHODS = ("Predict", "PredictBatch", "PredictStream", "Generate")
@@ -275,18 +276,7 @@ class Metrics:
         for role, count in self._source.restarts().items():
             restarts.add_metric([role], count)
         yield restarts
-        reloads = CounterMetricFamily("fastqps_reloads", "Reloads, and how they ended.", labels=["model", "outcome"])
-        for labels, count in self._source.reload_counts().items():
-            reloads.add_metric(labels, count)
-        yield reloads
-        failed = GaugeMetricFamily("fastqps_reload_failed", "1: the model's last reload failed.", labels=["model"])
-        for model, last_failed in self._source.reload_failed().items():
-            failed.add_metric([model], float(last_failed))
-        yield failed
-        served = GaugeMetricFamily("fastqps_model_info", "Always 1.", labels=["model", "version", "generation"])
-        for found in self._source.versions():
-            served.add_metric([found.model, found.version, str(found.generation)], 1)
-        yield served
+        yield from version_families(self._source)
         info = GaugeMetricFamily("fastqps_build_info", "Always 1.", labels=["version", "device"])
         info.add_metric([__version__, self._source.device], 1)
         yield info

@@ -130,7 +130,7 @@ def test_rules_are_evaluated_and_only_pods_are_scraped(cluster: tuple[Prometheus
     assert len(rules) > 30
     assert not [(rule["name"], rule.get("lastError")) for rule in rules if rule["health"] != "ok"]
     (up,) = prometheus.query("count(up)")
-    assert int(up["value"][1]) == len(servers), "the gRPC ports are discovered too, and left alone"
+    assert int(up["value"][1]) == len(servers), "gRPC ports and evicted pods are discovered too, and left alone"
     (labelled,) = prometheus.query(
         f'count(up{{namespace="{NAMESPACE}", job="{JOB}", node="node-1", pod=~"fastqps-."}})'
     )

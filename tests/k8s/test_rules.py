@@ -12,113 +12,19 @@ from typing import Any
 
 import pytest
 import yaml
+from alarm_cases import CASES, MORE, QUIET, SCRAPE_S, WELL, series
 from expressions import K8S, published
 from prometheus_server import static
 from serving import PATIENCE_S
+
+from fastqps.codes import CODES, FAULTS
 
 pytestmark = pytest.mark.compute
 
 ALERTS = yaml.safe_load((K8S / "prometheus" / "alerts.yaml").read_text())["groups"]
 NAMES = [rule["alert"] for group in ALERTS for rule in group["rules"]]
+NEVER_ANSWERED = ("ALREADY_EXISTS", "ABORTED")
 needs_promtool = pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool (packages.apt: prometheus)")
-
-# A deployment of two pods that is well: series → promtool's notation for its values. Scrapes are at other times than
-# evaluations, as in life: only so `increase` has to guess what lies beyond the first scrape and the last.
-SCRAPE_S = 16
-POD = 'namespace="{namespace}", job="fastqps", pod="p{number}"'
-WELL = "fastqps"  # the namespace that `absent` asks for
-HEALTHY = {
-    "up": "1+0x400",
-    "fastqps_ready": "1+0x400",
-    "fastqps_process_ready{role='dispatcher', index='0'}": "1+0x400",
-    "fastqps_restarts_total{role='dispatcher'}": "0+0x400",
-    "fastqps_start_time_seconds": "100+0x400",
-    "fastqps_canary_age_seconds{dispatcher='0'}": "0.5+0x400",
-    "fastqps_poisoned_total": "0+0x400",
-    "fastqps_saturation_ratio": "0.65+0x400",
-    "fastqps_advised_replicas": "1+0x400",
-    "fastqps_items_total{model='m', code='OK'}": "0+15000x400",
-    "fastqps_items_total{model='m', code='INVALID_ARGUMENT'}": "0+1500x400",
-    "fastqps_items_total{model='m', code='INTERNAL'}": "0+1x400",
-    "fastqps_rejected_total{reason='queue_full'}": "0+1x400",
-    "fastqps_expired_total{stage='queue'}": "0+1x400",
-    "fastqps_queue_oldest_age_seconds{model='m'}": "0.01+0x400",
-    "fastqps_request_duration_seconds_bucket{le='0.01'}": "0+15000x400",
-    "fastqps_request_duration_seconds_bucket{le='0.1'}": "0+15090x400",
-    "fastqps_request_duration_seconds_bucket{le='1'}": "0+15100x400",
-    "fastqps_request_duration_seconds_bucket{le='+Inf'}": "0+15100x400",
-    "fastqps_device_busy_seconds_total{device='d', dispatcher='0'}": "0+12x400",
-    "fastqps_device_idle_seconds_total{device='d', dispatcher='0', reason='no_work'}": "0+2x400",
-    "fastqps_device_idle_seconds_total{device='d', dispatcher='0', reason='launch'}": "0+1x400",
-    "fastqps_model_info{model='m', version='a', generation='0'}": "1+0x400",
-    "fastqps_reloads_total{model='m', outcome='failed'}": "0+0x400",
-    "fastqps_reloads_total{model='m', outcome='reloaded'}": "0+1x400",
-    "fastqps_reload_failed{model='m'}": "0+0x400",
-    "fastqps_tls_certificate_expiry_timestamp_seconds": "2592000+0x400",
-    "fastqps_tls_reloads_total{outcome='failed'}": "0+0x400",
-    "fastqps_credentials_refused{files='tls'}": "0+0x400",
-    "fastqps_unauthenticated_total": "0+1x400",
-    "fastqps_trace_spans_total{outcome='dropped'}": "0+0x400",
-}
-FAILING = {"fastqps_items_total{model='m', code='INTERNAL'}": "0+1500x400"}
-# Alarm → what is different (in both pods; in the first alone where the name begins with "0:"), and what rings besides.
-CASES: dict[str, tuple[dict[str, str], set[str]]] = {
-    "FastqpsErrorBudgetBurnsFast": (FAILING, {"FastqpsErrorBudgetBurnsSlowly"}),
-    "FastqpsErrorBudgetBurnsSlowly": (
-        {"fastqps_items_total{model='m', code='UNAVAILABLE'}": "0+150x400"},
-        set(),
-    ),
-    "FastqpsSlow": ({"fastqps_request_duration_seconds_bucket{le='0.1'}": "0+14000x400",
-                     "fastqps_request_duration_seconds_bucket{le='0.01'}": "0+13000x400"}, set()),
-    "FastqpsAbsent": ({}, set()),
-    "FastqpsOutage": ({"fastqps_ready": "0+0x400"}, set()),
-    "FastqpsDown": ({"0:up": "0+0x400"}, {"FastqpsTooFewPods"}),
-    "FastqpsProcessDown": ({"0:fastqps_process_ready{role='dispatcher', index='0'}": "0+0x400"}, set()),
-    "FastqpsRestarts": ({"0:fastqps_restarts_total{role='dispatcher'}": "0+0x190 1 2 3 3+0x200"}, set()),
-    "FastqpsPodRestarts": ({"0:fastqps_start_time_seconds": "100+0x190 200 300 300+0x200"}, set()),
-    "FastqpsCanaryLate": ({"0:fastqps_canary_age_seconds{dispatcher='0'}": "0+15x400"}, set()),
-    "FastqpsPoison": ({"0:fastqps_poisoned_total": "0+0x195 1+0x200"}, set()),
-    "FastqpsSaturated": ({"fastqps_saturation_ratio": "0.95+0x400"}, set()),
-    "FastqpsTooFewPods": ({"fastqps_advised_replicas": "1.5+0x400"}, set()),
-    "FastqpsUnbalanced": ({"0:fastqps_saturation_ratio": "0.9+0x400",
-                           "1:fastqps_saturation_ratio": "0.2+0x400"}, set()),
-    "FastqpsRefuses": ({"0:fastqps_rejected_total{reason='queue_full'}": "0+300x400"}, set()),
-    "FastqpsExpires": ({"0:fastqps_expired_total{stage='queue'}": "0+300x400"}, set()),
-    "FastqpsQueueStands": ({"0:fastqps_queue_oldest_age_seconds{model='m'}": "0+15x400"}, set()),
-    "FastqpsDeviceWaitsForHost": (
-        {"fastqps_device_idle_seconds_total{device='d', dispatcher='0', reason='launch'}": "0+9x400"},
-        set(),
-    ),
-    "FastqpsVersionsDiffer": ({"1:fastqps_model_info{model='m', version='a', generation='0'}": "",
-                               "1:fastqps_model_info{model='m', version='b', generation='0'}": "1+0x400"}, set()),
-    # Once, at the start: nobody has mended it since.
-    "FastqpsReloadFailed": ({"0:fastqps_reloads_total{model='m', outcome='failed'}": "0 1+0x400",
-                             "0:fastqps_reload_failed{model='m'}": "0 1+0x400"}, set()),
-    "FastqpsCertificateExpires": ({"0:fastqps_tls_certificate_expiry_timestamp_seconds": "260000+0x400"}, set()),
-    "FastqpsCertificateExpiresToday": ({"0:fastqps_tls_certificate_expiry_timestamp_seconds": "86400+0x400"},
-                                       {"FastqpsCertificateExpires"}),
-    "FastqpsCredentialsRefused": ({"0:fastqps_tls_reloads_total{outcome='failed'}": "0 1+0x400",
-                                   "0:fastqps_credentials_refused{files='tls'}": "0 1+0x400"}, set()),
-    "FastqpsUnauthenticated": ({"fastqps_unauthenticated_total": "0+300x400"}, set()),
-    "FastqpsSpansDropped": ({"fastqps_trace_spans_total{outcome='dropped'}": "0+300x400"}, set()),
-}  # fmt: skip
-# What else may happen → what is different, and what rings.
-NOBODY_ANSWERS = {**dict.fromkeys(HEALTHY, ""), "up": "0+0x400"}
-EXPIRED = {"fastqps_tls_certificate_expiry_timestamp_seconds": "1000+0x400"}
-MORE: dict[str, tuple[dict[str, str], set[str]]] = {
-    "nobody-answers": (NOBODY_ANSWERS, {"FastqpsOutage", "FastqpsDown"}),
-    "expired": (EXPIRED, {"FastqpsCertificateExpires", "FastqpsCertificateExpiresToday"}),
-}
-# Of which nobody hears, then or at any time before.
-QUIET: dict[str, dict[str, str]] = {
-    # Nine minutes of an hour: graphs are captured, one device after the other. Again after one death.
-    "quiet-slow-start": {
-        "0:fastqps_ready": "0+0x34 1+0x400",
-        "0:fastqps_process_ready{role='dispatcher', index='0'}": "0+0x34 1+0x60 0+0x34 1+0x400",
-        "0:fastqps_restarts_total{role='dispatcher'}": "0+0x94 1+0x400",
-    },
-    "quiet-two-deaths": {"0:fastqps_restarts_total{role='dispatcher'}": "0+0x190 1 2 2+0x200"},
-}
 
 
 def promtool(*words: str, cwd: Path) -> str:
@@ -137,24 +43,6 @@ def test_promtool_likes_what_is_shipped(tmp_path: Path) -> None:
     config = static(K8S / "prometheus" / "prometheus.yaml", "n", {"pod": "127.0.0.1:9464"})
     (tmp_path / "prometheus.yaml").write_text(yaml.safe_dump(config))
     assert "2 rule files found" in promtool("check", "config", "prometheus.yaml", cwd=tmp_path)
-
-
-def series(namespace: str, changes: dict[str, str]) -> list[dict[str, str]]:
-    """Two healthy pods of that namespace, with changes; without values there is no such series."""
-    found = []
-    for number in (0, 1):
-        own = dict(HEALTHY)
-        for name, values in changes.items():
-            for_pod, _, bare = name.rpartition(":") if name[1:2] == ":" else ("", "", name)
-            if for_pod in ("", str(number)):
-                own[bare] = values
-        for name, values in own.items():
-            metric, _, labels = name.partition("{")
-            pod = POD.format(namespace=namespace, number=number)
-            text = f"{metric}{{{pod}{', ' if labels else ''}{labels or '}'}"
-            if values:
-                found.append({"series": text.replace("'", '"'), "values": values})
-    return found
 
 
 def case(ringing: set[tuple[str, str]], given: list[dict[str, str]]) -> dict[str, Any]:
@@ -220,6 +108,16 @@ def test_the_dashboard_shows_each_start(tmp_path: Path) -> None:
     plan = {"tests": [{"interval": "5s", "input_series": given, "promql_expr_test": tests}]}
     (tmp_path / "starts.yaml").write_text(yaml.safe_dump(plan))
     assert "SUCCESS" in promtool("test", "rules", "starts.yaml", cwd=tmp_path)
+
+
+def test_failures_are_those_that_servers_show_from_the_start() -> None:
+    """What rules and dashboard do not count as failed is OK and what clients are to blame for."""
+    shipped = (K8S / "prometheus" / "recording.yaml", K8S / "components" / "monitoring" / "dashboard.json")
+    for path in shipped:
+        found = re.findall(r'code=~\\?"(OK[|A-Z_]+)', path.read_text())
+        assert found, path.name
+        for codes in found:
+            assert {*CODES} - {*codes.split("|")} == {*FAULTS, *NEVER_ANSWERED}, path.name
 
 
 def test_what_is_written_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
