@@ -19,7 +19,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import psutil
 import pytest
@@ -28,6 +29,7 @@ from serving import PATIENCE_S
 from tries import until_in_time
 
 from fastqps.children import DoorSettings, write_settings
+from fastqps.supervisor.door_seat import DoorSeat
 from fastqps.supervisor.listener import bind
 from fastqps.supervisor.log import LINE_CHARS_MAX, LINES_WAITING_MAX, Log
 from fastqps.supervisor.restarts import RESTARTS_MAX, WINDOW_S, RestartBudget
@@ -447,6 +449,24 @@ def test_restart_budget() -> None:
     assert [few.next_delay_s(0.0) for _ in range(3)] == [0.0, None, None]
     steady = RestartBudget()
     assert None not in [steady.next_delay_s(t * WINDOW_S / RESTARTS_MAX) for t in range(100)]
+
+
+def test_service_is_counted_in_full() -> None:
+    """By a supervisor that seldom gets to look, too: else a minute of service would last ever longer, and who dies now
+    and then would stay down. What it takes to start is none."""
+    line = {"heartbeat_ns": 0, "ready": False, "turn_started_ns": 0}
+    segment = SimpleNamespace(door=lambda index: line)
+    nothing: Any = None
+    seat = DoorSeat(0, nothing, cast(Any, SimpleNamespace(segment=segment)), nothing)
+    start_ns = 1000 * S
+    for _ in range(2):
+        seat.child = cast(Any, SimpleNamespace(exited=SimpleNamespace(done=lambda: False), pid=1))
+        seat.watched = Watched(start_ns)
+        for after_s, ready in ((20, False), (21, True), (24, True), (30, True)):
+            line.update(heartbeat_ns=start_ns + after_s * S, ready=ready)
+            assert seat.overdue(start_ns + after_s * S, TICK_NS, 30 * S) is None
+        start_ns += 300 * S  # it has died long before
+    assert seat.served_s == 20
 
 
 def check(watched: Watched, now_ns: int, charge_ns: int = TICK_NS, **line: Any) -> str | None:

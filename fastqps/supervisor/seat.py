@@ -35,6 +35,7 @@ class Seat(ABC):
         self.budget = RestartBudget()
         self.child: Child | None = None
         self.watched = Watched(0)
+        self._looked_ns = 0
         self.last_line = ""
         self.given_up = ""  # why it stays down
         self.restarts = 0
@@ -91,8 +92,9 @@ class Seat(ABC):
         if self.child is None or self.child.exited.done():
             return None
         line, pid = self.line, self.child.pid
-        if line["ready"]:
-            self.served_s += charge_ns / 1e9
+        if line["ready"]:  # all of the time: what is not charged to it has not made it start again
+            self.served_s += (now - max(self._looked_ns, self.watched.started_ns)) / 1e9
+        self._looked_ns = now
         return self.watched.overdue(
             now,
             charge_ns,
