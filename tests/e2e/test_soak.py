@@ -11,11 +11,12 @@ from collections.abc import Callable
 
 import pytest
 from ledger import OK, Ledger, Load
+from service import Service
 from serving import Server
 from test_chaos import SEATS, nothing_left
 
 SOAK_S = float(os.environ.get("FASTQPS_SOAK", "0"))
-REST_S = 15.0  # for one seat: a process that dies more than five times a minute stays down
+REST_S = 15.0  # of service, for one seat: one that dies more than five times in a minute of it stays down
 
 
 @pytest.mark.skipif(not SOAK_S, reason="FASTQPS_SOAK=seconds runs it")
@@ -23,17 +24,19 @@ REST_S = 15.0  # for one seat: a process that dies more than five times a minute
 def test_soak(serve: Callable[..., Server]) -> None:
     server = serve("--frontdoors=2", "--dispatchers=2", "--slots=256", "--max-batch-items=8", echo=True)
     ledger, chance = Ledger(), random.Random(time.time_ns())
-    struck = dict.fromkeys(SEATS, 0.0)
+    service = Service(server)
+    struck = dict.fromkeys(SEATS, -REST_S)
 
     async def scenario() -> None:
         end = time.monotonic() + SOAK_S
         async with Load(server.address, ledger, channels=3, workers=6) as load:
             while time.monotonic() < end:
                 await asyncio.sleep(chance.uniform(0.5, 4))
-                rested = [seat for seat in SEATS if time.monotonic() - struck[seat] > REST_S]
+                await asyncio.to_thread(service.look)
+                rested = [seat for seat in service.ready if service.served_s[seat] - struck[seat] >= REST_S]
                 for seat in chance.sample(rested, min(len(rested), chance.choice([1, 1, 2]))):
-                    struck[seat] = time.monotonic()
-                    server.child(seat).send_signal(chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP]))
+                    struck[seat] = service.served_s[seat]
+                    service.ready[seat].send_signal(chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP]))
                 await load.more(100)
 
     with nothing_left(server):
