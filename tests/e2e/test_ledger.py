@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
 from echo_dispatcher import echo
-from ledger import EXPIRED, Ledger
+from ledger import EXPIRED, Ledger, channel_to
+from raw import SETTINGS, frame
+from serving import PATIENCE_S
 
 from fastqps.v1 import predict_pb2 as pb
 
@@ -61,3 +64,25 @@ def test_sound_ledger() -> None:
     ledger.ended(second.request_id, EXPIRED)
     ledger.check(EXPIRED)
     assert first.token_ids != second.token_ids
+
+
+def test_a_channel_waits_for_a_late_server() -> None:
+    """One that takes 0.4 s to say its first word, as on a machine that stood still: no call may fail of that."""
+    connections: list[asyncio.StreamWriter] = []
+
+    async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        await asyncio.sleep(0.4)
+        writer.write(frame(SETTINGS, 0, 0))
+
+    async def scenario() -> None:
+        server = await asyncio.start_server(late, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        async with channel_to(f"{host}:{port}") as channel:
+            await asyncio.wait_for(channel.channel_ready(), PATIENCE_S)
+        for writer in connections:
+            writer.close()
+        server.close()
+
+    asyncio.run(scenario())
+    assert len(connections) == 1
