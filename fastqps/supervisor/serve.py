@@ -22,7 +22,7 @@ from fastqps.supervisor.credential_watch import CredentialWatch
 from fastqps.supervisor.exposure import exposures
 from fastqps.supervisor.generation import first_generations
 from fastqps.supervisor.holder import Holder
-from fastqps.supervisor.listener import address, bind
+from fastqps.supervisor.listener import address, bind, listen
 from fastqps.supervisor.log import STDERR, Log
 from fastqps.supervisor.outcome import SIGNALS
 from fastqps.supervisor.plan import Plan, doubts, make_plan
@@ -89,6 +89,8 @@ async def _run(
     credentials: CredentialWatch,
     tracing: Tracing | None,
 ) -> int:
+    # Here: another server may have bound it, too, and the loop closes a socket that fails to listen and says no port.
+    listen(admin_socket, "--admin-port")
     supervisor = Supervisor(server, shared, listener, log, credentials, modules, sharings, tracing)
     supervisor.fleet.set_routes()
     async with Admin(supervisor.view, admin_socket):
