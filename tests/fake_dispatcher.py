@@ -19,7 +19,7 @@ from fastqps.models import ModelError
 def main(settings: DispatcherSettings) -> int:
     """Ready at once, unless FAKE_DISPATCHER is "crash", "no-model" or "waits" (ready when there is a file FAKE_GATE).
     SIGUSR2 is a fault of its device, or with "quit-1" of the process alone. "tell": it says what it was told. "no-mps":
-    it does not start as a client of MPS."""
+    it does not start as a client of MPS. "stays": it does not end when it is told to."""
     behaviour = os.environ.get("FAKE_DISPATCHER", "")
     if behaviour == "no-model":
         raise ModelError("the weights are torn")
@@ -42,6 +42,8 @@ def main(settings: DispatcherSettings) -> int:
     stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, lambda number, frame: stopped.append(number))
+    if behaviour == "stays":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     stepper.set_ready()
     while not stopped:
         time.sleep(0.02)

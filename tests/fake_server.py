@@ -1,9 +1,10 @@
 """``fastqps serve`` with fake children: python fake_server.py FLAG…
 
 Whoever does what the supervisor asks has all the time that it takes. FAKE_LIMITS: what a test wants otherwise, such as
-"restarts.DELAY_FIRST_S=0.01,domain.LEAVE_MAX_S=0.5".
+"restarts.DELAY_FIRST_S=0.01,domain.LEAVE_MAX_S=0.5". FAKE_KERNEL: "old": it cannot watch processes.
 """
 
+import errno
 import os
 import sys
 
@@ -11,9 +12,9 @@ from fastqps.cli.parser import ArgumentParser
 from fastqps.cli.serve import add_arguments
 from fastqps.config import SETTINGS, decide, load
 from fastqps.errors import FastqpsError
-from fastqps.supervisor import domain, mps, restarts, serve
+from fastqps.supervisor import domain, mps, restarts, serve, server
 
-MODULES = {"domain": domain, "mps": mps, "restarts": restarts}
+MODULES = {"domain": domain, "mps": mps, "restarts": restarts, "server": server}
 PATIENT = "restarts.WINDOW_S domain.LEAVE_MAX_S mps.START_MAX_S mps.ASK_MAX_S mps.CLIENTS_MAX_S mps.QUIT_MAX_S"
 limits = dict.fromkeys(PATIENT.split(), "600")
 limits |= [pair.split("=") for pair in os.environ.get("FAKE_LIMITS", "").split(",") if pair]
@@ -21,6 +22,14 @@ for name, value in limits.items():
     module, _, limit = name.partition(".")
     assert isinstance(getattr(MODULES[module], limit), (int, float)), f"no limit {name}"
     setattr(MODULES[module], limit, float(value))
+
+
+def refuse(pid: int, flags: int = 0) -> int:
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+
+if os.environ.get("FAKE_KERNEL") == "old":
+    os.pidfd_open = refuse
 
 parser = ArgumentParser()
 add_arguments(parser)

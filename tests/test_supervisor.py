@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
+import errno
 import fcntl
 import json
 import os
@@ -26,9 +28,11 @@ import psutil
 import pytest
 from ports import free_port
 from serving import PATIENCE_S
+from test_capacity import FILE as CAPACITY
 from tries import until_in_time
 
 from fastqps.children import DoorSettings, write_settings
+from fastqps.supervisor.child import Child
 from fastqps.supervisor.door_seat import DoorSeat
 from fastqps.supervisor.listener import bind
 from fastqps.supervisor.log import LINE_CHARS_MAX, LINES_WAITING_MAX, Log
@@ -286,6 +290,29 @@ def test_port_taken_between_bind_and_ready(serve: Callable[..., Server], tmp_pat
     assert f"port {port} on 127.0.0.1 is in use" in server.log()
 
 
+def test_admin_port_taken_between_bind_and_listen(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """As by another server that was started at the same time."""
+    pipe = tmp_path / "capacity"
+    os.mkfifo(pipe)
+    writers: list[int] = []
+
+    def reads_it() -> bool:
+        with contextlib.suppress(OSError):  # nobody does
+            writers.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+        return bool(writers)
+
+    with bind("127.0.0.1", 0, "--admin-port") as taken:
+        port = taken.getsockname()[1]
+        server = serve("--admin-port", str(port), "--capacity", str(pipe))
+        until(reads_it, server.log)  # its ports are bound
+        taken.listen()
+        os.write(writers[0], json.dumps({**CAPACITY, "device": "null"}).encode())
+        os.close(writers[0])
+        assert server.wait_end() == 2
+    message = f"port {port} on 127.0.0.1 is in use; choose another with --admin-port (0: any free one)"
+    assert server.lines[-1].endswith(f" supervisor: {message}\n") and "Traceback" not in server.log()
+
+
 def test_model_that_cannot_be_loaded(serve: Callable[..., Server]) -> None:
     server = serve(FAKE_DISPATCHER="no-model")
     assert server.wait_end() == 4
@@ -297,6 +324,34 @@ def test_missing_model_and_memory(serve: Callable[..., Server]) -> None:
     twice = serve("--model", "minilm", "--model", "minilm")
     assert twice.wait_end() == 2
     assert "two models are named 'minilm'" in twice.log()
+
+
+def test_a_child_that_nobody_can_watch_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(pid: int, flags: int = 0) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async def start() -> None:
+        files = psutil.Process().num_fds()
+        with pytest.raises(OSError, match="Too many open files"):
+            Child([sys.executable, "-c", "import time; time.sleep(600)"], (), os.environ, print)
+        assert not psutil.Process().children() and psutil.Process().num_fds() == files
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    asyncio.run(start())
+
+
+def test_why_the_system_gives_no_process_is_said(serve: Callable[..., Server]) -> None:
+    limits = f"{AT_ONCE},restarts.DELAY_MAX_S=0.1"
+    server = serve("--dispatchers", "1", FAKE_KERNEL="old", FAKE_LIMITS=limits)
+    assert server.wait_end() == 1
+    assert " does not start: [Errno 38] Function not implemented\n" in server.log()
+
+
+def test_a_child_that_does_not_end_is_named(serve: Callable[..., Server]) -> None:
+    server = serve("--dispatchers", "1", FAKE_DISPATCHER="stays", FAKE_LIMITS="server.REAP_MAX_S=0").wait_ready()
+    server.process.send_signal(signal.SIGTERM)
+    assert server.wait_end() == 0
+    assert "stopped; not ended: dispatcher 0 (null) (pid " in server.lines[-1], server.log()
 
 
 @pytest.mark.parametrize("window_s", [600, 0.01])

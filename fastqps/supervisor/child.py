@@ -13,12 +13,14 @@ from pathlib import Path
 
 LINE_BYTES_MAX = 8192
 READS_LAST_MAX = 64
+UNDO_MAX_S = 1.0
 
 
 class Child:
     """A running process. Start it on the main thread: its parent-death signal belongs to the thread that started it.
 
-    ``exited`` is set with the exit code (negative: the signal) once the process is reaped, never before.
+    ``exited`` is set with the exit code (negative: the signal) once the process is reaped, never before. ``OSError``:
+    the system refuses something that it needs, and it is not there.
     """
 
     def __init__(
@@ -46,10 +48,15 @@ class Child:
         self.pid = self._process.pid
         assert self._process.stdout is not None
         self._output = self._process.stdout.fileno()
-        os.set_blocking(self._output, False)
-        self._loop.add_reader(self._output, self.read)  # the result is for _reap
-        self._pidfd = os.pidfd_open(self.pid)
-        self._loop.add_reader(self._pidfd, self._reap)
+        self._pidfd = -1
+        try:
+            os.set_blocking(self._output, False)
+            self._loop.add_reader(self._output, self.read)  # the result is for _reap
+            self._pidfd = os.pidfd_open(self.pid)
+            self._loop.add_reader(self._pidfd, self._reap)
+        except OSError:  # an old kernel, a seccomp profile, too many files open
+            self._undo()
+            raise
 
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal; nothing where the process has been reaped."""
@@ -80,6 +87,18 @@ class Child:
         for line in lines:
             self._on_line(line[:LINE_BYTES_MAX].decode(errors="replace"))
         return True
+
+    def _undo(self) -> None:
+        """Of a process that has only begun: nobody would know of it, and another would be started in its place."""
+        self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # subprocess reaps it with a later start
+            self._process.wait(UNDO_MAX_S)
+        if self._pidfd >= 0:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+        self._loop.remove_reader(self._output)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
     def _reap(self) -> None:
         code = self._process.poll()

@@ -80,6 +80,7 @@ class Keeper:
         try:
             child = seat.start(self._listener_fd, os.getpid())
         except OSError as error:
+            seat.last_line = str(error)
             self._log.event("supervisor", f"cannot start {seat.title}: {error}")
         else:
             self._log.event("supervisor", f"started {seat.title} (pid {child.pid})")

@@ -211,8 +211,7 @@ class Supervisor:
             if not child.exited.done()
         ]
         if stops:
-            done = asyncio.gather(*stops)
-            await asyncio.wait([done], timeout=REAP_MAX_S)
+            await asyncio.wait([asyncio.create_task(stop) for stop in stops], timeout=REAP_MAX_S)
         if restarts:
             await asyncio.wait(restarts, timeout=REAP_MAX_S)
         if self._tracing:  # the front doors have ended: what is in their rings is all there will be
