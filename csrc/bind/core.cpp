@@ -1,14 +1,13 @@
-#include <pybind11/numpy.h>
+// The module _core: the segment, the processes around it, and everything else that Python has of it.
 #include <pybind11/stl.h>
 
 #include "bind/bind.h"
 #include "bind/identity.h"
+#include "bind/segment.h"
 #include "core/busy.h"
 #include "core/clock.h"
 #include "core/heartbeat.h"
-#include "core/ring.h"
 #include "core/supervise.h"
-#include "core/waiting.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -21,100 +20,6 @@ std::string hex(const u64 (&id)[2]) {
   char text[33];
   std::snprintf(text, sizeof text, "%016llx%016llx", (unsigned long long)id[0], (unsigned long long)id[1]);
   return text;
-}
-
-template <class Enum>
-Enum choice(const std::string& name, std::initializer_list<std::pair<const char*, Enum>> all, const char* what) {
-  for (auto& [text, value] : all)
-    if (name == text) return value;
-  throw py::value_error(std::string(what) + ": unknown value '" + name + "'");
-}
-
-void copy_name(char* to, size_t room, const std::string& from, const char* what) {
-  if (from.size() >= room)
-    throw py::value_error(std::string(what) + " is longer than " + std::to_string(room - 1) + " bytes");
-  std::memset(to, 0, room);
-  std::memcpy(to, from.data(), from.size());
-}
-
-template <class T>
-T& checked(T& thing, u32 i, u32 n) {
-  if (i >= n) throw py::index_error();
-  return thing;
-}
-
-py::dict histogram(const Histogram& h) {
-  py::array_t<u64> buckets(Histogram::kBuckets);
-  u64* out = buckets.mutable_data();
-  for (u32 i = 0; i < Histogram::kBuckets; i++) out[i] = h.bucket[i].load(kRelaxed);
-  return py::dict("count"_a = h.count.load(kRelaxed), "sum"_a = h.sum.load(kRelaxed), "buckets"_a = buckets);
-}
-
-template <size_t N>
-py::dict named(const std::atomic<u64> (&values)[N], const char* const (&names)[N]) {
-  py::dict out;
-  for (size_t i = 0; i < N; i++) out[names[i]] = values[i].load(kRelaxed);
-  return out;
-}
-
-py::dict stats(const SegmentHandle& self, u32 i) {
-  const Segment& g = self.segment;
-  if (i >= g.sizes().doors + g.sizes().dispatchers) throw py::index_error();
-  const Stats& s = i < g.sizes().doors ? g.door_stats(i) : g.dispatcher_stats(i - g.sizes().doors);
-  py::dict out, stage;
-  for (u32 k = 0; k < kStages; k++) stage[kStageNames[k]] = histogram(s.stage[k]);
-  out["stage"] = stage;
-  out["request"] = histogram(s.request);
-  out["batch_items"] = histogram(s.batch_items);
-  out["batch_tokens"] = histogram(s.batch_tokens);
-  using Shape = std::vector<py::ssize_t>;
-  py::array_t<u64> requests(Shape{kModelsMax, kMethods, kCodes}), items(Shape{kModelsMax, kCodes});
-  auto r = requests.mutable_unchecked<3>();
-  auto t = items.mutable_unchecked<2>();
-  for (u32 m = 0; m < kModelsMax; m++)
-    for (u32 c = 0; c < kCodes; c++) {
-      t(m, c) = s.items[m][c].load(kRelaxed);
-      for (u32 k = 0; k < kMethods; k++) r(m, k, c) = s.requests[m][k][c].load(kRelaxed);
-    }
-  out["requests"] = requests;
-  out["items"] = items;
-  out["rejected"] = named(s.rejected, kRejectNames);
-  out["expired"] = named(s.expired, kStageNames);
-  out["idle_ns"] = named(s.idle_ns, kIdleNames);
-  auto add = [&](const char* name, const std::atomic<u64>& value) { out[name] = value.load(kRelaxed); };
-  add("queue_wait_ns", s.queue_wait_ns), add("inflight_ns", s.inflight_ns), add("busy_ns", s.busy_ns);
-  add("awake_ns", s.awake_ns);
-  add("steps", s.steps), add("step_items", s.step_items), add("step_tokens", s.step_tokens);
-  add("step_capacity_tokens", s.step_capacity_tokens), add("step_ns", s.step_ns), add("stale_entries", s.stale_entries);
-  add("lost_hints", s.lost_hints), add("generated_tokens", s.generated_tokens), add("requeued", s.requeued),
-      add("suspects", s.suspects), add("poisoned", s.poisoned);
-  out["transport"] = named(s.transport, kTransportNames);
-  return out;
-}
-
-py::dict load(const LoadLine& l) {
-  const u64 updated = l.updated_ns.load(kAcquire);  // pairs with the release in set_load
-  return py::dict("updated_ns"_a = updated, "utilization"_a = l.utilization.load(kRelaxed),
-                  "cpu_utilization"_a = l.cpu_utilization.load(kRelaxed),
-                  "memory_utilization"_a = l.memory_utilization.load(kRelaxed),
-                  "requests_per_second"_a = l.requests_per_second.load(kRelaxed),
-                  "errors_per_second"_a = l.errors_per_second.load(kRelaxed),
-                  "queue_wait_s"_a = l.queue_wait_s.load(kRelaxed), "items_waiting"_a = l.items_waiting.load(kRelaxed),
-                  "items_running"_a = l.items_running.load(kRelaxed));
-}
-
-void set_load(LoadLine& l, double utilization, double cpu_utilization, double memory_utilization,
-              double requests_per_second, double errors_per_second, double queue_wait_s, double items_waiting,
-              double items_running) {
-  l.utilization.store(utilization, kRelaxed);
-  l.cpu_utilization.store(cpu_utilization, kRelaxed);
-  l.memory_utilization.store(memory_utilization, kRelaxed);
-  l.requests_per_second.store(requests_per_second, kRelaxed);
-  l.errors_per_second.store(errors_per_second, kRelaxed);
-  l.queue_wait_s.store(queue_wait_s, kRelaxed);
-  l.items_waiting.store(items_waiting, kRelaxed);
-  l.items_running.store(items_running, kRelaxed);
-  l.updated_ns.store(now_ns(), kRelease);  // pairs with the acquire of whoever reads them
 }
 
 py::dict door(const SegmentHandle& self, u32 i) {
@@ -148,63 +53,6 @@ py::dict dispatcher(const SegmentHandle& self, u32 i) {
                   "items_done"_a = d.items_done.load(), "step_usual_ns"_a = d.step_usual_ns.load(),
                   "running"_a = d.running.load(), "steps_done"_a = d.steps_done.load(),
                   "canary_since_ns"_a = canary_since_ns, "canaries"_a = answered);
-}
-
-// Requests that wait in the suspects' rings of a route.
-u64 suspects_waiting(const Segment& g, u32 route) {
-  u64 n = 0;
-  for (u32 f = 0; f < g.sizes().doors; f++) n += ring_waiting(g.request_ring(f, route, kSuspect), g.ring_entries());
-  return n;
-}
-
-void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::string& task, const std::string& activation,
-               bool normalize, u32 dimensions, u32 vocab_size, u32 max_input_tokens, u32 max_queue_items,
-               u32 max_batch_items, u32 max_batch_tokens, u64 max_batch_delay_ns, u32 pair_type_id, u32 position_offset,
-               const std::string& version, const std::string& card_json, u32 max_output_tokens, u32 prefix_tokens,
-               u32 cache_slots) {
-  const Segment& g = self.segment;
-  Route& r = checked(g, i, g.sizes().routes()).route(i);
-  if (max_input_tokens > g.sizes().max_tokens) throw py::value_error("max_input_tokens is more than a slot holds");
-  u64 answer = task == "generate"   ? u64(max_output_tokens) * kTokenBytes
-               : task == "classify" ? u64(dimensions) * sizeof(LabelScore)
-                                    : u64(dimensions) * sizeof(float);
-  if (answer > g.sizes().answer_bytes) throw py::value_error("answers of this width do not fit into a slot");
-  if (card_json.size() > kCardBytes) throw py::value_error("the model's card is larger than 256 KiB");
-  r.generation = generation;
-  r.task = choice<Task>(task, {{"embed", Task::kEmbed}, {"classify", Task::kClassify}, {"generate", Task::kGenerate}},
-                        "task");
-  r.activation = choice<Activation>(
-      activation,
-      {{"identity", Activation::kIdentity}, {"softmax", Activation::kSoftmax}, {"sigmoid", Activation::kSigmoid}},
-      "activation");
-  r.normalize = normalize;
-  r.dimensions = dimensions;
-  r.vocab_size = vocab_size;
-  r.max_input_tokens = max_input_tokens;
-  r.max_queue_items = max_queue_items;
-  r.max_batch_items = max_batch_items;
-  r.max_batch_tokens = max_batch_tokens;
-  r.max_batch_delay_ns = max_batch_delay_ns;
-  r.pair_type_id = pair_type_id;
-  r.position_offset = position_offset;
-  r.max_output_tokens = max_output_tokens;
-  r.prefix_tokens = prefix_tokens;
-  r.cache_slots = cache_slots;
-  copy_name(r.version, sizeof r.version, version, "version");
-  std::memcpy(g.card(i), card_json.data(), card_json.size());
-  r.card_bytes = u32(card_json.size());
-}
-
-py::dict route(const SegmentHandle& self, u32 i) {
-  const Segment& g = self.segment;
-  const Route& r = checked(g, i, g.sizes().routes()).route(i);
-  static constexpr const char* kStates[] = {"empty", "warming", "serving", "draining"};
-  return py::dict(
-      "state"_a = kStates[u32(r.state.load())], "dispatchers"_a = r.dispatchers.load(), "generation"_a = r.generation,
-      "dimensions"_a = r.dimensions, "max_input_tokens"_a = r.max_input_tokens, "max_queue_items"_a = r.max_queue_items,
-      "max_batch_items"_a = r.max_batch_items, "max_batch_tokens"_a = r.max_batch_tokens,
-      "max_batch_delay_ns"_a = r.max_batch_delay_ns, "max_output_tokens"_a = r.max_output_tokens,
-      "prefix_tokens"_a = r.prefix_tokens, "cache_slots"_a = r.cache_slots, "version"_a = std::string(r.version));
 }
 
 const std::initializer_list<std::pair<const char*, Phase>> kPhases = {{"starting", Phase::kStarting},
@@ -261,7 +109,8 @@ void register_segment(py::module_& m) {
            }),
            py::kw_only(), "dispatchers"_a, "doors"_a);
 
-  py::class_<SegmentHandle>(m, "Segment", "The mapped segment. Times are nanoseconds of now_ns().")
+  SegmentClass segment(m, "Segment", "The mapped segment. Times are nanoseconds of now_ns().");
+  segment
       .def(py::init([](int fd) {
              std::string error;
              SegmentHandle handle{Segment::attach(fd, &error)};
@@ -273,90 +122,6 @@ void register_segment(py::module_& m) {
       .def_property_readonly("total_bytes", [](const SegmentHandle& s) { return s.segment.header().total_bytes; })
       .def_property_readonly("boot_id", [](const SegmentHandle& s) { return hex(s.segment.header().boot_id); })
       .def(
-          "set_model",
-          [](const SegmentHandle& s, u32 i, const std::string& name) {
-            copy_name(checked(s.segment, i, s.segment.sizes().models).model(i).name, kNameBytes, name, "model name");
-          },
-          "i"_a, "name"_a)
-      .def(
-          "model",
-          [](const SegmentHandle& s, u32 i) {
-            Model& model = checked(s.segment, i, s.segment.sizes().models).model(i);
-            return py::dict("name"_a = std::string(model.name), "serving"_a = model.serving.load(),
-                            "ready"_a = model.ready.load() != 0);
-          },
-          "i"_a)
-      .def("set_route", &set_route, "i"_a, py::kw_only(), "generation"_a, "task"_a, "activation"_a, "normalize"_a,
-           "dimensions"_a, "vocab_size"_a, "max_input_tokens"_a, "max_queue_items"_a, "max_batch_items"_a,
-           "max_batch_tokens"_a, "max_batch_delay_ns"_a, "pair_type_id"_a, "position_offset"_a, "version"_a,
-           "card_json"_a, "max_output_tokens"_a = 0, "prefix_tokens"_a = 0, "cache_slots"_a = 0)
-      .def("route", &route, "i"_a)
-      .def(
-          "card",
-          [](const SegmentHandle& s, u32 i) {
-            return std::string(checked(s.segment, i, s.segment.sizes().routes()).card(i),
-                               s.segment.route(i).card_bytes);
-          },
-          "i"_a)
-      .def(
-          "set_route_state",
-          [](const SegmentHandle& s, u32 i, const std::string& state) {
-            checked(s.segment, i, s.segment.sizes().routes())
-                .route(i)
-                .state.store(choice<RouteState>(state,
-                                                {{"empty", RouteState::kEmpty},
-                                                 {"warming", RouteState::kWarming},
-                                                 {"serving", RouteState::kServing},
-                                                 {"draining", RouteState::kDraining}},
-                                                "route state"),
-                             kRelease);
-          },
-          "i"_a, "state"_a)
-      .def(
-          "set_route_dispatchers",
-          [](const SegmentHandle& s, u32 i, u64 mask) {
-            checked(s.segment, i, s.segment.sizes().routes()).route(i).dispatchers.store(mask, kSeqCst);
-          },
-          "i"_a, "mask"_a)
-      .def(
-          "serve",
-          [](const SegmentHandle& s, u32 model, u32 generation) {
-            Model& m = checked(s.segment, model, s.segment.sizes().models).model(model);
-            m.serving.store(generation % kGenerations, kRelease);
-            m.ready.store(1, kRelease);
-          },
-          "model"_a, "generation"_a)
-      .def(
-          "flip",
-          [](const SegmentHandle& s, u32 model, u32 generation) {
-            const Segment& g = s.segment;
-            Model& m = checked(g, model, g.sizes().models).model(model);
-            const u32 now = generation % kGenerations, before = (now + 1) % kGenerations;
-            g.route(model * kGenerations + now).state.store(RouteState::kServing, kRelease);
-            g.route(model * kGenerations + before).state.store(RouteState::kDraining, kRelease);
-            m.serving.store(now, kRelease);
-            return g.supervisor().flips.fetch_add(1, kAcqRel) + 1;
-          },
-          "model"_a, "generation"_a,
-          "Has another generation of a model serve, that all front doors have loaded; what `flips_seen` will be.")
-      .def(
-          "door_route",
-          [](const SegmentHandle& s, u32 i, u32 route) {
-            const Segment& g = s.segment;
-            checked(g, i, g.sizes().doors), checked(g, route, g.sizes().routes());
-            const DoorRoute& d = g.door_route(i, route);
-            return py::make_tuple(i64(d.loaded.load(kAcquire)) - 1, i64(d.refused.load(kAcquire)) - 1, d.held.load());
-          },
-          "door"_a, "route"_a, "(generation loaded, generation refused, items held); -1: none.")
-      .def(
-          "refuse_route",
-          [](const SegmentHandle& s, u32 i, u32 route, u32 generation) {
-            const Segment& g = s.segment;
-            checked(g, i, g.sizes().doors), checked(g, route, g.sizes().routes());
-            g.door_route(i, route).refused.store(generation + 1, kRelease);
-          },
-          "door"_a, "route"_a, "generation"_a)
-      .def(
           "set_phase",
           [](const SegmentHandle& s, const std::string& phase, u64 drain_deadline_ns) {
             s.segment.supervisor().drain_deadline_ns.store(drain_deadline_ns, kRelease);
@@ -367,19 +132,6 @@ void register_segment(py::module_& m) {
                              [](const SegmentHandle& s) {
                                return std::data(kPhases)[u32(s.segment.supervisor().phase.load(kAcquire))].first;
                              })
-      .def(
-          "load", [](const SegmentHandle& s) { return load(s.segment.load()); },
-          "What the supervisor last said about the whole server; updated_ns is 0 before it did.")
-      .def(
-          "set_load",
-          [](const SegmentHandle& s, double utilization, double cpu_utilization, double memory_utilization,
-             double requests_per_second, double errors_per_second, double queue_wait_s, double items_waiting,
-             double items_running) {
-            set_load(s.segment.load(), utilization, cpu_utilization, memory_utilization, requests_per_second,
-                     errors_per_second, queue_wait_s, items_waiting, items_running);
-          },
-          py::kw_only(), "utilization"_a, "cpu_utilization"_a, "memory_utilization"_a, "requests_per_second"_a,
-          "errors_per_second"_a, "queue_wait_s"_a, "items_waiting"_a, "items_running"_a)
       .def(
           "start_door",
           [](const SegmentHandle& s, u32 i, u32 pid) {
@@ -425,21 +177,13 @@ void register_segment(py::module_& m) {
              for (u32 i = 0; i < s.segment.sizes().doors; i++) out.append(door(s, i));
              return out;
            })
-      .def("dispatchers",
-           [](const SegmentHandle& s) {
-             py::list out;
-             for (u32 i = 0; i < s.segment.sizes().dispatchers; i++) out.append(dispatcher(s, i));
-             return out;
-           })
-      .def(
-          "waiting", [](const SegmentHandle& s, u32 route) { return waiting_of(s.segment, route).items; }, "route"_a)
-      .def(
-          "oldest_ns", [](const SegmentHandle& s, u32 route) { return waiting_of(s.segment, route).oldest_ns; },
-          "route"_a)
-      .def(
-          "suspects_waiting", [](const SegmentHandle& s, u32 route) { return suspects_waiting(s.segment, route); },
-          "route"_a)
-      .def("stats", &stats, "i"_a, "Counters and histograms of process i: front doors first, then dispatchers.");
+      .def("dispatchers", [](const SegmentHandle& s) {
+        py::list out;
+        for (u32 i = 0; i < s.segment.sizes().dispatchers; i++) out.append(dispatcher(s, i));
+        return out;
+      });
+  define_models(segment);
+  define_load(segment);
 
   py::class_<Heartbeat>(m, "Heartbeat")
       .def(py::init([](const SegmentHandle& s, const std::string& role, u32 i, int parent_fd) {

@@ -1,0 +1,174 @@
+// Models and their routes, as the supervisor sets them.
+#include "bind/segment.h"
+#include "core/ring.h"
+#include "core/waiting.h"
+
+namespace py = pybind11;
+using namespace py::literals;
+
+namespace fastqps::bind {
+namespace {
+
+void copy_name(char* to, size_t room, const std::string& from, const char* what) {
+  if (from.size() >= room)
+    throw py::value_error(std::string(what) + " is longer than " + std::to_string(room - 1) + " bytes");
+  std::memset(to, 0, room);
+  std::memcpy(to, from.data(), from.size());
+}
+
+// Requests that wait in the suspects' rings of a route.
+u64 suspects_waiting(const Segment& g, u32 route) {
+  u64 n = 0;
+  for (u32 f = 0; f < g.sizes().doors; f++) n += ring_waiting(g.request_ring(f, route, kSuspect), g.ring_entries());
+  return n;
+}
+
+void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::string& task, const std::string& activation,
+               bool normalize, u32 dimensions, u32 vocab_size, u32 max_input_tokens, u32 max_queue_items,
+               u32 max_batch_items, u32 max_batch_tokens, u64 max_batch_delay_ns, u32 pair_type_id, u32 position_offset,
+               const std::string& version, const std::string& card_json, u32 max_output_tokens, u32 prefix_tokens,
+               u32 cache_slots) {
+  const Segment& g = self.segment;
+  Route& r = checked(g, i, g.sizes().routes()).route(i);
+  if (max_input_tokens > g.sizes().max_tokens) throw py::value_error("max_input_tokens is more than a slot holds");
+  u64 answer = task == "generate"   ? u64(max_output_tokens) * kTokenBytes
+               : task == "classify" ? u64(dimensions) * sizeof(LabelScore)
+                                    : u64(dimensions) * sizeof(float);
+  if (answer > g.sizes().answer_bytes) throw py::value_error("answers of this width do not fit into a slot");
+  if (card_json.size() > kCardBytes) throw py::value_error("the model's card is larger than 256 KiB");
+  r.generation = generation;
+  r.task = choice<Task>(task, {{"embed", Task::kEmbed}, {"classify", Task::kClassify}, {"generate", Task::kGenerate}},
+                        "task");
+  r.activation = choice<Activation>(
+      activation,
+      {{"identity", Activation::kIdentity}, {"softmax", Activation::kSoftmax}, {"sigmoid", Activation::kSigmoid}},
+      "activation");
+  r.normalize = normalize;
+  r.dimensions = dimensions;
+  r.vocab_size = vocab_size;
+  r.max_input_tokens = max_input_tokens;
+  r.max_queue_items = max_queue_items;
+  r.max_batch_items = max_batch_items;
+  r.max_batch_tokens = max_batch_tokens;
+  r.max_batch_delay_ns = max_batch_delay_ns;
+  r.pair_type_id = pair_type_id;
+  r.position_offset = position_offset;
+  r.max_output_tokens = max_output_tokens;
+  r.prefix_tokens = prefix_tokens;
+  r.cache_slots = cache_slots;
+  copy_name(r.version, sizeof r.version, version, "version");
+  std::memcpy(g.card(i), card_json.data(), card_json.size());
+  r.card_bytes = u32(card_json.size());
+}
+
+py::dict route(const SegmentHandle& self, u32 i) {
+  const Segment& g = self.segment;
+  const Route& r = checked(g, i, g.sizes().routes()).route(i);
+  static constexpr const char* kStates[] = {"empty", "warming", "serving", "draining"};
+  return py::dict(
+      "state"_a = kStates[u32(r.state.load())], "dispatchers"_a = r.dispatchers.load(), "generation"_a = r.generation,
+      "dimensions"_a = r.dimensions, "max_input_tokens"_a = r.max_input_tokens, "max_queue_items"_a = r.max_queue_items,
+      "max_batch_items"_a = r.max_batch_items, "max_batch_tokens"_a = r.max_batch_tokens,
+      "max_batch_delay_ns"_a = r.max_batch_delay_ns, "max_output_tokens"_a = r.max_output_tokens,
+      "prefix_tokens"_a = r.prefix_tokens, "cache_slots"_a = r.cache_slots, "version"_a = std::string(r.version));
+}
+
+}  // namespace
+
+void define_models(SegmentClass& segment) {
+  segment
+      .def(
+          "set_model",
+          [](const SegmentHandle& s, u32 i, const std::string& name) {
+            copy_name(checked(s.segment, i, s.segment.sizes().models).model(i).name, kNameBytes, name, "model name");
+          },
+          "i"_a, "name"_a)
+      .def(
+          "model",
+          [](const SegmentHandle& s, u32 i) {
+            Model& model = checked(s.segment, i, s.segment.sizes().models).model(i);
+            return py::dict("name"_a = std::string(model.name), "serving"_a = model.serving.load(),
+                            "ready"_a = model.ready.load() != 0);
+          },
+          "i"_a)
+      .def("set_route", &set_route, "i"_a, py::kw_only(), "generation"_a, "task"_a, "activation"_a, "normalize"_a,
+           "dimensions"_a, "vocab_size"_a, "max_input_tokens"_a, "max_queue_items"_a, "max_batch_items"_a,
+           "max_batch_tokens"_a, "max_batch_delay_ns"_a, "pair_type_id"_a, "position_offset"_a, "version"_a,
+           "card_json"_a, "max_output_tokens"_a = 0, "prefix_tokens"_a = 0, "cache_slots"_a = 0)
+      .def("route", &route, "i"_a)
+      .def(
+          "card",
+          [](const SegmentHandle& s, u32 i) {
+            return std::string(checked(s.segment, i, s.segment.sizes().routes()).card(i),
+                               s.segment.route(i).card_bytes);
+          },
+          "i"_a)
+      .def(
+          "set_route_state",
+          [](const SegmentHandle& s, u32 i, const std::string& state) {
+            checked(s.segment, i, s.segment.sizes().routes())
+                .route(i)
+                .state.store(choice<RouteState>(state,
+                                                {{"empty", RouteState::kEmpty},
+                                                 {"warming", RouteState::kWarming},
+                                                 {"serving", RouteState::kServing},
+                                                 {"draining", RouteState::kDraining}},
+                                                "route state"),
+                             kRelease);
+          },
+          "i"_a, "state"_a)
+      .def(
+          "set_route_dispatchers",
+          [](const SegmentHandle& s, u32 i, u64 mask) {
+            checked(s.segment, i, s.segment.sizes().routes()).route(i).dispatchers.store(mask, kSeqCst);
+          },
+          "i"_a, "mask"_a)
+      .def(
+          "serve",
+          [](const SegmentHandle& s, u32 model, u32 generation) {
+            Model& m = checked(s.segment, model, s.segment.sizes().models).model(model);
+            m.serving.store(generation % kGenerations, kRelease);
+            m.ready.store(1, kRelease);
+          },
+          "model"_a, "generation"_a)
+      .def(
+          "flip",
+          [](const SegmentHandle& s, u32 model, u32 generation) {
+            const Segment& g = s.segment;
+            Model& m = checked(g, model, g.sizes().models).model(model);
+            const u32 now = generation % kGenerations, before = (now + 1) % kGenerations;
+            g.route(model * kGenerations + now).state.store(RouteState::kServing, kRelease);
+            g.route(model * kGenerations + before).state.store(RouteState::kDraining, kRelease);
+            m.serving.store(now, kRelease);
+            return g.supervisor().flips.fetch_add(1, kAcqRel) + 1;
+          },
+          "model"_a, "generation"_a,
+          "Has another generation of a model serve, that all front doors have loaded; what `flips_seen` will be.")
+      .def(
+          "door_route",
+          [](const SegmentHandle& s, u32 i, u32 route) {
+            const Segment& g = s.segment;
+            checked(g, i, g.sizes().doors), checked(g, route, g.sizes().routes());
+            const DoorRoute& d = g.door_route(i, route);
+            return py::make_tuple(i64(d.loaded.load(kAcquire)) - 1, i64(d.refused.load(kAcquire)) - 1, d.held.load());
+          },
+          "door"_a, "route"_a, "(generation loaded, generation refused, items held); -1: none.")
+      .def(
+          "refuse_route",
+          [](const SegmentHandle& s, u32 i, u32 route, u32 generation) {
+            const Segment& g = s.segment;
+            checked(g, i, g.sizes().doors), checked(g, route, g.sizes().routes());
+            g.door_route(i, route).refused.store(generation + 1, kRelease);
+          },
+          "door"_a, "route"_a, "generation"_a)
+      .def(
+          "waiting", [](const SegmentHandle& s, u32 route) { return waiting_of(s.segment, route).items; }, "route"_a)
+      .def(
+          "oldest_ns", [](const SegmentHandle& s, u32 route) { return waiting_of(s.segment, route).oldest_ns; },
+          "route"_a)
+      .def(
+          "suspects_waiting", [](const SegmentHandle& s, u32 route) { return suspects_waiting(s.segment, route); },
+          "route"_a);
+}
+
+}  // namespace fastqps::bind

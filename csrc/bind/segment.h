@@ -1,0 +1,28 @@
+// What the parts of the segment's class have in common.
+#pragma once
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "bind/bind.h"
+
+namespace fastqps::bind {
+
+using SegmentClass = pybind11::class_<SegmentHandle>;
+void define_models(SegmentClass& segment);
+void define_load(SegmentClass& segment);
+
+template <class Enum>
+Enum choice(const std::string& name, std::initializer_list<std::pair<const char*, Enum>> all, const char* what) {
+  for (auto& [text, value] : all)
+    if (name == text) return value;
+  throw pybind11::value_error(std::string(what) + ": unknown value '" + name + "'");
+}
+
+template <class T>
+T& checked(T& thing, u32 i, u32 n) {
+  if (i >= n) throw pybind11::index_error();
+  return thing;
+}
+
+}  // namespace fastqps::bind
