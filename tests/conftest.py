@@ -1,4 +1,4 @@
-"""The fixture that starts servers. Each must end cleanly; none outlives its test."""
+"""Fixtures, and what the report of a failing test holds. Each server must end cleanly; none outlives its test."""
 
 import os
 import signal
