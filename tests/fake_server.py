@@ -2,19 +2,22 @@
 
 Whoever does what the supervisor asks has all the time that it takes. FAKE_LIMITS: what a test wants otherwise, such as
 "restarts.DELAY_FIRST_S=0.01,domain.LEAVE_MAX_S=0.5". FAKE_KERNEL: "old": it cannot watch processes.
+FAKE_METER: "broken": the load cannot be measured.
 """
 
 import errno
 import os
 import sys
 
+from fastqps.admin import pages
 from fastqps.cli.parser import ArgumentParser
 from fastqps.cli.serve import add_arguments
 from fastqps.config import SETTINGS, decide, load
 from fastqps.errors import FastqpsError
+from fastqps.metrics.meter import LoadMeter
 from fastqps.supervisor import domain, mps, restarts, serve, server
 
-MODULES = {"domain": domain, "mps": mps, "restarts": restarts, "server": server}
+MODULES = {"domain": domain, "mps": mps, "pages": pages, "restarts": restarts, "server": server}
 PATIENT = "restarts.WINDOW_S domain.LEAVE_MAX_S mps.START_MAX_S mps.ASK_MAX_S mps.CLIENTS_MAX_S mps.QUIT_MAX_S"
 limits = dict.fromkeys(PATIENT.split(), "600")
 limits |= [pair.split("=") for pair in os.environ.get("FAKE_LIMITS", "").split(",") if pair]
@@ -30,6 +33,9 @@ def refuse(pid: int, flags: int = 0) -> int:
 
 if os.environ.get("FAKE_KERNEL") == "old":
     os.pidfd_open = refuse
+
+if os.environ.get("FAKE_METER") == "broken":
+    LoadMeter.tick = None
 
 parser = ArgumentParser()
 add_arguments(parser)

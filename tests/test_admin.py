@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import json
 import socket
@@ -16,10 +17,11 @@ import pytest
 import test_metrics
 from serving import PATIENCE_S
 
-from fastqps.admin import Admin, http, reload
+from fastqps.admin import Admin, http, pages, reload
 from fastqps.admin.predict import Predict
 from fastqps.admin.server import Connection
 from fastqps.admin.server import Server as AdminServer
+from fastqps.metrics.meter import LoadMeter
 from fastqps.off_loop import UnexpectedError
 from fastqps.readiness import Readiness
 from fastqps.reloaded import Reloaded, ReloadRefused
@@ -63,6 +65,7 @@ class Served(test_metrics.FakeSource):
         self.address = address
         self.token = ""
         self.open = False
+        self.said: list[str] = []
 
         self.reloads = FakeReloads()
 
@@ -113,7 +116,7 @@ async def listening() -> AsyncIterator[tuple[socket.socket, int]]:
 
 @contextlib.asynccontextmanager
 async def admin(served: Served) -> AsyncIterator[int]:
-    async with listening() as (sock, port), Admin(served, sock):
+    async with listening() as (sock, port), Admin(served, sock, served.said.append):
         yield port
 
 
@@ -317,6 +320,29 @@ def test_load_on_predict_keeps_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> 
                 may_end.set()
                 assert sorted(found for found, _, _ in await asyncio.gather(*asked)) == [200] * 48 + [429] * 2
                 may_end.clear()
+
+    run(body)
+
+
+def test_a_load_that_cannot_be_measured_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said once, also where only what is done once a second fails, and measured again."""
+    monkeypatch.setattr(pages, "TICK_S", 0.001)
+    tick, calls = LoadMeter.tick, 0
+
+    def fails(meter: LoadMeter) -> None:
+        nonlocal calls
+        calls += 1
+        if calls in (1, 2, 11, 21, 61):
+            raise OSError(errno.EMFILE, "Too many open files")
+        tick(meter)
+
+    monkeypatch.setattr(LoadMeter, "tick", fails)
+    served = Served()
+
+    async def body() -> None:
+        async with admin(served):
+            await until(lambda: calls > 61)
+        assert served.said == ["the load cannot be measured: OSError(24, 'Too many open files')"] * 2
 
     run(body)
 

@@ -347,6 +347,15 @@ def test_why_the_system_gives_no_process_is_said(serve: Callable[..., Server]) -
     assert " does not start: [Errno 38] Function not implemented\n" in server.log()
 
 
+def test_a_load_that_cannot_be_measured_for_long_ends_the_server(serve: Callable[..., Server]) -> None:
+    """Who balances or scales by it would go on with what was."""
+    server = serve("--dispatchers", "1", FAKE_METER="broken", FAKE_LIMITS="pages.FAILING_MAX_S=0.3")
+    assert server.wait_end() == 1
+    assert server.log().count("the load cannot be measured: TypeError") == 1
+    assert "broken: TypeError" in server.log() and server.lines[-1].endswith("supervisor: stopped\n")
+    assert "Traceback" not in server.log() and "never retrieved" not in server.log()
+
+
 def test_a_child_that_does_not_end_is_named(serve: Callable[..., Server]) -> None:
     server = serve("--dispatchers", "1", FAKE_DISPATCHER="stays", FAKE_LIMITS="server.REAP_MAX_S=0").wait_ready()
     server.process.send_signal(signal.SIGTERM)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import json
 import socket
@@ -26,6 +25,8 @@ from fastqps.off_loop import UnexpectedError
 
 # Whoever waits for an answer keeps its connection: some stay for probes, scrapers and reloads.
 PREDICTING_MAX = CONNECTIONS_MAX - 16
+FAILING_MAX_S = 10.0  # as far as the load looks back
+_TICKS_PER_S = round(1 / TICK_S)
 
 INDEX = f"""\
 fastqps {__version__}
@@ -50,10 +51,13 @@ class Served(Seen, Guarded, Reloadable, Protocol):
 
 
 class Admin:
-    """The admin server, from ``async with`` on."""
+    """The admin server, from ``async with`` on. ``say(line)``: to the log. ``sampling``: runs as long; where it raises,
+    nothing is true any more that pages and front doors say of the load."""
 
-    def __init__(self, served: Served, sock: socket.socket) -> None:
-        self._served = served
+    sampling: asyncio.Task[None]
+
+    def __init__(self, served: Served, sock: socket.socket, say: Callable[[str], None]) -> None:
+        self._served, self._say = served, say
         self._metrics = Metrics(served)
         self._live = Live(Sampler(served, self._metrics.meter.shown))
         self._predict = Predict(served.own_target())
@@ -63,24 +67,38 @@ class Admin:
 
     async def __aenter__(self) -> Admin:
         await self._server.__aenter__()
-        self._sampler = asyncio.get_running_loop().create_task(self._sample())
+        self.sampling = asyncio.get_running_loop().create_task(self._sample())
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        self._sampler.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._sampler
-        await self._predict.close()
-        await self._server.__aexit__(*error)
+        self.sampling.cancel()
+        await asyncio.wait([self.sampling])  # what it raised is not this end's affair
+        try:
+            await self._predict.close()
+        finally:
+            await self._server.__aexit__(*error)
 
     async def _sample(self) -> None:
-        """Ten times a second the load, once the rest."""
+        """Ten times a second the load, once the rest. What fails for a moment, a file of /proc for example, is said
+        and tried again; what fails for longer is raised."""
+        first = last = -_TICKS_PER_S * 3  # failures
         for tick in itertools.count(1):
             await asyncio.sleep(TICK_S)
-            self._metrics.meter.tick()
-            if tick % round(1 / TICK_S) == 0:
-                self._metrics.sample()
-                self._live.sampler.sample()
+            try:
+                self._look(tick)
+            except Exception as error:
+                if tick - last > 2 * _TICKS_PER_S:  # some of it is only done once a second
+                    first = tick
+                    self._say(f"the load cannot be measured: {error!r}")
+                last = tick
+                if (tick - first) * TICK_S >= FAILING_MAX_S:
+                    raise
+
+    def _look(self, tick: int) -> None:
+        self._metrics.meter.tick()
+        if tick % _TICKS_PER_S == 0:
+            self._metrics.sample()
+            self._live.sampler.sample()
 
     def _answer(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
         allowed = {"/predict": "POST", "/reload": "GET, HEAD, POST"}.get(request.path, "GET, HEAD")

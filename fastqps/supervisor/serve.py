@@ -93,7 +93,8 @@ async def _run(
     listen(admin_socket, "--admin-port")
     supervisor = Supervisor(server, shared, listener, log, credentials, modules, sharings, tracing)
     supervisor.fleet.set_routes()
-    async with Admin(supervisor.view, admin_socket):
+    async with Admin(supervisor.view, admin_socket, lambda line: log.event("supervisor", line)) as admin:
+        supervisor.depend_on(admin.sampling)
         return await supervisor.run(f"http://{address(admin_socket)}")
 
 

@@ -93,6 +93,10 @@ class Supervisor:
         finally:
             await self._end()
 
+    def depend_on(self, task: asyncio.Task[None]) -> None:
+        """The server ends if it raises."""
+        self._outcome.watch(task)
+
     # ---- start
 
     async def _start(self) -> None:
