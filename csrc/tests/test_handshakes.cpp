@@ -239,6 +239,7 @@ TEST(when_the_first_waits_too_long_the_last_comes_first) {
     std::vector<std::unique_ptr<TlsPipe>> stuck;
     for (int i = 0; i < 4; i++) stuck.push_back(half_done(fixture));
     Asking first(fixture);
+    CHECK(!first.answered());  // from here on it waits, and not from when the test gets a core
     first.client.http.run_for(2 * limits.handshake_wait);
     Asking second(fixture), third(fixture), gone(fixture);
     CHECK(!second.answered() && !third.answered() && !gone.answered());
