@@ -30,29 +30,21 @@ py::dict door(const SegmentHandle& self, u32 i) {
                   "slots_used"_a = d.slots_used.load(), "running"_a = d.running.load());
 }
 
-// When the oldest canary that dispatcher i has not answered was put (0: there is none), and how many it has answered.
-std::pair<u64, u64> canaries(const Segment& g, u32 i) {
-  u64 since = 0, answered = 0;
-  for (u32 f = 0; f < g.sizes().doors; f++) {
-    answered += g.door_stats(f).canaries[i].load(kRelaxed);
-    const Slot& s = g.canary_slot(f, i);
-    const State state = Word{s.state.load(kAcquire)}.state();
-    if (state == State::kFree || state == State::kDone) continue;
-    const u64 put = s.queued_ns.load(kRelaxed);
-    since = since ? std::min(since, put) : put;
-  }
-  return {since, answered};
+// How many canaries dispatcher i has answered.
+u64 canaries(const Segment& g, u32 i) {
+  u64 answered = 0;
+  for (u32 f = 0; f < g.sizes().doors; f++) answered += g.door_stats(f).canaries[i].load(kRelaxed);
+  return answered;
 }
 
 py::dict dispatcher(const SegmentHandle& self, u32 i) {
   const DispatcherLine& d = checked(self.segment, i, self.segment.sizes().dispatchers).dispatcher(i);
-  const auto [canary_since_ns, answered] = canaries(self.segment, i);
   return py::dict("pid"_a = d.pid.load(), "epoch"_a = d.epoch.load(), "dead_epoch"_a = d.dead_epoch.load(),
                   "route"_a = d.route.load(), "device"_a = d.device.load(), "ready"_a = d.ready.load() != 0,
                   "heartbeat_ns"_a = d.heartbeat_ns.load(), "step_started_ns"_a = d.step_started_ns.load(),
                   "items_done"_a = d.items_done.load(), "step_usual_ns"_a = d.step_usual_ns.load(),
                   "running"_a = d.running.load(), "steps_done"_a = d.steps_done.load(),
-                  "canary_since_ns"_a = canary_since_ns, "canaries"_a = answered);
+                  "canary_since_ns"_a = canary_since_ns(self.segment, i), "canaries"_a = canaries(self.segment, i));
 }
 
 const std::initializer_list<std::pair<const char*, Phase>> kPhases = {{"starting", Phase::kStarting},

@@ -58,6 +58,8 @@ class Segment {
     return *at<Slot>(header().slots + (u64(door) * sizes().all_slots() + i) * header().slot_stride);
   }
   Slot& canary_slot(u32 door, u32 dispatcher) const { return slot(door, sizes().slots + dispatcher); }
+  // Whether the dispatcher that a CLAIMED or LAUNCHED word names is dead, reaped, and published to be so.
+  bool dead(Word w) const { return w.epoch() <= dispatcher(w.owner() % sizes().dispatchers).dead_epoch.load(kSeqCst); }
   u32* ids(Slot& slot) const { return reinterpret_cast<u32*>(reinterpret_cast<char*>(&slot) + header().ids_offset); }
   u8* answer(Slot& slot) const { return reinterpret_cast<u8*>(&slot) + header().answer_offset; }
 

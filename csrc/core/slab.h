@@ -252,9 +252,6 @@ class Slab {
     u64 user = 0;
   };
 
-  bool dead(Word w) const {
-    return w.epoch() <= segment_.dispatcher(w.owner() % segment_.sizes().dispatchers).dead_epoch.load(kSeqCst);
-  }
   // Tells the dispatcher that holds slot i that nobody wants it any more. Full: it works in vain until it is told
   // again.
   void tell(u32 i, Word w, Control why) {
@@ -334,7 +331,7 @@ class Slab {
     Slot& s = segment_.canary_slot(door_, d);
     const Word w{s.state.load(kAcquire)};  // A
     const bool held = w.state() == State::kClaimed || w.state() == State::kLaunched;
-    if (w.state() != State::kDone && !(held && dead(w))) return;
+    if (w.state() != State::kDone && !(held && segment_.dead(w))) return;
     if (w.state() == State::kDone) bump(segment_.door_stats(door_).canaries[d]);
     FASTQPS_POINT(33);
     s.state.store(Word::make(State::kFree, w.seq()).bits, kRelaxed);  // relaxed: only we look at FREE
@@ -349,7 +346,7 @@ class Slab {
         break;
       case State::kClaimed:
       case State::kLaunched: {
-        if (!dead(w)) {                                               // a living dispatcher holds it
+        if (!segment_.dead(w)) {                                      // a living dispatcher holds it
           if (r.held == Held::kOrphan) tell(i, w, Control::kCancel);  // inherited, or its control ring was full
           break;
         }

@@ -1,5 +1,7 @@
 // The supervisor's end of the protocol.
 #pragma once
+#include <algorithm>
+
 #include "core/wake.h"
 
 namespace fastqps {
@@ -27,6 +29,21 @@ inline void settle_door(Segment segment, u32 door) {
     DoorRoute& route = segment.door_route(door, r);
     route.loaded = 0, route.refused = 0, route.held = 0;
   }
+}
+
+// When the oldest canary that a dispatcher has still to answer was put; 0: there is none. Not one that died with an
+// incarnation before: its front door frees the slot, and that may be down, or never come back.
+inline u64 canary_since_ns(Segment segment, u32 dispatcher) {
+  u64 since = 0;
+  for (u32 f = 0; f < segment.sizes().doors; f++) {
+    const Slot& s = segment.canary_slot(f, dispatcher);
+    const Word w{s.state.load(kAcquire)};
+    const bool held = w.state() == State::kClaimed || w.state() == State::kLaunched;
+    if (w.state() != State::kQueued && !(held && !segment.dead(w))) continue;
+    const u64 put = s.queued_ns.load(kRelaxed);
+    since = since ? std::min(since, put) : put;
+  }
+  return since;
 }
 
 }  // namespace fastqps

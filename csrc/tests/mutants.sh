@@ -49,7 +49,7 @@ mutant suspects-share-device claimer.h 's/if \(look != Look::kFree \&\& alone_\)
 mutant suspects-beside-others claimer.h 's/\(free \|\| worth_claiming/(true || worth_claiming/;s/if \(look == Look::kFree \&\& suspects/if (free \&\& suspects/' '' 'procs 10 4128' 'BAD'
 mutant token-budget-ignored claimer.h 's/if \(tokens \+ more > limits_.tokens \&\& tokens\) break;//' '' 'procs 3 0' 'BAD'
 
-mutant canary-of-the-dead-stays slab.h 's/!\(held \&\& dead\(w\)\)/true/' '' 'procs 5 9' 'STUCK|BAD'
+mutant canary-of-the-dead-stays slab.h 's/!\(held \&\& segment_\.dead\(w\)\)/true/' '' 'procs 5 9' 'STUCK|BAD'
 mutant canary-without-a-bell slab.h '/FASTQPS_POINT\(32\);/{n;s/signal_fd.*;//}' '' 'procs 15 16' 'STUCK'
 mutant canary-beside-others claimer.h 's/look == Look::kFree\) claim_canary/free) claim_canary/' '' 'procs 5 4096' 'BAD'
 

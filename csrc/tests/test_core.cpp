@@ -524,6 +524,31 @@ TEST(canary_and_the_death_of_its_dispatcher) {
   }
 }
 
+// What the supervisor kills a dispatcher for must be what that one could still answer: a canary that an incarnation
+// before took with it stays in its slot until the front door looks, and a dead one never does.
+TEST(canary_of_the_dead_is_not_held_against_who_comes_after) {
+  World w(true, 2);
+  Encoder c = w.claimer(0);
+  Batch b;
+  CHECK_EQ(canary_since_ns(w.segment, 0), 0u);
+  CHECK(w.doors[1].put_canary(0, 5));
+  CHECK_EQ(canary_since_ns(w.segment, 0), 5u);  // QUEUED
+  CHECK_EQ(canary_since_ns(w.segment, 1), 0u);
+  CHECK(c.next(b, false, 0));
+  CHECK_EQ(canary_since_ns(w.segment, 0), 5u);  // CLAIMED
+  CHECK(c.launch(b.claims[0]));
+  CHECK_EQ(canary_since_ns(w.segment, 0), 5u);  // LAUNCHED
+  w.doors.pop_back();                           // front door 1 is down, and stays so
+  w.die(0, 1);
+  CHECK_EQ(canary_since_ns(w.segment, 0), 0u);
+  Encoder next = w.claimer(0, 2);
+  CHECK(w.doors[0].put_canary(0, 9));
+  CHECK_EQ(canary_since_ns(w.segment, 0), 9u);  // another door's
+  CHECK(next.next(b, false, 0));
+  run(next, b);
+  CHECK_EQ(canary_since_ns(w.segment, 0), 0u);  // DONE
+}
+
 TEST(canary_survives_its_front_door) {
   World w;
   Encoder c = w.claimer(0);
