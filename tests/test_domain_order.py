@@ -46,11 +46,13 @@ class FakeChild:
 
     def __init__(self, seat: FakeSeat) -> None:
         self.pid = 100 + seat.index
+        self.killed = False
         self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._seat = seat
 
     def signal(self, number: signal.Signals) -> None:
         self._seat.events.append(f"{signal.Signals(number).name} {self._seat.index}")
+        self.killed = self.killed or number == signal.SIGKILL
         if number == LEAVE and "deaf" not in self._seat.faults:
             self.end(0)
         if number == signal.SIGKILL and "stuck" not in self._seat.faults:

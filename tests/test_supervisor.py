@@ -227,6 +227,24 @@ def test_stopped_child_is_killed_and_comes_back(serve: Callable[..., Server], ti
     until(lambda: server.get("/readyz")[0] == 200, server.log)
 
 
+def test_killed_child_that_cannot_be_reaped(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """It is killed once, serves no more, and in the end only a restart of the server would help, unless it ends."""
+    gate = tmp_path / "gate"
+    limits = f"{AT_ONCE},seat.REAP_MAX_S=0.2"
+    server = serve("--dispatchers", "1", FAKE_DISPATCHER="held", FAKE_GATE=str(gate), FAKE_LIMITS=limits).wait_ready()
+    server.child("dispatcher 0 (null)").send_signal(signal.SIGUSR2)
+    server.wait_line("killing dispatcher 0 (null)")
+    state = "dispatcher 0 (null) stays down: it was killed and does not end: a driver or a debugger holds it"
+    unready = {"ready": False, "reasons": ["no dispatcher of minilm is ready"], "degraded": [state]}
+    until(lambda: server.get("/readyz") == (503, unready), server.log)
+    assert server.get("/livez")[0] == 503
+    gate.touch()
+    server.wait_line("started dispatcher 0 (null)", 2)
+    until(lambda: server.get("/readyz")[0] == 200, server.log)
+    assert server.get("/livez")[0] == 200
+    assert server.log().count("killing") == 1
+
+
 def test_stopped_supervisor_blames_nobody(serve: Callable[..., Server]) -> None:
     server = serve("--dispatchers", "2").wait_ready()
     server.process.send_signal(signal.SIGSTOP)
@@ -524,7 +542,7 @@ def test_service_is_counted_in_full() -> None:
     seat = DoorSeat(0, nothing, cast(Any, SimpleNamespace(segment=segment)), nothing)
     start_ns = 1000 * S
     for _ in range(2):
-        seat.child = cast(Any, SimpleNamespace(exited=SimpleNamespace(done=lambda: False), pid=1))
+        seat.child = cast(Any, SimpleNamespace(exited=SimpleNamespace(done=lambda: False), pid=1, killed=False))
         seat.watched = Watched(start_ns)
         for after_s, ready in ((20, False), (21, True), (24, True), (30, True)):
             line.update(heartbeat_ns=start_ns + after_s * S, ready=ready)

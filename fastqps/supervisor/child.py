@@ -14,6 +14,7 @@ from pathlib import Path
 LINE_BYTES_MAX = 8192
 READS_LAST_MAX = 64
 UNDO_MAX_S = 1.0
+REAP_AGAIN_S = 0.1
 
 
 class Child:
@@ -30,6 +31,7 @@ class Child:
         environment: Mapping[str, str],
         on_line: Callable[[str], None],
     ) -> None:
+        self.killed = False  # by us; until it is reaped it may still take a while, or for ever
         self._loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = self._loop.create_future()
         self._on_line = on_line
@@ -61,6 +63,7 @@ class Child:
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal; nothing where the process has been reaped."""
         if not self.exited.done():
+            self.killed = self.killed or number == signal.SIGKILL
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(number)
 
@@ -102,9 +105,10 @@ class Child:
 
     def _reap(self) -> None:
         code = self._process.poll()
-        if code is None:
-            return
         self._loop.remove_reader(self._pidfd)
+        if code is None:  # it has ended, and a debugger has not let go of it
+            self._loop.call_later(REAP_AGAIN_S, self._loop.add_reader, self._pidfd, self._reap)
+            return
         os.close(self._pidfd)
         for _ in range(READS_LAST_MAX):  # why it died may still be in the pipe
             if not self.read():

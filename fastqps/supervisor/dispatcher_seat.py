@@ -67,6 +67,8 @@ class DispatcherSeat(Seat):
 
     def overdue(self, now: int, charge_ns: int, step_timeout_ns: int) -> str | None:
         reason = super().overdue(now, charge_ns, step_timeout_ns)
+        if self.killed:
+            return None
         return reason or self.canary.overdue(now, charge_ns, self.line, self.watched.silent_ns)
 
     def suspects_waiting(self) -> int:

@@ -17,7 +17,7 @@ from fastqps.supervisor.seat import Seat
 
 
 class Keeper:
-    """One for each seat. ``on_given_up``: called when the seat's process died too often and stays down."""
+    """One for each seat. ``on_given_up``: called when the seat's process stays down, and when it does not any more."""
 
     def __init__(
         self,
@@ -86,6 +86,9 @@ class Keeper:
             self._log.event("supervisor", f"started {seat.title} (pid {child.pid})")
             code = await asyncio.shield(child.exited)
             self._log.event("supervisor", f"{seat.title} (pid {child.pid}) {ended(code)}")
+            if child.killed and seat.given_up:  # nobody could end it until now
+                seat.given_up = ""
+                self._on_given_up()
         seat.child = None
         return code
 

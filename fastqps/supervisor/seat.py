@@ -15,6 +15,8 @@ from fastqps.supervisor.restarts import RestartBudget
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.watch import Watched, is_stopped
 
+REAP_MAX_S = 30.0  # after a SIGKILL; from then on nobody counts on its end
+
 
 class Seat(ABC):
     """Starts its process, tells the segment, and after each death settles what the dead left behind."""
@@ -63,8 +65,13 @@ class Seat(ABC):
     @property
     def ready(self) -> bool:
         """It runs and serves. What the segment says of a dead process is settled after it is reaped, or only when all
-        of its device's are: it is not asked before."""
-        return self.child is not None and not self.child.exited.done() and bool(self.line["ready"])
+        of its device's are: it is not asked before. One that was killed may never be reaped."""
+        return self.child is not None and not self.child.exited.done() and not self.killed and bool(self.line["ready"])
+
+    @property
+    def killed(self) -> bool:
+        """Its process was told to end at once; it is there until it has been reaped."""
+        return self.child is not None and self.child.killed
 
     def start(self, listener_fd: int, parent_pid: int) -> Child:
         """Starts the next incarnation. ``OSError`` where the system refuses a process."""
@@ -82,14 +89,14 @@ class Seat(ABC):
         return child
 
     def kill(self, reason: str) -> None:
-        """SIGKILL, with the reason in the log; it is settled when it has been reaped."""
-        if self.child is not None:
+        """SIGKILL, once, with the reason in the log; it is settled when it has been reaped."""
+        if self.child is not None and not self.killed:
             self.log.event("supervisor", f"killing {self.title} (pid {self.child.pid}): {reason}")
             self.child.signal(signal.SIGKILL)
 
     def overdue(self, now: int, charge_ns: int, step_timeout_ns: int) -> str | None:
         """Once a tick: why its process must be killed, or None."""
-        if self.child is None or self.child.exited.done():
+        if self.child is None or self.child.exited.done() or self.killed:
             return None
         line, pid = self.line, self.child.pid
         if line["ready"]:  # all of the time: what is not charged to it has not made it start again
@@ -104,6 +111,17 @@ class Seat(ABC):
             step_timeout_ns=step_timeout_ns,
             is_stopped=lambda: is_stopped(pid),
         )
+
+    def cannot_be_ended(self, charge_ns: int) -> bool:
+        """Once a tick: whether its process is given up just now, because it was killed long ago and is still there."""
+        if self.child is None or self.child.exited.done() or not self.killed or self.given_up:
+            return False
+        self.watched.dying_ns += charge_ns
+        if self.watched.dying_ns < REAP_MAX_S * 1e9:
+            return False
+        self.given_up = "it was killed and does not end: a driver or a debugger holds it"
+        self.log.event("supervisor", f"{self.title} (pid {self.child.pid}) stays down: {self.given_up}")
+        return True
 
     @abstractmethod
     def announce(self, pid: int) -> None:

@@ -161,6 +161,8 @@ class Supervisor:
             for seat in self.seats.all:
                 if reason := seat.overdue(now, charge_ns, timeout_ns):
                     seat.kill(reason)
+                elif seat.cannot_be_ended(charge_ns):
+                    self.fleet.set_routes()
 
     # ---- end
 

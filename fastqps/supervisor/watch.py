@@ -36,6 +36,7 @@ class Watched:
     started_ns: int
     beat_ns: int = 0
     silent_ns: int = 0
+    dying_ns: int = 0  # since it was killed
 
     def overdue(
         self,
