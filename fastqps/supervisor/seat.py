@@ -103,7 +103,6 @@ class Seat(ABC):
             self.served_s += (now - max(self._looked_ns, self.watched.started_ns)) / 1e9
         self._looked_ns = now
         return self.watched.overdue(
-            now,
             charge_ns,
             heartbeat_ns=line["heartbeat_ns"],
             ready=line["ready"],

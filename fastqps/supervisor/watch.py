@@ -31,16 +31,22 @@ class OwnTime:
 
 @dataclass
 class Watched:
-    """One incarnation of a process. Times are of CLOCK_MONOTONIC, in nanoseconds."""
+    """One incarnation of a process.
 
-    started_ns: int
+    What is held against it is the sum of what its ticks are charged, never the difference of two times: a machine that
+    stood still (a virtual one that was paused, a frozen container) would have everybody's steps too late at once.
+    """
+
+    started_ns: int  # this and other times: of CLOCK_MONOTONIC
+    age_ns: int = 0
     beat_ns: int = 0
     silent_ns: int = 0
+    step_started_ns: int = 0
+    step_ns: int = 0  # how long that step has taken
     dying_ns: int = 0  # since it was killed
 
     def overdue(
         self,
-        now_ns: int,
         charge_ns: int,
         *,
         heartbeat_ns: int,
@@ -50,18 +56,23 @@ class Watched:
         is_stopped: Callable[[], bool],
     ) -> str | None:
         """Why it must be killed, or None. Once a tick, with what the segment says about the process now."""
+        self.age_ns += charge_ns
         if heartbeat_ns <= self.started_ns:  # its heartbeat thread has not begun: it is importing
-            late = now_ns - self.started_ns > FIRST_BEAT_MAX_NS
+            late = self.age_ns > FIRST_BEAT_MAX_NS
             return f"gave no sign of life in {FIRST_BEAT_MAX_NS // 10**9} s after its start" if late else None
         if heartbeat_ns != self.beat_ns:
             self.beat_ns, self.silent_ns = heartbeat_ns, 0
         else:
             self.silent_ns += charge_ns
+        if step_started_ns != self.step_started_ns:
+            self.step_started_ns, self.step_ns = step_started_ns, 0
+        else:
+            self.step_ns += charge_ns
         if self.silent_ns > STOPPED_MAX_NS and (self.silent_ns > SILENCE_MAX_NS or is_stopped()):
             return f"gave no sign of life for {self.silent_ns / 1e9:.1f} s"
-        if step_timeout_ns and step_started_ns and now_ns - step_started_ns > step_timeout_ns:
-            return f"its step takes longer than --step-timeout: {(now_ns - step_started_ns) / 1e9:.1f} s"
-        if not ready and now_ns - self.started_ns > READY_MAX_NS:
+        if step_timeout_ns and step_started_ns and self.step_ns > step_timeout_ns:
+            return f"its step takes longer than --step-timeout: {self.step_ns / 1e9:.1f} s"
+        if not ready and self.age_ns > READY_MAX_NS:
             return f"was not ready in {READY_MAX_NS // 10**9} s"
         return None
 
