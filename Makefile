@@ -75,7 +75,7 @@ stress: $(NATIVE)/stress_core ## the core under kills, stops, poison and cancels
 	$(MAKE) SAN=thread build/native-thread/stress_core && build/native-thread/stress_core threads 30 && build/native-thread/stress_core threads 10 2944
 	csrc/tests/mutants.sh
 
-test: ## Python and end-to-end tests
+test: $(NATIVE)/libfakecudart.so ## Python and end-to-end tests
 	@BIN="$(BIN)" tools/test.sh
 
 nightly: ## what takes too long for `make test`, an hour or more; NIGHTLY="tests soak" runs these parts of it
