@@ -78,7 +78,7 @@ class DispatcherSeat(Seat):
     async def remove(self, reason: str) -> None:
         """Kills its process. Before that its work is taken off the GPU, so that the others there do not notice."""
         child = self.child
-        if child is None:
+        if child is None or self.killed:
             return
         self.log.event("supervisor", f"removing {self.title} (pid {child.pid}): {reason}")
         if self.sharing:

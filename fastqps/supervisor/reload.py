@@ -63,7 +63,7 @@ class Reloader:
         self._log = log
         self._paths = [path for _, path in named_models(server.config)]
         self._numbers = [0] * len(self._paths)  # the newest generation of each model, also of those that failed
-        self._blocked = [""] * len(self._paths)  # why the route of a generation before cannot be used again
+        self._leaving: dict[int, tuple[Generation, int]] = {}  # by model: as for ``_remove``, which has not done it yet
 
     async def reload(self, model: int, path: str, domains: Mapping[Seat, Domain]) -> Reloaded:
         """Has the model be what lies at ``path`` now; "": where it was read last. Never two at a time."""
@@ -89,8 +89,8 @@ class Reloader:
     async def _reload(self, now: Generation, path: str, domains: Mapping[Seat, Domain]) -> tuple[OutcomeName, str]:
         if not self._server.reloads:
             raise _Failed(f"{self._server.dispatchers} dispatchers leave no seats free")
-        if blocked := self._blocked[now.model]:
-            raise _Failed(f"{blocked}; only a restart of the server helps")
+        if now.model in self._leaving and (problem := await self._remove(*self._leaving[now.model], 0.0)):
+            raise _Failed(problem)
         found = await off_loop(lambda: next_model(self._server, now.card, path))
         if (found.card.version, found.card.path) == (now.card.version, now.card.path):
             return "unchanged", ""
@@ -101,7 +101,7 @@ class Reloader:
         try:
             await self._warm_up(generation, domains)
         except _Failed:
-            await self._give_up(generation)
+            await self._remove(generation, 0, TRIAL_LEAVE_MAX_S)
             raise
         flips = self._fleet.flip(generation)
         self._fleet.set_routes()
@@ -171,15 +171,6 @@ class Reloader:
                     door.child.read()  # it said why before it refused
                 raise _Failed(f"{door.title} cannot use it: {door.last_line}")
 
-    async def _give_up(self, generation: Generation) -> None:
-        problem = await self._crew.empty(self._fleet.seats_of(generation), TRIAL_LEAVE_MAX_S)
-        self._blocked[generation.model] = problem
-        self._fleet.set_routes()
-        for sharing in self._sharings.values():
-            await sharing.drop_holder(generation.route)
-        if not problem:
-            self._empty(generation.route)
-
     # ---- after it
 
     async def _let_go(self, old: Generation, flips: int) -> None:
@@ -189,22 +180,28 @@ class Reloader:
             self._log.event(
                 "supervisor", f"{old.name}: {self._held(old.route)} items are not finished after {limit_s:g} s"
             )
-        problem = await self._crew.empty(self._fleet.seats_of(old), LEAVE_MAX_S)
+        if problem := await self._remove(old, flips, LEAVE_MAX_S):
+            self._log.event("supervisor", f"{old.card.name} cannot be reloaded again as long as {problem}")
+
+    async def _remove(self, gone: Generation, flips: int, leave_max_s: float) -> str:
+        """Ends the dispatchers of a generation that does not serve, and has the front doors let go of what they loaded
+        for it. ``flips``: what they have seen when they accept nothing for it any more.
+
+        "", or why its seats and its route cannot be used again: the next reload, which needs them, does this again.
+        """
+        self._leaving[gone.model] = gone, flips
+        problem = await self._crew.empty(self._fleet.seats_of(gone), leave_max_s)
         self._fleet.set_routes()
         for sharing in self._sharings.values():
-            await sharing.drop_holder(old.route)
-        if not problem and not await self._until_clean(old.route, flips, CLEAN_MAX_S):
-            problem = f"{self._held(old.route)} items of {old.name} stay unanswered"
-        if problem:
-            self._log.event("supervisor", f"{old.card.name} cannot be reloaded again: {problem}")
-        else:
-            self._empty(old.route)
-        self._blocked[old.model] = problem
-
-    def _empty(self, route: int) -> None:
-        """Nobody has anything of its generation any more, and the front doors let go of what they loaded for it."""
-        self._shared.segment.set_route_state(route, "empty")
-        self._have_doors_look()
+            await sharing.drop_holder(gone.route)
+        if not problem and not await self._until_clean(gone.route, flips, CLEAN_MAX_S):
+            which = ", ".join(door.title for door in self._unclean(gone.route, flips))
+            problem = f"{which} may still use {gone.name} ({self._held(gone.route)} items)"
+        if not problem:
+            del self._leaving[gone.model]
+            self._shared.segment.set_route_state(gone.route, "empty")
+            self._have_doors_look()
+        return problem
 
     def _have_doors_look(self) -> None:
         for door in self._doors:
@@ -213,19 +210,18 @@ class Reloader:
 
     async def _until_clean(self, route: int, flips: int, timeout_s: float) -> bool:
         give_up_s = time.monotonic() + timeout_s
-        while not self._is_clean(route, flips):
+        while self._unclean(route, flips):
             if time.monotonic() > give_up_s:
                 return False
             await asyncio.sleep(POLL_S)
         return True
 
-    def _is_clean(self, route: int, flips: int) -> bool:
-        """Whether no front door has anything of a route, and none will accept more for it."""
+    def _unclean(self, route: int, flips: int) -> list[DoorSeat]:
+        """The front doors that have something of a route, or may accept more for it. Not one that is down, nor one that
+        is starting: what it accepts later is for what serves then."""
         lines = [(door, door.line) for door in self._doors]
-        live = [door for door, line in lines if line["live"]]
-        return all(line["flips_seen"] == flips for _, line in lines if line["live"]) and not any(
-            self._door_route(door, route)[2] for door in live
-        )
+        serving = [(door, line) for door, line in lines if line["live"] and line["ready"]]
+        return [door for door, line in serving if line["flips_seen"] < flips or self._door_route(door, route)[2]]
 
     def _held(self, route: int) -> int:
         return sum(self._door_route(door, route)[2] for door in self._doors)
