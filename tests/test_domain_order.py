@@ -13,6 +13,7 @@ from serving import PATIENCE_S
 from fastqps.children import LEAVE
 from fastqps.errors import DEVICE_FAULT
 from fastqps.supervisor import domain as domains
+from fastqps.supervisor.crew import Crew
 from fastqps.supervisor.dispatcher_seat import DispatcherSeat
 from fastqps.supervisor.domain import Domain
 from fastqps.supervisor.keeper import Keeper
@@ -92,6 +93,9 @@ class FakeSeat(DispatcherSeat):
 
     def settle(self) -> None:
         self.events.append(f"settle {self.index}")
+
+    def vacate(self) -> None:
+        self.given_up, self.retired = "", False
 
 
 class FakeSharing:
@@ -311,6 +315,31 @@ async def test_one_that_a_reload_removes_is_taken_off_the_gpu_first(gpu: Gpu) ->
             gpu.keep(1)
             await gpu.all_serve()
     await gpu.until(lambda: "start 0" in gpu.events)  # who was at work may have hurt the other
+
+
+def test_a_vacated_seat_of_its_own_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU's faults under one version do not keep the seat from the version after next."""
+    monkeypatch.setattr(domains, "FAULTS_MAX", 1)
+
+    async def whole() -> None:
+        log = Log()
+        outcome = Outcome(log)
+        seat = FakeSeat(0, 0, [], log)
+        crew, domain = Crew(-1, outcome, log, lambda: None), Domain([seat], outcome, log)
+        async with asyncio.timeout(PATIENCE_S):
+            for _ in range(2):
+                crew.fill(seat, domain)
+                for starts in (1, 2):
+                    while seat.events.count("start 0") < starts:
+                        await asyncio.sleep(0.005)
+                    seat.child.end(DEVICE_FAULT)
+                await crew.keeper(seat)
+                assert seat.given_up.startswith("2 faults within 60 s of service")
+                assert await crew.empty([seat], 0.1) == ""
+                seat.events.clear()
+        log.close()
+
+    asyncio.run(whole())
 
 
 @on_gpu(0, 0)

@@ -28,6 +28,7 @@ class Crew:
 
     def fill(self, seat: Seat, domain: Domain) -> None:
         """From now on there is a process in it, whatever becomes of each."""
+        domain.fill()
         keeper = Keeper(seat, domain, self._listener_fd, self._outcome, self._log, self._on_given_up)
         self._keepers[seat] = asyncio.create_task(keeper.run())
         self._outcome.watch(self._keepers[seat])

@@ -59,6 +59,12 @@ class Domain:
 
     # ---- what the keepers ask
 
+    def fill(self) -> None:
+        """A seat is filled, first or after it was vacant. Where it is the only one, the domain begins anew:
+        what another generation's dispatcher did there is not held against this one."""
+        if len(self._seats) == 1:
+            self.down, self._budget = "", RestartBudget(FAULTS_MAX)
+
     async def admit(self, seat: Seat) -> bool:
         """Waits until the seat's process may start. False: it stays down, for the reason in ``down``."""
         while not self.down and not self._may_start(seat):
