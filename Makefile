@@ -78,7 +78,7 @@ stress: $(NATIVE)/stress_core ## the core under kills, stops, poison and cancels
 test: $(NATIVE)/libfakecudart.so ## Python and end-to-end tests
 	@BIN="$(BIN)" tools/test.sh
 
-nightly: ## what takes too long for `make test`, an hour or more; NIGHTLY="tests soak" runs these parts of it
+nightly: $(NATIVE)/libfakecudart.so ## what takes too long for `make test`, an hour or more; NIGHTLY="tests soak" runs these parts of it
 	@BIN="$(BIN)" tools/nightly.sh $(NIGHTLY)
 
 test-generation: ## 500 random scenarios of generation against transformers, minutes

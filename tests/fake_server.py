@@ -18,7 +18,10 @@ from fastqps.metrics.meter import LoadMeter
 from fastqps.supervisor import domain, mps, restarts, seat, serve, server
 
 MODULES = {"domain": domain, "mps": mps, "pages": pages, "restarts": restarts, "seat": seat, "server": server}
-PATIENT = "restarts.WINDOW_S domain.LEAVE_MAX_S mps.START_MAX_S mps.ASK_MAX_S mps.CLIENTS_MAX_S mps.QUIT_MAX_S"
+PATIENT = (
+    "restarts.WINDOW_S domain.LEAVE_MAX_S mps.START_MAX_S mps.ASK_MAX_S mps.CLIENTS_MAX_S mps.QUIT_MAX_S "
+    "server.REAP_MAX_S"
+)
 limits = dict.fromkeys(PATIENT.split(), "600")
 limits |= [pair.split("=") for pair in os.environ.get("FAKE_LIMITS", "").split(",") if pair]
 for name, value in limits.items():

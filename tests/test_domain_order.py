@@ -317,6 +317,24 @@ async def test_one_that_a_reload_removes_is_taken_off_the_gpu_first(gpu: Gpu) ->
     await gpu.until(lambda: "start 0" in gpu.events)  # who was at work may have hurt the other
 
 
+def test_the_service_of_a_gpu_goes_on_with_the_next_version() -> None:
+    """Whose seats are others, and new: without their time all of its faults would fall into one minute."""
+
+    async def whole() -> None:
+        log = Log()
+        old, new = (FakeSeat(i, 0, [], log) for i in range(2))
+        domain = Domain([old, new], Outcome(log), log)
+        old.served_s = 1e6
+        assert domain._serve_until_now() == 1e6
+        new.served_s = 100
+        assert domain._serve_until_now() == 1e6 + 100
+        old.served_s, new.served_s = 1e6 + 5, 107
+        assert domain._serve_until_now() == 1e6 + 107
+        log.close()
+
+    asyncio.run(whole())
+
+
 def test_a_vacated_seat_of_its_own_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU's faults under one version do not keep the seat from the version after next."""
     monkeypatch.setattr(domains, "FAULTS_MAX", 1)

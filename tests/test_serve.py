@@ -258,6 +258,26 @@ def test_sigterm_while_the_model_is_read(tmp_path: Path) -> None:
             process.kill()
 
 
+HELD_BACK = """
+import os, re, signal, threading, time
+from fastqps.cli import serve
+signal.signal(signal.SIGTERM, serve._end)
+threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+os.kill(os.getpid(), signal.SIGTERM)
+while not int(re.search(r"SigPnd:\\s*(\\w+)", open("/proc/thread-self/status").read())[1], 16):  # this thread's own
+    time.sleep(0.01)
+signal.signal(signal.SIGTERM, lambda *_: os._exit(7))
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+"""
+
+
+def test_sigterm_waits_for_who_takes_it() -> None:
+    """Where it is held back, although another thread lets it in."""
+    done = subprocess.run([sys.executable, "-c", HELD_BACK], timeout=PATIENCE_S, check=False)
+    assert done.returncode == 7
+
+
 def handles(pid: int, number: signal.Signals) -> bool:
     """Whether a process has a handler for a signal."""
     caught = re.search(r"^SigCgt:\s*(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)

@@ -231,7 +231,9 @@ def test_killed_child_that_cannot_be_reaped(serve: Callable[..., Server], tmp_pa
     limits = f"{AT_ONCE},seat.REAP_MAX_S=0.2"
     server = serve("--dispatchers", "1", FAKE_DISPATCHER="held", FAKE_GATE=str(gate), FAKE_LIMITS=limits).wait_ready()
     server.child("dispatcher 0 (null)").send_signal(signal.SIGUSR2)
-    server.wait_line("killing dispatcher 0 (null)")
+    until(lambda: "killing dispatcher 0" in server.log() or "cannot hold" in server.log(), server.log)
+    if "cannot hold" in server.log():
+        pytest.skip("ptrace is not allowed here")
     state = "dispatcher 0 (null) stays down: it was killed and does not end: a driver or a debugger holds it"
     unready = {"ready": False, "reasons": ["no dispatcher of minilm is ready"], "degraded": [state]}
     until(lambda: server.get("/readyz") == (503, unready), server.log)
@@ -347,12 +349,13 @@ def test_a_child_that_nobody_can_watch_is_none(monkeypatch: pytest.MonkeyPatch) 
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     async def start() -> None:
-        files = psutil.Process().num_fds()
+        files, before = psutil.Process().num_fds(), psutil.Process().children()
         with pytest.raises(OSError, match="Too many open files"):
             Child([sys.executable, "-c", "import time; time.sleep(600)"], (), os.environ, print)
-        assert not psutil.Process().children() and psutil.Process().num_fds() == files
+        assert psutil.Process().children() == before and psutil.Process().num_fds() == files
 
     monkeypatch.setattr(os, "pidfd_open", refuse)
+    monkeypatch.setattr("fastqps.supervisor.child.UNDO_MAX_S", PATIENCE_S)
     asyncio.run(start())
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import threading
 from types import FrameType
-from typing import NoReturn
 
 from fastqps.config import SETTINGS, Loaded, decide, load
 from fastqps.config.document import effective_toml
@@ -49,9 +49,12 @@ def run(options: argparse.Namespace) -> int:
     return serve(config, notes=_notes(loaded.config.device))
 
 
-def _end(number: int, frame: FrameType | None) -> NoReturn:
+def _end(number: int, frame: FrameType | None) -> None:
     """Nothing is served yet and nothing started: there is nothing to drain or to end. Not by an exception: whatever is
     imported or read just now might make another one of it."""
+    if number in signal.pthread_sigmask(signal.SIG_BLOCK, ()):  # another thread has let it in: it waits on this one
+        signal.pthread_kill(threading.get_ident(), number)
+        return
     os.write(STDERR, b"fastqps: SIGTERM: ended before anything was served\n")
     os._exit(OK)
 

@@ -51,6 +51,7 @@ class Domain:
         self._sharing = sharing
         self._name = sharing.label if sharing else seats[0].title
         self._budget = RestartBudget(FAULTS_MAX)
+        self._served_s, self._seen_s = 0.0, dict[Seat, float]()  # at the last fault; of each seat
         self._unsettled: list[Seat] = []  # their processes are reaped
         self._restart: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
@@ -171,7 +172,7 @@ class Domain:
     def _begin(self, cause: str) -> None:
         if self._checking:
             self._checking.cancel()  # whom it counts will not be there
-        delay_s = self._budget.next_delay_s(max(seat.served_s for seat in self._seats))
+        delay_s = self._budget.next_delay_s(self._serve_until_now())
         if self.down:
             self._log.event("supervisor", f"{cause}: {self._name} is down")  # it could not be ended then
         elif delay_s is None:
@@ -182,6 +183,13 @@ class Domain:
             self._log.event("supervisor", f"{cause}: restarting all {len(filled)} dispatchers of {self._name}")
         self._restart = asyncio.create_task(self._end_and_reopen(delay_s or 0.0))
         self._outcome.watch(self._restart)
+
+    def _serve_until_now(self) -> float:
+        """How long it has served: from fault to fault as long as the seat did that served longest. After a reload that
+        is another one."""
+        self._served_s += max(seat.served_s - self._seen_s.get(seat, 0.0) for seat in self._seats)
+        self._seen_s = {seat: seat.served_s for seat in self._seats}
+        return self._served_s
 
     async def _end_and_reopen(self, delay_s: float) -> None:
         await self._end_all()

@@ -87,13 +87,13 @@ class Reloader:
         return Reloaded(name, outcome, serves.card.version, now.card.version, reason, took_s)
 
     async def _reload(self, now: Generation, path: str, domains: Mapping[Seat, Domain]) -> tuple[OutcomeName, str]:
-        if not self._server.reloads:
-            raise _Failed(f"{self._server.dispatchers} dispatchers leave no seats free")
         if now.model in self._leaving and (problem := await self._remove(*self._leaving[now.model], 0.0)):
             raise _Failed(problem)
         found = await off_loop(lambda: next_model(self._server, now.card, path))
         if (found.card.version, found.card.path) == (now.card.version, now.card.path):
             return "unchanged", ""
+        if not self._server.reloads:
+            raise _Failed(f"{self._server.dispatchers} dispatchers leave no seats free")
         check_memory(seat.child.pid for seat in self._fleet.seats_of(now) if seat.child)
         generation = self._next(now, found)
         self._shared.announce(generation)

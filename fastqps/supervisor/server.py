@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from fastqps._core import now_ns
-from fastqps.errors import NOT_DRAINED, OK
+from fastqps.errors import FAILURE, NOT_DRAINED, OK
 from fastqps.off_loop import UnexpectedError, off_loop
 from fastqps.supervisor.credential_watch import CredentialWatch
 from fastqps.supervisor.crew import Crew
@@ -163,6 +163,8 @@ class Supervisor:
                     seat.kill(reason)
                 elif seat.cannot_be_ended(charge_ns):
                     self.fleet.set_routes()
+                    if seat.phase == "starting" and not seat.on_trial:
+                        self._outcome.fail(FAILURE, f"{seat.title} does not start: {seat.given_up}")
 
     # ---- end
 

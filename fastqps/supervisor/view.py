@@ -75,8 +75,9 @@ class View:
 
     def filled(self) -> dict[int, bool]:
         """The dispatchers that shall serve, and whether each does. The other indices are kept for the next generation
-        of their model: one that warms up is no process that is down, however long it takes."""
-        return {seat.index: seat.ready for seat in self._seats.fleet.filled() if not seat.on_trial}
+        of their model: one that warms up, or has only to end, is no process that is down, however long it takes."""
+        filled = self._seats.fleet.filled()
+        return {seat.index: seat.ready for seat in filled if not (seat.on_trial or seat.retired)}
 
     def doors(self) -> list[bool]:
         """Whether each front door serves."""
