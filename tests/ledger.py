@@ -19,6 +19,7 @@ from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
 OK, REFUSED, EXPIRED, CANCELLED = "OK", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "CANCELLED"
+FORGOT = "Internal error from Core"  # details of a call whose write met its end: grpc.aio has forgotten the status
 CODES = {code.value[0]: code.name for code in grpc.StatusCode}
 TRIES = 20
 FIRST_MAX = 20_000  # ids above it mean something to the server under test
@@ -160,8 +161,7 @@ async def stream(stub: Any, ledger: Ledger, items: int, most: int = 16) -> None:
             open_.discard(response.request_id)
             room.release()
     except grpc.aio.AioRpcError as error:
-        # A write that meets the connection's end makes grpc.aio forget the status.
-        forgot = error.details() == "Internal error from Core"
+        forgot = error.details() == FORGOT
         over.set()
         for number in open_:
             ledger.ended(number, "UNAVAILABLE" if forgot else error.code().name, error.details() or "")

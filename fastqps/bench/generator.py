@@ -95,9 +95,9 @@ class _Alive:
 
     def _watch(self) -> None:
         while self._heard.wait(SILENCE_S):
+            self._heard.clear()  # before the look: what is said behind it is heard by the next wait
             if self._over:
                 return
-            self._heard.clear()
         self.killed = True
         self._child.kill()
 
@@ -113,12 +113,16 @@ def _read(child: subprocess.Popen[str], on_line: Callable[[dict[str, Any]], None
 
 
 def _stop(child: subprocess.Popen[str]) -> None:
-    """Lets it write what it has measured; a second Ctrl-C does not wait for that."""
+    """Lets it write what it has measured; a second Ctrl-C does not wait for that. It ends the child where it comes, not
+    by an exception: that would be ignored inside the callback of a weak reference."""
+    before = signal.signal(signal.SIGINT, lambda *_: child.kill())
     try:
         child.send_signal(signal.SIGINT)
         child.communicate(timeout=STOP_S)
-    except (KeyboardInterrupt, subprocess.TimeoutExpired):
+    except subprocess.TimeoutExpired:
         child.kill()
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
 
 
 def _results(path: Path) -> dict[str, Any] | None:

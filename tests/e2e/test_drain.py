@@ -14,7 +14,7 @@ import grpc
 import pytest
 from gates import Gate
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from ledger import OK, Ledger, Load, channel_to, unary
+from ledger import FORGOT, OK, Ledger, Load, channel_to, unary
 from serving import PATIENCE_S, Server, until
 from tries import until_in_time
 
@@ -230,9 +230,27 @@ def drained_with_one_stuck(server: Server, ledger: Ledger) -> float:
 
 
 def test_endless_streams_end(serve: Callable[..., Server]) -> None:
-    """A quiet stream ends soon, a busy one in half of the drain's time: with its answers and a status."""
-    server = serve("--frontdoors=1", "--dispatchers=1", "--drain-timeout=5s", echo=True)
-    ledger = Ledger()
+    """A quiet stream ends soon, a busy one in half of the drain's time: with its answers and a status. Where a write
+    meets the end grpc.aio forgets the status: then again."""
+
+    def attempt() -> str:
+        server = serve("--frontdoors=1", "--dispatchers=1", "--drain-timeout=5s", echo=True)
+        try:
+            quiet, busy = drained_with_streams(server, Ledger())
+        except ForgottenError as error:
+            return str(error)
+        assert 2.4 < busy > quiet  # and before the drain's limit, or it had not ended with 0
+        return ""
+
+    until_in_time(attempt, tries=4)
+
+
+class ForgottenError(Exception):
+    """grpc.aio does not know any more how a call ended."""
+
+
+def drained_with_streams(server: Server, ledger: Ledger) -> tuple[float, float]:
+    """The seconds from SIGTERM to the ends of a quiet stream and of a busy one."""
 
     async def stream(stub: Any, pause_s: float) -> float:
         """Asks until the server ends the stream; the seconds that took after SIGTERM."""
@@ -251,6 +269,8 @@ def test_endless_streams_end(serve: Callable[..., Server]) -> None:
             while (answer := await call.read()) is not grpc.aio.EOF:
                 ledger.answered(answer.request_id, answer)
         asking.cancel()
+        if await call.details() == FORGOT:
+            raise ForgottenError(FORGOT)
         assert await call.code() == grpc.StatusCode.UNAVAILABLE
         assert "draining" in await call.details()
         return time.monotonic() - signalled
@@ -269,5 +289,4 @@ def test_endless_streams_end(serve: Callable[..., Server]) -> None:
             assert await asyncio.to_thread(server.wait) == 0, server.log()
             return quiet, busy
 
-    quiet, busy = asyncio.run(scenario())
-    assert 2.4 < busy > quiet  # and before the drain's limit, or it had not ended with 0
+    return asyncio.run(scenario())
