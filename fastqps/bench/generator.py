@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from fastqps.errors import FAILURE, GENERATOR_BOUND, INTERRUPTED, OK, UNSTABLE, 
 
 PROGRAM = (sys.executable, "-m", "loadgen")
 _WITH_RESULTS = (OK, FAILURE, UNSTABLE, GENERATOR_BOUND, INTERRUPTED)  # as far as it wrote them
+LOOK_S = 0.25  # a signal that came just before a wait is seen so late at most
 SILENCE_S = 90.0  # it says something every second; starting, waiting for open calls and writing take longer
 STOP_S = 15.0  # to write what was measured, after Ctrl-C
 
@@ -114,13 +116,19 @@ def _read(child: subprocess.Popen[str], on_line: Callable[[dict[str, Any]], None
 
 def _stop(child: subprocess.Popen[str]) -> None:
     """Lets it write what it has measured; a second Ctrl-C does not wait for that. It ends the child where it comes, not
-    by an exception: that would be ignored inside the callback of a weak reference."""
+    by an exception: that would be ignored inside the callback of a weak reference. And in turns: a signal that comes
+    just before a wait begins is looked at behind it."""
     before = signal.signal(signal.SIGINT, lambda *_: child.kill())
+    give_up_s = time.monotonic() + STOP_S
     try:
         child.send_signal(signal.SIGINT)
-        child.communicate(timeout=STOP_S)
-    except subprocess.TimeoutExpired:
-        child.kill()
+        while True:
+            try:
+                child.communicate(timeout=LOOK_S)
+                return None
+            except subprocess.TimeoutExpired:
+                if time.monotonic() > give_up_s:
+                    return child.kill()
     finally:
         signal.signal(signal.SIGINT, before or signal.SIG_DFL)
 
