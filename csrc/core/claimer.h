@@ -137,6 +137,9 @@ class Claimer {
   // Before this process leaves for good: nobody may count on it to look, and a wake-up that it got is passed on.
   void leave() { say_busy(); }
 
+  // Requests wait that run alone; until they have, nothing joins what runs.
+  bool suspects_wait() const { return any(kSuspect); }
+
   Slot& slot(const Claim& c) const { return segment_.slot(c.door, c.slot); }
   const Segment& segment() const { return segment_; }
   u32 route() const { return route_; }

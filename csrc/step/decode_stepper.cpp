@@ -1,6 +1,9 @@
 #include "step/decode_stepper.h"
 
+#include <bit>
 #include <utility>
+
+#include "core/waiting.h"
 
 namespace fastqps {
 namespace {
@@ -24,6 +27,7 @@ DecodeStepper::DecodeStepper(Segment segment, const WakeFds* fds, u32 me, u32 ep
       limits_(limits),
       route_(&segment.route(route)),
       clock_(claimer_, now_ns()),
+      prompt_rows_(limits.tokens),
       max_running_(max_running),
       place_of_slot_(u64(segment.sizes().doors) * segment.sizes().all_slots(), DecodeBatch::kNobody) {
   claimed_.claims.reserve(max_running);
@@ -68,8 +72,10 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   Step& step = steps_[s];
   DecodeBatch& batch = batches_[lane];
   clock_.begin(now_ns());
-  BatchLimits room{.items = batch.free_slots(), .tokens = limits_.tokens - batch.going(), .delay_ns = limits_.delay_ns};
-  if (room.tokens < route_->max_input_tokens) room.items = 0;  // a claim takes one request at least
+  const u32 rows = limits_.tokens - batch.going();
+  BatchLimits room{
+      .items = batch.free_slots(), .tokens = std::min(rows, prompt_rows(lane)), .delay_ns = limits_.delay_ns};
+  if (rows < route_->max_input_tokens) room.items = 0;  // a claim takes one request at least
   const Look look = !quiet(lane) ? Look::kJoin : clock_.idle() && !running() ? Look::kFree : Look::kBeside;
   claimer_.next(claimed_, look, room, i64(timeout_ns));
   read_controls();  // before the step is packed: what nobody wants any more gets no row in it
@@ -85,6 +91,16 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   return kNothing;
 }
 
+// Most prompt rows of the lane's next step. What it does not claim stays in the rings, where other lanes and
+// dispatchers can take it: each counts on an equal share of it. While suspects wait, nothing joins what runs: then the
+// first step has to take all that will run with it.
+u32 DecodeStepper::prompt_rows(u32 lane) const {
+  if (claimer_.suspects_wait()) return limits_.tokens;
+  const u64 sharers = lanes_.count() * std::max(std::popcount(route_->dispatchers.load(kRelaxed)), 1);
+  const u64 wanted = batches_[lane].running() + waiting_of(segment_, claimer_.route()).items / sharers;
+  return prompt_rows_.limit(u32(std::min<u64>(wanted, max_running_)));
+}
+
 void DecodeStepper::read_controls() {
   ended_.clear();
   claimer_.read_controls(claimed_, [this](u32 door, u32 slot, u32 seq) {
@@ -96,6 +112,7 @@ void DecodeStepper::read_controls() {
     const u64 deadline = claimer_.slot(requests_[place].claim).deadline_ns;
     const bool expired = deadline && now_ns() >= deadline;
     expired ? times_.learn_cut(made) : times_.learn_end(made);
+    prompt_rows_.learn(requests_[place].claim.n_tokens, made);
     batch.drop(place % max_running_);
     end(place);
   });
@@ -211,7 +228,10 @@ bool DecodeStepper::scatter(u32 s) {
     tokens++;
     write(requests_[at].claim, made, token);
     if (token.finish == Finish::kNot) return;
-    if (!step.canary) times_.learn_end(made + 1);
+    if (!step.canary) {
+      times_.learn_end(made + 1);
+      prompt_rows_.learn(requests_[at].claim.n_tokens, made + 1);
+    }
     end(at);
   });
   const u64 now = now_ns();  // one stamp for all, before the first of their answers can be read

@@ -6,6 +6,7 @@
 #include "step/decode_batch.h"
 #include "step/decode_times.h"
 #include "step/lanes.h"
+#include "step/prompt_rows.h"
 #include "step/stepper.h"
 
 namespace fastqps {
@@ -61,6 +62,7 @@ class DecodeStepper {
   DecodeBatch& batch_at(u32 place) { return batches_[place / max_running_]; }
   bool quiet(u32 lane) const { return !clock_.in_flight(lane) && !batches_[lane].running(); }
   u32 running() const;
+  u32 prompt_rows(u32 lane) const;
   i32 fill(u32 lane, u64 timeout_ns);
   void read_controls();
   void shed(u32 lane);
@@ -77,6 +79,7 @@ class DecodeStepper {
   const Route* route_;
   DeviceClock clock_;
   DecodeTimes times_;
+  PromptRows prompt_rows_;
   Lanes lanes_{clock_};
   const u32 max_running_;
   std::vector<DecodeBatch> batches_;  // by lane
