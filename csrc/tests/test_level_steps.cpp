@@ -231,6 +231,23 @@ TEST(higher_classes_are_admitted_first) {
     CHECK(t.world.state(high[i]) == (i < admitted ? State::kLaunched : State::kQueued));
 }
 
+// Stop strings, cancels and deadlines end sequences whose answers would be longer.
+TEST(what_is_cut_short_teaches_too) {
+  World w(128, 50, 50);
+  Dispatcher d(w.segment, &w.fds, 0, 1, 1, {kMaxRunning, kMaxRows});
+  std::vector<u32> slots;
+  for (u32 i = 0; i < 64; i++) slots.push_back(w.put(List(50, 7), 50, kIgnoreEos));
+  for (u32 step = 0; step < 5; step++) {
+    CHECK(d.launch());
+    d.retire();
+  }
+  for (const u32 slot : slots) CHECK(w.slab->cancel(slot) == Cancel::kWaiting);
+  while (d.turn()) w.slab->drain();
+  for (u32 i = 0; i < 64; i++) w.put(List(50, 7), 50, kIgnoreEos);
+  CHECK(d.launch());
+  CHECK_EQ(d.stepper.step(d.flying[0].back()).runs.size(), size_t(64 * 50 / 5 * 3 / 2 / 50));
+}
+
 // A canary says nothing about the answers that clients ask for.
 TEST(canaries_teach_nothing) {
   World w(128, 50, 50);
