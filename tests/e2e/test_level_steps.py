@@ -1,0 +1,37 @@
+"""The steps of a closed loop stay level on a modelled GPU; ``csrc/tests/test_level_steps.cpp`` has the exact figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from generators import write_generator
+from serving import PATIENCE_S, Server
+
+import fastqps
+from bench.load import PREDICT, Load, loadgen
+from bench.texts import write_payloads
+from fastqps.scrape import Difference, scrape
+from fastqps.v1 import predict_pb2 as pb
+
+CONNECTIONS, STREAMS = 8, 64
+TOKENS = 50  # of each prompt and of each answer
+
+
+def test_clients_that_start_together_do_not_make_waves(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """Half of all rows are prompts. Where a step admitted all that waits, some would have 16 times the mean."""
+    checkpoint = write_generator(tmp_path / "tiny")
+    flags = (f"--max-input-tokens={TOKENS}", f"--max-output-tokens={TOKENS}", "--dispatchers=1", "--frontdoors=1")
+    server = serve(f"--model={checkpoint}", "--device=sim:h200-qwen2.5-0.5b", *flags)
+    options = pb.GenerateOptions(max_tokens=TOKENS, ignore_eos=True)
+    request = pb.PredictRequest(token_ids=pb.TokenIds(ids=[7] * TOKENS), generate=options)
+    with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:  # the first answer says how long they are
+        client.generate([7] * TOKENS, max_tokens=TOKENS, ignore_eos=True)
+    before = scrape(server.admin)
+    loadgen(server.address, PREDICT, write_payloads(tmp_path / "prompts", [request]), Load(CONNECTIONS, STREAMS, 3.0))
+    rows = Difference(before, scrape(server.admin)).histogram("fastqps_batch_tokens")
+    mean, high = rows.mean, rows.quantile(0.99)
+    assert mean is not None and high is not None
+    assert mean > CONNECTIONS * STREAMS, "clients in flight together"
+    # The histogram's edges are powers of two.
+    assert high < 4 * mean, f"of {rows.count:.0f} steps with {mean:.0f} rows at the mean, 1 in 100 had over {high:.0f}"
