@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fastqps.devices import DeviceError
 from fastqps.devices.cuda_choice import check_gpu, torch_lack
+from fastqps.devices.cuda_versions import TORCH_MIN, TRITON_MIN
 from fastqps.finding import Finding
 from fastqps.gpus import Gpu, Gpus, find_gpus
 from fastqps.metrics.gpm import Gpm
@@ -80,7 +81,9 @@ def _compiler() -> Finding:
 
 def _torch(lack: str) -> Finding:
     if lack:
-        return Finding("cuda", lack, "note", "--device cuda needs a torch built for CUDA: see pytorch.org")
+        torch_min, triton_min = (".".join(map(str, oldest)) for oldest in (TORCH_MIN, TRITON_MIN))
+        advice = f"--device cuda needs torch {torch_min} or later, built for CUDA, with triton {triton_min} or later"
+        return Finding("cuda", lack, "note", f"{advice}: see pytorch.org")
     torch = importlib.import_module("torch")
     if not torch.cuda.is_available():
         advice = "the driver may be too old for this torch: python -c 'import torch; torch.cuda.init()' says more"

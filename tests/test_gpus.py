@@ -18,6 +18,7 @@ from fastqps.errors import ConfigError
 from fastqps.gpus import find_gpus
 
 SOURCE = Path(__file__).parent / "fake_nvml.c"
+TORCH_LACK = cuda_choice.torch_lack
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +133,30 @@ def test_no_use_for_a_gpu(machine: pytest.MonkeyPatch) -> None:
         list_devices("cuda")
 
 
+@pytest.fixture
+def old_torch(machine: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """A torch for CUDA from before CUDAGraph.raw_cuda_graph_exec; what is said of it."""
+    packages = {name: tmp_path / name for name in ("torch", "triton")}
+    for name, file, version in (("torch", "version.py", "2.8.0+cu128"), ("triton", "__init__.py", "3.4.0")):
+        packages[name].mkdir()
+        (packages[name] / file).write_text(f"__version__ = '{version}'\ncuda = '12.8'\n")
+    machine.setattr(cuda_choice, "torch_lack", TORCH_LACK)
+    machine.setattr(cuda_choice, "package_path", packages.get)
+    return "torch 2.8.0+cu128 is installed and CUDA graphs need torch 2.9 or later: pip install 'torch>=2.9'"
+
+
+def test_an_old_torch_is_refused_at_the_start(machine: pytest.MonkeyPatch, old_torch: str, tmp_path: Path) -> None:
+    machine.setenv("FAKE_GPUS", "1")
+    with pytest.raises(DeviceError) as caught:
+        decide(Config(device="cuda", model=("minilm",)))
+    assert str(caught.value) == f"--device cuda: a GPU is here (NVIDIA H200), but {old_torch}"
+    assert caught.value.exit_code == 3
+    assert choose_device() == cuda_choice.Choice("cpu", f"a GPU is here (NVIDIA H200), but {old_torch}")
+    level, value, advice = told("cuda", tmp_path)
+    assert (level, value) == ("note", old_torch)
+    assert advice.startswith("--device cuda needs torch 2.9 or later, built for CUDA, with triton 3.5 or later")
+
+
 def test_a_gpu_that_is_of_no_use_is_in_nobodys_way(machine: pytest.MonkeyPatch) -> None:
     machine.setenv("FAKE_GPUS", "3")
     machine.setattr(cuda_choice, "torch_lack", lambda: "")
@@ -172,26 +197,6 @@ def test_defaults_on_a_gpu(machine: pytest.MonkeyPatch) -> None:
     assert decide(Config(model=("minilm",), device="cuda")).device == "cuda:0,1"
     with pytest.raises(ConfigError, match="--mps on: MPS is for GPUs, and the device is null"):
         decide(Config(model=("minilm",), device="null", mps="on"))
-
-
-@pytest.mark.parametrize(
-    ("version", "cuda"),
-    [
-        (
-            "from typing import Optional\n__version__ = '2.11.0+cu130'\ncuda: Optional[str] = '13.0'\nhip = None\n",
-            "13.0",
-        ),
-        ("__version__ = '2.5.1'\ncuda = '12.4'\n", "12.4"),
-        ("cuda: Optional[str] = None\n", None),
-        ("__version__ = '2.13.0'\n", None),
-        ("cuda = ", None),
-        (None, None),
-    ],
-)
-def test_what_torch_was_built_for(tmp_path: Path, version: str | None, cuda: str | None) -> None:
-    if version is not None:
-        (tmp_path / "version.py").write_text(version)
-    assert cuda_choice.torch_cuda(tmp_path) == cuda
 
 
 def told(name: str, tmp_path: Path) -> tuple[str, str, str]:

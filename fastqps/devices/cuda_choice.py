@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-import importlib.util
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from fastqps.devices.cuda_versions import assigned, package_path, too_old
 from fastqps.devices.errors import DeviceError
 from fastqps.errors import ConfigError
 from fastqps.gpus import FAKE_LIBRARY, VISIBLE, Gpu, find_gpus
@@ -74,35 +72,15 @@ def usable_gpus(numbers: Sequence[int] = ()) -> tuple[Gpu, ...]:
 
 
 def torch_lack() -> str:
-    """Why the installed torch cannot use a GPU; "": it can."""
-    spec = importlib.util.find_spec("torch")
-    if spec is None or not spec.submodule_search_locations:
+    """Why the installed torch cannot use a GPU, and where it is not obvious what to do about it; "" if it can."""
+    torch, triton = package_path("torch"), package_path("triton")
+    if torch is None:
         return "torch is not installed"
-    if torch_cuda(Path(spec.submodule_search_locations[0])) is None:
+    if assigned(torch / "version.py", "cuda") is None:
         return "the installed torch is a CPU build"
-    if importlib.util.find_spec("triton") is None:
+    if triton is None:
         return "the package triton, which compiles the kernels, is not installed"
-    return ""
-
-
-def torch_cuda(package: Path) -> str | None:
-    """The version of CUDA that a torch was built for, as its version.py says; None: a build without."""
-    try:
-        tree = ast.parse((package / "version.py").read_text())
-    except (OSError, SyntaxError):
-        return None
-    for node in tree.body:
-        if isinstance(node, ast.AnnAssign):
-            targets: list[ast.expr] = [node.target]
-            value = node.value
-        elif isinstance(node, ast.Assign):
-            targets, value = node.targets, node.value
-        else:
-            continue
-        if any(isinstance(target, ast.Name) and target.id == "cuda" for target in targets):
-            found = value.value if isinstance(value, ast.Constant) else None
-            return found if isinstance(found, str) else None
-    return None
+    return too_old(torch, triton)
 
 
 def check_gpu(gpu: Gpu) -> None:
