@@ -35,10 +35,15 @@ $(NATIVE)/%: csrc/tests/%.cpp $(NATIVE)/libfastqps.a
 $(NATIVE)/bench/%: csrc/bench/%.cpp $(NATIVE)/libfastqps.a
 	@mkdir -p $(@D)
 	$(CXX) $(NATIVE_FLAGS) -O3 -MMD -MP $< $(NATIVE)/libfastqps.a -lnghttp2 -lz -lssl -lcrypto -o $@
-# A CUDA runtime without a GPU: csrc/tests/fake_cuda/fake_cuda.h. Tests load it where a server would load torch's.
+# A CUDA runtime without a GPU, also with HIP's names: csrc/tests/fake_cuda/fake_cuda.h. Tests load it where a server
+# would load torch's.
 $(NATIVE)/libfakecudart.so: $(wildcard csrc/tests/fake_cuda/*)
 	@mkdir -p $(@D)
 	$(CXX) $(NATIVE_FLAGS) -fPIC -shared -fvisibility=hidden $(filter %.cpp,$^) -o $@
+$(NATIVE)/libfakeamdhip64.so: $(wildcard csrc/tests/fake_cuda/*)
+	@mkdir -p $(@D)
+	$(CXX) $(NATIVE_FLAGS) -include csrc/tests/fake_cuda/hip_names.h -fPIC -shared -fvisibility=hidden $(filter %.cpp,$^) -o $@
+$(NATIVE)/test_cuda_step $(NATIVE)/test_cuda_faults: | $(NATIVE)/libfakeamdhip64.so
 $(NATIVE)/test_cuda_step $(NATIVE)/test_cuda_faults $(NATIVE)/bench/bench_cuda_step: | $(NATIVE)/libfakecudart.so
 -include $(shell find build -name '*.d' 2>/dev/null)
 
@@ -54,6 +59,7 @@ $(NATIVE)/loadgen/test_%: loadgen/csrc/tests/test_%.cpp $(LOADGEN_OBJECTS)
 
 native-test: $(NATIVE_TESTS) $(NATIVE)/stress_core $(LOADGEN_TESTS) ## C++ tests; SAN=address|thread|undefined
 	@set -e; for t in $(NATIVE_TESTS) $(LOADGEN_TESTS); do echo "== $$t"; $$t; done
+	@set -e; for t in step faults; do echo "== test_cuda_$$t, HIP"; FASTQPS_TEST_FAKE_CUDA=$(NATIVE)/libfakeamdhip64.so $(NATIVE)/test_cuda_$$t; done
 	$(NATIVE)/stress_core short
 
 # ---- the shared-memory protocol: docs/shared-memory.md says what each of these proves. Needs spin.
@@ -112,10 +118,10 @@ demo: ## one server embeds sentences and corrects others, under load and checked
 duty-cycle: ## duty cycles of a modelled device, computed and measured, and what the tuner makes of them; 2 minutes, needs an idle machine
 	$(BIN)/python -m examples.duty_cycle
 
-kernels: ## compile every GPU kernel for every model's shapes, without a GPU, into bench/results/kernels-sm90.md; ARCH=80|89|90
+kernels: ## compile every GPU kernel for every model's shapes, without a GPU, into bench/results/kernels-sm90.md; ARCH=80|89|90|gfx942|gfx950
 	@mkdir -p build
 	$(BIN)/python -m fastqps.kernels.compile --arch $(or $(ARCH),90) > build/kernels.md
-	mv build/kernels.md bench/results/kernels-sm$(or $(ARCH),90).md
+	mv build/kernels.md bench/results/kernels-$(if $(filter gfx%,$(ARCH)),,sm)$(or $(ARCH),90).md
 
 grammar: ## train the demo's grammar model again from nothing, and evaluate it; about 10 minutes of one core
 	$(BIN)/python -m examples.grammar.train

@@ -308,7 +308,7 @@ STAMP_WORDS: int  # 32-bit words in front of an output block: int64 start, end o
 def encode_layout(max_tokens: int, max_items: int, width: int) -> dict[str, int]: ...
 
 class CudaError(RuntimeError):
-    call: str  # of the CUDA runtime; dlopen, dlsym
+    call: str  # CUDA's name for it, also where the runtime is HIP; dlopen, dlsym
     code: int  # what it returned; -1: it could not be called
 
 class CudaApi:

@@ -14,10 +14,10 @@ from importlib import metadata
 from pathlib import Path
 
 from fastqps.devices import DeviceError
-from fastqps.devices.cuda_choice import check_gpu, torch_lack
+from fastqps.devices.cuda_choice import check_gpu, torch_lack, torch_mismatch
 from fastqps.devices.cuda_versions import TORCH_MIN, TRITON_MIN
 from fastqps.finding import Finding
-from fastqps.gpus import Gpu, Gpus, find_gpus
+from fastqps.gpus import Gpu, Gpus, Vendor, find_gpus
 from fastqps.metrics.gpm import Gpm
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.mps import PROGRAM, MpsDaemon, MpsError, find_program
@@ -34,16 +34,16 @@ def examine_gpus(shm: Path = Path("/dev/shm")) -> Iterator[Finding]:
         return
     yield Finding("gpu driver", gpus.driver or "of the tests")
     yield from map(_gpu, gpus.visible)
-    yield from _software()
-    yield _mps(gpus)
-    yield _shared_memory(shm)
-    yield _gpm()
+    yield from _software(gpus.visible[0].vendor)
+    if gpus.visible[0].vendor.mps:
+        yield _mps(gpus)
+        yield _shared_memory(shm)
+        yield _gpm()
 
 
 def _gpu(gpu: Gpu) -> Finding:
     near = f", near {len(gpu.cpus)} CPUs" if gpu.cpus else ", near CPUs unknown"
-    capability = ".".join(map(str, gpu.capability))
-    value = f"{gpu.name}, {gpu.memory_bytes / (1 << 30):.1f} GiB, compute capability {capability}{near}"
+    value = f"{gpu.name}, {gpu.memory_bytes / (1 << 30):.1f} GiB, {gpu.architecture}{near}"
     value += ", a MIG instance" if gpu.mig else ""
     value += f", compute mode {gpu.compute_mode}" if gpu.compute_mode != "default" else ""
     try:
@@ -58,12 +58,11 @@ def _gpu(gpu: Gpu) -> Finding:
     return Finding(f"cuda:{gpu.index}", value)
 
 
-def _software() -> Iterator[Finding]:
-    lack = torch_lack()
-    yield _torch(lack)
-    try:
-        yield Finding("triton", metadata.version("triton"))
-    except metadata.PackageNotFoundError:
+def _software(vendor: Vendor) -> Iterator[Finding]:
+    yield _torch(torch_lack() or torch_mismatch(vendor), vendor)
+    if packages := metadata.packages_distributions().get("triton"):  # ROCm's torch has it under another name
+        yield Finding("triton", metadata.version(packages[0]))
+    else:
         yield Finding("triton", "missing", "note", "pip install triton: it compiles the kernels of --device cuda")
     yield _compiler()
 
@@ -79,16 +78,17 @@ def _compiler() -> Finding:
     return Finding("c compiler", str(path))
 
 
-def _torch(lack: str) -> Finding:
+def _torch(lack: str, vendor: Vendor) -> Finding:
     if lack:
-        torch_min, triton_min = (".".join(map(str, oldest)) for oldest in (TORCH_MIN, TRITON_MIN))
-        advice = f"--device cuda needs torch {torch_min} or later, built for CUDA, with triton {triton_min} or later"
-        return Finding("cuda", lack, "note", f"{advice}: see pytorch.org")
+        oldest = (".".join(map(str, version)) for version in (TORCH_MIN, TRITON_MIN))
+        advice = f"--device cuda needs torch {{}} or later, built for {vendor.platform}, with triton {{}} or later"
+        return Finding("cuda", lack, "note", f"{advice.format(*oldest)}: see pytorch.org")
     torch = importlib.import_module("torch")
     if not torch.cuda.is_available():
         advice = "the driver may be too old for this torch: python -c 'import torch; torch.cuda.init()' says more"
         return Finding("cuda", f"torch {torch.__version__} sees no GPU", "note", advice)
-    return Finding("cuda", f"CUDA {torch.version.cuda}, torch sees {torch.cuda.device_count()}")
+    version = torch.version.cuda or torch.version.hip
+    return Finding("cuda", f"{vendor.platform} {version}, torch sees {torch.cuda.device_count()}")
 
 
 def _mps(gpus: Gpus) -> Finding:

@@ -14,7 +14,7 @@ import torch
 from checkpoints import write_checkpoint
 from decoders import write_decoder
 
-from fastqps.kernels.compile import Case, compile_all
+from fastqps.kernels.compile import TARGETS, Case, compile_all
 from fastqps.models import load_card
 from fastqps.models.cuda_decode_ops import CudaDecodeOps
 from fastqps.models.cuda_encoder_ops import CudaEncoderOps
@@ -71,5 +71,5 @@ def decoder(path: Path) -> Case:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    for build in compile_all([encoder(folder / "encoder"), decoder(folder / "decoder")], 90):
+    for build in compile_all([encoder(folder / "encoder"), decoder(folder / "decoder")], TARGETS["90"]):
         print(build.case, build.kernel or "-", build.error.replace("\n", " "))

@@ -12,9 +12,12 @@ VARIABLE = "FASTQPS_TEST_FAKE_CUDA"
 
 
 @cache
-def library() -> str:
-    """The path of the library; ``FASTQPS_TEST_FAKE_CUDA`` with it makes the device cuda a fake one."""
-    target = "build/native/libfakecudart.so"
+def library(name: str = "libfakecudart.so") -> str:
+    """The path of the library; ``FASTQPS_TEST_FAKE_CUDA`` with it makes the device cuda a fake one.
+
+    ``libfakeamdhip64.so`` is the same with the names of AMD's HIP.
+    """
+    target = f"build/native/{name}"
     subprocess.run(["make", "-s", target], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     return str(ROOT / target)
 

@@ -1,4 +1,4 @@
-// libnvidia-ml.so.1 as far as fastqps/nvml.py asks it. FAKE_GPUS: how many GPUs, "mig": one that is cut into two
+// libnvidia-ml.so.1 as far as fastqps/gpus/nvml.py asks it. FAKE_GPUS: how many GPUs, "mig": one that is cut into two
 // instances, "broken": none answers, "loading": the driver is not loaded. The second GPU is an old one.
 #include <stdio.h>
 #include <stdlib.h>

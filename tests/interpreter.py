@@ -16,6 +16,7 @@ def interpret_kernels() -> None:
     os.environ["TRITON_INTERPRET"] = "1"
     if importlib.util.find_spec("triton"):
         _let_scalars_be_bounds()
+        _name_e4m3fnuz()
 
 
 def _let_scalars_be_bounds() -> None:
@@ -29,3 +30,17 @@ def _let_scalars_be_bounds() -> None:
         scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
 
     interpreter._patch_lang_tensor = with_index
+
+
+def _name_e4m3fnuz() -> None:
+    """Adds AMD's float8 to the names of types: the interpreter converts to it, but does not look for its name."""
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_lang_core
+
+    def with_e4m3fnuz(lang: Any, scope: Any) -> None:
+        patch(lang, scope)
+        to_ir = lang.dtype.to_ir
+        scope.set_attr(lang.dtype, "to_ir", lambda t, builder: t if t.name == "fp8e4b8" else to_ir(t, builder))
+
+    interpreter._patch_lang_core = with_e4m3fnuz

@@ -48,15 +48,16 @@ def near(found: torch.Tensor | None, wanted: torch.Tensor, tolerance: float = 1e
 
 
 def check_fp8(fp8: torch.Tensor | None, scale: torch.Tensor | None, wanted: torch.Tensor) -> None:
-    """Row by row: the scale is the largest / 448, and every number the nearest that float8 e4m3 has.
+    """Row by row: the scale is the largest / 448 (e4m3fnuz: 240), and every number the nearest that float8 e4m3 has.
 
     The interpreter loses the carry where rounding reaches the next power of two (127 gives 64, not 128): there such a
     half passes too. On a GPU it does not.
     """
     assert fp8 is not None and scale is not None
     largest = wanted.abs().amax(1, keepdim=True)
-    near(scale, largest / 448, 1e-6)
-    nearest = (wanted * (448 / largest)).to(torch.float8_e4m3fn).float()
+    most = 240 if fp8.dtype == torch.float8_e4m3fnuz else 448
+    near(scale, largest / most, 1e-6)
+    nearest = (wanted * (most / largest)).to(fp8.dtype).float()
     found = fp8.float()
 
     # A last-bit difference in a number that lies between two neighbours may round to the other of them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -21,6 +22,7 @@ import torch
 from sum_lane import SumLane
 
 from fastqps._core import CudaApi, CudaError, CudaStep, encode_layout, now_ns
+from fastqps.kernels import TRITON_MISSING
 
 
 @pytest.fixture(scope="module")
@@ -139,13 +141,13 @@ def test_calls_are_counted(lane: SumLane) -> None:
     assert api.counts() == {}
 
 
-_WITHOUT_CUDA = pytest.mark.skipif(torch.version.cuda is not None, reason="torch has loaded one")
+_WITHOUT_CUDA = pytest.mark.skipif(bool(torch.version.cuda or torch.version.hip), reason="torch has loaded one")
 
 
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        pytest.param(None, "no CUDA runtime .libcudart.so. is loaded in this process", marks=_WITHOUT_CUDA),
+        pytest.param(None, "no CUDA runtime .libcudart.so. or HIP runtime .* is loaded in", marks=_WITHOUT_CUDA),
         ("/nowhere/libcudart.so.13", "/nowhere/libcudart.so.13: cannot open"),
         ("libz.so.1", "libz.so.1 has no cudaRuntimeGetVersion"),
     ],
@@ -238,22 +240,80 @@ except CudaError as error:
 """
 
 
+def loaded_runtime(*libraries: Path) -> str:
+    """What ``CudaApi`` finds in a process that has loaded these, in this order: a path, or why none."""
+    return subprocess.run(
+        [sys.executable, "-c", _LOADED, *map(str, libraries)],
+        env=os.environ | {"PYTHONPATH": str(fake_cuda.ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout.strip()
+
+
+def runtime(folder: Path, name: str, fake: str = "libfakecudart.so") -> Path:
+    """A runtime of its own, under a name that wheels give it."""
+    folder.mkdir()
+    return Path(shutil.copy(fake_cuda.library(fake), folder / name))
+
+
+def torch_library(path: Path, call: str, *linked: Path) -> Path:
+    """Like torch's library that calls the runtime; without ``linked`` it keeps the runtime to itself."""
+    code = f"int {call}(int*); int torch_device(void) {{ int d; return {call}(&d); }}" if linked else "int torch;"
+    compiler = os.environ.get("CC", "gcc").split()
+    command = [*compiler, "-shared", "-fPIC", "-x", "c", "-", "-x", "none", *map(str, linked), "-o", str(path)]
+    subprocess.run(command, input=code, text=True, check=True, timeout=60)
+    return path
+
+
 def test_the_runtime_that_the_process_has_loaded_is_found(tmp_path: Path) -> None:
-    """Under the names that wheels give it; of two nobody knows which one is torch's."""
-    paths = [tmp_path / name / "libcudart-d0da41ae.so.13" for name in ("one lib", "other")]
-    for path in paths:
-        path.parent.mkdir()
-        shutil.copy(fake_cuda.library(), path)
-    told = [
-        subprocess.run(
-            [sys.executable, "-c", _LOADED, *map(str, loaded)],
-            env=os.environ | {"PYTHONPATH": str(fake_cuda.ROOT)},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        ).stdout.strip()
-        for loaded in (paths[:1], paths)
-    ]
-    assert told[0] == str(paths[0])
-    assert told[1].startswith("more than one CUDA runtime is loaded") and str(paths[1]) in told[1]
+    """Of two nobody knows which one is torch's, where torch is not loaded or does not say."""
+    one = runtime(tmp_path / "one lib", "libcudart-d0da41ae.so.13")
+    other = runtime(tmp_path / "other", "libcudart.so.12")
+    silent = torch_library(tmp_path / "libc10_cuda.so", "cudaGetDevice")
+    assert loaded_runtime(one) == str(one)
+    assert loaded_runtime(one, silent) == str(one)
+    for libraries in ((one, other), (one, other, silent)):
+        told = loaded_runtime(*libraries)
+        assert told.startswith("more than one CUDA runtime is loaded") and str(one) in told and str(other) in told
+
+
+@pytest.mark.parametrize(
+    ("torch_name", "call", "name", "fake"),
+    [
+        ("libc10_cuda.so", "cudaGetDevice", "libcudart.so.13", "libfakecudart.so"),
+        ("libtorch_hip.so", "hipGetDevice", "libamdhip64.so.7", "libfakeamdhip64.so"),
+    ],
+)
+def test_of_two_runtimes_the_one_that_torch_is_linked_to(
+    tmp_path: Path, torch_name: str, call: str, name: str, fake: str
+) -> None:
+    other = runtime(tmp_path / "other", "libcudart.so.12")
+    own = runtime(tmp_path / "own", name, fake)
+    linked = torch_library(tmp_path / torch_name, call, own)
+    for libraries in ((other, own, linked), (own, linked, other), (linked, other)):
+        assert loaded_runtime(*libraries) == str(own)
+
+
+def test_hip_has_the_same_calls_by_its_own_names() -> None:
+    api = CudaApi(fake_cuda.library("libfakeamdhip64.so"))
+    assert api.device_count() == 2
+    with pytest.raises(CudaError, match=r"^hipMalloc: out of memory \(2\)$") as caught:
+        api.malloc(1 << 40)
+    assert caught.value.call == "cudaMalloc" and api.counts() == {"cudaGetDeviceCount": 1, "cudaMalloc": 1}
+
+
+@pytest.mark.skipif(bool(TRITON_MISSING), reason=TRITON_MISSING)
+def test_hip_is_called_as_its_header_says() -> None:
+    """AMD's own, which comes with Triton."""
+    found = importlib.util.find_spec("triton")
+    assert found and found.origin
+    include = Path(found.origin).parent / "backends/amd/include"
+    command = [*os.environ.get("CXX", "g++").split(), "-std=c++20", "-fsyntax-only", "-Icsrc", f"-I{include}"]
+    command += ["-D__HIP_PLATFORM_AMD__", "-D__HIP_DISABLE_CPP_FUNCTIONS__", "tests/hip_abi.cpp"]
+    done = subprocess.run(command, cwd=fake_cuda.ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    wrong = [*command, "-DFASTQPS_WRONG_CALL"]
+    refused = subprocess.run(wrong, cwd=fake_cuda.ROOT, capture_output=True, text=True, timeout=120)
+    assert refused.returncode and "hipMalloc has other parameters" in refused.stderr

@@ -7,8 +7,9 @@ from unittest import mock
 import pytest
 import torch
 
+from fastqps.kernels.float8_format import E4M3FN, E4M3FNUZ, format_of, format_on
 from fastqps.models import fp8
-from fastqps.models.fp8 import Quantised, concatenate, multiply, quantise_rows, quantise_weight
+from fastqps.models.fp8 import Quantised, as_fnuz, concatenate, multiply, quantise_rows, quantise_weight, quantised_for
 
 pytestmark = pytest.mark.compute
 
@@ -142,6 +143,49 @@ def test_what_is_joined_for_its_size_alone_is_not_computed(monkeypatch: pytest.M
     assert isinstance(quantised, Quantised) and quantised.values.is_meta
     assert (quantised.values.shape, quantised.values.dtype) == ((64, 32), fp8.E4M3)
     assert (quantised.scales.shape, quantised.scales.dtype) == ((64,), torch.float32)
+
+
+def test_a_checkpoint_keeps_its_values_in_the_format_of_an_mi300() -> None:
+    bits = torch.arange(256, dtype=torch.uint8).reshape(16, 16)
+    weight = Quantised(bits.view(torch.float8_e4m3fn), torch.linspace(0.1, 3, 16))
+    found, expected = as_fnuz(weight), weight.dequantised()
+    assert found.values.dtype == torch.float8_e4m3fnuz
+    assert torch.equal(found.dequantised().nan_to_num(7e7), expected.nan_to_num(7e7))
+    assert int(expected.isnan().sum()) == 2 and int((expected == 0).sum()) == 2
+    assert not found.dequantised()[expected == 0].signbit().any()
+    sizes = as_fnuz(Quantised(weight.values.to("meta"), weight.scales.to("meta")))
+    assert sizes.values.is_meta and sizes.values.dtype == torch.float8_e4m3fnuz and sizes.shape == (16, 16)
+
+
+@pytest.mark.parametrize(
+    ("hip", "architecture", "expected"),
+    [
+        (None, "sm_90", E4M3FN),
+        ("7.0", "gfx942:sramecc+:xnack-", E4M3FNUZ),
+        ("7.0", "gfx950:sramecc+:xnack-", E4M3FN),
+    ],
+)
+def test_the_format_is_the_devices(
+    monkeypatch: pytest.MonkeyPatch, hip: str | None, architecture: str, expected: object
+) -> None:
+    properties = mock.Mock(gcnArchName=architecture)
+    monkeypatch.setattr(torch.version, "hip", hip)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    assert format_of(architecture) == expected
+    assert format_on.__wrapped__(torch.device("cuda:0")) == expected
+    assert format_on(torch.device("cpu")) == E4M3FN
+
+
+def test_rows_and_weights_in_the_format_of_an_mi300(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = rows(17, 64, 2), rows(48, 64, 1, 0.05)
+    held = quantise_weight(weight)
+    monkeypatch.setattr(fp8, "format_on", lambda device: E4M3FNUZ)
+    values, scales = quantise_rows(x)
+    assert values.dtype == torch.float8_e4m3fnuz and (values.float().abs().amax(1) == 240).all()
+    for found in (quantised_for(x.device, weight), quantised_for(x.device, held)):
+        assert found.values.dtype == torch.float8_e4m3fnuz
+        assert relative((values.float() * scales) @ found.dequantised().T, x @ weight.T) < 0.05
+    assert torch.equal(quantised_for(x.device, held).dequantised(), held.dequantised())
 
 
 def test_only_multiples_of_16_fit() -> None:

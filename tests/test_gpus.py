@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from fake_mps.path import FAKE_MPS_PATH
 
-from fastqps import doctor_gpus, gpus, nvml
+from fastqps import doctor_gpus, gpus
 from fastqps.config import Config, decide
 from fastqps.devices import choose_device, cuda_choice, list_devices, one_device
 from fastqps.devices.errors import DeviceError
 from fastqps.errors import ConfigError
-from fastqps.gpus import find_gpus
+from fastqps.gpus import find_gpus, nvml
 
 SOURCE = Path(__file__).parent / "fake_nvml.c"
 TORCH_LACK = cuda_choice.torch_lack
@@ -195,7 +195,7 @@ def test_defaults_on_a_gpu(machine: pytest.MonkeyPatch) -> None:
     assert decide(Config(model=("minilm",), device="null")).lanes == 1
     machine.setenv(gpus.FAKE_LIBRARY, "/a/libfakecudart.so")
     assert decide(Config(model=("minilm",), device="cuda")).device == "cuda:0,1"
-    with pytest.raises(ConfigError, match="--mps on: MPS is for GPUs, and the device is null"):
+    with pytest.raises(ConfigError, match="--mps on: MPS is for NVIDIA's GPUs, and the device is null"):
         decide(Config(model=("minilm",), device="null", mps="on"))
 
 

@@ -21,6 +21,8 @@ if TRITON_MISSING:
 
 ROOT = Path(__file__).parents[1]
 SHARED_BYTES_MAX = 227 << 10  # of one program, sm_90
+AMD_SHARED_BYTES_MAX = 64 << 10  # gfx942; gfx950 has more
+AMD_REGISTERS_MAX = 512  # of a thread
 
 
 @cache
@@ -63,3 +65,23 @@ def test_an_older_gpu_has_no_fp8_but_all_else() -> None:
     assert not [b["error"] for b in older if b["error"]]
     assert all(b["instructions"].get("mma") for b in older if b["kernel"] == "tile_attention_kernel")
     assert not any("fp8" in b["case"] for b in older)
+
+
+@pytest.mark.parametrize("architecture", ["gfx942", "gfx950"])
+def test_all_compile_for_amd(architecture: str) -> None:
+    found = builds(f"--arch={architecture}")
+    assert not [(b["case"], b["error"]) for b in found if b["error"]]
+    assert {(b["case"], b["kernel"]) for b in found} == {(b["case"], b["kernel"]) for b in builds()}
+    assert not [b["case"] for b in found if b["spill_bytes"] or b["instructions"].get("local")]
+    assert not [b["case"] for b in found if b["shared_bytes"] > AMD_SHARED_BYTES_MAX]
+    assert not [b["case"] for b in found if not 0 < b["registers"] <= AMD_REGISTERS_MAX]
+    assert not [b["case"] for b in found if not 0 < b["occupancy"] <= 1]
+
+
+def test_an_mi300x_multiplies_by_matrix_cores_and_converts_to_its_own_float8() -> None:
+    found = builds("--arch=gfx942")
+    attention = [b for b in found if "attention" in b["kernel"]]
+    assert len(attention) == 6 and all(b["instructions"].get("mfma") for b in attention)
+    to_fp8 = [b for b in found if "fp8" in b["case"] or "quantise" in b["case"]]
+    assert len(to_fp8) >= 8 and all(b["instructions"].get("to_fp8") for b in to_fp8)
+    assert all(b["instructions"]["load_16_bytes"] for b in to_fp8)

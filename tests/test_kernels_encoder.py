@@ -170,7 +170,7 @@ def test_attention_in_a_window(window: int, rotary: bool) -> None:
 
 
 def test_attention_of_long_items() -> None:
-    check_attention(packed([512, 3]), heads=1, size=32, shape=AttentionShape(64, 128, 32, 16, 4, 1, "ieee"))
+    check_attention(packed([512, 3]), heads=1, size=32, shape=AttentionShape(64, 128, 32, 16, 4, 1))
 
 
 # The interpreter multiplies no bfloat16; the shapes of programs are those of float16.

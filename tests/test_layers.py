@@ -25,7 +25,7 @@ CXX_BELOW = {
 # The Python ladder, low to high. A module or package imports from lower rungs, and a package from itself.
 PYTHON_RUNGS = (
     {"errors", "codes", "credentials", "descriptors", "v1", "children", "readiness", "server_process", "_native"},
-    {"finding", "machine", "nvml", "off_loop", "reloaded"},
+    {"finding", "machine", "off_loop", "reloaded"},
     {"gpus", "tokenizer", "scrape", "capacity", "kernels", "autoscale"},
     {"models", "prediction", "request", "reflection", "served_model"},
     {"runners", "rpc", "answers", "sampling"},
@@ -157,6 +157,13 @@ def test_run_is_the_runners() -> None:
     files = (ROOT / "fastqps").rglob("*.py")
     defined = {p.relative_to(ROOT / "fastqps").parts[0] for p in files if step.search(p.read_text())}
     assert defined == {"runners", "devices"}
+
+
+def test_what_one_vendor_alone_has_stands_in_one_module() -> None:
+    """Instructions and launch options in ``fastqps/kernels``."""
+    alone = re.compile(r"globaltimer|maxnreg|waves_per_eu|memrealtime|inline_asm|extra\.(?:cuda|hip)|libdevice")
+    kernels = ROOT / "fastqps/kernels"
+    assert [path.name for path in sorted(kernels.glob("*.py")) if alone.search(path.read_text())] == ["vendor.py"]
 
 
 def test_the_load_generator_stands_alone() -> None:

@@ -20,7 +20,7 @@ from serving import PATIENCE_S, until
 
 from bench.gpu import mps as measured
 from fastqps.devices import Device, DeviceError
-from fastqps.gpus import FAKE_LIBRARY, Gpu
+from fastqps.gpus import AMD, FAKE_LIBRARY, NVIDIA, Gpu, Vendor
 from fastqps.supervisor import mps, run_directory
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.mps import MpsDaemon, MpsError
@@ -309,6 +309,21 @@ def test_a_gpu_for_one_process(run: RunDirectory, log: Log, processes: int, refu
     else:
         asyncio.run(sharing.open())
         assert not sharing.together
+
+
+@pytest.mark.parametrize(("vendor", "together"), [(NVIDIA, True), (AMD, False)])
+def test_auto_starts_no_daemon_for_gpus_that_have_none(
+    run: RunDirectory, log: Log, vendor: Vendor, together: bool
+) -> None:
+    async def work() -> None:
+        gpu = dataclasses.replace(GPU, vendor=vendor)
+        sharing = Sharing(Device("cuda:0", "cuda:0", gpu=gpu), 2, "auto", run, log)
+        await sharing.open()
+        assert sharing.together == together
+        assert sharing.environment()[vendor.visible] == GPU.uuid
+        await sharing.close()
+
+    asyncio.run(work())
 
 
 def test_measurements_run_under_the_same_daemon(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,9 +36,9 @@ struct Api {
   CudaApi* operator->() { return api.get(); }
   void check(CudaStatus status) const {
     if (!status) return;
-    const char* call = CudaApi::name(status.call);
-    raise(call, status.code,
-          std::string(call) + ": " + api->text(status.code) + " (" + std::to_string(status.code) + ")");
+    raise(CudaApi::name(status.call), status.code,
+          std::string(api->own_name(status.call)) + ": " + api->text(status.code) + " (" + std::to_string(status.code) +
+              ")");
   }
   // A call that may wait: without the GIL, which what it waits for may need.
   template <class Body>
@@ -171,7 +171,7 @@ T made(Api& self, Call call) {
 
 void register_api(py::module_& m) {
   py::class_<Api, std::shared_ptr<Api>>(
-      m, "CudaApi", "The CUDA runtime at `path`, or the one that torch has loaded. All its calls raise CudaError.")
+      m, "CudaApi", "The CUDA or HIP runtime at `path`, or the one that torch is linked to. Its calls raise CudaError.")
       .def(py::init<std::optional<std::string>>(), "path"_a = py::none())
       .def_property_readonly("path", [](Api& self) { return self->path(); })
       .def("runtime_version", [](Api& s) { return made<int>(s, [&](int* n) { return s->cudaRuntimeGetVersion(n); }); })
@@ -241,7 +241,7 @@ void register_api(py::module_& m) {
               if (const u64 n = self->count(CudaCall(call))) counts[CudaApi::name(CudaCall(call))] = n;
             return counts;
           },
-          "Calls through this object since mark(), by entry point.");
+          "Calls through this object since mark(), by CUDA's name for the entry point.");
 }
 
 void register_lane(py::module_& m) {
@@ -296,11 +296,11 @@ void register_lane(py::module_& m) {
 
 void register_cuda(py::module_& m) {
   static_assert(sizeof(DeviceStamps) == 16 && offsetof(DeviceStamps, end_ns) == 8);
-  cuda_error =
-      PyErr_NewExceptionWithDoc("fastqps._core.CudaError",
-                                "A call of the CUDA runtime failed. `call`: its name; `code`: what it returned, -1 "
-                                "where there is no such call.",
-                                PyExc_RuntimeError, nullptr);
+  cuda_error = PyErr_NewExceptionWithDoc(
+      "fastqps._core.CudaError",
+      "A call of the CUDA or HIP runtime failed. `call`: CUDA's name for it; `code`: what it returned, -1 "
+      "where there is no such call.",
+      PyExc_RuntimeError, nullptr);
   m.attr("CudaError") = py::handle(cuda_error);
   m.attr("STAMP_WORDS") = kStampWords;
   m.def(

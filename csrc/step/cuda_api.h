@@ -1,6 +1,7 @@
-// The CUDA runtime, found at run time in the library that torch has loaded: nothing of CUDA is needed to build this,
-// and streams, graphs and memory are the same ones that torch sees. Handles are opaque, as they are to CUDA's own
-// users.
+// The GPU's runtime library, CUDA's or AMD's HIP, found at run time in the library that torch has loaded. Neither
+// vendor's headers are needed to build this, and streams, graphs and memory are the same ones that torch sees. Handles
+// are opaque, as they are to CUDA's own users. HIP has the same functions, constants and error numbers under other
+// names; here all have CUDA's, as in torch.
 #pragma once
 #include <array>
 #include <atomic>
@@ -20,32 +21,33 @@ inline constexpr int kCudaNotReady = 600;  // what a query says of work that goe
 inline constexpr int kCudaToDevice = 1, kCudaToHost = 2, kCudaAnyWay = 4;
 inline constexpr unsigned kCudaStreamNonBlocking = 1, kCudaEventNoTiming = 2, kCudaIpcLazy = 1;
 
-// Every entry point that is called, with its parameters. Each returns 0 or an error's number.
-#define FASTQPS_CUDA_CALLS(CALL)                                     \
-  CALL(cudaRuntimeGetVersion, int*)                                  \
-  CALL(cudaGetDeviceCount, int*)                                     \
-  CALL(cudaGetDevice, int*)                                          \
-  CALL(cudaSetDevice, int)                                           \
-  CALL(cudaMemGetInfo, size_t*, size_t*)                             \
-  CALL(cudaMalloc, void**, size_t)                                   \
-  CALL(cudaFree, void*)                                              \
-  CALL(cudaHostAlloc, void**, size_t, unsigned)                      \
-  CALL(cudaFreeHost, void*)                                          \
-  CALL(cudaMemcpy, void*, const void*, size_t, int)                  \
-  CALL(cudaMemcpyAsync, void*, const void*, size_t, int, CudaHandle) \
-  CALL(cudaStreamCreateWithFlags, CudaHandle*, unsigned)             \
-  CALL(cudaStreamDestroy, CudaHandle)                                \
-  CALL(cudaStreamSynchronize, CudaHandle)                            \
-  CALL(cudaDeviceSynchronize)                                        \
-  CALL(cudaEventCreateWithFlags, CudaHandle*, unsigned)              \
-  CALL(cudaEventDestroy, CudaHandle)                                 \
-  CALL(cudaEventRecord, CudaHandle, CudaHandle)                      \
-  CALL(cudaEventQuery, CudaHandle)                                   \
-  CALL(cudaGraphLaunch, CudaHandle, CudaHandle)                      \
-  CALL(cudaGetLastError)                                             \
-  CALL(cudaIpcGetMemHandle, CudaIpcHandle*, void*)                   \
-  CALL(cudaIpcOpenMemHandle, void**, CudaIpcHandle, unsigned)        \
-  CALL(cudaIpcCloseMemHandle, void*)
+// Every entry point that is called: CUDA's name, HIP's, its parameters. Each returns 0 or an error's number.
+// tests/hip_abi.cpp compares it with AMD's own header.
+#define FASTQPS_CUDA_CALLS(CALL)                                                     \
+  CALL(cudaRuntimeGetVersion, hipRuntimeGetVersion, int*)                            \
+  CALL(cudaGetDeviceCount, hipGetDeviceCount, int*)                                  \
+  CALL(cudaGetDevice, hipGetDevice, int*)                                            \
+  CALL(cudaSetDevice, hipSetDevice, int)                                             \
+  CALL(cudaMemGetInfo, hipMemGetInfo, size_t*, size_t*)                              \
+  CALL(cudaMalloc, hipMalloc, void**, size_t)                                        \
+  CALL(cudaFree, hipFree, void*)                                                     \
+  CALL(cudaHostAlloc, hipHostMalloc, void**, size_t, unsigned)                       \
+  CALL(cudaFreeHost, hipHostFree, void*)                                             \
+  CALL(cudaMemcpy, hipMemcpy, void*, const void*, size_t, int)                       \
+  CALL(cudaMemcpyAsync, hipMemcpyAsync, void*, const void*, size_t, int, CudaHandle) \
+  CALL(cudaStreamCreateWithFlags, hipStreamCreateWithFlags, CudaHandle*, unsigned)   \
+  CALL(cudaStreamDestroy, hipStreamDestroy, CudaHandle)                              \
+  CALL(cudaStreamSynchronize, hipStreamSynchronize, CudaHandle)                      \
+  CALL(cudaDeviceSynchronize, hipDeviceSynchronize)                                  \
+  CALL(cudaEventCreateWithFlags, hipEventCreateWithFlags, CudaHandle*, unsigned)     \
+  CALL(cudaEventDestroy, hipEventDestroy, CudaHandle)                                \
+  CALL(cudaEventRecord, hipEventRecord, CudaHandle, CudaHandle)                      \
+  CALL(cudaEventQuery, hipEventQuery, CudaHandle)                                    \
+  CALL(cudaGraphLaunch, hipGraphLaunch, CudaHandle, CudaHandle)                      \
+  CALL(cudaGetLastError, hipGetLastError)                                            \
+  CALL(cudaIpcGetMemHandle, hipIpcGetMemHandle, CudaIpcHandle*, void*)               \
+  CALL(cudaIpcOpenMemHandle, hipIpcOpenMemHandle, void**, CudaIpcHandle, unsigned)   \
+  CALL(cudaIpcCloseMemHandle, hipIpcCloseMemHandle, void*)
 
 enum CudaCall : u32 {
 #define FASTQPS_CUDA_NUMBER(name, ...) k_##name,
@@ -64,12 +66,14 @@ struct CudaStatus {
 // Calls are counted by entry point, from mark() on. Thread-safe; a device is chosen for each thread (cudaSetDevice).
 class CudaApi {
  public:
-  // The library at `path`; empty: the one CUDA runtime that this process has loaded. Null, and why, where there is
-  // none, or one that lacks an entry point.
+  // The library at `path`; empty: the one that torch is linked to, or the only one that this process has loaded. Null,
+  // and why, where there is none, or one that lacks an entry point.
   static std::unique_ptr<CudaApi> open(const std::string& path, std::string* error);
 
   const std::string& path() const { return path_; }
+  // CUDA's name, whatever the runtime, and the name that the library has.
   static const char* name(CudaCall call);
+  const char* own_name(CudaCall call) const;
   const char* text(int code) const { return error_string_(code); }
   u64 count(CudaCall call) const { return counts_[call].load(kRelaxed); }
   void mark() {
@@ -77,7 +81,7 @@ class CudaApi {
   }
 
   // relaxed: a count is read long after
-#define FASTQPS_CUDA_METHOD(name, ...)            \
+#define FASTQPS_CUDA_METHOD(name, hip, ...)       \
   template <class... Args>                        \
   CudaStatus name(Args... args) {                 \
     counts_[k_##name].fetch_add(1, kRelaxed);     \
@@ -91,11 +95,12 @@ class CudaApi {
   bool find_entries(void* library, std::string* error);
 
   struct {
-#define FASTQPS_CUDA_ENTRY(name, ...) int (*name##_)(__VA_ARGS__) = nullptr;
+#define FASTQPS_CUDA_ENTRY(name, hip, ...) int (*name##_)(__VA_ARGS__) = nullptr;
     FASTQPS_CUDA_CALLS(FASTQPS_CUDA_ENTRY)
 #undef FASTQPS_CUDA_ENTRY
   } entries_;
   const char* (*error_string_)(int) = nullptr;
+  bool hip_ = false;
   std::string path_;
   std::array<std::atomic<u64>, kCudaCalls> counts_{};
 };

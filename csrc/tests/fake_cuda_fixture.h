@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -12,7 +13,7 @@
 
 namespace fastqps::test {
 
-// The library that make built beside this program.
+// The library that make built beside this program, or the one that FASTQPS_TEST_FAKE_CUDA names.
 struct FakeCuda {
   std::unique_ptr<CudaApi> api;
   void* (*make_graph)(void (*)(void*), void*, i64*);
@@ -28,6 +29,7 @@ struct FakeCuda {
     path = path.substr(0, path.rfind('/'));
     if (path.ends_with("/bench")) path = path.substr(0, path.rfind('/'));
     path += "/libfakecudart.so";
+    if (const char* given = std::getenv("FASTQPS_TEST_FAKE_CUDA")) path = given;
     std::string error;
     api = CudaApi::open(path, &error);
     if (!api) fail(__FILE__, __LINE__, error);

@@ -120,9 +120,9 @@ TEST(a_library_that_is_none_is_told) {
   CHECK(!CudaApi::open("/nowhere/libcudart.so.13", &error));
   CHECK(error.find("/nowhere/libcudart.so.13") != error.npos);
   CHECK(!CudaApi::open("libz.so.1", &error));
-  CHECK_EQ(error, "libz.so.1 has no cudaRuntimeGetVersion: it is no CUDA runtime, or one too old");
+  CHECK_EQ(error, "libz.so.1 has no cudaRuntimeGetVersion: it is no CUDA or HIP runtime, or one too old");
   CHECK(!CudaApi::open("", &error));
-  CHECK_EQ(error, "no CUDA runtime (libcudart.so) is loaded in this process; a torch built for CUDA loads one");
+  CHECK(error.starts_with("no CUDA runtime (libcudart.so) or HIP runtime (libamdhip64.so) is loaded"));
 }
 
 TEST_MAIN

@@ -301,7 +301,7 @@ TEST(serving_calls_four_entry_points_and_a_look_at_the_last_error) {
   for (int i = 0; i < 20; i++) CHECK(step.launch() == CudaStep::Launch::kDone && step.wait());
   for (u32 call = 0; call < kCudaCalls; call++) {
     const u64 n = cuda().api->count(CudaCall(call));
-    CHECK_EQ(i64(n), cuda().count(CudaApi::name(CudaCall(call))));
+    CHECK_EQ(i64(n), cuda().count(cuda().api->own_name(CudaCall(call))));
     switch (call) {
       case k_cudaMemcpyAsync:
         CHECK_EQ(n, 40u);

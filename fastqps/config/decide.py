@@ -80,8 +80,8 @@ def _device(config: Config) -> tuple[str, int]:
     devices = list_devices(name)
     if config.dtype == "float16" and devices[0].gpu is None:
         raise ConfigError(f"--dtype float16: the device {name} has float32 and bfloat16; float16 is for cuda")
-    if config.mps == "on" and devices[0].gpu is None:
-        raise ConfigError(f"--mps on: MPS is for GPUs, and the device is {name}")
+    if config.mps == "on" and not (devices[0].gpu and devices[0].gpu.vendor.mps):
+        raise ConfigError(f"--mps on: MPS is for NVIDIA's GPUs, and the device is {devices[0].description}")
     gpus = [device.gpu for device in devices if device.gpu]
     if gpus:  # these, also where its capacity is compared with what was measured elsewhere
         name = "cuda:" + ",".join(str(gpu.index) for gpu in gpus)

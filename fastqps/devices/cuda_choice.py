@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from fastqps.devices.cuda_versions import assigned, package_path, too_old
 from fastqps.devices.errors import DeviceError
 from fastqps.errors import ConfigError
-from fastqps.gpus import FAKE_LIBRARY, VISIBLE, Gpu, find_gpus
+from fastqps.gpus import AMD, FAKE_LIBRARY, NVIDIA, Gpu, Vendor, find_gpus
 
 CAPABILITY_MIN = (8, 0)  # Ampere: the first with bfloat16
+AMD_ARCHITECTURES = ("gfx942", "gfx950")  # MI300 and MI350: what the kernels are compiled for in tests
+_BUILT_FOR = {NVIDIA: "cuda", AMD: "hip"}  # the name in torch's version.py
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ def usable_gpus(numbers: Sequence[int] = ()) -> tuple[Gpu, ...]:
         raise DeviceError(found.missing)
     if not os.environ.get(FAKE_LIBRARY) and (lack := torch_lack()):
         raise DeviceError(f"a GPU is here ({found.visible[0].name}), but {lack}")
+    if mismatch := torch_mismatch(found.visible[0].vendor):
+        raise DeviceError(f"a GPU is here ({found.visible[0].name}), but {mismatch}")
     last = len(found.visible) - 1
     if (too_high := next((n for n in numbers if n > last), None)) is not None:
         have = "there is only cuda:0" if last == 0 else f"there are cuda:0 to cuda:{last}"
@@ -67,7 +71,7 @@ def usable_gpus(numbers: Sequence[int] = ()) -> tuple[Gpu, ...]:
         except DeviceError as error:
             if len(chosen) == 1:
                 raise
-            raise DeviceError(f"{error}; leave cuda:{gpu.index} out of --device, or of {VISIBLE}") from None
+            raise DeviceError(f"{error}; leave cuda:{gpu.index} out of --device, or of {gpu.vendor.visible}") from None
     return chosen
 
 
@@ -76,17 +80,28 @@ def torch_lack() -> str:
     torch, triton = package_path("torch"), package_path("triton")
     if torch is None:
         return "torch is not installed"
-    if assigned(torch / "version.py", "cuda") is None:
+    if not any(assigned(torch / "version.py", name) for name in _BUILT_FOR.values()):
         return "the installed torch is a CPU build"
     if triton is None:
         return "the package triton, which compiles the kernels, is not installed"
     return too_old(torch, triton)
 
 
+def torch_mismatch(vendor: Vendor) -> str:
+    """Why the installed torch is not one for this vendor's GPUs; "" if it is, or is built for the CPU alone."""
+    torch = package_path("torch")
+    for other, name in _BUILT_FOR.items():
+        if other != vendor and torch and assigned(torch / "version.py", name):
+            return f"the installed torch is built for {other.platform}, and the GPU needs one for {vendor.platform}"
+    return ""
+
+
 def check_gpu(gpu: Gpu) -> None:
     """``DeviceError`` says why this one cannot be used."""
-    if gpu.capability < CAPABILITY_MIN:
-        have, need = (".".join(map(str, c)) for c in (gpu.capability, CAPABILITY_MIN))
-        raise DeviceError(f"{gpu.name} has compute capability {have}; the kernels need {need} or later")
+    if gpu.vendor == AMD and gpu.architecture not in AMD_ARCHITECTURES:
+        raise DeviceError(f"{gpu.name} is a {gpu.architecture}; the kernels need {' or '.join(AMD_ARCHITECTURES)}")
+    if gpu.vendor == NVIDIA and gpu.capability < CAPABILITY_MIN:
+        need = ".".join(map(str, CAPABILITY_MIN))
+        raise DeviceError(f"{gpu.name} has {gpu.architecture}; the kernels need {need} or later")
     if gpu.compute_mode == "prohibited":
         raise DeviceError(f"{gpu.name} is in compute mode prohibited: nvidia-smi -i {gpu.pci} -c 0 allows its use")

@@ -24,7 +24,6 @@ from fastqps.kernels.slot_attention import slot_attention
 from fastqps.kernels.stamps import end_step
 from fastqps.kernels.tile_attention import tile_attention
 
-_FP8_ARCH = 89  # the first with float8 conversions
 _TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _ROWS = 4096  # of an encoder's step
 _STEP, _RUNS, _CONTEXT = 2048, 1024, 75  # of a decoder's: tokens, runs that give one each, positions a run sees
@@ -77,15 +76,15 @@ def meta(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.empty(*shape, dtype=dtype, device="meta")
 
 
-def all_cases(arch: int, brief: bool = False) -> Iterator[Case]:
-    """Every launcher, model and type; FP8 where the machine has it. ``brief``: bfloat16 of one model of each kind."""
+def all_cases(fp8: bool, brief: bool = False) -> Iterator[Case]:
+    """Every launcher, model and type; FP8 where the GPU has it. ``brief``: bfloat16 of one model of each kind."""
     for name, dtype in _TYPES.items():
         if brief and dtype != torch.bfloat16:
             continue
         for encoder in ENCODERS[::2] if brief else ENCODERS:
-            yield from _encoder_cases(encoder, name, dtype, arch >= _FP8_ARCH)
+            yield from _encoder_cases(encoder, name, dtype, fp8)
         for decoder in DECODERS[:1] if brief else DECODERS:
-            yield from _decoder_cases(decoder, name, dtype, arch >= _FP8_ARCH)
+            yield from _decoder_cases(decoder, name, dtype, fp8)
             yield from _slots_cases(decoder, name, dtype)
 
 

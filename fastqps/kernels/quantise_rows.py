@@ -23,7 +23,7 @@ def quantise_rows_kernel(x, fp8, scale, count, WIDTH: tl.constexpr, BLOCK: tl.co
 
 
 def quantise_rows(x: torch.Tensor, count: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-    """x [rows, width] → float8_e4m3fn [rows, width] and float32 [rows, 1] by which it is to be multiplied."""
+    """x [rows, width] → float8 [rows, width] and float32 [rows, 1] by which it is to be multiplied."""
     check_contiguous(x=x)
     rows, width = x.shape
     shape = row_shape(width)

@@ -32,6 +32,7 @@ from fastqps.kernels.sample_params import (
 from fastqps.kernels.select_largest import select_largest
 from fastqps.kernels.shapes import sample_shape
 from fastqps.kernels.stamps import stamp_end, stamped
+from fastqps.kernels.vendor import register_limit
 
 _NONE = tl.constexpr(1 << 30)  # beyond every index
 
@@ -265,5 +266,5 @@ def sample(
         COLUMNS=shape.columns,
         STEP=shape.step,
         num_warps=shape.merge_warps,
-        maxnreg=shape.merge_registers,
+        **register_limit(shape.merge_registers),
     )

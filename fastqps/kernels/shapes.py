@@ -55,7 +55,6 @@ class AttentionShape:
     half_block: int  # of half a head, where rotary positions turn one half against the other
     warps: int
     stages: int
-    precision: str  # of matrix products, where the inputs are float32
 
 
 def attention_shape(size: int, dtype: torch.dtype) -> AttentionShape:
@@ -67,9 +66,9 @@ def attention_shape(size: int, dtype: torch.dtype) -> AttentionShape:
     """
     block, half_block = max(16, next_power_of_2(size)), max(16, next_power_of_2(size // 2))
     if dtype == torch.float32:
-        return AttentionShape(16, 32 if size <= 64 else 16, block, half_block, 4, 1, "ieee")
+        return AttentionShape(16, 32 if size <= 64 else 16, block, half_block, 4, 1)
     rows, keys, warps = (32, 64, 2) if size <= 32 else (64, 64, 4) if size <= 64 else (64, 32, 8)
-    return AttentionShape(rows, keys, block, half_block, warps, 2, "tf32")
+    return AttentionShape(rows, keys, block, half_block, warps, 2)
 
 
 @dataclass(frozen=True)

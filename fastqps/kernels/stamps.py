@@ -8,7 +8,8 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import globaltimer
+
+from fastqps.kernels.vendor import device_clock_ns
 
 _INTERPRETED = bool(triton.knobs.runtime.interpret)
 
@@ -21,14 +22,14 @@ def stamped(stamps: torch.Tensor | None) -> torch.Tensor | None:
 @triton.jit
 def stamp_start(stamps):
     """For one program of a step's first kernel, at its beginning. The end is emptied, for the last kernel to raise."""
-    tl.store(stamps, globaltimer())
+    tl.store(stamps, device_clock_ns())
     tl.store(stamps + 1, 0)
 
 
 @triton.jit
 def stamp_end(stamps):
     """For the programs of a step's last kernel, behind their last store: the latest one stays."""
-    tl.atomic_max(stamps + 1, globaltimer(), sem="relaxed")
+    tl.atomic_max(stamps + 1, device_clock_ns(), sem="relaxed")
 
 
 @triton.jit

@@ -40,7 +40,6 @@ def tile_attention_kernel(
     HALF_BLOCK: tl.constexpr,
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
-    PRECISION: tl.constexpr,
 ):
     STRIDE: tl.constexpr = 3 * HEADS * SIZE
     HALF: tl.constexpr = SIZE // 2
@@ -79,15 +78,15 @@ def tile_attention_kernel(
         from_key = qkv + (HEADS + head) * SIZE + keys[:, None] * STRIDE
         if rotary is None:
             k = tl.load(from_key + columns[None, :], real[:, None] & (columns < SIZE)[None, :], 0.0)
-            scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
+            scores = tl.dot(q, tl.trans(k), input_precision="ieee")
         else:
             key_mask = real[:, None] & (halves < HALF)[None, :]
             k = tl.load(from_key + halves[None, :], key_mask, 0.0)
             k_other = tl.load(from_key + HALF + halves[None, :], key_mask, 0.0)
             places = keys - tl.load(row_start + keys, real, 0)
             k, k_other = turned(k, k_other, rotary, tl.where(real, places, 0), halves, key_mask, HALF)
-            scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
-            scores = tl.dot(q_other, tl.trans(k_other), scores, input_precision=PRECISION)
+            scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+            scores = tl.dot(q_other, tl.trans(k_other), scores, input_precision="ieee")
         seen = (keys[None, :] >= sees_from[:, None]) & (keys[None, :] < sees_to[:, None])
         scores = tl.where(seen, scores, float("-inf"))
         before = highest
@@ -100,7 +99,7 @@ def tile_attention_kernel(
             real[:, None] & (columns < SIZE)[None, :],
             0.0,
         )
-        total = tl.dot(shares.to(v.dtype), v, total * kept[:, None], input_precision=PRECISION)
+        total = tl.dot(shares.to(v.dtype), v, total * kept[:, None], input_precision="ieee")
 
     result = total / tl.where(live, weights, 1.0)[:, None]
     target = out + rows[:, None] * (HEADS * SIZE) + head * SIZE + columns[None, :]
@@ -145,7 +144,6 @@ def tile_attention(
         HALF_BLOCK=shape.half_block,
         QUERIES=shape.queries,
         KEYS=shape.keys,
-        PRECISION=shape.precision,
         num_warps=shape.warps,
         num_stages=shape.stages,
     )

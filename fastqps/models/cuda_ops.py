@@ -12,7 +12,7 @@ import torch
 from fastqps.kernels.add_norm import add_norm
 from fastqps.kernels.quantise_rows import quantise_rows
 from fastqps.models.cuda_products import CudaActivated, CudaFp8Linear, CudaLinear
-from fastqps.models.fp8 import Quantised, Weight, concatenate, joined, plain, quantise_weight
+from fastqps.models.fp8 import Quantised, Weight, concatenate, joined, plain, quantised_for
 from fastqps.models.ops import Activated, Linear, Reader, Rows, Site
 from fastqps.models.parameters import Parameters
 from fastqps.models.precision import Precision
@@ -79,7 +79,7 @@ class CudaOps:
         outputs, inputs = weight.shape
         if not self._precision.wants_fp8(outputs, inputs, site, held=isinstance(weight, Quantised)):
             return CudaLinear(self.keep(plain(weight).to(self.dtype)), self.keep_optional(bias, self.dtype))
-        quantised = weight if isinstance(weight, Quantised) else quantise_weight(weight)
+        quantised = quantised_for(self.device, weight)
         kept = Quantised(self.keep(quantised.values), self.keep(quantised.scales))
         # cuBLAS makes bfloat16 of FP8, and adds a bias of that type
         return CudaFp8Linear(kept, self.keep_optional(bias, torch.bfloat16), self.dtype)

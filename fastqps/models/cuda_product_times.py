@@ -12,7 +12,7 @@ import torch
 
 from fastqps.kernels.quantise_rows import quantise_rows
 from fastqps.models.cuda_products import CudaFp8Linear, CudaLinear
-from fastqps.models.fp8 import quantise_weight
+from fastqps.models.fp8 import quantised_for
 from fastqps.models.ops import Rows
 from fastqps.models.precision import Product
 
@@ -46,7 +46,7 @@ def products(product: Product, fp8: bool, dtype: torch.dtype, device: torch.devi
     if not fp8:
         plain = [CudaLinear(weight, None) for weight in weights]
         return count, lambda: [linear(Rows(x)) for linear in plain]
-    quantised = [CudaFp8Linear(quantise_weight(weight), None, dtype) for weight in weights]
+    quantised = [CudaFp8Linear(quantised_for(device, weight), None, dtype) for weight in weights]
     if product.fused:
         rows = Rows(None, *quantise_rows(x))
         return count, lambda: [linear(rows) for linear in quantised]

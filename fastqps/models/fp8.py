@@ -1,5 +1,6 @@
 """FP8 (e4m3): weights scaled by output channel, activations by row, and their product.
 
+The format is that of the device: e4m3fn, or e4m3fnuz on gfx942.
 A row of 3 mantissa bits is off by 3 to 4 percent in each number and by far less in a product, whose errors cancel. What
 is too small for its row becomes 0; NaN stays in its own row.
 """
@@ -12,8 +13,9 @@ from functools import cache, reduce
 
 import torch
 
-E4M3 = torch.float8_e4m3fn
-E4M3_MAX = 448.0
+from fastqps.kernels.float8_format import E4M3FN, E4M3FNUZ, format_on
+
+E4M3 = E4M3FN.dtype  # of checkpoints
 AMAX_MIN = 1e-12  # a row of zeros is scaled as if this were its largest: its scale must not be 0
 MULTIPLE = 16  # what inputs and outputs of an FP8 product have to be divisible by
 _PROBE = 128  # rows, inputs and outputs of the product that is tried: a size that no library leaves out
@@ -21,7 +23,7 @@ _PROBE = 128  # rows, inputs and outputs of the product that is tried: a size th
 
 @dataclass(frozen=True)
 class Quantised:
-    """A weight: ``values`` float8_e4m3fn [outputs, inputs] times, row by row, ``scales`` float32 [outputs]."""
+    """A weight: ``values`` float8 [outputs, inputs] times, row by row, ``scales`` float32 [outputs]."""
 
     values: torch.Tensor
     scales: torch.Tensor
@@ -45,14 +47,15 @@ def fits(outputs: int, inputs: int) -> bool:
 
 
 def quantise_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """x [rows, width] → (float8_e4m3fn [rows, width], float32 [rows, 1]): each row over its largest number / 448.
+    """x [rows, width] → (float8 [rows, width], float32 [rows, 1]): each row over its largest number / 448.
 
+    The format is that of the device; where it is e4m3fnuz, 240 takes the place of 448.
     This is what the kernels of norms and activations do as well, from the fp32 numbers that they have at hand.
     """
-    x = x.float()
+    x, (e4m3, most) = x.float(), format_on(x.device)
     largest = x.abs().amax(-1, keepdim=True).clamp(min=AMAX_MIN)  # NaN passes both
     # The largest number becomes 448 or its neighbour in fp32, which is rounded to 448: nothing overflows.
-    return (x * (E4M3_MAX / largest)).to(E4M3), largest / E4M3_MAX
+    return (x * (most / largest)).to(e4m3), largest / most
 
 
 def quantise_weight(weight: torch.Tensor) -> Quantised:
@@ -61,6 +64,27 @@ def quantise_weight(weight: torch.Tensor) -> Quantised:
         return Quantised(weight.new_empty(weight.shape, dtype=E4M3), weight.new_empty(len(weight), dtype=torch.float32))
     values, scales = quantise_rows(weight)
     return Quantised(values, scales.squeeze(1))
+
+
+def quantised_for(device: torch.device, weight: Weight) -> Quantised:
+    """The weight in the format that the device multiplies, its values exactly as they were where it is FP8 already."""
+    quantised = weight if isinstance(weight, Quantised) else quantise_weight(weight)
+    wanted = format_on(device)
+    return as_fnuz(quantised) if wanted == E4M3FNUZ and quantised.values.dtype == E4M3 else quantised
+
+
+def as_fnuz(weight: Quantised) -> Quantised:
+    """A weight in e4m3fn, in e4m3fnuz: the same bits stand for half of the number, so that the scales are doubled.
+
+    Two values have other bits. Negative zero becomes zero, as e4m3fnuz has no other; NaN, of which e4m3fn has two,
+    becomes its only one.
+    """
+    if weight.values.is_meta:
+        return Quantised(weight.values.new_empty(weight.shape, dtype=E4M3FNUZ.dtype), weight.scales)
+    bits = weight.values.view(torch.uint8)
+    magnitude = bits & 0x7F
+    bits = torch.where(magnitude == 0, 0, torch.where(magnitude == 0x7F, 0x80, bits))
+    return Quantised(bits.view(E4M3FNUZ.dtype), weight.scales * 2)
 
 
 def concatenate(weights: Sequence[Weight]) -> Weight:
@@ -115,7 +139,8 @@ def has_product(device: torch.device) -> bool:
 @cache
 def refused(device: torch.device) -> str:
     """What torch says where it does not multiply FP8 on this device; "" where it does."""
-    x, scales = torch.zeros(_PROBE, _PROBE, dtype=E4M3, device=device), torch.ones(_PROBE, device=device)
+    x = torch.zeros(_PROBE, _PROBE, dtype=format_on(device).dtype, device=device)
+    scales = torch.ones(_PROBE, device=device)
     try:
         _product(x, scales[:, None], Quantised(x, scales), scales.bfloat16(), torch.bfloat16)
     except (RuntimeError, NotImplementedError) as error:

@@ -23,7 +23,7 @@ class Rows:
     """Rows [n, width] as the next product reads them: in the model's type, or quantised, or both."""
 
     values: torch.Tensor | None = None  # None: nobody reads them
-    fp8: torch.Tensor | None = None  # float8_e4m3fn [n, width]: values = fp8 · scale
+    fp8: torch.Tensor | None = None  # float8 [n, width]: values = fp8 · scale
     scale: torch.Tensor | None = None  # float32 [n, 1]
 
     @property

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fastqps.devices import Device, DeviceError
-from fastqps.gpus import VISIBLE
 from fastqps.supervisor.holder import Holder
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.mps import MpsDaemon, MpsError
@@ -77,7 +76,7 @@ class Sharing:
         """Of its dispatchers, beside the usual: they see this GPU alone, as number 0."""
         pipes = self._daemon.pipes if self._daemon else self._run.folder(NO_DAEMON)
         cache = _triton_cache() or self._run.folder("triton")
-        return {VISIBLE: self._gpu.uuid, PIPES: str(pipes), TRITON_CACHE: str(cache)}
+        return {**self._gpu.environment(), PIPES: str(pipes), TRITON_CACHE: str(cache)}
 
     async def open(self) -> None:
         """Before the dispatchers start. ``DeviceError`` where --mps on cannot be had, or where they cannot share."""
@@ -85,7 +84,8 @@ class Sharing:
         self._start_holders()
 
     async def _open_daemon(self) -> None:
-        if self._mode == "on" or (self._mode == "auto" and self._processes > 1):
+        shared = self._processes > 1 and self._gpu.vendor.mps
+        if self._mode == "on" or (self._mode == "auto" and shared):
             daemon = MpsDaemon(self._gpu, self._run, self._log)
             try:
                 await daemon.start()

@@ -34,8 +34,8 @@ def make_precision(place: Place, backend: Backend, dtype: torch.dtype, rows: tup
     if place.quantization != "none" and (reason := refused(backend.device)):
         if place.quantization == "fp8":
             raise DeviceError(
-                f"--quantization fp8: {backend.where} multiplies no FP8; GPUs from compute capability 8.9 on do. "
-                f"torch says: {reason}"
+                f"--quantization fp8: {backend.where} multiplies no FP8; GPUs from compute capability 8.9 on do, and "
+                f"AMD's from gfx942 on. torch says: {reason}"
             )
         print(f"quantization auto: {backend.where} multiplies no FP8: {reason}", file=sys.stderr)
         return Precision("none")

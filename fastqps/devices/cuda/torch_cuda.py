@@ -20,8 +20,9 @@ class TorchCuda(Watched):
     runs_kernels = True
 
     def __init__(self, index: int) -> None:
-        if torch.version.cuda is None:
-            raise DeviceError(f"device cuda:{index} needs a torch with CUDA; this one ({torch.__version__}) has none")
+        if torch.version.cuda is None and torch.version.hip is None:
+            needs = f"device cuda:{index} needs a torch with CUDA or ROCm"
+            raise DeviceError(f"{needs}; this one ({torch.__version__}) has neither")
         try:
             found = torch.cuda.device_count()
             if index >= found:
