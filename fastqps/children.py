@@ -65,6 +65,8 @@ class DispatcherSettings(Settings):
     dtype: str
     quantization: str
     weights_fd: int  # where a holder of the weights tells of them; -1: each dispatcher has its own
+    kernels: str
+    kernels_fd: int  # the file of the server's kernels.journal
     threads: int  # CPU threads to compute with
     max_batch_items: int
     max_batch_tokens: int

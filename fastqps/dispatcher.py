@@ -127,6 +127,8 @@ def load_lanes(card: ModelCard, settings: DispatcherSettings, segment: Segment) 
         segment=segment,
         index=settings.device_index,
         weights_fd=settings.weights_fd,
+        kernels=settings.kernels,
+        kernels_fd=settings.kernels_fd,
     )
     runner: StepRunner
     if settings.max_running:
@@ -144,6 +146,8 @@ class _Place(TypedDict):
     segment: Segment
     index: int
     weights_fd: int
+    kernels: str
+    kernels_fd: int
 
 
 def load_preparation(

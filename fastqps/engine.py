@@ -27,8 +27,9 @@ class Engine:
 
     ``model`` is a known name (``minilm``) or a checkpoint's directory, ``device`` ``cpu``, ``cuda`` (the first visible
     GPU) or ``cuda:1``, ``auto`` (cuda where that is possible, else cpu), ``null`` or ``sim:PROFILE``, ``dtype``
-    ``auto``, ``float32``, ``bfloat16`` or, on cuda, ``float16``, ``quantization`` ``none``, ``fp8`` or ``auto``. Raises
-    ``ModelError`` and ``DeviceError``.
+    ``auto``, ``float32``, ``bfloat16`` or, on cuda, ``float16``, ``quantization`` ``none``, ``fp8`` or ``auto``,
+    ``kernels`` of cuda ``auto`` (own ones that agree with torch), ``own`` or ``torch``. Raises ``ModelError``,
+    ``DeviceError``, and ``DeviceFault`` where a GPU fails.
 
     Of generators alone: ``max_running`` prompts are worked on at a time, ``prefix`` is a text in front of each of them.
     """
@@ -41,6 +42,7 @@ class Engine:
         max_input_tokens: int = 512,
         *,
         quantization: str = "none",
+        kernels: str = "auto",
         max_output_tokens: int = 128,
         max_running: int = 64,
         prefix: str = "",
@@ -49,13 +51,20 @@ class Engine:
         self.card = load_card(model, max_input_tokens, max_output_tokens=max_output_tokens, prefix_text=prefix)
         if self.card.task == "generate":
             self._generator = Generator(
-                self.card, device=device, dtype=dtype, quantization=quantization, max_running=max_running
+                self.card,
+                device=device,
+                dtype=dtype,
+                quantization=quantization,
+                kernels=kernels,
+                max_running=max_running,
             )
             return
         if prefix:
             raise ModelError(f"{self.card.name} does not generate text: a prefix would have no effect")
         tokens = max(_BATCH_TOKENS, self.card.max_input_tokens)
-        self._runner = make_runner(device, self.card, _BATCH_ITEMS, tokens, dtype=dtype, quantization=quantization)
+        self._runner = make_runner(
+            device, self.card, _BATCH_ITEMS, tokens, dtype=dtype, quantization=quantization, kernels=kernels
+        )
         self._tokenizer: Tokenizer | None = None
         if self.card.tokenizer:
             self._tokenizer = Tokenizer.from_file(self.card.tokenizer, max_tokens=self.card.max_input_tokens)

@@ -93,6 +93,7 @@ class Generator:
         device: str = "cpu",
         dtype: str = "auto",
         quantization: str = "none",
+        kernels: str = "auto",
         threads: int = 0,
         max_running: int = 64,
         max_step_tokens: int = 0,
@@ -102,7 +103,14 @@ class Generator:
     ) -> None:
         tokens = max_step_tokens or max_running + max(card.max_input_tokens, 512)
         runner = runner or make_decoder(
-            device, card, max_running, tokens, dtype=dtype, quantization=quantization, threads=threads
+            device,
+            card,
+            max_running,
+            tokens,
+            dtype=dtype,
+            quantization=quantization,
+            kernels=kernels,
+            threads=threads,
         )
         self.card = card
         self._lane = make_lane(runner, steps_in_flight)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 import torch
 
-from fastqps.kernels import TRITON_MISSING
+from fastqps.kernels import TRITON_MISSING, torch_ops
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 if TRITON_MISSING:
@@ -29,6 +30,25 @@ def _let_loops_end_at_loaded_numbers() -> None:
 
 if DEVICE == "cpu":
     _let_loops_end_at_loaded_numbers()
+
+
+def by_torch_too(module: str, *names: str) -> Any:
+    """A fixture ``computed_by``: the tests of ``module`` run with its launchers, and with the same names of torch_ops.
+
+    ``kernel_only`` marks those that are about kernels alone.
+    """
+
+    @pytest.fixture(autouse=True, params=["kernel", "torch"])
+    def computed_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+        if request.param == "torch":
+            for name in names:
+                monkeypatch.setattr(sys.modules[module], name, getattr(torch_ops, name))
+        return str(request.param)
+
+    return computed_by
+
+
+kernel_only = pytest.mark.parametrize("computed_by", ["kernel"], indirect=True)
 
 
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -298,6 +298,7 @@ def test_ablate_pulls_one_lever_after_the_other(tmp_path: Path) -> None:
         "+ C++ preparation",
         "+ 2 dispatchers",
         "+ 2 lanes",
+        "+ own kernels",
         "+ FP8",
     ]
     rows = result.extra["levers"]
@@ -310,7 +311,7 @@ def test_ablate_pulls_one_lever_after_the_other(tmp_path: Path) -> None:
 
 
 def test_ablate_says_what_is_missing(tmp_path: Path) -> None:
-    """The null device has no FP8; and a lever that fails is not kept for those behind it."""
+    """The null device has no kernels and no FP8; and a lever that fails is not kept for those behind it."""
 
     def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
         if settings["dispatchers"] == 3:
@@ -320,6 +321,7 @@ def test_ablate_says_what_is_missing(tmp_path: Path) -> None:
     result = run("ablate", context("ablate", tmp_path, answer, "--dispatchers", "3"))
     by_name = {row["name"]: row for row in result.extra["levers"]}
     assert by_name["+ 3 dispatchers"]["missing"] == "too many"
+    assert "own kernels are for cuda" in by_name["+ own kernels"]["missing"]
     assert "fp8" in by_name["+ FP8"]["missing"]
     assert result.points[-1].reasons == [by_name["+ FP8"]["missing"]]
     assert result.best is not None and result.points[result.best].rate > 0

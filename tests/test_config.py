@@ -181,6 +181,7 @@ def test_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
         (Config(device="sim:h200-minilm-l6,cuda"), ConfigError, 2, "can be served side by side"),
         (Config(dtype="float16", device="cpu"), ConfigError, 2, "the device cpu has float32 and bfloat16; float16 is"),
         (Config(quantization="fp8", device="null"), ConfigError, 2, "--quantization fp8: device null computes nothing"),
+        (Config(kernels="own", device="cpu"), ConfigError, 2, "the own kernels are for cuda, and the device is cpu"),
         (Config(share_weights=True, device="cpu"), ConfigError, 2, "weights are shared on GPUs, and the device is cpu"),
         (Config(quantization="auto", share_weights=True), ConfigError, 2, "all dispatchers have to choose alike"),
         (Config(device="sim:h100"), DeviceError, 3, "no such profile"),

@@ -18,6 +18,7 @@ from test_reference_ops import encoded, one_thread  # noqa: F401
 
 from fastqps.generator import Generator
 from fastqps.kernels import TRITON_MISSING
+from fastqps.kernels.operations import own_operations
 from fastqps.models import load_card
 from fastqps.models.cpu_decode_ops import CpuDecodeOps
 from fastqps.models.cpu_encoder_ops import CpuEncoderOps
@@ -96,19 +97,20 @@ def test_gelu_is_written_by_the_product_in_16_bits(
     from fastqps.models.cuda_products import CudaActivated, CudaLinear
     from fastqps.models.ops import Rows
 
+    kernels = own_operations()
     linear = CudaLinear(torch.randn(48, 32).half(), torch.randn(48).half())
     assert not linear.fuses_gelu  # this is no GPU
     x, plain = Rows(torch.randn(5, 32).half()), CudaLinear(torch.randn(8, 48).half(), None)
-    apart = CudaActivated(linear, activation, gated=False)(x, plain).tensor
+    apart = CudaActivated(linear, activation, kernels, gated=False)(x, plain).tensor
     monkeypatch.setattr(CudaLinear, "fuses_gelu", True)
-    monkeypatch.setattr("fastqps.models.cuda_products.activate", lambda *_, **__: pytest.fail("a kernel of its own"))
+    monkeypatch.setattr(kernels, "activate", lambda *_, **__: pytest.fail("a kernel of its own"))
     if fused:  # torch's on the CPU is the exact gelu; that on a GPU is the tanh's
-        together = CudaActivated(linear, activation, gated=False)(x, plain).tensor
+        together = CudaActivated(linear, activation, kernels, gated=False)(x, plain).tensor
         torch.testing.assert_close(together, torch.nn.functional.gelu(linear(x)), atol=2e-3, rtol=2e-3)
         torch.testing.assert_close(together, apart, atol=1e-2, rtol=1e-2)
     else:
         with pytest.raises(pytest.fail.Exception):
-            CudaActivated(linear, activation, gated=False)(x, plain)
+            CudaActivated(linear, activation, kernels, gated=False)(x, plain)
 
 
 def test_an_encoder_in_float16(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_sizes() -> None:
 
 
 def gpu() -> Any:
-    return SimpleNamespace(device=torch.device("cpu"), where="cuda:0", runs_kernels=False)
+    return SimpleNamespace(device=torch.device("cpu"), where="cuda:0")
 
 
 def test_a_gpu_without_fp8(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -305,7 +305,7 @@ def test_finer_graphs_only_as_the_start_has_time(tmp_path: Path, monkeypatch: py
 
 def test_the_kernels_themselves_interpreted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tiny encoder and a tiny decoder through Triton's interpreter, called by the streams' threads."""
-    monkeypatch.setattr(FakeCuda, "runs_kernels", True)
+    monkeypatch.setattr(FakeCuda, "interprets", True)
     write_checkpoint(tmp_path / "modern", "modernbert", num_hidden_layers=1)
     card = load_card(str(tmp_path / "modern"), 40)
     batch = pairs(items(4, card.vocab_size, 16))

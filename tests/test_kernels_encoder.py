@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from kernel_rows import DEVICE, check_fp8, near, normal
+from kernel_rows import DEVICE, by_torch_too, check_fp8, kernel_only, near, normal
 from torch.nn import functional as F
 
 from fastqps.kernels.embed_norm import Embedded, embed_norm
@@ -18,6 +18,7 @@ from fastqps.kernels.stamps import end_step
 from fastqps.kernels.tile_attention import tile_attention
 
 pytestmark = pytest.mark.compute
+computed_by = by_torch_too(__name__, "embed_norm", "end_step", "pool", "tile_attention")
 
 WIDTH = 48
 LENGTHS = {
@@ -142,7 +143,8 @@ def check_attention(
     angles = normal(600, size // 2, seed=5)
     table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
     rows = embedded(step, want_values=False)
-    done = tile_attention(qkv, rows.row_start, rows.row_end, heads, window=window, rotary=table, shape=shape)
+    tiled: dict[str, Any] = {"shape": shape} if shape else {}
+    done = tile_attention(qkv, rows.row_start, rows.row_end, heads, window=window, rotary=table, **tiled)
     assert done.dtype == dtype
     tolerance = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}[dtype]
     near(done[:total], attention(qkv.float(), step, heads, window, table), tolerance)
@@ -169,6 +171,7 @@ def test_attention_in_a_window(window: int, rotary: bool) -> None:
     check_attention(packed([5, 90, 1, 70]), heads=1, size=32, window=window, rotary=rotary)
 
 
+@kernel_only
 def test_attention_of_long_items() -> None:
     check_attention(packed([512, 3]), heads=1, size=32, shape=AttentionShape(64, 128, 32, 16, 4, 1))
 
@@ -195,6 +198,7 @@ def test_pooling(mode: Any, name: str) -> None:
     assert (out[items:] == 7).all()  # no row of padding is written
 
 
+@kernel_only
 def test_stamps_are_of_the_device_alone() -> None:
     stamps = torch.zeros(2, dtype=torch.int64, device=DEVICE)
     step = packed([4, 5])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from kernel_rows import DEVICE, check_fp8, count, near, normal
+from kernel_rows import DEVICE, by_torch_too, check_fp8, count, kernel_only, near, normal
 from torch.nn import functional as F
 
 from fastqps.kernels.activate import Activation, activate
@@ -14,6 +14,7 @@ from fastqps.kernels.add_norm import add_norm
 from fastqps.kernels.quantise_rows import quantise_rows
 
 pytestmark = pytest.mark.compute
+computed_by = by_torch_too(__name__, "activate", "add_norm", "quantise_rows")
 
 
 @pytest.mark.parametrize("width", [48, 384, 576])
@@ -41,6 +42,7 @@ def test_norm_without_residual_or_bias() -> None:
     check_fp8(done.fp8, done.scale, F.rms_norm(x, (64,), weight, 1e-5))
 
 
+@kernel_only
 @pytest.mark.parametrize("rows", [0, 3, 6])
 def test_padding_rows_are_not_written(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "empty_like", lambda x: torch.full_like(x, 7.0))
@@ -115,6 +117,7 @@ def test_a_row_of_zeros_stays_zero() -> None:
     assert (fp8.float() == 0).all() and (scale > 0).all() and scale.isfinite().all()
 
 
+@kernel_only
 def test_what_is_not_contiguous_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match=r"residual .* is not contiguous"):
         add_norm(normal(4, 32), normal(32), None, 1e-6, "rms", residual=normal(32, 4).t())

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 import torch
 from decode_oracle import philox
-from kernel_rows import DEVICE, near
+from kernel_rows import DEVICE, by_torch_too, near
 from kernel_slots import Rows, empty_state, ints
 
 from fastqps.kernels.sample import sample
@@ -21,6 +21,7 @@ pytestmark = [
     pytest.mark.compute,
     pytest.mark.filterwarnings("ignore:(invalid value|divide by zero) encountered"),  # numpy's, interpreting
 ]
+computed_by = by_torch_too(__name__, "sample")
 CPU = CpuDecodeOps(torch.float32)
 
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 import torch
-from kernel_rows import DEVICE, near
+from kernel_rows import DEVICE, by_torch_too, kernel_only, near
 from kernel_slots import JUNK, Rows, Slots, empty_state, heads_of, ints
 
 from fastqps.kernels.embed_tokens import embed_tokens
@@ -17,6 +17,7 @@ from fastqps.models.cpu_decode_ops import CpuDecodeOps
 from fastqps.models.ops import Heads
 
 pytestmark = pytest.mark.compute
+computed_by = by_torch_too(__name__, "embed_tokens", "last_rows", "rope_kv", "slot_attention")
 
 CPU = CpuDecodeOps(torch.float32)
 NEAR = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
@@ -64,6 +65,7 @@ def test_attention_over_random_steps(
     norm: bool,
     dtype: torch.dtype,
     monkeypatch: pytest.MonkeyPatch,
+    computed_by: str,
 ) -> None:
     allocate_sevens(monkeypatch)
     torch.manual_seed(heads)
@@ -80,11 +82,13 @@ def test_attention_over_random_steps(
         wanted = CPU.attend(qkv[:n].float(), layer, cache, prefix.float(), rows.exact(), last)
         found = attend(qkv.to(DEVICE), layer, device_cache, prefix.to(DEVICE), rows, last)
         near(found[: len(wanted)].cpu(), wanted, tolerance)
-        assert len(found) == (rows.S if last else rows.T) and (found[len(wanted) :] == 7).all()
+        assert len(found) == (rows.S if last else rows.T)
+        assert computed_by == "torch" or (found[len(wanted) :] == 7).all()
         assert torch.equal(device_cache.isnan().cpu(), cache.isnan())
         near(device_cache.nan_to_num().cpu(), cache.nan_to_num(), tolerance)
 
 
+@kernel_only
 def test_the_last_slots_of_a_large_cache() -> None:
     """Offsets beyond 2^31 numbers; the memory between is never touched."""
     slots, length, size = 8300, 2048, 64
@@ -112,7 +116,7 @@ def test_a_prefix_is_a_cache_of_one_slot() -> None:
     near(device_prefix.cpu(), prefix)
 
 
-def test_embedding_carries_over_and_admits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_embedding_carries_over_and_admits(monkeypatch: pytest.MonkeyPatch, computed_by: str) -> None:
     allocate_sevens(monkeypatch)
     rows, ids = Rows([(3, 0, 2), (1, 5, 1), (0, 9, 1)], T=6, S=8), [4, 0, -1, 49]
     table, state = torch.randn(50, 40), empty_state(4)
@@ -126,12 +130,13 @@ def test_embedding_carries_over_and_admits(monkeypatch: pytest.MonkeyPatch) -> N
     ).cpu()  # fmt: skip
     wanted = CPU.embed(table, rows.exact(ids=ints(ids, 4), admitted=records[:2]), state)
     assert torch.equal(wanted, table[[4, 0, 22, 49]])
-    assert torch.equal(found[:4], wanted) and (found[4:] == 7).all()
+    assert torch.equal(found[:4], wanted) and (computed_by == "torch" or (found[4:] == 7).all())
     assert torch.equal(params.cpu(), state.params) and state.params.any()
-    assert stamps.tolist() == [-1, -1] if DEVICE == "cpu" else stamps[0] > 0 and stamps[1] == 0
+    clock = DEVICE == "cuda" and computed_by == "kernel"
+    assert (stamps[0] > 0 and stamps[1] == 0) if clock else stamps.tolist() == [-1, -1]
     none, nobody = ints([0], 16, DEVICE), ints([], 6, DEVICE)
     nobody = embed_tokens(table.to(DEVICE), nobody, nobody, state.last_token.to(DEVICE), none)
-    assert (nobody == 7).all()
+    assert computed_by == "torch" or (nobody == 7).all()
 
 
 def test_last_rows() -> None:

@@ -150,6 +150,9 @@ class FakeSource:
     def restarts(self) -> dict[str, int]:
         return {"frontdoor": 1, "dispatcher": 2}
 
+    def kernel_fallbacks(self) -> dict[str, int]:
+        return {"add_norm": 2, "pool": 0}
+
     def canaries(self) -> list[Canaries]:
         return [Canaries(0, 7, 0, 0.5), Canaries(2, 3, 1, 2.5)]
 

@@ -147,7 +147,7 @@ def open_steps(settings: dict[str, Any], config_file: str) -> Steps:
     config = decide(load(settings, os.environ, config_file or None).config)
     plan = make_plan(config)
     card, room, device = plan.cards[0], plan.rooms[0], plan.devices[0].spec
-    place = _Place(dtype=config.dtype, quantization=config.quantization, threads=plan.threads)
+    place = _Place(dtype=config.dtype, quantization=config.quantization, kernels=config.kernels, threads=plan.threads)
     if room.running:
         return DecoderSteps(make_decoder(device, card, room.running, room.tokens, **place))
     return EncoderSteps(make_runner(device, card, room.items, room.tokens, **place))
@@ -156,6 +156,7 @@ def open_steps(settings: dict[str, Any], config_file: str) -> Steps:
 class _Place(TypedDict):
     dtype: str
     quantization: str
+    kernels: str
     threads: int
 
 

@@ -37,6 +37,8 @@ def decide(config: Config) -> Config:
             "--quantization auto: with --share-weights all dispatchers have to choose alike, and each would measure by "
             "itself; use fp8 or none"
         )
+    if config.kernels == "own" and not gpu:
+        raise ConfigError(f"--kernels own: the own kernels are for cuda, and the device is {device}")
     if config.share_weights and not gpu:
         raise ConfigError(f"--share-weights: weights are shared on GPUs, and the device is {device}")
     small = device == "cpu"

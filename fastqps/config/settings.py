@@ -194,6 +194,14 @@ class Config:
         "which FP8 is faster, as measured when the model is loaded. See docs/quantization.md.",
         choices=("none", "fp8", "auto"),
     )
+    kernels: str = _setting(
+        "auto",
+        "text",
+        "What computes on cuda between the matrix products: auto tries each own kernel at start and takes torch's "
+        "operation where it fails or gives other numbers; own and torch take one of them, unchecked. See "
+        "docs/kernels.md.",
+        choices=("auto", "own", "torch"),
+    )
     pin: str = _setting(
         "auto",
         "text",

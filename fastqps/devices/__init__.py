@@ -43,17 +43,21 @@ def make_runner(
     segment: Segment | None = None,
     index: int = 0,
     weights_fd: int = -1,
+    kernels: str = "auto",
+    kernels_fd: int = -1,
 ) -> Runner:
     """Loads ``card``'s model onto ``device`` and returns its runner.
 
     ``threads`` is the number of CPU threads the runner may use (0: leave torch's setting alone). ``dtype`` is ``auto``,
     ``float32`` or ``bfloat16``, ``quantization`` is ``none``, ``fp8`` or ``auto``. In a server, ``segment`` is where
     all dispatchers of the device meet, and ``index`` the device's place there; ``weights_fd`` is where a process that
-    called ``hold_weights`` tells of them. Raises ``DeviceError`` for an unknown device, ``ModelError`` for a model that
-    does not load.
+    called ``hold_weights`` tells of them, ``kernels_fd`` the file in which dispatchers share what they know of kernels.
+    ``kernels`` is ``auto``, ``own`` or ``torch``, and of GPUs alone. Raises ``DeviceError`` for an unknown device,
+    ``ModelError`` for a model that does not load.
     """
     make = cast(Callable[[ModelCard, int, int, Place], Runner], _module(device).make_runner)
-    return make(card, max_items, max_tokens, Place(device, dtype, quantization, threads, segment, index, weights_fd))
+    place = Place(device, dtype, quantization, threads, segment, index, weights_fd, kernels, kernels_fd)
+    return make(card, max_items, max_tokens, place)
 
 
 def make_decoder(
@@ -68,13 +72,16 @@ def make_decoder(
     segment: Segment | None = None,
     index: int = 0,
     weights_fd: int = -1,
+    kernels: str = "auto",
+    kernels_fd: int = -1,
 ) -> DecodeRunner:
     """Loads a generator onto ``device``: up to ``slots`` sequences run, a step has up to ``max_tokens`` rows.
 
     The rest as ``make_runner``.
     """
     make = cast(Callable[[ModelCard, int, int, Place], DecodeRunner], _module(device).make_decoder)
-    return make(card, slots, max_tokens, Place(device, dtype, quantization, threads, segment, index, weights_fd))
+    place = Place(device, dtype, quantization, threads, segment, index, weights_fd, kernels, kernels_fd)
+    return make(card, slots, max_tokens, place)
 
 
 def hold_weights(device: str, card: ModelCard, *, dtype: str, quantization: str, weights_fd: int) -> None:

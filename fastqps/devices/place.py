@@ -21,3 +21,5 @@ class Place:
     segment: Segment | None = None  # in a server: where all dispatchers of the device meet
     index: int = 0  # of the device in the segment
     weights_fd: int = -1  # where the process that holds the weights tells of them; -1: each has its own
+    kernels: str = "auto"  # own, torch, or auto: own where they agree with torch
+    kernels_fd: int = -1  # the file of the server's kernels.journal; -1: this process is alone

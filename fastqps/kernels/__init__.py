@@ -20,6 +20,8 @@ count) but not stored.
 ``sample``              the token of each run, by two passes over the vocabulary; stops, lengths; the end stamp
 ======================  ================================================================================================
 
+``operations`` is what models call: a kernel, or its counterpart of ``torch_ops`` where ``checks`` found it wrong.
+
 Only this package imports Triton, which is optional: ``TRITON_MISSING`` says why it cannot be used, or is empty. Under
 ``TRITON_INTERPRET=1`` the kernels run on CPU tensors, slowly.
 """

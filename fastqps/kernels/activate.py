@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
-
 import torch
 import triton
 import triton.language as tl
 
 from fastqps.kernels.fp8 import empty_fp8, store_fp8
+from fastqps.kernels.results import Activated, Activation
 from fastqps.kernels.shapes import activation_shape, row_shape
 from fastqps.kernels.tensors import check_contiguous
-
-Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
-
-
-class Activated(NamedTuple):
-    """Each is None where it was not asked for."""
-
-    values: torch.Tensor | None  # in the input's type
-    fp8: torch.Tensor | None  # float8_e4m3fn
-    scale: torch.Tensor | None  # float32 [rows, 1]
 
 
 @triton.jit

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 import triton
 import triton.language as tl
 
 from fastqps.kernels.fp8 import empty_fp8, store_fp8
+from fastqps.kernels.results import Normed
 from fastqps.kernels.shapes import row_shape
 from fastqps.kernels.tensors import check_contiguous
-
-
-class Normed(NamedTuple):
-    """Each is None where it was not asked for. All have as many rows as the input."""
-
-    sum: torch.Tensor | None  # x + residual, in the model's type
-    values: torch.Tensor | None  # the norm of that sum, in the model's type
-    fp8: torch.Tensor | None  # the norm, float8_e4m3fn
-    scale: torch.Tensor | None  # float32 [rows, 1]
 
 
 @triton.jit

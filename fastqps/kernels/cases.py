@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 
-from fastqps.kernels.activate import Activation, activate
+from fastqps.kernels.activate import activate
 from fastqps.kernels.add_norm import add_norm
 from fastqps.kernels.compile import Case
 from fastqps.kernels.embed_norm import embed_norm
@@ -16,6 +16,7 @@ from fastqps.kernels.embed_tokens import embed_tokens
 from fastqps.kernels.last_rows import last_rows
 from fastqps.kernels.pool import pool
 from fastqps.kernels.quantise_rows import quantise_rows
+from fastqps.kernels.results import Activation
 from fastqps.kernels.rope_kv import rope_kv
 from fastqps.kernels.sample import sample
 from fastqps.kernels.sample_chunks import sample_chunks

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
 
 from fastqps.kernels.add_norm import normalised
 from fastqps.kernels.fp8 import empty_fp8, store_fp8
+from fastqps.kernels.results import Embedded
 from fastqps.kernels.shapes import row_shape, search_shape
 from fastqps.kernels.stamps import stamp_start, stamped
 from fastqps.kernels.tensors import check_contiguous
-
-
-class Embedded(NamedTuple):
-    """``values``, ``fp8`` and ``scale`` are None where they were not asked for.
-
-    ``row_start`` and ``row_end``, int32 [tokens], are the tokens of each row's item, the second exclusive; both are
-    n_tokens in padding rows.
-    """
-
-    values: torch.Tensor | None  # [tokens, width], in the tables' type
-    fp8: torch.Tensor | None  # float8_e4m3fn [tokens, width]
-    scale: torch.Tensor | None  # float32 [tokens, 1]
-    row_start: torch.Tensor
-    row_end: torch.Tensor
 
 
 @triton.jit

@@ -8,10 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from triton import next_power_of_2
 
 _ROW_ELEMENTS_PER_WARP = 512  # 16 per lane: two 16-byte loads of bf16, in flight together
 _ROW_WARPS_MAX = 16
+
+
+def next_power_of_2(n: int) -> int:
+    """The least power of two that is not below ``n``, 1 or more."""
+    return 1 << (n - 1).bit_length()
 
 
 @dataclass(frozen=True)

@@ -114,12 +114,14 @@ def tile_attention(
     *,
     window: int = 0,
     rotary: torch.Tensor | None = None,
+    longest: int = 0,
     shape: AttentionShape | None = None,
 ) -> torch.Tensor:
     """qkv [tokens, 3 · heads · size] → [tokens, heads · size]; every row sees its item's rows, both ways.
 
     row_start, row_end: as ``embed_norm`` gives them. With ``window`` a row sees those at most ``window`` away. rotary:
     float32 [positions, 2, size / 2], the cos and sin by which query and key are turned at each place in their item.
+    ``longest``, the most rows of an item, is for the operation in plain torch: the kernel reads it from ``row_end``.
     ``shape`` is for measuring others than the rule's.
     """
     check_contiguous(qkv=qkv, row_start=row_start, row_end=row_end, rotary=rotary)

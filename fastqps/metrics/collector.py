@@ -272,6 +272,11 @@ class Metrics:
         yield connections
         yield up
         yield _gauge("ready", "1: load balancers should send requests here.", float(self._source.ready))
+        what = "Own kernels that torch's operation replaces: they failed their check."
+        fallbacks = CounterMetricFamily("fastqps_kernel_fallbacks", what, labels=["kernel"])
+        for kernel, count in self._source.kernel_fallbacks().items():
+            fallbacks.add_metric([kernel], count)
+        yield fallbacks
         restarts = CounterMetricFamily("fastqps_restarts", "Processes started again.", labels=["role"])
         for role, count in self._source.restarts().items():
             restarts.add_metric([role], count)

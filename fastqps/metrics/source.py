@@ -77,5 +77,8 @@ class Source(Protocol):
     def restarts(self) -> dict[str, int]:
         """How often processes were started again, by role."""
 
+    def kernel_fallbacks(self) -> Mapping[str, int]:
+        """How often torch's operation took the place of each kernel; empty where no device has kernels."""
+
     def canaries(self) -> Sequence[Canaries]:
         """Of each dispatcher that runs."""

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from fastqps.kernels.embed_tokens import embed_tokens
-from fastqps.kernels.last_rows import last_rows as last_rows_of
-from fastqps.kernels.rope_kv import rope_kv
-from fastqps.kernels.sample import sample
-from fastqps.kernels.slot_attention import slot_attention
 from fastqps.models.cuda_ops import CudaOps
 from fastqps.models.decode_step import DecodeState, DecodeStep
 from fastqps.models.ops import Heads
@@ -18,7 +13,7 @@ class CudaDecodeOps(CudaOps):
     """Keeps nothing of a sequence: that is in the ``DecodeState``."""
 
     def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
-        return embed_tokens(
+        return self._kernels.embed_tokens(
             table,
             step.token_ids,
             step.kv_slots,
@@ -38,16 +33,16 @@ class CudaDecodeOps(CudaOps):
         step: DecodeStep,
         last_rows: bool,
     ) -> torch.Tensor:
-        h, where = heads, (step.positions, step.kv_slots, counts_of(step))
+        h, where, run = heads, (step.positions, step.kv_slots, counts_of(step)), self._kernels
         prefix_len = prefix.shape[2]
-        queries = rope_kv(qkv, cache, h.rotary, h.q_norm, h.k_norm, h.eps, *where, prefix_len=prefix_len)
-        return slot_attention(queries, cache, prefix, step.starts, *where, last_rows=last_rows)
+        queries = run.rope_kv(qkv, cache, h.rotary, h.q_norm, h.k_norm, h.eps, *where, prefix_len=prefix_len)
+        return run.slot_attention(queries, cache, prefix, step.starts, *where, last_rows=last_rows)
 
     def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
-        return last_rows_of(x, step.starts, counts_of(step))
+        return self._kernels.last_rows(x, step.starts, counts_of(step))
 
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
-        sample(
+        self._kernels.sample(
             logits,
             step.starts,
             step.kv_slots,

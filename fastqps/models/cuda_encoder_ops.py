@@ -7,12 +7,11 @@ from typing import Literal, cast
 
 import torch
 
-from fastqps.kernels.embed_norm import embed_norm
-from fastqps.kernels.pool import pool
-from fastqps.kernels.stamps import end_step
-from fastqps.kernels.tile_attention import tile_attention
+from fastqps.kernels.operations import Operations
 from fastqps.models.cuda_ops import CudaOps, reads_fp8
 from fastqps.models.ops import Reader, Rows
+from fastqps.models.parameters import Parameters
+from fastqps.models.precision import Precision
 from fastqps.models.step import Step
 
 
@@ -22,11 +21,13 @@ class CudaEmbedding:
         tables: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None],
         norm: tuple[torch.Tensor, torch.Tensor | None, float],
         position_offset: int,
+        kernels: Operations,
     ) -> None:
         self._how = *tables, *norm, position_offset
+        self._embed_norm = kernels.embed_norm
 
     def __call__(self, step: Step, into: Reader | None) -> tuple[Rows, Step]:
-        found = embed_norm(
+        found = self._embed_norm(
             step.ids,
             step.types,
             step.starts,
@@ -39,6 +40,19 @@ class CudaEmbedding:
 
 
 class CudaEncoderOps(CudaOps):
+    """``longest``: the most tokens of an item; 0: a step's."""
+
+    def __init__(
+        self,
+        dtype: torch.dtype,
+        where: Parameters | torch.device | str,
+        precision: Precision | None = None,
+        kernels: Operations | None = None,
+        longest: int = 0,
+    ) -> None:
+        super().__init__(dtype, where, precision, kernels)
+        self._longest = longest
+
     def embedding(
         self,
         words: torch.Tensor,
@@ -49,23 +63,26 @@ class CudaEncoderOps(CudaOps):
     ) -> CudaEmbedding:
         keep, (weight, bias, eps) = self.keep_optional, norm
         tables = self.keep(words.to(self.dtype)), keep(places, self.dtype), keep(kinds, self.dtype)
-        return CudaEmbedding(tables, (self.keep(weight), keep(bias, torch.float32), eps), position_offset)
+        norm = self.keep(weight), keep(bias, torch.float32), eps
+        return CudaEmbedding(tables, norm, position_offset, self._kernels)
 
     def attend(
         self, qkv: torch.Tensor, step: Step, heads: int, window: int = 0, rotary: torch.Tensor | None = None
     ) -> torch.Tensor:
         assert step.bounds, "the embedding hands on a step with bounds"
-        return tile_attention(qkv, *step.bounds, heads, window=window, rotary=rotary)
+        attend, longest = self._kernels.tile_attention, self._longest
+        return attend(qkv, *step.bounds, heads, window=window, rotary=rotary, longest=longest)
 
     def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool) -> torch.Tensor:
         target = {"out": step.output, "stamps": step.stamps} if last else {}
-        return pool(hidden, step.starts, counts_of(step), cast(Literal["cls", "mean", "max"], mode), **target)
+        kind = cast(Literal["cls", "mean", "max"], mode)
+        return self._kernels.pool(hidden, step.starts, counts_of(step), kind, **target)
 
     def answer(self, rows: torch.Tensor, step: Step) -> torch.Tensor:
         if step.output is not None:
             step.output.copy_(rows)
         if step.stamps is not None:
-            end_step(step.stamps)
+            self._kernels.end_step(step.stamps)
         return rows
 
 

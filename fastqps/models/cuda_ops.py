@@ -1,4 +1,4 @@
-"""``Ops`` on a GPU: torch's matrix products, and the kernels of ``fastqps.kernels`` for all between them.
+"""``Ops`` on a GPU: torch's matrix products, and the operations of ``fastqps.kernels`` for all between them.
 
 A step has its ``counts`` on the device, captured or not. Nothing here waits for the device or asks it anything.
 """
@@ -9,8 +9,7 @@ from typing import Literal
 
 import torch
 
-from fastqps.kernels.add_norm import add_norm
-from fastqps.kernels.quantise_rows import quantise_rows
+from fastqps.kernels.operations import Operations, own_operations
 from fastqps.models.cuda_products import CudaActivated, CudaFp8Linear, CudaLinear
 from fastqps.models.fp8 import Quantised, Weight, concatenate, joined, plain, quantised_for
 from fastqps.models.ops import Activated, Linear, Reader, Rows, Site
@@ -20,13 +19,19 @@ from fastqps.models.precision import Precision
 
 class CudaNorm:
     def __init__(
-        self, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, kind: Literal["layer", "rms"]
+        self,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        eps: float,
+        kind: Literal["layer", "rms"],
+        kernels: Operations,
     ) -> None:
         self._how = weight, bias, eps, kind
+        self._add_norm = kernels.add_norm
 
     def __call__(self, x: torch.Tensor, into: Reader | None) -> Rows:
         fp8 = reads_fp8(into)
-        _, *normed = add_norm(x, *self._how, want_values=not fp8, want_fp8=fp8)
+        _, *normed = self._add_norm(x, *self._how, want_values=not fp8, want_fp8=fp8)
         return Rows(*normed)
 
     def add(self, linear: Linear, h: Rows, x: torch.Tensor, into: Reader | None) -> tuple[torch.Tensor, Rows]:
@@ -34,7 +39,7 @@ class CudaNorm:
         if adds(linear):
             x = linear.plus(h, x)
             return x, self(x, into)
-        found = add_norm(linear(h), *self._how, residual=x, want_sum=True, want_values=not fp8, want_fp8=fp8)
+        found = self._add_norm(linear(h), *self._how, residual=x, want_sum=True, want_values=not fp8, want_fp8=fp8)
         total, *normed = found
         assert total is not None
         return total, Rows(*normed)
@@ -45,7 +50,7 @@ class CudaNorm:
             x, residual = linear.plus(h, x), None
         else:
             x = linear(h)
-        _, *normed = add_norm(x, *self._how, residual=residual, want_fp8=reads_fp8(into))
+        _, *normed = self._add_norm(x, *self._how, residual=residual, want_fp8=reads_fp8(into))
         return Rows(*normed)
 
 
@@ -59,12 +64,20 @@ def adds(linear: Linear) -> bool:
 
 
 class CudaOps:
-    """``where`` its parameters are kept, and its steps run; ``precision`` says which products run in FP8."""
+    """``where`` its parameters are kept, and its steps run; ``precision`` says which products run in FP8.
+
+    ``kernels`` compute all between the products; unless given, the own kernels, unchecked.
+    """
 
     def __init__(
-        self, dtype: torch.dtype, where: Parameters | torch.device | str, precision: Precision | None = None
+        self,
+        dtype: torch.dtype,
+        where: Parameters | torch.device | str,
+        precision: Precision | None = None,
+        kernels: Operations | None = None,
     ) -> None:
         self.dtype, self._precision = dtype, precision or Precision()
+        self._kernels = kernels or own_operations()
         self._parameters = where if isinstance(where, Parameters) else Parameters(where)
         self.device, self.reads_weights = self._parameters.device, self._parameters.reads
 
@@ -82,21 +95,22 @@ class CudaOps:
         quantised = quantised_for(self.device, weight)
         kept = Quantised(self.keep(quantised.values), self.keep(quantised.scales))
         # cuBLAS makes bfloat16 of FP8, and adds a bias of that type
-        return CudaFp8Linear(kept, self.keep_optional(bias, torch.bfloat16), self.dtype)
+        bias_type = torch.bfloat16 if self.device.type == "cuda" else self.dtype
+        return CudaFp8Linear(kept, self.keep_optional(bias, bias_type), self.dtype)
 
     def activated(self, weight: Weight, bias: torch.Tensor | None, activation: str, site: Site) -> Activated:
-        return CudaActivated(self.linear(weight, bias, site), activation, gated=False)
+        return CudaActivated(self.linear(weight, bias, site), activation, self._kernels, gated=False)
 
     def gated(
         self, gate: Weight, up: Weight, biases: tuple[torch.Tensor, torch.Tensor] | None, activation: str, site: Site
     ) -> Activated:
         both = self.linear(concatenate([gate, up]), joined(biases) if biases else None, site)
-        return CudaActivated(both, activation, gated=True)
+        return CudaActivated(both, activation, self._kernels, gated=True)
 
     def norm(
         self, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, kind: Literal["layer", "rms"]
     ) -> CudaNorm:
-        return CudaNorm(self.keep(weight), self.keep_optional(bias, torch.float32), eps, kind)
+        return CudaNorm(self.keep(weight), self.keep_optional(bias, torch.float32), eps, kind, self._kernels)
 
     def rows(self, x: torch.Tensor, into: Reader) -> Rows:
-        return Rows(None, *quantise_rows(x)) if into.fp8 else Rows(x)
+        return Rows(None, *self._kernels.quantise_rows(x)) if into.fp8 else Rows(x)

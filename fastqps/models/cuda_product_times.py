@@ -10,7 +10,7 @@ from statistics import median
 
 import torch
 
-from fastqps.kernels.quantise_rows import quantise_rows
+from fastqps.kernels.operations import Operations, own_operations
 from fastqps.models.cuda_products import CudaFp8Linear, CudaLinear
 from fastqps.models.fp8 import quantised_for
 from fastqps.models.ops import Rows
@@ -21,14 +21,16 @@ RUNS = 9
 REPLAYS = 10  # of the graph in each run
 
 
-def product_times(dtype: torch.dtype, device: torch.device) -> Callable[[Product, bool], float]:
+def product_times(
+    dtype: torch.dtype, device: torch.device, kernels: Operations | None = None
+) -> Callable[[Product, bool], float]:
     """What ``Precision`` measures with."""
 
     def time_us(product: Product, fp8: bool) -> float:
         # Not inference mode: the first capture of a process makes tensors that all others write, and captures outside
         # of that mode could not.
         with torch.no_grad(), torch.cuda.device(device):
-            count, run = products(product, fp8, dtype, device)
+            count, run = products(product, fp8, dtype, device, kernels)
             found = _graph_us(run) / count
             del run
             torch.cuda.empty_cache()  # who looks at free memory next should not miss these weights
@@ -37,7 +39,9 @@ def product_times(dtype: torch.dtype, device: torch.device) -> Callable[[Product
     return time_us
 
 
-def products(product: Product, fp8: bool, dtype: torch.dtype, device: torch.device) -> tuple[int, Callable[[], object]]:
+def products(
+    product: Product, fp8: bool, dtype: torch.dtype, device: torch.device, kernels: Operations | None = None
+) -> tuple[int, Callable[[], object]]:
     """(how many, what runs them): one for each of the weights, which share the caches as those of the layers do."""
     size = product.outputs * product.inputs * dtype.itemsize
     count = max(1, min(product.weights, WEIGHTS_MAX_BYTES // size))
@@ -46,6 +50,7 @@ def products(product: Product, fp8: bool, dtype: torch.dtype, device: torch.devi
     if not fp8:
         plain = [CudaLinear(weight, None) for weight in weights]
         return count, lambda: [linear(Rows(x)) for linear in plain]
+    quantise_rows = (kernels or own_operations()).quantise_rows
     quantised = [CudaFp8Linear(quantised_for(device, weight), None, dtype) for weight in weights]
     if product.fused:
         rows = Rows(None, *quantise_rows(x))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from fastqps.kernels.activate import Activation, activate
+from fastqps.kernels.operations import Operations
+from fastqps.kernels.results import Activation
 from fastqps.models.card import ModelError
 from fastqps.models.fp8 import Quantised, multiply
 from fastqps.models.ops import GATES, Linear, Reader, Rows
@@ -68,10 +69,11 @@ class CudaFp8Linear:
 class CudaActivated:
     """An activation behind a product; ``gated``, of its first half, times its second."""
 
-    def __init__(self, linear: Linear, activation: str, gated: bool) -> None:
+    def __init__(self, linear: Linear, activation: str, kernels: Operations, gated: bool) -> None:
         if activation not in _KERNEL:
             raise ModelError(f"activation {activation!r} is not supported; supported: {', '.join(GATES)}")
         self._linear, self._kind, self._gated, self.fp8 = linear, _KERNEL[activation], gated, linear.fp8
+        self._activate = kernels.activate
         self._fused: CudaLinear | None = None
         if isinstance(linear, CudaLinear) and linear.fuses_gelu and self._kind in ("gelu", "gelu_tanh") and not gated:
             self._fused = linear
@@ -79,4 +81,4 @@ class CudaActivated:
     def __call__(self, x: Rows, into: Reader) -> Rows:
         if self._fused and not into.fp8:
             return Rows(self._fused.gelu(x))
-        return Rows(*activate(self._linear(x), self._kind, gated=self._gated, fp8=into.fp8))
+        return Rows(*self._activate(self._linear(x), self._kind, gated=self._gated, fp8=into.fp8))

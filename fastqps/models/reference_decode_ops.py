@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import torch
 
+from fastqps.kernels.torch_ops.sample import sampled
 from fastqps.models.decode_step import DecodeState, DecodeStep
 from fastqps.models.ops import Heads
 from fastqps.models.reference_ops import ReferenceOps, turned
-from fastqps.models.reference_sample import sampled
 
 _QUERIES = 64  # rows whose cache slots are gathered at once
 

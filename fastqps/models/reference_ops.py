@@ -1,4 +1,4 @@
-"""``Ops`` in plain torch, on any device: what every other device's are held against, and what a faked one computes.
+"""``Ops`` in plain torch, on any device: what every other device's are held against.
 
 Nothing in it depends on the numbers in a tensor but other numbers in tensors, so steps of a fixed size can be captured:
 how much of them is used is read from the step's ``counts``.

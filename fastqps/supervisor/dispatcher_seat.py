@@ -118,6 +118,8 @@ class DispatcherSeat(Seat):
             dtype=config.dtype,
             quantization=config.quantization,
             weights_fd=holder.fd if holder else -1,
+            kernels=config.kernels,
+            kernels_fd=self.shared.kernels.fd,
             threads=self.server.threads,
             max_batch_items=room.items,
             max_batch_tokens=room.tokens,
@@ -129,7 +131,7 @@ class DispatcherSeat(Seat):
 
     def fds(self, listener_fd: int) -> tuple[int, ...]:
         holder = self._holder()
-        return (*super().fds(listener_fd), *([holder.fd] if holder else []))
+        return (*super().fds(listener_fd), self.shared.kernels.fd, *([holder.fd] if holder else []))
 
     def environment(self) -> dict[str, str]:
         own = self.sharing.environment() if self.sharing else {}

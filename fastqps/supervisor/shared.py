@@ -7,6 +7,7 @@ import os
 from fastqps._core import Segment, WakeFds, create_segment, plan
 from fastqps.config.units import format_bytes
 from fastqps.errors import ConfigError
+from fastqps.kernels.journal import Journal
 from fastqps.supervisor.generation import Generation, first_generations
 from fastqps.supervisor.listener import bind_internal
 from fastqps.supervisor.plan import Plan
@@ -29,6 +30,7 @@ class Shared:
         self.wake_doors = tuple(_eventfd() for _ in range(server.doors))
         self.wake_fds = WakeFds(dispatchers=list(self.wake_dispatchers), doors=list(self.wake_doors))
         self.parent_fd, self._own_end = os.pipe()
+        self.kernels = Journal()
         self.credentials_fd = credentials_fd
         self.internal = bind_internal()
         self.segment.set_phase("starting")
@@ -50,6 +52,7 @@ class Shared:
         """Closes the descriptors: whatever child were still alive would end now."""
         for fd in (*self.inherited, self._own_end):
             os.close(fd)
+        self.kernels.close()
         self.internal.close()
 
     def announce(self, generation: Generation) -> None:

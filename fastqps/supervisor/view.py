@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from fastqps._core import BusyUnion, LoadWindow
 from fastqps.metrics.canaries import Canaries
@@ -68,6 +68,11 @@ class View:
     def restarts(self) -> dict[str, int]:
         """How often processes were started again, by role."""
         return self._seats.restarts()
+
+    def kernel_fallbacks(self) -> Mapping[str, int]:
+        """How often torch's operation took the place of each kernel; empty where no device has kernels."""
+        on_gpu = any(device.gpu for device in self._server.devices)
+        return self._shared.kernels.fallbacks() if on_gpu else {}
 
     def canaries(self) -> list[Canaries]:
         """How the dispatchers that run answered the server's own requests."""

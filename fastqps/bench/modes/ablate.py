@@ -20,6 +20,7 @@ NOTHING: dict[str, Any] = {
     "lanes": 1,
     "async-steps": "off",
     "preparation": "python",
+    "kernels": "torch",
     "quantization": "none",
 }
 
@@ -100,6 +101,7 @@ def levers_of(dispatchers: int, lanes: int) -> tuple[Lever, ...]:
         Lever("+ C++ preparation", "preparation", "native"),
         Lever(f"+ {dispatchers} dispatchers", "dispatchers", dispatchers),
         Lever(f"+ {lanes} lanes", "lanes", lanes),
+        Lever("+ own kernels", "kernels", "own"),
         Lever("+ FP8", "quantization", "fp8"),
     )
 

@@ -3,6 +3,7 @@
 * ``buckets``: which sizes of steps have a graph, and why.
 * ``lane``: a stream, the static memory of its steps, its graphs.
 * ``encoder``, ``decoder``: runners, each over pinned buffers of its own.
+* ``checked``: which operations are the own kernels, and which are plain torch.
 * ``held``, ``arena``: weights that one process holds for all of a GPU.
 * ``backend``: what they need of CUDA; ``torch_cuda`` is a GPU, ``fake`` a CPU that behaves like one, for tests.
 """
@@ -14,18 +15,21 @@ from pathlib import Path
 import torch
 
 from fastqps.devices.cuda.backend import Backend, open_backend
+from fastqps.devices.cuda.checked import make_operations
 from fastqps.devices.cuda.decoder import CudaDecoder, Decoder
 from fastqps.devices.cuda.encoder import CudaEncoder
 from fastqps.devices.cuda.held import await_held, build_over, hold
 from fastqps.devices.cuda.loaded import Loaded, starting, told_by_device
 from fastqps.devices.cuda.memory import check_cache, check_weights, kv_bytes, parameters, weights_told_when_full
-from fastqps.devices.cuda.ops import decode_ops, encoder_ops
 from fastqps.devices.cuda.precision import decoder_rows, encoder_rows, make_precision
 from fastqps.devices.cuda.start_lock import alone_on
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
+from fastqps.kernels.operations import torch_operations
 from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
+from fastqps.models.cuda_decode_ops import CudaDecodeOps
+from fastqps.models.cuda_encoder_ops import CudaEncoderOps
 from fastqps.models.llama import Llama
 from fastqps.models.packed import PackedModel
 from fastqps.models.parameters import Parameters
@@ -50,10 +54,11 @@ def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) 
     with starting(card, backend, max_tokens):
         if held is None:
             _check_weights(card, backend, dtype)
-        precision = make_precision(place, backend, dtype, encoder_rows(max_tokens))
+        kernels = make_operations(place, backend)
+        precision = make_precision(place, backend, dtype, encoder_rows(max_tokens), kernels)
 
         def load(where: Parameters) -> PackedModel:
-            return PackedModel(card, encoder_ops(backend, where, dtype, precision))
+            return PackedModel(card, CudaEncoderOps(dtype, where, precision, kernels, card.max_input_tokens))
 
         model = build_over(backend, held, load)
         precision.conclude()
@@ -67,10 +72,11 @@ def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
     with starting(card, backend, max_tokens):
         left = _check_weights(card, backend, dtype) if held is None else backend.memory()[0]
         check_cache(card, slots, kv_bytes(card, slots, dtype.itemsize), left, backend.where)
-        precision = make_precision(place, backend, dtype, decoder_rows(slots, max_tokens))
+        kernels = make_operations(place, backend)
+        precision = make_precision(place, backend, dtype, decoder_rows(slots, max_tokens), kernels)
 
         def load(where: Parameters) -> Decoder:
-            return Decoder(*load_decoder(card, decode_ops(backend, where, dtype, precision), slots, max_tokens))
+            return Decoder(*load_decoder(card, CudaDecodeOps(dtype, where, precision, kernels), slots, max_tokens))
 
         decoder = build_over(backend, held, load)
         precision.conclude()
@@ -80,12 +86,12 @@ def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
 def hold_weights(card: ModelCard, place: Place) -> None:
     """Loads a model's weights alone, for other processes to map. Raises as ``make_runner``."""
     backend, dtype = _open(place)
-    precision = make_precision(place, backend, dtype, ())
+    precision, kernels = make_precision(place, backend, dtype, ()), torch_operations()  # nothing is computed
 
     def load(where: Parameters) -> PackedModel | Llama:
         if card.task == "generate":
-            return load_llama(card, decode_ops(backend, where, dtype, precision))
-        return PackedModel(card, encoder_ops(backend, where, dtype, precision))
+            return load_llama(card, CudaDecodeOps(dtype, where, precision, kernels))
+        return PackedModel(card, CudaEncoderOps(dtype, where, precision, kernels))
 
     with alone_on(backend.uuid), weights_told_when_full(card, backend.where), told_by_device(backend):
         _check_weights(card, backend, dtype)

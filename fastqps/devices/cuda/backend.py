@@ -38,7 +38,7 @@ class Backend(Protocol):
     where: str  # for people: cuda:0
     uuid: str  # the same for every process that uses this GPU
     multiprocessors: int
-    runs_kernels: bool  # else models are computed in plain torch
+    kind: str  # the same for GPUs on which the same code runs: "NVIDIA H200 (9.0)"
 
     def memory(self) -> tuple[int, int]:
         """Free and total bytes, as all processes that use the GPU leave them."""
@@ -57,6 +57,12 @@ class Backend(Protocol):
 
         ``stamps`` is the address of the output block, where the step's first and last kernel tell the time.
         """
+
+    def capturing(self) -> bool:
+        """Whether what this thread gives to its stream is captured, and so does not run now."""
+
+    def launcher(self, name: str) -> Callable[..., Any]:
+        """What launches the kernel of that name. ``ImportError`` where Triton cannot be used."""
 
     def watch(self) -> None:
         """``RuntimeError`` if since its first call anything was done but steps: the debug mode's look at each."""

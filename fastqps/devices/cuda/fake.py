@@ -7,6 +7,7 @@ import gc
 import os
 import threading
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,12 @@ import torch
 
 from fastqps._core import CudaApi
 from fastqps.devices.cuda.backend import Body, Graph, Stream
+from fastqps.devices.cuda.fake_kernels import faulty
 from fastqps.devices.cuda.watch import Watched
 from fastqps.devices.errors import DeviceError
 from fastqps.gpus import VISIBLE
+from fastqps.kernels import torch_ops
+from fastqps.kernels.operations import launcher
 
 _NAME = "GPU-fake-"
 _MULTIPROCESSORS = 132
@@ -54,7 +58,8 @@ _no_collection = _NoCollection()
 class FakeCuda(Watched):
     """``Backend`` over csrc/tests' CUDA runtime. Everything above it is the same as on a GPU."""
 
-    runs_kernels = os.environ.get("FASTQPS_TEST_FAKE_KERNELS") == "1"  # interpreted ones: slow
+    kind = "fake GPU"
+    interprets = os.environ.get("FASTQPS_TEST_FAKE_KERNELS") == "1"  # kernels, which is slow; else torch stands in
 
     def __init__(self, library: str, index: int) -> None:
         self.api = CudaApi(library)
@@ -67,6 +72,7 @@ class FakeCuda(Watched):
         self.where = f"cuda:{index}"
         self.uuid = f"{_NAME}{index}"
         self.multiprocessors = _MULTIPROCESSORS
+        self._replay = threading.local()
         self._library = ctypes.CDLL(library)
         self._library.fakeCount.restype = ctypes.c_int64
         self._library.fakeGraphCreate.restype = ctypes.c_void_p
@@ -91,13 +97,21 @@ class FakeCuda(Watched):
         def run(user: int | None) -> None:
             del user
             try:
+                self._replay.runs = True
                 with _no_collection:
                     body()
+                self._replay.runs = False
             except BaseException:  # a kernel has nobody to raise to: the step's answers stay what they were
                 traceback.print_exc()
 
         callback = _Callback(run)
         return Graph(self._library.fakeGraphCreate(callback, None, stamps), (callback, body))
+
+    def capturing(self) -> bool:
+        return getattr(self._replay, "runs", False)
+
+    def launcher(self, name: str) -> Callable[..., Any]:
+        return faulty(name, launcher(name) if self.interprets else getattr(torch_ops, name))
 
     def seal(self) -> None:
         self._library.fakeMark()  # counts what anybody calls, not only ``api``

@@ -10,6 +10,7 @@ import torch
 from fastqps.devices.cuda.backend import Backend
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
+from fastqps.kernels.operations import Operations
 from fastqps.models.fp8 import refused
 from fastqps.models.precision import QUANTIZATIONS, Precision, Product
 
@@ -27,8 +28,13 @@ def decoder_rows(slots: int, max_tokens: int) -> tuple[int, ...]:
     return tuple(sorted({min(max_tokens, rows) for rows in (_ROWS_MIN, slots, 3 * slots)}))
 
 
-def make_precision(place: Place, backend: Backend, dtype: torch.dtype, rows: tuple[int, ...]) -> Precision:
-    """``DeviceError`` for an unknown quantization, and for ``fp8`` on a GPU that has none."""
+def make_precision(
+    place: Place, backend: Backend, dtype: torch.dtype, rows: tuple[int, ...], kernels: Operations | None = None
+) -> Precision:
+    """``DeviceError`` for an unknown quantization, and for ``fp8`` on a GPU that has none.
+
+    ``kernels`` quantise rows where ``auto`` measures; unless given, the own kernels.
+    """
     if place.quantization not in QUANTIZATIONS:
         raise DeviceError(f"no quantization {place.quantization!r}; there is: {', '.join(QUANTIZATIONS)}")
     if place.quantization != "none" and (reason := refused(backend.device)):
@@ -39,14 +45,16 @@ def make_precision(place: Place, backend: Backend, dtype: torch.dtype, rows: tup
             )
         print(f"quantization auto: {backend.where} multiplies no FP8: {reason}", file=sys.stderr)
         return Precision("none")
-    return Precision(place.quantization, rows, _product_times(backend, dtype), _FUSED)
+    return Precision(place.quantization, rows, _product_times(backend, dtype, kernels), _FUSED)
 
 
-def _product_times(backend: Backend, dtype: torch.dtype) -> Callable[[Product, bool], float]:
+def _product_times(
+    backend: Backend, dtype: torch.dtype, kernels: Operations | None
+) -> Callable[[Product, bool], float]:
     if backend.device.type != "cuda":
         from fastqps.models import cpu_product_times
 
         return cpu_product_times.product_times(dtype)
-    from fastqps.models import cuda_product_times  # here: it imports Triton
+    from fastqps.models import cuda_product_times
 
-    return cuda_product_times.product_times(dtype, backend.device)
+    return cuda_product_times.product_times(dtype, backend.device, kernels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,14 +11,13 @@ from fastqps._core import CudaApi
 from fastqps.devices.cuda.backend import Body, Graph, Stream
 from fastqps.devices.cuda.watch import Watched
 from fastqps.devices.errors import DeviceError
+from fastqps.kernels.operations import launcher
 
 _WATCHED = ("num_alloc_retries", "num_device_alloc", "num_device_free", "allocation.all.allocated")
 
 
 class TorchCuda(Watched):
     """``Backend`` over torch.cuda, and over the CUDA runtime that torch has loaded."""
-
-    runs_kernels = True
 
     def __init__(self, index: int) -> None:
         if torch.version.cuda is None and torch.version.hip is None:
@@ -35,6 +35,7 @@ class TorchCuda(Watched):
         self.device = torch.device("cuda", index)
         self.where = f"cuda:{index}"
         self.uuid = f"GPU-{properties.uuid}"
+        self.kind = f"{properties.name} ({properties.major}.{properties.minor})"
         self.multiprocessors = properties.multi_processor_count
         self.api = CudaApi()
         self.api.set_device(index)
@@ -69,6 +70,12 @@ class TorchCuda(Watched):
             graph.replay()  # on its way to the device now, not with the first request that needs it
         torch.cuda.synchronize(self.device)
         return Graph(int(graph.raw_cuda_graph_exec()), graph)
+
+    def capturing(self) -> bool:
+        return torch.cuda.is_current_stream_capturing()
+
+    def launcher(self, name: str) -> Callable[..., Any]:
+        return launcher(name)
 
     def seal(self) -> None:
         torch.cuda.set_sync_debug_mode("error")

@@ -1,13 +1,42 @@
-"""Sampling in plain torch, for all runs at once: the law of csrc/step/cpu_decode_sample_kernel.h and philox.h."""
+"""Sampling of all runs at once: the semantics of csrc/step/cpu_decode_sample_kernel.h and philox.h."""
 
 from __future__ import annotations
 
 import torch
 
 from fastqps import _core
+from fastqps.kernels.torch_ops.slots import repeated
 
 _CANDIDATES = 64  # that top_k and top_p choose from
 _MASK = 0xFFFFFFFF
+_LOGITS_MAX = 1 << 25  # of the runs that are sampled at once: 256 MiB for each float64 of them
+
+
+def sample(
+    logits: torch.Tensor,
+    starts: torch.Tensor,
+    kv_slots: torch.Tensor,
+    made: torch.Tensor,
+    params: torch.Tensor,
+    eos_ids: torch.Tensor,
+    counts: torch.Tensor,
+    *,
+    tokens: torch.Tensor,
+    logprobs: torch.Tensor,
+    finish: torch.Tensor,
+    last_token: torch.Tensor,
+    stamps: torch.Tensor | None = None,
+) -> None:
+    """Draws a token for each of ``counts[1]`` runs, says whether its sequence ends with it, keeps it as the newest."""
+    run, any_run = repeated(len(logits), counts[1]), counts[1] > 0
+    live = torch.arange(len(logits), device=logits.device) < counts[1]
+    slot = torch.where(any_run, kv_slots[torch.where(any_run, starts[run], 0).long()], 0).long()
+    together = max(1, _LOGITS_MAX // logits.shape[1])
+    for c in (slice(begin, begin + together) for begin in range(0, len(logits), together)):
+        found = sampled(logits[run[c]], params[slot[c]], made[run[c]], eos_ids)
+        for to, new in zip((tokens, logprobs, finish), found, strict=True):
+            to[c] = torch.where(live[c], new, to[c])
+    last_token[slot] = torch.where(any_run, tokens[run], last_token[slot])
 
 
 def sampled(

@@ -1,0 +1,109 @@
+"""Random steps for the operations of encoders, and for those of rows that decoders share."""
+
+from __future__ import annotations
+
+from itertools import accumulate, cycle
+from typing import Any
+
+import torch
+
+from fastqps.kernels.checks.inputs import Case, Inputs, Random
+
+_LENGTHS = (1, 100, 33, 2, 40)  # rows of items: they begin and end inside tiles, and at their borders
+_TOKENS_MIN = 130  # more than the largest tile
+_ROWS, _LIVE = 43, 37  # of operations on rows; tiles have 8
+_SPARE = 14  # rows of padding
+
+
+def _lengths(longest: int, items: int) -> list[int]:
+    found: list[int] = []
+    for length in cycle(_LENGTHS):
+        if sum(found) >= _TOKENS_MIN or len(found) == items:
+            return found
+        found.append(min(length, longest))
+    return found
+
+
+def embed_norm(random: Random, a: dict[str, Any]) -> Case:
+    places, kinds, entries = a["places"], a["kinds"], len(a["cu_seqlens"])
+    longest = _LENGTHS[1] if places is None else min(_LENGTHS[1], len(places) - a["position_offset"])
+    lengths = _lengths(longest, entries - 1)
+    total = sum(lengths)
+    rows = total + _SPARE
+    step = {
+        "ids": random.below(len(a["words"]), rows),
+        "types": None if a["types"] is None else random.below(1 if kinds is None else len(kinds), rows),
+        "cu_seqlens": random.ints([0, *accumulate(lengths)], entries),
+        "counts": random.ints([total, len(lengths), longest], len(a["counts"])),
+        "stamps": random.stamps(a["stamps"]),
+    }
+    return Case(a | step, rows=dict.fromkeys(("values", "fp8", "scale"), total))
+
+
+def add_norm(random: Random, a: dict[str, Any]) -> Case:
+    count, live = _count(random, a)
+    x, residual = (random.normal(_ROWS, a["x"].shape[1], like=a["x"]) for _ in range(2))
+    step = {"x": x + 0.5, "residual": None if a["residual"] is None else residual, "count": count}
+    return Case(a | step, rows=dict.fromkeys(("sum", "values", "fp8", "scale"), live))
+
+
+def activate(random: Random, a: dict[str, Any]) -> Case:
+    count, live = _count(random, a)
+    x = 3 * random.normal(_ROWS, a["x"].shape[1], like=a["x"])
+    return Case(a | {"x": x, "count": count}, rows=dict.fromkeys(("values", "fp8", "scale"), live))
+
+
+def quantise_rows(random: Random, a: dict[str, Any]) -> Case:
+    count, live = _count(random, a)
+    x = random.normal(_ROWS, a["x"].shape[1], like=a["x"])
+    sizes = torch.logspace(-2, 2, _ROWS, device=x.device)[:, None].to(x.dtype)
+    return Case(a | {"x": x * sizes, "count": count}, rows=dict.fromkeys(("fp8", "scale"), live))
+
+
+def _count(random: Random, a: dict[str, Any]) -> tuple[torch.Tensor | None, int]:
+    """``count`` as the call has it, and the rows that are no padding."""
+    return (None, _ROWS) if a["count"] is None else (random.ints([_LIVE], len(a["count"])), _LIVE)
+
+
+def tile_attention(random: Random, a: dict[str, Any]) -> Case:
+    longest = min(_LENGTHS[1], a["longest"] or _LENGTHS[1], _LENGTHS[1] if a["rotary"] is None else len(a["rotary"]))
+    lengths = _lengths(longest, _TOKENS_MIN)
+    marks = [0, *accumulate(lengths)]
+    total = marks[-1]
+    start, end = ([marks[i + n] for i, length in enumerate(lengths) for _ in range(length)] for n in (0, 1))
+    rows = total + _SPARE
+    step = {
+        "qkv": random.normal(rows, a["qkv"].shape[1], like=a["qkv"], live=total),
+        "row_start": random.ints(start + [total] * _SPARE, rows),
+        "row_end": random.ints(end + [total] * _SPARE, rows),
+    }
+    return Case(a | step, rows={"result": total})
+
+
+def pool(random: Random, a: dict[str, Any]) -> Case:
+    lengths, width = _lengths(_LENGTHS[1], _TOKENS_MIN), a["hidden"].shape[1]
+    total, items = sum(lengths), len(lengths)
+    step = {
+        "hidden": random.normal(total + _SPARE, width, like=a["hidden"], live=total),
+        "cu_seqlens": random.ints([0, *accumulate(lengths)], items + 4),
+        "counts": random.ints([total, items, _LENGTHS[1]], len(a["counts"])),
+        "out": None if a["out"] is None else random.normal(items + 3, width, like=a["out"]),
+        "stamps": random.stamps(a["stamps"]),
+    }
+    return Case(a | step, ["out"] if a["out"] is not None else [], {"out": items, "result": items})
+
+
+def end_step(random: Random, a: dict[str, Any]) -> Case:
+    """That it runs is all there is to see: torch has no clock to compare with."""
+    return Case({"stamps": random.stamps(a["stamps"])})
+
+
+ENCODER_INPUTS: dict[str, Inputs] = {
+    "embed_norm": embed_norm,
+    "add_norm": add_norm,
+    "activate": activate,
+    "quantise_rows": quantise_rows,
+    "tile_attention": tile_attention,
+    "pool": pool,
+    "end_step": end_step,
+}

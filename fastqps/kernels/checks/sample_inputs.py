@@ -1,0 +1,88 @@
+"""Random logits for every way of sampling, so made that both have to choose the same token.
+
+A draw from all may differ where the random number is near an edge between two tokens. So its logits have few tokens
+that count, whose edges are far from the random numbers of these seeds, whatever the vocabulary and the type.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+
+from fastqps import _core
+from fastqps.kernels.checks.inputs import Case, Random
+
+_IGNORE_EOS, _LOGPROBS, _WORDS = 1, _core.PARAM_LOGPROBS, _core.ADMITTED_WORDS
+LIKELY = (2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0)  # logits of the tokens that count, in the order of their ids
+_UNLIKELY = -60.0
+_MADE, _FULL = 5, 6  # tokens made before, and the answer's length where this token is to be its last
+_SPARE = 3
+
+
+class Run(NamedTuple):
+    """How one run is sampled."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    seed: int = 0
+    flags: int = _LOGPROBS
+    max_tokens: int = 100
+    ends: str = ""  # "stop" or "eos": its likeliest token is one
+
+    @property
+    def from_all(self) -> bool:
+        """It draws from the whole vocabulary."""
+        return self.temperature > 0 and self.top_p >= 1 and self.top_k == 0
+
+    def words(self, slot: int, stop_id: int) -> list[int]:
+        """Its parameters as csrc/step/decode_layout.h has them."""
+        floats = torch.tensor([self.temperature, self.top_p]).view(torch.int32).tolist()
+        stops = [stop_id if self.ends == "stop" else -1, *[-1] * 7]
+        return [slot, self.seed, ~self.seed, *floats, self.top_k, self.max_tokens, self.flags, *stops]
+
+
+RUNS = (
+    Run(),
+    Run(flags=_IGNORE_EOS, max_tokens=_FULL),
+    Run(ends="stop"),
+    Run(ends="eos"),
+    *(Run(temperature, seed=seed) for temperature, seed in ((0.5, 11), (1.0, 12), (1.0, 13), (2.0, 14))),
+    *(Run(0.8, 0.9, seed=seed, flags=0) for seed in (21, 22)),
+    *(Run(1.0, 1.0, top_k, seed=31) for top_k in (1, 5, 200)),
+    Run(1.5, 0.7, 20, seed=41),
+)
+
+
+def sample(random: Random, a: dict[str, Any]) -> Case:
+    n, vocab = len(RUNS), a["logits"].shape[1]
+    size, slots = n + _SPARE, n + 1
+    slot_of = [(5 * i + 3) % n for i in range(n)]
+    logits = 4 * random.normal(size, vocab, like=torch.empty(0), live=n)
+    for i, run in enumerate(RUNS):
+        likely = LIKELY[:vocab] if run.from_all else (40.0,) if run.ends else ()
+        if run.from_all:
+            logits[i] = logits[i] + _UNLIKELY
+        places = random.places(len(likely), vocab)
+        if run.ends == "eos" and len(a["eos_ids"]):
+            places = a["eos_ids"][:1].long()
+        logits[i, places] = torch.tensor(likely, device=random.device)
+    stop_ids = logits[:n].nan_to_num(-torch.inf).argmax(1).tolist()
+    records = [[0] * _WORDS for _ in range(slots)]
+    for slot, run, stop_id in zip(slot_of, RUNS, stop_ids, strict=True):
+        records[slot] = run.words(slot, stop_id)
+    new = {
+        "logits": logits.to(a["logits"].dtype),
+        "starts": random.ints([2 * i for i in range(n + 1)], size + 1),  # each run has two rows
+        "kv_slots": random.ints([slot for slot in slot_of for _ in range(2)], 2 * n + _SPARE),
+        "made": random.ints([_MADE] * n, size),
+        "params": torch.tensor(records, dtype=torch.int32, device=random.device),
+        "counts": random.ints([2 * n, n, 0], len(a["counts"])),
+        "stamps": random.stamps(a["stamps"]),
+        "logprobs": torch.zeros(size, device=random.device),
+        "last_token": random.below(vocab, slots),
+    }
+    new |= {name: random.ints([-1], size) for name in ("tokens", "finish")}
+    written = ("tokens", "logprobs", "finish", "last_token")
+    return Case(a | new, written, dict.fromkeys(written[:3], n))

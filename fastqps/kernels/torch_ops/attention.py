@@ -1,0 +1,76 @@
+"""Attention inside the items of a packed batch, in blocks of the longest item."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional as F
+
+_SCORES_MAX = 1 << 26  # numbers of one product: 256 MiB in float32
+_BLOCK_MIN = 64  # rows
+
+
+def tile_attention(
+    qkv: torch.Tensor,
+    row_start: torch.Tensor,
+    row_end: torch.Tensor,
+    heads: int,
+    *,
+    window: int = 0,
+    rotary: torch.Tensor | None = None,
+    longest: int = 0,
+) -> torch.Tensor:
+    """qkv [tokens, 3 · heads · size] → [tokens, heads · size]; every row sees its item's rows, both ways.
+
+    No row sees further than the longest item, or the window, is long. So with blocks of that many rows each block needs
+    its own keys, those of the block before and those of the block behind. ``longest`` 0: an item may be all rows.
+
+    Where an item's value is not finite, its rows that see it become NaN; other items' rows do not.
+    """
+    tokens = len(qkv)
+    block = min(tokens, longest or tokens, max(window, _BLOCK_MIN) if window else tokens)
+    count = -(-tokens // block)
+    row = torch.arange(tokens, device=qkv.device)
+    live = row_start < row_end
+    first, last = (torch.where(live, mark, 0) for mark in (row_start, row_end))
+    q, k, v = qkv.float().view(tokens, 3, heads, -1).unbind(1)
+    if rotary is not None:
+        turns = rotary[torch.where(live, row - first, 0)][:, None]
+        q, k = turned(q, turns), turned(k, turns)
+    if window:
+        first, last = torch.maximum(first, row - window), torch.minimum(last, row + window + 1)
+    q = _blocks(q * q.shape[2] ** -0.5, block, count, 0)
+    k, v = (_blocks(x, block, count, 1).unfold(0, 3, 1).movedim(-1, 1).flatten(1, 2) for x in (k, v))
+    bounds = [_blocks(bound[:, None], block, count, 0) for bound in (first, last)]
+    key = torch.arange(-block, 2 * block, device=qkv.device)
+    at = block * torch.arange(count, device=qkv.device)[:, None, None] + key  # [blocks, 1, keys]
+    together = max(1, _SCORES_MAX // (heads * block * 3 * block))
+    out = [
+        _attended(q[b], k[b], v[b], (at[b] >= bounds[0][b]) & (at[b] < bounds[1][b]))
+        for b in (slice(begin, begin + together) for begin in range(0, count, together))
+    ]
+    return torch.cat(out).flatten(0, 1)[:tokens].flatten(1).to(qkv.dtype)
+
+
+def turned(x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
+    """x [..., size] with its halves turned against each other by cos and sin, ``turns`` [..., 2, size / 2]."""
+    (a, b), (cos, sin) = x.chunk(2, -1), turns.unbind(-2)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+
+def _blocks(x: torch.Tensor, block: int, count: int, around: int) -> torch.Tensor:
+    """x [tokens, ...] → [count + 2 · around, block, ...], with zeros behind and in ``around`` blocks on each side."""
+    behind = count * block - len(x) + around * block
+    padded = F.pad(x, (*[0] * (2 * (x.dim() - 1)), around * block, behind))
+    blocks: torch.Tensor = padded.unflatten(0, (count + 2 * around, block))
+    return blocks
+
+
+def _attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    """q [blocks, rows, heads, size], k and v [blocks, keys, heads, size], seen [blocks, rows, keys] → as q."""
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    scores = torch.where(seen[:, None], q @ k.transpose(2, 3), -torch.inf)
+    weights = torch.where(seen[:, None], scores.softmax(-1), 0.0)  # rows that see nothing: zeros, not NaN
+    finite = v.isfinite()
+    out = weights @ torch.where(finite, v, 0.0)
+    spoiled = seen[:, None].float() @ (~finite).float()  # a weight of 0 does not keep NaN and infinity away
+    return torch.where(spoiled > 0, torch.nan, out).transpose(1, 2)

@@ -1,0 +1,77 @@
+"""The first and the last operation of an encoder's step: from token ids to rows, and from rows to items."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+
+from fastqps.kernels.results import Embedded
+from fastqps.kernels.torch_ops.rows import normalised, scaled
+
+
+def _marks(cu_seqlens: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """int64 [items + 1]: where each item begins; behind the step's items, n_tokens."""
+    there = torch.arange(len(cu_seqlens), device=cu_seqlens.device) <= counts[1]
+    return torch.where(there, cu_seqlens, counts[0]).long()
+
+
+def _item_of(marks: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+    """int64 [tokens]: the item of each row; of padding, as many as there can be."""
+    return torch.searchsorted(marks[1:].contiguous(), row, right=True)
+
+
+def embed_norm(
+    ids: torch.Tensor,
+    types: torch.Tensor | None,
+    cu_seqlens: torch.Tensor,
+    counts: torch.Tensor,
+    words: torch.Tensor,
+    places: torch.Tensor | None,
+    kinds: torch.Tensor | None,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    eps: float,
+    position_offset: int = 0,
+    *,
+    want_values: bool = True,
+    want_fp8: bool = False,
+    stamps: torch.Tensor | None = None,
+) -> Embedded:
+    """Layer norm of each token's row of ``words`` plus that of its position and type, where there are such tables."""
+    row = torch.arange(len(ids), device=ids.device)
+    live, marks = row < counts[0], _marks(cu_seqlens, counts)
+    item = _item_of(marks, row)
+    start, end = marks[item], marks[(item + 1).clamp(max=len(marks) - 1)]
+    x = words[torch.where(live, ids, 0)].float()
+    if kinds is not None:
+        x = x + (kinds[0] if types is None else kinds[torch.where(live, types, 0)]).float()
+    if places is not None:
+        x = x + places[torch.where(live, row - start, 0) + position_offset].float()
+    out = scaled(normalised(x, eps, False), weight, bias, words.dtype, want_values, want_fp8)
+    return Embedded(*out, *(torch.where(live, mark, counts[0]).int() for mark in (start, end)))
+
+
+def pool(
+    hidden: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    counts: torch.Tensor,
+    mode: Literal["cls", "mean", "max"],
+    *,
+    out: torch.Tensor | None = None,
+    stamps: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """hidden [tokens, width] → float32 [items, width]: each item's first row, mean or largest numbers."""
+    marks, items = _marks(cu_seqlens, counts), len(cu_seqlens) - 1
+    if mode == "cls":
+        rows = hidden[marks[:-1].clamp(max=len(hidden) - 1)].float()
+    else:
+        item = _item_of(marks, torch.arange(len(hidden), device=hidden.device))[:, None].expand_as(hidden)
+        empty = hidden.new_full((items + 1, hidden.shape[1]), -torch.inf if mode == "max" else 0.0, dtype=torch.float32)
+        if mode == "max":
+            rows = empty.scatter_reduce(0, item, hidden.float(), "amax")[:-1]
+        else:
+            sums = empty.scatter_add(0, item, hidden.float())[:-1]
+            rows = sums / marks.diff().clamp(min=1)[:, None]
+    live = (torch.arange(items, device=hidden.device) < counts[1])[:, None]
+    return rows if out is None else out.copy_(torch.where(live, rows, out))

@@ -1,0 +1,90 @@
+"""A decoder's rows and their cache slots: embeddings, rotary positions, keys and values, the last row of each run.
+
+Padding must write nothing. An index made of it repeats the first row's write instead, with the same numbers; in a step
+without rows the place keeps what it holds.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from fastqps.kernels.torch_ops.attention import turned
+
+_LOG2_E = 1.4426950408889634
+
+
+def repeated(n: int, count: torch.Tensor) -> torch.Tensor:
+    """int64 [n]: the rows below ``count``, then the first one again and again."""
+    row = torch.arange(n, device=count.device)
+    return torch.where(row < count, row, 0)
+
+
+def embed_tokens(
+    table: torch.Tensor,
+    ids: torch.Tensor,
+    kv_slots: torch.Tensor,
+    last_token: torch.Tensor,
+    counts: torch.Tensor,
+    *,
+    admitted: torch.Tensor | None = None,
+    params: torch.Tensor | None = None,
+    stamps: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The row of ``table`` [vocabulary, width] for each of ``ids`` [T], for -1 that of the slot's newest token."""
+    if admitted is not None and params is not None:
+        any_new = counts[2] > 0
+        record = admitted[repeated(len(admitted), counts[2])]
+        slot = torch.where(any_new, record[:, 0], 0).long()
+        params[slot] = torch.where(any_new, record, params[slot])
+    live = torch.arange(len(ids), device=ids.device) < counts[0]
+    newest = last_token[torch.where(live, kv_slots, 0)]
+    return table[torch.where(live, torch.where(ids < 0, newest, ids), 0)]
+
+
+def last_rows(x: torch.Tensor, starts: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """x [T, width], starts int32 [S + 1], counts int32 [≥ 2] → [S, width]."""
+    return x[last_of(starts, counts)]
+
+
+def last_of(starts: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """int64 [S]: the last row of each run; 0 behind the step's runs."""
+    live = torch.arange(len(starts) - 1, device=starts.device) < counts[1]
+    return torch.where(live, starts[1:] - 1, 0).long()
+
+
+def rope_kv(
+    qkv: torch.Tensor,
+    cache: torch.Tensor,
+    rotary: torch.Tensor,
+    q_norm: torch.Tensor | None,
+    k_norm: torch.Tensor | None,
+    eps: float,
+    positions: torch.Tensor,
+    kv_slots: torch.Tensor,
+    counts: torch.Tensor,
+    *,
+    prefix_len: int,
+) -> torch.Tensor:
+    """Keeps keys and values of ``counts[0]`` rows in ``cache``; → the queries, turned and scaled.
+
+    Their factor holds log2 e: ``slot_attention`` takes powers of two.
+    """
+    kv_heads, head_dim = cache.shape[2], cache.shape[4]
+    rows = len(qkv)
+    any_row, row = counts[0] > 0, repeated(rows, counts[0])
+    q, k, v = qkv[row].float().view(rows, -1, head_dim).split_with_sizes(_heads(qkv, kv_heads, head_dim), 1)
+    if q_norm is not None and k_norm is not None:
+        q, k = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * n for x, n in ((q, q_norm), (k, k_norm)))
+    position = torch.where(any_row, positions[row], prefix_len).long()
+    turns, at = rotary[position][:, None], position - prefix_len
+    slot = torch.where(any_row, kv_slots[row], 0).long()
+    for part, new in zip(cache, (turned(k, turns), v), strict=True):
+        place = part.transpose(1, 2)
+        place[slot, at] = torch.where(any_row, new.to(cache.dtype), place[slot, at])
+    queries: torch.Tensor = turned(q, turns) * (head_dim**-0.5 * _LOG2_E)
+    return queries.flatten(1).to(qkv.dtype)
+
+
+def _heads(qkv: torch.Tensor, kv_heads: int, head_dim: int) -> list[int]:
+    """How many heads of queries, of keys and of values a row has."""
+    return [qkv.shape[1] // head_dim - 2 * kv_heads, kv_heads, kv_heads]

@@ -1,0 +1,93 @@
+"""Calls of each kernel as models make them, of small sizes: for the kernels' checks, and for what can be captured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from fastqps.kernels.journal import KERNELS
+
+
+def _ints(*shape: int) -> torch.Tensor:
+    return torch.zeros(*shape, dtype=torch.int32)
+
+
+def _encoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
+    width, heads, rows = 48, 2, 20
+    x, weight = torch.zeros(rows, width, dtype=dtype), torch.rand(width) + 0.5
+    ids, marks, counts, stamps = _ints(rows), _ints(9), _ints(16), torch.zeros(2, dtype=torch.int64)
+    tables = {name: torch.randn(n, width).to(dtype) for name, n in (("words", 70), ("places", 50), ("kinds", 2))}
+    embed = {"ids": ids, "types": ids, "cu_seqlens": marks, "counts": counts, **tables, "weight": weight}
+    embed |= {"bias": weight, "eps": 1e-12, "stamps": stamps}
+    norm = {"x": x, "weight": weight, "bias": weight, "eps": 1e-12, "kind": "layer", "residual": x}
+    rotary = torch.randn(50, 2, width // heads // 2)
+    attention = {"qkv": x.repeat(1, 3), "row_start": ids, "row_end": ids, "heads": heads}
+    pool = {"hidden": x, "cu_seqlens": marks, "counts": counts, "stamps": stamps}
+    return {
+        "embed_norm": [
+            embed | {"position_offset": 2, "want_fp8": True},
+            embed | {"types": None, "cu_seqlens": _ints(600)},
+            embed | {"places": None, "kinds": None, "bias": None, "want_values": False, "want_fp8": True},
+        ],
+        "add_norm": [
+            norm,
+            norm | {"bias": None, "kind": "rms", "want_sum": True, "want_fp8": True},
+            norm | {"residual": None, "count": counts},
+        ],
+        "activate": [
+            {"x": x, "kind": "gelu"},
+            {"x": x, "kind": "silu", "gated": True, "count": counts},
+            {"x": x, "kind": "gelu_tanh", "fp8": True},
+        ],
+        "quantise_rows": [{"x": x}, {"x": x, "count": counts}],
+        "tile_attention": [
+            attention,
+            attention | {"rotary": rotary, "window": 8, "longest": 50},
+            attention | {"longest": 12},
+        ],
+        "pool": [pool | {"mode": mode} for mode in ("mean", "cls", "max")]
+        + [pool | {"mode": "mean", "out": torch.zeros(8, width)}],
+        "end_step": [{"stamps": stamps}],
+    }
+
+
+def _decoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
+    rows, runs, heads, kv_heads, size, vocab, slots, length = 20, 6, 4, 2, 16, 90, 9, 30
+    ids, starts, counts, stamps = _ints(rows), _ints(runs + 1), _ints(16), torch.zeros(2, dtype=torch.int64)
+    where = {"positions": ids, "kv_slots": ids, "counts": counts}
+    cache = torch.zeros(2, slots, kv_heads, length, size, dtype=dtype)
+    angles = torch.randn(length + 5, size // 2)
+    norm, last_token, params = torch.rand(size) + 0.5, _ints(slots), _ints(slots, 16)
+    embed = {"table": torch.randn(vocab, 24).to(dtype), "ids": ids, "kv_slots": ids, "last_token": last_token}
+    embed |= {"counts": counts, "admitted": _ints(runs, 16), "params": params, "stamps": stamps}
+    rope = {"qkv": torch.zeros(rows, (heads + 2 * kv_heads) * size, dtype=dtype), "cache": cache, **where}
+    rope |= {"rotary": torch.stack((angles.cos(), angles.sin()), 1).contiguous(), "eps": 1e-6, "prefix_len": 5}
+    attend = {"queries": torch.zeros(rows, heads * size, dtype=dtype), "cache": cache, "starts": starts, **where}
+    prefix = [torch.zeros(2, kv_heads, n, size, dtype=dtype) for n in (0, 5)]
+    draw = {"logits": torch.zeros(runs, vocab, dtype=dtype), "starts": starts, "kv_slots": ids, "made": _ints(runs)}
+    draw |= {"params": params, "eos_ids": torch.tensor([7, 3], dtype=torch.int32), "counts": counts, "stamps": stamps}
+    draw |= {"tokens": _ints(runs), "logprobs": torch.zeros(runs), "finish": _ints(runs), "last_token": last_token}
+    return {
+        "embed_tokens": [embed, embed | {"admitted": None, "params": None}],
+        "rope_kv": [
+            rope | {"q_norm": norm, "k_norm": norm},
+            rope | {"q_norm": None, "k_norm": None},
+            rope | {"q_norm": None, "k_norm": None, "cache": cache[:, :1], "prefix_len": 0},
+        ],
+        "slot_attention": [
+            attend | {"prefix": prefix[1], "last_rows": False},
+            attend | {"prefix": prefix[0], "last_rows": True},
+            attend | {"prefix": prefix[0], "last_rows": False, "cache": cache[:, :1]},
+        ],
+        "last_rows": [{"x": torch.zeros(rows, 24, dtype=dtype), "starts": starts, "counts": counts}],
+        "sample": [draw, draw | {"eos_ids": _ints(0), "logits": torch.zeros(runs, 5, dtype=dtype)}],
+    }
+
+
+def calls(dtype: torch.dtype) -> list[tuple[str, dict[str, Any]]]:
+    """(kernel, arguments), several of each."""
+    torch.manual_seed(3)
+    found = _encoder(dtype) | _decoder(dtype)
+    assert set(found) == set(KERNELS)
+    return [(name, arguments) for name, each in found.items() for arguments in each]
