@@ -1,8 +1,9 @@
-"""What this process may use of the machine: cores, CPU quota, memory."""
+"""What this process may use of the machine: cores, CPU quota, memory, a folder that outlives it."""
 
 from __future__ import annotations
 
 import os
+import platform
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +42,24 @@ def cpu_flags() -> frozenset[str]:
         if line.startswith(("flags", "Features")):
             return frozenset(line.partition(":")[2].split())
     return frozenset()
+
+
+def cpu_model() -> str:
+    """The CPU's name as the kernel reports it, or else the architecture's."""
+    for line in _text(Path("/proc/cpuinfo")).splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def cache_folder(name: str) -> Path | None:
+    """A folder of this user that is kept between starts. None: there is none that can be written to."""
+    path = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "fastqps" / name
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError:  # a read-only home, as containers have
+        return None
+    return path if os.access(path, os.W_OK) else None
 
 
 def bfloat16_flags() -> tuple[str, ...]:

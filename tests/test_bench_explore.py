@@ -22,6 +22,7 @@ from fastqps.bench.slo import Slo
 from fastqps.bench.target import Target
 from fastqps.bench.workload import Call, Payloads, Workload
 from fastqps.config import load
+from fastqps.devices.stored_choice import FILE
 from fastqps.errors import ConfigError
 
 pytestmark = pytest.mark.compute
@@ -134,6 +135,27 @@ def test_tune_writes_a_file_that_a_server_takes(tmp_path: Path) -> None:
     assert config.max_batch_delay_ns == 0
     assert "host" not in tomllib.loads(file.read_text())
     assert file.read_text().startswith("# Found by `fastqps bench tune` on 2026-11-20")
+
+
+@pytest.mark.parametrize(("values", "kept"), [("none,fp8", True), ("none,auto", False), ("auto", False)])
+def test_tune_has_the_choice_of_auto_measured_anew(
+    values: str, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "config.json").write_text("{}")
+    stored = tmp_path / FILE
+    stored.write_text("{}")
+    base = {"model": [f"m={tmp_path}"], "device": "cpu", "dispatchers": 1}
+    if values == "auto":
+        tries, base = "dispatchers=1", {**base, "quantization": "auto"}
+        del base["dispatchers"]
+    else:
+        tries = f"quantization={values}"
+    tuned = context(
+        "tune", tmp_path, lambda settings, load: Point("", rate=9.0, status={"OK": 1000}), "--try", tries, base=base
+    )
+    run("tune", tuned)
+    assert stored.exists() is kept
 
 
 def test_tune_shows_every_candidate_once_with_its_runs(tmp_path: Path) -> None:

@@ -183,7 +183,6 @@ def test_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
         (Config(quantization="fp8", device="null"), ConfigError, 2, "--quantization fp8: device null computes nothing"),
         (Config(kernels="own", device="cpu"), ConfigError, 2, "the own kernels are for cuda, and the device is cpu"),
         (Config(share_weights=True, device="cpu"), ConfigError, 2, "weights are shared on GPUs, and the device is cpu"),
-        (Config(quantization="auto", share_weights=True), ConfigError, 2, "all dispatchers have to choose alike"),
         (Config(device="sim:h100"), DeviceError, 3, "no such profile"),
         (Config(device="gpu"), ConfigError, 2, "--device 'gpu' is unknown"),
         (Config(slots=3000), ConfigError, 2, "not a power of two; try 4096"),

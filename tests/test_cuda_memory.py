@@ -20,7 +20,7 @@ from fastqps._core import CudaError
 from fastqps.devices import DeviceError, DeviceFault
 from fastqps.devices.cuda import memory
 from fastqps.devices.cuda.loaded import told_by_device
-from fastqps.devices.cuda.start_lock import alone_on
+from fastqps.devices.start_lock import alone_on
 from fastqps.errors import ConfigError
 from fastqps.models import ModelError, load_card
 from fastqps.models.checkpoint import Checkpoint
@@ -57,7 +57,7 @@ def test_one_at_a_time(folder: Path) -> None:
 def test_a_dead_process_holds_nothing_and_a_wait_is_bounded(folder: Path) -> None:
     code = (
         f"import tempfile, time; tempfile.tempdir = {str(folder)!r}\n"
-        "from fastqps.devices.cuda.start_lock import alone_on\n"
+        "from fastqps.devices.start_lock import alone_on\n"
         "with alone_on('GPU-a'): print('held', flush=True); time.sleep(60)"
     )
     other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=Path(__file__).parents[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fastqps.models.ops import Site
-from fastqps.models.precision import Precision, Product
+from fastqps.models.precision import Kind, Precision, Product, Timed
 
 pytestmark = pytest.mark.compute
 
@@ -33,7 +33,8 @@ def test_none_is_none() -> None:
     [
         (Site("qkv", 0, 4), False),
         (Site("qkv", 1, 4), True),
-        (Site("out", 2, 4), True),
+        (Site("out", 2, 4), False),  # attention cannot quantise its rows as it writes them
+        (Site("down", 2, 4), True),
         (Site("down", 3, 4), False),
         (Site("up", 0, 1), False),
         (Site("up", 1, 2), False),
@@ -70,7 +71,7 @@ class Stopwatch:
 
     def __call__(self, product: Product, fp8: bool) -> float:
         self.measured.append((product, fp8))
-        return TIMES[product.outputs, product.inputs][fp8][product.rows == 512]
+        return TIMES[product.kind.outputs, product.kind.inputs][fp8][product.rows == 512]
 
 
 def test_auto_keeps_what_is_faster_for_each_shape_and_says_so() -> None:
@@ -84,7 +85,7 @@ def test_auto_keeps_what_is_faster_for_each_shape_and_says_so() -> None:
     assert {key for key, fp8 in chosen.items() if fp8} == {(1, "qkv"), (1, "up"), (2, "qkv"), (2, "up")}
     # Each shape once: two sizes, both ways.
     assert len(watch.measured) == 4 * 2 * 2
-    assert {(p.outputs, p.fused) for p, _ in watch.measured} == {(1152, True), (384, False), (1536, True)}
+    assert {(p.kind.outputs, p.kind.fused) for p, _ in watch.measured} == {(1152, True), (384, False), (1536, True)}
     assert {p.weights for p, _ in watch.measured} == {4}
     precision.conclude()
     assert lines == [
@@ -101,13 +102,52 @@ def test_one_shape_at_two_kinds_of_sites_is_two() -> None:
     precision = Precision("auto", (64,), watch, fused=("up",), log=lambda line: None)
     for kind in ("out", "up", "out"):
         precision.wants_fp8(384, 384, Site(kind, 1, 4))
-    assert [(p.fused, fp8) for p, fp8 in watch.measured] == [(False, False), (False, True), (True, False), (True, True)]
+    found = [(p.kind.fused, fp8) for p, fp8 in watch.measured]
+    assert found == [(False, False), (False, True), (True, False), (True, True)]
 
 
 def test_what_a_checkpoint_holds_is_measured_too() -> None:
     precision = Precision("auto", (512,), Stopwatch(), log=lambda line: None)
     assert precision.wants_fp8(1152, 384, Site("qkv", 0, 4), held=True)
     assert not precision.wants_fp8(384, 384, Site("out", 0, 4), held=True)
+
+
+def test_what_a_product_does_with_its_result_is_measured_with_it() -> None:
+    lines: list[str] = []
+    watch = Stopwatch()
+    precision = Precision("auto", (64, 512), watch, fused=("qkv", "up", "down"), log=lines.append)
+    assert precision.wants_fp8(1152, 384, Site("qkv", 1, 4))
+    assert precision.wants_fp8(1152, 384, Site("down", 1, 4), epilogue="residual")
+    assert [p.kind for p, _ in watch.measured[::4]] == [Kind(1152, 384, True), Kind(1152, 384, True, "residual")]
+    assert lines[1].startswith("quantization auto: 1152 × 384 with its residual at 64/512 rows: ")
+
+
+def test_down_stays_where_up_writes_gelu_itself() -> None:
+    """FP8 rows for ``down`` would cost ``up`` its gelu, and the step one launch more."""
+    slow, fast = (384, 384), (1152, 384)
+    for up, fp8 in ((slow, False), (fast, True)):
+        precision = Precision("auto", (512,), Stopwatch(), fused=("up", "down"), log=lambda line: None)
+        assert precision.wants_fp8(*up, Site("up", 1, 4), epilogue="gelu") is fp8
+        assert precision.wants_fp8(*fast, Site("down", 1, 4)) is fp8
+        assert precision.wants_fp8(*fast, Site("down", 2, 4)), "another layer's"
+    without = Precision("auto", (512,), Stopwatch(), fused=("up", "down"), log=lambda line: None)
+    assert not without.wants_fp8(*slow, Site("up", 1, 4))
+    assert without.wants_fp8(*fast, Site("down", 1, 4)), "a gated activation is a kernel of its own either way"
+
+
+def test_what_is_recalled_is_not_measured() -> None:
+    lines: list[str] = []
+    first = Precision("auto", (64, 512), Stopwatch(), log=lambda line: None)
+    assert first.wants_fp8(1152, 384, INNER) and not first.wants_fp8(384, 384, INNER)
+    assert first.measured and [timed.fp8 for timed in first.timed] == [True, False]
+    watch = Stopwatch()
+    second = Precision("auto", (64, 512), watch, log=lines.append)
+    second.recall([*first.timed, Timed(Kind(48, 48, False), (1.0, 1.0), (9.0, 9.0), True)])
+    assert second.wants_fp8(1152, 384, INNER) and not second.wants_fp8(384, 384, INNER)
+    assert second.wants_fp8(48, 48, INNER), "what was chosen holds, whatever its times"
+    assert not second.measured and watch.measured == [] and lines == []
+    assert second.wants_fp8(1536, 384, INNER)
+    assert second.measured and len(second.timed) == 4
 
 
 def test_what_cannot_be() -> None:

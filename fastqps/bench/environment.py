@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import resource
 import subprocess
 from importlib import metadata
@@ -19,11 +18,9 @@ _HERE = Path(__file__).parent
 
 def environment() -> dict[str, Any]:
     """The machine and the software."""
-    cpuinfo = Path("/proc/cpuinfo").read_text()
-    model = re.search(r"model name\s*: (.*)", cpuinfo)
     found: dict[str, Any] = {
         "fastqps": __version__,
-        "cpu": model[1] if model else platform.machine(),
+        "cpu": machine.cpu_model(),
         "cores": len(machine.allowed_cpus()),
         "memory_gib": round(machine.memory_bytes() / (1 << 30), 1),
         "bfloat16": "yes" if machine.bfloat16_flags() else "no",

@@ -32,11 +32,6 @@ def decide(config: Config) -> Config:
         raise ConfigError(f"--dispatchers: {total} is more than {DISPATCHERS_MAX} in all")
     if config.quantization != "none" and not gpu and device != "cpu":
         raise ConfigError(f"--quantization {config.quantization}: device {device} computes nothing")
-    if config.quantization == "auto" and config.share_weights:
-        raise ConfigError(
-            "--quantization auto: with --share-weights all dispatchers have to choose alike, and each would measure by "
-            "itself; use fp8 or none"
-        )
     if config.kernels == "own" and not gpu:
         raise ConfigError(f"--kernels own: the own kernels are for cuda, and the device is {device}")
     if config.share_weights and not gpu:

@@ -190,8 +190,9 @@ class Config:
     quantization: str = _setting(
         "none",
         "text",
-        "Matrix products of a model's inner layers in FP8, on cpu and cuda: fp8, all that can be; auto, those for "
-        "which FP8 is faster, as measured when the model is loaded. See docs/quantization.md.",
+        "Matrix products of a model's inner layers in FP8, on cpu and cuda: fp8, all but attention's output "
+        "projection; auto, those for which FP8 is faster, as the first start measures it and stores beside the model. "
+        "See docs/quantization.md.",
         choices=("none", "fp8", "auto"),
     )
     kernels: str = _setting(

@@ -84,12 +84,15 @@ def make_decoder(
     return make(card, slots, max_tokens, place)
 
 
-def hold_weights(device: str, card: ModelCard, *, dtype: str, quantization: str, weights_fd: int) -> None:
-    """Loads ``card``'s weights alone, tells of them in ``weights_fd``, and keeps them until this process ends.
+def hold_weights(
+    device: str, card: ModelCard, slots: int, max_tokens: int, *, dtype: str, quantization: str, weights_fd: int
+) -> None:
+    """Loads ``card``'s weights alone, publishes them in ``weights_fd``, and keeps them until this process ends.
 
-    Raises as ``make_runner``. For GPUs.
+    ``slots`` and ``max_tokens`` as the dispatchers have them; ``slots`` is 0 for an encoder. Raises as ``make_runner``.
+    For GPUs.
     """
-    _module(device).hold_weights(card, Place(device, dtype, quantization, weights_fd=weights_fd))
+    _module(device).hold_weights(card, slots, max_tokens, Place(device, dtype, quantization, weights_fd=weights_fd))
 
 
 def _module(device: str) -> ModuleType:

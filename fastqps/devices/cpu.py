@@ -7,6 +7,7 @@ import torch
 from fastqps import machine
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
+from fastqps.devices.shared_choice import shared_choice
 from fastqps.models.card import ModelCard
 from fastqps.models.cpu_decode_ops import CpuDecodeOps
 from fastqps.models.cpu_encoder_ops import CpuEncoderOps
@@ -38,7 +39,8 @@ def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) 
         torch.set_num_threads(place.threads)
     dtype = choose_dtype(place.dtype)
     precision = _precision(place, dtype, (64, min(max_tokens, 640 * torch.get_num_threads())))
-    model = PackedModel(card, CpuEncoderOps(dtype, precision))
+    with shared_choice(precision, card, _name(), dtype):
+        model = PackedModel(card, CpuEncoderOps(dtype, precision))
     precision.conclude()
     return EncoderRunner(model, max_items, max_tokens)
 
@@ -49,9 +51,15 @@ def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
         torch.set_num_threads(place.threads)
     dtype = choose_dtype(place.dtype)
     precision = _precision(place, dtype, (min(slots, 16), min(max_tokens, 512)))
-    runner = DecoderRunner.load(card, CpuDecodeOps(dtype, precision), slots, max_tokens)
+    with shared_choice(precision, card, _name(), dtype):
+        runner = DecoderRunner.load(card, CpuDecodeOps(dtype, precision), slots, max_tokens)
     precision.conclude()
     return runner
+
+
+def _name() -> str:
+    """What decides how fast products are here."""
+    return f"{machine.cpu_model()}, {torch.get_num_threads()} threads"
 
 
 def _precision(place: Place, dtype: torch.dtype, rows: tuple[int, ...]) -> Precision:

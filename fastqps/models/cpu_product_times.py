@@ -20,7 +20,7 @@ def product_times(dtype: torch.dtype) -> Callable[[Product, bool], float]:
     """What ``Precision`` measures with. One weight of a shape: they are larger than the caches, or in them anyway."""
 
     def time_us(product: Product, fp8: bool) -> float:
-        x, weight = (torch.randn(n, product.inputs) for n in (product.rows, product.outputs))
+        x, weight = (torch.randn(n, product.kind.inputs) for n in (product.rows, product.kind.outputs))
         x = x.to(dtype)
         linear = CpuFp8Linear(weight, None, dtype) if fp8 else CpuLinear(weight, None, dtype)
         with torch.inference_mode():

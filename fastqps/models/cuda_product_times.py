@@ -1,17 +1,20 @@
 """How long matrix products take on this GPU, in the model's type and in FP8: what ``--quantization auto`` goes by.
 
-They are timed as they are served, in a captured graph: outside of one the host would take longer than most of them.
+They are timed as they are served, in a captured graph: outside of one the host would take longer than most of them. A
+product with an epilogue is timed together with the kernel that follows it, because FP8 moves work there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 import torch
 
 from fastqps.kernels.operations import Operations, own_operations
-from fastqps.models.cuda_products import CudaFp8Linear, CudaLinear
+from fastqps.models.cuda_ops import CudaNorm
+from fastqps.models.cuda_products import CudaActivated, CudaFp8Linear, CudaLinear
 from fastqps.models.fp8 import quantised_for
 from fastqps.models.ops import Rows
 from fastqps.models.precision import Product
@@ -43,19 +46,38 @@ def products(
     product: Product, fp8: bool, dtype: torch.dtype, device: torch.device, kernels: Operations | None = None
 ) -> tuple[int, Callable[[], object]]:
     """(how many, what runs them): one for each of the weights, which share the caches as those of the layers do."""
-    size = product.outputs * product.inputs * dtype.itemsize
+    kind = product.kind
+    make = partial(torch.empty, device=device, dtype=dtype)
+    size = kind.outputs * kind.inputs * dtype.itemsize
     count = max(1, min(product.weights, WEIGHTS_MAX_BYTES // size))
-    x = torch.randn(product.rows, product.inputs, device=device, dtype=dtype)
-    weights = [torch.randn(product.outputs, product.inputs, device=device, dtype=dtype) for _ in range(count)]
-    if not fp8:
-        plain = [CudaLinear(weight, None) for weight in weights]
-        return count, lambda: [linear(Rows(x)) for linear in plain]
-    quantise_rows = (kernels or own_operations()).quantise_rows
-    quantised = [CudaFp8Linear(quantised_for(device, weight), None, dtype) for weight in weights]
-    if product.fused:
-        rows = Rows(None, *quantise_rows(x))
-        return count, lambda: [linear(rows) for linear in quantised]
-    return count, lambda: [linear(Rows(None, *quantise_rows(x))) for linear in quantised]
+    kernels = kernels or own_operations()
+    x = make(product.rows, kind.inputs).normal_()
+    weights = [make(kind.outputs, kind.inputs).normal_() for _ in range(count)]
+    bias = make(kind.outputs).zero_() if kind.epilogue == "gelu" else None
+    linears: list[CudaLinear | CudaFp8Linear]
+    if fp8:
+        linears = [CudaFp8Linear(quantised_for(device, weight), bias, dtype) for weight in weights]
+    else:
+        linears = [CudaLinear(weight, bias) for weight in weights]
+    runs = [_with_epilogue(product, linear, make(product.rows, kind.outputs).zero_(), kernels) for linear in linears]
+    rows = Rows(None, *kernels.quantise_rows(x)) if fp8 and kind.fused else Rows(x)
+    if fp8 and not kind.fused:
+        return count, lambda: [run(Rows(None, *kernels.quantise_rows(x))) for run in runs]
+    return count, lambda: [run(rows) for run in runs]
+
+
+def _with_epilogue(
+    product: Product, linear: CudaLinear | CudaFp8Linear, residual: torch.Tensor, kernels: Operations
+) -> Callable[[Rows], object]:
+    """The product with what the kernel behind it does, for a reader of the same type as the product itself."""
+    kind = product.kind
+    if kind.epilogue == "gelu":
+        activated = CudaActivated(linear, "gelu", kernels, gated=False)
+        return lambda rows: activated(rows, linear)
+    if kind.epilogue == "residual":
+        norm = CudaNorm(torch.ones(kind.outputs, device=residual.device), None, 1e-6, "rms", kernels)
+        return lambda rows: norm.add(linear, rows, residual, linear)
+    return linear
 
 
 def _graph_us(run: Callable[[], object]) -> float:

@@ -19,6 +19,15 @@ _KERNEL: dict[str, Activation] = {
     "relu": "relu",
     "silu": "silu",
 }
+_GELUS = ("gelu", "gelu_tanh")
+
+
+def fuses_gelu(activation: str, device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether a product of this type with a bias writes the activation itself.
+
+    cuBLASLt's is the approximation by tanh: in 16 bits it is off by a hundredth of what rounding is (docs/kernels.md).
+    """
+    return _KERNEL.get(activation) in _GELUS and device.type == "cuda" and dtype.itemsize == 2
 
 
 class CudaLinear:
@@ -34,14 +43,13 @@ class CudaLinear:
         return F.linear(x.tensor, self._weight, self._bias)
 
     def plus(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
-        if self._bias is None:
-            return residual.addmm_(x.tensor, self._weight.t())
-        return residual.add_(self(x))
+        assert self.adds, "cuBLAS adds a bias or a residual, not both; the norm behind the product adds the residual"
+        return residual.addmm_(x.tensor, self._weight.t())
 
     @property
     def fuses_gelu(self) -> bool:
-        """cuBLASLt's is the one by a tanh: in 16 bits off by a hundredth of what rounding does (docs/kernels.md)."""
-        return self._bias is not None and self._weight.is_cuda and self._weight.dtype.itemsize == 2
+        """Whether ``gelu`` can be called."""
+        return self._bias is not None and fuses_gelu("gelu", self._weight.device, self._weight.dtype)
 
     def gelu(self, x: Rows) -> torch.Tensor:
         """gelu of the product, written by the product itself."""
@@ -63,7 +71,7 @@ class CudaFp8Linear:
         return multiply(x.fp8, x.scale, self._weight, self._bias, self._dtype)
 
     def plus(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
-        return residual.add_(self(x))
+        raise AssertionError("an FP8 product adds no residual; the norm behind it does")
 
 
 class CudaActivated:
@@ -75,7 +83,7 @@ class CudaActivated:
         self._linear, self._kind, self._gated, self.fp8 = linear, _KERNEL[activation], gated, linear.fp8
         self._activate = kernels.activate
         self._fused: CudaLinear | None = None
-        if isinstance(linear, CudaLinear) and linear.fuses_gelu and self._kind in ("gelu", "gelu_tanh") and not gated:
+        if isinstance(linear, CudaLinear) and linear.fuses_gelu and self._kind in _GELUS and not gated:
             self._fused = linear
 
     def __call__(self, x: Rows, into: Reader) -> Rows:

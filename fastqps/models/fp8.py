@@ -142,7 +142,7 @@ def refused(device: torch.device) -> str:
     x = torch.zeros(_PROBE, _PROBE, dtype=format_on(device).dtype, device=device)
     scales = torch.ones(_PROBE, device=device)
     try:
-        _product(x, scales[:, None], Quantised(x, scales), scales.bfloat16(), torch.bfloat16)
+        _product(x, scales.unsqueeze(1), Quantised(x, scales), scales.bfloat16(), torch.bfloat16)
     except (RuntimeError, NotImplementedError) as error:
         return " ".join(str(error).split())[:160] or type(error).__name__
     return ""
@@ -151,5 +151,5 @@ def refused(device: torch.device) -> str:
 def _product(
     x: torch.Tensor, x_scales: torch.Tensor, weight: Quantised, bias: torch.Tensor | None, made: torch.dtype
 ) -> torch.Tensor:
-    scales = weight.scales[None]
+    scales = weight.scales.unsqueeze(0)
     return torch._scaled_mm(x, weight.values.t(), x_scales, scales, bias=bias, out_dtype=made, use_fast_accum=x.is_cuda)

@@ -1,9 +1,9 @@
-"""Which of a model's matrix products run in FP8: none, all that may, or those for which it has proved faster."""
+"""Which of a model's matrix products run in FP8: none, all that gain by it, or those that have proved faster."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,32 +11,53 @@ from fastqps.models.fp8 import fits
 from fastqps.models.ops import Site
 
 Quantization = Literal["none", "fp8", "auto"]
+Epilogue = Literal["", "residual", "gelu"]
 GAIN_MIN = 0.05  # of the time: for less it is not worth what FP8 costs in accuracy
 QUANTIZATIONS: tuple[Quantization, ...] = ("none", "fp8", "auto")
+EPILOGUES: tuple[Epilogue, ...] = ("", "residual", "gelu")
 
 
 @dataclass(frozen=True)
-class Product:
-    """x [rows, inputs] · weightᵀ, weight [outputs, inputs].
+class Kind:
+    """What makes two products equally fast: a weight's shape, and what happens before and after the product.
 
-    ``fused``: what makes the rows quantises them in passing, so that FP8 does not pay for that. ``weights``: as many of
-    this shape are used in turn, and share the caches.
+    ``fused``: the kernel that makes the rows also quantises them, so that FP8 needs no launch for that. ``epilogue``:
+    what the product in the model's type does with its result in the same launch, and an FP8 product leaves to the next
+    kernel: the addition of the residual, or gelu.
     """
 
     outputs: int
     inputs: int
-    rows: int
     fused: bool
+    epilogue: Epilogue = ""
+
+
+@dataclass(frozen=True)
+class Product:
+    """x [rows, inputs] · weightᵀ, weight [outputs, inputs]. ``weights``: as many share the caches in one step."""
+
+    kind: Kind
+    rows: int
     weights: int
 
 
+@dataclass(frozen=True)
+class Timed:
+    """A kind of product as it was measured, and whether FP8 was chosen for it."""
+
+    kind: Kind
+    us: tuple[float, ...]  # in the model's type, for each size of steps
+    fp8_us: tuple[float, ...]
+    fp8: bool
+
+
 class Precision:
-    """Decides for each product as a model is built, and says what it has decided.
+    """Decides for each product as a model is built, and logs what it has decided.
 
-    ``auto`` takes FP8 for a shape where that is at least ``GAIN_MIN`` faster over all sizes of steps together.
+    ``auto`` takes FP8 for a kind of product where it is at least ``GAIN_MIN`` faster over all sizes of steps together.
 
-    ``rows``: the sizes of steps that ``auto`` looks at; ``time_us(product, fp8)`` measures one of them. ``fused``: the
-    kinds of products whose rows this device quantises in passing.
+    ``rows``: the sizes of steps that ``auto`` measures; ``time_us(product, fp8)`` measures one of them. ``fused``: the
+    sites whose rows this device quantises in the kernel that makes them.
     """
 
     def __init__(
@@ -51,55 +72,74 @@ class Precision:
             raise ValueError(f"quantization {quantization!r} is not one of {', '.join(QUANTIZATIONS)}")
         if quantization == "auto" and not (rows and time_us):
             raise ValueError("auto needs sizes of steps and something that measures")
-        self.quantization = quantization
-        self._rows, self._time_us, self._fused, self._log = tuple(rows), time_us, frozenset(fused), log
-        self._chosen: dict[tuple[int, int, bool], bool] = {}
+        self.quantization, self.rows, self.log = quantization, tuple(rows), log
+        self.measured = False  # by this process, and not recalled
+        self._time_us, self._fused = time_us, frozenset(fused)
+        self._timed: dict[Kind, Timed] = {}
+        self._plain_gelu = -1  # the newest layer whose product writes gelu itself
         self._asked = self._given = self._held = 0
 
-    def wants_fp8(self, outputs: int, inputs: int, site: Site, *, held: bool = False) -> bool:
+    @property
+    def timed(self) -> tuple[Timed, ...]:
+        """What ``auto`` has measured or recalled."""
+        return tuple(self._timed.values())
+
+    def recall(self, timed: Iterable[Timed]) -> None:
+        """Takes over what another process has measured and chosen."""
+        self._timed.update((found.kind, found) for found in timed)
+
+    def wants_fp8(self, outputs: int, inputs: int, site: Site, *, held: bool = False, epilogue: Epilogue = "") -> bool:
         """Whether this product runs in FP8. ``held``: the checkpoint has its weight in FP8, and so has decided where.
 
-        Otherwise a head and the first and last layer are left alone: they are what costs most accuracy.
+        Otherwise a head and the first and last layer keep the model's type: they cost most accuracy.
         """
         self._asked += 1
         self._held += held
-        found = self._decide(outputs, inputs, site, held)
+        found = self._decide(outputs, inputs, site, held, epilogue)
         self._given += found
+        if epilogue == "gelu" and not found:
+            self._plain_gelu = site.layer
         return found
 
     def conclude(self) -> None:
-        """Says how much of the model is FP8. Called once it is built."""
+        """Logs how much of the model is FP8. Called once it is built."""
         counts = f"of {self._asked} matrix products"
         if self.quantization != "none":
-            self._log(f"quantization {self.quantization}: {self._given} {counts} in FP8")
+            self.log(f"quantization {self.quantization}: {self._given} {counts} in FP8")
         elif self._held:
             kept = "are FP8 in the checkpoint and dequantised; --quantization fp8 keeps them"
-            self._log(f"quantization none: {self._held} {counts} {kept}")
+            self.log(f"quantization none: {self._held} {counts} {kept}")
 
-    def _decide(self, outputs: int, inputs: int, site: Site, held: bool) -> bool:
+    def _decide(self, outputs: int, inputs: int, site: Site, held: bool, epilogue: Epilogue) -> bool:
         if self.quantization == "none" or not fits(outputs, inputs):
             return False
         if not held and (site.kind == "head" or site.layer in (0, site.layers - 1)):
             return False
-        return self.quantization == "fp8" or self._faster(outputs, inputs, site)
+        if self.quantization == "fp8":
+            # No kernel can quantise attention's rows as it writes them, because each program has one head of them.
+            return held or site.kind != "out"
+        if site.kind == "down" and site.layer == self._plain_gelu:
+            return False  # FP8 rows would take gelu out of the product before, and add a launch
+        return self._faster(Kind(outputs, inputs, site.kind in self._fused, epilogue), site.layers)
 
-    def _faster(self, outputs: int, inputs: int, site: Site) -> bool:
-        """Measures a shape at its first product; the rest follow."""
-        key = outputs, inputs, site.kind in self._fused
-        if key not in self._chosen:
+    def _faster(self, kind: Kind, weights: int) -> bool:
+        """Measures a kind at its first product; the rest follow."""
+        if kind not in self._timed:
             assert self._time_us
-            products = [Product(outputs, inputs, rows, key[2], site.layers) for rows in self._rows]
-            plain, fp8 = ([self._time_us(product, in_fp8) for product in products] for in_fp8 in (False, True))
-            self._chosen[key] = sum(fp8) <= (1 - GAIN_MIN) * sum(plain)
-            self._log(_line(products, plain, fp8, self._chosen[key]))
-        return self._chosen[key]
+            products = [Product(kind, rows, weights) for rows in self.rows]
+            plain, fp8 = (tuple(self._time_us(p, in_fp8) for p in products) for in_fp8 in (False, True))
+            timed = Timed(kind, plain, fp8, sum(fp8) <= (1 - GAIN_MIN) * sum(plain))
+            self._timed[kind], self.measured = timed, True
+            self.log(_line(timed, self.rows))
+        return self._timed[kind].fp8
 
 
-def _line(products: Sequence[Product], plain: Sequence[float], fp8: Sequence[float], chosen: bool) -> str:
-    shape = f"{products[0].outputs} × {products[0].inputs}"
-    rows = "/".join(f"{product.rows:,}" for product in products)
-    times = (" / ".join(f"{us:,.1f}" for us in found) for found in (plain, fp8))
-    with_rows = "" if products[0].fused else " with quantising its rows"
-    return f"quantization auto: {shape} at {rows} rows: {{}} µs, FP8{with_rows} {{}} µs: {{}}".format(
-        *times, "FP8" if chosen else "no FP8"
+def _line(timed: Timed, rows: Sequence[int]) -> str:
+    kind = timed.kind
+    plain, fp8 = (" / ".join(f"{us:,.1f}" for us in times) for times in (timed.us, timed.fp8_us))
+    with_rows = "" if kind.fused else " with quantising its rows"
+    with_epilogue = f" with its {kind.epilogue}" if kind.epilogue else ""
+    return (
+        f"quantization auto: {kind.outputs} × {kind.inputs}{with_epilogue} at {'/'.join(f'{n:,}' for n in rows)} rows: "
+        f"{plain} µs, FP8{with_rows} {fp8} µs: {'FP8' if timed.fp8 else 'no FP8'}"
     )

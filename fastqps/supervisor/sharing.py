@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from fastqps import machine
 from fastqps.devices import Device, DeviceError
 from fastqps.supervisor.holder import Holder
 from fastqps.supervisor.log import Log
@@ -190,12 +191,5 @@ class Sharing:
 
 def _triton_cache() -> Path | None:
     """Where compiled kernels are kept, for all processes and the next start. None: this user has no such place."""
-    if given := os.environ.get(TRITON_CACHE):
-        return Path(given)
-    home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
-    path = home / "fastqps" / "triton"
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError:  # a read-only home, as containers have
-        return None
-    return path if os.access(path, os.W_OK) else None
+    given = os.environ.get(TRITON_CACHE)
+    return Path(given) if given else machine.cache_folder("triton")

@@ -21,6 +21,8 @@ from fastqps.bench.within import highest_within
 from fastqps.config import decide
 from fastqps.config.document import settings_file
 from fastqps.errors import ConfigError
+from fastqps.models.names import resolve
+from fastqps.supervisor.plan import named_models
 
 FILE = "fastqps.toml"
 DISPATCHERS_MAX = 8  # tried unless more are asked for
@@ -68,6 +70,7 @@ def check(options: argparse.Namespace, common: Common) -> None:
 def run(context: Context) -> Result:
     """Races settings; the points are the settings, each with the median of its runs. Writes ``fastqps.toml``."""
     tuner = _Tuner(context)
+    tuner.forget_choices()
     try:
         found = tuner.search.run()
     finally:
@@ -93,6 +96,21 @@ class _Tuner:
             allowed=self._allowed,
             on_choice=self._tell,
         )
+
+    def forget_choices(self) -> None:
+        """Has the first server with ``--quantization auto`` measure anew, on the machine as it is now."""
+        base = self._context.target.base.get("quantization")
+        if "auto" not in next((knob.values for knob in self._knobs if knob.name == "quantization"), (base,)):
+            return
+        from fastqps.devices.stored_choice import forget_choices  # here: it imports torch
+
+        config = decide(self._context.target.loaded({}).config)
+        for _, model in named_models(config):
+            root = resolve(model)[1]
+            try:
+                forget_choices(root)
+            except OSError as error:
+                raise ConfigError(f"the stored choice of {root} cannot be measured anew: {error}") from None
 
     def points(self) -> list[Point]:
         """One for each setting that was measured."""
@@ -217,7 +235,7 @@ def _usual(context: Context) -> dict[str, tuple[Any, ...]]:
     found["max-batch-tokens"] = _around(tokens, most=1 << 20)
     found["max-batch-delay"] = ("0us", "200us", "1ms")
     if (config.device or "").startswith("cuda"):  # on a CPU it only costs
-        found["quantization"] = ("none", "fp8")
+        found["quantization"] = ("none", "fp8", "auto")
     return found
 
 

@@ -18,14 +18,13 @@ from fastqps.devices.cuda.backend import Backend, open_backend
 from fastqps.devices.cuda.checked import make_operations
 from fastqps.devices.cuda.decoder import CudaDecoder, Decoder
 from fastqps.devices.cuda.encoder import CudaEncoder
-from fastqps.devices.cuda.held import await_held, build_over, hold
+from fastqps.devices.cuda.held import await_held, build_over, chosen, hold
 from fastqps.devices.cuda.loaded import Loaded, starting, told_by_device
 from fastqps.devices.cuda.memory import check_cache, check_weights, kv_bytes, parameters, weights_told_when_full
 from fastqps.devices.cuda.precision import decoder_rows, encoder_rows, make_precision
-from fastqps.devices.cuda.start_lock import alone_on
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
-from fastqps.kernels.operations import torch_operations
+from fastqps.devices.start_lock import alone_on
 from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.cuda_decode_ops import CudaDecodeOps
@@ -60,7 +59,8 @@ def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) 
         def load(where: Parameters) -> PackedModel:
             return PackedModel(card, CudaEncoderOps(dtype, where, precision, kernels, card.max_input_tokens))
 
-        model = build_over(backend, held, load)
+        with chosen(precision, held, card, backend, dtype):
+            model = build_over(backend, held, load)
         precision.conclude()
     return CudaEncoder(Loaded(card, backend, model), max_items, max_tokens)
 
@@ -78,15 +78,21 @@ def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
         def load(where: Parameters) -> Decoder:
             return Decoder(*load_decoder(card, CudaDecodeOps(dtype, where, precision, kernels), slots, max_tokens))
 
-        decoder = build_over(backend, held, load)
+        with chosen(precision, held, card, backend, dtype):
+            decoder = build_over(backend, held, load)
         precision.conclude()
     return CudaDecoder(Loaded(card, backend, decoder), slots, max_tokens)
 
 
-def hold_weights(card: ModelCard, place: Place) -> None:
-    """Loads a model's weights alone, for other processes to map. Raises as ``make_runner``."""
+def hold_weights(card: ModelCard, slots: int, max_tokens: int, place: Place) -> None:
+    """Loads a model's weights alone, for other processes to map. Raises as ``make_runner``.
+
+    ``slots`` and ``max_tokens`` are those of the processes that map them: ``auto`` goes by the sizes of their steps.
+    """
     backend, dtype = _open(place)
-    precision, kernels = make_precision(place, backend, dtype, ()), torch_operations()  # nothing is computed
+    rows = decoder_rows(slots, max_tokens) if card.task == "generate" else encoder_rows(max_tokens)
+    kernels = make_operations(place, backend)
+    precision = make_precision(place, backend, dtype, rows, kernels)
 
     def load(where: Parameters) -> PackedModel | Llama:
         if card.task == "generate":
@@ -95,7 +101,8 @@ def hold_weights(card: ModelCard, place: Place) -> None:
 
     with alone_on(backend.uuid), weights_told_when_full(card, backend.where), told_by_device(backend):
         _check_weights(card, backend, dtype)
-        hold(card, backend, place, dtype, load)
+        with chosen(precision, None, card, backend, dtype):
+            hold(card, backend, place, dtype, precision, load)
 
 
 def _open(place: Place) -> tuple[Backend, torch.dtype]:

@@ -36,6 +36,7 @@ class Backend(Protocol):
     api: CudaApi
     device: torch.device
     where: str  # for people: cuda:0
+    name: str  # the make of the GPU: all of one name are equally fast
     uuid: str  # the same for every process that uses this GPU
     multiprocessors: int
     kind: str  # the same for GPUs on which the same code runs: "NVIDIA H200 (9.0)"

@@ -70,6 +70,7 @@ class FakeCuda(Watched):
         self.api.set_device(index)
         self.device = torch.device("cpu")
         self.where = f"cuda:{index}"
+        self.name = "fake"
         self.uuid = f"{_NAME}{index}"
         self.multiprocessors = _MULTIPROCESSORS
         self._replay = threading.local()

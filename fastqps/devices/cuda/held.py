@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TypeVar
 
 import torch
@@ -11,8 +13,11 @@ from fastqps.devices.cuda.arena import check_allocator, check_layout, map_arena,
 from fastqps.devices.cuda.backend import Backend
 from fastqps.devices.cuda.manifest import Manifest, await_manifest, publish
 from fastqps.devices.place import Place
+from fastqps.devices.shared_choice import shared_choice
+from fastqps.devices.stored_choice import timed_json, timed_of
 from fastqps.models.card import ModelCard
 from fastqps.models.parameters import Parameters
+from fastqps.models.precision import Precision
 
 M = TypeVar("M")
 
@@ -40,10 +45,31 @@ def build_over(backend: Backend, held: Manifest | None, build: Callable[[Paramet
     return model
 
 
-def hold(card: ModelCard, backend: Backend, place: Place, dtype: torch.dtype, build: Callable[[Parameters], M]) -> None:
-    """Writes the parameters of the model that ``build`` makes into memory that others can map, and tells of it."""
+def chosen(
+    precision: Precision, held: Manifest | None, card: ModelCard, backend: Backend, dtype: torch.dtype
+) -> AbstractContextManager[None]:
+    """Within it the model is built: ``precision`` follows the process that holds the weights, or what is stored."""
+    if held is None:
+        return shared_choice(precision, card, backend.name, dtype)
+    precision.recall(map(timed_of, held.products))
+    return nullcontext()
+
+
+def hold(
+    card: ModelCard,
+    backend: Backend,
+    place: Place,
+    dtype: torch.dtype,
+    precision: Precision,
+    build: Callable[[Parameters], M],
+) -> None:
+    """Writes the parameters of the model that ``build`` makes into memory that others can map, and publishes where.
+
+    ``precision`` is what the model is built with: the others have to choose alike.
+    """
     check_allocator()
-    publish(place.weights_fd, write_arena(backend.api, backend.device, build, _about(card, place, dtype)))
+    manifest = write_arena(backend.api, backend.device, build, _about(card, place, dtype))
+    publish(place.weights_fd, replace(manifest, products=[timed_json(timed) for timed in precision.timed]))
 
 
 def _about(card: ModelCard, place: Place, dtype: torch.dtype) -> dict[str, str]:

@@ -12,8 +12,8 @@ import torch
 from fastqps._core import CudaError
 from fastqps.devices.cuda.backend import Backend
 from fastqps.devices.cuda.memory import told_when_full
-from fastqps.devices.cuda.start_lock import alone_on
 from fastqps.devices.errors import DeviceFault
+from fastqps.devices.start_lock import alone_on
 from fastqps.models.card import ModelCard
 
 M = TypeVar("M")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from fastqps.devices.errors import DeviceError
 
@@ -17,12 +18,16 @@ _BYTES_MAX = 1 << 20
 
 @dataclass(frozen=True)
 class Manifest:
-    """``layout``: as ``SharedParameters``'. ``about``: what decides where each parameter lies, in words."""
+    """``layout``: as ``SharedParameters``'. ``about``: what decides where each parameter lies, in words.
+
+    ``products``: what ``--quantization auto`` has chosen for the model, as ``timed_json`` gives it.
+    """
 
     handle: str  # CUDA's, 64 bytes in hex
     size_bytes: int
     layout: str
     about: dict[str, str]
+    products: list[dict[str, Any]] = field(default_factory=list)
 
     def check(self, about: dict[str, str]) -> None:
         """``DeviceError`` where a reader wants something else than what is held."""

@@ -34,6 +34,7 @@ class TorchCuda(Watched):
             raise DeviceError(f"device cuda:{index} cannot be used: {str(error).splitlines()[0]}") from error
         self.device = torch.device("cuda", index)
         self.where = f"cuda:{index}"
+        self.name = f"{properties.name}, compute capability {properties.major}.{properties.minor}"
         self.uuid = f"GPU-{properties.uuid}"
         self.kind = f"{properties.name} ({properties.major}.{properties.minor})"
         self.multiprocessors = properties.multi_processor_count

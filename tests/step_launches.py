@@ -1,0 +1,289 @@
+"""Counts what one step of a model gives to a GPU: kernels launched, and bytes that each reads and writes.
+
+Nothing is computed and no GPU is needed: the step runs on fake CUDA tensors, which have shapes, types and a device but
+no numbers. Run without TRITON_INTERPRET it prints the table of docs/kernels.md, with --json what the test reads.
+
+Bytes are those of each launch's tensors, every tensor once: what a kernel reads again comes from the caches. Of tables,
+caches and logits that a kernel only looks into, the part that it touches is counted (``_TOUCHED``).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from triton.runtime.jit import JITFunction
+
+from fastqps.models.bert import Bert
+from fastqps.models.cuda_decode_ops import CudaDecodeOps
+from fastqps.models.cuda_encoder_ops import CudaEncoderOps
+from fastqps.models.decode_step import DecodeState, DecodeStep
+from fastqps.models.decoder_config import DecoderConfig, Rope
+from fastqps.models.fp8 import Quantised, Weight, refused
+from fastqps.models.heads import Head
+from fastqps.models.llama import Llama
+from fastqps.models.precision import Precision
+from fastqps.models.step import Step
+
+GPU, BF16 = torch.device("cuda", 0), torch.bfloat16
+CONTEXT = 75  # positions that each running sequence sees
+ITEMS_MAX = 1024  # of an encoder's step
+
+# Operators that make a view or take memory, and launch nothing.
+_NO_KERNEL = {"empty", "new_empty", "empty_like", "t", "view", "slice", "select", "unsqueeze", "unbind", "device"}
+# Matrix products, and which of their arguments is the left factor.
+_PRODUCTS = {"linear": 0, "_scaled_mm": 0, "addmm_": 1, "_addmm_activation": 1}
+# An H200 as docs/kernels.md estimates with it: bytes/s; operations/s of products in bf16 and in FP8, as long ones reach
+# them; the gap between two nodes of a graph.
+_BYTES_PER_S, _BF16_PER_S, _FP8_PER_S, _GAP_US = 4.3e12, 600e12, 1000e12, 0.9
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel. ``flop``: of a matrix product outside of attention."""
+
+    kernel: str
+    bytes: int
+    flop: float = 0.0
+    fp8: bool = False
+
+    @property
+    def us(self) -> float:
+        """Estimated: the longer of its memory traffic and its operations, and the gap before it."""
+        rate = _FP8_PER_S if self.fp8 else _BF16_PER_S
+        return 1e6 * max(self.bytes / _BYTES_PER_S, self.flop / rate) + _GAP_US
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A step of a model."""
+
+    model: str
+    size: str
+    quantization: str
+    launches: tuple[Launch, ...]
+    layer: dict[str, int]  # kernels of one inner layer
+
+    @property
+    def bytes(self) -> int:
+        return sum(launch.bytes for launch in self.launches)
+
+    @property
+    def us(self) -> float:
+        return sum(launch.us for launch in self.launches)
+
+
+def _rows_of(table: str, ids: str) -> Callable[[dict[str, Any]], int]:
+    """Of a table: a row for each id, or the whole table where that is less."""
+    return lambda call: min(call[table].nbytes, len(call[ids]) * call["WIDTH"] * call[table].itemsize)
+
+
+def _kv(positions: int, call: dict[str, Any]) -> int:
+    return positions * 2 * call["KV_HEADS"] * call["HEAD_DIM"] * call["cache"].itemsize
+
+
+_NOTHING: Callable[[dict[str, Any]], int] = lambda call: 0  # noqa: E731
+_TOUCHED: dict[str, dict[str, Callable[[dict[str, Any]], int]]] = {
+    "embed_norm_kernel": {name: _rows_of(name, "ids") for name in ("words", "places", "kinds")},
+    "_embed_tokens": {"table": _rows_of("table", "ids"), "records": lambda call: call["admitted"].nbytes},
+    "_rope_kv": {
+        "cache": lambda call: _kv(len(call["positions"]), call),
+        "rotary": lambda call: min(call["rotary"].nbytes, 4 * len(call["positions"]) * call["HEAD_DIM"]),
+    },
+    "_slot_attention": {
+        "queries": lambda call: call["out"].nbytes,
+        "cache": lambda call: _kv((len(call["starts"]) - 1) * CONTEXT, call),
+    },
+    "_last_rows": {"x": lambda call: call["out"].nbytes},
+    "_sample_chunks": {"drawn": _NOTHING, "plain": _NOTHING},  # greedy, without log-probabilities
+    "_sample": {
+        "logits": lambda call: len(call["logits"]) * call["CHUNK"] * call["logits"].itemsize,
+        **dict.fromkeys(("drawn", "plain", "scratch"), _NOTHING),
+    },
+}
+
+
+class _Recorder(TorchDispatchMode):
+    """Keeps a ``Launch`` for each kernel that torch or Triton would launch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.launches: list[Launch] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        tensors = [x for x in (*args, *(kwargs or {}).values()) if isinstance(x, torch.Tensor)]
+        same = name == "to" and out.dtype == tensors[0].dtype
+        if name not in _NO_KERNEL and not same:
+            assert isinstance(out, torch.Tensor), name
+            flop = 2.0 * out.numel() * tensors[_PRODUCTS[name]].shape[1] if name in _PRODUCTS else 0.0
+            moved = sum(x.nbytes for x in tensors) + out.nbytes
+            self.launches.append(Launch(name, moved, flop, name == "_scaled_mm"))
+        return out
+
+    def run_triton(self, kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+        """In the place of ``JITFunction.run``."""
+        name, call = kernel.fn.__name__, {**dict(zip(kernel.arg_names, args, strict=False)), **kwargs}
+        touched = _TOUCHED.get(name, {})
+        tensors = {key: x for key, x in call.items() if isinstance(x, torch.Tensor)}
+        moved = sum(touched[key](call) if key in touched else x.nbytes for key, x in tensors.items())
+        self.launches.append(Launch(name.strip("_").removesuffix("_kernel"), moved))
+
+
+@contextmanager
+def recorded() -> Iterator[list[Launch]]:
+    recorder, run = _Recorder(), JITFunction.run
+    JITFunction.run = lambda kernel, *args, **kwargs: recorder.run_triton(kernel, *args, **kwargs)  # type: ignore[method-assign]
+    try:
+        with recorder:
+            yield recorder.launches
+    finally:
+        JITFunction.run = run  # type: ignore[method-assign]
+
+
+class _Weights:
+    """A checkpoint of whatever shapes are asked for; ``held``: its matrices are FP8."""
+
+    where = "nowhere"
+
+    def __init__(self, held: bool) -> None:
+        self._held = held
+
+    def __call__(self, name: str, *shape: int) -> torch.Tensor:
+        return torch.empty(*shape)
+
+    def matrix(self, name: str, outputs: int, inputs: int) -> Weight:
+        if not self._held:
+            return torch.empty(outputs, inputs)
+        return Quantised(torch.empty(outputs, inputs, dtype=torch.float8_e4m3fn), torch.empty(outputs))
+
+    def unread(self) -> dict[str, torch.Tensor]:
+        return {}
+
+
+def _ints(*shape: int) -> torch.Tensor:
+    return torch.empty(*shape, dtype=torch.int32, device=GPU)
+
+
+def _precision(quantization: str) -> Precision:
+    return Precision("none" if quantization == "bf16" else "fp8", log=lambda line: None)
+
+
+def _stamps() -> torch.Tensor:
+    return torch.empty(2, dtype=torch.int64, device=GPU)
+
+
+_MINILM: dict[str, Any] = {
+    "hidden_size": 384,
+    "intermediate_size": 1536,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 12,
+    "vocab_size": 30522,
+    "max_position_embeddings": 512,
+}
+
+
+def count_minilm(tokens: int, quantization: str, layers: int) -> list[Launch]:
+    """MiniLM with so many tokens in a step."""
+    items = min(tokens, ITEMS_MAX)
+    with torch.inference_mode(), FakeTensorMode():
+        assert not refused(GPU)  # it asks once, outside of what is counted
+        ops = CudaEncoderOps(BF16, GPU, _precision(quantization))
+        model = Bert(_Weights(quantization == "held"), "bert", _MINILM | {"num_hidden_layers": layers}, 0, ops)  # type: ignore[arg-type]
+        head = Head("mean", [], ops)
+        output = torch.empty(items, 384, device=GPU)
+        step = Step(_ints(tokens), _ints(0), _ints(tokens), _ints(items + 1), _ints(16), None, output, _stamps())
+        with recorded() as launches:
+            head(model(step), step)
+    return launches
+
+
+def _llama(
+    hidden: int, inner: int, layers: int, heads: int, kv_heads: int, vocab: int, tied: bool = True
+) -> DecoderConfig:
+    head_dim, rope = hidden // heads, Rope("default", 1e4)
+    sizes = hidden, inner, layers, heads, kv_heads, head_dim, vocab, 2048, 0
+    return DecoderConfig(*sizes, 1e-5, rope, False, False, False, False, tied)
+
+
+DECODERS = {
+    "SmolLM2-135M": _llama(576, 1536, 30, 9, 3, 49152),
+    "Llama-3.2-1B": _llama(2048, 8192, 16, 32, 8, 128256),
+}
+
+
+def count_decoder(config: DecoderConfig, rows: int, runs: int, quantization: str, layers: int) -> list[Launch]:
+    """A step of ``rows`` rows in ``runs`` runs."""
+    c = replace(config, layers=layers)
+    with torch.inference_mode(), FakeTensorMode():
+        assert not refused(GPU)
+        ops = CudaDecodeOps(BF16, GPU, _precision(quantization))
+        model = Llama(_Weights(quantization == "held"), c, 256, ops)  # type: ignore[arg-type]
+        with GPU:
+            state = DecodeState(
+                torch.empty(c.layers, 2, runs + 1, c.kv_heads, 256, c.head_dim, dtype=BF16),
+                torch.empty(c.layers, 2, c.kv_heads, 0, c.head_dim, dtype=BF16),
+                _ints(runs + 1),
+                _ints(runs + 1, 16),
+                _ints(1),
+            )
+        per_run = (_ints(runs), _ints(runs), torch.empty(runs, device=GPU), _ints(runs))
+        per_row = [_ints(rows) for _ in range(3)]
+        step = DecodeStep(*per_row, _ints(runs + 1), *per_run, _ints(runs, 16), _ints(16), _stamps())
+        with recorded() as launches:
+            model(step, state)
+    return launches
+
+
+def _counted(model: str, size: str, quantization: str, count: Callable[[int], list[Launch]], layers: int) -> Counted:
+    """``count(n)``: the launches of the model with n layers."""
+    launches = count(layers)
+    more = Counter(launch.kernel for launch in count(layers + 1))
+    more.subtract(launch.kernel for launch in launches)
+    return Counted(model, size, quantization, tuple(launches), {name: n for name, n in sorted(more.items()) if n})
+
+
+def all_counts(quantizations: Iterable[str] = ("bf16", "fp8", "held")) -> Iterator[Counted]:
+    """The models and sizes of docs/kernels.md; ``held``: FP8 of a checkpoint that is FP8 in every layer."""
+    for quantization in quantizations:
+        for tokens in (5632, 16384):
+            count = partial(count_minilm, tokens, quantization)
+            yield _counted("MiniLM-L6", f"{tokens:,} tokens", quantization, count, 6)
+        for name, config in DECODERS.items():
+            count = partial(count_decoder, config, 1024, 512, quantization)
+            yield _counted(name, "1,024 rows, 512 runs", quantization, count, config.layers)
+
+
+def table(counted: Iterable[Counted]) -> str:
+    """Markdown, one row for each."""
+    lines = [
+        "| model, step | products | launches | of an inner layer | MB | of that FP8 products | estimate, µs |",
+        "|---|---|--:|--:|--:|--:|--:|",
+    ]
+    for c in counted:
+        in_fp8 = sum(launch.bytes for launch in c.launches if launch.fp8)
+        lines.append(
+            f"| {c.model}, {c.size} | {c.quantization} | {len(c.launches)} | {sum(c.layer.values())} "
+            f"| {c.bytes / 1e6:,.0f} | {in_fp8 / 1e6:,.0f} | {c.us:,.0f} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    found = list(all_counts())
+    if "--json" in sys.argv:
+        print(json.dumps([asdict(c) | {"bytes": c.bytes} for c in found]))
+    else:
+        print(table(found))
+        for c in found:
+            print(c.model, c.size, c.quantization, c.layer, dict(Counter(x.kernel for x in c.launches)))
