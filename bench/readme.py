@@ -48,7 +48,7 @@ def gpu_table(runs: Sequence[dict[str, Any]]) -> str:
             figure = "failed" if entry["measured"] is None else f"{number(entry['measured'])} {entry['unit']}"
             missed = "missed" if entry["accepted"] is False else ""
         lines.append(f"| {target.name} | {figure} | {asked} | {missed} |")
-    used = {run["parts"][entry["step"]]["commit"]: run["environment"] for entry, run in measured.values()}
+    used = {run["steps"][entry["step"]]["commit"]: run["environment"] for entry, run in measured.values()}
     facts = [f"{where['gpu']}, {where['cpu']} with {where['cores']} cores, commit {at}" for at, where in used.items()]
     said = f"{'; '.join(facts)}; `make gpu-check`." if facts else "To measure: `make gpu-check` where there is a GPU"
     return "\n".join([*lines, "", said if facts else f"{said} ([how](docs/gpu-check.md))."])

@@ -1,453 +1,303 @@
-"""The GPU suite where there is no GPU: its checkpoints, its figures' way into the table, and a dry run of its steps."""
+"""The GPU suite as a whole: passes and their clocks, what stops it and what does not, and a dry run of all of it."""
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import fake_cuda
-import numpy as np
 import pytest
 import torch
-from serving import PATIENCE_S
+from serving import PATIENCE_S, until
 
-import fastqps
-from bench.gpu import plan
-from bench.gpu.checkpoints import checkpoint
-from bench.gpu.inprocess import EncoderLoop
-from bench.gpu.parts import correct
-from bench.gpu.results import Results, page, slug
-from bench.gpu.run import Run
-from bench.gpu.served import Served, bound_by
-from bench.gpu.shapes import SHAPES
+from bench.gpu import isolation, machine, preflight, suite
+from bench.gpu.__main__ import main
+from bench.gpu.micro import copies
+from bench.gpu.plan import BEFORE, PASSES, STEPS, chosen, limits, module_of
+from bench.gpu.preflight import examine
+from bench.gpu.results import Results
+from bench.gpu.suite import Suite
 from bench.gpu.targets import TARGETS
-from bench.gpu.vocabulary import texts
-from bench.row import Row
-from fastqps.bench.point import INVALID, Point
 
 pytestmark = pytest.mark.compute
 
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("checkpoints")
+# ---- the plan
 
 
-@pytest.fixture
-def dry(cache: Path, tmp_path: Path) -> Any:
-    """Makes a dry run of a step."""
-
-    def make(step: str) -> Run:
-        results = Results(tmp_path / "dry-2026-01-01.json")
-        results.start(command="test", commit="", environment={"dry": True})
-        results.begin(step)
-        return Run(step, results, dry=True, repetitions=1, seconds=0.1, limit_s=60, cache=cache)
-
-    return make
+def test_passes_fit_their_limits() -> None:
+    """And with a minute to spare into a call that is ended after ten."""
+    for name, each in PASSES.items():
+        assert sum(limits(each.steps).values()) <= each.limit_s <= 540, name
+    assert PASSES["first"].limit_s <= 480
 
 
-def rows(run: Run) -> dict[str, dict[str, Any]]:
-    return {row["name"]: row for row in run.results.read()["table"]}
+def test_every_step_is_a_module_and_every_target_is_in_a_pass() -> None:
+    for step in STEPS:
+        assert callable(import_module(module_of(step)).measure)
+    planned = [step for each in PASSES.values() for step in each.steps]
+    assert {target.step for target in TARGETS.values()} <= set(planned) <= set(STEPS)
+    assert len(planned) == len(set(planned))
 
 
-# ---- checkpoints
+def test_passes_and_steps_are_chosen_by_name() -> None:
+    assert list(chosen([])) == ["first", "second", "profile"]
+    assert chosen(["micro.gemm", "encoder"]) == {"": ("micro.gemm", "encoder")}
+    assert limits(("encoder",), longer=3)["encoder"] == 3 * STEPS["encoder"].limit_s
+    with pytest.raises(ValueError, match="no pass or step 'speed'"):
+        chosen(["speed"])
 
 
-def test_sizes_are_those_of_the_models() -> None:
-    millions = {name: round(shape.body_parameters / 1e6) for name, shape in SHAPES.items()}
-    assert millions == {
-        "minilm-l6": 11, "bert-base": 85, "smollm2-135m": 106, "qwen2.5-0.5b": 358, "qwen3-0.6b": 440, "llama-1b": 973
-    }  # fmt: skip
-    assert [SHAPES[name].kv_bytes for name in ("smollm2-135m", "qwen2.5-0.5b", "qwen3-0.6b")] == [23040, 12288, 114688]
-
-
-def test_encoder_loads_everywhere(cache: Path) -> None:
-    from sentence_transformers import SentenceTransformer
-
-    path = checkpoint(SHAPES["minilm-l6"].tiny(), cache)
-    many = texts(path, 12, 32)
-    ours = np.stack(fastqps.Engine(str(path), dtype="float32").predict(many))
-    theirs = SentenceTransformer(str(path), device="cpu", model_kwargs={"dtype": torch.float32}).encode(many)
-    np.testing.assert_allclose(ours, theirs, atol=1e-5)
-    between = (ours @ ours.T)[np.triu_indices(len(many), 1)]
-    assert between.max() < 0.995, "a swapped answer would pass for a right one"
-
-
-@pytest.mark.parametrize("name", ["smollm2-135m", "qwen2.5-0.5b", "qwen3-0.6b"])
-def test_decoder_loads_everywhere(cache: Path, name: str) -> None:
-    import transformers as tr
-
-    path = checkpoint(SHAPES[name].tiny(), cache)
-    [text] = texts(path, 1, 50)
-    ids = tr.AutoTokenizer.from_pretrained(path)(text, return_tensors="pt")["input_ids"]
-    model = tr.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
-    config = tr.GenerationConfig(max_new_tokens=20, do_sample=False, eos_token_id=None, pad_token_id=0)
-    theirs = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config)[0, 50:].tolist()
-    engine = fastqps.Engine(str(path), dtype="float32")
-    assert ids.shape[1] == 50
-    assert engine.generate([text], max_tokens=20, ignore_eos=True)[0].token_ids == theirs
-    assert len(set(theirs)) > 8, "the answer repeats itself"
-
-
-def test_checkpoint_is_written_once(cache: Path) -> None:
-    shape = SHAPES["smollm2-135m"].tiny()
-    first = (checkpoint(shape, cache) / "model.safetensors").stat().st_mtime_ns
-    assert (checkpoint(shape, cache) / "model.safetensors").stat().st_mtime_ns == first
-    other = checkpoint(shape, cache, seed=2)
-    assert (other / "model.safetensors").stat().st_mtime_ns != first
-    assert not list(cache.glob(".*")), "something half written was left"
-
-
-# ---- results
-
-
-def test_results_keep_other_steps(tmp_path: Path) -> None:
-    results = Results(tmp_path / "h200-2026-01-01.json")
-    results.start(command="a", commit="c", environment={"gpu": "NVIDIA H200"})
-    for step in ("parts.duty", "parts.fp8"):
-        results.begin(step)
-    results.row("parts.duty", Row("device duty cycle under saturation", 99.5, "%", 99, 99.9, note="the device"), "duty")
-    results.row("parts.fp8", Row("FP8", 1.1, "×", 1.2, 1.3), "fp8")
-    results.end("parts.duty", "done", 3.0)
-    results.end("parts.fp8", "failed", 3.0, "it broke")
-    results.start(command="b", commit="d", environment={"gpu": "NVIDIA H200"})
-    results.begin("parts.fp8")
-    found = results.read()
-    assert [row["step"] for row in found["table"]] == ["parts.duty"]
-    assert found["table"][0] == {
-        "name": "device duty cycle under saturation", "measured": 99.5, "accept": 99, "goal": 99.9, "accepted": True,
-        "bound_by": "the device", "unit": "%", "at_most": False, "step": "parts.duty", "target": "duty",
-    }  # fmt: skip
-    assert found["command"] == "b"
-    assert "* parts.duty is of commit c\n" in page(found) and "parts.fp8 is of" not in page(found)
-    assert "| device duty cycle under saturation | 99.5 % | ≥ 99 | ≥ 99.9 | yes | the device |" in page(found)
-    assert results.path.with_suffix(".md").read_text() == page(found)
-
-
-def test_merge_takes_steps(tmp_path: Path) -> None:
-    from bench.gpu.merge import merge
-
-    def write(folder: str, commit: str, **measured: float) -> Path:
-        results = Results(tmp_path / folder / "h200-2026-01-01.json")
-        results.start(command=folder, commit=commit, date="2026-01-01", environment={"gpu": "NVIDIA H200"})
-        for step, value in measured.items():
-            results.begin(step)
-            results.row(step, Row(step, value, "/s"))
-            results.raw(step, "rates", [value])
-            results.end(step, "done", 1.0)
-        return results.path
-
-    first, second, other = write("a", "c", x=1, y=2), write("b", "c", y=3, z=4), write("d", "e", x=5)
-    [path, _] = merge([first, second], tmp_path / "all")
-    found = json.loads(path.read_text())
-    assert {row["name"]: row["measured"] for row in found["table"]} == {"x": 1, "y": 3, "z": 4}
-    assert found["raw"] == {"x": {"rates": [1]}, "y": {"rates": [3]}, "z": {"rates": [4]}}
-    assert "| z | 4 /s |" in path.with_suffix(".md").read_text()
-    with pytest.raises(ValueError, match=r"is of the commit 'e', and .* of 'c'"):
-        merge([other], tmp_path / "all")
-    (tmp_path / "light.json").write_text('{"mode": "light"}')
-    with pytest.raises(ValueError, match="no result of the GPU suite"):
-        merge([tmp_path / "light.json"], tmp_path / "all")
-
-
-def test_slug() -> None:
-    assert [slug(name) for name in ("NVIDIA H200", "NVIDIA GeForce RTX 4090", "")] == [
-        "h200",
-        "geforce-rtx-4090",
-        "gpu",
-    ]
-
-
-def test_plan() -> None:
-    for name, part in plan.PARTS.items():
-        assert sum(part.steps.values()) <= plan.PART_S, f"{name} takes longer than eight minutes"
-        for step in part.steps:
-            assert callable(import_module(f"bench.gpu.{step}").measure)
-    assert plan.chosen(["peers"]) == plan.PARTS["peers"].steps
-    assert list(plan.chosen(["micro.gemm", "duty"])) == ["micro.gemm", "parts.duty"]
-    assert {target.step for target in TARGETS.values()} <= set(plan.chosen([]))
-    with pytest.raises(ValueError, match="'speed' is no part"):
-        plan.chosen(["speed"])
-
-
-def test_a_brief_run_gives_tests_their_time_and_measurements_less() -> None:
-    brief, whole = plan.chosen(["correct", "encoder", "duty"], brief=True), plan.chosen([])
-    assert brief["parts.correct"] == whole["parts.correct"]
-    assert brief["parts.encoder"] == plan.BRIEF * whole["parts.encoder"]
-    told = ["encoder", "decoder", "parts.decoder_peers", "fp8", "dispatchers", "duty"]
-    assert sum(plan.chosen(told, brief=True).values()) < 2 * 585, "docs/gpu-check.md: two calls of ten minutes"
-
-
-def test_a_file_of_tests_that_dies_or_hangs_hides_no_other(tmp_path: Path) -> None:
-    bodies = {
-        "fails": "def test_a(): pass\ndef test_b(): assert 0",
-        "dies": "def test_a(): pass\ndef test_b(): __import__('os')._exit(3)",
-        "hangs": "def test_a(): pass\ndef test_b(): __import__('time').sleep(60)",
-    }
-    files = [tmp_path / f"test_{name}.py" for name in bodies]
-    for path, body in zip(files, bodies.values(), strict=True):
-        path.write_text(body)
-    with (tmp_path / "log").open("w") as log:
-        began = time.monotonic()
-        found = correct.run_files(files[:2], 2, tmp_path, log, limit_s=PATIENCE_S)
-        limit_s = 1 + 2 * (time.monotonic() - began)  # more than it takes to begin
-        found += correct.run_files(files[2:], 1, tmp_path, log, limit_s=limit_s)
-    assert [counts for counts, _ in found] == 3 * [{"passed": 1, "failed": 1, "skipped": 0}]
-    told = ["test_b (failed)", "test_dies.py (ended with code 3)", "test_hangs.py (no time left)"]
-    assert [bad for _, bad in found] == [[name] for name in told]
-    assert (tmp_path / "log").read_text().count("::test_a PASSED") == 3
-
-
-def test_every_file_of_tests_on_the_gpu_runs() -> None:
-    kernels, others = correct.test_files()
-    found = {path.name for path in (ROOT / "tests/gpu").glob("test_*.py")}
-    assert found <= {path.name for path in kernels + others} and len({*kernels, *others}) == len(kernels + others)
-    assert all("kernels" in path.name for path in kernels) and len(kernels) > 3
-
-
-@pytest.mark.parametrize(
-    ("point", "ceiling", "said"),
-    [
-        (Point("", rate=10, verdict=INVALID, reasons=["late"]), None, "the load generator (INVALID): late"),
-        (Point("", rate=10, duty_cycle=0.97), 11.0, "the device; device busy 97.0 %; 91 % of the transport's ceiling"),
-        (Point("", rate=10, duty_cycle=0.5), 11.0, "the transport; device busy 50.0 %"),
-        (Point("", rate=10, duty_cycle=0.5, idle_reasons={"no_work": 0.1, "launch": 0.4}), 100.0, "the host; "),
-        (
-            Point("", rate=10, duty_cycle=0.5, idle_reasons={"no_work": 0.1, "launch": 0.4}),
-            None,
-            "idle for launch 40.0 %",
-        ),
-    ],
-)
-def test_bound_by(point: Point, ceiling: float | None, said: str) -> None:
-    assert said in bound_by(point, ceiling=ceiling)
+def test_the_docs_name_every_step_with_its_limit() -> None:
+    lines = (ROOT / "docs/gpu-check.md").read_text().splitlines()
+    for name, step in (BEFORE | STEPS).items():
+        [limit] = {line.split("|")[-2].split()[0] for line in lines if line.startswith("|") and f"`{name}`" in line}
+        assert float(limit) == step.limit_s, name
 
 
 # ---- without a GPU
 
 
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "gpu", lambda: {"why": "torch has been built without CUDA", "cuda": None, "gpus": 0})
+    monkeypatch.setattr(preflight, "_compiles", lambda *words: True)
+
+
+@pytest.mark.parametrize("named", list(PASSES))
+def test_without_a_gpu_it_prints_what_it_would_do(no_gpu: None, capsys: pytest.CaptureFixture[str], named: str) -> None:
+    assert main([named]) == 0
+    told = capsys.readouterr().out
+    assert "a GPU: torch has been built without CUDA" in told
+    listed = re.findall(r"^ +(\d+) s  (\S+)", told, re.MULTILINE)
+    assert [step for _, step in listed] == [*BEFORE, *PASSES[named].steps, "in"]
+    *each_s, in_all_s = (int(limit_s) for limit_s, _ in listed)
+    assert sum(each_s) == in_all_s <= PASSES[named].limit_s
+    assert f'make gpu-check PART="{named}"' in told
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_without_a_gpu_it_says_what_it_skips() -> None:
-    command = [sys.executable, "-m", "bench.gpu", "encoder", "micro.gemm"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+def test_without_a_gpu_the_program_ends_well() -> None:
+    command = [sys.executable, "-m", "bench.gpu", "micro.gemm"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
-    assert "no GPU here: torch has" in done.stdout
-    assert 'make gpu-check PART="encoder micro.gemm"' in done.stdout
-    assert "MiniLM in-process" in done.stdout
-    assert "peers" not in done.stdout
+    assert "no GPU here, so nothing is measured" in done.stdout
+    assert re.search(r"85 s  micro.gemm .*\n +190 s  in all", done.stdout)
 
 
-def test_wrong_part_is_a_usage_error() -> None:
-    command = [sys.executable, "-m", "bench.gpu", "speed"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert "'speed' is no part of the suite" in done.stderr
+# ---- what is missing
 
 
-def test_results_that_cannot_be_kept_are_told_before_anything_is_measured(tmp_path: Path) -> None:
+def test_everything_that_is_missing_is_told_at_once(monkeypatch: pytest.MonkeyPatch, no_gpu: None) -> None:
+    lacking = {"torch", "uvloop", "sentence_transformers"}
+    refused = ("nghttp2/nghttp2.h", "-lssl")
+    monkeypatch.setattr(preflight, "installed", lambda name: name not in lacking)
+    monkeypatch.setattr(preflight, "_compiles", lambda cxx, *words: not any(w in " ".join(words) for w in refused))
+    monkeypatch.setattr(preflight, "SHM_MIB", 1 << 40)
+    found = examine(built=False)
+    assert [lack.what.partition(" (")[0] for lack in found.lacks if lack.stops] == [
+        "Python packages: torch, uvloop",
+        "for the compiler: nghttp2/nghttp2.h, libssl",
+        "a GPU: torch has been built without CUDA",
+    ]
+    assert found.without() == {"encoder_peers": "Python package sentence_transformers"}
+    told = "\n".join(found.describe())
+    assert "Python package sentence_transformers; left out: encoder_peers" in told
+    assert "/dev/shm: " in told and "missing, without which nothing runs:" in told
+    assert not any("compiler" in lack.what for lack in examine(built=True).lacks if lack.stops), "nothing to build"
+
+
+def test_the_compiler_is_asked_for_each_header_and_library() -> None:
+    assert preflight._compiles("g++", "#include <vector>\n", "-E")
+    assert not preflight._compiles("g++", "#include <no/such.h>\n", "-E")
+    assert preflight._compiles("g++", "", "-shared", "-lm")
+    assert not preflight._compiles("g++", "", "-shared", "-lno_such")
+
+
+def test_others_on_the_gpu_are_told() -> None:
+    facts = {"mps": "/usr/bin/x", "disk_free_gib": 99.0, "shm_mib": 999, "gpu_free_gib": 3.0, "gpu_processes": "7, 9"}
+    told = [lack.what for lack in preflight._resources(facts)]
+    assert told == ["GPU memory: 3.0 GiB free, 16 wanted", "the GPU to ourselves: other processes use it: 7, 9"]
+
+
+# ---- the clock, and how steps end
+
+
+@pytest.fixture
+def make_suite(tmp_path: Path) -> Any:
+    """A suite of these steps; ``ended`` stands for running one."""
+
+    def make(steps: list[str], ended: Callable[[str, float], str], **without: str) -> Suite:
+        results = Results(tmp_path / "h200-2026-01-01.json")
+        results.start(steps, command="test", commit="c", environment={})
+        options = argparse.Namespace(dry=False)
+        found = Suite(options, results, (tmp_path / "log").open("a"), without)
+        found._ended = ended  # type: ignore[method-assign]
+        return found
+
+    return make
+
+
+def states(made: Suite) -> dict[str, str]:
+    return {step: facts["state"] for step, facts in made._results.read()["steps"].items()}
+
+
+def test_a_step_has_its_limit_and_what_others_saved(make_suite: Any) -> None:
+    ends: dict[str, float] = {}
+    made = make_suite(["build", "encoder", "fp8"], lambda step, ends_s: ends.update({step: ends_s}) or "")
+    assert made.run({"preflight": 30, "build": 75, "encoder": 100, "fp8": 65}, 1000.0 + time.monotonic())
+    assert [round(ends["encoder"] - ends["build"]), round(ends["fp8"] - ends["encoder"])] == [100, 65]
+    assert ends["build"] - time.monotonic() - 1000 == pytest.approx(105, abs=PATIENCE_S)
+
+
+def test_a_failing_step_stops_no_other_but_a_failing_build_does(make_suite: Any) -> None:
+    made = make_suite(["build", "encoder", "fp8"], lambda step, ends_s: "it broke" if step == "encoder" else "")
+    assert not made.run({"build": 75, "encoder": 100, "fp8": 65}, time.monotonic())
+    assert states(made) == {"build": "done", "encoder": "failed", "fp8": "done"}
+    assert made._results.read()["steps"]["encoder"]["error"] == "it broke"
+    made = make_suite(["build", "ablate"], lambda step, ends_s: "no compiler")
+    assert not made.run({"build": 75, "ablate": 100}, time.monotonic())
+    assert states(made)["build"] == "failed" and states(made)["ablate"] == "pending"
+
+
+def test_what_cannot_run_is_left_out_by_name(make_suite: Any) -> None:
+    made = make_suite(["encoder_peers", "fp8"], lambda step, ends_s: "", encoder_peers="Python package x")
+    assert made.run({"encoder_peers": 60, "fp8": 0.5}, time.monotonic() - 60)
+    found = made._results.read()["steps"]
+    assert (found["encoder_peers"]["state"], found["encoder_peers"]["error"]) == ("left out", "Python package x")
+    assert (found["fp8"]["state"], found["fp8"]["error"]) == ("left out", "no time left")
+
+
+CHILD = """
+import subprocess, sys, time
+other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], process_group=0)
+print(other.pid, flush=True)
+time.sleep({sleep})
+"""
+
+
+@pytest.mark.parametrize(("sleep", "said"), [(600, "it was killed at its limit"), (0, "")])
+def test_a_step_ends_at_its_limit_with_all_it_started(tmp_path: Path, sleep: float, said: str) -> None:
+    """Also with processes in groups of their own, as servers are."""
+    limit_s = 2.0 if sleep else PATIENCE_S
+    with (tmp_path / "log").open("w+") as log:
+        while True:
+            command = [sys.executable, "-c", CHILD.format(sleep=sleep)]
+            assert isolation.run_step(command, time.monotonic() + limit_s, log) == said
+            if told := (tmp_path / "log").read_text():
+                break
+            limit_s *= 2  # a slow machine: it had not begun
+    pid = int(told.split()[0])
+    until(lambda: isolation._session(pid) == 0, "the process in another group has ended")
+
+
+def test_a_run_that_is_told_to_end_says_what_it_did_not_reach(
+    no_gpu: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As an outer time limit does before it kills."""
+    monkeypatch.setattr(copies, "measure", lambda run: signal.raise_signal(signal.SIGTERM))
+    assert main(["--dry", "micro.copies", "micro.gpm", "--results", str(tmp_path)]) == 1
+    [path] = tmp_path.glob("dry-*.json")
+    found = json.loads(path.read_text())["steps"]
+    assert [found[step]["state"] for step in ("build", "micro.copies", "micro.gpm")] == ["done", "failed", "pending"]
+    assert found["micro.copies"]["error"] == "it was interrupted"
+    told = capsys.readouterr()
+    assert "micro.gpm: not reached" in told.out and "ended by SIGTERM" in told.err
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_a_killed_run_leaves_a_file_with_what_it_did_not_reach(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "bench.gpu", "--dry", "micro.attention", "micro.gpm", "--results", str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+        try:
+            until(lambda: running(tmp_path) == "micro.attention", "its first step runs")
+        finally:
+            child.kill()
+    [path] = tmp_path.glob("dry-*.json")
+    found = {step: facts["state"] for step, facts in json.loads(path.read_text())["steps"].items()}
+    assert (found["micro.attention"], found["micro.gpm"]) == ("running", "pending")
+    assert "* micro.gpm: not reached" in path.with_suffix(".md").read_text()
+
+
+def running(folder: Path) -> str:
+    """The step that a run is at."""
+    steps = next((json.loads(path.read_text())["steps"] for path in folder.glob("dry-*.json")), {})
+    return next((step for step, facts in steps.items() if facts["state"] == "running"), "")
+
+
+# ---- wrong usage
+
+
+def test_a_wrong_name_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["speed"]) == 2
+    assert "no pass or step 'speed'" in capsys.readouterr().err
+
+
+def test_results_that_cannot_be_kept_are_told_before_anything_is_measured(
+    no_gpu: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file").touch()
-    command = [sys.executable, "-m", "bench.gpu", "--dry", "micro.gemm", "--results", str(tmp_path / "file")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("gpu-check: no results can be put into ") and done.stderr.count("\n") == 1
+    assert main(["--dry", "micro.gemm", "--results", str(tmp_path / "file")]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("gpu-check: no results can be put into ") and told.count("\n") == 1
 
 
-def test_two_do_not_write_into_one_folder(tmp_path: Path) -> None:
+def test_two_do_not_write_into_one_folder(no_gpu: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     held = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
-    command = [sys.executable, "-m", "bench.gpu", "--dry", "micro.gemm", "--results", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert main(["--dry", "micro.gemm", "--results", str(tmp_path)]) == 2
     os.close(held)
-    assert done.returncode == 2
-    assert done.stderr == f"gpu-check: another one is writing into {tmp_path}; wait for its end\n"
+    assert capsys.readouterr().err == f"gpu-check: another one is writing into {tmp_path}; wait for its end\n"
     assert not list(tmp_path.iterdir())
 
 
-# ---- steps, dry
+def test_a_missing_package_stops_the_run_and_is_in_the_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(machine, "gpu", lambda: {"gpu": "NVIDIA H200", "cuda": "12.9", "gpus": 1})
+    monkeypatch.setattr(preflight, "installed", lambda name: name != "hdrh")
+    monkeypatch.setattr(Suite, "run", lambda *words: pytest.fail("nothing can run"))
+    assert main(["first", "--results", str(tmp_path)]) == 1
+    assert "Python packages: hdrh" in capsys.readouterr().out
+    found = json.loads(next(tmp_path.glob("h200-*.json")).read_text())["steps"]
+    assert found["preflight"]["state"] == "failed" and "hdrh" in found["preflight"]["error"]
+    assert found["encoder"]["state"] == "pending"
 
 
-def test_ipc_step(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+# ---- all of it, dry
+
+
+def test_dry_run_of_all_passes_on_the_fake_device(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In this process, which has imported everything; an encoder and a decoder are served for real."""
     monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
-    run = dry("micro.ipc")
-    import_module("bench.gpu.micro.ipc").measure(run)
-    found = rows(run)
-    assert [row["measured"] for name, row in found.items() if "time-sliced" in name] == [1, 1]
-    assert found["CUDA IPC, time-sliced: the owner is killed"]["bound_by"] == "the follower reads what was written"
-
-
-@pytest.mark.parametrize("step", ["launch", "gemm", "slots", "copies", "lanes", "gpm"])
-def test_micro_step(dry: Any, step: str) -> None:
-    run = dry(f"micro.{step}")
-    import_module(f"bench.gpu.{run.step}").measure(run)
-    found = run.results.read()
-    assert found["table"]
-    assert found["raw"][run.step]
-    assert all(np.isfinite(row["measured"]) for row in found["table"])
-
-
-def test_attention_compares_before_it_times(dry: Any) -> None:
-    run = dry("micro.attention")
-    import_module("bench.gpu.micro.attention").measure(run)
-    for point in run.results.read()["raw"]["micro.attention"]["points"]:
-        assert isinstance(point["own"], float), point
-        assert isinstance(point["padded"], float), point
-
-
-def test_kernels_step(dry: Any) -> None:
-    run = dry("parts.kernels")
-    import_module("bench.gpu.parts.kernels").measure(run)
-    names = " ".join(rows(run))
-    for kernel in (
-        "embed_norm",
-        "add_norm",
-        "activate",
-        "tile_attention",
-        "pool",
-        "rope_kv",
-        "slot_attention",
-        "sample",
-    ):
-        assert kernel in names
-
-
-def test_profile_step(dry: Any) -> None:
-    run = dry("parts.profile")
-    import_module("bench.gpu.parts.profile").measure(run)
-    found = rows(run)
-    assert len(found) == 2
-    assert all(row["measured"] > 0 for row in found.values())
-
-
-def test_shares_of_a_profile() -> None:
-    from bench.gpu.parts.profile import shares
-
-    kernels = {"sm90_xmma_gemm_bf16": (30.0, 4.0), "nvjet_tst_128": (20.0, 2.0), "add_norm_kernel": (10.0, 12.0)}
-    assert shares(kernels, 100.0) == "products 50 % (6), add_norm_kernel 10 % (12)"
-
-
-def test_encoder_loop_computes_what_the_engine_does(cache: Path) -> None:
-    path = checkpoint(SHAPES["minilm-l6"].tiny(), cache)
-    loop = EncoderLoop("cpu", path, items=3, tokens=16, lanes=2, dtype="float32")
-    assert loop.rate(0.05) > 0
-    assert loop.step_us(2) > 0
-    ids = loop._lanes[1].runners[0].buffers().input_ids[:48].reshape(3, 16)
-    expected = fastqps.Engine(str(path), dtype="float32").predict([row.tolist() for row in ids])
-    got = loop._lanes[1].runners[0].buffers().output[:3]
-    np.testing.assert_allclose(got / np.linalg.norm(got, axis=1, keepdims=True), np.stack(expected), atol=1e-5)
-    loop.close()
-
-
-def test_encoder_step_on_a_real_server(dry: Any) -> None:
-    run = dry("parts.encoder")
-    import_module("bench.gpu.parts.encoder").measure(run)
-    found = rows(run)
-    assert {row["target"] for row in found.values()} == {"encoder", "encoder-grpc", "transport"}
-    assert found[TARGETS["encoder"].name]["measured"] > 0
-    assert found[TARGETS["transport"].name]["measured"] > 0
-
-
-class Formula(Served):
-    """A server that is a formula: more dispatchers and lanes are faster, FP8 too."""
-
-    def __init__(self, run: Run, base: Any, payloads: Any, threads: int | None = None, *, slow: bool = False) -> None:
-        self._run, self._base, self._probe_s = run, base, 0.1
-        self.threads, self.cores = 1, 1
-
-    def measure(self, settings: Any, in_flight: int | None = None, **more: Any) -> Point:
-        speed = settings.get("dispatchers", 1) ** 2 * settings.get("lanes", 1) ** 0.5
-        speed *= {"fp8": 1.3, "auto": 1.4}.get(settings.get("quantization"), 1.0)
-        rate = more.get("rate") or 1000.0 * speed
-        told = {"duty_cycle": 0.995, "idle_reasons": {"launch": 0.005}, "batch": {"fill": 0.9}, "status": {"OK": 9}}
-        return Point("", rate=rate, p99_us=1000.0, **told)
-
-    def close(self) -> None: ...
-
-
-@pytest.mark.parametrize(
-    ("part", "target", "measured"),
-    [
-        ("decoder", "decoder-0.5b", 0.95 * 1000 * 2**0.5),
-        ("duty", "duty", 99.5),
-        ("fp8", "fp8", 1.3),
-        ("dispatchers", "dispatchers", 4 / 2**0.5),
-    ],
-)
-def test_served_steps(dry: Any, monkeypatch: pytest.MonkeyPatch, part: str, target: str, measured: float) -> None:
-    module = import_module(f"bench.gpu.parts.{part}")
-    monkeypatch.setattr(module, "Served", Formula)
-    run = dry(f"parts.{part}")
-    module.measure(run)
-    found = next(row for row in rows(run).values() if row["target"] == target)
-    assert found["measured"] == pytest.approx(measured)
-    assert "the device" in found["bound_by"] or part == "dispatchers"
-
-
-def test_peers_of_decoders(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = import_module("bench.gpu.parts.decoder_peers")
-    monkeypatch.setattr(module, "Served", Formula)
-    monkeypatch.setattr(Formula, "address", "", raising=False)
-    made: dict[tuple[int, ...], list[int]] = {}
-    monkeypatch.setattr(module, "agreement", lambda address, asked, theirs: made.update(theirs) or 1.0)
-    run = dry("parts.decoder_peers")
-    module.measure(run)
-    found = rows(run)[TARGETS["peer"].name]
-    assert found["measured"] > 0
-    assert "asynchronous" in found["bound_by"]
-    engine = fastqps.Engine(str(run.checkpoint("qwen2.5-0.5b")), dtype="float32")
-    for ids, theirs in list(made.items())[:2]:
-        assert engine.generate([list(ids)], max_tokens=5, ignore_eos=True)[0].token_ids == theirs
-
-
-def test_a_step_that_fails_leaves_its_error(tmp_path: Path) -> None:
-    """And the next one runs: here the tests for GPUs, whose folder a copy of the suite lacks."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "bench.gpu", "--dry", "--results", str(tmp_path), "--cache", "/dev/null/none"]
-    done = subprocess.run(
-        [*command, "encoder", "micro.copies"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 1
+    monkeypatch.setattr(suite, "build", lambda *words: pytest.fail("the extensions do not load"))
+    code = main(["--dry", *PASSES, "--results", str(tmp_path), "--cache", str(tmp_path / "cache")])
+    told = capsys.readouterr().out
     [path] = tmp_path.glob("dry-*.json")
     found = json.loads(path.read_text())
-    assert found["parts"]["parts.encoder"]["state"] == "failed"
-    assert "NotADirectoryError" in found["parts"]["parts.encoder"]["error"]
-    assert found["parts"]["micro.copies"]["state"] == "done"
-    owed = [row for row in found["table"] if row["step"] == "parts.encoder"]
-    assert [row["target"] for row in owed] == ["encoder", "encoder-grpc", "transport"]
-    assert all(row["measured"] is None and row["accepted"] is False for row in owed)
-    assert owed[0]["bound_by"].startswith("failed: NotADirectoryError")
-    assert "parts.encoder failed: NotADirectoryError" in path.with_suffix(".md").read_text()
-
-
-# ---- README
-
-
-def test_readme_says_what_is_not_measured_yet() -> None:
-    from bench.readme import gpu_table
-
-    nothing = gpu_table([])
-    assert nothing.count("not yet measured") == len(TARGETS)
-    assert "make gpu-check" in nothing
-    run = {"commit": "def", "environment": {"gpu": "NVIDIA H200", "cpu": "EPYC", "cores": 16}}
-    run["parts"] = {"parts.duty": {"commit": "abc"}}  # the latest part of that day was of another
-    old = {"target": "duty", "step": "parts.duty", "measured": 98.0, "unit": "%", "accepted": False}
-    before, after = {**run, "table": [old]}, {**run, "table": [{**old, "measured": 99.95, "accepted": True}]}
-    assert "| device duty cycle under saturation | 98 % | ≥ 99 | missed |" in gpu_table([before])
-    found = gpu_table([before, after])
-    assert "| device duty cycle under saturation | 99.95 % | ≥ 99 |  |" in found
-    assert found.count("not yet measured") == len(TARGETS) - 1
-    assert "NVIDIA H200, EPYC with 16 cores, commit abc; `make gpu-check`." in found
+    assert {step: facts["state"] for step, facts in found["steps"].items()} == dict.fromkeys(
+        [*BEFORE, *(step for each in PASSES.values() for step in each.steps)], "done"
+    ), told
+    assert code == 0
+    assert {row["target"] for row in found["table"]} >= set(TARGETS)
+    served = {row["target"]: row["measured"] for row in found["table"] if row["target"]}
+    assert all(served[target] > 0 for target in ("encoder", "transport", "decoder-135m"))
+    changes = [row["name"] for row in found["table"] if row["step"] == "changes"]
+    assert [name.partition(":")[0] for name in changes] == [f"change {number} of 3" for number in (1, 2, 3)]
+    assert sorted(each.suffix for each in tmp_path.glob("dry-*")) == [".json", ".log", ".md"]
+    assert f"written: {path}" in told and "no figure here says anything about a GPU" in told

@@ -23,14 +23,23 @@ if TRITON_MISSING:
 ROOT = Path(__file__).parents[1]
 ENCODER_LAYER = {"linear": 3, "tile_attention": 1, "add_norm": 2, "_addmm_activation": 1}
 DECODER_LAYER = {
-    **{"linear": 2, "addmm_": 2, "add_norm": 2, "activate": 1},
-    **{"rope_kv": 1, "slot_attention": 1},
+    "linear": 2,
+    "addmm_": 2,
+    "add_norm": 2,
+    "activate": 1,
+    "rope_kv": 1,
+    "slot_attention": 1,
 }
 # FP8 takes as many launches as bf16, but for gelu, which cuBLASLt writes behind no FP8 product.
 ENCODER_LAYER_FP8 = {"linear": 1, "_scaled_mm": 3, "tile_attention": 1, "add_norm": 2, "activate_fp8": 1}
 DECODER_LAYER_FP8 = {
-    **{"linear": 0, "addmm_": 1, "_scaled_mm": 3, "add_norm": 2, "activate_fp8": 1},
-    **{"rope_kv": 1, "slot_attention": 1},
+    "linear": 0,
+    "addmm_": 1,
+    "_scaled_mm": 3,
+    "add_norm": 2,
+    "activate_fp8": 1,
+    "rope_kv": 1,
+    "slot_attention": 1,
 }
 # A checkpoint that is FP8 in every product needs a kernel for attention's rows.
 HELD = {"linear": 0, "addmm_": 0, "_scaled_mm": 4, "quantise_rows": 1}

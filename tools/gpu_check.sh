@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Runs the GPU suite, `python -m bench.gpu` with the arguments given. Before that it takes from a kit what this machine
-# lacks, reports everything that is still missing in one message, and builds the C++ extensions if they are not built.
-# `make gpu-check` calls it with PYTHON and KIT, the folder that `make gpu-kit` filled.
+# Runs the GPU suite, `python -m bench.gpu` with the arguments given, which builds the C++ extensions if they are not
+# built. Before that it takes from a kit what this machine lacks, and reports everything that is still missing in one
+# message. `make gpu-check` calls it with PYTHON and KIT, the folder that `make gpu-kit` filled.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-python3} KIT=${KIT:-build/gpu-kit}
 read -ra compiler <<<"${CXX:-g++}"
-logs=build/gpu-check
 
 die() { printf 'gpu-check: %s\n' "$*" >&2; exit 1; }
 
@@ -79,7 +78,7 @@ fi
 # ---- everything that is missing, in one message
 
 missing=()
-found=$(lacking_modules torch numpy safetensors tokenizers transformers sentence_transformers setuptools)
+found=$(lacking_modules torch numpy safetensors tokenizers transformers setuptools)
 other="install them, or name another Python that has them: make gpu-check PYTHON=…"
 [ -z "$found" ] || missing+=("Python packages that a kit does not hold: $found ($other)")
 found=$(lacking_modules grpc google.protobuf uvloop setproctitle prometheus_client hdrh pybind11 pytest pytest_timeout)
@@ -93,9 +92,7 @@ built() {
 sys.exit(not all(os.path.samefile(os.path.dirname(module.__file__) + "/..", ".") for module in (core, front, load)))' \
         2>/dev/null
 }
-build=no
 if ! built; then
-    build=yes
     if command -v "${compiler[0]}" >/dev/null; then
         found=$(lacking_headers)
         [ -z "$found" ] || missing+=("C++ headers: $found ($advice)")
@@ -106,11 +103,4 @@ if ! built; then
     fi
 fi
 [ "${#missing[@]}" = 0 ] || die "missing on this machine:$(printf '\n  %s' "${missing[@]}")"
-
-if [ "$build" = yes ]; then
-    echo "gpu-check: building the C++ extensions"
-    mkdir -p "$logs"
-    "$PYTHON" setup.py -q build_ext --inplace >"$logs/build.log" 2>&1 ||
-        { tail -20 "$logs/build.log" >&2; die "the build failed: $logs/build.log"; }
-fi
 exec "$PYTHON" -m bench.gpu "$@"

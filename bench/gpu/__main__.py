@@ -1,180 +1,151 @@
-"""``python -m bench.gpu [PART...]``: measures, each step in a process of its own; a failing step leaves its error."""
+"""``python -m bench.gpu [PASS|STEP...]`` measures, each step in a process of its own; ``make gpu-check`` calls it."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import fcntl
 import os
-import signal
-import subprocess
 import sys
 import tempfile
 import time
-import traceback
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-from bench.gpu import machine
+from bench.gpu.build import is_built
 from bench.gpu.checkpoints import CACHE
-from bench.gpu.plan import BRIEF, PART_S, PARTS, chosen
+from bench.gpu.plan import BEFORE, PASSES, STEPS, chosen, limits
+from bench.gpu.preflight import Found, examine
 from bench.gpu.results import Results, page, slug
-from bench.gpu.run import Run
-from fastqps.bench.environment import Others, commit
+from bench.gpu.suite import Suite, ended_by_signals, perform
+from fastqps.bench.environment import commit
+from fastqps.launch import die_with_parent
 
-RESULTS = Path(__file__).parents[1] / "results"
-GRACE_S = 10.0  # beyond its limit, for a step to end by itself
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "bench/results"
 COMMAND = "make gpu-check"
 
 
-def main() -> int:
-    """0, also where there is no GPU; 1 if a step failed or something that has to be reached was not; 2: wrong usage."""
-    options = _options()
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0, also where there is no GPU; 1 if a step failed or a target was missed; 2: wrong usage."""
+    began_s = time.monotonic()
+    options = _options(arguments)
+    if options.dry:
+        _interpret_kernels()
     if options.step:
-        return _step(options)
+        die_with_parent(os.getppid())
+        return int(not perform(options, options.step, Results(options.file), options.ends))
     try:
-        steps = chosen(options.part, brief=options.brief)
+        calls = {name: limits(steps, options.longer) for name, steps in chosen(options.part).items()}
     except ValueError as error:
         print(f"gpu-check: {error}", file=sys.stderr)
         return 2
-    found = machine.gpu()
-    if "gpu" not in found and not options.dry:
-        return _skip(options.part, steps, str(found["why"]))
-    if options.dry and options.results is None:
-        options.results = Path(tempfile.mkdtemp(prefix="fastqps-gpu-check-"))
-    return _measure(options, steps, found)
+    for later in list(calls.values())[1:]:
+        for name in BEFORE:  # once is enough
+            del later[name]
+    found = examine(is_built())
+    print("\n".join(found.describe()), flush=True)
+    if not found.gpu and not options.dry:
+        _print_plan(options.part, calls)
+        return 0
+    with ended_by_signals():
+        return _measure(options, calls, found, began_s)
 
 
-def _options() -> argparse.Namespace:
-    listed = "\n".join(f"  {name:<12} {part.what}" for name, part in PARTS.items())
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    listed = [f"  {name:<22} {each.what}; {each.limit_s:g} s" for name, each in PASSES.items()]
+    steps = [f"  {name:<22} {each.what}; {each.limit_s:g} s" for name, each in STEPS.items()]
     parser = argparse.ArgumentParser(
-        prog="python -m bench.gpu", epilog=f"parts:\n{listed}", formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("part", nargs="*", metavar="PART", help="parts or steps of them, as micro.gemm (default: all)")
+        prog="python -m bench.gpu", epilog="\n".join(["passes:", *listed, "steps:", *steps]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("part", nargs="*", metavar="PASS|STEP", help="default: the three passes")
     parser.add_argument("--dry", action="store_true", help="on the CPU at tiny shapes: proves the code, not a GPU")
-    parser.add_argument(
-        "--repetitions", type=int, default=0, help="of every point that is compared (default: 3; brief: 1)"
-    )
-    parser.add_argument("--seconds", type=float, default=0.0, help="of every point (default: 4; brief: 2.5; dry: 0.3)")
-    parser.add_argument("--brief", action="store_true", help=f"measurements in {100 * BRIEF:.0f} %% of their time")
-    parser.add_argument("--results", type=Path, help="folder for GPU-DATE.json (default: bench/results)")
+    parser.add_argument("--repetitions", type=int, default=3, help="rounds at most, as time allows (default: 3)")
+    parser.add_argument("--seconds", type=float, default=0.0, help="of every point (default: 2.5; dry: 0.3)")
+    parser.add_argument("--longer", type=float, default=1.0, metavar="FACTOR", help="for the limits of the steps")
+    parser.add_argument("--results", type=Path, help="folder for GPU-DATE.json, .md and .log (default: bench/results)")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder for checkpoints")
     parser.add_argument("--commit", default="", help="what a copy that is no checkout was copied from")
     parser.add_argument("--profiles", action="store_true", help="calibrate replaces fastqps/data/profiles/h200-*.toml")
     parser.add_argument("--step", help=argparse.SUPPRESS)
-    parser.add_argument("--limit", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--ends", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    options.seconds = options.seconds or (0.3 if options.dry else 2.5 if options.brief else 4.0)
-    options.repetitions = options.repetitions or (1 if options.brief else 3)
+    options = parser.parse_args(arguments)
+    options.seconds = options.seconds or (0.3 if options.dry else 2.5)
     return options
 
 
-def _skip(named: list[str], steps: dict[str, float], why: str) -> int:
-    print(f"gpu-check: no GPU here: {why}. Skipped:")
-    for name, part in PARTS.items():
-        if set(part.steps) & set(steps):
-            print(f"  {name:<12} {part.what}")
-    print("On a machine with a CUDA GPU, a torch that can use it, and this checkout, run")
-    wanted = " ".join(named)
-    print(f"  {COMMAND}" + (f' PART="{wanted}"' if named else ""))
-    print(f"or part by part, each less than eight minutes: {COMMAND} PART=correct, … (docs/gpu-check.md)")
-    return 0
+def _interpret_kernels() -> None:
+    """Kernels run in Triton's interpreter, as in the tests."""
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        sys.path.append(str(ROOT / "tests"))
+        import_module("interpreter").interpret_kernels()
 
 
-def _measure(options: argparse.Namespace, steps: dict[str, float], found: dict[str, Any]) -> int:
-    name = "dry" if options.dry else slug(str(found["gpu"]))
+def _print_plan(named: list[str], calls: dict[str, dict[str, float]]) -> None:
+    """What would run, in order, with its limits."""
+    print(f"gpu-check: no GPU here, so nothing is measured. With one, {COMMAND} would run:")
+    for name, steps in calls.items():
+        print(f"{name}: {PASSES[name].what}" if name else "steps:")
+        for step, limit_s in steps.items():
+            print(f"  {limit_s:>5.0f} s  {step:<22} {(BEFORE | STEPS)[step].what}")
+        print(f"  {sum(steps.values()):>5.0f} s  in all")
+    wanted = f' PART="{" ".join(named)}"' if named else ""
+    print(f"On a machine with a CUDA GPU and a torch that can use it: {COMMAND}{wanted} (docs/gpu-check.md)")
+
+
+def _measure(options: argparse.Namespace, calls: dict[str, dict[str, float]], found: Found, began_s: float) -> int:
+    name = "dry" if options.dry else slug(str(found.facts["gpu"]))
+    folder = options.results or (Path(tempfile.mkdtemp(prefix="fastqps-gpu-check-")) if options.dry else RESULTS)
     today = time.strftime("%Y-%m-%d", time.gmtime())
-    results = Results((options.results or RESULTS) / f"{name}-{today}.json")
-    where = machine.environment(found) | ({"dry": True} if options.dry else {})
-    command = " ".join(["python -m bench.gpu", *sys.argv[1:]])
+    results = Results(folder / f"{name}-{today}.json")
+    facts = {
+        "command": " ".join(["python -m bench.gpu", *sys.argv[1:]]), "commit": options.commit or commit(),
+        "date": today, "environment": found.facts | ({"dry": True} if options.dry else {}),
+    }  # fmt: skip
+    steps = list(dict.fromkeys(step for limits_s in calls.values() for step in limits_s))
     try:
-        _lock(results.path.parent)
-        results.start(command=command, commit=options.commit or commit(), date=today, environment=where)
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY)  # until this process ends, or closes it
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        results.start(steps, **facts)
+        log = results.path.with_suffix(".log").open("a")
     except BlockingIOError:
-        print(f"gpu-check: another one is writing into {results.path.parent}; wait for its end", file=sys.stderr)
+        print(f"gpu-check: another one is writing into {folder}; wait for its end", file=sys.stderr)
         return 2
     except (OSError, ValueError) as error:  # before anything is measured
         print(f"gpu-check: no results can be put into {results.path}: {error}", file=sys.stderr)
         return 2
-    for key, value in where.items():
-        print(f"{key:<24} {value}")
-    failed = False
-    part_ends: dict[str, float] = {}
-    for step, limit in steps.items():
-        part = next(name for name, part in PARTS.items() if step in part.steps)
-        ends = part_ends.setdefault(part, time.monotonic() + PART_S)
-        failed |= not _run_step(options, results, step, min(limit, ends - time.monotonic()))
+    with log:
+        well = _run(options, calls, found, Suite(options, results, log, found.without()), results, began_s)
+    os.close(lock)
     print(page(results.read()))
-    print(f"written: {results.path}")
+    print(f"written: {results.path}, .md and .log")
     missed = [row for row in results.read()["table"] if row["accepted"] is False and row["step"] in steps]
-    return 1 if failed or (missed and not options.dry) else 0
+    return 0 if well and (options.dry or not missed) else 1
 
 
-def _lock(folder: Path) -> None:
-    """Makes the folder, and keeps others out of it until this process ends. ``BlockingIOError``: one is there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _run_step(options: argparse.Namespace, results: Results, step: str, limit_s: float) -> bool:
-    """Whether it went well."""
-    print(f"== {step}: at most {limit_s:.0f} s", flush=True)
-    began, others = time.monotonic(), Others()
-    results.begin(step)
-    command = [sys.executable, "-m", "bench.gpu", "--step", step, "--limit", f"{limit_s:.1f}"]
-    command += ["--file", str(results.path), "--cache", str(options.cache), "--seconds", f"{options.seconds:g}"]
-    command += ["--repetitions", str(options.repetitions)]
-    command += [
-        flag
-        for flag, on in (("--dry", options.dry), ("--profiles", options.profiles), ("--brief", options.brief))
-        if on
-    ]
-    # A session of its own: what it leaves behind ends with it.
-    child = subprocess.Popen(command, start_new_session=True, env=_surroundings())
-    error = ""
+def _run(
+    options: argparse.Namespace, calls: dict[str, dict[str, float]], found: Found, suite: Suite, results: Results,
+    began_s: float,
+) -> bool:  # fmt: skip
+    """Whether all went well."""
+    lacks = "; ".join(lack.what for lack in found.lacks if lack.stops)
+    stopped = found.stops and not options.dry
+    results.begin("preflight")
+    results.end("preflight", "failed" if stopped else "done", time.monotonic() - began_s, lacks if stopped else "")
+    if stopped:
+        return False
+    well = True
     try:
-        code = child.wait(max(1.0, limit_s) + GRACE_S)
-        if code:
-            error = results.read()["parts"][step].get("error") or f"its process ended with code {code}"
-    except subprocess.TimeoutExpired:
-        error = f"it took longer than {limit_s:.0f} s"
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-    results.end(step, "failed" if error else "done", time.monotonic() - began, error)
-    facts = f"{time.monotonic() - began:.0f} s, other programs {100 * others.share():.0f} % of CPU"
-    print(f"   {error or 'done'}; {facts}", flush=True)
-    return not error
-
-
-def _surroundings() -> dict[str, str]:
-    """Nothing is fetched from anywhere, nobody draws bars, and what one step compiles the next ones need not."""
-    quiet = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    quiet |= {"TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
-    quiet["TRITON_CACHE_DIR"] = os.environ.get("TRITON_CACHE_DIR") or str(CACHE.parent / "triton")
-    return {**os.environ, **quiet}
-
-
-def _step(options: argparse.Namespace) -> int:
-    """In the child: runs one step; its error goes into the file."""
-    results = Results(options.file)
-    run = Run(
-        options.step, results, options.dry, 1 if options.dry else options.repetitions, options.seconds,
-        options.limit, options.cache, options.profiles, options.brief,
-    )  # fmt: skip
-    try:
-        if options.dry:  # kernels are interpreted, as in the tests
-            sys.path.append(str(RESULTS.parents[1] / "tests"))
-            import_module("interpreter").interpret_kernels()
-        import_module(f"bench.gpu.{options.step}").measure(run)
-    except BaseException as error:
-        traceback.print_exc()
-        results.end(options.step, "failed", 0.0, f"{type(error).__name__}: {' '.join(str(error).split())[:400]}")
-        return 1
-    return 0
+        for steps in calls.values():
+            well &= suite.run(steps, began_s)
+            began_s = time.monotonic()
+    except KeyboardInterrupt as error:
+        print(f"gpu-check: ended by {error or 'Ctrl-C'}; what was measured is kept", file=sys.stderr)
+        return False
+    return well
 
 
 if __name__ == "__main__":

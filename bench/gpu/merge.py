@@ -1,4 +1,4 @@
-"""Puts result files together that parts left on several machines: ``python -m bench.gpu.merge FILE...``"""
+"""Puts result files together that passes left on several machines: ``python -m bench.gpu.merge FILE...``"""
 
 from __future__ import annotations
 

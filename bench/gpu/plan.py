@@ -1,67 +1,106 @@
-"""The parts of the suite, their steps, and how long each step may take."""
+"""The three timed passes of the suite, the steps that they and single calls run, and how long each step may take."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-PART_S = 455.0  # a part ends within eight minutes, its start and an end by force included
 
+@dataclass(frozen=True)
+class Step:
+    """One measurement with a process of its own: ``measure(run)`` of a module under bench.gpu.
 
-BRIEF = 0.45  # of a step's time, where little is left: fewer points, shorter and once each
+    ``limit_s`` includes its start. ``needs``: Python modules without which it is left out.
+    """
+
+    what: str
+    limit_s: float
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Part:
-    """``steps``: modules under bench.gpu and the seconds that each may take."""
+class Pass:
+    """Steps for one borrowed call of ten minutes, the most valuable first. ``limit_s`` includes what comes before."""
 
     what: str
-    steps: dict[str, float]
+    limit_s: float
+    steps: tuple[str, ...]
 
 
-PARTS = {
-    "correct": Part("tests that need a GPU", {"parts.correct": 450}),
-    "micro": Part(
-        "what decides how things are built",
-        {
-            "micro.launch": 30,
-            "micro.gemm": 85,
-            "micro.attention": 45,
-            "micro.slots": 25,
-            "micro.copies": 20,
-            "micro.forward": 115,
-            "micro.lanes": 25,
-            "micro.gpm": 25,
-            "micro.overlap": 50,
-            "micro.ipc": 35,
-        },
+# Before the steps of every call. Neither is a module: both run where nothing has been built yet.
+BEFORE = {
+    "preflight": Step("versions, driver, GPU, MPS, headers, memory: everything that is missing, at once", 30),
+    "build": Step("the C++ extensions, unless they load", 75),
+}
+STEPS = {
+    "correct:quick": Step("kernels at the shapes that matter, an encoder and a decoder against the CPU", 75),
+    "encoder": Step("MiniLM-L6: steps in process, the transport ceiling, then over gRPC", 100),
+    "decoder:smollm2-135m": Step("135M Llama shape, 50 in / 50 out, over gRPC", 50),
+    "decoder:qwen2.5-0.5b": Step("Qwen2.5-0.5B shape: duty cycle with one lane and two, rate with p99 < 1 s", 85),
+    "fp8": Step("Llama-1B shape in FP8 against bf16", 65),
+    "decoder_peers": Step("transformers' asynchronous continuous batching beside ours", 150),
+    "encoder_peers": Step("sentence-transformers beside ours", 60, ("sentence_transformers",)),
+    "ablate": Step("fastqps bench ablate: what each optimization adds, MiniLM", 75),
+    "dispatchers": Step("N dispatchers with and without MPS against one", 90),
+    "calibrate": Step("profiles for --device sim, measured", 60),
+    "profile:minilm-l6": Step("MiniLM at 5,632 and 16,384 tokens, by kernel", 90),
+    "profile:smollm2-135m": Step("135M Llama shape at 1,024 rows, by kernel", 90),
+    "profile:qwen2.5-0.5b": Step("Qwen2.5-0.5B shape at 1,024 rows, by kernel", 90),
+    "profile:llama-1b": Step("Llama-1B shape at 1,024 rows in bf16 and FP8, by kernel", 120),
+    "changes": Step("the changes that would gain most, from the profiles", 10),
+    "correct": Step("all tests that need a GPU", 450),
+    "kernels": Step("each kernel alone at true shapes, beside its bound", 255),
+    "micro.launch": Step("what launching a graph costs by its number of nodes", 30),
+    "micro.gemm": Step("products in bf16 and FP8 at every (K, N) and 13 row counts", 85),
+    "micro.attention": Step("our attention against FlashAttention and padded SDPA", 45),
+    "micro.slots": Step("one new row of many sequences against FlashAttention and SDPA", 25),
+    "micro.copies": Step("copies of a step's sizes", 20),
+    "micro.lanes": Step("whether two graphs may be replayed at once, bit for bit", 25),
+    "micro.gpm": Step("whether NVML's counters are right about known loads", 25),
+    "micro.overlap": Step("small kernels of several streams, processes and MPS clients", 50),
+    "micro.ipc": Step("device memory shared by two processes when one of them is killed", 35),
+}
+PASSES = {
+    "first": Pass(
+        "is it right, and are the targets reached",
+        480,
+        ("correct:quick", "encoder", "decoder:smollm2-135m", "decoder:qwen2.5-0.5b", "fp8"),
     ),
-    "kernels": Part(
-        "each kernel's time and bound, and what a step's time goes into", {"parts.kernels": 255, "parts.profile": 200}
+    "second": Pass(
+        "against peers, and which settings",
+        540,
+        ("decoder_peers", "encoder_peers", "ablate", "dispatchers", "calibrate"),
     ),
-    "encoder": Part("MiniLM in-process and over gRPC, and the transport's ceiling", {"parts.encoder": 450}),
-    "decoder": Part("50 tokens in, 50 out", {"parts.decoder": 450}),
-    "peers": Part("transformers and sentence-transformers", {"parts.decoder_peers": 310, "parts.encoder_peers": 145}),
-    "fp8": Part("bf16, fp8 and auto", {"parts.fp8": 450}),
-    "dispatchers": Part("N dispatchers, MPS and lanes", {"parts.dispatchers": 450}),
-    "duty": Part("the device's duty cycle", {"parts.duty": 300}),
-    "calibrate": Part("profiles of modelled devices, measured", {"parts.calibrate": 400}),
+    "profile": Pass(
+        "where a step's time goes, and what to change first",
+        540,
+        ("profile:minilm-l6", "profile:smollm2-135m", "profile:qwen2.5-0.5b", "profile:llama-1b", "changes"),
+    ),
 }
 
 
-def chosen(named: list[str], *, brief: bool = False) -> dict[str, float]:
-    """Steps and their limits: of the named parts or steps (``micro.gemm``), in order; of none named all of them.
+def module_of(step: str) -> str:
+    """The module of a step; what stands behind a colon is its argument."""
+    name = step.partition(":")[0]
+    return f"bench.gpu.{name}" if "." in name else f"bench.gpu.steps.{name}"
 
-    ``brief``: measurements get less time; tests do not. ``ValueError`` names what is neither.
+
+def limits(steps: tuple[str, ...], longer: float = 1.0) -> dict[str, float]:
+    """Seconds by step, with what comes before the steps of a call."""
+    found = {name: step.limit_s for name, step in BEFORE.items()}
+    return found | {name: longer * STEPS[name].limit_s for name in steps}
+
+
+def chosen(named: list[str]) -> dict[str, tuple[str, ...]]:
+    """Steps by pass: of the named passes, and under "" of the named steps; of none named all passes.
+
+    ``ValueError`` names what is neither a pass nor a step.
     """
-    every = {step: limit for part in PARTS.values() for step, limit in part.steps.items()}
-    if brief:
-        every = {step: limit if step in PARTS["correct"].steps else BRIEF * limit for step, limit in every.items()}
-    found: dict[str, float] = {}
-    for name in named or PARTS:
-        if name in PARTS:
-            found |= {step: every[step] for step in PARTS[name].steps}
-        elif (step := name if name in every else f"parts.{name}") in every:
-            found[step] = every[step]
+    found: dict[str, tuple[str, ...]] = {}
+    for name in named or PASSES:
+        if name in PASSES:
+            found[name] = PASSES[name].steps
+        elif name in STEPS:
+            found[""] = (*found.get("", ()), name)
         else:
-            raise ValueError(f"{name!r} is no part of the suite; parts: {', '.join(PARTS)}; steps: {', '.join(every)}")
+            raise ValueError(f"no pass or step {name!r}; passes: {', '.join(PASSES)}; steps: {', '.join(STEPS)}")
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from bench.gpu.targets import TARGETS
 from bench.row import Row, markdown
 from fastqps.bench.whole import write_whole
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MODE = "gpu-check"
 
 
@@ -22,10 +22,12 @@ class Results:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def start(self, **facts: Any) -> None:
-        """The facts of this run; what other parts have left in the file stays."""
+    def start(self, steps: Iterable[str] = (), **facts: Any) -> None:
+        """The facts of this run, and what it intends. What other runs have measured stays."""
         found = self.read()
-        kept = {key: found.get(key, empty) for key, empty in (("table", []), ("parts", {}), ("raw", {}))}
+        kept = {key: found.get(key, empty) for key, empty in (("table", []), ("steps", {}), ("raw", {}))}
+        for step in steps:  # a run that is killed shows what it did not reach
+            kept["steps"].setdefault(step, {"state": "pending", "commit": facts["commit"]})
         self._write({"schema_version": SCHEMA_VERSION, "mode": MODE, **facts, **kept})
 
     def begin(self, step: str) -> None:
@@ -33,13 +35,15 @@ class Results:
         found = self.read()
         found["table"] = [row for row in found["table"] if row["step"] != step]
         found["raw"].pop(step, None)
-        found["parts"][step] = {"state": "running", "commit": found["commit"]}
+        found["steps"][step] = {"state": "running", "commit": found["commit"]}
         self._write(found)
 
     def row(self, step: str, row: Row, target: str = "") -> None:
-        """A figure. ``target``: its key in TARGETS."""
+        """A figure, in the place of one of the same step and name. ``target``: its key in TARGETS."""
         found = self.read()
-        found["table"].append(_entry(step, row, target))
+        entry = _entry(step, row, target)
+        others = [each for each in found["table"] if (each["step"], each["name"]) != (step, row.name)]
+        found["table"] = [*others, entry]
         self._write(found)
 
     def raw(self, step: str, name: str, value: Any) -> None:
@@ -48,13 +52,23 @@ class Results:
         found["raw"].setdefault(step, {})[name] = value
         self._write(found)
 
-    def end(self, step: str, state: str, seconds: float, error: str = "") -> None:
-        """``state``: done or failed. Of a failed step the targets that it owed stand in the table with the error."""
+    def leave_out(self, step: str, what: str) -> None:
+        """Names something that a step did not measure."""
         found = self.read()
-        found["parts"][step] |= {"state": state, "seconds": round(seconds, 1)} | ({"error": error} if error else {})
+        found["steps"][step].setdefault("left_out", []).append(what)
+        self._write(found)
+
+    def end(self, step: str, state: str, seconds: float, error: str = "") -> None:
+        """``state``: done, failed or left out. The targets that a failed step owed stand in the table with the error.
+
+        The step's own error is kept: how its process ended says less.
+        """
+        found = self.read()
+        error = found["steps"][step].get("error") or error
+        found["steps"][step] |= {"state": state, "seconds": round(seconds, 1)} | ({"error": error} if error else {})
         there = {row["target"] for row in found["table"]}
         for key, t in TARGETS.items():
-            if error and t.step == step and key not in there:
+            if state == "failed" and t.step == step and key not in there:
                 row = Row(t.name, None, t.unit, t.accept, t.goal, note=f"failed: {error}")
                 found["table"].append(_entry(step, row, key))
         self._write(found)
@@ -62,9 +76,11 @@ class Results:
     def take(self, other: dict[str, Any]) -> None:
         """The steps of another file's content, in the place of what is here of them."""
         found = self.read()
-        found["table"] = [row for row in found["table"] if row["step"] not in other["parts"]] + other["table"]
-        for key in ("parts", "raw"):
-            found[key] |= other[key]
+        ran = {step: facts for step, facts in other["steps"].items() if facts["state"] != "pending"}
+        kept = [row for row in found["table"] if row["step"] not in ran]
+        found["table"] = kept + [row for row in other["table"] if row["step"] in ran]
+        found["steps"] |= ran
+        found["raw"] |= other["raw"]
         self._write(found)
 
     def read(self) -> dict[str, Any]:
@@ -87,21 +103,19 @@ def _entry(step: str, row: Row, target: str) -> dict[str, Any]:
     return {**entry, "step": step, "target": target}
 
 
-def rows_of(found: dict[str, Any], steps: Sequence[str] | None = None) -> list[Row]:
-    """The table's rows, all or of these steps."""
+def rows_of(found: dict[str, Any], step: str = "") -> list[Row]:
+    """The table's rows, all or of one step."""
     keys = ("name", "measured", "unit", "accept", "goal", "at_most", "bound_by")
-    entries = [entry for entry in found["table"] if steps is None or entry["step"] in steps]
+    entries = [entry for entry in found["table"] if step in ("", entry["step"])]
     return [Row(*(entry[key] for key in keys)) for entry in entries]
 
 
 def page(found: dict[str, Any]) -> str:
-    """The Markdown: targets that were measured first, then all else, then what failed and where it ran."""
+    """The Markdown: targets that were measured first, then all else, then what is missing and where it ran."""
     order = list(TARGETS)
     entries = sorted(found["table"], key=lambda e: order.index(e["target"]) if e["target"] in order else len(order))
-    lines = [markdown(rows_of({"table": entries})), ""]
-    failed = {step: part["error"] for step, part in found["parts"].items() if part.get("error")}
-    lines += [f"* {step} failed: {error}" for step, error in failed.items()]
-    commits = {step: part["commit"] for step, part in found["parts"].items()}
+    lines = [markdown(rows_of({"table": entries})), "", *(f"* {line}" for line in missing(found))]
+    commits = {step: facts["commit"] for step, facts in found["steps"].items()}
     lines += [f"* {step} is of commit {commit}" for step, commit in commits.items() if commit != found["commit"]]
     where = found.get("environment", {})
     facts = [where.get("gpu", ""), where.get("cpu", ""), f"{where.get('cores', '?')} cores"]
@@ -112,6 +126,18 @@ def page(found: dict[str, Any]) -> str:
     if where.get("dry"):
         lines = ["**A dry run on a CPU at tiny shapes: no figure here says anything about a GPU.**", "", *lines]
     return "\n".join(lines) + "\n"
+
+
+def missing(found: dict[str, Any]) -> list[str]:
+    """Steps that failed, were left out or were never reached, and what the others left out."""
+    lines = []
+    for step, facts in found["steps"].items():
+        if facts["state"] in ("pending", "running"):
+            lines.append(f"{step}: {'not reached' if facts['state'] == 'pending' else 'interrupted'}")
+        elif facts["state"] != "done":
+            lines.append(f"{step} {facts['state']}: {facts.get('error', '')}")
+        lines += [f"{step}: left out: {what}" for what in facts.get("left_out", ())]
+    return lines
 
 
 def slug(gpu: str) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from bench.gpu.checkpoints import CACHE, checkpoint
-from bench.gpu.plan import BRIEF
 from bench.gpu.results import Results
 from bench.gpu.shapes import SHAPES, Shape
 from bench.gpu.targets import TARGETS
@@ -23,18 +22,16 @@ T = TypeVar("T")
 
 @dataclass
 class Run:
-    """``dry``: on the CPU at tiny shapes, to prove the code. ``limit_s``: of this step, from now on."""
+    """``dry``: on the CPU at tiny shapes, to prove the code. ``ends_s``: when it has to end, of CLOCK_MONOTONIC."""
 
     step: str
     results: Results
     dry: bool
     repetitions: int
     seconds: float  # of each point
-    limit_s: float
+    ends_s: float
     cache: Path = CACHE
     profiles: bool = False  # calibrate replaces the shipped profiles
-    brief: bool = False  # points are shorter and fewer, and `enough` asks for less
-    _began_s: float = field(default_factory=time.monotonic)
     _failed: dict[str, Exception] = field(default_factory=dict)
 
     @property
@@ -48,13 +45,33 @@ class Run:
         return "float32" if self.dry else "bfloat16"
 
     @property
-    def left_s(self) -> float:
-        """Of the limit."""
-        return self._began_s + self.limit_s - time.monotonic()
+    def argument(self) -> str:
+        """What stands behind the colon of the step's name."""
+        return self.step.partition(":")[2]
 
-    def enough(self, seconds: float) -> bool:
-        """Whether so much is left, of a run that is not brief; if not, sweeps stop and say what is missing."""
-        return self.left_s > (BRIEF if self.brief else 1.0) * seconds
+    @property
+    def left_s(self) -> float:
+        """Until it has to end."""
+        return self.ends_s - time.monotonic()
+
+    def enough(self, seconds: float, what: str) -> bool:
+        """Whether so much time is left; if not, ``what`` is named as left out."""
+        if self.left_s > seconds:
+            return True
+        self.leave_out(f"{what}: {max(0.0, self.left_s):.0f} s left of about {seconds:.0f} s needed")
+        return False
+
+    def rounds(self, seconds: float) -> Iterator[int]:
+        """Up to ``repetitions`` rounds of about so many seconds: the first always, others while time is left."""
+        for number in range(self.repetitions):
+            if number and self.left_s < seconds:
+                return
+            yield number
+
+    def leave_out(self, what: str) -> None:
+        """Names what is not measured."""
+        self.say(f"left out: {what}")
+        self.results.leave_out(self.step, what)
 
     def shape(self, name: str) -> Shape:
         """A true shape; in a dry run its tiny sibling."""

@@ -19,7 +19,7 @@ from fastqps.bench.result import BenchError, Result
 from fastqps.bench.target import Settings, Target
 from fastqps.bench.workload import Payloads
 
-SHARES = (0.95, 0.9, 0.8, 0.7, 0.55, 0.4, 0.25)  # of the peak, in search of a rate within a limit of p99
+SHARES = (0.92, 0.8, 0.65, 0.5, 0.35)  # of the peak, in search of a rate within a limit of p99
 
 
 class Served:
@@ -74,8 +74,8 @@ class Served:
         """The highest of some rates below the peak at which all is answered within the limit, in an open loop; and all
         that were tried."""
         tried: list[dict[str, Any]] = []
-        for part in SHARES:
-            if not self._run.enough(4 + 2 * self._run.seconds):
+        for part in SHARES[:1] if self._run.dry else SHARES:
+            if not self._run.enough(2 + 2 * self._run.seconds, f"an open loop of {part * peak:,.0f}/s or less"):
                 break
             point = self.measure(settings, rate=part * peak, repetitions=1)
             tried.append(brief(point))

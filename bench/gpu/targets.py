@@ -17,13 +17,15 @@ class Target:
 
 
 TARGETS = {
-    "encoder": Target("MiniLM-L6, 32 tokens, in-process", "sequences/s", "parts.encoder", 350e3, 700e3),
-    "encoder-grpc": Target("MiniLM-L6, 32 tokens, gRPC unary, p99 < 20 ms", "/s", "parts.encoder", 200e3, 600e3),
-    "transport": Target("null device, gRPC unary: the transport ceiling", "/s", "parts.encoder", 1.2e6, 2e6),
-    "decoder-135m": Target("135M Llama shape, 50 in / 50 out", "requests/s", "parts.decoder", 6e3, 12e3),
-    "decoder-0.5b": Target("Qwen2.5-0.5B shape, 50 in / 50 out, p99 < 1 s", "requests/s", "parts.decoder", 2.5e3, 5e3),
-    "peer": Target("over transformers' asynchronous continuous batching", "×", "parts.decoder_peers", 5, 10),
-    "duty": Target("device duty cycle under saturation", "%", "parts.duty", 99, 99.9),
-    "fp8": Target("FP8 over bf16, Llama-1B shape", "×", "parts.fp8", 1.2, 1.3),
-    "dispatchers": Target("N dispatchers over a tuned one, equal concurrency", "×", "parts.dispatchers", None, 1.2),
+    "encoder": Target("MiniLM-L6, 32 tokens, in-process", "sequences/s", "encoder", 350e3, 700e3),
+    "encoder-grpc": Target("MiniLM-L6, 32 tokens, gRPC unary, p99 < 20 ms", "/s", "encoder", 200e3, 600e3),
+    "transport": Target("null device, gRPC unary: the transport ceiling", "/s", "encoder", 1.2e6, 2e6),
+    "decoder-135m": Target("135M Llama shape, 50 in / 50 out", "requests/s", "decoder:smollm2-135m", 6e3, 12e3),
+    "decoder-0.5b": Target(
+        "Qwen2.5-0.5B shape, 50 in / 50 out, p99 < 1 s", "requests/s", "decoder:qwen2.5-0.5b", 2.5e3, 5e3
+    ),
+    "peer": Target("over transformers' asynchronous continuous batching", "×", "decoder_peers", 5, 10),
+    "duty": Target("device duty cycle under saturation", "%", "decoder:qwen2.5-0.5b", 99, 99.9),
+    "fp8": Target("FP8 over bf16, Llama-1B shape", "×", "fp8", 1.2, 1.3),
+    "dispatchers": Target("N dispatchers over a tuned one, equal concurrency", "×", "dispatchers", None, 1.2),
 }

@@ -26,8 +26,7 @@ def measure(run: Run) -> None:
     table: list[dict[str, Any]] = []
     for heads, dim in HEADS[:1] if run.dry else HEADS:
         for length in LENGTHS[1:3] if run.dry else LENGTHS:
-            if not run.enough(4) and table:
-                run.say("no time left")
+            if table and not run.enough(4, f"{heads} heads of {dim}, from {length} tokens on"):
                 break
             table.append(_point(stand, 128 if run.dry else TOKENS, length, heads, dim))
     run.raw("points", table)

@@ -23,7 +23,7 @@ def measure(run: Run) -> None:
         for rows in (16, 32) if run.dry else ROWS:
             if rows * n > 1 << 28:  # a head's logits of so many rows
                 continue
-            if not run.enough(3):
+            if run.left_s < 3:
                 left_out += 1
                 continue
             x = torch.randn(rows, k, device=stand.device).to(torch.bfloat16)
@@ -33,7 +33,9 @@ def measure(run: Run) -> None:
             point = {"k": k, "n": n, "m": rows, "models": names, "bf16_us": bf16_us, "fp8_us": fp8_us}
             table.append(point | {"bf16_tflops": flops / bf16_us / 1e6, "gain": bf16_us / fp8_us if fp8_us else None})
     run.raw("points", table)
-    _judge(run, table, left_out)
+    if left_out:
+        run.leave_out(f"{left_out} points: no time left")
+    _judge(run, table)
 
 
 def sizes(run: Run) -> list[tuple[int, int, str]]:
@@ -77,11 +79,9 @@ def _quantised(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return (values.float() / scale).to(torch.float8_e4m3fn), scale
 
 
-def _judge(run: Run, table: list[dict[str, float | int | str | None]], left_out: int) -> None:
+def _judge(run: Run, table: list[dict[str, float | int | str | None]]) -> None:
     best = max(table, key=lambda p: float(p["bf16_tflops"] or 0))
-    note = f"K {best['k']}, N {best['n']}, M {best['m']}; {len(table)} points" + (
-        f", {left_out} left out for want of time" if left_out else ""
-    )
+    note = f"K {best['k']}, N {best['n']}, M {best['m']}; {len(table)} points"
     run.figure("best bf16 product of the models' sizes", float(best["bf16_tflops"] or 0), "TFLOP/s", note)
     won = [p for p in table if (p["gain"] or 0) > 1]  # type: ignore[operator]
     compared = [p for p in table if p["gain"]]

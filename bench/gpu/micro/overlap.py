@@ -28,8 +28,7 @@ def measure(run: Run) -> None:
     for kind, surroundings in (("time-sliced", mps.without), ("MPS", mps.daemon)):
         for count in COUNTS[1:2] if run.dry else COUNTS[1:]:
             name = f"{count} processes, {kind}"
-            if not run.enough(12):
-                run.say(f"{name}: no time left")
+            if not run.enough(12, name):
                 continue
             try:
                 with surroundings() as around:

@@ -28,8 +28,7 @@ def measure(run: Run) -> None:
     for model, heads in list(HEADS.items())[: 1 if run.dry else None]:
         for sequences in (4,) if run.dry else SEQUENCES:
             for places in (5,) if run.dry else PLACES:
-                if table and not run.enough(3):
-                    run.say("no time left")
+                if table and not run.enough(3, f"{model}, {sequences} sequences at {places}"):
                     break
                 table.append({"model": model, **_point(stand, sequences, places, *heads)})
     run.raw("points", table)

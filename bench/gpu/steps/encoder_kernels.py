@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import torch
 from torch.nn import functional
 
-from bench.gpu.parts.kernels import Make, Timed
 from bench.gpu.shapes import Shape
 from bench.gpu.stand import Stand
+from bench.gpu.steps.kernels import Make, Timed
 from fastqps.kernels.activate import activate
 from fastqps.kernels.add_norm import add_norm
 from fastqps.kernels.embed_norm import embed_norm

@@ -35,7 +35,7 @@ def measure(run: Run) -> None:
     found, failed = [], {}
     for model in ("minilm-l6", "smollm2-135m") if run.dry else MODELS:
         shape = run.shape(model)
-        kernels: dict[str, Make] = import_module(f"bench.gpu.parts.{shape.kind}_kernels").KERNELS
+        kernels: dict[str, Make] = import_module(f"bench.gpu.steps.{shape.kind}_kernels").KERNELS
         for name, make in kernels.items():
             try:
                 found += [_one(run, stand, peaks, model, timed) for timed in make(stand, shape)]

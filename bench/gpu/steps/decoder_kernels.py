@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from bench.gpu.parts.encoder_kernels import rows, tokens_on
-from bench.gpu.parts.kernels import Make, Timed
 from bench.gpu.shapes import Shape
 from bench.gpu.stand import Stand
+from bench.gpu.steps.encoder_kernels import rows, tokens_on
+from bench.gpu.steps.kernels import Make, Timed
 from fastqps.kernels.activate import activate
 from fastqps.kernels.add_norm import add_norm
 from fastqps.kernels.embed_tokens import embed_tokens

@@ -13,14 +13,17 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from bench.gpu.inprocess import EncoderLoop
-from bench.gpu.parts.encoder import MODEL, TOKENS, encoder_texts, settings_of
+from bench.gpu.modelled import open_server
 from bench.gpu.run import Run
-from bench.gpu.served import Served, answered, bound_by
+from bench.gpu.served import answered, brief
+from bench.gpu.steps.encoder import MODEL, TOKENS, encoder_texts, settings_of
 from bench.gpu.vocabulary import texts
 
 BATCH = 256  # of our steps
 SIZES = (64, 256, 1024)  # of which the peer takes the one that it is fastest with
 TEXTS = 8192
+COMPILE_S = 35.0  # about what the compiled variant takes
+COSINE_MIN = 0.999
 
 
 def measure(run: Run) -> None:
@@ -28,43 +31,47 @@ def measure(run: Run) -> None:
     batch, count = (8, 32) if run.dry else (BATCH, TEXTS)
     path = run.checkpoint(MODEL)
     many = texts(path, count, TOKENS, seed=3)
-    plain, compiled = _Peer(run, path, False), _Peer(run, path, True)
+    plain = _Peer(run, path, False)
     loop = EncoderLoop(run.device, path, items=batch, tokens=TOKENS, lanes=2, dtype=run.dtype)
-    with TemporaryDirectory() as folder, Served(run, settings_of(run), encoder_texts(run, folder)) as served:
-        sizes = (4, batch) if run.dry else SIZES
-        forward = _fastest(run, "forward", sizes, lambda size: plain.forward(many[:size], run.seconds / 4))
-        encode = _fastest(run, "encode", sizes, lambda size: plain.encode(many, size))
-        peers: dict[str, Callable[[], float]] = {
-            "forward": lambda: plain.forward(many[:forward], run.seconds / 2),
-            "forward, compiled": lambda: compiled.forward(many[:forward], run.seconds / 2),
-            "encode": lambda: plain.encode(many, encode),
-            "encode, compiled": lambda: compiled.encode(many, encode),
-        }
-        ours: dict[str, Callable[[], float]] = {  # warm when they are opened
+    with TemporaryDirectory() as folder, open_server(run, settings_of(run), encoder_texts(run, folder)) as served:
+        ours = {  # warm when they are opened
             "steps": lambda: loop.rate(run.seconds / 2),
             "server": lambda: answered(served.measure({}, 16 if run.dry else 4096)).rate,
         }
-        for name, work in peers.items():
-            run.say(f"{name}: {work():,.0f}/s, not counted")
-        runs = {**ours, **peers}
-        rates: dict[str, list[float]] = {name: [] for name in runs}
-        for _ in range(run.repetitions):
-            for name, work in runs.items():
-                rates[name].append(work())
-        bound = bound_by(served.measure({}, 16 if run.dry else 4096))
+        sizes = (4, batch) if run.dry else SIZES
+        forward = _fastest(run, "forward", sizes, lambda size: plain.forward(many[:size], run.seconds / 4))
+        encode = _fastest(run, "encode", sizes, lambda size: plain.encode(many, size))
+        _compare(run, "", forward, encode, many, plain, ours)
+        agree = plain.agreement(many[:16], run)
+        run.figure("sentence-transformers' vectors, least cosine to ours", agree, "")
+        if agree < COSINE_MIN:
+            raise AssertionError(f"the vectors of the same weights differ: cosine {agree:.5f}")
+        if run.enough(COMPILE_S, "sentence-transformers, compiled"):
+            _compare(run, ", compiled", forward, encode, many, _Peer(run, path, True), ours)
+        run.raw("server", brief(served.measure({}, 16 if run.dry else 4096)))
     loop.close()
-    run.raw("rates", rates)
+
+
+def _compare(
+    run: Run, kind: str, forward: int, encode: int, many: list[str], peer: _Peer, ours: dict[str, Callable[[], float]]
+) -> None:
+    """In turn, as often as the time allows; ``forward`` and ``encode``: its batch sizes."""
+    theirs: dict[str, Callable[[], float]] = {
+        "forward": lambda: peer.forward(many[:forward], run.seconds / 2),
+        "encode": lambda: peer.encode(many, encode),
+    }
+    for name, work in theirs.items():
+        run.say(f"{name}{kind}: {work():,.0f}/s, not counted")
+    rates: dict[str, list[float]] = {name: [] for name in (*ours, *theirs)}
+    for _ in run.rounds(4 * run.seconds):
+        for name, work in (ours | theirs).items():
+            rates[name].append(work())
+    run.raw(f"rates{kind}", rates)
     rate = {name: statistics.median(found) for name, found in rates.items()}
-    for our, theirs, size in (("steps", "forward", forward), ("server", "encode", encode)):
-        for name in (theirs, f"{theirs}, compiled"):
-            note = f"{rate[our]:,.0f}/s against {rate[name]:,.0f}/s, its batches of {size} (the best of "
-            note += f"{', '.join(map(str, sizes))}), {TOKENS} tokens, bf16"
-            note += f"; ours bound by {bound}" if our == "server" else ""
-            run.figure(f"MiniLM, our {our} over sentence-transformers' {name}", rate[our] / rate[name], "×", note)
-    agree = plain.agreement(many[:16], run)
-    run.figure("sentence-transformers' vectors, least cosine to ours", agree, "")
-    if agree < 0.999:
-        raise AssertionError(f"the vectors of the same weights differ: cosine {agree:.5f}")
+    for our, their, size in (("steps", "forward", forward), ("server", "encode", encode)):
+        note = f"{rate[our]:,.0f}/s against {rate[their]:,.0f}/s, its batches of {size} (the best of "
+        note += f"{', '.join(map(str, SIZES))}), {TOKENS} tokens, bf16, medians of {len(rates[our])} turns"
+        run.figure(f"MiniLM, our {our} over sentence-transformers' {their}{kind}", rate[our] / rate[their], "×", note)
 
 
 def _fastest(run: Run, what: str, sizes: tuple[int, ...], rate: Callable[[int], float]) -> int:

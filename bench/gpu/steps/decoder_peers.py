@@ -21,11 +21,13 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer, ContinuousBatchingConfig, GenerationConfig
 
-from bench.gpu.parts.decoder import prompts, settings_of, tokens_out
+from bench.gpu.modelled import open_server
 from bench.gpu.payloads import decoder_payloads
 from bench.gpu.run import Run
 from bench.gpu.served import Served, answered, bound_by, brief
+from bench.gpu.steps.decoder import prompts, settings_of, tokens_out
 from fastqps import Client
+from fastqps.bench.point import Point
 from fastqps.bench.result import BenchError
 
 MODELS = ("qwen2.5-0.5b", "smollm2-135m")
@@ -36,29 +38,28 @@ VARIANTS: dict[str, dict[str, Any]] = {  # in the order in which they matter: th
     "asynchronous, compiled": {"use_async_batching": True, "use_cuda_graph": True, "default_compile_level": 1},
 }
 ASYNCHRONOUS = ("asynchronous", "asynchronous, compiled")
-MEASURE_S = 5.0
+MEASURE_S = 4.0
+VARIANT_S, MODEL_S = 35.0, 75.0  # about what another one takes
 Ids = list[list[int]]
 Answers = dict[tuple[int, ...], list[int]]  # prompt -> generated tokens
 Rate = Callable[..., float]  # of prompts; their answers too, where asked for
 
 
 def measure(run: Run) -> None:
-    """Of each model the best asynchronous variant; the target is the smaller of the ratios."""
-    ratios: dict[str, float] = {}
-    notes: dict[str, str] = {}
+    """Of each model the best asynchronous variant so far; the target is the smaller of the models' ratios."""
+    ratios: dict[str, tuple[float, str]] = {}
+
+    def told(model: str, ratio: float, note: str) -> None:
+        ratios[model] = ratio, note
+        run.target("peer", *min(ratios.values()))
+
     for model in MODELS[:1] if run.dry else MODELS:
-        if ratios and not run.enough(100):
-            run.say(f"{model}: no time left")
-            break
-        if found := run.attempt(model, partial(_model, run, model)):
-            ratios[model], notes[model] = found
-    if ratios:
-        least = min(ratios, key=lambda model: ratios[model])
-        run.target("peer", ratios[least], notes[least])
+        if not ratios or run.enough(MODEL_S, model):
+            run.attempt(model, partial(_model, run, model, partial(told, model)))
     run.finish()
 
 
-def _model(run: Run, model: str) -> tuple[float, str]:
+def _model(run: Run, model: str, told: Callable[[float, str], None]) -> None:
     running = 8 if run.dry else IN_FLIGHT
     path, asked = run.checkpoint(model), prompts(run, model)
     ids: Ids = AutoTokenizer.from_pretrained(path)(asked)["input_ids"]
@@ -66,33 +67,51 @@ def _model(run: Run, model: str) -> tuple[float, str]:
     configs: dict[str, Any] = {}
     with TemporaryDirectory() as folder:
         payloads = decoder_payloads(Path(folder) / "prompts", asked, tokens_out(run))
-        with Served(run, settings_of(run, model, running), payloads, slow=True) as served:
+        with open_server(run, settings_of(run, model, running), payloads, slow=True) as served:
             point = answered(served.measure({}, running))
             run.raw(f"{model}, ours", brief(point))
-            for name, variant in VARIANTS.items():
-                if found and not run.enough(60) and not run.dry:
-                    run.say(f"{name}: no time left")
+            for name, variant in list(VARIANTS.items())[: 1 if run.dry else None]:  # dry, all are alike
+                if found and not run.enough(VARIANT_S, f"{model}, {name}"):
                     continue
                 try:
-                    with _peer(run, path, variant, running) as (rate, config):
-                        rate(ids[:running])  # warm-up
-                        mine, theirs = _in_turn(run, served, running, rate, ids)
-                        answers: Answers = {}
-                        rate(ids[:16], answers)
-                        same = agreement(served.address, ids[:16], answers)
-                        configs[name] = config
+                    found[name] = _variant(run, served, model, name, variant, running, ids, configs)
                 except Exception as error:  # a variant that does not run here is said, not hidden
                     configs[name] = f"{type(error).__name__}: {str(error)[:300]}"
-                    run.say(f"transformers, {name}: {configs[name]}")
+                    run.leave_out(f"{model}, transformers {name}: {configs[name]}")
                     continue
-                found[name] = statistics.median(mine), statistics.median(theirs)
-                run.raw(f"{model}, {name}", {"ours": mine, "theirs": theirs, "same_tokens": same})
-                run.say(f"{model}: ours {found[name][0]:,.0f}/s, transformers {name} {found[name][1]:,.0f}/s")
-        run.raw(f"{model}, configurations", configs)
+                finally:
+                    run.raw(f"{model}, configurations", configs)
+                told(*_ratio(model, running, found, configs, point))
     if not found:
         raise BenchError(f"no variant of transformers' continuous batching ran: {configs}")
-    for name, (ours, other) in found.items():
-        run.figure(f"{model}: over transformers' continuous batching, {name}", ours / other, "×", f"{other:,.0f}/s")
+
+
+def _variant(
+    run: Run, served: Served, model: str, name: str, variant: dict[str, Any], running: int, ids: Ids,
+    configs: dict[str, Any],
+) -> tuple[float, float]:  # fmt: skip
+    """Ours and theirs, requests per second."""
+    with _peer(run, run.checkpoint(model), variant, running) as (rate, config):
+        configs[name] = config
+        rate(ids[:running])  # warm-up
+        mine, theirs = _in_turn(run, served, running, rate, ids)
+        found = statistics.median(mine), statistics.median(theirs)
+        run.figure(
+            f"{model}: over transformers' continuous batching, {name}", found[0] / found[1], "×",
+            f"{found[0]:,.0f}/s against {found[1]:,.0f}/s, medians of {len(mine)} turns",
+        )  # fmt: skip
+        run.say(f"{model}: ours {found[0]:,.0f}/s, transformers {name} {found[1]:,.0f}/s")
+        answers: Answers = {}
+        rate(ids[:16], answers)
+        same = agreement(served.address, ids[:16], answers) if served.address else None
+        run.raw(f"{model}, {name}", {"ours": mine, "theirs": theirs, "same_tokens": same})
+    return found
+
+
+def _ratio(
+    model: str, running: int, found: dict[str, tuple[float, float]], configs: dict[str, Any], point: Point
+) -> tuple[float, str]:
+    """Ours over the best of its asynchronous variants, or of all where none of those ran; and what to say."""
     usable = [name for name in ASYNCHRONOUS if name in found] or list(found)
     best = max(usable, key=lambda name: found[name][1])
     ours, other = found[best]
@@ -109,11 +128,9 @@ def _in_turn(run: Run, served: Served, running: int, rate: Rate, ids: Ids) -> tu
     rounds = max(2, round(first * (0.1 if run.dry else MEASURE_S) / running))
     count = min(rounds, len(ids) // running) * running
     ours, theirs = [], []
-    for _ in range(run.repetitions):
+    for _ in run.rounds(2.5 * MEASURE_S):
         theirs.append(rate(ids[:count]))
         ours.append(answered(served.measure({}, running)).rate)
-        if not run.enough(30) and not run.dry:
-            break
     return ours, theirs
 
 

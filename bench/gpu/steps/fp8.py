@@ -1,0 +1,66 @@
+"""bf16, FP8 and the choice between them, where matrix products are most of the time: a Llama of a billion."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.gpu.bounds import Peaks, measure_peaks, share
+from bench.gpu.modelled import open_server
+from bench.gpu.payloads import decoder_payloads
+from bench.gpu.run import Run
+from bench.gpu.served import answered, bound_by, brief
+from bench.gpu.stand import open_stand
+from bench.gpu.steps.decoder import prompts, settings_of, tokens_out
+from fastqps.bench.point import Point
+from fastqps.bench.result import BenchError
+
+MODEL = "llama-1b"
+ORDER = ("none", "fp8", "auto", "fp8", "none")  # each a start of the server; the first two are needed
+RUNNING = 512
+START_S = 22.0  # a start and a point, about
+SECONDS = 4.0
+
+
+def measure(run: Run) -> None:
+    """Each kind's server in turn, with the same load, and again while there is time; the ratio is of the medians."""
+    peaks = measure_peaks(open_stand(run.dry))
+    rates: dict[str, list[float]] = {}
+    last: dict[str, Point] = {}
+    with TemporaryDirectory() as folder:
+        payloads = decoder_payloads(Path(folder) / "prompts", prompts(run, MODEL), tokens_out(run))
+        running = 8 if run.dry else RUNNING
+        with open_server(run, settings_of(run, MODEL, running), payloads, slow=True) as served:
+            for number, kind in enumerate(ORDER):
+                if number >= 2 and not run.enough(START_S, f"--quantization {kind}, turn {number + 1}"):
+                    continue
+                try:
+                    seconds = run.seconds if run.dry else SECONDS
+                    point = answered(served.measure({"quantization": kind}, 2 * running, seconds=seconds))
+                except BenchError as error:
+                    run.leave_out(f"--quantization {kind}: {error}")
+                    continue
+                rates.setdefault(kind, []).append(point.rate)
+                last[kind] = point
+                run.raw("rates", rates)
+                run.raw(f"{kind}, turn {number + 1}", brief(point))
+                run.say(f"{kind}: {point.rate:,.0f} requests/s")
+                _tell(run, peaks, rates, last)
+    if missing := [kind for kind in ORDER[:2] if kind not in rates]:
+        raise BenchError(f"no figures of --quantization {', '.join(missing)}")
+
+
+def _tell(run: Run, peaks: Peaks, rates: dict[str, list[float]], last: dict[str, Point]) -> None:
+    """What is known so far, by the medians."""
+    rate = {kind: statistics.median(found) for kind, found in rates.items()}
+    if "none" not in rate:
+        return
+    floor = share(peaks, peaks.decoder_us(run.shape(MODEL), 50, tokens_out(run)), rate["none"])
+    name = "Llama-1B shape, 50 in / 50 out, bf16"
+    run.figure(name, rate["none"], "requests/s", bound_by(last["none"], floor))
+    turns = ", ".join(f"{kind} {rate[kind]:,.0f}/s ({len(found)} turns)" for kind, found in rates.items())
+    if "fp8" in rate:
+        run.target("fp8", rate["fp8"] / rate["none"], f"{turns}; bound by {bound_by(last['fp8'])}")
+    if "auto" in rate:
+        run.figure("FP8 auto over bf16, Llama-1B shape", rate["auto"] / rate["none"], "×", turns)

@@ -1,0 +1,166 @@
+"""Where a step's time goes, by kernel, beside what its bytes and FLOPs would take, and what changes would gain."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import Any
+
+from torch.profiler import ProfilerActivity, profile
+
+from bench.gpu.bounds import Peaks, measure_peaks
+from bench.gpu.changes import Change, changes_of
+from bench.gpu.decode_mix import DecodeMix, Made
+from bench.gpu.run import Run
+from bench.gpu.stand import Stand, open_stand
+from bench.gpu.step_work import DecoderStep, Work, decoder_work, encoder_work
+from bench.gpu.timeline import Kernel, Kind, kinds_of
+from fastqps.bench.step_costs import Steps, open_steps
+
+STEPS, DRY_STEPS = 20, 2  # that are profiled, and as many before without the profiler
+LENGTH = 32  # of an encoder's texts
+PROMPT = 50
+ENCODER = (176, 512)  # texts: 5,632 tokens, which fill the multiprocessors, and 16,384
+DECODER = ((1024, 0), (512, 10))  # sequences that run, and prompts beside them: 1,024 rows, and about as many
+CASE_S = 25.0  # about what another case takes, with its start
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kind of step. ``once`` runs it and says how many µs it took by the device's clock."""
+
+    name: str
+    once: Callable[[], float]
+    work: dict[str, Work]
+    layers: int
+
+
+def measure(run: Run) -> None:
+    """All cases of the model that the step names; of a large decoder in FP8 too."""
+    stand = open_stand(run.dry)
+    peaks = measure_peaks(stand)
+    run.raw("peaks", peaks.as_json())
+    model = run.argument
+    for quantization in ("none", "fp8") if model == "llama-1b" else ("none",):
+        if quantization == "none" or run.enough(CASE_S, f"{model} in FP8"):
+            run.attempt(f"{model}, {quantization}", partial(_model, run, stand, peaks, quantization))
+    run.finish()
+
+
+def _model(run: Run, stand: Stand, peaks: Peaks, quantization: str) -> None:
+    own = {"model": str(run.checkpoint(run.argument)), "device": run.device, "dtype": run.dtype, "dispatchers": 1}
+    own |= {"quantization": quantization}
+    cases = _encoder if run.shape(run.argument).kind == "encoder" else _decoder
+    cases(run, stand, peaks, own, quantization)
+
+
+def _encoder(run: Run, stand: Stand, peaks: Peaks, own: dict[str, Any], quantization: str) -> None:
+    items = (2, 4) if run.dry else ENCODER
+    steps = open_steps({**own, "max-batch-items": items[-1], "max-batch-tokens": max(512, items[-1] * LENGTH)}, "")
+    _warm_up(stand, steps)
+    for count in items:
+        if run.enough(8, f"{count * LENGTH} tokens"):
+            work = encoder_work(run.shape(run.argument), count, LENGTH, 2 if stand.cuda else 4)
+            name = f"{run.argument}, {count * LENGTH:,} tokens"
+            once = partial(_prepared, stand, steps, (count, LENGTH))
+            _case(run, stand, peaks, Case(name, once, work, run.shape(run.argument).layers))
+    steps.lane.close()
+
+
+def _decoder(run: Run, stand: Stand, peaks: Peaks, own: dict[str, Any], quantization: str) -> None:
+    places = ((4, 0), (2, 1)) if run.dry else DECODER
+    most = {"max-running": places[0][0], "max-input-tokens": 64, "max-output-tokens": 64}
+    steps = open_steps({**own, **most}, "")
+    _warm_up(stand, steps)
+    fp8 = quantization == "fp8"
+    for running, prompts in places:
+        if run.enough(8, f"{running} running and {prompts} prompts"):
+            mix = DecodeMix(steps.lane, running, prompts, PROMPT, partial(_run_once, stand, steps))
+            step = DecoderStep(running, prompts, PROMPT, PROMPT + STEPS)
+            work = decoder_work(run.shape(run.argument), step, 2 if stand.cuda else 4, fp8)
+            name = f"{run.argument}{' FP8' if fp8 else ''}, {running} running"
+            name += f" and {prompts} prompts of {PROMPT}" if prompts else ""
+            _case(run, stand, peaks, Case(name, mix.once, work, run.shape(run.argument).layers))
+            mix.close()
+    steps.lane.close()
+
+
+def _warm_up(stand: Stand, steps: Steps) -> None:
+    """Captures the graphs. A dry run has none: its steps run eagerly."""
+    if stand.cuda:
+        steps.lane.warm_up()
+
+
+def _case(run: Run, stand: Stand, peaks: Peaks, case: Case) -> None:
+    """The step's time first: it needs no profiler."""
+    steps = STEPS if stand.cuda else DRY_STEPS
+    for _ in range(3 if stand.cuda else 0):
+        case.once()
+    step_us = median(case.once() for _ in range(steps))
+    run.figure(f"{case.name}: step", step_us, "µs", "not profiled")
+    kernels = _profiled(stand, case.once, steps)
+    kinds = kinds_of(kernels, steps, case.work, case.layers, peaks)
+    changes = changes_of(kinds, step_us)
+    found = {"step_us": step_us, "kinds": [kind.as_json() for kind in kinds]}
+    run.raw(case.name, found | {"changes": [change.as_json() for change in changes]})
+    run.figure(f"{case.name}: step", step_us, "µs", describe(kinds, step_us))
+    _print(run, case.name, kinds, changes, step_us)
+
+
+def _profiled(stand: Stand, once: Callable[[], float], steps: int) -> list[Kernel]:
+    """All kernels of so many steps, in the order of the device. ``RuntimeError`` where the profiler saw none."""
+    activity = ProfilerActivity.CUDA if stand.cuda else ProfilerActivity.CPU
+    with profile(activities=[activity]) as profiled:
+        for _ in range(steps):
+            once()
+        stand.synchronize()
+    wanted = "CUDA" if stand.cuda else "CPU"
+    found = [event for event in profiled.events() or () if event.device_type.name == wanted]
+    events = [event for event in found if stand.cuda or event.cpu_parent is None]
+    if not events:
+        raise RuntimeError("torch's profiler saw no kernels: CUPTI is missing, or another profiler holds it")
+    events.sort(key=lambda event: event.time_range.start)
+    return [Kernel(event.name, float(event.time_range.elapsed_us())) for event in events]
+
+
+def _prepared(stand: Stand, steps: Steps, shape: tuple[int, int]) -> float:
+    took_us = _run_once(stand, steps, steps.prepare(shape))
+    steps.retire()
+    return took_us
+
+
+def _run_once(stand: Stand, steps: Steps, made: Made) -> float:
+    """µs by the device's clock; where kernels are interpreted in this thread, since the profiler sees no other."""
+    runner = steps.lane.runners[0]
+    if not stand.cuda:
+        began_ns = time.monotonic_ns()
+        getattr(runner, "run_eagerly", runner.run)(*made)
+        return (time.monotonic_ns() - began_ns) / 1000
+    steps.lane.launch(0, *made)
+    steps.lane.wait(0)
+    start_ns, end_ns = runner.buffers().stamps.tolist()
+    return float(end_ns - start_ns) / 1000
+
+
+def describe(kinds: list[Kind], step_us: float) -> str:
+    """Shares of the step: own kernels, products, gaps; then the largest kinds."""
+    by_sort = {sort: sum(kind.us for kind in kinds if kind.sort == sort) for sort in ("own", "cuBLAS", "other")}
+    told = ", ".join(f"{sort} {100 * us / step_us:.0f} %" for sort, us in by_sort.items() if us)
+    gaps = max(0.0, step_us - sum(by_sort.values()))
+    first = ", ".join(f"{kind.name} {kind.us:.0f} µs ({kind.launches:.0f})" for kind in kinds[:6])
+    return f"{told}, gaps {100 * gaps / step_us:.0f} %; {first}"
+
+
+def _print(run: Run, name: str, kinds: list[Kind], changes: list[Change], step_us: float) -> None:
+    run.say(f"{name}: {step_us:.0f} µs a step")
+    run.say(f"{'kind':<40} {'sort':<7} {'launches':>8} {'µs':>9} {'%':>5} {'MB':>8} {'GFLOP':>8} {'bound µs':>9}")
+    for kind in kinds:
+        run.say(
+            f"{kind.name:<40} {kind.sort:<7} {kind.launches:>8.1f} {kind.us:>9.1f} {100 * kind.us / step_us:>5.1f} "
+            f"{kind.bytes / 1e6:>8.1f} {kind.flops / 1e9:>8.1f} {kind.bound_us:>9.1f}"
+        )
+    for number, change in enumerate(changes[:3], 1):
+        run.say(f"{number}. {change}")

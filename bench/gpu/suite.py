@@ -1,0 +1,124 @@
+"""Runs steps one behind the other against one clock, and writes down how each of them ended."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import IO
+
+from bench.gpu.build import build, is_built
+from bench.gpu.isolation import run_step
+from bench.gpu.plan import BEFORE, STEPS, module_of
+from bench.gpu.results import Results, rows_of
+from bench.gpu.run import Run
+from bench.row import number
+from fastqps.bench.environment import Others
+
+LEAST_S = 3.0  # with less no step begins
+DRY_S = 600.0  # of a step of a dry run: nothing is left out, whatever the machine does meanwhile
+TAIL = 12  # lines of output that a failed step shows
+
+
+class Suite:
+    """Steps into ``results``, their output into ``log``. ``without``: steps that are left out, and why."""
+
+    def __init__(self, options: argparse.Namespace, results: Results, log: IO[str], without: Mapping[str, str]) -> None:
+        self._options, self._results, self._log, self._without = options, results, log, without
+
+    def run(self, limits: Mapping[str, float], began_s: float) -> bool:
+        """Whether all went well. A step has its own limit and what those before it have saved."""
+        ends_s, well = began_s, True
+        for step, limit_s in limits.items():
+            ends_s += limit_s
+            if step != "preflight":  # it is done, and its time counts
+                well &= self._run(step, ends_s)
+            if step == "build" and not well:  # nothing could run
+                return False
+        return well
+
+    def _run(self, step: str, ends_s: float) -> bool:
+        began_s, others = time.monotonic(), Others()
+        left_s = ends_s - began_s
+        print(f"== {step}: {(BEFORE | STEPS)[step].what}; {left_s:.0f} s", flush=True)
+        if why := self._without.get(step) or ("no time left" if left_s < LEAST_S and not self._options.dry else ""):
+            self._results.begin(step)
+            self._results.end(step, "left out", 0.0, why)
+            print(f"   left out: {why}", flush=True)
+            return True
+        self._results.begin(step)
+        self._log.write(f"==== {step}\n")
+        self._log.flush()
+        at, error = self._log.tell(), "it was interrupted"
+        try:
+            error = self._ended(step, ends_s)
+        finally:
+            self._results.end(step, "failed" if error else "done", time.monotonic() - began_s, error)
+            self._tell(step, error, at)
+            facts = f"{time.monotonic() - began_s:.0f} s, other programs {100 * others.share():.0f} % of CPU"
+            print(f"   {'failed' if error else 'done'}; {facts}", flush=True)
+        return not error
+
+    def _ended(self, step: str, ends_s: float) -> str:
+        """Why it failed, or nothing."""
+        if step == "build":
+            return "" if is_built() else build(self._log, ends_s - time.monotonic())
+        if self._options.dry:
+            with contextlib.redirect_stdout(self._log), contextlib.redirect_stderr(self._log):
+                return "" if perform(self._options, step, self._results, time.monotonic() + DRY_S) else "it failed"
+        return run_step(self._command(step), ends_s, self._log)
+
+    def _command(self, step: str) -> Sequence[str]:
+        """What runs a step in a process of its own; see ``__main__``."""
+        o = self._options
+        found = [sys.executable, "-m", "bench.gpu", "--step", step, "--file", str(self._results.path)]
+        found += ["--cache", str(o.cache), "--seconds", f"{o.seconds:g}", "--repetitions", str(o.repetitions)]
+        return [*found, *(["--profiles"] if o.profiles else [])]
+
+    def _tell(self, step: str, error: str, at: int) -> None:
+        """The step's figures, what it left out, and the end of its output where it failed."""
+        found = self._results.read()
+        for row in rows_of(found, step):
+            reached = f" [{row.verdict}]" if row.verdict else ""
+            print(f"   {row.name}: {number(row.measured)} {row.unit}{reached}; {row.note[:200]}")
+        for what in found["steps"][step].get("left_out", ()):
+            print(f"   left out: {what}")
+        if error:
+            with Path(self._log.name).open(errors="replace") as written:
+                written.seek(at)
+                print(*(f"   | {line.rstrip()[:200]}" for line in written.readlines()[-TAIL:]), sep="\n")
+            print(f"   {found['steps'][step]['error']}")
+
+
+def perform(options: argparse.Namespace, step: str, results: Results, ends_s: float) -> bool:
+    """Runs one step in this process; its error goes into the file."""
+    repetitions = 1 if options.dry else options.repetitions
+    run = Run(step, results, options.dry, repetitions, options.seconds, ends_s, options.cache, options.profiles)
+    try:
+        import_module(module_of(step)).measure(run)
+    except Exception as error:
+        traceback.print_exc()
+        results.end(step, "failed", 0.0, f"{type(error).__name__}: {' '.join(str(error).split())[:400]}")
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the suite as Ctrl-C does: its processes are killed, what was measured is told."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    before = {one: signal.signal(one, interrupt) for one in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
