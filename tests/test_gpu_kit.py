@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.compute, pytest.mark.timeout(900)]  # downloads, and r
 
 ROOT = Path(__file__).parents[1]
 DOWNLOAD_FAILED = 75  # tools/gpu_kit.sh
-BUILD_S = 1800  # of all extensions, on two cores that do other things
+BUILD_S = 3600  # of all extensions, on two cores that do other things
 
 # Instead of the suite it says how the suite would run.
 PYTHON = """#!/bin/bash

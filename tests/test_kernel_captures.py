@@ -63,3 +63,15 @@ def test_what_cannot_be_captured_is_seen(wrong: Any, message: str) -> None:
     x = elsewhere(torch.zeros(2))
     with pytest.raises(AssertionError, match=message), NoWaiting():
         wrong(x)
+
+
+@pytest.mark.parametrize("spoiled", [torch.nan, torch.inf])
+def test_what_is_no_number_stays_in_its_item(spoiled: float) -> None:
+    """A weight of zero does not keep a neighbour's value away: 0 times infinity is not 0."""
+    qkv, marks = torch.randn(12, 3 * 8), torch.tensor([[0, 5]] * 5 + [[5, 12]] * 7, dtype=torch.int32)
+    start, end = marks.t().contiguous()
+    right = torch_ops.tile_attention(qkv, start, end, 2, longest=7)
+    qkv[3, 20] = spoiled  # a value of the second head
+    found = torch_ops.tile_attention(qkv, start, end, 2, longest=7)
+    assert torch.equal(found[5:], right[5:]) and torch.equal(found[:5, :4], right[:5, :4])
+    assert not found[:5, 4].isfinite().any()

@@ -90,7 +90,7 @@ def test_launches_and_bytes(model: str, size: str, quantization: str) -> None:
     assert round(found["bytes"] / 1e6) == MEGABYTES[model, size][quantization]
 
 
-def test_no_kernel_only_adds_copies_or_converts() -> None:
+def test_no_kernel_only_adds_or_converts() -> None:
     """Sums, casts and quantising are parts of kernels that do more, but for attention's rows where they must be FP8."""
     own = {*ENCODER, *DECODER, *ENCODER_LAYER, *ENCODER_LAYER_FP8, *DECODER_LAYER, *DECODER_LAYER_FP8}
     for (_, _, quantization), found in counted().items():

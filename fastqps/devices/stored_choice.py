@@ -24,7 +24,7 @@ from fastqps.models.precision import EPILOGUES, Kind, Timed
 
 FILE = "fastqps-precision.json"
 CHOICES_MAX = 32  # in a file; the oldest go first
-_FORMAT = 1
+_FORMAT = 1  # to be raised when something else is measured: older files are then ignored
 _BYTES_MAX = 1 << 20
 
 Log = Callable[[str], None]

@@ -25,8 +25,9 @@ TOLERANCES = {
     torch.float16: Tolerance(4e-3, 1e-3),
     torch.bfloat16: Tolerance(3e-2, 7.5e-3),
     torch.float8_e4m3fn: Tolerance(1 / 8, 3e-2),  # to the next number, and that seldom
+    torch.float8_e4m3fnuz: Tolerance(1 / 8, 3e-2),
 }
-_FP8_FLOOR = 2.0**-7  # of rows scaled to 448: four steps between its smallest numbers
+_FP8_FLOOR = 2.0**-7  # of rows scaled to the largest number: at least four steps between the smallest ones
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def compare(result: str, found: torch.Tensor, wanted: torch.Tensor) -> Differenc
     largest, relative = float(error.max()) if error.numel() else 0.0, float(_rms(error) / rms.clamp(min=1e-30))
     if tolerance is None:
         return None if bool(same.all()) else Difference(result, largest, relative, None)
-    floor = _FP8_FLOOR if wanted.dtype == torch.float8_e4m3fn else tolerance.largest * rms
+    floor = _FP8_FLOOR if wanted.dtype.itemsize == 1 else tolerance.largest * rms
     agree = (error <= tolerance.largest * size.abs() + floor).all() and relative <= tolerance.relative
     return None if agree else Difference(result, largest, relative, tolerance)
 

@@ -9,9 +9,9 @@ from typing import Literal
 import torch
 from torch.nn import functional as F
 
+from fastqps.kernels.float8_format import format_on
 from fastqps.kernels.results import Activated, Activation, Normed
 
-_LARGEST = 448.0  # of e4m3
 _SMALLEST = 1e-12  # an empty row's largest: its scale stays a normal number
 _FUNCTIONS: dict[Activation, Callable[[torch.Tensor], torch.Tensor]] = {
     "gelu": F.gelu,
@@ -29,10 +29,11 @@ def normalised(x: torch.Tensor, eps: float, rms: bool) -> torch.Tensor:
 
 
 def quantise_rows(x: torch.Tensor, count: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-    """x [rows, width] → float8_e4m3fn [rows, width] and float32 [rows, 1] by which it is to be multiplied."""
+    """x [rows, width] → [rows, width] in the device's float8, and float32 [rows, 1] by which it is to be multiplied."""
+    format = format_on(x.device)
     x = x.float()
     largest = x.abs().amax(-1, keepdim=True).clamp(min=_SMALLEST)
-    return (x * (_LARGEST / largest)).to(torch.float8_e4m3fn), largest / _LARGEST
+    return (x * (format.largest / largest)).to(format.dtype), largest / format.largest
 
 
 def add_norm(
