@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import partial
 
 import fake_cuda
 import numpy as np
@@ -35,7 +36,8 @@ class SumLane:
             token_types=False,
         )
         for tokens in (16, self.tokens // 2):
-            self.lane.add_graph(self._make_graph(self._run), max_tokens=tokens, max_items=self.items)
+            graph = self._make_graph(partial(self._run, tokens))
+            self.lane.add_graph(graph, max_tokens=tokens, max_items=self.items)
 
     def pack(self, staging: NDArray[np.int32], items: list[list[int]]) -> tuple[int, int, int]:
         """Fills a staging block; returns what a step's ``launch`` takes."""
@@ -48,9 +50,10 @@ class SumLane:
     def rows(self, output: NDArray[np.int32]) -> NDArray[np.float32]:
         return output.view(np.float32).reshape(self.items, self.width)
 
-    def _run(self) -> None:
+    def _run(self, tokens: int) -> None:
+        at = encode_layout(tokens, self.items, self.width, token_types=False)
         rows = self.rows(self._output[STAMP_WORDS:])
-        starts, ids = (self._staging[self.at[name] :] for name in ("cu_seqlens", "input_ids"))
+        starts, ids = (self._staging[at[name] :] for name in ("cu_seqlens", "input_ids"))
         for item in range(self._staging[1]):
             rows[item] = ids[starts[item] : starts[item + 1]].sum()
 

@@ -42,12 +42,21 @@ def held_graph() -> Iterator[None]:
 
 def test_sections_lie_one_behind_the_other() -> None:
     assert encode_layout(100, 8, 384) == {
-        "cu_seqlens": 16,
-        "input_ids": 32,
-        "token_type_ids": 144,
+        "input_ids": 16,
+        "token_type_ids": 128,
+        "cu_seqlens": 240,
         "device_words": 256,
         "position_ids": 256,
         "words": 368,
+        "out_words": 8 * 384,
+    }
+    assert encode_layout(100, 8, 384, token_types=False) == {
+        "input_ids": 16,
+        "token_type_ids": 128,
+        "cu_seqlens": 128,
+        "device_words": 144,
+        "position_ids": 144,
+        "words": 256,
         "out_words": 8 * 384,
     }
 

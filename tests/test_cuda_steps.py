@@ -124,6 +124,22 @@ def test_a_graph_is_the_smallest_that_holds_the_step(tmp_path: Path) -> None:
         make_runner("cuda", card, 16, 300).launch(5, 301, 61)  # type: ignore[attr-defined]
 
 
+def test_a_runner_captures_again_on_a_lane_that_replaces_a_warm_one(tmp_path: Path) -> None:
+    """``use`` after ``warm_up``: what the old lane had captured says nothing about the new one."""
+    write_checkpoint(tmp_path, "bert")
+    card = load_card(str(tmp_path), 60)
+    runner: Any = make_runner("cuda", card, 16, 300, dtype="float32")
+    batch, rows = pairs(items(5, card.vocab_size, 20)), []
+    for _ in range(2):
+        runner.warm_up()
+        runner.use(runner.make_stream())
+        assert not runner.lane.native.graphs()
+        runner.run(*pack_items(card, batch, runner.buffers()))
+        assert len(runner.lane.native.graphs()) == 1
+        rows.append(runner.buffers().output[:5].copy())
+    assert rows[0].any() and np.array_equal(*rows)
+
+
 def test_lanes_at_once_equal_one(tmp_path: Path) -> None:
     """Two steps in flight on each of two lanes, over and over; every answer is its own step's."""
     write_checkpoint(tmp_path, "modernbert")
@@ -179,10 +195,13 @@ def test_every_decoder_equals_the_cpu(tmp_path: Path, kind: str, prefix: int) ->
 def test_a_generators_lanes_have_their_own_sequences(tmp_path: Path) -> None:
     write_decoder(tmp_path, "qwen3")
     card = load_card(str(tmp_path), 40, max_output_tokens=24)
-    runner = make_decoder("cuda", card, 3, 64, dtype="float32")
+    runner: Any = make_decoder("cuda", card, 3, 64, dtype="float32")
     prompts = items(8, VOCAB, 20)
     expected = Generator(card, device="cpu", dtype="float32", max_running=3).generate(prompts)
-    generators = [Generator(card, runner=each, max_running=3) for each in (runner, runner.sibling())]
+    runners = [runner, runner.sibling()]
+    for each in runners:
+        each.warm_up()  # of lanes that the generators replace
+    generators = [Generator(card, runner=each, max_running=3) for each in runners]
     halves = [[generator.add(ids, Sampling()) for ids in prompts[i::2]] for i, generator in enumerate(generators)]
     found: dict[tuple[int, int], list[int]] = {}
     while any(generator.busy for generator in generators):
@@ -228,7 +247,7 @@ def test_too_little_memory(tmp_path: Path, knobs: Knobs, monkeypatch: pytest.Mon
         with pytest.raises(ConfigError, match=r"--max-running 4: the KV cache of one lane"):
             lanes[1].make_stream()
     finally:
-        knobs.set("memory_bytes", 8 * GIB)
+        knobs.set("memory_bytes", 64 * GIB)
 
     def full(*arguments: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")

@@ -176,6 +176,54 @@ def test_attention_of_long_items() -> None:
     check_attention(packed([512, 3]), heads=1, size=32, shape=AttentionShape(64, 128, 32, 16, 4, 1))
 
 
+NOT_FINITE = [torch.inf, torch.nan]
+
+
+@pytest.mark.parametrize("bad", NOT_FINITE)
+@pytest.mark.parametrize(
+    ("size", "window", "rotary", "dtype"),
+    [(32, 0, False, torch.float32), (64, 3, True, torch.float32), (64, 0, False, torch.float16)],
+)
+def test_attention_keeps_what_is_not_finite_in_its_item(
+    bad: float, size: int, window: int, rotary: bool, dtype: torch.dtype
+) -> None:
+    """Items that share tiles with others full of infinity or NaN answer as beside finite ones, to the bit."""
+    step = packed([5, 1, 30, 7, 40, 2])
+    angles = normal(600, size // 2, seed=5)
+    table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
+    rows = embedded(step, want_values=False)
+
+    def attend(qkv: torch.Tensor) -> torch.Tensor:
+        return tile_attention(qkv.to(dtype), rows.row_start, rows.row_end, 1, window=window, rotary=table)
+
+    qkv = normal(len(step.ids), 3 * size) * 2
+    beside_finite = attend(qkv)
+    spans = step.spans()
+    for number in (0, 3, 4):
+        qkv[slice(*spans[number])] = bad
+    found = attend(qkv)
+    for number, span in enumerate(spans):
+        if number in (0, 3, 4):
+            assert not found[slice(*span)].isfinite().any()
+        else:
+            assert torch.equal(found[slice(*span)], beside_finite[slice(*span)]), number
+
+
+@pytest.mark.parametrize("bad", NOT_FINITE)
+def test_attention_over_a_value_that_is_not_finite(bad: float) -> None:
+    """Its own item's rows are not finite in that column, as in torch; nothing else changes."""
+    step = packed([5, 30, 7])
+    rows = embedded(step, want_values=False)
+    qkv = normal(len(step.ids), 6 * 32)
+    before = tile_attention(qkv, rows.row_start, rows.row_end, 2)[:42]
+    qkv[20, 4 * 32 + 3] = bad
+    found = tile_attention(qkv, rows.row_start, rows.row_end, 2)[:42]
+    wanted = attention(qkv, step, 2, 0, None)
+    assert not wanted[5:35, 3].isfinite().any()
+    assert torch.equal(found.isfinite(), wanted.isfinite())
+    assert torch.equal(found[wanted.isfinite()], before[wanted.isfinite()])
+
+
 # The interpreter multiplies no bfloat16; the shapes of programs are those of float16.
 @pytest.mark.parametrize("dtype", [torch.float16] if DEVICE == "cpu" else [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(("size", "rotary"), [(32, False), (64, False), (64, True), (128, True)])
@@ -196,6 +244,16 @@ def test_pooling(mode: Any, name: str) -> None:
         item = hidden[start:end]
         near(row, {"cls": item[0], "mean": item.mean(0), "max": item.amax(0)}[mode])
     assert (out[items:] == 7).all()  # no row of padding is written
+
+
+@pytest.mark.parametrize("mode", ["cls", "mean", "max"])
+@pytest.mark.parametrize("bad", NOT_FINITE)
+def test_pooling_beside_what_is_not_finite(mode: Any, bad: float) -> None:
+    step, hidden = packed([5, 30, 7]), normal(51, 200)
+    before = pool(hidden, step.cu_seqlens, step.counts, mode)
+    hidden[5:35] = bad
+    after = pool(hidden, step.cu_seqlens, step.counts, mode)
+    assert torch.equal(after[[0, 2]], before[[0, 2]]) and not after[1].isfinite().any()
 
 
 @kernel_only

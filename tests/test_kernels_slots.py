@@ -88,6 +88,26 @@ def test_attention_over_random_steps(
         near(device_cache.nan_to_num().cpu(), cache.nan_to_num(), tolerance)
 
 
+@pytest.mark.parametrize("bad", [torch.inf, torch.nan])
+@pytest.mark.parametrize(("prefix_len", "last"), [(0, False), (21, True)])
+def test_attention_beside_what_is_not_finite(bad: float, prefix_len: int, last: bool) -> None:
+    """What older sequences have left in a slot, and other runs of the step: the answers are the same to the bit."""
+    at, layer = prefix_len, heads_of(9, 3, 64, prefix_len + 90, False)
+    first = Rows([(0, at, 40), (1, at, 11), (2, at, 33)], T=96, S=4)
+    rows, sound = Rows([(2, at, 20), (0, at, 7), (1, at, 3)], T=32, S=4), [*range(20), *range(27, 30)]
+    qkv, old = torch.randn(32, 15 * 64), torch.randn(96, 15 * 64)
+    prefix = torch.randn(2, 3, prefix_len, 64).to(DEVICE)
+    found = []
+    for left in (1.0, bad):
+        cache = torch.full((2, 4, 3, 90, 64), left).to(DEVICE)
+        older, now = old * left, qkv.clone()
+        now[20:27] *= left
+        attend(older.to(DEVICE), layer, cache, prefix, first, False)
+        assert left == 1.0 or not cache[:, :3, :, :11].isfinite().any()
+        found.append(attend(now.to(DEVICE), layer, cache, prefix, rows, last).cpu()[[0, 2] if last else sound])
+    assert found[0].isfinite().all() and torch.equal(*found)
+
+
 @kernel_only
 def test_the_last_slots_of_a_large_cache() -> None:
     """Offsets beyond 2^31 numbers; the memory between is never touched."""

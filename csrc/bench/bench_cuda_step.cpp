@@ -44,13 +44,14 @@ int main(int argc, char** argv) {
   auto step = CudaStep::open(lane, &status);
   CudaHandle event = nullptr;
   CHECK(!api.cudaEventCreateWithFlags(&event, kCudaEventNoTiming));
-  i32* const host = step->staging();
+  i32* host = nullptr;
+  CHECK(!api.cudaHostAlloc(reinterpret_cast<void**>(&host), layout.device_words * sizeof(i32), 0u));
   auto ours = [&] {
     CHECK(step->launch(1, 8000, 8) == CudaStep::Launch::kDone);
     step->due_ns();
     CHECK(step->wait(1'000'000'000, 0) == CudaStep::Progress::kDone);
   };
-  const size_t up = (layout.input_ids + 8000) * 4, down = (kStampWords + layout.width) * 4;
+  const size_t up = (EncodeLayout(8000, 1024, 384, false).cu_seqlens + 2) * 4, down = (kStampWords + layout.width) * 4;
   auto bare = [&] {
     CHECK(!api.cudaMemcpyAsync(staging.data(), host, up, kCudaToDevice, stream));
     CHECK(!api.cudaGraphLaunch(graph, stream));

@@ -72,8 +72,8 @@ struct Lane {
   py::list graphs() const {
     py::list all;
     for (const CudaGraph& g : lane.graphs())
-      all.append(py::dict("graph"_a = reinterpret_cast<u64>(g.exec), "max_tokens"_a = g.max_tokens,
-                          "max_items"_a = g.max_items, "steps"_a = g.steps, "usual_ns"_a = g.usual_ns));
+      all.append(py::dict("graph"_a = reinterpret_cast<u64>(g.exec), "max_tokens"_a = g.shape.max_tokens,
+                          "max_items"_a = g.shape.max_items, "steps"_a = g.steps, "usual_ns"_a = g.usual_ns));
     return all;
   }
 };
@@ -111,6 +111,16 @@ class Step {
         lane_->api->check(lane_->lane.fault());
     }
   }
+  // The packed step is the host's again with the next call.
+  std::pair<const i32*, u32> pack(StepSize n, GraphShape shape) {
+    const StepBlocks& blocks = lane_->lane.blocks();
+    const bool fits = n.items <= shape.max_items && n.tokens <= shape.max_tokens;
+    if (!fits || !std::visit([&](auto& b) { return b.holds(n); }, blocks))
+      throw py::value_error(size(n.items, n.tokens) + " are more than the graph or the lane's blocks hold");
+    CopyWords words;
+    const i32* packed = step_->pack(n, shape, &words);
+    return {packed, words.up};
+  }
   void wait() {
     for (u64 spin_ns = kSpinNs;; spin_ns = 0) {
       CudaStep::Progress progress;
@@ -140,9 +150,9 @@ py::array view(T* at, size_t n, py::handle owner) {
   return py::array_t<T>(py::ssize_t(n), at, owner);
 }
 
-py::dict layout(u32 max_tokens, u32 max_items, u32 width) {
-  const EncodeLayout at(max_tokens, max_items, width);
-  return py::dict("cu_seqlens"_a = at.cu_seqlens, "input_ids"_a = at.input_ids, "token_type_ids"_a = at.token_type_ids,
+py::dict layout(u32 max_tokens, u32 max_items, u32 width, bool token_types) {
+  const EncodeLayout at(max_tokens, max_items, width, token_types);
+  return py::dict("input_ids"_a = at.input_ids, "token_type_ids"_a = at.token_type_ids, "cu_seqlens"_a = at.cu_seqlens,
                   "position_ids"_a = at.position_ids, "device_words"_a = at.device_words, "words"_a = at.words,
                   "out_words"_a = at.out_words);
 }
@@ -256,7 +266,8 @@ void register_lane(py::module_& m) {
           },
           "api"_a, py::kw_only(), "stream"_a, "staging"_a, "output"_a, "max_tokens"_a, "max_items"_a, "width"_a,
           "token_types"_a,
-          "Addresses of the device's blocks, laid out as encode_layout tells, stamps in front of the output.")
+          "Addresses of the device's blocks, which a graph reads and writes as encode_layout of its own shape says; "
+          "STAMP_WORDS stand in front of the output.")
       .def_static(
           "decoder",
           [](std::shared_ptr<Api> api, u64 stream, u64 staging, u64 output, u32 max_tokens, u32 max_runs) {
@@ -264,13 +275,13 @@ void register_lane(py::module_& m) {
             return std::make_shared<Lane>(std::move(api), blocks, stream, staging, output);
           },
           "api"_a, py::kw_only(), "stream"_a, "staging"_a, "output"_a, "max_tokens"_a, "max_runs"_a,
-          "The same, laid out as decode_layout tells.")
+          "The same, as decode_layout says.")
       .def("add_graph", &Lane::add_graph, "graph"_a, py::kw_only(), "max_tokens"_a, "max_items"_a,
            "Adds a captured graph for steps of up to so many tokens and items, or replaces the one of that size.")
       .def("graphs", &Lane::graphs,
            "What was added, smallest first, with how many steps it ran and how long they take.")
       .def_property_readonly("stream", [](Lane& self) { return reinterpret_cast<u64>(self.lane.stream()); });
-  py::class_<Step>(m, "CudaStep", "One step in flight on a lane: its pinned host blocks; see csrc/step/cuda_step.h.")
+  py::class_<Step>(m, "CudaStep", "A step that can be in flight on a lane: its host blocks; see csrc/step/cuda_step.h.")
       .def(py::init<std::shared_ptr<Lane>>(), "lane"_a)
       .def_property_readonly("staging",
                              [](py::object self) {
@@ -285,7 +296,22 @@ void register_lane(py::module_& m) {
       .def_property_readonly("stamps",
                              [](py::object self) { return view(&self.cast<Step&>()->stamps()->start_ns, 2, self); })
       .def("launch", &Step::launch, "n_items"_a, "n_tokens"_a, "third"_a,
-           "Gives the packed step to the device. ValueError: it is too large; RuntimeError: its last one runs.")
+           "Gives the step in `staging` to the device. ValueError: it is too large; RuntimeError: its last one runs.")
+      .def(
+          "pack",
+          [](py::object self, u32 items, u32 tokens, u32 third, u32 max_tokens, u32 max_items) {
+            const auto [words, n] = self.cast<Step&>().pack({items, tokens, third}, {max_tokens, max_items});
+            return view(words, n, self);
+          },
+          "n_items"_a, "n_tokens"_a, "third"_a, py::kw_only(), "max_tokens"_a, "max_items"_a,
+          "What `launch` copies to the device for a graph of that size, until the next step is packed.")
+      .def(
+          "unpack",
+          [](Step& self, u32 items, u32 max_tokens, u32 max_items) {
+            self->unpack(items, {max_tokens, max_items});
+          },
+          "n_items"_a, py::kw_only(), "max_tokens"_a, "max_items"_a,
+          "Moves what a graph of that size has made, copied to `output`, to where the lane's layout has it.")
       .def(
           "due_s", [](Step& self) { return double(self->due_ns()) * 1e-9; },
           "0 once the step is done, or nearly; else the seconds after which to look again.")
@@ -304,7 +330,7 @@ void register_cuda(py::module_& m) {
   m.attr("CudaError") = py::handle(cuda_error);
   m.attr("STAMP_WORDS") = kStampWords;
   m.def(
-      "encode_layout", &layout, "max_tokens"_a, "max_items"_a, "width"_a,
+      "encode_layout", &layout, "max_tokens"_a, "max_items"_a, "width"_a, "token_types"_a = true,
       "Offsets, in 32-bit words, of the sections of an encoder step's staging block, and how large its blocks are; see "
       "csrc/step/encode_layout.h.");
   register_api(m);

@@ -1,43 +1,87 @@
-// What is copied of a step's two blocks, encoder's or decoder's: the staging block as far as it is filled, and of the
-// output as much as the step makes, behind the stamps.
+// A step's two blocks on their way to a GPU and back, an encoder's or a decoder's.
+//
+// The host writes a step into blocks of the lane's shape, whose sections lie as far apart as the largest step needs. A
+// graph is captured for fewer tokens and items, and reads its sections at the offsets of its own shape. pack() moves
+// the used part of each section there, so one copy brings the step, and little more than the step. unpack() moves what
+// came back to where the host reads it.
+//
+//   lane    header | tokens ............ | tokens ............ | items ...... |
+//   graph   header | tokens . | tokens . | items
 #pragma once
+#include <cstring>
 #include <variant>
 
 #include "step/encode_layout.h"
 
 namespace fastqps {
 
+struct GraphShape {
+  u32 max_tokens, max_items;  // the most that the graph computes
+};
+
+// The items, the tokens, and the longest item of a step; of a decoder its runs, rows and new sequences.
+struct StepSize {
+  u32 items, tokens, third;
+};
+
 struct CopyWords {
   u32 up, down;
 };
 
+inline void move_words(i32* to, const i32* from, size_t words) { std::memmove(to, from, words * sizeof(i32)); }
+
 struct EncodeBlocks {
-  EncodeLayout layout;
-  bool token_types;  // the model reads them
+  EncodeLayout layout;  // of the host's blocks
+  bool token_types;     // the model reads them
 
   u32 words() const { return layout.words; }
   u32 out_words() const { return layout.out_words; }
-  u32 items_max() const { return layout.max_items; }
-  bool holds(u32 items, u32 tokens, u32) const { return items <= layout.max_items && tokens <= layout.max_tokens; }
-  // Completes a packed step.
-  CopyWords seal(i32* staging, u32 items, u32 tokens, u32 longest) const {
-    staging[kHeaderTokens] = i32(tokens), staging[kHeaderItems] = i32(items), staging[kHeaderLongest] = i32(longest);
-    return {(token_types ? layout.token_type_ids : layout.input_ids) + tokens, kStampWords + items * layout.width};
+  u32 device_words() const { return of({layout.max_tokens, layout.max_items}).device_words; }
+  EncodeLayout of(GraphShape shape) const {
+    return EncodeLayout(shape.max_tokens, shape.max_items, layout.width, token_types);
   }
+  bool holds(StepSize n) const { return n.items <= layout.max_items && n.tokens <= layout.max_tokens; }
+
+  // `to`: a block of the graph's shape.
+  CopyWords pack(const i32* from, i32* to, GraphShape shape, StepSize n) const {
+    const EncodeLayout at = of(shape);
+    to[kHeaderTokens] = i32(n.tokens), to[kHeaderItems] = i32(n.items), to[kHeaderLongest] = i32(n.third);
+    move_words(to + at.input_ids, from + layout.input_ids, n.tokens);
+    if (token_types) move_words(to + at.token_type_ids, from + layout.token_type_ids, n.tokens);
+    move_words(to + at.cu_seqlens, from + layout.cu_seqlens, n.items + 1);
+    return {at.cu_seqlens + n.items + 1, kStampWords + n.items * layout.width};
+  }
+  // Rows of answers lie one behind the other, whatever the shape.
+  void unpack(i32*, GraphShape, u32) const {}
 };
 
 struct DecodeBlocks {
-  DecodeLayout layout;
+  DecodeLayout layout;  // of the host's blocks
 
   u32 words() const { return layout.words; }
   u32 out_words() const { return layout.out_words; }
-  u32 items_max() const { return layout.max_runs; }
-  bool holds(u32 runs, u32 tokens, u32 admitted) const {
-    return runs <= layout.max_runs && tokens <= layout.max_tokens && admitted <= runs;
+  u32 device_words() const { return layout.words; }
+  bool holds(StepSize n) const {
+    return n.items <= layout.max_runs && n.tokens <= layout.max_tokens && n.third <= n.items;
   }
-  // The header was written with the rows.
-  CopyWords seal(i32*, u32 runs, u32, u32 admitted) const {
-    return {layout.admitted + admitted * kAdmittedWords, kStampWords + layout.out_finish + runs};
+
+  CopyWords pack(const i32* from, i32* to, GraphShape shape, StepSize n) const {
+    const DecodeLayout at(shape.max_tokens, shape.max_items);
+    move_words(to, from, kHeaderWords);  // it was written with the rows
+    to[kHeaderT] = i32(shape.max_tokens), to[kHeaderS] = i32(shape.max_items);
+    move_words(to + at.token_ids, from + layout.token_ids, n.tokens);
+    move_words(to + at.positions, from + layout.positions, n.tokens);
+    move_words(to + at.kv_slots, from + layout.kv_slots, n.tokens);
+    move_words(to + at.starts, from + layout.starts, n.items + 1);
+    move_words(to + at.made, from + layout.made, n.items);
+    move_words(to + at.admitted, from + layout.admitted, n.third * kAdmittedWords);
+    return {at.admitted + n.third * kAdmittedWords, kStampWords + at.out_finish + n.items};
+  }
+  // In place. The last section goes first: each moves up, over words of its own or of no section.
+  void unpack(i32* output, GraphShape shape, u32 runs) const {
+    const DecodeLayout at(shape.max_tokens, shape.max_items);
+    move_words(output + layout.out_finish, output + at.out_finish, runs);
+    move_words(output + layout.out_logprobs, output + at.out_logprobs, runs);
   }
 };
 

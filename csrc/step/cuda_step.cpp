@@ -29,10 +29,11 @@ u64 learn(u64 usual, u64 took) {
 
 bool CudaLane::add(CudaHandle exec, u32 max_tokens, u32 max_items) {
   if (launched_ != ended_) return false;
-  const auto before = [](const CudaGraph& a, const CudaGraph& b) {
+  const auto before = [](const CudaGraph& one, const CudaGraph& other) {
+    const GraphShape a = one.shape, b = other.shape;
     return a.max_tokens != b.max_tokens ? a.max_tokens < b.max_tokens : a.max_items < b.max_items;
   };
-  const CudaGraph graph{.exec = exec, .max_tokens = max_tokens, .max_items = max_items};
+  const CudaGraph graph{.exec = exec, .shape = {max_tokens, max_items}};
   const auto at = std::lower_bound(graphs_.begin(), graphs_.end(), graph, before);
   if (at != graphs_.end() && !before(graph, *at))
     *at = graph;
@@ -41,10 +42,17 @@ bool CudaLane::add(CudaHandle exec, u32 max_tokens, u32 max_items) {
   return true;
 }
 
-CudaGraph* CudaLane::smallest(u32 items, u32 tokens) {
-  for (CudaGraph& graph : graphs_)
-    if (graph.max_tokens >= tokens && graph.max_items >= items) return &graph;
-  return nullptr;
+// The first that has the items among those that have the tokens: a few of the same tokens, as a rule.
+const CudaGraph* CudaLane::smallest(StepSize n) const {
+  const auto fewer = [](const CudaGraph& graph, u32 tokens) { return graph.shape.max_tokens < tokens; };
+  auto at = std::lower_bound(graphs_.begin(), graphs_.end(), n.tokens, fewer);
+  while (at != graphs_.end() && at->shape.max_items < n.items) ++at;
+  return at == graphs_.end() ? nullptr : &*at;
+}
+
+CudaStep::CudaStep(CudaLane& lane) : lane_(lane) {
+  const u32 words = std::visit([](auto& b) { return b.words(); }, lane.blocks_);
+  staging_.resize((words + 15) / 16);
 }
 
 std::unique_ptr<CudaStep> CudaStep::open(CudaLane& lane, CudaStatus* status) {
@@ -56,13 +64,13 @@ std::unique_ptr<CudaStep> CudaStep::open(CudaLane& lane, CudaStatus* status) {
 CudaStatus CudaStep::allocate() {
   CudaApi& api = lane_.api_;
   const auto [words, out_words] =
-      std::visit([](auto& b) { return std::pair(b.words(), b.out_words()); }, lane_.blocks_);
+      std::visit([](auto& b) { return std::pair(b.device_words(), b.out_words()); }, lane_.blocks_);
   auto host = [&api](i32** block, size_t n) {
     const CudaStatus status = api.cudaHostAlloc(reinterpret_cast<void**>(block), n * sizeof(i32), 0u);
     if (!status) std::fill_n(*block, n, 0);
     return status;
   };
-  if (const CudaStatus status = host(&staging_, words)) return status;
+  if (const CudaStatus status = host(&packed_, words)) return status;
   if (const CudaStatus status = host(&output_, kStampWords + out_words)) return status;
   return api.cudaEventCreateWithFlags(&event_, kCudaEventNoTiming);
 }
@@ -72,20 +80,23 @@ CudaStep::~CudaStep() {
   if (running_ && !lane_.fault_) api.cudaStreamSynchronize(lane_.stream_);
   if (event_) api.cudaEventDestroy(event_);
   if (output_) api.cudaFreeHost(static_cast<void*>(output_));
-  if (staging_) api.cudaFreeHost(static_cast<void*>(staging_));
+  if (packed_) api.cudaFreeHost(static_cast<void*>(packed_));
 }
 
 CudaStep::Launch CudaStep::launch(u32 items, u32 tokens, u32 third) {
+  const StepSize n{items, tokens, third};
   if (running_ && look() == Progress::kGoesOn) return Launch::kRunning;
   if (lane_.fault_) return Launch::kFault;
-  if (!std::visit([&](auto& b) { return b.holds(items, tokens, third); }, lane_.blocks_)) return Launch::kTooLarge;
-  const CudaGraph* graph = lane_.smallest(items, tokens);
+  if (!std::visit([&](auto& b) { return b.holds(n); }, lane_.blocks_)) return Launch::kTooLarge;
+  const CudaGraph* graph = lane_.smallest(n);
   if (!graph) return Launch::kNoGraph;
-  const CopyWords words = std::visit([&](auto& b) { return b.seal(staging_, items, tokens, third); }, lane_.blocks_);
+  CopyWords words;
+  pack(n, graph->shape, &words);
   launched_ns_ = now_ns();
   lane_.fault_ = enqueue(*graph, words);
   if (lane_.fault_) return Launch::kFault;
   running_ = true;
+  items_ = items;
   number_ = ++lane_.launched_;
   graph_ = size_t(graph - lane_.graphs_.data());
   behind_ns_ = number_ == lane_.ended_ + 1 ? lane_.ended_ns_ : lane_.until_ns_;
@@ -93,10 +104,19 @@ CudaStep::Launch CudaStep::launch(u32 items, u32 tokens, u32 third) {
   return Launch::kDone;
 }
 
+const i32* CudaStep::pack(StepSize n, GraphShape shape, CopyWords* words) {
+  *words = std::visit([&](auto& b) { return b.pack(staging(), packed_, shape, n); }, lane_.blocks_);
+  return packed_;
+}
+
+void CudaStep::unpack(u32 items, GraphShape shape) {
+  std::visit([&](auto& b) { b.unpack(output(), shape, items); }, lane_.blocks_);
+}
+
 CudaStatus CudaStep::enqueue(const CudaGraph& graph, CopyWords words) {
   CudaApi& api = lane_.api_;
   const size_t up = words.up * sizeof(i32), down = words.down * sizeof(i32);
-  if (const CudaStatus s = api.cudaMemcpyAsync(lane_.staging_, staging_, up, kCudaToDevice, lane_.stream_)) return s;
+  if (const CudaStatus s = api.cudaMemcpyAsync(lane_.staging_, packed_, up, kCudaToDevice, lane_.stream_)) return s;
   if (const CudaStatus s = api.cudaGraphLaunch(graph.exec, lane_.stream_)) return s;
   if (const CudaStatus s = api.cudaMemcpyAsync(output_, lane_.output_, down, kCudaToHost, lane_.stream_)) return s;
   return api.cudaEventRecord(event_, lane_.stream_);
@@ -158,6 +178,7 @@ void CudaStep::finish(u64 now) {
   stamps_.start_ns = std::max(stamps_.start_ns, i64(lane_.ended_ns_));
   stamps_.end_ns = std::max(stamps_.end_ns, stamps_.start_ns);
   CudaGraph& graph = lane_.graphs_[graph_];
+  unpack(items_, graph.shape);
   const u64 turn = std::max(launched_ns_, lane_.ended_ns_), end = u64(stamps_.end_ns);
   graph.usual_ns = learn(graph.usual_ns, end > turn ? end - turn : 1);
   graph.steps++;

@@ -1,9 +1,10 @@
 // The static memory of a decoder's step, in 32-bit words: what the host writes for the device, and what it gets back.
-// A device copies either block in one piece. fastqps/runners/decode_buffers.py holds them and reads the same offsets.
+// fastqps/runners/decode_buffers.py holds both blocks and reads the same offsets.
 //
 // A *run* is the rows that one sequence has in a step: all of its prompt, or one decode row. Each run is sampled once,
-// from its last row. T and S, the most rows and runs, are the step's shape: sections begin at offsets that depend on
-// nothing else, so that a captured graph of that shape can read them where they are.
+// from its last row. T and S, the most rows and runs, are the block's shape: sections begin at offsets that depend on
+// nothing else. The host writes a step into a block of the lane's shape. A captured graph reads a block of its own
+// shape, which one copy fills (cuda_blocks.h).
 #pragma once
 #include "core/layout.h"
 

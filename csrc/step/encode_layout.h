@@ -1,9 +1,9 @@
 // The static memory of an encoder's step on a device that works by itself, in 32-bit words: what the host writes for
-// it, and what it gets back. Either block is copied in one piece, as far as the step fills it. A decoder's:
-// decode_layout.h.
+// it, and what it gets back. A decoder's: decode_layout.h.
 //
-// T and S, the most tokens and items, are the step's shape: sections begin at offsets that depend on nothing else, so
-// that captured graphs of any size up to it can read them where they are.
+// T and S, the most tokens and items, are the block's shape: sections begin at offsets that depend on nothing else. The
+// host writes a step into a block of the lane's shape. A graph reads a block of its own shape, which one copy fills
+// (cuda_blocks.h).
 #pragma once
 #include "step/decode_layout.h"
 
@@ -20,25 +20,25 @@ enum EncodeHeaderWord : u32 { kHeaderItems = 1, kHeaderLongest = 2 };  // word 0
 
 struct EncodeLayout {
   u32 max_tokens, max_items, width;  // T, S, and numbers of an output row
-  u32 cu_seqlens;                    // [S + 1]
   u32 input_ids;                     // [T]
-  u32 token_type_ids;                // [T]; copied for models that tell texts of a pair apart
+  u32 token_type_ids;                // [T]; on the device of no words for models that do not tell texts of a pair apart
+  u32 cu_seqlens;                    // [S + 1]; last: a copy needs no more of it than the step has items
   u32 position_ids;                  // [T]; never copied: the device counts them itself
   u32 device_words;                  // what the device's staging block has
   u32 words;
 
   u32 out_words;  // float32 [S][width], behind kStampWords
 
-  constexpr EncodeLayout(u32 t, u32 s, u32 w) : max_tokens(t), max_items(s), width(w) {
+  constexpr EncodeLayout(u32 t, u32 s, u32 w, bool token_types = true) : max_tokens(t), max_items(s), width(w) {
     u32 at = kHeaderWords;
     auto section = [&at](u32 n) {
       const u32 begin = at;
       at += (n + 15) / 16 * 16;
       return begin;
     };
-    cu_seqlens = section(s + 1);
     input_ids = section(t);
-    token_type_ids = section(t);
+    token_type_ids = section(token_types ? t : 0);
+    cu_seqlens = section(s + 1);
     device_words = at;
     position_ids = section(t);
     words = at;

@@ -73,6 +73,7 @@ struct SumLane {
   };
 
   EncodeLayout layout{kTokens, kItems, kWidth};
+  bool token_types;
   std::vector<i32> staging, output;
   DeviceTime& time;
   CudaHandle stream = cuda().stream();
@@ -80,7 +81,8 @@ struct SumLane {
   std::vector<std::unique_ptr<Graph>> graphs;
 
   explicit SumLane(DeviceTime& time, std::vector<u32> sizes = {64, kTokens}, bool token_types = true)
-      : staging(layout.device_words, -7),
+      : token_types(token_types),
+        staging(layout.device_words, -7),
         output(kStampWords + layout.out_words),
         time(time),
         lane(*cuda().api, time, EncodeBlocks{layout, token_types}, stream, staging.data(), output.data()) {
@@ -106,15 +108,15 @@ struct SumLane {
     SumLane& own = *graph.lane;
     const i32* s = own.staging.data();
     CHECK(u32(s[kHeaderTokens]) <= graph.max_tokens);
+    const EncodeLayout layout(graph.max_tokens, kItems, kWidth, own.token_types);
     auto* rows = reinterpret_cast<float*>(own.output.data() + kStampWords);
     for (i32 i = 0; i < s[kHeaderItems]; i++) {
-      const i32 *begin = s + own.layout.cu_seqlens + i, *ids = s + own.layout.input_ids,
-                *types = s + own.layout.token_type_ids;
+      const i32 *begin = s + layout.cu_seqlens + i, *ids = s + layout.input_ids, *types = s + layout.token_type_ids;
       float sum = 0;
-      for (i32 at = begin[0]; at < begin[1]; at++) sum += float(ids[at] + types[at]);
+      for (i32 at = begin[0]; at < begin[1]; at++) sum += float(ids[at] + (own.token_types ? types[at] : 0));
       std::fill_n(rows + i * i32(kWidth), kWidth, sum * kWidth);
     }
-    graph.firsts.push_back(s[own.layout.input_ids]);
+    graph.firsts.push_back(s[layout.input_ids]);
   }
 };
 

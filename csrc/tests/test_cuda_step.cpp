@@ -9,8 +9,8 @@ using namespace fastqps::test;
 
 namespace {
 
-// Runs `n` steps through two sets of host blocks, as a dispatcher does. With `early`, the next step is written as soon
-// as the one before it is launched, into the same block. Returns how many answers were wrong.
+// Runs `n` steps through two sets of host blocks, as a dispatcher does. With `early`, the staging block is written
+// again as soon as its step is launched. Returns how many answers were wrong.
 u32 run_twins(SumLane& on, u32 n, u32 seed, bool early = false) {
   std::mt19937 random(seed);
   SumStep twins[2] = {{on.step(), {}}, {on.step(), {}}};
@@ -53,14 +53,35 @@ TEST(twins_answer_rightly_and_in_order) {
   CHECK_EQ(ran, 400u);
 }
 
-// The copy reads when the stream comes to it: whoever writes before the step is done changes it. A test that could not
-// see that would prove nothing. (ThreadSanitizer sees it without this.)
-#ifndef __SANITIZE_THREAD__
-TEST(an_early_write_is_seen) {
+// launch() has packed the step by then.
+TEST(a_step_keeps_what_it_was_launched_with) {
   DeviceTime time;
   Knob slow("copy_delay_ns", 200'000);
   SumLane lane(time);
-  CHECK(run_twins(lane, 50, 1, true) > 10);
+  CHECK_EQ(run_twins(lane, 50, 1, true), 0u);
+}
+
+// The fake's copies read when the stream reaches them, so that a pinned block which is written too early shows in the
+// tests above. (ThreadSanitizer sees it without this.)
+#ifndef __SANITIZE_THREAD__
+TEST(an_early_write_to_a_pinned_block_is_seen) {
+  Knob slow("copy_delay_ns", 200'000);
+  CudaApi& api = *cuda().api;
+  const CudaHandle stream = cuda().stream();
+  i32 *from = nullptr, to = 0;
+  CHECK(!api.cudaHostAlloc(reinterpret_cast<void**>(&from), sizeof *from, 0u));
+  int seen = 0;
+  for (int i = 0; i < 50; i++) {
+    *from = 1;
+    CHECK(!api.cudaMemcpyAsync(static_cast<void*>(&to), static_cast<const void*>(from), sizeof to, kCudaToDevice,
+                               stream));
+    *from = 2;
+    CHECK(!api.cudaStreamSynchronize(stream));
+    seen += to == 2;
+  }
+  CHECK(seen > 10);
+  CHECK(!api.cudaFreeHost(static_cast<void*>(from)));
+  CHECK(!api.cudaStreamDestroy(stream));
 }
 #endif
 
@@ -115,66 +136,102 @@ TEST(threads_drive_lanes_of_their_own) {
 }
 
 TEST(only_what_a_step_fills_is_copied) {
-  struct Row {
-    bool token_types;
-    u32 words;  // that change on the device
-  };
-  for (const Row& row : {Row{false, 0}, Row{true, SumLane::kTokens}}) {
+  for (const bool token_types : {false, true}) {
     DeviceTime time;
-    SumLane lane(time, {64}, row.token_types);
+    SumLane lane(time, {64}, token_types);
+    const EncodeLayout at(64, SumLane::kItems, SumLane::kWidth, token_types);
     auto step = lane.step();
     std::fill_n(step->staging(), lane.layout.words, 1);
     std::fill_n(step->output(), lane.layout.out_words, 99);
     i32* starts = step->staging() + lane.layout.cu_seqlens;
     starts[0] = 0, starts[1] = 2, starts[2] = 5;
+    cuda().mark();
     CHECK(step->launch(2, 5, 3) == CudaStep::Launch::kDone);
     CHECK(step->wait(test::kPatienceNs, 0) == CudaStep::Progress::kDone);
     CHECK_EQ(lane.staging[kHeaderTokens], 5);
     CHECK_EQ(lane.staging[kHeaderItems], 2);
     CHECK_EQ(lane.staging[kHeaderLongest], 3);
-    const u32 used = lane.layout.input_ids + row.words + 5;
-    for (u32 at = used; at < lane.layout.device_words; at++) CHECK_EQ(lane.staging[at], -7);
-    CHECK(lane.staging[used - 1] == 1);
+    const u32 used = at.cu_seqlens + 3;
+    for (u32 word = used; word < lane.layout.device_words; word++) CHECK_EQ(lane.staging[word], -7);
+    CHECK_EQ(lane.staging[used - 1], 5);
+    CHECK_EQ(lane.staging[at.input_ids + 4], 1);
+    if (token_types) CHECK_EQ(lane.staging[at.token_type_ids + 4], 1);
+    CHECK_EQ(cuda().count("bytes to the device"), i64(used * 4));
+    CHECK_EQ(cuda().count("bytes to the host"), i64((kStampWords + 2 * SumLane::kWidth) * 4));
     for (u32 at = 2 * SumLane::kWidth; at < lane.layout.out_words; at++) CHECK_EQ(step->output()[at], 99);
     CHECK(step->output()[2 * SumLane::kWidth - 1] != 99);
   }
 }
 
+// A graph of its own shape finds every section where that shape has it, and the host every answer where the lane's has.
 TEST(a_decoders_step_brings_all_of_its_words) {
-  const DecodeLayout at(32, 8);
-  std::vector<i32> staging(at.words, -7), output(kStampWords + at.out_words);
+  const DecodeLayout host(400, 100);
+  std::vector<i32> staging(host.words), output(kStampWords + host.out_words);
   struct Device {
-    const DecodeLayout& at;
+    DecodeLayout at;
     std::vector<i32>&staging, &output;
-  } device{at, staging, output};
+  };
+  std::vector<std::unique_ptr<Device>> graphs;
   auto run = [](void* user) {
     auto& d = *static_cast<Device*>(user);
+    const i32* in = d.staging.data();
     i32* out = d.output.data() + kStampWords;
-    for (i32 i = 0; i < d.staging[kHeaderRuns]; i++) {
-      out[d.at.out_tokens + u32(i)] = d.staging[d.at.made + u32(i)];
-      out[d.at.out_logprobs + u32(i)] = d.staging[d.at.admitted + u32(i) * kAdmittedWords];
-      out[d.at.out_finish + u32(i)] = i + 1;
+    CHECK_EQ(u32(in[kHeaderT]), d.at.max_tokens);
+    CHECK_EQ(u32(in[kHeaderS]), d.at.max_runs);
+    for (u32 i = 0; i < u32(in[kHeaderRuns]); i++) {
+      i32 sum = 0;
+      for (i32 row = in [d.at.starts + i]; row < in[d.at.starts + i + 1]; row++)
+        for (u32 section : {d.at.token_ids, d.at.positions, d.at.kv_slots}) sum = sum * 31 + in[section + u32(row)];
+      out[d.at.out_tokens + i] = sum;
+      out[d.at.out_logprobs + i] = in[d.at.made + i];
+      out[d.at.out_finish + i] = in[d.at.admitted + i * kAdmittedWords + kAdmittedWords - 1];
     }
   };
   DeviceTime time;
   const CudaHandle stream = cuda().stream();
-  CudaLane lane(*cuda().api, time, DecodeBlocks{at}, stream, staging.data(), output.data());
-  CHECK(lane.add(cuda().make_graph(run, &device, reinterpret_cast<i64*>(output.data())), 32, 8));
+  CudaLane lane(*cuda().api, time, DecodeBlocks{host}, stream, staging.data(), output.data());
+  for (const auto& [tokens, runs] : {std::pair(400u, 100u), {64u, 40u}, {17u, 3u}}) {
+    graphs.emplace_back(new Device{DecodeLayout(tokens, runs), staging, output});
+    CHECK(lane.add(cuda().make_graph(run, graphs.back().get(), reinterpret_cast<i64*>(output.data())), tokens, runs));
+  }
   CudaStatus status;
   auto step = CudaStep::open(lane, &status);
   CHECK(step);
-  step->staging()[kHeaderTokens] = 9, step->staging()[kHeaderRuns] = 3, step->staging()[kHeaderAdmitted] = 2;
-  for (u32 i = 0; i < 3; i++) step->staging()[at.made + i] = i32(10 + i);
-  for (u32 i = 0; i < 3; i++) step->staging()[at.admitted + i * kAdmittedWords] = i32(20 + i);
-  CHECK(step->launch(3, 9, 2) == CudaStep::Launch::kDone);
-  CHECK(step->wait(test::kPatienceNs, 0) == CudaStep::Progress::kDone);
-  for (u32 i = 0; i < 3; i++) {
-    CHECK_EQ(step->output()[at.out_tokens + i], i32(10 + i));
-    CHECK_EQ(step->output()[at.out_logprobs + i], i < 2 ? i32(20 + i) : -7);  // the third was not new: not copied
-    CHECK_EQ(step->output()[at.out_finish + i], i32(i + 1));
+  struct Row {
+    u32 runs, tokens, admitted;
+    DecodeLayout graph;
+  };
+  for (const Row& row : {Row{3, 9, 2, {17, 3}}, Row{3, 17, 3, {17, 3}}, Row{40, 64, 40, {64, 40}},
+                         Row{4, 9, 0, {64, 40}}, Row{100, 400, 100, {400, 100}}, Row{41, 50, 1, {400, 100}}}) {
+    std::mt19937 random(row.tokens);
+    std::fill_n(staging.begin(), staging.size(), -7);
+    i32* in = step->staging();
+    for (u32 i = 0; i < host.words; i++) in[i] = i32(random() % 1000);
+    in[kHeaderTokens] = i32(row.tokens), in[kHeaderRuns] = i32(row.runs), in[kHeaderAdmitted] = i32(row.admitted);
+    for (u32 i = 0; i <= row.runs; i++) in[host.starts + i] = i32(i * row.tokens / row.runs);
+    std::vector<i32> expected(row.runs);
+    for (u32 i = 0; i < row.runs; i++)
+      for (i32 at = in [host.starts + i]; at < in[host.starts + i + 1]; at++)
+        for (u32 section : {host.token_ids, host.positions, host.kv_slots})
+          expected[i] = expected[i] * 31 + in[section + u32(at)];
+    for (int again = 0; again < 2; again++) {  // a launch leaves the staging block as it was
+      cuda().mark();
+      CHECK(step->launch(row.runs, row.tokens, row.admitted) == CudaStep::Launch::kDone);
+      CHECK(step->wait(test::kPatienceNs, 0) == CudaStep::Progress::kDone);
+      for (u32 i = 0; i < row.runs; i++) {
+        CHECK_EQ(step->output()[host.out_tokens + i], expected[i]);
+        CHECK_EQ(step->output()[host.out_logprobs + i], in[host.made + i]);
+        if (i < row.admitted)
+          CHECK_EQ(step->output()[host.out_finish + i], in[host.admitted + i * kAdmittedWords + kAdmittedWords - 1]);
+      }
+      const u32 up = row.graph.admitted + row.admitted * kAdmittedWords;
+      CHECK_EQ(cuda().count("bytes to the device"), i64(up * 4));
+      CHECK_EQ(cuda().count("bytes to the host"), i64((kStampWords + row.graph.out_finish + row.runs) * 4));
+      for (u32 i = up; i < host.words; i++) CHECK_EQ(staging[i], -7);
+    }
   }
   CHECK(step->launch(3, 9, 4) == CudaStep::Launch::kTooLarge);
-  CHECK(step->launch(9, 9, 0) == CudaStep::Launch::kTooLarge);
+  CHECK(step->launch(101, 101, 0) == CudaStep::Launch::kTooLarge);
 }
 
 TEST(the_smallest_graph_that_holds_a_step_runs_it) {

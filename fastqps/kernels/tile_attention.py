@@ -10,6 +10,7 @@ import triton.language as tl
 
 from fastqps.kernels.shapes import AttentionShape, attention_shape
 from fastqps.kernels.tensors import check_contiguous
+from fastqps.kernels.vendor import register_limit
 
 _LOWEST = tl.constexpr(-1e30)  # finite, so that a row whose keys are all masked so far stays a number
 
@@ -45,65 +46,79 @@ def tile_attention_kernel(
     HALF: tl.constexpr = SIZE // 2
     head = tl.program_id(0)
     tile = tl.program_id(1) * QUERIES
-    rows = tile + tl.arange(0, QUERIES)
-    inside = rows < rows_all
     # In padding both are n_tokens: a tile of nothing else has no keys.
     begin = tl.load(row_start + tile)
     end = tl.load(row_end + tl.minimum(tile + QUERIES, rows_all) - 1)
-    first = tl.load(row_start + rows, inside, 0)
-    last = tl.load(row_end + rows, inside, 0)
-    live = first < last
-    sees_from, sees_to = first, last
     if WINDOW > 0:
-        sees_from, sees_to = tl.maximum(first, rows - WINDOW), tl.minimum(last, rows + WINDOW + 1)
         begin, end = tl.maximum(begin, tile - WINDOW), tl.minimum(end, tile + QUERIES + WINDOW)
-
     columns = tl.arange(0, BLOCK)
     halves = tl.arange(0, HALF_BLOCK)
-    queries = qkv + head * SIZE + rows[:, None] * STRIDE
-    if rotary is None:
-        q = tl.load(queries + columns[None, :], inside[:, None] & (columns < SIZE)[None, :], 0.0)
-    else:
-        mask = inside[:, None] & (halves < HALF)[None, :]
-        q = tl.load(queries + halves[None, :], mask, 0.0)
-        q_other = tl.load(queries + HALF + halves[None, :], mask, 0.0)
-        q, q_other = turned(q, q_other, rotary, tl.where(live, rows - first, 0), halves, mask, HALF)
+    # All items of the tile in one pass. A value that is not finite reaches the rows of the other items, too, since a
+    # weight of 0 times it is NaN. It shows in the sums: then each item has a pass of its own, over the same blocks of
+    # keys, so that the others' numbers are the same to the bit.
+    start, stop, alone = begin, end, begin < 0
+    while start < end:
+        rows = tile + tl.arange(0, QUERIES)
+        inside = rows < rows_all
+        first = tl.load(row_start + rows, inside, 0)
+        last = tl.load(row_end + rows, inside, 0)
+        live = first < last
+        sees_from, sees_to = first, last
+        if WINDOW > 0:
+            sees_from, sees_to = tl.maximum(first, rows - WINDOW), tl.minimum(last, rows + WINDOW + 1)
 
-    highest = tl.full([QUERIES], _LOWEST, tl.float32)
-    weights = tl.zeros([QUERIES], tl.float32)
-    total = tl.zeros([QUERIES, BLOCK], tl.float32)
-    for at in range(begin, end, KEYS):
-        keys = at + tl.arange(0, KEYS)
-        real = keys < end
-        from_key = qkv + (HEADS + head) * SIZE + keys[:, None] * STRIDE
+        queries = qkv + head * SIZE + rows[:, None] * STRIDE
         if rotary is None:
-            k = tl.load(from_key + columns[None, :], real[:, None] & (columns < SIZE)[None, :], 0.0)
-            scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+            q = tl.load(queries + columns[None, :], inside[:, None] & (columns < SIZE)[None, :], 0.0)
         else:
-            key_mask = real[:, None] & (halves < HALF)[None, :]
-            k = tl.load(from_key + halves[None, :], key_mask, 0.0)
-            k_other = tl.load(from_key + HALF + halves[None, :], key_mask, 0.0)
-            places = keys - tl.load(row_start + keys, real, 0)
-            k, k_other = turned(k, k_other, rotary, tl.where(real, places, 0), halves, key_mask, HALF)
-            scores = tl.dot(q, tl.trans(k), input_precision="ieee")
-            scores = tl.dot(q_other, tl.trans(k_other), scores, input_precision="ieee")
-        seen = (keys[None, :] >= sees_from[:, None]) & (keys[None, :] < sees_to[:, None])
-        scores = tl.where(seen, scores, float("-inf"))
-        before = highest
-        highest = tl.maximum(highest, tl.max(scores, 1))
-        shares = tl.exp2(scores * scale - (highest * scale)[:, None])
-        kept = tl.exp2((before - highest) * scale)
-        weights = weights * kept + tl.sum(shares, 1)
-        v = tl.load(
-            qkv + (2 * HEADS + head) * SIZE + keys[:, None] * STRIDE + columns[None, :],
-            real[:, None] & (columns < SIZE)[None, :],
-            0.0,
-        )
-        total = tl.dot(shares.to(v.dtype), v, total * kept[:, None], input_precision="ieee")
+            mask = inside[:, None] & (halves < HALF)[None, :]
+            q = tl.load(queries + halves[None, :], mask, 0.0)
+            q_other = tl.load(queries + HALF + halves[None, :], mask, 0.0)
+            q, q_other = turned(q, q_other, rotary, tl.where(live, rows - first, 0), halves, mask, HALF)
 
-    result = total / tl.where(live, weights, 1.0)[:, None]
-    target = out + rows[:, None] * (HEADS * SIZE) + head * SIZE + columns[None, :]
-    tl.store(target, result.to(out.dtype.element_ty), live[:, None] & (columns < SIZE)[None, :])
+        highest = tl.full([QUERIES], _LOWEST, tl.float32)
+        weights = tl.zeros([QUERIES], tl.float32)
+        total = tl.zeros([QUERIES, BLOCK], tl.float32)
+        for at in range(begin + (start - begin) // KEYS * KEYS, stop, KEYS):
+            keys = at + tl.arange(0, KEYS)
+            real = (keys >= start) & (keys < stop)
+            from_key = qkv + (HEADS + head) * SIZE + keys[:, None] * STRIDE
+            if rotary is None:
+                k = tl.load(from_key + columns[None, :], real[:, None] & (columns < SIZE)[None, :], 0.0)
+                scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+            else:
+                key_mask = real[:, None] & (halves < HALF)[None, :]
+                k = tl.load(from_key + halves[None, :], key_mask, 0.0)
+                k_other = tl.load(from_key + HALF + halves[None, :], key_mask, 0.0)
+                places = keys - tl.load(row_start + keys, real, 0)
+                k, k_other = turned(k, k_other, rotary, tl.where(real, places, 0), halves, key_mask, HALF)
+                scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+                scores = tl.dot(q_other, tl.trans(k_other), scores, input_precision="ieee")
+            seen = (keys[None, :] >= sees_from[:, None]) & (keys[None, :] < sees_to[:, None])
+            scores = tl.where(seen, scores, float("-inf"))
+            before = highest
+            highest = tl.maximum(highest, tl.max(scores, 1))
+            shares = tl.exp2(scores * scale - (highest * scale)[:, None])
+            kept = tl.exp2((before - highest) * scale)
+            weights = weights * kept + tl.sum(shares, 1)
+            v = tl.load(
+                qkv + (2 * HEADS + head) * SIZE + keys[:, None] * STRIDE + columns[None, :],
+                real[:, None] & (columns < SIZE)[None, :],
+                0.0,
+            )
+            total = tl.dot(shares.to(v.dtype), v, total * kept[:, None], input_precision="ieee")
+
+        result = total * (1.0 / tl.where(live, weights, 1.0))[:, None]
+        target = out + rows[:, None] * (HEADS * SIZE) + head * SIZE + columns[None, :]
+        of_pass = live & (first < stop) & (last > start)
+        tl.store(target, result.to(out.dtype.element_ty), of_pass[:, None] & (columns < SIZE)[None, :])
+        sums = tl.sum(tl.sum(result, 1), 0)
+        again = (sums - sums != 0) & ~alone
+        alone = alone | again
+        start = tl.where(again, begin, stop)
+        stop = tl.minimum(tl.load(row_end + start, start < end, 0), end)
+        head = tl.minimum(head, HEADS)
+        tile = tl.minimum(tile, rows_all)  # the same, but unknown to the compiler: nothing is kept for another pass
 
 
 def tile_attention(
@@ -129,7 +144,7 @@ def tile_attention(
     size = width // heads
     if qkv.numel() >= 1 << 31:
         raise ValueError(f"queries, keys and values {list(qkv.shape)} have more than 2³¹ numbers")
-    shape = shape or attention_shape(size, qkv.dtype)
+    shape = shape or attention_shape(size, qkv.dtype, rotary is not None)
     out = torch.empty(tokens, width, dtype=qkv.dtype, device=qkv.device)
     tile_attention_kernel[(heads, triton.cdiv(tokens, shape.queries))](
         qkv,
@@ -148,5 +163,6 @@ def tile_attention(
         KEYS=shape.keys,
         num_warps=shape.warps,
         num_stages=shape.stages,
+        **register_limit(shape.registers),
     )
     return out

@@ -31,8 +31,8 @@ class DecodeBuffers:
     stamps    [2] int64           when the device started and ended the step, ns of CLOCK_MONOTONIC
     ========= =================== ====================================================================================
 
-    int32 where nothing is said. Rows and runs beyond the step's are neither read nor written. The first seven are
-    parts of ``staging``, the others but the stamps of ``output``: a device copies either block at once.
+    int32 where nothing is said. Rows and runs beyond the step's are not read, and mean nothing in the answers.
+    The first seven arrays are parts of ``staging``, the others but the stamps of ``output``.
     """
 
     max_runs: int

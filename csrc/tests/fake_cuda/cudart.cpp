@@ -19,9 +19,9 @@ struct Counts {
 };
 Counts& counts = *new Counts;
 
-void count(const char* name) {
+void count(const char* name, int64_t n = 1) {
   const std::lock_guard lock(counts.mutex);
-  counts.calls[name]++;
+  counts.calls[name] += n;
 }
 
 int note(int code) {
@@ -54,6 +54,7 @@ int break_down(int code) {
 int copy_later(void* to, const void* from, size_t bytes, int kind, void* stream) {
   if (knobs.hits("fail_copy")) return break_down(kLaunchFailure);
   if (!is_pinned(kind == 1 ? from : to, bytes)) count("pageable copies");
+  count(kind == 1 ? "bytes to the device" : "bytes to the host", int64_t(bytes));
   stream_of(stream).push([=] {
     sleep_ns(random_below(knobs["copy_delay_ns"]));
     std::memcpy(to, from, bytes);
@@ -219,7 +220,8 @@ EXPORT void* fakeGraphCreate(void (*function)(void*), void* user, int64_t* stamp
 EXPORT int64_t fakeClock() { return clock_ns(); }
 // 0: there is no such knob.
 EXPORT int fakeSet(const char* name, int64_t value) { return knobs.set(name, value); }
-// Calls of an entry point by anybody, since fakeMark; also of "pageable copies".
+// Calls of an entry point by anybody, since fakeMark. Also, of asynchronous copies: "pageable copies", "bytes to the
+// device" and "bytes to the host".
 EXPORT int64_t fakeCount(const char* name) {
   const std::lock_guard lock(counts.mutex);
   const auto found = counts.calls.find(name);

@@ -13,8 +13,11 @@ from typing import NamedTuple
 
 TILE = 128  # rows of the tile that large matrix products are cut into
 _SMALLEST = 64  # tokens: below, a step's time is its kernels' latency
+_FOUR_FROM = 256  # tokens: from here up there are four sizes to each doubling, and eight from four times as many
 _ROWS_MIN = 16  # rows of a decoder's smallest graph: the tensor cores' tile
-_FINE_FROM = 1024  # tokens: from here up a step's time grows with its rows
+_ROWS_FOUR_FROM = 64  # the same of a decoder's rows
+_ROWS_OF_RUN_MAX = 3  # rows for each run, up to which there are closer sizes
+_RUN_SHARES = ((1, 1), (5, 8), (1, 2))  # runs for each row of the closer sizes
 _RUNS_APART = 4  # factor between the run counts of the graphs that cover all
 
 
@@ -32,7 +35,7 @@ def encoder_buckets(max_tokens: int, width: int, multiprocessors: int) -> tuple[
     below that. To these come the sizes whose tiles of 128 × 128 fill all multiprocessors without a rest, for products
     with ``width`` outputs or a multiple of it: the next smaller and larger ones run a last round for a few tiles.
     """
-    found = set(_ladder(max_tokens)) | set(full_waves(max_tokens, width, multiprocessors))
+    found = set(_ladder(max_tokens, _SMALLEST, _FOUR_FROM)) | set(full_waves(max_tokens, width, multiprocessors))
     return (*sorted(found - {max_tokens}), max_tokens)
 
 
@@ -43,11 +46,12 @@ def full_waves(max_tokens: int, width: int, multiprocessors: int) -> range:
     return range(wave, max_tokens + 1, wave)
 
 
-def _ladder(most: int) -> Iterator[int]:
-    octave = _SMALLEST
+def _ladder(most: int, smallest: int, four_from: int) -> Iterator[int]:
+    """Sizes below ``most``: two to each doubling, then four, then eight; no closer than the tensor cores' tile."""
+    octave = smallest
     while octave < most:
-        parts = 8 if octave >= _FINE_FROM else 4 if octave >= 256 else 2
-        yield from (size for size in range(octave, 2 * octave, octave // parts) if size < most)
+        parts = 8 if octave >= 4 * four_from else 4 if octave >= four_from else 2
+        yield from (size for size in range(octave, 2 * octave, max(octave // parts, _ROWS_MIN)) if size < most)
         octave *= 2
 
 
@@ -64,17 +68,22 @@ def covering_shapes(max_tokens: int, max_runs: int, prompt_max: int) -> list[Sha
 
 
 def closer_shapes(max_tokens: int, max_runs: int) -> list[Shape]:
-    """Shapes for the steps that a server under load runs, the largest first; steps run without them too.
+    """Shapes for the steps that a server under load runs, the most useful first; steps run without them too.
 
-    Rows from as many as the runs (none of them a prompt) to three times as many: with prompts and answers of about the
-    same length a step holds as many rows of prompts as others.
+    Up to three rows for each of ``max_runs``, since a step of prompts and answers of about the same length holds about
+    two. Eight row counts to each doubling from 256 up, so a step computes about 5 % more rows than it holds; four from
+    64. The head and the sampling compute the runs, so each row count has three run counts: as many as rows (no
+    prompts), five eighths, and half.
+
+    Every other row count comes first, so that the waste is even where a start has no time for all of them.
     """
-    found: set[Shape] = set()
-    for octave in _sizes(max_runs, 2):
-        for runs in {octave, min(max_runs, _up(octave * 3 // 2))}:
-            quarters = (4, 5, 6, 8, 12)
-            found.update(Shape(min(max_tokens, _up(runs * q // 4)), runs) for q in quarters)
-    return _largest_first(shape for shape in found if shape.tokens >= shape.items)
+    most = min(max_tokens, _ROWS_OF_RUN_MAX * max_runs)
+    rows = [*_ladder(most, _ROWS_MIN, _ROWS_FOUR_FROM), most]
+    found: list[Shape] = []
+    for part in (rows[-1::-2], rows[-2::-2]):
+        shapes = {Shape(tokens, min(tokens, max_runs, _up(tokens * a // b))) for tokens in part for a, b in _RUN_SHARES}
+        found += _largest_first(shapes)
+    return found
 
 
 def _sizes(most: int, factor: int) -> list[int]:

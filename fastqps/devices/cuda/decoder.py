@@ -18,7 +18,7 @@ from fastqps.devices.cuda.steps import GraphSteps
 from fastqps.models.decode_step import DecodeState, DecodeStep
 from fastqps.models.llama import Llama
 from fastqps.runners.decode_buffers import DecodeBuffers
-from fastqps.runners.first_steps import first_rows
+from fastqps.runners.first_steps import Run, first_rows
 
 
 class Decoder:
@@ -51,8 +51,8 @@ class DecoderLane(GraphLane):
 
     def __init__(self, loaded: Loaded[Decoder], slots: int, max_tokens: int) -> None:
         card = loaded.card
-        self._at = decode_layout(max_tokens, slots)
-        super().__init__(loaded.backend, card, self._at["words"], self._at["out_words"])
+        largest = decode_layout(max_tokens, slots)
+        super().__init__(loaded.backend, card, largest["words"], largest["out_words"])
         self._model, self._slots, self._max_tokens = loaded.model.llama, slots, max_tokens
         if not loaded.model.has_state:
             needed = kv_bytes(card, slots, loaded.model.item_bytes)
@@ -69,11 +69,13 @@ class DecoderLane(GraphLane):
         return closer_shapes(self._max_tokens, self._slots)
 
     def body(self, shape: Shape) -> Body:
+        rows, runs = shape
+        at = decode_layout(rows, runs)
+
         def section(name: str, words: int) -> torch.Tensor:
             block = self.output if name.startswith("out_") else self.staging
-            return block[self._at[name] :][:words]
+            return block[at[name] :][:words]
 
-        rows, runs = shape
         step = DecodeStep(
             token_ids=section("token_ids", rows),
             positions=section("positions", rows),
@@ -107,5 +109,5 @@ class CudaDecoder(GraphSteps[Decoder, DecoderLane, DecodeBuffers]):
         buffers = DecodeBuffers.over(step.staging, step.output, self._max_items, self._max_tokens)
         return replace(buffers, stamps=step.stamps)
 
-    def run_first_steps(self) -> None:
-        first_rows(self.card, self.buffers(), self.lane.state.prefix_len, self.run)
+    def run_first_steps(self, run: Run) -> None:
+        first_rows(self.card, self.buffers(), self.lane.state.prefix_len, run)

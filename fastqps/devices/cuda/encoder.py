@@ -16,7 +16,7 @@ from fastqps.devices.cuda.steps import GraphSteps
 from fastqps.models.packed import PackedModel
 from fastqps.models.step import Step
 from fastqps.runners.buffers import StepBuffers
-from fastqps.runners.first_steps import first_steps
+from fastqps.runners.first_steps import Run, first_steps
 
 
 class EncoderLane(GraphLane):
@@ -24,16 +24,18 @@ class EncoderLane(GraphLane):
 
     def __init__(self, loaded: Loaded[PackedModel], max_items: int, max_tokens: int) -> None:
         card = loaded.card
-        self._at = encode_layout(max_tokens, max_items, card.dimensions)
-        super().__init__(loaded.backend, card, self._at["device_words"], self._at["out_words"])
+        self._token_types = card.second_segment_type != 0
+        largest = encode_layout(max_tokens, max_items, card.dimensions, self._token_types)
+        super().__init__(loaded.backend, card, largest["device_words"], largest["out_words"])
         self._model, self._max_items, self._max_tokens = loaded.model, max_items, max_tokens
+        self._no_types = self.staging.new_zeros(0 if self._token_types else max_tokens)
         self._rows = self.output.view(torch.float32).view(max_items, card.dimensions)
         self.native = CudaLane.encoder(
             loaded.backend.api,
             max_tokens=max_tokens,
             max_items=max_items,
             width=card.dimensions,
-            token_types=card.second_segment_type != 0,
+            token_types=self._token_types,
             **self.addresses,
         )
 
@@ -43,16 +45,19 @@ class EncoderLane(GraphLane):
         return [Shape(tokens, min(tokens, self._max_items)) for tokens in reversed(budgets)]
 
     def body(self, shape: Shape) -> Body:
+        tokens, items = shape
+        at = encode_layout(tokens, items, self._card.dimensions, self._token_types)
+
         def section(name: str, words: int) -> torch.Tensor:
-            return self.staging[self._at[name] :][:words]
+            return self.staging[at[name] :][:words]
 
         step = Step(
-            ids=section("input_ids", shape.tokens),
-            positions=section("input_ids", shape.tokens)[:0],  # the device counts them itself
-            types=section("token_type_ids", shape.tokens),
-            starts=section("cu_seqlens", shape.items + 1),
+            ids=section("input_ids", tokens),
+            positions=section("input_ids", 0),  # the device counts them itself
+            types=section("token_type_ids", tokens) if self._token_types else self._no_types[:tokens],
+            starts=section("cu_seqlens", items + 1),
             counts=self.staging[:HEADER_WORDS],
-            output=self._rows[: shape.items],
+            output=self._rows[:items],
             stamps=self.stamps,
         )
 
@@ -75,5 +80,5 @@ class CudaEncoder(GraphSteps[PackedModel, EncoderLane, StepBuffers]):
         sizes = self._max_items, self._max_tokens, self.card.dimensions
         return StepBuffers.over(step.staging, step.output, step.stamps, *sizes)
 
-    def run_first_steps(self) -> None:
-        first_steps(self.card, self.buffers(), self.run)
+    def run_first_steps(self, run: Run) -> None:
+        first_steps(self.card, self.buffers(), run)

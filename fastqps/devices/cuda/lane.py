@@ -20,10 +20,13 @@ CLOSER_S_MAX = 10.0  # start-up time of a lane that goes into graphs which it co
 class GraphLane(ABC):
     """Steps run one behind the other, so one staging block, one output block and one pool of memory serve them all.
 
-    The host's blocks are those of each ``CudaStep`` on ``native``.
+    Both blocks are as large as the largest step needs. A graph reads and writes them by the layout of its own shape, so
+    that a step is copied without the room that it does not fill. The host's blocks are those of each ``CudaStep`` on
+    ``native``.
     """
 
     native: CudaLane  # what launches into the stream
+    complete = False  # every graph that ``capture_all`` makes is there: none is captured any more
 
     def __init__(self, backend: Backend, card: ModelCard, staging_words: int, output_words: int) -> None:
         self.backend = backend
@@ -51,7 +54,7 @@ class GraphLane(ABC):
 
     @abstractmethod
     def body(self, shape: Shape) -> Body:
-        """What computes a step of up to that size from ``staging`` to ``output``, of static tensors alone."""
+        """Computes a step of up to that size between the blocks, both laid out for ``shape``, of static tensors alone."""
 
     @property
     @abstractmethod
@@ -60,7 +63,7 @@ class GraphLane(ABC):
 
     @property
     def closer(self) -> Sequence[Shape]:
-        """Sizes that waste less, the largest first."""
+        """Sizes that waste less, the most useful first."""
         return ()
 
     def smallest(self, n_tokens: int, n_items: int) -> Shape:
@@ -71,10 +74,6 @@ class GraphLane(ABC):
                 f"a step of {n_tokens} tokens and {n_items} items is larger than any graph: a limit is off"
             )
         return min(fits)
-
-    def has_all(self) -> bool:
-        """Whether no step can come without a graph."""
-        return all(shape in self._graphs for shape in self.covering)
 
     def capture(self, shape: Shape) -> None:
         """Makes the graph of a size, unless it is there, behind the steps that are in flight.
@@ -101,7 +100,7 @@ class GraphLane(ABC):
 
         Not later: a capture holds up the whole device, and what torch keeps for it.
         """
-        if self.has_all():
+        if self.complete:
             return
         start = time.monotonic()
         for shape in self.covering:
@@ -113,3 +112,4 @@ class GraphLane(ABC):
         told = f"{self.backend.where}: {len(self._graphs)} graphs of {self._card.name} captured in "
         told += f"{time.monotonic() - start:.1f} s"
         print(told + (f"; {len(left)} finer ones left out, to start in time" if left else ""), flush=True)
+        self.complete = True

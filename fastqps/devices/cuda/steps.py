@@ -11,6 +11,7 @@ from fastqps._core import CudaStep
 from fastqps.devices.cuda.lane import GraphLane
 from fastqps.devices.cuda.loaded import Loaded
 from fastqps.devices.cuda.watch import DEBUG
+from fastqps.runners.first_steps import Run
 
 M = TypeVar("M")  # the model
 L = TypeVar("L", bound=GraphLane)
@@ -32,7 +33,6 @@ class GraphSteps(ABC, Generic[M, L, B]):
         self._lane: L | None = None
         self._step: CudaStep | None = None
         self._buffers: B | None = None
-        self._warm = False
 
     @abstractmethod
     def make_lane(self) -> L:
@@ -43,8 +43,8 @@ class GraphSteps(ABC, Generic[M, L, B]):
         """Views of the step's pinned blocks."""
 
     @abstractmethod
-    def run_first_steps(self) -> None:
-        """``ModelError`` where the answers are no numbers."""
+    def run_first_steps(self, run: Run) -> None:
+        """``run`` of a short step and a full one. ``ModelError`` where the answers are no numbers."""
 
     def make_stream(self) -> L:
         with self._loaded.starting(self._max_tokens):
@@ -88,13 +88,13 @@ class GraphSteps(ABC, Generic[M, L, B]):
         lane = self.lane
         with self._loaded.starting(self._max_tokens):
             lane.capture_all()
-            self.run_first_steps()
-        self._warm = True
+            self.run_first_steps(self._run_captured)
 
     def launch(self, n_items: int, n_tokens: int, third: int, /) -> None:
-        """Starts a step. Before ``warm_up`` its graph is captured when it is first needed."""
-        if not self._warm:
-            self.lane.capture(self.lane.smallest(n_tokens, n_items))
+        """Starts a step. On a lane that nobody has warmed up, its graph is captured when it is first needed."""
+        lane = self.lane
+        if not lane.complete:
+            lane.capture(lane.smallest(n_tokens, n_items))
         elif DEBUG:
             self._loaded.backend.watch()
         self.step.launch(n_items, n_tokens, third)
@@ -110,18 +110,26 @@ class GraphSteps(ABC, Generic[M, L, B]):
         self.launch(n_items, n_tokens, third)
         self.wait()
 
+    def _run_captured(self, n_items: int, n_tokens: int, third: int, /) -> None:
+        """``run`` before serving begins: the debug mode does not watch yet, since other lanes may still capture."""
+        self.step.launch(n_items, n_tokens, third)
+        self.wait()
+
     def run_eagerly(self, n_items: int, n_tokens: int, third: int, /) -> None:
         """``run`` without a graph: the same kernels over the same rows, launched one by one. For tests."""
         lane, step = self.lane, self.step
-        body = lane.body(lane.smallest(n_tokens, n_items))
-        step.staging[:3] = n_tokens, n_items, third  # as `launch` does; a decoder's header says the same
+        shape = lane.smallest(n_tokens, n_items)
+        body = lane.body(shape)
+        size = {"max_tokens": shape.tokens, "max_items": shape.items}
+        packed = torch.from_numpy(step.pack(n_items, n_tokens, third, **size))
 
         def copy_and_run() -> None:
-            lane.staging.copy_(torch.from_numpy(step.staging)[: len(lane.staging)])
+            lane.staging[: len(packed)].copy_(packed)
             body()
 
         self._loaded.backend.run(copy_and_run, lane.stream)
         torch.from_numpy(step.output).copy_(lane.output)
+        step.unpack(n_items, **size)
 
     def _need_lane(self) -> None:
         if self._lane is None:
