@@ -54,7 +54,7 @@ class GraphLane(ABC):
 
     @abstractmethod
     def body(self, shape: Shape) -> Body:
-        """Computes a step of up to that size between the blocks, both laid out for ``shape``, of static tensors alone."""
+        """Computes a step of up to that size between the blocks, laid out for ``shape``, from static tensors alone."""
 
     @property
     @abstractmethod
