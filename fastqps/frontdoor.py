@@ -41,6 +41,7 @@ def main(settings: DoorSettings) -> NoReturn:
             "max_stream_inflight": settings.max_stream_inflight,
             "default_timeout_ns": settings.default_timeout_ns,
             "max_connection_age_ns": settings.max_connection_age_ns,
+            "stream_idle_timeout_ns": settings.stream_idle_timeout_ns,
             "canary_interval_ns": settings.canary_interval_ns,
             "rerun": settings.rerun,
             "load_reports": settings.load_reports,

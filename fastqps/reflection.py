@@ -25,6 +25,7 @@ SERVICES = (
 )
 
 INVALID_ARGUMENT, NOT_FOUND, UNIMPLEMENTED = 3, 5, 12
+_TEXT_MAX = 200
 
 
 @cache
@@ -67,7 +68,7 @@ def answer(request: bytes, version: Version) -> bytes:
 
 def _error(response: Any, code: int, message: str) -> None:
     response.error_response.error_code = code
-    response.error_response.error_message = message
+    response.error_response.error_message = message[:_TEXT_MAX]  # it names what was asked for
 
 
 def _add_file(response: Any, file: FileDescriptor) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike, fspath
@@ -144,18 +145,21 @@ class _Package:
 
     def encode(self, item: Item) -> Encoded:
         """The item, cut; `n_total` is what is left of it."""
-        if isinstance(item, str):
-            return self._encoded(item, self._single.encode(item, add_special_tokens=self._add))
-        return self._encoded(item, self._pair.encode(*item, add_special_tokens=self._add))
+        with _failures():
+            if isinstance(item, str):
+                return self._encoded(item, self._single.encode(item, add_special_tokens=self._add))
+            return self._encoded(item, self._pair.encode(*item, add_special_tokens=self._add))
 
     def encode_batch(self, items: Sequence[Item]) -> list[Encoded]:
         if self._pair is not self._single:
             return [self.encode(item) for item in items]
-        found = self._single.encode_batch(list(items), add_special_tokens=self._add)
+        with _failures():
+            found = self._single.encode_batch(list(items), add_special_tokens=self._add)
         return [self._encoded(item, each) for item, each in zip(items, found, strict=True)]
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool) -> str:
-        return str(self._single.decode(list(ids), skip_special_tokens=skip_special_tokens))
+        with _failures():
+            return str(self._single.decode(list(ids), skip_special_tokens=skip_special_tokens))
 
     def _encoded(self, item: Item, found: Any) -> Encoded:
         leading = self._leading[not isinstance(item, str)]
@@ -163,11 +167,26 @@ class _Package:
         return Encoded(ids, len(ids), type_ids.index(1) if 1 in type_ids else len(ids))
 
 
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Turns a panic of the `tokenizers` package into ``ValueError``.
+
+    Its panics are no ``Exception``: one text that the package cannot handle would end whoever tokenizes it.
+    """
+    try:
+        yield
+    except BaseException as panic:
+        if type(panic).__name__ != "PanicException":  # pyo3_runtime's, which no module exports
+            raise
+        raise ValueError(f"the tokenizers package failed: {panic}") from None
+
+
 def _load(path: str) -> Any:
     import tokenizers  # late: a native tokenizer that only encodes never needs it
 
     try:
-        return tokenizers.Tokenizer.from_file(path)
+        with _failures():
+            return tokenizers.Tokenizer.from_file(path)
     except Exception as reason:  # the package raises nothing narrower
         raise ValueError(f"{path}: {reason}") from reason
 
@@ -195,7 +214,8 @@ def _leading(path: str) -> tuple[int, int]:
     mark = tokenizer.token_to_id(_MARK)
 
     def before(*texts: str) -> int:
-        with_special, without = (tokenizer.encode(*texts, add_special_tokens=add).ids for add in (True, False))
+        with _failures():
+            with_special, without = (tokenizer.encode(*texts, add_special_tokens=add).ids for add in (True, False))
         return int(with_special.index(mark) - without.index(mark))
 
     return before(_MARK), before(_MARK, _MARK)

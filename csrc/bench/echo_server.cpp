@@ -30,20 +30,22 @@ class EchoService final : public Service {
  public:
   explicit EchoService(size_t answer_bytes) : answer_bytes_(answer_bytes) {}
   void on_attach(Transport& transport) override { transport_ = &transport; }
-  void on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo&) override {
+  Took on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo&) override {
     const size_t bytes = answer_bytes_ ? answer_bytes_ : message.size();
     for (int i = 0; i < (method == kChunks ? 10 : 1); i++) {
       u8* out = transport_->begin_message(call, bytes);
-      if (!out) return;
+      if (!out) return Took::kAll;
       std::memcpy(out, message.data(), std::min(bytes, message.size()));
       if (bytes > message.size()) std::memset(out + message.size(), 0, bytes - message.size());
       transport_->set_header(call, header);
       transport_->commit_message(call, bytes);
     }
     if (method != kEchoStream) transport_->finish(call);
+    return Took::kAll;
   }
   void on_half_close(CallId call, u16, const CallInfo&) override { transport_->finish(call); }
   Gone on_gone(CallId, u16, u64) override { return Gone::kReleased; }
+  bool on_idle(CallId call, u16, u64) override { return transport_->finish(call), true; }
   void on_turn(u64) override {}
   void on_flushed() override {}
   u64 next_wakeup_ns() override { return kNever; }

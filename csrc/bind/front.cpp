@@ -61,6 +61,7 @@ class Door {
     if (!tokenizer.empty()) {
       setup.tokenizer = text::load_native(tokenizer, &why, special_tokens(special));
       if (!setup.tokenizer) throw py::value_error(why);
+      setup.of_long_texts = setup.tokenizer->clone();
       setup.check_ids = setup.tokenizer->vocab_size() > segment_.route(route).vocab_size;
     }
     if (!detokenizer.empty()) {
@@ -187,6 +188,7 @@ class Door {
     Limits out;
     out.message_bytes = option(options, "max_message_bytes", out.message_bytes);
     out.age_max = option(options, "max_connection_age_ns", out.age_max);
+    out.stream_idle = option(options, "stream_idle_timeout_ns", out.stream_idle);
     out.connections = option(options, "max_connections", out.connections);
     return out;
   }

@@ -50,6 +50,7 @@ enum class Fault : u8 {
   kInflateBusy,
   kDeadline,
   kStalled,
+  kIdle,
 };
 
 // What the client's traceparent says about a call.
@@ -92,6 +93,7 @@ struct Call {
   bool submitted;     // response headers are
   bool deferred;      // nghttp2 waits for resume_data
   bool reset;         // by the client
+  bool queued;        // in its connection's queue of calls whose messages wait for the loop's time
   TraceParent trace_parent;
   HeaderId header;
   Encoding encoding;
@@ -101,6 +103,7 @@ struct Call {
   bool authorization_seen, authorized;
   u64 content_length, body_bytes;
   u64 deadline_ns, opened_ns, progress_ns;
+  u64 message_ns;  // when the message began that is being received
   u64 user;
   char* path;  // the beginning of an unknown one, for the status message
   u16 path_bytes;
@@ -108,6 +111,7 @@ struct Call {
   u32 unconsumed;  // bytes of the stream's window that have not been given back
   u32 dropped;     // bytes that came after the rejection
   HeldMessage *held_first, *held_last;
+  Call *queue_next, *queue_previous;
   // answer
   u32 unsent;
   OutMessage *out_first, *out_last, *begun;

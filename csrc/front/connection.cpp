@@ -55,8 +55,14 @@ void Connection::on_events(u32 events) {
   if (events & (EPOLLIN | EPOLLRDHUP)) door_.make_ready(*this);
 }
 
-bool Connection::read() {
+bool Connection::serve() {
   in_ready_ = false;
+  if (!queue_first_) return read() || queue_first_;
+  deliver_queued(door_, *this);
+  return true;
+}
+
+bool Connection::read() {
   if (state_ == State::kDead || eof_) return false;
   if (greeting() && !shake_hands()) return false;
   u8* data = door_.read_buffer.get();
@@ -121,7 +127,7 @@ void Connection::receive(const u8* data, u32 bytes) {
       abuse(Flood::kIdleBytes, NGHTTP2_ENHANCE_YOUR_CALM, "too many bytes without a request");
     if (abuse_text_) terminate(abuse_error_, abuse_text_);
   }
-  deliver_received(door_);
+  deliver_received(door_, *this);
   if (block.since_ns) arm_by(block.since_ns + door_.limits.header_block_timeout);
   if (retiring_ == Retiring::kNoticed && ping_acked == ping_sent) send_final_goaway();
   mark_dirty();
@@ -227,6 +233,7 @@ void Connection::close_call(Call& call, u32 error) {
   }
   call.phase = Phase::kFinished;
   forget(door_, call);
+  dequeue(call);
   if (call.trace) door_.tracer.end(call, StatusCode::kCancelled);
   release_request(door_, call);
   release_answer(door_, call);
@@ -236,6 +243,35 @@ void Connection::close_call(Call& call, u32 error) {
   if (call.next) call.next->previous = call.previous;
   door_.calls.release(call);
   if (--open_calls_ == 0) idle_since_ns_ = door_.turn_ns;
+}
+
+void Connection::enqueue(Call& call) {
+  if (call.queued) return;
+  call.queued = true;
+  call.queue_next = nullptr;
+  call.queue_previous = queue_last_;
+  (queue_last_ ? queue_last_->queue_next : queue_first_) = &call;
+  queue_last_ = &call;
+  door_.make_ready(*this);
+}
+
+void Connection::dequeue(Call& call) {
+  if (!call.queued) return;
+  call.queued = false;
+  (call.queue_previous ? call.queue_previous->queue_next : queue_first_) = call.queue_next;
+  (call.queue_next ? call.queue_next->queue_previous : queue_last_) = call.queue_previous;
+}
+
+void Connection::end_idle_streams(u32 most) {
+  std::vector<Call*> idle;
+  for (Call* call = calls_; call; call = call->next)
+    if (call->kind == MethodKind::kBidi && call->phase == Phase::kOpen &&
+        call->progress_ns + door_.limits.stream_idle_when_full <= door_.turn_ns)
+      idle.push_back(call);
+  const auto oldest = idle.begin() + std::min<size_t>(most, idle.size());
+  std::partial_sort(idle.begin(), oldest, idle.end(),
+                    [](const Call* a, const Call* b) { return a->progress_ns < b->progress_ns; });
+  for (auto call = idle.begin(); call != oldest; call++) end_idle(door_, **call);
 }
 
 bool Connection::full() const { return open_calls_ + held_after_end_ > 2 * door_.limits.streams; }

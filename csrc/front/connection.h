@@ -34,8 +34,8 @@ class Connection {
 
   // epoll says something.
   void on_events(u32 events);
-  // At most one read. True: there may be more that epoll does not tell of.
-  bool read();
+  // Delivers messages that wait, or else reads once. True: there may be more to do that epoll does not report.
+  bool serve();
   // Writes what there is to say; closes when all is said.
   void flush();
   void on_timer();
@@ -82,6 +82,12 @@ class Connection {
   bool trusted() const { return trusted_; }
   // Ends a call whose answers are not read: RST_STREAM, after which it is gone.
   void cut(Call& call);
+  // Queues a call whose messages wait for the loop's time. A connection that has such calls is not read from.
+  void enqueue(Call& call);
+  void dequeue(Call& call);
+  Call* first_queued() { return queue_first_; }
+  // Ends at most so many of its streams that have been idle for a while, the oldest first.
+  void end_idle_streams(u32 most);
   void gone_held() { held_after_end_++; }
   void released() { held_after_end_ -= held_after_end_ > 0; }
 
@@ -94,9 +100,10 @@ class Connection {
     u64 since_ns = 0;  // 0: none is being received
   } block;
   FloodGuard guard;
-  u32 data_bytes = 0;    // DATA in this read, to be given back to the connection's window
-  u64 answer_bytes = 0;  // of answers that nghttp2 has not taken
-  u64 answered_ns = 0;   // when nghttp2 last took a byte of them
+  u64 reassembly_bytes = 0;  // of its messages that are put together or wait
+  u32 data_bytes = 0;        // DATA in this read, to be given back to the connection's window
+  u64 answer_bytes = 0;      // of answers that nghttp2 has not taken
+  u64 answered_ns = 0;       // when nghttp2 last took a byte of them
   u64 ping_sent = 0, ping_acked = 0;
   u64 report_due_ns = 0;  // when an answer may carry a load report again
   bool settings_received = false;
@@ -105,6 +112,7 @@ class Connection {
   enum class State : u8 { kStarting, kOpen, kLingering, kDead };
   enum class Retiring : u8 { kNo, kNoticed, kFinal };
 
+  bool read();
   bool shake_hands();
   void end_handshake();
   void answer_plaintext();
@@ -140,6 +148,7 @@ class Connection {
   KnownBearer bearer_;
   nghttp2_session* session_ = nullptr;
   Call* calls_ = nullptr;
+  Call *queue_first_ = nullptr, *queue_last_ = nullptr;
   u32 open_calls_ = 0, held_after_end_ = 0;
   State state_ = State::kStarting;
   Retiring retiring_ = Retiring::kNo;

@@ -9,26 +9,29 @@ namespace fastqps::front {
 
 namespace {
 
-void drop(Door& door, const Received& received) {
-  if (!received.body) return;
-  door.counters.reassembly_bytes -= received.bytes;
-  door.allocator.release(received.body);
-}
+enum class Place : u8 { kFront, kBack };
 
-// Keeps a message for later; false: no room, and the call has been refused.
-bool keep(Door& door, Call& call, const Received& received) {
+// Keeps a message for later, in front of those that wait or behind them. False: there is no room, and the call has been
+// refused.
+bool keep(Door& door, Call& call, const Received& received, Place place) {
   u8* body = received.body;
-  HeldMessage* held = take_held(door);
-  if (!body && received.in_place) body = copy_body(door, received.in_place, received.bytes);
+  HeldMessage* held = take_held(door, *call.connection);
+  if (!body && received.in_place) body = copy_body(door, *call.connection, received.in_place, received.bytes);
   if (!held || (!body && received.flag != Received::kHalfClose)) {
-    drop_held(door, held);
-    if (body) drop(door, {received.call, received.flag, nullptr, body, received.bytes});
+    drop_held(door, *call.connection, held);
+    drop_body(door, *call.connection, body, received.bytes);
     reject(door, call, Fault::kReassembly);
     return false;
   }
   *held = {nullptr, body, received.bytes, received.flag};
-  (call.held_last ? call.held_last->next : call.held_first) = held;
-  call.held_last = held;
+  if (place == Place::kFront) {
+    held->next = call.held_first;
+    call.held_first = held;
+    if (!call.held_last) call.held_last = held;
+  } else {
+    (call.held_last ? call.held_last->next : call.held_first) = held;
+    call.held_last = held;
+  }
   return true;
 }
 
@@ -42,10 +45,14 @@ void hand_to_rare(Door& door, Call& call, RareEvent event, std::span<const u8> m
   finish_call(door, call, {.code = StatusCode::kResourceExhausted, .message = "too many calls of this kind wait"});
 }
 
-void dispatch(Door& door, Call& call, std::span<const u8> message) {
+// Hands a message to whoever answers it.
+Took dispatch(Door& door, Call& call, std::span<const u8> message) {
   door.turn_requests++;
   if (call.handler != Handler::kService || !call.told) {
-    if (call.deadline_ns && call.deadline_ns <= door.turn_ns) return reject(door, call, Fault::kDeadline, true);
+    if (call.deadline_ns && call.deadline_ns <= door.turn_ns) {
+      reject(door, call, Fault::kDeadline, true);
+      return Took::kAll;
+    }
   }
   call.told = true;
   switch (call.handler) {
@@ -53,12 +60,25 @@ void dispatch(Door& door, Call& call, std::span<const u8> message) {
       if (call.half_closed) arm_call(door, call);  // nothing more of it is received
       return door.service.on_message(call.id(), call.method_id, message, info_of(door, call));
     case Handler::kHealth:
-      return door.health.on_message(call.id(), call.connection->id(), call.method_id, message);
+      door.health.on_message(call.id(), call.connection->id(), call.method_id, message);
+      break;
     case Handler::kLoad:
-      return door.loads.on_message(call.id(), call.connection->id(), message, door.turn_ns);
+      door.loads.on_message(call.id(), call.connection->id(), message, door.turn_ns);
+      break;
     case Handler::kRare:
-      return hand_to_rare(door, call, RareEvent::kMessage, message);
+      hand_to_rare(door, call, RareEvent::kMessage, message);
+      break;
   }
+  return Took::kAll;
+}
+
+// Hands over plain bytes; what is left of them waits in front of the call's other messages.
+void dispatch_or_keep(Door& door, CallId id, std::span<const u8> message) {
+  if (dispatch(door, *door.calls.find(id), message) == Took::kAll) return;
+  Call* call = door.calls.find(id);
+  if (!call || call->phase != Phase::kOpen) return;
+  const Received rest{id, 0, message.data(), nullptr, u32(message.size())};
+  if (keep(door, *call, rest, Place::kFront)) call->connection->enqueue(*call);
 }
 
 void dispatch_half_close(Door& door, Call& call) {
@@ -74,18 +94,19 @@ void dispatch_half_close(Door& door, Call& call) {
 }
 
 void dispatch_compressed(Door& door, Call& call, const u8* data, u32 bytes) {
+  const u32 limit = message_limit(door, call), room = std::min(kInflatedInLoopBytes, limit);
   u32 inflated = 0;
   door.counters.inflated++;
-  switch (
-      door.inflater.inflate(call.encoding, data, bytes, door.inflate_buffer.get(), kInflatedInLoopBytes, inflated)) {
+  switch (door.inflater.inflate(call.encoding, data, bytes, door.inflate_buffer.get(), room, inflated)) {
     case InflateResult::kDone:
-      if (inflated > door.limits.message_bytes) return reject(door, call, Fault::kInflateTooLarge);
-      return dispatch(door, call, {door.inflate_buffer.get(), inflated});
+      door.slice.over(inflated);  // it costs as if so much had come
+      return dispatch_or_keep(door, call.id(), {door.inflate_buffer.get(), inflated});
     case InflateResult::kCorrupt:
       return reject(door, call, Fault::kInflate);
     case InflateResult::kTooLarge:
-      if (door.limits.message_bytes <= kInflatedInLoopBytes) return reject(door, call, Fault::kInflateTooLarge);
-      call.inflating = door.inflate_worker.push(call.id(), call.encoding, data, bytes);
+      door.slice.over(room);
+      if (limit <= kInflatedInLoopBytes) return reject(door, call, Fault::kInflateTooLarge);
+      call.inflating = door.inflate_worker.push(call.id(), call.connection->id(), call.encoding, data, bytes);
       if (!call.inflating) reject(door, call, Fault::kInflateBusy);
   }
 }
@@ -99,44 +120,69 @@ void give_back_window(Door& door, Call& call) {
 
 void deliver(Door& door, Call& call, const Received& received) {
   const u8* data = received.body ? received.body : received.in_place;
-  if (received.flag == Received::kHalfClose) {
-    dispatch_half_close(door, call);
-  } else if (received.flag == 1) {
+  Connection& connection = *call.connection;
+  if (received.flag == Received::kHalfClose) return dispatch_half_close(door, call);
+  if (received.flag == 1) {
     dispatch_compressed(door, call, data, received.bytes);
-  } else {
-    dispatch(door, call, {data, received.bytes});
+  } else if (dispatch(door, call, {data, received.bytes}) == Took::kPart) {
+    Call* rest = door.calls.find(received.call);
+    if (rest && rest->phase == Phase::kOpen) {
+      if (keep(door, *rest, received, Place::kFront)) connection.enqueue(*rest);
+      return;
+    }
   }
-  drop(door, received);
-  if (received.flag == Received::kHalfClose) return;
+  drop_body(door, connection, received.body, received.bytes);
   Call* alive = door.calls.find(received.call);
   if (alive && alive->phase == Phase::kOpen) give_back_window(door, *alive);
 }
 
+// Delivers the first message that waits; the bytes of it.
+u32 deliver_held(Door& door, Call& call) {
+  HeldMessage* held = call.held_first;
+  if (!held || call.paused(door.limits.call_unsent_bytes)) return give_back_window(door, call), 0;
+  call.held_first = held->next;
+  if (!held->next) call.held_last = nullptr;
+  const Received received{call.id(), held->flag, nullptr, held->body, held->bytes};
+  drop_held(door, *call.connection, held);
+  deliver(door, call, received);
+  return received.bytes;
+}
+
+// Whether a message may not be delivered yet, however much time there is.
+bool must_wait(const Door& door, const Call& call) {
+  if (call.kind != MethodKind::kBidi) return !call.half_closed;
+  return call.held_first || call.paused(door.limits.call_unsent_bytes);
+}
+
 }  // namespace
 
-void deliver_received(Door& door) {
+void deliver_received(Door& door, Connection& connection) {
+  bool over = false;
   for (const Received& received : door.received) {
     Call* call = door.calls.find(received.call);
     if (!call || call->phase != Phase::kOpen) {
-      drop(door, received);
-    } else if (call->kind == MethodKind::kBidi ? call->held_first || call->paused(door.limits.call_unsent_bytes)
-                                               : !call->half_closed) {
-      keep(door, *call, received);
+      drop_body(door, connection, received.body, received.bytes);
+    } else if (must_wait(door, *call)) {
+      keep(door, *call, received, Place::kBack);
+    } else if (over) {
+      if (keep(door, *call, received, Place::kBack)) connection.enqueue(*call);
     } else {
       deliver(door, *call, received);
+      over = door.slice.over(received.bytes);
     }
   }
   door.received.clear();
 }
 
-void deliver_held(Door& door, CallId id) {
-  for (Call* call = door.calls.find(id); call && call->phase == Phase::kOpen; call = door.calls.find(id)) {
-    HeldMessage* held = call->held_first;
-    if (!held || call->paused(door.limits.call_unsent_bytes)) return give_back_window(door, *call);
-    call->held_first = held->next;
-    if (!held->next) call->held_last = nullptr;
-    deliver(door, *call, {id, held->flag, nullptr, held->body, held->bytes});
-    drop_held(door, held);
+void deliver_queued(Door& door, Connection& connection) {
+  while (Call* call = connection.first_queued()) {
+    const CallId id = call->id();
+    connection.dequeue(*call);
+    const u32 bytes = call->phase == Phase::kOpen ? deliver_held(door, *call) : 0;
+    call = door.calls.find(id);
+    if (call && call->phase == Phase::kOpen && call->held_first && !call->paused(door.limits.call_unsent_bytes))
+      connection.enqueue(*call);
+    if (door.slice.over(bytes)) return;
   }
 }
 
@@ -147,14 +193,15 @@ void deliver_inflated(Door& door, const Inflated& inflated) {
   const auto* bytes = reinterpret_cast<const u8*>(inflated.message.data());
   switch (inflated.result) {
     case InflateResult::kDone:
-      dispatch(door, *call, {bytes, inflated.message.size()});
+      dispatch_or_keep(door, inflated.call, {bytes, inflated.message.size()});
       break;
     case InflateResult::kTooLarge:
       return reject(door, *call, Fault::kInflateTooLarge);
     case InflateResult::kCorrupt:
       return reject(door, *call, Fault::kInflate);
   }
-  deliver_held(door, inflated.call);
+  call = door.calls.find(inflated.call);
+  if (call && call->phase == Phase::kOpen) call->connection->enqueue(*call);
 }
 
 }  // namespace fastqps::front

@@ -185,7 +185,7 @@ void Door::take_answers() {
     }
     if (answer.last) transport.finish(answer.call, {.code = answer.code, .message = answer.status_message});
   }
-  for (const Inflated& inflated : inflate_worker.take()) deliver_inflated(*this, inflated);
+  for (Inflated& each : inflate_worker.take()) inflated.push_back(std::move(each));
 }
 
 void Door::start_drain(u64 grace_ns) {

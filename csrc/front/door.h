@@ -22,6 +22,7 @@
 #include "front/rare_queue.h"
 #include "front/request.h"
 #include "front/session.h"
+#include "front/slice.h"
 #include "front/timer_wheel.h"
 #include "front/tls_context.h"
 #include "front/tokens.h"
@@ -106,14 +107,15 @@ struct Door {
   LoadService loads;
   Tracer tracer;
   RareQueue rare;
+  Slice slice;  // of the connection that is being served
   Inflater inflater;
   InflateWorker inflate_worker;
 
   std::vector<Received> received;        // in the current read
   std::vector<Connection*> dirty, dead;  // to be flushed, to be deleted: in this turn
-  std::deque<ConnectionId> ready;        // to be read
+  std::deque<ConnectionId> ready;        // to be served
   std::deque<ConnectionId> greeting;     // the same, in a TLS handshake: after the others, a few in a turn
-  std::vector<CallId> unpaused;          // whose held messages may be delivered
+  std::deque<Inflated> inflated;         // to be delivered
   std::unique_ptr<u8[]> read_buffer, inflate_buffer;
   OutputBuffer output;
   std::shared_ptr<const TlsContext> tls;                     // nullptr: connections are not encrypted
@@ -126,8 +128,10 @@ struct Door {
  private:
   void wait();
   void dispatch(u64 key, u32 events);
-  void read_ready();
+  void serve_ready();
   void shake_hands();
+  void deliver_some_inflated();
+  void make_room();
   void take_commands();
   void take_answers();
   void start_drain(u64 grace_ns);

@@ -33,7 +33,7 @@ bool PredictService::abandon(u32 slot) {
   items_[slot].answered = true;
   deadlines_.clear(slot);
   cut_off_ += transport_->turn_ns() >= drain_by_ns_;  // then it is we who end the connections
-  if (items_[slot].tokenizing) return tokenizing_--, true;
+  if (items_[slot].tokenizing) return drop_text(slot), true;
   return slab_.cancel(slot) == Cancel::kWaiting;
 }
 
@@ -63,7 +63,7 @@ void PredictService::give_up_waiting() {
 // An unanswered item is the caller's to answer now. False: its answer is here already, and drain() hands it out.
 bool PredictService::take_back(u32 slot) {
   if (items_[slot].tokenizing) {
-    tokenizing_--;
+    drop_text(slot);
   } else if (slab_.cancel(slot) == Cancel::kDone) {
     return false;
   }

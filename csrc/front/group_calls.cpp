@@ -11,25 +11,33 @@ constexpr u64 kQuietNs = 1'000'000'000;
 
 }  // namespace
 
-void PredictService::on_batch(CallId call, std::string_view message, const CallInfo& info) {
+// Takes as many items as its connection's part of the turn allows; the loop then comes again with the same message.
+Took PredictService::on_batch(CallId call, std::string_view message, const CallInfo& info) {
   size_t n = 0;
   FieldError error = split_batch(message, batch_items_, &n);
   if (error) {
     Refusal refusal =
         refuse(StatusCode::kInvalidArgument, "%s%s%s", error.field, *error.field ? ": " : "", error.reason);
     transport_->finish(call, {refusal.code, refusal.message, -1, error.field});
-    return count_call(0, kPredictBatch, refusal.code, info.receive_ns);
+    count_call(0, kPredictBatch, refusal.code, info.receive_ns);
+    return Took::kAll;
   }
-  const u32 g = open_group(call, kPredictBatch, info);
-  groups_[g].parts.assign(n, {0, 0});
-  groups_[g].unanswered = u32(n);
-  if (!n) return finish_batch(g);
+  const bool begins = !info.user;
+  const u32 g = begins ? open_group(call, kPredictBatch, info) : u32(info.user - 1);
+  if (begins) {
+    groups_[g].parts.assign(n, {0, 0});
+    groups_[g].unanswered = u32(n);
+    if (!n) return finish_batch(g), Took::kAll;
+  }
   // A refused last item ends the call, and then the group is gone: nothing may look at it behind this loop.
-  for (u32 i = 0; i < n; i++) {
+  for (u32 i = groups_[g].taken; i < n; i++) {
+    groups_[g].taken = i + 1;
     RequestView view;
     Origin from{call, &info, kPredictBatch, g, i};
     if (Refusal refusal = accept(batch_items_[i], from, view)) refuse_item(from, view, refusal);
+    if (i + 1 < n && transport_->slice_over(batch_items_[i].size())) return Took::kPart;
   }
+  return Took::kAll;
 }
 
 void PredictService::on_stream(CallId call, std::string_view message, const CallInfo& info) {
@@ -47,6 +55,13 @@ void PredictService::on_half_close(CallId call, u16, const CallInfo& info) {
   const u32 g = info.user ? u32(info.user - 1) : open_group(call, kPredictStream, info);
   groups_[g].half_closed = true;
   if (!groups_[g].unanswered) end_group(g, {});
+}
+
+bool PredictService::on_idle(CallId, u16, u64 user) {
+  const u32 g = u32(user - 1);
+  if (groups_[g].unanswered) return false;
+  end_group(g, {.code = StatusCode::kUnavailable, .message = "the stream was idle: open it again"});
+  return true;
 }
 
 // The call of a group has ended early.

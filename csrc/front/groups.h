@@ -16,6 +16,7 @@ struct Group {
   u64 active_ns = 0;    // a stream's newest message or answer
   u32 first = ~u32(0);  // its items that hold slots
   u32 slots = 0;        // how many
+  u32 taken = 0;        // of a batch's items
   u32 unanswered = 0;   // items that came and have no answer yet, with or without a slot
   u32 route = 0;        // of its newest item, for the counters
   bool open = false, half_closed = false, gone = false, held = false, holds_connection = false;

@@ -49,6 +49,8 @@ class MessageReader {
   }
 
   bool between_messages() const { return have_prefix_ == 0; }
+  // Bytes of the unfinished message that have come.
+  u32 have() const { return have_prefix_ < kPrefixBytes ? 0 : have_; }
   // The unfinished message's buffer, which becomes the caller's; nullptr: there is none.
   u8* take_body() {
     u8* body = body_;

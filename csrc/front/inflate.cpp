@@ -41,11 +41,10 @@ InflateWorker::~InflateWorker() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool InflateWorker::push(CallId call, Encoding encoding, const u8* data, u32 bytes) {
+bool InflateWorker::push(CallId call, ConnectionId connection, Encoding encoding, const u8* data, u32 bytes) {
   std::lock_guard lock(mutex_);
-  if (pending_ >= kJobs) return false;
-  pending_++;
-  jobs_.push_back({call, encoding, std::string(reinterpret_cast<const char*>(data), bytes)});
+  Job job{call, encoding, std::string(reinterpret_cast<const char*>(data), bytes)};
+  if (!jobs_.push(connection, 1, std::move(job))) return false;
   if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   there_.notify_one();
   return true;
@@ -53,8 +52,12 @@ bool InflateWorker::push(CallId call, Encoding encoding, const u8* data, u32 byt
 
 std::vector<Inflated> InflateWorker::take() {
   std::lock_guard lock(mutex_);
-  pending_ -= done_.size();
   return std::exchange(done_, {});
+}
+
+void InflateWorker::release(const Inflated& inflated) {
+  std::lock_guard lock(mutex_);
+  jobs_.release(inflated.connection, 1);
 }
 
 void InflateWorker::work() {
@@ -64,8 +67,7 @@ void InflateWorker::work() {
   while (true) {
     there_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
     if (stop_) return;
-    const Job job = std::move(jobs_.front());
-    jobs_.pop_front();
+    const auto [connection, one, job] = jobs_.pop();
     lock.unlock();
     room.resize(message_bytes_ + size_t(1));
     u32 bytes = 0;
@@ -74,9 +76,8 @@ void InflateWorker::work() {
                          reinterpret_cast<u8*>(room.data()), message_bytes_ + 1, bytes);
     const bool too_large = result == InflateResult::kTooLarge || bytes > message_bytes_;
     lock.lock();
-    done_.push_back({job.call, too_large ? InflateResult::kTooLarge : result,
+    done_.push_back({job.call, connection, too_large ? InflateResult::kTooLarge : result,
                      result == InflateResult::kDone && !too_large ? room.substr(0, bytes) : std::string()});
-    const u64 one = 1;
     [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
   }
 }

@@ -3,13 +3,13 @@
 #include <zlib.h>
 
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "front/call.h"
+#include "front/fair_queue.h"
 
 namespace fastqps::front {
 
@@ -33,6 +33,7 @@ class Inflater {
 
 struct Inflated {
   CallId call;
+  u32 connection;  // its index
   InflateResult result;
   std::string message;
 };
@@ -43,10 +44,11 @@ class InflateWorker {
   InflateWorker(int wake_fd, u32 message_bytes) : wake_fd_(wake_fd), message_bytes_(message_bytes) {}
   ~InflateWorker();
 
-  // Loop only. False: too many wait.
-  bool push(CallId call, Encoding encoding, const u8* data, u32 bytes);
-  // Loop only.
+  // Loop only. False: too many wait, or too many of this connection.
+  bool push(CallId call, ConnectionId connection, Encoding encoding, const u8* data, u32 bytes);
+  // Loop only. What is taken counts until it is released.
   std::vector<Inflated> take();
+  void release(const Inflated& inflated);
 
  private:
   struct Job {
@@ -54,16 +56,15 @@ class InflateWorker {
     Encoding encoding;
     std::string bytes;
   };
-  static constexpr size_t kJobs = 64;
+  static constexpr u64 kJobs = 64;
   void work();
 
   const int wake_fd_;
   const u32 message_bytes_;
   std::mutex mutex_;
   std::condition_variable there_;
-  std::deque<Job> jobs_;
+  FairQueue<Job> jobs_{kJobs};  // a job counts as 1, whatever its size: its result may be as large as a message can be
   std::vector<Inflated> done_;
-  size_t pending_ = 0;  // jobs and results that the loop has not taken: what bounds the memory
   bool stop_ = false;
   std::thread thread_;  // started with the first job
 };

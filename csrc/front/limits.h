@@ -16,6 +16,7 @@ struct StandingLimit {
 struct Limits {
   // requests
   u32 message_bytes = 4 << 20;
+  u32 control_message_bytes = 4 << 10;  // of health checks, load reports, reflection and model metadata
   u32 header_list_bytes = 16384;
   u32 header_fields = 100;
   u64 reassembly_bytes = 256 << 20;  // of the whole process
@@ -36,7 +37,8 @@ struct Limits {
   u32 handshakes = 1024;         // under way at once; others wait
   // a turn
   u32 turn_requests = 256;
-  u64 turn_parse_ns = 500'000;
+  u64 turn_work_ns = 500'000;        // of reading and delivering; what is left waits for the next turn
+  u64 connection_work_ns = 100'000;  // of one connection, before the others have their turn
   u32 turn_accepts = 16;
   u32 turn_handshakes = 4;  // steps of TLS handshakes: a signature takes as long as hundreds of calls
   u32 turn_hellos = 64;     // looks at those that have not begun
@@ -46,10 +48,11 @@ struct Limits {
   u64 handshake_patience = kSecond;     // with a client whose place another waits for; the more wait, the less
   u64 handshake_wait = 2 * kSecond;     // for a place; when the first waits longer, the last comes first
   u64 header_block_timeout = 10 * kSecond;
-  u64 message_timeout = 30 * kSecond;  // without a byte of progress
-  u64 write_timeout = 20 * kSecond;    // without a byte of progress
-  u64 window_timeout = 60 * kSecond;   // a stream that the client's windows block
-  u64 rejected_timeout = kSecond;      // until a refused request's END_STREAM
+  u64 message_timeout = 30 * kSecond;  // from a message's first byte, and longer by what has come at this rate:
+  u32 message_bytes_per_s = 16 << 10;
+  u64 write_timeout = 20 * kSecond;   // without a byte of progress
+  u64 window_timeout = 60 * kSecond;  // a stream that the client's windows block
+  u64 rejected_timeout = kSecond;     // until a refused request's END_STREAM
   u64 linger_timeout = kSecond;
   u64 keepalive_idle = 7200 * kSecond;
   u64 keepalive_timeout = 20 * kSecond;
@@ -57,7 +60,9 @@ struct Limits {
   u32 ping_strikes = 2;
   u64 age_max = 1800 * kSecond;  // ± 10 %; 0: none
   u64 age_grace = 30 * kSecond;
-  u64 idle_max = 3600 * kSecond;  // 0: none
+  u64 idle_max = 3600 * kSecond;        // 0: none
+  u64 stream_idle = 300 * kSecond;      // of a client's stream: without a message and with nothing to answer; 0: none
+  u64 stream_idle_when_full = kSecond;  // the same, while nearly all calls are in use
   u64 sleep_max = 100 * kMillisecond;
   u64 spin = 0;
   // floods

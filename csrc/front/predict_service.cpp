@@ -23,7 +23,8 @@ PredictService::PredictService(Segment segment, const WakeFds* fds, const Predic
       shares_(segment.sizes().routes()),
       canaries_(segment, options.door, options.canary_interval_ns),
       deadlines_(segment.sizes().slots),
-      tokenize_(fds->door[options.door]),
+      tokenize_(fds->door[options.door], segment.sizes().slots),
+      text_worker_(fds->door[options.door], segment.sizes().slots),
       setups_(segment.sizes().routes(), fds ? fds->door[options.door] : -1),
       held_(segment.sizes().routes(), 0),
       items_(segment.sizes().slots),
@@ -53,13 +54,14 @@ void PredictService::on_attach(Transport& transport) {
   line_->ready.store(1, kRelease);
 }
 
-void PredictService::on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo& info) {
+Took PredictService::on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo& info) {
   std::string_view bytes(reinterpret_cast<const char*>(message.data()), message.size());
   if (method == kPredictBatch) return on_batch(call, bytes, info);
-  if (method == kPredictStream) return on_stream(call, bytes, info);
+  if (method == kPredictStream) return on_stream(call, bytes, info), Took::kAll;
   RequestView view;
   Origin from{call, &info, Rpc(method), kNone, 0};
   if (Refusal refusal = accept(bytes, from, view)) refuse_item(from, view, refusal);
+  return Took::kAll;
 }
 
 Gone PredictService::on_gone(CallId, u16 method, u64 user) {
@@ -104,7 +106,8 @@ void PredictService::on_turn(u64 now) {
   count_awake(now);
   line_->turn_started_ns.store(now, kRelaxed);
   take_setups();
-  finish_tokenizing();
+  for (const TokenizeResult& result : tokenize_.take()) finish_tokenizing(result);
+  for (const TokenizeResult& result : text_worker_.take()) finish_tokenizing(result);
   slab_.publish();
   drain_ns_ = now_ns();
   slab_.drain();

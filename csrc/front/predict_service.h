@@ -20,6 +20,7 @@
 #include "front/seeds.h"
 #include "front/service.h"
 #include "front/shares.h"
+#include "front/text_worker.h"
 #include "front/tokenize_queue.h"
 
 namespace fastqps::front {
@@ -44,9 +45,10 @@ class PredictService final : public Service {
   void set_loop(Loop* loop, const Counters* counters) { loop_ = loop, counters_ = counters; }
 
   void on_attach(Transport& transport) override;
-  void on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo& info) override;
+  Took on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo& info) override;
   void on_half_close(CallId call, u16 method, const CallInfo& info) override;
   Gone on_gone(CallId call, u16 method, u64 user) override;
+  bool on_idle(CallId call, u16 method, u64 user) override;
   void on_turn(u64 now_ns) override;
   void on_flushed() override;
   u64 next_wakeup_ns() override;
@@ -85,6 +87,8 @@ class PredictService final : public Service {
     bool sampled = false;
     bool tokenizing = false;  // not put yet: a worker has its text
     bool truncate = false, truncated = false;
+    bool pair = false;
+    bool cut = false;  // its text was cut before it was tokenized: what is left has to fill the model's limit
     bool answered = false;
     bool held = false;              // counts in held_
     bool waits = false;             // for a dispatcher, or for its text's tokens before that: counts in shares_
@@ -120,10 +124,14 @@ class PredictService final : public Service {
 
   // fill.cpp: ids, into the slot
   Refusal fill(const RequestView& view, u32 route, u32 slot, Item& item);
+  Refusal bound_text(const RequestView& view, const Route& route, std::string_view& text, Item& item);
+  Refusal hand_over(TokenizeJob job, bool native, Item& item);
+  Refusal check_tokens(const Item& item, u32 n_tokens, u32 n_total, const Route& route);
   Refusal fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item);
   Refusal check_ids(const char* field, const u32* ids, u32 n, const Route& route);
   Refusal too_long(const char* field, u32 tokens, u32 limit);
-  void finish_tokenizing();
+  void finish_tokenizing(const TokenizeResult& result);
+  void drop_text(u32 slot);
 
   // generate.cpp: what differs for a model that generates
   Refusal check_generator(const RequestView& view, u32 route);
@@ -158,7 +166,7 @@ class PredictService final : public Service {
   void mark_poison(u32 slot);
 
   // group_calls.cpp: PredictBatch and PredictStream
-  void on_batch(CallId call, std::string_view message, const CallInfo& info);
+  Took on_batch(CallId call, std::string_view message, const CallInfo& info);
   void on_stream(CallId call, std::string_view message, const CallInfo& info);
   Gone group_gone(u32 group);
   void answer_group(u32 group, u32 index, const ResponseView& response);
@@ -201,6 +209,7 @@ class PredictService final : public Service {
   Canaries canaries_;
   Deadlines deadlines_;
   TokenizeQueue tokenize_;
+  TextWorker text_worker_;
   Transport* transport_ = nullptr;
   Loop* loop_ = nullptr;
   const Counters* counters_ = nullptr;

@@ -49,7 +49,7 @@ Said describe(const Door& door, const Call& call, char* text, size_t room) {
       return say("the message is compressed, but grpc-encoding names no compression"), Said{Code::kInternal};
     case Fault::kTooLarge:
     case Fault::kInflateTooLarge:
-      return say("the message is larger than %u bytes", limits.message_bytes), Said{Code::kResourceExhausted};
+      return say("the message is larger than %u bytes", message_limit(door, call)), Said{Code::kResourceExhausted};
     case Fault::kReassembly:
       return say("too many bytes of unfinished messages are held"), Said{Code::kResourceExhausted};
     case Fault::kNoMessage:
@@ -64,6 +64,8 @@ Said describe(const Door& door, const Call& call, char* text, size_t room) {
       return say("too many large compressed messages wait"), Said{Code::kResourceExhausted};
     case Fault::kDeadline:
       return say("the deadline passed while the request was received"), Said{Code::kDeadlineExceeded};
+    case Fault::kIdle:
+      return say("the stream was idle: open it again"), Said{Code::kUnavailable};
     case Fault::kStalled:
       return say("the request made no progress"), Said{Code::kDeadlineExceeded};
     case Fault::kNone:
@@ -76,6 +78,18 @@ Said describe(const Door& door, const Call& call, char* text, size_t room) {
 // A message has to come, or the rest of one.
 bool receiving(const Call& call) {
   return !call.half_closed && (call.kind != MethodKind::kBidi || !call.reader.between_messages());
+}
+
+// When too little of a message has come: by the rate, so that a byte now and then does not keep it alive.
+u64 stalled_at(const Limits& limits, const Call& call) {
+  if (call.reader.between_messages()) return call.progress_ns + limits.message_timeout;
+  return call.message_ns + limits.message_timeout + u64(call.reader.have()) * kSecond / limits.message_bytes_per_s;
+}
+
+// When a stream has been idle for too long.
+u64 idle_at(const Limits& limits, const Call& call) {
+  const bool standing = call.kind != MethodKind::kBidi || call.half_closed || !limits.stream_idle;
+  return standing ? kNever : call.progress_ns + limits.stream_idle;
 }
 
 // A unary call's deadline is its service's to keep, with its one request. Of a stream the service knows the requests'
@@ -157,7 +171,8 @@ void arm_call(Door& door, Call& call) {
       break;
     case Phase::kOpen:
       if (expires_here(call)) at = call.deadline_ns;
-      if (receiving(call)) at = std::min(at, call.progress_ns + limits.message_timeout);
+      if (receiving(call)) at = std::min(at, stalled_at(limits, call));
+      at = std::min(at, idle_at(limits, call));
   }
   if (at == kNever) return door.wheel.cancel(call.timer);
   call.timer.kind = kCallTimer;
@@ -179,10 +194,21 @@ void call_timer(Door& door, Call& call) {
       break;
   }
   if (expires_here(call) && call.deadline_ns <= now) return reject(door, call, Fault::kDeadline, true);
-  if (call.paused(door.limits.call_unsent_bytes)) call.progress_ns = now;  // it is we who let it wait
-  if (receiving(call) && call.progress_ns + door.limits.message_timeout <= now)
-    return reject(door, call, Fault::kStalled, true);
+  if (call.paused(door.limits.call_unsent_bytes)) call.progress_ns = call.message_ns = now;  // it is we who let it wait
+  if (receiving(call) && stalled_at(door.limits, call) <= now) return reject(door, call, Fault::kStalled, true);
+  if (idle_at(door.limits, call) <= now && end_idle(door, call)) return;
   arm_call(door, call);
+}
+
+bool end_idle(Door& door, Call& call) {
+  const bool waits = call.unsent || call.held_first || !call.reader.between_messages() || call.inflating;
+  if (!waits && call.told && call.handler == Handler::kService) {
+    if (door.service.on_idle(call.id(), call.method_id, call.user)) return true;
+  } else if (!waits) {
+    return reject(door, call, Fault::kIdle, true), true;
+  }
+  call.progress_ns = door.turn_ns;
+  return false;
 }
 
 }  // namespace fastqps::front

@@ -125,7 +125,7 @@ void took(Call& call, u32 bytes) {
   door.unread_bytes -= bytes;
   connection.answered_ns = call.progress_ns = door.turn_ns;
   connection.guard.answered();
-  if (was_paused && call.unsent <= unsent_max) door.unpaused.push_back(call.id());
+  if (was_paused && call.unsent <= unsent_max) connection.enqueue(call);
 }
 
 // Moves the next `bytes` of the call's messages to out.

@@ -5,6 +5,7 @@
 
 #include "front/door.h"
 #include "front/reply.h"
+#include "front/shares.h"
 
 namespace fastqps::front {
 
@@ -13,11 +14,20 @@ namespace {
 // What a held message takes beside its bytes: its record, and the least block of the allocator.
 constexpr u32 kHeldBytes = 64;
 
-// Buffers of messages count as reassembly from their first byte until they are dropped.
-void drop_body(Door& door, u8* body, u32 bytes) {
-  if (!body) return;
+// Messages count as reassembly from their first byte until they are dropped. Of what is free a connection may hold
+// eight times as much (Shares): so one that fills the room, or several, leave some of it to everybody else.
+bool reserve(Door& door, Connection& connection, u64 bytes) {
+  u64& total = door.counters.reassembly_bytes;
+  const u64 limit = door.limits.reassembly_bytes;
+  if (total + bytes > limit || Shares::over(connection.reassembly_bytes, limit - total)) return false;
+  total += bytes;
+  connection.reassembly_bytes += bytes;
+  return true;
+}
+
+void give_back(Door& door, Connection& connection, u64 bytes) {
   door.counters.reassembly_bytes -= bytes;
-  door.allocator.release(body);
+  connection.reassembly_bytes -= bytes;
 }
 
 // What MessageReader asks while a call's DATA is read.
@@ -31,7 +41,7 @@ struct Sink {
       fault = Fault::kFlag;
     else if (flag == 1 && call.encoding == Encoding::kIdentity)
       fault = Fault::kFlagWithoutEncoding;
-    else if (bytes > door.limits.message_bytes)
+    else if (bytes > message_limit(door, call))
       fault = Fault::kTooLarge;
     else if (call.message_seen && call.kind != MethodKind::kBidi)
       fault = Fault::kSecondMessage;
@@ -40,45 +50,53 @@ struct Sink {
     return false;
   }
   u8* grow(u8* body, u32 before, u32 room) {
-    u64& total = door.counters.reassembly_bytes;
-    if (total - before + room <= door.limits.reassembly_bytes) {
-      if (auto* grown = static_cast<u8*>(door.allocator.reallocate(body, room))) {
-        total += room - before;
-        return grown;
-      }
+    if (reserve(door, *call.connection, room - before)) {
+      if (auto* grown = static_cast<u8*>(door.allocator.reallocate(body, room))) return grown;
+      give_back(door, *call.connection, room - before);
     }
-    drop_body(door, body, before);
+    drop_body(door, *call.connection, body, before);
     reject(door, call, Fault::kReassembly);
     return nullptr;
   }
   void message(u8 flag, const u8* in_place, u8* body, u32 bytes) {
     call.message_seen = true;
+    call.message_ns = door.turn_ns;  // of the next one, if it begins in these bytes
     door.received.push_back({call.id(), flag, in_place, body, bytes});
   }
 };
 
 }  // namespace
 
-HeldMessage* take_held(Door& door) {
-  if (door.counters.reassembly_bytes + kHeldBytes > door.limits.reassembly_bytes) return nullptr;
+u32 message_limit(const Door& door, const Call& call) {
+  return call.handler == Handler::kService ? door.limits.message_bytes
+                                           : std::min(door.limits.message_bytes, door.limits.control_message_bytes);
+}
+
+HeldMessage* take_held(Door& door, Connection& connection) {
+  if (!reserve(door, connection, kHeldBytes)) return nullptr;
   auto* held = static_cast<HeldMessage*>(door.allocator.allocate(sizeof(HeldMessage)));
-  if (held) door.counters.reassembly_bytes += kHeldBytes;
+  if (!held) give_back(door, connection, kHeldBytes);
   return held;
 }
 
-void drop_held(Door& door, HeldMessage* held) {
+void drop_held(Door& door, Connection& connection, HeldMessage* held) {
   if (!held) return;
-  door.counters.reassembly_bytes -= kHeldBytes;
+  give_back(door, connection, kHeldBytes);
   door.allocator.release(held);
 }
 
-u8* copy_body(Door& door, const u8* data, u32 bytes) {
-  if (door.counters.reassembly_bytes + bytes > door.limits.reassembly_bytes) return nullptr;
+u8* copy_body(Door& door, Connection& connection, const u8* data, u32 bytes) {
+  if (!reserve(door, connection, bytes)) return nullptr;
   auto* body = static_cast<u8*>(door.allocator.allocate(bytes));
-  if (!body) return nullptr;
-  door.counters.reassembly_bytes += bytes;
+  if (!body) return give_back(door, connection, bytes), nullptr;
   if (bytes) std::memcpy(body, data, bytes);
   return body;
+}
+
+void drop_body(Door& door, Connection& connection, u8* body, u32 bytes) {
+  if (!body) return;
+  give_back(door, connection, bytes);
+  door.allocator.release(body);
 }
 
 void request_data(Door& door, Call& call, const u8* data, u32 bytes) {
@@ -91,12 +109,15 @@ void request_data(Door& door, Call& call, const u8* data, u32 bytes) {
     return;
   }
   if (call.phase == Phase::kFinished) return;  // not given back: the client stops at the end of its window
-  if (bytes) call.connection->guard.progress();
-  call.progress_ns = door.turn_ns;
+  if (bytes) {
+    call.connection->guard.progress();
+    call.progress_ns = door.turn_ns;
+    if (call.reader.between_messages()) call.message_ns = door.turn_ns;
+  }
   call.unconsumed += bytes;
   Sink sink{door, call};
   if (!call.reader.feed(data, bytes, sink) || call.reader.between_messages()) return;
-  if (!call.timer.armed()) arm_call(door, call);
+  if (call.message_ns == door.turn_ns) arm_call(door, call);  // it has begun
   if (call.paused(door.limits.call_unsent_bytes)) return;
   nghttp2_session_consume_stream(call.connection->session(), call.stream, call.unconsumed);
   call.unconsumed = 0;
@@ -116,17 +137,18 @@ void request_half_closed(Door& door, Call& call) {
   } else if (HeldMessage* held = call.held_first) {
     call.held_first = call.held_last = nullptr;
     door.received.push_back({call.id(), held->flag, nullptr, held->body, held->bytes});
-    drop_held(door, held);
+    drop_held(door, *call.connection, held);
   }
 }
 
 void release_request(Door& door, Call& call) {
   const u32 room = call.reader.room();
-  drop_body(door, call.reader.take_body(), room);
+  Connection& connection = *call.connection;
+  drop_body(door, connection, call.reader.take_body(), room);
   while (HeldMessage* held = call.held_first) {
     call.held_first = held->next;
-    drop_body(door, held->body, held->bytes);
-    drop_held(door, held);
+    drop_body(door, connection, held->body, held->bytes);
+    drop_held(door, connection, held);
   }
   call.held_last = nullptr;
 }

@@ -44,23 +44,29 @@ void reject(Door& door, Call& call, Fault fault, bool now = false);
 // Tells whoever has seen the call that it has ended without an answer of theirs.
 void forget(Door& door, Call& call);
 
-// A counted buffer with the same bytes; nullptr: too many are held.
-u8* copy_body(Door& door, const u8* data, u32 bytes);
+// The longest message that a call of this method may send, in bytes.
+u32 message_limit(const Door& door, const Call& call);
+
+// A counted buffer with the same bytes; nullptr: the connection, or all together, hold too many.
+u8* copy_body(Door& door, Connection& connection, const u8* data, u32 bytes);
+void drop_body(Door& door, Connection& connection, u8* body, u32 bytes);
 
 // A record for a message that has to wait, counted with the bytes of messages: without that a client could fill the
 // memory with empty ones. nullptr: too many are held.
-HeldMessage* take_held(Door& door);
-void drop_held(Door& door, HeldMessage* held);
+HeldMessage* take_held(Door& door, Connection& connection);
+void drop_held(Door& door, Connection& connection, HeldMessage* held);
 
-// Delivers what the last read brought.
-void deliver_received(Door& door);
-// Delivers held messages while the call is not paused.
-void deliver_held(Door& door, CallId id);
+// Delivers what the last read of the connection brought, as far as its part of the turn goes.
+void deliver_received(Door& door, Connection& connection);
+// Delivers messages of the connection's queued calls, one of each call in turn, as far as its part of the turn goes.
+void deliver_queued(Door& door, Connection& connection);
 // A message that the worker has inflated.
 void deliver_inflated(Door& door, const Inflated& inflated);
 
 // The call's own timer has fired.
 void call_timer(Door& door, Call& call);
+// Ends a stream to which nothing is owed. False: something is.
+bool end_idle(Door& door, Call& call);
 // Arms the call's timer for whatever it waits for now.
 void arm_call(Door& door, Call& call);
 // Gives back what the request side holds.

@@ -18,7 +18,8 @@
 namespace fastqps::front {
 
 struct RouteSetup {
-  std::unique_ptr<text::Tokenizer> tokenizer;  // null: the tokenize queue, or token ids only
+  std::unique_ptr<text::Tokenizer> tokenizer;      // null: the tokenize queue, or token ids only
+  std::shared_ptr<text::Tokenizer> of_long_texts;  // its clone, for the worker's thread
   bool external_tokenizer = false;
   bool check_ids = false;                                // the tokenizer knows ids that the model does not
   std::shared_ptr<const text::Detokenizer> detokenizer;  // of a model that generates; null: token ids only

@@ -42,6 +42,9 @@ struct CallInfo {
 // Whether a call that has gone still costs something. Held ones count against their connection until released().
 enum class Gone : u8 { kReleased, kHeld };
 
+// How much of a message the service has taken. kPart: it wants the same message again when the loop has time for it.
+enum class Took : u8 { kAll, kPart };
+
 class Transport;
 
 // Implemented by what is served. No function may block.
@@ -51,13 +54,17 @@ class Service {
   // Once, before the first turn. The transport outlives the service's last callback.
   virtual void on_attach(Transport& transport) = 0;
   // A complete message, decompressed. The bytes are valid during the call only. kUnary and kServerStream: exactly once,
-  // after the client's half-close, never with a deadline that has passed. kBidi: for each message, in order.
-  virtual void on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo& info) = 0;
+  // after the client's half-close, never with a deadline that has passed. kBidi: for each message, in order. A message
+  // of which only a part was taken comes again.
+  virtual Took on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo& info) = 0;
   // kBidi only: after the last message. Also for a call without any message.
   virtual void on_half_close(CallId call, u16 method, const CallInfo& info) = 0;
   // The call has ended without finish() (reset, connection lost, answers not read): exactly once for each call that
   // the service was told about and has not finished. The id is dead already.
   virtual Gone on_gone(CallId call, u16 method, u64 user) = 0;
+  // A kBidi call has had no message and no answer for long. True: nothing is owed to it, and the service has finished
+  // it.
+  virtual bool on_idle(CallId call, u16 method, u64 user) = 0;
   // Once a turn, after all reads: publish the rings, drain the output rings, run own timers.
   virtual void on_turn(u64 now_ns) = 0;
   // After the turn's answers have been written to their sockets, if there were any.
@@ -108,6 +115,9 @@ class Transport {
   TraceRecord* trace(CallId call);
   // An item of a traced call has ended. `record`: the call's, with what is the item's own.
   void trace_item(const TraceRecord& record);
+
+  // Whether the connection's part of this turn is over, after `bytes` more of its message: then kPart is the answer.
+  bool slice_over(size_t bytes);
 
   u64 turn_ns() const;      // the clock at the start of this turn
   u32 open_calls() const;   // calls that the transport holds

@@ -87,7 +87,7 @@ void Transport::resume(CallId id) {
   Call* call = open_call(door_, id);
   if (!call || !call->held) return;
   call->held = false;
-  door_.unpaused.push_back(id);
+  call->connection->enqueue(*call);
 }
 
 void Transport::released(ConnectionId id) {
@@ -100,6 +100,7 @@ TraceRecord* Transport::trace(CallId id) {
 }
 void Transport::trace_item(const TraceRecord& record) { door_.tracer.item(record); }
 
+bool Transport::slice_over(size_t bytes) { return door_.slice.over(bytes); }
 u64 Transport::turn_ns() const { return door_.turn_ns; }
 u32 Transport::open_calls() const { return door_.calls.used(); }
 u32 Transport::connections() const { return door_.open_connections; }

@@ -13,6 +13,8 @@ namespace fastqps::front {
 namespace {
 
 constexpr u32 kEventsMax = 256;
+constexpr u32 kRoomPart = 64;     // of the calls: so many are kept free of idle streams
+constexpr u32 kEndedInTurn = 16;  // idle streams
 constexpr u64 kStoodStillNs = 10 * kMillisecond, kCatchUpNs = 100 * kMillisecond;
 
 void clear_eventfd(int fd) {
@@ -33,14 +35,15 @@ void Door::turn() {
   turn_requests = turn_handshakes = 0;
   const bool catches_up = turn_ns < timers_from_ns_;
   if (!catches_up) run_timers();
-  for (const CallId id : std::exchange(unpaused, {})) deliver_held(*this, id);
-  read_ready();
+  deliver_some_inflated();
+  serve_ready();
   shake_hands();
   if (catches_up && heard_all_ && ready.empty() && greeting.empty()) run_timers();
   service.on_turn(turn_ns);
   loads.on_turn(turn_ns);
   listener.update();
   internal.update();
+  make_room();
   flush_dirty();
   bury_dead();
   tracer.flushed();
@@ -50,7 +53,7 @@ bool Door::finished() const { return stopping || (draining && (open_connections 
 
 // Nanoseconds until something is due; 0: there is work now.
 u64 Door::wait_ns() {
-  if (!ready.empty() || !greeting.empty() || !dirty.empty() || !unpaused.empty() || !dead.empty()) return 0;
+  if (!ready.empty() || !greeting.empty() || !dirty.empty() || !inflated.empty() || !dead.empty()) return 0;
   u64 due = turn_ns + limits.sleep_max;
   due = std::min(
       {due, wheel.next_ns(), service.next_wakeup_ns(), listener.due(), internal.due(), loads.due_ns(), drain_by_ns});
@@ -107,15 +110,38 @@ void Door::run_timers() {
 }
 
 // Each ready connection once, within the turn's budget; what is left comes first in the next turn.
-void Door::read_ready() {
+void Door::serve_ready() {
+  u64 now = now_ns();
   for (size_t left = ready.size(); left && turn_requests < limits.turn_requests; left--) {
     const ConnectionId id = ready.front();
     ready.pop_front();
     Connection* connection = find(id);
     if (!connection) continue;
-    if (connection->read()) make_ready(*connection);
-    if (now_ns() - turn_ns > limits.turn_parse_ns) return;
+    slice.begin(now, limits.connection_work_ns);
+    if (connection->serve()) make_ready(*connection);
+    now = now_ns();
+    if (now - turn_ns > limits.turn_work_ns) return;
   }
+}
+
+// One at least in each turn: who waits for the worker has waited already.
+void Door::deliver_some_inflated() {
+  while (!inflated.empty()) {
+    const Inflated each = std::move(inflated.front());
+    inflated.pop_front();
+    slice.begin(now_ns(), limits.connection_work_ns);
+    deliver_inflated(*this, each);
+    inflate_worker.release(each);
+    if (now_ns() - turn_ns > limits.turn_work_ns) return;
+  }
+}
+
+// While nearly all calls are in use, idle streams of the connection that has most calls end for the others.
+void Door::make_room() {
+  if (calls.used() < limits.calls - limits.calls / kRoomPart) return;
+  const auto fewer = [](const auto& a, const auto& b) { return (a ? a->open_calls() : 0) < (b ? b->open_calls() : 0); };
+  const auto most = std::max_element(connections.begin(), connections.end(), fewer);
+  if (most != connections.end() && *most) (*most)->end_idle_streams(kEndedInTurn);
 }
 
 // A signature takes as long as hundreds of calls: these wait, and not those.
@@ -126,7 +152,9 @@ void Door::shake_hands() {
     const ConnectionId id = greeting.front();
     greeting.pop_front();
     Connection* connection = find(id);
-    if (connection && connection->read()) make_ready(*connection);
+    if (!connection) continue;
+    slice.begin(now_ns(), limits.connection_work_ns);
+    if (connection->serve()) make_ready(*connection);
   }
 }
 

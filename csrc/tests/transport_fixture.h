@@ -20,15 +20,16 @@ enum TestMethod : u16 { kEchoMethod, kLaterMethod, kStreamMethod, kChunksMethod 
 class LedgerService : public Service {
  public:
   void on_attach(Transport& t) override { transport = &t; }
-  void on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo& info) override {
+  Took on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo& info) override {
     tell(call);
     last_info = info;
     const std::string text(message.begin(), message.end());
     messages.push_back(text);
-    if (method == kLaterMethod) return waiting.push_back(call);
+    if (method == kLaterMethod) return waiting.push_back(call), Took::kAll;
     if (method == kStreamMethod && hold_after && messages.size() == hold_after) transport->hold(call);
     for (int i = 0; i < (method == kChunksMethod ? 5 : 1); i++) say(call, text);
     if (method != kStreamMethod) finish(call);
+    return Took::kAll;
   }
   void on_half_close(CallId call, u16, const CallInfo&) override {
     tell(call);
@@ -42,6 +43,11 @@ class LedgerService : public Service {
     gone++;
     gone_user = user;
     return gone_is_held ? Gone::kHeld : Gone::kReleased;
+  }
+  bool on_idle(CallId call, u16, u64) override {
+    if (busy) return false;
+    finish(call, {.code = StatusCode::kUnavailable, .message = "idle"});
+    return true;
   }
   void on_turn(u64) override {}
   void on_flushed() override {}
@@ -73,6 +79,7 @@ class LedgerService : public Service {
   size_t hold_after = 0;
   u64 gone_user = 0;
   bool gone_is_held = false;
+  bool busy = false;  // answers are owed to every stream
 };
 
 inline std::string deflated(const std::string& text) {

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import http
 import json
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 HEAD_BYTES_MAX = 16 << 10
-BODY_BYTES_MAX = 4 << 20
+BODY_BYTES_MAX = 64 << 10  # it is parsed in the supervisor's event loop, in less than a millisecond
 CONNECTIONS_MAX = 64
 READ_S = 10.0  # for one request, from its first byte
 IDLE_S = 60.0  # between requests
 ANSWER_S = 60.0
 WRITE_S = 10.0
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # a proxy may end a line at some of them, or cut there
 ONCE = ("authorization", "content-length", "host")  # two would mean one thing to a proxy, another here
 
 
@@ -64,6 +66,8 @@ class Refused(Exception):
 def parse_head(head: str) -> tuple[Request, int]:
     """A request without its body, and how long that is. ``head``: without the empty line at its end."""
     lines = head.split("\r\n")
+    if any(_CONTROL.search(line) for line in lines):
+        raise Refused(400, "a line of the request's head holds a control character")
     parts = lines[0].split(" ")
     if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
         raise Refused(400, "not an HTTP/1.1 request; gRPC is served on another port")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fastqps.async_client import AsyncClient
     from fastqps.v1 import predict_pb2
 
-ITEMS_MAX = 1024
+ITEMS_MAX = 64
 INPUTS = ("text", "pair", "token_ids")
 KEYS = (
     *INPUTS, "model", "priority", "truncate", "timings",

@@ -180,6 +180,13 @@ class Config:
         "connects again, perhaps to a newer server. 0: never.",
         most=7 * 86400 * 10**9,
     )
+    stream_idle_timeout_ns: int = _setting(
+        5 * 60 * 10**9,
+        "duration",
+        "A PredictStream call without a message for so long, and without an answer to come, ends with UNAVAILABLE. "
+        "While nearly all calls of a front door are in use, the oldest idle ones end after a second. 0: never.",
+        most=7 * 86400 * 10**9,
+    )
     dtype: str = _setting(
         "auto",
         "text",

@@ -129,11 +129,17 @@ class Checkpoint:
         """The encoder's safetensors files: one, or the shards that the index names."""
         index = self.encoder / "model.safetensors.index.json"
         if index.is_file():
-            return [self.encoder / name for name in sorted(set(read_json(index)["weight_map"].values()))]
+            return [self._shard(index, name) for name in sorted(set(read_json(index)["weight_map"].values()))]
         single = self.encoder / "model.safetensors"
         if not single.is_file():
             raise ModelError(f"{self.root}: no model.safetensors; only weights in safetensors format are loaded")
         return [single]
+
+    def _shard(self, index: Path, name: str) -> Path:
+        """``ModelError`` for a name that leads out of the folder of its index."""
+        if not isinstance(name, str) or not name or Path(name).name != name:
+            raise ModelError(f"{index}: weight_map names {name!r}; a shard has to lie beside the index")
+        return self.encoder / name
 
     def digest(self) -> str:
         """12 hex digits of SHA-256 over the relative names and contents of all files that decide an answer."""

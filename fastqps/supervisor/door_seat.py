@@ -39,6 +39,7 @@ class DoorSeat(Seat):
             max_stream_inflight=config.max_stream_inflight,
             default_timeout_ns=config.default_timeout_ns,
             max_connection_age_ns=config.max_connection_age_ns,
+            stream_idle_timeout_ns=config.stream_idle_timeout_ns,
             canary_interval_ns=config.canary_interval_ns,
             rerun=config.rerun,
             load_reports=config.load_reports,

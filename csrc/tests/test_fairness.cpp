@@ -1,0 +1,266 @@
+// What one connection can take of a door's time and memory, and what it leaves to the others.
+#include <memory>
+
+#include "front/fair_queue.h"
+#include "front/text_worker.h"
+#include "tests/generation_fixture.h"
+#include "tests/transport_fixture.h"
+
+using namespace fastqps;
+using namespace fastqps::front;
+
+namespace {
+
+const Fields kDeflate = {{"grpc-encoding", "deflate"}};
+
+// Slices that end with the first message that costs anything.
+Limits short_slices() {
+  Limits limits = quick_limits();
+  limits.connection_work_ns = 1;
+  return limits;
+}
+
+std::string bomb(size_t bytes) { return framed(deflated(std::string(bytes, 'a')), 1); }
+
+}  // namespace
+
+TEST(messages_that_inflate_are_delivered_one_by_one_between_those_of_others) {
+  Fixture fixture(short_slices());
+  {
+    Client greedy(fixture.door), other(fixture.door);
+    greedy.run(), other.run();
+    constexpr int kBombs = 40;
+    for (int i = 0; i < kBombs; i++) greedy.call("/test.Service/Echo", bomb(60'000), true, kDeflate);
+    greedy.send(greedy.output());
+    fixture.door.turn();
+    const size_t first = fixture.service.messages.size();
+    CHECK(first >= 1 && first <= 2);
+    const i32 asked = other.call("/test.Service/Echo", framed("hello"));
+    other.send(other.output());
+    fixture.door.turn();
+    other.receive();
+    CHECK_EQ(other.answers[asked].code(), std::string("0"));
+    CHECK(fixture.service.messages.size() <= first + 4);
+    greedy.run_until([&] { return fixture.service.messages.size() == kBombs + 1; });
+    for (const auto& [stream, answer] : greedy.answers)
+      if (stream) CHECK_EQ(answer.code(), std::string("0"));
+  }
+  fixture.check_clean();
+}
+
+TEST(a_stream_that_is_resumed_has_its_messages_in_order_over_many_turns) {
+  Fixture fixture(short_slices());
+  fixture.service.hold_after = 1;
+  {
+    Client client(fixture.door);
+    std::string body;
+    for (int i = 0; i < 20; i++) body += framed(std::to_string(i) + std::string(9000, '.'));
+    const i32 stream = client.call("/test.Service/Stream", body);
+    client.run();
+    CHECK_EQ(fixture.service.messages.size(), size_t(1));
+    fixture.service.transport->resume({0, 1});
+    fixture.door.turn();
+    CHECK_EQ(fixture.service.messages.size(), size_t(2));  // and not all that waited
+    client.run();
+    CHECK(client.answers[stream].data == body);
+    CHECK_EQ(client.answers[stream].code(), std::string("0"));
+  }
+  fixture.check_clean();
+}
+
+TEST(a_connection_that_ends_takes_its_queued_messages_along) {
+  Fixture fixture(short_slices());
+  {
+    Client client(fixture.door);
+    client.run();
+    for (int i = 0; i < 20; i++) client.call("/test.Service/Echo", bomb(60'000), true, kDeflate);
+    client.send(client.output());
+    fixture.door.turn();
+    CHECK(fixture.counters.reassembly_bytes > 0);
+    client.close();
+  }
+  fixture.check_clean();
+}
+
+TEST(results_of_the_worker_are_delivered_one_in_a_turn_at_least) {
+  Limits limits = short_slices();
+  limits.turn_work_ns = 1;
+  Fixture fixture(limits);
+  {
+    Client client(fixture.door);
+    std::vector<i32> streams;
+    for (int i = 0; i < 8; i++) streams.push_back(client.call("/test.Service/Echo", bomb(100'000), true, kDeflate));
+    client.run_until([&] { return fixture.service.messages.size() == 8; });
+    client.run();
+    for (const i32 stream : streams) CHECK_EQ(client.answers[stream].code(), std::string("0"));
+  }
+  fixture.check_clean();
+}
+
+TEST(one_connection_cannot_take_all_the_room_of_unfinished_messages) {
+  Limits limits = quick_limits();
+  limits.reassembly_bytes = 1 << 20;
+  Fixture fixture(limits);
+  {
+    Client greedy(fixture.door), other(fixture.door);
+    for (int i = 0; i < 64; i++)
+      greedy.call("/test.Service/Echo", framed(std::string(60'000, 'x')).substr(0, 59'000), false);
+    greedy.run();
+    const i32 asked = other.call("/test.Service/Echo", framed(std::string(20'000, 'y')).substr(0, 19'000), false);
+    other.run();
+    other.more(asked, std::string(1005, 'y'), true);
+    other.run();
+    CHECK_EQ(other.answers[asked].code(), std::string("0"));
+  }
+  fixture.check_clean();
+}
+
+TEST(control_messages_are_short) {
+  Fixture fixture;
+  {
+    Client client(fixture.door);
+    const std::string path = "/grpc.health.v1.Health/Check";
+    const i32 plain = client.call(path, framed(std::string(5000, 'x')));
+    const i32 zipped = client.call(path, bomb(60'000), true, kDeflate);
+    const i32 large = client.call(path, bomb(1'000'000), true, kDeflate);
+    const i32 rare = client.call("/test.Service/Rare", framed(std::string(5000, 'x')));
+    client.run();
+    for (const i32 stream : {plain, zipped, large, rare}) {
+      CHECK_EQ(client.answers[stream].code(), std::string("8"));
+      CHECK_EQ(client.answers[stream].fields["grpc-message"], std::string("the message is larger than 4096 bytes"));
+    }
+  }
+  fixture.check_clean();
+}
+
+// A byte now and then is no progress.
+TEST(a_message_that_trickles_is_stalled) {
+  Limits limits = quick_limits();
+  limits.message_timeout = 60 * kMillisecond;
+  Fixture fixture(limits);
+  {
+    Client client(fixture.door);
+    const i32 unary = client.call("/test.Service/Echo", framed(std::string(4000, 'x')).substr(0, 6), false);
+    const i32 empty = client.call("/test.Service/Echo", "", false);
+    client.run();
+    const auto refused = [&](i32 stream) { return client.answers[stream].code() == "4"; };
+    client.run_until([&] {
+      if (!refused(unary)) client.more(unary, "x", false);
+      return refused(unary) && refused(empty);
+    });
+  }
+  fixture.check_clean();
+}
+
+TEST(an_idle_stream_ends_and_a_busy_one_does_not) {
+  Limits limits = quick_limits();
+  limits.stream_idle = 30 * kMillisecond;
+  Fixture fixture(limits);
+  {
+    Client client(fixture.door);
+    fixture.service.busy = true;
+    const i32 silent = client.call("/test.Service/Stream", "", false);
+    const i32 told = client.call("/test.Service/Stream", framed("x"), false);
+    client.run_until([&] { return client.answers[silent].code() == "14"; });
+    client.run_for(2 * limits.stream_idle);
+    CHECK_EQ(client.answers[told].code(), std::string("none"));
+    fixture.service.busy = false;
+    client.run_until([&] { return client.answers[told].code() == "14"; });
+  }
+  fixture.check_clean();
+}
+
+// Streams that nobody uses take no call from who needs one, and those in use stay.
+TEST(idle_streams_make_room_when_all_calls_are_taken) {
+  Limits limits = quick_limits();
+  limits.calls = 128;
+  limits.stream_idle_when_full = 20 * kMillisecond;
+  limits.rejected_timeout = 5 * kMillisecond;
+  Fixture fixture(limits);
+  {
+    Client greedy(fixture.door), second(fixture.door), other(fixture.door);
+    for (int i = 0; i < 96; i++) greedy.call("/test.Service/Stream", framed("x"), false);
+    for (int i = 0; i < 32; i++) second.call("/test.Service/Stream", framed("x"), false);
+    greedy.run(), second.run();
+    greedy.run_for(3 * limits.stream_idle_when_full);
+    greedy.run_until([&] { return fixture.door.calls.used() < 127; });
+    const i32 asked = other.call("/test.Service/Echo", framed("hello"));
+    other.run();
+    CHECK_EQ(other.answers[asked].code(), std::string("0"));
+    int open = 0;
+    for (const auto& [stream, answer] : second.answers) open += stream && answer.code() == "none";
+    CHECK_EQ(open, 32);  // those that end are the connection's that has most
+  }
+  fixture.check_clean();
+}
+
+TEST(connections_take_turns_in_a_queue_and_share_its_room) {
+  FairQueue<int> queue(90);
+  const ConnectionId a{0, 1}, b{1, 1};
+  int pushed = 0;
+  while (queue.push(a, 1, pushed)) pushed++;
+  CHECK_EQ(pushed, 80);  // eight times what it leaves
+  CHECK(queue.push(b, 1, 1000));
+  CHECK(queue.push(b, 1, 1001));
+  std::vector<int> order;
+  for (int i = 0; i < 5; i++) {
+    const auto entry = queue.pop();
+    order.push_back(entry.job);
+    queue.release(entry.connection, entry.bytes);
+  }
+  CHECK(order == (std::vector<int>{0, 1000, 1, 1001, 2}));
+  queue.clear();
+  CHECK(queue.empty());
+  CHECK(queue.push(a, 80, 0));
+}
+
+TEST(a_text_that_nobody_waits_for_is_not_tokenized) {
+  TokenizeQueue queue(-1, 8);
+  for (u32 slot = 0; slot < 3; slot++) CHECK(queue.push({slot, 1}, {slot, 0, false, "text", ""}));
+  queue.drop(1);
+  const auto jobs = queue.pop(8, 0);
+  CHECK_EQ(jobs.size(), size_t(2));
+  const auto results = queue.take();
+  CHECK_EQ(results.size(), size_t(1));
+  CHECK(results[0].slot == 1 && results[0].failed);
+}
+
+namespace {
+
+std::string batch_of(u32 items) {
+  std::string body;
+  for (u32 i = 0; i < items; i++) {
+    const std::string item = Ask{.ids = std::vector<u32>(8, 5)}.bytes();
+    u8 head[16];
+    WireWriter out(head);
+    out.head(1, item.size());
+    body.append(reinterpret_cast<char*>(head), size_t(out.end() - head)) += item;
+  }
+  return body;
+}
+
+}  // namespace
+
+// Its items are taken in parts, and it is answered as one.
+TEST(a_large_batch_does_not_keep_the_loop) {
+  Sizes sizes = Generating::usual();
+  sizes.slots = 1024;
+  Generating test(sizes, short_slices());
+  test.world.segment.route(kGeneratorRoute).max_queue_items = 1024;
+  constexpr u32 kItems = 300;
+  const i32 stream = test.client->call("/fastqps.v1.PredictService/PredictBatch", framed(batch_of(kItems)));
+  test.client->send(test.client->output());
+  u32 turns = 0, taken = 0;
+  for (; taken < kItems && turns < 200; turns++) {
+    test.door.turn();
+    taken = u32(test.world.segment.request_ring(0, kGeneratorRoute, kNormal).tail);
+  }
+  CHECK_EQ(taken, kItems);
+  CHECK(turns >= 5);
+  while (test.dispatcher->claim()) {}
+  while (!test.dispatcher->running.empty()) test.dispatcher->finish('x', Finish::kLength);
+  test.client->run();
+  CHECK_EQ(test.client->answers[stream].code(), std::string("0"));
+}
+
+TEST_MAIN
