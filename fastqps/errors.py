@@ -15,6 +15,7 @@ NOT_DRAINED = 5
 UNSTABLE = 6  # bench: the load was beyond the server's capacity
 GENERATOR_BOUND = 7  # bench: the load generator was the limit
 SLO_NOT_MET = 8  # bench
+INCONCLUSIVE = 9  # bench: what was measured does not decide what was asked
 DEVICE_FAULT = 71  # of a dispatcher, for the supervisor alone: its device is in an error that only a restart clears
 INTERRUPTED = 130
 

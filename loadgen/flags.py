@@ -135,6 +135,7 @@ def parser() -> Parser:
     add("--tls-insecure", action="store_true", help="use TLS, whatever certificate the server shows")
     add("--tls-cert", metavar="FILE", help="PEM file with the certificate to show the server")
     add("--tls-key", metavar="FILE", help="PEM file with the key of --tls-cert")
+    add("--token-file", metavar="FILE", help="file with the token to send; lines with # are left out")
     add("--deadline", type=duration, default=0, help="of each call, from the time it is due; default: none")
 
     add = found.add_argument_group("what is sent").add_argument

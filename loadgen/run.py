@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from loadgen.errors import LoadgenError, UsageError
 from loadgen.plan import Plan
 from loadgen.timeline import Second, Timeline, step_ns
-from loadgen.tls import tls_options
+from loadgen.tls import headers, tls_options
 
 if TYPE_CHECKING:
     from loadgen._native import Engine, Result
@@ -143,7 +143,7 @@ def engine_for(plan: Plan, o: argparse.Namespace) -> Engine:
             host,
             port,
             o.method,
-            o.header,
+            headers(o),
             plan.payloads,
             connections=o.connections,
             streams=o.streams,

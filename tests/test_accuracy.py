@@ -12,6 +12,7 @@ from checkpoints import write_checkpoint
 from decoders import write_byte_tokenizer, write_decoder
 
 from fastqps.bench import accuracy
+from fastqps.bench.modes.accuracy import texts_min
 from fastqps.bench.report.page import page
 from fastqps.cli import main
 from fastqps.prediction import Generation
@@ -133,6 +134,31 @@ def test_a_limit_that_is_not_kept_is_exit_code_8(folder: Path, capsys: pytest.Ca
     assert (code, report["verdict"]) == (8, "SLO_NOT_MET")
     assert [row["holds"] for row in report["accuracy"]["figures"]] == [False, True]
     assert "&lt; 1" in html and "< 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("key", "limit", "texts"),
+    [
+        ("label_flips", 0.01, 100),
+        ("label_flips", 0.0, 0),
+        ("answers_same", 0.999, 1000),
+        ("answers_same", 1.0, 0),
+        ("score_error_worst", 0.01, 0),
+        ("label_flips", None, 0),
+    ],
+)
+def test_the_limit_of_a_share_takes_texts(key: str, limit: float | None, texts: int) -> None:
+    kind = next(kinds[key] for kinds in accuracy.KINDS.values() if key in kinds)
+    assert texts_min({"limit": limit, "share": kind.share, "good": kind.good}) == texts
+
+
+def test_too_few_texts_decide_no_share(folder: Path) -> None:
+    code, report, _ = run(folder / "classifier", "--max-label-flips", "0.001")
+    if all(row["holds"] for row in report["accuracy"]["figures"]):
+        assert (code, report["verdict"]) == (9, "INCONCLUSIVE")
+    else:
+        assert (code, report["verdict"]) == (8, "SLO_NOT_MET")
+    assert "20 texts cannot tell whether the limit is kept; it takes 1,000" in report["notes"][0]
 
 
 def test_a_classifier(folder: Path) -> None:

@@ -13,7 +13,7 @@ import yaml
 from recordings import CAPACITY, made_recording
 
 from fastqps.autoscale.behavior import CAUTIOUS, Policy
-from fastqps.autoscale.comparison import WORTH
+from fastqps.autoscale.comparison import WORTH, Contest
 from fastqps.autoscale.recording import SIGNALS, read_recording
 from fastqps.autoscale.simulation import Setup
 from fastqps.bench.modes import autoscale, signals
@@ -61,6 +61,14 @@ def test_a_course_of_ones_own(recording: str, tmp_path: Path) -> None:
     found = simulate(*flags, "--scale", "0.5").as_json()["autoscale"]
     assert found["scenarios"] == [{"name": "monday", "told": "the course in monday.csv", "seconds": 1800}]
     assert found["contests"][0]["trials"][0]["runs"][0]["offered"] == 600 * (2500 + 10_000 + 2500)
+
+
+def test_no_target_is_no_valid_answer(recording: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = ("--recording", recording, "--scenarios", "step", "--signals", "saturation")
+    assert simulate(*flags).verdict == "VALID"
+    monkeypatch.setattr(autoscale, "contest", lambda curves, signal, *more: Contest(signal, [], None))
+    result = simulate(*flags)
+    assert (result.verdict, result.exit_code) == ("INCONCLUSIVE", 9) and "no target could be set" in result.notes[0]
 
 
 def test_where_saturation_is_beaten_is_said_and_only_there(recording: str) -> None:
@@ -180,7 +188,7 @@ def context(folder: Path, capacity: str, **changes: Any) -> Any:
         server=lambda settings: SimpleNamespace(admin="127.0.0.1:1"),
         pinning=SimpleNamespace(server=[0, 1]),
         progress=SimpleNamespace(expect=lambda n: None),
-        load=SimpleNamespace(at_rate=lambda rate: SimpleNamespace(rate=rate, duration_s=20.0)),
+        load=SimpleNamespace(at_rate=lambda rate: SimpleNamespace(rate=rate, duration_s=20.0, deadline_s=10.0)),
         measure=measure,
         note=result.notes.append,
         slo=Slo.parse("p99=50ms"),
@@ -207,6 +215,19 @@ def test_a_recording_says_what_the_server_said(tmp_path: Path, monkeypatch: pyte
         for name in SIGNALS:
             assert level.signals[name] == pytest.approx(made.signals[name], rel=1e-6), name
     assert result.best_point is not None and result.best_point.name == "1 × capacity"
+    assert result.verdict == "VALID"
+
+
+@pytest.mark.parametrize(("change", "verdict"), [({"verdict": "INVALID"}, "INVALID"), ({"p99_us": None}, "VALID")])
+def test_a_recording_of_what_was_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], verdict: str
+) -> None:
+    """Where the generator was the limit the recording is its own, and a p99 of no answers is not 0."""
+    shares = iter(signals.SHARES)
+    monkeypatch.setattr(signals, "Gauges", lambda admin: FormulaPages(next(shares), 21))
+    assert signals.run(context(tmp_path, capacity_file(tmp_path), **change)).verdict == verdict
+    levels = read_recording(str(tmp_path / signals.RECORDING)).levels
+    assert (min(level.p99_us for level in levels) == 10e6) == ("p99_us" in change)
 
 
 @pytest.mark.nightly

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fastqps.bench.bracket import Trial, find_highest
+from fastqps.bench.bracket import Probe, Trial, find_highest
 
 pytestmark = pytest.mark.compute
 
@@ -132,3 +132,69 @@ def test_one_hiccup_does_not_halve_the_answer() -> None:
 
     found = find_highest(probe, 20_000)
     assert found.confirmed and found.low is not None and 0.93 * true < found.low <= true
+
+
+# ---- probes with too few answers
+
+
+def counting(server: Probe, knowable: float) -> tuple[Probe, list[float]]:
+    """A probe that has too few answers below ``knowable``; the rates that it saw."""
+    rates: list[float] = []
+
+    def probe(rate: float, confirm: bool) -> Trial:
+        rates.append(rate)
+        return Trial(False, unknown=True) if rate < knowable else server(rate, confirm)
+
+    return probe, rates
+
+
+def test_too_few_answers_are_never_a_step_down() -> None:
+    server, _ = queue(100)
+    probe, rates = counting(server, knowable=110)
+    found = find_highest(probe, 79)
+    assert rates == [0.8 * 79] and found.unknown == 0.8 * 79
+    assert found.low is None and found.high is None and not found.confirmed
+
+
+def test_a_rate_that_failed_leads_to_one_that_cannot_be_decided() -> None:
+    server, _ = queue(1000)
+    probe, rates = counting(server, knowable=800)
+    found = find_highest(probe, 1500)
+    assert rates == [1200, 600]
+    assert (found.high, found.unknown, found.low) == (1200, 600, None)
+
+
+def test_a_rate_that_cannot_be_decided_leaves_what_passed() -> None:
+    """A server that sheds what is too much: beyond its capacity fewer are answered."""
+
+    def probe(rate: float, confirm: bool) -> Trial:
+        return Trial(rate <= 1000, unknown=rate > 1000)
+
+    found = find_highest(probe, 1000)
+    assert found.confirmed and found.low == pytest.approx(1000) and found.high is None
+    assert found.unknown == pytest.approx(1250)
+
+
+def test_another_probe_may_decide() -> None:
+    rates: list[float] = []
+
+    def probe(rate: float, confirm: bool) -> Trial:
+        rates.append(rate)
+        first = rates.count(rate) == 1
+        return Trial(not first and rate <= 1000, near=first, unknown=first)
+
+    found = find_highest(probe, 1000, probes_max=30)
+    assert found.confirmed and found.unknown is None and found.low is not None and 950 < found.low <= 1000
+
+
+def test_a_confirmation_that_cannot_be_decided_confirms_nothing() -> None:
+    found = find_highest(lambda rate, confirm: Trial(not confirm and rate <= 1000, unknown=confirm), 1000)
+    assert not found.confirmed and found.unknown == found.low
+
+
+@pytest.mark.parametrize(("probes_max", "exhausted"), [(4, True), (7, True), (16, False)])
+def test_probes_that_run_out_are_told_from_a_search_that_is_done(probes_max: int, exhausted: bool) -> None:
+    found = find_highest(lambda rate, confirm: Trial(False), 1000, probes_max=probes_max)
+    assert found.exhausted == (probes_max < 7)
+    found = find_highest(queue(20_000)[0], 20_000, probes_max=probes_max)
+    assert found.exhausted == exhausted

@@ -17,11 +17,14 @@ from fastqps.bench.flags import Common
 from fastqps.bench.load import LoadSpec
 from fastqps.bench.pinning import Pinning
 from fastqps.bench.point import Point
+from fastqps.bench.report.summary import one_line
+from fastqps.bench.report.tables import tables_of
 from fastqps.bench.result import BenchError, Result
 from fastqps.bench.slo import Slo
 from fastqps.bench.target import Target
 from fastqps.bench.workload import Call, Payloads, Workload
 from fastqps.config import load
+from fastqps.config.document import settings_file
 from fastqps.devices.stored_choice import FILE
 from fastqps.errors import ConfigError
 
@@ -260,6 +263,143 @@ def test_tune_goes_on_where_a_server_does_not_start(tmp_path: Path) -> None:
     result = run("tune", context("tune", tmp_path, answer, "--try", "dispatchers=1,2"))
     assert result.best_point is not None and result.best_point.settings["dispatchers"] == 1
     assert ["out of memory"] in [point.reasons for point in result.points]
+    # It has no rate: 0 would be a figure that nobody has measured.
+    assert result.verdict == "VALID"
+    rows = result.extra["tune"]["choices"][0]["values"]
+    assert rows[1]["rates"] == [None, None] and min(rows[0]["rates"]) == 100
+    (missing,) = [row for row in result.as_json()["points"] if row["missing"]]
+    assert missing["rate"] is None and [run["rate"] for run in missing["repetitions"]] == [None, None]
+    assert sum("dispatchers 2 did not run: out of memory" in note for note in result.notes) == 1
+
+
+def test_tune_keeps_the_figures_of_a_setting_that_ran_only_sometimes(tmp_path: Path) -> None:
+    failed: list[int] = []
+
+    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
+        if settings["dispatchers"] == 2 and not failed:
+            failed.append(1)
+            raise BenchError("the port is in use")
+        return Point("", rate=100.0 * settings["dispatchers"], status={"OK": 1})
+
+    result = run("tune", context("tune", tmp_path, answer, "--try", "dispatchers=1,2"))
+    assert result.best_point is not None and (result.best_point.settings["dispatchers"], result.best_point.rate) == (
+        2,
+        200,
+    )
+    assert {run["rate"] for run in result.best_point.repetitions} == {200}
+
+
+ONE_KNOB = ("--try", "lanes=1", "--try", "max-batch-items=64", "--try", "max-batch-tokens=4096",
+            "--try", "max-batch-delay=0us")  # fmt: skip
+
+
+def test_tune_is_inconclusive_where_noise_hides_the_best(tmp_path: Path) -> None:
+    found = context(
+        "tune", tmp_path, peaks({1: 100, 2: 100, 4: 100}, noise=0.4), "--try", "dispatchers=1,2,4", *ONE_KNOB
+    )
+    result = run("tune", found)
+    assert (result.verdict, result.exit_code) == ("INCONCLUSIVE", 9)
+    assert any(
+        note.startswith("the noise hides whether this is faster by more than 10%: dispatchers") for note in result.notes
+    )
+    text = (tmp_path / "fastqps.toml").read_text()
+    assert (
+        "\n# INCONCLUSIVE: the noise hides" in text and load({}, {}, str(tmp_path / "fastqps.toml")).config.dispatchers
+    )
+    assert "runs the best setting so far" in result.notes[-1]
+    assert one_line(result.as_json()).startswith("INCONCLUSIVE  best so far: ")
+
+
+def test_tune_is_inconclusive_where_it_was_not_done(tmp_path: Path) -> None:
+    tries = ("--try", "dispatchers=1,2,4,8")
+    result = run("tune", context("tune", tmp_path, peaks({1: 67, 2: 109, 4: 124, 8: 84}), *tries, "--probes", "9"))
+    assert result.verdict == "INCONCLUSIVE" and not result.extra["tune"]["complete"]
+    assert result.best_point is not None and result.best_point.settings["dispatchers"] == 4
+    assert any("before it was done: raise --probes" in note for note in result.notes)
+    result = run("tune", context("tune", tmp_path, peaks({1: 67, 2: 109, 4: 124, 8: 84}), *tries, "--probes", "1"))
+    assert (result.verdict, result.best, result.points) == ("INCONCLUSIVE", None, [])
+    assert "--probes ran out" in result.notes[-1]
+
+
+def test_tune_is_inconclusive_where_the_generator_was_the_limit_of_what_lost(tmp_path: Path) -> None:
+    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
+        late = settings["dispatchers"] == 2
+        return Point("", rate=80.0 if late else 100.0, status={"OK": 1}, verdict="INVALID" if late else "VALID")
+
+    result = run("tune", context("tune", tmp_path, answer, "--try", "dispatchers=1,2", *ONE_KNOB))
+    assert result.verdict == "INCONCLUSIVE"
+    assert "the generator was the limit at dispatchers 2: the server may be faster there" in result.notes
+
+
+def test_tune_takes_too_few_answers_for_no_answer(tmp_path: Path) -> None:
+    """With two dispatchers most calls are lost without an answer: nobody knows their p99. It is not a rate of 0."""
+
+    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
+        point = queue(lambda s: 1000.0, 1000.0)(settings, load)
+        if load.rate is not None and settings["dispatchers"] == 2:
+            point.rate, point.response_time_us = 0.1 * load.rate, {"p99": None, "count": 100.0}
+        return point
+
+    found = context("tune", tmp_path, answer, "--try", "dispatchers=1,2", *ONE_KNOB, slo="p99=50ms")
+    result = run("tune", found)
+    assert result.verdict == "INCONCLUSIVE" and result.best_point is not None
+    assert result.best_point.settings["dispatchers"] == 1
+    assert result.extra["tune"]["choices"][0]["values"][1]["rates"] == [None, None]
+    assert any(note.startswith("dispatchers 2: too few answers (100) to know p99") for note in result.notes)
+    pairs = zip(found.loads, found.asked, strict=True)
+    longest = {load.duration_s for load, asked in pairs if asked["dispatchers"] == 2}
+    assert max(longest) > 1.2 * min(longest)  # it was measured for longer before that was said
+
+
+@pytest.mark.parametrize("slo", ["", "p99=50ms"])
+def test_tune_takes_a_run_in_which_no_call_ended_for_no_rate_of_0(slo: str, tmp_path: Path) -> None:
+    """Steps take longer than a run, so that in most of them nothing is answered."""
+    turns = iter(range(1000))
+
+    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
+        if next(turns) % 7 == 0:
+            return queue(lambda s: 1000.0, 1000.0)(settings, load)
+        return Point("", verdict="INVALID", reasons=["no call was due in the measured window"])
+
+    result = run("tune", context("tune", tmp_path, answer, "--try", "dispatchers=1,2", *ONE_KNOB, slo=slo))
+    assert (result.verdict, result.best) == ("INCONCLUSIVE", None)
+    assert not any("generator" in note for note in result.notes) and "too few answers" in result.notes[-1]
+    rows = result.extra["tune"]["choices"][0]["values"]
+    assert all(rate is None or rate > 0 for row in rows for rate in row["rates"])
+
+
+def test_tune_says_why_the_best_is_the_best(tmp_path: Path) -> None:
+    result = run(
+        "tune", context("tune", tmp_path, peaks({1: 67, 2: 109, 4: 124}), "--try", "dispatchers=1,2,4", *ONE_KNOB)
+    )
+    assert result.verdict == "VALID"
+    (choice, *_) = result.extra["tune"]["choices"]
+    assert choice["lead"]["over"] == 2 and 0.05 < choice["lead"]["beyond_noise"] < 0.2
+    assert "it is faster than 2 by +1" in choice["why"] and "beyond the noise" in choice["why"]
+    (table,) = [table for table in tables_of(result.as_json()) if table.key == "decisions"]
+    assert table.rows[0][:2] == ["dispatchers 4", "2"] and table.rows[0][3].endswith(" %")
+    assert any(note.startswith("all choices together: +8") for note in result.notes)
+    assert "over the start" in one_line(result.as_json())
+
+
+def test_the_file_of_tune_holds_in_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path)
+    base = {
+        "model": ["minilm", "./mine", "named=link/other"],
+        "device": "sim:h200-minilm-l6,sim:./slow.toml",
+        "auth-token-file": "tokens",
+        "prefix": ["named=before.txt"],
+        "capacity": "/etc/capacity.json",
+    }
+    loaded = load(base, {}, None)
+    text = settings_file(loaded, ["one\nline"])
+    found = tomllib.loads(text)
+    assert text.startswith("# one line\n")
+    assert found["model"] == ["minilm", f"{tmp_path}/mine", f"named={tmp_path}/link/other"]
+    assert found["device"] == f"sim:h200-minilm-l6,sim:{tmp_path}/slow.toml"
+    assert found["auth-token-file"] == f"{tmp_path}/tokens" and found["prefix"] == [f"named={tmp_path}/before.txt"]
+    assert found["capacity"] == "/etc/capacity.json"
 
 
 def test_tune_keeps_what_it_measured_when_it_is_interrupted(tmp_path: Path) -> None:
@@ -349,6 +489,18 @@ def test_ablate_says_what_is_missing(tmp_path: Path) -> None:
     assert result.best is not None and result.points[result.best].rate > 0
 
 
+@pytest.mark.parametrize(("late", "verdict"), [("python", "INVALID"), ("native", "INVALID"), ("", "VALID")])
+def test_ablate_claims_nothing_where_the_generator_was_the_limit(late: str, verdict: str, tmp_path: Path) -> None:
+    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
+        point = host_bound(settings, load)
+        point.verdict = "INVALID" if settings["preparation"] == late else "VALID"
+        return point
+
+    result = run("ablate", context("ablate", tmp_path, answer))
+    assert result.verdict == verdict
+    assert ("the server may be faster" in " ".join(result.notes)) == (verdict == "INVALID")
+
+
 @pytest.mark.parametrize(
     ("flags", "base", "said"),
     [
@@ -416,6 +568,16 @@ def test_breakdown_needs_the_admin_port(tmp_path: Path) -> None:
         run("breakdown", context("breakdown", tmp_path, lambda settings, load: Point("", rate=1.0)))
 
 
+def test_breakdown_by_a_generator_that_was_the_limit(tmp_path: Path) -> None:
+    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
+        point = staged(settings, load)
+        point.verdict = "INVALID" if load.in_flight != 2 else "VALID"
+        return point
+
+    assert run("breakdown", context("breakdown", tmp_path, answer, "--concurrency", "1")).verdict == "INVALID"
+    assert run("breakdown", context("breakdown", tmp_path, answer, "--concurrency", "1,2")).verdict == "VALID"
+
+
 @pytest.mark.parametrize("levels", ["", "0", "1,1", "x", "-3", "1,", "100000"])
 def test_breakdown_refuses(levels: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="concurrency"):
@@ -448,6 +610,21 @@ def test_starve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 class _Nothing:
     def __enter__(self) -> None: ...
     def __exit__(self, *of: object) -> None: ...
+
+
+def test_starve_takes_what_came_and_leaves_out_what_the_generator_lost(tmp_path: Path) -> None:
+    """Of random arrivals fewer come than the rate says: that is nothing lost."""
+
+    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
+        cores = len(found.cpus[-1] or ())
+        point = Point("", rate=40.0 if cores > 1 else 10.0, offered_rate=40.0, status={"OK": 400})
+        point.verdict = "VALID" if cores > 1 else "INVALID"
+        return point
+
+    found = context("starve", tmp_path, answer, "--rate", "50", "--no-neighbour")
+    result = run("starve", found)
+    assert [row["kept"] for row in result.extra["starve"]] == [1, 1, None]
+    assert "100 % of 40/s kept" in one_line(result.as_json())
 
 
 def test_starve_with_a_rate_and_chosen_cores(tmp_path: Path) -> None:

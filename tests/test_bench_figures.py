@@ -23,7 +23,7 @@ from fastqps.bench.modes.sweep import is_hopeless, knee, shares
 from fastqps.bench.point import Point, median_point, with_samples_only
 from fastqps.bench.processes import Usage
 from fastqps.bench.result import EXIT_CODES, Result, read_result
-from fastqps.bench.slo import Slo, format_us, goodput, share_within
+from fastqps.bench.slo import Judgement, Slo, duration_flag, format_us, goodput, share_within
 from fastqps.capacity import read_capacity
 from fastqps.errors import ConfigError
 
@@ -67,15 +67,76 @@ def test_objectives_that_cannot_be(text: str, says: str) -> None:
         Slo.parse(text)
 
 
-def test_violations_name_what_was_missed() -> None:
+def test_a_judgement_names_what_was_missed() -> None:
     slo = Slo.parse("p99=20ms,err=1%")
     good = Point("x", response_time_us={"p99": 19_999.0, "count": 5000.0}, status={"OK": 995, "UNAVAILABLE": 5})
-    assert slo.violations(good) == []
+    assert slo.judge(good) == Judgement() and slo.judge(good).kept
     late = Point("x", response_time_us={"p99": 20_001.0, "count": 5000.0}, status={"OK": 980, "UNAVAILABLE": 20})
-    assert slo.violations(late) == ["p99 20 ms is more than 20 ms", "2 % of the calls failed, more than 1 %"]
-    few = Point("x", response_time_us={"p99": None, "count": 400.0}, status={"OK": 400})
-    assert slo.violations(few) == ["too few answers (400) to know p99"]
-    assert Slo.parse("p99=1s").violations(late) == []  # nothing said about errors
+    assert slo.judge(late).broken == ["p99 20 ms is more than 20 ms", "2 % of the calls failed, more than 1 %"]
+    assert not slo.judge(late).kept and not slo.judge(late).inconclusive
+    assert Slo.parse("p99=1s").judge(late).kept  # nothing said about errors
+
+
+def of_answers(count: int, over: int, failed: int = 0) -> Point:
+    """``count`` OK answers, ``over`` of which took 30 ms and all others 1 ms."""
+    within = 100 * (1 - over / count)
+    spectrum = [[0.0, 1000.0], [within, 1000.0], *([[100.0, 30_000.0]] if over else [])]
+    times = {"p50": 1000.0, "p99": 30_000.0 if over > 0.01 * count else 1000.0, "count": float(count)}
+    return Point(
+        "x",
+        response_time_us=with_samples_only(times),
+        spectrum={"response": spectrum},
+        status={"OK": count, "UNAVAILABLE": failed},
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "over", "says"),
+    [
+        (1000, 0, "kept"),
+        (1000, 11, "broken"),
+        (999, 0, "inconclusive"),
+        (63, 0, "inconclusive"),  # also where the slowest of them is within the limit
+        (63, 5, "inconclusive"),  # one hiccup
+        (63, 30, "broken"),  # more than ten beyond the limit are beyond any p99 of so few
+    ],
+)
+def test_a_percentile_that_is_not_known_decides_nothing(count: int, over: int, says: str) -> None:
+    judged = Slo.parse("p99=1ms").judge(of_answers(count, over))
+    found = "kept" if judged.kept else "inconclusive" if judged.inconclusive else "broken"
+    assert found == says, judged
+    assert ("too few answers" in " ".join(judged.unknown)) == (says == "inconclusive")
+
+
+@pytest.mark.parametrize(
+    ("limit", "count", "failed", "says"),
+    [
+        ("1%", 1000, 0, "kept"),
+        ("1%", 1000, 20, "broken"),
+        ("0.1%", 200, 0, "inconclusive"),
+        ("0.1%", 200, 1, "inconclusive"),
+        ("0.1%", 200, 10, "broken"),
+        ("0", 20, 1, "broken"),
+        ("0", 20, 0, "kept"),
+    ],
+)
+def test_a_share_of_failures_takes_calls(limit: str, count: int, failed: int, says: str) -> None:
+    judged = Slo.parse(f"p50=1ms,err={limit}").judge(of_answers(count, 0, failed))
+    assert ("kept" if judged.kept else "inconclusive" if judged.inconclusive else "broken") == says, judged
+
+
+def test_no_call_decides_nothing() -> None:
+    judged = Slo.parse("p50=1ms,err=1%").judge(Point("x"))
+    assert judged.inconclusive and len(judged.unknown) == 2
+
+
+def test_how_long_it_takes_to_decide() -> None:
+    assert Slo.parse("p99=20ms,err=0.01%").calls_min == 10_000
+    assert Slo.parse("p99=20ms,err=1%").calls_min == 1000
+    assert Slo.parse("p99=20ms").seconds(63) == pytest.approx(17.46, rel=1e-3)
+    assert [duration_flag(s) for s in (0.11, 1.75, 17.46, 1100.0)] == [
+        "--duration 0.2s", "--duration 1.8s", "--duration 18s", "--duration 1100s"
+    ]  # fmt: skip
 
 
 def test_goodput_is_what_came_in_time() -> None:
@@ -133,6 +194,8 @@ def test_a_load_under_which_nothing_is_answered_is_no_fault_of_the_generator() -
     point = Point("x")
     fill_in(point, {"verdict": "INVALID", "reasons": ["no call was answered OK"], "status": {"TIMEOUT": 100}}, None)
     assert point.verdict == "UNSTABLE" and point.error_ratio == 1
+    fill_in(none := Point("x"), {"verdict": "INVALID", "reasons": ["no call was due"], "status": {}}, None)
+    assert none.verdict == "INVALID"  # nothing was asked: that is no load that the server does not bear
 
 
 def test_the_median_repetition_counts() -> None:
@@ -296,9 +359,21 @@ def test_compare_says_that_nothing_changed(tmp_path: Path) -> None:
     assert alarms <= 11  # 5 % of them, all three figures together
     late = one_run(rng, 1000, 5000)
     late.points[0].verdict = "INVALID"
-    notes = compared(late, late, tmp_path).notes
+    found = compared(late, late, tmp_path)
+    notes = found.notes
+    assert found.verdict == "INVALID" and "no significant change" not in notes
+    faster = compared(late, one_run(rng, 1500, 5000), tmp_path)
+    assert not any(row["significant"] for row in faster.extra["differences"])  # it may be the generator's
     assert any(note.startswith("the generator was late by itself at 1,000/s") for note in notes)
     assert any(re.search(r"could not have shown: rate \d %, p50 \d %, p99 \d+ %$", note) for note in notes), notes
+
+
+def test_compare_says_what_it_did_not_compare(tmp_path: Path) -> None:
+    a, b = one_run(random.Random(1), 1000, 5000), one_run(random.Random(2), 1000, 5000)
+    for result, duty in ((a, 0.3), (b, 0.9)):
+        result.points[0].duty_cycle = duty  # one figure of one run: nobody knows its noise
+    left_out = "not compared, as too little is known of their noise: duty cycle"
+    assert left_out in [note[: len(left_out)] for note in compared(a, b, tmp_path).notes]
 
 
 def test_compare_takes_repetitions_where_there_are_some() -> None:
@@ -357,7 +432,15 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
     result = Result("rate", command="x", points=points[:1], best=0, extra={"own": [1]})
     assert read_result(result.write(tmp_path)) == result and [p.name for p in tmp_path.iterdir()] == ["report.json"]
     assert read_result(Result("rate", points=points).write(tmp_path)).points[1].missing == "no server"
-    assert EXIT_CODES == {"VALID": 0, "FAILED": 1, "UNSTABLE": 6, "INVALID": 7, "SLO_NOT_MET": 8, "INTERRUPTED": 130}
+    assert EXIT_CODES == {
+        "VALID": 0,
+        "FAILED": 1,
+        "UNSTABLE": 6,
+        "INVALID": 7,
+        "SLO_NOT_MET": 8,
+        "INCONCLUSIVE": 9,
+        "INTERRUPTED": 130,
+    }
 
 
 def test_capacity_files(tmp_path: Path) -> None:

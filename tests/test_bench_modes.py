@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fastqps.bench.capacity import WAITS_MIN
-from fastqps.bench.context import Context
+from fastqps.bench.context import Context, default_name
 from fastqps.bench.flags import Common, add_common, read_common
 from fastqps.bench.load import LoadSpec
 from fastqps.bench.modes import MODES, mode
@@ -57,6 +57,7 @@ class Formula:
         mean_us = 1e6 / max(self.capacity - rate, 0.02 * self.capacity)
         count = ok * load.duration_s
         times = {"mean": mean_us, "p50": mean_us * math.log(2), "p99": mean_us * math.log(100), "count": count}
+        known = with_samples_only(times)
         return Point(
             name,
             load=load.describe(parse_call("predict")),
@@ -65,9 +66,9 @@ class Formula:
             achieved_rate=min(rate, self.generator),
             rate=ok,
             status={"OK": round(count), "RESOURCE_EXHAUSTED": round((rate - ok) * load.duration_s)},
-            p50_us=times["p50"],
-            p99_us=times["p99"],
-            response_time_us=with_samples_only(times),
+            p50_us=known["p50"],
+            p99_us=known["p99"],
+            response_time_us=known,
             refusal_time_us={"p50": 40.0, "p99": 90.0, "count": 1.0} if rate > ok else None,
             timeline=self._timeline(load),
         )
@@ -112,7 +113,7 @@ class FakeContext(Context):
         self._server = server
 
     def measure(self, settings: Any, load: LoadSpec, *, name: str = "", keep: bool = True, **more: Any) -> Point:
-        point = self._server.point(load, name)
+        point = self._server.point(load, name or default_name(load))
         if keep:
             self.result.points.append(point)
         return point
@@ -139,6 +140,12 @@ def test_rate(play: Play) -> None:
     assert found.verdict == "SLO_NOT_MET" and "p99 23 ms is more than 20 ms" in found.notes[0]
     found, _ = play("rate", "--rate", "5000", "--slo", "p99=1us", formula=Formula(generator=4000))
     assert found.verdict == "INVALID"  # nothing is said about the server
+    found, _ = play("rate", "--rate", "63", "--duration", "1s", "--slo", "p99=200ms")
+    assert (found.verdict, found.exit_code) == ("INCONCLUSIVE", 9)
+    assert found.notes == [
+        "too few answers (63) to know p99",
+        "p99=200ms takes 1,000 calls: measure for --duration 18s",
+    ]
     found, server = play("rate", "-c", "64")
     assert server.loads[0].loop == "closed" and found.verdict == "VALID"
 
@@ -164,6 +171,25 @@ def test_sweep_stops_where_it_is_hopeless(play: Play) -> None:
     assert found.verdict == "INVALID"
     found, _ = play("sweep", "--rates", "5000,8000", "--slo", "p99=10us")
     assert found.verdict == "SLO_NOT_MET" and found.best is None
+
+
+def test_sweep_says_what_it_cannot_decide(play: Play) -> None:
+    found, _ = play("sweep", "--rates", "20,90", "--slo", "p99=1s", formula=Formula(100))
+    assert (found.verdict, found.best) == ("INCONCLUSIVE", None)  # 20/s is too little to know, 90/s kept for no p99
+    assert "20/s, the least load, does not decide" in found.notes[0] and "--duration 55s" in found.notes[1]
+    found, _ = play("sweep", "--rates", "20,200", "--slo", "p99=1s", formula=Formula(2000))
+    assert found.verdict == "VALID" and found.best == 1
+    found, _ = play("sweep", "--rates", "20,90", "--slo", "p50=1s", formula=Formula(100))
+    assert found.verdict == "VALID" and found.best == 1  # a p50 is known long before the p99
+    found, _ = play("sweep", "--rates", "20,90", formula=Formula(100))
+    assert found.best is None and "1,000 answers that its p99 takes" in found.notes[0]
+
+    class Late(Formula):
+        def point(self, load: LoadSpec, name: str) -> Point:
+            return replace(super().point(load, name), verdict=INVALID if load.rate == 5000 else VALID)
+
+    found, _ = play("sweep", "--rates", "5000,8000", "--slo", "p99=10us", formula=Late())
+    assert found.verdict == "INCONCLUSIVE"  # the generator was the limit at the least load
 
 
 def test_find_max(play: Play, tmp_path: Path) -> None:
@@ -316,7 +342,8 @@ def test_find_max_says_how_well_it_is_known(play: Play, flags: list[str], lower_
         (["--slo", "p99=10us"], Formula(), "SLO_NOT_MET", "not even"),
         (["--slo", "p99=20ms"], Formula(generator=3000), "INVALID", "the generator was the limit"),
         (["--slo", "p99=20ms"], Formula(generator=1), "INVALID", "nothing is known of the server"),
-        (["--slo", "p99=1s", "--duration", "100ms"], Formula(20), "SLO_NOT_MET", "too few answers"),
+        (["--slo", "p99=1s", "--duration", "100ms"], Formula(20), "INCONCLUSIVE", "too few answers"),
+        (["--slo", "p99=10us", "--probes", "5"], Formula(), "INCONCLUSIVE", "--probes ran out"),
     ],
 )
 def test_find_max_says_what_it_cannot_find(
@@ -326,6 +353,47 @@ def test_find_max_says_what_it_cannot_find(
     assert found.verdict == verdict and says in " ".join(found.notes)
     assert len(found.points) <= 19
     assert (tmp_path / "capacity.json").exists() == (found.best is not None)
+
+
+def test_find_max_asks_for_the_time_that_a_percentile_takes(play: Play, tmp_path: Path) -> None:
+    """A server of 79 requests a second that answers all of them soon enough, but no probe has 1,000 answers."""
+    found, server = play("find-max", "--slo", "p99=400ms", "--duration", "1s", formula=Formula(79 * 74 / 64))
+    (probe,) = found.points
+    assert probe.offered_rate == pytest.approx(0.8 * 79) and [load for load in server.loads if load.rate] == [
+        server.loads[-1]
+    ]
+    assert (found.verdict, found.exit_code, found.best) == ("INCONCLUSIVE", 9, None)
+    assert "too few answers (632) to know p99" in found.notes[-1] and "--duration 1.8s" in found.notes[-1]
+    assert not (tmp_path / "capacity.json").exists()
+    # With the duration that it asks for, the answer is known.
+    found, _ = play("find-max", "--slo", "p99=400ms", "--duration", "2s", formula=Formula(79 * 74 / 64))
+    assert found.verdict == "VALID" and found.best_point is not None
+    assert found.best_point.rate == pytest.approx(79 * 74 / 64 - math.log(100) / 0.4, rel=0.05)
+
+
+def test_find_max_says_that_a_percentile_cannot_be_known_at_its_defaults(play: Play) -> None:
+    """p99 takes 1,000 answers, and a probe ten times 10 s at most: below 10/s it is not known."""
+    found, server = play("find-max", "--slo", "p99=2s", "--start", "11", formula=Formula(20))
+    assert found.verdict == "INCONCLUSIVE" and "--duration 13s" in found.notes[-1]
+    assert server.loads[-1].duration_s == 100
+
+
+def test_find_max_goes_on_for_longer_where_calls_are_not_answered(play: Play) -> None:
+    """A third of the calls is refused whatever the rate, which this SLO allows."""
+
+    class Refuses(Formula):
+        def point(self, load: LoadSpec, name: str) -> Point:
+            found = super().point(load, name)
+            if load.rate:
+                found.rate *= 2 / 3
+                times = {"p99": 20_000.0, "count": found.rate * load.duration_s}
+                found.response_time_us = with_samples_only(times)
+            return found
+
+    found, server = play("find-max", "--slo", "p99=1s", "--duration", "3s", "--start", "100", formula=Refuses(300))
+    probes = [load for load in server.loads if load.rate == 80]
+    assert [load.duration_s for load in probes[:2]] == pytest.approx([1100 / 80, 1650 / 80])
+    assert found.best is not None and found.extra["lower_bound"]
 
 
 def test_overload(play: Play) -> None:
@@ -346,6 +414,21 @@ def test_overload_ends_where_the_generator_does(play: Play) -> None:
     assert found.verdict == "INVALID" and len(found.points) == 1
 
 
+def test_overload_says_where_recovery_cannot_be_seen(play: Play) -> None:
+    """At half of 12 requests a second, random arrivals may leave a second without any."""
+    found, _ = play("overload", "--capacity", "12", formula=Formula(12))
+    assert "recovery_s" not in found.extra and "how soon it recovers is not known" in " ".join(found.notes)
+    assert "back to usual" not in " ".join(found.notes)
+
+    class Late(Formula):
+        def point(self, load: LoadSpec, name: str) -> Point:
+            found = super().point(load, name)
+            return replace(found, verdict=INVALID) if name.startswith("back") else found
+
+    found, _ = play("overload", "--capacity", "10000", formula=Late())
+    assert "recovery_s" not in found.extra and "the generator was the limit" in found.notes[0]
+
+
 def test_soak_takes_a_share_of_the_peak(play: Play) -> None:
     found, server = play("soak", "--duration", "60s")
     assert server.loads[-1].rate == pytest.approx(0.7 * found.extra["peak"]["rate"])
@@ -356,6 +439,24 @@ def test_soak_says_what_was_too_short_to_tell(play: Play) -> None:
     found, _ = play("soak", "--duration", "5s", "--rate", "1000")
     assert "too few samples to tell whether this grew: p50, p99;" in found.notes[0]
     assert "nothing grew" not in found.notes
+    assert (found.verdict, found.exit_code) == ("INCONCLUSIVE", 9)
+
+
+def test_soak_of_a_server_elsewhere_says_what_was_not_watched(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = SimpleNamespace(own=False, local=True, base={})
+    usual = FakeContext.__post_init__
+    monkeypatch.setattr(FakeContext, "__post_init__", lambda self: (setattr(self, "target", elsewhere), usual(self))[1])
+    found, _ = play("soak", "--duration", "60s", "--rate", "100")
+    assert found.notes[-1] == "memory and descriptors were not watched: name the server's supervisor with --pid"
+
+
+def test_no_call_is_no_verdict(play: Play) -> None:
+    class Nothing(Formula):
+        def point(self, load: LoadSpec, name: str) -> Point:
+            return Point(name, verdict=INVALID, reasons=["no call was due in the measured window"])
+
+    found, _ = play("rate", "--rate", "0.01", "--slo", "p99=1s", formula=Nothing())
+    assert found.verdict == "INCONCLUSIVE" and "no call was due" in found.notes[0]
 
 
 def test_replay(play: Play, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from fastqps.bench.report.page import page
 from fastqps.bench.report.plots import plots_of
 from fastqps.bench.report.points_csv import FIXED, points_csv
 from fastqps.bench.report.reading import name_at
-from fastqps.bench.report.summary import facts_of, one_line
+from fastqps.bench.report.summary import facts_of, one_line, severity
 from fastqps.bench.report.terminal import RunProgress, print_result
 
 pytestmark = pytest.mark.compute
@@ -265,6 +265,28 @@ def test_the_sentence_says_whose_figures_these_are() -> None:
     assert one_line(result).startswith("INVALID  the generator was the limit  1,000/s of 1,000/s offered")
     result = bench_results.find_max() | {"verdict": "SLO_NOT_MET", "best": None}
     assert one_line(result) == "SLO_NOT_MET  no load met p99 ≤ 50 ms, errors ≤ 0.1 %"
+
+
+def test_the_sentence_of_what_was_not_decided() -> None:
+    result = bench_results.find_max() | {"verdict": "INCONCLUSIVE", "best": None}
+    assert one_line(result) == "INCONCLUSIVE  it is not known which load meets p99 ≤ 50 ms, errors ≤ 0.1 %"
+    assert severity("INCONCLUSIVE") == severity("UNSTABLE")
+    result = bench_results.find_max() | {"upper_bound": 2000.0}
+    assert facts_of(result)[0].startswith("at least ") and facts_of(result)[1] == "less than 2,000/s"
+    result = bench_results.tune() | {"verdict": "INCONCLUSIVE"}
+    result["tune"] = result["tune"] | {"over_start": "+58.0 % ± 2.1"}
+    assert facts_of(result)[0].startswith("best so far: ") and facts_of(result)[-1] == "+58.0 % ± 2.1 over the start"
+    result = bench_results.tune() | {"verdict": "INCONCLUSIVE", "best": None}
+    assert facts_of(result) == ["no best setting was found"]
+
+
+def test_a_gain_within_the_noise_is_called_so() -> None:
+    result = bench_results.ablate()
+    first, last = result["points"][0], result["points"][result["best"]]
+    first["rate_interval"], last["rate_interval"] = [90.0, 100.0], [101.0, 111.0]
+    assert "noise" not in facts_of(result)[0]
+    last["rate_interval"] = [99.0, 111.0]
+    assert facts_of(result)[0].endswith(", within the noise")
 
 
 def test_no_change_is_an_answer() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fastqps.bench.choice import DOUBT_MAX
 from fastqps.bench.race import Noise, Race, Rules, race, t_quantile
 from fastqps.bench.search import Found, Knob, Search
 
@@ -155,6 +157,85 @@ def test_one_failure_is_forgiven() -> None:
         return (100.0, 200.0)[candidate]
 
     assert race(run, 2, Rules(), Noise(), 100).winner == 1
+
+
+# ---- what a search leaves open
+
+
+def test_noise_that_hides_the_best_leaves_the_search_open() -> None:
+    """Runs of one setting lie 60 % apart: the simplest stays, and nobody says that it is the best."""
+    left_open = 0
+    for seed in SEEDS:
+        rng = random.Random(seed)
+        found = Search([DISPATCHERS], lambda s, rng=rng: 100 * math.exp(rng.gauss(0, 0.4))).run()
+        left_open += bool(found.open)
+        assert all(one.gain is None or one.gain.upper > math.log1p(DOUBT_MAX) for one in found.open)
+    assert left_open >= 90
+    quiet = Search([DISPATCHERS], lambda s: noisy(100, 0.02, random.Random(s["dispatchers"]))).run()
+    assert quiet.open == () and quiet.complete
+
+
+def test_a_search_that_is_cut_short_within_a_race_is_not_complete() -> None:
+    found = Search(
+        [DISPATCHERS], lambda s: {1: 100.0, 2: 101.0, 4: 99.0, 8: 100.0}[s["dispatchers"]], probes_max=4
+    ).run()
+    assert found.probes == 4 and not found.complete
+
+
+def test_a_search_that_still_changes_after_its_passes_is_not_complete() -> None:
+    knobs = (Knob("dispatchers", (1, 2)), Knob("max-batch-items", (16, 256)))
+    found = Search(knobs, lambda s: 50.0 * s["dispatchers"] + s["max-batch-items"], passes_max=1).run()
+    assert found.setting == {"dispatchers": 2, "max-batch-items": 256} and not found.complete
+
+
+def test_what_did_not_run_has_no_rate() -> None:
+    """Its runs are None, not 0, and it is neither beaten nor the answer."""
+    found = Search([DISPATCHERS], lambda s: None if s["dispatchers"] == 8 else surface({**s, **PLAIN})).run()
+    choice = found.choices[0]
+    assert choice.race.standings[-1].rates == (None, None) and choice.race.standings[-1].gain is None
+    assert "8: not known" in choice.reason and "not within the limits" not in choice.reason
+    assert [(one.value, one.gain) for one in found.open] == [(8, None)]
+    assert found.setting == {"dispatchers": 4}
+    assert Search([DISPATCHERS], lambda s: None).run().setting is None
+
+
+PLAIN = {"lanes": 1, "max-batch-items": 64, "max-batch-delay": "0us"}
+
+
+def test_a_race_over_neighbours_does_not_close_what_an_earlier_one_left_open() -> None:
+    """The second pass looks at 1 and 2 only: that nothing is known of 8 still holds."""
+    knobs = (DISPATCHERS, Knob("max-batch-items", (16, 256)))
+
+    def probe(setting: dict[str, Any]) -> float | None:
+        return None if setting["dispatchers"] == 8 else 100.0 + setting["max-batch-items"]
+
+    found = Search(knobs, probe).run()
+    assert len(found.choices) == 3 and found.choices[-1].values == (1, 2)
+    assert [one.value for one in found.open] == [8]
+
+
+def test_the_report_says_why_the_winner_won_and_by_how_much() -> None:
+    found = Search([DISPATCHERS], lambda s: {1: 67.0, 2: 109.0, 4: 124.0, 8: 84.0}[s["dispatchers"]]).run()
+    lead = found.choices[0].lead
+    assert lead is not None and lead.over == 2
+    assert math.expm1(lead.gain.mean) == pytest.approx(124 / 109 - 1)
+    assert (
+        lead.beyond_noise == pytest.approx(math.expm1(lead.gain.mean - lead.gain.half))
+        and 0.05 < lead.beyond_noise < 0.13
+    )
+    why = found.choices[0].why
+    assert (
+        why.startswith("it is faster than 2 by +13.8 % ±") and f"{100 * lead.beyond_noise:.1f} % of that beyond" in why
+    )
+    assert found.over_start is not None and math.expm1(found.over_start.mean) == pytest.approx(124 / 67 - 1)
+    unchanged = Search([DISPATCHERS], lambda s: 100.0).run()
+    assert unchanged.over_start is None
+    equal = unchanged.choices[0]
+    assert equal.lead is not None and equal.lead.beyond_noise == 0
+    assert equal.why.startswith("it is the simplest that the noise does not tell from the best; 2 may be faster by ")
+    alone = Search([DISPATCHERS], lambda s: 100.0 if s["dispatchers"] == 1 else 0.0).run().choices[0]
+    assert alone.lead is None and alone.why == "the only one with a rate"
+    assert Search([DISPATCHERS], lambda s: 0.0).run().choices[0].why == "kept, because no value held the limits"
 
 
 def test_settings_that_are_not_allowed_are_not_tried() -> None:

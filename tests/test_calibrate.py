@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,9 +12,14 @@ from decoders import write_decoder
 from profiles import write_profile
 
 from fastqps.bench import fit
+from fastqps.bench.load import LoadSpec
+from fastqps.bench.modes import calibrate
+from fastqps.bench.point import Point
+from fastqps.bench.result import Result
 from fastqps.bench.step_costs import Cost, DecoderSteps, EncoderSteps, Steps, period_us
 from fastqps.bench.step_costs import _once as once
 from fastqps.cli import main
+from fastqps.config import Config
 from fastqps.devices import make_decoder, make_runner
 from fastqps.devices.profile import Profile, load_profile
 from fastqps.devices.profile import write_profile as save
@@ -119,3 +125,25 @@ def test_a_modelled_device_comes_back(tmp_path: Path) -> None:
 def test_what_takes_no_time_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "calibrate", "--device", "null", "--output", str(tmp_path)]) == 2
     assert "one device that takes time" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("late", "verdict"), [("cpu", "INVALID"), ("sim:profile.toml", "INVALID"), ("", "VALID")])
+def test_a_check_by_a_generator_that_was_the_limit_says_nothing(late: str, verdict: str, tmp_path: Path) -> None:
+    """Both rates would be its own, and the profile would seem to be right."""
+    result = Result("calibrate", extra={"calibration": {}})
+    served: Any = SimpleNamespace(task="embed")
+    loaded = SimpleNamespace(config=Config(device="null"))
+    context: Any = SimpleNamespace(
+        options=SimpleNamespace(in_flight=4),
+        load=LoadSpec(in_flight=1),
+        target=SimpleNamespace(base={}, loaded=lambda settings: loaded, model=lambda server: served),
+        server=lambda: None,
+        result=result,
+        note=result.notes.append,
+        measure=lambda settings, load, *, name: Point(
+            name, rate=100.0, verdict="INVALID" if name == late else "VALID", status={"OK": 1000}
+        ),
+    )
+    calibrate._check(context, "cpu", tmp_path / "profile.toml")
+    assert result.verdict == verdict
+    assert ("say nothing of the profile" in " ".join(result.notes)) == (verdict == "INVALID")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from loadgen import options, plan
+from loadgen import options, plan, tls
 from loadgen.cli import main
 from loadgen.errors import UsageError
 from loadgen.timeline import Timeline, step_ns
@@ -216,6 +217,12 @@ TEXT = ["--text-field", "2"]
         ([*TARGET, *TEXT, "--rate", "5", "--call", "bidi"], "--call bidi needs --request-id-field"),
         ([*TARGET, *TEXT, "--rate", "5", "--header", "x"], "'x' is no header; write KEY:VALUE"),
         ([*TARGET, *TEXT, "--rate", "5", "--header", "grpc-timeout:1S"], "own: use --deadline"),
+        ([*TARGET, *TEXT, "--rate", "5", "--token-file", "/nowhere"], "--token-file /nowhere: cannot be read: No such"),
+        ([*TARGET, *TEXT, "--rate", "5", "--token-file", "/dev/null"], "it holds 0 tokens; one is needed"),
+        (
+            [*TARGET, *TEXT, "--rate", "5", "--token-file", "t", "--header", "Authorization: x"],
+            "--token-file sends the header 'authorization'",
+        ),
         ([*TARGET, *TEXT, "--rate", "5", "--verify", "2"], "the share is 2"),
         ([*TARGET, *TEXT, "--rate", "5", "--expect", "echo"], "give --verify 0.01 too"),
         ([*TARGET, *TEXT, "--closed", "5", "--unique"], "--unique needs an open loop"),
@@ -235,6 +242,27 @@ def test_bad_command_lines(capsys: pytest.CaptureFixture[str], arguments: list[s
     assert main(arguments) == 2
     said = capsys.readouterr()
     assert message in said.err and said.err.count("\n") == 1 and said.err.startswith("loadgen: ") and said.out == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("# mine\n\n the-token \n", ""),
+        ("one\ntwo\n", "holds 2 tokens"),
+        ("two words", "no space"),
+        ("schlüssel", "ASCII"),
+    ],
+)
+def test_a_token_is_read_from_its_file(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "token"
+    file.write_text(text)
+    given = options.parse([*TARGET, *TEXT, "--rate", "5", "--header", "k:v", "--token-file", str(file)])
+    if not says:
+        assert tls.headers(given) == [("k", "v"), ("authorization", "Bearer the-token")]
+        return
+    with pytest.raises(UsageError, match=says) as refused:
+        tls.headers(given)
+    assert text not in str(refused.value)
 
 
 def made(*arguments: str) -> plan.Plan:

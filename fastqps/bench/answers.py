@@ -17,7 +17,8 @@ _GENERATOR = ("cpu", "connections", "waiting_max", "verified", "environment", "s
 def fill_in(point: Point, found: dict[str, Any], slo: Slo | None) -> None:
     """Fills in what the generator saw. What it does not say stays unknown."""
     point.verdict = found.get("verdict", point.verdict)
-    if not (found.get("status") or {}).get("OK"):
+    status = found.get("status") or {}
+    if status and not status.get("OK"):
         point.verdict = UNSTABLE  # one answer had come before: this load is more than the server bears
     for name in _COPIED:
         setattr(point, name, found.get(name) or getattr(point, name))

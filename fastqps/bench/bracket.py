@@ -1,7 +1,8 @@
 """The search for the highest rate that passes: a bracket, halved until it is narrow, and a longer run to confirm.
 
 A probe is a measurement, so it errs. A near miss gets a second chance, because one hiccup of the machine must not halve
-the answer; what passed by luck is found out by the confirmation, which then steps back.
+the answer; what passed by luck is found out by the confirmation, which then steps back. A probe with too few answers
+to decide says neither yes nor no: the search never steps down on it, because a lower rate has fewer answers still.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ FLOOR = 1 / 256  # of the guess: below it nothing passes
 
 @dataclass(frozen=True)
 class Trial:
-    """What a probe said. ``near``: it failed by little. ``generator_bound``: it said nothing about the server."""
+    """What a probe said. ``near``: it failed by little, or another one may decide. ``generator_bound``: the generator
+    failed, not the server. ``unknown``: it had too few answers to pass or to fail."""
 
     passed: bool
     near: bool = False
     generator_bound: bool = False
+    unknown: bool = False
 
 
 Probe = Callable[[float, bool], Trial]  # (rate, whether this is the confirmation)
@@ -33,13 +36,16 @@ class Bracket:
     """``low``: the highest rate that passed and has not failed since; ``high``: the lowest that failed. None: none did.
 
     ``confirmed``: ``low`` also passed the longer run. ``generator_bound``: the generator failed at ``high``, not the
-    server.
+    server. ``unknown``: the rate whose probe had too few answers, which ended the search. ``exhausted``: the probes ran
+    out before the search was done.
     """
 
     low: float | None = None
     high: float | None = None
     confirmed: bool = False
     generator_bound: bool = False
+    unknown: float | None = None
+    exhausted: bool = False
     probes: int = 0
 
     def narrow_enough(self, precision: float) -> bool:
@@ -66,10 +72,20 @@ class _Search:
         self._probe, self._probes_max, self._precision = probe, probes_max, precision
 
     def narrow(self, rate: float, floor: float) -> None:
+        """Ends early at a rate that cannot be decided."""
         found, down = self.found, DOWN
-        while self._left() > self.CONFIRMATIONS and rate >= floor and not found.narrow_enough(self._precision):
-            if self._passes(rate):
+        while rate >= floor and not found.narrow_enough(self._precision):
+            if self._left() <= self.CONFIRMATIONS:
+                found.exhausted = True
+                return
+            trial = self._decide(rate, confirm=False)
+            if trial.unknown:
+                found.unknown = rate
+                return
+            if trial.passed:
                 found.low = rate
+            else:
+                found.high, found.generator_bound = rate, trial.generator_bound
             if found.low is None:
                 rate *= down
                 down *= down  # an SLO that nothing keeps should not take an hour to find out
@@ -82,22 +98,26 @@ class _Search:
         """Steps back by more each time until the longer run passes too."""
         found, back = self.found, self._precision
         while found.low is not None and self._left() > 0:
-            trial = self._try(found.low, True)
+            trial = self._decide(found.low, confirm=True)
             if trial.passed:
                 found.confirmed = True
+                return
+            if trial.unknown:
+                found.unknown = found.low
                 return
             found.high, found.generator_bound = found.low, trial.generator_bound
             found.low *= max(DOWN, 1 - back)
             back *= 2
+        found.exhausted |= found.low is not None
 
-    def _passes(self, rate: float) -> bool:
-        """Otherwise ``rate`` becomes the upper end."""
-        trial = self._try(rate, False)
-        if not trial.passed and trial.near and self._left() > self.CONFIRMATIONS:
-            trial = self._try(rate, False)
-        if not trial.passed:
-            self.found.high, self.found.generator_bound = rate, trial.generator_bound
-        return trial.passed
+    def _decide(self, rate: float, confirm: bool) -> Trial:
+        """The trial of a rate, or the second one where another may say more. A confirmation is long enough to fail by
+        little."""
+        trial = self._try(rate, confirm)
+        again = not trial.passed and trial.near and (trial.unknown or not confirm)
+        if again and self._left() > (0 if confirm else self.CONFIRMATIONS):
+            trial = self._try(rate, confirm)
+        return trial
 
     def _try(self, rate: float, confirm: bool) -> Trial:
         self.found.probes += 1

@@ -111,7 +111,8 @@ class Context:
         point = Point(name, dict(settings), load.describe(self.payloads.call), started=now_utc())
         looks = Looks(partial(server_side.look, server.admin, server.pid, self._gpm))
         self.progress.begin(name, load.warmup_s + load.duration_s)
-        flags = ["--target", server.address, *load.flags(self.payloads), "--threads", str(self.load_threads)]
+        flags = ["--target", server.address, *self.target.access.generator_flags, *load.flags(self.payloads)]
+        flags += ["--threads", str(self.load_threads)]
         watch = _Watch(self.progress, looks, load)
         try:
             run = run_generator(flags, cpus=self.pinning.load, on_line=watch.line)

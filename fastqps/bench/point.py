@@ -77,6 +77,11 @@ class Point:
         return sum(self.status.values())
 
     @property
+    def measured(self) -> bool:
+        """Whether there is anything to judge: it ran, and some call ended within the time."""
+        return not self.missing and bool(self.answers or self.rate)
+
+    @property
     def error_ratio(self) -> float:
         """Share of calls that did not end OK, or of items of batches if that is more; 1 where none ended."""
         calls = _not_ok(self.status)
@@ -112,8 +117,12 @@ def with_samples_only(summary: dict[str, Any]) -> Summary:
 
 
 def median_point(points: list[Point]) -> Point:
-    """Of repetitions of one point, the one with the median rate; the figures of all are in its ``repetitions``."""
+    """Of repetitions of one point, the one with the median rate; the figures of all are in its ``repetitions``. Those
+    that did not run, or in which no call ended, have no rate: they are left out unless all are such."""
+    points = [point for point in points if point.measured] or points
     ordered = sorted(points, key=lambda p: p.rate)
     middle = ordered[(len(ordered) - 1) // 2]
     figures = ("rate", "goodput", "p50_us", "p99_us", "duty_cycle", "verdict")
-    return dataclasses.replace(middle, repetitions=[{f: getattr(p, f) for f in figures} for p in points])
+    unknown = dict.fromkeys(("rate", "verdict"))
+    rows = [{f: getattr(p, f) for f in figures} | ({} if p.measured else unknown) for p in points]
+    return dataclasses.replace(middle, repetitions=rows)

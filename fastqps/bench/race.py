@@ -39,6 +39,10 @@ class Gain:
         """``+5.2 % ± 1.3``"""
         return f"{100 * math.expm1(self.mean):+.1f} % ± {100 * math.exp(self.mean) * self.half:.1f}"
 
+    def __neg__(self) -> Gain:
+        """The gain of the other one over this one."""
+        return Gain(-self.mean, self.half)
+
     @property
     def lower(self) -> float:
         return self.mean - self.half
@@ -91,29 +95,35 @@ class Noise:
 class Standing:
     """One candidate at the end of a race."""
 
-    rates: tuple[float, ...]  # of its runs, in the order of rounds; 0: it did not hold the SLO
+    # Of its runs, in the order of rounds. 0: it did not hold the SLO. None: the run says nothing, or did not run.
+    rates: tuple[float | None, ...]
     gain: Gain | None  # over the winner; None: the winner itself, or nothing to compare
 
 
 @dataclass(frozen=True)
 class Race:
-    """The result. ``winner`` is an index into the candidates; None: none of them ever held the SLO."""
+    """The result. ``winner`` is an index into the candidates; None: none of them ever held the SLO. ``finished``: False
+    if the runs ran out before it was decided."""
 
     winner: int | None
     standings: tuple[Standing, ...]
     rounds: int
     runs: int
+    finished: bool = True
 
 
-def race(run: Callable[[int], float], candidates: int, rules: Rules, noise: Noise, runs_max: int) -> Race:
+def race(run: Callable[[int], float | None], candidates: int, rules: Rules, noise: Noise, runs_max: int) -> Race:
     """Runs candidates 0 (the simplest) to ``candidates - 1`` until one is left, or no more is to be learned.
 
-    ``run`` gives a rate, 0 where the candidate did not hold the SLO; whoever fails twice is out. At most ``runs_max``
-    runs, and no half rounds.
+    ``run`` gives a rate, 0 where the candidate did not hold the SLO, None where the run says nothing of it; a candidate
+    with two such runs is out. At most ``runs_max`` runs, and no half rounds.
     """
     field_ = _Field(candidates, rules, noise)
-    runs = rounds = 0
-    while rounds < rules.rounds_max and runs + len(field_.left) <= runs_max and (len(field_.left) > 1 or rounds == 0):
+    runs, rounds, finished = 0, 0, True
+    while rounds < rules.rounds_max and (len(field_.left) > 1 or rounds == 0):
+        if runs + len(field_.left) > runs_max:
+            finished = False
+            break
         order = field_.left if rounds % 2 == 0 else field_.left[::-1]
         field_.add_round({c: run(c) for c in order})
         runs, rounds = runs + len(order), rounds + 1
@@ -129,7 +139,7 @@ def race(run: Callable[[int], float], candidates: int, rules: Rules, noise: Nois
         )
         for c in range(candidates)
     )
-    return Race(winner, standings, rounds, runs)
+    return Race(winner, standings, rounds, runs, finished)
 
 
 class _Field:
@@ -137,21 +147,21 @@ class _Field:
 
     def __init__(self, candidates: int, rules: Rules, noise: Noise) -> None:
         self.left = list(range(candidates))
-        self.rates: list[list[float]] = [[] for _ in range(candidates)]
+        self.rates: list[list[float | None]] = [[] for _ in range(candidates)]
         self.logs: list[list[float | None]] = [[] for _ in range(candidates)]  # by round; None: it failed
         self._rules = rules
         self._noise = noise
         # A race looks after every round and at every candidate; each look must not be a chance to err of its own.
         self._looks = max(1, candidates - 1) * (rules.rounds_max - rules.rounds_min + 1)
 
-    def add_round(self, found: dict[int, float]) -> None:
+    def add_round(self, found: dict[int, float | None]) -> None:
         for c, rate in found.items():
             self.rates[c].append(rate)
-            self.logs[c].append(math.log(rate) if rate > 0 else None)
+            self.logs[c].append(math.log(rate) if rate else None)
 
     def drop_beaten(self) -> None:
         """Removes who has failed twice, who is clearly worse than the best, and who is more complicated for nothing."""
-        self.left = [c for c in self.left if self.rates[c].count(0) < 2]
+        self.left = [c for c in self.left if sum(not rate for rate in self.rates[c]) < 2]
         while len(self.left) > 1:
             best = max(self.left, key=self._mean)
             kept = [c for c in self.left if c == best or not self._beats(best, c)]

@@ -14,6 +14,7 @@ from fastqps.bench.whole import write_whole
 from fastqps.errors import (
     FAILURE,
     GENERATOR_BOUND,
+    INCONCLUSIVE,
     INTERRUPTED,
     NO_DEVICE,
     NO_MODEL,
@@ -27,12 +28,13 @@ from fastqps.errors import (
 
 SCHEMA_VERSION = 1
 REPORT = "report.json"
-Outcome = Literal["VALID", "UNSTABLE", "INVALID", "SLO_NOT_MET", "FAILED", "INTERRUPTED"]
+Outcome = Literal["VALID", "UNSTABLE", "INVALID", "SLO_NOT_MET", "INCONCLUSIVE", "FAILED", "INTERRUPTED"]
 EXIT_CODES: dict[Outcome, int] = {
     "VALID": OK,
     "UNSTABLE": UNSTABLE,
     "INVALID": GENERATOR_BOUND,
     "SLO_NOT_MET": SLO_NOT_MET,
+    "INCONCLUSIVE": INCONCLUSIVE,
     "FAILED": FAILURE,
     "INTERRUPTED": INTERRUPTED,
 }

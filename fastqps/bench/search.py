@@ -5,11 +5,13 @@ All values of a knob are tried, not only the next one: more dispatchers can be b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fastqps.bench.race import Noise, Race, Rules, race
+from fastqps.bench.choice import Choice
+from fastqps.bench.race import Gain, Noise, Rules, race
 
 Setting = dict[str, Any]
 
@@ -27,43 +29,47 @@ class Knob:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What one race decided."""
+class Open:
+    """A value that may be clearly better than the one that was chosen, and the setting that it was tried in. ``gain``:
+    its own over the chosen one's; None: no run of it says anything."""
 
     knob: str
-    values: tuple[Any, ...]  # those that raced, simplest first; race.standings goes with them
-    before: Any
-    chosen: Any
-    race: Race
-
-    @property
-    def reason(self) -> str:
-        """For people: the chosen value, and how far the others are from it."""
-        parts = []
-        for value, standing in zip(self.values, self.race.standings, strict=True):
-            if value == self.chosen or not standing.rates:
-                continue
-            if not any(standing.rates):
-                parts.append(f"{value}: not within the limits")
-            elif (gain := standing.gain) is not None:
-                noise = "" if abs(gain.mean) > gain.half else ", within the noise"
-                parts.append(f"{value}: {gain}{noise}")
-        return f"{self.knob} {self.chosen}" + (f" ({'; '.join(parts)})" if parts else "")
+    value: Any
+    setting: Setting
+    gain: Gain | None
 
 
 @dataclass(frozen=True)
 class Found:
-    """``setting`` is None where nothing that was tried held the limits. ``complete``: False if probes ran out."""
+    """``setting`` is None where nothing that was tried held the limits. ``complete``: False if the search was ended
+    before nothing changed any more. ``over_start``: the gain of all choices together; None: it is not known, or they
+    changed nothing.
+    """
 
     setting: Setting | None
     choices: tuple[Choice, ...]
     probes: int
     noise: float  # standard deviation of one probe, as a fraction
     complete: bool
+    open: tuple[Open, ...] = ()
+    over_start: Gain | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """For report.json."""
+        return {
+            "probes": self.probes,
+            "noise": self.noise,
+            "complete": self.complete,
+            "choices": [choice.as_json() for choice in self.choices],
+            "open": [{"setting": one.knob, "value": one.value, "gain": str(one.gain or "")} for one in self.open],
+            "over_start": None if self.over_start is None else str(self.over_start),
+            "setting": self.setting,
+        }
 
 
 class Search:
-    """Coordinate descent by races. ``probe`` measures one setting: the rate, or 0 where it does not hold the SLO.
+    """Coordinate descent by races. ``probe`` measures one setting: the rate, 0 where it does not hold the SLO, None
+    where the run says nothing of it.
 
     ``allowed`` says which settings make sense at all. ``on_choice`` hears of every decision as it is made.
     """
@@ -71,7 +77,7 @@ class Search:
     def __init__(
         self,
         knobs: Sequence[Knob],
-        probe: Callable[[Setting], float],
+        probe: Callable[[Setting], float | None],
         *,
         rules: Rules | None = None,
         probes_max: int = 150,
@@ -98,6 +104,7 @@ class Search:
         here: Setting = {knob.name: knob.values[0] for knob in self._knobs} | dict(start or {})
         choices: list[Choice] = []
         raced_at: dict[str, Setting] = {}  # the other knobs' values when this one was raced last
+        tried_at: dict[tuple[str, Any], Open | None] = {}  # by the latest race of each value, whether it is open
         complete, possible = True, False
         for number in range(self._passes_max):
             before = dict(here)
@@ -112,22 +119,35 @@ class Search:
                 choice = self._race(knob, values, here)
                 raced_at[knob.name] = others
                 choices.append(choice)
+                complete &= choice.race.finished
                 possible |= choice.race.winner is not None
                 here[knob.name] = choice.chosen
+                tried_at |= {(knob.name, value): None for value in values} | _open(choice, here)
                 self._on_choice(choice)
             if here == before:
                 break
-        return Found(here if possible else None, tuple(choices), self.probes, self._noise.deviation, complete)
+        else:
+            complete = False  # it still changed
+        found = [one for one in tried_at.values() if one is not None and here[one.knob] != one.value]
+        return Found(
+            here if possible else None,
+            tuple(choices),
+            self.probes,
+            self._noise.deviation,
+            complete,
+            tuple(found),
+            _over_start(choices),
+        )
 
     def _race(self, knob: Knob, values: tuple[Any, ...], here: Setting) -> Choice:
-        def run(candidate: int) -> float:
+        def run(candidate: int) -> float | None:
             self.probes += 1
             return self._probe(here | {knob.name: values[candidate]})
 
         before = here[knob.name]
         found = race(run, len(values), self._rules, self._noise, self._probes_max - self.probes)
         chosen = before if found.winner is None else values[found.winner]
-        return Choice(knob.name, values, before, chosen, found)
+        return Choice(knob.name, values, before, chosen, found, self._rules.gain_min)
 
     def _values(self, knob: Knob, here: Setting, everything: bool) -> tuple[Any, ...]:
         values = knob.values if here[knob.name] in knob.values else (here[knob.name], *knob.values)
@@ -135,3 +155,20 @@ class Search:
             at = values.index(here[knob.name])
             values = tuple(v for i, v in enumerate(values) if i == 0 or abs(i - at) <= 1)
         return tuple(v for v in values if v == here[knob.name] or self._allowed(here | {knob.name: v}))
+
+
+def _open(choice: Choice, here: Setting) -> dict[tuple[str, Any], Open | None]:
+    return {
+        (choice.knob, value): Open(choice.knob, value, here | {choice.knob: value}, gain)
+        for value, gain in choice.open()
+    }
+
+
+def _over_start(choices: Sequence[Choice]) -> Gain | None:
+    """What the choices have brought one after the other; None where they changed nothing, or the start had no rate.
+    Their errors are independent."""
+    gains = [choice.over_before for choice in choices if choice.chosen != choice.before]
+    known = [gain for gain in gains if gain is not None]
+    if not known or len(known) < len(gains):
+        return None
+    return Gain(sum(gain.mean for gain in known), math.hypot(*(gain.half for gain in known)))

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from fastqps.bench.access import Access
 from fastqps.bench.context import Context, Progress, now_utc
 from fastqps.bench.environment import Others, commit, environment
 from fastqps.bench.flags import Common, read_common
@@ -24,14 +25,21 @@ from fastqps.bench.workload import Payloads
 from fastqps.errors import CallError, ConfigError, FastqpsError
 
 
-def run_mode(options: argparse.Namespace, settings: dict[str, Any], config_file: str, command: str) -> int:
-    """Runs the mode that ``options`` name; the exit code. ``settings``: of the server, beside those in the flags.
+def run_mode(
+    options: argparse.Namespace, settings: dict[str, Any], config_file: str, command: str, access: Access
+) -> int:
+    """Runs the mode that ``options`` name; the exit code. ``settings``: of the server, beside those in the flags;
+    ``access``: to one at an address.
 
     What was measured before an error or Ctrl-C is written all the same.
     """
     common = read_common(options)
     target = Target(
-        {**settings, **common.settings}, address=options.address, admin=options.admin, config_file=config_file
+        {**settings, **common.settings},
+        address=options.address,
+        admin=options.admin,
+        config_file=config_file,
+        access=access,
     )
     if check := getattr(mode(options.mode), "check", None):
         check(options, common)

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 
-from fastqps.bench.point import QUANTILES, Point
+from fastqps.bench.point import BEYOND_MIN, QUANTILES, Point
 from fastqps.config.units import format_duration, parse_duration
 from fastqps.errors import ConfigError
 
 _QUANTILES = ("p50", "p90", "p95", "p99", "p999")
+MARGIN = 1.1  # of the calls that are needed: random arrivals may be fewer
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What one point says about an SLO. ``broken``: the limits that it exceeds. ``unknown``: the limits that its
+    answers are too few to decide, so that the point says neither yes nor no. Sentences for people."""
+
+    broken: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+    @property
+    def kept(self) -> bool:
+        """Whether every limit is known to be kept."""
+        return not self.broken and not self.unknown
+
+    @property
+    def inconclusive(self) -> bool:
+        """Whether no limit is known to be broken, but not all are known to be kept."""
+        return bool(self.unknown) and not self.broken
 
 
 @dataclass(frozen=True)
@@ -56,26 +77,54 @@ class Slo:
 
     @property
     def answers_min(self) -> int:
-        """OK answers that a run needs before its highest percentile says anything: ten beyond it."""
+        """OK answers that a run needs before its highest percentile is known: ten beyond it."""
         highest = max(QUANTILES[name] for name in self.limits_us)
-        return round(10 / (1 - highest))
+        return round(BEYOND_MIN / (1 - highest))
 
-    def violations(self, point: Point) -> list[str]:
-        """Why a point does not keep it, for people; empty: it does."""
-        found = []
+    @property
+    def calls_min(self) -> int:
+        """Calls that a run needs before it can decide every limit. The share of failures is known as soon as its limit
+        allows for one failed call."""
+        errors = math.ceil(1 / self.error_ratio - 1e-9) if self.error_ratio else 0
+        return max(self.answers_min, errors)
+
+    def seconds(self, rate: float) -> float:
+        """How long a run has to measure to decide every limit, at ``rate`` calls per second."""
+        return MARGIN * self.calls_min / rate
+
+    def judge(self, point: Point) -> Judgement:
+        """Which limits the point breaks, and which ones it has too few answers for."""
+        found = Judgement()
         for name, limit_us in self.limits_us.items():
             measured = point.response_time_us.get(name)
-            if measured is None:
-                found.append(f"too few answers ({point.response_time_us.get('count') or 0:.0f}) to know {name}")
-            elif measured > limit_us:
-                found.append(f"{name} {format_us(measured)} is more than {format_us(limit_us)}")
-        if self.error_ratio is not None and point.error_ratio > self.error_ratio:
-            found.append(f"{100 * point.error_ratio:.3g} % of the calls failed, more than {100 * self.error_ratio:g} %")
+            if measured is not None:
+                if measured > limit_us:
+                    found.broken.append(f"{name} {format_us(measured)} is more than {format_us(limit_us)}")
+            elif _answers_beyond(point, limit_us) >= BEYOND_MIN:
+                # Ten answers are beyond the limit, and fewer than ten beyond the percentile: it is beyond the limit.
+                found.broken.append(f"{name} is more than {format_us(limit_us)}: {BEYOND_MIN} answers took longer")
+            else:
+                found.unknown.append(f"too few answers ({point.response_time_us.get('count') or 0:.0f}) to know {name}")
+        if self.error_ratio is not None:
+            self._judge_errors(point, self.error_ratio, found)
         return found
+
+    def _judge_errors(self, point: Point, limit: float, found: Judgement) -> None:
+        known = limit == 0 or point.answers * limit >= 1 - 1e-9
+        if point.error_ratio > limit and point.answers and (known or point.error_ratio * point.answers >= BEYOND_MIN):
+            found.broken.append(f"{100 * point.error_ratio:.3g} % of the calls failed, more than {100 * limit:g} %")
+        elif not known or not point.answers:
+            found.unknown.append(f"too few calls ({point.answers}) to tell whether more than {100 * limit:g} % fail")
 
     def __str__(self) -> str:
         parts = [f"{name}={format_duration(round(limit * 1000))}" for name, limit in self.limits_us.items()]
         return ",".join(parts if self.error_ratio is None else [*parts, f"err={100 * self.error_ratio:g}%"])
+
+
+def duration_flag(seconds: float) -> str:
+    """The flag that asks for a measurement of at least so long, rounded up: ``--duration 18s``."""
+    step = 0.1 if seconds < 10 else 1.0
+    return f"--duration {math.ceil(seconds / step - 1e-9) * step:.4g}s"
 
 
 def format_us(us: float) -> str:
@@ -95,6 +144,14 @@ def _ratio(text: str) -> float:
     if not 0 <= ratio < 1:
         raise ConfigError(f"--slo err={text}: a share of the calls is from 0 to less than 100%")
     return ratio
+
+
+def _answers_beyond(point: Point, limit_us: float) -> float:
+    """OK answers that took longer; 0 where the spectrum is not known."""
+    spectrum = point.spectrum.get("response")
+    if not spectrum:
+        return 0.0
+    return (1 - share_within(spectrum, limit_us)) * (point.response_time_us.get("count") or 0.0)
 
 
 def goodput(point: Point, slo: Slo) -> float:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from fastqps.bench.access import Access
 from fastqps.bench.generator import child_prefix
 from fastqps.bench.result import BenchError
 from fastqps.bench.workload import Payloads
@@ -20,6 +21,7 @@ from fastqps.scrape import scrape
 from fastqps.server_process import ServerError, ServerProcess
 
 if TYPE_CHECKING:
+    from fastqps.client import Client
     from fastqps.served_model import Model
 
 Settings = Mapping[str, Any]  # by key (max-batch-items), values as on the command line; a list for a flag that repeats
@@ -38,8 +40,17 @@ class Server:
 class Target:
     """A context manager: what was started here is ended with it."""
 
-    def __init__(self, base: Settings, *, address: str = "", admin: str = "", config_file: str = "") -> None:
-        """``base``: settings that all points share. With ``address`` nothing is started, and there are no settings.
+    def __init__(
+        self,
+        base: Settings,
+        *,
+        address: str = "",
+        admin: str = "",
+        config_file: str = "",
+        access: Access | None = None,
+    ) -> None:
+        """``base``: settings that all points share. With ``address`` nothing is started, and there are no settings;
+        ``access`` is what its server asks of clients.
 
         Raises ``ConfigError`` for settings that no server has.
         """
@@ -52,6 +63,7 @@ class Target:
                 f"{given} is a setting of a server that is started here; the one at {address} has its own"
             )
         self.address, self.admin, self.base, self.config_file = address, admin, dict(base), config_file
+        self.access = access or Access()
         self._process: ServerProcess | None = None
         self._running: tuple[dict[str, Any], tuple[int, ...]] | None = None
         check_settings(base, config_file)
@@ -103,10 +115,8 @@ class Target:
 
     def model(self, server: Server, name: str = "") -> Model:
         """The served model of this name, or the default one. Raises where there is none, or no fastqps server."""
-        from fastqps.client import Client  # it imports grpc: not before the settings are known to be right
-
         try:
-            with Client(server.address) as client:
+            with self._client(server) as client:
                 models = client.models(timeout_s=10)
         except Unimplemented:
             raise BenchError(f"{server.address} is no fastqps server: it does not know its models") from None
@@ -120,12 +130,11 @@ class Target:
 
     def try_one(self, server: Server, payloads: Payloads) -> None:
         """Asks once for the first item that is to be sent. Raises ``CallError``."""
-        from fastqps.client import Client
         from fastqps.v1 import predict_pb2 as pb
 
         batch = payloads.method.endswith("Batch")
         item = pb.PredictBatchRequest.FromString(payloads.first).items[0] if batch else None
-        with Client(server.address) as client:
+        with self._client(server) as client:
             client.predict(item or pb.PredictRequest.FromString(payloads.first), timeout_s=60)
 
     def device(self, server: Server) -> dict[str, Any]:
@@ -141,7 +150,8 @@ class Target:
     def describe(self) -> dict[str, Any]:
         """For ``Result.target``; the model follows when it is known."""
         where = {"address": None if self.own else self.address, "own": self.own, "settings": dict(self.base)}
-        return where | ({"config": self.config_file} if self.config_file else {})
+        secured = {"tls": True} if self.access.tls_ca else {}
+        return where | secured | ({"config": self.config_file} if self.config_file else {})
 
     def close(self) -> None:
         """Ends the server that was started here, if one runs."""
@@ -159,6 +169,15 @@ class Target:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _client(self, server: Server) -> Client:
+        """Raises ``ConfigError`` for files that make no credentials."""
+        from fastqps.client import Client  # it imports grpc: not before the settings are known to be right
+
+        try:
+            return Client(server.address, **self.access.client_options)
+        except (ValueError, OSError) as error:
+            raise ConfigError(str(error)) from None
 
     def _start(self, settings: dict[str, Any], cpus: tuple[int, ...]) -> None:
         flags = (["--config", self.config_file] if self.config_file else []) + as_flags(settings)

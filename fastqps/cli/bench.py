@@ -7,9 +7,10 @@ import shlex
 import sys
 from typing import Any
 
+from fastqps.bench.access import Access
 from fastqps.bench.flags import add_common, add_output
 from fastqps.bench.modes import MODES, mode
-from fastqps.cli import serve
+from fastqps.cli import serve, server_flags
 from fastqps.cli.parser import ArgumentParser
 from fastqps.config import SETTINGS
 from fastqps.errors import ConfigError, FastqpsError
@@ -26,6 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
             add_output(own)
         else:
             add_common(own)
+            server_flags.add_arguments(own)
             own.passed_on = {f"--{setting.key}" for setting in SETTINGS}
         module.add_arguments(own)
 
@@ -46,7 +48,9 @@ def run(options: argparse.Namespace) -> int:
         if options.passed_on:
             raise ConfigError(f"{options.mode} starts no server, so nothing may stand behind --")
         return run_alone(options, command)
-    return run_mode(options, settings, config_file, command)
+    server_flags.check_flags(options)
+    access = Access(**server_flags.client_options(options), token_file=options.token_file or "")
+    return run_mode(options, settings, config_file, command, access)
 
 
 def serve_flags(arguments: list[str]) -> tuple[dict[str, Any], str]:

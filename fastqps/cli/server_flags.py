@@ -1,4 +1,4 @@
-"""The flags of ``fastqps predict`` for a server that does not let everybody in."""
+"""The flags of commands that ask a server at ``--address`` which requires TLS or a token."""
 
 from __future__ import annotations
 

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
+from fastqps.config.paths import absolute
 from fastqps.config.settings import SETTINGS, Setting
 from fastqps.config.sources import Loaded
 
@@ -45,11 +47,13 @@ def effective_toml(loaded: Loaded) -> str:
     return "\n".join(lines) + "\n"
 
 
-def settings_file(loaded: Loaded, head: str) -> str:
-    """What is set, and nothing else, as a ``fastqps.toml``; ``head`` is its first line, a comment."""
+def settings_file(loaded: Loaded, head: Sequence[str]) -> str:
+    """What is set, and nothing else, as a ``fastqps.toml``; ``head`` are its first lines, comments. Paths are absolute:
+    the file holds wherever the server is started."""
     given = [setting for setting in SETTINGS if setting.field in loaded.origin]
-    lines = [f"{setting.key} = {_toml(setting, getattr(loaded.config, setting.field))}" for setting in given]
-    return "\n".join([f"# {head}", *lines]) + "\n"
+    lines = [f"# {' '.join(line.split())}" for line in head]
+    lines += [f"{each.key} = {_toml(each, absolute(each, getattr(loaded.config, each.field)))}" for each in given]
+    return "\n".join(lines) + "\n"
 
 
 def _toml(setting: Setting, value: object) -> str:

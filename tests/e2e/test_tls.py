@@ -356,6 +356,31 @@ def test_predict_on_the_command_line(guarded: Server, authority: Authority, tmp_
     assert done.returncode == 1 and "Bearer" in done.stdout + done.stderr
 
 
+def test_the_bench(guarded: Server, authority: Authority, tmp_path: Path) -> None:
+    """It measures a guarded server with the flags of fastqps predict, and neither shows nor keeps the token."""
+    own = authority.pair("client")
+    (tmp_path / "token").write_text(f"# mine\n{TOKEN}\n")
+    command = [sys.executable, "-m", "fastqps", "bench", "rate", "--rate", "50", "--address", guarded.address]
+    command += ["--duration", "1s", "--warmup", "0s", "--output", str(tmp_path / "out")]
+    trust = ["--tls-ca", authority.certificate, "--tls-cert", own.certificate, "--tls-key", own.key]
+    asked: Any = {"capture_output": True, "text": True, "check": False, "timeout": PATIENCE_S}
+    done = subprocess.run([*command, *trust, "--token-file", tmp_path / "token"], **asked)
+    assert done.returncode in (0, 6, 7), done.stderr
+    report = (tmp_path / "out" / "report.json").read_text()
+    (point,) = json.loads(report)["points"]
+    assert set(point["status"]) == {"OK"} and point["status"]["OK"] > 20
+    assert json.loads(report)["target"]["tls"] is True
+    for shown in (report, done.stdout, done.stderr, (tmp_path / "out" / "report.html").read_text()):
+        assert TOKEN not in shown
+    for flags, says in (
+        (trust, "Bearer"),
+        (["--tls-ca", authority.certificate, "--token-file", tmp_path / "token"], "no server can be reached"),
+        ([], "perhaps it speaks TLS"),
+    ):
+        done = subprocess.run([*command, *flags], **asked)
+        assert done.returncode == 1 and says in done.stderr, done.stderr
+
+
 def test_the_load_generator(guarded: Server, authority: Authority, other: Authority, tmp_path: Path) -> None:
     own = authority.pair("client")
     (tmp_path / "body").write_bytes(pb.PredictRequest(text="hello").SerializeToString())
@@ -369,13 +394,13 @@ def test_the_load_generator(guarded: Server, authority: Authority, other: Author
         f"{PATIENCE_S:.0f}s",
         "--json",
         "-",
-        "--header",
-        f"authorization:Bearer {TOKEN}",
     ]
+    (tmp_path / "token").write_text(f"# mine\n{TOKEN}\n")
+    tokens = (("--header", f"authorization:Bearer {TOKEN}"), ("--token-file", str(tmp_path / "token")))
     asked: Any = {"capture_output": True, "text": True, "check": False, "timeout": PATIENCE_S}
     shown = ("--tls-cert", str(own.certificate), "--tls-key", str(own.key))
-    for trust in (("--tls-ca", str(authority.certificate)), ("--tls-insecure",)):
-        done = subprocess.run([*command, *trust, *shown], **asked)
+    for trust, token in zip((("--tls-ca", str(authority.certificate)), ("--tls-insecure",)), tokens, strict=True):
+        done = subprocess.run([*command, *trust, *shown, *token], **asked)
         found = json.loads(done.stdout)
         assert set(found["status_with_warmup"]) == {"OK"}, done.stderr
         assert found["status_with_warmup"]["OK"] > 0

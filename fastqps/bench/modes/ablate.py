@@ -8,7 +8,7 @@ from typing import Any
 
 from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
-from fastqps.bench.point import Point
+from fastqps.bench.point import INVALID, Point
 from fastqps.bench.result import BenchError, Result
 from fastqps.bench.saturate import saturating
 from fastqps.bench.target import Settings, check_settings
@@ -89,7 +89,20 @@ def run(context: Context) -> Result:
         before = point
     kept = [i for i, point in enumerate(result.points) if point.rate]
     result.best = max(kept, key=lambda i: result.points[i].rate, default=None)
+    _judge(context, first)
     return result
+
+
+def _judge(context: Context, first: Point) -> None:
+    """INVALID where the generator was the limit at either end of what is compared."""
+    result, best = context.result, context.result.best_point
+    late = [point.name for point in (first, best) if point is not None and point.verdict == INVALID]
+    if late:
+        result.verdict = "INVALID"
+        context.note(f"the generator was the limit at {' and '.join(dict.fromkeys(late))}: the server may be faster")
+    elif best is None:
+        result.verdict = "INCONCLUSIVE"
+        context.note("nothing was answered: there is nothing to compare")
 
 
 def levers_of(dispatchers: int, lanes: int) -> tuple[Lever, ...]:

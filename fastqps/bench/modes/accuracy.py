@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import sys
 from collections.abc import Sequence
@@ -92,14 +93,29 @@ def run_alone(options: argparse.Namespace) -> Result:
         workload={"texts": options.texts or f"{len(items)} made, {options.lengths} words"},
     )
     rows = [_row(key, kind, figures[key], getattr(options, key, None)) for key, kind in kinds.items() if key in figures]
+    undecided = [row for row in rows if len(items) < texts_min(row)]
+    result.notes += [
+        f"{row['name']}: {len(items):,} texts cannot tell whether the limit is kept; it takes {texts_min(row):,}"
+        for row in undecided
+    ]
     if not all(row["holds"] for row in rows):
         result.verdict = "SLO_NOT_MET"
+    elif undecided:
+        result.verdict = "INCONCLUSIVE"
     farthest = _farthest(card.task, items, before, after)
     result.extra["accuracy"] = {"texts": len(items), "figures": rows, "farthest": farthest}
     result.notes.append(
         f"{card.name} on {options.device} with quantization {options.quantization} against none, {len(items):,} texts"
     )
     return result
+
+
+def texts_min(row: dict[str, Any]) -> int:
+    """Texts without which the limit of a share cannot be told from no difference at all: one of them may differ."""
+    if row["limit"] is None or not row["share"]:
+        return 0
+    allowed = row["limit"] if row["good"] == "most" else 1 - row["limit"]
+    return math.ceil(1 / allowed - 1e-9) if allowed > 0 else 0
 
 
 def _flag(key: str, kind: Kind) -> str:

@@ -86,6 +86,8 @@ def run_alone(options: argparse.Namespace) -> Result:
     result.slo = {"p99_us": recording.slo_us}
     result.extra["autoscale"] = _as_json(options, recording, curves, among, contests)
     result.notes += _notes(among, contests, options.worth)
+    if all(found.picked is None for found in contests):
+        result.verdict = "INCONCLUSIVE"
     return result
 
 

@@ -43,6 +43,8 @@ def run(context: Context) -> Result:
             _judge(context, table[-1])
     if any(point.verdict == "INVALID" for point in result.points):
         result.notes.append("the generator was the limit at some points: their wire holds its own delays")
+    if all(point.verdict == "INVALID" for point in result.points):
+        result.verdict = "INVALID"
     return result
 
 

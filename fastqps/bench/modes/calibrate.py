@@ -12,6 +12,7 @@ from typing import Any
 
 from fastqps.bench import fit
 from fastqps.bench.context import Context, now_utc
+from fastqps.bench.point import INVALID
 from fastqps.bench.result import BenchError, Result
 from fastqps.bench.saturate import saturating
 from fastqps.bench.step_costs import Cost, Shape
@@ -153,6 +154,10 @@ def _check(context: Context, device: str, path: Path) -> None:
         raise BenchError("the check's server on the device answered nothing")
     ratio = modelled.rate / real.rate
     context.result.extra["calibration"]["predicted_rate_ratio"] = ratio
+    late = [point.name for point in (real, modelled) if point.verdict == INVALID]
+    if late:
+        context.result.verdict = "INVALID"
+        context.note(f"the generator was the limit at {' and '.join(late)}: the rates say nothing of the profile")
     if context.target.model(context.server()).task == "generate":
         context.note(
             "a modelled generator's answers end at the limit alone: the rates can be compared where --max-tokens is so "

@@ -42,15 +42,30 @@ def run_alone(options: argparse.Namespace) -> Result:
         least = f"measure with --repetitions 5, or for at least {SECONDS_MIN} s"
         raise ConfigError(f"{options.a} and {options.b} say too little about their own noise: {least}")
     rows = [_row(*row, error=ERROR / len(known), alone=len(pairs) == 1) for row in known]
+    late = {b.name for pair in pairs for b in pair[1:] if INVALID in (point.verdict for point in pair)}
+    for row in rows:
+        row["significant"] = row["significant"] and row["point"] not in late  # it may be the generator's own
     changed = [row for row in rows if row["significant"]]
     result.extra = {"differences": rows, "a": _told(a, options.a), "b": _told(b, options.b)}
     result.notes += _caveats(a, b, pairs)
+    if left_out := _left_out(found, known):
+        result.notes.append(f"not compared, as too little is known of their noise: {', '.join(left_out)}")
+    if all(row["point"] in late for row in rows):
+        result.verdict = "INVALID"
     if not changed:
-        result.notes.append("no significant change")
+        if result.verdict == "VALID":
+            result.notes.append("no significant change")
         if len(pairs) == 1:
             least = ", ".join(f"{row['name']} {50 * (row['interval'][1] - row['interval'][0]):.0f} %" for row in rows)
             result.notes.append(f"smaller changes than these could not have shown: {least}")
     return result
+
+
+def _left_out(found: Sequence[tuple[Any, ...]], known: Sequence[tuple[Any, ...]]) -> list[str]:
+    """Figures that a point has and that could not be compared."""
+    compared = {(row[1].name, row[2]) for row in known}
+    has = ((a, b, metric) for a, b, metric, *_ in found if (getattr(a, metric), getattr(b, metric)) != (None, None))
+    return list(dict.fromkeys(METRICS[metric] for _, b, metric in has if (b.name, metric) not in compared))
 
 
 def pairs_of(a: Result, b: Result) -> list[tuple[Point, Point]]:

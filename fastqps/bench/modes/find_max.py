@@ -13,7 +13,7 @@ from fastqps.bench.load import LoadSpec
 from fastqps.bench.peak import find_peak
 from fastqps.bench.point import INVALID, UNSTABLE, Point
 from fastqps.bench.result import Result
-from fastqps.bench.slo import Slo
+from fastqps.bench.slo import Judgement, Slo, duration_flag, format_us
 from fastqps.errors import ConfigError
 
 NEAR = 1.5  # a latency so far above its limit may be a hiccup of the machine
@@ -66,25 +66,43 @@ class _Prober:
     def __init__(self, context: Context, slo: Slo) -> None:
         self._context, self._slo = context, slo
         self._probes = 0
-        self.reasons: dict[float, list[str]] = {}  # by rate, why it failed
+        self._answered: dict[float, float] = {}  # by rate, OK answers per second where they were too few
+        self.reasons: dict[float, list[str]] = {}  # by rate, why it failed or could not be decided
 
     def probe(self, rate: float, confirm: bool) -> Trial:
         """A generator's lateness counts as latency: what passes in spite of it passes, what fails may be its fault."""
         self._probes += 1
-        point = self._context.measure({}, self._load(rate, confirm), name=f"{rate:,.0f}/s{', again' * confirm}")
-        violations = list(point.reasons) if point.verdict == UNSTABLE else []
-        violations += self._slo.violations(point)
+        load = self._load(rate, confirm)
+        point = self._context.measure({}, load, name=f"{rate:,.0f}/s{', again' * confirm}")
+        judged = self._slo.judge(point)
+        broken = [*(point.reasons if point.verdict == UNSTABLE else []), *judged.broken]
+        if judged.unknown and not broken:
+            return self._undecided(rate, load, point, judged)
         if point.verdict == INVALID and (
-            violations or (point.achieved_rate or 0.0) < SENT_MIN * (point.offered_rate or rate)
+            broken or (point.achieved_rate or 0.0) < SENT_MIN * (point.offered_rate or rate)
         ):
             self.reasons[rate] = point.reasons
             return Trial(False, near=True, generator_bound=True)  # perhaps the machine was busy just then
-        self.reasons[rate] = violations
-        return Trial(not violations, near=self._near(point))
+        self.reasons[rate] = broken
+        return Trial(not broken, near=self._near(point))
+
+    def _undecided(self, rate: float, load: LoadSpec, point: Point, judged: Judgement) -> Trial:
+        """Another trial decides where a probe may be as long as that takes."""
+        answered = self._answered[rate] = min(rate, point.rate or rate)
+        needed_s = self._slo.seconds(answered)
+        slowest = point.response_time_us.get("max")
+        self.reasons[rate] = [
+            f"{judged.unknown[0]}"
+            + (f", of which the slowest took {format_us(slowest)}" if slowest else "")
+            + f"; {self._slo.calls_min:,} take {needed_s:.3g} s at this rate: {duration_flag(needed_s / STRETCH_MAX)}"
+        ]
+        return Trial(
+            False, near=load.duration_s < needed_s <= STRETCH_MAX * self._context.load.duration_s, unknown=True
+        )
 
     def _load(self, rate: float, confirm: bool) -> LoadSpec:
         load = self._context.load
-        wanted_s = max(load.duration_s, 1.1 * self._slo.answers_min / rate)
+        wanted_s = max(load.duration_s, self._slo.seconds(self._answered.get(rate, rate)))
         duration_s = min(wanted_s, STRETCH_MAX * load.duration_s) * (CONFIRM if confirm else 1)
         # Other arrivals each time: a second chance with the same ones would be none.
         return dataclasses.replace(load.at_rate(rate), duration_s=duration_s, seed=load.seed + self._probes)
@@ -112,24 +130,10 @@ def _below(context: Context, knee: float) -> list[Point]:
 
 
 def _conclude(context: Context, found: Bracket, prober: _Prober) -> None:
-    result = context.result
-    above = "; ".join(prober.reasons.get(found.high or 0.0, [])[:2])
     if found.low is None or not found.confirmed:
-        blind = found.generator_bound and found.low is None
-        result.verdict = "INVALID" if blind else "SLO_NOT_MET"
-        if blind:
-            context.note(
-                f"nothing is known of the server: also at {found.high:,.0f}/s the generator was late: {above}"
-                "; begin lower (--start), give it more CPUs (--load-threads), or measure on a quieter machine"
-            )
-        elif found.low is None:
-            context.note(f"not even {found.high:,.0f}/s keeps {context.slo}: {above}")
-        else:
-            context.note(
-                f"rates kept {context.slo} in short runs, none in a longer one, down to {found.high:,.0f}/s: {above}"
-                "; a noisy machine does that: measure longer (--duration), or allow more --probes"
-            )
+        _find_nothing(context, found, prober)
         return
+    result = context.result
     result.best = len(result.points) - 1  # the confirmation is the last one
     result.extra["lower_bound"] = found.high is None or found.generator_bound
     best = result.points[-1]
@@ -147,6 +151,48 @@ def _conclude(context: Context, found: Bracket, prober: _Prober) -> None:
         context.note(
             "the generator was late at times; its lateness counts as latency, so the server can do that or more"
         )
+    _tell_what_is_above(context, found, prober)
+
+
+def _find_nothing(context: Context, found: Bracket, prober: _Prober) -> None:
+    """The verdict where no rate is known to keep the SLO: only an SLO that failed wherever it was decided, down to
+    almost nothing, is not met."""
+    result, slo = context.result, context.slo
+    above = _reasons(prober, found.high)
+    if found.unknown is not None:
+        result.verdict = "INCONCLUSIVE"
+        context.note(f"{found.unknown:,.0f}/s cannot be decided: {_reasons(prober, found.unknown)}")
+        if found.high is not None:
+            what = "the generator was the limit" if found.generator_bound else f"{slo} is not kept"
+            context.note(f"at {found.high:,.0f}/s {what}: {above}")
+    elif found.generator_bound and found.low is None:
+        result.verdict = "INVALID"
+        context.note(
+            f"nothing is known of the server: also at {found.high:,.0f}/s the generator was late: {above}"
+            "; begin lower (--start), give it more CPUs (--load-threads), or measure on a quieter machine"
+        )
+    elif found.low is None and not found.exhausted:
+        result.verdict = "SLO_NOT_MET"
+        context.note(f"not even {found.high:,.0f}/s keeps {slo}: {above}")
+    elif found.low is None:
+        result.verdict = "INCONCLUSIVE"
+        context.note(
+            f"--probes ran out: {found.high:,.0f}/s does not keep {slo}: {above}; lower rates were not tried: allow "
+            "more of them, or begin lower (--start)"
+        )
+    else:
+        result.verdict = "INCONCLUSIVE"
+        context.note(
+            f"rates kept {slo} in short runs, none in a longer one, down to {found.high:,.0f}/s: {above}"
+            "; a noisy machine does that: measure longer (--duration), or allow more --probes"
+        )
+
+
+def _tell_what_is_above(context: Context, found: Bracket, prober: _Prober) -> None:
+    """How well the highest rate is known."""
+    result = context.result
+    if found.unknown is not None:
+        context.note(f"{found.unknown:,.0f}/s cannot be decided: {_reasons(prober, found.unknown)}")
     if found.generator_bound:
         result.verdict = "INVALID"
         context.note(
@@ -154,12 +200,18 @@ def _conclude(context: Context, found: Bracket, prober: _Prober) -> None:
             "give it more CPUs (--load-threads) or run it elsewhere"
         )
     elif found.high is None:
-        context.note(
-            f"a lower bound: nothing above {found.low:,.0f}/s was tried before --probes ran out; allow more of them"
-        )
+        if found.exhausted:
+            context.note(
+                f"a lower bound: nothing above {found.low:,.0f}/s was tried before --probes ran out; allow more of them"
+            )
     else:
-        context.note(f"at {found.high:,.0f}/s: {above}")
+        context.note(f"at {found.high:,.0f}/s: {_reasons(prober, found.high)}")
         if not found.narrow_enough(2 * context.options.precision):  # once back from a confirmation is fine
+            result.extra["upper_bound"] = found.high
             context.note(
                 f"the highest is between {found.low:,.0f}/s and {found.high:,.0f}/s; more --probes would narrow it"
             )
+
+
+def _reasons(prober: _Prober, rate: float | None) -> str:
+    return "; ".join(prober.reasons.get(rate or 0.0, [])[:2])

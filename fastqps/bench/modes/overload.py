@@ -68,6 +68,10 @@ def _recover(context: Context, capacity: float) -> None:
     load = context.load.at_rate((high + low) / 2)
     load = dataclasses.replace(load, arrivals=f"step:{high:.6g},{low:.6g}", duration_s=2 * load.duration_s)
     point = context.measure({}, load, name=f"back from {reached[-1]:g} ×", repetitions=1)
+    if point.verdict == INVALID or not point.timeline or enough(low) <= 0:
+        why = "the generator was the limit" if point.verdict == INVALID else "there are too few answers a second"
+        context.note(f"how soon it recovers is not known: {why}")
+        return
     if context.slo:
         usual_us: float | None = context.slo.latency_us
     else:
@@ -82,10 +86,9 @@ def recovery_s(
     """Seconds from the end of the overload to the first second from which on answers are as many and as quick as they
     should be. 0: at once. None: they were not while we looked.
     """
-    enough = rate - max(0.2 * rate, 3 * math.sqrt(rate))  # of random arrivals a second may hold fewer
     calm = [row for row in timeline if _begin_s(row) >= after_s - ALIGNED_S]
     usual = [
-        row["ok"] >= enough * row.get("length_s", 1.0)
+        row["ok"] >= enough(rate) * row.get("length_s", 1.0)
         and (p99_us_max is None or (row.get("p99_us") or 0.0) <= p99_us_max)
         for row in calm
     ]
@@ -93,6 +96,12 @@ def recovery_s(
         return None
     first = len(usual) - next((k for k, good in enumerate(reversed(usual)) if not good), len(usual))
     return round(max(0.0, _begin_s(calm[first]) - after_s), 3)
+
+
+def enough(rate: float) -> float:
+    """Answers that a second has at least while nothing is lost: random arrivals may be fewer than the rate. 0 or less:
+    a second without any may be one, too."""
+    return rate - max(0.2 * rate, 3 * math.sqrt(rate))
 
 
 def _begin_s(row: dict[str, Any]) -> float:

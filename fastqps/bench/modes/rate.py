@@ -7,8 +7,9 @@ import argparse
 from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
 from fastqps.bench.load import LoadSpec
-from fastqps.bench.point import INVALID, Point
+from fastqps.bench.point import INVALID, VALID, Point
 from fastqps.bench.result import Result
+from fastqps.bench.slo import Slo, duration_flag
 from fastqps.errors import ConfigError
 
 
@@ -47,8 +48,25 @@ def load_of(options: argparse.Namespace, load: LoadSpec) -> LoadSpec:
 
 def judge(context: Context, point: Point) -> None:
     """The verdict of a run of one point."""
-    result = context.result
+    result, slo = context.result, context.slo
     result.best, result.verdict = len(result.points) - 1, point.verdict
-    if context.slo and point.verdict != INVALID and (violations := context.slo.violations(point)):
-        result.verdict = "SLO_NOT_MET"
-        result.notes += violations
+    if not point.measured:
+        result.verdict = "INCONCLUSIVE"
+        result.notes.append("no call was due while measured: measure longer (--duration), or at a higher rate")
+    elif slo and point.verdict != INVALID:
+        judged = slo.judge(point)
+        result.notes += judged.broken
+        if judged.broken:
+            result.verdict = "SLO_NOT_MET"
+        elif judged.unknown:
+            result.notes += judged.unknown
+            result.notes.append(_what_decides(slo, point))
+            result.verdict = "INCONCLUSIVE" if point.verdict == VALID else point.verdict
+
+
+def _what_decides(slo: Slo, point: Point) -> str:
+    """How to measure what the point could not decide. A trace ends by itself."""
+    needed = f"{slo} takes {slo.calls_min:,} calls"
+    if not point.rate or point.load.get("trace"):
+        return needed
+    return f"{needed}: measure for {duration_flag(slo.seconds(point.rate))}"

@@ -11,6 +11,7 @@ from fastqps.autoscale.recording import Level, Recording, check_levels
 from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
 from fastqps.bench.gauges import Gauges
+from fastqps.bench.load import LoadSpec
 from fastqps.bench.point import INVALID, Point
 from fastqps.bench.result import BenchError, Result
 from fastqps.bench.whole import write_whole
@@ -58,18 +59,20 @@ def run(context: Context) -> Result:
         with Gauges(server.admin) as gauges:
             load = context.load.at_rate(share * capacity / items)
             point = context.measure(settings, load, name=f"{share:g} × capacity")
-        levels.append(_level(point, gauges, load.duration_s, items, cpus))
+        levels.append(_level(point, gauges, load, items, cpus))
     late = [point.name for point in result.points if point.verdict == INVALID]
     if late:
         context.note(f"the generator was late by itself at {', '.join(late)}: latencies there are its own, too")
+    if any(p.verdict == INVALID for p, share in zip(result.points, SHARES, strict=True) if share <= 1):
+        result.verdict = "INVALID"  # up to the capacity, latencies decide what a pod can be given
     _write(context, capacity, cpus, levels)
     return result
 
 
-def _level(point: Point, gauges: Gauges, duration_s: float, items: int, cpus: int) -> Level:
+def _level(point: Point, gauges: Gauges, load: LoadSpec, items: int, cpus: int) -> Level:
     figures = (point.duty_cycle, point.waiting, point.in_flight)
     duty, waiting, in_flight = (0.0 if figure is None else figure for figure in figures)
-    settled = gauges.last(duration_s - SETTLED_S)
+    settled = gauges.last(load.duration_s - SETTLED_S)
     if None in figures or point.server_cpu is None or not point.saturation_terms or not settled:
         raise BenchError(f"{point.name}: the server's metrics could not be read")
 
@@ -86,7 +89,8 @@ def _level(point: Point, gauges: Gauges, duration_s: float, items: int, cpus: in
         offered=offered,
         answered=max(items * point.rate, 1e-3),
         good=min(1.0, (point.goodput or 0.0) * items / offered),
-        p99_us=point.p99_us or point.response_time_us.get("max") or 0.0,
+        # Too few answers: the slowest of them; none at all: no answer came in all of that time.
+        p99_us=point.p99_us or point.response_time_us.get("max") or 1e6 * (load.deadline_s or load.duration_s),
         signals={
             "saturation": max(point.saturation_terms.values()),
             "evidence": max(evidence),

@@ -14,7 +14,7 @@ from fastqps.bench.flags import Common
 from fastqps.bench.peak import find_peak
 from fastqps.bench.point import VALID, Point
 from fastqps.bench.processes import Usage, usage
-from fastqps.bench.result import Result
+from fastqps.bench.result import Outcome, Result
 
 SHARE = 0.7  # of the peak, without --rate
 SAMPLES = 200  # of the processes, over the run
@@ -37,7 +37,8 @@ def check(options: argparse.Namespace, common: Common) -> None:
 
 
 def run(context: Context) -> Result:
-    """One long point, and what drifted meanwhile in ``drift``. UNSTABLE: something grew."""
+    """One long point, and what drifted meanwhile in ``drift``. UNSTABLE: something grew. INCONCLUSIVE: nothing did, as
+    far as there are samples to tell."""
     options, result = context.options, context.result
     if options.rate is None:
         peak = find_peak(context)
@@ -46,20 +47,29 @@ def run(context: Context) -> Result:
         rate = options.rate
     load = context.load.at_rate(rate)
     context.progress.expect(1)
-    watch = _Watch(context.server().pid or options.pid, load.duration_s / SAMPLES)
+    pid = context.server().pid or options.pid
+    watch = _Watch(pid, load.duration_s / SAMPLES)
     with watch:
         point = context.measure({}, load, name=f"{rate:,.0f}/s for {load.duration_s:g} s", repetitions=1)
     found = [*of_processes(watch.samples), *_of_latency(point)]
     result.extra |= {"drift": [one.as_json() for one in found], "processes": watch.samples}
     grown = [one for one in found if one.grows]
     result.notes += [str(one) for one in grown] or _nothing_grew(found)
-    result.verdict = point.verdict if point.verdict != VALID else "UNSTABLE" if grown else "VALID"
+    if pid is None and not context.target.own:
+        result.notes.append("memory and descriptors were not watched: name the server's supervisor with --pid")
+    elif pid is not None and not watch.samples:
+        result.notes.append("memory and descriptors are not known: the run was too short, or the processes had gone")
+    unknown = any(one.slope_per_hour is None for one in found) or not found or (pid is not None and not watch.samples)
+    drifted: Outcome = "UNSTABLE" if grown else "INCONCLUSIVE" if unknown else "VALID"
+    result.verdict = point.verdict if point.verdict != VALID else drifted
     result.best = 0
     return result
 
 
 def _nothing_grew(found: Sequence[Drift]) -> list[str]:
     """What can be said where no series grew: of one with too few samples, nothing."""
+    if not found:
+        return ["no second was measured: nothing is known of what grew"]
     unknown = [one.name for one in found if one.slope_per_hour is None]
     if not unknown:
         return ["nothing grew"]

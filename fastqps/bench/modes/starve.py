@@ -13,7 +13,7 @@ from fastqps.bench.flags import Common
 from fastqps.bench.lists import parse_counts
 from fastqps.bench.load import LoadSpec
 from fastqps.bench.neighbour import Neighbour
-from fastqps.bench.point import Point
+from fastqps.bench.point import INVALID, Point
 from fastqps.bench.result import Result
 from fastqps.errors import ConfigError
 
@@ -94,6 +94,8 @@ def _load(context: Context, cpus: tuple[int, ...]) -> LoadSpec:
 
 
 def _row(point: Point, load: LoadSpec, cores: int, noisy: bool) -> dict[str, Any]:
-    """``kept``: OK answers over what was offered."""
-    kept = point.rate / load.rate if load.rate else None
+    """``kept``: OK answers over what was offered, not known where the generator was the limit. Random arrivals are more
+    or fewer than the rate that was asked for."""
+    offered = point.offered_rate or load.rate
+    kept = point.rate / offered if offered and point.verdict != INVALID else None
     return {"cores": cores, "neighbour": noisy, "rate": point.rate, "kept": kept, "p99_us": point.p99_us}

@@ -7,15 +7,16 @@ import argparse
 from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
 from fastqps.bench.peak import find_peak
-from fastqps.bench.point import INVALID, UNSTABLE, Point
+from fastqps.bench.point import BEYOND_MIN, INVALID, UNSTABLE, Point
 from fastqps.bench.result import Result
-from fastqps.bench.slo import Slo
+from fastqps.bench.slo import Slo, duration_flag
 from fastqps.errors import ConfigError
 
 FIRST, LAST = 0.1, 1.3  # of the peak
 POINTS = (8, 12)
 HOPELESS = 0.7  # of the offered rate answered: a higher one shows nothing new
 RATES_MAX = 100
+P99_ANSWERS = round(BEYOND_MIN / 0.01)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,11 +50,28 @@ def run(context: Context) -> Result:
             context.note(f"higher rates were left out: at {point.name} the server answers {point.rate:,.0f}/s")
             break
     result.best = knee(result.points, context.slo)
+    if result.best is None:
+        _find_nothing(context)
+    return result
+
+
+def _find_nothing(context: Context) -> None:
+    """The verdict and the reason where there is no knee."""
+    result, slo = context.result, context.slo
     if all(point.verdict == INVALID for point in result.points):
         result.verdict = "INVALID"
-    elif context.slo and result.best is None:
-        result.verdict = "SLO_NOT_MET"
-    return result
+        return
+    least = result.points[0]
+    if slo is None:
+        context.note(f"there is no knee: no point that is VALID has the {P99_ANSWERS:,} answers that its p99 takes")
+    elif least.verdict == UNSTABLE or (least.verdict != INVALID and slo.judge(least).broken):
+        result.verdict = "SLO_NOT_MET"  # and higher rates are no easier
+    else:
+        result.verdict = "INCONCLUSIVE"
+        reasons = least.reasons if least.verdict == INVALID else slo.judge(least).unknown
+        context.note(f"{least.name}, the least load, does not decide whether {slo} can be kept: {'; '.join(reasons)}")
+        if least.verdict != INVALID and least.rate:
+            context.note(f"measure each point for {duration_flag(slo.seconds(least.rate))}")
 
 
 def shares(n: int) -> list[float]:
@@ -70,11 +88,12 @@ def is_hopeless(point: Point) -> bool:
 
 def knee(points: list[Point], slo: Slo | None) -> int | None:
     """Index of the point to mark; None where none qualifies."""
-    valid = [i for i, p in enumerate(points) if p.verdict not in (INVALID, UNSTABLE) and p.p99_us]
+    valid = [i for i, p in enumerate(points) if p.verdict not in (INVALID, UNSTABLE)]
     if slo:
-        valid = [i for i in valid if not slo.violations(points[i])]
-        return max(valid, key=lambda i: points[i].rate, default=None)
-    return max(valid, key=lambda i: points[i].rate / (points[i].p99_us or 1.0), default=None)
+        kept = [i for i in valid if slo.judge(points[i]).kept]
+        return max(kept, key=lambda i: points[i].rate, default=None)
+    known = [i for i in valid if points[i].p99_us]
+    return max(known, key=lambda i: points[i].rate / (points[i].p99_us or 1.0), default=None)
 
 
 def _read_rates(text: str) -> list[float]:

@@ -6,17 +6,18 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from fastqps import machine
+from fastqps.bench.choice import DOUBT_MAX, Choice
 from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
-from fastqps.bench.lists import parse_values
+from fastqps.bench.knobs import knobs_of, parse_try
 from fastqps.bench.load import LoadSpec
-from fastqps.bench.point import Point, median_point
+from fastqps.bench.point import INVALID, Point, median_point
 from fastqps.bench.race import Rules
 from fastqps.bench.result import BenchError, Result
 from fastqps.bench.saturate import saturating
-from fastqps.bench.search import Choice, Found, Knob, Search, Setting
+from fastqps.bench.search import Found, Search, Setting
 from fastqps.bench.target import check_settings
+from fastqps.bench.whole import write_whole
 from fastqps.bench.within import highest_within
 from fastqps.config import decide
 from fastqps.config.document import settings_file
@@ -25,7 +26,6 @@ from fastqps.models.names import resolve
 from fastqps.supervisor.plan import named_models
 
 FILE = "fastqps.toml"
-DISPATCHERS_MAX = 8  # tried unless more are asked for
 PROBES_MAX = 150
 
 
@@ -59,7 +59,7 @@ def check(options: argparse.Namespace, common: Common) -> None:
     if options.address:
         raise ConfigError("tune varies settings, so it starts a server itself; leave out --address")
     for text in options.tries:
-        _parse_try(text)
+        parse_try(text)
     _rules(options)
     if options.probes < 1:
         raise ConfigError(f"--probes {options.probes}: at least 1")
@@ -84,6 +84,7 @@ class _Tuner:
         self._context = context
         self._knobs = knobs_of(context)
         self._runs: dict[tuple[Any, ...], list[Point]] = {}
+        self._undecided: dict[tuple[Any, ...], str] = {}  # why a run of the setting said nothing
         self._hint: float | None = None
         start = {knob.name: knob.values[0] for knob in self._knobs}
         widest = {knob.name: max(knob.values, key=_number) for knob in self._knobs}
@@ -119,67 +120,99 @@ class _Tuner:
     def conclude(self, found: Found) -> Result:
         """What is best, why, and the file."""
         result = self._context.result
-        result.extra["tune"] = {
-            "probes": found.probes,
-            "noise": found.noise,
-            "complete": found.complete,
-            "choices": [_choice(choice) for choice in found.choices],
-            "setting": found.setting,
-        }
-        if not found.complete:
-            result.notes.append(
-                f"the search ended after {found.probes} measurements, before it was done: raise --probes"
-            )
+        result.extra["tune"] = found.as_json()
         if found.setting is None:
-            self._find_nothing()
+            self._find_nothing(found)
             return result
         result.best = list(self._runs).index(self._key(found.setting))
+        doubts = self._doubts(found)
         best = result.points[result.best]
-        if best.verdict == "INVALID":
+        if best.verdict == INVALID:
             result.verdict = "INVALID"
-            result.notes.append("the generator was the limit at the best setting: what is better cannot be told")
-        path = self._write(found.setting)
+            self._context.note("the generator was the limit at the best setting: what is better cannot be told")
+        elif doubts:
+            result.verdict = "INCONCLUSIVE"
+        for doubt in doubts:
+            self._context.note(doubt)
+        if found.over_start is not None:
+            self._context.note(f"all choices together: {found.over_start} over the start")
+        path = self._write(found.setting, doubts)
         result.extra["tune"]["file"] = path.name
-        result.notes.append(f"fastqps serve --config {path} runs the best setting")
+        which = "the best setting" if result.verdict == "VALID" else "the best setting so far"
+        result.notes.append(f"fastqps serve --config {path} runs {which}")
         return result
 
-    def _find_nothing(self) -> None:
-        result = self._context.result
-        if any(point.verdict == "INVALID" for point in result.points):
-            result.verdict = "INVALID"
-            result.notes.append(
-                "no setting kept the SLO, but the generator was the limit: it says nothing of the server"
+    def _doubts(self, found: Found) -> list[str]:
+        """Why nobody can say that the setting is the best; none: it is."""
+        doubts = []
+        if not found.complete:
+            doubts.append(f"the search ended after {found.probes} measurements, before it was done: raise --probes")
+        names = [
+            f"{one.knob} {one.value} ({one.gain} over the chosen one)" for one in found.open if one.gain is not None
+        ]
+        if names:
+            doubts.append(
+                f"the noise hides whether this is faster by more than {DOUBT_MAX:.0%}: {', '.join(names)}; one "
+                f"measurement errs by {found.noise:.1%}: measure longer (--duration), or on a quieter machine"
             )
-        elif self._context.slo:
+        undecided = [one for one in found.open if self._key(one.setting) in self._undecided]
+        doubts += [f"{one.knob} {one.value}: {self._undecided[self._key(one.setting)]}" for one in undecided]
+        best = self._key(found.setting or {})
+        late = [runs[0].name for key, runs in self._runs.items() if key != best and _mostly_late(runs)]
+        if late:
+            doubts.append(f"the generator was the limit at {'; '.join(late)}: the server may be faster there")
+        return doubts
+
+    def _find_nothing(self, found: Found) -> None:
+        result, context = self._context.result, self._context
+        ran = [point for point in result.points if point.measured]
+        if any(point.verdict == INVALID for point in ran):
+            result.verdict = "INVALID"
+            context.note("no setting kept the SLO, but the generator was the limit: it says nothing of the server")
+        elif self._undecided or not found.complete:
+            result.verdict = "INCONCLUSIVE"
+            why = (
+                "some had too few answers to tell; measure longer (--duration)"
+                if self._undecided
+                else "--probes ran out before all were tried"
+            )
+            context.note(f"no setting is known to {'keep the SLO' if context.slo else 'answer'}: {why}")
+        elif context.slo and ran:
             result.verdict = "SLO_NOT_MET"
-            result.notes.append("no setting that was tried keeps the SLO")
+            context.note("no setting that was tried keeps the SLO")
         else:
             result.verdict = "FAILED"
-            result.notes.append("nothing answered")
+            context.note("nothing answered" if ran else "no server with one of these settings ran")
 
-    def _write(self, setting: Setting) -> Path:
+    def _write(self, setting: Setting, doubts: list[str]) -> Path:
         path = self._context.folder / FILE
         result = self._context.result
-        head = f"Found by `fastqps bench tune` on {result.started}" + (
-            f", commit {result.commit}" if result.commit else ""
-        )
-        path.write_text(settings_file(self._context.target.loaded(setting), head))
-        return path
+        commit = f", commit {result.commit}" if result.commit else ""
+        lines = [f"Found by `fastqps bench tune` on {result.started}{commit}"]
+        lines += [f"{result.verdict}: {doubt}" for doubt in doubts]
+        try:
+            return write_whole(path, settings_file(self._context.target.loaded(setting), lines))
+        except OSError as error:
+            raise BenchError(f"cannot write {path}: {error.strerror}") from None
 
-    def _probe(self, setting: Setting) -> float:
-        """The rate of one run. A server that does not start with the setting is one that does not do."""
-        name = self._name(setting)
+    def _probe(self, setting: Setting) -> float | None:
+        """The rate of one run; None where it says nothing of the setting, or where its server did not start."""
+        key, name, rate = self._key(setting), self._name(setting), None
         try:
             if self._context.slo is None:
                 point = self._context.measure(setting, self._load, name=name, keep=False, repetitions=1)
-                rate = point.rate
+                rate = point.rate if point.measured else None
             else:
                 point, rate = highest_within(self._context, setting, self._load, self._context.slo, name, self._hint)
                 self._hint = rate or self._hint
+            if rate is None:
+                self._undecided[key] = "; ".join(point.reasons[-1:]) or "nothing was answered"
         except BenchError as error:
             load = self._load.describe(self._context.payloads.call)
-            point, rate = Point(name, dict(setting), load, reasons=[str(error)], missing=str(error)), 0.0
-        self._runs.setdefault(self._key(setting), []).append(point)
+            point = Point(name, dict(setting), load, reasons=[str(error)], missing=str(error))
+            if not any(run.missing for run in self._runs.get(key, ())):
+                self._context.note(f"{name} did not run: {error}")
+        self._runs.setdefault(key, []).append(point)
         return rate
 
     def _allowed(self, setting: Setting) -> bool:
@@ -209,70 +242,10 @@ def _rules(options: argparse.Namespace) -> Rules:
         raise ConfigError(f"--gain {options.gain:g}: a share from 0 to less than 1") from None
 
 
-def knobs_of(context: Context) -> list[Knob]:
-    """What is varied: what ``--try`` says, in its order, then the usual, but for what the user has set. The first value
-    of each is what would hold without the tuner, or the simplest."""
-    asked = dict(_parse_try(text) for text in context.options.tries)
-    usual = {key: values for key, values in _usual(context).items() if key not in context.target.base}
-    if both := next((key for key in asked if key in context.target.base), None):
-        raise ConfigError(f"--try {both}: it is set to {context.target.base[both]} as well; leave one of them out")
-    return [
-        Knob(key, values) for key, values in {**asked, **{k: v for k, v in usual.items() if k not in asked}}.items()
-    ]
-
-
-def _usual(context: Context) -> dict[str, tuple[Any, ...]]:
-    config = decide(context.target.loaded({}).config)
-    generates = config.max_running is not None
-    cores = machine.usable_cores(len(context.pinning.server or machine.allowed_cpus()))
-    items, tokens = config.max_batch_items or 64, config.max_batch_tokens or 4096
-    most = max(2, min(DISPATCHERS_MAX, cores))
-    found: dict[str, tuple[Any, ...]] = {"dispatchers": tuple(n for n in (1, 2, 3, 4, 6, 8) if n <= most)}
-    if _possible(context, {"lanes": 2}):
-        found["lanes"] = (1, 2)
-    if not generates:
-        found["max-batch-items"] = _around(items, most=4096)
-    found["max-batch-tokens"] = _around(tokens, most=1 << 20)
-    found["max-batch-delay"] = ("0us", "200us", "1ms")
-    if (config.device or "").startswith("cuda"):  # on a CPU it only costs
-        found["quantization"] = ("none", "fp8", "auto")
-    return found
-
-
-def _around(value: int, most: int) -> tuple[int, ...]:
-    return tuple(n for n in (value, value // 4, value * 4) if 1 <= n <= most)
-
-
-def _possible(context: Context, setting: Setting) -> bool:
-    try:
-        check_settings({**context.target.base, **setting})
-    except ConfigError:
-        return False
-    return True
-
-
-def _parse_try(text: str) -> tuple[str, tuple[Any, ...]]:
-    key, equals, values = text.partition("=")
-    if not equals:
-        raise ConfigError(f"--try {text!r}: write KEY=V1,V2, for example dispatchers=1,2,4")
-    key = key.strip().replace("_", "-")
-    found = parse_values(f"try {key}", values)
-    for value in found:
-        check_settings({key: value})
-    return key, tuple(int(value) if value.isdecimal() else value for value in found)
-
-
 def _number(value: Any) -> float:
     return float(value) if isinstance(value, int) else 0.0
 
 
-def _choice(choice: Choice) -> dict[str, Any]:
-    """For report.json: every value that raced, its runs, and how far it was from the chosen one (log ratio)."""
-    rows = []
-    for value, standing in zip(choice.values, choice.race.standings, strict=True):
-        gain = standing.gain
-        interval = None if gain is None else [gain.lower, gain.upper]
-        rows.append(
-            {"value": value, "rates": list(standing.rates), "log_gain": gain and gain.mean, "interval": interval}
-        )
-    return {"setting": choice.knob, "chosen": choice.chosen, "before": choice.before, "values": rows}
+def _mostly_late(runs: list[Point]) -> bool:
+    """Whether the generator was the limit in most of them."""
+    return 2 * sum(point.verdict == INVALID for point in runs if point.measured) > len(runs)

@@ -154,6 +154,7 @@ _FOOTER = (
     "<footer><p>Response time counts from when a request should have been sent, service time from when it was. "
     "Goodput: OK answers within the objective's latency. Duty cycle: the share of the time in which the device ran "
     "something; copies and gaps between steps are idle time. INVALID: the generator was the limit, not the server. "
-    "UNSTABLE: the queue grew throughout, so that the figures depend on how long was measured. The same figures: "
+    "UNSTABLE: the queue grew throughout, so that the figures depend on how long was measured. INCONCLUSIVE: what was "
+    "measured does not decide what was asked; the notes say what would. The same figures: "
     "report.json and points.csv beside this file; latency.hgrm for HdrHistogram's plotter.</p></footer>"
 )

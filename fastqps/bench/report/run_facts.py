@@ -44,7 +44,8 @@ def _server(target: Json) -> str:
     name, version = text_at(target, "model"), text_at(target, "version")
     model = f"{name}@{version}" if name and version else name
     device, address = text_at(target, "device"), text_at(target, "address")
-    started = "started for this run" if target.get("own") else f"at {address}" if address else ""
+    secured = " with TLS" if target.get("tls") else ""
+    started = "started for this run" if target.get("own") else f"at {address}{secured}" if address else ""
     return ", ".join(filter(None, (model, f"device {device}" if device else "", started)))
 
 

@@ -10,6 +10,7 @@ from fastqps.bench.report.reading import (
     Json,
     answers_by_fate,
     best_of,
+    interval_at,
     list_at,
     mapping_at,
     number_at,
@@ -25,7 +26,8 @@ from fastqps.bench.report.reading import (
 from fastqps.bench.report.stages import stage_means, stage_shares
 
 GOOD, DOUBTFUL, BAD = "good", "doubtful", "bad"
-_SEVERITY = {"VALID": GOOD, "UNSTABLE": DOUBTFUL, "INTERRUPTED": DOUBTFUL, NOT_RUN: DOUBTFUL}
+INCONCLUSIVE = "INCONCLUSIVE"
+_SEVERITY = {"VALID": GOOD, **dict.fromkeys(("UNSTABLE", INCONCLUSIVE, "INTERRUPTED", NOT_RUN), DOUBTFUL)}
 
 
 def verdict_of(result: Json) -> str:
@@ -125,17 +127,25 @@ def _goodput(point: Json) -> list[str]:
 
 
 def _find_max(result: Json) -> list[str]:
+    slo = slo_text(result) or "the objective"
     if best_of(result) is None:
-        return [f"no load met {slo_text(result) or 'the objective'}"]
-    return _point_facts(result, "at least " if result.get("lower_bound") else "max ")
+        undecided = verdict_of(result) == INCONCLUSIVE
+        return [f"it is not known which load meets {slo}" if undecided else f"no load met {slo}"]
+    above = number_at(result, "upper_bound")
+    facts = _point_facts(result, "at least " if result.get("lower_bound") or above is not None else "max ")
+    return facts if above is None else [facts[0], f"less than {wording.rate(above)}", *facts[1:]]
 
 
 def _tune(result: Json) -> list[str]:
     best = best_of(result)
     if best is None:
-        return ["no setting met the objective" if result.get("slo") else "no best setting was found"]
+        known = verdict_of(result) != INCONCLUSIVE
+        return ["no setting met the objective" if result.get("slo") and known else "no best setting was found"]
     settings = ", ".join(f"{wording.words(name)} {setting_at(best, name)}" for name in mapping_at(best, "settings"))
-    return [f"best: {settings or text_at(best, 'name')}", *_point_facts(result, "")]
+    word = "best" if verdict_of(result) == "VALID" else "best so far"
+    gain = text_at(result, "tune", "over_start")
+    facts = [f"{word}: {settings or text_at(best, 'name')}", *_point_facts(result, "")]
+    return [*facts, f"{gain} over the start"] if gain else facts
 
 
 def _breakdown(result: Json) -> list[str]:
@@ -151,7 +161,7 @@ def _compare(result: Json) -> list[str]:
     differences = [entry for entry in list_at(result, "differences") if isinstance(entry, dict)]
     changed = [entry for entry in differences if entry.get("significant")]
     if not changed:
-        return ["no significant change"]
+        return ["nothing can be compared" if verdict_of(result) == "INVALID" else "no significant change"]
     return [f"{text_at(entry, 'name')} {wording.signed_percent(number_at(entry, 'difference'))}" for entry in changed]
 
 
@@ -160,13 +170,20 @@ def _ablate(result: Json) -> list[str]:
     before, after = rate_at(first), rate_at(last)
     if not before or after is None or first is last:
         return _point_facts(result)
-    facts = [
-        f"{text_at(last, 'name')}: {wording.rate(after)}, {wording.ratio(after / before)} {text_at(first, 'name')}"
-    ]
+    noise = ", within the noise" if _overlap(first, last) else ""
+    gain = f"{wording.ratio(after / before)} {text_at(first, 'name')}{noise}"
+    facts = [f"{text_at(last, 'name')}: {wording.rate(after)}, {gain}"]
     duty = [number_at(point, "duty_cycle") for point in (first, last)]
     if None not in duty:
         facts.append(f"duty cycle {wording.percent(duty[0])} → {wording.percent(duty[1])}")
     return facts
+
+
+def _overlap(a: Json, b: Json) -> bool:
+    """Whether the intervals of the two rates have something in common; False where one of them is not known."""
+    found = [interval_at(point, "rate_interval") for point in (a, b)]
+    known = [one for one in found if one is not None]
+    return len(known) == 2 and max(low for low, _ in known) <= min(high for _, high in known)
 
 
 def _calibrate(result: Json) -> list[str]:
@@ -220,7 +237,7 @@ def limit_of(row: Json) -> str:
 
 
 def _starve(result: Json) -> list[str]:
-    points = [point for point in points_of(result) if rate_at(point) is not None]
+    points = [p for p in points_of(result) if rate_at(p) is not None and verdict_at(p) != "INVALID"]
     if len(points) < 2:
         return _point_facts(result)
     least = min(points, key=_rate)

@@ -15,6 +15,7 @@ from fastqps.bench.report.reading import (
     numbers_at,
     one_line_of,
     text_at,
+    value_at,
 )
 from fastqps.bench.report.stages import stage_table
 from fastqps.bench.report.summary import accuracy_figure, limit_of, picked_trial
@@ -34,6 +35,7 @@ def tables_of(result: Json) -> list[PlainTable]:
     """Those that hold something."""
     found = [_contests(result), _scenarios(result)]
     found += [_accuracy(result), _farthest(result), _differences(result), _drift(result), _stages(result)]
+    found.append(_decisions(result))
     return [table for table in found if table.rows]
 
 
@@ -116,6 +118,19 @@ def _shown(metric: str) -> Callable[[float | None], str]:
     if metric.endswith("_us"):
         return wording.time
     return wording.percent if metric == "duty_cycle" else wording.rate if metric else wording.count
+
+
+def _decisions(result: Json) -> PlainTable:
+    """The tuner's choices in turn: why each value won, and by how much."""
+    rows = []
+    for choice in list_at(result, "tune", "choices"):
+        if why := text_at(choice, "why"):
+            over = text_at(choice, "lead", "over")
+            beyond = wording.percent(number_at(choice, "lead", "beyond_noise"))
+            lead = [over, text_at(choice, "lead", "gain"), beyond] if over else [wording.NOTHING] * 3
+            name = f"{wording.words(text_at(choice, 'setting'))} {wording.setting(value_at(choice, 'chosen'))}"
+            rows.append([one_line_of(name), *map(one_line_of, lead), one_line_of(why)])
+    return PlainTable("decisions", "Why it won", ["chosen", "next best", "lead", "beyond noise", "because"], rows)
 
 
 def _drift(result: Json) -> PlainTable:
