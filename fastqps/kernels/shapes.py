@@ -59,7 +59,7 @@ class AttentionShape:
     half_block: int  # of half a head, where rotary positions turn one half against the other
     warps: int
     stages: int
-    registers: int = 255  # for each thread, at most: more would keep other tiles out
+    registers: int | None = None  # for each thread, at most: more would keep other tiles out; None: no limit
 
 
 def attention_shape(size: int, dtype: torch.dtype, rotary: bool = False) -> AttentionShape:
@@ -67,14 +67,14 @@ def attention_shape(size: int, dtype: torch.dtype, rotary: bool = False) -> Atte
 
     Heads of up to 32: 32 rows of two warps, which with items of 32 tokens see about 64 keys, one turn. Their cost is
     the softmax, not the product. Wider heads: 64 rows, the least that four warps of sm_90 multiply together; above 64
-    eight warps share a tile of fewer keys, for registers' sake. So does float32, which is for comparison. Registers are
-    limited so that four tiles of four warps share a multiprocessor, or three where queries and keys turn.
+    eight warps share a tile of fewer keys, for registers' sake. So does float32, which is for comparison. Registers of
+    four warps are limited so that four tiles share a multiprocessor, or three where queries and keys turn.
     """
     block, half_block = max(16, next_power_of_2(size)), max(16, next_power_of_2(size // 2))
     if dtype == torch.float32:
         return AttentionShape(16, 32 if size <= 64 else 16, block, half_block, 4, 1)
     rows, keys, warps = (32, 64, 2) if size <= 32 else (64, 64, 4) if size <= 64 else (64, 32, 8)
-    registers = 255 if warps != 4 else 168 if rotary else 128
+    registers = None if warps != 4 else 168 if rotary else 128
     return AttentionShape(rows, keys, block, half_block, warps, 2, registers)
 
 

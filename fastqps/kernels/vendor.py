@@ -39,8 +39,10 @@ def device_clock_ns():
         return globaltimer()
 
 
-def register_limit(registers: int) -> dict[str, int]:
-    """The launch option that makes the compiler use at most so many registers for each thread."""
+def register_limit(registers: int | None) -> dict[str, int]:
+    """Launch options that make the compiler use at most so many registers for each thread; None: no limit."""
+    if registers is None:
+        return {}
     if is_hip():
         return {"waves_per_eu": min(_AMD_WAVES_MAX, _AMD_REGISTERS // registers)}
     return {"maxnreg": registers}
