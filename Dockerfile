@@ -44,7 +44,8 @@ WORKDIR /tmp
 EXPOSE 50051 9464
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["fastqps"]
-CMD ["serve", "--host=0.0.0.0"]
+# A port of a container is reachable from outside of it only on an address of the container, not on its loopback.
+CMD ["serve", "--host=0.0.0.0", "--admin-host=0.0.0.0"]
 
 FROM runtime AS gpu
 USER root

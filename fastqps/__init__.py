@@ -9,7 +9,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fastqps.async_client import AsyncClient as AsyncClient
     from fastqps.client import Client as Client
+    from fastqps.devices import DeviceError as DeviceError
     from fastqps.engine import Engine as Engine
+    from fastqps.errors import CallError as CallError
+    from fastqps.errors import Cancelled as Cancelled
+    from fastqps.errors import ConfigError as ConfigError
+    from fastqps.errors import DeadlineExceeded as DeadlineExceeded
+    from fastqps.errors import FastqpsError as FastqpsError
+    from fastqps.errors import Internal as Internal
+    from fastqps.errors import InvalidArgument as InvalidArgument
+    from fastqps.errors import NotFound as NotFound
+    from fastqps.errors import ResourceExhausted as ResourceExhausted
+    from fastqps.errors import Unauthenticated as Unauthenticated
+    from fastqps.errors import Unavailable as Unavailable
+    from fastqps.errors import Unimplemented as Unimplemented
+    from fastqps.models import ModelError as ModelError
     from fastqps.prediction import Chunk as Chunk
     from fastqps.prediction import Generation as Generation
     from fastqps.prediction import Prediction as Prediction
@@ -19,25 +33,53 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "AsyncClient",
+    "CallError",
+    "Cancelled",
     "Chunk",
     "Client",
+    "ConfigError",
+    "DeadlineExceeded",
+    "DeviceError",
     "Engine",
+    "FastqpsError",
     "Generation",
+    "Internal",
+    "InvalidArgument",
+    "ModelError",
+    "NotFound",
     "Prediction",
     "PredictionError",
+    "ResourceExhausted",
     "Tokenizer",
+    "Unauthenticated",
+    "Unavailable",
+    "Unimplemented",
     "__version__",
 ]
 
 _HOMES = {
     "AsyncClient": "fastqps.async_client",
+    "CallError": "fastqps.errors",
+    "Cancelled": "fastqps.errors",
     "Chunk": "fastqps.prediction",
     "Client": "fastqps.client",
+    "ConfigError": "fastqps.errors",
+    "DeadlineExceeded": "fastqps.errors",
+    "DeviceError": "fastqps.devices",
     "Engine": "fastqps.engine",
+    "FastqpsError": "fastqps.errors",
     "Generation": "fastqps.prediction",
+    "Internal": "fastqps.errors",
+    "InvalidArgument": "fastqps.errors",
+    "ModelError": "fastqps.models",
+    "NotFound": "fastqps.errors",
     "Prediction": "fastqps.prediction",
     "PredictionError": "fastqps.prediction",
+    "ResourceExhausted": "fastqps.errors",
     "Tokenizer": "fastqps.tokenizer",
+    "Unauthenticated": "fastqps.errors",
+    "Unavailable": "fastqps.errors",
+    "Unimplemented": "fastqps.errors",
 }
 
 

@@ -15,10 +15,20 @@ _NORM_MIN = 1e-12  # a zero vector stays zero
 def answer(card: ModelCard, row: NDArray[np.float32]) -> Answer:
     """An embedding float32 [dimensions], or (label, score) of every label, best first; equal scores in label order."""
     if card.task == "embed":
-        return row / max(float(np.linalg.norm(row)), _NORM_MIN) if card.normalize else row.copy()
+        return embedding(card, row)
     scores = _scores(card, row.astype(np.float64))
     order = np.argsort(-scores, kind="stable")
     return [(card.labels[i], float(scores[i])) for i in order]
+
+
+def embedding(
+    card: ModelCard, row: NDArray[np.float32], dimensions: int = 0, normalize: bool | None = None
+) -> NDArray[np.float32]:
+    """The leading ``dimensions`` of a row, or all of them if 0, scaled to length 1 if ``normalize`` says so, or the
+    model's card if that is None. float32 [dimensions]."""
+    kept = row[: dimensions or len(row)]
+    scaled = card.normalize if normalize is None else normalize
+    return kept / max(float(np.linalg.norm(kept)), _NORM_MIN) if scaled else kept.copy()
 
 
 def _scores(card: ModelCard, row: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -64,11 +64,17 @@ class AsyncClient(ClientBase):
     async def predict(self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]) -> Prediction:
         """As Client.predict()."""
         message = to_message(item, self._with_model(options))
-        with told():
-            data = await next(self._methods.predict)(
-                message, timeout=self._timeout_s(timeout_s), metadata=self._metadata
-            )
-            return rpc.value_or_raise(read_prediction(data))
+        attempts = self._attempts(timeout_s)
+        while True:
+            try:
+                with told():
+                    data = await next(self._methods.predict)(
+                        message, timeout=attempts.left_s(), metadata=self._metadata
+                    )
+                    return rpc.value_or_raise(read_prediction(data))
+            except errors.CallError as error:
+                wait_s = attempts.wait_s(error)
+            await asyncio.sleep(wait_s)
 
     async def predict_batch(
         self, items: Iterable[Item], *, timeout_s: float | None = None, **options: Unpack[Options]
@@ -76,6 +82,23 @@ class AsyncClient(ClientBase):
         """As Client.predict_batch()."""
         options = self._with_model(options)
         messages = (to_message(item, options) for item in items)
+        if not self.retries:
+            return await self._ask_batches(messages, self._timeout_s(timeout_s))
+        kept = list(messages)
+        out = await self._ask_batches(kept, self._timeout_s(timeout_s))
+        attempts = self._attempts(timeout_s)
+        while True:
+            places, wait_s = attempts.batch_wait_s(out)
+            if not places:
+                return out
+            await asyncio.sleep(wait_s)
+            again = await self._ask_batches([kept[place] for place in places], attempts.left_s())
+            for place, result in zip(places, again, strict=True):
+                out[place] = result
+
+    async def _ask_batches(
+        self, messages: Iterable[pb.PredictRequest], timeout_s: float
+    ) -> list[Prediction | PredictionError]:
         under_way: deque[Any] = deque()
         out: list[Prediction | PredictionError] = []
         try:
@@ -83,9 +106,7 @@ class AsyncClient(ClientBase):
                 for batch in split_batches(messages):
                     if len(under_way) == rpc.BATCHES_IN_FLIGHT_MAX:
                         out += read_batch(await under_way.popleft())
-                    under_way.append(
-                        next(self._methods.batch)(batch, timeout=self._timeout_s(timeout_s), metadata=self._metadata)
-                    )
+                    under_way.append(next(self._methods.batch)(batch, timeout=timeout_s, metadata=self._metadata))
                 while under_way:
                     out += read_batch(await under_way.popleft())
         finally:
@@ -117,16 +138,24 @@ class AsyncClient(ClientBase):
         """As Client.generate_stream(). Leaving an `async for` does not close its iterator at once; to cancel there and
         then, use `contextlib.aclosing`, or cancel the task."""
         message = to_message(item, self._with_model(options))
-        call = next(self._methods.generate)(message, timeout=self._timeout_s(timeout_s), metadata=self._metadata)
+        attempts = self._attempts(timeout_s)
         chunk: Chunk | None = None
-        try:
-            with told():
-                async for data in call:
-                    chunk = read_chunk(data)
-                    yield chunk
-            rpc.check_end(chunk)
-        finally:
-            call.cancel()
+        while True:
+            call = next(self._methods.generate)(message, timeout=attempts.left_s(), metadata=self._metadata)
+            try:
+                with told():
+                    async for data in call:
+                        chunk = read_chunk(data)
+                        yield chunk
+                rpc.check_end(chunk)
+                return
+            except errors.CallError as error:
+                if chunk:
+                    raise
+                wait_s = attempts.wait_s(error)
+            finally:
+                call.cancel()
+            await asyncio.sleep(wait_s)
 
     async def predict_stream(
         self,

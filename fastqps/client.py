@@ -1,6 +1,7 @@
 """The synchronous client."""
 
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
@@ -9,7 +10,7 @@ from typing import Any, Self, Unpack
 import grpc
 from google.protobuf.message import DecodeError
 
-from fastqps import rpc
+from fastqps import errors, rpc
 from fastqps.client_base import ClientBase, Methods, StreamCount, told
 from fastqps.prediction import (
     Chunk,
@@ -33,8 +34,9 @@ class Client(ClientBase):
         with fastqps.Client("127.0.0.1:50051") as client:
             vectors = client.embed(["a text", "another"])  # [2, d] float32
 
-    Nothing is tried again by itself, but for calls that could not leave this machine (gRPC's transparent retries): what
-    a server has seen may have run. Errors are those of `fastqps.errors`; the ladder there says when trying again helps.
+    By default nothing is tried again but calls that could not leave this machine (gRPC's transparent retries): what a
+    server has seen may have run. With `retries`, what the server refused before it ran is tried again as well. Errors
+    are those of `fastqps.errors`, importable from `fastqps`; their docstrings say when trying again helps.
     """
 
     def _prepare(self) -> None:
@@ -57,23 +59,46 @@ class Client(ClientBase):
     def predict(self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]) -> Prediction:
         """Asks for one item: a text, a pair of texts, or token ids with the special ones.
 
-        timeout_s: seconds for the call. Raises errors.CallError.
+        timeout_s: seconds for the call, retries included. Raises errors.CallError.
         """
         message = to_message(item, self._with_model(options))
-        with told():
-            data = next(self._methods.predict)(message, timeout=self._timeout_s(timeout_s), metadata=self._metadata)
-            return rpc.value_or_raise(read_prediction(data))
+        attempts = self._attempts(timeout_s)
+        while True:
+            try:
+                with told():
+                    data = next(self._methods.predict)(message, timeout=attempts.left_s(), metadata=self._metadata)
+                    return rpc.value_or_raise(read_prediction(data))
+            except errors.CallError as error:
+                wait_s = attempts.wait_s(error)
+            time.sleep(wait_s)
 
     def predict_batch(
         self, items: Iterable[Item], *, timeout_s: float | None = None, **options: Unpack[Options]
     ) -> list[Prediction | PredictionError]:
         """Asks for many items at once. Answers in the same order; a bad item is a PredictionError in its place.
 
-        More than 256 items or 1 MiB go as several calls, at most four under way. timeout_s: seconds for each of them.
-        Raises errors.CallError if a whole call fails.
+        More than 256 items or 1 MiB go as several calls, at most four under way. timeout_s: seconds for each of them,
+        and for all calls that retry refused items. Raises errors.CallError if a whole call fails.
         """
         options = self._with_model(options)
         messages = (to_message(item, options) for item in items)
+        if not self.retries:
+            return self._ask_batches(messages, self._timeout_s(timeout_s))
+        kept = list(messages)
+        out = self._ask_batches(kept, self._timeout_s(timeout_s))
+        attempts = self._attempts(timeout_s)
+        while True:
+            places, wait_s = attempts.batch_wait_s(out)
+            if not places:
+                return out
+            time.sleep(wait_s)
+            again = self._ask_batches([kept[place] for place in places], attempts.left_s())
+            for place, result in zip(places, again, strict=True):
+                out[place] = result
+
+    def _ask_batches(
+        self, messages: Iterable[pb.PredictRequest], timeout_s: float
+    ) -> list[Prediction | PredictionError]:
         under_way: deque[Any] = deque()
         out: list[Prediction | PredictionError] = []
         try:
@@ -82,9 +107,7 @@ class Client(ClientBase):
                     if len(under_way) == rpc.BATCHES_IN_FLIGHT_MAX:
                         out += read_batch(under_way.popleft().result())
                     under_way.append(
-                        next(self._methods.batch).future(
-                            batch, timeout=self._timeout_s(timeout_s), metadata=self._metadata
-                        )
+                        next(self._methods.batch).future(batch, timeout=timeout_s, metadata=self._metadata)
                     )
                 while under_way:
                     out += read_batch(under_way.popleft().result())
@@ -133,16 +156,24 @@ class Client(ClientBase):
         cancels it at the server. timeout_s: seconds for the whole of it. Raises errors.CallError.
         """
         message = to_message(item, self._with_model(options))
-        call: Any = next(self._methods.generate)(message, timeout=self._timeout_s(timeout_s), metadata=self._metadata)
+        attempts = self._attempts(timeout_s)
         chunk: Chunk | None = None
-        try:
-            with told():
-                for data in call:
-                    chunk = read_chunk(data)
-                    yield chunk
-            rpc.check_end(chunk)
-        finally:
-            call.cancel()
+        while True:
+            call: Any = next(self._methods.generate)(message, timeout=attempts.left_s(), metadata=self._metadata)
+            try:
+                with told():
+                    for data in call:
+                        chunk = read_chunk(data)
+                        yield chunk
+                rpc.check_end(chunk)
+                return
+            except errors.CallError as error:
+                if chunk:
+                    raise
+                wait_s = attempts.wait_s(error)
+            finally:
+                call.cancel()
+            time.sleep(wait_s)
 
     def predict_stream(
         self, items: Iterable[Item], *, timeout_s: float | None = None, **options: Unpack[Options]

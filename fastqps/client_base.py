@@ -11,6 +11,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from fastqps import errors, rpc
+from fastqps.attempts import Attempts
 from fastqps.request import Options
 from fastqps.v1 import predict_pb2 as pb
 
@@ -24,6 +25,7 @@ class ClientBase:
         *,
         model: str = "",
         timeout_s: float = 10.0,
+        retries: int = 0,
         channels: int = 1,
         credentials: grpc.ChannelCredentials | None = None,
         tls_ca: str | PathLike[str] = "",
@@ -38,6 +40,10 @@ class ClientBase:
             address: HOST:PORT, or any other gRPC target.
             model: name of the model to use where a call names none. Empty: the server's default.
             timeout_s: seconds for each call that names no time of its own.
+            retries: how often a call or an item that the server refuses with a hint when to come back (full queues,
+                ResourceExhausted) is tried again, after at least that time and within the call's timeout_s. The server
+                has not run what it refused so. Streams report refusals instead: predict_stream(), and generate_stream()
+                after its first chunk.
             channels: connections to open, used in turn. One connection is served by one front door; many busy
                 threads want one for each.
             credentials: for TLS, made by grpc; for certificates of public authorities grpc.ssl_channel_credentials().
@@ -46,11 +52,14 @@ class ClientBase:
             token: what a server with --auth-token-file asks for. Without TLS everybody on the way can read it.
 
             Without credentials and tls_ca the connection is not encrypted. Raises ValueError for arguments that do
-            not go together and OSError for files that cannot be read.
+            not go together or are out of range and OSError for files that cannot be read.
         """
+        if retries < 0:
+            raise ValueError(f"retries: {retries}, must be 0 or more")
         self.address = address
         self.model = model
         self.timeout_s = timeout_s
+        self.retries = retries
         self._channel_count = channels
         self._credentials = credentials or _credentials(tls_ca, tls_cert, tls_key)
         if credentials and (tls_ca or tls_cert or tls_key):
@@ -73,6 +82,9 @@ class ClientBase:
 
     def _timeout_s(self, timeout_s: float | None) -> float:
         return self.timeout_s if timeout_s is None else timeout_s
+
+    def _attempts(self, timeout_s: float | None) -> Attempts:
+        return Attempts(self.retries, self._timeout_s(timeout_s))
 
     def _with_model(self, options: Options) -> Options:
         return {"model": self.model, **options}

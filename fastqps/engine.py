@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TypeGuard
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeGuard, TypeVar
 
 import numpy as np
 
-from fastqps.answers import Answer, answer
+from fastqps.answers import Answer, answer, embedding
 from fastqps.devices import make_runner, one_device
 from fastqps.generator import Generator
 from fastqps.models import ModelError, load_card
-from fastqps.prediction import Chunk, Generation
+from fastqps.prediction import Chunk, Generation, Vector
 from fastqps.runners.reference_items import pack_items
 from fastqps.sampling import Sampling
 from fastqps.tokenizer import Tokenizer
 
 Item = str | tuple[str, str] | Sequence[int]
+
+_T = TypeVar("_T")
 
 _BATCH_ITEMS = 128
 _BATCH_TOKENS = 4096  # or one item of the model's longest, if that is more
@@ -78,13 +80,23 @@ class Engine:
         """
         if self.card.task == "generate":
             raise ValueError(f"{self.card.name} generates text: call generate")
-        encoded = self._encode(items, truncate)
-        answers: list[Answer | None] = [None] * len(encoded)
-        for batch in self._batches([len(ids) for ids, _ in encoded]):
-            self._runner.run(*pack_items(self.card, [encoded[i] for i in batch], self._runner.buffers()))
-            for row, i in enumerate(batch):
-                answers[i] = answer(self.card, self._runner.buffers().output[row])
-        return [found for found in answers if found is not None]
+        return self._run(self._encode(items, truncate), lambda row: answer(self.card, row))
+
+    def embed(
+        self, texts: Sequence[Item], *, dimensions: int = 0, normalize: bool | None = None, truncate: bool = False
+    ) -> Vector:
+        """Embeddings as ``Client.embed`` gives them: float32 [len(texts), dimensions]; [0, 0] for no text.
+
+        ``dimensions``: keep only so many leading ones, 0: all. ``normalize``: scale each embedding to length 1, None:
+        as the model says. ``ValueError`` names an item that cannot be answered and an option that is out of range. An
+        embedding is always float32 here: a server's ``int8`` answers are for the network.
+        """
+        if self.card.task != "embed":
+            raise ValueError(f"{self.card.name} makes no embeddings: its task is {self.card.task}")
+        if not 0 <= dimensions <= self.card.dimensions:
+            raise ValueError(f"dimensions: {dimensions}, at least 0 and at most {self.card.dimensions}")
+        rows = self._run(self._encode(texts, truncate), lambda row: embedding(self.card, row, dimensions, normalize))
+        return np.stack(rows) if rows else np.empty((0, 0), np.float32)
 
     def generate(
         self,
@@ -141,6 +153,15 @@ class Engine:
         else:
             del self._runner
 
+    def _run(self, encoded: list[tuple[Sequence[int], int]], finish: Callable[[Vector], _T]) -> list[_T]:
+        """``finish`` of each item's raw output row, in the order of ``encoded``."""
+        done: dict[int, _T] = {}
+        for batch in self._batches([len(ids) for ids, _ in encoded]):
+            self._runner.run(*pack_items(self.card, [encoded[i] for i in batch], self._runner.buffers()))
+            for row, i in enumerate(batch):
+                done[i] = finish(self._runner.buffers().output[row])
+        return [done[i] for i in range(len(encoded))]
+
     def _check_generates(self) -> None:
         if self.card.task != "generate":
             raise ValueError(f"{self.card.name} generates no text: call predict")
@@ -173,7 +194,8 @@ class Engine:
         if ids.ndim != 1 or not len(ids) or ids.dtype.kind not in "iu":
             raise ValueError(f"item {number}: expected a text, a pair of texts, or at least one token id")
         if ids.min() < 0 or ids.max() >= self.card.vocab_size:
-            raise ValueError(f"item {number}: token ids must be at least 0 and below {self.card.vocab_size}")
+            wrong = int(ids.min()) if ids.min() < 0 else int(ids.max())
+            raise ValueError(f"item {number}: token id {wrong}, must be at least 0 and below {self.card.vocab_size}")
         self._check_length(number, len(ids), truncate)
         kept = ids[: self.card.max_input_tokens].tolist()
         return kept, len(kept)

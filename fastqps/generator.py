@@ -266,7 +266,8 @@ class Generator:
         if not 1 <= len(ids) <= limit:
             raise ValueError(f"{which} has {len(ids)} tokens; the model takes 1 to {limit}")
         if min(ids) < 0 or max(ids) >= vocab:
-            raise ValueError(f"{which}: token ids must be at least 0 and below {vocab}")
+            wrong = min(ids) if min(ids) < 0 else max(ids)
+            raise ValueError(f"{which}: token id {wrong}, must be at least 0 and below {vocab}")
 
     def _encode(self, which: str, prompt: Prompt, truncate: bool) -> _Prompt:
         limit = self.card.max_input_tokens

@@ -1,7 +1,7 @@
 """What may be asked: an item, its options, and the messages that they become. Shared by both clients."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, TypedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, TypedDict, TypeVar
 
 from fastqps.v1 import predict_pb2 as pb
 
@@ -10,6 +10,8 @@ Item = str | tuple[str, str] | Sequence[int] | pb.PredictRequest
 
 Priority = Literal["low", "normal", "high"]
 DType = Literal["float32", "float16", "int8"]
+
+_Enum = TypeVar("_Enum")
 
 _PRIORITIES = {"low": pb.PRIORITY_LOW, "normal": pb.PRIORITY_NORMAL, "high": pb.PRIORITY_HIGH}
 _DTYPES = {"float32": pb.DTYPE_FLOAT32, "float16": pb.DTYPE_FLOAT16, "int8": pb.DTYPE_INT8}
@@ -31,7 +33,8 @@ class Options(TypedDict, total=False):
     truncate: bool
     """Cut an input that is too long, instead of refusing it with InvalidArgument. Default: False."""
     dtype: DType
-    """Number format in which an embedding travels; it arrives as float32 in any case. Default: float32."""
+    """Number format in which an embedding travels; it arrives as float32 in any case. "int8" holds values from -1 to 1
+    only: of an embedding that is not normalized it is refused. Default: float32."""
     dimensions: int
     """Keep only so many leading dimensions of an embedding. Default: all."""
     normalize: bool
@@ -68,8 +71,8 @@ _OPTIONS = frozenset(Options.__annotations__)
 
 
 def to_message(item: Item, options: Options, timeout_s: float = 0) -> pb.PredictRequest:
-    """Raises TypeError for an item of no known kind and an unknown option, KeyError for an unknown priority or dtype,
-    ValueError for a number that its field cannot hold.
+    """Raises TypeError for an item of no known kind and an unknown option, ValueError for an unknown priority or
+    dtype and a number that its field cannot hold.
 
     timeout_s: the time allowed for this item, in seconds; 0: only the call's own deadline holds.
     """
@@ -107,16 +110,25 @@ def _set_input(message: pb.PredictRequest, item: str | tuple[str, str] | Sequenc
 def _set_options(message: pb.PredictRequest, options: Options) -> None:
     message.truncate = options.get("truncate", False)
     if "priority" in options:
-        message.priority = _PRIORITIES[options["priority"]]
+        message.priority = _choice("priority", options["priority"], _PRIORITIES)
     output = message.output
     if "dtype" in options:
-        output.dtype = _DTYPES[options["dtype"]]
+        output.dtype = _choice("dtype", options["dtype"], _DTYPES)
     if "normalize" in options:
         output.normalize = options["normalize"]
     for name in ("dimensions", "top_labels", "raw_scores", "timings"):
         if name in options:
-            setattr(output, name, options[name])
+            try:
+                setattr(output, name, options[name])
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{name}: {error}") from None
     _set_generate(message, options)
+
+
+def _choice(name: str, value: str, known: Mapping[str, _Enum]) -> _Enum:
+    if value not in known:
+        raise ValueError(f"{name}: {value!r}, must be one of {', '.join(known)}")
+    return known[value]
 
 
 def _set_generate(message: pb.PredictRequest, options: Options) -> None:

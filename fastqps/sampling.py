@@ -41,9 +41,9 @@ class Sampling:
         _check("top_p", self.top_p, 0 < self.top_p <= 1, "above 0, at most 1")
         _check("seed", self.seed, self.seed is None or 0 <= self.seed < SEED_END, "0 to 2^64 - 1")
         stops = list(self.stop_ids)
-        _check("stop_ids", stops, len(stops) <= STOP_IDS_MAX, f"at most {STOP_IDS_MAX} ids")
+        _check("stop_token_ids", stops, len(stops) <= STOP_IDS_MAX, f"at most {STOP_IDS_MAX} ids")
         vocabulary = f"ids from 0 to {card.vocab_size - 1}"
-        _check("stop_ids", stops, all(0 <= i < card.vocab_size for i in stops), vocabulary)
+        _check("stop_token_ids", stops, all(0 <= i < card.vocab_size for i in stops), vocabulary)
         return Sampling(
             max_tokens=self.max_tokens or limit,
             temperature=self.temperature,

@@ -396,7 +396,7 @@ def test_a_client_that_goes_at_once(recwarn: pytest.WarningsRecorder) -> None:
         ),
         ({"text": "a", "max_tokens": -1}, 400, "max_tokens: Value out of range: -1"),
         ({"text": "a", "temperature": "hot"}, 400, "temperature: must be real number, not str"),
-        ([], 400, "a list holds 1 to 64 items"),
+        ([], 400, "0 items, a list holds 1 to 64 items"),
         ("text", 400, "not an object such as"),
         ({}, 400, "exactly one of text, pair, token_ids is needed"),
         ({"text": "a", "pair": ["a", "b"]}, 400, "exactly one of"),
@@ -405,7 +405,7 @@ def test_a_client_that_goes_at_once(recwarn: pytest.WarningsRecorder) -> None:
         ({"pair": ["a"]}, 400, "pair is not a list of two strings"),
         ({"token_ids": [1.5]}, 400, "token_ids is not a list of whole numbers"),
         ({"token_ids": [-1]}, 400, "-1"),
-        ({"text": "a", "priority": "urgent"}, 400, "unknown value 'urgent'"),
+        ({"text": "a", "priority": "urgent"}, 400, "priority: 'urgent', must be one of low, normal, high"),
         ({"text": "a", "dimensions": "x"}, 400, "integer"),
     ],
 )  # fmt: skip

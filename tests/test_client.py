@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import zlib
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent import futures
 from typing import Any
@@ -29,13 +30,20 @@ def vector(text: str, dimensions: int = 384) -> np.ndarray:
     return np.random.default_rng(zlib.crc32(text.encode())).standard_normal(dimensions, dtype=np.float32)
 
 
+refused: Counter[str] = Counter()
+
+
 def answer(item: pb.PredictRequest) -> pb.PredictResponse:
-    """Embeds texts, labels pairs. A text `fail CODE MESSAGE` fails; `echo` fields come back in `usage`."""
+    """Embeds texts, labels pairs. A text `fail CODE MESSAGE` fails; `echo` fields come back in `usage`. A text `full N`
+    is refused with a hint the first N times."""
     out = pb.PredictResponse(request_id=item.request_id)
     match item.WhichOneof("input"):
         case "text" if item.text.startswith("fail "):
             _, code, message = item.text.split(" ", 2)
             out.status.CopyFrom(pb.Status(code=int(code), message=message, retry_after_ms=70 if code == "8" else 0))
+        case "text" if item.text.startswith("full ") and refused[item.text] < int(item.text.split()[1]):
+            refused[item.text] += 1
+            out.status.CopyFrom(pb.Status(code=8, message="the queue is full", retry_after_ms=20))
         case "text" if item.output.dtype == pb.DTYPE_FLOAT16:
             raw = vector(item.text).astype("<f2").tobytes()
             out.embedding.CopyFrom(pb.Embedding(raw=raw, dtype=pb.DTYPE_FLOAT16))
@@ -344,8 +352,70 @@ def test_wrong_items_are_refused_before_they_leave(client: Any) -> None:
             client.embed(texts)
     with pytest.raises(ValueError):
         client.predict([-1])
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match=r"^priority: 'highest', must be one of low, normal, high$"):
         client.predict("a", priority="highest")
+    with pytest.raises(ValueError, match=r"^dtype: 'int4', must be one of float32, float16, int8$"):
+        client.predict("a", dtype="int4")
+
+
+# ---- retries
+
+
+@pytest.fixture
+def full() -> Counter[str]:
+    refused.clear()
+    return refused
+
+
+def test_by_default_a_refusal_is_not_tried_again(client: Any, full: Counter[str]) -> None:
+    with pytest.raises(fastqps.ResourceExhausted, match="the queue is full"):
+        client.predict("full 1")
+    assert full["full 1"] == 1
+
+
+def test_a_refused_call_is_tried_again_after_the_hint(
+    connect: Callable[..., Any], server: Server, full: Counter[str]
+) -> None:
+    with connect(server.address, retries=2) as client:
+        began = time.monotonic()
+        np.testing.assert_array_equal(client.predict("full 2").embedding, vector("full 2"))
+        assert full["full 2"] == 2 and time.monotonic() - began >= 0.02 + 2 * 0.02, "the hint is the least wait"
+        full.clear()
+        with pytest.raises(fastqps.ResourceExhausted):
+            client.predict("full 3")
+        assert full["full 3"] == 3, "one attempt and two retries"
+
+
+def test_refused_items_of_a_batch_are_tried_again_alone(
+    connect: Callable[..., Any], server: Server, full: Counter[str]
+) -> None:
+    texts = ["a", "full 1", "b", "full 2", "fail 3 no"]
+    server.service.batches.clear()
+    with connect(server.address, retries=2) as client:
+        *good, bad = client.predict_batch(texts)
+    for text, result in zip(texts, good, strict=False):
+        np.testing.assert_array_equal(result.embedding, vector(text))
+    assert isinstance(bad.error, fastqps.InvalidArgument)
+    assert server.service.batches == [5, 2, 1]
+
+
+def test_retries_end_with_the_calls_time(connect: Callable[..., Any], server: Server, full: Counter[str]) -> None:
+    with connect(server.address, retries=1000, timeout_s=0.5) as client:
+        began = time.monotonic()
+        with pytest.raises((fastqps.ResourceExhausted, fastqps.DeadlineExceeded)):
+            client.predict("full 1000")
+        assert time.monotonic() - began < PATIENCE_S and 1 < full["full 1000"] < 10
+        (result,) = client.predict_batch(["full 999"])
+        assert isinstance(result.error, fastqps.ResourceExhausted), "what the server said, not that time ran out"
+
+
+def test_what_has_no_hint_is_not_tried_again(connect: Callable[..., Any], server: Server) -> None:
+    server.service.models.clear()
+    with connect(server.address, retries=5) as client, pytest.raises(fastqps.Unavailable):
+        client.predict("fail 14 lost")
+    assert len(server.service.models) == 1
+    with pytest.raises(ValueError, match="retries: -1"):
+        connect(server.address, retries=-1)
 
 
 # ---- streams
@@ -452,5 +522,9 @@ def test_importing_fastqps_loads_neither_grpc_nor_torch() -> None:
     code = f"import sys, fastqps; print(fastqps.__version__, {heavy} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert out.stdout.strip() == f"{fastqps.__version__} set()"
+    for name in fastqps.__all__:
+        assert getattr(fastqps, name) is not None
+    kinds = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
+    assert kinds | {"DeviceError", "ModelError"} <= set(fastqps.__all__), "whoever catches an error names it so"
     with pytest.raises(AttributeError, match="no attribute 'Nope'"):
         fastqps.Nope  # noqa: B018

@@ -126,8 +126,8 @@ def test_classifier_scores() -> None:
     [
         (["ok", "word " * 300], "item 1 has 302 tokens; the model takes 256"),
         ([[]], "item 0"),
-        ([[101, 30522]], "below 30522"),
-        ([[-1]], "at least 0"),
+        ([[101, 30522]], "item 0: token id 30522, must be at least 0 and below 30522"),
+        ([[-1]], "item 0: token id -1, must be at least 0"),
         ([["not", "ids"]], "item 0"),
         ([[1.5]], "item 0"),
         ([[1] * 257], "item 0 has 257 tokens"),
@@ -149,3 +149,24 @@ def test_no_tokenizer(tmp_path: Path) -> None:
 
 def test_empty_list() -> None:
     assert Engine("minilm", device="null").predict([]) == []
+
+
+def test_embed_gives_what_a_client_gets() -> None:
+    """One float32 row for each text, cut and scaled as asked for; the refusal names the value and the limit."""
+    engine = Engine("minilm", dtype="float32")
+    texts = ["a text", "another"]
+    rows = engine.embed(texts)
+    assert rows.shape == (2, 384) and rows.dtype == np.float32
+    assert np.array_equal(rows, np.stack(engine.predict(texts)))
+    raw = engine.embed(texts, normalize=False)
+    assert abs(np.linalg.norm(raw[0]) - 1) > 0.01
+    cut = engine.embed(texts, dimensions=64)
+    assert np.allclose(cut, raw[:, :64] / np.linalg.norm(raw[:, :64], axis=1, keepdims=True), atol=1e-6)
+    assert engine.embed([]).shape == (0, 0)
+    with pytest.raises(ValueError, match=r"^dimensions: 385, at least 0 and at most 384$"):
+        engine.embed(texts, dimensions=385)
+
+
+def test_embed_is_for_models_that_embed() -> None:
+    with pytest.raises(ValueError, match="makes no embeddings"):
+        Engine("grammar", device="null").embed(["a"])

@@ -285,8 +285,8 @@ def test_every_place_is_free_again(tmp_path: Path) -> None:
         (Sampling(top_p=0.0), "top_p"),
         (Sampling(top_p=1.5), "top_p"),
         (Sampling(seed=1 << 64), "seed"),
-        (Sampling(stop_ids=range(9)), "stop_ids"),
-        (Sampling(stop_ids=[VOCAB]), "stop_ids"),
+        (Sampling(stop_ids=range(9)), "stop_token_ids"),
+        (Sampling(stop_ids=[VOCAB]), "stop_token_ids"),
     ],
 )
 def test_what_is_out_of_range_is_named(tmp_path: Path, sampling: Sampling, said: str) -> None:

@@ -28,7 +28,7 @@ PYTHON_RUNGS = (
     {"finding", "machine", "off_loop", "reloaded"},
     {"gpus", "tokenizer", "scrape", "capacity", "kernels", "autoscale"},
     {"models", "prediction", "request", "reflection", "served_model"},
-    {"runners", "rpc", "answers", "sampling"},
+    {"runners", "rpc", "answers", "sampling", "attempts"},
     {"devices", "client_base", "prediction_json"},
     {"client", "async_client", "config", "lane", "metrics", "tracing", "rare_calls", "slow_tokenizers", "entry"},
     {"generator", "live", "door_routes"},

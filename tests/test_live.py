@@ -55,7 +55,8 @@ def busy_door() -> dict[str, Any]:
     requests = np.zeros((16, len(METHODS), 17), dtype=np.uint64)
     requests[0, 0, 0], requests[0, METHODS.index("other"), 0] = 50, 9
     return test_metrics.process(
-        items=items, requests=requests, inflight_ns=6 * SECOND, request=test_metrics.histogram(*[100_000] * 99, 10**9),
+        items=items, requests=requests, inflight_ns=6 * SECOND,
+        request=test_metrics.requests_of(test_metrics.histogram(*[100_000] * 99, 10**9)),
         rejected={**dict.fromkeys(REJECTS, 0), "queue_full": 20}, expired={**dict.fromkeys(STAGES, 0), "queue": 4},
         transport={**dict.fromkeys(TRANSPORT_COUNTERS, 0), "bytes_in": 2_000, "bytes_out": 8_000},
     )  # fmt: skip

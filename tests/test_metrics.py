@@ -18,6 +18,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from serving import PATIENCE_S, Server
 
+import fastqps
 from fastqps._core import (
     IDLES,
     METHODS,
@@ -34,6 +35,7 @@ from fastqps.capacity import Capacity
 from fastqps.codes import FAULTS
 from fastqps.metrics import Metrics
 from fastqps.metrics.canaries import Canaries
+from fastqps.metrics.collector import SERVED_METHODS
 from fastqps.metrics.fill import FillWindow
 from fastqps.metrics.histograms import Edges
 from fastqps.models import load_card
@@ -52,6 +54,12 @@ def histogram(*values: int) -> dict[str, Any]:
     return {"count": len(values), "sum": sum(values), "buckets": buckets}
 
 
+def requests_of(found: dict[str, Any], model: int = 0, method: str = "Predict") -> list[list[dict[str, Any]]]:
+    """The durations of two models' calls, by model and method; all but those of one are empty."""
+    wanted = model, SERVED_METHODS.index(method)
+    return [[found if (m, k) == wanted else histogram() for k in range(len(SERVED_METHODS))] for m in range(2)]
+
+
 def process(**changes: Any) -> dict[str, Any]:
     """The counters of one process."""
     zero = dict.fromkeys(
@@ -61,7 +69,7 @@ def process(**changes: Any) -> dict[str, Any]:
     return {
         **zero,
         "stage": {stage: histogram() for stage in STAGES},
-        "request": histogram(),
+        "request": [[histogram() for _ in SERVED_METHODS] for _ in range(2)],
         "batch_items": histogram(),
         "batch_tokens": histogram(),
         "requests": np.zeros((16, len(METHODS), 17), dtype=np.uint64),
@@ -166,7 +174,7 @@ def source() -> FakeSource:
     items[1, 3] = 9
     door = process(
         requests=requests, items=items, queue_wait_ns=3_000_000_000, inflight_ns=10**9,
-        request=histogram(1_000, 1_000_000, 3_000_000_000),
+        request=requests_of(histogram(1_000, 1_000_000, 3_000_000_000), model=1, method="PredictBatch"),
         rejected=dict.fromkeys(REJECTS, 6),
         transport={**dict.fromkeys(TRANSPORT_COUNTERS, 7), "bytes_in": 8},
         expired={**dict.fromkeys(STAGES, 0), "queue": 4},
@@ -203,7 +211,9 @@ def test_numbers(source: FakeSource, accept: str) -> None:
         "fastqps_requests_total{code=OK,method=PredictStream,model=a}": 0,
         'fastqps_items_total{code=INVALID_ARGUMENT,model=b"\n}': 18,
         **{f"fastqps_items_total{{code={code},model=a}}": 0 for code in ("OK", *FAULTS)},
-        "fastqps_request_duration_seconds_count": 6,
+        'fastqps_request_duration_seconds_count{method=PredictBatch,model=b"\n}': 6,
+        "fastqps_request_duration_seconds_count{method=PredictBatch,model=a}": 0,
+        'fastqps_request_duration_seconds_count{method=Predict,model=b"\n}': 0,
         "fastqps_stage_duration_seconds_count{stage=device}": 2,
         "fastqps_requests_waiting{model=a}": 10,
         'fastqps_requests_waiting{model=b"\n}': 12,
@@ -245,7 +255,9 @@ def test_numbers(source: FakeSource, accept: str) -> None:
     }
     assert {name: found.get(name) for name in wanted} == wanted
     assert not [name for name in found if "cache_slots" in name and "model=b" in name]  # it is an encoder
-    assert found["fastqps_request_duration_seconds_sum"] == pytest.approx(2 * 3.001001)
+    durations = [name for name in found if name.startswith("fastqps_request_duration_seconds_count")]
+    assert len(durations) == 2 * 4, "models times methods, and no more"
+    assert found['fastqps_request_duration_seconds_sum{method=PredictBatch,model=b"\n}'] == pytest.approx(2 * 3.001001)
     assert 1.9 < found["fastqps_queue_oldest_age_seconds{model=a}"] < 2 + PATIENCE_S
     assert any(name.startswith("fastqps_build_info{") for name in found)
 
@@ -307,6 +319,24 @@ def documented() -> set[str]:
 
 def test_documented_names_are_those_that_exist(source: FakeSource) -> None:
     assert documented() == {family.name.removeprefix("fastqps_") for family in Metrics(source).collect()}
+
+
+def test_durations_are_told_apart_by_model_and_method(serve: Callable[..., Server]) -> None:
+    server = serve("--model=minilm", "--model=grammar")
+    with fastqps.Client(server.address) as client:
+        for _ in range(3):
+            client.predict("a")
+        client.predict_batch(["a", "b"])
+        client.generate("a", model="grammar", max_tokens=2)
+        list(client.generate_stream("a", model="grammar", max_tokens=2))
+    counts = {
+        ("Predict", "minilm"): 3, ("PredictBatch", "minilm"): 1, ("PredictStream", "minilm"): 0,
+        ("Generate", "minilm"): 0, ("Predict", "grammar"): 1, ("Generate", "grammar"): 1,
+    }  # fmt: skip
+    found = server.metrics()
+    name = "fastqps_request_duration_seconds_count"
+    assert {(k, m): found[f"{name}{{{k},{m}}}"] for k, m in counts} == counts
+    assert found[name] == 6
 
 
 def test_a_live_page_has_what_is_documented(serve: Callable[..., Server], tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def source(n: int, dispatchers: int = 3) -> test_metrics.FakeSource:
     door = test_metrics.process(
         requests=requests,
         items=items,
-        request=test_metrics.histogram(*([2_000_000] * 99 + [40_000_000]) * n),
+        request=test_metrics.requests_of(test_metrics.histogram(*([2_000_000] * 99 + [40_000_000]) * n)),
         rejected={**dict.fromkeys(test_metrics.REJECTS, 0), "queue_full": 10 * n},
     )
     idle = dict.fromkeys(test_metrics.IDLES, 0) | {"no_work": SECOND // 10 * n, "gather": SECOND // 10 * n}

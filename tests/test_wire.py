@@ -303,27 +303,34 @@ def test_nesting_ends_at_the_same_depth(depth: int, inside: bool) -> None:
     [
         (pb.PredictRequest(), "input: none of text, token_ids and pair is set"),
         (pb.PredictRequest(text=""), None),
-        (pb.PredictRequest(text="a", priority=4), "priority: unknown value"),
-        (pb.PredictRequest(text="a", priority=-1), "priority: unknown value"),
-        (pb.PredictRequest(text="a", output=pb.OutputOptions(dtype=4)), "output.dtype: unknown value"),
-        (pb.PredictRequest(text="a", generate=pb.GenerateOptions(top_k=65)), "generate.top_k: must be at most 64"),
-        (pb.PredictRequest(text="a", generate=pb.GenerateOptions(stop=[""])), "generate.stop: a stop string is empty"),
+        (pb.PredictRequest(text="a", priority=4), "priority: 4, must be 0 to 3"),
+        (pb.PredictRequest(text="a", priority=-1), "priority: -1, must be 0 to 3"),
+        (pb.PredictRequest(text="a", output=pb.OutputOptions(dtype=4)), "output.dtype: 4, must be 0 to 3"),
+        (pb.PredictRequest(text="a", generate=pb.GenerateOptions(top_k=65)), "generate.top_k: 65, must be at most 64"),
+        (
+            pb.PredictRequest(text="a", generate=pb.GenerateOptions(stop=["b", ""])),
+            "generate.stop: string 1 has 0 bytes, must have 1 to 256",
+        ),
+        (
+            pb.PredictRequest(text="a", generate=pb.GenerateOptions(stop=["x" * 257])),
+            "generate.stop: string 0 has 257 bytes, must have 1 to 256",
+        ),
         (
             pb.PredictRequest(text="a", generate=pb.GenerateOptions(stop=["x"] * 17)),
-            "generate.stop: more than 16 strings",
+            "generate.stop: 17 strings, at most 16",
         ),
         (pb.PredictRequest(text="a", generate=pb.GenerateOptions(stop=["x"] * 16)), None),
         (
             pb.PredictRequest(text="a", generate=pb.GenerateOptions(stop_token_ids=[1] * 9)),
-            "generate.stop_token_ids: more than 8 ids",
+            "generate.stop_token_ids: 9 ids, at most 8",
         ),
         (
             pb.PredictRequest(text="a", generate=pb.GenerateOptions(top_p=0)),
-            "generate.top_p: must be above 0 and at most 1",
+            "generate.top_p: 0, must be above 0 and at most 1",
         ),
         (
             pb.PredictRequest(text="a", generate=pb.GenerateOptions(temperature=float("nan"))),
-            "generate.temperature: must be a finite number, 0 or more",
+            "generate.temperature: nan, must be a finite number, 0 or more",
         ),
     ],
 )
@@ -370,7 +377,7 @@ def test_batches_are_split_alike() -> None:
 def test_a_batch_above_the_limit_is_refused() -> None:
     message = pb.PredictBatchRequest(items=[pb.PredictRequest(text="a")] * 5).SerializeToString()
     assert len(wire.split_batch(message, 5)) == 5
-    with pytest.raises(ValueError, match="items: too many"):
+    with pytest.raises(ValueError, match=r"^items: 5 items, at most 4$"):
         wire.split_batch(message, 4)
 
 

@@ -76,9 +76,10 @@ int main() {
                     mixed = text_request(200, "z\xc3\xa9\xe6\x97\xa5\xe6\x9c\xac");
   const std::string tokens = token_request(38);
   RequestView view;
+  ReasonText reason;
   u32 ids[64];
   measure("read a text of 200 bytes, ASCII", [&] { parse_request(ascii, &view); });
-  measure("  and check its values", [&] { (void)(parse_request(ascii, &view) || check_request(view)); });
+  measure("  and check its values", [&] { (void)(parse_request(ascii, &view) || check_request(view, reason)); });
   measure("read a text of 198 bytes, mixed scripts", [&] { parse_request(mixed, &view); });
   measure("read 38 token ids", [&] {
     if (!parse_request(tokens, &view)) token_ids(view, ids);

@@ -32,7 +32,13 @@ py::dict stats(const SegmentHandle& self, u32 i) {
   py::dict out, stage;
   for (u32 k = 0; k < kStages; k++) stage[kStageNames[k]] = histogram(s.stage[k]);
   out["stage"] = stage;
-  out["request"] = histogram(s.request);
+  py::list request;  // by model and method
+  for (u32 m = 0; m < g.sizes().models; m++) {
+    py::list of_model;
+    for (const Histogram& of_method : s.request[m]) of_model.append(histogram(of_method));
+    request.append(of_model);
+  }
+  out["request"] = request;
   out["batch_items"] = histogram(s.batch_items);
   out["batch_tokens"] = histogram(s.batch_tokens);
   using Shape = std::vector<py::ssize_t>;

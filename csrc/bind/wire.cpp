@@ -102,12 +102,16 @@ py::dict parse_request(const py::bytes& message) {
   return out;
 }
 
-void check_request(const py::bytes& message) { throw_if(front::check_request(parsed(message))); }
+void check_request(const py::bytes& message) {
+  ReasonText reason;
+  throw_if(front::check_request(parsed(message), reason));
+}
 
 py::list split_batch(const py::bytes& message, std::size_t items_max) {
   std::vector<std::string_view> items(items_max);
   std::size_t count = 0;
-  throw_if(front::split_batch(message, items, &count));
+  ReasonText reason;
+  throw_if(front::split_batch(message, items, &count, reason));
   py::list out;
   for (std::size_t i = 0; i < count; i++) out.append(py::bytes(items[i].data(), items[i].size()));
   return out;

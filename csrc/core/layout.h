@@ -24,7 +24,7 @@
 namespace fastqps {
 
 inline constexpr u64 kMagic = 0x0053505154534146;  // "FASTQPS\0", little-endian
-inline constexpr u32 kFormat = 7;                  // grows with every change of this file
+inline constexpr u32 kFormat = 8;                  // grows with every change of this file
 
 inline constexpr u32 kDoorsMax = 32;
 inline constexpr u32 kDispatchersMax = 64;  // one bit each in Route::dispatchers
@@ -357,8 +357,9 @@ inline constexpr const char* kTransportNames[kTransports] = {
 
 struct alignas(64) Stats {
   Histogram stage[kStages];
-  Histogram request;                    // door: from the read of the headers to the answer's submission
   Histogram batch_items, batch_tokens;  // dispatcher
+  // door: from the read of the headers to the answer's submission, of the methods that a model serves
+  Histogram request[kModelsMax][kOther];
   std::atomic<u64> requests[kModelsMax][kMethods][kCodes];  // door
   std::atomic<u64> items[kModelsMax][kCodes];               // door
   std::atomic<u64> rejected[kRejects];                      // door

@@ -37,8 +37,9 @@ PredictService::Refusal PredictService::refuse_field(const char* field, const ch
 PredictService::Refusal PredictService::accept(std::string_view bytes, const Origin& from, RequestView& view) {
   const bool timed = sample_++ % kSampled == 0;
   u64 start = timed || from.info->traced ? now_ns() : 0;
+  ReasonText reason;
   FieldError error = parse_request(bytes, &view);
-  if (!error) error = check_request(view);
+  if (!error) error = check_request(view, reason);
   if (error) {
     Refusal refusal =
         refuse(StatusCode::kInvalidArgument, "%s%s%s", error.field, *error.field ? ": " : "", error.reason);
@@ -47,15 +48,13 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
   }
   i32 found = find_route(view.model);
   if (found < 0) {
-    if (found == -1)
-      return refuse(StatusCode::kNotFound, "model '%.*s' is not served here",
-                    int(std::min<size_t>(view.model.size(), 100)), view.model.data());
+    if (found == -1) return not_served(view.model);
     return refuse(StatusCode::kUnavailable, "the model is starting");
   }
   const u32 r = u32(found);
   const Route& route = segment_.route(r);
   const bool generates = route.task == Task::kGenerate;
-  if (Refusal refusal = generates ? check_generator(view, r) : check_encoder(view, route, from.method)) return refusal;
+  if (Refusal refusal = generates ? check_generator(view, r) : check_encoder(view, r, from.method)) return refusal;
 
   const u64 now = transport_->turn_ns();
   const u64 deadline = deadline_of(view, *from.info);
@@ -123,11 +122,30 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
   return {};
 }
 
-PredictService::Refusal PredictService::check_encoder(const RequestView& view, const Route& route, Rpc method) {
-  if (method == kGenerate) return refuse_field("model", "this one does not generate text; call Predict");
-  if (view.has_generate) return refuse_field("generate", "this model does not generate text");
-  if (view.output.dimensions > route.dimensions)
-    return refuse_field("output.dimensions", "%u, at most %u", view.output.dimensions, route.dimensions);
+// Names the models that are served, as many as the message has room for.
+PredictService::Refusal PredictService::not_served(std::string_view name) {
+  std::string served;
+  for (u32 m = 0; m < segment_.sizes().models; m++)
+    served.append(m ? ", '" : "'").append(segment_.model(m).name).append("'");
+  Refusal refusal = refuse_field("model", "'%.*s' is not served here; served: %s",
+                                 int(std::min<size_t>(name.size(), 100)), name.data(), served.c_str());
+  refusal.code = StatusCode::kNotFound;
+  return refusal;
+}
+
+PredictService::Refusal PredictService::check_encoder(const RequestView& view, u32 r, Rpc method) {
+  const Route& route = segment_.route(r);
+  const OutputOptions& output = view.output;
+  const char* name = model_name(r);
+  if (method == kGenerate) return refuse_field("model", "'%s' does not generate text; call Predict", name);
+  if (view.has_generate) return refuse_field("generate", "the model '%s' does not generate text; leave it unset", name);
+  if (output.dimensions > route.dimensions)
+    return refuse_field("output.dimensions", "%u, at most %u", output.dimensions, route.dimensions);
+  const bool normalized = output.has_normalize ? output.normalize : route.normalize;
+  if (DType(output.dtype) == DType::kInt8 && route.task == Task::kEmbed && !normalized)
+    return refuse_field("output.dtype",
+                        "DTYPE_INT8 (3) can hold values from -1 to 1 only, and this embedding is not normalized; set "
+                        "output.normalize, or use DTYPE_FLOAT16");
   return {};
 }
 

@@ -185,7 +185,7 @@ void PredictService::refuse_item(const Origin& from, const RequestView& view, co
 void PredictService::count_call(u32 route, Rpc method, StatusCode code, u64 received_ns) {
   bump(stats_->requests[route / kGenerations][method][u32(code)]);
   const u64 now = std::max(drain_ns_, transport_->turn_ns());
-  stats_->request.record(now - std::min(now, received_ns));
+  stats_->request[route / kGenerations][method].record(now - std::min(now, received_ns));
 }
 
 }  // namespace fastqps::front

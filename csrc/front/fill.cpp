@@ -31,7 +31,8 @@ PredictService::Refusal PredictService::fill(const RequestView& view, u32 r, u32
   if (view.input == Input::kTokenIds) return fill_ids(view, route, slot, item);
   RouteSetup& setup = setups_[r];
   if (!setup.external_tokenizer && !setup.tokenizer)
-    return refuse(StatusCode::kInvalidArgument, "text: this model has no tokenizer; send token_ids");
+    return refuse_field(view.input == Input::kPair ? "pair" : "text", "the model '%s' has no tokenizer; send token_ids",
+                        model_name(r));
   item.pair = view.input == Input::kPair;
   std::string_view text = item.pair ? view.pair_first : view.text;
   if (Refusal refusal = bound_text(view, route, text, item)) return refusal;
@@ -87,19 +88,19 @@ PredictService::Refusal PredictService::hand_over(TokenizeJob job, bool native, 
 // n_tokens: those that were written; n_total: of the whole text.
 PredictService::Refusal PredictService::check_tokens(const Item& item, u32 n_tokens, u32 n_total, const Route& route) {
   const char* field = item.pair ? "pair" : "text";
-  if (!n_total) return refuse_field(field, "no tokens");
+  if (!n_total) return refuse_field(field, "0 tokens, at least 1");
   if (n_total > n_tokens && !item.truncate) return too_long(field, n_total, route.max_input_tokens);
   if (item.cut && n_total <= route.max_input_tokens)
     return refuse_field(field, "its first %zu bytes have only %u tokens, and bytes behind them are not read",
                         std::max(kTextBytesAlways, kBytesPerToken * route.max_input_tokens), n_total);
-  if (!n_tokens) return refuse_field(field, "no tokens");
+  if (!n_tokens) return refuse_field(field, "0 tokens, at least 1");
   return {};
 }
 
 PredictService::Refusal PredictService::fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item) {
   Slot& s = slab_.slot(slot);
   u32 n = std::min(view.token_count, route.max_input_tokens);
-  if (!n) return refuse(StatusCode::kInvalidArgument, "token_ids: at least one id");
+  if (!n) return refuse_field("token_ids", "0 ids, at least 1");
   if (view.token_count > n && !view.truncate) return too_long("token_ids", view.token_count, route.max_input_tokens);
   u32* ids = segment_.ids(s);
   if (view.token_count > n) {

@@ -17,17 +17,22 @@ PredictService::Refusal PredictService::check_generator(const RequestView& view,
   const Route& route = segment_.route(r);
   const GenerateOptions& options = view.generate;
   const OutputOptions& output = view.output;
-  if (view.input == Input::kPair) return refuse_field("pair", "this model generates from one text, not from two");
-  constexpr const char* kMeaningless = "means nothing for generated text";
-  if (output.dtype) return refuse_field("output.dtype", "%s", kMeaningless);
-  if (output.dimensions) return refuse_field("output.dimensions", "%s", kMeaningless);
-  if (output.has_normalize) return refuse_field("output.normalize", "%s", kMeaningless);
-  if (output.top_labels) return refuse_field("output.top_labels", "%s", kMeaningless);
-  if (output.raw_scores) return refuse_field("output.raw_scores", "%s", kMeaningless);
+  const char* name = model_name(r);
+  if (view.input == Input::kPair)
+    return refuse_field("pair", "2 texts, at most 1 for the model '%s', which generates", name);
+  const auto meaningless = [&](const char* field, u32 value) {
+    return refuse_field(field, "%u, but the model '%s' generates text; leave it unset", value, name);
+  };
+  if (output.dtype) return meaningless("output.dtype", u32(output.dtype));
+  if (output.dimensions) return meaningless("output.dimensions", output.dimensions);
+  if (output.has_normalize) return meaningless("output.normalize", output.normalize);
+  if (output.top_labels) return meaningless("output.top_labels", output.top_labels);
+  if (output.raw_scores) return meaningless("output.raw_scores", 1);
   if (options.max_tokens > route.max_output_tokens)
     return refuse_field("generate.max_tokens", "%u, at most %u", options.max_tokens, route.max_output_tokens);
   if (options.stop_count && !setups_[r].detokenizer)
-    return refuse_field("generate.stop", "this model has no tokenizer; use stop_token_ids");
+    return refuse_field("generate.stop", "%u strings, but the model '%s' has no tokenizer; use stop_token_ids",
+                        options.stop_count, name);
   u32 ids[kStopTokensMax];
   stop_tokens(view, ids);
   for (u32 i = 0; i < options.stop_token_count; i++)

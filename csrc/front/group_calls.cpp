@@ -14,7 +14,8 @@ constexpr u64 kQuietNs = 1'000'000'000;
 // Takes as many items as its connection's part of the turn allows; the loop then comes again with the same message.
 Took PredictService::on_batch(CallId call, std::string_view message, const CallInfo& info) {
   size_t n = 0;
-  FieldError error = split_batch(message, batch_items_, &n);
+  ReasonText reason;
+  FieldError error = split_batch(message, batch_items_, &n, reason);
   if (error) {
     Refusal refusal =
         refuse(StatusCode::kInvalidArgument, "%s%s%s", error.field, *error.field ? ": " : "", error.reason);

@@ -114,7 +114,9 @@ class PredictService final : public Service {
   u64 deadline_of(const RequestView& view, const CallInfo& info) const;
   Refusal admit(const RequestView& view, u32 route, const Origin& from, u64 now, u64 deadline);
   Refusal check_share(u32 route, const Origin& from, u64 predicted_ns);
-  Refusal check_encoder(const RequestView& view, const Route& route, Rpc method);
+  Refusal check_encoder(const RequestView& view, u32 route, Rpc method);
+  Refusal not_served(std::string_view model);
+  const char* model_name(u32 route) const { return segment_.model(route / kGenerations).name; }
   Refusal queue(u32 slot, u32 route);
   void sample(Stage stage, u64 ns);
   Refusal refuse(StatusCode code, const char* format, ...) __attribute__((format(printf, 3, 4)));

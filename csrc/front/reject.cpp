@@ -35,14 +35,17 @@ Said describe(const Door& door, const Call& call, char* text, size_t room) {
     case Fault::kPath:
       return say("unknown method"), Said{Code::kUnimplemented};
     case Fault::kTimeout:
-      return say("grpc-timeout is malformed"), Said{Code::kInvalidArgument};
+      say("grpc-timeout must be given once, as 1 to 8 digits and a unit: H, M, S, m, u or n");
+      return {Code::kInvalidArgument};
     case Fault::kEncoding:
       say("grpc-encoding must be identity, gzip or deflate");
       return {Code::kUnimplemented, {.accept_encoding = true}};
     case Fault::kConnectionFull:
-      return say("too many calls in flight on this connection"), Said{Code::kResourceExhausted};
+      say("more than %u calls are in flight on this connection", 2 * limits.streams);
+      return {Code::kResourceExhausted};
     case Fault::kAnswersNotRead:
-      return say("the answers on this connection are not being read"), Said{Code::kResourceExhausted};
+      say("more than %u bytes of answers on this connection are not being read", limits.answer_bytes);
+      return {Code::kResourceExhausted};
     case Fault::kFlag:
       return say("the message's compressed flag is neither 0 nor 1"), Said{Code::kInternal};
     case Fault::kFlagWithoutEncoding:
@@ -51,7 +54,9 @@ Said describe(const Door& door, const Call& call, char* text, size_t room) {
     case Fault::kInflateTooLarge:
       return say("the message is larger than %u bytes", message_limit(door, call)), Said{Code::kResourceExhausted};
     case Fault::kReassembly:
-      return say("too many bytes of unfinished messages are held"), Said{Code::kResourceExhausted};
+      say("this connection has its share of the %llu bytes for unfinished messages",
+          (unsigned long long)limits.reassembly_bytes);
+      return {Code::kResourceExhausted};
     case Fault::kNoMessage:
       return say("the request has no message"), Said{Code::kInternal};
     case Fault::kCutMessage:

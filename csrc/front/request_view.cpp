@@ -1,5 +1,8 @@
 #include "front/request_view.h"
 
+#include <cstdarg>
+#include <cstdio>
+
 #include "front/request_fields.h"
 
 namespace fastqps::front {
@@ -67,6 +70,14 @@ void each_piece(std::string_view pieces, u32 wanted, Take take) {
 
 }  // namespace
 
+const char* ReasonText::print(const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  std::vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  return text;
+}
+
 FieldError parse_request(std::string_view message, RequestView* view) {
   RequestView& out = *view;
   out = {};
@@ -122,8 +133,10 @@ void stop_tokens(const RequestView& request, u32* out) {
   });
 }
 
-FieldError split_batch(std::string_view message, std::span<std::string_view> items, std::size_t* count) {
+FieldError split_batch(std::string_view message, std::span<std::string_view> items, std::size_t* count,
+                       ReasonText& reason) {
   *count = 0;
+  std::size_t given = 0;
   for (WireReader in(message); !in.done();) {
     u32 tag;
     if (!in.tag(&tag)) return {"", kDamaged};
@@ -133,9 +146,9 @@ FieldError split_batch(std::string_view message, std::span<std::string_view> ite
     }
     std::string_view item;
     if (!in.bytes(&item)) return {"items", kDamaged};
-    if (*count == items.size()) return {"items", "too many"};
-    items[(*count)++] = item;
+    if (given++ < items.size()) items[(*count)++] = item;
   }
+  if (given > items.size()) return {"items", reason.print("%zu items, at most %zu", given, items.size())};
   return {};
 }
 

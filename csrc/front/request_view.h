@@ -15,12 +15,20 @@
 
 namespace fastqps::front {
 
-// What is wrong with a request, for an INVALID_ARGUMENT. Both strings are literals; `field` is a path such as
-// "pair.first", or empty when the bytes are damaged outside any field. True if there is an error.
+// What is wrong with a request, for an INVALID_ARGUMENT. `field` is a literal, a path such as "pair.first", or empty
+// when the bytes are damaged outside any field. `reason` is a literal or lies in the caller's ReasonText. True if there
+// is an error.
 struct FieldError {
   const char* field = nullptr;
   const char* reason = nullptr;
   explicit operator bool() const { return reason != nullptr; }
+};
+
+// Room for a reason that names the given value and the limit. Only a refusal writes to it.
+struct ReasonText {
+  char text[160];
+  // Returns the text, cut to the room.
+  const char* print(const char* format, ...) __attribute__((format(printf, 2, 3)));
 };
 
 enum class Input : u8 { kNone, kText, kTokenIds, kPair };
@@ -79,8 +87,8 @@ struct RequestView {
 FieldError parse_request(std::string_view message, RequestView* out);
 
 // Checks the values that have a limit of their own: priority, output.*, generate.*, and that there is an input. Limits
-// that depend on the model (tokens, dimensions, labels) are the caller's.
-FieldError check_request(const RequestView& request);
+// that depend on the model (tokens, dimensions, labels) are the caller's. A refusal names the value and the limit.
+FieldError check_request(const RequestView& request, ReasonText& reason);
 
 // Copies the token ids of a parsed request to out[0 .. request.token_count).
 void token_ids(const RequestView& request, u32* out);
@@ -91,8 +99,9 @@ void stop_strings(const RequestView& request, std::string_view* out);
 void stop_tokens(const RequestView& request, u32* out);
 
 // Splits a serialized PredictBatchRequest into its serialized items, in order. Fills items[0 .. *count). More items
-// than fit, or damage outside the items, is an error for the whole call; a damaged item is found by parse_request() and
-// concerns that item alone.
-FieldError split_batch(std::string_view message, std::span<std::string_view> items, std::size_t* count);
+// than fit (the refusal names their number), or damage outside the items, is an error for the whole call; a damaged
+// item is found by parse_request() and concerns that item alone.
+FieldError split_batch(std::string_view message, std::span<std::string_view> items, std::size_t* count,
+                       ReasonText& reason);
 
 }  // namespace fastqps::front

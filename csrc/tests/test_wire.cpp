@@ -84,7 +84,8 @@ TEST(every_field_is_read) {
   stop_strings(view, stops);
   stop_tokens(view, &token);
   CHECK(stops[0] == "." && stops[1] == "ab" && token == 7);
-  CHECK(!check_request(view));
+  ReasonText reason;
+  CHECK(!check_request(view, reason));
 }
 
 TEST(the_last_input_wins_and_clears_the_others) {
@@ -250,26 +251,28 @@ TEST(values_are_checked_against_their_limits) {
       {"\x12\x00\x32\x33"s + repeated("\x32\x01s", 17), "generate.stop"},
       {"\x12\x00\x32\x0b\x4a\x09\x31\x32\x33\x34\x35\x36\x37\x38\x39"s, "generate.stop_token_ids"},
   };
+  ReasonText reason;
   for (const auto& row : table) {
-    const FieldError error = check_request(parsed(row.bytes));
+    const FieldError error = check_request(parsed(row.bytes), reason);
     CHECK(bool(error));
     CHECK_EQ(std::string(error.field), row.field);
   }
-  CHECK(!check_request(parsed("\x12\x00\x32\x30"s + repeated("\x32\x01s", 16))));
+  CHECK(!check_request(parsed("\x12\x00\x32\x30"s + repeated("\x32\x01s", 16)), reason));
 }
 
 TEST(a_batch_is_split_in_order) {
   std::string_view items[2];
   std::size_t count = 9;
+  ReasonText reason;
   CHECK(
       !split_batch("\x0a\x03\x12\x01\x61"
                    "\x78\x01\x0a\x00"sv,
-                   items, &count));
+                   items, &count, reason));
   CHECK(count == 2 && items[0] == "\x12\x01\x61" && items[1].empty());
-  CHECK(!split_batch("", items, &count) && count == 0);
-  CHECK_EQ(std::string(split_batch("\x0a\x00\x0a\x00\x0a\x00"sv, items, &count).reason), "too many");
-  CHECK_EQ(std::string(split_batch("\x0a\x02z"sv, items, &count).field), "items");
-  CHECK(!split_batch("\x0a\x01\xff"sv, items, &count) && count == 1);  // a damaged item is its own affair
+  CHECK(!split_batch("", items, &count, reason) && count == 0);
+  CHECK_EQ(std::string(split_batch("\x0a\x00\x0a\x00\x0a\x00"sv, items, &count, reason).reason), "3 items, at most 2");
+  CHECK_EQ(std::string(split_batch("\x0a\x02z"sv, items, &count, reason).field), "items");
+  CHECK(!split_batch("\x0a\x01\xff"sv, items, &count, reason) && count == 1);  // a damaged item is its own affair
 }
 
 TEST(responses_are_written) {

@@ -41,7 +41,7 @@ class Predict:
         from fastqps.prediction_json import error_json, prediction_json
 
         if not 0 < len(items) <= ITEMS_MAX:
-            return 400, error_json(INVALID_ARGUMENT, f"a list holds 1 to {ITEMS_MAX} items")
+            return 400, error_json(INVALID_ARGUMENT, f"{len(items)} items, a list holds 1 to {ITEMS_MAX} items")
         try:
             requests = [_request(item, "" if single else f"item {i}: ") for i, item in enumerate(items)]
         except ValueError as error:
@@ -87,8 +87,6 @@ def _request(item: Any, where: str) -> predict_pb2.PredictRequest:
     options: Any = {key: value for key, value in item.items() if key not in INPUTS}
     try:
         return to_message(_input(given[0], item[given[0]]), options)
-    except KeyError as error:
-        raise ValueError(f"{where}unknown value {error}") from None
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where}{error}") from None
 

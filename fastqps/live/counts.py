@@ -68,7 +68,7 @@ class Counts:
             rejected={reason: sum(door["rejected"][reason] for door in doors) for reason in REJECTS},
             expired=sum(sum(door["expired"].values()) for door in doors),
             inflight_ns=sum(door["inflight_ns"] for door in doors),
-            request=Merged.of(door["request"] for door in doors),
+            request=Merged.of(found for door in doors for model in door["request"] for found in model),
             stages={stage: Merged.of(process["stage"][stage] for process in stats) for stage in STAGES},
             batches=[_batches(source, model, dispatchers) for model in range(len(source.models))],
             dispatchers=[_dispatcher(found) for found in dispatchers],

@@ -28,6 +28,7 @@ from fastqps.metrics.source import Source
 from fastqps.metrics.versions import version_families
 
 # Shown from the start, with 0: what a series is born with is no increase, so its first failures would raise no alarm.
+# In the order of METHODS, whose last is "other".
 SERVED_METHODS = ("Predict", "PredictBatch", "PredictStream", "Generate")
 SHOWN_CODES = {"OK", *FAULTS}
 _NS = 1e-9
@@ -95,8 +96,13 @@ class Metrics:
         yield items
 
     def _durations(self, doors: list[dict[str, Any]], dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
-        request = HistogramMetricFamily("fastqps_request_duration_seconds", "From a call's headers to its answer.")
-        Merged.of(door["request"] for door in doors).add_to(request, [], self._time_edges, _NS)
+        request = HistogramMetricFamily(
+            "fastqps_request_duration_seconds", "From a call's headers to its answer.", labels=["model", "method"]
+        )
+        for m, model in enumerate(self._source.models):
+            for k, method in enumerate(SERVED_METHODS):
+                merged = Merged.of(door["request"][m][k] for door in doors)
+                merged.add_to(request, [model, method], self._time_edges, _NS)
         yield request
         stages = HistogramMetricFamily("fastqps_stage_duration_seconds", "Where items spend time.", labels=["stage"])
         for stage in STAGES:

@@ -298,7 +298,7 @@ def test_a_late_reader(stub: PredictServiceStub) -> None:
         (pb.PredictRequest(text="x", generate={"stop_token_ids": [VOCAB]}), ("generate.stop_token_ids", str(VOCAB))),
         (pb.PredictRequest(token_ids={"ids": [VOCAB]}), ("token_ids", str(VOCAB))),
         (pb.PredictRequest(text="x" * 600), ("text", "600 tokens, at most 512")),
-        (pb.PredictRequest(pair={"first": "x"}), ("pair", "one text")),
+        (pb.PredictRequest(pair={"first": "x"}), ("pair", "2 texts, at most 1")),
         (pb.PredictRequest(text="x", output={"top_labels": 1}), ("output.top_labels",)),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",

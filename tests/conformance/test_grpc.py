@@ -168,14 +168,14 @@ def test_timeout(peer: Peer, value: str) -> None:
     if answer.status == OK:
         check_good(answer)
     else:
-        word = "timeout" if answer.status == INVALID_ARGUMENT else "deadline"
-        check_error(answer, answer.status or 0, word)
+        words = ("grpc-timeout", "1 to 8 digits") if answer.status == INVALID_ARGUMENT else ("deadline",)
+        check_error(answer, answer.status or 0, *words)
     check_serves_on(peer)
 
 
 def test_two_timeouts(peer: Peer) -> None:
     answer = send(peer, request(PREDICT, ("grpc-timeout", "1S"), ("grpc-timeout", "1S")))
-    check_error(answer, INVALID_ARGUMENT, "timeout")
+    check_error(answer, INVALID_ARGUMENT, "grpc-timeout must be given once")
     check_serves_on(peer)
 
 

@@ -176,23 +176,23 @@ def test_stop_strings(client: fastqps.Client, checkpoint: Path) -> None:
 
 GENERATE: list[tuple[dict[str, Any], str]] = [
     ({"generate": {"max_tokens": MAX_TOKENS + 1}}, f"generate.max_tokens: {MAX_TOKENS + 1}, at most {MAX_TOKENS}"),
-    ({"generate": {"temperature": -1}}, "generate.temperature: must be a finite number, 0 or more"),
-    ({"generate": {"temperature": math.nan}}, "generate.temperature: must be a finite number, 0 or more"),
-    ({"generate": {"temperature": math.inf}}, "generate.temperature: must be a finite number, 0 or more"),
-    ({"generate": {"top_k": 65}}, "generate.top_k: must be at most 64"),
-    ({"generate": {"top_p": 0}}, "generate.top_p: must be above 0 and at most 1"),
-    ({"generate": {"top_p": 1.5}}, "generate.top_p: must be above 0 and at most 1"),
-    ({"generate": {"top_p": math.nan}}, "generate.top_p: must be above 0 and at most 1"),
-    ({"generate": {"stop": ["x"] * 17}}, "generate.stop: more than 16 strings"),
-    ({"generate": {"stop": [""]}}, "generate.stop: a stop string is empty"),
-    ({"generate": {"stop": ["x" * 257]}}, "generate.stop: a stop string is longer than 256 bytes"),
-    ({"generate": {"stop_token_ids": [1] * 9}}, "generate.stop_token_ids: more than 8 ids"),
+    ({"generate": {"temperature": -1}}, "generate.temperature: -1, must be a finite number, 0 or more"),
+    ({"generate": {"temperature": math.nan}}, "generate.temperature: nan, must be a finite number, 0 or more"),
+    ({"generate": {"temperature": math.inf}}, "generate.temperature: inf, must be a finite number, 0 or more"),
+    ({"generate": {"top_k": 65}}, "generate.top_k: 65, must be at most 64"),
+    ({"generate": {"top_p": 0}}, "generate.top_p: 0, must be above 0 and at most 1"),
+    ({"generate": {"top_p": 1.5}}, "generate.top_p: 1.5, must be above 0 and at most 1"),
+    ({"generate": {"top_p": math.nan}}, "generate.top_p: nan, must be above 0 and at most 1"),
+    ({"generate": {"stop": ["x"] * 17}}, "generate.stop: 17 strings, at most 16"),
+    ({"generate": {"stop": [""]}}, "generate.stop: string 0 has 0 bytes, must have 1 to 256"),
+    ({"generate": {"stop": ["x" * 257]}}, "generate.stop: string 0 has 257 bytes, must have 1 to 256"),
+    ({"generate": {"stop_token_ids": [1] * 9}}, "generate.stop_token_ids: 9 ids, at most 8"),
     ({"generate": {"stop_token_ids": [VOCAB]}}, f"generate.stop_token_ids: id {VOCAB}, the vocabulary has {VOCAB}"),
     ({"token_ids": {"ids": [5, VOCAB]}}, f"token_ids: id {VOCAB}, the vocabulary has {VOCAB}"),
     ({"token_ids": {"ids": [5] * 513}}, "token_ids: 513 tokens, at most 512"),
     ({"token_ids": {"ids": []}}, "token_ids"),
     ({"text": "\N{DROMEDARY CAMEL}" * 500}, "tokens, at most 512"),
-    ({"pair": {"first": "a", "second": "b"}}, "pair: this model generates from one text"),
+    ({"pair": {"first": "a", "second": "b"}}, "pair: 2 texts, at most 1"),
     ({"output": {"dimensions": 3}}, "output.dimensions"),
     ({"output": {"top_labels": 1}}, "output.top_labels"),
     ({"model": "other"}, "other"),
@@ -411,7 +411,7 @@ def test_a_prefix_stands_before_every_prompt(
             found = prefixed.generate(prompt, **asked.options)
             alone.check(Asked([*prefix, *own], asked.options), found, usage=False)
             assert found.usage.input_tokens == len(own)
-        with pytest.raises(errors.InvalidArgument, match="text: no tokens"):
+        with pytest.raises(errors.InvalidArgument, match="text: 0 tokens, at least 1"):
             prefixed.generate("")
 
 

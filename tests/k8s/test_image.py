@@ -7,6 +7,7 @@ serves from there. Compiling the extensions as the image does takes minutes: tha
 from __future__ import annotations
 
 import fnmatch
+import json
 import os
 import re
 import shutil
@@ -21,6 +22,8 @@ import pytest
 from serving import PATIENCE_S, READY, until
 
 import fastqps
+from fastqps.cli.parser import ArgumentParser
+from fastqps.cli.serve import add_arguments
 from fastqps.config import Config
 
 pytestmark = pytest.mark.compute
@@ -46,6 +49,12 @@ def stages() -> dict[str, Stage]:
 
 
 STAGES = stages()
+
+
+def serve_parser() -> ArgumentParser:
+    parser = ArgumentParser()
+    add_arguments(parser)
+    return parser
 
 
 def whole(name: str) -> Stage:
@@ -154,6 +163,26 @@ def test_the_images_run_without_root_and_by_default_as_the_manifests_say() -> No
         assert last(target, "EXPOSE").split() == [str(Config().port), str(Config().admin_port)]
         environment = " ".join(words for instruction, words in whole(target) if instruction == "ENV")
         assert "PATH=/opt/fastqps/bin:$PATH" in environment
+
+
+def test_each_exposed_port_is_reachable_from_outside_of_the_container() -> None:
+    """What a process binds to the loopback address of a container, no published port reaches."""
+    for target in ("cpu", "gpu"):
+        command, *flags = json.loads(last(target, "CMD"))
+        assert command == "serve"
+        options = vars(serve_parser().parse(flags))
+        assert last(target, "EXPOSE").split() == [str(Config().port), str(Config().admin_port)]
+        assert (options["host"], options["admin_host"]) == ("0.0.0.0", "0.0.0.0")
+
+
+def test_extras_are_installed_from_a_checkout() -> None:
+    """Nothing is published: an install by the project's name from the package index would fail."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    found = set()
+    for page in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "k8s" / "README.md"]:
+        assert "pip install 'fastqps" not in page.read_text(), f"{page.name} installs from an index"
+        found |= set(re.findall(r"pip install -e '\.\[(\w+)\]'", page.read_text()))
+    assert found and found <= set(extras)
 
 
 def test_the_torch_and_the_extras_are_the_project_s() -> None:

@@ -1,0 +1,122 @@
+"""Every refusal of a request names the field, the value that was given, and the limit or what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+from serving import PATIENCE_S, Server
+
+from fastqps.models import load_card
+from fastqps.models.names import resolve
+from fastqps.v1 import predict_pb2 as pb
+from fastqps.v1 import predict_pb2_grpc
+
+GRAMMAR = load_card("grammar")
+VOCAB, TOKENS_MAX = 30522, 256  # of minilm
+MADE_MAX = 128  # the usual --max-output-tokens
+ITEMS_MAX = 1024  # of one PredictBatch
+NAN = float("nan")
+
+# (fields, the field that the message names, the value that it names, what else it says)
+Refused = tuple[dict[str, Any], str, str, str]
+OF_ALL: list[Refused] = [
+    ({"input": None}, "input", "none of", "text, token_ids and pair"),
+    ({"priority": 9}, "priority", "9", "0 to 3"),
+    ({"output": {"dtype": 7}}, "output.dtype", "7", "0 to 3"),
+    ({"model": "unheard-of"}, "model", "'unheard-of'", "served: 'minilm', 'grammar'"),
+    ({"token_ids": {}}, "token_ids", "0 ids", "at least 1"),
+    ({"generate": {"temperature": -2}}, "generate.temperature", "-2", "0 or more"),
+    ({"generate": {"temperature": NAN}}, "generate.temperature", "nan", "finite"),
+    ({"generate": {"top_k": 65}}, "generate.top_k", "65", "at most 64"),
+    ({"generate": {"top_p": 1.5}}, "generate.top_p", "1.5", "above 0 and at most 1"),
+    ({"generate": {"stop": ["x"] * 17}}, "generate.stop", "17 strings", "at most 16"),
+    ({"generate": {"stop": ["x", ""]}}, "generate.stop", "string 1 has 0 bytes", "1 to 256"),
+    ({"generate": {"stop": ["x" * 300]}}, "generate.stop", "string 0 has 300 bytes", "1 to 256"),
+    ({"generate": {"stop_token_ids": [1] * 9}}, "generate.stop_token_ids", "9 ids", "at most 8"),
+]
+OF_ENCODERS: list[Refused] = [
+    ({"text": "word " * 300}, "text", "302 tokens", f"at most {TOKENS_MAX}; set truncate"),
+    ({"text": "word " * 20_000}, "text", "100000 bytes", "at most 65536"),
+    ({"pair": {"first": "word " * 300, "second": "b"}}, "pair", "304 tokens", f"at most {TOKENS_MAX}"),
+    ({"token_ids": {"ids": [5] * 257}}, "token_ids", "257 tokens", f"at most {TOKENS_MAX}"),
+    ({"token_ids": {"ids": [5, VOCAB]}}, "token_ids", f"id {VOCAB}", f"the vocabulary has {VOCAB}"),
+    ({"output": {"dimensions": 385}}, "output.dimensions", "385", "at most 384"),
+    ({"output": {"dtype": 3, "normalize": False}}, "output.dtype", "DTYPE_INT8 (3)", "set output.normalize"),
+    ({"generate": {"top_k": 3}}, "generate", "'minilm' does not generate text", "leave it unset"),
+]
+OF_GENERATORS: list[Refused] = [
+    ({"pair": {"first": "a", "second": "b"}}, "pair", "2 texts", "at most 1"),
+    ({"output": {"dtype": 2}}, "output.dtype", "2", "leave it unset"),
+    ({"output": {"dimensions": 5}}, "output.dimensions", "5", "leave it unset"),
+    ({"output": {"normalize": True}}, "output.normalize", "1", "leave it unset"),
+    ({"output": {"top_labels": 4}}, "output.top_labels", "4", "leave it unset"),
+    ({"output": {"raw_scores": True}}, "output.raw_scores", "1", "leave it unset"),
+    ({"generate": {"max_tokens": MADE_MAX + 1}}, "generate.max_tokens", str(MADE_MAX + 1), f"at most {MADE_MAX}"),
+    (
+        {"generate": {"stop_token_ids": [GRAMMAR.vocab_size]}},
+        "generate.stop_token_ids", f"id {GRAMMAR.vocab_size}", f"the vocabulary has {GRAMMAR.vocab_size}",
+    ),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    server = Server("--model=minilm", "--model=grammar")
+    try:
+        yield server
+        server.stop()
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="module")
+def stub(server: Server) -> Iterator[Any]:
+    with grpc.insecure_channel(server.address) as channel:
+        yield predict_pb2_grpc.PredictServiceStub(channel)
+
+
+def request(model: str, fields: dict[str, Any]) -> pb.PredictRequest:
+    given = fields.keys() & {"text", "token_ids", "pair", "input"}
+    said = {key: value for key, value in fields.items() if key != "input"}
+    return pb.PredictRequest(**{"model": model, **({} if given else {"text": "a"}), **said})
+
+
+ROWS = [
+    *(("minilm", *row) for row in OF_ALL + OF_ENCODERS),
+    *(("grammar", *row) for row in OF_ALL + OF_GENERATORS),
+]
+
+
+@pytest.mark.parametrize(("model", "fields", "field", "given", "limit"), ROWS)
+def test_a_refusal_names_field_value_and_limit(
+    stub: Any, model: str, fields: dict[str, Any], field: str, given: str, limit: str
+) -> None:
+    asked = request(model, fields)
+    with pytest.raises(grpc.RpcError) as caught:
+        stub.Predict(asked, timeout=PATIENCE_S)
+    code = grpc.StatusCode.NOT_FOUND if field == "model" else grpc.StatusCode.INVALID_ARGUMENT
+    message = caught.value.details()
+    assert caught.value.code() is code and message.startswith(f"{field}: "), message
+    assert given in message and limit in message, message
+    status = stub.PredictBatch(pb.PredictBatchRequest(items=[asked]), timeout=PATIENCE_S).items[0].status
+    assert (status.code, status.message) == (code.value[0], message)
+
+
+def test_a_batch_names_the_number_of_its_items_and_the_limit(stub: Any) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        stub.PredictBatch(pb.PredictBatchRequest(items=[request("", {})] * (ITEMS_MAX + 6)), timeout=PATIENCE_S)
+    assert caught.value.details() == f"items: {ITEMS_MAX + 6} items, at most {ITEMS_MAX}"
+
+
+def test_generate_names_a_model_that_does_not_generate(stub: Any) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        list(stub.Generate(request("minilm", {}), timeout=PATIENCE_S))
+    assert caught.value.details() == "model: 'minilm' does not generate text; call Predict"
+
+
+def test_the_limits_of_the_table_are_the_models() -> None:
+    card = load_card("minilm")
+    assert resolve("minilm") and (card.vocab_size, card.max_input_tokens) == (VOCAB, TOKENS_MAX)
