@@ -65,6 +65,7 @@ bool Connection::serve() {
 bool Connection::read() {
   if (state_ == State::kDead || eof_) return false;
   if (greeting() && !shake_hands()) return false;
+  if (state_ == State::kOpen && paused()) return update_interest(), false;
   u8* data = door_.read_buffer.get();
   const bool held_up = channel_->wants_read();
   const i64 n = channel_->read(data, door_.limits.read_bytes);

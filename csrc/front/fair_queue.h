@@ -1,6 +1,6 @@
 // Work that a door hands to another thread, fair by connection: each connection's jobs in their order, the connections
-// in turn. What waits or is under way is bounded, and a connection's part of it as in shares.h. Not thread-safe: its
-// owner has a lock.
+// in turn. Bounds the bytes that wait or are in progress, in total and for each connection (shares.h). Not thread-safe:
+// its owner has a lock.
 #pragma once
 #include <deque>
 #include <unordered_map>

@@ -1,8 +1,8 @@
 #include "front/inflate.h"
 
-#include <unistd.h>
-
 #include <utility>
+
+#include "core/wake.h"
 
 namespace fastqps::front {
 
@@ -67,7 +67,7 @@ void InflateWorker::work() {
   while (true) {
     there_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
     if (stop_) return;
-    const auto [connection, one, job] = jobs_.pop();
+    const auto [connection, held, job] = jobs_.pop();
     lock.unlock();
     room.resize(message_bytes_ + size_t(1));
     u32 bytes = 0;
@@ -78,7 +78,7 @@ void InflateWorker::work() {
     lock.lock();
     done_.push_back({job.call, connection, too_large ? InflateResult::kTooLarge : result,
                      result == InflateResult::kDone && !too_large ? room.substr(0, bytes) : std::string()});
-    [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
+    signal_fd(wake_fd_);
   }
 }
 

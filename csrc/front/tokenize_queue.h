@@ -1,7 +1,6 @@
 // Texts that the loop does not tokenize itself, on their way to another thread and back: long ones, and those of models
 // whose tokenizer is not native (the `tokenizers` package).
 #pragma once
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <memory>

@@ -124,7 +124,7 @@ void Door::serve_ready() {
   }
 }
 
-// One at least in each turn: who waits for the worker has waited already.
+// Delivers at least one message in each turn, because these have already waited for the worker.
 void Door::deliver_some_inflated() {
   while (!inflated.empty()) {
     const Inflated each = std::move(inflated.front());

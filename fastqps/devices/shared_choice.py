@@ -40,6 +40,7 @@ def shared_choice(precision: Precision, card: ModelCard, device: str, dtype: tor
             path, choice = found
             precision.recall(choice.products)
             precision.log(f"quantization auto: choice of {choice.measured} read from {path}")
+            stack.close()  # nothing is measured: the others need not wait until this process has loaded the model
         yield
         if precision.measured:
             now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

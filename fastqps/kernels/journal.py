@@ -1,8 +1,8 @@
 """Which kernels were checked on which GPU, and what came of it: in a file that outlives the process that writes it.
 
 A kernel can end the process that checks it: an illegal address makes its CUDA context useless, and the compiler may
-crash. So each check is announced before it begins. Whoever finds an announcement without a verdict, while nobody else
-holds the lock, knows that its writer has died of it. A server has one journal for all of its dispatchers: each kernel
+crash. So each check is announced before it begins. An announcement without a verdict, seen while nobody else holds the
+lock, means that the checking process died, and the kernel is taken for the cause. A server has one journal for all of its dispatchers: each kernel
 is checked once for each kind of GPU, whichever dispatcher comes first, and warned about once.
 """
 

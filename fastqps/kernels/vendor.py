@@ -1,4 +1,4 @@
-"""What only NVIDIA's or only AMD's GPUs have: the clock instruction and the launch option that limits registers.
+"""Vendor-specific features of GPUs: the clock instruction and the register limit.
 
 No other module names them. The target is known when a kernel is compiled, so neither vendor pays for the other.
 """

@@ -59,7 +59,7 @@ def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) 
         def load(where: Parameters) -> PackedModel:
             return PackedModel(card, CudaEncoderOps(dtype, where, precision, kernels, card.max_input_tokens))
 
-        with chosen(precision, held, card, backend, dtype):
+        with chosen(precision, held, card, backend, place, dtype):
             model = build_over(backend, held, load)
         precision.conclude()
     return CudaEncoder(Loaded(card, backend, model), max_items, max_tokens)
@@ -78,7 +78,7 @@ def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
         def load(where: Parameters) -> Decoder:
             return Decoder(*load_decoder(card, CudaDecodeOps(dtype, where, precision, kernels), slots, max_tokens))
 
-        with chosen(precision, held, card, backend, dtype):
+        with chosen(precision, held, card, backend, place, dtype):
             decoder = build_over(backend, held, load)
         precision.conclude()
     return CudaDecoder(Loaded(card, backend, decoder), slots, max_tokens)
@@ -101,7 +101,7 @@ def hold_weights(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
 
     with alone_on(backend.uuid), weights_told_when_full(card, backend.where), told_by_device(backend):
         _check_weights(card, backend, dtype)
-        with chosen(precision, None, card, backend, dtype):
+        with chosen(precision, None, card, backend, place, dtype):
             hold(card, backend, place, dtype, precision, load)
 
 

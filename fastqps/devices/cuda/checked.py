@@ -11,6 +11,7 @@ import torch
 
 from fastqps._core import CudaError
 from fastqps.devices.cuda.backend import Backend
+from fastqps.devices.cuda.memory import is_out_of_memory
 from fastqps.devices.errors import DeviceError, DeviceFault
 from fastqps.devices.place import Place
 from fastqps.kernels.checks import arguments_of, check, shape_of
@@ -91,6 +92,7 @@ class Checked:
         elif len(crashed) >= CRASHES_MAX:
             fault = f"it is not tried: {' and '.join(crashed)} ended their processes"
         else:
+            self._backend.api.synchronize()  # a device that has failed already is not held against the kernel
             with self._journal.announced(gpu, name, shape, keep=DeviceFault):
                 fault = attempt()
         self._conclude(Verdict(gpu, name, shape, fault))
@@ -126,5 +128,7 @@ class Checked:
                     f"the device has failed in the check of kernel {name} ({shape}): {reason}; "
                     "kernels torch (--kernels torch) serves without it"
                 ) from error
+            if is_out_of_memory(reason):
+                raise torch.OutOfMemoryError(reason) from error
             return f"it does not run: {reason}"
         return str(difference) if difference else ""

@@ -46,11 +46,15 @@ def build_over(backend: Backend, held: Manifest | None, build: Callable[[Paramet
 
 
 def chosen(
-    precision: Precision, held: Manifest | None, card: ModelCard, backend: Backend, dtype: torch.dtype
+    precision: Precision, held: Manifest | None, card: ModelCard, backend: Backend, place: Place, dtype: torch.dtype
 ) -> AbstractContextManager[None]:
-    """Within it the model is built: ``precision`` follows the process that holds the weights, or what is stored."""
+    """Within it the model is built: ``precision`` follows the process that holds the weights, or what is stored.
+
+    A choice that was measured with torch's operations in the place of the kernels holds for these alone.
+    """
     if held is None:
-        return shared_choice(precision, card, backend.name, dtype)
+        device = f"{backend.name}, kernels torch" if place.kernels == "torch" else backend.name
+        return shared_choice(precision, card, device, dtype)
     precision.recall(map(timed_of, held.products))
     return nullcontext()
 

@@ -11,13 +11,12 @@ import torch
 
 from fastqps._core import CudaError
 from fastqps.devices.cuda.backend import Backend
-from fastqps.devices.cuda.memory import told_when_full
+from fastqps.devices.cuda.memory import is_out_of_memory, told_when_full
 from fastqps.devices.errors import DeviceFault
 from fastqps.devices.start_lock import alone_on
 from fastqps.models.card import ModelCard
 
 M = TypeVar("M")
-_FULL = ("out of memory", "cublas_status_alloc_failed", "cublas_status_not_initialized")
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def told_by_device(backend: Backend) -> Iterator[None]:
             backend.api.synchronize()
         except CudaError:
             raise DeviceFault(f"the device has failed: {reason}") from error
-        if any(words in reason.lower() for words in _FULL):
+        if is_out_of_memory(reason):
             raise torch.OutOfMemoryError(reason) from error
         if cause is not error:
             raise RuntimeError(reason) from error

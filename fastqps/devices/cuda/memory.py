@@ -15,7 +15,13 @@ from fastqps._core import CudaError
 from fastqps.errors import ConfigError
 from fastqps.models.card import ModelCard, ModelError
 
+_OUT_OF_MEMORY = ("out of memory", "cublas_status_alloc_failed", "cublas_status_not_initialized")
 _HEADER_BYTES_MAX = 100 << 20  # safetensors' own limit
+
+
+def is_out_of_memory(reason: str) -> bool:
+    """Whether a library's error says that the GPU's memory is too small. torch, Triton and cuBLAS each have their own."""
+    return any(words in reason.lower() for words in _OUT_OF_MEMORY)
 
 
 def parameters(files: Sequence[Path]) -> int:

@@ -20,7 +20,7 @@ def arguments_of(plain: Callable[..., Any], args: tuple[Any, ...], named: dict[s
 
 
 def shape_of(name: str, arguments: dict[str, Any]) -> str:
-    """``x=bfloat16[:,384] eps=1e-12 kind=layer``: what is left out is None or its default's nothing."""
+    """``x=bfloat16[:,384] eps=1e-12 kind=layer``: arguments that are None or False are left out."""
     parts = {key: _part(value) for key, value in arguments.items() if value is not None and value is not False}
     if name == "embed_norm":  # how items are found depends on how many there can be
         search = search_shape(len(arguments["cu_seqlens"]))

@@ -2,8 +2,8 @@
 
 Each function has its launcher's name, arguments and results. It can be captured in a graph: shapes are static, counts
 are read on the device, and nothing waits for it. So nothing here uses ``item``, ``nonzero``, a mask as an index, or a
-tensor made from numbers of the host. No index comes from padding. In what the caller gave it is not written; in a
-result that is allocated here it may hold anything.
+tensor made from numbers of the host. Padding rows are never used as indices. Arguments keep their padding rows
+unchanged; padding rows of new results are undefined.
 
 No function writes stamps: torch cannot read the device's clock. The host's times of launch and end take their place.
 """
