@@ -2,8 +2,9 @@
 
 A kernel can end the process that checks it: an illegal address makes its CUDA context useless, and the compiler may
 crash. So each check is announced before it begins. An announcement without a verdict, seen while nobody else holds the
-lock, means that the checking process died, and the kernel is taken for the cause. A server has one journal for all of its dispatchers: each kernel
-is checked once for each kind of GPU, whichever dispatcher comes first, and warned about once.
+lock, means that the checking process died, and the kernel is taken for the cause. A server has one journal for all of
+its dispatchers: each kernel is checked once for each kind of GPU, whichever dispatcher comes first, and warned about
+once.
 """
 
 from __future__ import annotations

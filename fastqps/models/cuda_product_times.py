@@ -30,9 +30,9 @@ def product_times(
     """What ``Precision`` measures with."""
 
     def time_us(product: Product, fp8: bool) -> float:
-        # Not inference mode: the first capture of a process makes tensors that all others write, and captures outside
-        # of that mode could not.
-        with torch.no_grad(), torch.cuda.device(device):
+        # Outside of inference mode, in which a decoder is loaded: the first capture of a process makes tensors that all
+        # others write, and captures outside of that mode could not.
+        with torch.inference_mode(False), torch.no_grad(), torch.cuda.device(device):
             count, run = products(product, fp8, dtype, device, kernels)
             found = _graph_us(run) / count
             del run

@@ -1,4 +1,4 @@
-"""Decoders on a GPU: in fp32 the CPU's tokens, in bf16 others only where two logits are as good as equal."""
+"""Decoders on a GPU: in fp32 the CPU's tokens, in bf16 as near to fp32's as transformers'."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from fastqps.sampling import Sampling
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 CHANCE = np.random.default_rng(5)
-NEAR = 2**-6  # of logits: bf16 keeps 8 bits
 
 
 def prompts(count: int, vocab: int, longest: int) -> list[list[int]]:
@@ -87,26 +86,34 @@ def test_lanes_at_once_equal_one() -> None:
             assert found[i, number] == list(zip(answer.token_ids, answer.logprobs, strict=True))
 
 
-def test_bf16_differs_only_where_logits_are_near() -> None:
-    """Of SmolLM2-135M's shape: at its first other token than in fp32 the two logits lie within 2⁻⁶, relatively."""
+def test_bf16_is_as_near_to_fp32_as_transformers() -> None:
+    """Of SmolLM2-135M's shape. Random weights amplify what is rounded, so the yardstick is transformers in bf16.
+
+    Both choose tokens behind the same text; fp32 says how much worse than the best one each choice is.
+    """
     import transformers as tr
 
     path = checkpoint(SHAPES["smollm2-135m"])
     card = load_card(str(path), 64, max_output_tokens=50)
     asked = prompts(64, card.vocab_size, 50)
     answers = Generator(card, device="cuda", max_running=32).generate(asked, Sampling(max_tokens=50, ignore_eos=True))
-    model = tr.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).cuda().eval()
-    other = tokens = 0
+    exact, rounded = (
+        tr.AutoModelForCausalLM.from_pretrained(path, dtype=dtype).cuda().eval()
+        for dtype in (torch.float32, torch.bfloat16)
+    )
+    ours, theirs = [], []
     for ids, answer in zip(asked, answers, strict=True):
         whole = torch.tensor([[*ids, *answer.token_ids]], device="cuda")
         with torch.inference_mode():
-            logits = model(whole).logits[0, len(ids) - 1 : -1].float()
-        best, own = logits.max(-1).values, logits.gather(1, whole[0, len(ids) :, None])[:, 0]
-        tokens += len(own)
-        for gap, top in zip((best - own).tolist(), best.abs().tolist(), strict=True):
-            other += gap > 0
-            assert gap <= NEAR * top, (gap, top)
-    print(f"bf16: {other} of {tokens} tokens are not fp32's likeliest, each within 2**-6")
+            logits, other = (model(whole).logits[0, len(ids) - 1 : -1].float() for model in (exact, rounded))
+        best = logits.max(-1).values
+        ours.append(best - logits.gather(1, whole[0, len(ids) :, None])[:, 0])
+        theirs.append(best - logits.gather(1, other.argmax(-1)[:, None])[:, 0])
+    loss, usual = torch.cat(ours), torch.cat(theirs)
+    share, usual_share = (float((gaps > 0).float().mean()) for gaps in (loss, usual))
+    print(f"bf16: {share:.1%} of {len(loss)} tokens are not fp32's likeliest, {usual_share:.1%} of transformers'")
+    assert share <= 1.5 * usual_share + 0.01
+    assert float(loss.mean()) <= 1.5 * float(usual.mean()) + 1e-3
 
 
 def test_a_cache_that_does_not_fit() -> None:
