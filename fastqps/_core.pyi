@@ -177,6 +177,8 @@ class Heartbeat:
 
 # ---- csrc/bind/step.cpp
 
+def first_beyond(indexes: int, n: int, rows: int) -> int: ...
+
 class Stepper:
     def __init__(
         self,
@@ -395,8 +397,11 @@ def embed(
     positions: int,
     types: int,
     words: int,
+    n_words: int,
     places: int,
+    n_places: int,
     kinds: int,
+    n_kinds: int,
     weight: int,
     bias: int,
     width: int,
@@ -408,7 +413,15 @@ def means(out: int, rows: int, bfloat16: bool, width: int, starts: int, n_items:
 
 def rms_norm(out: int, rows: int, bfloat16: bool, n_rows: int, weight: int, width: int, eps: float) -> None: ...
 def embed_tokens(
-    out: int, bfloat16: bool, n_tokens: int, ids: int, kv_slots: int, last_token: int, table: int, width: int
+    out: int,
+    bfloat16: bool,
+    n_tokens: int,
+    ids: int,
+    kv_slots: int,
+    last_token: int,
+    table: int,
+    n_rows: int,
+    width: int,
 ) -> None: ...
 def attend_slots(
     out: int,

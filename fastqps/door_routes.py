@@ -9,8 +9,8 @@ import threading
 from fastqps import _front, rare_calls
 from fastqps._core import GENERATIONS, Segment
 from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.text import load_tokenizer
 from fastqps.slow_tokenizers import SlowTokenizers
-from fastqps.tokenizer import Tokenizer
 
 _NICE = 10
 _NONE = -1
@@ -89,14 +89,14 @@ class DoorRoutes:
     def _load(self, route: int) -> None:
         generation = self._segment.route(route)["generation"]
         card = ModelCard.from_json(self._segment.card(route))
-        tokenizer = _tokenizer(card) if card.tokenizer else None
+        tokenizer = load_tokenizer(card)
         native = tokenizer is not None and tokenizer.native
         if tokenizer and not native:
             print(
                 f"model {card.name}: tokenizing through the tokenizers package: {tokenizer.why_not_native}",
                 file=sys.stderr,
             )
-            self._slow.add(route, _usable(card, tokenizer))
+            self._slow.add(route, tokenizer)
         try:
             self._door.set_route(
                 route,
@@ -116,16 +116,3 @@ class DoorRoutes:
 class _Loaded:
     def __init__(self, generation: int, card: ModelCard, native: bool) -> None:
         self.generation, self.card, self.native = generation, card, native
-
-
-def _tokenizer(card: ModelCard) -> Tokenizer:
-    return Tokenizer.from_file(card.tokenizer, max_tokens=card.max_input_tokens, special_tokens=card.special_tokens)
-
-
-def _usable(card: ModelCard, tokenizer: Tokenizer) -> Tokenizer:
-    """The tokenizer, if the package can work with it: a server must not start that then refuses every text."""
-    try:
-        tokenizer.encode("a")
-    except Exception as error:  # the package raises nothing narrower
-        raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None
-    return tokenizer

@@ -11,10 +11,10 @@ from fastqps.answers import Answer, answer, embedding
 from fastqps.devices import make_runner, one_device
 from fastqps.generator import Generator
 from fastqps.models import ModelError, load_card
+from fastqps.models.text import load_tokenizer
 from fastqps.prediction import Chunk, Generation, Vector
-from fastqps.runners.reference_items import pack_items
+from fastqps.runners.reference_items import UnknownTokenError, pack_items
 from fastqps.sampling import Sampling
-from fastqps.tokenizer import Tokenizer
 
 Item = str | tuple[str, str] | Sequence[int]
 
@@ -31,7 +31,8 @@ class Engine:
     GPU) or ``cuda:1``, ``auto`` (cuda where that is possible, else cpu), ``null`` or ``sim:PROFILE``, ``dtype``
     ``auto``, ``float32``, ``bfloat16`` or, on cuda, ``float16``, ``quantization`` ``none``, ``fp8`` or ``auto``,
     ``kernels`` of cuda ``auto`` (own ones that agree with torch), ``own`` or ``torch``. Raises ``ModelError``,
-    ``DeviceError``, and ``DeviceFault`` where a GPU fails.
+    ``DeviceError``, and ``DeviceFault`` where a GPU fails. ``max_input_tokens`` must have room for the tokenizer's
+    special tokens and, of an encoder, for one token of each text of a pair.
 
     Of generators alone: ``max_running`` prompts are worked on at a time, ``prefix`` is a text in front of each of them.
     """
@@ -63,20 +64,18 @@ class Engine:
             return
         if prefix:
             raise ModelError(f"{self.card.name} does not generate text: a prefix would have no effect")
+        self._tokenizer = load_tokenizer(self.card)
         tokens = max(_BATCH_TOKENS, self.card.max_input_tokens)
         self._runner = make_runner(
             device, self.card, _BATCH_ITEMS, tokens, dtype=dtype, quantization=quantization, kernels=kernels
         )
-        self._tokenizer: Tokenizer | None = None
-        if self.card.tokenizer:
-            self._tokenizer = Tokenizer.from_file(self.card.tokenizer, max_tokens=self.card.max_input_tokens)
 
     def predict(self, items: Sequence[Item], *, truncate: bool = False) -> list[Answer]:
         """One answer for each text, pair of texts or sequence of token ids, in the order of ``items``.
 
         An answer is an embedding, float32 [card.dimensions], or for a classifier all (label, score), best first. Token
         ids are taken as they are, special tokens included. ``ValueError`` names an item that cannot be answered: too
-        long (unless ``truncate``), empty, or with an id outside of the vocabulary.
+        long (unless ``truncate``), empty, or with an id outside of the vocabulary, which a tokenizer may give, too.
         """
         if self.card.task == "generate":
             raise ValueError(f"{self.card.name} generates text: call generate")
@@ -157,7 +156,11 @@ class Engine:
         """``finish`` of each item's raw output row, in the order of ``encoded``."""
         done: dict[int, _T] = {}
         for batch in self._batches([len(ids) for ids, _ in encoded]):
-            self._runner.run(*pack_items(self.card, [encoded[i] for i in batch], self._runner.buffers()))
+            try:
+                shape = pack_items(self.card, [encoded[i] for i in batch], self._runner.buffers())
+            except UnknownTokenError as error:
+                raise error.in_place(batch[error.item]) from None
+            self._runner.run(*shape)
             for row, i in enumerate(batch):
                 done[i] = finish(self._runner.buffers().output[row])
         return [done[i] for i in range(len(encoded))]
@@ -179,6 +182,8 @@ class Engine:
             if _is_text(item):
                 done = next(tokenized)
                 self._check_length(number, done.n_total, truncate)
+                if not done.ids:
+                    raise ValueError(f"item {number} has no tokens")
                 found.append((done.ids, done.first_len))
             else:
                 found.append(self._check_ids(number, item, truncate))

@@ -10,10 +10,10 @@ from fastqps._core import DecodeBatch, Detokenizer, StopStrings
 from fastqps.devices import make_decoder
 from fastqps.lane import make_lane
 from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.text import load_tokenizer
 from fastqps.prediction import Chunk, Generation, Usage
 from fastqps.runners import DecodeRunner
 from fastqps.sampling import Sampling
-from fastqps.tokenizer import Tokenizer
 
 Prompt = str | Sequence[int]
 STOP, LENGTH = 1, 2  # how a token ends its request; 0: it does not
@@ -101,6 +101,7 @@ class Generator:
         runner: DecodeRunner | None = None,
         batch: Callable[[int, int], Any] = DecodeBatch,
     ) -> None:
+        self._tokenizer = load_tokenizer(card)
         tokens = max_step_tokens or max_running + max(card.max_input_tokens, 512)
         runner = runner or make_decoder(
             device,
@@ -121,10 +122,6 @@ class Generator:
         self._running: set[int] = set()
         self._requests = 0
         self._kept: list[Token] = []  # made while somebody waited for others
-        self._tokenizer: Tokenizer | None = None
-        if card.tokenizer:
-            limit, special = card.max_input_tokens, card.special_tokens
-            self._tokenizer = Tokenizer.from_file(card.tokenizer, max_tokens=limit, special_tokens=special)
         self._detokenizer = _detokenizer(card)
 
     def add(self, ids: Sequence[int], sampling: Sampling) -> int:
@@ -282,6 +279,7 @@ class Generator:
         found = self._tokenizer.encode_items([prompt])[0]
         if found.truncated and not truncate:
             raise ValueError(f"{which} has {found.n_total} tokens; the model takes {limit} (truncate=True cuts it)")
+        self._check(which, found.ids)
         return _Prompt(found.ids, found.truncated)
 
 

@@ -52,6 +52,8 @@ class Tokenizer:
     ) -> Tokenizer:
         """Read a tokenizer.json. Its padding is ignored; its truncation is honoured unless `max_tokens` replaces it.
 
+        A text is cut to no ids at all where its special tokens alone are more than that.
+
         `special_tokens` says which ones are put around a text: all, none, or the trailing ones alone, as around a
         prompt whose shared prefix has those that begin a text. Those that are spelled in a text are always found.
 
@@ -70,6 +72,12 @@ class Tokenizer:
     def second_type_id(self) -> int:
         """Type id of a pair's ids after `first_len`."""
         return self._native.second_type_id if self._native else 1
+
+    def n_special(self, *, pair: bool) -> int:
+        """Special tokens that are put around a text, or around the two texts of a pair."""
+        if self._native:
+            return self._native.n_special(pair)
+        return self._whole.n_special(pair)
 
     def encode(self, text: str) -> list[int]:
         if self._native:
@@ -142,16 +150,25 @@ class _Package:
         self._single = self._pair = _cutting(path, max_tokens, single)
         if max_tokens is not None and pair != single:
             self._pair = _cutting(path, max_tokens, pair)
+        # The package does not cut at a length that is below the number of the special tokens.
+        self._no_room = [max_tokens is not None and max_tokens < self.n_special(pair) for pair in (False, True)]
+
+    def n_special(self, pair: bool) -> int:
+        if not self._add:
+            return 0
+        return int(self._single.num_special_tokens_to_add(pair)) - self._leading[pair]
 
     def encode(self, item: Item) -> Encoded:
         """The item, cut; `n_total` is what is left of it."""
+        if self._no_room[not isinstance(item, str)]:
+            return Encoded([], 0, 0)
         with _failures():
             if isinstance(item, str):
                 return self._encoded(item, self._single.encode(item, add_special_tokens=self._add))
             return self._encoded(item, self._pair.encode(*item, add_special_tokens=self._add))
 
     def encode_batch(self, items: Sequence[Item]) -> list[Encoded]:
-        if self._pair is not self._single:
+        if self._pair is not self._single or any(self._no_room):
             return [self.encode(item) for item in items]
         with _failures():
             found = self._single.encode_batch(list(items), add_special_tokens=self._add)
@@ -191,6 +208,7 @@ def _load(path: str) -> Any:
         raise ValueError(f"{path}: {reason}") from reason
 
 
+@_failures()
 def _cutting(path: str, max_tokens: int | None, leading: int) -> Any:
     """The package's object; cuts behind `max_tokens` and `leading` more, in the file's way if at its length."""
     tokenizer = _load(path)
@@ -205,6 +223,7 @@ def _cutting(path: str, max_tokens: int | None, leading: int) -> Any:
     return tokenizer
 
 
+@_failures()
 def _leading(path: str) -> tuple[int, int]:
     """How many special tokens are put in front of a text, and of a pair: those before a token that is always found."""
     from tokenizers import AddedToken
@@ -214,8 +233,7 @@ def _leading(path: str) -> tuple[int, int]:
     mark = tokenizer.token_to_id(_MARK)
 
     def before(*texts: str) -> int:
-        with _failures():
-            with_special, without = (tokenizer.encode(*texts, add_special_tokens=add).ids for add in (True, False))
+        with_special, without = (tokenizer.encode(*texts, add_special_tokens=add).ids for add in (True, False))
         return int(with_special.index(mark) - without.index(mark))
 
     return before(_MARK), before(_MARK, _MARK)

@@ -120,7 +120,7 @@ def test_rows(dtype: torch.dtype) -> None:
     ids, slots, last = ints([4, -1, 0]), ints([1, 2, 0]), ints([3, 3, 6])
     embedded = torch.empty(3, 640, dtype=dtype)
     _core.embed_tokens(
-        embedded.data_ptr(), bfloat16, 3, ids.data_ptr(), slots.data_ptr(), last.data_ptr(), rows.data_ptr(), 640
+        embedded.data_ptr(), bfloat16, 3, ids.data_ptr(), slots.data_ptr(), last.data_ptr(), rows.data_ptr(), 7, 640
     )
     assert torch.equal(embedded, rows[[4, 6, 0]])
 

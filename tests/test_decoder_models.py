@@ -340,7 +340,7 @@ def test_a_prefix_of_text(speaker: Path) -> None:
         load_card(str(speaker), max_output_tokens=100, prefix_text="word " * 9)
     with pytest.raises(ModelError, match="minilm does not generate text: a prefix"):
         Engine("minilm", prefix="Correct: ")
-    with pytest.raises(ValueError, match="the prompt has 0 tokens"):
+    with pytest.raises(ValueError, match="prompt 0 has 0 tokens"):
         engine.generate([""])
 
 

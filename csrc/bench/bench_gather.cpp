@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
   fds.door[0] = fds.door[1] = eventfd(0, 0);
   Route& route = segment.route(0);
   route.dimensions = kWidth;
+  route.vocab_size = 1000 + kItems;
   route.normalize = 1;
   route.dispatchers = 1;
   Nobody nobody;

@@ -1,8 +1,12 @@
 // The CPU kernels for Python. Arrays are given by address, so nothing here knows torch.
+#include <stdexcept>
+#include <string>
+
 #include "bind/arrays.h"
 #include "bind/bind.h"
 #include "step/cpu_decode.h"
 #include "step/cpu_ops.h"
+#include "step/table_index.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -16,6 +20,14 @@ step::Norm norm(u64 weight, u64 bias, u32 width, float eps) {
   return {address<const float>(weight), address<const float>(bias), width, eps};
 }
 
+// IndexError where a step would read behind a table's last row, or in front of its first one.
+void check_indexes(const char* what, const i32* indexes, u32 n, u32 rows, i32 least = 0) {
+  const u32 at = first_beyond(indexes, n, rows, least);
+  if (at == n) return;
+  throw std::out_of_range(std::string(what) + " " + std::to_string(indexes[at]) + " at row " + std::to_string(at) +
+                          " of the step; its table has " + std::to_string(rows) + " rows");
+}
+
 void register_rows(py::module_& m) {
   m.def(
       "rms_norm",
@@ -27,12 +39,16 @@ void register_rows(py::module_& m) {
       "Root mean square normalisation of rows; step::RmsNorm in csrc/step/cpu_decode.h.");
   m.def(
       "embed_tokens",
-      [](u64 out, bool bfloat16, u32 n_tokens, u64 ids, u64 kv_slots, u64 last_token, u64 table, u32 width) {
+      [](u64 out, bool bfloat16, u32 n_tokens, u64 ids, u64 kv_slots, u64 last_token, u64 table, u32 n_rows,
+         u32 width) {
+        check_indexes("token id", address<const i32>(ids), n_tokens, n_rows, -1);
         step::embed_tokens({address<const i32>(ids), address<const i32>(kv_slots), address<const i32>(last_token),
                             address(table), address(out), n_tokens, width, number(bfloat16)});
       },
-      "out"_a, "bfloat16"_a, "n_tokens"_a, "ids"_a, "kv_slots"_a, "last_token"_a, "table"_a, "width"_a, Release(),
-      "Rows of a table by token id, -1 for the last token made; step::TokenEmbedding in csrc/step/cpu_decode.h.");
+      "out"_a, "bfloat16"_a, "n_tokens"_a, "ids"_a, "kv_slots"_a, "last_token"_a, "table"_a, "n_rows"_a, "width"_a,
+      Release(),
+      "Rows of a table by token id, -1 for the last token made; IndexError for an id beyond the table; "
+      "step::TokenEmbedding in csrc/step/cpu_decode.h.");
   m.def(
       "gated_silu",
       [](u64 out, u64 rows, bool bfloat16, u32 n_rows, u32 inner) {
@@ -65,15 +81,19 @@ void register_cpu_ops(py::module_& m) {
       "Layer normalisation of rows; step::Normalization in csrc/step/cpu_ops.h.");
   m.def(
       "embed",
-      [](u64 out, bool bfloat16, u32 n_tokens, u64 ids, u64 positions, u64 types, u64 words, u64 places, u64 kinds,
-         u64 weight, u64 bias, u32 width, float eps) {
+      [](u64 out, bool bfloat16, u32 n_tokens, u64 ids, u64 positions, u64 types, u64 words, u32 n_words, u64 places,
+         u32 n_places, u64 kinds, u32 n_kinds, u64 weight, u64 bias, u32 width, float eps) {
+        check_indexes("token id", address<const i32>(ids), n_tokens, n_words);
+        if (places) check_indexes("position", address<const i32>(positions), n_tokens, n_places);
+        if (kinds) check_indexes("token type", address<const i32>(types), n_tokens, n_kinds);
         step::embed({norm(weight, bias, width, eps), address<const i32>(ids), address<const i32>(positions),
                      address<const i32>(types), address(words), address(places), address(kinds), address(out), n_tokens,
                      number(bfloat16)});
       },
-      "out"_a, "bfloat16"_a, "n_tokens"_a, "ids"_a, "positions"_a, "types"_a, "words"_a, "places"_a, "kinds"_a,
-      "weight"_a, "bias"_a, "width"_a, "eps"_a, Release(),
-      "The normalised sum of rows of tables; step::Embedding in csrc/step/cpu_ops.h.");
+      "out"_a, "bfloat16"_a, "n_tokens"_a, "ids"_a, "positions"_a, "types"_a, "words"_a, "n_words"_a, "places"_a,
+      "n_places"_a, "kinds"_a, "n_kinds"_a, "weight"_a, "bias"_a, "width"_a, "eps"_a, Release(),
+      "The normalised sum of rows of tables; IndexError for an index beyond its table; step::Embedding in "
+      "csrc/step/cpu_ops.h.");
   m.def(
       "means",
       [](u64 out, u64 rows, bool bfloat16, u32 width, u64 starts, u32 n_items) {

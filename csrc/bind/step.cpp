@@ -6,6 +6,7 @@
 #include "bind/bind.h"
 #include "step/decode_stepper.h"
 #include "step/stepper.h"
+#include "step/table_index.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -113,6 +114,10 @@ void add_moves(py::class_<Handle<S>>& type) {
 }  // namespace
 
 void register_step(py::module_& m) {
+  m.def(
+      "first_beyond", [](u64 indexes, u32 n, u32 rows) { return first_beyond(address<const i32>(indexes), n, rows); },
+      "indexes"_a, "n"_a, "rows"_a,
+      "Where the first of n int32 indexes, given by address, is negative or not below `rows`; n: there is none.");
   py::class_<Handle<Stepper>> encoder(m, "Stepper",
                                       "A dispatcher's moves around an encoder; see csrc/step/stepper.h. One thread.");
   encoder

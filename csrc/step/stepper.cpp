@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "step/table_index.h"
+
 namespace fastqps {
 namespace {
 
-constexpr u16 kResourceExhausted = 8;  // gRPC code
+constexpr u16 kResourceExhausted = 8, kInternal = 13;  // gRPC codes
 
 }  // namespace
 
@@ -43,11 +45,27 @@ i32 Stepper::gather(u64 timeout_ns) {
     return kNothing;
   }
   shed(step);
+  pack_known(step);
   if (!step.batch.dropped.empty() && !answer_dropped(step.batch)) return kFenced;
   if (step.batch.claims.empty()) return kNothing;
-  pack(segment_, *route_, step);
   step.gathered_ns = now_ns();
   return i32(s);
+}
+
+// Packs the step without the requests that hold a token id beyond the vocabulary: the device would read behind its
+// embedding table. A front door refuses such ids, so only a broken one sends them. The check reads the step's own
+// copy, which no other process can change, and costs one pass over the ids of the step.
+void Stepper::pack_known(Step& step) {
+  Batch& batch = step.batch;
+  if (batch.claims.empty()) return;
+  pack(segment_, *route_, step);
+  const StepBuffers& b = step.buffers;
+  if (first_beyond(b.input_ids, step.n_tokens, route_->vocab_size) == step.n_tokens) return;
+  for (u32 i = step.n_items; i-- > 0;) {  // from the last on, since drop() moves those behind the dropped one
+    const u32 first = u32(b.cu_seqlens[i]), n = u32(b.cu_seqlens[i + 1]) - first;
+    if (first_beyond(b.input_ids + first, n, route_->vocab_size) < n) claimer_.drop(batch, i, kInternal);
+  }
+  pack_known(step);
 }
 
 // Requests that the step would answer too late are refused now: a device that works for them is lost to those behind.

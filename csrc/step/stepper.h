@@ -43,6 +43,7 @@ class Stepper {
  private:
   bool answer_dropped(const Batch& batch);
   void shed(Step& step);
+  void pack_known(Step& step);
 
   Segment segment_;
   Claimer claimer_;

@@ -23,7 +23,7 @@ struct Answers {
 
 // One front door, one dispatcher, one model, in one thread.
 struct World {
-  static constexpr u32 kWidth = 8, kItems = 4, kTokens = 32;
+  static constexpr u32 kWidth = 8, kItems = 4, kTokens = 32, kVocab = 1000;
   Segment segment;
   WakeFds fds;
   Answers answers;
@@ -46,6 +46,7 @@ struct World {
     Route& route = segment.route(0);
     route.task = task;
     route.dimensions = kWidth;
+    route.vocab_size = kVocab;
     route.pair_type_id = 1;
     route.position_offset = 2;
     route.normalize = 1;
@@ -115,6 +116,26 @@ TEST(items_are_packed_one_behind_the_other) {
   CHECK_EQ(w.stepper->step(w.step).n_items, 2u);
   CHECK_EQ(w.stepper->step(w.step).n_tokens, 9u);
   CHECK_EQ(w.stepper->step(w.step).len_max, 6u);
+}
+
+// The device would read behind its embedding table.
+TEST(only_the_item_with_an_unknown_token_fails) {
+  World w;
+  w.put({101, 7, 102}, 3);
+  const Slot& far = w.put({101, 0xFFFFFFFF, 102}, 3);
+  w.put({101, World::kVocab - 1, 102}, 3);
+  const Slot& next = w.put({World::kVocab}, 1);
+  CHECK(w.stepper->gather(0) == i32(w.step));
+  CHECK_EQ(w.stepper->step(w.step).n_items, 2u);
+  CHECK_EQ(w.stepper->step(w.step).n_tokens, 6u);
+  const i32 ids[] = {101, 7, 102, 101, World::kVocab - 1, 102};
+  for (int i = 0; i < 6; i++) CHECK_EQ(w.ids[i], ids[i]);
+  for (const Slot* slot : {&far, &next}) CHECK_EQ(slot->status, 13);
+  CHECK(w.stepper->launch(w.step) && w.stepper->scatter(w.step));
+
+  const Slot& alone = w.put({101, World::kVocab}, 2);
+  CHECK_EQ(w.stepper->gather(0), kNothing);
+  CHECK_EQ(alone.status, 13);
 }
 
 TEST(the_high_class_goes_first) {

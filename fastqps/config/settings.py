@@ -103,7 +103,7 @@ class Config:
         512,
         "count",
         "Longest input; a model's own limit holds if it is smaller, a generator's less --max-output-tokens and "
-        "the prefix.",
+        "the prefix. It must have room for the tokenizer's special tokens and a token of each text of a pair.",
         least=1,
         most=8192,
     )

@@ -31,6 +31,7 @@ class CpuDecodeOps(CpuOps):
             kv_slots=address(step.kv_slots),
             last_token=address(state.last_token),
             table=address(table),
+            n_rows=table.shape[0],
             width=table.shape[1],
         )
         return out

@@ -38,14 +38,21 @@ class CpuEmbedding:
             positions=address(step.positions),
             types=address(step.types),
             words=address(self._words),
+            n_words=_rows(self._words),
             places=address(self._places),
+            n_places=_rows(self._places),
             kinds=address(self._kinds),
+            n_kinds=_rows(self._kinds),
             weight=address(self._weight),
             bias=address(self._bias),
             width=len(self._weight),
             eps=self._eps,
         )
         return rows_for(out, into), step
+
+
+def _rows(table: torch.Tensor | None) -> int:
+    return 0 if table is None else table.shape[0]
 
 
 class CpuEncoderOps(CpuOps):

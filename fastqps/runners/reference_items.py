@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -9,10 +10,23 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fastqps._core import first_beyond
 from fastqps.models.card import ModelCard
 from fastqps.runners.buffers import StepBuffers
 
 Item = tuple[Sequence[int], int]  # token ids, and how many leading ones belong to the first text
+
+
+class UnknownTokenError(ValueError):
+    """A token id for which the model has no embedding. ``item`` is the number of its item in the batch."""
+
+    def __init__(self, item: int, token_id: int, vocab_size: int) -> None:
+        self.item, self.token_id, self.vocab_size = item, token_id, vocab_size
+        super().__init__(f"item {item}: token id {token_id}, the vocabulary has {vocab_size}")
+
+    def in_place(self, item: int) -> UnknownTokenError:
+        """The same error under the item's number in the caller's own list."""
+        return UnknownTokenError(item, self.token_id, self.vocab_size)
 
 
 def fill(array: NDArray[np.int32], values: Sequence[object] | torch.Tensor) -> None:
@@ -22,7 +36,10 @@ def fill(array: NDArray[np.int32], values: Sequence[object] | torch.Tensor) -> N
 
 
 def pack_items(card: ModelCard, items: Iterable[Item], b: StepBuffers) -> tuple[int, int, int]:
-    """Fills the buffers with a step of these items: (items, tokens, tokens of the longest). They fit."""
+    """Fills the buffers with a step of these items: (items, tokens, tokens of the longest). They fit.
+
+    Raises ``UnknownTokenError`` for a token id beyond the vocabulary: a runner would read behind its embedding table.
+    """
     input_ids: list[int] = []
     positions: list[int] = []
     types: list[int] = []
@@ -36,10 +53,13 @@ def pack_items(card: ModelCard, items: Iterable[Item], b: StepBuffers) -> tuple[
         starts.append(len(input_ids))
     tokens = len(input_ids)
     for array, values in (
-        (b.input_ids[:tokens], input_ids),
+        (b.input_ids[:tokens], torch.as_tensor(input_ids, dtype=torch.int64)),  # above 2^31 they become negative
         (b.position_ids[:tokens], positions),
         (b.token_type_ids[:tokens], types),
         (b.cu_seqlens[: len(starts)], starts),
     ):
         fill(array, values)
+    beyond = first_beyond(b.input_ids.ctypes.data, tokens, card.vocab_size)
+    if beyond < tokens:
+        raise UnknownTokenError(bisect_right(starts, beyond) - 1, input_ids[beyond], card.vocab_size)
     return len(starts) - 1, tokens, max(end - start for start, end in pairwise(starts))

@@ -1,0 +1,37 @@
+"""A text on which the tokenizers package panics fails alone: its server's processes stay, and answer all others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import grpc
+import pytest
+from checkpoints import write_checkpoint
+from serving import Server
+from word_files import PANICS, write_words
+
+from fastqps import Client
+from fastqps.errors import CallError
+from fastqps.prediction import PredictionError
+
+
+def test_only_the_bad_text_fails(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, "bert")
+    write_words(tmp_path, native=False, panicking=True)
+    server = Server(f"--model=panicky={tmp_path}", "--frontdoors=1", "--dispatchers=1")
+    try:
+        assert "tokenizing through the tokenizers package" in server.log()
+        before = {process.pid for process in server.processes()}
+        with Client(server.address) as client:
+            for _ in range(8):  # more than the restarts that a server makes
+                with pytest.raises(CallError, match="the tokenizer refused it") as caught:
+                    client.predict(PANICS)
+                assert caught.value.code == grpc.StatusCode.INVALID_ARGUMENT.value[0]
+            found = client.predict_batch(["a", PANICS, "a b", ("a", PANICS), ("a", "b")])
+        failed = [isinstance(answer, PredictionError) for answer in found]
+        assert failed == [False, True, False, True, False], found
+        assert {process.pid for process in server.processes()} == before, server.log()
+        server.until_idle()
+        server.stop()
+    finally:
+        server.kill()

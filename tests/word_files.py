@@ -1,0 +1,38 @@
+"""Small tokenizer.json files that split words and put [CLS] and [SEP] around texts, as BERT's do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+WORDS = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "a": 3, "b": 4}
+PANICS = "文"  # the normalizer of `panicking` takes an added token apart in front of it
+
+
+def write_words(
+    path: Path,
+    words: dict[str, int] | None = None,
+    *,
+    native: bool = True,
+    special: bool = True,
+    panicking: bool = False,
+) -> Path:
+    """Writes tokenizer.json into the folder ``path``; returns the file.
+
+    With ``native`` False only the tokenizers package can read it; with ``panicking``, which is not native either, the
+    package panics on each text that holds ``PANICS``.
+    """
+    import tokenizers as tk
+
+    words = WORDS | (words or {})
+    made = tk.Tokenizer(tk.models.WordPiece(words, unk_token="[UNK]"))
+    made.normalizer = tk.normalizers.BertNormalizer(lowercase=False, strip_accents=panicking)
+    if not native:
+        made.normalizer = tk.normalizers.Sequence([made.normalizer, tk.normalizers.NFKC()])
+    made.pre_tokenizer = tk.pre_tokenizers.BertPreTokenizer()
+    if special:
+        made.post_processor = tk.processors.BertProcessing(("[SEP]", words["[SEP]"]), ("[CLS]", words["[CLS]"]))
+    if panicking:
+        made.add_tokens([tk.AddedToken("\u0301", normalized=True)])
+    file = path / "tokenizer.json"
+    made.save(str(file))
+    return file
