@@ -113,8 +113,13 @@ def test_another_kind_of_gpu_has_checks_of_its_own(journal: Journal) -> None:
 
 
 def test_a_device_that_fails_names_the_kernel(journal: Journal) -> None:
-    gpu = Gpu(failing)
-    gpu.broken = True
+    gpu = Gpu()
+
+    def breaking(*args: Any, **kwargs: Any) -> Any:
+        gpu.broken = True
+        return failing(*args, **kwargs)
+
+    gpu.kernel = breaking
     add_norm = Checked(gpu, journal).choose("add_norm", torch_ops.add_norm)  # type: ignore[arg-type]
     with pytest.raises(DeviceFault, match=r"kernel add_norm \(x=.*PassManager.*--kernels torch") as caught:
         add_norm(*HOW)
@@ -122,9 +127,20 @@ def test_a_device_that_fails_names_the_kernel(journal: Journal) -> None:
     assert journal.unfinished() is not None, "the next process finds it"
 
 
-def test_too_little_memory_is_no_fault_of_a_kernel(journal: Journal) -> None:
+def test_a_device_that_had_failed_before_is_not_held_against_a_kernel(journal: Journal) -> None:
+    gpu = Gpu()
+    gpu.broken = True
+    with pytest.raises(CudaError):
+        Checked(gpu, journal).choose("add_norm", torch_ops.add_norm)(*HOW)  # type: ignore[arg-type]
+    assert journal.unfinished() is None and not gpu.runs
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("Triton Error [CUDA]: out of memory")]
+)
+def test_too_little_memory_is_no_fault_of_a_kernel(journal: Journal, error: Exception) -> None:
     def full(*args: Any, **kwargs: Any) -> Any:
-        raise torch.OutOfMemoryError("CUDA out of memory")
+        raise error
 
     with pytest.raises(torch.OutOfMemoryError):
         Checked(Gpu(full), journal).choose("add_norm", torch_ops.add_norm)(*HOW)  # type: ignore[arg-type]

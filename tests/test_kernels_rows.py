@@ -101,6 +101,7 @@ def test_quantised_rows() -> None:
     assert ((fp8.float() * scale - x).abs() <= x.abs().amax(1, keepdim=True) / 7).all()
 
 
+@kernel_only
 @pytest.mark.skipif(DEVICE != "cpu", reason="other GPUs cannot write e4m3fnuz; on gfx942 all tests above do")
 def test_quantised_rows_of_an_mi300(monkeypatch: pytest.MonkeyPatch) -> None:
     """In e4m3fnuz. No number is so small that the interpreter makes it a negative zero, which is its NaN."""

@@ -35,7 +35,7 @@ def test_generate_names_the_prompt(tmp_path: Path) -> None:
     write_decoder(tmp_path, "llama", vocab_size=256)  # <begin> is 256
     write_byte_tokenizer(tmp_path)
     engine = Engine(str(tmp_path), dtype="float32", max_input_tokens=40, max_output_tokens=8)
-    with pytest.raises(ValueError, match="prompt 1: token ids must be at least 0 and below 256"):
+    with pytest.raises(ValueError, match="prompt 1: token id 256, must be at least 0 and below 256"):
         engine.generate([[5, 6], "a"])
     assert len(engine.generate([[5, 6]], max_tokens=3, ignore_eos=True)[0].token_ids) == 3
 

@@ -120,14 +120,14 @@ TEST(control_messages_are_short) {
   {
     Client client(fixture.door);
     const std::string path = "/grpc.health.v1.Health/Check";
-    const i32 plain = client.call(path, framed(std::string(5000, 'x')));
+    const i32 plain = client.call(path, framed(std::string(20'000, 'x')));
     const i32 zipped = client.call(path, bomb(60'000), true, kDeflate);
     const i32 large = client.call(path, bomb(1'000'000), true, kDeflate);
-    const i32 rare = client.call("/test.Service/Rare", framed(std::string(5000, 'x')));
+    const i32 rare = client.call("/test.Service/Rare", framed(std::string(20'000, 'x')));
     client.run();
     for (const i32 stream : {plain, zipped, large, rare}) {
       CHECK_EQ(client.answers[stream].code(), std::string("8"));
-      CHECK_EQ(client.answers[stream].fields["grpc-message"], std::string("the message is larger than 4096 bytes"));
+      CHECK_EQ(client.answers[stream].fields["grpc-message"], std::string("the message is larger than 16384 bytes"));
     }
   }
   fixture.check_clean();
