@@ -1,0 +1,86 @@
+"""The keys of a checkpoint's JSON files: each is honoured, irrelevant or refused; code reads the first kind only.
+
+A key that no rule names is unknown: transformers ignores such a key, and so does fastqps, but ``Keys.unknown`` names it
+so that the operator hears of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastqps.models.card import ModelError
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A key that would change answers and is not supported. ``neutral``: the values that change nothing.
+
+    A key that is absent or null is never refused.
+    """
+
+    neutral: tuple[Any, ...]
+    why: str  # ends the sentence "config.json: KEY VALUE is not supported: …"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is known of the keys of one kind of file."""
+
+    honoured: frozenset[str]
+    irrelevant: frozenset[str]
+    refused: Mapping[str, Refused]
+
+    def __or__(self, other: Rules) -> Rules:
+        """Both; where they differ over a key, ``other`` decides."""
+        theirs = other.honoured | other.irrelevant | other.refused.keys()
+        return Rules(
+            (self.honoured - theirs) | other.honoured,
+            (self.irrelevant - theirs) | other.irrelevant,
+            {key: rule for key, rule in self.refused.items() if key not in theirs} | dict(other.refused),
+        )
+
+
+def rules(
+    honoured: Iterable[str] = (), irrelevant: Iterable[str] = (), refused: Mapping[str, Refused] | None = None
+) -> Rules:
+    """``Rules``; ``ValueError`` where a key has two of them."""
+    found = Rules(frozenset(honoured), frozenset(irrelevant), refused or {})
+    twice = (found.honoured & found.irrelevant) | ((found.honoured | found.irrelevant) & found.refused.keys())
+    if twice:
+        raise ValueError(f"keys with two rules: {', '.join(sorted(twice))}")
+    return found
+
+
+class UnlistedKeyError(AssertionError):
+    """Code reads a key that its rules do not call honoured: an error of fastqps, not of the checkpoint."""
+
+
+class Keys(Mapping[str, Any]):
+    """One JSON object of a checkpoint. ``unknown`` holds the keys that no rule names, in the order of the file.
+
+    Raises ``ModelError``, naming file, key and value, where the object says something that is refused.
+    """
+
+    def __init__(self, file: str, found: Mapping[str, Any], known: Rules) -> None:
+        self._file, self._found, self._known = file, found, known
+        for key, rule in known.refused.items():
+            value = found.get(key)
+            if value is not None and not any(value == n and type(value) is type(n) for n in rule.neutral):
+                raise ModelError(f"{file}: {key} {json.dumps(value)} is not supported: {rule.why}")
+        listed = known.honoured | known.irrelevant | known.refused.keys()
+        self.unknown = tuple(key for key in found if key not in listed)
+
+    def __getitem__(self, key: str) -> Any:
+        """``KeyError`` where the file does not have it, ``UnlistedKeyError`` where code may not read it."""
+        if key not in self._known.honoured:
+            raise UnlistedKeyError(f"{self._file}: the key {key!r} is read, and no rule calls it honoured")
+        return self._found[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key in self._found if key in self._known.honoured)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
