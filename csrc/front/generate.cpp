@@ -31,8 +31,8 @@ PredictService::Refusal PredictService::check_generator(const RequestView& view,
   if (options.max_tokens > route.max_output_tokens)
     return refuse_field("generate.max_tokens", "%u, at most %u", options.max_tokens, route.max_output_tokens);
   if (options.stop_count && !setups_[r].detokenizer)
-    return refuse_field("generate.stop", "%u strings, but the model '%s' has no tokenizer; use stop_token_ids",
-                        options.stop_count, name);
+    return refuse_field("generate.stop",
+                        "the model '%s' has no tokenizer, so stop strings cannot be found; use stop_token_ids", name);
   u32 ids[kStopTokensMax];
   stop_tokens(view, ids);
   for (u32 i = 0; i < options.stop_token_count; i++)

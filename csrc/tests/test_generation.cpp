@@ -118,25 +118,28 @@ TEST(refusals_name_the_field_and_the_limit) {
   } const cases[] = {
       {"generate.max_tokens: 25, at most 24", {.ids = {1}, .max_tokens = 25}},
       {"generate.stop_token_ids: id 300, the vocabulary has 300", {.ids = {1}, .stop_ids = {1, 300}}},
-      {"generate.temperature: must be a finite number, 0 or more", {.ids = {1}, .temperature = -1}},
-      {"generate.temperature: must be a finite number, 0 or more",
+      {"generate.temperature: -1, must be a finite number, 0 or more", {.ids = {1}, .temperature = -1}},
+      {"generate.temperature: nan, must be a finite number, 0 or more",
        {.ids = {1}, .temperature = std::numeric_limits<float>::quiet_NaN()}},
-      {"generate.top_k: must be at most 64", {.ids = {1}, .top_k = 65}},
-      {"generate.top_p: must be above 0 and at most 1", {.ids = {1}, .top_p = 1.5}},
-      {"generate.stop: more than 16 strings", {.ids = {1}, .stop = std::vector<std::string>(17, "x")}},
-      {"generate.stop: a stop string is empty", {.ids = {1}, .stop = {"a", ""}}},
-      {"generate.stop: a stop string is longer than 256 bytes", {.ids = {1}, .stop = {std::string(257, 'x')}}},
-      {"generate.stop_token_ids: more than 8 ids", {.ids = {1}, .stop_ids = Ids(9, 1)}},
+      {"generate.top_k: 65, must be at most 64", {.ids = {1}, .top_k = 65}},
+      {"generate.top_p: 1.5, must be above 0 and at most 1", {.ids = {1}, .top_p = 1.5}},
+      {"generate.stop: 17 strings, at most 16", {.ids = {1}, .stop = std::vector<std::string>(17, "x")}},
+      {"generate.stop: string 1 has 0 bytes, must have 1 to 256", {.ids = {1}, .stop = {"a", ""}}},
+      {"generate.stop: string 0 has 257 bytes, must have 1 to 256", {.ids = {1}, .stop = {std::string(257, 'x')}}},
+      {"generate.stop_token_ids: 9 ids, at most 8", {.ids = {1}, .stop_ids = Ids(9, 1)}},
       {"token_ids: id 300, the vocabulary has 300", {.ids = {300}}},
       {"token_ids: 33 tokens, at most 32; set truncate to have it cut", {.ids = Ids(33, 1)}},
-      {"pair: this model generates from one text, not from two", {.pair = true}},
-      {"output.dtype: means nothing for generated text", {.ids = {1}, .dtype = 2}},
-      {"output.dimensions: means nothing for generated text", {.ids = {1}, .dimensions = 2}},
-      {"output.normalize: means nothing for generated text", {.ids = {1}, .normalize = true}},
-      {"output.top_labels: means nothing for generated text", {.ids = {1}, .top_labels = 2}},
-      {"output.raw_scores: means nothing for generated text", {.ids = {1}, .raw_scores = true}},
-      {"generate: this model does not generate text", {.ids = {1}, .model = "encoder", .max_tokens = 1}},
-      {"model: this one does not generate text; call Predict", {.ids = {1}, .model = "encoder"}, "Generate"},
+      {"pair: 2 texts, at most 1 for the model 'generator', which generates", {.pair = true}},
+      {"output.dtype: 2, but the model 'generator' generates text; leave it unset", {.ids = {1}, .dtype = 2}},
+      {"output.dimensions: 2, but the model 'generator' generates text; leave it unset", {.ids = {1}, .dimensions = 2}},
+      {"output.normalize: 1, but the model 'generator' generates text; leave it unset",
+       {.ids = {1}, .normalize = true}},
+      {"output.top_labels: 2, but the model 'generator' generates text; leave it unset", {.ids = {1}, .top_labels = 2}},
+      {"output.raw_scores: 1, but the model 'generator' generates text; leave it unset",
+       {.ids = {1}, .raw_scores = true}},
+      {"generate: the model 'encoder' does not generate text; leave it unset",
+       {.ids = {1}, .model = "encoder", .max_tokens = 1}},
+      {"model: 'encoder' does not generate text; call Predict", {.ids = {1}, .model = "encoder"}, "Generate"},
   };
   Generating test;
   for (const auto& c : cases)
@@ -158,7 +161,8 @@ TEST(without_a_detokenizer_there_are_ids_only) {
   i32 stream = test.call("Predict", {.ids = {1}, .stop = {"x"}});
   test.client->run();
   CHECK_EQ(test.answer(stream).fields["grpc-message"],
-           std::string("generate.stop: this model has no tokenizer; use stop_token_ids"));
+           std::string("generate.stop: the model 'generator' has no tokenizer, so stop strings cannot be found; use "
+                       "stop_token_ids"));
   stream = test.start("Generate", {.ids = {1}});
   test.make({'a'});
   test.finish('b', Finish::kLength);
