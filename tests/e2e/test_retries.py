@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from profiles import write_profile
 from serving import PATIENCE_S, Server
 
 import fastqps
 
 CALLS = 3000
 QUEUE = 256
+ITEMS = 16
+STEP_US = 20_000  # 800 requests/s: less than any client sends
 
 
 async def ask(address: str, retries: int) -> Counter[str]:
@@ -22,8 +26,10 @@ async def ask(address: str, retries: int) -> Counter[str]:
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    server = Server("--device=null", f"--max-queue-items={QUEUE}", "--max-batch-items=8")
+def server(tmp_path: Path) -> Iterator[Server]:
+    profile = write_profile(tmp_path / "slow.toml", {"fixed_us": STEP_US, "per_token_us": 0})
+    limits = (f"--max-queue-items={QUEUE}", f"--max-batch-items={ITEMS}")
+    server = Server(f"--device=sim:{profile}", "--frontdoors=1", "--dispatchers=1", *limits)
     try:
         yield server
         server.stop()
