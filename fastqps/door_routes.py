@@ -107,6 +107,7 @@ class DoorRoutes:
                 labels=list(card.labels),
                 version=f"{card.name}@{card.version}",
                 detokenizer=card.tokenizer if card.task == "generate" else "",
+                pairs_only=card.pairs_only,
             )
         except ValueError as error:
             raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None

@@ -32,7 +32,9 @@ class Engine:
     ``auto``, ``float32``, ``bfloat16`` or, on cuda, ``float16``, ``quantization`` ``none``, ``fp8`` or ``auto``,
     ``kernels`` of cuda ``auto`` (own ones that agree with torch), ``own`` or ``torch``. Raises ``ModelError``,
     ``DeviceError``, and ``DeviceFault`` where a GPU fails. ``max_input_tokens`` must have room for the tokenizer's
-    special tokens and, of an encoder, for one token of each text of a pair.
+    special tokens and, of an encoder, for one token of each text of a pair; None: the model's own limit (a generator's:
+    512). ``allow_single_texts``: a cross-encoder, which scores pairs, takes one text, too. ``card.warnings`` says what
+    you should know of the model.
 
     Of generators alone: ``max_running`` prompts are worked on at a time, ``prefix`` is a text in front of each of them.
     """
@@ -42,16 +44,23 @@ class Engine:
         model: str = "minilm",
         device: str = "cpu",
         dtype: str = "auto",
-        max_input_tokens: int = 512,
+        max_input_tokens: int | None = None,
         *,
         quantization: str = "none",
         kernels: str = "auto",
         max_output_tokens: int = 128,
         max_running: int = 64,
         prefix: str = "",
+        allow_single_texts: bool = False,
     ) -> None:
         device = one_device(device)
-        self.card = load_card(model, max_input_tokens, max_output_tokens=max_output_tokens, prefix_text=prefix)
+        self.card = load_card(
+            model,
+            max_input_tokens,
+            max_output_tokens=max_output_tokens,
+            prefix_text=prefix,
+            allow_single_texts=allow_single_texts,
+        )
         if self.card.task == "generate":
             self._generator = Generator(
                 self.card,
@@ -179,6 +188,11 @@ class Engine:
         tokenized = iter(self._tokenizer.encode_items(texts) if texts and self._tokenizer else ())
         found: list[tuple[Sequence[int], int]] = []
         for number, item in enumerate(items):
+            if self.card.pairs_only and isinstance(item, str):
+                raise ValueError(
+                    f"item {number}: one text, and {self.card.name} scores pairs of texts; give a pair, or set "
+                    "allow_single_texts"
+                )
             if _is_text(item):
                 done = next(tokenized)
                 self._check_length(number, done.n_total, truncate)

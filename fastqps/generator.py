@@ -35,7 +35,7 @@ class _Prompt(NamedTuple):
     cut: bool
 
     def usage(self, made: Generation) -> Usage:
-        return Usage(len(self.ids), len(made.token_ids), self.cut)
+        return Usage(len(self.ids), len(made.token_ids), self.cut, len(self.ids) if self.cut else 0)
 
 
 class _Answer:

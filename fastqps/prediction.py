@@ -30,11 +30,12 @@ class Label:
 
 @dataclass(slots=True)
 class Usage:
-    """Tokens of one item: given (special tokens included), made, and whether the input was cut."""
+    """Tokens of one item: given (special tokens included), made, and whether and at which limit the input was cut."""
 
     input_tokens: int
     output_tokens: int
     truncated: bool
+    truncated_at: int = 0
 
 
 @dataclass(slots=True)
@@ -226,7 +227,9 @@ def _set_extras(prediction: Prediction, message: pb.PredictResponse) -> None:
 
 def _usage(message: pb.PredictResponse | pb.GenerateChunk) -> Usage | None:
     usage = message.usage
-    return Usage(usage.input_tokens, usage.output_tokens, usage.truncated) if message.HasField("usage") else None
+    if not message.HasField("usage"):
+        return None
+    return Usage(usage.input_tokens, usage.output_tokens, usage.truncated, usage.truncated_at)
 
 
 def _timings(message: pb.PredictResponse | pb.GenerateChunk) -> dict[str, int] | None:

@@ -69,6 +69,8 @@ def _usage(found: Usage, made: bool = False) -> dict[str, Any]:
         shown["output_tokens"] = found.output_tokens
     if found.truncated:
         shown["truncated"] = True
+    if found.truncated_at:
+        shown["truncated_at"] = found.truncated_at
     return shown
 
 

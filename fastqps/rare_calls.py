@@ -32,6 +32,7 @@ def list_models(cards: list[ModelCard], native: list[bool]) -> bytes:
             dimensions=card.dimensions if card.task == "embed" else 0,
             labels=card.labels,
             native_tokenizer=is_native,
+            warnings=card.warnings,
         )
     return answer.SerializeToString()
 

@@ -1,13 +1,14 @@
 """What a server says about a model that it serves. Shared by both clients."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fastqps.v1 import predict_pb2 as pb
 
 
 @dataclass(slots=True)
 class Model:
-    """A served model. `version`: 12 hex digits of the checkpoint's digest; `task`: embed, classify or generate."""
+    """A served model. `version`: 12 hex digits of the checkpoint's digest; `task`: embed, classify or generate;
+    `warnings`: what its operator should know, such as a limit below the model's own."""
 
     name: str
     version: str
@@ -18,6 +19,7 @@ class Model:
     dimensions: int
     labels: list[str]
     native_tokenizer: bool
+    warnings: list[str] = field(default_factory=list)
 
 
 def read_models(response: pb.ListModelsResponse) -> list[Model]:
@@ -32,6 +34,7 @@ def read_models(response: pb.ListModelsResponse) -> list[Model]:
             dimensions=m.dimensions,
             labels=list(m.labels),
             native_tokenizer=m.native_tokenizer,
+            warnings=list(m.warnings),
         )
         for m in response.models
     ]

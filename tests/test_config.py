@@ -186,7 +186,7 @@ def test_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
         (Config(device="sim:h100"), DeviceError, 3, "no such profile"),
         (Config(device="gpu"), ConfigError, 2, "--device 'gpu' is unknown"),
         (Config(slots=3000), ConfigError, 2, "not a power of two; try 4096"),
-        (Config(max_batch_tokens=128), ConfigError, 2, "less than --max-input-tokens 512"),
+        (Config(max_batch_tokens=128), ConfigError, 2, "less than the longest input, of 256 tokens"),
         (Config(dispatchers=33, model=("a", "b")), ConfigError, 2, "more than 64"),
         (Config(model=tuple(map(str, range(17)))), ConfigError, 2, "at most 16"),
         (Config(pin="5-2"), ConfigError, 2, "not a range"),

@@ -338,7 +338,7 @@ def test_bad_prompts_disturb_nobody(tmp_path: Path) -> None:
     assert generator.generate([[1]])[0].token_ids == expected(model, [1], MAX_OUTPUT)
     whole, cut = generator.generate([[1], [2] * (MAX_INPUT + 1)], truncate=True)
     assert whole.usage == Usage(1, len(whole.token_ids), False)
-    assert cut.usage == Usage(MAX_INPUT, len(cut.token_ids), True)
+    assert cut.usage == Usage(MAX_INPUT, len(cut.token_ids), True, MAX_INPUT)
     assert cut.token_ids == expected(model, [2] * MAX_INPUT, MAX_OUTPUT)
 
 

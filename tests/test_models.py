@@ -22,6 +22,14 @@ from fastqps.runners import Runner
 pytestmark = pytest.mark.compute
 
 MAX_ITEMS, MAX_TOKENS = 16, 1024
+SIZES = {
+    "model_type": "bert",
+    "vocab_size": VOCAB,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+}
 Item = tuple[list[int], list[int]]  # token ids, token type ids
 
 
@@ -277,13 +285,9 @@ def test_what_is_missing_says_so(tmp_path: Path) -> None:
     [
         ("config.json", "[]", "config.json: not a JSON object"),
         ("config.json", "[" * 100_000, "config.json"),
-        ("config.json", '{"model_type": "bert", "vocab_size": 200, "hidden_size": 32}', "n_heads"),
-        ("config.json", '{"model_type": "bert", "vocab_size": -5, "hidden_size": 32, "num_attention_heads": 4}', "-5"),
-        (
-            "config.json",
-            '{"model_type": "bert", "vocab_size": 9, "hidden_size": 32, "num_attention_heads": 5}',
-            "divide",
-        ),
+        ("config.json", json.dumps({"model_type": "bert", "hidden_size": 32}), "intermediate_size null"),
+        ("config.json", json.dumps({**SIZES, "vocab_size": -5}), "vocab_size -5"),
+        ("config.json", json.dumps({**SIZES, "num_attention_heads": 5}), "num_attention_heads 5, which do not divide"),
         ("modules.json", '{"a": 1}', "cannot be used"),
         ("tokenizer.json", '{"model": {', "tokenizer.json"),
     ],

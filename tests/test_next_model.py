@@ -21,7 +21,7 @@ def plan(path: Path, **settings: object) -> Plan:
 
 
 def test_what_may_change(tmp_path: Path) -> None:
-    server = plan(tmp_path / "one")
+    server = plan(tmp_path / "one", allow_output_change=True)
     now = server.cards[0]
     found = next_model(server, now, write_version(tmp_path / "two", "2", hidden_size=16))
     assert (found.card.name, found.card.dimensions, found.note) == ("m", 16, "")
@@ -36,7 +36,7 @@ def test_what_may_change(tmp_path: Path) -> None:
 
 
 def test_what_may_not(tmp_path: Path) -> None:
-    server = plan(tmp_path / "one")
+    server = plan(tmp_path / "one", allow_output_change=True)
     wide = write_version(tmp_path / "wide", "2", hidden_size=64)
     with pytest.raises(ModelError, match=r"an answer of 64 dimensions takes 256B, and the slots .* have 128B for it"):
         next_model(server, server.cards[0], wide)
@@ -47,6 +47,27 @@ def test_what_may_not(tmp_path: Path) -> None:
     (mute / "tokenizer.json").unlink()  # as while it is copied
     with pytest.raises(ModelError, match=r"mute: it has no tokenizer\.json, and m has one"):
         next_model(server, server.cards[0], str(mute))
+
+
+def test_answers_of_another_kind_have_to_be_allowed(tmp_path: Path) -> None:
+    """Clients may have stored vectors, or go by the labels' numbers: such a reload is refused unless asked for."""
+    flag = "--allow-output-change lets a reload do that"
+    narrow = write_version(tmp_path / "narrow", "2", hidden_size=16)
+    server = plan(tmp_path / "one")
+    with pytest.raises(ModelError, match=f"it gives 16 dimensions, and m 32; {flag}"):
+        next_model(server, server.cards[0], narrow)
+    assert next_model(plan(tmp_path / "one", allow_output_change=True), server.cards[0], narrow).card.dimensions == 16
+    kind = {"architectures": ["BertForSequenceClassification"]}
+    labelled = write_version(tmp_path / "labels", "1", **kind, id2label={"0": "bad", "1": "good"})
+    server = make_plan(decide(Config(model=(f"m={labelled}",), device="null", frontdoors=1, dispatchers=1)))
+    swapped = write_version(tmp_path / "swapped", "2", **kind, id2label={"0": "good", "1": "bad"})
+    with pytest.raises(ModelError, match=f"its label 0 is 'good', and m's is 'bad'; {flag}"):
+        next_model(server, server.cards[0], swapped)
+    fewer = write_version(tmp_path / "fewer", "2", **kind, num_labels=1)
+    with pytest.raises(ModelError, match=f"it gives 1 labels, and m 2; {flag}"):
+        next_model(server, server.cards[0], fewer)
+    same = write_version(tmp_path / "same", "2", **kind, id2label={"0": "bad", "1": "good"})
+    assert next_model(server, server.cards[0], same).card.labels == ("bad", "good")
 
 
 def test_memory_for_both(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -412,7 +412,7 @@ def random_response(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.4:
         out["status"] = (rng.choice([0, 3, 8, 16, -1]), rng.choice(TEXTS), rng.choice(COUNTS))
     if rng.random() < 0.4:
-        out["usage"] = (rng.choice(COUNTS), rng.choice(COUNTS), rng.random() < 0.5)
+        out["usage"] = (rng.choice(COUNTS), rng.choice(COUNTS), rng.random() < 0.5, rng.choice(COUNTS))
     return out
 
 
@@ -426,8 +426,8 @@ def fill_common(message: Any, parts: dict[str, Any]) -> Any:
         code, text, retry = parts["status"]
         message.status.CopyFrom(pb.Status(code=code, message=text, retry_after_ms=retry))
     if "usage" in parts:
-        given, made, truncated = parts["usage"]
-        message.usage.CopyFrom(pb.Usage(input_tokens=given, output_tokens=made, truncated=truncated))
+        given, made, truncated, at = parts["usage"]
+        message.usage.CopyFrom(pb.Usage(input_tokens=given, output_tokens=made, truncated=truncated, truncated_at=at))
     return message
 
 

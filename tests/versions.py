@@ -23,6 +23,7 @@ def write_version(path: Path, weights: str, behaviour: str = "", **config: objec
     """A checkpoint whose weights nobody reads, and MiniLM's tokenizer; the directory."""
     path.mkdir(exist_ok=True)
     sizes = {"vocab_size": 40_000, "hidden_size": 32, "num_attention_heads": 4, "max_position_embeddings": 128}
+    sizes |= {"intermediate_size": 64, "num_hidden_layers": 1}
     whole = {"model_type": "bert", "architectures": ["BertModel"], **sizes, **config}
     (path / "config.json").write_text(json.dumps(whole))
     (path / "model.safetensors").write_text(weights)

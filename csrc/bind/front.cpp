@@ -53,7 +53,8 @@ class Door {
   // detokenizer: path of the tokenizer.json of a model that generates, or empty.
   // From any thread; the loop takes it over between two turns.
   void set_route(u32 route, u32 generation, const std::string& tokenizer, const std::string& special, bool external,
-                 const std::vector<std::string>& labels, const std::string& version, const std::string& detokenizer) {
+                 const std::vector<std::string>& labels, const std::string& version, const std::string& detokenizer,
+                 bool pairs_only) {
     if (route >= segment_.sizes().routes()) throw py::index_error();
     const py::gil_scoped_release nogil;  // a large tokenizer takes a second
     RouteSetup setup;
@@ -69,6 +70,7 @@ class Door {
       if (!setup.detokenizer) throw py::value_error(why);
     }
     setup.external_tokenizer = external;
+    setup.pairs_only = pairs_only;
     setup.labels = labels;
     setup.version = version;
     setup.generation = generation;
@@ -223,7 +225,7 @@ PYBIND11_MODULE(_front, m) {
            "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "internal_fd"_a, "options"_a)
       .def("drop_route", &Door::drop_route, "route"_a)
       .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "generation"_a, "tokenizer"_a, "special_tokens"_a,
-           "external"_a, "labels"_a, "version"_a, "detokenizer"_a)
+           "external"_a, "labels"_a, "version"_a, "detokenizer"_a, "pairs_only"_a)
       .def("set_tls", &Door::set_tls, "certificate"_a, "key"_a, "client_ca"_a)
       .def("set_tokens", &Door::set_tokens, "digests"_a)
       .def("run", &Door::run, "Serves until stop(), or until a drain has ended; the number of items that this cut off.")

@@ -149,8 +149,8 @@ struct Response {
       view.status = &status;
     }
     if (in.contains("usage")) {
-      std::tie(usage.input_tokens, usage.output_tokens, usage.truncated) =
-          in["usage"].cast<std::tuple<u32, u32, bool>>();
+      std::tie(usage.input_tokens, usage.output_tokens, usage.truncated, usage.truncated_at) =
+          in["usage"].cast<std::tuple<u32, u32, bool, u32>>();
       view.usage = &usage;
     }
   }

@@ -45,6 +45,12 @@ void PredictService::count_answer(u32 slot, bool done) {
   bump(stats_->queue_wait_ns, s.claimed_ns - std::min(s.claimed_ns, s.queued_ns.load(kRelaxed)));
 }
 
+Usage PredictService::usage_of(u32 slot, u32 output_tokens) {
+  const Item& item = items_[slot];
+  const u32 limit = item.truncated ? segment_.route(item.route).max_input_tokens : 0;
+  return {slab_.slot(slot).n_tokens.load(kRelaxed), output_tokens, item.truncated, limit};
+}
+
 Timings PredictService::timings_of(u32 slot, bool done) {
   const Item& item = items_[slot];
   const Slot& s = slab_.slot(slot);
@@ -120,7 +126,7 @@ bool PredictService::view_answer(u32 slot, ResponseView& response, Timings& timi
       return false;
   }
   response.request_id = item.request_id;
-  usage = {s.n_tokens.load(kRelaxed), 0, item.truncated};
+  usage = usage_of(slot, 0);
   response.usage = &usage;
   if (s.flags & kWantTimings) {
     timings = timings_of(slot, true);

@@ -33,6 +33,11 @@ PredictService::Refusal PredictService::fill(const RequestView& view, u32 r, u32
   if (!setup.external_tokenizer && !setup.tokenizer)
     return refuse_field(view.input == Input::kPair ? "pair" : "text", "the model '%s' has no tokenizer; send token_ids",
                         model_name(r));
+  if (setup.pairs_only && view.input == Input::kText)
+    return refuse_field("text",
+                        "the model '%s' scores pairs of texts; send a pair, or start the server with "
+                        "--allow-single-texts",
+                        model_name(r));
   item.pair = view.input == Input::kPair;
   std::string_view text = item.pair ? view.pair_first : view.text;
   if (Refusal refusal = bound_text(view, route, text, item)) return refusal;

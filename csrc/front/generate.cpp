@@ -157,7 +157,7 @@ void PredictService::end_generation(u32 slot, const GenerationView& view, bool d
   const Item& item = items_[slot];
   const Generation& generation = *generations_.find(slot);
   count_answer(slot, done);
-  const Usage usage = {slab_.slot(slot).n_tokens.load(kRelaxed), generation.taken(), item.truncated};
+  const Usage usage = usage_of(slot, generation.taken());
   const Timings timings = timings_of(slot, done);
   const Timings* asked = slab_.slot(slot).flags & kWantTimings ? &timings : nullptr;
   if (generation.stream()) return report(item, ChunkView{item.request_id, view, &usage, asked});

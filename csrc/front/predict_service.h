@@ -150,6 +150,7 @@ class PredictService final : public Service {
   bool report_row(u32 slot);
   bool view_answer(u32 slot, ResponseView& response, Timings& timings, Usage& usage);
   Timings timings_of(u32 slot, bool done);
+  Usage usage_of(u32 slot, u32 output_tokens);
   void count_answer(u32 slot, bool done);
   void report(const Item& item, const Refusal& refusal);
   void report(const Item& item, const ResponseView& response);

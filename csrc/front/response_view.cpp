@@ -82,7 +82,8 @@ void write_status(WireWriter& out, u32 field, const StatusView* s) {
 }
 
 std::size_t usage_size(const Usage& u) {
-  return scalar_size(u.input_tokens) + scalar_size(u.output_tokens) + scalar_size(u.truncated);
+  return scalar_size(u.input_tokens) + scalar_size(u.output_tokens) + scalar_size(u.truncated) +
+         scalar_size(u.truncated_at);
 }
 
 void write_usage(WireWriter& out, u32 field, const Usage* u) {
@@ -91,6 +92,7 @@ void write_usage(WireWriter& out, u32 field, const Usage* u) {
   out.scalar(1, u->input_tokens);
   out.scalar(2, u->output_tokens);
   out.scalar(3, u->truncated);
+  out.scalar(4, u->truncated_at);
 }
 
 std::size_t output_size(const ResponseView& r) {

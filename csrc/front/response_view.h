@@ -45,6 +45,7 @@ struct Usage {
   u32 input_tokens = 0;
   u32 output_tokens = 0;
   bool truncated = false;
+  u32 truncated_at = 0;
 };
 
 // Microseconds: parse, tokenize, queue, gather, launch, device, scatter, drain.

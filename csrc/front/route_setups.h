@@ -21,6 +21,7 @@ struct RouteSetup {
   std::unique_ptr<text::Tokenizer> tokenizer;      // null: the tokenize queue, or token ids only
   std::shared_ptr<text::Tokenizer> of_long_texts;  // its clone, for the worker's thread
   bool external_tokenizer = false;
+  bool pairs_only = false;                               // a cross-encoder: one text is refused
   bool check_ids = false;                                // the tokenizer knows ids that the model does not
   std::shared_ptr<const text::Detokenizer> detokenizer;  // of a model that generates; null: token ids only
   std::vector<std::string> labels;

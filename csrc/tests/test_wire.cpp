@@ -280,9 +280,10 @@ TEST(responses_are_written) {
   const float values[] = {1.0f, -2.0f};
   ResponseView embedding{.request_id = 300, .output = Output::kEmbedding};
   embedding.embedding.values = values;
-  const Usage usage{.input_tokens = 5, .truncated = true};
+  const Usage usage{.input_tokens = 5, .truncated = true, .truncated_at = 300};
   embedding.usage = &usage;
-  CHECK_EQ(written(embedding), "\x08\xac\x02\x12\x0a\x0a\x08\x00\x00\x80\x3f\x00\x00\x00\xc0\x3a\x04\x08\x05\x18\x01"s);
+  CHECK_EQ(written(embedding),
+           "\x08\xac\x02\x12\x0a\x0a\x08\x00\x00\x80\x3f\x00\x00\x00\xc0\x3a\x07\x08\x05\x18\x01\x20\xac\x02"s);
 
   const u8 raw[] = {0x7f, 0x81};
   CHECK_EQ(written({.output = Output::kEmbedding, .embedding = {.raw = raw, .dtype = DType::kInt8}}),
@@ -298,8 +299,9 @@ TEST(responses_are_written) {
   const GenerationView generation{"hi", ids, logprobs, FinishReason::kLength};
   CHECK_EQ(written({.output = Output::kGeneration, .generation = generation}),
            "\x22\x11\x0a\x02hi\x12\x03\x01\xac\x02\x18\x02\x2a\x04\x00\x00\x80\xbf"s);
-  CHECK_EQ(written(ChunkView{.request_id = 1, .generation = generation, .usage = &usage}),
-           "\x08\x01\x12\x02hi\x1a\x03\x01\xac\x02\x20\x02\x2a\x04\x00\x00\x80\xbf\x32\x04\x08\x05\x18\x01"s);
+  CHECK_EQ(
+      written(ChunkView{.request_id = 1, .generation = generation, .usage = &usage}),
+      "\x08\x01\x12\x02hi\x1a\x03\x01\xac\x02\x20\x02\x2a\x04\x00\x00\x80\xbf\x32\x07\x08\x05\x18\x01\x20\xac\x02"s);
 
   const StatusView status{.code = 8, .retry_after_ms = 20, .message = "full"};
   const Timings timings{{1, 0, 0, 0, 0, 200, 0, 3}};

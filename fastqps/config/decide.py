@@ -10,11 +10,14 @@ from fastqps.errors import ConfigError
 
 DISPATCHERS_MAX = 64  # over all models: one bit each in a route's mask
 MODELS_MAX = 16
+_STEP_INPUT_MIN = 512  # tokens of its longest input that a step has room for, also where models take less
+_SLOTS_MIN, _SLOTS_MAX, _SLOT_IDS_BYTES_MAX, _ID_BYTES = 1024, 8192, 64 << 20, 4
 RUNNING_DEFAULT = 1024  # sequences of a generator's dispatcher, where steps, slots and memory have room for them
 
 
 def decide(config: Config) -> Config:
-    """The same configuration with every ``auto`` decided. Loads no model and imports no torch.
+    """The same configuration with every ``auto`` decided, but for what each model has of its own
+    (``max_input_tokens``, ``max_running``). Reads models' configurations, loads none, and imports no torch.
 
     Raises ``ConfigError``, and ``DeviceError`` for a device that this version does not have.
     """
@@ -37,15 +40,17 @@ def decide(config: Config) -> Config:
     if config.share_weights and not gpu:
         raise ConfigError(f"--share-weights: weights are shared on GPUs, and the device is {device}")
     small = device == "cpu"
-    longest_step = config.max_input_tokens + (config.max_running or RUNNING_DEFAULT)
+    longest = config.max_input_tokens or max(map(_own_limit, models))
+    longest_step = (config.max_input_tokens or max(_STEP_INPUT_MIN, longest)) + (config.max_running or RUNNING_DEFAULT)
     tokens = config.max_batch_tokens or max(4096 if small else 16384, longest_step)
-    if tokens < config.max_input_tokens:
+    if tokens < longest:
         raise ConfigError(
-            f"--max-batch-tokens {tokens} is less than --max-input-tokens {config.max_input_tokens}: "
-            "the longest input would fit into no batch"
+            f"--max-batch-tokens {tokens} is less than the longest input, of {longest} tokens, which would fit into no "
+            "batch; raise it, or lower --max-input-tokens"
         )
-    if config.slots & (config.slots - 1):
-        raise ConfigError(f"--slots {config.slots} is not a power of two; try {1 << config.slots.bit_length()}")
+    slots = config.slots or _slots(longest)
+    if slots & (slots - 1):
+        raise ConfigError(f"--slots {slots} is not a power of two; try {1 << slots.bit_length()}")
     return dataclasses.replace(
         config,
         model=models,
@@ -55,7 +60,27 @@ def decide(config: Config) -> Config:
         lanes=config.lanes or (2 if gpu else 1),
         max_batch_items=config.max_batch_items or (64 if small else 1024 if gpu else 256),
         max_batch_tokens=tokens,
+        slots=slots,
     )
+
+
+def _own_limit(model: str) -> int:
+    """The longest input of a model as the user wrote it. One that cannot be read is refused later, with its reason."""
+    from fastqps.models.card import ModelError
+    from fastqps.models.cards import default_input_limit  # here: not every command needs it
+
+    try:
+        return default_input_limit(model.partition("=")[2] or model)
+    except ModelError:
+        return 1
+
+
+def _slots(longest: int) -> int:
+    """Of each front door: those whose ids take no more memory than they may, and enough for some load in any case."""
+    slots = _SLOTS_MAX
+    while slots > _SLOTS_MIN and slots * longest * _ID_BYTES > _SLOT_IDS_BYTES_MAX:
+        slots //= 2
+    return slots
 
 
 def server_cpus(config: Config) -> tuple[int, ...]:

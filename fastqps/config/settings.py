@@ -99,24 +99,26 @@ class Config:
     max_queue_items: int = _setting(
         4096, "count", "Most requests of a model that wait; more are refused.", least=1, most=1 << 22
     )
-    max_input_tokens: int = _setting(
-        512,
+    max_input_tokens: int | None = _setting(
+        None,
         "count",
         "Longest input; a model's own limit holds if it is smaller, a generator's less --max-output-tokens and "
         "the prefix. It must have room for the tokenizer's special tokens and a token of each text of a pair.",
         least=1,
         most=8192,
+        auto="an encoder's own limit, 8192 at most; 512 of a generator",
     )
     max_output_tokens: int = _setting(
         128, "count", "Most tokens that a request can have generated.", least=1, most=8192
     )
-    slots: int = _setting(
-        8192,
+    slots: int | None = _setting(
+        None,
         "count",
         "Requests that a front door can hold, waiting and running. A power of two. (Not a generator's places in its KV "
         "cache: those are --max-running.)",
         least=16,
         most=1 << 20,
+        auto="8192, or as many, 1024 at least, as hold the longest inputs in 64 MiB",
     )
     max_running: int | None = _setting(
         None,
@@ -186,6 +188,18 @@ class Config:
         "A PredictStream call without a message for so long, and without an answer to come, ends with UNAVAILABLE. "
         "While nearly all calls of a front door are in use, the oldest idle ones end after a second. 0: never.",
         most=7 * 86400 * 10**9,
+    )
+    allow_single_texts: bool = _setting(
+        False,
+        "switch",
+        "Cross-encoders, which score pairs of texts, take single texts, too. off: they are refused, as a pair was "
+        "probably meant.",
+    )
+    allow_output_change: bool = _setting(
+        False,
+        "switch",
+        "A reload may change a model's number of dimensions, or its labels. off: it is refused, and what serves goes "
+        "on serving: clients may have stored what they got.",
     )
     dtype: str = _setting(
         "auto",

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
+from fastqps.models.encoder_config import BertConfig
 from fastqps.models.fp8 import Weight, concatenate, joined
 from fastqps.models.ops import EncoderOps, Norm, Reader, Rows, Site, SiteKind
 from fastqps.models.step import Step
+from fastqps.models.unread import check_unread
 from fastqps.models.weights import Weights
 
 
 @dataclass(frozen=True)
 class Names:
-    """Where a family keeps its tensors and sizes; ``layer`` is a format of the layer's number."""
+    """Where a family keeps its tensors; ``layer`` is a format of the layer's number."""
 
     prefix: str
     layer: str
@@ -27,12 +28,6 @@ class Names:
     up: str
     down: str
     down_norm: str
-    hidden: str = "hidden_size"
-    inner: str = "intermediate_size"
-    layers: str = "num_hidden_layers"
-    heads: str = "num_attention_heads"
-    activation: str = "hidden_act"
-    types: bool = True
 
 
 _BERT = Names(
@@ -58,21 +53,14 @@ _DISTILBERT = Names(
     up="ffn.lin1",
     down="ffn.lin2",
     down_norm="output_layer_norm",
-    hidden="dim",
-    inner="hidden_dim",
-    layers="n_layers",
-    heads="n_heads",
-    activation="activation",
-    types=False,
 )
 NAMES = {"bert": _BERT, "distilbert": _DISTILBERT, "roberta": Names(**{**_BERT.__dict__, "prefix": "roberta."})}
 
 
 class _Layer:
-    def __init__(self, weights: Weights, number: int, names: Names, config: dict[str, Any], ops: EncoderOps) -> None:
-        at, layers = names.layer.format(number), config[names.layers]
-        hidden, inner = config[names.hidden], config[names.inner]
-        self.heads: int = config[names.heads]
+    def __init__(self, weights: Weights, number: int, names: Names, config: BertConfig, ops: EncoderOps) -> None:
+        at, layers, hidden, inner = names.layer.format(number), config.layers, config.hidden, config.inner
+        self.heads = config.heads
         self._ops = ops
 
         def linear(kind: SiteKind, parts: list[str], outputs: int, inputs: int) -> tuple[Weight, torch.Tensor, Site]:
@@ -84,12 +72,12 @@ class _Layer:
             )
 
         def norm(name: str) -> Norm:
-            return ops.norm(*_norm(weights, at + name, hidden, config), "layer")
+            return ops.norm(*_norm(weights, at + name, config), "layer")
 
         self.qkv = ops.linear(*linear("qkv", [names.query, names.key, names.value], hidden, hidden))
         self.out, self.out_norm = ops.linear(*linear("out", [names.out], hidden, hidden)), norm(names.out_norm)
         weight, bias, site = linear("up", [names.up], inner, hidden)
-        self.up = ops.activated(weight, bias, config.get(names.activation, "gelu"), site)
+        self.up = ops.activated(weight, bias, config.activation, site)
         self.down = ops.linear(*linear("down", [names.down], hidden, inner))
         self.down_norm = norm(names.down_norm)
 
@@ -100,28 +88,26 @@ class _Layer:
         return self.down_norm.add_post(self.down, self.up(x, self.down), x.tensor, into)
 
 
-def _norm(weights: Weights, name: str, hidden: int, config: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, float]:
-    eps = config.get("layer_norm_eps", 1e-12)
-    return weights(f"{name}.weight", hidden), weights(f"{name}.bias", hidden), eps
+def _norm(weights: Weights, name: str, config: BertConfig) -> tuple[torch.Tensor, torch.Tensor, float]:
+    return weights(f"{name}.weight", config.hidden), weights(f"{name}.bias", config.hidden), config.eps
 
 
 class Bert:
     """The encoder: ``Step`` → last hidden states [tokens, hidden]."""
 
-    def __init__(
-        self, weights: Weights, family: str, config: dict[str, Any], position_offset: int, ops: EncoderOps
-    ) -> None:
+    def __init__(self, weights: Weights, family: str, config: BertConfig, ops: EncoderOps) -> None:
         names = NAMES[family]
-        self.hidden: int = config[names.hidden]
+        self.hidden = config.hidden
         at = "embeddings."
-        words = weights(f"{at}word_embeddings.weight", config["vocab_size"], self.hidden)
-        places = weights(f"{at}position_embeddings.weight", config["max_position_embeddings"], self.hidden)
+        words = weights(f"{at}word_embeddings.weight", config.vocab, self.hidden)
+        places = weights(f"{at}position_embeddings.weight", config.positions, self.hidden)
         kinds: torch.Tensor | None = None
-        if names.types:
-            kinds = weights(f"{at}token_type_embeddings.weight", config.get("type_vocab_size", 2), self.hidden)
-        norm = _norm(weights, f"{at}LayerNorm", self.hidden, config)
-        self._embedding = ops.embedding(words, places, kinds, norm, position_offset)
-        self._layers = [_Layer(weights, i, names, config, ops) for i in range(config[names.layers])]
+        if config.types:
+            kinds = weights(f"{at}token_type_embeddings.weight", config.types, self.hidden)
+        norm = _norm(weights, f"{at}LayerNorm", config)
+        self._embedding = ops.embedding(words, places, kinds, norm, config.position_offset)
+        self._layers = [_Layer(weights, i, names, config, ops) for i in range(config.layers)]
+        check_unread(weights, names.layer.partition("{")[0], config.layers)
         self._readers = [*(layer.qkv for layer in self._layers), None]
 
     def __call__(self, step: Step) -> torch.Tensor:

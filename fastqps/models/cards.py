@@ -7,22 +7,27 @@ from pathlib import Path
 
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
-from fastqps.models.decoder_card import decoder_card, decoder_version
-from fastqps.models.encoder_card import encoder_card
+from fastqps.models.decoder_card import PROMPT_TOKENS_DEFAULT, decoder_card, decoder_version
+from fastqps.models.encoder_card import default_encoder_limit, encoder_card
 from fastqps.models.names import resolve
+
+_UNUSABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # a file's value is not of its kind
 
 
 def load_card(
     name_or_dir: str,
-    max_input_tokens: int = 512,
+    max_input_tokens: int | None = None,
     name: str | None = None,
     *,
     max_output_tokens: int = 128,
     prefix_text: str = "",
+    allow_single_texts: bool = False,
 ) -> ModelCard:
     """The card of a checkpoint (a directory, or a known name such as ``minilm``), under ``name`` if given.
 
-    The limits are the server's; the model's own may be smaller. ``max_output_tokens`` and ``prefix_text`` (in front of
+    The limits are the server's; the model's own may be smaller. ``max_input_tokens`` None: the model's own, as
+    ``default_input_limit`` bounds it. ``allow_single_texts``: a cross-encoder takes one text, too.
+    ``max_output_tokens`` and ``prefix_text`` (in front of
     every prompt; its ids go into the card and into the version) are of generators alone.
 
     Reads JSON, and the weights' bytes for the digest; imports no torch. Raises ``ModelError``.
@@ -34,12 +39,24 @@ def load_card(
         if checkpoint.generates:
             card = decoder_card(checkpoint, name or served, max_input_tokens, max_output_tokens, prefix_text)
         else:
-            card = encoder_card(checkpoint, name or served, max_input_tokens)
+            card = encoder_card(checkpoint, name or served, max_input_tokens, allow_single_texts)
         return dataclasses.replace(card, stamp=stamp)
     except OSError as error:
         raise ModelError(f"{root}: {error}") from error
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except _UNUSABLE as error:
         # What the files say is read as it is used: whatever does not fit is a fault of theirs.
+        raise ModelError(f"{root}: its configuration cannot be used: {error!r}") from error
+
+
+def default_input_limit(name_or_dir: str) -> int:
+    """The longest input of a checkpoint where no setting says it. Reads JSON alone. Raises ``ModelError``."""
+    _, root = resolve(name_or_dir)
+    try:
+        checkpoint = Checkpoint.open(root)
+        return PROMPT_TOKENS_DEFAULT if checkpoint.generates else default_encoder_limit(checkpoint)
+    except OSError as error:
+        raise ModelError(f"{root}: {error}") from error
+    except _UNUSABLE as error:
         raise ModelError(f"{root}: its configuration cannot be used: {error!r}") from error
 
 

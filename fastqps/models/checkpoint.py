@@ -10,7 +10,9 @@ from typing import Any
 
 from fastqps.models.card import ModelError
 from fastqps.models.compressed_tensors import check_quantization
+from fastqps.models.config_keys import CONFIG, config_keys, config_warnings
 from fastqps.models.decoder_config import GENERATORS
+from fastqps.models.keys import Keys
 from fastqps.models.pipeline import Pipeline, read_json, read_object, read_pipeline
 
 # model_type -> family. XLM-RoBERTa and CamemBERT have RoBERTa's layout; only their tokenizers differ.
@@ -42,7 +44,7 @@ class Checkpoint:
 
     root: Path
     encoder: Path
-    config: dict[str, Any]
+    config: Keys
     pipeline: Pipeline
     family: str
     classify: bool
@@ -52,17 +54,10 @@ class Checkpoint:
         """Reads the configuration; ``ModelError`` if it is not a model that can be served, with the reason."""
         pipeline = read_pipeline(root)
         encoder = root / pipeline.transformer
-        config = read_object(encoder / "config.json")
-        try:
-            check_quantization(config)
-        except ModelError as error:
-            raise ModelError(f"{root}: {error}") from error
-        kind = config.get("model_type")
+        config = _read_config(root, encoder)
+        kind = config["model_type"]
         if kind in GENERATORS:
             return cls._open_generator(root, config)
-        if kind not in FAMILIES:
-            known = ", ".join((*FAMILIES, *GENERATORS))
-            raise ModelError(f"{root}: model type {kind!r} is not supported; supported: {known}")
         architectures = config.get("architectures") or ["Model"]
         architecture = str(architectures[0])
         classify = architecture.endswith(_CLASSIFY) and pipeline.scores
@@ -72,14 +67,12 @@ class Checkpoint:
                 f"{root}: architecture {architecture} is not supported; "
                 f"supported: encoders (Model, ForMaskedLM) and {_CLASSIFY}"
             )
-        if config.get("position_embedding_type", "absolute") != "absolute":
-            raise ModelError(f"{root}: position embeddings {config['position_embedding_type']!r} are not supported")
         found = cls(root, encoder, config, pipeline, FAMILIES[kind], classify)
         found._check_preprocessing()
         return found
 
     @classmethod
-    def _open_generator(cls, root: Path, config: dict[str, Any]) -> Checkpoint:
+    def _open_generator(cls, root: Path, config: Keys) -> Checkpoint:
         kind = config["model_type"]
         if (root / "modules.json").is_file():
             raise ModelError(f"{root}: embeddings of a {kind} are not supported; encoders embed: {', '.join(FAMILIES)}")
@@ -91,6 +84,36 @@ class Checkpoint:
     @property
     def generates(self) -> bool:
         return self.config["model_type"] in GENERATORS
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should know of the files, a sentence each."""
+        found = list(config_warnings(self.config))
+        if not self.generates and not self.classify and not (self.root / "modules.json").is_file():
+            head = self.architecture.rpartition("For")[2] if "For" in self.architecture else ""
+            left_out = f"The head of {self.architecture} is left out, and there" if head else "There"
+            found.append(
+                f"{left_out} is no modules.json: embeddings are the mean of all tokens' last states, not normalised, "
+                "whatever the model was trained for."
+            )
+        if not self.tokenizer():
+            found.append("There is no tokenizer.json: requests can send token ids alone.")
+        return tuple(found)
+
+    @property
+    def architecture(self) -> str:
+        """The first that config.json names; "" where it names none."""
+        return str((self.config.get("architectures") or [""])[0])
+
+    @property
+    def cross_encoder(self) -> bool:
+        """Whether its files say that it scores pairs of texts, as sentence-transformers writes them."""
+        if not self.classify:
+            return False
+        listed = (self.root / "modules.json").is_file()  # the transformer alone
+        saved = self.optional_json(PROMPTS).get("model_type") == "CrossEncoder"
+        own = self.config.get("sentence_transformers") or self.config.get("sbert_ce_default_activation_function")
+        return listed or saved or bool(own)
 
     def _check_preprocessing(self) -> None:
         """Refuses what sentence-transformers would do to a text before its tokenizer sees it."""
@@ -164,3 +187,18 @@ class Checkpoint:
                 folder = self.root / str(module.get("path", ""))
                 files.update((folder / "config.json", folder / "model.safetensors"))
         return [path for path in sorted(files) if path.is_file()]
+
+
+def _read_config(root: Path, encoder: Path) -> Keys:
+    """config.json by the rules of its family; ``ModelError`` for another family and for keys that are refused."""
+    found = read_object(encoder / CONFIG)
+    kind = found.get("model_type")
+    if not isinstance(kind, str) or kind not in {**FAMILIES, **GENERATORS}:
+        known = ", ".join((*FAMILIES, *GENERATORS))
+        raise ModelError(f"{root}: model_type {kind!r} is not supported; supported: {known}")
+    try:
+        config = config_keys(found, {**FAMILIES, **GENERATORS}[kind], (encoder / "generation_config.json").is_file())
+        check_quantization(config)
+    except ModelError as error:
+        raise ModelError(f"{root}: {error}") from error
+    return config

@@ -7,6 +7,7 @@ it. Here it is only made sure that scales mean what ``Weights`` takes them for, 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from fastqps.models.card import ModelError
@@ -43,7 +44,7 @@ _WEIGHTS = {**_NUMBERS, "strategy": ("channel", "tensor"), "dynamic": (None, Fal
 _ACTIVATIONS = {**_NUMBERS, "strategy": ("token",), "dynamic": (True,)}
 
 
-def check_quantization(config: dict[str, Any]) -> None:
+def check_quantization(config: Mapping[str, Any]) -> None:
     """``ModelError`` names what a configuration says of its weights that cannot be computed as it is meant."""
     for key in _KEYS:
         if (found := config.get(key)) is not None:

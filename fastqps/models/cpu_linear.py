@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from fastqps.models.card import ModelError
-from fastqps.models.ops import ACTIVATIONS, Reader, Rows
+from fastqps.models.encoder_config import ACTIVATIONS
+from fastqps.models.ops import Reader, Rows
 from fastqps.models.reference_ops import rows_for
 
 _PACK_ROWS = 512  # the number of rows that a packed weight's layout is chosen for; other numbers work too

@@ -8,8 +8,9 @@ from torch.nn import functional as F
 from fastqps.kernels.operations import Operations
 from fastqps.kernels.results import Activation
 from fastqps.models.card import ModelError
+from fastqps.models.encoder_config import GATES
 from fastqps.models.fp8 import Quantised, multiply
-from fastqps.models.ops import GATES, Linear, Reader, Rows
+from fastqps.models.ops import Linear, Reader, Rows
 
 _KERNEL: dict[str, Activation] = {
     "gelu": "gelu",

@@ -9,15 +9,17 @@ from typing import Any
 from fastqps.models.card import LimitError, ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decoder_config import read_decoder_config
+from fastqps.models.input_limit import shorter
 from fastqps.models.pipeline import read_object
 from fastqps.tokenizer import SpecialTokens, Tokenizer
 
+PROMPT_TOKENS_DEFAULT = 512  # every place in the KV cache has room for the longest prompt
 _ID_END = 1 << 31  # token ids are int32 in a step
 _PREFIX_TOKENS_MAX = 1 << 20  # no context holds as many: a prefix is never cut
 
 
 def decoder_card(
-    checkpoint: Checkpoint, name: str, max_input_tokens: int, max_output_tokens: int, prefix_text: str = ""
+    checkpoint: Checkpoint, name: str, max_input_tokens: int | None, max_output_tokens: int, prefix_text: str = ""
 ) -> ModelCard:
     """The card of ``checkpoint`` under ``name``; ``ModelError`` with the reason if it cannot be served."""
     try:
@@ -28,6 +30,9 @@ def decoder_card(
     said = checkpoint.optional_json("tokenizer_config.json").get("model_max_length")
     context = min(config.context, int(said or config.context))
     prefix = _prefix_ids(checkpoint, prefix_text, config.vocab)
+    asked = PROMPT_TOKENS_DEFAULT if max_input_tokens is None else max_input_tokens
+    limit = _input_limit(checkpoint, asked, context, len(prefix), max_output_tokens)
+    room = context - len(prefix) - max_output_tokens
     card = ModelCard(
         name=name,
         path=str(checkpoint.root),
@@ -35,12 +40,13 @@ def decoder_card(
         task="generate",
         family=checkpoint.family,
         dimensions=0,
-        max_input_tokens=_input_limit(checkpoint, max_input_tokens, context, len(prefix), max_output_tokens),
+        max_input_tokens=limit,
         vocab_size=config.vocab,
         tokenizer=checkpoint.tokenizer(),
         max_output_tokens=max_output_tokens,
         eos_ids=_eos_ids(checkpoint),
         prefix_ids=prefix,
+        warnings=(*shorter(limit, room, "the model's context has room for"), *checkpoint.warnings),
         kv_values=config.layers * 2 * config.kv_heads * config.head_dim,
     )
     longest = len(prefix) + card.max_input_tokens + card.max_output_tokens

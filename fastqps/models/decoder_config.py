@@ -1,19 +1,20 @@
-"""What config.json says of a Llama-like decoder, in today's names and in older ones; the rest is refused by name."""
+"""What config.json says of a Llama-like decoder, in today's names and in older ones."""
 
 from __future__ import annotations
 
 import json
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fastqps.models.card import ModelError
+from fastqps.models.config_values import choice, flag, positive, size
 
 # model_type -> family. SmolLM2 is a llama with a tied head.
 GENERATORS = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
 ROPE_TYPES = ("default", "linear", "llama3")
-_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
-_SIZE_END = 1 << 31
+_KINDS = ("full_attention", "sliding_attention")
+_KV_HEADS = 32  # of a qwen whose file does not say them
 
 
 @dataclass(frozen=True)
@@ -50,51 +51,51 @@ class DecoderConfig:
     tied: bool
 
 
-def read_decoder_config(config: dict[str, Any]) -> DecoderConfig:
+def read_decoder_config(config: Mapping[str, Any]) -> DecoderConfig:
     """The decoder that ``config`` describes; ``ModelError`` with the reason if it is none that can be computed."""
     family = GENERATORS[config["model_type"]]
-    _check_options(config)
-    sizes = {key: _size(config, key) for key in ("hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size")}
-    heads = _size(config, "num_attention_heads")
-    kv_heads = _size(config, "num_key_value_heads") if config.get("num_key_value_heads") is not None else heads
-    if heads % kv_heads:
-        raise ModelError(f"{heads} attention heads cannot share {kv_heads} key and value heads")
-    context = _size(config, "max_position_embeddings")
-    attention_bias = bool(config.get("attention_bias", False)) and family != "qwen2"
+    choice(config, "hidden_act", "silu", ("silu", "swish"))  # two names of one
+    _check_layer_types(config, family)
+    heads = size(config, "num_attention_heads")
+    context = size(config, "max_position_embeddings")
+    attention_bias = family != "qwen2" and flag(config, "attention_bias")
     return DecoderConfig(
-        hidden=sizes["hidden_size"],
-        inner=sizes["intermediate_size"],
-        layers=sizes["num_hidden_layers"],
+        hidden=size(config, "hidden_size"),
+        inner=size(config, "intermediate_size"),
+        layers=size(config, "num_hidden_layers"),
         heads=heads,
-        kv_heads=kv_heads,
+        kv_heads=_kv_heads(config, family, heads),
         head_dim=_head_dim(config, family),
-        vocab=sizes["vocab_size"],
+        vocab=size(config, "vocab_size"),
         context=context,
         window=_window(config) if family != "llama" else 0,
-        eps=_positive(config.get("rms_norm_eps", 1e-6), "rms_norm_eps", "config.json"),
+        eps=positive(config, "rms_norm_eps", 1e-6),
         rope=_rope(config, context),
         qkv_bias=attention_bias or family == "qwen2",
         out_bias=attention_bias,
-        mlp_bias=bool(config.get("mlp_bias", False)) and family == "llama",
+        mlp_bias=family == "llama" and flag(config, "mlp_bias"),
         qk_norm=family == "qwen3",
-        tied=bool(config.get("tie_word_embeddings", False)),
+        tied=flag(config, "tie_word_embeddings"),
     )
 
 
-def _size(config: dict[str, Any], key: str) -> int:
-    found = config.get(key)
-    if type(found) is not int or not 0 < found < _SIZE_END:
-        raise ModelError(f"config.json says {key} {found!r}, which is no possible size")
-    return found
+def _kv_heads(config: Mapping[str, Any], family: str, heads: int) -> int:
+    """null means one for each head; so does a llama's silence."""
+    absent = "num_key_value_heads" not in config and family != "llama"
+    said = _KV_HEADS if absent else config.get("num_key_value_heads")
+    kv_heads = heads if said is None else size({"num_key_value_heads": said}, "num_key_value_heads")
+    if heads % kv_heads:
+        raise ModelError(f"config.json: num_attention_heads {heads} cannot share num_key_value_heads {kv_heads}")
+    return kv_heads
 
 
-def _head_dim(config: dict[str, Any], family: str) -> int:
+def _head_dim(config: Mapping[str, Any], family: str) -> int:
     """Its own number where config.json has one, else the width's share."""
-    width, heads = _size(config, "hidden_size"), _size(config, "num_attention_heads")
-    if config.get("head_dim") is not None:
-        found = _size(config, "head_dim")
-    elif family == "qwen3":
-        found = 128  # what transformers takes, whatever the width
+    width, heads = size(config, "hidden_size"), size(config, "num_attention_heads")
+    if family == "qwen3":
+        found = size(config, "head_dim", 128)  # whatever the width
+    elif config.get("head_dim") is not None:
+        found = size(config, "head_dim")
     elif width % heads:
         raise ModelError(f"config.json says {heads} attention heads, which do not divide its width {width}")
     else:
@@ -104,61 +105,63 @@ def _head_dim(config: dict[str, Any], family: str) -> int:
     return found
 
 
-def _check_options(config: dict[str, Any]) -> None:
-    """Refuses what would change the numbers and is not computed."""
-    experts = next((key for key in _EXPERTS if config.get(key)), "")
-    if experts:
-        raise ModelError(f"mixtures of experts ({experts} {config[experts]}) are not supported; dense decoders are")
-    activation = config.get("hidden_act", "silu")
-    if activation not in ("silu", "swish"):
-        raise ModelError(f"activation {activation!r} is not supported in a decoder; supported: silu")
-    unknown = set(config.get("layer_types") or ()) - {"full_attention", "sliding_attention"}
-    if unknown:
-        raise ModelError(f"layers of type {', '.join(sorted(unknown))} are not supported; supported: full_attention")
+def _check_layer_types(config: Mapping[str, Any], family: str) -> None:
+    kinds = config.get("layer_types")
+    if kinds is None:
+        return
+    known = _KINDS[:1] if family == "llama" else _KINDS
+    if not isinstance(kinds, list) or len(kinds) != config["num_hidden_layers"] or any(k not in known for k in kinds):
+        raise ModelError(
+            f"config.json: layer_types {json.dumps(kinds)[:200]} is not supported: one of {', '.join(known)} for each "
+            "layer is"
+        )
 
 
-def _window(config: dict[str, Any]) -> int:
+def _window(config: Mapping[str, Any]) -> int:
     """The positions that a layer of the model sees, if not all."""
-    if not config.get("use_sliding_window") or config.get("sliding_window") is None:
-        return 0
-    layers = config["num_hidden_layers"]
-    kinds = config.get("layer_types") or []
-    some = "sliding_attention" in kinds if kinds else int(config.get("max_window_layers", 28)) < layers
-    return _size(config, "sliding_window") if some else 0
+    layers, kinds = size(config, "num_hidden_layers"), config.get("layer_types")
+    slides = flag(config, "use_sliding_window") and config.get("sliding_window", 4096) is not None
+    if kinds is not None:
+        some = "sliding_attention" in kinds
+        if some and not slides:
+            raise ModelError("config.json says layer_types with sliding_attention and no use_sliding_window for them")
+    else:
+        some = slides and size(config, "max_window_layers", 28, least=0) < layers
+    return size(config, "sliding_window", 4096) if some else 0
 
 
-def _rope(config: dict[str, Any], context: int) -> Rope:
+def _rope(config: Mapping[str, Any], context: int) -> Rope:
     """``rope_parameters`` of today, or ``rope_theta`` and ``rope_scaling`` of before, which hold where both are."""
-    where = "rope_scaling" if config.get("rope_scaling") else "rope_parameters"
-    said = config.get(where) or {}
+    key = "rope_scaling" if config.get("rope_scaling") else "rope_parameters"
+    said, where = config.get(key) or {}, f"{key} of config.json"
     if not isinstance(said, dict):
-        raise ModelError(f"config.json says {where} {json.dumps(said)}, which is no object")
+        raise ModelError(f"config.json says {key} {json.dumps(said)}, which is no object")
     if any(isinstance(value, dict) for value in said.values()):
-        raise ModelError(f"rotary positions by kind of layer ({', '.join(said)}) are not supported; one for all is")
+        raise ModelError(f"{where}: rotary positions by kind of layer ({', '.join(said)}) are not supported")
     kind = said.get("rope_type", said.get("type", "default"))
     if kind not in ROPE_TYPES:
-        raise ModelError(f"rotary positions of type {kind!r} are not supported; supported: {', '.join(ROPE_TYPES)}")
-    if said.get("partial_rotary_factor", config.get("partial_rotary_factor", 1.0)) != 1.0:
-        raise ModelError("rotary positions on a part of each head (partial_rotary_factor) are not supported")
-    thetas = (said.get("rope_theta"), config.get("rope_theta"))
-    theta = next((value for value in thetas if value is not None), 10_000.0)
-    theta = _positive(theta, "rope_theta", "config.json")
+        raise ModelError(f"{where}: rope_type {kind!r} is not supported; supported: {', '.join(ROPE_TYPES)}")
+    if said.get("partial_rotary_factor", 1.0) != 1.0:
+        raise ModelError(f"{where}: partial_rotary_factor is not supported: rotary positions turn the whole of a head")
+    found = "rope_theta" in said
+    theta = positive(said if found else config, "rope_theta", 10_000.0, where=where if found else "config.json")
     if kind == "default":
         return Rope(kind, theta)
     keys = ("factor", "low_freq_factor", "high_freq_factor") if kind == "llama3" else ("factor",)
     if lacking := [key for key in keys if said.get(key) is None]:
-        raise ModelError(f"{where} of config.json lacks {' and '.join(lacking)}, which its type {kind!r} needs")
-    factor, *wavelengths = (_positive(said[key], key, f"{where} of config.json") for key in keys)
+        raise ModelError(f"{where} lacks {' and '.join(lacking)}, which its type {kind!r} needs")
+    factor, *wavelengths = (positive(said, key, where=where) for key in keys)
     if kind == "linear":
         return Rope(kind, theta, factor)
     low, high = wavelengths
     if low >= high:
-        raise ModelError(f"{where} of config.json has a low_freq_factor that is not below its high_freq_factor")
-    original = "original_max_position_embeddings"
-    return Rope(kind, theta, factor, low, high, _size(said, original) if said.get(original) is not None else context)
+        raise ModelError(f"{where} has a low_freq_factor that is not below its high_freq_factor")
+    return Rope(kind, theta, factor, low, high, _original_context(config, said, where, context))
 
 
-def _positive(value: Any, key: str, where: str) -> float:
-    if type(value) not in (int, float) or not 0 < value < math.inf:
-        raise ModelError(f"{where} says {key} {json.dumps(value)}, which is no positive number")
-    return float(value)
+def _original_context(config: Mapping[str, Any], said: Mapping[str, Any], where: str, context: int) -> int:
+    """At the top level of the file it decides, also where the rotary parameters have another one."""
+    key = "original_max_position_embeddings"
+    if key in config:
+        return size(config, key)
+    return size(said, key, context, where=where)

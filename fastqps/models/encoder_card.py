@@ -2,61 +2,68 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 from fastqps.models.card import Activation, ModelCard, ModelError
 from fastqps.models.checkpoint import PROMPTS, Checkpoint
+from fastqps.models.config_values import size
+from fastqps.models.encoder_config import BertConfig, EncoderConfig, read_encoder_config
+from fastqps.models.input_limit import shorter
+from fastqps.models.keys import Keys
 
-_SIZE_END = 1 << 31
+_INPUT_TOKENS_DEFAULT_MAX = 8192  # of a model that takes more: a step must hold its longest input
 
 
-def encoder_card(checkpoint: Checkpoint, name: str, max_input_tokens: int) -> ModelCard:
+def encoder_card(
+    checkpoint: Checkpoint, name: str, max_input_tokens: int | None, allow_single_texts: bool = False
+) -> ModelCard:
     """The card of ``checkpoint`` under ``name``; ``ModelError`` if its numbers are impossible."""
-    config, root = checkpoint.config, checkpoint.root
-    labels = _labels(config) if checkpoint.classify else ()
-    _check_sizes(root, config)
+    try:
+        config = read_encoder_config(checkpoint.config, checkpoint.family)
+        labels = _labels(checkpoint.config) if checkpoint.classify else ()
+    except ModelError as error:
+        raise ModelError(f"{checkpoint.root}: {error}") from error
+    types = config.types if isinstance(config, BertConfig) else 0
+    offset = config.position_offset if isinstance(config, BertConfig) else 0
     dense = checkpoint.pipeline.dense
-    width = dense[-1].out_features if dense else int(config.get("hidden_size") or config["dim"])
+    width = dense[-1].out_features if dense else config.hidden
     special = _special_ids(checkpoint)
+    own = _own_limit(checkpoint, config)
+    limit = min(own, _INPUT_TOKENS_DEFAULT_MAX if max_input_tokens is None else max_input_tokens)
     return ModelCard(
         name=name,
-        path=str(root),
+        path=str(checkpoint.root),
         version=checkpoint.digest(),
         task="classify" if checkpoint.classify else "embed",
         family=checkpoint.family,
         dimensions=len(labels) if checkpoint.classify else width,
-        max_input_tokens=_input_limit(checkpoint, max_input_tokens),
-        vocab_size=int(config["vocab_size"]),
+        max_input_tokens=limit,
+        vocab_size=config.vocab,
         tokenizer=checkpoint.tokenizer(),
         labels=labels,
         normalize=not checkpoint.classify and checkpoint.pipeline.normalize,
         activation=_activation(checkpoint, len(labels)) if checkpoint.classify else "identity",
-        position_offset=_position_offset(checkpoint),
-        second_segment_type=1 if checkpoint.family == "bert" and config.get("type_vocab_size", 2) > 1 else 0,
+        position_offset=offset,
+        second_segment_type=1 if checkpoint.family == "bert" and types > 1 else 0,
         pad_id=special["pad"] if special["pad"] >= 0 else 0,
         cls_id=special["cls"],
         sep_id=special["sep"],
+        pairs_only=checkpoint.cross_encoder and not allow_single_texts,
+        warnings=(*shorter(limit, own), *checkpoint.warnings),
     )
 
 
-def _check_sizes(root: Path, config: dict[str, Any]) -> None:
-    """DistilBERT has its own names for the width and the heads."""
-    width, heads = config.get("hidden_size") or config["dim"], config.get("num_attention_heads") or config["n_heads"]
-    sizes = {"vocab_size": config["vocab_size"], "hidden_size": width, "num_attention_heads": heads}
-    for key, size in sizes.items():
-        if type(size) is not int or not 0 < size < _SIZE_END:
-            raise ModelError(f"{root}: config.json says {key} {size!r}, which is no possible size")
-    if width % heads:
-        raise ModelError(f"{root}: config.json says {heads} attention heads, which do not divide its width {width}")
-
-
-def _labels(config: dict[str, Any]) -> tuple[str, ...]:
+def _labels(config: Keys) -> tuple[str, ...]:
+    """As transformers names them: where ``num_labels`` differs from the names' number, they have none."""
     names = config.get("id2label")
-    if not names:
-        count = int(config.get("num_labels", 2))
-        return tuple(f"LABEL_{i}" for i in range(count))
-    return tuple(str(names[key]) for key in sorted(names, key=int))
+    if names is None:
+        return _unnamed(size(config, "num_labels", 2))
+    if not isinstance(names, dict) or not names or {str(i) for i in range(len(names))} != names.keys():
+        raise ModelError("config.json: id2label has to name the labels 0, 1, 2 and so on, each once")
+    count = size(config, "num_labels", len(names))
+    return tuple(str(names[str(i)]) for i in range(count)) if count == len(names) else _unnamed(count)
+
+
+def _unnamed(count: int) -> tuple[str, ...]:
+    return tuple(f"LABEL_{i}" for i in range(count))
 
 
 def _activation(checkpoint: Checkpoint, labels: int) -> Activation:
@@ -80,22 +87,21 @@ def _activation(checkpoint: Checkpoint, labels: int) -> Activation:
     return "softmax"
 
 
-def _position_offset(checkpoint: Checkpoint) -> int:
-    if checkpoint.family != "roberta":
-        return 0
-    pad = checkpoint.config.get("pad_token_id")
-    return (1 if pad is None else int(pad)) + 1
+def default_encoder_limit(checkpoint: Checkpoint) -> int:
+    """The longest input where no setting says it."""
+    config = read_encoder_config(checkpoint.config, checkpoint.family)
+    return min(_own_limit(checkpoint, config), _INPUT_TOKENS_DEFAULT_MAX)
 
 
-def _input_limit(checkpoint: Checkpoint, asked: int) -> int:
-    """The smallest of what the sentence configuration, the tokenizer, the position table and the server allow."""
+def _own_limit(checkpoint: Checkpoint, config: EncoderConfig) -> int:
+    """The smallest of what the sentence configuration, the tokenizer and the model's positions allow."""
+    offset = config.position_offset if isinstance(config, BertConfig) else 0
     limits = [
-        asked,
         checkpoint.optional_json("sentence_bert_config.json").get("max_seq_length"),
         checkpoint.optional_json("tokenizer_config.json").get("model_max_length"),
-        int(checkpoint.config["max_position_embeddings"]) - _position_offset(checkpoint),
+        config.positions - offset,
     ]
-    found = min(int(limit) for limit in limits if limit)
+    found = min(int(limit) for limit in limits if limit is not None)
     if found < 1:
         raise ModelError(f"{checkpoint.root}: the input limit is {found} tokens; it must be at least 1")
     return found

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch.nn import functional as F
 
 from fastqps.models.card import ModelError
 from fastqps.models.checkpoint import Checkpoint
+from fastqps.models.encoder_config import ModernBertConfig, read_encoder_config, read_modernbert_head
+from fastqps.models.modernbert import make_norm
 from fastqps.models.ops import EncoderOps, Norm
 from fastqps.models.pipeline import POOLINGS, Dense
 from fastqps.models.step import Step
@@ -20,6 +21,7 @@ _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "tanh": torch.tanh,
     "relu": F.relu,
     "gelu": F.gelu,
+    "silu": F.silu,
     "sigmoid": torch.sigmoid,
 }
 
@@ -57,7 +59,7 @@ class Head:
 def make_head(checkpoint: Checkpoint, weights: Weights, hidden: int, labels: int, ops: EncoderOps) -> Head:
     """The head that the checkpoint's configuration and tensors describe."""
     if checkpoint.classify:
-        return _classifier(checkpoint.family, checkpoint.config, weights, hidden, labels, ops)
+        return _classifier(checkpoint, weights, hidden, labels, ops)
     pipeline = checkpoint.pipeline
     return Head(pipeline.pooling, [_dense(checkpoint, dense, ops) for dense in pipeline.dense], ops)
 
@@ -79,9 +81,9 @@ def _projection(
     return Projection(ops.keep(weight), None if bias is None else ops.keep(bias), activation, norm)
 
 
-def _classifier(
-    family: str, config: dict[str, Any], weights: Weights, hidden: int, labels: int, ops: EncoderOps
-) -> Head:
+def _classifier(checkpoint: Checkpoint, weights: Weights, hidden: int, labels: int, ops: EncoderOps) -> Head:
+    family, config = checkpoint.family, checkpoint.config
+
     def layer(name: str, outputs: int, activation: str = "identity") -> Projection:
         weight, bias = weights(f"{name}.weight", outputs, hidden), weights(f"{name}.bias", outputs)
         return _projection(ops, weight, bias, activation)
@@ -92,9 +94,9 @@ def _classifier(
         return Head("cls", [layer("pre_classifier", hidden, "relu"), layer("classifier", labels)], ops)
     if family == "roberta":
         return Head("cls", [layer("classifier.dense", hidden, "tanh"), layer("classifier.out_proj", labels)], ops)
-    scale, shift = weights("head.norm.weight", hidden), weights.get("head.norm.bias")
-    norm = ops.norm(scale, shift, config.get("norm_eps", 1e-5), "layer")
-    dense = weights("head.dense.weight", hidden, hidden)
-    activation = config.get("classifier_activation", "gelu")
-    first = _projection(ops, dense, weights.get("head.dense.bias"), activation, norm)
-    return Head(config.get("classifier_pooling", "cls"), [first, layer("classifier", labels)], ops)
+    encoder, head = read_encoder_config(config, family), read_modernbert_head(config)
+    assert isinstance(encoder, ModernBertConfig)
+    norm = make_norm(weights, "head.norm", encoder, ops)
+    bias = weights("head.dense.bias", hidden) if head.bias else None
+    first = _projection(ops, weights("head.dense.weight", hidden, hidden), bias, head.activation, norm)
+    return Head(head.pooling, [first, layer("classifier", labels)], ops)

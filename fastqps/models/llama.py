@@ -10,6 +10,7 @@ from fastqps.models.decoder_config import DecoderConfig
 from fastqps.models.fp8 import concatenate, joined
 from fastqps.models.ops import DecodeOps, Heads, Linear, Rows, Site, SiteKind
 from fastqps.models.rope import rotary_table
+from fastqps.models.unread import check_unread
 from fastqps.models.weights import Weights
 
 
@@ -67,22 +68,14 @@ class _Layer:
         return x, self._up(normed, self.down)
 
 
-def _check_unread(weights: Weights, config: DecoderConfig) -> None:
-    """Refuses a checkpoint whose layers hold more than its configuration says: its answers would be another model's."""
-    for name, tensor in weights.unread().items():
-        kind, _, rest = name.partition(".")
-        number = rest.partition(".")[0]
-        if kind != "layers" or not number.isdecimal():
-            continue
-        if int(number) >= config.layers:
-            raise ModelError(
-                f"{weights.where}: the checkpoint has a tensor {name!r}, but config.json says num_hidden_layers "
-                f"{config.layers}"
-            )
-        if name.endswith((".weight", ".bias")) and not tensor.is_meta and tensor.any():  # zeros change nothing
-            raise ModelError(
-                f"{weights.where}: the checkpoint has a tensor {name!r}, for which config.json's model has no place"
-            )
+def _check_tied(weights: Weights, words: torch.Tensor) -> None:
+    """Refuses a head of its own where the configuration ties it: versions of transformers answer differently."""
+    head = weights.get("lm_head.weight")
+    if head is not None and not head.is_meta and not torch.equal(head, words):
+        raise ModelError(
+            f"{weights.where}: config.json says tie_word_embeddings true, and the checkpoint has an lm_head.weight "
+            "that differs from embed_tokens.weight; write false if the model's head is its own, or take the tensor out"
+        )
 
 
 class Llama:
@@ -91,13 +84,15 @@ class Llama:
     def __init__(self, weights: Weights, config: DecoderConfig, positions: int, ops: DecodeOps) -> None:
         self.config, self.ops = config, ops
         words = weights("embed_tokens.weight", config.vocab, config.hidden)
+        if config.tied:
+            _check_tied(weights, words)
         self._words = ops.keep(words.to(ops.dtype))
         head = self._words if config.tied else weights.matrix("lm_head.weight", config.vocab, config.hidden)
         self._head = ops.linear(head, None, Site("head"))
         self._norm = ops.norm(weights("norm.weight", config.hidden), None, config.eps, "rms")
         rotary = ops.keep(rotary_table(config.rope, config.head_dim, positions))
         self._layers = [_Layer(weights, i, config, rotary, ops) for i in range(config.layers)]
-        _check_unread(weights, config)
+        check_unread(weights, "layers.", config.layers, more_layers=False)
 
     def hidden(self, step: DecodeStep, state: DecodeState) -> Rows:
         """Last hidden states of the sampled rows, normalised; every row's keys and values are in ``state`` then."""

@@ -100,7 +100,7 @@ class Ops(Protocol):
         """weight [outputs, inputs], bias [outputs]"""
 
     def activated(self, weight: Weight, bias: torch.Tensor | None, activation: str, site: Site) -> Activated:
-        """``activation`` is one of ``ACTIVATIONS``."""
+        """``activation`` is one of ``encoder_config.ACTIVATIONS``."""
 
     def gated(
         self, gate: Weight, up: Weight, biases: tuple[torch.Tensor, torch.Tensor] | None, activation: str, site: Site
@@ -198,8 +198,3 @@ class DecodeOps(Ops, Protocol):
 
         Last of all in a step. The law is csrc/step/cpu_decode_sample_kernel.h.
         """
-
-
-# hidden_act of config.json: what may stand between two products; and between a gate and its product.
-ACTIVATIONS = ("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu")
-GATES = (*ACTIVATIONS, "silu")

@@ -9,6 +9,7 @@ import torch
 from fastqps.models.bert import NAMES, Bert
 from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
+from fastqps.models.encoder_config import ModernBertConfig, read_encoder_config
 from fastqps.models.heads import make_head
 from fastqps.models.modernbert import ModernBert
 from fastqps.models.ops import EncoderOps
@@ -21,15 +22,15 @@ class PackedModel:
 
     def __init__(self, card: ModelCard, ops: EncoderOps) -> None:
         checkpoint = Checkpoint.open(Path(card.path))
-        config, family = checkpoint.config, checkpoint.family
+        family, config = checkpoint.family, read_encoder_config(checkpoint.config, checkpoint.family)
         prefix = "model." if family == "modernbert" else NAMES[family].prefix
         weights = Weights(checkpoint.weight_files(), (prefix,), data=ops.reads_weights)
         self.card = card
         self._encoder: Bert | ModernBert
-        if family == "modernbert":
+        if isinstance(config, ModernBertConfig):
             self._encoder = ModernBert(weights, config, card.max_input_tokens, ops)
         else:
-            self._encoder = Bert(weights, family, config, card.position_offset, ops)
+            self._encoder = Bert(weights, family, config, ops)
         self.hidden = self._encoder.hidden  # the model's width
         self._head = make_head(checkpoint, weights, self._encoder.hidden, len(card.labels), ops)
 

@@ -14,8 +14,9 @@ import torch
 from torch.nn import functional as F
 
 from fastqps.models.card import ModelError
+from fastqps.models.encoder_config import GATES
 from fastqps.models.fp8 import Quantised, Weight, concatenate, joined, plain, quantise_rows, quantise_weight
-from fastqps.models.ops import GATES, Activated, Linear, Reader, Rows, Site
+from fastqps.models.ops import Activated, Linear, Reader, Rows, Site
 from fastqps.models.parameters import Parameters
 from fastqps.models.precision import Precision
 

@@ -31,8 +31,10 @@ def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
     room for ids and answers was settled when it started.
     """
     sizes = server.sizes()
-    limit = min(server.config.max_input_tokens, sizes.max_tokens)
-    card = read_card(now.name, path, dataclasses.replace(server.config, max_input_tokens=limit))
+    card = read_card(now.name, path, server.config)
+    full = card.max_input_tokens
+    if full > sizes.max_tokens:
+        card = read_card(now.name, path, dataclasses.replace(server.config, max_input_tokens=sizes.max_tokens))
     if card.task != now.task:
         raise ModelError(f"{path}: it is there to {card.task}, and {now.name} to {now.task}; start a server for it")
     if now.tokenizer and not card.tokenizer:
@@ -47,13 +49,15 @@ def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
             f"{path}: an answer of {what} takes {format_bytes(answer_bytes(card))}, and the slots of this server have "
             f"{format_bytes(sizes.answer_bytes)} for it; start the server again with this model"
         )
+    if not server.config.allow_output_change and (changed := _changed(now, card)):
+        raise ModelError(f"{path}: {changed}; --allow-output-change lets a reload do that")
     if len(card.to_json()) > CARD_BYTES_MAX:
         raise ModelError(f"{path}: the model's card is larger than {format_bytes(CARD_BYTES_MAX)}")
     for device in server.devices:
         device.check(card)
     cards = tuple(card if other.name == card.name else other for other in server.cards)
     room = room_of(card, server.config, memory_of(server.config, cards, server.devices))
-    notes = (_shorter(server, path, card, limit), _measured(server, card))
+    notes = (_shorter(card, full), _measured(server, card))
     return NextModel(card, room, "; ".join(filter(None, notes)))
 
 
@@ -70,13 +74,22 @@ def check_memory(pids: Iterable[int]) -> None:
         )
 
 
-def _shorter(server: Plan, path: str, card: ModelCard, limit: int) -> str:
-    if card.max_input_tokens < limit or limit == server.config.max_input_tokens:
+def _shorter(card: ModelCard, full: int) -> str:
+    if card.max_input_tokens == full:
         return ""
-    full = read_card(card.name, path, server.config).max_input_tokens
-    if full <= limit:
-        return ""
+    limit = card.max_input_tokens
     return f"inputs of at most {limit} tokens, as the slots have room for; a restart would take {full}"
+
+
+def _changed(now: ModelCard, card: ModelCard) -> str:
+    """How its answers would be others in kind; "" where they would not."""
+    if card.dimensions != now.dimensions:
+        what = "labels" if card.task == "classify" else "dimensions"
+        return f"it gives {card.dimensions} {what}, and {now.name} {now.dimensions}"
+    if card.labels == now.labels:
+        return ""
+    number = next(i for i, pair in enumerate(zip(card.labels, now.labels, strict=True)) if pair[0] != pair[1])
+    return f"its label {number} is {card.labels[number][:100]!r}, and {now.name}'s is {now.labels[number][:100]!r}"
 
 
 def _measured(server: Plan, card: ModelCard) -> str:

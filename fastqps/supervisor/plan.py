@@ -77,6 +77,7 @@ class Plan:
 
     def sizes(self) -> Sizes:
         """Of the shared segment."""
+        assert self.config.slots  # decided
         return Sizes(
             doors=self.doors,
             dispatchers=self.seats,
@@ -197,7 +198,12 @@ def read_card(name: str, path: str, config: Config) -> ModelCard:
 def _card(name: str, path: str, config: Config, prefix: str) -> ModelCard:
     try:
         return load_card(
-            path, config.max_input_tokens, name, max_output_tokens=config.max_output_tokens, prefix_text=prefix
+            path,
+            config.max_input_tokens,
+            name,
+            max_output_tokens=config.max_output_tokens,
+            prefix_text=prefix,
+            allow_single_texts=config.allow_single_texts,
         )
     except LimitError as error:
         raise ConfigError(f"{' or '.join(_flag(key, config) for key in error.lower)}: {error}") from None

@@ -111,6 +111,8 @@ class Reloader:
         await self._let_go(now, flips)
         for seat in self._fleet.seats_of(generation):
             seat.pin()
+        for warning in found.card.warnings:
+            self._log.event("supervisor", f"warning: {generation.name}: {warning}")
         return "reloaded", found.note
 
     def _next(self, now: Generation, found: NextModel) -> Generation:

@@ -85,7 +85,7 @@ def format_size(n: int) -> str:
 
 
 def _running_auto(card: ModelCard, config: Config, rows: int, memory: Memory) -> int:
-    assert config.frontdoors
+    assert config.frontdoors and config.slots
     most = min(RUNNING_DEFAULT, rows, config.slots * config.frontdoors)  # more requests than slots there are never
     share = memory.bytes // memory.share // memory.sharers
     if _kv_bytes(card, most, config) <= share:

@@ -59,6 +59,9 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
         said = (*notes, tracing_note, _describe(server, shared), *exposures(config))
         for line in filter(None, said):
             log.event("supervisor", line)
+        for card in server.cards:
+            for warning in card.warnings:
+                log.event("supervisor", f"warning: {card.name}: {warning}")
         if not server.reloads:
             log.event("supervisor", f"no model can be reloaded: {server.dispatchers} dispatchers leave no seats free")
         for doubt in doubts(server.capacity, config, server.cards[0].version) if server.capacity else ():

@@ -105,14 +105,16 @@ class PredictResponse(_message.Message):
     def __init__(self, request_id: _Optional[int] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., classification: _Optional[_Union[Classification, _Mapping]] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., status: _Optional[_Union[Status, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ...) -> None: ...
 
 class Usage(_message.Message):
-    __slots__ = ("input_tokens", "output_tokens", "truncated")
+    __slots__ = ("input_tokens", "output_tokens", "truncated", "truncated_at")
     INPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_AT_FIELD_NUMBER: _ClassVar[int]
     input_tokens: int
     output_tokens: int
     truncated: bool
-    def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., truncated: bool = ...) -> None: ...
+    truncated_at: int
+    def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., truncated: bool = ..., truncated_at: _Optional[int] = ...) -> None: ...
 
 class Embedding(_message.Message):
     __slots__ = ("values", "raw", "dtype")
@@ -261,7 +263,7 @@ class ListModelsResponse(_message.Message):
     def __init__(self, models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ...) -> None: ...
 
 class Model(_message.Message):
-    __slots__ = ("name", "version", "task", "is_default", "input_tokens_max", "output_tokens_max", "dimensions", "labels", "native_tokenizer")
+    __slots__ = ("name", "version", "task", "is_default", "input_tokens_max", "output_tokens_max", "dimensions", "labels", "native_tokenizer", "warnings")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
@@ -271,6 +273,7 @@ class Model(_message.Message):
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     NATIVE_TOKENIZER_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: str
     task: Task
@@ -280,4 +283,5 @@ class Model(_message.Message):
     dimensions: int
     labels: _containers.RepeatedScalarFieldContainer[str]
     native_tokenizer: bool
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., task: _Optional[_Union[Task, str]] = ..., is_default: bool = ..., input_tokens_max: _Optional[int] = ..., output_tokens_max: _Optional[int] = ..., dimensions: _Optional[int] = ..., labels: _Optional[_Iterable[str]] = ..., native_tokenizer: bool = ...) -> None: ...
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., task: _Optional[_Union[Task, str]] = ..., is_default: bool = ..., input_tokens_max: _Optional[int] = ..., output_tokens_max: _Optional[int] = ..., dimensions: _Optional[int] = ..., labels: _Optional[_Iterable[str]] = ..., native_tokenizer: bool = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...

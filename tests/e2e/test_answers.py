@@ -198,4 +198,6 @@ def test_list_models(stub: Any) -> None:
 
 def test_usage(stub: Any) -> None:
     usage = stub.Predict(pb.PredictRequest(text="word " * 1000, truncate=True), timeout=PATIENCE_S).usage
-    assert (usage.input_tokens, usage.truncated, usage.output_tokens) == (256, True, 0)
+    assert (usage.input_tokens, usage.truncated, usage.output_tokens, usage.truncated_at) == (256, True, 0, 256)
+    usage = stub.Predict(pb.PredictRequest(text="word"), timeout=PATIENCE_S).usage
+    assert (usage.truncated, usage.truncated_at) == (False, 0)

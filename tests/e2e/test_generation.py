@@ -144,7 +144,7 @@ def test_usage_and_limits(client: fastqps.Client, alone: Alone) -> None:
     found = client.generate([5] * 512, max_tokens=1)
     assert found.usage == fastqps.prediction.Usage(512, 1, False) and found.finish_reason == "length"
     cut = client.predict([5] * 600, truncate=True, max_tokens=1)
-    assert cut.usage == fastqps.prediction.Usage(512, 1, True)
+    assert cut.usage == fastqps.prediction.Usage(512, 1, True, 512)
     assert cut.generation.token_ids == found.token_ids
     assert client.predict("", max_tokens=2, timings=True).timings["device"] > 0  # BOS alone is a prompt
 

@@ -106,6 +106,7 @@ def test_whatever_fails_the_old_version_serves(serve: Callable[..., Any], tmp_pa
     write_version(torn, "2")
     (torn / "tokenizer.json").write_text('{"model": {"type": "BPE"}, "added_tokens": []}')
     wide = write_version(tmp_path / "wide", "2", hidden_size=4096)
+    narrow = write_version(tmp_path / "narrow", "2", hidden_size=16)
     other = write_version(tmp_path / "other", "2", architectures=["BertForSequenceClassification"])
 
     async def run() -> None:
@@ -117,6 +118,7 @@ def test_whatever_fails_the_old_version_serves(serve: Callable[..., Any], tmp_pa
                 (str(torn), "tokenizer.json"),
                 (wide, "an answer of 4096 dimensions"),
                 (other, "it is there to classify"),
+                (narrow, "it gives 16 dimensions, and m 32; --allow-output-change"),
             ):
                 status, answer = await asyncio.to_thread(server.reload, **{"model": "m", "from": path})
                 assert (status, answer["outcome"]) == (422, "failed"), answer
@@ -131,8 +133,8 @@ def test_whatever_fails_the_old_version_serves(serve: Callable[..., Any], tmp_pa
 
     asyncio.run(run())
     found = server.metrics()
-    assert (found["fastqps_reloads_total{m,failed}"], found["fastqps_reload_failed{m}"]) == (5, 0)
-    assert server.log().count(f"not reloaded, {first} goes on serving: ") == 5
+    assert (found["fastqps_reloads_total{m,failed}"], found["fastqps_reload_failed{m}"]) == (6, 0)
+    assert server.log().count(f"not reloaded, {first} goes on serving: ") == 6
     (tmp_path / "good/model.safetensors").write_text("3")  # in place: a dispatcher that starts now finds no old version
     server.child("dispatcher 1").kill()
     server.until_log("its files have changed: they are m@")

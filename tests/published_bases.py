@@ -1,0 +1,312 @@
+"""What config.json says in the families of published models, which published_configs.py makes its table of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Config = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Published:
+    """``refused``: what the refusal names, "" where answers have to equal the reference's.
+
+    ``pooling``: of a modules.json; "" where there is none. ``labels`` and ``activation`` are of classifiers.
+    ``warned``: what one of the card's warnings names.
+    """
+
+    name: str
+    config: Config
+    refused: str = ""
+    pooling: str = ""
+    normalize: bool = False
+    activation: str = ""
+    warned: str = ""
+    tensors: Config = field(default_factory=dict)  # changes of the configuration that the weights are made by
+
+
+_TRAINING = {"initializer_range": 0.02, "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+BERT: Config = {
+    "architectures": ["BertModel"],
+    **_TRAINING,
+    "gradient_checkpointing": False,
+    "hidden_act": "gelu",
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "layer_norm_eps": 1e-12,
+    "max_position_embeddings": 512,
+    "model_type": "bert",
+    "num_attention_heads": 12,
+    "num_hidden_layers": 12,
+    "pad_token_id": 0,
+    "position_embedding_type": "absolute",
+    "type_vocab_size": 2,
+    "transformers_version": "4.8.2",
+    "use_cache": True,
+    "vocab_size": 30522,
+}
+ROBERTA: Config = {
+    "architectures": ["RobertaForMaskedLM"],
+    **_TRAINING,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+    "pad_token_id": 1,
+    "hidden_act": "gelu",
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "layer_norm_eps": 1e-05,
+    "max_position_embeddings": 514,
+    "model_type": "roberta",
+    "num_attention_heads": 12,
+    "num_hidden_layers": 12,
+    "type_vocab_size": 1,
+    "vocab_size": 50265,
+}
+XLMR = ROBERTA | {
+    "architectures": ["XLMRobertaModel"],
+    "model_type": "xlm-roberta",
+    "vocab_size": 250002,
+    "output_past": True,
+    "position_embedding_type": "absolute",
+    "use_cache": True,
+    "classifier_dropout": None,
+}
+DISTILBERT: Config = {
+    "activation": "gelu",
+    "architectures": ["DistilBertForMaskedLM"],
+    "attention_dropout": 0.1,
+    "dim": 768,
+    "dropout": 0.1,
+    "hidden_dim": 3072,
+    "initializer_range": 0.02,
+    "max_position_embeddings": 512,
+    "model_type": "distilbert",
+    "n_heads": 12,
+    "n_layers": 6,
+    "pad_token_id": 0,
+    "qa_dropout": 0.1,
+    "seq_classif_dropout": 0.2,
+    "sinusoidal_pos_embds": False,
+    "tie_weights_": True,
+    "vocab_size": 30522,
+}
+MODERNBERT: Config = {
+    "architectures": ["ModernBertForMaskedLM"],
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "bos_token_id": 50281,
+    "classifier_activation": "gelu",
+    "classifier_bias": False,
+    "classifier_dropout": 0.0,
+    "classifier_pooling": "mean",
+    "cls_token_id": 50281,
+    "decoder_bias": True,
+    "deterministic_flash_attn": False,
+    "embedding_dropout": 0.0,
+    "eos_token_id": 50282,
+    "global_attn_every_n_layers": 3,
+    "gradient_checkpointing": False,
+    "global_rope_theta": 160000.0,
+    "hidden_activation": "gelu",
+    "hidden_size": 768,
+    "initializer_cutoff_factor": 2.0,
+    "initializer_range": 0.02,
+    "intermediate_size": 1152,
+    "layer_norm_eps": 1e-05,
+    "local_attention": 128,
+    "local_rope_theta": 10000.0,
+    "max_position_embeddings": 8192,
+    "mlp_bias": False,
+    "mlp_dropout": 0.0,
+    "model_type": "modernbert",
+    "norm_bias": False,
+    "norm_eps": 1e-05,
+    "num_attention_heads": 12,
+    "num_hidden_layers": 22,
+    "pad_token_id": 50283,
+    "position_embedding_type": "absolute",
+    "sep_token_id": 50282,
+    "reference_compile": None,
+    "repad_logits_with_grad": False,
+    "sparse_pred_ignore_index": -100,
+    "sparse_prediction": False,
+    "torch_dtype": "float32",
+    "transformers_version": "4.47.0.dev0",
+    "vocab_size": 50368,
+}
+LLAMA: Config = {
+    "architectures": ["LlamaForCausalLM"],
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "hidden_act": "silu",
+    "hidden_size": 2048,
+    "initializer_range": 0.02,
+    "intermediate_size": 5632,
+    "max_position_embeddings": 2048,
+    "mlp_bias": False,
+    "model_type": "llama",
+    "num_attention_heads": 32,
+    "num_hidden_layers": 22,
+    "num_key_value_heads": 4,
+    "pretraining_tp": 1,
+    "rms_norm_eps": 1e-05,
+    "rope_scaling": None,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "transformers_version": "4.35.0",
+    "use_cache": True,
+    "vocab_size": 32000,
+}
+SMOLLM2 = LLAMA | {
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "hidden_size": 576,
+    "intermediate_size": 1536,
+    "is_llama_config": True,
+    "max_position_embeddings": 8192,
+    "num_attention_heads": 9,
+    "num_hidden_layers": 30,
+    "num_key_value_heads": 3,
+    "rope_interleaved": False,
+    "rope_theta": 100000,
+    "tie_word_embeddings": True,
+    "vocab_size": 49152,
+    "transformers.js_config": {"dtype": "q4"},
+}
+LLAMA3_ROPE = {
+    "factor": 32.0,
+    "high_freq_factor": 4.0,
+    "low_freq_factor": 1.0,
+    "rope_type": "llama3",
+    "original_max_position_embeddings": 8192,
+}
+LLAMA32 = LLAMA | {
+    "bos_token_id": 128000,
+    "eos_token_id": 128001,
+    "head_dim": 64,
+    "max_position_embeddings": 131072,
+    "num_key_value_heads": 8,
+    "rope_scaling": LLAMA3_ROPE,
+    "rope_theta": 500000.0,
+    "tie_word_embeddings": True,
+    "vocab_size": 128256,
+    "transformers_version": "4.45.0.dev0",
+}
+QWEN2: Config = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "attention_dropout": 0.0,
+    "bos_token_id": 151643,
+    "eos_token_id": 151643,
+    "hidden_act": "silu",
+    "hidden_size": 896,
+    "initializer_range": 0.02,
+    "intermediate_size": 4864,
+    "max_position_embeddings": 131072,
+    "max_window_layers": 24,
+    "model_type": "qwen2",
+    "num_attention_heads": 14,
+    "num_hidden_layers": 24,
+    "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-06,
+    "rope_theta": 1000000.0,
+    "sliding_window": 131072,
+    "tie_word_embeddings": True,
+    "torch_dtype": "bfloat16",
+    "transformers_version": "4.40.1",
+    "use_cache": True,
+    "use_sliding_window": False,
+    "vocab_size": 151936,
+}
+QWEN3 = QWEN2 | {
+    "architectures": ["Qwen3ForCausalLM"],
+    "attention_bias": False,
+    "head_dim": 128,
+    "hidden_size": 1024,
+    "max_position_embeddings": 40960,
+    "max_window_layers": 28,
+    "model_type": "qwen3",
+    "num_attention_heads": 16,
+    "num_hidden_layers": 28,
+    "num_key_value_heads": 8,
+    "rope_scaling": None,
+    "sliding_window": None,
+}
+# What transformers 3 and 4.0 wrote for every model: the defaults of generation and of pruning among them.
+DUMP: Config = {
+    "add_cross_attention": False,
+    "bad_words_ids": None,
+    "chunk_size_feed_forward": 0,
+    "diversity_penalty": 0.0,
+    "do_sample": False,
+    "early_stopping": False,
+    "finetuning_task": None,
+    "is_decoder": False,
+    "length_penalty": 1.0,
+    "is_encoder_decoder": False,
+    "max_length": 20,
+    "min_length": 0,
+    "no_repeat_ngram_size": 0,
+    "num_beams": 1,
+    "num_return_sequences": 1,
+    "output_attentions": False,
+    "output_hidden_states": False,
+    "prefix": None,
+    "pruned_heads": {},
+    "repetition_penalty": 1.0,
+    "return_dict": True,
+    "temperature": 1.0,
+    "top_k": 50,
+    "top_p": 1.0,
+    "task_specific_params": None,
+    "torchscript": False,
+    "use_bfloat16": False,
+    "xla_device": None,
+    "tie_encoder_decoder": False,
+    "tie_word_embeddings": True,
+    "tokenizer_class": None,
+}
+POOLER = {
+    "directionality": "bidi",
+    "pooler_fc_size": 768,
+    "pooler_num_attention_heads": 12,
+    "pooler_num_fc_layers": 3,
+    "pooler_size_per_head": 128,
+    "pooler_type": "first_token_transform",
+}
+CROSS = {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
+OLD_CROSS = CROSS | {"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"}
+NEW_CROSS = {"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity", "version": "4.1.0.dev0"}}
+SENTIMENT = {"id2label": {"0": "negative", "1": "neutral", "2": "positive"}}
+SENTIMENT["label2id"] = {name: int(i) for i, name in SENTIMENT["id2label"].items()}  # type: ignore[misc]
+ALIBI = {
+    "architectures": ["JinaBertForMaskedLM"],
+    "attn_implementation": None,
+    "emb_pooler": "mean",
+    "auto_map": {"AutoConfig": "jinaai/jina-bert-implementation--configuration_bert.JinaBertConfig"},
+    "feed_forward_type": "geglu",
+    "position_embedding_type": "alibi",
+}
+GTE_FOREIGN = {
+    "auto_map": {
+        "AutoModel": "modeling_qwen.Qwen2Model",
+        "AutoModelForCausalLM": "modeling_qwen.Qwen2ForCausalLM",
+    },
+    "is_causal": False,
+}
+OTHER: Config = {"hidden_size": 768, "vocab_size": 30522, "num_hidden_layers": 12, "num_attention_heads": 12}
+
+
+def mean(name: str, config: Config, normalize: bool = True, **more: Any) -> Published:
+    return Published(name, config, pooling="mean", normalize=normalize, **more)
+
+
+def cls(name: str, config: Config, normalize: bool = True, **more: Any) -> Published:
+    return Published(name, config, pooling="cls", normalize=normalize, **more)
+
+
+def small(base: Config, hidden: int, layers: int, **more: Any) -> Config:
+    return base | {"hidden_size": hidden, "num_hidden_layers": layers, "intermediate_size": 4 * hidden, **more}
