@@ -12,8 +12,11 @@ from fastqps.models.card import ModelError
 from fastqps.models.compressed_tensors import check_quantization
 from fastqps.models.config_keys import CONFIG, config_keys, config_warnings
 from fastqps.models.decoder_config import GENERATORS
+from fastqps.models.json_files import optional_object, read_json, read_object
 from fastqps.models.keys import Keys
-from fastqps.models.pipeline import Pipeline, read_json, read_object, read_pipeline
+from fastqps.models.pipeline import Pipeline, read_pipeline
+from fastqps.models.sentence_config import SentenceConfig, read_sentence_config
+from fastqps.models.sentence_keys import MODEL_FILE, TRANSFORMER_FILES
 
 # model_type -> family. XLM-RoBERTa and CamemBERT have RoBERTa's layout; only their tokenizers differ.
 FAMILIES = {
@@ -26,13 +29,13 @@ FAMILIES = {
 }
 _EMBED = ("Model", "ForMaskedLM", "ForPreTraining")  # architectures whose encoder can embed; their heads are left out
 _CLASSIFY = "ForSequenceClassification"
-PROMPTS = "config_sentence_transformers.json"
 _GENERATE = "ForCausalLM"
 _DECIDING = (
     "config.json",
     "generation_config.json",
     "modules.json",
-    "sentence_bert_config.json",
+    MODEL_FILE,
+    *TRANSFORMER_FILES,
     "tokenizer.json",
     "tokenizer_config.json",
 )
@@ -46,6 +49,7 @@ class Checkpoint:
     encoder: Path
     config: Keys
     pipeline: Pipeline
+    sentence: SentenceConfig
     family: str
     classify: bool
 
@@ -67,7 +71,8 @@ class Checkpoint:
                 f"{root}: architecture {architecture} is not supported; "
                 f"supported: encoders (Model, ForMaskedLM) and {_CLASSIFY}"
             )
-        found = cls(root, encoder, config, pipeline, FAMILIES[kind], classify)
+        sentence = read_sentence_config(root, encoder, classify)
+        found = cls(root, encoder, config, pipeline, sentence, FAMILIES[kind], classify)
         found._check_preprocessing()
         return found
 
@@ -79,7 +84,7 @@ class Checkpoint:
         architecture = str((config.get("architectures") or [_GENERATE])[0])
         if not architecture.endswith(_GENERATE):
             raise ModelError(f"{root}: architecture {architecture} is not supported; a {kind} has to be {_GENERATE}")
-        return cls(root, root, config, Pipeline(), GENERATORS[kind], False)
+        return cls(root, root, config, Pipeline(), SentenceConfig(), GENERATORS[kind], False)
 
     @property
     def generates(self) -> bool:
@@ -88,7 +93,7 @@ class Checkpoint:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know of the files, a sentence each."""
-        found = list(config_warnings(self.config))
+        found = [*config_warnings(self.config), *self.sentence.warnings]
         if not self.generates and not self.classify and not (self.root / "modules.json").is_file():
             head = self.architecture.rpartition("For")[2] if "For" in self.architecture else ""
             left_out = f"The head of {self.architecture} is left out, and there" if head else "There"
@@ -111,16 +116,12 @@ class Checkpoint:
         if not self.classify:
             return False
         listed = (self.root / "modules.json").is_file()  # the transformer alone
-        saved = self.optional_json(PROMPTS).get("model_type") == "CrossEncoder"
         own = self.config.get("sentence_transformers") or self.config.get("sbert_ce_default_activation_function")
-        return listed or saved or bool(own)
+        return listed or self.sentence.cross_encoder or bool(own)
 
     def _check_preprocessing(self) -> None:
         """Refuses what sentence-transformers would do to a text before its tokenizer sees it."""
-        prompt = read_json(path).get("default_prompt_name") if (path := self.root / PROMPTS).is_file() else None
-        if prompt:
-            raise ModelError(f"{self.root}: a default prompt ({prompt!r} in {PROMPTS}) is not supported")
-        if self.optional_json("sentence_bert_config.json").get("do_lower_case"):
+        if self.sentence.lower_case:
             normalizer = json.dumps(self.optional_json("tokenizer.json").get("normalizer"))
             if '"lowercase": true' not in normalizer and '"type": "Lowercase"' not in normalizer:
                 raise ModelError(
@@ -129,8 +130,7 @@ class Checkpoint:
 
     def optional_json(self, name: str) -> dict[str, Any]:
         """A JSON file beside the encoder's weights, or an empty object where there is none."""
-        path = self.encoder / name
-        return read_object(path) if path.is_file() else {}
+        return optional_object(self.encoder / name)
 
     def tokenizer(self) -> str:
         """The path of tokenizer.json, or "" where there is none."""

@@ -12,8 +12,6 @@ from fastqps.models.keys import Keys, Refused, Rules, rules
 
 CONFIG = "config.json"
 _NO = (False,)
-_KEYS_NAMED_MAX = 8
-_KEY_CHARS_MAX = 60
 
 # What every model may say. The second group is about training, saving, or what Python objects a call returns.
 _COMMON = rules(
@@ -190,12 +188,7 @@ def config_keys(found: Mapping[str, Any], family: str, generation_config: bool =
 
 def config_warnings(config: Keys) -> tuple[str, ...]:
     """What an operator should know of the file's keys, a sentence each."""
-    found = []
-    if config.unknown:
-        names = ", ".join(key[:_KEY_CHARS_MAX] for key in config.unknown[:_KEYS_NAMED_MAX])
-        more = len(config.unknown) - _KEYS_NAMED_MAX
-        others = f" and {more} more" if more > 0 else ""
-        found.append(f"{CONFIG} has keys that fastqps does not know and that have no effect: {names}{others}.")
+    found = [*config.warnings()]
     if config.get("auto_map"):
         found.append(
             f"{CONFIG} names code of its own (auto_map), which is not run: answers are those of transformers' "

@@ -10,7 +10,7 @@ from fastqps.models.card import LimitError, ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decoder_config import read_decoder_config
 from fastqps.models.input_limit import shorter
-from fastqps.models.pipeline import read_object
+from fastqps.models.json_files import read_object
 from fastqps.tokenizer import SpecialTokens, Tokenizer
 
 PROMPT_TOKENS_DEFAULT = 512  # every place in the KV cache has room for the longest prompt

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastqps.models.card import Activation, ModelCard, ModelError
-from fastqps.models.checkpoint import PROMPTS, Checkpoint
+from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.config_values import size
 from fastqps.models.encoder_config import BertConfig, EncoderConfig, read_encoder_config
 from fastqps.models.input_limit import shorter
@@ -69,9 +69,7 @@ def _unnamed(count: int) -> tuple[str, ...]:
 def _activation(checkpoint: Checkpoint, labels: int) -> Activation:
     """As the checkpoint says: a cross-encoder's own function, else by problem type, else by the number of labels."""
     config = checkpoint.config
-    saved = checkpoint.optional_json(PROMPTS)
-    cross = saved.get("activation_fn") if saved.get("model_type") == "CrossEncoder" else None
-    cross = cross or (config.get("sentence_transformers") or {}).get("activation_fn")
+    cross = checkpoint.sentence.activation or (config.get("sentence_transformers") or {}).get("activation_fn")
     cross = cross or config.get("sbert_ce_default_activation_function")
     if cross:
         known: dict[str, Activation] = {"Identity": "identity", "Sigmoid": "sigmoid", "Softmax": "softmax"}
@@ -97,7 +95,7 @@ def _own_limit(checkpoint: Checkpoint, config: EncoderConfig) -> int:
     """The smallest of what the sentence configuration, the tokenizer and the model's positions allow."""
     offset = config.position_offset if isinstance(config, BertConfig) else 0
     limits = [
-        checkpoint.optional_json("sentence_bert_config.json").get("max_seq_length"),
+        checkpoint.sentence.max_tokens or None,
         checkpoint.optional_json("tokenizer_config.json").get("model_max_length"),
         config.positions - offset,
     ]

@@ -68,6 +68,9 @@ def _dense(checkpoint: Checkpoint, dense: Dense, ops: EncoderOps) -> Projection:
     weights = Weights([checkpoint.root / dense.folder / "model.safetensors"], data=ops.reads_weights)
     bias = weights("linear.bias", dense.out_features) if dense.bias else None
     weight = weights("linear.weight", dense.out_features, dense.in_features)
+    if weights.unread():
+        names = ", ".join(sorted(weights.unread()))
+        raise ModelError(f"{weights.where}: has {names}, for which the projection of config.json has no place")
     return _projection(ops, weight, bias, dense.activation.lower())
 
 

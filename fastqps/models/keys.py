@@ -13,6 +13,8 @@ from typing import Any
 
 from fastqps.models.card import ModelError
 
+_KEYS_NAMED_MAX, _KEY_CHARS_MAX = 8, 64  # of a warning
+
 
 @dataclass(frozen=True)
 class Refused:
@@ -65,7 +67,7 @@ class Keys(Mapping[str, Any]):
     """
 
     def __init__(self, file: str, found: Mapping[str, Any], known: Rules) -> None:
-        self._file, self._found, self._known = file, found, known
+        self.file, self._found, self._known = file, found, known
         for key, rule in known.refused.items():
             value = found.get(key)
             if value is not None and not any(value == n and type(value) is type(n) for n in rule.neutral):
@@ -73,10 +75,19 @@ class Keys(Mapping[str, Any]):
         listed = known.honoured | known.irrelevant | known.refused.keys()
         self.unknown = tuple(key for key in found if key not in listed)
 
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence that names the unknown keys, or none."""
+        if not self.unknown:
+            return ()
+        names = ", ".join(key[:_KEY_CHARS_MAX] for key in self.unknown[:_KEYS_NAMED_MAX])
+        more = len(self.unknown) - _KEYS_NAMED_MAX
+        others = f" and {more} more" if more > 0 else ""
+        return (f"{self.file} has keys that fastqps does not know and that have no effect: {names}{others}.",)
+
     def __getitem__(self, key: str) -> Any:
         """``KeyError`` where the file does not have it, ``UnlistedKeyError`` where code may not read it."""
         if key not in self._known.honoured:
-            raise UnlistedKeyError(f"{self._file}: the key {key!r} is read, and no rule calls it honoured")
+            raise UnlistedKeyError(f"{self.file}: the key {key!r} is read, and no rule calls it honoured")
         return self._found[key]
 
     def __iter__(self) -> Iterator[str]:

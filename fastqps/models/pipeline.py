@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import re
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from pathlib import Path, PurePosixPath
+from typing import Literal
 
 from fastqps.models.card import ModelError
+from fastqps.models.json_files import optional_object, read_json, read_object
+from fastqps.models.keys import Keys
+from fastqps.models.sentence_keys import DENSE, MODULE, NORMALIZE, POOLING
 
 Pooling = Literal["mean", "cls", "max"]
 POOLINGS: tuple[Pooling, ...] = ("mean", "cls", "max")
@@ -21,6 +24,12 @@ _POOLING_KEYS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
+# Every published spelling of a module's class: its package, then the file that it stands in or not, then its name.
+_TYPE = re.compile(
+    r"sentence_transformers\.(?:models|(?:base|sentence_transformer|cross_encoder)\.modules)(?:\.(\w+))?\.(\w+)"
+)
+_MODULES = {"Transformer": "transformer", "Pooling": "pooling", "Dense": "dense"}
+_MODULES |= {"Normalize": "normalize", "Dropout": "dropout"}
 _DENSE_ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid")
 
 
@@ -49,24 +58,8 @@ class Pipeline:
     normalize: bool = False
 
 
-def read_json(path: Path) -> Any:
-    """A JSON file's value; ``ModelError`` names the file if it is not readable or not JSON."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: {error}") from error
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """A JSON file's object; ``ModelError`` names the file if it holds none."""
-    found = read_json(path)
-    if not isinstance(found, dict):
-        raise ModelError(f"{path}: not a JSON object")
-    return found
-
-
 def _pooling(path: Path) -> Pooling:
-    config = read_json(path)
+    config = Keys(str(path), read_object(path), POOLING)
     chosen = config.get("pooling_mode")
     if chosen is None:
         chosen = [mode for key, mode in _POOLING_KEYS.items() if config.get(key)] or ["mean"]
@@ -75,27 +68,51 @@ def _pooling(path: Path) -> Pooling:
         if modes == [mode]:
             return mode
     raise ModelError(
-        f"{path}: pooling {' + '.join(modes)} is not supported; supported is one of: {', '.join(POOLINGS)}"
+        f"{path}: pooling_mode {' + '.join(map(str, modes))} is not supported; supported is one of: "
+        f"{', '.join(POOLINGS)}"
     )
 
 
 def _dense(root: Path, folder: str) -> Dense:
     path = root / folder / "config.json"
-    config = read_json(path)
+    config = Keys(str(path), read_object(path), DENSE)
     activation = str(config.get("activation_function", "torch.nn.modules.activation.Tanh"))
     name = activation.rpartition(".")[2]
     if not activation.startswith("torch.nn.") or name not in _DENSE_ACTIVATIONS:
         raise ModelError(
-            f"{path}: activation {activation} is not supported; supported: {', '.join(_DENSE_ACTIVATIONS)}"
+            f"{path}: activation_function {activation} is not supported; supported: {', '.join(_DENSE_ACTIVATIONS)}"
         )
-    for key in ("module_input_name", "module_output_name"):
-        if config.get(key) not in (None, "sentence_embedding"):
-            raise ModelError(
-                f"{path}: {key} {config[key]!r} is not supported; only projections of the pooled vector are"
-            )
-    if config.get("use_residual"):
-        raise ModelError(f"{path}: a residual projection is not supported")
     return Dense(folder, config["in_features"], config["out_features"], config.get("bias", True), name)
+
+
+def _modules(listing: Path) -> list[tuple[str, str]]:
+    """The listed modules in order: their kind and their folder. Dropout does nothing at inference and is left out."""
+    found, names = [], set()
+    for entry in read_json(listing):
+        module = Keys(str(listing), entry, MODULE)
+        kind, folder = _kind(str(module["type"])), str(module["path"])
+        path = PurePosixPath(folder)
+        if path.is_absolute() or ".." in path.parts:
+            raise ModelError(f"{listing}: path {folder!r} leads out of the checkpoint's folder")
+        if not kind:
+            raise ModelError(
+                f"{listing}: type {module['type']!r} is not supported; supported are sentence-transformers' own "
+                f"{', '.join(_MODULES)}"
+            )
+        if (name := module.get("name")) in names:
+            raise ModelError(f"{listing}: two modules have the name {name!r}, and one would replace the other")
+        names.add(name)
+        if kind != "Dropout":
+            found.append((kind, folder))
+    return found
+
+
+def _kind(type: str) -> str:
+    """A module's class, or "" for one that is not supported or not sentence-transformers'."""
+    match = _TYPE.fullmatch(type)
+    if match is None or (kind := match[2]) not in _MODULES:
+        return ""
+    return kind if match[1] in (None, kind, _MODULES[kind]) else ""
 
 
 def read_pipeline(root: Path) -> Pipeline:
@@ -106,7 +123,7 @@ def read_pipeline(root: Path) -> Pipeline:
     listing = root / "modules.json"
     if not listing.is_file():
         return Pipeline(scores=True)
-    modules = [(str(m["type"]).rpartition(".")[2], str(m.get("path", ""))) for m in read_json(listing)]
+    modules = _modules(listing)
     kinds = [kind for kind, _ in modules]
     if kinds == ["Transformer"]:
         return Pipeline(transformer=modules[0][1], scores=True)
@@ -117,9 +134,13 @@ def read_pipeline(root: Path) -> Pipeline:
             f"{listing}: modules {', '.join(kinds)} are not supported; supported are: Transformer, Pooling, "
             "then any number of Dense, then Normalize or nothing; or, in a cross-encoder, Transformer alone"
         )
+    if normalize := rest[-1:] == ["Normalize"]:
+        path = root / modules[-1][1] / "config.json"
+        # An empty path means the root, whose config.json is the transformer's.
+        Keys(str(path), optional_object(path) if modules[-1][1] else {}, NORMALIZE)
     return Pipeline(
         transformer=modules[0][1],
         pooling=_pooling(root / modules[1][1] / "config.json"),
         dense=tuple(_dense(root, folder) for kind, folder in modules if kind == "Dense"),
-        normalize=rest[-1:] == ["Normalize"],
+        normalize=normalize,
     )

@@ -1,0 +1,227 @@
+"""What sentence-transformers' files say is honoured as sentence-transformers does it, or refused by name."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sentence_files import BASES, SPELLINGS, TEXTS, write, write_base, write_dense, write_modules, write_random
+from sentence_transformers import CrossEncoder, SentenceTransformer
+
+from fastqps.engine import Engine
+from fastqps.models import ModelError, load_card
+
+RUNS = int(os.environ.get("FASTQPS_SENTENCE_RUNS", "60"))
+POOLED = [(SPELLINGS["Transformer"][0], ""), (SPELLINGS["Pooling"][0], "1_Pooling")]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("base")
+    write_base(path)
+    return path
+
+
+@pytest.fixture
+def model(base: Path, tmp_path: Path) -> Path:
+    """A checkpoint that pools by the mean; tests add to it."""
+    path = tmp_path / "model"
+    shutil.copytree(base, path)
+    write_modules(path, POOLED)
+    write(path / "1_Pooling/config.json", {"word_embedding_dimension": 32})
+    return path
+
+
+def check_equal(path: Path) -> None:
+    """Every text's vector, cut where it is too long, as sentence-transformers gives it."""
+    theirs = SentenceTransformer(str(path), device="cpu").encode(TEXTS)
+    found = Engine(str(path), dtype="float32").embed(TEXTS, truncate=True)
+    np.testing.assert_allclose(found, theirs, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("spelling", range(4))
+def test_published_spellings(model: Path, spelling: int) -> None:
+    kinds = {"Transformer": "", "Pooling": "1_Pooling", "Dropout": "d", "Dense": "2_Dense", "Normalize": "3"}
+    write_modules(model, [(SPELLINGS[kind][spelling], folder) for kind, folder in kinds.items()])
+    write_dense(model / "2_Dense")
+    write(model / "d/config.json", {"dropout": 0.9})
+    check_equal(model)
+
+
+@pytest.mark.parametrize(
+    ("file", "value"),
+    [
+        ("sentence_bert_config.json", {"max_seq_length": 7}),
+        ("sentence_roberta_config.json", {"max_seq_length": 5}),
+        ("sentence_xlm-roberta_config.json", {"max_seq_length": 6}),
+        ("sentence_bert_config.json", {"max_seq_length": 9, "tokenizer_args": {"model_max_length": 5}}),
+        ("sentence_bert_config.json", {"processor_kwargs": {"model_max_length": 5}}),
+        ("config_sentence_transformers.json", {"prompts": {"p": ""}, "default_prompt_name": "p"}),
+        ("1_Pooling/config.json", {"embedding_dimension": 32, "pooling_mode": ["max"], "include_prompt": False}),
+    ],
+)
+def test_honoured(model: Path, file: str, value: dict[str, Any]) -> None:
+    write(model / file, value)
+    check_equal(model)
+
+
+def test_the_first_file_that_says_anything_counts(model: Path) -> None:
+    write(model / "sentence_bert_config.json", {})
+    write(model / "sentence_roberta_config.json", {"max_seq_length": 5})
+    write(model / "sentence_xlnet_config.json", {"max_seq_length": 6})
+    assert load_card(str(model)).max_input_tokens == 5
+    check_equal(model)
+
+
+def test_without_modules_the_transformers_own_file_is_not_read(model: Path) -> None:
+    (model / "modules.json").unlink()
+    write(model / "sentence_bert_config.json", {"max_seq_length": 5})
+    check_equal(model)
+
+
+@pytest.mark.parametrize(
+    ("file", "value", "said"),
+    [
+        ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "transformer_task 'fill-mask'"),
+        ("sentence_bert_config.json", {"processing_kwargs": {"text": {"max_length": 4}}}, "processing_kwargs"),
+        ("sentence_bert_config.json", {"tokenizer_args": {"do_lower_case": True}}, "do_lower_case in tokenizer_args"),
+        ("sentence_bert_config.json", {"processor_kwargs": {"x": 1}}, "x in processor_kwargs"),
+        ("sentence_bert_config.json", {"config_args": {"hidden_act": "relu"}}, "hidden_act in config_args"),
+        ("sentence_bert_config.json", {"model_kwargs": {"model_max_length": 3}}, "model_max_length in model_kwargs"),
+        ("sentence_bert_config.json", {"model_args": []}, None),
+        ("sentence_bert_config.json", {"model_args": [1]}, "model_args is no object"),
+        ("sentence_bert_config.json", {"max_seq_length": "4"}, "a limit of '4' tokens"),
+        ("sentence_bert_config.json", {"query_length": 4}, "query_length 4"),
+        ("sentence_bert_config.json", {"tokenizer_name_or_path": "other"}, "tokenizer_name_or_path"),
+        ("sentence_bert_config.json", {"modality_config": {"text": {"method": "f"}}}, "modality_config"),
+        ("sentence_bert_config.json", {"do_lower_case": True}, "do_lower_case"),
+        ("config_sentence_transformers.json", {"truncate_dim": 4}, "truncate_dim 4"),
+        ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "model_type 'SparseEncoder'"),
+        (
+            "config_sentence_transformers.json",
+            {"default_prompt_name": "q", "prompts": {"q": "query: "}},
+            "default_prompt_name 'q'",
+        ),
+        ("1_Pooling/config.json", {"pooling_mode": "weightedmean"}, "pooling_mode weightedmean"),
+        ("3_Normalize/config.json", {"module_input_name": "token_embeddings"}, "module_input_name"),
+        ("3_Normalize/config.json", {"module_output_name": "other"}, "module_output_name"),
+        ("2_Dense/config.json", {"use_residual": True}, "use_residual true"),
+        ("2_Dense/config.json", {"module_input_name": "token_embeddings"}, "module_input_name"),
+    ],
+)
+def test_refused_by_name(model: Path, file: str, value: dict[str, Any], said: str | None) -> None:
+    write_modules(model, [*POOLED, (SPELLINGS["Dense"][0], "2_Dense"), (SPELLINGS["Normalize"][0], "3_Normalize")])
+    write_dense(model / "2_Dense")
+    old = json.loads((model / file).read_text()) if (model / file).exists() else {}
+    write(model / file, old | value)
+    if said is None:
+        assert load_card(str(model)).warnings == ()
+        return
+    with pytest.raises(ModelError, match=said) as caught:
+        load_card(str(model))
+    assert Path(file).name in str(caught.value) or "tokenizer.json" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "my_mod.Pooling",
+        "Pooling",
+        "sentence_transformers.Pooling",
+        "sentence_transformers.models.other.Pooling",
+        "sentence_transformers.models.LSTM",
+        f"{BASES[1]}.layer_norm.LayerNorm",
+        "xsentence_transformers.models.Pooling",
+        "sentence_transformers.models.Pooling.evil",
+    ],
+)
+def test_a_class_that_is_not_theirs_is_refused(model: Path, kind: str) -> None:
+    write_modules(model, [POOLED[0], (kind, "1_Pooling")])
+    with pytest.raises(ModelError, match=kind):
+        load_card(str(model))
+
+
+@pytest.mark.parametrize("folder", ["../other", "/etc", "a/../../b"])
+def test_a_path_out_of_the_folder_is_refused(model: Path, folder: str) -> None:
+    write_modules(model, [POOLED[0], (POOLED[1][0], folder)])
+    with pytest.raises(ModelError, match="leads out of"):
+        load_card(str(model))
+
+
+def test_two_modules_of_one_name_are_refused(model: Path) -> None:
+    """sentence-transformers keeps the later one."""
+    entries = [{"name": "x", "path": folder, "type": kind} for kind, folder in POOLED]
+    write(model / "modules.json", entries)
+    with pytest.raises(ModelError, match="name 'x'"):
+        load_card(str(model))
+
+
+def test_a_bias_that_the_configuration_denies_is_refused(model: Path) -> None:
+    write_modules(model, [*POOLED, (SPELLINGS["Dense"][0], "2_Dense")])
+    write_dense(model / "2_Dense")
+    write(model / "2_Dense/config.json", {"in_features": 32, "out_features": 8, "bias": False})
+    with pytest.raises(ModelError, match=r"linear\.bias"):
+        Engine(str(model))
+
+
+def test_unknown_keys_are_warned_of(model: Path) -> None:
+    write(model / "sentence_bert_config.json", {"new_key": 1})
+    (warning,) = load_card(str(model)).warnings
+    assert "sentence_bert_config.json" in warning and "new_key" in warning
+
+
+@pytest.mark.parametrize(
+    ("file", "value"),
+    [
+        ("sentence_camembert_config.json", {"max_seq_length": 20}),
+        ("config_sentence_transformers.json", {"prompts": {"q": ""}}),
+        ("3_Normalize/config.json", {}),
+    ],
+)
+def test_every_file_that_decides_enters_the_version(model: Path, file: str, value: dict[str, Any]) -> None:
+    write_modules(model, [*POOLED, (SPELLINGS["Normalize"][0], "3_Normalize")])
+    before = load_card(str(model)).version
+    write(model / file, value)
+    assert load_card(str(model)).version != before
+
+
+@pytest.mark.parametrize("function", ["torch.nn.modules.linear.Identity", "torch.nn.modules.activation.Sigmoid"])
+def test_a_cross_encoder_with_its_files(tmp_path: Path, function: str) -> None:
+    write_base(tmp_path, "classify", num_labels=1)
+    write_modules(tmp_path, [(f"{BASES[0]}.transformer.Transformer", "")])
+    text = {"method": "forward", "method_output_name": "logits"}
+    own = {"transformer_task": "sequence-classification", "modality_config": {"text": text}}
+    write(tmp_path / "sentence_bert_config.json", own | {"module_output_name": "scores"})
+    write(tmp_path / "config_sentence_transformers.json", {"model_type": "CrossEncoder", "activation_fn": function})
+    pairs = [("a b", "c d a"), ("c", "b")]
+    theirs = CrossEncoder(str(tmp_path), device="cpu").predict(pairs)
+    found = [scores[0][1] for scores in Engine(str(tmp_path), dtype="float32").predict(pairs)]
+    np.testing.assert_allclose(found, theirs, atol=2e-5)
+
+
+def test_random_files_are_equal_or_refused(base: Path, tmp_path: Path) -> None:
+    """FASTQPS_SENTENCE_RUNS and FASTQPS_SENTENCE_SEED: more of them, and others."""
+    seed = int(os.environ.get("FASTQPS_SENTENCE_SEED", "0"))
+    equal = 0
+    for run in range(seed, seed + RUNS):
+        path = tmp_path / str(run)
+        shutil.copytree(base, path)
+        write_random(path, random.Random(run))
+        try:
+            load_card(str(path))
+        except ModelError as error:
+            assert ".json" in str(error), f"seed {run}: {error}"
+        else:
+            try:
+                check_equal(path)
+            except AssertionError as error:
+                raise AssertionError(f"seed {run}: {error}") from None
+            equal += 1
+        shutil.rmtree(path)
+    assert equal >= RUNS // 6, f"{equal} of {RUNS} were served"
