@@ -54,7 +54,7 @@ class Options(TypedDict, total=False):
     top_k: int
     """Choose among so many likeliest tokens, at most 64. Default: all."""
     top_p: float
-    """Choose among the likeliest tokens whose probabilities add up to this, within the 64 likeliest. Default: all."""
+    """Choose among the likeliest tokens whose probabilities add up to this share of all, or of top_k. Default: all."""
     seed: int
     """The same seed, prompt and options give the same tokens. Default: random."""
     stop: str | Sequence[str]

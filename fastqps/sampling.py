@@ -16,7 +16,7 @@ SEED_END = 1 << 64
 
 @dataclass(frozen=True)
 class Sampling:
-    """``temperature`` 0: the likeliest token. ``top_k`` and ``top_p`` choose among the 64 likeliest, 0 and 1 do not.
+    """``temperature`` 0: the likeliest token. ``top_k`` (0: off) and ``top_p`` (1: off) choose among the likeliest.
 
     The same ``seed`` gives the same tokens whatever shares the batch. ``max_tokens`` 0 is the server's limit. A token
     of ``stop_ids`` ends the sequence, as the model's own end does unless ``ignore_eos``; it is the last one made.

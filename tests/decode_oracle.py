@@ -10,7 +10,6 @@ from fastqps.models.ops import Heads
 from fastqps.models.reference_ops import ReferenceOps
 
 MASK32 = 0xFFFFFFFF
-CANDIDATES = 64  # that top_k and top_p choose from
 
 
 class OracleOps(ReferenceOps):
@@ -87,7 +86,7 @@ def choose(logits: torch.Tensor, params: torch.Tensor, made: int) -> int:
         return int(logits.argmax())
     scaled, ids = logits.double() / temperature, torch.arange(len(logits))
     if top_k or top_p < 1:
-        ids = scaled.sort(descending=True, stable=True).indices[: top_k or CANDIDATES]
+        ids = scaled.sort(descending=True, stable=True).indices[: top_k or len(ids)]
     cumulative = scaled[ids].softmax(-1).cumsum(-1)
     kept = int((cumulative < top_p).sum()) + 1 if top_p < 1 else len(ids)
     cumulative = cumulative[:kept]

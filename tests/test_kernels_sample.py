@@ -92,12 +92,20 @@ def assert_same(
 
 
 def edge(logits: torch.Tensor, words: list[int], made: int) -> float:
-    """How far the random number is from the next edge between two tokens, of a draw from all."""
+    """How far the random number is from the next edge between two tokens, or top_p from the next edge of the kept.
+
+    Of a draw from the whole vocabulary, or from the top_p of it.
+    """
     temperature, top_p = torch.tensor(words[2:4], dtype=torch.int32).view(torch.float32).tolist()
-    assert top_p >= 1 and words[4] == 0, "only a draw from all may differ"
+    assert words[4] == 0, "a draw from the top_k likeliest may not differ"
     seed = (words[0] & 0xFFFFFFFF) | (words[1] & 0xFFFFFFFF) << 32
-    edges = (logits.double() / temperature).softmax(-1).cumsum(-1)
-    return float((edges - (philox(seed, made) >> 8) * 2.0**-24).abs().min())
+    u = (philox(seed, made) >> 8) * 2.0**-24
+    edges = (logits.double() / temperature).softmax(-1)
+    if top_p >= 1:
+        return float((edges.cumsum(-1) - u).abs().min())
+    edges = edges.sort(descending=True).values.cumsum(-1)
+    kept = edges[int((edges < top_p).sum())]
+    return float(min((edges / kept - u).abs().min(), (edges - top_p).abs().min()))
 
 
 @pytest.mark.parametrize(("vocab", "dtype"), [(5, torch.float32), (300, torch.float16), (9001, torch.bfloat16)])
@@ -115,6 +123,21 @@ def test_flat_and_steep_draws_from_all() -> None:
     steep = torch.logspace(-2, 2, 64)[:, None]
     _, edges = assert_same(steep * torch.randn(64, 1500), [record(1.0, seed=i) for i in range(64)], [3] * 64)
     assert edges <= 1
+
+
+@pytest.mark.parametrize("top_p", [0.3, 0.9, 0.99999])
+def test_a_nucleus_wider_than_the_candidates(top_p: float) -> None:
+    torch.manual_seed(2)
+    logits = torch.logspace(-1, 1, 8)[:, None] * torch.randn(8, 700)
+    logits[3] = 0.0
+    logits[4] = torch.arange(700) % 3
+    logits[5, ::2] = torch.nan
+    logits[6] = -torch.inf
+    logits[6, 3::7] = 1.0
+    records = [record(1.0, top_p, seed=i) for i in range(8)]
+    wanted, edges = assert_same(logits, records, [5] * 8)
+    assert edges <= 1
+    assert wanted[3] >= 64, "some token is none of the first 64"
 
 
 def test_ties_go_to_the_first() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from decode_oracle import OracleOps, choose, philox
+from transformers import TemperatureLogitsWarper, TopPLogitsWarper
 
 from fastqps._core import ADMITTED_WORDS
 from fastqps.models.cpu_decode_ops import CpuDecodeOps
@@ -110,6 +111,24 @@ def test_draws_have_their_probabilities(temperature: float, top_k: int, top_p: f
     assert set(seen) == set(torch.nonzero(p).flatten().tolist())
     chi_square = sum((seen[i] - draws * float(p[i])) ** 2 / (draws * float(p[i])) for i in seen)
     freedom = len(seen) - 1
+    assert chi_square < freedom + 4 * (2 * freedom) ** 0.5, "four standard deviations above what chance gives"
+
+
+@pytest.mark.parametrize(("vocab", "temperature", "top_p"), [(300, 2.0, 0.8), (300, 1.0, 0.95), (5000, 3.0, 0.5)])
+def test_a_nucleus_is_that_of_transformers(vocab: int, temperature: float, top_p: float) -> None:
+    """Wider than the candidates that are sorted: each of its tokens is drawn, no other, as often as is likely."""
+    torch.manual_seed(5)
+    row, draws = torch.randn(1, vocab), 40_000
+    warped = TopPLogitsWarper(top_p)(torch.zeros(1, 1), TemperatureLogitsWarper(temperature)(torch.zeros(1, 1), row))
+    p = warped[0].double().softmax(-1)
+    kept = torch.nonzero(p).flatten().tolist()
+    assert len(kept) > 64
+    sampling = Sampling(1 << 20, temperature, 0, top_p, seed=7)
+    got = draw(CpuDecodeOps(torch.float32), row.repeat(draws, 1), [sampling] * draws, list(range(draws)), [])
+    seen = Counter(got["tokens"])
+    assert set(seen) <= set(kept)
+    chi_square = sum((seen[i] - draws * float(p[i])) ** 2 / (draws * float(p[i])) for i in kept)
+    freedom = len(kept) - 1
     assert chi_square < freedom + 4 * (2 * freedom) ** 0.5, "four standard deviations above what chance gives"
 
 

@@ -116,24 +116,131 @@ inline void find_candidates(Candidates& c, const T* logits, u32 n) {
   for (; i < n; i++) offer(c, load_one(logits + i), i32(i));
 }
 
+// The likelihoods of the candidates, and their sum. Where the likeliest is infinite, only its equals have any.
+struct Likelihoods {
+  double of[kCandidates];
+  double all = 0;
+};
+inline void weigh(Likelihoods& w, const Candidates& c, float temperature) {
+  for (u32 i = 0; i < c.n; i++) {
+    const double x = (double(c.logits[i]) - double(c.logits[0])) / double(temperature);
+    w.of[i] = x == x ? __builtin_exp(x) : c.logits[i] == c.logits[0];
+    w.all += w.of[i];
+  }
+}
+
+// The first candidate whose cumulative likelihood is above `target`; -1 if all of them together are not.
+inline i32 draw_candidate(const Candidates& c, const Likelihoods& w, double target) {
+  double sum = 0;
+  for (u32 i = 0; i < c.n; i++) {
+    sum += w.of[i];
+    if (sum > target) return c.tokens[i];
+  }
+  return -1;
+}
+
+// How much the likeliest candidates have together that reach `need`, or all of them.
+inline double kept_likelihood(const Candidates& c, const Likelihoods& w, double need) {
+  double kept = 0;
+  for (u32 i = 0; i < c.n && !(i && kept >= need); i++) kept += w.of[i];
+  return kept;
+}
+
+// Floats as integers of the same order. Zeros are equal.
+inline i32 order_of(float x) {
+  const i32 bits = __builtin_bit_cast(i32, x == 0 ? 0.0f : x);
+  return bits ^ (bits >> 31 & 0x7fffffff);
+}
+inline float of_order(i32 order) { return __builtin_bit_cast(float, order ^ (order >> 31 & 0x7fffffff)); }
+
+// The sum of `weights`, the likelihoods of `logits`, where the logit is at least `least`.
+template <class T>
+inline double likelihood_from(const float* weights, const T* logits, u32 n, float least) {
+  double all = 0;
+  for (u32 i = 0; i < n; i += kWholes) {
+    Vec sum{};
+    const u32 end = n - i < kWholes ? n : i + kWholes;
+    u32 j = i;
+    for (; j + kLanes <= end; j += kLanes) sum += load_vec(logits + j) >= least ? load(weights + j) : Vec{};
+    all += total(sum);
+    for (; j < end; j++) all += load_one(logits + j) >= least ? double(weights[j]) : 0.0;
+  }
+  return all;
+}
+
+// Where in the order of likelihood a cumulative likelihood lies: at the logits that equal `logit`.
+struct Place {
+  float logit;
+  double above;  // the likelihood of all that are larger
+  double each;   // of one that equals it
+};
+
+// The largest logit from which on the likelihood is above `need`. That of the logits above `high` is not.
+template <class T>
+inline Place find_place(const float* weights, const T* logits, u32 n, Top top, float temperature, float high,
+                        double need) {
+  i64 low = order_of(-__builtin_inff()), end = i64(order_of(high)) + 1;
+  while (end - low > 1) {
+    const i64 middle = (low + end) >> 1;
+    (likelihood_from(weights, logits, n, of_order(i32(middle))) > need ? low : end) = middle;
+  }
+  const float logit = of_order(i32(low));
+  return {logit, likelihood_from(weights, logits, n, of_order(i32(low + 1))),
+          double(likelihood(splat(logit), top.logit, temperature)[0])};
+}
+
+// The equal of place `p` whose cumulative likelihood is above `target`.
+template <class T>
+inline i32 draw_equal(const Place& p, const T* logits, u32 n, Top top, double target) {
+  i32 token = top.token;  // only what rounding left is above `target`
+  double sum = p.above;
+  for (u32 i = 0; i < n && p.each > 0; i++) {
+    if (load_one(logits + i) != p.logit) continue;
+    token = i32(i);
+    if ((sum += p.each) > target) break;
+  }
+  return token;
+}
+
+// Of the `limit` likeliest, the fewest that reach `top_p` of their likelihood.
 template <class T>
 inline i32 draw_from_likeliest(const T* logits, u32 n, float temperature, float top_p, u32 limit, float u) {
   Candidates c;
   c.n = 0, c.limit = limit;
   find_candidates(c, logits, n);
-  double weights[kCandidates], all = 0, kept = 0, sum = 0;
-  for (u32 i = 0; i < c.n; i++) {
-    const double x = (double(c.logits[i]) - double(c.logits[0])) / double(temperature);
-    weights[i] = x == x ? __builtin_exp(x) : c.logits[i] == c.logits[0];
-    all += weights[i];
+  Likelihoods w;
+  weigh(w, c, temperature);
+  const i32 token = draw_candidate(c, w, u * kept_likelihood(c, w, double(top_p) * w.all));
+  return token >= 0 ? token : c.n ? c.tokens[0] : 0;
+}
+
+// Of the whole vocabulary, the fewest of the likeliest that reach `top_p` of its likelihood. Most often they are among
+// the candidates; where they are not, nothing is sorted: a place in the order is found by halving the range of logits.
+template <class T>
+inline i32 draw_from_nucleus(float* weights, const T* logits, u32 n, Top top, float temperature, float top_p, float u) {
+  Candidates c;
+  c.n = 0, c.limit = kCandidates;
+  find_candidates(c, logits, n);
+  Likelihoods w;
+  weigh(w, c, temperature);
+  // None of the others is likelier than the last candidate. Often that is all one has to know of them.
+  const double most = double(top_p) * (w.all + (c.n < kCandidates ? 0 : w.of[c.n - 1] * (n - c.n)));
+  double need = double(top_p) * w.all, kept = kept_likelihood(c, w, need);
+  bool more = false;
+  if (kept < most) {
+    const double sum = fill_likelihoods(weights, logits, n, top.logit, temperature);
+    more = sum > w.all;
+    if (more) kept = kept_likelihood(c, w, need = double(top_p) * sum);
   }
-  u32 end = 0;
-  while (end < c.n && !(end && kept >= double(top_p) * all)) kept += weights[end++];
-  for (u32 i = 0; i < end; i++) {
-    sum += weights[i];
-    if (sum > u * kept) return c.tokens[i];
+  const float least = c.n ? c.logits[c.n - 1] : 0;
+  if (more && kept < need) {
+    const Place p = find_place(weights, logits, n, top, temperature, least, need);
+    kept = p.above + (p.each > 0 ? __builtin_ceil((need - p.above) / p.each) * p.each : 0);
   }
-  return c.n ? c.tokens[0] : 0;
+  const double target = u * kept;
+  const i32 token = draw_candidate(c, w, target);
+  if (token >= 0 || !more) return token >= 0 ? token : c.n ? c.tokens[0] : 0;
+  return draw_equal(find_place(weights, logits, n, top, temperature, least, target), logits, n, top, target);
 }
 
 inline float as_float(i32 word) { return __builtin_bit_cast(float, word); }
@@ -151,8 +258,8 @@ inline i32 choose(const T* logits, u32 n, Top top, const i32* params, i32 made, 
   if (!(temperature > 0)) return top.token;
   const float u = uniform(u32(params[kParamSeedLow]), u32(params[kParamSeedHigh]), u32(made));
   if (!top_k && top_p >= 1) return draw_from_all(scratch, logits, n, top, temperature, u);
-  const u32 limit = top_k && top_k < kCandidates ? top_k : kCandidates;
-  return draw_from_likeliest(logits, n, temperature, top_p, limit, u);
+  if (!top_k) return draw_from_nucleus(scratch, logits, n, top, temperature, top_p, u);
+  return draw_from_likeliest(logits, n, temperature, top_p, top_k < kCandidates ? top_k : kCandidates, u);
 }
 
 template <class T>

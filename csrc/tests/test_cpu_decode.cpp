@@ -390,7 +390,7 @@ std::vector<Share> shares(const Samples& s, u32 run, const Asked& a) {
   const bool all = !a.top_k && a.top_p >= 1;
   if (!all) {
     std::stable_sort(order.begin(), order.end(), [&](i32 x, i32 y) { return s.logit(run, x) > s.logit(run, y); });
-    order.resize(std::min<size_t>(s.vocab, a.top_k ? size_t(a.top_k) : 64));
+    if (a.top_k) order.resize(std::min<size_t>(s.vocab, size_t(a.top_k)));
   }
   double most = -1e300, sum = 0, kept = 0;
   for (i32 t : order) most = std::max(most, s.logit(run, t));
@@ -412,6 +412,8 @@ TEST(sampling_draws_what_the_definition_says) {
   const Asked kinds[] = {{.temperature = 1},
                          {.temperature = 0.7f, .top_k = 5},
                          {.temperature = 1.5f, .top_p = 0.8f},
+                         {.temperature = 9, .top_p = 0.99f},
+                         {.temperature = 1e6f, .top_p = 0.5f},
                          {.temperature = 1, .top_p = 0.3f, .top_k = 64},
                          {.temperature = 0.01f},
                          {.temperature = 3, .top_k = 1},

@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 
 NOTHING = tl.constexpr(-(1 << 31))  # below every number; what is not a number becomes this
-_LAST = tl.constexpr((1 << 31) - 1)
+LAST = tl.constexpr((1 << 31) - 1)  # at or above every number
 
 
 @triton.jit
@@ -16,20 +16,20 @@ def ordered(x, valid):
     Floats of one sign are ordered as their bits are, those below zero the other way round.
     """
     bits = tl.where(x == 0.0, 0.0, x).to(tl.int32, bitcast=True)
-    return tl.where(valid & (x == x), bits ^ ((bits >> 31) & _LAST), NOTHING)
+    return tl.where(valid & (x == x), bits ^ ((bits >> 31) & LAST), NOTHING)
 
 
 @triton.jit
 def number(order):
     """The float32 of an ``ordered`` one; -inf for NOTHING."""
-    x = (order ^ ((order >> 31) & _LAST)).to(tl.float32, bitcast=True)
+    x = (order ^ ((order >> 31) & LAST)).to(tl.float32, bitcast=True)
     return tl.where(order == NOTHING, float("-inf"), x)
 
 
 @triton.jit
 def placed(order, place):
     """int64 of an ``ordered`` number and where it stands: of equal numbers, the first is the largest."""
-    return (order.to(tl.int64) << 32) | (place ^ _LAST).to(tl.int64)
+    return (order.to(tl.int64) << 32) | (place ^ LAST).to(tl.int64)
 
 
 @triton.jit
@@ -41,4 +41,4 @@ def order_of(both):
 @triton.jit
 def place_of(both):
     """Where it stands."""
-    return (both & _LAST).to(tl.int32) ^ _LAST
+    return (both & LAST).to(tl.int32) ^ LAST

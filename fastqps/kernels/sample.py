@@ -1,8 +1,8 @@
 """The second pass of sampling and the last kernel of a decoder's step: one program draws one run's token.
 
 The law is csrc/step/cpu_decode_sample_kernel.h. Sums are added in another order than there, in float64 from those of
-``sample_chunks`` on, so a draw from the whole vocabulary may differ where the random number lies within 2e-6 of an
-edge between two tokens; what is drawn from the likeliest, only within the last bits of float64.
+``sample_chunks`` on, so a draw from the whole vocabulary, or from the top_p of it, may differ where the random number
+lies within 2e-6 of an edge between two tokens; a draw from the top_k likeliest, only within the last bits of float64.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
-from fastqps.kernels.ordered import NOTHING, number, order_of, ordered, place_of, placed
+from fastqps.kernels.ordered import LAST, NOTHING, number, order_of, ordered, place_of, placed
 from fastqps.kernels.sample_chunks import sample_chunks
 from fastqps.kernels.sample_params import (
     CANDIDATES,
@@ -35,6 +35,8 @@ from fastqps.kernels.stamps import stamp_end, stamped
 from fastqps.kernels.vendor import register_limit
 
 _NONE = tl.constexpr(1 << 30)  # beyond every index
+_WAYS = tl.constexpr(16)  # parts of the range of logits that one pass over them tells apart
+_BLOCK = 256  # logits of such a pass that are read at once
 
 
 @triton.jit
@@ -103,14 +105,66 @@ def _draw_from_all(
 
 
 @triton.jit
-def _draw_from_likeliest(
-    logits, record, largest, scratch, top, token, temperature, u,
-    VOCAB: tl.constexpr, N_CHUNKS: tl.constexpr, CHUNK: tl.constexpr, COLUMNS: tl.constexpr,
-):  # fmt: skip
-    """One of the top_k ≤ 64 likeliest that make up top_p of their likelihood.
+def _likelihoods_from(logits, least, top, rate, VOCAB: tl.constexpr, BLOCK: tl.constexpr):
+    """float64 [_WAYS]: the likelihood of the logits whose ``ordered`` number is at least each of ``least`` [_WAYS]."""
+    found = tl.zeros([_WAYS], tl.float64)
+    for first in range(0, VOCAB, BLOCK):
+        at = first + tl.arange(0, BLOCK)
+        x = tl.load(logits + at, mask=at < VOCAB, other=float("-inf")).to(tl.float32)
+        inside = ordered(x, at < VOCAB)[:, None] >= least[None, :]
+        found += tl.sum(tl.where(inside, likelihood(x, top, rate)[:, None], 0.0), axis=0).to(tl.float64)
+    return found
 
-    So many likeliest stand in as many chunks, those with the largest largest logit (of equals, the first): each chunk
-    before another brings at least one logit that goes before all of the other's.
+
+@triton.jit
+def _place(logits, top, rate, least, need, VOCAB: tl.constexpr, BLOCK: tl.constexpr):
+    """The largest ``ordered`` logit from which on the likelihood is above ``need``, and that of all that are larger.
+
+    The likelihood of the logits above ``least`` is not above ``need``. Each pass leaves one of _WAYS parts of the range
+    of numbers; nothing is sorted.
+    """
+    way = tl.arange(0, _WAYS)
+    low, end = tl.full([], NOTHING, tl.int64), least.to(tl.int64) + 1
+    while end - low > 1:
+        border = low + (end - low) * way // _WAYS
+        likely = _likelihoods_from(logits, border.to(tl.int32), top, rate, VOCAB, BLOCK)
+        enough = (way == 0) | (likely > need)
+        end = tl.min(tl.where(enough, end, border), axis=0)
+        low = tl.max(tl.where(enough, border, low), axis=0)
+    likely = _likelihoods_from(logits, (low + 1 + way * 0).to(tl.int32), top, rate, VOCAB, BLOCK)
+    return low.to(tl.int32), tl.max(likely, axis=0)
+
+
+@triton.jit
+def _equal(logits, top, token, rate, order, above, target, VOCAB: tl.constexpr, BLOCK: tl.constexpr):
+    """The first of the logits that equal ``order`` whose cumulative likelihood is above ``target``."""
+    each = likelihood(number(order), top, rate).to(tl.float64)
+    before = tl.full([], 0, tl.int32)  # how many of them go before it
+    if each > 0.0:
+        before = tl.maximum(tl.floor((target - above) / each), 0.0).to(tl.int32)
+        seen = tl.full([], 0, tl.int32)
+        first = tl.full([], 0, tl.int32)
+        while (first < VOCAB) & (seen <= before):
+            at = first + tl.arange(0, BLOCK)
+            x = tl.load(logits + at, mask=at < VOCAB, other=float("-inf")).to(tl.float32)
+            same = (ordered(x, at < VOCAB) == order).to(tl.int32)
+            inside = (same != 0) & (seen + tl.cumsum(same, axis=0) - 1 <= before)
+            token = tl.maximum(tl.max(tl.where(inside, at, -1), axis=0), tl.where(seen > 0, token, -1))
+            seen += tl.sum(same, axis=0)
+            first += BLOCK
+    return token
+
+
+@triton.jit
+def _draw_from_likeliest(
+    logits, record, largest, sums, scratch, top, token, temperature, u,
+    VOCAB: tl.constexpr, N_CHUNKS: tl.constexpr, CHUNK: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """One of the fewest likeliest that make up top_p of the likelihood of the top_k ≤ 64 likeliest, or of all.
+
+    Most often the 64 likeliest hold it. So many likeliest stand in as many chunks, those with the largest largest logit
+    (of equals, the first): each chunk before another brings at least one logit that goes before all of the other's.
     """
     top_k = tl.load(record + TOP_K)
     limit = tl.where((top_k > 0) & (top_k < CANDIDATES), top_k, CANDIDATES)
@@ -133,14 +187,31 @@ def _draw_from_likeliest(
     z = (x.to(tl.float64) - top.to(tl.float64)) / temperature.to(tl.float64)
     weight = tl.where(z == z, tl.exp(z), tl.where(x == top, 1.0, 0.0).to(tl.float64))
     weight = tl.where(candidate, weight, 0.0)
-    sums = tl.cumsum(weight, axis=0)
+    cumulative = tl.cumsum(weight, axis=0)
+    several = tl.sum(weight, axis=0)
+    whole = several
+    if top_k == 0:
+        whole = tl.maximum(several, _whole(largest, sums, top, rate_of(temperature), N_CHUNKS, STEP))
     top_p = tl.load(record + TOP_P).to(tl.float32, bitcast=True).to(tl.float64)
-    enough = (rank > 0) & (sums - weight >= top_p * tl.sum(weight, axis=0))
-    kept = candidate & (enough == 0)
-    target = u.to(tl.float64) * tl.sum(tl.where(kept, weight, 0.0), axis=0)
-    chosen = _first(kept & (sums > target), rank)
+    need = top_p * whole
+    enough = (rank > 0) & (cumulative - weight >= need)
+    kept = tl.sum(tl.where(candidate & (enough == 0), weight, 0.0), axis=0)
+    rate = rate_of(temperature)
+    least = tl.min(tl.where(candidate, order_of(both), LAST), axis=0)
+    wider = (kept < need) & (whole > several)
+    if wider:
+        edge, above = _place(logits, top, rate, least, need, VOCAB, BLOCK)
+        each = likelihood(number(edge), top, rate).to(tl.float64)
+        kept = above + tl.where(each > 0.0, tl.ceil((need - above) / each) * each, 0.0)
+    target = u.to(tl.float64) * kept
+    chosen = _first(candidate & (cumulative > target), rank)
     if chosen < _NONE:
         token = tl.sum(tl.where(rank == chosen, place_of(both), 0), axis=0)
+    elif wider:
+        edge, above = _place(logits, top, rate, least, target, VOCAB, BLOCK)
+        token = _equal(logits, top, token, rate, edge, above, target, VOCAB, BLOCK)
+    else:
+        token = tl.sum(tl.where(candidate & (rank == 0), place_of(both), 0), axis=0)
     return token
 
 
@@ -169,6 +240,7 @@ def _sample(
     CHUNK: tl.constexpr,
     COLUMNS: tl.constexpr,
     STEP: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
     run = tl.program_id(0)
     if run < tl.load(counts + 1):
@@ -195,8 +267,9 @@ def _sample(
             else:
                 rows = scratch + run * 2 * CANDIDATES
                 token = _draw_from_likeliest(
-                    logits, record, largest, rows, top, token, temperature, u, VOCAB, N_CHUNKS, CHUNK, COLUMNS
-                )
+                    logits, record, largest, drawn + run * N_CHUNKS, rows, top, token, temperature, u,
+                    VOCAB, N_CHUNKS, CHUNK, COLUMNS, STEP, BLOCK,
+                )  # fmt: skip
 
         flags = tl.load(record + FLAGS)
         stop_at = tl.arange(0, RECORD - STOP_IDS)
@@ -265,6 +338,7 @@ def sample(
         CHUNK=shape.chunk,
         COLUMNS=shape.columns,
         STEP=shape.step,
+        BLOCK=min(_BLOCK, triton.next_power_of_2(vocab)),
         num_warps=shape.merge_warps,
         **register_limit(shape.merge_registers),
     )

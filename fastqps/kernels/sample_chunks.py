@@ -1,7 +1,8 @@
 """The first pass of sampling: it alone reads all logits, and keeps what tells where the chosen one stands.
 
-A chunk is some neighbouring logits. Of each the largest is kept; where a sequence draws from the whole vocabulary, or
-asks for log probabilities, also its sum of likelihoods, relative to its largest, so that no pass before is needed.
+A chunk is some neighbouring logits. Of each the largest is kept; where a sequence needs the likelihood of the whole
+vocabulary, or asks for log probabilities, also its sum of likelihoods, relative to its largest, so that no pass before
+is needed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import triton
 import triton.language as tl
 
 from fastqps.kernels.ordered import ordered
-from fastqps.kernels.sample_params import FLAGS, LOGPROBS, RECORD, TEMPERATURE, draws_from_all, likelihood, rate_of
+from fastqps.kernels.sample_params import FLAGS, LOGPROBS, RECORD, TEMPERATURE, likelihood, needs_whole, rate_of
 from fastqps.kernels.shapes import sample_shape
 
 
@@ -51,7 +52,7 @@ def _sample_chunks(
     n_chunks: tl.constexpr = (VOCAB + CHUNK - 1) // CHUNK
     at, inside = run * n_chunks + chunk, chunk < n_chunks
     tl.store(largest + at, ordered(most, inside), mask=inside)
-    if draws_from_all(record):
+    if needs_whole(record):
         rate = rate_of(tl.load(record + TEMPERATURE).to(tl.float32, bitcast=True))
         tl.store(drawn + at, tl.sum(likelihood(x, most[:, None], rate), axis=1), mask=inside)
     if tl.load(record + FLAGS) & LOGPROBS:

@@ -17,7 +17,7 @@ FLAGS = tl.constexpr(_core.PARAM_FLAGS)
 STOP_IDS = tl.constexpr(8)
 IGNORE_EOS = tl.constexpr(1)
 LOGPROBS = tl.constexpr(_core.PARAM_LOGPROBS)
-CANDIDATES = tl.constexpr(64)  # that top_k and top_p choose from
+CANDIDATES = tl.constexpr(64)  # the likeliest, sorted; top_k is at most as many
 
 
 @triton.jit
@@ -26,6 +26,13 @@ def draws_from_all(record):
     temperature = tl.load(record + TEMPERATURE).to(tl.float32, bitcast=True)
     top_p = tl.load(record + TOP_P).to(tl.float32, bitcast=True)
     return (temperature > 0.0) & (top_p >= 1.0) & (tl.load(record + TOP_K) == 0)
+
+
+@triton.jit
+def needs_whole(record):
+    """Whether a draw needs the likelihood of the whole vocabulary."""
+    temperature = tl.load(record + TEMPERATURE).to(tl.float32, bitcast=True)
+    return (temperature > 0.0) & (tl.load(record + TOP_K) == 0)
 
 
 @triton.jit

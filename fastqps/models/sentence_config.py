@@ -15,6 +15,12 @@ from fastqps.models.sentence_keys import LOADING, MODEL, MODEL_FILE, TRANSFORMER
 # What its Transformer module does for texts, by what the model gives: the task, the model's output, the module's.
 _EMBED = ("feature-extraction", "last_hidden_state", "token_embeddings")
 _SCORE = ("sequence-classification", "logits", "scores")
+# Arguments that its Transformer module passes on to transformers: the old name of each and the new one.
+_ARGUMENTS = {
+    "model_args": "model_kwargs",
+    "config_args": "config_kwargs",
+    "tokenizer_args": "processor_kwargs",
+}
 _MODEL_TYPES = ("SentenceTransformer", "CrossEncoder")
 
 
@@ -83,12 +89,12 @@ def _check_task(where: str, own: Keys, expected: tuple[str, str, str]) -> None:
 def _max_tokens(where: str, own: Keys) -> int:
     """The tokenizer's argument, else the file's own limit. Other arguments that decide an answer are refused."""
     limit = own.get("max_seq_length")
-    for key in ("model_args", "model_kwargs", "config_args", "config_kwargs", "tokenizer_args", "processor_kwargs"):
+    for old, new in _ARGUMENTS.items():
+        key = old if own.get(old) is not None else new  # the old name counts where both are there
         passed = own.get(key) or {}
         _check_object(where, key, passed)
         known = Keys(f"{where}: {key}", passed, LOADING)
-        of_tokenizer = key in ("tokenizer_args", "processor_kwargs")
-        if known.unknown or (known.get("model_max_length") is not None and not of_tokenizer):
+        if known.unknown or (known.get("model_max_length") is not None and new != "processor_kwargs"):
             name = (*known.unknown, "model_max_length")[0]
             raise ModelError(f"{where}: {name} in {key} is not supported")
         limit = known.get("model_max_length", limit)

@@ -7,7 +7,7 @@ import torch
 from fastqps import _core
 from fastqps.kernels.torch_ops.slots import repeated
 
-_CANDIDATES = 64  # that top_k and top_p choose from
+_TOP_K_MAX = 64
 _MASK = 0xFFFFFFFF
 _LOGITS_MAX = 1 << 25  # of the runs that are sampled at once: 256 MiB for each float64 of them
 
@@ -90,11 +90,15 @@ def _from_all(
 def _from_likeliest(
     logits: torch.Tensor, temperature: torch.Tensor, top_p: torch.Tensor, top_k: torch.Tensor, u: torch.Tensor
 ) -> torch.Tensor:
-    """Among as many of the likeliest as ``top_k`` and ``top_p`` leave, of equal ones those with lower ids first."""
-    values, ids, there = _likeliest(logits)
-    limit = torch.where((top_k > 0) & (top_k < _CANDIDATES), top_k, _CANDIDATES)
-    there = there & (torch.arange(values.shape[1], device=values.device) < limit)
+    """Among as many of the likeliest as ``top_k`` and ``top_p`` leave, of equal ones those with lower ids first.
+
+    Sorts all logits, which the kernels need not do.
+    """
+    values, ids, there = _likeliest_first(logits)
     first = values[:, :1]
+    limit = torch.where(top_k > 0, top_k, logits.shape[1])
+    limit = torch.where((top_k > 0) | first.isinf(), limit.clamp(max=_TOP_K_MAX), limit)  # of equal infinities as many
+    there = there & (torch.arange(values.shape[1], device=values.device) < limit)
     x = (values.double() - first.double()) / temperature.double()
     weights = torch.where(x.isnan(), (values == first).double(), x.exp()) * there
     sums = weights.cumsum(1)
@@ -106,8 +110,8 @@ def _from_likeliest(
     return torch.where(there[:, 0], ids.gather(1, place)[:, 0], 0)
 
 
-def _likeliest(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Values, ids and whether they are numbers of the likeliest of each row, all [S, ≤ 64].
+def _likeliest_first(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Values, ids and whether they are numbers, all [S, vocabulary] in the order of likelihood.
 
     One 64-bit key orders by value and then by id: the value's bits, turned so that they order as it does, and the id.
     """
@@ -116,7 +120,7 @@ def _likeliest(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.
     order = torch.where(logits.isnan(), -(1 << 31), order)
     ids = torch.arange(logits.shape[1], device=logits.device)
     keys = order << 32 | (_MASK - ids)
-    found = _MASK - (keys.topk(min(_CANDIDATES, logits.shape[1]), 1).values & _MASK)
+    found = _MASK - (keys.sort(1, descending=True).values & _MASK)
     values = logits.gather(1, found)
     return values, found, ~values.isnan()
 
