@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fastqps.errors import NO_MODEL, FastqpsError
+from fastqps.models.logit_options import LogitOptions
 from fastqps.tokenizer import SpecialTokens
 
 Task = Literal["embed", "classify", "generate"]
@@ -62,7 +63,11 @@ class ModelCard:
     prefix_ids: tuple[int, ...] = ()  # in front of every prompt, the special tokens that begin a text included
     stamp: str = ""  # of the files as they lay there: while it is the same they are; "": nobody has looked
     kv_values: int = 0  # of a generator: numbers that a token leaves in the KV cache: layers × 2 × KV heads × head size
+<<<<<<< HEAD
     pairs_only: bool = False  # a cross-encoder: a single text is refused
+=======
+    logit_options: LogitOptions | None = None  # of a generator: the checkpoint's; None: logits are sampled as they are
+>>>>>>> options15b
     warnings: tuple[str, ...] = ()  # what its operator should know, a sentence each: a limit, a head that is left out
 
     @property
@@ -86,10 +91,13 @@ class ModelCard:
     @staticmethod
     def from_json(text: str) -> ModelCard:
         """The card that ``to_json`` wrote."""
-        fields: dict[str, Any] = json.loads(text)
-        return ModelCard(**{key: _frozen(value) for key, value in fields.items()})
+        fields: dict[str, Any] = {key: _frozen(value) for key, value in json.loads(text).items()}
+        options = fields["logit_options"]
+        return ModelCard(**{**fields, "logit_options": options and LogitOptions(**options)})
 
 
 def _frozen(value: Any) -> Any:
     """JSON has no tuples."""
-    return tuple(value) if isinstance(value, list) else value
+    if isinstance(value, dict):
+        return {key: _frozen(one) for key, one in value.items()}
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value

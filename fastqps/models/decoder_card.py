@@ -9,8 +9,19 @@ from typing import Any
 from fastqps.models.card import LimitError, ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decoder_config import read_decoder_config
+<<<<<<< HEAD
 from fastqps.models.input_limit import shorter
 from fastqps.models.json_files import read_object
+=======
+from fastqps.models.generation_keys import (
+    GENERATION_CONFIG,
+    generation_keys,
+    generation_warnings,
+    read_logit_options,
+)
+from fastqps.models.keys import Keys
+from fastqps.models.pipeline import read_object
+>>>>>>> options15b
 from fastqps.tokenizer import SpecialTokens, Tokenizer
 
 PROMPT_TOKENS_DEFAULT = 512  # every place in the KV cache has room for the longest prompt
@@ -24,6 +35,8 @@ def decoder_card(
     """The card of ``checkpoint`` under ``name``; ``ModelError`` with the reason if it cannot be served."""
     try:
         config = read_decoder_config(checkpoint.config)
+        generation = generation_keys(checkpoint.optional_json(GENERATION_CONFIG))
+        logit_options = read_logit_options(generation, config.vocab)
     except ModelError as error:
         raise ModelError(f"{checkpoint.root}: {error}") from error
     _check_decoder(checkpoint)
@@ -44,9 +57,14 @@ def decoder_card(
         vocab_size=config.vocab,
         tokenizer=checkpoint.tokenizer(),
         max_output_tokens=max_output_tokens,
-        eos_ids=_eos_ids(checkpoint),
+        eos_ids=_eos_ids(checkpoint, generation),
         prefix_ids=prefix,
+<<<<<<< HEAD
         warnings=(*shorter(limit, room, "the model's context has room for"), *checkpoint.warnings),
+=======
+        logit_options=logit_options,
+        warnings=generation_warnings(generation),
+>>>>>>> options15b
         kv_values=config.layers * 2 * config.kv_heads * config.head_dim,
     )
     longest = len(prefix) + card.max_input_tokens + card.max_output_tokens
@@ -104,10 +122,10 @@ def _input_limit(checkpoint: Checkpoint, asked: int, context: int, prefix_len: i
     raise LimitError(f"{said}; at most {output_max if lower else context - 1} do", ("max_output_tokens", *lower))
 
 
-def _eos_ids(checkpoint: Checkpoint) -> tuple[int, ...]:
+def _eos_ids(checkpoint: Checkpoint, generation: Keys) -> tuple[int, ...]:
     """generation_config.json's, else config.json's, else the token that the tokenizer calls eos; none is possible."""
     said: Any = None
-    for config in (checkpoint.optional_json("generation_config.json"), checkpoint.config):
+    for config in (generation, checkpoint.config):
         said = config.get("eos_token_id") if said is None else said
     if said is None:
         named = checkpoint.named_token("eos")

@@ -8,6 +8,7 @@ from fastqps.models.card import ModelError
 from fastqps.models.decode_step import DecodeState, DecodeStep
 from fastqps.models.decoder_config import DecoderConfig
 from fastqps.models.fp8 import concatenate, joined
+from fastqps.models.logit_stage import LogitStage
 from fastqps.models.ops import DecodeOps, Heads, Linear, Rows, Site, SiteKind
 from fastqps.models.rope import rotary_table
 from fastqps.models.unread import check_unread
@@ -105,6 +106,7 @@ class Llama:
                 x, normed = after.attention_norm.add(layer.down, h, x, after.qkv)
         return self._norm.add_post(layer.down, h, x, self._head)
 
-    def __call__(self, step: DecodeStep, state: DecodeState) -> None:
-        """Computes the step and samples each of its runs."""
-        self.ops.sample(self._head(self.hidden(step, state)), step, state)
+    def __call__(self, step: DecodeStep, state: DecodeState, stage: LogitStage | None = None) -> None:
+        """Computes the step and samples each of its runs, from logits that ``stage`` has changed."""
+        logits = self._head(self.hidden(step, state))
+        self.ops.sample(stage(logits, step, state) if stage else logits, step, state)
