@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 CXX ?= g++
 
-.PHONY: help setup build demo bench results-table test nightly native-test lint format clean proto fuzz-wire fuzz-tokenizer test-generation accuracy duty-cycle grammar model model-full order stress kernels gpu-check gpu-kit manifests
+.PHONY: help setup build demo bench results-table test nightly native-test lint format clean proto fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy duty-cycle grammar model model-full order stress kernels gpu-check gpu-kit manifests
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -156,6 +156,16 @@ proto: $(PROTOC) ## write the Python code of proto/ again, after a change there
 
 fuzz-wire: ## the wire format against the protobuf runtime, about ten minutes; FASTQPS_FUZZ=seconds for each test
 	FASTQPS_FUZZ=$(or $(FASTQPS_FUZZ),90) $(BIN)/python -m pytest -q --timeout 0 tests/test_wire.py
+
+# Each program of csrc/tests/fuzz_*.cpp makes an input from its number: `build/native-address/fuzz_wire 1 NUMBER` makes one again.
+FUZZERS := $(patsubst csrc/tests/fuzz_%.cpp,%,$(wildcard csrc/tests/fuzz_*.cpp))
+fuzz-native: ## 1,000,000 inputs for each parser of the front door, with the address and the undefined behaviour sanitizer; FUZZ_INPUTS=count
+	@set -e; for san in address undefined; do \
+	  $(MAKE) --no-print-directory SAN=$$san $(FUZZERS:%=build/native-$$san/fuzz_%); \
+	  for fuzzer in $(FUZZERS); do build/native-$$san/fuzz_$$fuzzer $(or $(FUZZ_INPUTS),1000000); done; done
+
+fuzz-control: ## 1,000,000 heads for the admin port's parser, and as many questions to reflection
+	FASTQPS_FUZZ_CONTROL=1000000 $(BIN)/python -m pytest -q tests/test_control_fuzz.py
 
 clean: ## remove what was built
 	rm -rf build *.egg-info fastqps/*.so loadgen/*.so

@@ -96,7 +96,10 @@ class DoorRoutes:
                 f"model {card.name}: tokenizing through the tokenizers package: {tokenizer.why_not_native}",
                 file=sys.stderr,
             )
-            self._slow.add(route, tokenizer)
+            try:
+                self._slow.add(route, self._segment.card(route))
+            except ValueError as error:
+                raise ModelError(str(error)) from None
         try:
             self._door.set_route(
                 route,

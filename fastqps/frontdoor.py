@@ -49,7 +49,7 @@ def main(settings: DoorSettings) -> NoReturn:
         },
     )
     entry = Entry(door, Vault(settings.credentials_fd))
-    slow = SlowTokenizers(door)
+    slow = SlowTokenizers(door, f"frontdoor {settings.index}")
     routes = DoorRoutes(door, segment, settings.index, slow)
     routes.load_served()
     routes.load_next()  # what the server is reloading as we start

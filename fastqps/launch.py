@@ -6,7 +6,6 @@ take seconds, and calls its ``main(settings)``. SETTINGS is what ``children`` wr
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -15,21 +14,7 @@ from importlib import import_module
 from fastqps._native import stale
 from fastqps.children import LEAVE, Settings, read_settings
 from fastqps.errors import DEVICE_FAULT, FAILURE, OK, FastqpsError
-
-_PR_SET_PDEATHSIG = 1
-
-
-def die_with_parent(parent_pid: int) -> None:
-    """Has the kernel kill this process when its parent dies, also by SIGKILL; ends it if the parent has died already.
-
-    The signal comes when the parent's *thread* that started us ends: the supervisor starts children from its main one.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-        error = ctypes.get_errno()
-        raise OSError(error, f"prctl(PR_SET_PDEATHSIG): {os.strerror(error)}")
-    if os.getppid() != parent_pid:
-        os._exit(FAILURE)
+from fastqps.parent import die_with_parent
 
 
 def main(argv: list[str]) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from fastqps.launch import die_with_parent
+from fastqps.parent import die_with_parent
 
 if __name__ == "__main__":
     die_with_parent(int(sys.argv[1]))

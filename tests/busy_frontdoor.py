@@ -15,7 +15,7 @@ def main(settings: DoorSettings) -> NoReturn:
 
     def work(door: _front.Door) -> None:
         while True:
-            door.next_texts(1, 10)
+            door.next_texts(False, 1, 10)
 
     def with_another(door: _front.Door, models: Callable[[], bytes]) -> None:
         threading.Thread(target=work, args=(door,), daemon=True).start()

@@ -25,7 +25,7 @@ CXX_BELOW = {
 # The Python ladder, low to high. A module or package imports from lower rungs, and a package from itself.
 PYTHON_RUNGS = (
     {"errors", "codes", "credentials", "descriptors", "v1", "children", "readiness", "server_process", "_native"},
-    {"finding", "machine", "off_loop", "reloaded"},
+    {"finding", "machine", "off_loop", "parent", "reloaded"},
     {"gpus", "tokenizer", "scrape", "capacity", "kernels", "autoscale"},
     {"models", "prediction", "request", "reflection", "served_model"},
     {"runners", "rpc", "answers", "sampling", "attempts"},

@@ -64,7 +64,8 @@ def process(**changes: Any) -> dict[str, Any]:
     """The counters of one process."""
     zero = dict.fromkeys(
         ("queue_wait_ns", "inflight_ns", "busy_ns", "awake_ns", "steps", "step_items", "step_tokens",
-         "step_capacity_tokens", "generated_tokens", "requeued", "suspects", "poisoned"), 0,
+         "step_capacity_tokens", "generated_tokens", "requeued", "suspects", "poisoned",
+         "tokenizer_restarts"), 0,
     )  # fmt: skip
     return {
         **zero,

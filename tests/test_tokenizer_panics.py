@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from word_files import PANICS, write_words
 
-from fastqps.slow_tokenizers import _encode
 from fastqps.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.compute
@@ -28,12 +27,3 @@ def test_a_panic_is_a_value_error(panicking: Tokenizer) -> None:
     with pytest.raises(ValueError, match="the tokenizers package failed"):
         panicking.encode_items(["a", PANICS])
     assert panicking.encode("a") == [3]
-
-
-def test_only_its_own_item_fails(panicking: Tokenizer) -> None:
-    assert _encode(panicking, ["a", PANICS, ("a", PANICS), "a a"]) == [
-        ([3], 1, 1),
-        (None, 0, 0),
-        (None, 0, 0),
-        ([3, 3], 2, 2),
-    ]

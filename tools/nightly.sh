@@ -18,7 +18,7 @@ run() {
         sanitizers)
             make native-test SAN=address && make native-test SAN=undefined && make native-test SAN=thread ;;
         model) make model-full ;;
-        fuzz) make fuzz-wire && make fuzz-tokenizer ;;
+        fuzz) make fuzz-wire && make fuzz-tokenizer && make fuzz-native && make fuzz-control ;;
         stress) make stress ;;
     esac
 }

@@ -19,7 +19,7 @@ from bench.gpu.preflight import Found, examine
 from bench.gpu.results import Results, page, slug
 from bench.gpu.suite import Suite, ended_by_signals, perform
 from fastqps.bench.environment import commit
-from fastqps.launch import die_with_parent
+from fastqps.parent import die_with_parent
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "bench/results"

@@ -24,10 +24,14 @@ std::string hex(const u64 (&id)[2]) {
 
 py::dict door(const SegmentHandle& self, u32 i) {
   const DoorLine& d = checked(self.segment, i, self.segment.sizes().doors).door(i);
-  return py::dict("pid"_a = d.pid.load(), "live"_a = d.live.load() != 0, "ready"_a = d.ready.load() != 0,
-                  "heartbeat_ns"_a = d.heartbeat_ns.load(), "turn_started_ns"_a = d.turn_started_ns.load(),
-                  "flips_seen"_a = d.flips_seen.load(kAcquire), "connections"_a = d.connections.load(),
-                  "slots_used"_a = d.slots_used.load(), "running"_a = d.running.load());
+  std::vector<u32> tokenizers;
+  for (const auto& pid : d.tokenizers)
+    if (pid.load(kRelaxed)) tokenizers.push_back(pid.load(kRelaxed));
+  return py::dict("tokenizers"_a = tokenizers, "pid"_a = d.pid.load(), "live"_a = d.live.load() != 0,
+                  "ready"_a = d.ready.load() != 0, "heartbeat_ns"_a = d.heartbeat_ns.load(),
+                  "turn_started_ns"_a = d.turn_started_ns.load(), "flips_seen"_a = d.flips_seen.load(kAcquire),
+                  "connections"_a = d.connections.load(), "slots_used"_a = d.slots_used.load(),
+                  "running"_a = d.running.load());
 }
 
 // How many canaries dispatcher i has answered.

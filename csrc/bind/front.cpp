@@ -131,25 +131,40 @@ class Door {
     loop_->rare().answer({{call.first, call.second}, std::move(message), last, StatusCode(code), status});
   }
 
-  py::list next_texts(size_t most, int timeout_ms) {
+  py::list next_texts(bool long_ones, size_t most, int timeout_ms) {
     std::vector<TokenizeJob> jobs;
     {
       py::gil_scoped_release nogil;
-      jobs = service_.tokenize_queue().pop(most, timeout_ms);
+      jobs = service_.tokenize_queue().pop(most, timeout_ms, long_ones ? TextLane::kLong : TextLane::kUsual);
     }
     py::list out;
     for (auto& job : jobs)
-      out.append(
-          py::make_tuple(job.slot, job.route, job.first, job.pair ? py::object(py::str(job.second)) : py::none()));
+      out.append(py::make_tuple(job.slot, job.route, u64(job.from.generation) << 32 | job.from.index, job.first,
+                                job.pair ? py::object(py::str(job.second)) : py::none()));
     return out;
   }
-  // results: (slot, ids, first_len, n_total), or (slot, None, 0, 0) for a text that the tokenizer refused.
-  void texts_done(const std::vector<std::tuple<u32, std::optional<std::vector<u32>>, u32, u32>>& results) {
+  // A text as next_texts() gave it waits again, among the long ones.
+  void defer_text(u32 slot, u32 route, u64 connection, std::string first, std::optional<std::string> second) {
+    TokenizeJob job{slot, route, second.has_value(), std::move(first), second.value_or("")};
+    job.from = {u32(connection), u32(connection >> 32)};
+    service_.tokenize_queue().defer(std::move(job));
+  }
+  bool text_dropped(u32 slot) { return service_.tokenize_queue().dropped(slot); }
+  // results: (slot, ids as native u32, first_len, n_total, ""), or (slot, b"", 0, 0, why there are none).
+  void texts_done(const std::vector<std::tuple<u32, py::bytes, u32, u32, std::string>>& results) {
     std::vector<TokenizeResult> out;
     out.reserve(results.size());
-    for (auto& [slot, ids, first_len, n_total] : results)
-      out.push_back({slot, ids.value_or(std::vector<u32>()), first_len, n_total, !ids.has_value()});
+    for (auto& [slot, ids, first_len, n_total, failure] : results) {
+      const std::string_view bytes = ids;
+      out.push_back({slot, std::vector<u32>(bytes.size() / sizeof(u32)), first_len, n_total, failure});
+      if (!bytes.empty()) std::memcpy(out.back().ids.data(), bytes.data(), out.back().ids.size() * sizeof(u32));
+    }
     service_.tokenize_queue().done(std::move(out));
+  }
+  void count_tokenizer_restart() { service_.count_tokenizer_restart(); }
+  void set_tokenizer_pid(u32 which, u32 pid) {
+    if (which >= kTokenizerProcesses) throw py::index_error();
+    service_.set_tokenizer_pid(which, pid);
   }
 
  private:
@@ -232,8 +247,12 @@ PYBIND11_MODULE(_front, m) {
       .def("stop", &Door::stop)
       .def("next_rare", &Door::next_rare, "timeout_ms"_a)
       .def("answer_rare", &Door::answer_rare, "call"_a, "message"_a, "last"_a, "code"_a = 0, "status"_a = "")
-      .def("next_texts", &Door::next_texts, "most"_a, "timeout_ms"_a)
-      .def("texts_done", &Door::texts_done, "results"_a);
+      .def("next_texts", &Door::next_texts, "long_ones"_a, "most"_a, "timeout_ms"_a)
+      .def("defer_text", &Door::defer_text, "slot"_a, "route"_a, "connection"_a, "first"_a, "second"_a)
+      .def("text_dropped", &Door::text_dropped, "slot"_a)
+      .def("texts_done", &Door::texts_done, "results"_a)
+      .def("count_tokenizer_restart", &Door::count_tokenizer_restart)
+      .def("set_tokenizer_pid", &Door::set_tokenizer_pid, "which"_a, "pid"_a);
   fastqps::bind::tls_error = PyErr_NewException("fastqps._front.TlsError", PyExc_ValueError, nullptr);
   m.attr("TlsError") = py::handle(fastqps::bind::tls_error);
   m.def(

@@ -62,6 +62,7 @@ py::dict stats(const SegmentHandle& self, u32 i) {
   add("step_capacity_tokens", s.step_capacity_tokens), add("step_ns", s.step_ns), add("stale_entries", s.stale_entries);
   add("lost_hints", s.lost_hints), add("generated_tokens", s.generated_tokens), add("requeued", s.requeued),
       add("suspects", s.suspects), add("poisoned", s.poisoned);
+  add("tokenizer_restarts", s.tokenizer_restarts);
   out["transport"] = named(s.transport, kTransportNames);
   return out;
 }

@@ -149,6 +149,9 @@ struct alignas(64) PoisonMark {
   std::atomic<u64> fingerprint, until_ns;
 };
 
+// Of a door that has tokenizers that are not native: the process that loads them, and one for each lane of texts.
+inline constexpr u32 kTokenizerProcesses = 3;
+
 struct alignas(64) DoorLine {
   std::atomic<u64> sleep;                     // [D]
   alignas(64) std::atomic<u64> heartbeat_ns;  // [D] its heartbeat thread
@@ -159,8 +162,9 @@ struct alignas(64) DoorLine {
   std::atomic<u32> running;                   // [D] claimed by a dispatcher, as far as it knows
   std::atomic<u32> pid;                       // [S]
   std::atomic<u64> turn_started_ns;           // [D] of its loop, 0 while it sleeps: a hung loop shows
-  std::atomic<u32> flips_seen;        // [D] what it accepts from now on is for the generations that serve since then
-  std::atomic<u64> lost_items;        // [D] taken, but ended UNAVAILABLE; S adds what a dead one had. All incarnations
+  std::atomic<u32> flips_seen;  // [D] what it accepts from now on is for the generations that serve since then
+  std::atomic<u64> lost_items;  // [D] taken, but ended UNAVAILABLE; S adds what a dead one had. All incarnations
+  std::atomic<u32> tokenizers[kTokenizerProcesses];  // [D] their pids; 0: none
   PoisonMark poison[kPoisonEntries];  // [D] fingerprints of requests that killed dispatchers; all doors read them
 };
 
@@ -375,6 +379,7 @@ struct alignas(64) Stats {
   std::atomic<u64> generated_tokens;  // dispatcher
   std::atomic<u64> claimed, stale_entries, lost_hints, requeued, suspects, poisoned;
   std::atomic<u64> transport[kTransports];  // door: copied once a second
+  std::atomic<u64> tokenizer_restarts;      // door: ended because of a text, or dead
 };
 
 }  // namespace fastqps

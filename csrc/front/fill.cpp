@@ -79,15 +79,19 @@ PredictService::Refusal PredictService::bound_text(const RequestView& view, cons
 
 PredictService::Refusal PredictService::hand_over(TokenizeJob job, bool native, Item& item) {
   const ConnectionId from = item.connection;
-  if (!(native ? text_worker_.push(from, std::move(job)) : tokenize_.push(from, std::move(job)))) {
-    bump(stats_->rejected[kRejectQueueFull]);
-    Refusal refusal = refuse(StatusCode::kResourceExhausted, "too much text waits for this model's tokenizer");
-    refusal.retry_after_ms = 100;
-    return refusal;
-  }
+  const TextLane lane = job.first.size() + job.second.size() > kLoopTextBytes ? TextLane::kLong : TextLane::kUsual;
+  if (!(native ? text_worker_.push(from, std::move(job)) : tokenize_.push(from, std::move(job), lane)))
+    return tokenizer_busy(TokenizeQueue::kNoRoom);
   item.tokenizing = true;
   tokenizing_++;
   return {};
+}
+
+PredictService::Refusal PredictService::tokenizer_busy(const char* why) {
+  bump(stats_->rejected[kRejectQueueFull]);
+  Refusal refusal = refuse(StatusCode::kResourceExhausted, "%s", why);
+  refusal.retry_after_ms = 100;
+  return refusal;
 }
 
 // n_tokens: those that were written; n_total: of the whole text.
@@ -156,8 +160,12 @@ void PredictService::finish_tokenizing(const TokenizeResult& result) {
   }
   const u32 n_tokens = u32(result.ids.size());
   Refusal refusal;
-  if (result.failed || n_tokens > route.max_input_tokens) {
-    refusal = refuse_field(item.pair ? "pair" : "text", "the tokenizer refused it");
+  if (result.busy) {
+    refusal = tokenizer_busy(result.failure.c_str());
+  } else if (!result.failure.empty()) {
+    refusal = refuse_field(item.pair ? "pair" : "text", "%s", result.failure.c_str());
+  } else if (n_tokens > route.max_input_tokens) {
+    refusal = refuse_field(item.pair ? "pair" : "text", "the tokenizer did not cut it");
   } else if (!(refusal = check_tokens(item, n_tokens, result.n_total, route))) {
     refusal = check_ids(item.pair ? "pair" : "text", result.ids.data(), n_tokens, route);
   }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/wake.h"
+#include "front/background.h"
 
 namespace fastqps::front {
 
@@ -61,6 +62,7 @@ void InflateWorker::release(const Inflated& inflated) {
 }
 
 void InflateWorker::work() {
+  work_in_background();
   Inflater inflater;
   std::string room;
   std::unique_lock lock(mutex_);

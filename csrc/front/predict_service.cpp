@@ -32,6 +32,7 @@ PredictService::PredictService(Segment segment, const WakeFds* fds, const Predic
       generations_(segment.sizes().slots),
       batch_items_(options.max_batch_request_items) {
   before_.requeued = stats_->requeued.load(kRelaxed);
+  for (auto& pid : line_->tokenizers) pid.store(0, kRelaxed);  // of the door before
   before_.suspects = stats_->suspects.load(kRelaxed);
   for (u32 i = 0; i < kTransports; i++) before_.transport[i] = stats_->transport[i].load(kRelaxed);
   for (u32 code = 0; code < kCodes; code++) {

@@ -41,6 +41,9 @@ class PredictService final : public Service {
   void add_methods(MethodTable& methods) const;
   RouteSetups& setups() { return setups_; }
   TokenizeQueue& tokenize_queue() { return tokenize_; }
+  // Any thread, one at a time.
+  void count_tokenizer_restart() { bump(stats_->tokenizer_restarts); }
+  void set_tokenizer_pid(u32 which, u32 pid) { line_->tokenizers[which].store(pid, kRelaxed); }
   // The loop that runs this service, and its counters: for health, draining and the segment's copy of the counters.
   void set_loop(Loop* loop, const Counters* counters) { loop_ = loop, counters_ = counters; }
 
@@ -128,6 +131,7 @@ class PredictService final : public Service {
   Refusal fill(const RequestView& view, u32 route, u32 slot, Item& item);
   Refusal bound_text(const RequestView& view, const Route& route, std::string_view& text, Item& item);
   Refusal hand_over(TokenizeJob job, bool native, Item& item);
+  Refusal tokenizer_busy(const char* why);
   Refusal check_tokens(const Item& item, u32 n_tokens, u32 n_total, const Route& route);
   Refusal fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item);
   Refusal check_ids(const char* field, const u32* ids, u32 n, const Route& route);

@@ -1,11 +1,13 @@
 #include "front/text_worker.h"
 
+#include "front/background.h"
+
 namespace fastqps::front {
 
 namespace {
 
 TokenizeResult tokenized(const TokenizeJob& job) {
-  TokenizeResult result{job.slot, std::vector<u32>(job.tokens_max), 0, 0, false};
+  TokenizeResult result{job.slot, std::vector<u32>(job.tokens_max), 0, 0, ""};
   u32* ids = result.ids.data();
   const text::Encoded encoded = job.pair ? job.tokenizer->encode_pair(job.first, job.second, ids, job.tokens_max)
                                          : job.tokenizer->encode(job.first, ids, job.tokens_max);
@@ -29,6 +31,7 @@ bool TextWorker::push(ConnectionId from, TokenizeJob job) {
 }
 
 void TextWorker::work() {
+  work_in_background();
   constexpr int kForEver = -1;
   while (true) {
     std::vector<TokenizeJob> jobs = queue_.pop(1, kForEver);

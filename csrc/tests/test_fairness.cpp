@@ -222,7 +222,41 @@ TEST(a_text_that_nobody_waits_for_is_not_tokenized) {
   CHECK_EQ(jobs.size(), size_t(2));
   const auto results = queue.take();
   CHECK_EQ(results.size(), size_t(1));
-  CHECK(results[0].slot == 1 && results[0].failed);
+  CHECK(results[0].slot == 1 && !results[0].failure.empty());
+}
+
+// It has been begun where short ones wait, and took too long there.
+TEST(a_deferred_text_waits_among_the_long_ones) {
+  TokenizeQueue queue(-1, 8);
+  CHECK(queue.push({0, 1}, {0, 0, false, "slow", ""}));
+  auto jobs = queue.pop(8, 0);
+  CHECK_EQ(jobs.size(), size_t(1));
+  CHECK(!queue.dropped(0));
+  queue.drop(0);
+  CHECK(queue.dropped(0));
+  queue.defer(std::move(jobs[0]));
+  CHECK(queue.pop(8, 0).empty());
+  CHECK(queue.pop(8, 0, TextLane::kLong).empty());
+  CHECK_EQ(queue.take().size(), size_t(1));  // it was dropped before, which holds in either lane
+  CHECK(queue.push({0, 1}, {1, 0, false, "slow", ""}));
+  jobs = queue.pop(8, 0);
+  queue.defer(std::move(jobs[0]));
+  jobs = queue.pop(8, 0, TextLane::kLong);
+  CHECK_EQ(jobs.size(), size_t(1));
+  CHECK(jobs[0].from == (ConnectionId{0, 1}));
+}
+
+TEST(a_deferred_text_without_room_can_be_tried_again) {
+  TokenizeQueue queue(-1, 8);
+  const std::string large(TokenizeQueue::kRoomBytes / 2, 'x');
+  CHECK(queue.push({0, 1}, {0, 0, false, large, ""}, TextLane::kLong));
+  CHECK(queue.push({1, 1}, {1, 0, false, large, ""}));
+  auto jobs = queue.pop(8, 0);
+  CHECK_EQ(jobs.size(), size_t(1));
+  queue.defer(std::move(jobs[0]));
+  const auto results = queue.take();
+  CHECK_EQ(results.size(), size_t(1));
+  CHECK(results[0].slot == 1 && results[0].busy && results[0].failure == TokenizeQueue::kNoRoom);
 }
 
 namespace {

@@ -201,6 +201,8 @@ class Metrics:
             expired.add_metric([stage], sum(door["expired"][stage] for door in doors))
         yield expired
         everyone = [*doors, *dispatchers]
+        what = "Processes of tokenizers that are not native which a text ended, or that died."
+        yield _counter("tokenizer_restarts", what, _total(doors, "tokenizer_restarts"))
         yield _counter("requeued", "Items run again because their dispatcher died.", _total(everyone, "requeued"))
         yield _counter("suspects", "Items that then ran alone.", _total(everyone, "suspects"))
         yield _counter("poisoned", "Items given up: they killed each dispatcher.", _total(everyone, "poisoned"))

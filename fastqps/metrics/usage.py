@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fastqps.machine import allowed_cpus, cgroup, memory_bytes, memory_used_bytes
 
-ROLES = ("supervisor", "frontdoor", "dispatcher", "holder", "mps")
+ROLES = ("supervisor", "frontdoor", "tokenizer", "dispatcher", "holder", "mps")
 _PROCESS_CLOCK = 2  # of a process, all of its threads: see clock_getcpuclockid(3)
 
 

@@ -39,6 +39,9 @@ class Seats:
         for seat in self.all:
             if seat.child:
                 yield seat.role, seat.child.pid
+        for door in self.doors:
+            if door.child:
+                yield from (("tokenizer", pid) for pid in door.line["tokenizers"])
         for sharing in self.sharings.values():
             yield from sharing.processes()
 

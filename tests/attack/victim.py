@@ -1,0 +1,84 @@
+"""Another client's calls, and what the server's processes hold meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from raw import DATA, EH, ES, HEADERS, PATH, WINDOW_UPDATE, Peer, block, check_good, frame, message, request, u32
+
+from fastqps.v1 import predict_pb2 as pb
+
+PAUSE_S = 0.001
+LOOK_S = 0.01
+_PAGE = 4096
+
+
+class Victim:
+    """One connection that asks for one short text at a time."""
+
+    def __init__(self, address: str, token: str, model: str) -> None:
+        self._peer = Peer(address)
+        self._head = block(request(PATH + "Predict", ("authorization", f"Bearer {token}")))
+        output = {"dimensions": 4}
+        ask = pb.PredictRequest(model=model, text="a b", request_id=7, output=output)
+        self._body = message(ask.SerializeToString())
+        self._stream = -1
+
+    def call(self) -> None:
+        self._stream += 2
+        self._peer.send(
+            frame(HEADERS, EH, self._stream, self._head),
+            frame(DATA, ES, self._stream, self._body),
+        )
+        answer = self._peer.answer(self._stream)
+        check_good(answer)
+        self._peer.send(frame(WINDOW_UPDATE, 0, 0, u32(len(answer.data))))
+        del self._peer.answers[self._stream]
+
+    def close(self) -> None:
+        self._peer.socket.close()
+
+
+def ask_livez(admin: str) -> None:
+    """One GET of /livez on a connection of its own."""
+    with urllib.request.urlopen(f"http://{admin}/livez", timeout=60) as answer:
+        assert answer.status == 200
+
+
+def p99_s(call: Callable[[], None], seconds: float) -> float:
+    """Of calls one after the other, a millisecond between them."""
+    times: list[float] = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        start = time.monotonic()
+        call()
+        times.append(time.monotonic() - start)
+        time.sleep(PAUSE_S)
+    return sorted(times)[len(times) * 99 // 100]
+
+
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+
+
+@contextmanager
+def growth(pid: int) -> Iterator[list[int]]:
+    """The most bytes that a process has beyond those at the beginning: one number, complete at the end."""
+    before, most, over = resident_bytes(pid), [0], threading.Event()
+
+    def look() -> None:
+        while not over.wait(LOOK_S):
+            most[0] = max(most[0], resident_bytes(pid) - before)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield most
+    finally:
+        over.set()
+        looking.join()
