@@ -63,11 +63,8 @@ class ModelCard:
     prefix_ids: tuple[int, ...] = ()  # in front of every prompt, the special tokens that begin a text included
     stamp: str = ""  # of the files as they lay there: while it is the same they are; "": nobody has looked
     kv_values: int = 0  # of a generator: numbers that a token leaves in the KV cache: layers × 2 × KV heads × head size
-<<<<<<< HEAD
     pairs_only: bool = False  # a cross-encoder: a single text is refused
-=======
     logit_options: LogitOptions | None = None  # of a generator: the checkpoint's; None: logits are sampled as they are
->>>>>>> options15b
     warnings: tuple[str, ...] = ()  # what its operator should know, a sentence each: a limit, a head that is left out
 
     @property

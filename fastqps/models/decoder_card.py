@@ -9,19 +9,15 @@ from typing import Any
 from fastqps.models.card import LimitError, ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decoder_config import read_decoder_config
-<<<<<<< HEAD
-from fastqps.models.input_limit import shorter
-from fastqps.models.json_files import read_object
-=======
 from fastqps.models.generation_keys import (
     GENERATION_CONFIG,
     generation_keys,
     generation_warnings,
     read_logit_options,
 )
+from fastqps.models.input_limit import shorter
+from fastqps.models.json_files import read_object
 from fastqps.models.keys import Keys
-from fastqps.models.pipeline import read_object
->>>>>>> options15b
 from fastqps.tokenizer import SpecialTokens, Tokenizer
 
 PROMPT_TOKENS_DEFAULT = 512  # every place in the KV cache has room for the longest prompt
@@ -59,12 +55,12 @@ def decoder_card(
         max_output_tokens=max_output_tokens,
         eos_ids=_eos_ids(checkpoint, generation),
         prefix_ids=prefix,
-<<<<<<< HEAD
-        warnings=(*shorter(limit, room, "the model's context has room for"), *checkpoint.warnings),
-=======
         logit_options=logit_options,
-        warnings=generation_warnings(generation),
->>>>>>> options15b
+        warnings=(
+            *shorter(limit, room, "the model's context has room for"),
+            *checkpoint.warnings,
+            *generation_warnings(generation),
+        ),
         kv_values=config.layers * 2 * config.kv_heads * config.head_dim,
     )
     longest = len(prefix) + card.max_input_tokens + card.max_output_tokens
