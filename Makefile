@@ -96,8 +96,9 @@ accuracy: ## what FP8 costs: MiniLM on 1,000 texts, the grammar model on 2,000 s
 	$(BIN)/python -m examples.grammar.evaluate --write build/grammar-sentences.tsv
 	$(BIN)/python -m fastqps bench accuracy --model grammar --texts build/grammar-sentences.tsv --max-exact-loss 0.01 --output build/accuracy-grammar $(ACCURACY_FLAGS)
 
-fuzz-tokenizer: ## 1,000,000 texts for each family through the native tokenizer and the package
-	FASTQPS_FUZZ_TEXTS=1000000 $(BIN)/python -m pytest tests/test_tokenizer.py tests/test_bpe.py -k fuzz
+fuzz-tokenizer: ## 1,000,000 texts for each family against the package, 2,000 tokenizers of checkpoints against transformers
+	FASTQPS_FUZZ_TEXTS=1000000 FASTQPS_FUZZ_TOKENIZERS=2000 $(BIN)/python -m pytest tests/test_tokenizer.py \
+		tests/test_bpe.py tests/test_tokenizer_files.py -k fuzz
 
 CLANG_FORMAT = $(firstword $(wildcard $(BIN)/clang-format) clang-format)
 CXX_FILES = $(shell git ls-files '*.h' '*.cpp')

@@ -104,12 +104,12 @@ class DoorRoutes:
             self._door.set_route(
                 route,
                 generation=generation,
-                tokenizer=card.tokenizer if native else "",
+                tokenizer=tokenizer.source if tokenizer and native else "",
                 special_tokens=card.special_tokens,
                 external=tokenizer is not None and not native,
                 labels=list(card.labels),
                 version=f"{card.name}@{card.version}",
-                detokenizer=card.tokenizer if card.task == "generate" else "",
+                detokenizer=tokenizer.source if tokenizer and card.task == "generate" else "",
                 pairs_only=card.pairs_only,
             )
         except ValueError as error:

@@ -10,7 +10,7 @@ from fastqps._core import DecodeBatch, Detokenizer, StopStrings
 from fastqps.devices import make_decoder
 from fastqps.lane import make_lane
 from fastqps.models.card import ModelCard, ModelError
-from fastqps.models.text import load_tokenizer
+from fastqps.models.text import load_tokenizer, source_of
 from fastqps.prediction import Chunk, Generation, Usage
 from fastqps.runners import DecodeRunner
 from fastqps.sampling import Sampling
@@ -285,6 +285,6 @@ class Generator:
 
 def _detokenizer(card: ModelCard) -> Detokenizer | None:
     try:
-        return Detokenizer(card.tokenizer) if card.tokenizer else None
+        return Detokenizer(source_of(card)) if card.tokenizer else None
     except ValueError as error:
         raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None

@@ -35,13 +35,13 @@ class Encoded:
 class Tokenizer:
     """The same ids either way; `native` tells which it is, `why_not_native` why it is not."""
 
-    def __init__(self, path: str, max_tokens: int | None, special_tokens: SpecialTokens) -> None:
-        self.path = path
+    def __init__(self, source: str, max_tokens: int | None, special_tokens: SpecialTokens) -> None:
+        self.source = source  # the path of a tokenizer.json, or its content
         self.special_tokens = special_tokens
         self.why_not_native = ""
         self._native: NativeTokenizer | None = None
         try:
-            self._native = NativeTokenizer(path, special_tokens)
+            self._native = NativeTokenizer(source, special_tokens)
         except ValueError as reason:
             self.why_not_native = str(reason)
         self.truncation = max_tokens if max_tokens is not None else self._file_truncation()
@@ -50,7 +50,7 @@ class Tokenizer:
     def from_file(
         cls, path: str | PathLike[str], *, max_tokens: int | None = None, special_tokens: SpecialTokens = "all"
     ) -> Tokenizer:
-        """Read a tokenizer.json. Its padding is ignored; its truncation is honoured unless `max_tokens` replaces it.
+        """Read a tokenizer.json alone. Its padding is ignored. `max_tokens` replaces its truncation but for the side.
 
         A text is cut to no ids at all where its special tokens alone are more than that.
 
@@ -59,10 +59,17 @@ class Tokenizer:
 
         Raises OSError when the file cannot be read and ValueError when it is no tokenizer, or such kind is unknown.
         """
+        with open(path, "rb"):
+            return cls.from_source(fspath(path), max_tokens=max_tokens, special_tokens=special_tokens)
+
+    @classmethod
+    def from_source(
+        cls, source: str, *, max_tokens: int | None = None, special_tokens: SpecialTokens = "all"
+    ) -> Tokenizer:
+        """As `from_file`, of a path or of the JSON of a tokenizer.json, which begins with `{`."""
         if special_tokens not in get_args(SpecialTokens):
             raise ValueError(f"special_tokens: {special_tokens!r} is none of {', '.join(get_args(SpecialTokens))}")
-        with open(path, "rb"):
-            return cls(fspath(path), max_tokens, special_tokens)
+        return cls(source, max_tokens, special_tokens)
 
     @property
     def native(self) -> bool:
@@ -117,24 +124,24 @@ class Tokenizer:
         if self._native:
             truncation = self._native.file_truncation
             return truncation[0] if truncation else None
-        stated = _load(self.path).truncation
+        stated = _load(self.source).truncation
         return int(stated["max_length"]) if stated else None
 
     @cached_property
     def _detokenizer(self) -> Detokenizer | None:
         try:
-            return Detokenizer(self.path)
+            return Detokenizer(self.source)
         except ValueError:
             return None
 
     @cached_property
     def _package(self) -> _Package:
         """Cuts at `truncation`."""
-        return _Package(self.path, self.special_tokens, self.truncation)
+        return _Package(self.source, self.special_tokens, self.truncation)
 
     @cached_property
     def _whole(self) -> _Package:
-        return _Package(self.path, self.special_tokens, None)
+        return _Package(self.source, self.special_tokens, None)
 
 
 class _Package:
@@ -143,13 +150,13 @@ class _Package:
     The package knows no trailing special tokens alone: it is given room for those in front, which are then left out.
     """
 
-    def __init__(self, path: str, special_tokens: SpecialTokens, max_tokens: int | None) -> None:
+    def __init__(self, source: str, special_tokens: SpecialTokens, max_tokens: int | None) -> None:
         self._add = special_tokens != "none"
-        self._leading = _leading(path) if special_tokens == "trailing" else (0, 0)
+        self._leading = _leading(source) if special_tokens == "trailing" else (0, 0)
         single, pair = self._leading
-        self._single = self._pair = _cutting(path, max_tokens, single)
+        self._single = self._pair = _cutting(source, max_tokens, single)
         if max_tokens is not None and pair != single:
-            self._pair = _cutting(path, max_tokens, pair)
+            self._pair = _cutting(source, max_tokens, pair)
         # The package does not cut at a length that is below the number of the special tokens.
         self._no_room = [max_tokens is not None and max_tokens < self.n_special(pair) for pair in (False, True)]
 
@@ -198,20 +205,22 @@ def _failures() -> Iterator[None]:
         raise ValueError(f"the tokenizers package failed: {panic}") from None
 
 
-def _load(path: str) -> Any:
+def _load(source: str) -> Any:
     import tokenizers  # late: a native tokenizer that only encodes never needs it
 
     try:
         with _failures():
-            return tokenizers.Tokenizer.from_file(path)
+            if source.startswith("{"):
+                return tokenizers.Tokenizer.from_str(source)
+            return tokenizers.Tokenizer.from_file(source)
     except Exception as reason:  # the package raises nothing narrower
-        raise ValueError(f"{path}: {reason}") from reason
+        raise ValueError(f"{'tokenizer.json' if source.startswith('{') else source}: {reason}") from reason
 
 
 @_failures()
-def _cutting(path: str, max_tokens: int | None, leading: int) -> Any:
-    """The package's object; cuts behind `max_tokens` and `leading` more, in the file's way if at its length."""
-    tokenizer = _load(path)
+def _cutting(source: str, max_tokens: int | None, leading: int) -> Any:
+    """The package's object; leaves `max_tokens` and `leading` more, in the file's way if at its length."""
+    tokenizer = _load(source)
     tokenizer.no_padding()
     stated = tokenizer.truncation or {}
     if max_tokens is None:
@@ -219,16 +228,16 @@ def _cutting(path: str, max_tokens: int | None, leading: int) -> Any:
     elif stated.get("max_length") == max_tokens:
         tokenizer.enable_truncation(**{**stated, "max_length": max_tokens + leading})
     else:
-        tokenizer.enable_truncation(max_tokens + leading)
+        tokenizer.enable_truncation(max_tokens + leading, direction=stated.get("direction", "right"))
     return tokenizer
 
 
 @_failures()
-def _leading(path: str) -> tuple[int, int]:
+def _leading(source: str) -> tuple[int, int]:
     """How many special tokens are put in front of a text, and of a pair: those before a token that is always found."""
     from tokenizers import AddedToken
 
-    tokenizer = _cutting(path, None, 0)
+    tokenizer = _cutting(source, None, 0)
     tokenizer.add_tokens([AddedToken(_MARK, normalized=False)])
     mark = tokenizer.token_to_id(_MARK)
 

@@ -82,6 +82,17 @@ def test_rows_know_their_items_among_many(items: int, room: int, looks: int) -> 
     assert done.row_start.tolist() == [*starts, items + 5, items + 5]
 
 
+def places_in_items(step: Packed, padding: int) -> torch.Tensor:
+    """int64 [tokens]: as transformers numbers RoBERTa's positions."""
+    at: list[int] = []
+    for start, end in step.spans():
+        counted = padding
+        for i in step.ids[start:end].tolist():
+            counted += i != padding
+            at.append(padding if i == padding else counted)
+    return torch.tensor(at, dtype=torch.int64, device=DEVICE)
+
+
 @pytest.mark.parametrize("name", ["ragged", "one token", "none"])
 def test_embedding_with_positions_and_types(name: str) -> None:
     step = packed(LENGTHS[name])
@@ -89,13 +100,25 @@ def test_embedding_with_positions_and_types(name: str) -> None:
     weight, bias, total = normal(WIDTH, seed=3), normal(WIDTH, seed=4), sum(step.lengths)
     args = (step.ids, step.types, step.cu_seqlens, step.counts, words, places, kinds, weight, bias, 1e-12, 2)
     done = embed_norm(*args, want_fp8=True)
-    at = torch.tensor([2 + i for start, end in step.spans() for i in range(end - start)], dtype=torch.int64)
-    x = words[step.ids[:total].long()] + places[at.to(DEVICE)] + kinds[step.types[:total].long()]
+    x = words[step.ids[:total].long()] + places[places_in_items(step, 1)] + kinds[step.types[:total].long()]
     wanted = F.layer_norm(x, (WIDTH,), weight, bias, 1e-12)
     assert done.values is not None and done.fp8 is not None and done.scale is not None
     near(done.values[:total], wanted)
     if total:
         check_fp8(done.fp8[:total], done.scale[:total], wanted)
+
+
+@pytest.mark.parametrize("padding", [0, 1, 5])
+def test_padding_in_a_text_is_not_counted(padding: int) -> None:
+    """As RoBERTa's positions in transformers; also in an item that is longer than what is looked through at once."""
+    step = packed([1, 9, 700, 3])
+    step.ids[: sum(step.lengths) : 3] = padding
+    words, places, weight = normal(50, WIDTH), normal(720, WIDTH, seed=1), normal(WIDTH, seed=3)
+    args = (step.ids, None, step.cu_seqlens, step.counts, words, places, None, weight, None, 1e-12, padding + 1)
+    done, at = embed_norm(*args), places_in_items(step, padding)
+    assert done.values is not None
+    x = words[step.ids[: len(at)].long()] + places[at]
+    near(done.values[: len(at)], F.layer_norm(x, (WIDTH,), weight, None, 1e-12))
 
 
 def test_embedding_without_types_takes_the_first() -> None:

@@ -214,7 +214,7 @@ def test_fallback_gives_what_native_gives(tmp_path: Path) -> None:
         ({"pre_tokenizer": None}, "only BertPreTokenizer"),
         ({"post_processor": {"type": "RobertaProcessing"}}, "post_processor"),
         ({"truncation": {"max_length": 8, "strategy": "OnlyFirst", "stride": 0}}, "LongestFirst"),
-        ({"truncation": {"max_length": 8, "strategy": "LongestFirst", "stride": 0, "direction": "Left"}}, "Right"),
+        ({"truncation": {"max_length": 8, "strategy": "LongestFirst", "stride": 0, "direction": "Up"}}, "direction"),
         ({"truncation": {"max_length": 3, "strategy": "LongestFirst", "stride": 0}}, "no room"),
         ({"version": "2.0"}, "version"),
         ({"extra": 1}, "unknown key extra"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 WORDS = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "a": 3, "b": 4}
@@ -21,7 +22,9 @@ def write_words(
     panicking: bool = False,
     hurtful: bool = False,
 ) -> Path:
-    """Writes tokenizer.json into the folder ``path``; returns the file.
+    """Writes tokenizer.json into the folder ``path``, to be taken as it is, for a model that has token types.
+
+    Returns the file.
 
     With ``native`` False only the tokenizers package can read it; with ``panicking``, which is not native either, the
     package panics on each text that holds ``PANICS``. With ``hurtful``, which is not native either, the texts above
@@ -45,4 +48,7 @@ def write_words(
         made.add_tokens([tk.AddedToken("\u0301", normalized=True)])
     file = path / "tokenizer.json"
     made.save(str(file))
+    names = ["input_ids", "token_type_ids", "attention_mask"]
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": names}
+    (path / "tokenizer_config.json").write_text(json.dumps(config))
     return file

@@ -110,7 +110,7 @@ struct alignas(64) Route {
   u32 max_queue_items;  // waiting, over all doors
   u32 max_batch_items, max_batch_tokens;
   u64 max_batch_delay_ns;
-  u32 position_offset;    // position id of a first token (RoBERTa: padding id + 1)
+  u32 position_offset;    // position id of a first token; RoBERTa: padding id + 1, and padding is not counted
   u32 pair_type_id;       // token type of a pair's second text
   u32 max_output_tokens;  // generators: room for them in a slot's answer
   u32 prefix_tokens;      // generators: ids that stand in front of every prompt, and in no slot

@@ -6,8 +6,20 @@
 namespace fastqps {
 namespace {
 
-void count_up(i32* out, u32 n, u32 from) {
-  for (u32 i = 0; i < n; i++) out[i] = i32(from + i);
+// Positions from `from` up. Where that is not 0, as in RoBERTa, the id below it is that of padding: transformers does
+// not count such tokens, not even one that is spelled in a text, and gives them the position of that number.
+void count_up(const i32* ids, i32* out, u32 n, u32 from) {
+  if (from == 0) {
+    for (u32 i = 0; i < n; i++) out[i] = i32(i);
+    return;
+  }
+  const i32 padding = i32(from) - 1;
+  i32 next = i32(from);
+  for (u32 i = 0; i < n; i++) {
+    const bool counts = ids[i] != padding;
+    out[i] = counts ? next : padding;
+    next += counts;
+  }
 }
 
 }  // namespace
@@ -26,7 +38,7 @@ void pack(const Segment& segment, const Route& route, Step& step) {
     u32 len = std::min(claims[n].n_tokens, b.max_tokens - at);  // claims fit, unless a front door lied about its tokens
     u32 first = std::min(slot.first_len, len);
     std::memcpy(b.input_ids + at, segment.ids(slot), len * sizeof(u32));
-    count_up(b.position_ids + at, len, route.position_offset);
+    count_up(b.input_ids + at, b.position_ids + at, len, route.position_offset);
     std::fill_n(b.token_type_ids + at, first, 0);
     std::fill_n(b.token_type_ids + at + first, len - first, i32(route.pair_type_id));
     b.cu_seqlens[n] = i32(at);

@@ -118,6 +118,16 @@ TEST(items_are_packed_one_behind_the_other) {
   CHECK_EQ(w.stepper->step(w.step).len_max, 6u);
 }
 
+// As RoBERTa in transformers: the position below the first, and the next token goes on as if it were not there.
+TEST(padding_in_a_text_is_not_counted) {
+  World w;
+  w.put({1, 7, 1, 1, 8}, 5);
+  w.put({9, 1, 0}, 3);
+  CHECK(w.stepper->gather(0) == i32(w.step));
+  const i32 positions[] = {1, 2, 1, 1, 3, 2, 1, 3};
+  for (int i = 0; i < 8; i++) CHECK_EQ(w.positions[i], positions[i]);
+}
+
 // The device would read behind its embedding table.
 TEST(only_the_item_with_an_unknown_token_fails) {
   World w;

@@ -235,6 +235,37 @@ TEST(pairs_are_cut_longest_first) {
   CHECK(done.n_tokens == 0 && done.truncated && done.n_total == 5 && none == 77);
 }
 
+// The end of a text stays; of a pair each text keeps its own, as many ids as a cut on the right leaves it.
+TEST(a_text_is_cut_on_the_left) {
+  const auto tokenizer = load(file("", R"({"direction":"Left","max_length":99,"strategy":"LongestFirst","stride":0})"));
+  const auto right = load();
+  const std::string text = "hello world , ! i a un hello", other = "! , world hello";
+  const Ids all = ids_of(*tokenizer, text), all_other = ids_of(*tokenizer, other);
+  for (u32 max_tokens = 2; max_tokens < 16; ++max_tokens) {
+    Ids out(max_tokens + 1, 77), expected{2};
+    const Encoded done = tokenizer->encode(text, out.data(), max_tokens);
+    const u32 kept = std::min<u32>(max_tokens - 2, u32(all.size()));
+    expected.insert(expected.end(), all.end() - kept, all.end());
+    expected.push_back(3);
+    CHECK_EQ(out[max_tokens], 77u);
+    CHECK(done.n_total == all.size() + 2 && done.truncated == (kept < all.size()));
+    out.resize(done.n_tokens);
+    CHECK_EQ(show(out), show(expected));
+    if (max_tokens < 3) continue;
+    Ids pair(max_tokens), cut_right(max_tokens);
+    const Encoded found = tokenizer->encode_pair(text, other, pair.data(), max_tokens);
+    const Encoded same = right->encode_pair(text, other, cut_right.data(), max_tokens);
+    CHECK(found.n_tokens == same.n_tokens && found.first_len == same.first_len && found.n_total == same.n_total);
+    Ids wanted{2};
+    wanted.insert(wanted.end(), all.end() - (found.first_len - 2), all.end());
+    wanted.push_back(3);
+    wanted.insert(wanted.end(), all_other.end() - (found.n_tokens - found.first_len - 1), all_other.end());
+    wanted.push_back(3);
+    pair.resize(found.n_tokens);
+    CHECK_EQ(show(pair), show(wanted));
+  }
+}
+
 TEST(nothing_outside_of_the_text_is_read) {
   const auto tokenizer = load();
   Fenced memory;

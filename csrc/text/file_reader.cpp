@@ -166,7 +166,11 @@ bool FileReader::truncation(const Json& at) {
   if (at.is_null()) return true;
   if (!known_keys(at, "truncation", {"max_length", "strategy", "stride"}, {"direction"})) return false;
   if (at["strategy"] != "LongestFirst") return refuse("truncation: only LongestFirst is native");
-  if (at.contains("direction") && at["direction"] != "Right") return refuse("truncation: only Right is native");
+  const Json& direction = member(at, "direction");
+  if (!direction.is_null() && direction != "Right" && direction != "Left") {
+    return refuse("truncation: the direction is neither Left nor Right");
+  }
+  common_.around.cut_left = direction == "Left";
   if (!is_u32(at["max_length"]) || !is_u32(at["stride"])) return refuse("truncation: wrong type of a value");
   const Template& t = common_.around.special;
   const std::size_t n_special = std::max(t.single_head.size() + t.single_tail.size(),

@@ -26,8 +26,9 @@ u32 TemplateTokenizer::n_special(bool pair) const {
 }
 
 u32 TemplateTokenizer::count(std::string_view text, u32* out, u32 room) {
-  Ids ids{out, room};
+  Ids ids{out, room, around_.cut_left};
   run(text, ids);
+  if (ids.keep_last && room && ids.n > room) std::rotate(out, out + ids.n % room, out + room);
   return ids.n;
 }
 
@@ -83,8 +84,15 @@ Encoded TemplateTokenizer::encode_pair(std::string_view first, std::string_view 
 
   const Lengths kept = cut_pair(n_first, n_second, room);
   std::copy(t.pair_head.begin(), t.pair_head.end(), out);
-  u32* at = std::copy(t.pair_middle.begin(), t.pair_middle.end(), out + n_head + kept.first);
-  at = std::copy(second_.begin(), second_.begin() + kept.second, at);
+  u32* const first_ids = out + n_head;
+  u32 skipped = 0;  // of the second text's ids that are held
+  if (around_.cut_left) {
+    const u32 held = std::min(n_first, room);
+    std::copy(first_ids + (held - kept.first), first_ids + held, first_ids);
+    skipped = std::min(n_second, second_room) - kept.second;
+  }
+  u32* at = std::copy(t.pair_middle.begin(), t.pair_middle.end(), first_ids + kept.first);
+  at = std::copy_n(second_.begin() + skipped, kept.second, at);
   std::copy(t.pair_tail.begin(), t.pair_tail.end(), at);
   const u32 n_tokens = kept.first + kept.second + n_special;
   const u32 first_len = t.second_type_id ? n_head + kept.first + t.n_middle_first : n_tokens;

@@ -21,6 +21,7 @@ struct Template {
 struct Surround {
   Template special;
   std::optional<FileTruncation> truncation;
+  bool cut_left = false;  // a text that is too long keeps its end
 };
 
 class TemplateTokenizer : public Tokenizer {
@@ -35,13 +36,18 @@ class TemplateTokenizer : public Tokenizer {
   // `around` lives as long as the tokenizer.
   explicit TemplateTokenizer(const Surround& around) : around_(around) {}
 
-  // Keeps the first `room` ids and counts them all.
+  // Keeps the first `room` ids, or the last ones as a ring, and counts them all.
   struct Ids {
     u32* out;
     u32 room;
+    bool keep_last;
     u32 n = 0;
     void put(u32 id) {
-      if (n < room) out[n] = id;
+      if (n < room) {
+        out[n] = id;
+      } else if (keep_last && room) {
+        out[n % room] = id;
+      }
       ++n;
     }
   };

@@ -29,10 +29,10 @@ class Tokenizer {
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  // Writes at most max_tokens ids to out. A longer text is cut from the right, a longer pair is cut as `longest_first`
-  // does; `truncated` and `n_total` tell, so that the caller may refuse instead. Where max_tokens is below
-  // n_special(), nothing is written (n_tokens 0, truncated). Reads no byte outside of the text, whatever is in it;
-  // invalid UTF-8 counts as U+FFFD. Allocates nothing in the steady state.
+  // Writes at most max_tokens ids to out. A text that is too long is cut on the right, or on the left where the file
+  // says so; a pair is cut as `longest_first` does; `truncated` and `n_total` tell, so that the caller may refuse
+  // instead. Where max_tokens is below n_special(), nothing is written (n_tokens 0, truncated). Reads no byte outside
+  // of the text, whatever is in it; invalid UTF-8 counts as U+FFFD. Allocates nothing in the steady state.
   virtual Encoded encode(std::string_view text, u32* out, u32 max_tokens) = 0;
   virtual Encoded encode_pair(std::string_view first, std::string_view second, u32* out, u32 max_tokens) = 0;
 

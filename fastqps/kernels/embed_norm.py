@@ -33,6 +33,17 @@ def item_of(token, cu_seqlens, n_items, entries, SCAN: tl.constexpr, STRIDE: tl.
     return start, end
 
 
+@triton.jit
+def padding_before(ids, padding, start, row, SPAN: tl.constexpr = 256):
+    """How many tokens from ``start`` up to ``row`` are padding."""
+    near = tl.arange(0, SPAN)
+    found = tl.zeros([SPAN], tl.int32)
+    for at in range(start, row, SPAN):
+        there = at + near < row
+        found += (there & (tl.load(ids + at + near, there, 0) == padding)).to(tl.int32)
+    return tl.sum(found, 0)
+
+
 @triton.jit(do_not_specialize=["position_offset", "entries"])
 def embed_norm_kernel(
     ids,
@@ -57,6 +68,7 @@ def embed_norm_kernel(
     STRIDE: tl.constexpr,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
+    PADDING: tl.constexpr,
 ):
     row = tl.program_id(0)
     if stamps is not None:
@@ -80,6 +92,9 @@ def embed_norm_kernel(
     tl.store(row_end + row, tl.where(live, end, n_tokens))
     if places is not None:
         place = tl.where(live, row - start, 0) + position_offset
+        if PADDING:
+            place -= padding_before(ids, position_offset - 1, start, tl.where(live, row, start))
+            place = tl.where(word == position_offset - 1, position_offset - 1, place)
         x += tl.load(places + place * WIDTH + columns, mask, 0.0).to(tl.float32)
 
     out = normalised(x, mask, WIDTH, eps, False) * tl.load(weight + columns, mask, 0.0).to(tl.float32)
@@ -113,7 +128,8 @@ def embed_norm(
 
     ids, types: int32 [tokens]; without types all are 0. cu_seqlens: int32 [items + 1], from 0 to n_tokens, of which
     n_items + 1 count. counts: int32, n_tokens and n_items. Tables: [entries, width], of one type. weight, bias:
-    [width]. stamps: int64 [2], of which this kernel writes the start.
+    [width]. stamps: int64 [2], of which this kernel writes the start. position_offset: the place of an item's first
+    token. Where it is not 0, the id below it is that of padding in texts: it is not counted, and is its own place.
     """
     check_contiguous(ids=ids, types=types, cu_seqlens=cu_seqlens, words=words, places=places, kinds=kinds)
     tokens, width, entries = len(ids), words.shape[1], len(cu_seqlens)
@@ -144,6 +160,7 @@ def embed_norm(
         STRIDE=search.stride,
         WIDTH=width,
         BLOCK=shape.block,
+        PADDING=position_offset > 0,
         num_warps=shape.warps,
     )
     return Embedded(values, fp8, scale, row_start, row_end)

@@ -53,7 +53,7 @@ class ModelCard:
     labels: tuple[str, ...] = ()
     normalize: bool = False
     activation: Activation = "identity"
-    position_offset: int = 0  # position id of a sequence's first token (RoBERTa: padding id + 1)
+    position_offset: int = 0  # position id of a first token; RoBERTa: padding id + 1, and padding is not counted
     second_segment_type: int = 0  # token type id of a pair's second text
     pad_id: int = 0
     cls_id: int = -1  # -1: the checkpoint names none
@@ -65,6 +65,7 @@ class ModelCard:
     kv_values: int = 0  # of a generator: numbers that a token leaves in the KV cache: layers × 2 × KV heads × head size
     pairs_only: bool = False  # a cross-encoder: a single text is refused
     logit_options: LogitOptions | None = None  # of a generator: the checkpoint's; None: logits are sampled as they are
+    tokenizer_parts: str = ""  # JSON of what replaces parts of tokenizer.json, as the files beside it say; "": nothing
     warnings: tuple[str, ...] = ()  # what its operator should know, a sentence each: a limit, a head that is left out
 
     @property

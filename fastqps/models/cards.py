@@ -40,7 +40,9 @@ def load_card(
             card = decoder_card(checkpoint, name or served, max_input_tokens, max_output_tokens, prefix_text)
         else:
             card = encoder_card(checkpoint, name or served, max_input_tokens, allow_single_texts)
-        return dataclasses.replace(card, stamp=stamp)
+        files = checkpoint.tokenizer_files
+        warnings = (*card.warnings, *files.warnings)
+        return dataclasses.replace(card, stamp=stamp, tokenizer_parts=files.parts, warnings=warnings)
     except OSError as error:
         raise ModelError(f"{root}: {error}") from error
     except _UNUSABLE as error:

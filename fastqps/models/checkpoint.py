@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from fastqps.models.keys import Keys
 from fastqps.models.pipeline import Pipeline, read_pipeline
 from fastqps.models.sentence_config import SentenceConfig, read_sentence_config
 from fastqps.models.sentence_keys import MODEL_FILE, TRANSFORMER_FILES
+from fastqps.models.tokenizer_files import TokenizerFiles, read_tokenizer_files, without_tokenizer
 
 # model_type -> family. XLM-RoBERTa and CamemBERT have RoBERTa's layout; only their tokenizers differ.
 FAMILIES = {
@@ -31,11 +33,13 @@ _EMBED = ("Model", "ForMaskedLM", "ForPreTraining")  # architectures whose encod
 _CLASSIFY = "ForSequenceClassification"
 _GENERATE = "ForCausalLM"
 _DECIDING = (
+    "added_tokens.json",
     "config.json",
     "generation_config.json",
     "modules.json",
     MODEL_FILE,
     *TRANSFORMER_FILES,
+    "special_tokens_map.json",
     "tokenizer.json",
     "tokenizer_config.json",
 )
@@ -137,16 +141,18 @@ class Checkpoint:
         paths = (folder / "tokenizer.json" for folder in (self.encoder, self.root))
         return next((str(path) for path in paths if path.is_file()), "")
 
+    @cached_property
+    def tokenizer_files(self) -> TokenizerFiles:
+        """What the files beside tokenizer.json make of it; ``ModelError`` where they cannot be honoured."""
+        path = self.tokenizer()
+        if not path:
+            return without_tokenizer(self.optional_json("tokenizer_config.json"))
+        return read_tokenizer_files(Path(path), self.config["model_type"], self.config.get("tokenizer_class"))
+
     def named_token(self, *names: str) -> int:
-        """The id of the special token that tokenizer_config.json knows by one of these names; -1: it knows none."""
-        config = self.optional_json("tokenizer_config.json")
-        added = {t["content"]: int(t["id"]) for t in self.optional_json("tokenizer.json").get("added_tokens", [])}
-        for name in names:
-            token = config.get(f"{name}_token")
-            content = token.get("content") if isinstance(token, dict) else token
-            if content in added:
-                return added[content]
-        return -1
+        """The id of the special token that the tokenizer's files know by one of these names; -1: they know none."""
+        ids = self.tokenizer_files.ids
+        return next((ids[f"{name}_token"] for name in names if f"{name}_token" in ids), -1)
 
     def weight_files(self) -> list[Path]:
         """The encoder's safetensors files: one, or the shards that the index names."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from fastqps.models.generation_keys import (
 from fastqps.models.input_limit import shorter
 from fastqps.models.json_files import read_object
 from fastqps.models.keys import Keys
+from fastqps.models.tokenizer_files import tokenizer_source
 from fastqps.tokenizer import SpecialTokens, Tokenizer
 
 PROMPT_TOKENS_DEFAULT = 512  # every place in the KV cache has room for the longest prompt
@@ -36,8 +38,7 @@ def decoder_card(
     except ModelError as error:
         raise ModelError(f"{checkpoint.root}: {error}") from error
     _check_decoder(checkpoint)
-    said = checkpoint.optional_json("tokenizer_config.json").get("model_max_length")
-    context = min(config.context, int(said or config.context))
+    context = min(config.context, checkpoint.tokenizer_files.input_limit or config.context)
     prefix = _prefix_ids(checkpoint, prefix_text, config.vocab)
     asked = PROMPT_TOKENS_DEFAULT if max_input_tokens is None else max_input_tokens
     limit = _input_limit(checkpoint, asked, context, len(prefix), max_output_tokens)
@@ -86,9 +87,10 @@ def _prefix_ids(checkpoint: Checkpoint, text: str, vocab: int) -> tuple[int, ...
     path = checkpoint.tokenizer()
     if not path:
         raise ModelError(f"{checkpoint.root}: a prefix needs a tokenizer.json, and there is none")
+    source = tokenizer_source(path, checkpoint.tokenizer_files.parts)
 
     def encode(special: SpecialTokens) -> list[int]:
-        return Tokenizer.from_file(path, max_tokens=_PREFIX_TOKENS_MAX, special_tokens=special).encode(text)
+        return Tokenizer.from_source(source, max_tokens=_PREFIX_TOKENS_MAX, special_tokens=special).encode(text)
 
     whole = encode("all")
     ids = whole[: len(whole) - len(encode("trailing"))] + encode("none")
@@ -137,7 +139,8 @@ def _check_decoder(checkpoint: Checkpoint) -> None:
     path = checkpoint.tokenizer()
     if not path:
         return
-    decoder = read_object(Path(path)).get("decoder") or {}
+    parts = checkpoint.tokenizer_files.parts
+    decoder = (read_object(Path(path)) | json.loads(parts or "{}")).get("decoder") or {}
     kinds = [part.get("type") for part in decoder.get("decoders", [decoder])]
     if "ByteLevel" not in kinds:
         raise ModelError(

@@ -42,7 +42,7 @@ def encoder_card(
         normalize=not checkpoint.classify and checkpoint.pipeline.normalize,
         activation=_activation(checkpoint, len(labels)) if checkpoint.classify else "identity",
         position_offset=offset,
-        second_segment_type=1 if checkpoint.family == "bert" and types > 1 else 0,
+        second_segment_type=int(checkpoint.tokenizer_files.token_types and types > 1),
         pad_id=special["pad"] if special["pad"] >= 0 else 0,
         cls_id=special["cls"],
         sep_id=special["sep"],
@@ -96,7 +96,7 @@ def _own_limit(checkpoint: Checkpoint, config: EncoderConfig) -> int:
     offset = config.position_offset if isinstance(config, BertConfig) else 0
     limits = [
         checkpoint.sentence.max_tokens or None,
-        checkpoint.optional_json("tokenizer_config.json").get("model_max_length"),
+        checkpoint.tokenizer_files.input_limit,
         config.positions - offset,
     ]
     found = min(int(limit) for limit in limits if limit is not None)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from fastqps.kernels.torch_ops.items import places_of
 from fastqps.models.ops import Reader, Rows
 from fastqps.models.reference_ops import ReferenceNorm, ReferenceOps, rows_for, turned
 from fastqps.models.step import Step
@@ -49,7 +50,8 @@ class ReferenceEmbedding:
         items = Items.of(step)
         out = self._words[torch.where(items.used, step.ids, 0)].float()
         if self._places is not None:
-            out = out + self._places[items.position + self._offset].float()
+            start = torch.arange(len(step.ids), device=step.ids.device) - items.position
+            out = out + self._places[places_of(step.ids, items.used, start, self._offset)].float()
         if self._kinds is not None:
             out = out + self._kinds[torch.where(items.used, step.types, 0)].float()
         return rows_for(self._norm(out, None).tensor.to(self._words.dtype), into), step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.tokenizer_files import tokenizer_source
 from fastqps.tokenizer import Tokenizer
 
 
@@ -14,8 +15,8 @@ def load_tokenizer(card: ModelCard) -> Tokenizer | None:
     if not card.tokenizer:
         return None
     try:
-        tokenizer = Tokenizer.from_file(
-            card.tokenizer, max_tokens=card.max_input_tokens, special_tokens=card.special_tokens
+        tokenizer = Tokenizer.from_source(
+            source_of(card), max_tokens=card.max_input_tokens, special_tokens=card.special_tokens
         )
         if not tokenizer.native:
             tokenizer.encode("a")  # a server must not start that then refuses every text
@@ -29,6 +30,14 @@ def load_tokenizer(card: ModelCard) -> Tokenizer | None:
             "Engine), or the model's own limit if that is smaller"
         )
     return tokenizer
+
+
+def source_of(card: ModelCard) -> str:
+    """The card's tokenizer for ``Tokenizer.from_source``: what transformers makes of the checkpoint's files.
+
+    "" if the checkpoint has none. Raises ``ModelError`` if the file cannot be read.
+    """
+    return tokenizer_source(card.tokenizer, card.tokenizer_parts) if card.tokenizer else ""
 
 
 def least_input_tokens(card: ModelCard, tokenizer: Tokenizer) -> int:

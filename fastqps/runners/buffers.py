@@ -32,7 +32,7 @@ class StepBuffers:
     array          type    shape                 meaning
     ============== ======= ===================== =================================================================
     input_ids      int32   [max_tokens]          token ids, special tokens included
-    position_ids   int32   [max_tokens]          from ``card.position_offset`` up, starting anew at each item
+    position_ids   int32   [max_tokens]          from ``card.position_offset`` up in each item; padding is not counted
     token_type_ids int32   [max_tokens]          0; ``card.second_segment_type`` in a pair's second text
     cu_seqlens     int32   [max_items + 1]       item i owns tokens cu_seqlens[i] up to cu_seqlens[i + 1]
     output         float32 [max_items, width]    row i answers item i: raw vector or logits

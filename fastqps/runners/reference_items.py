@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import torch
@@ -35,6 +35,12 @@ def fill(array: NDArray[np.int32], values: Sequence[object] | torch.Tensor) -> N
         torch.from_numpy(array).copy_(torch.as_tensor(values, dtype=torch.int32))
 
 
+def _positions(ids: Sequence[int], offset: int) -> list[int]:
+    """From ``offset`` up. Where that is not 0, the id below it is that of padding, which is not counted."""
+    counted = accumulate((not offset or i != offset - 1 for i in ids), initial=offset)
+    return [offset - 1 if offset and i == offset - 1 else at for i, at in zip(ids, counted, strict=False)]
+
+
 def pack_items(card: ModelCard, items: Iterable[Item], b: StepBuffers) -> tuple[int, int, int]:
     """Fills the buffers with a step of these items: (items, tokens, tokens of the longest). They fit.
 
@@ -48,7 +54,7 @@ def pack_items(card: ModelCard, items: Iterable[Item], b: StepBuffers) -> tuple[
         n = len(ids)
         first = min(first_len, n)
         input_ids.extend(ids)
-        positions.extend(range(card.position_offset, card.position_offset + n))
+        positions.extend(_positions(ids, card.position_offset))
         types.extend([0] * first + [card.second_segment_type] * (n - first))
         starts.append(len(input_ids))
     tokens = len(input_ids)

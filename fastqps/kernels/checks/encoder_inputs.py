@@ -30,8 +30,11 @@ def embed_norm(random: Random, a: dict[str, Any]) -> Case:
     lengths = _lengths(longest, entries - 1)
     total = sum(lengths)
     rows = total + _SPARE
+    ids = random.below(len(a["words"]), rows)
+    if a["position_offset"]:
+        ids[::5] = a["position_offset"] - 1  # padding in texts
     step = {
-        "ids": random.below(len(a["words"]), rows),
+        "ids": ids,
         "types": None if a["types"] is None else random.below(1 if kinds is None else len(kinds), rows),
         "cu_seqlens": random.ints([0, *accumulate(lengths)], entries),
         "counts": random.ints([total, len(lengths), longest], len(a["counts"])),

