@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-TORCH ?= torch==2.13.0
+TORCH ?=
 CXX ?= g++
 
 .PHONY: help setup build demo bench results-table test nightly native-test lint format clean proto fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy duty-cycle grammar model model-full order stress kernels gpu-check gpu-kit manifests
@@ -81,7 +81,7 @@ stress: $(NATIVE)/stress_core ## the core under kills, stops, poison and cancels
 	$(MAKE) SAN=thread build/native-thread/stress_core && build/native-thread/stress_core threads 30 && build/native-thread/stress_core threads 10 2944
 	csrc/tests/mutants.sh
 
-test: $(NATIVE)/libfakecudart.so ## Python and end-to-end tests
+test: setup $(NATIVE)/libfakecudart.so ## Python and end-to-end tests
 	@BIN="$(BIN)" tools/test.sh
 
 nightly: $(NATIVE)/libfakecudart.so ## what takes too long for `make test`, an hour or more; NIGHTLY="tests soak" runs these parts of it
@@ -102,7 +102,7 @@ fuzz-tokenizer: ## 1,000,000 texts for each family against the package, 2,000 to
 
 CLANG_FORMAT = $(firstword $(wildcard $(BIN)/clang-format) clang-format)
 CXX_FILES = $(shell git ls-files '*.h' '*.cpp')
-lint: ## ruff, mypy, clang-format
+lint: setup ## ruff, mypy, clang-format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -113,7 +113,7 @@ format: ## write the formatting that lint checks
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-demo: ## one server embeds sentences and corrects others, under load and checked
+demo: setup ## one server embeds sentences and corrects others, under load and checked
 	$(BIN)/python -m examples.demo
 
 duty-cycle: ## duty cycles of a modelled device, computed and measured, and what the tuner makes of them; 2 minutes, needs an idle machine

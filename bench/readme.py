@@ -1,4 +1,4 @@
-"""Writes the README's table from bench/results: ``make results-table``. The table never differs from the files."""
+"""Writes the README's figures, its plot and docs/results.md from bench/results: ``make results-table``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,30 @@ from typing import Any
 from bench.__main__ import PARTS, QUIET
 from bench.gpu.results import MODE
 from bench.gpu.targets import TARGETS
+from bench.readme_plot import Bar, plot
 from bench.row import Row, number
 
 ROOT = Path(__file__).parents[1]
-BEGIN, END = "<!-- measured -->", "`make bench` measures all of it again"
+BEGIN, END = "<!-- measured -->", "<!-- end of measured -->"
+_PAGE = """# Results
+
+Every figure of `make bench` and of `make gpu-check`, beside the baseline of the same run. `make results-table` writes
+this page from [bench/results](../bench/results). `make bench` measures the first table again on your machine,
+`make gpu-check` the second.
+
+{cpu}
+
+{gpu}
+"""
+# The rows of the README's plot: the part and the row of its ratio, and what the ratio compares.
+_PLOTTED = (
+    ("transport", "… over a grpc.aio echo", "gRPC calls/s over a grpc.aio echo server"),
+    ("prepare", "preparing over Python and torch", "preparing a decode step, over Python and torch"),
+    ("gather", "gather over torch", "packing a batch of tokens, over torch"),
+    ("generate", "over gRPC, 2 dispatchers, over generate_batch", "10M decoder over gRPC, over transformers batching"),
+    ("generate", "over gRPC, 2 dispatchers, over generate", "10M decoder over gRPC, over transformers generate"),
+    ("work", "Predict over sentence-transformers", "MiniLM over gRPC, over sentence-transformers"),
+)
 
 
 def table(results: dict[str, dict[str, Any]]) -> str:
@@ -36,8 +56,8 @@ def table(results: dict[str, dict[str, Any]]) -> str:
     return "\n".join([*lines, "", f"{facts}, torch {where['torch']}; commit {commits}; `make bench`."])
 
 
-def gpu_table(runs: Sequence[dict[str, Any]]) -> str:
-    """What is asked of a GPU, and what the latest of the suite's runs measured of it, the oldest run first."""
+def gpu_table(runs: Sequence[dict[str, Any]], how: str) -> str:
+    """The GPU targets with the latest figure of each. ``runs``: the oldest first. ``how``: the guide's path."""
     measured = {entry["target"]: (entry, run) for run in runs for entry in run["table"] if entry["target"]}
     lines = ["| on one GPU | measured | asked for | |", "|---|--:|--:|---|"]
     for key, target in TARGETS.items():
@@ -51,7 +71,7 @@ def gpu_table(runs: Sequence[dict[str, Any]]) -> str:
     used = {run["steps"][entry["step"]]["commit"]: run["environment"] for entry, run in measured.values()}
     facts = [f"{where['gpu']}, {where['cpu']} with {where['cores']} cores, commit {at}" for at, where in used.items()]
     said = f"{'; '.join(facts)}; `make gpu-check`." if facts else "To measure: `make gpu-check` where there is a GPU"
-    return "\n".join([*lines, "", said if facts else f"{said} ([how](docs/gpu-check.md))."])
+    return "\n".join([*lines, "", said if facts else f"{said} ([how]({how}))."])
 
 
 def gpu_runs(folder: Path) -> list[dict[str, Any]]:
@@ -61,18 +81,26 @@ def gpu_runs(folder: Path) -> list[dict[str, Any]]:
     return sorted(of_gpus, key=lambda run: str(run["date"]))
 
 
+def bars(results: dict[str, dict[str, Any]]) -> list[Bar]:
+    """The plotted ratios of those parts that have been measured."""
+    measured = {(part, row["name"]): row["measured"] for part, found in results.items() for row in found["table"]}
+    return [Bar(label, measured[part, row]) for part, row, label in _PLOTTED if measured.get((part, row))]
+
+
 def main() -> int:
-    """Replaces what is between the marks. 1 if nothing has been measured."""
+    """Writes the page and the plot, and replaces what is between the marks. 1 if nothing has been measured."""
     paths = [path for part in PARTS if (path := ROOT / f"bench/results/{part}.json").is_file()]
     if not paths:
         print("nothing in bench/results: run make bench", file=sys.stderr)
         return 1
+    results = {path.stem: json.loads(path.read_text()) for path in paths}
+    runs = gpu_runs(ROOT / "bench/results")
+    (ROOT / "docs/results.md").write_text(_PAGE.format(cpu=table(results), gpu=gpu_table(runs, "gpu-check.md")))
+    (ROOT / "docs/images/results.svg").write_text(plot(bars(results)))
     readme = ROOT / "README.md"
     before, _, rest = readme.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
-    results = {path.stem: json.loads(path.read_text()) for path in paths}
-    tables = f"{table(results)}\n\n{gpu_table(gpu_runs(ROOT / 'bench/results'))}"
-    readme.write_text(f"{before}{BEGIN}\n{tables}\n\n{end}{after}")
+    readme.write_text(f"{before}{BEGIN}\n{gpu_table(runs, 'docs/gpu-check.md')}\n{end}{after}")
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,7 @@ import pytest
 
 import fastqps
 from fastqps.cli import main
+from fastqps.config import SETTINGS
 
 ROOT = Path(__file__).parent.parent
 
@@ -32,7 +34,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["serve", "--port"], "expected one argument"),
         (["serve", "--port", "x"], "--port: 'x' is not a whole number"),
         (["serve", "--address", "::"], "unknown argument --address (see: fastqps serve --help)"),
-        (["serve", "stray"], "unknown argument stray (see: fastqps serve --help)"),
+        (["serve", "minilm", "--port", "0", "stray"], "unknown argument stray (see: fastqps serve --help)"),
         (["version", "--json"], "unknown argument --json"),
         (["serve", "--config", "missing.toml"], "cannot read the configuration file missing.toml"),
     ],
@@ -50,6 +52,27 @@ def test_no_device(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
     assert main(["serve", "--device", "cuda"]) == 3
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1 and lines[0].startswith("fastqps: --device cuda: ")
+
+
+def test_models_may_come_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "x=/y", "z", "--model", "w", "--print-config"]) == 0
+    assert tomllib.loads(capsys.readouterr().out)["model"] == ["x=/y", "z", "w"]
+
+
+def test_the_version_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["--version"])
+    assert re.fullmatch(r"fastqps \d+\.\d+\.\d+\n", capsys.readouterr().out)
+
+
+def test_help_shows_every_setting_once_and_the_common_ones_first(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["serve", "--help"])
+    help = capsys.readouterr().out
+    flags = re.findall(r"^  (--[a-z-]+)", help, re.MULTILINE)
+    assert sorted(flags) == sorted(["--config", "--print-config", *(f"--{setting.key}" for setting in SETTINGS)])
+    assert flags.index("--model") < flags.index("--port") < flags.index("--pin")
+    assert "--port PORT" in help and "COUNT" not in help
 
 
 def test_print_config(capsys: pytest.CaptureFixture[str]) -> None:

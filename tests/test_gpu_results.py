@@ -120,15 +120,15 @@ def test_a_step_keeps_its_own_error(tmp_path: Path) -> None:
 
 
 def test_readme_says_what_is_not_measured_yet() -> None:
-    nothing = gpu_table([])
+    nothing = gpu_table([], "docs/gpu-check.md")
     assert nothing.count("not yet measured") == len(TARGETS)
     assert "make gpu-check" in nothing
     run = {"commit": "def", "environment": {"gpu": "NVIDIA H200", "cpu": "EPYC", "cores": 16}}
     run["steps"] = {"decoder:qwen2.5-0.5b": {"commit": "abc"}}  # the latest pass of that day was of another
     old = {"target": "duty", "step": "decoder:qwen2.5-0.5b", "measured": 98.0, "unit": "%", "accepted": False}
     before, after = {**run, "table": [old]}, {**run, "table": [{**old, "measured": 99.95, "accepted": True}]}
-    assert "| device duty cycle under saturation | 98 % | ≥ 99 | missed |" in gpu_table([before])
-    found = gpu_table([before, after])
+    assert "| device duty cycle under saturation | 98 % | ≥ 99 | missed |" in gpu_table([before], "docs/gpu-check.md")
+    found = gpu_table([before, after], "docs/gpu-check.md")
     assert "| device duty cycle under saturation | 99.95 % | ≥ 99 |  |" in found
     assert found.count("not yet measured") == len(TARGETS) - 1
     assert "NVIDIA H200, EPYC with 16 cores, commit abc; `make gpu-check`." in found
@@ -147,5 +147,5 @@ def test_readme_takes_the_newest_figure_of_each_target(tmp_path: Path) -> None:
         results.row(step, Row(TARGETS["duty"].name, duty, "%", 99, 99.9), "duty")
     runs = gpu_runs(tmp_path)
     assert [run["mode"] for run in runs] == [MODE, MODE]
-    assert "| device duty cycle under saturation | 99 % | ≥ 99 |  |" in gpu_table(runs)
-    assert "commit 2026-01-02;" in gpu_table(runs)
+    assert "| device duty cycle under saturation | 99 % | ≥ 99 |  |" in gpu_table(runs, "docs/gpu-check.md")
+    assert "commit 2026-01-02;" in gpu_table(runs, "docs/gpu-check.md")

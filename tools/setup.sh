@@ -89,10 +89,13 @@ python_packages() {
     fi
     # Without isolation: the build uses the two packages above, and torch stays as it is.
     FASTQPS_PYTHON_ONLY=1 "$VENV/bin/pip" install -q --no-build-isolation -e '.[bench,dev,demo,tracing]'
+    echo "$TORCH" >"$VENV/fastqps-torch"
     echo "$made_from" >"$VENV/fastqps-setup"
 }
 
-PYTHON=${PYTHON:-python3} VENV=${VENV:-.venv} TORCH=${TORCH:-torch==2.13.0}
+PYTHON=${PYTHON:-python3} VENV=${VENV:-.venv}
+# Other targets of make call this without TORCH: they must not replace the torch that was chosen.
+TORCH=${TORCH:-$(cat "$VENV/fastqps-torch" 2>/dev/null || echo torch==2.13.0)}
 BUILD_TOOLS="setuptools>=77 pybind11>=2.13"
 build=("$VENV/bin/python" setup.py -q build_ext --inplace)
 mkdir -p build
@@ -117,4 +120,4 @@ else
     trap - EXIT
 fi
 "$VENV/bin/python" -m fastqps version
-say "done. Next: make demo"
+say "done"

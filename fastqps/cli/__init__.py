@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 
+from fastqps import __version__
 from fastqps._native import stale
 from fastqps.cli.parser import ArgumentParser
 from fastqps.errors import FAILURE, INTERRUPTED, FastqpsError
@@ -47,6 +48,7 @@ def _run(arguments: list[str]) -> int:
         at = arguments.index("--")
         arguments, passed_on = arguments[:at], arguments[at + 1 :]
     parser = ArgumentParser(prog="fastqps", description="Serves small, fast models at very high request rates.")
+    parser.add_argument("--version", action="version", version=f"fastqps {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     chosen = next((a for a in arguments if not a.startswith("-")), None)
     module: ModuleType | None = None

@@ -10,26 +10,40 @@ from types import FrameType
 
 from fastqps.config import SETTINGS, Loaded, decide, load
 from fastqps.config.document import effective_toml
+from fastqps.config.groups import grouped
+from fastqps.config.settings import Setting
 from fastqps.errors import OK
 
 STDERR = 2
+_METAVARS = {"count": "N", "bytes": "SIZE", "duration": "DURATION", "ratio": "RATIO"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Every setting of the table, ``--config`` and ``--print-config``. Values stay text here; config checks them."""
-    parser.add_argument("--config", metavar="FILE", help="TOML file with settings (default: ./fastqps.toml, if there)")
-    parser.add_argument("--print-config", action="store_true", help="print what would hold, with its origin, and exit")
-    for setting in SETTINGS:
-        meaning = setting.meaning
-        default = f"auto: {meaning.auto}" if meaning.auto else setting.format(setting.default) or "none"
-        help = f"{meaning.help} (default: {default})".replace("%", "%%")
-        flag = f"--{setting.key}"
-        if meaning.kind == "switch":
-            parser.add_argument(flag, nargs="?", const="on", metavar="on|off", help=help)
-        elif meaning.kind == "texts":
-            parser.add_argument(flag, action="append", metavar=meaning.metavar, help=help)
-        else:
-            parser.add_argument(flag, metavar=meaning.metavar or meaning.kind.upper(), help=help)
+    parser.usage = f"{parser.prog} [OPTION ...] [MODEL ...]"
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="the same as --model MODEL")
+    parser.add_argument(
+        "--config", metavar="FILE", help="TOML file with settings (default: ./fastqps.toml, if present)"
+    )
+    parser.add_argument("--print-config", action="store_true", help="print the effective settings and exit")
+    for title, settings in grouped().items():
+        group = parser.add_argument_group(title)
+        for setting in settings:
+            _add_setting(group, setting)
+
+
+def _add_setting(group: argparse._ArgumentGroup, setting: Setting) -> None:
+    meaning = setting.meaning
+    default = f"auto: {meaning.auto}" if meaning.auto else setting.format(setting.default) or "none"
+    help = f"{meaning.help} (default: {default})".replace("%", "%%")
+    flag = f"--{setting.key}"
+    if meaning.kind == "switch":
+        group.add_argument(flag, nargs="?", const="on", metavar="on|off", help=help)
+    elif meaning.kind == "texts":
+        group.add_argument(flag, action="append", metavar=meaning.metavar, help=help)
+    else:
+        metavar = meaning.metavar or "|".join(meaning.choices) or _METAVARS[meaning.kind]
+        group.add_argument(flag, metavar=metavar, help=help)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -38,6 +52,7 @@ def run(options: argparse.Namespace) -> int:
     # reading the models may take minutes.
     signal.signal(signal.SIGTERM, _end)
     named = {setting.key: getattr(options, setting.key.replace("-", "_")) for setting in SETTINGS}
+    named["model"] = [*options.models, *(named["model"] or ())] or None
     flags = {key: value for key, value in named.items() if value is not None}
     loaded = load(flags, os.environ, options.config)
     config = decide(loaded.config)

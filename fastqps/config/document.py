@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from fastqps.config.groups import grouped
 from fastqps.config.paths import absolute
 from fastqps.config.settings import SETTINGS, Setting
 from fastqps.config.sources import Loaded
@@ -26,6 +27,9 @@ Durations are written with a unit (`500us`, `10s`; ns us ms s m h), sizes with o
 A switch is `on` or `off`; in the file also `true` or `false`.
 Exit codes: 0 clean, 1 failure at run time, 2 usage or configuration, 3 no usable device, 4 a model cannot be loaded or
 verified, 5 drain incomplete.
+"""
+_TABLE = """
+## {title}
 
 | flag and key | environment | default | meaning |
 |---|---|---|---|
@@ -34,7 +38,8 @@ verified, 5 drain incomplete.
 
 def settings_page() -> str:
     """The text of docs/settings.md."""
-    return _HEAD + "".join(_row(setting) for setting in SETTINGS)
+    parts = (_TABLE.format(title=title) + "".join(map(_row, settings)) for title, settings in grouped().items())
+    return _HEAD + "".join(parts)
 
 
 def effective_toml(loaded: Loaded) -> str:

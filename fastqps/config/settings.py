@@ -25,7 +25,7 @@ class Meaning:
     choices: tuple[str, ...] = ()
     auto: str = ""  # what `auto` means; "": the setting has no such value
     floor: float = 0.0  # of a ratio, which is at most 1: the least
-    metavar: str = ""  # for the command line; "": the kind
+    metavar: str = ""  # for the command line; "": the choices, else the kind's
 
 
 def _setting(default: Any, kind: Kind, help: str, **more: Any) -> Any:
@@ -51,10 +51,15 @@ class Config:
         "Where models run: auto (cuda where there is a GPU that torch can use, else cpu), cuda (every GPU that "
         "CUDA_VISIBLE_DEVICES leaves) or cuda:0,1 (these), cpu, null (computes nothing), or sim:PROFILE (a modelled "
         "device; several, separated by commas, are served side by side). See docs/devices.md and docs/gpu.md.",
+        metavar="DEVICE",
     )
-    host: str = _setting("127.0.0.1", "text", "Address to listen on. 0.0.0.0 or :: for all interfaces.")
-    port: int = _setting(50051, "count", "gRPC port. 0: any free one, printed at start.", most=65535)
-    admin_port: int = _setting(9464, "count", "Port of metrics and health. 0: any free one.", most=65535)
+    host: str = _setting(
+        "127.0.0.1", "text", "Address to listen on. 0.0.0.0 or :: for all interfaces.", metavar="ADDRESS"
+    )
+    port: int = _setting(50051, "count", "gRPC port. 0: any free one, printed at start.", most=65535, metavar="PORT")
+    admin_port: int = _setting(
+        9464, "count", "Port of metrics and health. 0: any free one.", most=65535, metavar="PORT"
+    )
     frontdoors: int | None = _setting(
         None, "count", "Front door processes.", least=1, most=32, auto="one for each 4 cores, at least 1"
     )
@@ -230,6 +235,7 @@ class Config:
         "CPUs for the server's processes: auto gives each its own where there are enough, the dispatchers of a GPU "
         "some that are near it, and pins nothing otherwise; "
         "off never pins; a LIST (0-3,8) confines the server to these CPUs and then does as auto.",
+        metavar="auto|off|LIST",
     )
     mps: str = _setting(
         "auto",
@@ -284,7 +290,10 @@ class Config:
         metavar="FILE",
     )
     admin_host: str = _setting(
-        "127.0.0.1", "text", "Address of the admin port. 0.0.0.0 or :: for all interfaces; it has no TLS."
+        "127.0.0.1",
+        "text",
+        "Address of the admin port. 0.0.0.0 or :: for all interfaces; it has no TLS.",
+        metavar="ADDRESS",
     )
     load_reports: bool = _setting(
         False,

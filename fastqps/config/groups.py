@@ -1,0 +1,27 @@
+"""The order in which ``fastqps serve --help`` and docs/settings.md show the settings: by purpose, common ones first."""
+
+from __future__ import annotations
+
+from fastqps.config.settings import SETTINGS, Setting
+
+_KEYS: dict[str, str] = {
+    "Common": "model device host port admin-port dispatchers lanes max-batch-items max-input-tokens max-output-tokens "
+    "dtype quantization",
+    "Batching and memory": "max-batch-tokens max-batch-delay max-running slots prefix share-weights kernels",
+    "Limits of clients": "allow-single-texts max-queue-items max-message-bytes max-stream-inflight default-timeout stream-idle-timeout "
+    "max-connection-age",
+    "Start, stop and recovery": "allow-output-change drain-timeout lame-duck step-timeout canary-interval rerun",
+    "Security": "tls-cert tls-key tls-client-ca auth-token-file admin-host",
+    "Metrics, tracing and scaling": "capacity target-saturation queue-budget load-reports otlp-endpoint trace-ratio",
+    "Processes": "frontdoors pin mps",
+    "For comparison": "async-steps preparation",
+}
+
+
+def grouped() -> dict[str, tuple[Setting, ...]]:
+    """Every setting once, under the title of its group."""
+    settings = {setting.key: setting for setting in SETTINGS}
+    found = {title: tuple(settings.pop(key) for key in keys.split()) for title, keys in _KEYS.items()}
+    if settings:
+        raise AssertionError(f"settings without a group: {', '.join(settings)}")
+    return found
