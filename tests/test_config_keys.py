@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers as tk
 import torch
 import transformers as tr
-from checkpoints import write_checkpoint
+from checkpoints import write_checkpoint, write_sentence_modules
 from decoders import write_decoder
 from safetensors.torch import load_file, save_file
+from word_files import write_words
 
 from fastqps.devices import make_decoder, make_runner
 from fastqps.models import ModelError, load_card
@@ -24,7 +26,6 @@ from fastqps.models.keys import Keys
 from fastqps.models.rope import rotary_table
 
 KINDS = {**FAMILIES, **GENERATORS}
-MODULES = json.dumps([{"type": f"sentence_transformers.models.{kind}"} for kind in ("Transformer", "Pooling")])
 LLAMA3_SHAPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LLAMA3 = LLAMA3_SHAPE | {"rope_theta": 5e5}
 
@@ -101,6 +102,12 @@ def test_honoured_keys_are_read(kind: str, tmp_path: Path, monkeypatch: pytest.M
             if kind in GENERATORS:
                 read_decoder_config(checkpoint.config)
             _load(path)
+            if kind in GENERATORS:
+                tk.Tokenizer(tk.models.BPE({"a": 0}, [])).save(str(path / "tokenizer.json"))
+            else:
+                write_words(path)
+            assert "tokenizer.json" in Checkpoint.open(path).tokenizer()
+            assert Checkpoint.open(path).tokenizer_files.input_limit is None
     honoured = config_rules(kind).honoured
     assert honoured - read == set()
 
@@ -263,8 +270,8 @@ def test_generation_keys_count_where_no_generation_config_is(tmp_path: Path) -> 
 
 def test_unknown_keys_and_foreign_code_are_warned_of(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, "bert")
-    (tmp_path / "modules.json").write_text(MODULES)
-    (tmp_path / "tokenizer.json").write_text("{}")
+    write_sentence_modules(tmp_path)
+    write_words(tmp_path)
     assert load_card(str(tmp_path)).warnings == ()
     _change(tmp_path, {"logit_shift": 3, "depth": 1, "auto_map": {"AutoModel": "mine.Model"}})
     unknown, foreign = load_card(str(tmp_path)).warnings

@@ -220,8 +220,7 @@ def test_card(tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 40}))
     assert load_card(str(tmp_path)).max_input_tokens == 40
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 10**30}))
-    (tmp_path / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 30}))
-    assert load_card(str(tmp_path)).max_input_tokens == 30
+    assert load_card(str(tmp_path)).max_input_tokens == 64
     assert len(card.version) == 12
     assert load_card(str(tmp_path)).version != card.version, "other limits, another version"
 

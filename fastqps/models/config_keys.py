@@ -13,16 +13,18 @@ from fastqps.models.keys import Keys, Refused, Rules, rules
 CONFIG = "config.json"
 _NO = (False,)
 
+_QUANTIZED = ("quantization_config", "compression_config")
+
 # What every model may say. The second group is about training, saving, or what Python objects a call returns.
 _COMMON = rules(
-    honoured=("model_type", "architectures", "auto_map", "quantization_config", "compression_config"),
+    honoured=("model_type", "architectures", "auto_map", "tokenizer_class", *_QUANTIZED),
     irrelevant=(
         *("_name_or_path", "name_or_path", "_commit_hash", "transformers_version", "transformers.js_config"),
         *("dtype", "torch_dtype", "use_bfloat16", "tf_legacy_loss", "torchscript", "xla_device"),
         *("output_hidden_states", "output_attentions", "return_dict", "use_return_dict", "output_past", "use_cache"),
         *("attn_implementation", "_attn_implementation", "_attn_implementation_autoset", "experts_implementation"),
         *("chunk_size_feed_forward", "gradient_checkpointing", "initializer_range", "tie_last_hidden_states"),
-        *("finetuning_task", "task_specific_params", "label2id", "tokenizer_class", "prefix", "language"),
+        *("finetuning_task", "task_specific_params", "label2id", "prefix", "language"),
         *(
             "tie_encoder_decoder",
             "cross_attention_hidden_size",
@@ -47,12 +49,13 @@ _SAMPLING = ("do_sample", "temperature", "top_k", "top_p", "max_length", "max_ne
 _GENERATION_IRRELEVANT = (
     *("length_penalty", "early_stopping", "num_return_sequences", "return_dict_in_generate", "output_scores"),
     *("assistant_confidence_threshold", "assistant_lookbehind", "target_lookbehind", "num_assistant_tokens"),
-    *("num_assistant_tokens_schedule", "remove_invalid_values", "encoder_no_repeat_ngram_size"),
-    *("encoder_repetition_penalty",),
+    *("num_assistant_tokens_schedule", "remove_invalid_values"),
 )
 _GENERATION_NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "repetition_penalty": (1, 1.0),
+    "encoder_repetition_penalty": (1, 1.0),
     "no_repeat_ngram_size": (0,),
+    "encoder_no_repeat_ngram_size": (0,),
     "min_length": (0,),
     "min_new_tokens": (0,),
     "num_beams": (1,),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fastqps.models.card import ModelError
@@ -15,8 +15,6 @@ from fastqps.models.keys import Keys, Refused, rules
 from fastqps.models.logit_options import LogitOptions
 
 GENERATION_CONFIG = "generation_config.json"
-_KEYS_NAMED_MAX = 8
-_KEY_CHARS_MAX = 60
 _LOGIT_OPTIONS = tuple(LogitOptions.__dataclass_fields__)
 _LISTED_MAX = 10_000  # token ids of all lists together: they are part of the card, whose place in memory is bounded
 _NO = (False,)
@@ -124,15 +122,7 @@ def generation_warnings(config: Keys) -> tuple[str, ...]:
             f"{GENERATION_CONFIG}: do_sample true{f' ({options})' if options else ''} is ignored: a request that does "
             "not ask for a temperature gets the likeliest tokens."
         )
-    if config.unknown:
-        said.append(f"{GENERATION_CONFIG}: unknown keys are ignored: {_named(config.unknown)}.")
-    return tuple(said)
-
-
-def _named(keys: Iterable[str]) -> str:
-    names = [key[:_KEY_CHARS_MAX] for key in keys]
-    more = len(names) - _KEYS_NAMED_MAX
-    return ", ".join(names[:_KEYS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+    return (*said, *config.warnings())
 
 
 def _number(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -90,6 +91,9 @@ def _modules(listing: Path) -> list[tuple[str, str]]:
     found, names = [], set()
     for entry in read_json(listing):
         module = Keys(str(listing), entry, MODULE)
+        for key in ("type", "path"):
+            if key not in module:
+                raise ModelError(f"{listing}: a module has no {key}: {json.dumps(entry)}")
         kind, folder = _kind(str(module["type"])), str(module["path"])
         path = PurePosixPath(folder)
         if path.is_absolute() or ".." in path.parts:
