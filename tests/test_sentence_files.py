@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sentence_files import BASES, SPELLINGS, TEXTS, write, write_base, write_dense, write_modules, write_random
-from sentence_transformers import CrossEncoder, SentenceTransformer
+from sentence_files import BASES, SPELLINGS, TEXTS, add, write, write_base, write_dense, write_modules, write_random
+from sentence_transformers import SentenceTransformer
 
 from fastqps.engine import Engine
 from fastqps.models import ModelError, load_card
 
-RUNS = int(os.environ.get("FASTQPS_SENTENCE_RUNS", "60"))
+RUNS = int(os.environ.get("FASTQPS_SENTENCE_RUNS", "150"))
+MESSAGES = {kind: {"method": "forward", "method_output_name": "last_hidden_state"} for kind in ("text", "message")}
 POOLED = [(SPELLINGS["Transformer"][0], ""), (SPELLINGS["Pooling"][0], "1_Pooling")]
 
 
@@ -62,13 +63,76 @@ def test_published_spellings(model: Path, spelling: int) -> None:
         ("sentence_xlm-roberta_config.json", {"max_seq_length": 6}),
         ("sentence_bert_config.json", {"max_seq_length": 9, "tokenizer_args": {"model_max_length": 5}}),
         ("sentence_bert_config.json", {"processor_kwargs": {"model_max_length": 5}}),
+        ("sentence_bert_config.json", {"tokenizer_args": {"model_max_length": 5}, "processor_kwargs": {"padding": 1}}),
+        ("sentence_bert_config.json", {"tokenizer_args": {}, "processor_kwargs": {"model_max_length": 5}}),
         ("config_sentence_transformers.json", {"prompts": {"p": ""}, "default_prompt_name": "p"}),
+        ("config_sentence_transformers.json", {"prompts": {"p": None}, "default_prompt_name": "p"}),
+        ("config_sentence_transformers.json", {"default_prompt_name": "query"}),
         ("1_Pooling/config.json", {"embedding_dimension": 32, "pooling_mode": ["max"], "include_prompt": False}),
     ],
 )
 def test_honoured(model: Path, file: str, value: dict[str, Any]) -> None:
     write(model / file, value)
     check_equal(model)
+
+
+@pytest.mark.parametrize("own", [{"max_seq_length": 12}, {"processor_kwargs": {"model_max_length": 12}}])
+def test_a_limit_replaces_the_tokenizers(model: Path, own: dict[str, Any]) -> None:
+    add(model / "tokenizer_config.json", {"model_max_length": 8})
+    assert load_card(str(model)).max_input_tokens == 8
+    write(model / "sentence_bert_config.json", own)
+    assert load_card(str(model)).max_input_tokens == 12
+    check_equal(model)
+
+
+def test_a_transformer_in_a_folder_of_its_own(base: Path, tmp_path: Path) -> None:
+    """As the first releases saved it. The tokenizer beside the weights counts, not one in the checkpoint's root."""
+    model = tmp_path / "model"
+    shutil.copytree(base, model / "0_Transformer")
+    write(model / "0_Transformer/sentence_bert_config.json", {"max_seq_length": 6})
+    write_modules(model, [(SPELLINGS["Transformer"][0], "0_Transformer"), POOLED[1]])
+    write(model / "1_Pooling/config.json", {"word_embedding_dimension": 32})
+    check_equal(model)
+    (model / "0_Transformer/tokenizer.json").rename(model / "tokenizer.json")
+    card = load_card(str(model))
+    assert card.tokenizer == "" and "no tokenizer.json" in " ".join(card.warnings)
+
+
+LOWER = {"type": "Lowercase"}
+BERT_LOWER = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None}
+BERT_LOWER |= {"lowercase": True}
+REPLACE = {"type": "Replace", "pattern": {"String": "A"}, "content": "d"}
+
+
+def _sequence(*steps: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "Sequence", "normalizers": list(steps)}
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "served"),
+    [
+        (LOWER, True),
+        (BERT_LOWER, True),
+        (_sequence(REPLACE, LOWER), True),  # sentence-transformers adds nothing here, and so d replaces A
+        (_sequence(BERT_LOWER, REPLACE), True),
+        (_sequence(REPLACE, BERT_LOWER), False),  # it puts a Lowercase in front of these: no A is left
+        (_sequence(REPLACE, _sequence(LOWER)), False),
+        (BERT_LOWER | {"lowercase": False}, False),
+        (_sequence(), False),
+        (None, False),
+    ],
+)
+def test_do_lower_case(model: Path, normalizer: dict[str, Any] | None, served: bool) -> None:
+    add(model / "tokenizer.json", {"normalizer": normalizer})
+    write(model / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]"})
+    write(model / "sentence_bert_config.json", {"do_lower_case": True})
+    if not served:
+        with pytest.raises(ModelError, match="do_lower_case"):
+            load_card(str(model))
+        return
+    texts = ["A b C d a", "C", "d C b A"]
+    theirs = SentenceTransformer(str(model), device="cpu").encode(texts)
+    np.testing.assert_allclose(Engine(str(model), dtype="float32").embed(texts), theirs, atol=2e-5, rtol=1e-4)
 
 
 def test_the_first_file_that_says_anything_counts(model: Path) -> None:
@@ -100,6 +164,16 @@ def test_without_modules_the_transformers_own_file_is_not_read(model: Path) -> N
         ("sentence_bert_config.json", {"query_length": 4}, "query_length 4"),
         ("sentence_bert_config.json", {"tokenizer_name_or_path": "other"}, "tokenizer_name_or_path"),
         ("sentence_bert_config.json", {"modality_config": {"text": {"method": "f"}}}, "modality_config"),
+        ("sentence_bert_config.json", {"modality_config": MESSAGES}, "message in modality_config"),
+        ("sentence_bert_config.json", {"processor_kwargs": {"padding_side": "left"}}, 'padding_side "left"'),
+        ("sentence_bert_config.json", {"processor_kwargs": {"model_max_length": None}}, "a limit of None tokens"),
+        ("sentence_bert_config.json", {"new_key": 1}, "new_key"),
+        ("1_Pooling/config.json", {"new_key": 1}, "new_key"),
+        ("adapter_config.json", {"peft_type": "LORA"}, "adapters are not supported"),
+        ("config_sentence_transformers.json", {"model_type": "CrossEncoder"}, "model_type 'CrossEncoder'"),
+        ("config_sentence_transformers.json", {"default_prompt_name": "p"}, "default_prompt_name 'p'"),
+        ("2_Dense/config.json", {"activation_function": "my_code.Tanh"}, "activation_function my_code.Tanh"),
+        ("2_Dense/config.json", {"activation_function": "torch.nn.my_code.Tanh"}, "activation_function torch.nn.my"),
         ("sentence_bert_config.json", {"do_lower_case": True}, "do_lower_case"),
         ("config_sentence_transformers.json", {"truncate_dim": 4}, "truncate_dim 4"),
         ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "model_type 'SparseEncoder'"),
@@ -170,10 +244,17 @@ def test_a_bias_that_the_configuration_denies_is_refused(model: Path) -> None:
         Engine(str(model))
 
 
-def test_unknown_keys_are_warned_of(model: Path) -> None:
-    write(model / "sentence_bert_config.json", {"new_key": 1})
-    (warning, *_) = load_card(str(model)).warnings
-    assert "sentence_bert_config.json" in warning and "new_key" in warning
+@pytest.mark.parametrize(
+    "file", ["config_sentence_transformers.json", "2_Dense/config.json", "3_Normalize/config.json"]
+)
+def test_unknown_keys_are_warned_of(model: Path, file: str) -> None:
+    """sentence-transformers ignores them in these files, and starts with none in the others."""
+    write_modules(model, [*POOLED, (SPELLINGS["Dense"][0], "2_Dense"), (SPELLINGS["Normalize"][0], "3_Normalize")])
+    write_dense(model / "2_Dense")
+    add(model / file, {"new_key": 1})
+    (warning,) = (said for said in load_card(str(model)).warnings if file in said)
+    assert "new_key" in warning
+    check_equal(model)
 
 
 @pytest.mark.parametrize(
@@ -189,20 +270,6 @@ def test_every_file_that_decides_enters_the_version(model: Path, file: str, valu
     before = load_card(str(model)).version
     write(model / file, value)
     assert load_card(str(model)).version != before
-
-
-@pytest.mark.parametrize("function", ["torch.nn.modules.linear.Identity", "torch.nn.modules.activation.Sigmoid"])
-def test_a_cross_encoder_with_its_files(tmp_path: Path, function: str) -> None:
-    write_base(tmp_path, "classify", num_labels=1)
-    write_modules(tmp_path, [(f"{BASES[0]}.transformer.Transformer", "")])
-    text = {"method": "forward", "method_output_name": "logits"}
-    own = {"transformer_task": "sequence-classification", "modality_config": {"text": text}}
-    write(tmp_path / "sentence_bert_config.json", own | {"module_output_name": "scores"})
-    write(tmp_path / "config_sentence_transformers.json", {"model_type": "CrossEncoder", "activation_fn": function})
-    pairs = [("a b", "c d a"), ("c", "b")]
-    theirs = CrossEncoder(str(tmp_path), device="cpu").predict(pairs)
-    found = [scores[0][1] for scores in Engine(str(tmp_path), dtype="float32").predict(pairs)]
-    np.testing.assert_allclose(found, theirs, atol=2e-5)
 
 
 def test_random_files_are_equal_or_refused(base: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +15,7 @@ from fastqps.models.decoder_config import GENERATORS
 from fastqps.models.json_files import optional_object, read_json, read_object
 from fastqps.models.keys import Keys
 from fastqps.models.pipeline import Pipeline, read_pipeline
-from fastqps.models.sentence_config import SentenceConfig, read_sentence_config
+from fastqps.models.sentence_config import SentenceConfig, lower_cases, read_sentence_config
 from fastqps.models.sentence_keys import MODEL_FILE, TRANSFORMER_FILES
 from fastqps.models.tokenizer_files import TokenizerFiles, read_tokenizer_files, without_tokenizer
 
@@ -62,6 +61,8 @@ class Checkpoint:
         """Reads the configuration; ``ModelError`` if it is not a model that can be served, with the reason."""
         pipeline = read_pipeline(root)
         encoder = root / pipeline.transformer
+        if (adapter := encoder / "adapter_config.json").is_file():
+            raise ModelError(f"{adapter}: adapters are not supported; merge the adapter into the weights")
         config = _read_config(root, encoder)
         kind = config["model_type"]
         if kind in GENERATORS:
@@ -97,7 +98,7 @@ class Checkpoint:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know of the files, a sentence each."""
-        found = [*config_warnings(self.config), *self.sentence.warnings]
+        found = [*config_warnings(self.config), *self.sentence.warnings, *self.pipeline.warnings]
         if not self.generates and not self.classify and not (self.root / "modules.json").is_file():
             head = self.architecture.rpartition("For")[2] if "For" in self.architecture else ""
             left_out = f"The head of {self.architecture} is left out, and there" if head else "There"
@@ -125,21 +126,19 @@ class Checkpoint:
 
     def _check_preprocessing(self) -> None:
         """Refuses what sentence-transformers would do to a text before its tokenizer sees it."""
-        if self.sentence.lower_case:
-            normalizer = json.dumps(self.optional_json("tokenizer.json").get("normalizer"))
-            if '"lowercase": true' not in normalizer and '"type": "Lowercase"' not in normalizer:
-                raise ModelError(
-                    f"{self.root}: do_lower_case needs a tokenizer.json that lower-cases; this one does not"
-                )
+        if self.sentence.lower_case and not lower_cases(self.optional_json("tokenizer.json").get("normalizer")):
+            raise ModelError(
+                f"{self.root}: do_lower_case needs a tokenizer.json that lower-cases first; this one does not"
+            )
 
     def optional_json(self, name: str) -> dict[str, Any]:
         """A JSON file beside the encoder's weights, or an empty object where there is none."""
         return optional_object(self.encoder / name)
 
     def tokenizer(self) -> str:
-        """The path of tokenizer.json, or "" where there is none."""
-        paths = (folder / "tokenizer.json" for folder in (self.encoder, self.root))
-        return next((str(path) for path in paths if path.is_file()), "")
+        """The path of the tokenizer.json beside the weights, or "" where there is none."""
+        path = self.encoder / "tokenizer.json"
+        return str(path) if path.is_file() else ""
 
     @cached_property
     def tokenizer_files(self) -> TokenizerFiles:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastqps.models.card import Activation, ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.config_values import size
 from fastqps.models.encoder_config import BertConfig, EncoderConfig, read_encoder_config
 from fastqps.models.input_limit import shorter
 from fastqps.models.keys import Keys
+from fastqps.models.sentence_keys import MODEL_FILE, torch_class
 
 _INPUT_TOKENS_DEFAULT_MAX = 8192  # of a model that takes more: a step must hold its longest input
 
@@ -67,22 +70,38 @@ def _unnamed(count: int) -> tuple[str, ...]:
 
 
 def _activation(checkpoint: Checkpoint, labels: int) -> Activation:
-    """As the checkpoint says: a cross-encoder's own function, else by problem type, else by the number of labels."""
-    config = checkpoint.config
-    cross = checkpoint.sentence.activation or (config.get("sentence_transformers") or {}).get("activation_fn")
-    cross = cross or config.get("sbert_ce_default_activation_function")
-    if cross:
-        known: dict[str, Activation] = {"Identity": "identity", "Sigmoid": "sigmoid", "Softmax": "softmax"}
-        found = known.get(str(cross).rpartition(".")[2])
-        if found is None:
-            raise ModelError(f"the cross-encoder's activation {cross} is not supported; supported: {', '.join(known)}")
-        return found
-    problem = config.get("problem_type")
+    """A cross-encoder's as sentence-transformers has it, another's as a pipeline of transformers."""
+    if checkpoint.cross_encoder:
+        return _cross_encoder_activation(checkpoint, labels)
+    problem = checkpoint.config.get("problem_type")
     if problem == "regression":
         return "identity"
     if problem == "multi_label_classification" or labels == 1:
         return "sigmoid"
     return "softmax"
+
+
+def _cross_encoder_activation(checkpoint: Checkpoint, labels: int) -> Activation:
+    """By the first key that is there; where it names no function, by the number of labels."""
+    own = checkpoint.config.get("sentence_transformers")
+    if not isinstance(own, dict):
+        own = {}
+    key = f"{MODEL_FILE}: activation_fn"
+    named: Any = checkpoint.sentence.activation
+    if not named and "activation_fn" in own:
+        key, named = "config.json: activation_fn in sentence_transformers", own["activation_fn"]
+    elif not named:
+        key = "config.json: sbert_ce_default_activation_function"
+        named = checkpoint.config.get("sbert_ce_default_activation_function")
+    if not named:
+        return "sigmoid" if labels == 1 else "identity"
+    known: dict[str, Activation] = {"Identity": "identity", "Sigmoid": "sigmoid", "Softmax": "softmax"}
+    found = known.get(torch_class(named))
+    if found is None:
+        raise ModelError(
+            f"{checkpoint.root}: {key} {named!r} is not supported; supported are torch.nn's {', '.join(known)}"
+        )
+    return found
 
 
 def default_encoder_limit(checkpoint: Checkpoint) -> int:
@@ -92,11 +111,10 @@ def default_encoder_limit(checkpoint: Checkpoint) -> int:
 
 
 def _own_limit(checkpoint: Checkpoint, config: EncoderConfig) -> int:
-    """The smallest of what the sentence configuration, the tokenizer and the model's positions allow."""
+    """What the model's positions allow, and no more than the sentence configuration's limit, else the tokenizer's."""
     offset = config.position_offset if isinstance(config, BertConfig) else 0
     limits = [
-        checkpoint.sentence.max_tokens or None,
-        checkpoint.tokenizer_files.input_limit,
+        checkpoint.sentence.max_tokens or checkpoint.tokenizer_files.input_limit,
         config.positions - offset,
     ]
     found = min(int(limit) for limit in limits if limit is not None)

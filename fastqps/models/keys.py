@@ -84,6 +84,11 @@ class Keys(Mapping[str, Any]):
         others = f" and {more} more" if more > 0 else ""
         return (f"{self.file} has keys that fastqps does not know and that have no effect: {names}{others}.",)
 
+    def check_known(self) -> None:
+        """``ModelError`` where the file has unknown keys: for files whose reader would not start with one."""
+        if self.unknown:
+            raise ModelError(f"{self.file}: {self.unknown[0][:_KEY_CHARS_MAX]} is not supported: the key is unknown")
+
     def __getitem__(self, key: str) -> Any:
         """``KeyError`` where the file does not have it, ``UnlistedKeyError`` where code may not read it."""
         if key not in self._known.honoured:

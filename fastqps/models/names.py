@@ -31,7 +31,7 @@ def resolve(name_or_dir: str) -> tuple[str, Path]:
             )
         return name_or_dir, path
     path = Path(name_or_dir).expanduser()
-    if (path / "config.json").is_file():
+    if any((path / name).is_file() for name in ("config.json", "modules.json")):  # one may name the other's folder
         return path.resolve().name, path.resolve()
     if path.is_dir():
         raise ModelError(f"{path} has no config.json: a checkpoint is a Hugging Face directory")

@@ -11,7 +11,7 @@ from typing import Literal
 from fastqps.models.card import ModelError
 from fastqps.models.json_files import optional_object, read_json, read_object
 from fastqps.models.keys import Keys
-from fastqps.models.sentence_keys import DENSE, MODULE, NORMALIZE, POOLING
+from fastqps.models.sentence_keys import DENSE, MODULE, NORMALIZE, POOLING, torch_class
 
 Pooling = Literal["mean", "cls", "max"]
 POOLINGS: tuple[Pooling, ...] = ("mean", "cls", "max")
@@ -43,6 +43,7 @@ class Dense:
     out_features: int
     bias: bool
     activation: str
+    warnings: tuple[str, ...] = ()  # of keys that nobody knows
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,12 @@ class Pipeline:
     pooling: Pooling = "mean"
     dense: tuple[Dense, ...] = ()
     normalize: bool = False
+    warnings: tuple[str, ...] = ()  # of keys that nobody knows
 
 
 def _pooling(path: Path) -> Pooling:
     config = Keys(str(path), read_object(path), POOLING)
+    config.check_known()
     chosen = config.get("pooling_mode")
     if chosen is None:
         chosen = [mode for key, mode in _POOLING_KEYS.items() if config.get(key)] or ["mean"]
@@ -77,13 +80,15 @@ def _pooling(path: Path) -> Pooling:
 def _dense(root: Path, folder: str) -> Dense:
     path = root / folder / "config.json"
     config = Keys(str(path), read_object(path), DENSE)
-    activation = str(config.get("activation_function", "torch.nn.modules.activation.Tanh"))
-    name = activation.rpartition(".")[2]
-    if not activation.startswith("torch.nn.") or name not in _DENSE_ACTIVATIONS:
+    activation = config.get("activation_function", "torch.nn.modules.activation.Tanh")
+    name = torch_class(activation)
+    if name not in _DENSE_ACTIVATIONS:
         raise ModelError(
             f"{path}: activation_function {activation} is not supported; supported: {', '.join(_DENSE_ACTIVATIONS)}"
         )
-    return Dense(folder, config["in_features"], config["out_features"], config.get("bias", True), name)
+    return Dense(
+        folder, config["in_features"], config["out_features"], config.get("bias", True), name, config.warnings()
+    )
 
 
 def _modules(listing: Path) -> list[tuple[str, str]]:
@@ -138,13 +143,16 @@ def read_pipeline(root: Path) -> Pipeline:
             f"{listing}: modules {', '.join(kinds)} are not supported; supported are: Transformer, Pooling, "
             "then any number of Dense, then Normalize or nothing; or, in a cross-encoder, Transformer alone"
         )
+    warnings: tuple[str, ...] = ()
     if normalize := rest[-1:] == ["Normalize"]:
         path = root / modules[-1][1] / "config.json"
         # An empty path means the root, whose config.json is the transformer's.
-        Keys(str(path), optional_object(path) if modules[-1][1] else {}, NORMALIZE)
+        warnings = Keys(str(path), optional_object(path) if modules[-1][1] else {}, NORMALIZE).warnings()
+    projections = tuple(_dense(root, folder) for kind, folder in modules if kind == "Dense")
     return Pipeline(
         transformer=modules[0][1],
         pooling=_pooling(root / modules[1][1] / "config.json"),
-        dense=tuple(_dense(root, folder) for kind, folder in modules if kind == "Dense"),
+        dense=projections,
         normalize=normalize,
+        warnings=(*(sentence for projection in projections for sentence in projection.warnings), *warnings),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from fastqps.models.keys import Refused, rules
 
 # The names under which a transformer's own file is published, in the order in which they are looked for.
@@ -36,7 +38,6 @@ TRANSFORMER = rules(
 )
 # What may stand in the arguments that a file passes on to transformers: formats and loading, which decide no answer.
 LOADING = rules(
-    honoured=("model_max_length",),
     irrelevant=(
         "torch_dtype",
         "dtype",
@@ -46,12 +47,16 @@ LOADING = rules(
         "use_safetensors",
         "trust_remote_code",
         "use_fast",
-        "padding_side",
         "padding",
         "revision",
         "code_revision",
         "use_cache",
     ),
+)
+TOKENIZER_LOADING = LOADING | rules(
+    honoured=("model_max_length",),
+    # With padding in front, the positions of a text would depend on the longest text beside it.
+    refused={"padding_side": Refused(("right",), "an answer would depend on the texts beside it")},
 )
 MODEL = rules(
     honoured=("model_type", "prompts", "default_prompt_name", "activation_fn"),
@@ -82,3 +87,12 @@ DENSE = rules(
     },
 )
 NORMALIZE = rules(refused={"module_input_name": _POOLED, "module_output_name": _POOLED})
+
+# A class of torch.nn, by the names under which it can be imported.
+_TORCH_CLASS = re.compile(r"torch\.nn(?:\.modules(?:\.(?:activation|linear))?)?\.(\w+)")
+
+
+def torch_class(path: object) -> str:
+    """The class of torch.nn that a file names; "" for any other, such as a repository's own ``my_code.Identity``."""
+    match = _TORCH_CLASS.fullmatch(path) if isinstance(path, str) else None
+    return match[1] if match else ""
