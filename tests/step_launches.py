@@ -28,6 +28,7 @@ from fastqps.models.cuda_decode_ops import CudaDecodeOps
 from fastqps.models.cuda_encoder_ops import CudaEncoderOps
 from fastqps.models.decode_step import DecodeState, DecodeStep
 from fastqps.models.decoder_config import DecoderConfig, Rope
+from fastqps.models.encoder_config import read_encoder_config
 from fastqps.models.fp8 import Quantised, Weight, refused
 from fastqps.models.heads import Head
 from fastqps.models.llama import Llama
@@ -167,6 +168,9 @@ class _Weights:
             return torch.empty(outputs, inputs)
         return Quantised(torch.empty(outputs, inputs, dtype=torch.float8_e4m3fn), torch.empty(outputs))
 
+    def get(self, name: str) -> None:
+        """Nothing beside what is asked for by shape."""
+
     def unread(self) -> dict[str, torch.Tensor]:
         return {}
 
@@ -199,7 +203,8 @@ def count_minilm(tokens: int, quantization: str, layers: int) -> list[Launch]:
     with torch.inference_mode(), FakeTensorMode():
         assert not refused(GPU)  # it asks once, outside of what is counted
         ops = CudaEncoderOps(BF16, GPU, _precision(quantization))
-        model = Bert(_Weights(quantization == "held"), "bert", _MINILM | {"num_hidden_layers": layers}, 0, ops)  # type: ignore[arg-type]
+        config = read_encoder_config(_MINILM | {"num_hidden_layers": layers}, "bert")
+        model = Bert(_Weights(quantization == "held"), "bert", config, ops)  # type: ignore[arg-type]
         head = Head("mean", [], ops)
         output = torch.empty(items, 384, device=GPU)
         step = Step(_ints(tokens), _ints(0), _ints(tokens), _ints(items + 1), _ints(16), None, output, _stamps())

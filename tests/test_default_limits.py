@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from checkpoints import write_checkpoint, write_sentence_modules
 from decoders import write_byte_tokenizer, write_decoder
+from word_files import write_words
 
 from fastqps.config import Config, decide
 from fastqps.engine import Engine
@@ -67,7 +68,7 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     head, ids = load_card(str(tmp_path)).warnings
     assert "The head of BertForMaskedLM is left out" in head and "mean of all tokens' last states" in head
     assert "no tokenizer.json: requests can send token ids alone" in ids
-    write_byte_tokenizer(tmp_path)
+    write_words(tmp_path)
     write_sentence_modules(tmp_path)
     assert load_card(str(tmp_path)).warnings == ()
 
@@ -77,7 +78,7 @@ CROSS = {"sentence_transformers": {"activation_fn": "torch.nn.modules.activation
 
 def test_a_cross_encoder_takes_pairs_alone(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, "bert", "classify", num_labels=1, vocab_size=300)
-    write_byte_tokenizer(tmp_path)
+    write_words(tmp_path)
     assert not load_card(str(tmp_path)).pairs_only, "a classifier may take single texts"
     config = tmp_path / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | CROSS))

@@ -71,6 +71,8 @@ def read_tokenizer_files(path: Path, model_type: str, config_class: Any) -> Toke
         return _read(path.parent, file, config_keys(CONFIG, said, kind), kind)
     except ModelError as error:
         raise ModelError(f"{path.parent}: {error}") from None
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:  # a value is not of its kind
+        raise ModelError(f"{path.parent}: tokenizer.json cannot be used with the files beside it: {error!r}") from error
 
 
 def _read(folder: Path, file: dict[str, Any], keys: Keys, kind: str) -> TokenizerFiles:

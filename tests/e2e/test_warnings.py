@@ -9,8 +9,8 @@ from typing import Any
 import grpc
 import pytest
 from checkpoints import write_checkpoint
-from decoders import write_byte_tokenizer
 from serving import PATIENCE_S, Server
+from word_files import write_words
 
 import fastqps
 from fastqps.v1 import predict_pb2 as pb
@@ -22,7 +22,7 @@ OWN = {"sbert_ce_default_activation_function": "torch.nn.modules.activation.Sigm
 @pytest.fixture
 def cross_encoder(tmp_path: Path) -> str:
     write_checkpoint(tmp_path, "bert", "classify", num_labels=1, vocab_size=300)
-    write_byte_tokenizer(tmp_path)
+    write_words(tmp_path)
     config = tmp_path / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | OWN))
     return f"--model=m={tmp_path}"
