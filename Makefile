@@ -4,7 +4,6 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 TORCH ?=
-CXX ?= g++
 
 .PHONY: help setup build demo bench results-table test nightly native-test lint format clean proto fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy duty-cycle grammar model model-full order stress kernels gpu-check gpu-kit manifests
 
@@ -17,45 +16,31 @@ setup: ## everything a fresh Debian or Ubuntu machine needs, into .venv; TORCH="
 build: ## build the C++ extensions in place
 	$(BIN)/python setup.py -q build_ext --inplace
 
-# ---- native tests: every csrc/tests/test_*.cpp is one program. SAN=address|thread|undefined builds and runs them sanitized.
-SAN ?=
-NATIVE := build/native$(if $(SAN),-$(SAN))
-NATIVE_FLAGS := -std=c++20 -g -Wall -Wextra -Icsrc -pthread $(if $(SAN),-O1 -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all,-O2)
-NATIVE_SOURCES := $(filter-out csrc/bind/%,$(wildcard csrc/core/*.cpp csrc/text/*.cpp csrc/step/*.cpp csrc/front/*.cpp))
-NATIVE_OBJECTS := $(NATIVE_SOURCES:csrc/%.cpp=$(NATIVE)/%.o)
-NATIVE_TESTS := $(patsubst csrc/tests/%.cpp,$(NATIVE)/%,$(wildcard csrc/tests/test_*.cpp))
+include csrc/build.mk
 
-$(NATIVE)/%.o: csrc/%.cpp
+# ---- native tests: every csrc/tests/test_*.cpp is one program. SAN=address|thread|undefined builds and runs them sanitized.
+TEST_FLAGS := $(FLAGS) $(if $(SAN),,-O1)
+NATIVE_TESTS := $(patsubst csrc/tests/%.cpp,$(NATIVE)/%,$(wildcard csrc/tests/test_*.cpp))
+LOADGEN_TESTS := $(patsubst loadgen/csrc/tests/%.cpp,$(NATIVE)/loadgen/%,$(wildcard loadgen/csrc/tests/test_*.cpp))
+
+$(NATIVE)/loadgen/test_%: loadgen/csrc/tests/test_%.cpp $(NATIVE)/libloadgen.a
 	@mkdir -p $(@D)
-	$(CXX) $(NATIVE_FLAGS) -MMD -MP -c $< -o $@
-$(NATIVE)/libfastqps.a: $(NATIVE_OBJECTS)
-	@rm -f $@; ar rcs $@ $^
+	$(CXX) $(TEST_FLAGS) -Iloadgen/csrc -MMD -MP $< $(NATIVE)/libloadgen.a $(LIBRARIES) -o $@
 $(NATIVE)/%: csrc/tests/%.cpp $(NATIVE)/libfastqps.a
-	$(CXX) $(NATIVE_FLAGS) -MMD -MP $< $(NATIVE)/libfastqps.a -lnghttp2 -lz -lssl -lcrypto -o $@
+	$(CXX) $(TEST_FLAGS) -Icsrc -MMD -MP $< $(NATIVE)/libfastqps.a $(LIBRARIES) -o $@
 $(NATIVE)/bench/%: csrc/bench/%.cpp $(NATIVE)/libfastqps.a
 	@mkdir -p $(@D)
-	$(CXX) $(NATIVE_FLAGS) -O3 -MMD -MP $< $(NATIVE)/libfastqps.a -lnghttp2 -lz -lssl -lcrypto -o $@
+	$(CXX) $(FLAGS) -Icsrc -MMD -MP $< $(NATIVE)/libfastqps.a $(LIBRARIES) -o $@
 # A CUDA runtime without a GPU, also with HIP's names: csrc/tests/fake_cuda/fake_cuda.h. Tests load it where a server
 # would load torch's.
 $(NATIVE)/libfakecudart.so: $(wildcard csrc/tests/fake_cuda/*)
 	@mkdir -p $(@D)
-	$(CXX) $(NATIVE_FLAGS) -fPIC -shared -fvisibility=hidden $(filter %.cpp,$^) -o $@
+	$(CXX) $(FLAGS) -Icsrc -shared $(filter %.cpp,$^) -o $@
 $(NATIVE)/libfakeamdhip64.so: $(wildcard csrc/tests/fake_cuda/*)
 	@mkdir -p $(@D)
-	$(CXX) $(NATIVE_FLAGS) -include csrc/tests/fake_cuda/hip_names.h -fPIC -shared -fvisibility=hidden $(filter %.cpp,$^) -o $@
+	$(CXX) $(FLAGS) -Icsrc -include csrc/tests/fake_cuda/hip_names.h -shared $(filter %.cpp,$^) -o $@
 $(NATIVE)/test_cuda_step $(NATIVE)/test_cuda_faults: | $(NATIVE)/libfakeamdhip64.so
 $(NATIVE)/test_cuda_step $(NATIVE)/test_cuda_faults $(NATIVE)/bench/bench_cuda_step: | $(NATIVE)/libfakecudart.so
--include $(shell find build -name '*.d' 2>/dev/null)
-
-# The load generator shares nothing with the rest.
-LOADGEN_OBJECTS := $(patsubst loadgen/csrc/%.cpp,$(NATIVE)/loadgen/%.o,$(wildcard loadgen/csrc/*.cpp loadgen/csrc/server/*.cpp))
-LOADGEN_TESTS := $(patsubst loadgen/csrc/tests/%.cpp,$(NATIVE)/loadgen/%,$(wildcard loadgen/csrc/tests/test_*.cpp))
-LOADGEN_FLAGS := $(subst -Icsrc,-Iloadgen/csrc,$(NATIVE_FLAGS))
-$(NATIVE)/loadgen/%.o: loadgen/csrc/%.cpp
-	@mkdir -p $(@D)
-	$(CXX) $(LOADGEN_FLAGS) -MMD -MP -c $< -o $@
-$(NATIVE)/loadgen/test_%: loadgen/csrc/tests/test_%.cpp $(LOADGEN_OBJECTS)
-	$(CXX) $(LOADGEN_FLAGS) -MMD -MP $< $(LOADGEN_OBJECTS) -lnghttp2 -lssl -lcrypto -o $@
 
 native-test: $(NATIVE_TESTS) $(NATIVE)/stress_core $(LOADGEN_TESTS) ## C++ tests; SAN=address|thread|undefined
 	@set -e; for t in $(NATIVE_TESTS) $(LOADGEN_TESTS); do echo "== $$t"; $$t; done
@@ -121,7 +106,7 @@ duty-cycle: ## duty cycles of a modelled device, computed and measured, and what
 
 kernels: ## compile every GPU kernel for every model's shapes, without a GPU, into bench/results/kernels-sm90.md; ARCH=80|89|90|gfx942|gfx950
 	@mkdir -p build
-	$(BIN)/python -m fastqps.kernels.compile --arch $(or $(ARCH),90) > build/kernels.md
+	$(BIN)/python -m fastqps.kernels.aot.compile --arch $(or $(ARCH),90) > build/kernels.md
 	mv build/kernels.md bench/results/kernels-$(if $(filter gfx%,$(ARCH)),,sm)$(or $(ARCH),90).md
 
 grammar: ## train the demo's grammar model again from nothing, and evaluate it; about 10 minutes of one core

@@ -1,130 +1,74 @@
-"""Builds fastqps._core, fastqps._front and loadgen._native. Everything else is in pyproject.toml.
+"""Builds fastqps._core, fastqps._front and loadgen._native by csrc/build.mk. Everything else is in pyproject.toml.
 
 Environment: FASTQPS_NGHTTP2=DIR  a newer nghttp2 (DIR/include, DIR/lib, static or shared) instead of the system's
              FASTQPS_PYTHON_ONLY=1  nothing compiled
-             FASTQPS_SAN=address|thread|undefined  a sanitizer build
+             FASTQPS_SAN=address|thread|undefined  a sanitized build
+             FASTQPS_BUILD_JOBS=N  compilers at once; as many as there are CPUs if it is not set
 """
 
 import os
 import re
 import runpy
 import shutil
-from glob import glob
+import subprocess
+import sys
+import sysconfig
 from pathlib import Path
 
-from pybind11.setup_helpers import ParallelCompile, Pybind11Extension, build_ext
-from setuptools import setup
+import pybind11
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
-ParallelCompile("FASTQPS_BUILD_JOBS", default=0, needs_recompile=lambda object_file, source: False).install()
+EXTENSIONS = ("fastqps._core", "fastqps._front", "loadgen._native")
 
 
-class BuildOnce(build_ext):
-    """Two extensions hold csrc/core and csrc/text, with the same flags: an object that is there is of this build."""
+class MakeExtensions(build_ext):
+    """One call of make for all extensions, which compiles what has changed."""
 
     def build_extensions(self) -> None:
-        shutil.rmtree(self.build_temp, ignore_errors=True)
-        super().build_extensions()
+        san, tag = os.environ.get("FASTQPS_SAN", ""), sys.implementation.cache_tag
+        native = f"build/native-{san}" if san else "build/native"
+        write_identities()
+        includes = (sysconfig.get_path("include"), sysconfig.get_path("platinclude"), pybind11.get_include())
+        jobs = os.environ.get("FASTQPS_BUILD_JOBS") or len(os.sched_getaffinity(0))
+        command = ["make", "-s", "-f", "csrc/build.mk", f"-j{jobs}", "extensions", f"SAN={san}", f"PYTHON_TAG={tag}"]
+        command.append("PYTHON_FLAGS=" + " ".join(dict.fromkeys(f"-I{path}" for path in includes)))
+        command.append(f"NGHTTP2={os.environ.get('FASTQPS_NGHTTP2', '')}")
+        # The make that may have called this one has a job server that setup.py cannot pass on.
+        environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS")}
+        subprocess.run(command, check=True, env=environment)
+        for name in EXTENSIONS:
+            place = Path(self.get_ext_fullpath(name))
+            place.parent.mkdir(parents=True, exist_ok=True)
+            copied = place.with_suffix(".new")  # a process that has the old one loaded keeps it
+            shutil.copyfile(f"{native}/{tag}/{name}.so", copied)
+            copied.replace(place)
 
 
-san = os.environ.get("FASTQPS_SAN")
-nghttp2 = os.environ.get("FASTQPS_NGHTTP2")
-flags = ["-O3", "-g1", "-fno-plt", "-fvisibility=hidden", "-Wall", "-Wextra"]
-link: list[str] = []
-if san:
-    flags += [f"-fsanitize={san}", "-fno-omit-frame-pointer"]
-    link += [f"-fsanitize={san}"]
-
-
-def sources(*folders: str) -> list[str]:
-    return sorted(path for folder in folders for path in glob(f"csrc/{folder}/*.cpp"))
-
-
-def identity(name: str) -> str:
-    """A source file with what extension `name` is built for and from; fastqps/_native.py compares it at import."""
+def write_identities() -> None:
+    """A source file for each extension that says what it is built for and from; it is compared at import."""
     version = re.search(r'__version__ = "(.+)"', Path("fastqps/__init__.py").read_text())
     assert version
-    built = {"kBuiltVersion": version[1], "kBuiltSources": runpy.run_path("fastqps/_native.py")["checksum"](name)}
-    text = '#include "bind/identity.h"\n\nnamespace fastqps::bind {\n'
-    text += "".join(f'const char* const {key} = "{value}";\n' for key, value in built.items()) + "}\n"
-    return written(f"build/identity/{name}.cpp", text)
+    checksum = runpy.run_path("fastqps/_native.py")["checksum"]
+    for name in ("_core", "_front"):
+        built = {"kBuiltVersion": version[1], "kBuiltSources": checksum(name)}
+        write_identity(name, "fastqps::bind", built)
+    checksum = runpy.run_path("loadgen/built.py")["checksum"]
+    write_identity("loadgen", "loadgen", {"kBuiltSources": checksum(Path())})
 
 
-def written(name: str, text: str) -> str:
-    path = Path(name)
+def write_identity(name: str, namespace: str, built: dict[str, str]) -> None:
+    text = "".join(f'extern const char* const {key};\nconst char* const {key} = "{built[key]}";\n' for key in built)
+    path = Path(f"build/identity/{name}.cpp")
     path.parent.mkdir(parents=True, exist_ok=True)
+    text = f"namespace {namespace} {{\n{text}}}\n"
     if not path.is_file() or path.read_text() != text:  # an unchanged file must not cause a build
         path.write_text(text)
-    return name
-
-
-def extension(name: str, *parts: str, **options: list[str]) -> Pybind11Extension:
-    found = [path for part in parts for path in (sources(part) if not part.endswith(".cpp") else [f"csrc/{part}"])]
-    found.sort(key=lambda path: "/bind/" not in path)  # those that take longest begin first
-    return Pybind11Extension(
-        f"fastqps.{name}",
-        [*found, identity(name)],
-        cxx_std=20,
-        include_dirs=["csrc", *options.get("include_dirs", [])],
-        library_dirs=options.get("library_dirs", []),
-        libraries=options.get("libraries", []),
-        depends=glob("csrc/**/*.h", recursive=True),
-        extra_compile_args=flags,
-        extra_link_args=link,
-    )
-
-
-def load_generator() -> Pybind11Extension:
-    built = runpy.run_path("loadgen/built.py")
-    word = "const char* const kBuiltSources"
-    text = f'namespace loadgen {{\nextern {word};\n{word} = "{built["checksum"](Path())}";\n}}\n'
-    found = sorted(path for part in built["PARTS"] for path in glob(f"loadgen/csrc/{part}/*.cpp"))
-    return Pybind11Extension(
-        "loadgen._native",
-        [*(os.path.normpath(path) for path in found), written("build/identity/loadgen.cpp", text)],
-        cxx_std=20,
-        include_dirs=["loadgen/csrc", *([f"{nghttp2}/include"] if nghttp2 else [])],
-        library_dirs=[f"{nghttp2}/lib"] if nghttp2 else [],
-        libraries=["nghttp2", "ssl", "crypto"],
-        depends=glob("loadgen/csrc/**/*.h", recursive=True),
-        extra_compile_args=flags,
-        extra_link_args=link,
-    )
 
 
 # tools/setup.sh builds in place itself: an editable install would compile everything a first time and throw it away.
 python_only = os.environ.get("FASTQPS_PYTHON_ONLY") == "1"
 setup(
-    cmdclass={"build_ext": BuildOnce},
-    ext_modules=[]
-    if python_only
-    else [
-        extension(
-            "_core",
-            "core",
-            "text",
-            "step",
-            "bind/core.cpp",
-            "bind/models.cpp",
-            "bind/load.cpp",
-            "bind/step.cpp",
-            "bind/decode.cpp",
-            "bind/sim.cpp",
-            "bind/cuda.cpp",
-            "bind/cpu.cpp",
-            "bind/text.cpp",
-            "bind/trace.cpp",
-        ),
-        extension(
-            "_front",
-            "core",
-            "text",
-            "front",
-            "bind/front.cpp",
-            "bind/wire.cpp",
-            include_dirs=[f"{nghttp2}/include"] if nghttp2 else [],
-            library_dirs=[f"{nghttp2}/lib"] if nghttp2 else [],
-            libraries=["nghttp2", "z", "ssl", "crypto"],
-        ),
-        load_generator(),
-    ],
+    cmdclass={"build_ext": MakeExtensions},
+    ext_modules=[] if python_only else [Extension(name, []) for name in EXTENSIONS],
 )

@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.environment import environment
 from bench.row import Row, markdown
-from fastqps.bench.environment import Others, commit
+from fastqps.bench.results.environment import Others, commit
 
 PARTS = {
     "transport": "the host path on one core, against a grpc.aio echo",

@@ -8,7 +8,7 @@ import subprocess
 from importlib import metadata
 from typing import Any
 
-from fastqps.bench import environment as own
+from fastqps.bench.results import environment as own
 
 PEERS = ("sentence-transformers", "transformers")
 

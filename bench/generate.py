@@ -15,10 +15,10 @@ from transformers.utils.logging import disable_progress_bar
 from bench.load import PREDICT, Load, LoadError, loadgen
 from bench.row import Row
 from bench.texts import write_payloads
-from fastqps.generator import Generator
+from fastqps.engine.generator import Generator
+from fastqps.engine.sampling import Sampling
 from fastqps.models.cards import load_card
-from fastqps.sampling import Sampling
-from fastqps.server_process import ServerProcess
+from fastqps.process.server_process import ServerProcess
 from fastqps.v1 import predict_pb2 as pb
 
 THREADS = 2

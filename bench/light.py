@@ -9,8 +9,8 @@ from typing import Any
 from bench.load import PREDICT, Load, loadgen
 from bench.row import Row
 from bench.texts import request, texts, write_payloads
-from fastqps.bench.processes import cpu_by_role, usage
-from fastqps.server_process import ServerProcess
+from fastqps.bench.measure.processes import cpu_by_role, usage
+from fastqps.process.server_process import ServerProcess
 
 IDLE_S = 10.0
 MIB = 1 << 20

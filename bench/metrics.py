@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastqps._core import STAGES
-from fastqps.scrape import Difference
+from fastqps.telemetry.scrape import Difference
 
 # Stages whose stamps belong to a whole batch: an item's share is the batch's time over its items.
 BATCH_STAGES = ("gather", "launch", "device", "scatter")

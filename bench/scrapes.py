@@ -14,9 +14,9 @@ from typing import Any
 from bench.load import PREDICT, Load, loadgen
 from bench.row import Row
 from bench.texts import request, texts, write_payloads
-from fastqps.metrics.usage import cpu_s
 from fastqps.models.names import resolve
-from fastqps.server_process import ServerProcess
+from fastqps.process.server_process import ServerProcess
+from fastqps.telemetry.metrics.usage import cpu_s
 
 LOAD_HZ, METRICS_HZ = 50, 1
 PAGES = {"/metrics/load": LOAD_HZ, "/metrics": METRICS_HZ}

@@ -10,7 +10,7 @@ from bench.load import PREDICT, Load, loadgen
 from bench.row import Row
 from bench.texts import request, texts, write_payloads
 from bench.transport import LOAD_CPU, SERVER_CPU
-from fastqps.server_process import ServerProcess
+from fastqps.process.server_process import ServerProcess
 
 FLAGS = ("--model", "minilm", "--device", "null", "--frontdoors", "2", "--dispatchers", "2", "--pin", "off")
 OPEN = 256  # streams on each of 16 connections, so that hardly any call waits for one

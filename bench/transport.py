@@ -17,9 +17,9 @@ from bench.load import PREDICT, Load, LoadError, h2load, loadgen
 from bench.metrics import items_by_code, mean, stage_cost_us
 from bench.row import Row
 from bench.texts import request, texts, write_body, write_payloads
-from fastqps.bench.processes import cpu_by_role
-from fastqps.scrape import Difference, scrape
-from fastqps.server_process import ServerProcess
+from fastqps.bench.measure.processes import cpu_by_role
+from fastqps.process.server_process import ServerProcess
+from fastqps.telemetry.scrape import Difference, scrape
 
 SERVER_CPU, LOAD_CPU = two_cpus()
 DISTINCT = 20_000

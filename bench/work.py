@@ -17,9 +17,9 @@ from bench.load import PREDICT, PREDICT_BATCH, Load, LoadError, loadgen, read_sa
 from bench.row import Row
 from bench.texts import batches, request, texts, write_payloads
 from fastqps import Client
+from fastqps.api.prediction import PredictionError
 from fastqps.models.names import resolve
-from fastqps.prediction import PredictionError
-from fastqps.server_process import ServerProcess
+from fastqps.process.server_process import ServerProcess
 
 THREADS = 2
 TEXTS, BATCH = 1024, 64

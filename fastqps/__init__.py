@@ -7,10 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fastqps.async_client import AsyncClient as AsyncClient
-    from fastqps.client import Client as Client
+    from fastqps.api.prediction import Chunk as Chunk
+    from fastqps.api.prediction import Generation as Generation
+    from fastqps.api.prediction import Prediction as Prediction
+    from fastqps.api.prediction import PredictionError as PredictionError
+    from fastqps.client.aio import AsyncClient as AsyncClient
+    from fastqps.client.sync import Client as Client
     from fastqps.devices import DeviceError as DeviceError
-    from fastqps.engine import Engine as Engine
+    from fastqps.engine.engine import Engine as Engine
     from fastqps.errors import CallError as CallError
     from fastqps.errors import Cancelled as Cancelled
     from fastqps.errors import ConfigError as ConfigError
@@ -24,11 +28,7 @@ if TYPE_CHECKING:
     from fastqps.errors import Unavailable as Unavailable
     from fastqps.errors import Unimplemented as Unimplemented
     from fastqps.models import ModelError as ModelError
-    from fastqps.prediction import Chunk as Chunk
-    from fastqps.prediction import Generation as Generation
-    from fastqps.prediction import Prediction as Prediction
-    from fastqps.prediction import PredictionError as PredictionError
-    from fastqps.tokenizer import Tokenizer as Tokenizer
+    from fastqps.models.tokenizers.tokenizer import Tokenizer as Tokenizer
 
 __version__ = "0.1.0"
 __all__ = [
@@ -58,25 +58,25 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AsyncClient": "fastqps.async_client",
+    "AsyncClient": "fastqps.client.aio",
     "CallError": "fastqps.errors",
     "Cancelled": "fastqps.errors",
-    "Chunk": "fastqps.prediction",
-    "Client": "fastqps.client",
+    "Chunk": "fastqps.api.prediction",
+    "Client": "fastqps.client.sync",
     "ConfigError": "fastqps.errors",
     "DeadlineExceeded": "fastqps.errors",
     "DeviceError": "fastqps.devices",
-    "Engine": "fastqps.engine",
+    "Engine": "fastqps.engine.engine",
     "FastqpsError": "fastqps.errors",
-    "Generation": "fastqps.prediction",
+    "Generation": "fastqps.api.prediction",
     "Internal": "fastqps.errors",
     "InvalidArgument": "fastqps.errors",
     "ModelError": "fastqps.models",
     "NotFound": "fastqps.errors",
-    "Prediction": "fastqps.prediction",
-    "PredictionError": "fastqps.prediction",
+    "Prediction": "fastqps.api.prediction",
+    "PredictionError": "fastqps.api.prediction",
     "ResourceExhausted": "fastqps.errors",
-    "Tokenizer": "fastqps.tokenizer",
+    "Tokenizer": "fastqps.models.tokenizers.tokenizer",
     "Unauthenticated": "fastqps.errors",
     "Unavailable": "fastqps.errors",
     "Unimplemented": "fastqps.errors",

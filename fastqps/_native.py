@@ -10,8 +10,11 @@ import functools
 import zlib
 from pathlib import Path
 
-# The folders of csrc that each extension is built from; setup.py builds them. Nothing else decides what is in it.
-PARTS = {"_core": ("core", "text", "step", "bind"), "_front": ("core", "text", "front", "bind")}
+# The folders of csrc that decide what is in each extension, beside csrc/build.mk, which compiles them.
+PARTS = {
+    "_core": ("core", "text", "step", "step/cpu", "step/cuda", "step/sim", "bind", "bind/core"),
+    "_front": ("core", "text", "wire", "net", "grpc", "front", "predict", "bind", "bind/front"),
+}
 SUFFIXES = (".h", ".cpp", ".inc")
 ROOT = Path(__file__).parents[1]
 
@@ -22,7 +25,7 @@ class StaleExtension(ImportError):
 
 def checksum(name: str, root: Path = ROOT) -> str:
     """Of the sources of extension ``name`` in the source tree ``root``: eight hex digits."""
-    total = _file_sum(root / "setup.py")
+    total = _file_sum(root / "csrc/build.mk")
     for part in PARTS[name]:
         total = zlib.crc32(_folder_sum(root / "csrc" / part).to_bytes(4), total)
     return f"{total:08x}"

@@ -1,12 +1,9 @@
 """Writes the Python code of proto/: `make proto`. What it writes is checked in, so users need no protobuf compiler.
 
 * fastqps/v1/predict_pb2.py, .pyi and predict_pb2_grpc.py: the public contract, as protoc writes it.
-* fastqps/descriptors.py: every .proto as a serialized FileDescriptorProto, for reflection and health. These are loaded
-  into a pool of their own (fastqps/reflection.py), because a process may also import grpcio-health-checking or
-  grpcio-reflection, which put the same names into protobuf's default pool.
-
-Run it with the grpcio-tools that the Makefile pins: generated code refuses a protobuf or grpcio older than the
-compiler that wrote it.
+* fastqps/api/descriptors.py: every .proto as a serialized FileDescriptorProto, for reflection and health. These are
+  loaded into a pool of their own (fastqps/api/reflection.py), because a process may also import
+  grpcio-health-checking or grpcio-reflection, which put the same names into protobuf's default pool.
 """
 
 import base64

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fastqps.bench.environment import Others
+from fastqps.bench.results.environment import Others
 from fastqps.errors import GENERATOR_BOUND, INCONCLUSIVE
 
 ROOT = Path(__file__).parents[1]

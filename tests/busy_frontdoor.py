@@ -6,8 +6,10 @@ import threading
 from collections.abc import Callable
 from typing import NoReturn
 
-from fastqps import _front, frontdoor, rare_calls
-from fastqps.children import DoorSettings
+from fastqps import _front
+from fastqps.frontdoor import process as frontdoor
+from fastqps.frontdoor import rare_calls
+from fastqps.process.children import DoorSettings
 
 
 def main(settings: DoorSettings) -> NoReturn:

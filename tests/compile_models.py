@@ -16,15 +16,15 @@ from checkpoints import write_checkpoint
 from compressed import compress
 from decoders import write_decoder
 
-from fastqps.kernels.compile import TARGETS, Case, compile_all
+from fastqps.architectures.packed import PackedModel
+from fastqps.kernels.aot.compile import TARGETS, Case, compile_all
 from fastqps.models import load_card
-from fastqps.models.cuda_decode_ops import CudaDecodeOps
-from fastqps.models.cuda_encoder_ops import CudaEncoderOps
-from fastqps.models.decode_step import DecodeState, DecodeStep
-from fastqps.models.packed import PackedModel
-from fastqps.models.parameters import SharedParameters
-from fastqps.models.precision import Precision
-from fastqps.models.step import Step
+from fastqps.ops.cuda.decode_ops import CudaDecodeOps
+from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
+from fastqps.ops.decode_step import DecodeState, DecodeStep
+from fastqps.ops.parameters import SharedParameters
+from fastqps.ops.precision import Precision
+from fastqps.ops.step import Step
 from fastqps.runners.decoder import load_llama
 
 BF16, META = torch.bfloat16, torch.device("meta")

@@ -10,7 +10,7 @@ from typing import Any
 
 from safetensors.torch import load_file, save_file
 
-from fastqps.models.fp8 import quantise_weight
+from fastqps.ops.fp8 import quantise_weight
 
 QUANTIZATION: dict[str, Any] = {
     "config_groups": {

@@ -5,7 +5,7 @@ import dataclasses
 import versions
 from fake_mps.client import connect
 
-from fastqps.children import DispatcherSettings
+from fastqps.process.children import DispatcherSettings
 
 
 def main(settings: DispatcherSettings) -> int:

@@ -24,7 +24,7 @@ class Waste:
 
 
 def smallest(shapes: Sequence[Shape]) -> Callable[[int, int], Shape]:
-    """The rule of csrc/step/cuda_step.cpp: of the fewest rows that hold the step, and of these the fewest runs."""
+    """The rule of csrc/step/cuda/cuda_step.cpp: of the fewest rows that hold the step, and of these the fewest runs."""
     ordered = sorted(shapes)
     rows = [shape.tokens for shape in ordered]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from fastqps.models.decode_step import DecodeState, DecodeStep
-from fastqps.models.ops import Heads
-from fastqps.models.reference_ops import ReferenceOps
+from fastqps.ops.decode_step import DecodeState, DecodeStep
+from fastqps.ops.interface import Heads
+from fastqps.ops.reference.ops import ReferenceOps
 
 MASK32 = 0xFFFFFFFF
 

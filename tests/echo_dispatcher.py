@@ -16,10 +16,10 @@ from collections.abc import Sequence
 import echo_generator
 from gates import pass_through
 
-from fastqps import dispatcher
-from fastqps.children import DispatcherSettings
 from fastqps.devices import Place, null
+from fastqps.dispatcher import loop as dispatcher
 from fastqps.models.card import ModelCard
+from fastqps.process.children import DispatcherSettings
 
 SLOW = 30_000
 SLOW_MAX = 500

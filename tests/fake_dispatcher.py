@@ -12,9 +12,9 @@ from pathlib import Path
 from fake_mps.client import connect
 
 from fastqps._core import Heartbeat, Segment, Stepper, WakeFds
-from fastqps.children import DispatcherSettings
 from fastqps.devices import DeviceError, DeviceFault
 from fastqps.models import ModelError
+from fastqps.process.children import DispatcherSettings
 
 PR_SET_PTRACER, PTRACE_ATTACH = 0x59616D61, 16
 HELD_MAX_S = 60.0  # whatever becomes of the test

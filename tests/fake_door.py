@@ -9,7 +9,7 @@ import sys
 import time
 
 from fastqps._core import Heartbeat, Segment
-from fastqps.children import DoorSettings
+from fastqps.process.children import DoorSettings
 
 # csrc/core/layout.h: where Header keeps the offset of the front doors' lines, and what of a line is where.
 HEADER_DOOR_LINES, LINE_BYTES, READY = 112, 2240, 80

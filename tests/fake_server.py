@@ -14,8 +14,12 @@ from fastqps.cli.parser import ArgumentParser
 from fastqps.cli.serve import add_arguments
 from fastqps.config import SETTINGS, decide, load
 from fastqps.errors import FastqpsError
-from fastqps.metrics.meter import LoadMeter
-from fastqps.supervisor import domain, mps, restarts, seat, serve, server
+from fastqps.supervisor import serve, server
+from fastqps.supervisor.gpu import failure_domain as domain
+from fastqps.supervisor.gpu import mps
+from fastqps.supervisor.workers import restarts
+from fastqps.supervisor.workers import slot as seat
+from fastqps.telemetry.metrics.meter import LoadMeter
 
 MODULES = {"domain": domain, "mps": mps, "pages": pages, "restarts": restarts, "seat": seat, "server": server}
 PATIENT = (

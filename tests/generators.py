@@ -13,7 +13,7 @@ import torch
 import transformers as tr
 
 import fastqps
-from fastqps.prediction import Generation
+from fastqps.api.prediction import Generation
 
 CONTEXT = 4096
 VOCAB = 384

@@ -1,11 +1,11 @@
-// The table of csrc/step/cuda_api.h against AMD's own header: names, numbers of parameters, their sizes, constants.
-// Compiled and never run: tests/test_cuda_native.py. FASTQPS_WRONG_CALL is for a table that
-// is wrong, which must not compile.
+// The table of csrc/step/cuda/cuda_api.h against AMD's own header: names, numbers of parameters, their sizes,
+// constants. Compiled and never run: tests/test_cuda_native.py. FASTQPS_WRONG_CALL is for a table that is wrong, which
+// must not compile.
 #include <hip/hip_runtime_api.h>
 
 #include <type_traits>
 
-#include "step/cuda_api.h"
+#include "step/cuda/cuda_api.h"
 
 namespace fastqps {
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from kernel_rows import DEVICE
 
-from fastqps.models.decode_step import DecodeState, DecodeStep
-from fastqps.models.ops import Heads
+from fastqps.ops.decode_step import DecodeState, DecodeStep
+from fastqps.ops.interface import Heads
 
 JUNK = 0x3FFFFFF0  # in padding: whoever follows it leaves every tensor
 

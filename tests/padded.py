@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from fastqps.models.decode_step import DecodeStep
-from fastqps.models.packed import PackedModel
-from fastqps.models.step import Step
+from fastqps.architectures.packed import PackedModel
+from fastqps.ops.decode_step import DecodeStep
+from fastqps.ops.step import Step
 from fastqps.runners.buffers import StepBuffers
 from fastqps.runners.decoder import DecoderRunner
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from fastqps import dispatcher
-from fastqps.children import DispatcherSettings
+from fastqps.dispatcher import loop as dispatcher
+from fastqps.process.children import DispatcherSettings
 from fastqps.runners import preparation
 from fastqps.runners.decode_buffers import DecodeBuffers
 

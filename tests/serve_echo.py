@@ -14,7 +14,7 @@ from typing import Any
 
 from fastqps import cli
 from fastqps._core import Segment
-from fastqps.children import CHILD_MODULES
+from fastqps.process.children import CHILD_MODULES
 
 CHILD_MODULES["dispatcher"] = os.environ.get("TEST_DISPATCHER", "echo_dispatcher")
 CHILD_MODULES["frontdoor"] = os.environ.get("TEST_FRONTDOOR", CHILD_MODULES["frontdoor"])

@@ -23,17 +23,17 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime.jit import JITFunction
 
-from fastqps.models.bert import Bert
-from fastqps.models.cuda_decode_ops import CudaDecodeOps
-from fastqps.models.cuda_encoder_ops import CudaEncoderOps
-from fastqps.models.decode_step import DecodeState, DecodeStep
+from fastqps.architectures.bert import Bert
+from fastqps.architectures.heads import Head
+from fastqps.architectures.llama import Llama
 from fastqps.models.decoder_config import DecoderConfig, Rope
 from fastqps.models.encoder_config import read_encoder_config
-from fastqps.models.fp8 import Quantised, Weight, refused
-from fastqps.models.heads import Head
-from fastqps.models.llama import Llama
-from fastqps.models.precision import Precision
-from fastqps.models.step import Step
+from fastqps.ops.cuda.decode_ops import CudaDecodeOps
+from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
+from fastqps.ops.decode_step import DecodeState, DecodeStep
+from fastqps.ops.fp8 import Quantised, Weight, refused
+from fastqps.ops.precision import Precision
+from fastqps.ops.step import Step
 
 GPU, BF16 = torch.device("cuda", 0), torch.bfloat16
 CONTEXT = 75  # positions that each running sequence sees

@@ -11,11 +11,11 @@ import pytest
 from checkpoints import write_checkpoint
 from decoders import write_byte_tokenizer, write_decoder
 
+from fastqps.api.prediction import Generation
 from fastqps.bench import accuracy
 from fastqps.bench.modes.accuracy import texts_min
 from fastqps.bench.report.page import page
 from fastqps.cli import main
-from fastqps.prediction import Generation
 
 pytestmark = pytest.mark.compute
 

@@ -21,11 +21,11 @@ from fastqps.admin import Admin, http, pages, reload
 from fastqps.admin.predict import Predict
 from fastqps.admin.server import Connection
 from fastqps.admin.server import Server as AdminServer
-from fastqps.metrics.meter import LoadMeter
-from fastqps.off_loop import UnexpectedError
-from fastqps.readiness import Readiness
-from fastqps.reloaded import Reloaded, ReloadRefused
+from fastqps.process.off_loop import UnexpectedError
+from fastqps.process.readiness import Readiness
+from fastqps.process.reloaded import Reloaded, ReloadRefused
 from fastqps.supervisor.listener import bind
+from fastqps.telemetry.metrics.meter import LoadMeter
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from fastqps import doctor_gpus, gpus
 from fastqps.config import Config, decide
 from fastqps.devices import cuda_choice, list_devices
 from fastqps.devices.errors import DeviceError
+from fastqps.doctor import gpus as doctor_gpus
 from fastqps.errors import ConfigError
-from fastqps.gpus import AMD, NVIDIA, Gpu, Gpus, find_gpus, nvml
+from fastqps.host import gpus
+from fastqps.host.gpus import AMD, NVIDIA, Gpu, Gpus, find_gpus, nvml
 
 UNIQUE = (0x1F2E3D4C5B6A7988, 0x2)
 

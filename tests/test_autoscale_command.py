@@ -17,12 +17,12 @@ from fastqps.autoscale.comparison import WORTH, Contest
 from fastqps.autoscale.recording import SIGNALS, read_recording
 from fastqps.autoscale.simulation import Setup
 from fastqps.bench.modes import autoscale, signals
-from fastqps.bench.point import Point
-from fastqps.bench.result import BenchError, Result
+from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import BenchError, Result
 from fastqps.bench.slo import Slo
 from fastqps.cli import main
 from fastqps.errors import ConfigError
-from fastqps.scrape import Scrape
+from fastqps.telemetry.scrape import Scrape
 
 pytestmark = pytest.mark.compute
 

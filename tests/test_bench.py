@@ -19,9 +19,9 @@ from bench.texts import request, texts, write_body, write_payloads
 from examples.demo import check as demo_check
 from examples.demo.sentences import MANY
 from fastqps import Engine
-from fastqps.bench.processes import cpu_by_role, usage
-from fastqps.scrape import Difference, scrape
-from fastqps.server_process import ServerError, ServerProcess
+from fastqps.bench.measure.processes import cpu_by_role, usage
+from fastqps.process.server_process import ServerError, ServerProcess
+from fastqps.telemetry.scrape import Difference, scrape
 
 SHORT = Load(connections=2, inflight=8, seconds=0.5, warmup_s=0.2)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fastqps.bench.bracket import Probe, Trial, find_highest
+from fastqps.bench.search.bracket import Probe, Trial, find_highest
 
 pytestmark = pytest.mark.compute
 

@@ -23,10 +23,10 @@ import pytest
 from serving import PATIENCE_S, until
 from tries import unmet, until_in_time
 
-from fastqps.bench.result import Result
-from fastqps.capacity import read_capacity
+from fastqps.bench.results.result import Result
 from fastqps.cli import main
-from fastqps.server_process import ServerProcess
+from fastqps.process.server_process import ServerProcess
+from fastqps.telemetry.capacity import read_capacity
 
 pytestmark = pytest.mark.usefixtures("elsewhere")
 

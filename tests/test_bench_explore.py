@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from fastqps.bench import modes
-from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
-from fastqps.bench.load import LoadSpec
-from fastqps.bench.pinning import Pinning
-from fastqps.bench.point import Point
+from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.pinning import Pinning
+from fastqps.bench.measure.target import Target
+from fastqps.bench.measure.workload import Call, Payloads, Workload
 from fastqps.bench.report.summary import one_line
 from fastqps.bench.report.tables import tables_of
-from fastqps.bench.result import BenchError, Result
+from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import BenchError, Result
 from fastqps.bench.slo import Slo
-from fastqps.bench.target import Target
-from fastqps.bench.workload import Call, Payloads, Workload
 from fastqps.config import load
 from fastqps.config.document import settings_file
 from fastqps.devices.stored_choice import FILE

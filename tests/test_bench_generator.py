@@ -13,11 +13,11 @@ import pytest
 from serving import PATIENCE_S
 from tries import until_in_time
 
-from fastqps.bench import generator
-from fastqps.bench.generator import run_generator
-from fastqps.bench.load import LoadSpec
-from fastqps.bench.result import BenchError
-from fastqps.bench.workload import Workload, parse_call
+from fastqps.bench.measure import generator
+from fastqps.bench.measure.generator import run_generator
+from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.workload import Workload, parse_call
+from fastqps.bench.results.result import BenchError
 from fastqps.errors import ConfigError
 from fastqps.v1 import predict_pb2 as pb
 

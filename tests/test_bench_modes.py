@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-from fastqps.bench.capacity import WAITS_MIN
-from fastqps.bench.context import Context, default_name
 from fastqps.bench.flags import Common, add_common, read_common
-from fastqps.bench.load import LoadSpec
+from fastqps.bench.measure.context import Context, default_name
+from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.pinning import Pinning
+from fastqps.bench.measure.workload import Workload, parse_call
 from fastqps.bench.modes import MODES, mode
 from fastqps.bench.modes.find_max import SHARES_BELOW
-from fastqps.bench.pinning import Pinning
-from fastqps.bench.point import INVALID, UNSTABLE, VALID, Point, with_samples_only
-from fastqps.bench.result import Result
+from fastqps.bench.results.capacity import WAITS_MIN
+from fastqps.bench.results.point import INVALID, UNSTABLE, VALID, Point, with_samples_only
+from fastqps.bench.results.result import Result
 from fastqps.bench.slo import Slo
-from fastqps.bench.workload import Workload, parse_call
-from fastqps.capacity import read_capacity
 from fastqps.errors import ConfigError
+from fastqps.telemetry.capacity import read_capacity
 
 pytestmark = pytest.mark.compute
 

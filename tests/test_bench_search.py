@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from fastqps.bench.choice import DOUBT_MAX
-from fastqps.bench.race import Noise, Race, Rules, race, t_quantile
-from fastqps.bench.search import Found, Knob, Search
+from fastqps.bench.search.choice import DOUBT_MAX
+from fastqps.bench.search.search import Found, Knob, Search
+from fastqps.bench.statistics.race import Noise, Race, Rules, race, t_quantile
 
 pytestmark = pytest.mark.compute
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from serving import until
 
-from fastqps.bench.point import Point
-from fastqps.bench.server_side import Look, Looks, describe
-from fastqps.scrape import Scrape
+from fastqps.bench.measure.server_side import Look, Looks, describe
+from fastqps.bench.results.point import Point
+from fastqps.telemetry.scrape import Scrape
 
 BUSY, IDLE = "fastqps_device_busy_seconds_total", "fastqps_device_idle_seconds_total"
 

@@ -16,7 +16,7 @@ from bpe_files import ADDED, SPECIAL, ByteLevelTexts, changed, corpus, trained, 
 from tokenizers import AddedToken, normalizers, pre_tokenizers
 
 from fastqps._core import Detokenizer, NativeTokenizer
-from fastqps.tokenizer import SpecialTokens, Tokenizer
+from fastqps.models.tokenizers.tokenizer import SpecialTokens, Tokenizer
 
 pytestmark = pytest.mark.compute
 

@@ -11,13 +11,13 @@ import pytest
 from decoders import write_decoder
 from profiles import write_profile
 
-from fastqps.bench import fit
-from fastqps.bench.load import LoadSpec
+from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.modes import calibrate
-from fastqps.bench.point import Point
-from fastqps.bench.result import Result
-from fastqps.bench.step_costs import Cost, DecoderSteps, EncoderSteps, Steps, period_us
-from fastqps.bench.step_costs import _once as once
+from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import Result
+from fastqps.bench.steps import fit
+from fastqps.bench.steps.step_costs import Cost, DecoderSteps, EncoderSteps, Steps, period_us
+from fastqps.bench.steps.step_costs import _once as once
 from fastqps.cli import main
 from fastqps.config import Config
 from fastqps.devices import make_decoder, make_runner

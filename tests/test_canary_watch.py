@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fastqps.supervisor.canary import Canary
+from fastqps.supervisor.workers.canary import Canary
 
 S = 10**9
 TICK = S // 10

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from serving import Server
 
-from fastqps.capacity import read_capacity
 from fastqps.config import Config
 from fastqps.errors import ConfigError
 from fastqps.models import load_card
 from fastqps.models.names import resolve
 from fastqps.supervisor.plan import doubts
+from fastqps.telemetry.capacity import read_capacity
 
 FILE: dict[str, Any] = {
     "schema_version": 1,

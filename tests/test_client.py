@@ -21,7 +21,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from serving import PATIENCE_S, until
 
 import fastqps
-from fastqps import errors, prediction, rpc
+from fastqps import errors
+from fastqps.api import prediction, rpc
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 

@@ -12,8 +12,8 @@ from test_client import Blocking
 
 import fastqps
 from fastqps import errors
+from fastqps.api.prediction import Chunk, Generation, Usage
 from fastqps.cli import main
-from fastqps.prediction import Chunk, Generation, Usage
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 

@@ -10,10 +10,10 @@ import torch
 from compressed import quantization
 from safetensors.torch import save_file
 
+from fastqps.architectures.weights import Weights
 from fastqps.models.card import ModelError
 from fastqps.models.compressed_tensors import check_quantization
-from fastqps.models.fp8 import Quantised, quantise_weight
-from fastqps.models.weights import Weights
+from fastqps.ops.fp8 import Quantised, quantise_weight
 
 pytestmark = pytest.mark.compute
 

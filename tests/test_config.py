@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from fastqps import machine
 from fastqps.config import SETTINGS, Config, Loaded, decide, load
 from fastqps.config.decide import server_cpus
 from fastqps.config.document import effective_toml, settings_page
 from fastqps.config.units import format_bytes, format_duration, parse_bytes, parse_duration
 from fastqps.devices import DeviceError
 from fastqps.errors import ConfigError
+from fastqps.host import machine
 
 pytestmark = pytest.mark.compute
 

@@ -16,14 +16,14 @@ from decoders import write_decoder
 from safetensors.torch import load_file, save_file
 from word_files import write_words
 
+from fastqps.architectures.rope import rotary_table
 from fastqps.devices import make_decoder, make_runner
 from fastqps.models import ModelError, load_card
 from fastqps.models.checkpoint import FAMILIES, Checkpoint
-from fastqps.models.config_document import page
-from fastqps.models.config_keys import FAMILY_RULES, config_rules
 from fastqps.models.decoder_config import GENERATORS, read_decoder_config
-from fastqps.models.keys import Keys
-from fastqps.models.rope import rotary_table
+from fastqps.models.files.config_document import page
+from fastqps.models.files.config_keys import FAMILY_RULES, config_rules
+from fastqps.models.files.keys import Keys
 
 KINDS = {**FAMILIES, **GENERATORS}
 LLAMA3_SHAPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}

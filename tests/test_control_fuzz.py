@@ -10,9 +10,9 @@ import random
 
 import pytest
 
-from fastqps import reflection
 from fastqps.admin.http import BODY_BYTES_MAX, ONCE, Refused, parse_head
-from fastqps.reflection import SERVICES, Version
+from fastqps.api import reflection
+from fastqps.api.reflection import SERVICES, Version
 
 pytestmark = [pytest.mark.compute, pytest.mark.timeout(0)]
 INPUTS = int(os.environ.get("FASTQPS_FUZZ_CONTROL", "20000"))

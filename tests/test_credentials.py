@@ -14,12 +14,12 @@ from certificates import Authority
 from serving import PATIENCE_S
 
 from fastqps.config import Config
-from fastqps.credentials import Credentials, Vault, digest
-from fastqps.entry import Entry
 from fastqps.errors import ConfigError
-from fastqps.supervisor import credential_watch
-from fastqps.supervisor.credential_files import CredentialFiles
-from fastqps.supervisor.credential_watch import CredentialWatch
+from fastqps.frontdoor.entry import Entry
+from fastqps.process.credentials import Credentials, Vault, digest
+from fastqps.supervisor.credentials import watch as credential_watch
+from fastqps.supervisor.credentials.files import CredentialFiles
+from fastqps.supervisor.credentials.watch import CredentialWatch
 from fastqps.supervisor.exposure import exposures, is_loopback
 
 TOKEN = "the-only-token-of-the-file"

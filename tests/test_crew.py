@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from fastqps.supervisor.crew import Crew
+from fastqps.supervisor.workers.pool import Crew
 
 
 class FakeSeat:

@@ -13,7 +13,7 @@ import pytest
 from sentence_files import BASES, MODEL_FILE, add, write, write_base, write_modules, write_random_cross_encoder
 from sentence_transformers import CrossEncoder
 
-from fastqps.engine import Engine
+from fastqps.engine.engine import Engine
 from fastqps.models import ModelError, load_card
 
 RUNS = int(os.environ.get("FASTQPS_SENTENCE_RUNS", "150"))

@@ -22,18 +22,18 @@ from serving import PATIENCE_S
 from test_models import random_items, run
 
 from fastqps._core import CudaApi, CudaError
+from fastqps.architectures.packed import PackedModel
 from fastqps.devices.cuda.arena import block_at, check_allocator, check_layout, map_arena, write_arena
 from fastqps.devices.cuda.manifest import Manifest, await_manifest, publish
 from fastqps.devices.errors import DeviceError
 from fastqps.errors import ConfigError
 from fastqps.models import load_card
 from fastqps.models.card import ModelError
-from fastqps.models.cuda_decode_ops import CudaDecodeOps
-from fastqps.models.cuda_encoder_ops import CudaEncoderOps
-from fastqps.models.packed import PackedModel
-from fastqps.models.parameters import Parameters, SharedParameters
-from fastqps.models.precision import Precision
-from fastqps.models.reference_encoder_ops import ReferenceEncoderOps
+from fastqps.ops.cuda.decode_ops import CudaDecodeOps
+from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
+from fastqps.ops.parameters import Parameters, SharedParameters
+from fastqps.ops.precision import Precision
+from fastqps.ops.reference.encoder_ops import ReferenceEncoderOps
 from fastqps.runners.decoder import load_llama
 
 CPU = torch.device("cpu")
@@ -45,8 +45,8 @@ from fastqps._core import CudaApi
 from fastqps.devices.cuda.arena import write_arena
 from fastqps.devices.cuda.manifest import publish
 from fastqps.models import load_card
-from fastqps.models.packed import PackedModel
-from fastqps.models.reference_encoder_ops import ReferenceEncoderOps
+from fastqps.architectures.packed import PackedModel
+from fastqps.ops.reference.encoder_ops import ReferenceEncoderOps
 path, fd, library = sys.argv[1:]
 build = lambda parameters: PackedModel(load_card(path), ReferenceEncoderOps(torch.bfloat16, parameters))
 publish(int(fd), write_arena(CudaApi(library), torch.device("cpu"), build, {"model": "m@1"}))

@@ -16,15 +16,15 @@ from padded import PaddedDecoder, PaddedEncoder
 from test_models import random_items
 from test_reference_ops import encoded, one_thread  # noqa: F401
 
-from fastqps.generator import Generator
+from fastqps.engine.generator import Generator
+from fastqps.engine.sampling import Sampling
 from fastqps.kernels import TRITON_MISSING
 from fastqps.kernels.operations import own_operations
 from fastqps.models import load_card
-from fastqps.models.cpu_decode_ops import CpuDecodeOps
-from fastqps.models.cpu_encoder_ops import CpuEncoderOps
+from fastqps.ops.cpu.decode_ops import CpuDecodeOps
+from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
-from fastqps.sampling import Sampling
 
 pytestmark = [pytest.mark.compute, pytest.mark.skipif(bool(TRITON_MISSING), reason=TRITON_MISSING)]
 FLOAT32 = torch.float32
@@ -47,7 +47,7 @@ ITEMS, TOKENS = 3, 24
     ],
 )
 def test_encoders(tmp_path: Path, family: str, task: str, options: dict[str, Any]) -> None:
-    from fastqps.models.cuda_encoder_ops import CudaEncoderOps
+    from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
 
     layers = {"n_layers": 2} if family == "distilbert" else {"num_hidden_layers": 2}
     write_checkpoint(tmp_path, family, "classify" if task == "classify" else "embed", **layers, **options)
@@ -62,7 +62,7 @@ def test_encoders(tmp_path: Path, family: str, task: str, options: dict[str, Any
 @pytest.mark.parametrize("kind", ["llama-biased", "qwen2-mqa-tied", "qwen3"])
 def test_decoders(tmp_path: Path, kind: str) -> None:
     """Prompts and decode rows in each other's company, carried-over tokens, a prefix, draws."""
-    from fastqps.models.cuda_decode_ops import CudaDecodeOps
+    from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 
     write_decoder(tmp_path, kind)
     rng = random.Random(kind)
@@ -94,8 +94,8 @@ def test_decoders(tmp_path: Path, kind: str) -> None:
 def test_gelu_is_written_by_the_product_in_16_bits(
     activation: str, fused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fastqps.models.cuda_products import CudaActivated, CudaLinear
-    from fastqps.models.ops import Rows
+    from fastqps.ops.cuda.products import CudaActivated, CudaLinear
+    from fastqps.ops.interface import Rows
 
     kernels = own_operations()
     linear = CudaLinear(torch.randn(48, 32).half(), torch.randn(48).half())
@@ -115,9 +115,9 @@ def test_gelu_is_written_by_the_product_in_16_bits(
 
 def test_what_a_product_would_write_itself_is_told_to_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A residual where there is no bias, or gelu where there is one: that is timed with the product."""
-    from fastqps.models.cuda_ops import CudaOps
-    from fastqps.models.ops import Site, SiteKind
-    from fastqps.models.precision import Precision
+    from fastqps.ops.cuda.ops import CudaOps
+    from fastqps.ops.interface import Site, SiteKind
+    from fastqps.ops.precision import Precision
 
     asked: list[str] = []
 
@@ -126,7 +126,7 @@ def test_what_a_product_would_write_itself_is_told_to_the_choice(monkeypatch: py
             asked.append(epilogue)
             return False
 
-    monkeypatch.setattr("fastqps.models.cuda_ops.fuses_gelu", lambda activation, device, dtype: activation == "gelu")
+    monkeypatch.setattr("fastqps.ops.cuda.ops.fuses_gelu", lambda activation, device, dtype: activation == "gelu")
     ops = CudaOps(FLOAT32, "cpu", Asked())
     weight, bias = torch.zeros(16, 16), torch.zeros(16)
     kinds: tuple[SiteKind, ...] = ("qkv", "out", "down", "head")
@@ -142,7 +142,7 @@ def test_what_a_product_would_write_itself_is_told_to_the_choice(monkeypatch: py
 
 
 def test_an_encoder_in_float16(tmp_path: Path) -> None:
-    from fastqps.models.cuda_encoder_ops import CudaEncoderOps
+    from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
 
     write_checkpoint(tmp_path, "modernbert", num_hidden_layers=2)
     steps = [random_items(np.random.default_rng(0), 2, longest=11)]

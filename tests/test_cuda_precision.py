@@ -19,8 +19,8 @@ from fastqps.devices import DeviceError
 from fastqps.devices.cuda import precision
 from fastqps.devices.cuda.precision import decoder_rows, encoder_rows, make_precision
 from fastqps.devices.place import Place
-from fastqps.models.fp8 import refused
-from fastqps.models.ops import Site
+from fastqps.ops.fp8 import refused
+from fastqps.ops.interface import Site
 
 pytestmark = pytest.mark.compute
 

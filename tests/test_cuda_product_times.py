@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fastqps.kernels import TRITON_MISSING
-from fastqps.models.precision import Epilogue, Kind, Product
+from fastqps.ops.precision import Epilogue, Kind, Product
 
 pytestmark = pytest.mark.skipif(bool(TRITON_MISSING), reason=TRITON_MISSING)
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(bool(TRITON_MISSING), reason=TRITON_MISSING)
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("fp8", [True, False])
 def test_each_weight_is_multiplied_once(fp8: bool, fused: bool) -> None:
-    from fastqps.models.cuda_product_times import products
+    from fastqps.ops.cuda.product_times import products
 
     count, run = products(Product(Kind(32, 48, fused), 5, 3), fp8, torch.bfloat16, torch.device("cpu"))
     found = run()
@@ -26,7 +26,7 @@ def test_each_weight_is_multiplied_once(fp8: bool, fused: bool) -> None:
 @pytest.mark.parametrize("fp8", [True, False])
 def test_what_follows_is_timed_with_the_product(fp8: bool, epilogue: Epilogue) -> None:
     """FP8 moves the residual and gelu into the next kernel, which writes FP8 rows then."""
-    from fastqps.models.cuda_product_times import products
+    from fastqps.ops.cuda.product_times import products
 
     product = Product(Kind(32, 48, True, epilogue), 5, 2)
     _, run = products(product, fp8, torch.float32, torch.device("cpu"))
@@ -41,7 +41,7 @@ def test_what_follows_is_timed_with_the_product(fp8: bool, epilogue: Epilogue) -
 
 
 def test_large_weights_are_not_all_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fastqps.models import cuda_product_times
+    from fastqps.ops.cuda import product_times as cuda_product_times
 
     monkeypatch.setattr(cuda_product_times, "WEIGHTS_MAX_BYTES", 2 * 32 * 48 * 2 + 1)
     for most, held in ((1, 1), (2, 2), (30, 2)):

@@ -23,12 +23,12 @@ from fastqps.devices.cuda import encoder as cuda_encoder
 from fastqps.devices.cuda import lane as cuda_lane
 from fastqps.devices.cuda import steps as cuda_steps
 from fastqps.devices.cuda.fake import FakeCuda
+from fastqps.engine.generator import Generator
+from fastqps.engine.sampling import Sampling
 from fastqps.errors import ConfigError
-from fastqps.generator import Generator
-from fastqps.lane import AsyncLane, make_lanes
 from fastqps.models import ModelError, load_card
+from fastqps.runners.lane import AsyncLane, make_lanes
 from fastqps.runners.reference_items import pack_items
-from fastqps.sampling import Sampling
 
 pytestmark = pytest.mark.compute
 

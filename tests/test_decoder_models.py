@@ -15,11 +15,11 @@ from decoders import DECODERS, VOCAB, write_byte_tokenizer, write_decoder
 from fastqps import Engine
 from fastqps.cli import main
 from fastqps.devices import make_decoder
-from fastqps.generator import Generator
+from fastqps.engine.generator import Generator
+from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.card import LimitError
 from fastqps.models.decoder_config import GENERATORS
-from fastqps.sampling import Sampling
 
 pytestmark = pytest.mark.compute
 

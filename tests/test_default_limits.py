@@ -11,7 +11,7 @@ from decoders import write_byte_tokenizer, write_decoder
 from word_files import write_words
 
 from fastqps.config import Config, decide
-from fastqps.engine import Engine
+from fastqps.engine.engine import Engine
 from fastqps.models import load_card
 from fastqps.supervisor.plan import make_plan
 

@@ -10,7 +10,7 @@ import pytest
 from serving import PATIENCE_S, Server, until
 
 from fastqps import Client
-from fastqps.scrape import Difference, scrape
+from fastqps.telemetry.scrape import Difference, scrape
 
 BUSY, IDLE = "fastqps_device_busy_seconds_total", "fastqps_device_idle_seconds_total"
 ACTIVE = "fastqps_device_active_seconds_total"

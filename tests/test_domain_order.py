@@ -10,17 +10,17 @@ from typing import Any, cast
 import pytest
 from serving import PATIENCE_S
 
-from fastqps.children import LEAVE
 from fastqps.errors import DEVICE_FAULT
-from fastqps.supervisor import domain as domains
-from fastqps.supervisor.crew import Crew
-from fastqps.supervisor.dispatcher_seat import DispatcherSeat
-from fastqps.supervisor.domain import Domain
-from fastqps.supervisor.keeper import Keeper
+from fastqps.process.children import LEAVE
+from fastqps.supervisor.gpu import failure_domain as domains
+from fastqps.supervisor.gpu.failure_domain import Domain
+from fastqps.supervisor.gpu.sharing import Sharing
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import Outcome
-from fastqps.supervisor.restarts import RestartBudget
-from fastqps.supervisor.sharing import Sharing
+from fastqps.supervisor.workers.dispatcher_slot import DispatcherSeat
+from fastqps.supervisor.workers.pool import Crew
+from fastqps.supervisor.workers.restarter import Keeper
+from fastqps.supervisor.workers.restarts import RestartBudget
 
 Events = list[str]
 

@@ -14,7 +14,7 @@ import pytest
 from fake_mps.path import FAKE_MPS_PATH
 from test_supervisor import AT_ONCE, Server, gone, until
 
-from fastqps.supervisor.domain import FAULTS_MAX
+from fastqps.supervisor.gpu.failure_domain import FAULTS_MAX
 
 READY = {"ready": True, "reasons": [], "degraded": []}
 

@@ -12,7 +12,7 @@ from checkpoints import write_checkpoint
 from sentence_transformers import CrossEncoder, SentenceTransformer
 
 from fastqps import Engine
-from fastqps.answers import answer
+from fastqps.api.answers import answer
 from fastqps.devices.cpu import choose_dtype
 from fastqps.models import ModelError, load_card
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from fastqps.kernels.float8_format import E4M3FN, E4M3FNUZ, format_of, format_on
-from fastqps.models import fp8
-from fastqps.models.fp8 import Quantised, as_fnuz, concatenate, multiply, quantise_rows, quantise_weight, quantised_for
+from fastqps.ops import fp8
+from fastqps.ops.fp8 import Quantised, as_fnuz, concatenate, multiply, quantise_rows, quantise_weight, quantised_for
 
 pytestmark = pytest.mark.compute
 

@@ -15,13 +15,13 @@ from padded import PaddedDecoder, PaddedEncoder
 from test_models import random_items
 from test_reference_ops import encoded, one_thread  # noqa: F401
 
-from fastqps.generator import Generator
+from fastqps.engine.generator import Generator
+from fastqps.engine.sampling import Sampling
 from fastqps.kernels import TRITON_MISSING
 from fastqps.models import load_card
-from fastqps.models.precision import Precision
-from fastqps.models.reference_decode_ops import ReferenceDecodeOps
-from fastqps.models.reference_encoder_ops import ReferenceEncoderOps
-from fastqps.sampling import Sampling
+from fastqps.ops.precision import Precision
+from fastqps.ops.reference.decode_ops import ReferenceDecodeOps
+from fastqps.ops.reference.encoder_ops import ReferenceEncoderOps
 
 pytestmark = [pytest.mark.compute, pytest.mark.skipif(bool(TRITON_MISSING), reason=TRITON_MISSING)]
 FLOAT32 = torch.float32
@@ -50,7 +50,7 @@ def _round_as_a_gpu_does(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("held", [False, True], ids=["quantised-here", "quantised-before"])
 @pytest.mark.parametrize("family", ["bert", "modernbert"])
 def test_encoders(tmp_path: Path, family: str, held: bool) -> None:
-    from fastqps.models.cuda_encoder_ops import CudaEncoderOps
+    from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
 
     options: dict[str, Any] = {"local_attention": 8} if family == "modernbert" else {}
     write_checkpoint(tmp_path, family, num_hidden_layers=1 if held else 3, **options)
@@ -71,7 +71,7 @@ def test_encoders(tmp_path: Path, family: str, held: bool) -> None:
 @pytest.mark.parametrize("kind", ["llama-gqa-tied", "qwen2", "qwen3"])
 def test_decoders(tmp_path: Path, kind: str) -> None:
     """By the log-probabilities of what each generates, as far as both generate the same."""
-    from fastqps.models.cuda_decode_ops import CudaDecodeOps
+    from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 
     write_decoder(tmp_path, kind, num_hidden_layers=3)
     card = load_card(str(tmp_path), 8, max_output_tokens=3)

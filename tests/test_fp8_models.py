@@ -17,22 +17,22 @@ from decoders import expected, write_decoder
 
 from examples.grammar.mistakes import pairs
 from fastqps import Client, Engine
+from fastqps.architectures.packed import PackedModel
 from fastqps.bench.accuracy import of_embeddings, of_generations
-from fastqps.bench.texts import Lengths, made_texts, vocabulary_of
+from fastqps.bench.measure.texts import Lengths, made_texts, vocabulary_of
 from fastqps.devices import DeviceError, make_runner
-from fastqps.generator import Generator
+from fastqps.engine.generator import Generator
+from fastqps.engine.sampling import Sampling
 from fastqps.models import load_card
-from fastqps.models.fp8 import quantise_rows
 from fastqps.models.names import packaged
-from fastqps.models.packed import PackedModel
-from fastqps.models.precision import Precision
-from fastqps.models.reference_decode_ops import ReferenceDecodeOps
-from fastqps.models.reference_encoder_ops import ReferenceEncoderOps
+from fastqps.ops.fp8 import quantise_rows
+from fastqps.ops.precision import Precision
+from fastqps.ops.reference.decode_ops import ReferenceDecodeOps
+from fastqps.ops.reference.encoder_ops import ReferenceEncoderOps
+from fastqps.process.server_process import ServerProcess
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
 from fastqps.runners.reference_items import pack_items
-from fastqps.sampling import Sampling
-from fastqps.server_process import ServerProcess
 
 pytestmark = pytest.mark.compute
 

@@ -16,13 +16,13 @@ from decode_oracle import OracleOps
 from decoders import DECODERS, VOCAB, expected, write_decoder
 
 from fastqps._core import DecodeBatch
-from fastqps.generator import LENGTH, STOP, Generator
+from fastqps.api.prediction import Usage
+from fastqps.engine.generator import LENGTH, STOP, Generator
+from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelCard, load_card
-from fastqps.models.cpu_decode_ops import CpuDecodeOps
-from fastqps.prediction import Usage
+from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.reference_batch import ReferenceBatch
-from fastqps.sampling import Sampling
 
 pytestmark = pytest.mark.compute
 

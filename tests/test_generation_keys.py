@@ -13,8 +13,8 @@ from decoders import write_decoder
 
 from fastqps import Engine
 from fastqps.models import ModelCard, ModelError, load_card
-from fastqps.models.generation_keys import generation_keys
-from fastqps.models.keys import UnlistedKeyError
+from fastqps.models.files.generation_keys import generation_keys
+from fastqps.models.files.keys import UnlistedKeyError
 
 pytestmark = pytest.mark.compute
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fastqps.bench import server_side
-from fastqps.bench.point import Point
-from fastqps.gpus import Gpu, Gpus
-from fastqps.metrics.gpm import Gpm, GpuUse
+from fastqps.bench.measure import server_side
+from fastqps.bench.results.point import Point
+from fastqps.host.gpus import Gpu, Gpus
+from fastqps.telemetry.metrics.gpm import Gpm, GpuUse
 
 
 class FakeError(Exception):

@@ -25,7 +25,7 @@ from bench.gpu.shapes import SHAPES
 from bench.gpu.steps import ablate, correct
 from bench.gpu.targets import TARGETS
 from bench.gpu.vocabulary import texts
-from fastqps.bench.point import INVALID, Point
+from fastqps.bench.results.point import INVALID, Point
 from fastqps.errors import ConfigError
 
 pytestmark = pytest.mark.compute

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from fake_mps.path import FAKE_MPS_PATH
 
-from fastqps import doctor_gpus, gpus
 from fastqps.config import Config, decide
 from fastqps.devices import choose_device, cuda_choice, list_devices, one_device
 from fastqps.devices.errors import DeviceError
+from fastqps.doctor import gpus as doctor_gpus
 from fastqps.errors import ConfigError
-from fastqps.gpus import find_gpus, nvml
+from fastqps.host import gpus
+from fastqps.host.gpus import find_gpus, nvml
 
 SOURCE = Path(__file__).parent / "fake_nvml.c"
 TORCH_LACK = cuda_choice.torch_lack

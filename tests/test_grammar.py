@@ -15,9 +15,9 @@ from examples.demo import correct as correct_demo
 from examples.grammar import words
 from examples.grammar.evaluate import correct
 from examples.grammar.mistakes import KINDS, held_out, misspellings, pairs, vocabulary
+from fastqps.api.prediction import Generation, Prediction
 from fastqps.models.names import resolve
-from fastqps.prediction import Generation, Prediction
-from fastqps.tokenizer import Tokenizer
+from fastqps.models.tokenizers.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.compute
 

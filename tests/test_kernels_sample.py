@@ -11,9 +11,9 @@ from decode_oracle import philox
 from kernel_rows import DEVICE, by_torch_too, near
 from kernel_slots import Rows, empty_state, ints
 
-from fastqps.kernels.sample import sample
-from fastqps.models.cpu_decode_ops import CpuDecodeOps
-from fastqps.models.decode_step import DecodeState, DecodeStep
+from fastqps.kernels.sampling.sample import sample
+from fastqps.ops.cpu.decode_ops import CpuDecodeOps
+from fastqps.ops.decode_step import DecodeState, DecodeStep
 
 EDGE = 2e-6  # of the whole: that near to an edge between two tokens, rounding may decide
 LOGPROBS, IGNORE_EOS = 2, 1

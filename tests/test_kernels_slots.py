@@ -13,8 +13,8 @@ from fastqps.kernels.embed_tokens import embed_tokens
 from fastqps.kernels.last_rows import last_rows
 from fastqps.kernels.rope_kv import rope_kv
 from fastqps.kernels.slot_attention import slot_attention
-from fastqps.models.cpu_decode_ops import CpuDecodeOps
-from fastqps.models.ops import Heads
+from fastqps.ops.cpu.decode_ops import CpuDecodeOps
+from fastqps.ops.interface import Heads
 
 pytestmark = pytest.mark.compute
 computed_by = by_torch_too(__name__, "embed_tokens", "last_rows", "rope_kv", "slot_attention")

@@ -18,26 +18,26 @@ CXX_BELOW = {
     "core": set(),
     "text": {"core"},
     "step": {"core"},
-    "front": {"core", "text"},
-    "bind": {"core", "text", "step", "front"},
+    "wire": {"core", "text"},
+    "net": {"core"},
+    "grpc": {"core", "text", "wire"},
+    "front": {"core", "text", "wire", "net", "grpc"},
+    "predict": {"core", "text", "wire", "net", "grpc", "front"},
+    "bind": {"core", "text", "step", "wire", "net", "grpc", "front", "predict"},
 }
 
 # The Python ladder, low to high. A module or package imports from lower rungs, and a package from itself.
 PYTHON_RUNGS = (
-    {"errors", "codes", "credentials", "descriptors", "v1", "children", "readiness", "server_process", "_native"},
-    {"finding", "machine", "off_loop", "parent", "reloaded"},
-    {"gpus", "tokenizer", "scrape", "capacity", "kernels", "autoscale"},
-    {"models", "prediction", "request", "reflection", "served_model"},
-    {"runners", "rpc", "answers", "sampling", "attempts"},
-    {"devices", "client_base", "prediction_json"},
-    {"client", "async_client", "config", "lane", "metrics", "tracing", "rare_calls", "slow_tokenizers", "entry"},
-    {"generator", "live", "door_routes"},
-    {"engine"},
-    {"dispatcher", "frontdoor", "launch", "admin", "weight_holder"},
-    {"tied"},
+    {"_native", "errors", "host", "kernels", "v1"},
+    {"autoscale", "models", "process"},
+    {"api", "ops"},
+    {"architectures", "client"},
+    {"runners"},
+    {"devices"},
+    {"config", "dispatcher", "engine", "frontdoor", "telemetry"},
+    {"admin"},
     {"supervisor"},
-    {"doctor_gpus"},
-    {"bench", "top", "doctor"},
+    {"bench", "doctor"},
     {"cli"},
     {"__main__"},
 )
@@ -113,11 +113,20 @@ def test_python_imports_go_down() -> None:
     ("module", "never"),
     [
         ("fastqps", ("grpc", "torch", "fastqps._core")),
-        ("fastqps.frontdoor", ("torch", "fastqps.dispatcher", "fastqps.lane", "fastqps.runners", "fastqps.devices")),
-        ("fastqps.dispatcher", ("grpc", "fastqps.frontdoor", "fastqps._front", "fastqps.rare_calls")),
-        ("fastqps.supervisor.serve", ("torch", "fastqps.frontdoor", "fastqps.dispatcher", "fastqps._front")),
-        ("fastqps.client", ("torch", "fastqps._core", "fastqps._front", "fastqps.models")),
-        ("fastqps.server_process", ("torch", "grpc", "fastqps._core")),
+        (
+            "fastqps.frontdoor.process",
+            ("torch", "fastqps.dispatcher.loop", "fastqps.runners.lane", "fastqps.runners", "fastqps.devices"),
+        ),
+        (
+            "fastqps.dispatcher.loop",
+            ("grpc", "fastqps.frontdoor.process", "fastqps._front", "fastqps.frontdoor.rare_calls"),
+        ),
+        (
+            "fastqps.supervisor.serve",
+            ("torch", "fastqps.frontdoor.process", "fastqps.dispatcher.loop", "fastqps._front"),
+        ),
+        ("fastqps.client.sync", ("torch", "fastqps._core", "fastqps._front", "fastqps.models")),
+        ("fastqps.process.server_process", ("torch", "grpc", "fastqps._core")),
     ],
 )
 def test_roles_do_not_load_each_other(module: str, never: tuple[str, ...]) -> None:
@@ -179,3 +188,16 @@ def test_the_load_generator_stands_alone() -> None:
     for path in sources(ROOT / "loadgen"):
         for header in re.findall(r'#\s*include\s*"([^"]+)"', path.read_text()):
             assert (ROOT / "loadgen/csrc" / header).is_file() or (path.parent / header).is_file(), f"{path}: {header}"
+
+
+def test_every_relaxed_access_of_the_core_gives_its_reason() -> None:
+    """``relaxed: REASON``, on its line or in a comment since the last empty line."""
+    lacks = []
+    for path in sources(CSRC / "core"):
+        given = False
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            given = "relaxed: " in line or (given and bool(line.strip()))
+            code = re.sub(r"compare_exchange_\w+\(.*", "", line.partition("//")[0])
+            if re.search(r"\(kRelaxed\)|, kRelaxed\)", code) and not given:
+                lacks.append(f"{path.name}:{number}")
+    assert not lacks

@@ -18,12 +18,12 @@ from serving import PATIENCE_S, Server
 
 import fastqps
 from fastqps._core import IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS
-from fastqps.live import PAGE, Sampler, counts, now
-from fastqps.live.counts import Counts
-from fastqps.live.sampler import COLUMNS
-from fastqps.live.spread import Spread
-from fastqps.metrics.histograms import Merged
-from fastqps.readiness import Readiness
+from fastqps.process.readiness import Readiness
+from fastqps.telemetry.live import PAGE, Sampler, counts, now
+from fastqps.telemetry.live.counts import Counts
+from fastqps.telemetry.live.sampler import COLUMNS
+from fastqps.telemetry.live.spread import Spread
+from fastqps.telemetry.metrics.histograms import Merged
 
 SECOND = 10**9
 

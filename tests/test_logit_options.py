@@ -17,15 +17,15 @@ from test_reference_ops import one_thread  # noqa: F401
 
 from fastqps import Engine
 from fastqps.devices import make_decoder
-from fastqps.generator import Generator
+from fastqps.engine.generator import Generator
+from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelCard, ModelError, load_card
-from fastqps.models.cpu_decode_ops import CpuDecodeOps
-from fastqps.models.decode_step import DecodeState, DecodeStep
 from fastqps.models.logit_options import LogitOptions
-from fastqps.models.logit_stage import LogitStage
-from fastqps.models.reference_decode_ops import ReferenceDecodeOps
+from fastqps.ops.cpu.decode_ops import CpuDecodeOps
+from fastqps.ops.cpu.logit_stage import LogitStage
+from fastqps.ops.decode_step import DecodeState, DecodeStep
+from fastqps.ops.reference.decode_ops import ReferenceDecodeOps
 from fastqps.runners.decoder import DecoderRunner
-from fastqps.sampling import Sampling
 
 pytestmark = pytest.mark.compute
 

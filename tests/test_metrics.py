@@ -31,16 +31,16 @@ from fastqps._core import (
     histogram_upper,
     now_ns,
 )
-from fastqps.capacity import Capacity
-from fastqps.codes import FAULTS
-from fastqps.metrics import Metrics
-from fastqps.metrics.canaries import Canaries
-from fastqps.metrics.collector import SERVED_METHODS
-from fastqps.metrics.fill import FillWindow
-from fastqps.metrics.histograms import Edges
+from fastqps.api.codes import FAULTS
 from fastqps.models import load_card
 from fastqps.models.names import resolve
-from fastqps.reloaded import ServedVersion
+from fastqps.process.reloaded import ServedVersion
+from fastqps.telemetry.capacity import Capacity
+from fastqps.telemetry.metrics import Metrics
+from fastqps.telemetry.metrics.canaries import Canaries
+from fastqps.telemetry.metrics.collector import SERVED_METHODS
+from fastqps.telemetry.metrics.fill import FillWindow
+from fastqps.telemetry.metrics.histograms import Edges
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 

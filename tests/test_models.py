@@ -13,9 +13,10 @@ import pytest
 import torch
 from checkpoints import FAMILIES, VOCAB, write_checkpoint, write_sentence_modules
 
-from fastqps import _core, machine
+from fastqps import _core
 from fastqps.devices import DeviceError, make_runner
 from fastqps.devices.cpu import choose_dtype
+from fastqps.host import machine
 from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.runners import Runner
 
@@ -301,7 +302,7 @@ def test_broken_configuration_says_so(tmp_path: Path, file: str, text: str, said
 def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
-    from fastqps.lane import make_lane
+    from fastqps.runners.lane import make_lane
 
     write_checkpoint(tmp_path, "bert")
     card = load_card(str(tmp_path))

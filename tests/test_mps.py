@@ -20,12 +20,13 @@ from serving import PATIENCE_S, until
 
 from bench.gpu import mps as measured
 from fastqps.devices import Device, DeviceError
-from fastqps.gpus import AMD, FAKE_LIBRARY, NVIDIA, Gpu, Vendor
-from fastqps.supervisor import mps, run_directory
+from fastqps.host.gpus import AMD, FAKE_LIBRARY, NVIDIA, Gpu, Vendor
+from fastqps.supervisor import run_directory
+from fastqps.supervisor.gpu import mps
+from fastqps.supervisor.gpu.mps import MpsDaemon, MpsError
+from fastqps.supervisor.gpu.sharing import Sharing
 from fastqps.supervisor.log import Log
-from fastqps.supervisor.mps import MpsDaemon, MpsError
 from fastqps.supervisor.run_directory import RunDirectory
-from fastqps.supervisor.sharing import Sharing
 
 TESTS = Path(__file__).parent
 GPU = Gpu(0, "GPU-7", "a GPU", 1 << 30, "0000:01:00.0", (9, 0), ())
@@ -216,7 +217,7 @@ def test_a_path_too_long_for_sockets(log: Log, monkeypatch: pytest.MonkeyPatch, 
 KILLED = """
 import asyncio, os, signal, tempfile
 from fastqps.supervisor.log import Log
-from fastqps.supervisor.mps import MpsDaemon
+from fastqps.supervisor.gpu.mps import MpsDaemon
 from fastqps.supervisor.run_directory import RunDirectory
 from test_mps import GPU
 async def main():

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from versions import write_version
 
-from fastqps import machine
 from fastqps.config import Config, decide
+from fastqps.host import machine
 from fastqps.models import ModelError
-from fastqps.supervisor.next_model import check_memory, next_model
 from fastqps.supervisor.plan import Plan, make_plan
+from fastqps.supervisor.reload.next_model import check_memory, next_model
 
 
 def plan(path: Path, **settings: object) -> Plan:

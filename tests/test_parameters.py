@@ -16,15 +16,15 @@ from padded import PaddedDecoder, PaddedEncoder
 from safetensors.torch import load_file, save_file
 from test_models import random_items, run
 
-from fastqps.generator import Generator
+from fastqps.architectures.packed import PackedModel
+from fastqps.engine.generator import Generator
+from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelError, load_card
-from fastqps.models.packed import PackedModel
-from fastqps.models.parameters import Parameters, SharedParameters
-from fastqps.models.precision import Precision
-from fastqps.models.reference_decode_ops import ReferenceDecodeOps
-from fastqps.models.reference_encoder_ops import ReferenceEncoderOps
+from fastqps.ops.parameters import Parameters, SharedParameters
+from fastqps.ops.precision import Precision
+from fastqps.ops.reference.decode_ops import ReferenceDecodeOps
+from fastqps.ops.reference.encoder_ops import ReferenceEncoderOps
 from fastqps.runners.decoder import load_llama, make_state
-from fastqps.sampling import Sampling
 
 pytestmark = pytest.mark.compute
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from fastqps import machine, rare_calls
 from fastqps.config import Config, decide
 from fastqps.errors import ConfigError
+from fastqps.frontdoor import rare_calls
+from fastqps.host import machine
 from fastqps.models import ModelCard
-from fastqps.models.decode_step import DecodeState
+from fastqps.ops.decode_step import DecodeState
 from fastqps.supervisor import room
 from fastqps.supervisor.plan import answer_bytes, make_plan
 from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fastqps.models.ops import Site
-from fastqps.models.precision import Kind, Precision, Product, Timed
+from fastqps.ops.interface import Site
+from fastqps.ops.precision import Kind, Precision, Product, Timed
 
 pytestmark = pytest.mark.compute
 

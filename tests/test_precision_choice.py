@@ -33,9 +33,9 @@ from fastqps.models import load_card
 from fastqps.models.card import ModelCard
 from fastqps.models.cards import check_files
 from fastqps.models.names import packaged
-from fastqps.models.ops import Site
-from fastqps.models.precision import Kind, Precision, Product, Timed
-from fastqps.server_process import ServerProcess
+from fastqps.ops.interface import Site
+from fastqps.ops.precision import Kind, Precision, Product, Timed
+from fastqps.process.server_process import ServerProcess
 
 pytestmark = pytest.mark.compute
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from google.protobuf.message import DecodeError
 
-from fastqps import errors, prediction, request
+from fastqps import errors
+from fastqps.api import prediction, request
 from fastqps.v1 import predict_pb2 as pb
 
 pytestmark = pytest.mark.compute

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 from google.protobuf import descriptor_pb2
 
-from fastqps import descriptors
+from fastqps.api import descriptors
 from fastqps.v1 import predict_pb2, predict_pb2_grpc
 
 pytestmark = pytest.mark.compute

@@ -21,9 +21,9 @@ from published_configs import PUBLISHED
 from test_models import random_items, reference, run
 
 from fastqps.devices import make_decoder, make_runner
-from fastqps.generator import Generator
+from fastqps.engine.generator import Generator
+from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelCard, ModelError, load_card
-from fastqps.sampling import Sampling
 
 pytestmark = pytest.mark.compute
 

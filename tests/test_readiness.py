@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from fastqps.readiness import readiness
+from fastqps.process.readiness import readiness
 
 
 @dataclass

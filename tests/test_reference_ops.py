@@ -17,14 +17,14 @@ from padded import PaddedDecoder, PaddedEncoder
 from test_models import random_items, run
 from test_sampling import random_sampling
 
-from fastqps.generator import Generator
+from fastqps.architectures.packed import PackedModel
+from fastqps.engine.generator import Generator
 from fastqps.kernels.torch_ops.sample import uniform
 from fastqps.models import load_card
-from fastqps.models.cpu_decode_ops import CpuDecodeOps
-from fastqps.models.cpu_encoder_ops import CpuEncoderOps
-from fastqps.models.packed import PackedModel
-from fastqps.models.reference_decode_ops import ReferenceDecodeOps
-from fastqps.models.reference_encoder_ops import ReferenceEncoderOps
+from fastqps.ops.cpu.decode_ops import CpuDecodeOps
+from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
+from fastqps.ops.reference.decode_ops import ReferenceDecodeOps
+from fastqps.ops.reference.encoder_ops import ReferenceEncoderOps
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
 

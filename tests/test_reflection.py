@@ -7,7 +7,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
-from fastqps import descriptors, reflection
+from fastqps.api import descriptors, reflection
 
 VERSIONS: list[reflection.Version] = ["v1", "v1alpha"]
 

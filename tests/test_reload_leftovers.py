@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 
 from fastqps.models import ModelError
-from fastqps.supervisor import reload as reloads
-from fastqps.supervisor.crew import Crew
 from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.log import Log
-from fastqps.supervisor.reload import Reloader
+from fastqps.supervisor.reload import reload as reloads
+from fastqps.supervisor.reload.reload import Reloader
+from fastqps.supervisor.workers.pool import Crew
 
 FLIPS = 3  # what the front doors see with the flip
 NOTHING: Any = None

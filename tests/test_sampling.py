@@ -13,10 +13,10 @@ from decode_oracle import OracleOps, choose, philox
 from transformers import TemperatureLogitsWarper, TopPLogitsWarper
 
 from fastqps._core import ADMITTED_WORDS
-from fastqps.models.cpu_decode_ops import CpuDecodeOps
-from fastqps.models.decode_step import DecodeStep
-from fastqps.models.reference_decode_ops import ReferenceDecodeOps
-from fastqps.sampling import Sampling
+from fastqps.engine.sampling import Sampling
+from fastqps.ops.cpu.decode_ops import CpuDecodeOps
+from fastqps.ops.decode_step import DecodeStep
+from fastqps.ops.reference.decode_ops import ReferenceDecodeOps
 
 pytestmark = pytest.mark.compute
 

@@ -20,10 +20,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from serving import PATIENCE_S, Server, until
 
 import fastqps
-from fastqps.capacity import Capacity
-from fastqps.metrics import Metrics
-from fastqps.metrics.meter import LoadMeter
-from fastqps.metrics.saturation import CAUSES, OVER_MAX, Curve, Limits
+from fastqps.telemetry.capacity import Capacity
+from fastqps.telemetry.metrics import Metrics
+from fastqps.telemetry.metrics.meter import LoadMeter
+from fastqps.telemetry.metrics.saturation import CAUSES, OVER_MAX, Curve, Limits
 
 LOAD_PAGE = {
     "fastqps_requests_waiting", "fastqps_requests_running", "fastqps_slot_utilization", "fastqps_saturation_ratio",

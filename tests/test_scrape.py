@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from fastqps import scrape as scraping
 from fastqps.errors import ConfigError
-from fastqps.scrape import Difference, Histogram, Scrape, ScrapeError, scrape
+from fastqps.telemetry import scrape as scraping
+from fastqps.telemetry.scrape import Difference, Histogram, Scrape, ScrapeError, scrape
 
 PAGE = """\
 # TYPE fastqps_items counter

@@ -14,7 +14,7 @@ import pytest
 from sentence_files import BASES, SPELLINGS, TEXTS, add, write, write_base, write_dense, write_modules, write_random
 from sentence_transformers import SentenceTransformer
 
-from fastqps.engine import Engine
+from fastqps.engine.engine import Engine
 from fastqps.models import ModelError, load_card
 
 RUNS = int(os.environ.get("FASTQPS_SENTENCE_RUNS", "150"))

@@ -25,7 +25,7 @@ from tries import until_in_time
 import fastqps
 from fastqps.errors import NOT_DRAINED, OK, USAGE, CallError, Unavailable
 from fastqps.models import load_card
-from fastqps.server_process import ServerProcess
+from fastqps.process.server_process import ServerProcess
 
 LONG = "word " * 250
 

@@ -18,10 +18,10 @@ from fastqps import Engine
 from fastqps._core import Segment, SimDevice, Sizes, create_segment, now_ns
 from fastqps.devices import DeviceError, list_devices, make_decoder, make_runner
 from fastqps.devices.profile import load_profile, shipped
+from fastqps.engine.generator import Generator
 from fastqps.errors import ConfigError
-from fastqps.generator import Generator
-from fastqps.lane import AsyncLane, make_lane
 from fastqps.models import load_card
+from fastqps.runners.lane import AsyncLane, make_lane
 
 MINILM = load_card("minilm")
 STEP = {"fixed_us": 100, "per_token_us": 2, "per_item_us": 3, "overlap": 0.25}

@@ -14,10 +14,10 @@ from checkpoints import write_checkpoint
 from word_files import GROWS, PANICS_SLOWLY, write_words
 
 from fastqps import Tokenizer
+from fastqps.frontdoor.slow_tokenizers.lane import LongTexts, UsualTexts
+from fastqps.frontdoor.slow_tokenizers.template import Template
+from fastqps.frontdoor.slow_tokenizers.worker import Job, Result
 from fastqps.models import load_card
-from fastqps.slow_tokenizers.lane import LongTexts, UsualTexts
-from fastqps.slow_tokenizers.template import Template
-from fastqps.slow_tokenizers.worker import Job, Result
 
 pytestmark = pytest.mark.compute
 ROUTE, OTHER = 0, 1

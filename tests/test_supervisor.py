@@ -31,13 +31,12 @@ from serving import PATIENCE_S
 from test_capacity import FILE as CAPACITY
 from tries import until_in_time
 
-from fastqps.children import DoorSettings, write_settings
-from fastqps.supervisor.child import Child
-from fastqps.supervisor.door_seat import DoorSeat
+from fastqps.process.children import DoorSettings, write_settings
 from fastqps.supervisor.listener import bind
 from fastqps.supervisor.log import LINE_CHARS_MAX, LINES_WAITING_MAX, Log
-from fastqps.supervisor.restarts import RESTARTS_MAX, WINDOW_S, RestartBudget
-from fastqps.supervisor.watch import (
+from fastqps.supervisor.workers.child import Child
+from fastqps.supervisor.workers.frontdoor_slot import DoorSeat
+from fastqps.supervisor.workers.progress import (
     SILENCE_MAX_NS,
     STOPPED_MAX_NS,
     TICK_NS,
@@ -45,6 +44,7 @@ from fastqps.supervisor.watch import (
     Watched,
     is_stopped,
 )
+from fastqps.supervisor.workers.restarts import RESTARTS_MAX, WINDOW_S, RestartBudget
 
 TESTS = Path(__file__).parent
 S = 10**9
@@ -278,7 +278,7 @@ def test_supervisor_killed(serve: Callable[..., Server]) -> None:
 def test_child_started_by_somebody_else_ends_at_once() -> None:
     known = {"title": "frontdoor 0", "parent_pid": 1, "cpus": ()}
     settings = DoorSettings(**{field.name: known.get(field.name, 0) for field in dataclasses.fields(DoorSettings)})
-    command = [sys.executable, "-m", "fastqps.launch", "fastqps.absent", write_settings(settings)]
+    command = [sys.executable, "-m", "fastqps.process.launch", "fastqps.absent", write_settings(settings)]
     done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stderr) == (1, "")
 
@@ -355,7 +355,7 @@ def test_a_child_that_nobody_can_watch_is_none(monkeypatch: pytest.MonkeyPatch) 
         assert psutil.Process().children() == before and psutil.Process().num_fds() == files
 
     monkeypatch.setattr(os, "pidfd_open", refuse)
-    monkeypatch.setattr("fastqps.supervisor.child.UNDO_MAX_S", PATIENCE_S)
+    monkeypatch.setattr("fastqps.supervisor.workers.child.UNDO_MAX_S", PATIENCE_S)
     asyncio.run(start())
 
 

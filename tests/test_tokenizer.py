@@ -18,7 +18,7 @@ from tokenizer_texts import BLOCKS, CASES, ODD, SPACES, SPECIAL, Texts, covering
 from tokenizers import AddedToken
 
 from fastqps._core import NativeTokenizer
-from fastqps.tokenizer import Tokenizer
+from fastqps.models.tokenizers.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.compute
 

@@ -22,9 +22,9 @@ from tokenizer_checkpoints import Checkpoints, bpe_file, text, unigram_file, wor
 from fastqps import Engine
 from fastqps.models import load_card
 from fastqps.models.card import ModelError
-from fastqps.models.json_files import read_object
-from fastqps.models.tokenizer_files import TokenizerFiles, read_tokenizer_files, tokenizer_source
-from fastqps.tokenizer import Item, Tokenizer
+from fastqps.models.files.json_files import read_object
+from fastqps.models.tokenizers.files import TokenizerFiles, read_tokenizer_files, tokenizer_source
+from fastqps.models.tokenizers.tokenizer import Item, Tokenizer
 
 pytestmark = pytest.mark.compute
 FUZZ = int(os.environ.get("FASTQPS_FUZZ_TOKENIZERS", "40"))

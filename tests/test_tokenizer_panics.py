@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from word_files import PANICS, write_words
 
-from fastqps.tokenizer import Tokenizer
+from fastqps.models.tokenizers.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.compute
 

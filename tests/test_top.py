@@ -26,15 +26,15 @@ from ports import free_port
 from rich.console import Console
 from serving import PATIENCE_S, until
 
-from fastqps import scrape as scraping
 from fastqps.cli import main
-from fastqps.metrics import Metrics
-from fastqps.scrape import Scrape
-from fastqps.top.bars import BUSY, IDLE, Part, single, stacked
-from fastqps.top.plain import lines
-from fastqps.top.screen import Screen
-from fastqps.top.view import View, view
-from fastqps.top.words import count, listed, percent, span, uptime
+from fastqps.telemetry import scrape as scraping
+from fastqps.telemetry.metrics import Metrics
+from fastqps.telemetry.scrape import Scrape
+from fastqps.telemetry.top.bars import BUSY, IDLE, Part, single, stacked
+from fastqps.telemetry.top.plain import lines
+from fastqps.telemetry.top.screen import Screen
+from fastqps.telemetry.top.view import View, view
+from fastqps.telemetry.top.words import count, listed, percent, span, uptime
 
 SECOND = 10**9
 
@@ -272,7 +272,7 @@ def test_one_line_where_it_cannot_work(flags: list[str], code: int, message: str
 
 
 def test_another_program_with_metrics(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastqps.top.watch.scrape", lambda *_: Scrape({("up", ()): 1.0}, 0.0))
+    monkeypatch.setattr("fastqps.telemetry.top.watch.scrape", lambda *_: Scrape({("up", ()): 1.0}, 0.0))
     assert main(["top", "--admin=127.0.0.1:9100"]) == 1
     assert capsys.readouterr().err == "fastqps: what answers at 127.0.0.1:9100 is not a fastqps server\n"
 

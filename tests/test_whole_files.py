@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import fastqps.bench.whole
+import fastqps.bench.results.whole
 import loadgen.whole
 from loadgen.errors import LoadgenError
 
@@ -27,7 +27,7 @@ def full_disk() -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, handler)
 
 
-@pytest.mark.parametrize("write", [fastqps.bench.whole.write_whole, loadgen.whole.write_whole])
+@pytest.mark.parametrize("write", [fastqps.bench.results.whole.write_whole, loadgen.whole.write_whole])
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path, write: Callable[[Path, str], object]) -> None:
     kept, new = tmp_path / "kept", tmp_path / "new"
     write(kept, "old")

@@ -12,9 +12,9 @@ from pathlib import Path
 import echo_dispatcher
 
 from fastqps._core import Segment
-from fastqps.children import LEAVE, DispatcherSettings
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.names import resolve
+from fastqps.process.children import LEAVE, DispatcherSettings
 
 BEHAVIOUR = "behaviour"  # of its dispatchers as they start: "sleep SECONDS", "refuse", "crash" or "deaf"
 

@@ -40,10 +40,10 @@ lacking_headers() {
     done | "${compiler[@]}" -E -P -x c++ - | xargs
 }
 
-# The libraries that setup.py links and the linker cannot find.
+# The libraries that csrc/build.mk links and the linker cannot find.
 lacking_libraries() {
     local name
-    for name in $(grep -oP 'libraries=\[\K[^]]+' setup.py | grep -oE '\w+' | sort -u); do
+    for name in $(grep '^LIBRARIES' csrc/build.mk | grep -oP ' -l\K\w+'); do
         "${compiler[@]}" -shared -x c++ /dev/null -o /dev/null "-l$name" 2>/dev/null || printf '%s ' "$name"
     done
 }

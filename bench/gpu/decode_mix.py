@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fastqps._core import DecodeBatch
-from fastqps.lane import Lane
+from fastqps.runners.lane import Lane
 
 Made = tuple[int, int, int]  # what a lane's launch takes
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from fastqps.devices import make_runner
-from fastqps.lane import make_lanes
 from fastqps.models.cards import load_card
 from fastqps.runners import StepBuffers
+from fastqps.runners.lane import make_lanes
 
 STEPS = 2  # in flight on a lane
 

@@ -8,7 +8,7 @@ import sys
 from importlib import metadata
 from typing import Any
 
-from fastqps.bench.environment import environment as own
+from fastqps.bench.results.environment import environment as own
 
 PACKAGES = ("triton", "transformers", "sentence-transformers", "pybind11", "setproctitle", "nvidia-ml-py")
 _ASK = """

@@ -7,9 +7,9 @@ from typing import Any
 
 from bench.gpu.run import Run
 from bench.gpu.served import Served
-from fastqps.bench.point import Point
-from fastqps.bench.target import Settings, check_settings
-from fastqps.bench.workload import Payloads
+from fastqps.bench.measure.target import Settings, check_settings
+from fastqps.bench.measure.workload import Payloads
+from fastqps.bench.results.point import Point
 from fastqps.config import decide, load
 
 SERVED = ("encoder", "decoder:smollm2-135m")  # steps whose dry runs start servers all the same: one of each kind

@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from fastqps.gpus import VISIBLE, find_gpus
+from fastqps.host.gpus import VISIBLE, find_gpus
+from fastqps.supervisor.gpu.mps import MpsDaemon, MpsError
 from fastqps.supervisor.log import Log
-from fastqps.supervisor.mps import MpsDaemon, MpsError
 from fastqps.supervisor.run_directory import PIPES, RunDirectory
 
 __all__ = ["MpsError", "Surroundings", "daemon", "without"]

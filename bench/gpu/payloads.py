@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.gpu.vocabulary import texts
 from bench.texts import write_payloads
-from fastqps.bench.workload import Payloads, parse_call
+from fastqps.bench.measure.workload import Payloads, parse_call
 from fastqps.v1 import predict_pb2 as pb
 
 DISTINCT = 20_000

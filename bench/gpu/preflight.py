@@ -135,7 +135,7 @@ def _compiler(built: bool) -> Iterator[Lack]:
 
 
 def _compiles(cxx: str, source: str, *flags: str) -> bool:
-    """Whether the compiler takes it, with the kit's folders as ``setup.py`` has them."""
+    """Whether the compiler takes it, with the kit's folders as csrc/build.mk has them."""
     folders = [f"-I{sysconfig.get_path('include')}"]
     if kit := os.environ.get("FASTQPS_NGHTTP2"):
         folders += [f"-I{kit}/include", f"-L{kit}/lib"]

@@ -13,8 +13,8 @@ from typing import Any
 
 from bench.gpu.run import Run
 from fastqps.bench.flags import add_common, read_common
+from fastqps.bench.measure.target import Target
 from fastqps.bench.modes import mode
-from fastqps.bench.target import Target
 from fastqps.cli.parser import ArgumentParser
 from fastqps.config import decide
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.gpu.targets import TARGETS
 from bench.row import Row, markdown
-from fastqps.bench.whole import write_whole
+from fastqps.bench.results.whole import write_whole
 
 SCHEMA_VERSION = 2
 MODE = "gpu-check"

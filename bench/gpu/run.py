@@ -15,7 +15,7 @@ from bench.gpu.results import Results
 from bench.gpu.shapes import SHAPES, Shape
 from bench.gpu.targets import TARGETS
 from bench.row import Row
-from fastqps.gpus import FAKE_LIBRARY
+from fastqps.host.gpus import FAKE_LIBRARY
 
 T = TypeVar("T")
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.gpu.run import Run
-from fastqps import machine
-from fastqps.bench.context import Context
-from fastqps.bench.load import LoadSpec
-from fastqps.bench.pinning import Pinning
-from fastqps.bench.point import INVALID, VALID, Point
-from fastqps.bench.result import BenchError, Result
-from fastqps.bench.target import Settings, Target
-from fastqps.bench.workload import Payloads
+from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.pinning import Pinning
+from fastqps.bench.measure.target import Settings, Target
+from fastqps.bench.measure.workload import Payloads
+from fastqps.bench.results.point import INVALID, VALID, Point
+from fastqps.bench.results.result import BenchError, Result
+from fastqps.host import machine
 
 SHARES = (0.92, 0.8, 0.65, 0.5, 0.35)  # of the peak, in search of a rate within a limit of p99
 

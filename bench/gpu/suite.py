@@ -19,7 +19,7 @@ from bench.gpu.plan import BEFORE, STEPS, module_of
 from bench.gpu.results import Results, rows_of
 from bench.gpu.run import Run
 from bench.row import number
-from fastqps.bench.environment import Others
+from fastqps.bench.results.environment import Others
 
 LEAST_S = 3.0  # with less no step begins
 DRY_S = 600.0  # of a step of a dry run: nothing is left out, whatever the machine does meanwhile

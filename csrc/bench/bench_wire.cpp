@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/clock.h"
-#include "front/request_view.h"
-#include "front/response_view.h"
+#include "wire/request_view.h"
+#include "wire/response_view.h"
 
 using namespace fastqps;
 using namespace fastqps::front;

@@ -1,6 +1,6 @@
 // Arrays that Python gives by address, and the type of their numbers.
 #pragma once
-#include "step/cpu_ops.h"
+#include "step/cpu/cpu_ops.h"
 
 namespace fastqps::bind {
 

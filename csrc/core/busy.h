@@ -11,10 +11,11 @@ namespace fastqps {
 
 // The dispatcher's end. One writer, which never waits: what nobody reads in time is overwritten.
 inline void write_busy(BusyRing& ring, u64 start_ns, u64 end_ns) {
-  const u64 i = ring.count.load(kRelaxed);
+  const u64 i = ring.count.load(kRelaxed);  // relaxed: our own word
   BusyRing::Entry& entry = ring.entry[i % kBusyEntries];
   // Pairs with the fence in BusyUnion::read: who sees a part of this entry sees that the count has come to it.
   std::atomic_thread_fence(kRelease);
+  // relaxed: the fence orders them behind the older count, the store below before the new one.
   entry.start_ns.store(start_ns, kRelaxed);
   entry.end_ns.store(end_ns, kRelaxed);
   ring.count.store(i + 1, kRelease);  // pairs with the acquire in BusyUnion::read
@@ -65,7 +66,8 @@ class BusyUnion {
   // Takes in what dispatchers have written since; often enough that no ring comes round (kBusyEntries).
   void update() {
     for (u32 d = 0; d < segment_.sizes().dispatchers; d++) {
-      const u32 device = segment_.dispatcher(d).device.load(kRelaxed);
+      const u32 device =
+          segment_.dispatcher(d).device.load(kRelaxed);  // relaxed: a statistic; any value it had will do
       if (device < devices_.size()) read(segment_.busy_ring(d), read_[d], devices_[device]);
     }
   }
@@ -79,9 +81,11 @@ class BusyUnion {
     if (count - at > kBusyEntries) missed_ += count - at - kBusyEntries, at = count - kBusyEntries;
     for (; at < count; at++) {
       const BusyRing::Entry& entry = ring.entry[at % kBusyEntries];
+      // relaxed: a torn entry is found by the second look at the count.
       const u64 start = entry.start_ns.load(kRelaxed), end = entry.end_ns.load(kRelaxed);
       std::atomic_thread_fence(kAcquire);  // the entry before the count: is it still this one?
       // The writer may be at entry `count` of the second look, which stands where count − kBusyEntries stood.
+      // relaxed: the fence above orders it behind the entry.
       if (ring.count.load(kRelaxed) - at >= kBusyEntries) {
         missed_++;
         continue;

@@ -204,6 +204,7 @@ class Claimer {
   // Whether enough waits, and nobody else of this model is free to take it.
   bool worth_claiming(Look look) const {
     if (!limits_.items) return false;
+    // relaxed: a guess. If it is wrong, the sleeper is woken and finds nothing, or we claim a little later.
     for (u64 rest = others(); rest; rest &= rest - 1)
       if (mode_of(segment_.dispatcher(u32(__builtin_ctzll(rest))).sleep.load(kRelaxed)) == kAsleep) return false;
     u64 waiting = 0;
@@ -231,7 +232,8 @@ class Claimer {
       for (u32 f = 0; f < doors; f++) {
         RingLine& r = ring(f, kind);
         if (!ring_waiting(r, segment_.ring_entries())) continue;
-        u64 head = r.head.load(kRelaxed);  // perhaps taken already: only a guess of its age
+        // relaxed: only a guess of the head's age; the entry may be taken already.
+        u64 head = r.head.load(kRelaxed);
         u32 i = entry_slot(r.entry[head & (segment_.ring_entries() - 1)].load(kRelaxed));
         u64 age = i < segment_.sizes().slots ? segment_.slot(f, i).queued_ns.load(kRelaxed) : 0;
         if (age < oldest || best < 0) oldest = age, best = f;
@@ -257,6 +259,7 @@ class Claimer {
       n = std::min(n, u64(std::min(want, kPiece)));
       // Entries are read before the swap: afterwards the producer may overwrite them. The tokens of a slot are a hint
       // here, and exact if the claim below succeeds: they were written before this seq was queued.
+      // relaxed: the tail was loaded behind its producer's store of it, and the swap validates what was read.
       u32 tokens = batch.n_tokens;
       u64 fits = 0;
       for (; fits < n; fits++) {
@@ -280,7 +283,7 @@ class Claimer {
     u64 want = Word::make(State::kQueued, seq).bits;
     // acquire pairs with Q (slab.h): the request is readable. Fails for an old entry, which is skipped.
     if (s.state.compare_exchange_strong(want, Word::make(State::kClaimed, seq, me_, epoch_).bits, kAcqRel, kRelaxed)) {
-      u32 n = std::min(s.n_tokens.load(kRelaxed), segment_.sizes().max_tokens);
+      u32 n = std::min(s.n_tokens.load(kRelaxed), segment_.sizes().max_tokens);  // relaxed: behind the acquire
       batch.claims.push_back({door, i, seq, n});
       batch.n_tokens += n;
     } else {
@@ -329,6 +332,7 @@ class Claimer {
   // until one of them wants something.
   void linger(Batch& batch, Look look, i64 timeout_ns) {
     u64 start = now_ns(), until = start + limits_.delay_ns;
+    // relaxed: behind the acquire of their claims.
     for (const Claim& c : batch.claims) until = std::min(until, slot(c).queued_ns.load(kRelaxed) + limits_.delay_ns);
     if (look == Look::kBeside && timeout_ns >= 0) until = std::min(until, start + u64(timeout_ns));
     u64 now = start;

@@ -25,7 +25,7 @@ void Heartbeat::run() {
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
   for (;;) {
-    beat_->store(now_ns(), kRelaxed);
+    beat_->store(now_ns(), kRelaxed);                           // relaxed: a clock; it orders nothing
     pollfd p[2] = {{stop_fd_, POLLIN, 0}, {parent_fd_, 0, 0}};  // a closed pipe reports POLLHUP unasked
     if (poll(p, parent_fd_ < 0 ? 1 : 2, 100) <= 0) continue;
     if (p[0].revents) return;

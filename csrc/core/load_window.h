@@ -107,6 +107,7 @@ class LoadWindow {
 
   size_t buckets() const { return size_t(models_) * Histogram::kBuckets; }
 
+  // Reads other processes' statistics. relaxed: each is a number of its own, and they order nothing.
   void count(Look& at) {
     u64 used = 0;
     running_ = waiting_ = 0;
@@ -145,6 +146,7 @@ class LoadWindow {
     if (code == kOk || code == kCancelled || shed || failed) at.wanted += n;
   }
 
+  // relaxed: the sums of a step that is being counted may be split between two looks.
   static StepSums sums_of(const Stats& stats) {
     StepSums sums;
     sums.steps = stats.steps.load(kRelaxed), sums.items = stats.step_items.load(kRelaxed);
@@ -155,6 +157,7 @@ class LoadWindow {
   }
 
   // What a dispatcher has done since the last look goes to the model and the device that it serves now.
+  // relaxed: statistics, as above.
   void count_dispatcher(Look& at, u32 d) {
     const DispatcherLine& line = segment_.dispatcher(d);
     const Stats& stats = segment_.dispatcher_stats(d);

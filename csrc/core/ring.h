@@ -20,7 +20,7 @@ class RingProducer {
   RingProducer(RingLine& ring, u64 entries)
       : ring_(&ring),
         mask_(entries - 1),
-        tail_(ring.tail.load(kRelaxed)),
+        tail_(ring.tail.load(kRelaxed)),  // relaxed: our own word; a predecessor was reaped before we began
         head_(ring.head.load(kAcquire)),
         seen_(tail_) {}
 
@@ -39,14 +39,15 @@ class RingProducer {
   void publish() { ring_->tail.store(tail_, kSeqCst); }                 // T
   u64 capacity() const { return mask_ + 1; }
   // Entries that consumers have not taken yet, unpublished ones included. A guess: heads move.
-  u64 waiting() const { return tail_ - ring_->head.load(kRelaxed); }
-  u64 head() const { return ring_->head.load(kAcquire); }  // H
+  u64 waiting() const { return tail_ - ring_->head.load(kRelaxed); }  // relaxed: a guess
+  u64 head() const { return ring_->head.load(kAcquire); }             // H
   // Calls see(entry, position) for those of this producer's entries that consumers have taken since the last call. One
   // whose place has a newer entry by now comes with the newer one's bytes.
   template <class See>
   void see_taken(See see) {
     const u64 taken = ring_->head.load(kRelaxed);  // relaxed: the entries are ours
     if (tail_ - taken > capacity()) return;        // bytes of another process: checked
+    // relaxed: we wrote them.
     for (; i64(taken - seen_) > 0; seen_++) see(ring_->entry[seen_ & mask_].load(kRelaxed), seen_);
   }
 
@@ -62,20 +63,20 @@ class RingProducer {
 // was stored after our load, and its producer looks at our sleep word after that store. The head may be old otherwise:
 // that costs a useless look.
 inline u64 ring_waiting(const RingLine& ring, u64 entries) {
-  u64 tail = ring.tail.load(kSeqCst);  // T
-  u64 n = tail - ring.head.load(kRelaxed);
+  u64 tail = ring.tail.load(kSeqCst);       // T
+  u64 n = tail - ring.head.load(kRelaxed);  // relaxed: an old head is allowed, see above
   return n <= entries ? n : 0;
 }
 
 // Drains a single-consumer ring: calls take(entry) for each.
 template <class Take>
 void ring_drain(RingLine& ring, u64 entries, Take take) {
-  u64 head = ring.head.load(kRelaxed);  // ours
+  u64 head = ring.head.load(kRelaxed);  // relaxed: our own word
   u64 tail = ring.tail.load(kSeqCst);   // T
   // Bytes of another process: checked. No producer writes such a tail.
   if (tail - head > entries) return ring.head.store(tail, kRelease);
   for (; head != tail; head++) {
-    take(ring.entry[head & (entries - 1)].load(kRelaxed));
+    take(ring.entry[head & (entries - 1)].load(kRelaxed));  // relaxed: behind T
     ring.head.store(head + 1, kRelease);  // H, at every entry: a successor must not meet entries whose slots we freed
   }
 }

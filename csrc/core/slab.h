@@ -56,7 +56,7 @@ class Slab {
     for (u32 r = 0; r < segment_.sizes().routes(); r++)
       for (u32 c = 0; c < kClasses; c++) {
         RingLine& ring = segment_.request_ring(door_, r, c);
-        u64 head = ring.head.load(kAcquire), tail = ring.tail.load(kRelaxed);
+        u64 head = ring.head.load(kAcquire), tail = ring.tail.load(kRelaxed);  // relaxed: our own word
         while (head != tail && !ring.head.compare_exchange_weak(head, tail, kAcqRel, kAcquire)) {}
       }
     FASTQPS_POINT(20);
@@ -70,6 +70,7 @@ class Slab {
     }
     for (u32 d = 0; d < segment_.sizes().dispatchers; d++) {
       settle_canary(d);
+      // relaxed: a dispatcher that is woken in vain looks once more and sleeps.
       if (Word{segment_.canary_slot(door_, d).state.load(kRelaxed)}.state() == State::kQueued)
         signal_fd(fds_->dispatcher[d]);  // the predecessor may have died before it could
     }
@@ -97,6 +98,7 @@ class Slab {
     Slot& s = slot(i);
     Record& r = records_[i];
     s.strikes = 0;
+    // relaxed: published by Q below.
     s.n_made.store(0, kRelaxed);
     s.queued_ns.store(now, kRelaxed);
     r = {Held::kOpen, false, u8(kind), u16(route), u32(ring), 0, user};
@@ -123,6 +125,7 @@ class Slab {
     s.sampling.top_p = 1, s.sampling.max_tokens = 1;
     s.first_len = 1;
     segment_.ids(s)[0] = 0;  // is in every vocabulary
+    // relaxed: published by Q below.
     s.n_tokens.store(1, kRelaxed);
     s.n_made.store(0, kRelaxed);
     s.queued_ns.store(now, kRelaxed);
@@ -135,6 +138,7 @@ class Slab {
   // Canaries that are on their way.
   u32 canaries() const {
     u32 n = 0;
+    // relaxed: a number for the log.
     for (u32 d = 0; d < segment_.sizes().dispatchers; d++)
       n += Word{segment_.canary_slot(door_, d).state.load(kRelaxed)}.state() != State::kFree;
     return n;
@@ -198,9 +202,9 @@ class Slab {
     tell(i, w, why);
     return Cancel::kWaiting;
   }
-  // The dispatcher that holds slot i, or answered it.
+  // The dispatcher that holds slot i, or answered it. relaxed: the caller has seen it held by an acquire.
   u32 owner(u32 i) { return Word{slot(i).state.load(kRelaxed)}.owner(); }
-  // Where the request is now, for the message of an expired deadline.
+  // Where the request is now, for the message of an expired deadline. relaxed: only a word of that message.
   State state(u32 i) { return Word{slot(i).state.load(kRelaxed)}.state(); }
 
   // Sleep: announce, recheck (true: nothing has come), sleep in the event loop with our eventfd among its descriptors,
@@ -256,8 +260,9 @@ class Slab {
   // again.
   void tell(u32 i, Word w, Control why) {
     RingLine& ring = segment_.control_ring(door_, w.owner() % segment_.sizes().dispatchers);
-    u64 tail = ring.tail.load(kRelaxed);
+    u64 tail = ring.tail.load(kRelaxed);  // relaxed: our own word
     if (tail - ring.head.load(kAcquire) >= kControlEntries) return;
+    // relaxed: published by the tail.
     ring.entry[tail % kControlEntries].store(control_entry(w.seq(), why, i), kRelaxed);
     ring.tail.store(tail + 1, kSeqCst);
   }
@@ -309,8 +314,8 @@ class Slab {
   // w: the word to be replaced; ours to replace, unless it is QUEUED and a slow dispatcher claims it first.
   void requeue(u32 i, Word w, u32 kind) {
     u32 seq = w.seq() + 1;
-    if (w.state() != State::kQueued) {  // its dispatcher is dead: the slot is ours
-      slot(i).n_made.store(0, kRelaxed);
+    if (w.state() != State::kQueued) {    // its dispatcher is dead: the slot is ours
+      slot(i).n_made.store(0, kRelaxed);  // relaxed: published by the swap below
       host_.restarted(i, records_[i].user);
       FASTQPS_POINT(30);
     }
@@ -353,6 +358,7 @@ class Slab {
         bool launched = w.state() == State::kLaunched;
         // A generator's request that has made tokens got through the step that was its first, in which a request that
         // breaks its device does so: it is hardly the cause, and among the suspects it would hold up everybody.
+        // relaxed: its dispatcher is dead, and the acquire of that came first.
         bool tried = slot(i).n_made.load(kRelaxed) && r.ring % kClasses != kSuspect;
         u32 strikes = slot(i).strikes += launched && !tried ? 2 : 1;
         if (r.held == Held::kOrphan) {

@@ -11,6 +11,7 @@ namespace fastqps {
 inline void publish_death(Segment segment, const WakeFds& fds, u32 dispatcher, u32 epoch) {
   DispatcherLine& line = segment.dispatcher(dispatcher);
   set_mode(line.sleep, kBusy);  // nobody may count on the dead to look; the word's owner is gone
+  // relaxed: published by the dead epoch below.
   line.ready.store(0, kRelaxed);
   line.step_started_ns.store(0, kRelaxed);
   line.dead_epoch.store(epoch, kSeqCst);
@@ -40,7 +41,7 @@ inline u64 canary_since_ns(Segment segment, u32 dispatcher) {
     const Word w{s.state.load(kAcquire)};
     const bool held = w.state() == State::kClaimed || w.state() == State::kLaunched;
     if (w.state() != State::kQueued && !(held && !segment.dead(w))) continue;
-    const u64 put = s.queued_ns.load(kRelaxed);
+    const u64 put = s.queued_ns.load(kRelaxed);  // relaxed: behind the acquire of the word
     since = since ? std::min(since, put) : put;
   }
   return since;

@@ -18,6 +18,7 @@ inline Waiting waiting_of(const Segment& segment, u32 route) {
       const u64 head = ring.head.load(kAcquire), tail = ring.tail.load(kAcquire);
       if (tail <= head) continue;
       found.items += tail - head;
+      // relaxed: a statistic; the entry may have been taken and its slot queued again.
       const u32 i = entry_slot(ring.entry[head % segment.ring_entries()].load(kRelaxed));
       const u64 queued = i < segment.sizes().slots ? segment.slot(f, i).queued_ns.load(kRelaxed) : 0;
       if (queued && (!found.oldest_ns || queued < found.oldest_ns)) found.oldest_ns = queued;

@@ -38,10 +38,10 @@ inline bool sleep_on(int fd, i64 timeout_ns) {
 
 constexpr Mode mode_of(u64 sleep) { return Mode(sleep & 3); }
 inline void set_mode(std::atomic<u64>& own, Mode mode) {
-  own.store((own.load(kRelaxed) & ~u64(3)) | mode, kSeqCst);  // S; relaxed load: our own word
+  own.store((own.load(kRelaxed) & ~u64(3)) | mode, kSeqCst);  // S; relaxed: our own word
 }
 inline void announce_sleep(std::atomic<u64>& own) {
-  own.store(((own.load(kRelaxed) | 3) + 1) | kAsleep, kSeqCst);  // S; one more sleep
+  own.store(((own.load(kRelaxed) | 3) + 1) | kAsleep, kSeqCst);  // S; one more sleep; relaxed: our own word
 }
 
 // Wakes sleepers, at most once in each of their sleeps. One per process that may wake others.

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "core/layout.h"
-#include "front/grpc_message.h"
-#include "front/grpc_status.h"
-#include "front/methods.h"
-#include "front/service.h"
-#include "front/timer_wheel.h"
+#include "grpc/grpc_message.h"
+#include "grpc/grpc_status.h"
+#include "grpc/methods.h"
+#include "grpc/service.h"
+#include "net/timer_wheel.h"
 
 namespace fastqps::front {
 

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "front/call.h"
-#include "front/channel.h"
 #include "front/flood_guard.h"
 #include "front/request.h"
-#include "front/timer_wheel.h"
 #include "front/tokens.h"
+#include "net/channel.h"
+#include "net/timer_wheel.h"
 
 namespace fastqps::front {
 

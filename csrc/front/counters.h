@@ -2,8 +2,8 @@
 // from another thread or process sees each one whole, and all of them at slightly different moments.
 #pragma once
 #include "core/types.h"
-#include "front/grpc_status.h"
-#include "front/methods.h"
+#include "grpc/grpc_status.h"
+#include "grpc/methods.h"
 
 namespace fastqps::front {
 

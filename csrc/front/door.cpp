@@ -8,7 +8,7 @@
 #include <cstdio>
 
 #include "core/clock.h"
-#include "front/tls_channel.h"
+#include "net/tls_channel.h"
 
 namespace fastqps::front {
 

@@ -7,14 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "front/allocator.h"
 #include "front/call.h"
 #include "front/connection.h"
 #include "front/counters.h"
 #include "front/handshakes.h"
 #include "front/health.h"
 #include "front/inflate.h"
-#include "front/limits.h"
 #include "front/listener.h"
 #include "front/load_report.h"
 #include "front/load_service.h"
@@ -22,11 +20,13 @@
 #include "front/rare_queue.h"
 #include "front/request.h"
 #include "front/session.h"
-#include "front/slice.h"
-#include "front/timer_wheel.h"
-#include "front/tls_context.h"
 #include "front/tokens.h"
 #include "front/tracer.h"
+#include "grpc/limits.h"
+#include "net/allocator.h"
+#include "net/slice.h"
+#include "net/timer_wheel.h"
+#include "net/tls_context.h"
 
 namespace fastqps::front {
 

@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "front/service.h"
 #include "front/shares.h"
+#include "grpc/service.h"
 
 namespace fastqps::front {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "core/types.h"
 #include "front/counters.h"
-#include "front/limits.h"
+#include "grpc/limits.h"
 
 namespace fastqps::front {
 

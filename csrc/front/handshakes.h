@@ -3,7 +3,7 @@
 #pragma once
 #include <deque>
 
-#include "front/service.h"
+#include "grpc/service.h"
 
 namespace fastqps::front {
 

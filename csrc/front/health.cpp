@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "front/standing.h"
+#include "grpc/standing.h"
 
 namespace fastqps::front {
 

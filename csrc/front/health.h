@@ -4,10 +4,10 @@
 #include <string_view>
 #include <vector>
 
-#include "front/limits.h"
 #include "front/loop.h"
-#include "front/methods.h"
-#include "front/service.h"
+#include "grpc/limits.h"
+#include "grpc/methods.h"
+#include "grpc/service.h"
 
 namespace fastqps::front {
 

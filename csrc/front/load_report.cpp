@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "front/grpc_status.h"
-#include "front/wire.h"
+#include "grpc/grpc_status.h"
+#include "wire/wire.h"
 
 namespace fastqps::front {
 

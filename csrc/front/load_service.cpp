@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "front/standing.h"
-#include "front/wire.h"
+#include "grpc/standing.h"
+#include "wire/wire.h"
 
 namespace fastqps::front {
 

@@ -3,11 +3,11 @@
 #pragma once
 #include <vector>
 
-#include "front/limits.h"
 #include "front/load_report.h"
 #include "front/loop.h"
-#include "front/methods.h"
-#include "front/service.h"
+#include "grpc/limits.h"
+#include "grpc/methods.h"
+#include "grpc/service.h"
 
 namespace fastqps::front {
 

@@ -4,14 +4,14 @@
 #include <string_view>
 
 #include "front/counters.h"
-#include "front/limits.h"
 #include "front/load_report.h"
-#include "front/methods.h"
 #include "front/rare_queue.h"
-#include "front/service.h"
-#include "front/tls_context.h"
 #include "front/tokens.h"
 #include "front/tracer.h"
+#include "grpc/limits.h"
+#include "grpc/methods.h"
+#include "grpc/service.h"
+#include "net/tls_context.h"
 
 namespace fastqps::front {
 

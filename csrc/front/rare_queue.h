@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "front/service.h"
+#include "grpc/service.h"
 
 namespace fastqps::front {
 

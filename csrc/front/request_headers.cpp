@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "front/door.h"
-#include "front/grpc_timeout.h"
 #include "front/request.h"
+#include "grpc/grpc_timeout.h"
 
 namespace fastqps::front {
 

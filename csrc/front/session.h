@@ -2,8 +2,8 @@
 #pragma once
 #include <nghttp2/nghttp2.h>
 
-#include "front/allocator.h"
-#include "front/limits.h"
+#include "grpc/limits.h"
+#include "net/allocator.h"
 
 namespace fastqps::front {
 

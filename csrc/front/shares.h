@@ -8,7 +8,7 @@
 #pragma once
 #include <vector>
 
-#include "front/service.h"
+#include "grpc/service.h"
 
 namespace fastqps::front {
 

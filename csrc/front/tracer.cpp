@@ -5,7 +5,7 @@
 
 #include "core/clock.h"
 #include "front/door.h"
-#include "front/trace_context.h"
+#include "grpc/trace_context.h"
 
 namespace fastqps::front {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/layout.h"
-#include "front/grpc_status.h"
 #include "front/seeds.h"
+#include "grpc/grpc_status.h"
 
 namespace fastqps::front {
 

@@ -4,7 +4,7 @@
 
 #include "front/door.h"
 #include "front/reply.h"
-#include "front/service.h"
+#include "grpc/service.h"
 
 namespace fastqps::front {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "check.h"
-#include "step/cuda_step.h"
+#include "step/cuda/cuda_step.h"
 
 namespace fastqps::test {
 

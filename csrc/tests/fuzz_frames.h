@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "front/grpc_message.h"
+#include "grpc/grpc_message.h"
 #include "tests/compressed.h"
 #include "tests/fuzz.h"
 #include "tests/transport_fixture.h"

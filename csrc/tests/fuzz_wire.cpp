@@ -2,11 +2,11 @@
 // repeated fields finds as many as the first.
 #include <vector>
 
-#include "front/request_view.h"
-#include "front/wire.h"
 #include "tests/check.h"
 #include "tests/fuzz.h"
 #include "text/utf8.h"
+#include "wire/request_view.h"
+#include "wire/wire.h"
 
 using namespace fastqps;
 using namespace fastqps::front;

@@ -9,10 +9,10 @@
 
 #include "core/claimer.h"
 #include "core/supervise.h"
-#include "front/predict_service.h"
-#include "front/wire.h"
+#include "predict/predict_service.h"
 #include "tests/check.h"
 #include "tests/http2_client.h"
+#include "wire/wire.h"
 
 namespace fastqps::front {
 

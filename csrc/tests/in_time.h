@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "core/clock.h"
-#include "front/timer_wheel.h"
+#include "net/timer_wheel.h"
 #include "tests/check.h"
 #include "tests/http2_client.h"
 

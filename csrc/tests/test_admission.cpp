@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <deque>
 
-#include "front/admission.h"
 #include "front/shares.h"
+#include "predict/admission.h"
 #include "tests/check.h"
 
 using namespace fastqps;

@@ -3,7 +3,7 @@
 #include <functional>
 #include <random>
 
-#include "step/cpu_ops_levels.h"
+#include "step/cpu/cpu_ops_levels.h"
 #include "tests/check.h"
 
 using namespace fastqps;

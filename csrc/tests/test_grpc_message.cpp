@@ -1,7 +1,7 @@
 #include <random>
 
-#include "front/grpc_message.h"
-#include "front/grpc_status.h"
+#include "grpc/grpc_message.h"
+#include "grpc/grpc_status.h"
 #include "tests/check.h"
 
 using namespace fastqps;

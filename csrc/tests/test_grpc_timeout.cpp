@@ -1,4 +1,4 @@
-#include "front/grpc_timeout.h"
+#include "grpc/grpc_timeout.h"
 #include "tests/check.h"
 
 using namespace fastqps;

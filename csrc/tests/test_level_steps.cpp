@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "core/supervise.h"
-#include "step/sim_timeline.h"
+#include "step/sim/sim_timeline.h"
 #include "tests/decode_stepper_fixture.h"
 
 using namespace fastqps;

@@ -3,9 +3,9 @@
 #include <memory>
 #include <vector>
 
-#include "front/wire.h"
 #include "tests/in_time.h"
 #include "tests/transport_fixture.h"
+#include "wire/wire.h"
 
 using namespace fastqps;
 using namespace fastqps::front;

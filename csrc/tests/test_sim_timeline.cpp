@@ -9,8 +9,8 @@
 
 #include "check.h"
 #include "core/clock.h"
-#include "step/sim_host.h"
-#include "step/sim_timeline.h"
+#include "step/sim/sim_host.h"
+#include "step/sim/sim_timeline.h"
 
 using namespace fastqps;
 

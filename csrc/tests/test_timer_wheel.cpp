@@ -1,7 +1,7 @@
 #include <map>
 #include <random>
 
-#include "front/timer_wheel.h"
+#include "net/timer_wheel.h"
 #include "tests/check.h"
 
 using namespace fastqps;

@@ -2,7 +2,7 @@
 #include <memory>
 #include <set>
 
-#include "front/trace_context.h"
+#include "grpc/trace_context.h"
 #include "tests/transport_fixture.h"
 
 using namespace fastqps;

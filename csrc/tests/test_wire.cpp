@@ -2,11 +2,11 @@
 // the rules, one line each.
 #include <limits>
 
-#include "front/request_view.h"
-#include "front/response_view.h"
-#include "front/wire.h"
 #include "tests/check.h"
 #include "text/utf8.h"
+#include "wire/request_view.h"
+#include "wire/response_view.h"
+#include "wire/wire.h"
 
 using namespace fastqps;
 using namespace fastqps::front;

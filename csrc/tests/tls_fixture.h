@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "front/tls_context.h"
+#include "net/tls_context.h"
 #include "tests/transport_fixture.h"
 
 namespace fastqps::front {

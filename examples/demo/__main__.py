@@ -13,7 +13,7 @@ from examples.demo.check import check
 from examples.demo.correct import show_page, show_stream
 from examples.demo.sentences import ALIKE
 from fastqps import Client
-from fastqps.server_process import ServerError, ServerProcess
+from fastqps.process.server_process import ServerError, ServerProcess
 
 FLAGS = ("--model", "minilm", "--model", "grammar", "--frontdoors", "2", "--dispatchers", "2")
 SECONDS, IN_FLIGHT = 10, 256

@@ -17,7 +17,7 @@ import uvloop
 
 from examples.demo.sentences import MANY
 from fastqps import AsyncClient, errors
-from fastqps.prediction import Prediction
+from fastqps.api.prediction import Prediction
 
 CONNECTIONS = 4
 SAMPLE_EVERY = 37  # answers; these are also asked where their time went

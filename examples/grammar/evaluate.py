@@ -16,7 +16,7 @@ from pathlib import Path
 
 from examples.grammar.mistakes import KINDS, Pair, pairs
 from examples.grammar.train import OUTPUT
-from fastqps.generator import Generator
+from fastqps.engine.generator import Generator
 from fastqps.models import load_card
 
 SEED = 2026

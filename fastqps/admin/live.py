@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastqps.admin.http import Answer, Request
-from fastqps.live import PAGE, Sampler
+from fastqps.telemetry.live import PAGE, Sampler
 
 JSON = "application/json"
 

@@ -17,11 +17,11 @@ from fastqps.admin.live import Live
 from fastqps.admin.predict import Predict
 from fastqps.admin.reload import Reloadable, ReloadPage
 from fastqps.admin.server import Server
-from fastqps.live import Sampler, Seen
-from fastqps.metrics import Metrics
-from fastqps.metrics.load_page import CONTENT_TYPE as LOAD_PAGE
-from fastqps.metrics.meter import TICK_S
-from fastqps.off_loop import UnexpectedError
+from fastqps.process.off_loop import UnexpectedError
+from fastqps.telemetry.live import Sampler, Seen
+from fastqps.telemetry.metrics import Metrics
+from fastqps.telemetry.metrics.load_page import CONTENT_TYPE as LOAD_PAGE
+from fastqps.telemetry.metrics.meter import TICK_S
 
 # Whoever waits for an answer keeps its connection: some stay for probes, scrapers and reloads.
 PREDICTING_MAX = CONNECTIONS_MAX - 16

@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fastqps.errors import CallError
-from fastqps.off_loop import off_loop
+from fastqps.process.off_loop import off_loop
 
 if TYPE_CHECKING:
-    from fastqps.async_client import AsyncClient
+    from fastqps.client.aio import AsyncClient
     from fastqps.v1 import predict_pb2
 
 ITEMS_MAX = 64
@@ -38,7 +38,7 @@ class Predict:
         single = not isinstance(asked, list)
         items = [asked] if single else asked
         await off_loop(_import)
-        from fastqps.prediction_json import error_json, prediction_json
+        from fastqps.api.prediction_json import error_json, prediction_json
 
         if not 0 < len(items) <= ITEMS_MAX:
             return 400, error_json(INVALID_ARGUMENT, f"{len(items)} items, a list holds 1 to {ITEMS_MAX} items")
@@ -63,19 +63,19 @@ class Predict:
 
     def _connected(self) -> AsyncClient:
         if self._client is None:
-            from fastqps.async_client import AsyncClient
+            from fastqps.client.aio import AsyncClient
 
             self._client = AsyncClient(self._target)
         return self._client
 
 
 def _import() -> None:
-    for module in ("async_client", "prediction_json"):
+    for module in ("client.aio", "api.prediction_json"):
         import_module(f"fastqps.{module}")
 
 
 def _request(item: Any, where: str) -> predict_pb2.PredictRequest:
-    from fastqps.request import to_message
+    from fastqps.api.request import to_message
 
     if not isinstance(item, dict):
         raise ValueError(f'{where}not an object such as {{"text": "hello"}}')

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from fastqps.prediction import Generation
+    from fastqps.api.prediction import Generation
 
 
 Vectors = Sequence[NDArray[np.float32]]

@@ -6,9 +6,9 @@ import argparse
 from dataclasses import dataclass
 from typing import Any
 
-from fastqps.bench.load import LoadSpec
+from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.workload import UNIQUE, Workload, parse_call
 from fastqps.bench.slo import Slo
-from fastqps.bench.workload import UNIQUE, Workload, parse_call
 from fastqps.config.units import parse_duration
 from fastqps.errors import ConfigError
 

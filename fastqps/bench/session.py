@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fastqps.bench.access import Access
-from fastqps.bench.context import Context, Progress, now_utc
-from fastqps.bench.environment import Others, commit, environment
 from fastqps.bench.flags import Common, read_common
+from fastqps.bench.measure.access import Access
+from fastqps.bench.measure.context import Context, Progress, now_utc
+from fastqps.bench.measure.pinning import Pinning, pinning
+from fastqps.bench.measure.target import Target
+from fastqps.bench.measure.texts import vocabulary_of
+from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.modes import mode
-from fastqps.bench.pinning import Pinning, pinning
 from fastqps.bench.report.terminal import RunProgress, print_result
-from fastqps.bench.result import BenchError, Result
-from fastqps.bench.target import Target
-from fastqps.bench.texts import vocabulary_of
-from fastqps.bench.workload import Payloads
+from fastqps.bench.results.environment import Others, commit, environment
+from fastqps.bench.results.result import BenchError, Result
 from fastqps.errors import CallError, ConfigError, FastqpsError
 
 

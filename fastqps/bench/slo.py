@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from fastqps.bench.point import BEYOND_MIN, QUANTILES, Point
+from fastqps.bench.results.point import BEYOND_MIN, QUANTILES, Point
 from fastqps.config.units import format_duration, parse_duration
 from fastqps.errors import ConfigError
 

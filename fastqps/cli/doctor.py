@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import json
 
-from fastqps import doctor
+from fastqps.doctor import report as doctor
 from fastqps.errors import FAILURE, OK
 
 MARKS = {"ok": "ok  ", "note": "note", "lack": "LACK"}

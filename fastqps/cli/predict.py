@@ -14,9 +14,9 @@ from fastqps.cli.generate_flags import generate_options
 from fastqps.errors import FAILURE, OK, ConfigError
 
 if TYPE_CHECKING:
-    from fastqps.client import Client
-    from fastqps.engine import Engine
-    from fastqps.prediction import Chunk
+    from fastqps.api.prediction import Chunk
+    from fastqps.client.sync import Client
+    from fastqps.engine.engine import Engine
 
 Text = str | tuple[str, str]
 Ask = Callable[[list[Text]], list[dict[str, Any]]]
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _here(options: argparse.Namespace) -> Ask:
-    from fastqps.prediction_json import answer_json, generation_json
+    from fastqps.api.prediction_json import answer_json, generation_json
 
     engine = _engine(options)
     asked: Any = {"truncate": options.truncate, **generate_options(options)}
@@ -88,7 +88,7 @@ def _here(options: argparse.Namespace) -> Ask:
 
 
 def _engine(options: argparse.Namespace) -> Engine:
-    from fastqps.engine import Engine
+    from fastqps.engine.engine import Engine
 
     engine = Engine(
         options.model or "minilm", device=options.device or "cpu", quantization=options.quantization or "none"
@@ -111,7 +111,7 @@ def _prompts(texts: list[Text]) -> list[str]:
 
 
 def _at_server(options: argparse.Namespace) -> Ask:
-    from fastqps.prediction_json import prediction_json
+    from fastqps.api.prediction_json import prediction_json
 
     client, asked = _connect(options), _asked(options)
     return lambda texts: [prediction_json(found) for found in client.predict_batch(texts, **asked)]
@@ -119,7 +119,7 @@ def _at_server(options: argparse.Namespace) -> Ask:
 
 def _stream(options: argparse.Namespace, texts: Iterator[Text]) -> int:
     """Prints the tokens of one text after the other as they are made."""
-    from fastqps.prediction_json import chunk_json
+    from fastqps.api.prediction_json import chunk_json
 
     stream = _stream_at_server(options) if options.address else _stream_here(options)
     for text in texts:
@@ -150,7 +150,7 @@ def _stream_here(options: argparse.Namespace) -> Stream:
 
 
 def _connect(options: argparse.Namespace) -> Client:
-    from fastqps.client import Client
+    from fastqps.client.sync import Client
 
     if ":" not in options.address:  # gRPC would take port 443
         raise ConfigError(f"--address {options.address!r} has no port: HOST:PORT")
@@ -162,7 +162,7 @@ def _connect(options: argparse.Namespace) -> Client:
 
 def _asked(options: argparse.Namespace) -> Any:
     """The options of each request; numbers that no message can hold are refused before a server is asked."""
-    from fastqps.request import to_message
+    from fastqps.api.request import to_message
 
     asked: Any = {"truncate": options.truncate, **generate_options(options)}
     try:

@@ -7,8 +7,8 @@ import sys
 
 from fastqps.config.units import parse_duration
 from fastqps.errors import OK, ConfigError, FastqpsError
-from fastqps.top.plain import follow
-from fastqps.top.watch import Watch
+from fastqps.telemetry.top.plain import follow
+from fastqps.telemetry.top.watch import Watch
 
 INTERVAL_LEAST_NS, INTERVAL_MOST_NS = 10**8, 3600 * 10**9
 
@@ -44,7 +44,7 @@ def _show(watch: Watch, interval_s: float, *, once: bool) -> None:
         from rich.console import Console
     except ModuleNotFoundError:
         raise FastqpsError("the live view needs the package rich: pip install 'fastqps[bench]', or --plain") from None
-    from fastqps.top.live import show, show_once
+    from fastqps.telemetry.top.live import show, show_once
 
     console = Console(highlight=False)
     if console.is_dumb_terminal:

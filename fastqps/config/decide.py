@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from fastqps import machine
 from fastqps.config.settings import Config
 from fastqps.errors import ConfigError
+from fastqps.host import machine
 
 DISPATCHERS_MAX = 64  # over all models: one bit each in a route's mask
 MODELS_MAX = 16

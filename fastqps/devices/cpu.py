@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import torch
 
-from fastqps import machine
+from fastqps.architectures.packed import PackedModel
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
 from fastqps.devices.shared_choice import shared_choice
+from fastqps.host import machine
 from fastqps.models.card import ModelCard
-from fastqps.models.cpu_decode_ops import CpuDecodeOps
-from fastqps.models.cpu_encoder_ops import CpuEncoderOps
-from fastqps.models.cpu_product_times import product_times
-from fastqps.models.packed import PackedModel
-from fastqps.models.precision import QUANTIZATIONS, Precision
+from fastqps.ops.cpu.decode_ops import CpuDecodeOps
+from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
+from fastqps.ops.cpu.product_times import product_times
+from fastqps.ops.precision import QUANTIZATIONS, Precision
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fastqps.devices.cuda_versions import assigned, package_path, too_old
 from fastqps.devices.errors import DeviceError
 from fastqps.errors import ConfigError
-from fastqps.gpus import AMD, FAKE_LIBRARY, NVIDIA, Gpu, Vendor, find_gpus
+from fastqps.host.gpus import AMD, FAKE_LIBRARY, NVIDIA, Gpu, Vendor, find_gpus
 
 CAPABILITY_MIN = (8, 0)  # Ampere: the first with bfloat16
 AMD_ARCHITECTURES = ("gfx942", "gfx950")  # MI300 and MI350: what the kernels are compiled for in tests

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fastqps.devices.cuda_choice import choose_device, chosen_gpus
 from fastqps.devices.profile import Profile, check_task, load_profile
 from fastqps.errors import ConfigError
-from fastqps.gpus import Gpu
+from fastqps.host.gpus import Gpu
 from fastqps.models.card import ModelCard
 
 DEVICES = ("cpu", "cuda", "null", "sim")

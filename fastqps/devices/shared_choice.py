@@ -14,7 +14,7 @@ from fastqps.devices.errors import DeviceError
 from fastqps.devices.start_lock import alone
 from fastqps.devices.stored_choice import Choice, Circumstances, find_choice, places, store_choice
 from fastqps.models.card import ModelCard
-from fastqps.models.precision import Precision
+from fastqps.ops.precision import Precision
 
 
 @contextmanager

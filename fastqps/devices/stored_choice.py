@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fastqps import machine
+from fastqps.host import machine
 from fastqps.models.names import PACKAGED, packaged
-from fastqps.models.precision import EPILOGUES, Kind, Timed
+from fastqps.ops.precision import EPILOGUES, Kind, Timed
 
 FILE = "fastqps-precision.json"
 CHOICES_MAX = 32  # in a file; the oldest go first

@@ -10,7 +10,7 @@ from fastqps.kernels import torch_ops
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_MODULES = {"end_step": "stamps"}  # of launchers whose module is named otherwise
+_MODULES = {"end_step": "stamps", "sample": "sampling.sample"}  # of launchers whose module is named otherwise
 
 
 class Choose(Protocol):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from fastqps.errors import NO_MODEL, FastqpsError
 from fastqps.models.logit_options import LogitOptions
-from fastqps.tokenizer import SpecialTokens
+from fastqps.models.tokenizers.tokenizer import SpecialTokens
 
 Task = Literal["embed", "classify", "generate"]
 Activation = Literal["identity", "softmax", "sigmoid"]

@@ -10,14 +10,14 @@ from typing import Any
 
 from fastqps.models.card import ModelError
 from fastqps.models.compressed_tensors import check_quantization
-from fastqps.models.config_keys import CONFIG, config_keys, config_warnings
 from fastqps.models.decoder_config import GENERATORS
-from fastqps.models.json_files import optional_object, read_json, read_object
-from fastqps.models.keys import Keys
-from fastqps.models.pipeline import Pipeline, read_pipeline
-from fastqps.models.sentence_config import SentenceConfig, lower_cases, read_sentence_config
-from fastqps.models.sentence_keys import MODEL_FILE, TRANSFORMER_FILES
-from fastqps.models.tokenizer_files import TokenizerFiles, read_tokenizer_files, without_tokenizer
+from fastqps.models.files.config_keys import CONFIG, config_keys, config_warnings
+from fastqps.models.files.json_files import optional_object, read_json, read_object
+from fastqps.models.files.keys import Keys
+from fastqps.models.sentence_transformers.config import SentenceConfig, lower_cases, read_sentence_config
+from fastqps.models.sentence_transformers.keys import MODEL_FILE, TRANSFORMER_FILES
+from fastqps.models.sentence_transformers.pipeline import Pipeline, read_pipeline
+from fastqps.models.tokenizers.files import TokenizerFiles, read_tokenizer_files, without_tokenizer
 
 # model_type -> family. XLM-RoBERTa and CamemBERT have RoBERTa's layout; only their tokenizers differ.
 FAMILIES = {

@@ -10,17 +10,17 @@ from typing import Any
 from fastqps.models.card import LimitError, ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decoder_config import read_decoder_config
-from fastqps.models.generation_keys import (
+from fastqps.models.files.generation_keys import (
     GENERATION_CONFIG,
     generation_keys,
     generation_warnings,
     read_logit_options,
 )
+from fastqps.models.files.json_files import read_object
+from fastqps.models.files.keys import Keys
 from fastqps.models.input_limit import shorter
-from fastqps.models.json_files import read_object
-from fastqps.models.keys import Keys
-from fastqps.models.tokenizer_files import tokenizer_source
-from fastqps.tokenizer import SpecialTokens, Tokenizer
+from fastqps.models.tokenizers.files import tokenizer_source
+from fastqps.models.tokenizers.tokenizer import SpecialTokens, Tokenizer
 
 PROMPT_TOKENS_DEFAULT = 512  # every place in the KV cache has room for the longest prompt
 _ID_END = 1 << 31  # token ids are int32 in a step

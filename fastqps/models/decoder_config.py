@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastqps.models.card import ModelError
-from fastqps.models.config_values import choice, flag, positive, size
+from fastqps.models.files.config_values import choice, flag, positive, size
 
 # model_type -> family. SmolLM2 is a llama with a tied head.
 GENERATORS = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}

@@ -6,11 +6,11 @@ from typing import Any
 
 from fastqps.models.card import Activation, ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
-from fastqps.models.config_values import size
 from fastqps.models.encoder_config import BertConfig, EncoderConfig, read_encoder_config
+from fastqps.models.files.config_values import size
+from fastqps.models.files.keys import Keys
 from fastqps.models.input_limit import shorter
-from fastqps.models.keys import Keys
-from fastqps.models.sentence_keys import MODEL_FILE, torch_class
+from fastqps.models.sentence_transformers.keys import MODEL_FILE, torch_class
 
 _INPUT_TOKENS_DEFAULT_MAX = 8192  # of a model that takes more: a step must hold its longest input
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastqps.models.card import ModelError
-from fastqps.models.config_values import choice, flag, positive, size
+from fastqps.models.files.config_values import choice, flag, positive, size
 
 # What may stand between two products; and between a gate and its product.
 ACTIVATIONS = ("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu")

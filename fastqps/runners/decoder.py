@@ -6,14 +6,14 @@ from pathlib import Path
 
 import torch
 
+from fastqps.architectures.llama import Llama
+from fastqps.architectures.weights import Weights
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
-from fastqps.models.decode_step import DecodeState, DecodeStep
 from fastqps.models.decoder_config import read_decoder_config
-from fastqps.models.llama import Llama
-from fastqps.models.logit_stage import LogitStage
-from fastqps.models.ops import DecodeOps
-from fastqps.models.weights import Weights
+from fastqps.ops.cpu.logit_stage import LogitStage
+from fastqps.ops.decode_step import DecodeState, DecodeStep
+from fastqps.ops.interface import DecodeOps
 from fastqps.runners.decode_buffers import DecodeBuffers
 from fastqps.runners.first_steps import first_rows
 

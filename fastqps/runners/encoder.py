@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import torch
 
-from fastqps.models.packed import PackedModel
-from fastqps.models.step import Step
+from fastqps.architectures.packed import PackedModel
+from fastqps.ops.step import Step
 from fastqps.runners.buffers import StepBuffers
 from fastqps.runners.first_steps import first_steps
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fastqps import machine
 from fastqps._core import DISPATCHERS_MAX, Sizes
-from fastqps.capacity import Capacity, read_capacity
 from fastqps.config import SETTINGS, Config
 from fastqps.config.decide import server_cpus
 from fastqps.config.values import parse_value
 from fastqps.devices import Device, list_devices
 from fastqps.errors import ConfigError
-from fastqps.gpus import Gpu
-from fastqps.metrics.saturation import DEVICE_BUSY_MAX
+from fastqps.host import machine
+from fastqps.host.gpus import Gpu
 from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.card import LimitError
 from fastqps.models.names import resolve
-from fastqps.supervisor.placement import Cpus, Placement, pinned, unpinned
+from fastqps.supervisor.gpu.placement import Cpus, Placement, pinned, unpinned
 from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
 from fastqps.supervisor.room import Memory, Room, room_of
+from fastqps.telemetry.capacity import Capacity, read_capacity
+from fastqps.telemetry.metrics.saturation import DEVICE_BUSY_MAX
 
 LABEL_BYTES = 8  # index and score
 FLOAT_BYTES = 4

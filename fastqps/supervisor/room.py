@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fastqps import machine
 from fastqps.config import Config
 from fastqps.config.decide import RUNNING_DEFAULT
 from fastqps.config.units import format_bytes
 from fastqps.errors import ConfigError
-from fastqps.gpus import Gpu
+from fastqps.host import machine
+from fastqps.host.gpus import Gpu
 from fastqps.models import ModelCard
 from fastqps.models.card import KV_PADDING_SLOTS
 

@@ -17,11 +17,12 @@ from fastqps.config import Config
 from fastqps.config.decide import server_cpus
 from fastqps.errors import ConfigError, FastqpsError
 from fastqps.models import ModelCard
-from fastqps.supervisor.credential_files import CredentialFiles
-from fastqps.supervisor.credential_watch import CredentialWatch
+from fastqps.supervisor.credentials.files import CredentialFiles
+from fastqps.supervisor.credentials.watch import CredentialWatch
 from fastqps.supervisor.exposure import exposures
 from fastqps.supervisor.generation import first_generations
-from fastqps.supervisor.holder import Holder
+from fastqps.supervisor.gpu.holder import Holder
+from fastqps.supervisor.gpu.sharing import Sharing
 from fastqps.supervisor.listener import address, bind, listen
 from fastqps.supervisor.log import STDERR, Log
 from fastqps.supervisor.outcome import SIGNALS
@@ -30,8 +31,7 @@ from fastqps.supervisor.room import Room, format_size
 from fastqps.supervisor.run_directory import RunDirectory
 from fastqps.supervisor.server import Supervisor
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.sharing import Sharing
-from fastqps.tracing import Tracing, find_endpoint
+from fastqps.telemetry.tracing import Tracing, find_endpoint
 
 FILES_MIN = 256  # our own, at most 32 front doors and 64 dispatchers with their eventfds, and some for clients
 

@@ -13,24 +13,24 @@ from typing import Any
 
 from fastqps._core import now_ns
 from fastqps.errors import FAILURE, NOT_DRAINED, OK
-from fastqps.off_loop import UnexpectedError, off_loop
-from fastqps.supervisor.credential_watch import CredentialWatch
-from fastqps.supervisor.crew import Crew
-from fastqps.supervisor.dispatcher_seat import DispatcherSeat
-from fastqps.supervisor.domain import Domain, make_domains
+from fastqps.process.off_loop import UnexpectedError, off_loop
+from fastqps.supervisor.credentials.watch import CredentialWatch
+from fastqps.supervisor.gpu.failure_domain import Domain, make_domains
+from fastqps.supervisor.gpu.sharing import Sharing
 from fastqps.supervisor.listener import address, listen, refuse_new
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import Outcome
 from fastqps.supervisor.plan import Plan
-from fastqps.supervisor.reload import Reloader
-from fastqps.supervisor.reloads import Reloads
-from fastqps.supervisor.seat import Seat
-from fastqps.supervisor.seats import Seats
+from fastqps.supervisor.reload.reload import Reloader
+from fastqps.supervisor.reload.reloads import Reloads
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.sharing import Sharing
 from fastqps.supervisor.view import View
-from fastqps.supervisor.watch import TICK_NS, OwnTime
-from fastqps.tracing import Tracing
+from fastqps.supervisor.workers.dispatcher_slot import DispatcherSeat
+from fastqps.supervisor.workers.pool import Crew
+from fastqps.supervisor.workers.progress import TICK_NS, OwnTime
+from fastqps.supervisor.workers.slot import Seat
+from fastqps.supervisor.workers.slots import Seats
+from fastqps.telemetry.tracing import Tracing
 
 READY_POLL_S = 0.02
 DRAIN_SLACK_S = 1.0  # a front door keeps the drain's deadline itself; after this much more it is killed

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from fastqps._core import BusyUnion, LoadWindow
-from fastqps.metrics.canaries import Canaries
-from fastqps.readiness import Readiness, readiness
-from fastqps.reloaded import OUTCOMES, ServedVersion
-from fastqps.supervisor.credential_watch import CredentialWatch
+from fastqps.process.readiness import Readiness, readiness
+from fastqps.process.reloaded import OUTCOMES, ServedVersion
+from fastqps.supervisor.credentials.watch import CredentialWatch
 from fastqps.supervisor.exposure import is_loopback
 from fastqps.supervisor.listener import internal_target
 from fastqps.supervisor.plan import Plan
-from fastqps.supervisor.reloads import Reloads
-from fastqps.supervisor.seats import Seats
+from fastqps.supervisor.reload.reloads import Reloads
 from fastqps.supervisor.shared import Shared
-from fastqps.tracing import Tracing
+from fastqps.supervisor.workers.slots import Seats
+from fastqps.telemetry.metrics.canaries import Canaries
+from fastqps.telemetry.tracing import Tracing
 
 
 class View:

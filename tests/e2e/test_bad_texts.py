@@ -11,8 +11,8 @@ from serving import Server, title_of
 from word_files import PANICS, write_words
 
 from fastqps import Client
+from fastqps.api.prediction import PredictionError
 from fastqps.errors import CallError
-from fastqps.prediction import PredictionError
 
 
 def served_by(server: Server) -> set[int]:

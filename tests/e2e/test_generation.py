@@ -26,8 +26,8 @@ from tries import unmet, until_in_time
 
 import fastqps
 from fastqps import errors
+from fastqps.api.prediction import Chunk, Generation
 from fastqps.cli import main
-from fastqps.prediction import Chunk, Generation
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
@@ -142,9 +142,9 @@ def test_usage_and_limits(client: fastqps.Client, alone: Alone) -> None:
     assert (model.name, model.task, model.output_tokens_max, model.dimensions) == ("tiny", "generate", MAX_TOKENS, 0)
     assert model.input_tokens_max == 512
     found = client.generate([5] * 512, max_tokens=1)
-    assert found.usage == fastqps.prediction.Usage(512, 1, False) and found.finish_reason == "length"
+    assert found.usage == fastqps.api.prediction.Usage(512, 1, False) and found.finish_reason == "length"
     cut = client.predict([5] * 600, truncate=True, max_tokens=1)
-    assert cut.usage == fastqps.prediction.Usage(512, 1, True, 512)
+    assert cut.usage == fastqps.api.prediction.Usage(512, 1, True, 512)
     assert cut.generation.token_ids == found.token_ids
     assert client.predict("", max_tokens=2, timings=True).timings["device"] > 0  # BOS alone is a prompt
 

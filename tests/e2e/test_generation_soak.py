@@ -21,7 +21,7 @@ from serving import PATIENCE_S, Server, until
 
 import fastqps
 from fastqps import errors
-from fastqps.prediction import Generation
+from fastqps.api.prediction import Generation
 
 SOAK_S = float(os.environ.get("FASTQPS_SOAK_GENERATION", "3"))
 MAX_TOKENS = 60

@@ -14,7 +14,7 @@ from ledger import OK, Ledger, Load, channel_to, unary
 from serving import HERE, Server, until
 from versions import write_version
 
-from fastqps.supervisor.domain import FAULTS_MAX
+from fastqps.supervisor.gpu.failure_domain import FAULTS_MAX
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 

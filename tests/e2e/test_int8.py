@@ -17,8 +17,8 @@ from sentence_files import SPELLINGS, write, write_base, write_dense, write_modu
 from serving import PATIENCE_S, Server
 
 import fastqps
+from fastqps.api.request import to_message
 from fastqps.errors import CallError, InvalidArgument
-from fastqps.request import to_message
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 

@@ -11,7 +11,7 @@ from serving import PATIENCE_S, Server
 import fastqps
 from bench.load import PREDICT, Load, loadgen
 from bench.texts import write_payloads
-from fastqps.scrape import Difference, scrape
+from fastqps.telemetry.scrape import Difference, scrape
 from fastqps.v1 import predict_pb2 as pb
 
 CONNECTIONS, STREAMS = 8, 64

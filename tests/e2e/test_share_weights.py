@@ -21,8 +21,8 @@ from fastqps import Client, Engine
 from fastqps.devices.cuda.precision import encoder_rows
 from fastqps.devices.stored_choice import FILE, Choice, Circumstances, store_choice
 from fastqps.models import load_card
-from fastqps.models.fp8 import refused
-from fastqps.models.precision import Kind, Timed
+from fastqps.ops.fp8 import refused
+from fastqps.ops.precision import Kind, Timed
 
 Serve = Callable[..., Server]
 

@@ -24,7 +24,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 from serving import PATIENCE_S, Server, title_of, until
 
 import fastqps
-from fastqps import rpc
+from fastqps.api import rpc
 from fastqps.errors import CallError, Unauthenticated, Unavailable
 from fastqps.v1 import predict_pb2 as pb
 

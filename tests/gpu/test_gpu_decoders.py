@@ -14,10 +14,10 @@ from decoders import DECODERS, VOCAB, write_decoder
 from bench.gpu.checkpoints import checkpoint
 from bench.gpu.shapes import SHAPES
 from fastqps.devices import make_decoder
+from fastqps.engine.generator import Generator
+from fastqps.engine.sampling import Sampling
 from fastqps.errors import ConfigError
-from fastqps.generator import Generator
 from fastqps.models import load_card
-from fastqps.sampling import Sampling
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 CHANCE = np.random.default_rng(5)

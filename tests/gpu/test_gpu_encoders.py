@@ -16,8 +16,8 @@ from bench.gpu.checkpoints import checkpoint
 from bench.gpu.shapes import SHAPES
 from fastqps.devices import make_runner
 from fastqps.errors import ConfigError
-from fastqps.lane import make_lanes
 from fastqps.models import load_card
+from fastqps.runners.lane import make_lanes
 from fastqps.runners.reference_items import pack_items
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]

@@ -111,7 +111,7 @@ def context() -> list[str]:
         ("setup.py", False),
         ("csrc/core/ring.h", False),
         ("csrc/tests/stress_core.cpp", True),
-        ("fastqps/live/page.html", False),
+        ("fastqps/telemetry/live/page.html", False),
         ("fastqps/_core.cpython-311-x86_64-linux-gnu.so", True),
         ("fastqps/__pycache__/cli.cpython-311.pyc", True),
         (".git/config", True),

@@ -17,7 +17,7 @@ from expressions import K8S, published
 from prometheus_server import static
 from serving import PATIENCE_S
 
-from fastqps.codes import CODES, FAULTS
+from fastqps.api.codes import CODES, FAULTS
 
 pytestmark = pytest.mark.compute
 

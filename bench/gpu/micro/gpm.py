@@ -9,7 +9,7 @@ import torch
 
 from bench.gpu.run import Run
 from bench.gpu.stand import Stand, Work, open_stand
-from fastqps.metrics.gpm import Gpm
+from fastqps.telemetry.metrics.gpm import Gpm
 
 LOOK_S = 1.5
 

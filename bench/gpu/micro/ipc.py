@@ -10,7 +10,7 @@ import time
 from bench.gpu import mps
 from bench.gpu.run import Run
 from fastqps._core import CudaApi, CudaError
-from fastqps.gpus import FAKE_LIBRARY
+from fastqps.host.gpus import FAKE_LIBRARY
 
 BYTES = 64 << 20
 PATTERN = bytes(range(256))

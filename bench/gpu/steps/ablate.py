@@ -7,7 +7,7 @@ from typing import Any
 from bench.gpu.program import run_bench
 from bench.gpu.run import Run
 from bench.gpu.steps.encoder import settings_of
-from fastqps import machine
+from fastqps.host import machine
 
 WORDS = 30  # of a text: 32 tokens
 

@@ -13,8 +13,8 @@ from bench.gpu.run import Run
 from bench.gpu.served import Served, answered, bound_by, brief, describe
 from bench.gpu.stand import open_stand
 from bench.gpu.vocabulary import texts
-from fastqps.bench.point import Point
-from fastqps.bench.target import Settings
+from fastqps.bench.measure.target import Settings
+from fastqps.bench.results.point import Point
 
 TOKENS_IN = TOKENS_OUT = 50
 PROMPTS = 8192

@@ -17,7 +17,7 @@ from fastqps.kernels.add_norm import add_norm
 from fastqps.kernels.embed_tokens import embed_tokens
 from fastqps.kernels.quantise_rows import quantise_rows
 from fastqps.kernels.rope_kv import rope_kv
-from fastqps.kernels.sample import sample
+from fastqps.kernels.sampling.sample import sample
 from fastqps.kernels.slot_attention import slot_attention
 
 PROMPT, PLACE, MAX_LEN = 50, 75, 128

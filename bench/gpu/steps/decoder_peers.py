@@ -27,8 +27,8 @@ from bench.gpu.run import Run
 from bench.gpu.served import Served, answered, bound_by, brief
 from bench.gpu.steps.decoder import prompts, settings_of, tokens_out
 from fastqps import Client
-from fastqps.bench.point import Point
-from fastqps.bench.result import BenchError
+from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import BenchError
 
 MODELS = ("qwen2.5-0.5b", "smollm2-135m")
 IN_FLIGHT = 1024

@@ -14,12 +14,12 @@ from bench.gpu.served import answered, bound_by, brief, describe
 from bench.gpu.steps.decoder import prompts, settings_of, tokens_out
 from bench.gpu.steps.encoder import encoder_texts
 from bench.gpu.steps.encoder import settings_of as encoder_settings
-from fastqps.bench.point import Point
-from fastqps.bench.result import BenchError
-from fastqps.bench.target import Settings
-from fastqps.bench.workload import Payloads
+from fastqps.bench.measure.target import Settings
+from fastqps.bench.measure.workload import Payloads
+from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import BenchError
 from fastqps.errors import ConfigError
-from fastqps.supervisor.mps import PROGRAM, find_program
+from fastqps.supervisor.gpu.mps import PROGRAM, find_program
 
 # What is tried, in this order, as far as the time goes.
 ONE: tuple[dict[str, Any], ...] = ({"lanes": 2}, {"lanes": 1}, {"lanes": 4})

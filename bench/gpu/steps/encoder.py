@@ -14,8 +14,8 @@ from bench.gpu.payloads import encoder_payloads
 from bench.gpu.run import Run
 from bench.gpu.served import Served, answered, bound_by, brief, describe
 from bench.gpu.stand import open_stand
-from fastqps import machine
-from fastqps.bench.workload import Payloads
+from fastqps.bench.measure.workload import Payloads
+from fastqps.host import machine
 
 TOKENS = 32
 PLACES = ((512, 2), (176, 2), (512, 1), (1024, 2), (256, 2), (176, 3))  # items of a batch, lanes: the likeliest first

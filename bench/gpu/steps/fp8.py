@@ -13,8 +13,8 @@ from bench.gpu.run import Run
 from bench.gpu.served import answered, bound_by, brief
 from bench.gpu.stand import open_stand
 from bench.gpu.steps.decoder import prompts, settings_of, tokens_out
-from fastqps.bench.point import Point
-from fastqps.bench.result import BenchError
+from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import BenchError
 
 MODEL = "llama-1b"
 ORDER = ("none", "fp8", "auto", "fp8", "none")  # each a start of the server; the first two are needed

@@ -18,7 +18,7 @@ from bench.gpu.run import Run
 from bench.gpu.stand import Stand, open_stand
 from bench.gpu.step_work import DecoderStep, Work, decoder_work, encoder_work
 from bench.gpu.timeline import Kernel, Kind, kinds_of
-from fastqps.bench.step_costs import Steps, open_steps
+from fastqps.bench.steps.step_costs import Steps, open_steps
 
 STEPS, DRY_STEPS = 20, 2  # that are profiled, and as many before without the profiler
 LENGTH = 32  # of an encoder's texts

@@ -6,9 +6,9 @@ import argparse
 from importlib import import_module
 from typing import Protocol, cast
 
-from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
-from fastqps.bench.result import Result
+from fastqps.bench.measure.context import Context
+from fastqps.bench.results.result import Result
 
 # Name on the command line -> what it answers. The module has the same name, with underscores.
 MODES = {

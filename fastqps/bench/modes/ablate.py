@@ -6,12 +6,12 @@ import argparse
 from dataclasses import dataclass
 from typing import Any
 
-from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
-from fastqps.bench.point import INVALID, Point
-from fastqps.bench.result import BenchError, Result
-from fastqps.bench.saturate import saturating
-from fastqps.bench.target import Settings, check_settings
+from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.saturate import saturating
+from fastqps.bench.measure.target import Settings, check_settings
+from fastqps.bench.results.point import INVALID, Point
+from fastqps.bench.results.result import BenchError, Result
 from fastqps.config import decide
 from fastqps.errors import ConfigError
 

@@ -21,14 +21,14 @@ from fastqps.bench.accuracy import (
     of_labels,
     shown,
 )
-from fastqps.bench.environment import commit
-from fastqps.bench.result import BenchError, Result
-from fastqps.bench.texts import Lengths, made_texts, vocabulary_of
+from fastqps.bench.measure.texts import Lengths, made_texts, vocabulary_of
+from fastqps.bench.results.environment import commit
+from fastqps.bench.results.result import BenchError, Result
 from fastqps.config.settings import SETTINGS
 from fastqps.errors import ConfigError
 
 if TYPE_CHECKING:
-    from fastqps.engine import Engine
+    from fastqps.engine.engine import Engine
     from fastqps.models.card import ModelCard
 
 TEXTS = 1000
@@ -168,7 +168,7 @@ def _read(path: Path, count: int | None, answered: bool) -> tuple[Items, list[st
 
 def _answers(options: argparse.Namespace, quantization: str, items: Items) -> Sequence[Any]:
     """What the model answers in one precision. It is gone before the next one is loaded."""
-    from fastqps.engine import Engine
+    from fastqps.engine.engine import Engine
 
     print(f"quantization {quantization}: {len(items):,} texts", file=sys.stderr)
     engine = Engine(

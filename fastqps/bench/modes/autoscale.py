@@ -24,7 +24,7 @@ from fastqps.autoscale.recording import Recording, read_recording
 from fastqps.autoscale.shapes import SHAPES, read_trace, scaled
 from fastqps.autoscale.signals import SIGNALS
 from fastqps.autoscale.simulation import Setup
-from fastqps.bench.result import Result
+from fastqps.bench.results.result import Result
 from fastqps.config.units import parse_duration
 from fastqps.errors import ConfigError
 

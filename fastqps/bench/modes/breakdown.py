@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
 from fastqps.bench.lists import parse_counts
-from fastqps.bench.point import Point
-from fastqps.bench.result import BenchError, Result
+from fastqps.bench.measure.context import Context
+from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import BenchError, Result
 
 LEVELS = "1,2,4,8,16,32,64,128,256,512"
 HIDDEN_MAX = 0.1  # by so much of a lonely request's time may the stages differ from what the generator saw

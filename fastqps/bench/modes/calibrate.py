@@ -10,13 +10,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from fastqps.bench import fit
-from fastqps.bench.context import Context, now_utc
-from fastqps.bench.point import INVALID
-from fastqps.bench.result import BenchError, Result
-from fastqps.bench.saturate import saturating
-from fastqps.bench.step_costs import Cost, Shape
-from fastqps.bench.step_process import StepProcess
+from fastqps.bench.measure.context import Context, now_utc
+from fastqps.bench.measure.saturate import saturating
+from fastqps.bench.results.point import INVALID
+from fastqps.bench.results.result import BenchError, Result
+from fastqps.bench.steps import fit
+from fastqps.bench.steps.step_costs import Cost, Shape
+from fastqps.bench.steps.step_process import StepProcess
 from fastqps.config import decide
 from fastqps.devices import kind_of, list_devices
 from fastqps.devices.profile import NAME_MAX, Profile, write_profile

@@ -9,10 +9,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from fastqps.bench.intervals import blocks, difference_interval
-from fastqps.bench.point import INVALID, Point
-from fastqps.bench.result import Result, read_result
-from fastqps.bench.shape import fits, is_number
+from fastqps.bench.results.point import INVALID, Point
+from fastqps.bench.results.result import Result, read_result
+from fastqps.bench.results.shape import fits, is_number
+from fastqps.bench.statistics.intervals import blocks, difference_interval
 from fastqps.errors import ConfigError
 
 METRICS = {"rate": "rate", "goodput": "goodput", "p50_us": "p50", "p99_us": "p99", "duty_cycle": "duty cycle"}

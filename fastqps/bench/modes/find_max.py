@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
-from fastqps.bench.bracket import Bracket, Trial, find_highest
-from fastqps.bench.capacity import CAPACITY, WAITS_MIN, rising, write_capacity
-from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
-from fastqps.bench.load import LoadSpec
-from fastqps.bench.peak import find_peak
-from fastqps.bench.point import INVALID, UNSTABLE, Point
-from fastqps.bench.result import Result
+from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.peak import find_peak
+from fastqps.bench.results.capacity import CAPACITY, WAITS_MIN, rising, write_capacity
+from fastqps.bench.results.point import INVALID, UNSTABLE, Point
+from fastqps.bench.results.result import Result
+from fastqps.bench.search.bracket import Bracket, Trial, find_highest
 from fastqps.bench.slo import Judgement, Slo, duration_flag, format_us
 from fastqps.errors import ConfigError
 

@@ -8,12 +8,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fastqps.bench.capacity import read_rate
-from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
-from fastqps.bench.peak import find_peak
-from fastqps.bench.point import INVALID, Point
-from fastqps.bench.result import Result
+from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.peak import find_peak
+from fastqps.bench.results.capacity import read_rate
+from fastqps.bench.results.point import INVALID, Point
+from fastqps.bench.results.result import Result
 from fastqps.bench.slo import format_us
 
 MULTIPLES = (0.5, 1.0, 2.0, 5.0)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
-from fastqps.bench.load import LoadSpec
-from fastqps.bench.point import INVALID, VALID, Point
-from fastqps.bench.result import Result
+from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.results.point import INVALID, VALID, Point
+from fastqps.bench.results.result import Result
 from fastqps.bench.slo import Slo, duration_flag
 from fastqps.errors import ConfigError
 

@@ -6,11 +6,11 @@ import argparse
 import dataclasses
 from pathlib import Path
 
-from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
-from fastqps.bench.load import LoadSpec
+from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.modes.rate import judge
-from fastqps.bench.result import Result
+from fastqps.bench.results.result import Result
 from fastqps.errors import ConfigError
 
 

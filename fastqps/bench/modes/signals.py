@@ -8,16 +8,16 @@ from statistics import fmean
 from typing import Any
 
 from fastqps.autoscale.recording import Level, Recording, check_levels
-from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
-from fastqps.bench.gauges import Gauges
-from fastqps.bench.load import LoadSpec
-from fastqps.bench.point import INVALID, Point
-from fastqps.bench.result import BenchError, Result
-from fastqps.bench.whole import write_whole
-from fastqps.capacity import read_capacity
+from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.gauges import Gauges
+from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.results.point import INVALID, Point
+from fastqps.bench.results.result import BenchError, Result
+from fastqps.bench.results.whole import write_whole
 from fastqps.errors import ConfigError
-from fastqps.metrics.saturation import OFFERED
+from fastqps.telemetry.capacity import read_capacity
+from fastqps.telemetry.metrics.saturation import OFFERED
 
 RECORDING = "recording.json"
 SHARES = (0.05, 0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.05, 1.1, 1.2, 1.4, 2.0)  # of the capacity

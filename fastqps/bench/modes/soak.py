@@ -8,13 +8,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from fastqps.bench.context import Context
-from fastqps.bench.drift import Drift, drift
 from fastqps.bench.flags import Common
-from fastqps.bench.peak import find_peak
-from fastqps.bench.point import VALID, Point
-from fastqps.bench.processes import Usage, usage
-from fastqps.bench.result import Outcome, Result
+from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.peak import find_peak
+from fastqps.bench.measure.processes import Usage, usage
+from fastqps.bench.results.point import VALID, Point
+from fastqps.bench.results.result import Outcome, Result
+from fastqps.bench.statistics.drift import Drift, drift
 
 SHARE = 0.7  # of the peak, without --rate
 SAMPLES = 200  # of the processes, over the run

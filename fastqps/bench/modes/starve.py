@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
-from fastqps import machine
-from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
 from fastqps.bench.lists import parse_counts
-from fastqps.bench.load import LoadSpec
-from fastqps.bench.neighbour import Neighbour
-from fastqps.bench.point import INVALID, Point
-from fastqps.bench.result import Result
+from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.neighbour import Neighbour
+from fastqps.bench.results.point import INVALID, Point
+from fastqps.bench.results.result import Result
 from fastqps.errors import ConfigError
+from fastqps.host import machine
 
 PEAK_SHARE = 0.7  # of the peak on all cores: a load that the whole server carries with ease
 IN_FLIGHT = 256

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
-from fastqps.bench.peak import find_peak
-from fastqps.bench.point import BEYOND_MIN, INVALID, UNSTABLE, Point
-from fastqps.bench.result import Result
+from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.peak import find_peak
+from fastqps.bench.results.point import BEYOND_MIN, INVALID, UNSTABLE, Point
+from fastqps.bench.results.result import Result
 from fastqps.bench.slo import Slo, duration_flag
 from fastqps.errors import ConfigError
 

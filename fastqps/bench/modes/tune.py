@@ -6,19 +6,19 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from fastqps.bench.choice import DOUBT_MAX, Choice
-from fastqps.bench.context import Context
 from fastqps.bench.flags import Common
-from fastqps.bench.knobs import knobs_of, parse_try
-from fastqps.bench.load import LoadSpec
-from fastqps.bench.point import INVALID, Point, median_point
-from fastqps.bench.race import Rules
-from fastqps.bench.result import BenchError, Result
-from fastqps.bench.saturate import saturating
-from fastqps.bench.search import Found, Search, Setting
-from fastqps.bench.target import check_settings
-from fastqps.bench.whole import write_whole
-from fastqps.bench.within import highest_within
+from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.saturate import saturating
+from fastqps.bench.measure.target import check_settings
+from fastqps.bench.results.point import INVALID, Point, median_point
+from fastqps.bench.results.result import BenchError, Result
+from fastqps.bench.results.whole import write_whole
+from fastqps.bench.search.choice import DOUBT_MAX, Choice
+from fastqps.bench.search.knobs import knobs_of, parse_try
+from fastqps.bench.search.search import Found, Search, Setting
+from fastqps.bench.search.within import highest_within
+from fastqps.bench.statistics.race import Rules
 from fastqps.config import decide
 from fastqps.config.document import settings_file
 from fastqps.errors import ConfigError

@@ -8,7 +8,7 @@ from fastqps.bench.report.hgrm import latency_hgrm
 from fastqps.bench.report.page import page
 from fastqps.bench.report.points_csv import points_csv
 from fastqps.bench.report.reading import Json
-from fastqps.bench.whole import write_whole
+from fastqps.bench.results.whole import write_whole
 
 PAGE, POINTS, SPECTRUM = "report.html", "points.csv", "latency.hgrm"
 

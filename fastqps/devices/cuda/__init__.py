@@ -14,6 +14,8 @@ from pathlib import Path
 
 import torch
 
+from fastqps.architectures.llama import Llama
+from fastqps.architectures.packed import PackedModel
 from fastqps.devices.cuda.backend import Backend, open_backend
 from fastqps.devices.cuda.checked import make_operations
 from fastqps.devices.cuda.decoder import CudaDecoder, Decoder
@@ -27,11 +29,9 @@ from fastqps.devices.place import Place
 from fastqps.devices.start_lock import alone_on
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
-from fastqps.models.cuda_decode_ops import CudaDecodeOps
-from fastqps.models.cuda_encoder_ops import CudaEncoderOps
-from fastqps.models.llama import Llama
-from fastqps.models.packed import PackedModel
-from fastqps.models.parameters import Parameters
+from fastqps.ops.cuda.decode_ops import CudaDecodeOps
+from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
+from fastqps.ops.parameters import Parameters
 from fastqps.runners.decoder import load_decoder, load_llama
 
 _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}

@@ -19,7 +19,7 @@ from fastqps.devices.cuda.manifest import Manifest
 from fastqps.devices.errors import DeviceError
 from fastqps.errors import ConfigError
 from fastqps.models.card import ModelError
-from fastqps.models.parameters import Parameters, SharedParameters
+from fastqps.ops.parameters import Parameters, SharedParameters
 
 Build = Callable[[Parameters], Any]  # makes the model of its parameters
 

@@ -10,7 +10,7 @@ import torch
 
 from fastqps._core import CudaApi
 from fastqps.devices.place import Place
-from fastqps.gpus import FAKE_LIBRARY
+from fastqps.host.gpus import FAKE_LIBRARY
 
 Body = Callable[[], None]  # computes one step, from a staging block to an output block
 

@@ -9,14 +9,14 @@ from functools import cached_property
 import torch
 
 from fastqps._core import ADMITTED_WORDS, HEADER_WORDS, CudaLane, CudaStep, decode_layout
+from fastqps.architectures.llama import Llama
 from fastqps.devices.cuda.backend import Body
 from fastqps.devices.cuda.buckets import Shape, closer_shapes, covering_shapes
 from fastqps.devices.cuda.lane import GraphLane
 from fastqps.devices.cuda.loaded import Loaded
 from fastqps.devices.cuda.memory import check_cache, kv_bytes
 from fastqps.devices.cuda.steps import GraphSteps
-from fastqps.models.decode_step import DecodeState, DecodeStep
-from fastqps.models.llama import Llama
+from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.runners.decode_buffers import DecodeBuffers
 from fastqps.runners.first_steps import Run, first_rows
 

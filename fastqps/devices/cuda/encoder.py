@@ -8,13 +8,13 @@ from functools import cached_property
 import torch
 
 from fastqps._core import HEADER_WORDS, CudaLane, CudaStep, encode_layout
+from fastqps.architectures.packed import PackedModel
 from fastqps.devices.cuda.backend import Body
 from fastqps.devices.cuda.buckets import Shape, encoder_buckets
 from fastqps.devices.cuda.lane import GraphLane
 from fastqps.devices.cuda.loaded import Loaded
 from fastqps.devices.cuda.steps import GraphSteps
-from fastqps.models.packed import PackedModel
-from fastqps.models.step import Step
+from fastqps.ops.step import Step
 from fastqps.runners.buffers import StepBuffers
 from fastqps.runners.first_steps import Run, first_steps
 

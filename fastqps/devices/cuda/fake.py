@@ -18,7 +18,7 @@ from fastqps.devices.cuda.backend import Body, Graph, Stream
 from fastqps.devices.cuda.fake_kernels import faulty
 from fastqps.devices.cuda.watch import Watched
 from fastqps.devices.errors import DeviceError
-from fastqps.gpus import VISIBLE
+from fastqps.host.gpus import VISIBLE
 from fastqps.kernels import torch_ops
 from fastqps.kernels.operations import launcher
 

@@ -16,8 +16,8 @@ from fastqps.devices.place import Place
 from fastqps.devices.shared_choice import shared_choice
 from fastqps.devices.stored_choice import timed_json, timed_of
 from fastqps.models.card import ModelCard
-from fastqps.models.parameters import Parameters
-from fastqps.models.precision import Precision
+from fastqps.ops.parameters import Parameters
+from fastqps.ops.precision import Precision
 
 M = TypeVar("M")
 

@@ -11,8 +11,8 @@ from fastqps.devices.cuda.backend import Backend
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
 from fastqps.kernels.operations import Operations
-from fastqps.models.fp8 import refused
-from fastqps.models.precision import QUANTIZATIONS, Precision, Product
+from fastqps.ops.fp8 import refused
+from fastqps.ops.precision import QUANTIZATIONS, Precision, Product
 
 _FUSED = ("qkv", "up", "down")  # norms and activations write FP8 themselves; only attention does not
 _ROWS_MIN = 16
@@ -52,9 +52,9 @@ def _product_times(
     backend: Backend, dtype: torch.dtype, kernels: Operations | None
 ) -> Callable[[Product, bool], float]:
     if backend.device.type != "cuda":
-        from fastqps.models import cpu_product_times
+        from fastqps.ops.cpu import product_times as cpu_product_times
 
         return cpu_product_times.product_times(dtype)
-    from fastqps.models import cuda_product_times
+    from fastqps.ops.cuda import product_times as cuda_product_times
 
     return cuda_product_times.product_times(dtype, backend.device, kernels)

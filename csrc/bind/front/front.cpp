@@ -1,0 +1,272 @@
+#include <malloc.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "bind/identity.h"
+#include "bind/special_tokens.h"
+#include "bind/front/wire.h"
+#include "core/segment.h"
+#include "predict/predict_service.h"
+
+namespace py = pybind11;
+using namespace py::literals;
+
+namespace fastqps::bind {
+namespace {
+
+using namespace fastqps::front;
+
+enum Rare : u16 { kListModels = 0, kReflectionV1, kReflectionV1Alpha };
+constexpr const char* kRarePaths[] = {"/fastqps.v1.PredictService/ListModels",
+                                      "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+                                      "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"};
+
+PyObject* tls_error = nullptr;  // fastqps._front.TlsError: (part, what is wrong with it)
+
+// One front door: segment, service and loop, in the order in which they need one another.
+class Door {
+ public:
+  Door(int segment_fd, const std::vector<int>& dispatcher_fds, const std::vector<int>& door_fds, u32 index,
+       int listener_fd, int internal_fd, const py::dict& options)
+      : segment_(attach(segment_fd)),
+        fds_(wake_fds(dispatcher_fds, door_fds)),
+        service_(segment_, &fds_, predict_options(index, options)) {
+    MethodTable methods;
+    service_.add_methods(methods);
+    for (u16 i = 0; i < std::size(kRarePaths); i++)
+      methods.add(kRarePaths[i], i == kListModels ? MethodKind::kUnary : MethodKind::kBidi, i, Handler::kRare);
+    loop_ = std::make_unique<Loop>(service_, std::move(methods), limits(options),
+                                   LoopFds{.listener = listener_fd,
+                                           .wake = fds_.door[index],
+                                           .internal = internal_fd,
+                                           .internal_peer = i32(getppid())},
+                                   counters_, LoadSource{&segment_.load(), option(options, "load_reports", false)},
+                                   trace_source(segment_, index, options));
+    service_.set_loop(loop_.get(), &counters_);
+  }
+
+  // tokenizer: path of a tokenizer.json that is native here, or empty. external: texts go to next_texts().
+  // detokenizer: path of the tokenizer.json of a model that generates, or empty.
+  // From any thread; the loop takes it over between two turns.
+  void set_route(u32 route, u32 generation, const std::string& tokenizer, const std::string& special, bool external,
+                 const std::vector<std::string>& labels, const std::string& version, const std::string& detokenizer,
+                 bool pairs_only) {
+    if (route >= segment_.sizes().routes()) throw py::index_error();
+    const py::gil_scoped_release nogil;  // a large tokenizer takes a second
+    RouteSetup setup;
+    std::string why;
+    if (!tokenizer.empty()) {
+      setup.tokenizer = text::load_native(tokenizer, &why, special_tokens(special));
+      if (!setup.tokenizer) throw py::value_error(why);
+      setup.of_long_texts = setup.tokenizer->clone();
+      setup.check_ids = setup.tokenizer->vocab_size() > segment_.route(route).vocab_size;
+    }
+    if (!detokenizer.empty()) {
+      setup.detokenizer = text::load_detokenizer(detokenizer, &why);
+      if (!setup.detokenizer) throw py::value_error(why);
+    }
+    setup.external_tokenizer = external;
+    setup.pairs_only = pairs_only;
+    setup.labels = labels;
+    setup.version = version;
+    setup.generation = generation;
+    service_.setups().offer(route, std::move(setup));
+  }
+  // Its generation has gone, and nobody has anything of it: frees what was loaded for it. While the loop runs.
+  void drop_route(u32 route) {
+    if (route >= segment_.sizes().routes()) throw py::index_error();
+    const py::gil_scoped_release nogil;
+    RouteSetup setup;
+    setup.dropped = true;
+    service_.setups().offer(route, std::move(setup));
+    service_.setups().free_replaced(kTakenMs);
+  }
+
+  // PEM texts. Before run(), or at any time from another thread: for connections that begin from then on.
+  void set_tls(const std::string& certificate, const std::string& key, const std::string& client_ca) {
+    std::shared_ptr<TlsContext> made;
+    TlsFault fault;
+    {
+      py::gil_scoped_release nogil;
+      made = TlsContext::make({certificate, key, client_ca}, TlsContext::Dates::kIgnored, &fault);
+    }
+    if (!made) throw py::value_error(fault.text);
+    loop_->set_tls(std::move(made));
+  }
+  // SHA-256 digests; for calls that begin from then on. Empty: calls need none.
+  void set_tokens(const std::vector<std::string>& digests) {
+    std::vector<Tokens::Digest> found;
+    for (const std::string& digest : digests) {
+      if (digest.size() != sizeof(Tokens::Digest)) throw py::value_error("a digest has 32 bytes");
+      std::memcpy(found.emplace_back().data(), digest.data(), digest.size());
+    }
+    loop_->set_tokens(found.empty() ? nullptr : std::make_shared<Tokens>(std::move(found), ++token_sets_));
+  }
+
+  u32 run() {
+    py::gil_scoped_release nogil;
+    loop_->run();
+    service_.tokenize_queue().close();
+    loop_->rare().close();
+    return service_.cut_off();
+  }
+  void stop() { loop_->stop(); }
+
+  py::object next_rare(int timeout_ms) {
+    std::optional<RareCall> call;
+    {
+      py::gil_scoped_release nogil;
+      call = loop_->rare().pop(timeout_ms);
+    }
+    if (!call) return py::none();
+    return py::make_tuple(py::make_tuple(call->call.index, call->call.generation), call->method, int(call->event),
+                          py::bytes(call->message), call->half_closed);
+  }
+  void answer_rare(std::pair<u32, u32> call, std::optional<std::string> message, bool last, int code,
+                   const std::string& status) {
+    loop_->rare().answer({{call.first, call.second}, std::move(message), last, StatusCode(code), status});
+  }
+
+  py::list next_texts(bool long_ones, size_t most, int timeout_ms) {
+    std::vector<TokenizeJob> jobs;
+    {
+      py::gil_scoped_release nogil;
+      jobs = service_.tokenize_queue().pop(most, timeout_ms, long_ones ? TextLane::kLong : TextLane::kUsual);
+    }
+    py::list out;
+    for (auto& job : jobs)
+      out.append(py::make_tuple(job.slot, job.route, u64(job.from.generation) << 32 | job.from.index, job.first,
+                                job.pair ? py::object(py::str(job.second)) : py::none()));
+    return out;
+  }
+  // A text as next_texts() gave it waits again, among the long ones.
+  void defer_text(u32 slot, u32 route, u64 connection, std::string first, std::optional<std::string> second) {
+    TokenizeJob job{slot, route, second.has_value(), std::move(first), second.value_or("")};
+    job.from = {u32(connection), u32(connection >> 32)};
+    service_.tokenize_queue().defer(std::move(job));
+  }
+  bool text_dropped(u32 slot) { return service_.tokenize_queue().dropped(slot); }
+  // results: (slot, ids as native u32, first_len, n_total, ""), or (slot, b"", 0, 0, why there are none).
+  void texts_done(const std::vector<std::tuple<u32, py::bytes, u32, u32, std::string>>& results) {
+    std::vector<TokenizeResult> out;
+    out.reserve(results.size());
+    for (auto& [slot, ids, first_len, n_total, failure] : results) {
+      const std::string_view bytes = ids;
+      out.push_back({slot, std::vector<u32>(bytes.size() / sizeof(u32)), first_len, n_total, failure});
+      if (!bytes.empty()) std::memcpy(out.back().ids.data(), bytes.data(), out.back().ids.size() * sizeof(u32));
+    }
+    service_.tokenize_queue().done(std::move(out));
+  }
+  void count_tokenizer_restart() { service_.count_tokenizer_restart(); }
+  void set_tokenizer_pid(u32 which, u32 pid) {
+    if (which >= kTokenizerProcesses) throw py::index_error();
+    service_.set_tokenizer_pid(which, pid);
+  }
+
+ private:
+  static constexpr int kTakenMs = 1000;  // a loop that does not turn for so long frees at its next chance
+
+  static Segment attach(int fd) {
+    std::string error;
+    Segment segment = Segment::attach(fd, &error);
+    if (!segment.valid()) throw std::runtime_error(error);
+    return segment;
+  }
+  static WakeFds wake_fds(const std::vector<int>& dispatchers, const std::vector<int>& doors) {
+    WakeFds fds;
+    if (dispatchers.size() > kDispatchersMax || doors.size() > kDoorsMax) throw py::value_error("too many eventfds");
+    std::copy(dispatchers.begin(), dispatchers.end(), fds.dispatcher.begin());
+    std::copy(doors.begin(), doors.end(), fds.door.begin());
+    return fds;
+  }
+  template <class T>
+  static T option(const py::dict& options, const char* name, T otherwise) {
+    return options.contains(name) ? options[name].cast<T>() : otherwise;
+  }
+  static PredictOptions predict_options(u32 index, const py::dict& options) {
+    PredictOptions out;
+    out.door = index;
+    out.max_stream_inflight = option(options, "max_stream_inflight", out.max_stream_inflight);
+    out.default_timeout_ns = option(options, "default_timeout_ns", out.default_timeout_ns);
+    out.canary_interval_ns = option(options, "canary_interval_ns", out.canary_interval_ns);
+    out.rerun = option(options, "rerun", out.rerun);
+    return out;
+  }
+  static TraceSource trace_source(const Segment& segment, u32 index, const py::dict& options) {
+    if (!options.contains("trace_ratio") || options["trace_ratio"].is_none()) return {};
+    const double ratio = options["trace_ratio"].cast<double>();
+    return {&segment.trace_ring(index), ratio >= 1 ? ~u64(0) : u64(std::ldexp(ratio, 64))};
+  }
+  static Limits limits(const py::dict& options) {
+    Limits out;
+    out.message_bytes = option(options, "max_message_bytes", out.message_bytes);
+    out.age_max = option(options, "max_connection_age_ns", out.age_max);
+    out.stream_idle = option(options, "stream_idle_timeout_ns", out.stream_idle);
+    out.connections = option(options, "max_connections", out.connections);
+    return out;
+  }
+
+  Segment segment_;
+  WakeFds fds_;
+  Counters counters_;
+  PredictService service_;
+  std::unique_ptr<Loop> loop_;
+  u64 token_sets_ = 0;
+};
+
+// When the certificate expires, in seconds since 1970, of PEM texts that a door could serve with.
+i64 check_tls(const std::string& certificate, const std::string& key, const std::string& client_ca) {
+  TlsFault fault;
+  const auto made = TlsContext::make({certificate, key, client_ca}, TlsContext::Dates::kChecked, &fault);
+  if (made) return made->expires_s();
+  static constexpr const char* kParts[] = {"certificate", "key", "client_ca"};
+  PyErr_SetObject(tls_error, py::make_tuple(kParts[fault.part], fault.text).ptr());
+  throw py::error_already_set();
+}
+
+}  // namespace
+}  // namespace fastqps::bind
+
+PYBIND11_MODULE(_front, m) {
+  fastqps::bind::check_identity("_front");
+  using fastqps::bind::Door;
+  m.doc() = "The native front door of fastqps.";
+  py::class_<Door>(m, "Door")
+      .def(py::init<int, const std::vector<int>&, const std::vector<int>&, fastqps::u32, int, int, const py::dict&>(),
+           "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "internal_fd"_a, "options"_a)
+      .def("drop_route", &Door::drop_route, "route"_a)
+      .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "generation"_a, "tokenizer"_a, "special_tokens"_a,
+           "external"_a, "labels"_a, "version"_a, "detokenizer"_a, "pairs_only"_a)
+      .def("set_tls", &Door::set_tls, "certificate"_a, "key"_a, "client_ca"_a)
+      .def("set_tokens", &Door::set_tokens, "digests"_a)
+      .def("run", &Door::run, "Serves until stop(), or until a drain has ended; the number of items that this cut off.")
+      .def("stop", &Door::stop)
+      .def("next_rare", &Door::next_rare, "timeout_ms"_a)
+      .def("answer_rare", &Door::answer_rare, "call"_a, "message"_a, "last"_a, "code"_a = 0, "status"_a = "")
+      .def("next_texts", &Door::next_texts, "long_ones"_a, "most"_a, "timeout_ms"_a)
+      .def("defer_text", &Door::defer_text, "slot"_a, "route"_a, "connection"_a, "first"_a, "second"_a)
+      .def("text_dropped", &Door::text_dropped, "slot"_a)
+      .def("texts_done", &Door::texts_done, "results"_a)
+      .def("count_tokenizer_restart", &Door::count_tokenizer_restart)
+      .def("set_tokenizer_pid", &Door::set_tokenizer_pid, "which"_a, "pid"_a);
+  fastqps::bind::tls_error = PyErr_NewException("fastqps._front.TlsError", PyExc_ValueError, nullptr);
+  m.attr("TlsError") = py::handle(fastqps::bind::tls_error);
+  m.def(
+      "trim_memory",
+      [] {
+        const py::gil_scoped_release nogil;
+        malloc_trim(0);
+      },
+      "Gives the system back what loading has left free, tens of MiB where a tokenizer was large. Milliseconds.");
+  m.def(
+      "check_tls", &fastqps::bind::check_tls, "certificate"_a, "key"_a, "client_ca"_a,
+      "When the certificate expires, in seconds since 1970. TlsError where no door could serve with these PEM texts.");
+  py::tuple paths(std::size(fastqps::bind::kRarePaths));
+  for (size_t i = 0; i < std::size(fastqps::bind::kRarePaths); i++) paths[i] = py::str(fastqps::bind::kRarePaths[i]);
+  m.attr("RARE_PATHS") = paths;
+  fastqps::bind::register_wire(m);
+}

@@ -1,0 +1,232 @@
+// The wire format's reader and writers as Python functions, for tests/test_wire.py, which holds them against the
+// protobuf runtime. Nothing else calls them.
+#include "bind/front/wire.h"
+
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "wire/request_view.h"
+#include "wire/response_view.h"
+
+namespace fastqps::bind {
+namespace {
+
+namespace py = pybind11;
+using namespace fastqps::front;
+
+py::str text(std::string_view view) { return py::str(view.data(), view.size()); }
+
+void throw_if(const FieldError& error) {
+  if (error) throw std::invalid_argument(std::string(error.field) + ": " + error.reason);
+}
+
+RequestView parsed(std::string_view message) {
+  RequestView view;
+  view.request_id = 0xdead;  // parse_request() must not keep what was there before
+  view.input = Input::kPair;
+  view.pair_first = "stale";
+  throw_if(front::parse_request(message, &view));
+  return view;
+}
+
+py::object output_dict(const RequestView& view) {
+  if (!view.has_output) return py::none();
+  const OutputOptions& o = view.output;
+  py::dict out;
+  out["dtype"] = o.dtype;
+  out["dimensions"] = o.dimensions;
+  out["normalize"] = o.has_normalize ? py::cast(o.normalize) : py::none();
+  out["top_labels"] = o.top_labels;
+  out["raw_scores"] = o.raw_scores;
+  out["timings"] = o.timings;
+  return out;
+}
+
+py::object generate_dict(const RequestView& view) {
+  if (!view.has_generate) return py::none();
+  const GenerateOptions& g = view.generate;
+  std::vector<std::string_view> stops(g.stop_count);
+  std::vector<u32> tokens(g.stop_token_count);
+  stop_strings(view, stops.data());
+  stop_tokens(view, tokens.data());
+  py::list stop;
+  for (const std::string_view s : stops) stop.append(text(s));
+  py::dict out;
+  out["max_tokens"] = g.max_tokens;
+  out["temperature"] = g.temperature;
+  out["top_k"] = g.top_k;
+  out["top_p"] = g.has_top_p ? py::cast(g.top_p) : py::none();
+  out["seed"] = g.has_seed ? py::cast(g.seed) : py::none();
+  out["stop"] = stop;
+  out["ignore_eos"] = g.ignore_eos;
+  out["logprobs"] = g.logprobs;
+  out["stop_token_ids"] = tokens;
+  return out;
+}
+
+py::object input_value(const RequestView& view) {
+  switch (view.input) {
+    case Input::kNone:
+      return py::none();
+    case Input::kText:
+      return text(view.text);
+    case Input::kPair:
+      return py::make_tuple(text(view.pair_first), text(view.pair_second));
+    case Input::kTokenIds: {
+      std::vector<u32> ids(view.token_count);
+      token_ids(view, ids.data());
+      return py::cast(ids);
+    }
+  }
+  return py::none();
+}
+
+py::dict parse_request(const py::bytes& message) {
+  const RequestView view = parsed(message);
+  py::dict out;
+  out["model"] = text(view.model);
+  out["input"] = input_value(view);
+  out["request_id"] = view.request_id;
+  out["priority"] = view.priority;
+  out["timeout_us"] = view.timeout_us;
+  out["truncate"] = view.truncate;
+  out["output"] = output_dict(view);
+  out["generate"] = generate_dict(view);
+  return out;
+}
+
+void check_request(const py::bytes& message) {
+  ReasonText reason;
+  throw_if(front::check_request(parsed(message), reason));
+}
+
+py::list split_batch(const py::bytes& message, std::size_t items_max) {
+  std::vector<std::string_view> items(items_max);
+  std::size_t count = 0;
+  ReasonText reason;
+  throw_if(front::split_batch(message, items, &count, reason));
+  py::list out;
+  for (std::size_t i = 0; i < count; i++) out.append(py::bytes(items[i].data(), items[i].size()));
+  return out;
+}
+
+// A response and all that its views point to. Filled from dicts that name fields as the .proto does; a part that is
+// missing is absent.
+struct Response {
+  ResponseView view;
+  std::string text;
+  std::string raw;
+  std::vector<float> floats;
+  std::vector<u32> ids;
+  std::deque<std::string> names;
+  std::vector<LabelView> labels;
+  StatusView status;
+  std::string status_message;
+  Usage usage;
+  Timings timings;
+
+  explicit Response(const py::dict& in) {
+    view.request_id = in["request_id"].cast<u64>();
+    if (in.contains("embedding")) read_embedding(in["embedding"]);
+    if (in.contains("classification")) read_labels(in["classification"]);
+    if (in.contains("generation")) read_generation(in["generation"]);
+    if (in.contains("timings")) {
+      const auto us = in["timings"].cast<std::array<u32, 8>>();
+      std::copy(us.begin(), us.end(), timings.us);
+      view.timings = &timings;
+    }
+    if (in.contains("status")) {
+      std::tie(status.code, status_message, status.retry_after_ms) =
+          in["status"].cast<std::tuple<i32, std::string, u32>>();
+      status.message = status_message;
+      view.status = &status;
+    }
+    if (in.contains("usage")) {
+      std::tie(usage.input_tokens, usage.output_tokens, usage.truncated, usage.truncated_at) =
+          in["usage"].cast<std::tuple<u32, u32, bool, u32>>();
+      view.usage = &usage;
+    }
+  }
+  Response(const Response&) = delete;
+
+ private:
+  void read_embedding(const py::handle& in) {
+    i32 dtype;
+    std::tie(floats, raw, dtype) = in.cast<std::tuple<std::vector<float>, std::string, i32>>();
+    view.output = Output::kEmbedding;
+    view.embedding = {floats, {reinterpret_cast<const u8*>(raw.data()), raw.size()}, DType(dtype)};
+  }
+  void read_labels(const py::handle& in) {
+    for (const auto& [name, score, index] : in.cast<std::vector<std::tuple<std::string, float, u32>>>())
+      labels.push_back({names.emplace_back(name), score, index});
+    view.output = Output::kClassification;
+    view.labels = labels;
+  }
+  void read_generation(const py::handle& in) {
+    i32 reason;
+    std::tie(text, ids, reason, floats) = in.cast<std::tuple<std::string, std::vector<u32>, i32, std::vector<float>>>();
+    view.output = Output::kGeneration;
+    view.generation = {text, ids, floats, FinishReason(reason)};
+  }
+};
+
+// Appends what `write` writes, which must be exactly `size` bytes.
+template <class Write>
+void append_exactly(std::string* out, std::size_t size, Write write) {
+  constexpr std::size_t kGuard = 16;
+  const std::size_t before = out->size();
+  out->resize(before + size + kGuard, '\x5a');
+  u8* const begin = reinterpret_cast<u8*>(out->data()) + before;
+  if (write(begin) != begin + size) throw std::logic_error("the announced size is not the written size");
+  for (std::size_t i = 0; i < kGuard; i++)
+    if (begin[size + i] != 0x5a) throw std::logic_error("written past the end");
+  out->resize(before + size);
+}
+
+py::bytes encode_response(const py::dict& in) {
+  const Response response(in);
+  std::string out;
+  append_exactly(&out, response_size(response.view), [&](u8* at) { return write_response(response.view, at); });
+  return out;
+}
+
+py::bytes encode_batch(const std::vector<py::dict>& items) {
+  std::string out;
+  for (const py::dict& item : items) {
+    const Response response(item);
+    const std::size_t size = response_size(response.view);
+    append_exactly(&out, batch_item_size(size),
+                   [&](u8* at) { return write_response(response.view, write_batch_frame(size, at)); });
+  }
+  return out;
+}
+
+py::bytes encode_chunk(const py::dict& in) {
+  const Response response(in);
+  const ResponseView& r = response.view;
+  const ChunkView chunk{r.request_id, r.generation, r.usage, r.timings};
+  std::string out;
+  append_exactly(&out, chunk_size(chunk), [&](u8* at) { return write_chunk(chunk, at); });
+  return out;
+}
+
+}  // namespace
+
+void register_wire(py::module_& parent) {
+  py::module_ m = parent.def_submodule("wire", "The front door's wire format, for tests.");
+  m.def("parse_request", &parse_request, py::arg("message"), "A PredictRequest as a dict. Raises ValueError.");
+  m.def("check_request", &check_request, py::arg("message"), "Raises ValueError if a value is out of its limits.");
+  m.def("split_batch", &split_batch, py::arg("message"), py::arg("items_max"), "The items' bytes. Raises ValueError.");
+  m.def("encode_response", &encode_response, py::arg("response"), "A PredictResponse from a dict.");
+  m.def("encode_batch", &encode_batch, py::arg("responses"), "A PredictBatchResponse from dicts.");
+  m.def("encode_chunk", &encode_chunk, py::arg("chunk"), "A GenerateChunk from a dict with a generation.");
+}
+
+}  // namespace fastqps::bind

@@ -1,0 +1,39 @@
+#include "grpc/methods.h"
+
+#include <cstring>
+
+namespace fastqps::front {
+
+// The end of a path tells methods apart, the length most of the rest.
+u32 MethodTable::hash(std::string_view path) {
+  u64 tail = 0;
+  if (path.size() >= 8) std::memcpy(&tail, path.data() + path.size() - 8, 8);
+  return u32(((tail ^ path.size()) * 0x9e3779b97f4a7c15u) >> 40) % (4 * kMax);
+}
+
+bool MethodTable::add(std::string_view path, MethodKind kind, u16 id, Handler handler) {
+  const size_t slash = path.find('/', 1);
+  const bool shaped = path.starts_with('/') && slash != path.npos && slash > 1 && slash + 1 < path.size();
+  if (!shaped || methods_.size() == kMax || find(path) >= 0) return false;
+  methods_.push_back({std::string(path), kind, handler, id});
+  u32 at = hash(path);
+  while (table_[at]) at = (at + 1) % (4 * kMax);
+  table_[at] = i32(methods_.size());
+  return true;
+}
+
+int MethodTable::find(std::string_view path) const {
+  for (u32 at = hash(path); table_[at]; at = (at + 1) % (4 * kMax))
+    if (methods_[table_[at] - 1].path == path) return table_[at] - 1;
+  return -1;
+}
+
+bool MethodTable::knows_service(std::string_view service) const {
+  for (const Method& method : methods_) {
+    const std::string_view path = method.path;
+    if (path.substr(1, path.rfind('/') - 1) == service) return true;
+  }
+  return false;
+}
+
+}  // namespace fastqps::front

@@ -1,0 +1,130 @@
+// The seam between the transport (HTTP/2, gRPC framing: all of csrc/front but the service) and what it serves.
+//
+// Everything here runs on the loop's one thread. A call is named by a CallId, a value: outside the transport nothing
+// holds a pointer to a call, because a call may end at any moment (RST_STREAM, lost connection). A CallId of an ended
+// call is harmless: every function takes it and does nothing.
+//
+// One turn of the loop: wait; read ready connections, and after each read on_message() for its complete messages;
+// on_turn(); one write per connection that has something to say; timers.
+#pragma once
+#include <span>
+#include <string_view>
+
+#include "core/layout.h"
+#include "grpc/grpc_status.h"
+
+namespace fastqps::front {
+
+struct CallId {
+  u32 index = ~0u;
+  u32 generation = 0;
+  bool operator==(const CallId&) const = default;
+};
+struct ConnectionId {
+  u32 index = ~0u;
+  u32 generation = 0;
+  bool operator==(const ConnectionId&) const = default;
+};
+
+enum class MethodKind : u8 { kUnary, kServerStream, kBidi };
+
+// What the transport knows about the call that a message came on.
+struct CallInfo {
+  u64 deadline_ns;  // absolute, CLOCK_MONOTONIC, from grpc-timeout; 0: none. A unary call's is the service's to keep
+                    // from on_message on; a kBidi call ends at it by itself
+  u64 receive_ns;   // the clock at the start of the turn that read the message's last byte
+  ConnectionId connection;
+  bool half_closed;  // the client sends no more on this call (always true for kUnary and kServerStream)
+  u64 user;          // the service's own word, Transport::set_user; 0 at first
+  bool traced;
+};
+
+// Whether a call that has gone still costs something. Held ones count against their connection until released().
+enum class Gone : u8 { kReleased, kHeld };
+
+// How much of a message the service has taken. kPart: it wants the same message again when the loop has time for it.
+enum class Took : u8 { kAll, kPart };
+
+class Transport;
+
+// Implemented by what is served. No function may block.
+class Service {
+ public:
+  virtual ~Service() = default;
+  // Once, before the first turn. The transport outlives the service's last callback.
+  virtual void on_attach(Transport& transport) = 0;
+  // A complete message, decompressed. The bytes are valid during the call only. kUnary and kServerStream: exactly once,
+  // after the client's half-close, never with a deadline that has passed. kBidi: for each message, in order. A message
+  // of which only a part was taken comes again.
+  virtual Took on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo& info) = 0;
+  // kBidi only: after the last message. Also for a call without any message.
+  virtual void on_half_close(CallId call, u16 method, const CallInfo& info) = 0;
+  // The call has ended without finish() (reset, connection lost, answers not read): exactly once for each call that
+  // the service was told about and has not finished. The id is dead already.
+  virtual Gone on_gone(CallId call, u16 method, u64 user) = 0;
+  // A kBidi call has had no message and no answer for long. True: nothing is owed to it, and the service has finished
+  // it.
+  virtual bool on_idle(CallId call, u16 method, u64 user) = 0;
+  // Once a turn, after all reads: publish the rings, drain the output rings, run own timers.
+  virtual void on_turn(u64 now_ns) = 0;
+  // After the turn's answers have been written to their sockets, if there were any.
+  virtual void on_flushed() = 0;
+  // When on_turn is wanted next if nothing else happens; absolute, ~0: never.
+  virtual u64 next_wakeup_ns() = 0;
+  // Before the loop sleeps: announce, look again; false: there is work, do not sleep. awake() follows each true.
+  virtual bool about_to_sleep() = 0;
+  virtual void awake() = 0;
+  // Called each turn and whenever the number changes: publish it, and say whether this door should accept more.
+  virtual bool may_accept(u32 connections) = 0;
+};
+
+// A header that every answer of some kind carries, registered before the loop starts. 0: none.
+using HeaderId = u8;
+
+struct Door;
+
+// What the service may do. Loop thread only.
+class Transport {
+ public:
+  explicit Transport(Door& door) : door_(door) {}
+
+  // Room for a message of at most max_bytes, in a pooled buffer that belongs to the call; nullptr: the call has ended,
+  // or its connection does not read its answers (then on_gone has been or will be called). At most one at a time per
+  // call.
+  u8* begin_message(CallId call, size_t max_bytes);
+  // The message that begin_message gave room for has `bytes` bytes. It leaves at the end of the turn.
+  void commit_message(CallId call, size_t bytes);
+  // Ends the call after its messages. Without a message before: trailers-only. The id is dead afterwards.
+  void finish(CallId call, const Status& status = {});
+  // The registered header of this call's answer; before the first commit_message or finish.
+  void set_header(CallId call, HeaderId header);
+
+  bool alive(CallId call) const;
+  void set_user(CallId call, u64 user);
+  // False while more than 256 KiB of the call's answers, or 4 MiB of its connection's, wait for the client.
+  bool writable(CallId call) const;
+  // False while any of the call's answer waits for the client's windows or its socket.
+  bool caught_up(CallId call) const;
+  // kBidi: between hold and resume no on_message for this call; its client runs out of window.
+  void hold(CallId call);
+  void resume(CallId call);
+  // A call that on_gone left kHeld no longer costs anything.
+  void released(ConnectionId connection);
+
+  // What a traced call's record is to say, until finish(); nullptr: the call has ended, or is not traced.
+  TraceRecord* trace(CallId call);
+  // An item of a traced call has ended. `record`: the call's, with what is the item's own.
+  void trace_item(const TraceRecord& record);
+
+  // Whether the connection's part of this turn is over, after `bytes` more of its message: then kPart is the answer.
+  bool slice_over(size_t bytes);
+
+  u64 turn_ns() const;      // the clock at the start of this turn
+  u32 open_calls() const;   // calls that the transport holds
+  u32 connections() const;  // open connections
+
+ private:
+  Door& door_;
+};
+
+}  // namespace fastqps::front

@@ -1,0 +1,51 @@
+#include "predict/groups.h"
+
+namespace fastqps::front {
+
+u32 Groups::open(CallId call, Rpc method, const CallInfo& info) {
+  u32 g;
+  if (free_.empty()) {
+    g = size();
+    groups_.emplace_back();
+  } else {
+    g = free_.back();
+    free_.pop_back();
+  }
+  Group& group = groups_[g];
+  group.call = call;
+  group.connection = info.connection;
+  group.method = method;
+  group.received_ns = group.active_ns = info.receive_ns;
+  group.open = true;
+  return g;
+}
+
+void Groups::free(u32 g) {
+  if (groups_[g].held) std::erase(held_, g);
+  groups_[g] = Group{};  // a large batch's memory goes back
+  free_.push_back(g);
+}
+
+void Groups::link(u32 g, u32 slot) {
+  Group& group = groups_[g];
+  links_[slot] = {group.first, kNone};
+  if (group.first != kNone) links_[group.first].previous = slot;
+  group.first = slot;
+  group.slots++;
+}
+
+void Groups::unlink(u32 g, u32 slot) {
+  const Link link = links_[slot];
+  (link.previous == kNone ? groups_[g].first : links_[link.previous].next) = link.next;
+  if (link.next != kNone) links_[link.next].previous = link.previous;
+  groups_[g].slots--;
+}
+
+bool Groups::hold(u32 g) {
+  if (groups_[g].held) return false;
+  groups_[g].held = true;
+  held_.push_back(g);
+  return true;
+}
+
+}  // namespace fastqps::front

@@ -1,0 +1,71 @@
+// Calls of many items: which slots belong to one, what it still owes its client, and which are held back.
+#pragma once
+#include <utility>
+#include <vector>
+
+#include "core/layout.h"
+#include "grpc/service.h"
+
+namespace fastqps::front {
+
+struct Group {
+  CallId call;
+  ConnectionId connection;
+  Rpc method = kPredictBatch;
+  u64 received_ns = 0;
+  u64 active_ns = 0;    // a stream's newest message or answer
+  u32 first = ~u32(0);  // its items that hold slots
+  u32 slots = 0;        // how many
+  u32 taken = 0;        // of a batch's items
+  u32 unanswered = 0;   // items that came and have no answer yet, with or without a slot
+  u32 route = 0;        // of its newest item, for the counters
+  bool open = false, half_closed = false, gone = false, held = false, holds_connection = false;
+  bool closing = false;                    // a stream of a draining server: no more of its messages are taken
+  std::vector<u8> bytes;                   // a batch's answers, encoded, in the order in which they came
+  std::vector<std::pair<u32, u32>> parts;  // item → (start, size) in bytes
+
+  // Nobody looks at it any more: its call has ended, and its slots are free.
+  bool done() const { return !slots && (!open || gone); }
+};
+
+class Groups {
+ public:
+  static constexpr u32 kNone = ~u32(0);
+
+  explicit Groups(u32 slots) : links_(slots) {}
+
+  Group& operator[](u32 g) { return groups_[g]; }
+  u32 size() const { return u32(groups_.size()); }  // open or not; at most as many as the transport has calls
+  u32 open(CallId call, Rpc method, const CallInfo& info);
+  void free(u32 g);
+
+  void link(u32 g, u32 slot);
+  void unlink(u32 g, u32 slot);
+  u32 next(u32 slot) const { return links_[slot].next; }  // of the same group, or kNone
+
+  // False: it is held already.
+  bool hold(u32 g);
+  bool any_held() const { return !held_.empty(); }
+  // Those for which may_go(group) holds are held no longer: go(call) for each.
+  template <class MayGo, class Go>
+  void resume(MayGo may_go, Go go) {
+    for (size_t i = held_.size(); i-- > 0;) {
+      Group& group = groups_[held_[i]];
+      if (!may_go(group)) continue;
+      group.held = false;
+      held_[i] = held_.back();
+      held_.pop_back();
+      go(group.call);
+    }
+  }
+
+ private:
+  struct Link {
+    u32 next = kNone, previous = kNone;
+  };
+  std::vector<Group> groups_;
+  std::vector<u32> free_, held_;
+  std::vector<Link> links_;  // by slot
+};
+
+}  // namespace fastqps::front

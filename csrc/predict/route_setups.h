@@ -1,0 +1,87 @@
+// What a door knows of each route beyond the segment, by the model's card. A new generation's is loaded by another
+// thread and comes over here; the loop takes it between two turns.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/wake.h"
+#include "grpc/service.h"
+#include "text/detokenizer.h"
+#include "text/tokenizer.h"
+
+namespace fastqps::front {
+
+struct RouteSetup {
+  std::unique_ptr<text::Tokenizer> tokenizer;      // null: the tokenize queue, or token ids only
+  std::shared_ptr<text::Tokenizer> of_long_texts;  // its clone, for the worker's thread
+  bool external_tokenizer = false;
+  bool pairs_only = false;                               // a cross-encoder: one text is refused
+  bool check_ids = false;                                // the tokenizer knows ids that the model does not
+  std::shared_ptr<const text::Detokenizer> detokenizer;  // of a model that generates; null: token ids only
+  std::vector<std::string> labels;
+  std::string version;  // NAME@VERSION, for the header
+  u32 generation = 0;
+  bool dropped = false;  // nothing but this: the generation before has gone, and no other is there
+};
+
+class RouteSetups {
+ public:
+  RouteSetups(u32 routes, int wake_fd) : wake_fd_(wake_fd), setups_(routes), headers_(routes, 0) {}
+
+  // Loop only.
+  RouteSetup& operator[](u32 route) { return setups_[route]; }
+  HeaderId& header(u32 route) { return headers_[route]; }
+  // Loop only: what has come since the last time. take(route, setup): whether it shall replace the one before.
+  template <class Take>
+  void take(Take take) {
+    if (!offered_.load(std::memory_order_acquire)) return;
+    {
+      std::lock_guard lock(mutex_);
+      offered_.store(false, std::memory_order_relaxed);  // under the lock, as in offer()
+      for (auto& [route, setup] : offers_) {
+        if (!take(route, setup)) continue;
+        std::swap(setups_[route], setup);
+      }
+      discarded_.swap(offers_);  // large ones take a while to free: not on the loop's time
+    }
+    taken_.notify_all();
+  }
+
+  // Any thread.
+  void offer(u32 route, RouteSetup setup) {
+    {
+      std::lock_guard lock(mutex_);
+      discarded_.clear();
+      offers_.emplace_back(route, std::move(setup));
+      offered_.store(true, std::memory_order_release);
+    }
+    signal_fd(wake_fd_);
+  }
+  // Any thread but the loop's: frees what was replaced, once the loop has taken what was offered, or after most_ms.
+  void free_replaced(int most_ms) {
+    Offers replaced;
+    {
+      std::unique_lock lock(mutex_);
+      taken_.wait_for(lock, std::chrono::milliseconds(most_ms), [&] { return !offered_; });
+      replaced.swap(discarded_);
+    }
+  }
+
+ private:
+  using Offers = std::vector<std::pair<u32, RouteSetup>>;
+  const int wake_fd_;
+  std::vector<RouteSetup> setups_;
+  std::vector<HeaderId> headers_;  // of each route, for good: its value changes
+  std::mutex mutex_;
+  std::condition_variable taken_;
+  std::atomic<bool> offered_ = false;
+  Offers offers_, discarded_;
+};
+
+}  // namespace fastqps::front

@@ -1,0 +1,43 @@
+#include "predict/text_worker.h"
+
+#include "front/background.h"
+
+namespace fastqps::front {
+
+namespace {
+
+TokenizeResult tokenized(const TokenizeJob& job) {
+  TokenizeResult result{job.slot, std::vector<u32>(job.tokens_max), 0, 0, ""};
+  u32* ids = result.ids.data();
+  const text::Encoded encoded = job.pair ? job.tokenizer->encode_pair(job.first, job.second, ids, job.tokens_max)
+                                         : job.tokenizer->encode(job.first, ids, job.tokens_max);
+  result.ids.resize(encoded.n_tokens);
+  result.first_len = encoded.first_len;
+  result.n_total = encoded.n_total;
+  return result;
+}
+
+}  // namespace
+
+TextWorker::~TextWorker() {
+  queue_.close();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool TextWorker::push(ConnectionId from, TokenizeJob job) {
+  if (!queue_.push(from, std::move(job))) return false;
+  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  return true;
+}
+
+void TextWorker::work() {
+  work_in_background();
+  constexpr int kForEver = -1;
+  while (true) {
+    std::vector<TokenizeJob> jobs = queue_.pop(1, kForEver);
+    if (queue_.closed()) return;
+    for (const TokenizeJob& job : jobs) queue_.done({tokenized(job)});
+  }
+}
+
+}  // namespace fastqps::front

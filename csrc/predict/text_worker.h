@@ -1,0 +1,28 @@
+// Tokenizes long texts on a thread of its own, by native tokenizers: a long text takes as long as hundreds of usual
+// requests, which do not wait for it in the loop.
+#pragma once
+#include <thread>
+
+#include "predict/tokenize_queue.h"
+
+namespace fastqps::front {
+
+class TextWorker {
+ public:
+  TextWorker(int wake_fd, u32 slots) : queue_(wake_fd, slots) {}
+  ~TextWorker();
+  TextWorker(const TextWorker&) = delete;
+
+  // Loop only. The job has a tokenizer. False, and nothing done: too much text waits, or too much of this connection.
+  bool push(ConnectionId from, TokenizeJob job);
+  void drop(u32 slot) { queue_.drop(slot); }
+  std::vector<TokenizeResult> take() { return queue_.take(); }
+
+ private:
+  void work();
+
+  TokenizeQueue queue_;
+  std::thread thread_;  // started with the first job
+};
+
+}  // namespace fastqps::front

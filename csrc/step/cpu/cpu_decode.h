@@ -1,0 +1,83 @@
+// The parts of a decoder's step that torch has no fast kernel for, on the CPU: what cpu_ops.h is for encoders.
+//
+// A step's rows belong to runs: run i is rows starts[i] to starts[i + 1] - 1, consecutive positions of one cache slot;
+// it is sampled once, from its last row. Functions of runs may be given any range of a step's runs (`starts` and what
+// is indexed by run moved on); ranges may run on different threads at once, because runs share no cache slot.
+#pragma once
+#include "step/cpu/cpu_ops.h"
+#include "step/decode_layout.h"
+
+namespace fastqps::step {
+
+// Root mean square normalisation: x / sqrt(mean(x^2) + eps) * weight.
+struct RmsNorm {
+  const float* weight;
+  const void* in;  // [n_rows, width]
+  void* out;       // [n_rows, width]; may be `in`
+  u32 n_rows, width;
+  float eps;
+  Number number;
+};
+void rms_norm(const RmsNorm& job);
+
+// Rows of a table by token id. Id -1 is the token that the row's cache slot has made last.
+struct TokenEmbedding {
+  const i32 *ids, *kv_slots;  // [n_tokens]
+  const i32* last_token;      // by cache slot
+  const void* table;          // [vocabulary, width]
+  void* out;                  // [n_tokens, width]
+  u32 n_tokens, width;
+  Number number;
+};
+void embed_tokens(const TokenEmbedding& job);
+
+// Writes every row's key and value into its cache slot, at its position less the prefix's length. Every row then
+// attends to the prefix and to its own slot's rows up to itself. A prefix is computed as any sequence is, with its
+// memory for a cache of one slot and nothing in front of it.
+struct SlotAttention {
+  const void* qkv;       // [tokens, (heads + 2 * kv_heads) * head_dim]: queries, keys, values
+  void* out;             // [tokens, heads * head_dim]; with last_rows_only [n_runs, heads * head_dim]
+  void* cache;           // of this layer: [2, n_slots, kv_heads, max_len, head_dim]
+  const void* prefix;    // of this layer: [2, kv_heads, prefix_len, head_dim]; null if prefix_len is 0
+  const i32* starts;     // [n_runs + 1], rows of qkv
+  const i32* positions;  // [tokens], of the whole sequence: the prefix counts
+  const i32* kv_slots;   // [tokens]
+  const float* rotary;   // null, or [positions, 2, head_dim / 2]: cos and sin, by which the two halves are turned
+  const float *q_norm, *k_norm;  // null, or [head_dim]: weights of a root mean square norm of each query and key
+  float eps, scale;              // of those norms; of the scores
+  u32 n_runs, heads, kv_heads, head_dim, n_slots, max_len, prefix_len;
+  bool last_rows_only;  // attend with the last row of each run alone; keys and values of all rows are written
+  Number number;
+};
+void attend_slots(const SlotAttention& job);
+
+// silu(gate) * up.
+struct GatedSilu {
+  const void* in;  // [n_rows, 2 * inner]: gate, up
+  void* out;       // [n_rows, inner]
+  u32 n_rows, inner;
+  Number number;
+};
+void gated_silu(const GatedSilu& job);
+
+inline constexpr u32 kCandidates = 64;  // that top_k and top_p choose from
+
+// Copies sampling parameters, the `admitted` records of decode_layout.h, to the places of their cache slots.
+void admit(i32* params, const i32* admitted, u32 n);
+
+// Draws one token for each run, says whether its sequence ends with it, and keeps it as the sequence's last.
+struct Draw {
+  const void* logits;  // [n_runs, vocab]
+  const i32 *starts, *kv_slots, *made;
+  const i32* params;  // [cache slots, kAdmittedWords]
+  const i32* eos_ids;
+  i32* tokens;      // [n_runs]
+  float* logprobs;  // [n_runs]: of the chosen token under the raw logits; 0 where not asked for
+  i32* finish;      // [n_runs]: Finish
+  i32* last_token;  // by cache slot
+  u32 n_runs, vocab, n_eos;
+  Number number;  // of logits
+};
+void sample(const Draw& job);
+
+}  // namespace fastqps::step

@@ -1,0 +1,33 @@
+// All kernels for one instruction set: included by cpu_ops_*.cpp inside that set's namespace, with kLanes defined.
+// The order matters.
+// clang-format off
+#include "step/cpu/cpu_vectors_kernel.h"
+#include "step/cpu/cpu_attention_kernel.h"
+#include "step/cpu/cpu_rows_kernel.h"
+#ifdef FASTQPS_AVX512_BF16
+#include "step/cpu/cpu_attention_bf16_kernel.h"
+#endif
+#include "step/cpu/cpu_decode_kernels.h"
+// clang-format on
+
+void attend(const Attention& job, float* scratch) {
+#ifdef FASTQPS_AVX512_BF16
+  if (job.number == Number::kBfloat16 && suits_dots(job)) return attend_dots(job, scratch);
+#endif
+  job.number == Number::kFloat32 ? attend_items<float>(job, scratch) : attend_items<u16>(job, scratch);
+}
+
+void normalize(const Normalization& job, float* scratch) {
+  job.number == Number::kFloat32 ? normalize_rows(job.norm, (const float*)job.in, (float*)job.out, job.n_rows, scratch)
+                                 : normalize_rows(job.norm, (const u16*)job.in, (u16*)job.out, job.n_rows, scratch);
+}
+
+void embed(const Embedding& job, float* scratch) {
+  job.number == Number::kFloat32 ? embed_rows<float>(job, scratch) : embed_rows<u16>(job, scratch);
+}
+
+void means(const Means& job, float* scratch) {
+  job.number == Number::kFloat32 ? mean_rows<float>(job, scratch) : mean_rows<u16>(job, scratch);
+}
+
+const Kernels kKernels = {kName, attend, normalize, embed, means, &kDecodeKernels};

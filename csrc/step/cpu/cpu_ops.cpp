@@ -1,0 +1,60 @@
+// Chooses the instruction set when the program runs, and lends the kernels memory. This file also holds the baseline.
+#include "step/cpu/cpu_ops.h"
+
+#include <algorithm>
+
+#include "step/cpu/cpu_ops_levels.h"
+
+namespace fastqps::step {
+
+namespace baseline {
+constexpr u32 kLanes = 4;
+constexpr const char* kName = "baseline";
+#include "step/cpu/cpu_kernels.h"
+}  // namespace baseline
+
+const Kernels& chosen_kernels() {
+  static const Kernels& best = *cpu_ops_levels().front();
+  return best;
+}
+
+float* scratch(u64 n_floats) {
+  struct alignas(64) Line {
+    float values[16];
+  };
+  thread_local std::vector<Line> lines;
+  if (lines.size() * 16 < n_floats) lines.resize((n_floats + 15) / 16);
+  return lines.data()->values;
+}
+
+std::vector<const Kernels*> cpu_ops_levels() {
+  std::vector<const Kernels*> found;
+#if defined(__x86_64__)
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (avx512 && __builtin_cpu_supports("avx512bf16")) found.push_back(&step::avx512_bf16::kKernels);
+  if (avx512) found.push_back(&step::avx512::kKernels);
+  if (avx2) found.push_back(&step::avx2::kKernels);
+#endif
+  found.push_back(&baseline::kKernels);
+  return found;
+}
+
+const char* cpu_ops_level() { return chosen_kernels().name; }
+
+u64 scratch_floats(const Attention& job) {
+  const auto padded = [](u64 n) { return (n + kColumns - 1) / kColumns * kColumns; };
+  u64 longest = 1;
+  for (u32 i = 0; i < job.n_items; i++) longest = std::max(longest, u64(job.starts[i + 1] - job.starts[i]));
+  const u64 rows = padded(longest), columns = padded(job.head_dim);
+  // Queries, keys and values; one transposed block; the weights of one block.
+  return 3 * rows * columns + columns * kColumns + rows * kColumns;
+}
+
+void attend(const Attention& job) { chosen_kernels().attend(job, scratch(scratch_floats(job))); }
+void normalize(const Normalization& job) { chosen_kernels().normalize(job, scratch(scratch_floats(job.norm))); }
+void embed(const Embedding& job) { chosen_kernels().embed(job, scratch(scratch_floats(job.norm))); }
+void means(const Means& job) { chosen_kernels().means(job, scratch(job.width)); }
+
+}  // namespace fastqps::step

@@ -1,0 +1,48 @@
+// The compiled copies of the kernels, one for each instruction set.
+#pragma once
+#include <vector>
+
+#include "step/cpu/cpu_decode_levels.h"
+#include "step/cpu/cpu_ops.h"
+
+namespace fastqps::step {
+
+// Columns of a head and rows of an item are padded to multiples of this in scratch memory.
+inline constexpr u32 kColumns = 16;
+
+// Floats of scratch memory, on a cache line's boundary, that a job needs.
+u64 scratch_floats(const Attention& job);
+inline u64 scratch_floats(const Norm& norm) { return 2 * u64(norm.width); }
+
+struct Kernels {
+  const char* name;
+  void (*attend)(const Attention&, float* scratch);
+  void (*normalize)(const Normalization&, float* scratch);
+  void (*embed)(const Embedding&, float* scratch);
+  void (*means)(const Means&, float* scratch);
+  const DecodeKernels* decode;
+};
+
+namespace baseline {
+extern const Kernels kKernels;
+}
+#if defined(__x86_64__)
+namespace avx2 {
+extern const Kernels kKernels;
+}
+namespace avx512 {
+extern const Kernels kKernels;
+}
+namespace avx512_bf16 {
+extern const Kernels kKernels;
+}
+#endif
+
+// Those that this machine can run, best first.
+std::vector<const Kernels*> cpu_ops_levels();
+const Kernels& chosen_kernels();
+
+// Memory for one call, kept by its thread and grown when a larger job comes.
+float* scratch(u64 n_floats);
+
+}  // namespace fastqps::step

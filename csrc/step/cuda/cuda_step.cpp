@@ -1,0 +1,189 @@
+#include "step/cuda/cuda_step.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+
+#include "core/clock.h"
+
+namespace fastqps {
+namespace {
+
+void sleep_ns(u64 ns) {
+  // Else the kernel adds 50 µs of its own.
+  static thread_local const int slack = prctl(PR_SET_TIMERSLACK, 1);
+  static_cast<void>(slack);
+  const timespec t{0, long(ns)};
+  nanosleep(&t, nullptr);  // a signal ends it: the caller's loop looks again
+}
+
+// A time that falls quickly and rises slowly: who looks too early looks again, who looks too late loses the time.
+u64 learn(u64 usual, u64 took) {
+  if (!usual) return took;
+  return took < usual ? (usual + took) / 2 : usual + (took - usual) / 8;
+}
+
+}  // namespace
+
+bool CudaLane::add(CudaHandle exec, u32 max_tokens, u32 max_items) {
+  if (launched_ != ended_) return false;
+  const auto before = [](const CudaGraph& one, const CudaGraph& other) {
+    const GraphShape a = one.shape, b = other.shape;
+    return a.max_tokens != b.max_tokens ? a.max_tokens < b.max_tokens : a.max_items < b.max_items;
+  };
+  const CudaGraph graph{.exec = exec, .shape = {max_tokens, max_items}};
+  const auto at = std::lower_bound(graphs_.begin(), graphs_.end(), graph, before);
+  if (at != graphs_.end() && !before(graph, *at))
+    *at = graph;
+  else
+    graphs_.insert(at, graph);
+  return true;
+}
+
+// The first that has the items among those that have the tokens: a few of the same tokens, as a rule.
+const CudaGraph* CudaLane::smallest(StepSize n) const {
+  const auto fewer = [](const CudaGraph& graph, u32 tokens) { return graph.shape.max_tokens < tokens; };
+  auto at = std::lower_bound(graphs_.begin(), graphs_.end(), n.tokens, fewer);
+  while (at != graphs_.end() && at->shape.max_items < n.items) ++at;
+  return at == graphs_.end() ? nullptr : &*at;
+}
+
+CudaStep::CudaStep(CudaLane& lane) : lane_(lane) {
+  const u32 words = std::visit([](auto& b) { return b.words(); }, lane.blocks_);
+  staging_.resize((words + 15) / 16);
+}
+
+std::unique_ptr<CudaStep> CudaStep::open(CudaLane& lane, CudaStatus* status) {
+  std::unique_ptr<CudaStep> step(new CudaStep(lane));
+  *status = step->allocate();
+  return *status ? nullptr : std::move(step);
+}
+
+CudaStatus CudaStep::allocate() {
+  CudaApi& api = lane_.api_;
+  const auto [words, out_words] =
+      std::visit([](auto& b) { return std::pair(b.device_words(), b.out_words()); }, lane_.blocks_);
+  auto host = [&api](i32** block, size_t n) {
+    const CudaStatus status = api.cudaHostAlloc(reinterpret_cast<void**>(block), n * sizeof(i32), 0u);
+    if (!status) std::fill_n(*block, n, 0);
+    return status;
+  };
+  if (const CudaStatus status = host(&packed_, words)) return status;
+  if (const CudaStatus status = host(&output_, kStampWords + out_words)) return status;
+  return api.cudaEventCreateWithFlags(&event_, kCudaEventNoTiming);
+}
+
+CudaStep::~CudaStep() {
+  CudaApi& api = lane_.api_;
+  if (running_ && !lane_.fault_) api.cudaStreamSynchronize(lane_.stream_);
+  if (event_) api.cudaEventDestroy(event_);
+  if (output_) api.cudaFreeHost(static_cast<void*>(output_));
+  if (packed_) api.cudaFreeHost(static_cast<void*>(packed_));
+}
+
+CudaStep::Launch CudaStep::launch(u32 items, u32 tokens, u32 third) {
+  const StepSize n{items, tokens, third};
+  if (running_ && look() == Progress::kGoesOn) return Launch::kRunning;
+  if (lane_.fault_) return Launch::kFault;
+  if (!std::visit([&](auto& b) { return b.holds(n); }, lane_.blocks_)) return Launch::kTooLarge;
+  const CudaGraph* graph = lane_.smallest(n);
+  if (!graph) return Launch::kNoGraph;
+  CopyWords words;
+  pack(n, graph->shape, &words);
+  launched_ns_ = now_ns();
+  lane_.fault_ = enqueue(*graph, words);
+  if (lane_.fault_) return Launch::kFault;
+  running_ = true;
+  items_ = items;
+  number_ = ++lane_.launched_;
+  graph_ = size_t(graph - lane_.graphs_.data());
+  behind_ns_ = number_ == lane_.ended_ + 1 ? lane_.ended_ns_ : lane_.until_ns_;
+  lane_.until_ns_ = expected_end_ns();
+  return Launch::kDone;
+}
+
+const i32* CudaStep::pack(StepSize n, GraphShape shape, CopyWords* words) {
+  *words = std::visit([&](auto& b) { return b.pack(staging(), packed_, shape, n); }, lane_.blocks_);
+  return packed_;
+}
+
+void CudaStep::unpack(u32 items, GraphShape shape) {
+  std::visit([&](auto& b) { b.unpack(output(), shape, items); }, lane_.blocks_);
+}
+
+CudaStatus CudaStep::enqueue(const CudaGraph& graph, CopyWords words) {
+  CudaApi& api = lane_.api_;
+  const size_t up = words.up * sizeof(i32), down = words.down * sizeof(i32);
+  if (const CudaStatus s = api.cudaMemcpyAsync(lane_.staging_, packed_, up, kCudaToDevice, lane_.stream_)) return s;
+  if (const CudaStatus s = api.cudaGraphLaunch(graph.exec, lane_.stream_)) return s;
+  if (const CudaStatus s = api.cudaMemcpyAsync(output_, lane_.output_, down, kCudaToHost, lane_.stream_)) return s;
+  return api.cudaEventRecord(event_, lane_.stream_);
+}
+
+u64 CudaStep::expected_end_ns() const {
+  const u64 usual = lane_.graphs_[graph_].usual_ns;
+  const bool next = number_ == lane_.ended_ + 1;  // those before it have ended
+  const u64 behind = next ? lane_.ended_ns_ : behind_ns_;
+  return usual && (behind || next) ? std::max(launched_ns_, behind) + usual : 0;
+}
+
+u64 CudaStep::due_ns() {
+  if (!running_ || lane_.fault_) return 0;
+  const u64 now = now_ns(), expected = expected_end_ns();
+  if (now + kNearNs < expected) return expected - kNearNs - now;
+  if (look() != Progress::kGoesOn || (expected && now < expected + kLateNs)) return 0;
+  return std::clamp((now - std::max(expected, launched_ns_)) / 8, kLookNsMin, kLookNsMax);
+}
+
+CudaStep::Progress CudaStep::wait(u64 timeout_ns, u64 spin_ns) {
+  const u64 begun = now_ns();
+  u64 pause = kLookNsMin;
+  for (;;) {
+    if (const Progress progress = look(); progress != Progress::kGoesOn) return progress;
+    const u64 waited = now_ns() - begun;
+    if (waited >= timeout_ns) return Progress::kGoesOn;
+    if (waited < spin_ns) continue;
+    sleep_ns(std::min(pause, timeout_ns - waited));
+    pause = std::min(pause * 2, kSleepNsMax);
+  }
+}
+
+// One query. The step's memory is the host's again once it says so.
+CudaStep::Progress CudaStep::look() {
+  if (lane_.fault_) return Progress::kFault;
+  if (!running_) return Progress::kDone;
+  const CudaStatus status = lane_.api_.cudaEventQuery(event_);
+  if (status.code == kCudaNotReady) {
+    asked_early_ = true;
+    return Progress::kGoesOn;
+  }
+  if (status) {
+    lane_.fault_ = status;
+    return Progress::kFault;
+  }
+  finish(now_ns());
+  return Progress::kDone;
+}
+
+void CudaStep::finish(u64 now) {
+  // "Not ready" too stays this thread's last error until it is read: torch's next check would take it for its own.
+  if (asked_early_) lane_.api_.cudaGetLastError();
+  running_ = asked_early_ = false;
+  RawStamps raw;
+  std::memcpy(static_cast<void*>(&raw), output_, sizeof raw);
+  stamps_ = lane_.time_.place(launched_ns_, raw, now);
+  // What is known of the device's clock changes a little from step to step, but a stream runs one behind the other.
+  stamps_.start_ns = std::max(stamps_.start_ns, i64(lane_.ended_ns_));
+  stamps_.end_ns = std::max(stamps_.end_ns, stamps_.start_ns);
+  CudaGraph& graph = lane_.graphs_[graph_];
+  unpack(items_, graph.shape);
+  const u64 turn = std::max(launched_ns_, lane_.ended_ns_), end = u64(stamps_.end_ns);
+  graph.usual_ns = learn(graph.usual_ns, end > turn ? end - turn : 1);
+  graph.steps++;
+  lane_.ended_ = std::max(lane_.ended_, number_);
+  lane_.ended_ns_ = std::max(lane_.ended_ns_, end);
+}
+
+}  // namespace fastqps

@@ -1,0 +1,172 @@
+#include "wire/response_view.h"
+
+#include "wire/wire.h"
+
+namespace fastqps::front {
+namespace {
+
+std::size_t embedding_size(const EmbeddingView& e) {
+  return bytes_size(e.values.size_bytes()) + bytes_size(e.raw.size()) + scalar_size(signed_value(i32(e.dtype)));
+}
+
+void write_embedding(WireWriter& out, const EmbeddingView& e) {
+  out.bytes(1, e.values.data(), e.values.size_bytes());
+  out.bytes(2, e.raw.data(), e.raw.size());
+  out.scalar(3, signed_value(i32(e.dtype)));
+}
+
+std::size_t label_size(const LabelView& label) {
+  return bytes_size(label.name.size()) + float32_size(label.score) + scalar_size(label.index);
+}
+
+std::size_t labels_size(std::span<const LabelView> labels) {
+  std::size_t size = 0;
+  for (const LabelView& label : labels) size += delimited_size(label_size(label));
+  return size;
+}
+
+void write_labels(WireWriter& out, std::span<const LabelView> labels) {
+  for (const LabelView& label : labels) {
+    out.head(1, label_size(label));
+    out.string(1, label.name);
+    out.float32(2, label.score);
+    out.scalar(3, label.index);
+  }
+}
+
+std::size_t packed_size(std::span<const u32> numbers) {
+  std::size_t size = 0;
+  for (const u32 number : numbers) size += varint_size(number);
+  return size;
+}
+
+std::size_t generation_size(const GenerationView& g) {
+  return bytes_size(g.text.size()) + bytes_size(packed_size(g.token_ids)) +
+         scalar_size(signed_value(i32(g.finish_reason))) + bytes_size(g.logprobs.size_bytes());
+}
+
+// A Generation has these four fields from number 1 on, a GenerateChunk from number 2 on, but for logprobs: 5 in both.
+void write_generation(WireWriter& out, const GenerationView& g, u32 first_field) {
+  out.string(first_field, g.text);
+  if (!g.token_ids.empty()) {
+    out.head(first_field + 1, packed_size(g.token_ids));
+    for (const u32 id : g.token_ids) out.varint(id);
+  }
+  out.scalar(first_field + 2, signed_value(i32(g.finish_reason)));
+  out.bytes(5, g.logprobs.data(), g.logprobs.size_bytes());
+}
+
+std::size_t timings_size(const Timings& t) {
+  std::size_t size = 0;
+  for (const u32 us : t.us) size += scalar_size(us);
+  return size;
+}
+
+void write_timings(WireWriter& out, u32 field, const Timings* t) {
+  if (!t) return;
+  out.head(field, timings_size(*t));
+  u32 number = 1;
+  for (const u32 us : t->us) out.scalar(number++, us);
+}
+
+std::size_t status_size(const StatusView& s) {
+  return scalar_size(signed_value(s.code)) + bytes_size(s.message.size()) + scalar_size(s.retry_after_ms);
+}
+
+void write_status(WireWriter& out, u32 field, const StatusView* s) {
+  if (!s) return;
+  out.head(field, status_size(*s));
+  out.scalar(1, signed_value(s->code));
+  out.string(2, s->message);
+  out.scalar(4, s->retry_after_ms);
+}
+
+std::size_t usage_size(const Usage& u) {
+  return scalar_size(u.input_tokens) + scalar_size(u.output_tokens) + scalar_size(u.truncated) +
+         scalar_size(u.truncated_at);
+}
+
+void write_usage(WireWriter& out, u32 field, const Usage* u) {
+  if (!u) return;
+  out.head(field, usage_size(*u));
+  out.scalar(1, u->input_tokens);
+  out.scalar(2, u->output_tokens);
+  out.scalar(3, u->truncated);
+  out.scalar(4, u->truncated_at);
+}
+
+std::size_t output_size(const ResponseView& r) {
+  switch (r.output) {
+    case Output::kNone:
+      return 0;
+    case Output::kEmbedding:
+      return delimited_size(embedding_size(r.embedding));
+    case Output::kClassification:
+      return delimited_size(labels_size(r.labels));
+    case Output::kGeneration:
+      return delimited_size(generation_size(r.generation));
+  }
+  return 0;
+}
+
+void write_output(WireWriter& out, const ResponseView& r) {
+  switch (r.output) {
+    case Output::kNone:
+      return;
+    case Output::kEmbedding:
+      out.head(2, embedding_size(r.embedding));
+      return write_embedding(out, r.embedding);
+    case Output::kClassification:
+      out.head(3, labels_size(r.labels));
+      return write_labels(out, r.labels);
+    case Output::kGeneration:
+      out.head(4, generation_size(r.generation));
+      return write_generation(out, r.generation, 1);
+  }
+}
+
+}  // namespace
+
+std::size_t response_size(const ResponseView& r) {
+  std::size_t size = scalar_size(r.request_id) + output_size(r);
+  if (r.timings) size += delimited_size(timings_size(*r.timings));
+  if (r.status) size += delimited_size(status_size(*r.status));
+  if (r.usage) size += delimited_size(usage_size(*r.usage));
+  return size;
+}
+
+u8* write_response(const ResponseView& r, u8* buffer) {
+  WireWriter out(buffer);
+  out.scalar(1, r.request_id);
+  write_output(out, r);
+  write_timings(out, 5, r.timings);
+  write_status(out, 6, r.status);
+  write_usage(out, 7, r.usage);
+  return out.end();
+}
+
+std::size_t chunk_size(const ChunkView& c) {
+  std::size_t size = scalar_size(c.request_id) + generation_size(c.generation);
+  if (c.usage) size += delimited_size(usage_size(*c.usage));
+  if (c.timings) size += delimited_size(timings_size(*c.timings));
+  return size;
+}
+
+u8* write_chunk(const ChunkView& c, u8* buffer) {
+  WireWriter out(buffer);
+  out.scalar(1, c.request_id);
+  write_generation(out, c.generation, 2);
+  write_usage(out, 6, c.usage);
+  write_timings(out, 7, c.timings);
+  return out.end();
+}
+
+std::size_t batch_item_size(std::size_t response_size) { return delimited_size(response_size); }
+
+u8* write_batch_frame(std::size_t response_size, u8* buffer) {
+  WireWriter out(buffer);
+  out.head(1, response_size);
+  return out.end();
+}
+
+}  // namespace fastqps::front

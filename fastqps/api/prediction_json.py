@@ -1,0 +1,79 @@
+"""Answers as JSON, the same from a server, from the engine, and on the admin port."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastqps.api.answers import Answer
+from fastqps.api.codes import CODES
+from fastqps.api.prediction import Chunk, Generation, Prediction, PredictionError, Usage
+
+
+def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
+    """One item of a server's answer."""
+    if isinstance(found, PredictionError):
+        return error_json(found.error.code, found.error.message)
+    shown: dict[str, Any] = {}
+    if found.embedding is not None:
+        shown["embedding"] = _floats(found.embedding)
+    if found.labels is not None:
+        shown["labels"] = [{"name": label.name, "score": label.score} for label in found.labels]
+    if found.generation is not None:
+        shown |= generation_json(found.generation)
+    elif found.usage is not None:
+        shown |= _usage(found.usage)
+    if found.timings is not None:
+        shown["timings_us"] = found.timings
+    return shown
+
+
+def generation_json(found: Generation) -> dict[str, Any]:
+    """A text that was made, by a server or by the engine."""
+    shown: dict[str, Any] = {"text": found.text, "token_ids": found.token_ids, "finish_reason": found.finish_reason}
+    if found.logprobs is not None:
+        shown["logprobs"] = _floats(found.logprobs)
+    if found.usage is not None:
+        shown |= _usage(found.usage, made=True)
+    return shown
+
+
+def chunk_json(found: Chunk) -> dict[str, Any]:
+    """A piece of a text that is being made."""
+    shown: dict[str, Any] = {"text": found.text, "token_ids": found.token_ids}
+    if found.logprobs is not None:
+        shown["logprobs"] = _floats(found.logprobs)
+    if found.finish_reason is not None:
+        shown["finish_reason"] = found.finish_reason
+    if found.usage is not None:
+        shown |= _usage(found.usage, made=True)
+    return shown
+
+
+def answer_json(found: Answer) -> dict[str, Any]:
+    """One item of the engine's answer."""
+    if isinstance(found, np.ndarray):
+        return {"embedding": _floats(found)}
+    return {"labels": [{"name": name, "score": score} for name, score in found]}
+
+
+def error_json(code: int, message: str) -> dict[str, Any]:
+    """A failure, with gRPC's name of its code."""
+    return {"error": {"code": CODES[code], "message": message}}
+
+
+def _usage(found: Usage, made: bool = False) -> dict[str, Any]:
+    shown: dict[str, Any] = {"input_tokens": found.input_tokens}
+    if made:
+        shown["output_tokens"] = found.output_tokens
+    if found.truncated:
+        shown["truncated"] = True
+    if found.truncated_at:
+        shown["truncated_at"] = found.truncated_at
+    return shown
+
+
+def _floats(vector: Any) -> list[float]:
+    """The shortest decimal numbers that mean the same float32."""
+    return [float(str(value)) for value in np.asarray(vector, np.float32)]

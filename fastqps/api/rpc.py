@@ -1,0 +1,98 @@
+"""The methods as both clients call them, and the settings of their channels."""
+
+from typing import Any
+
+import numpy as np
+
+from fastqps import errors
+from fastqps.api import reflection
+from fastqps.api.prediction import Chunk, Generation, Label, Prediction, PredictionError, Vector
+from fastqps.v1 import predict_pb2 as pb
+
+_SERVICE = "/fastqps.v1.PredictService/"
+PREDICT = _SERVICE + "Predict"
+PREDICT_BATCH = _SERVICE + "PredictBatch"
+PREDICT_STREAM = _SERVICE + "PredictStream"
+GENERATE = _SERVICE + "Generate"
+LIST_MODELS = _SERVICE + "ListModels"
+HEALTH_CHECK = "/grpc.health.v1.Health/Check"
+
+serialize_request = pb.PredictRequest.SerializeToString
+serialize_batch = pb.PredictBatchRequest.SerializeToString
+serialize_list_models = pb.ListModelsRequest.SerializeToString
+read_list_models = pb.ListModelsResponse.FromString
+
+
+def as_is(data: bytes) -> bytes:
+    """For messages that are read elsewhere."""
+    return data
+
+
+# More answers than this are not waited for at a time, in one call.
+STREAM_IN_FLIGHT_MAX = 512
+BATCHES_IN_FLIGHT_MAX = 4
+
+
+def channel_options(channels: int) -> list[tuple[str, Any]]:
+    """gRPC itself retries what never left this machine, and nothing else: what a server has seen may have run."""
+    options: list[tuple[str, Any]] = [("grpc.max_receive_message_length", 64 << 20)]
+    if channels > 1:  # else channels to one address share a connection
+        options.append(("grpc.use_local_subchannel_pool", 1))
+    return options
+
+
+def health_request() -> bytes:
+    """Asks about the whole server."""
+    return reflection.message_class("grpc.health.v1.HealthCheckRequest")().SerializeToString()
+
+
+def is_serving(response: bytes) -> bool:
+    message: Any = reflection.message_class("grpc.health.v1.HealthCheckResponse").FromString(response)
+    return bool(message.status == 1)  # SERVING
+
+
+def value_or_raise(result: Prediction | PredictionError) -> Prediction:
+    if isinstance(result, PredictionError):
+        raise result.error
+    return result
+
+
+def values_or_raise(results: list[Prediction | PredictionError]) -> list[Prediction]:
+    """All of them. Raises the first failure, with the item's place: among thousands nobody finds it otherwise."""
+    values: list[Prediction] = []
+    for number, result in enumerate(results):
+        if isinstance(result, PredictionError):
+            error = result.error
+            raise errors.from_code(error.code, f"item {number}: {error.message}", error.retry_after_ms)
+        values.append(result)
+    return values
+
+
+def embeddings_or_raise(results: list[Prediction | PredictionError]) -> Vector:
+    """float32 of shape [len(results), dimensions]; [0, 0] for none."""
+    rows = [_embedding_or_raise(value) for value in values_or_raise(results)]
+    return np.stack(rows) if rows else np.empty((0, 0), np.float32)
+
+
+def _embedding_or_raise(value: Prediction) -> Vector:
+    if value.embedding is None:
+        raise errors.Unimplemented("this model makes no embeddings")
+    return value.embedding
+
+
+def generation_or_raise(value: Prediction) -> Generation:
+    if value.generation is None:
+        raise errors.Unimplemented("this model does not generate text")
+    return value.generation
+
+
+def check_end(last: Chunk | None) -> None:
+    """Raises Internal where a stream of chunks has ended without a last one."""
+    if last is None or last.finish_reason is None:
+        raise errors.Internal("the server ended the stream before the text was complete")
+
+
+def labels_or_raise(value: Prediction) -> list[Label]:
+    if value.labels is None:
+        raise errors.Unimplemented("this model makes no labels")
+    return value.labels

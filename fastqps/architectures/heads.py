@@ -1,0 +1,105 @@
+"""From hidden states to one row per item: pooling, then small projections in fp32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch.nn import functional as F
+
+from fastqps.architectures.modernbert import make_norm
+from fastqps.architectures.weights import Weights
+from fastqps.models.card import ModelError
+from fastqps.models.checkpoint import Checkpoint
+from fastqps.models.encoder_config import ModernBertConfig, read_encoder_config, read_modernbert_head
+from fastqps.models.sentence_transformers.pipeline import POOLINGS, Dense
+from fastqps.ops.interface import EncoderOps, Norm
+from fastqps.ops.step import Step
+
+_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "identity": lambda x: x,
+    "tanh": torch.tanh,
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "sigmoid": torch.sigmoid,
+}
+
+
+class Projection:
+    """x [items, inputs] → norm(activation(x · weightᵀ + bias)) [items, outputs], the norm where there is one."""
+
+    def __init__(
+        self, weight: torch.Tensor, bias: torch.Tensor | None, activation: str = "identity", norm: Norm | None = None
+    ) -> None:
+        if activation not in _ACTIVATIONS:
+            raise ModelError(f"a head with activation {activation!r} is not supported: {', '.join(_ACTIVATIONS)} are")
+        self._weight, self._bias, self._activation, self._norm = weight, bias, _ACTIVATIONS[activation], norm
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        x = self._activation(F.linear(x, self._weight, self._bias))
+        return self._norm(x, None).tensor if self._norm else x
+
+
+class Head:
+    """Pooling and projections: (hidden states, ``Step``) → float32 [items, outputs]."""
+
+    def __init__(self, pooling: str, projections: list[Projection], ops: EncoderOps) -> None:
+        if pooling not in POOLINGS:
+            raise ModelError(f"pooling {pooling!r} is not supported; supported: {', '.join(POOLINGS)}")
+        self._pooling, self._projections, self._ops = pooling, projections, ops
+
+    def __call__(self, hidden: torch.Tensor, step: Step) -> torch.Tensor:
+        rows = self._ops.pool(hidden, step, self._pooling, last=not self._projections)
+        for projection in self._projections:
+            rows = projection(rows)
+        return self._ops.answer(rows, step) if self._projections else rows
+
+
+def make_head(checkpoint: Checkpoint, weights: Weights, hidden: int, labels: int, ops: EncoderOps) -> Head:
+    """The head that the checkpoint's configuration and tensors describe."""
+    if checkpoint.classify:
+        return _classifier(checkpoint, weights, hidden, labels, ops)
+    pipeline = checkpoint.pipeline
+    return Head(pipeline.pooling, [_dense(checkpoint, dense, ops) for dense in pipeline.dense], ops)
+
+
+def _dense(checkpoint: Checkpoint, dense: Dense, ops: EncoderOps) -> Projection:
+    weights = Weights([checkpoint.root / dense.folder / "model.safetensors"], data=ops.reads_weights)
+    bias = weights("linear.bias", dense.out_features) if dense.bias else None
+    weight = weights("linear.weight", dense.out_features, dense.in_features)
+    if weights.unread():
+        names = ", ".join(sorted(weights.unread()))
+        raise ModelError(f"{weights.where}: has {names}, for which the projection of config.json has no place")
+    return _projection(ops, weight, bias, dense.activation.lower())
+
+
+def _projection(
+    ops: EncoderOps,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    activation: str = "identity",
+    norm: Norm | None = None,
+) -> Projection:
+    return Projection(ops.keep(weight), None if bias is None else ops.keep(bias), activation, norm)
+
+
+def _classifier(checkpoint: Checkpoint, weights: Weights, hidden: int, labels: int, ops: EncoderOps) -> Head:
+    family, config = checkpoint.family, checkpoint.config
+
+    def layer(name: str, outputs: int, activation: str = "identity") -> Projection:
+        weight, bias = weights(f"{name}.weight", outputs, hidden), weights(f"{name}.bias", outputs)
+        return _projection(ops, weight, bias, activation)
+
+    if family == "bert":
+        return Head("cls", [layer("pooler.dense", hidden, "tanh"), layer("classifier", labels)], ops)
+    if family == "distilbert":
+        return Head("cls", [layer("pre_classifier", hidden, "relu"), layer("classifier", labels)], ops)
+    if family == "roberta":
+        return Head("cls", [layer("classifier.dense", hidden, "tanh"), layer("classifier.out_proj", labels)], ops)
+    encoder, head = read_encoder_config(config, family), read_modernbert_head(config)
+    assert isinstance(encoder, ModernBertConfig)
+    norm = make_norm(weights, "head.norm", encoder, ops)
+    bias = weights("head.dense.bias", hidden) if head.bias else None
+    first = _projection(ops, weights("head.dense.weight", hidden, hidden), bias, head.activation, norm)
+    return Head(head.pooling, [first, layer("classifier", labels)], ops)

@@ -1,0 +1,112 @@
+"""Llama, Qwen2 and Qwen3: one packed decoder. Prompts and running sequences share each step's matrix products."""
+
+from __future__ import annotations
+
+import torch
+
+from fastqps.architectures.rope import rotary_table
+from fastqps.architectures.unread import check_unread
+from fastqps.architectures.weights import Weights
+from fastqps.models.card import ModelError
+from fastqps.models.decoder_config import DecoderConfig
+from fastqps.ops.cpu.logit_stage import LogitStage
+from fastqps.ops.decode_step import DecodeState, DecodeStep
+from fastqps.ops.fp8 import concatenate, joined
+from fastqps.ops.interface import DecodeOps, Heads, Linear, Rows, Site, SiteKind
+
+
+class _Layer:
+    def __init__(
+        self, weights: Weights, number: int, config: DecoderConfig, rotary: torch.Tensor, ops: DecodeOps
+    ) -> None:
+        c, self._ops, at = config, ops, f"layers.{number}."
+
+        def site(kind: SiteKind) -> Site:
+            return Site(kind, number, c.layers)
+
+        def linear(kind: SiteKind, names: dict[str, int], inputs: int, bias: bool) -> Linear:
+            """One product for all of ``names`` (with their outputs), which read the same input."""
+            weight = concatenate([weights.matrix(f"{at}{name}.weight", n, inputs) for name, n in names.items()])
+            biases = [weights(f"{at}{name}.bias", n) for name, n in names.items()] if bias else []
+            return ops.linear(weight, joined(biases) if bias else None, site(kind))
+
+        queries, keys, attn = c.heads * c.head_dim, c.kv_heads * c.head_dim, "self_attn."
+        parts = {f"{attn}q_proj": queries, f"{attn}k_proj": keys, f"{attn}v_proj": keys}
+        names = [f"{at}{attn}{x}_norm.weight" for x in "qk"] if c.qk_norm else []
+        q_norm, k_norm = [ops.keep(weights(name, c.head_dim)) for name in names] or (None, None)
+        self._heads = Heads(c.heads, c.kv_heads, c.head_dim, rotary, q_norm, k_norm, c.eps)
+        self.attention_norm = ops.norm(weights(f"{at}input_layernorm.weight", c.hidden), None, c.eps, "rms")
+        self.qkv = linear("qkv", parts, c.hidden, c.qkv_bias)
+        self._out = linear("out", {f"{attn}o_proj": c.hidden}, queries, c.out_bias)
+        self._mlp_norm = ops.norm(weights(f"{at}post_attention_layernorm.weight", c.hidden), None, c.eps, "rms")
+        gate, up = (f"{at}mlp.{name}_proj" for name in ("gate", "up"))
+        biases = (weights(f"{gate}.bias", c.inner), weights(f"{up}.bias", c.inner)) if c.mlp_bias else None
+        products = (
+            weights.matrix(f"{gate}.weight", c.inner, c.hidden),
+            weights.matrix(f"{up}.weight", c.inner, c.hidden),
+        )
+        self._up = ops.gated(*products, biases, "silu", site("up"))
+        self.down = linear("down", {"mlp.down_proj": c.hidden}, c.inner, c.mlp_bias)
+
+    def __call__(
+        self,
+        x: torch.Tensor,
+        normed: Rows,
+        step: DecodeStep,
+        cache: torch.Tensor,
+        prefix: torch.Tensor,
+        last_rows: bool,
+    ) -> tuple[torch.Tensor, Rows]:
+        """x [T, hidden] and its norm → a new x, and the rows of which ``down`` is still to be added to it.
+
+        With ``last_rows``, of the last layer, they are [S, …]: nobody reads the others.
+        """
+        ops = self._ops
+        attended = ops.attend(self.qkv(normed), self._heads, cache, prefix, step, last_rows)
+        if last_rows:
+            x = ops.last_rows(x, step)
+        x, normed = self._mlp_norm.add(self._out, ops.rows(attended, self._out), x, self._up)
+        return x, self._up(normed, self.down)
+
+
+def _check_tied(weights: Weights, words: torch.Tensor) -> None:
+    """Refuses a head of its own where the configuration ties it: versions of transformers answer differently."""
+    head = weights.get("lm_head.weight")
+    if head is not None and not head.is_meta and not torch.equal(head, words):
+        raise ModelError(
+            f"{weights.where}: config.json says tie_word_embeddings true, and the checkpoint has an lm_head.weight "
+            "that differs from embed_tokens.weight; write false if the model's head is its own, or take the tensor out"
+        )
+
+
+class Llama:
+    """The decoder, for sequences of up to ``positions`` tokens, prefix included."""
+
+    def __init__(self, weights: Weights, config: DecoderConfig, positions: int, ops: DecodeOps) -> None:
+        self.config, self.ops = config, ops
+        words = weights("embed_tokens.weight", config.vocab, config.hidden)
+        if config.tied:
+            _check_tied(weights, words)
+        self._words = ops.keep(words.to(ops.dtype))
+        head = self._words if config.tied else weights.matrix("lm_head.weight", config.vocab, config.hidden)
+        self._head = ops.linear(head, None, Site("head"))
+        self._norm = ops.norm(weights("norm.weight", config.hidden), None, config.eps, "rms")
+        rotary = ops.keep(rotary_table(config.rope, config.head_dim, positions))
+        self._layers = [_Layer(weights, i, config, rotary, ops) for i in range(config.layers)]
+        check_unread(weights, "layers.", config.layers, more_layers=False)
+
+    def hidden(self, step: DecodeStep, state: DecodeState) -> Rows:
+        """Last hidden states of the sampled rows, normalised; every row's keys and values are in ``state`` then."""
+        first, *others = self._layers
+        x = self.ops.embed(self._words, step, state)
+        normed = first.attention_norm(x, first.qkv)
+        for layer, after, cache, prefix in zip(self._layers, [*others, None], state.cache, state.prefix, strict=True):
+            x, h = layer(x, normed, step, cache, prefix, last_rows=after is None)
+            if after:
+                x, normed = after.attention_norm.add(layer.down, h, x, after.qkv)
+        return self._norm.add_post(layer.down, h, x, self._head)
+
+    def __call__(self, step: DecodeStep, state: DecodeState, stage: LogitStage | None = None) -> None:
+        """Computes the step and samples each of its runs, from logits that ``stage`` has changed."""
+        logits = self._head(self.hidden(step, state))
+        self.ops.sample(stage(logits, step, state) if stage else logits, step, state)

@@ -1,0 +1,115 @@
+"""Reads a checkpoint's tensors by name, from one safetensors file or from shards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+
+from fastqps.models.card import ModelError
+from fastqps.ops.fp8 import E4M3, Quantised, Weight
+
+# Names of layer-norm tensors in checkpoints that were converted from TensorFlow.
+_OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}
+# The types that safetensors names.
+_TYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F8_E4M3": torch.float8_e4m3fn,
+    "F8_E5M2": torch.float8_e5m2,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
+
+
+class Weights:
+    """Tensors by name, as float32, without the prefix that a task model puts before its encoder's names.
+
+    A tensor X is quantised where it is float8_e4m3fn and X_scale says by what its rows are multiplied.
+    """
+
+    def __init__(self, files: Sequence[Path], prefixes: Sequence[str] = (), data: bool = True) -> None:
+        """Without ``data`` the tensors are on ``meta``: names, shapes and types, and nothing is read but those."""
+        self.where = str(files[0].parent)
+        self._tensors: dict[str, torch.Tensor] = {}
+        self._read: set[str] = set()
+        for file in files:
+            try:
+                tensors = load_file(file) if data else _shapes(file)
+            except (OSError, SafetensorError) as error:
+                raise ModelError(f"{file}: {error}") from error
+            for name, tensor in tensors.items():
+                self._tensors[self._plain(name, prefixes)] = tensor
+
+    @staticmethod
+    def _plain(name: str, prefixes: Sequence[str]) -> str:
+        for old, new in _OLD_ENDINGS.items():
+            name = name.removesuffix(old) + new if name.endswith(old) else name
+        for prefix in prefixes:
+            if name.startswith(prefix):
+                return name[len(prefix) :]
+        return name
+
+    def __call__(self, name: str, *shape: int) -> torch.Tensor:
+        """The tensor as float32; ``ModelError`` if it is missing or has not that shape."""
+        found = self.get(name)
+        if found is None:
+            raise ModelError(f"{self.where}: the checkpoint has no tensor {name!r}")
+        if tuple(found.shape) != shape:
+            raise ModelError(f"{self.where}: {name} has shape {tuple(found.shape)}, config.json says {shape}")
+        return found
+
+    def get(self, name: str) -> torch.Tensor | None:
+        """The tensor as float32, or None."""
+        self._read.add(name)
+        found = self._tensors.get(name)
+        if found is None:
+            return None
+        return self._quantised(name, found).dequantised() if found.dtype.itemsize == 1 else found.float()
+
+    def matrix(self, name: str, outputs: int, inputs: int) -> Weight:
+        """The weight of a product: as the file has it where that is quantised, else as float32."""
+        found = self._tensors.get(name)
+        if found is None or found.dtype.itemsize > 1 or tuple(found.shape) != (outputs, inputs):
+            return self(name, outputs, inputs)
+        self._read.add(name)
+        return self._quantised(name, found)
+
+    def _quantised(self, name: str, found: torch.Tensor) -> Quantised:
+        """Of a tensor of bytes; ``ModelError`` where it is no FP8 or its scales are not one for all or for each row."""
+        scales = self._tensors.get(f"{name}_scale")
+        if found.dtype != E4M3 or scales is None:
+            kind = str(found.dtype).removeprefix("torch.")
+            raise ModelError(f"{self.where}: {name} is {kind}{'' if scales is not None else ' without scales'}")
+        if scales.numel() not in (1, len(found)) or scales.dtype.itemsize == 1 or not scales.is_floating_point():
+            kind = f"{str(scales.dtype).removeprefix('torch.')} scales of shape {tuple(scales.shape)}"
+            raise ModelError(
+                f"{self.where}: {name} of shape {tuple(found.shape)} has {kind}; "
+                "one float for all or one for each row is supported"
+            )
+        if not scales.is_meta and not scales.isfinite().all():
+            raise ModelError(f"{self.where}: {name}_scale holds what is no number, or infinite")
+        self._read.add(f"{name}_scale")
+        return Quantised(found, scales.float().reshape(-1).expand(len(found)).contiguous())
+
+    def unread(self) -> dict[str, torch.Tensor]:
+        """What nobody has asked for yet, as it is in the files."""
+        return {name: tensor for name, tensor in self._tensors.items() if name not in self._read}
+
+
+def _shapes(file: Path) -> dict[str, torch.Tensor]:
+    with safe_open(file, framework="pt") as opened:
+        parts = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
+        return {
+            name: torch.empty(part.get_shape(), dtype=_TYPES[part.get_dtype()], device="meta")
+            for name, part in parts.items()
+        }

@@ -1,0 +1,1 @@
+"""One measurement: the server, the load, and what both report."""

@@ -1,0 +1,159 @@
+"""What a mode works with: it asks for points, and gets them measured."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from fastqps.bench.measure import server_side
+from fastqps.bench.measure.answers import fill_in
+from fastqps.bench.measure.generator import run_generator
+from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.pinning import Pinning
+from fastqps.bench.measure.server_side import Looks
+from fastqps.bench.measure.target import Server, Settings, Target
+from fastqps.bench.measure.workload import Payloads
+from fastqps.bench.results.point import Point, median_point
+from fastqps.bench.results.result import Result
+from fastqps.bench.slo import Slo, format_us
+from fastqps.telemetry.metrics.gpm import Gpm
+
+
+class Progress(Protocol):
+    """Tells whoever waits (``report.terminal.RunProgress``)."""
+
+    def expect(self, points: int) -> None:
+        """So many points in all, as far as is known now."""
+
+    def begin(self, name: str, duration_s: float) -> None:
+        """A point starts."""
+
+    def tick(self, elapsed_s: float, now: str) -> None:
+        """It goes on."""
+
+    def end(self, point: dict[str, Any]) -> None:
+        """It is done."""
+
+    def say(self, line: str) -> None:
+        """Something else happens."""
+
+
+@dataclasses.dataclass
+class Context:
+    """``options``: the mode's own flags among them. ``load``: what the flags say, to be varied with ``at_rate`` and
+    ``closed``. ``result``: to be filled; ``measure`` appends to its points."""
+
+    options: argparse.Namespace
+    target: Target
+    payloads: Payloads
+    load: LoadSpec
+    slo: Slo | None
+    pinning: Pinning
+    load_threads: int
+    repetitions: int
+    folder: Path
+    progress: Progress
+    result: Result
+
+    def __post_init__(self) -> None:
+        self._gpm = Gpm.open() if self.target.local else None
+
+    def measure(
+        self,
+        settings: Settings,
+        load: LoadSpec,
+        *,
+        name: str = "",
+        keep: bool = True,
+        repetitions: int | None = None,
+        server_cpus: Sequence[int] | None = None,
+    ) -> Point:
+        """Measures ``load`` on a server with ``settings`` (beside those of the target), started or used again.
+
+        ``keep``: append it to the result's points. ``repetitions``: the point with the median rate counts.
+        ``server_cpus``: instead of the usual ones. Ctrl-C keeps what was measured, marked as interrupted, and goes on
+        as KeyboardInterrupt. Raises ``BenchError`` where nothing could be measured.
+        """
+        name = name or default_name(load)
+        cpus = self.pinning.server if server_cpus is None else server_cpus
+        taken: list[Point] = []
+        for k in range(self.repetitions if repetitions is None else repetitions):
+            # Another seed for each, or they would all be the same accident.
+            again = dataclasses.replace(load, seed=load.seed + 1000 * k)
+            taken.append(self._measure_once(settings, again, name, cpus))
+            if taken[-1].interrupted:
+                break
+        point = taken[0] if len(taken) == 1 else median_point(taken)
+        point.interrupted = taken[-1].interrupted
+        if keep:
+            self.result.points.append(point)
+        if point.interrupted:
+            raise KeyboardInterrupt
+        return point
+
+    def server(self, settings: Settings | None = None) -> Server:
+        """The server of these settings, for what is no load."""
+        return self.target.use(settings or {}, self.pinning.server)
+
+    def note(self, text: str) -> None:
+        """A sentence for the result and for whoever waits."""
+        self.result.notes.append(text)
+        self.progress.say(text)
+
+    def _measure_once(self, settings: Settings, load: LoadSpec, name: str, cpus: Sequence[int]) -> Point:
+        server = self.target.use(settings, cpus)
+        point = Point(name, dict(settings), load.describe(self.payloads.call), started=now_utc())
+        looks = Looks(partial(server_side.look, server.admin, server.pid, self._gpm))
+        self.progress.begin(name, load.warmup_s + load.duration_s)
+        flags = ["--target", server.address, *self.target.access.generator_flags, *load.flags(self.payloads)]
+        flags += ["--threads", str(self.load_threads)]
+        watch = _Watch(self.progress, looks, load)
+        try:
+            run = run_generator(flags, cpus=self.pinning.load, on_line=watch.line)
+        finally:
+            taken = looks.finish()
+            self.target.check_running()
+        fill_in(point, run.found, self.slo)
+        point.interrupted = run.interrupted
+        if taken:
+            server_side.describe(point, *taken)
+            if self._gpm:
+                server_side.describe_gpus(point, self._gpm, *taken)
+        self.progress.end(point.as_json())
+        return point
+
+
+class _Watch:
+    """Reads the generator's progress: when measuring begins and ends, and how it goes."""
+
+    def __init__(self, progress: Progress, looks: Looks, load: LoadSpec) -> None:
+        self._progress, self._looks, self._load = progress, looks, load
+        self._began_s = time.monotonic()
+
+    def line(self, found: dict[str, Any]) -> None:
+        if found.get("phase") == "start":
+            begin_ns, end_ns = found["measure_from_monotonic_ns"], found["measure_until_monotonic_ns"]
+            self._began_s = begin_ns * 1e-9 - self._load.warmup_s
+            self._looks.between(begin_ns, end_ns)
+            return
+        p99_us, length_s = found.get("p99_us"), found.get("length_s") or 1.0
+        now = f"{found.get('ok', 0) / length_s:,.0f}/s" + (f"  p99 {format_us(p99_us)}" if p99_us else "")
+        self._progress.tick(time.monotonic() - self._began_s, now)
+
+
+def default_name(load: LoadSpec) -> str:
+    """What a point is called that nobody gave a name."""
+    if load.in_flight is not None:
+        return f"{load.in_flight} in flight"
+    return Path(load.trace).name if load.rate is None else f"{load.rate:,.0f}/s"
+
+
+def now_utc() -> str:
+    """ISO 8601, whole seconds."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,35 @@
+"""A closed loop with enough calls in flight that batches are full and the next ones are waiting."""
+
+from __future__ import annotations
+
+from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.target import Settings
+from fastqps.config import decide
+
+IN_FLIGHT_MIN = 16
+WAIT_S_MAX = 2.0  # of a call among so many; and never more than a quarter of its deadline
+
+
+def saturating(context: Context, in_flight: int | None, widest: Settings, start: Settings) -> LoadSpec:
+    """``in_flight`` calls, or as many as keep the server busy that has the most places for them: ``widest``.
+
+    Fewer where a server with the settings ``start``, which is tried for that, would be at them for seconds. One load
+    for all settings that are compared: more in flight would be more, whatever the settings are.
+    """
+    if in_flight is not None:
+        return context.load.closed(in_flight)
+    load = context.load.closed(max(IN_FLIGHT_MIN, -(-items_for(context, widest) // context.payloads.call.items)))
+    rate = context.measure(
+        start, load, name=f"{load.in_flight:,} in flight, how many it takes", keep=False, repetitions=1
+    ).rate
+    longest_s = min(WAIT_S_MAX, load.deadline_s / 4) if load.deadline_s else WAIT_S_MAX
+    return load.closed(max(IN_FLIGHT_MIN, min(load.in_flight or 0, round(rate * longest_s)))) if rate else load
+
+
+def items_for(context: Context, settings: Settings) -> int:
+    """Two batches in each lane's hands and two that wait; at most half of what may wait, so that none is refused."""
+    config = decide(context.target.loaded(settings).config)
+    batch = config.max_running or config.max_batch_items or 1
+    places = (config.dispatchers or 1) * (config.lanes or 1)
+    return min(batch * (2 * places + 2), config.max_queue_items // 2)

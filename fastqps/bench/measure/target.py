@@ -1,0 +1,233 @@
+"""The server that is measured: one that runs somewhere, or one that is started here with the settings of a point."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from fastqps.bench.measure.access import Access
+from fastqps.bench.measure.generator import child_prefix
+from fastqps.bench.measure.workload import Payloads
+from fastqps.bench.results.result import BenchError
+from fastqps.config import SETTINGS, Loaded, decide, load
+from fastqps.devices.profile import load_profile
+from fastqps.errors import CallError, ConfigError, FastqpsError, Unimplemented
+from fastqps.process.server_process import ServerError, ServerProcess
+from fastqps.telemetry.scrape import scrape
+
+if TYPE_CHECKING:
+    from fastqps.api.served_model import Model
+    from fastqps.client.sync import Client
+
+Settings = Mapping[str, Any]  # by key (max-batch-items), values as on the command line; a list for a flag that repeats
+_OURS = ("host", "port", "admin-port")
+
+
+@dataclass(frozen=True)
+class Server:
+    """What runs now. ``admin`` "": its metrics cannot be reached; ``pid`` None: its processes are not ours."""
+
+    address: str
+    admin: str
+    pid: int | None
+
+
+class Target:
+    """A context manager: what was started here is ended with it."""
+
+    def __init__(
+        self,
+        base: Settings,
+        *,
+        address: str = "",
+        admin: str = "",
+        config_file: str = "",
+        access: Access | None = None,
+    ) -> None:
+        """``base``: settings that all points share. With ``address`` nothing is started, and there are no settings;
+        ``access`` is what its server asks of clients.
+
+        Raises ``ConfigError`` for settings that no server has.
+        """
+        host, _, port = address.rpartition(":")
+        if address and not (host and port.isdecimal() and 0 < int(port) < 65536):
+            raise ConfigError(f"--address {address}: write HOST:PORT")
+        if address and (base or config_file):
+            given = next((f"--{key}" for key in base), "--config")
+            raise ConfigError(
+                f"{given} is a setting of a server that is started here; the one at {address} has its own"
+            )
+        self.address, self.admin, self.base, self.config_file = address, admin, dict(base), config_file
+        self.access = access or Access()
+        self._process: ServerProcess | None = None
+        self._running: tuple[dict[str, Any], tuple[int, ...]] | None = None
+        check_settings(base, config_file)
+        if admin:
+            scrape(admin)  # asked for, so it has to be there
+
+    @property
+    def own(self) -> bool:
+        """It is started here."""
+        return not self.address
+
+    @property
+    def local(self) -> bool:
+        """It runs on this machine."""
+        if self.own:
+            return True
+        host = self.address.rpartition(":")[0].strip("[]")
+        try:
+            return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return False
+
+    def use(self, settings: Settings, cpus: Sequence[int] = ()) -> Server:
+        """A server with ``base`` and these settings on these CPUs; one that runs with just them is used again.
+
+        Raises ``ConfigError`` for settings that cannot be, ``BenchError`` where it does not start.
+        """
+        if not self.own:
+            if settings:
+                raise ConfigError("this mode varies settings, which needs a server started here; leave out --address")
+            return Server(self.address, self.admin, None)
+        wanted = {**self.base, **settings}, tuple(cpus)
+        if self._process is None or wanted != self._running or self._process.ended:
+            self.close()
+            check_settings(wanted[0], self.config_file)
+            self._start(*wanted)
+        assert self._process is not None
+        return Server(self._process.address, self._process.admin, self._process.pid)
+
+    def loaded(self, settings: Settings) -> Loaded:
+        """The whole configuration of a server with ``base`` and these, and where each setting comes from."""
+        return load({**self.base, **settings}, os.environ, self.config_file or None)
+
+    def check_running(self) -> None:
+        """Raises ``BenchError`` if a server that was started here is there no more."""
+        if self._process is not None and self._process.ended:
+            code = self._process.drain()
+            raise BenchError(f"the server ended with exit code {code} while it was measured")
+
+    def model(self, server: Server, name: str = "") -> Model:
+        """The served model of this name, or the default one. Raises where there is none, or no fastqps server."""
+        try:
+            with self._client(server) as client:
+                models = client.models(timeout_s=10)
+        except Unimplemented:
+            raise BenchError(f"{server.address} is no fastqps server: it does not know its models") from None
+        except CallError as error:
+            raise BenchError(f"no fastqps server answers at {server.address}: {error}") from None
+        found = next((m for m in models if (m.name == name if name else m.is_default)), None)
+        if found is None:
+            served = ", ".join(m.name for m in models)
+            raise ConfigError(f"{server.address} does not serve {name!r}; it serves: {served}")
+        return found
+
+    def try_one(self, server: Server, payloads: Payloads) -> None:
+        """Asks once for the first item that is to be sent. Raises ``CallError``."""
+        from fastqps.v1 import predict_pb2 as pb
+
+        batch = payloads.method.endswith("Batch")
+        item = pb.PredictBatchRequest.FromString(payloads.first).items[0] if batch else None
+        with self._client(server) as client:
+            client.predict(item or pb.PredictRequest.FromString(payloads.first), timeout_s=60)
+
+    def device(self, server: Server) -> dict[str, Any]:
+        """``device``: as it is configured, or as a server elsewhere says. ``profiles`` of those that are modelled."""
+        if self.own:
+            text = decide(load(self.base, os.environ, self.config_file or None).config).device
+        else:
+            page = scrape(server.admin) if server.admin else None
+            labels = [labels for labels, _ in page.series("fastqps_build_info")] if page else []
+            text = labels[0]["device"].partition(" (")[0] if labels else ""
+        return {"device": text, "profiles": _profiles(text)}
+
+    def describe(self) -> dict[str, Any]:
+        """For ``Result.target``; the model follows when it is known."""
+        where = {"address": None if self.own else self.address, "own": self.own, "settings": dict(self.base)}
+        secured = {"tls": True} if self.access.tls_ca else {}
+        return where | secured | ({"config": self.config_file} if self.config_file else {})
+
+    def close(self) -> None:
+        """Ends the server that was started here, if one runs."""
+        if self._process is not None:
+            process, self._process = self._process, None
+            try:
+                process.drain()
+            except KeyboardInterrupt:  # whoever cannot wait for that still wants the results
+                process.kill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _client(self, server: Server) -> Client:
+        """Raises ``ConfigError`` for files that make no credentials."""
+        from fastqps.client.sync import Client  # it imports grpc: not before the settings are known to be right
+
+        try:
+            return Client(server.address, **self.access.client_options)
+        except (ValueError, OSError) as error:
+            raise ConfigError(str(error)) from None
+
+    def _start(self, settings: dict[str, Any], cpus: tuple[int, ...]) -> None:
+        flags = (["--config", self.config_file] if self.config_file else []) + as_flags(settings)
+        process = ServerProcess(*flags, prefix=child_prefix(cpus), own_group=True)
+        try:
+            process.__enter__()
+        except ServerError as error:
+            raise BenchError(f"the server did not start: {_reason(str(error))}", process.drain()) from None
+        self._process, self._running = process, (settings, cpus)
+
+
+def _profiles(device: str) -> list[dict[str, str]]:
+    """What there is to say about modelled devices, as far as their profiles can be read here."""
+    found = []
+    for spec in device.split(","):
+        kind, _, name = spec.strip().partition(":")
+        if kind == "sim":
+            with contextlib.suppress(FastqpsError):
+                profile = load_profile(name)
+                found.append({"name": profile.name, "status": profile.status, "source": profile.source})
+    return found
+
+
+def check_settings(settings: Settings, config_file: str = "") -> None:
+    """Raises ``ConfigError`` for what ``fastqps serve`` would refuse, without starting one."""
+    known = {setting.key for setting in SETTINGS}
+    for key in settings:
+        if key in _OURS:
+            raise ConfigError(f"--{key} is not yours to set here: the bench takes free ports of the loopback interface")
+        if key not in known:
+            from fastqps.config.sources import suggestion
+
+            raise ConfigError(f"fastqps serve has no --{key}{suggestion(f'--{key}', [f'--{one}' for one in known])}")
+    load(settings, {}, config_file or None)
+
+
+def as_flags(settings: Settings) -> list[str]:
+    """As on the command line."""
+    flags = []
+    for key, value in settings.items():
+        values = value if isinstance(value, list | tuple) else [value]
+        flags += [f"--{key}={_text(one)}" for one in values]
+    return flags
+
+
+def _text(value: Any) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def _reason(said: str) -> str:
+    """The last line of what the server said."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return lines[-1].removeprefix("fastqps: ")

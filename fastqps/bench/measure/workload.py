@@ -1,0 +1,150 @@
+"""What is asked: texts, and the file of serialized request messages that the load generator sends."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fastqps.bench.measure.texts import Lengths, made_texts
+from fastqps.errors import ConfigError
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+SERVICE = "/fastqps.v1.PredictService"
+UNIQUE = 100_000  # different texts for --unique: more than caches of a server hold
+TEXTS_MAX = 1 << 20
+TEXT_BYTES_MAX = 64 << 20
+ITEMS_MAX = 1024  # of a PredictBatch call
+
+
+@dataclass(frozen=True)
+class Call:
+    """How the items are asked for. ``items`` in one call."""
+
+    name: str  # predict, batch:N, stream, generate: as the user wrote it
+    method: str
+    rpc: str  # in loadgen's words
+    items: int = 1
+    flags: tuple[str, ...] = ()  # loadgen's, beside
+
+
+_STREAM = ("--request-id-field", "4", "--timeout-field", "8", "--response-id-field", "1", "--status-field", "6.1")
+
+
+def parse_call(text: str) -> Call:
+    """``predict``, ``batch:N``, ``stream`` or ``generate``; ``ConfigError`` for anything else."""
+    kind, _, number = text.partition(":")
+    if kind == "batch":
+        if not number.isdecimal() or not 1 <= int(number) <= ITEMS_MAX:
+            raise ConfigError(f"--call {text}: write batch:N with N items in a call, 1 to {ITEMS_MAX}")
+        return Call(text, f"{SERVICE}/PredictBatch", "unary", int(number))
+    found = {
+        "predict": Call(text, f"{SERVICE}/Predict", "unary"),
+        "stream": Call(text, f"{SERVICE}/PredictStream", "bidi", flags=_STREAM),
+        "generate": Call(text, f"{SERVICE}/Generate", "server-stream"),
+    }.get(text)
+    if found is None:
+        raise ConfigError(f"--call {text!r} is none of predict, batch:N, stream, generate")
+    return found
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What to ask. ``text_file``: one text a line; else ``texts`` texts are made, of ``lengths`` words."""
+
+    call: Call
+    model: str = ""  # in the requests; "": the server's default
+    text_file: str = ""
+    lengths: str = "30"
+    texts: int = 1000
+    max_tokens: int | None = None  # of a generation
+    seed: int = 1
+
+    def describe(self) -> dict[str, Any]:
+        """``Result.workload``."""
+        source = {"text_file": self.text_file} if self.text_file else {"texts": self.texts, "lengths": self.lengths}
+        more = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}
+        return {"call": self.call.name, **source, **more, "seed": self.seed}
+
+    def check(self) -> None:
+        """Raises ``ConfigError`` for what could never be written."""
+        if self.text_file:
+            read_texts(Path(self.text_file))
+        Lengths.parse(self.lengths)
+
+    def write(self, path: Path, vocabulary: Sequence[str] = ()) -> Payloads:
+        """Writes the payload file. ``vocabulary``: words to make texts of; without, common English ones.
+
+        Raises ``ConfigError`` for what cannot be asked, and OSError where the file cannot be written.
+        """
+        from google.protobuf.proto import serialize_length_prefixed  # not for a run that fails before
+
+        if self.text_file:
+            texts = read_texts(Path(self.text_file))
+        else:
+            texts = made_texts(self.texts, Lengths.parse(self.lengths), random.Random(self.seed), vocabulary)
+        messages = self._messages(texts)
+        file = io.BytesIO()
+        for message in messages:
+            serialize_length_prefixed(message, file)
+        path.write_bytes(file.getvalue())
+        return Payloads(path, self.call, messages[0].SerializeToString(), len(messages))
+
+    def _messages(self, texts: Sequence[str]) -> Sequence[Message]:
+        from fastqps.v1 import predict_pb2 as pb  # not for a run that fails before
+
+        options = None if self.max_tokens is None else pb.GenerateOptions(max_tokens=self.max_tokens)
+        asked = [pb.PredictRequest(model=self.model, text=text, generate=options) for text in texts]
+        if self.call.method.endswith("Batch"):
+            n = self.call.items
+            whole = [asked[at % len(asked)] for at in range(-(-len(asked) // n) * n)]
+            return [pb.PredictBatchRequest(items=whole[at : at + n]) for at in range(0, len(whole), n)]
+        return asked
+
+
+@dataclass(frozen=True)
+class Payloads:
+    """A file of messages, each behind its length as a varint."""
+
+    path: Path
+    call: Call
+    first: bytes  # message
+    count: int
+
+    @property
+    def method(self) -> str:
+        """The gRPC path."""
+        return self.call.method
+
+    @property
+    def rpc(self) -> str:
+        """unary, server-stream or bidi."""
+        return self.call.rpc
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """loadgen's."""
+        return self.call.flags
+
+
+def read_texts(path: Path) -> list[str]:
+    """The lines of a file that are not empty. ``ConfigError`` where there are none."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(TEXT_BYTES_MAX + 1)
+        if len(data) > TEXT_BYTES_MAX:
+            raise ConfigError(f"--text-file: {path} is longer than {TEXT_BYTES_MAX >> 20} MiB")
+        lines = data.decode().splitlines()
+    except OSError as error:
+        raise ConfigError(f"--text-file: cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"--text-file: {path} is not UTF-8 text") from None
+    texts = [line for line in lines if line.strip()][:TEXTS_MAX]
+    if not texts:
+        raise ConfigError(f"--text-file: {path} has no text in it: one text a line")
+    return texts

@@ -1,0 +1,1 @@
+"""What a measurement found, and the files that keep it."""

@@ -1,0 +1,119 @@
+"""What a run of the bench found, as it is kept: report.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from fastqps.bench.results.point import Point
+from fastqps.bench.results.shape import misfit
+from fastqps.bench.results.whole import write_whole
+from fastqps.errors import (
+    FAILURE,
+    GENERATOR_BOUND,
+    INCONCLUSIVE,
+    INTERRUPTED,
+    NO_DEVICE,
+    NO_MODEL,
+    OK,
+    SLO_NOT_MET,
+    UNSTABLE,
+    USAGE,
+    ConfigError,
+    FastqpsError,
+)
+
+SCHEMA_VERSION = 1
+REPORT = "report.json"
+Outcome = Literal["VALID", "UNSTABLE", "INVALID", "SLO_NOT_MET", "INCONCLUSIVE", "FAILED", "INTERRUPTED"]
+EXIT_CODES: dict[Outcome, int] = {
+    "VALID": OK,
+    "UNSTABLE": UNSTABLE,
+    "INVALID": GENERATOR_BOUND,
+    "SLO_NOT_MET": SLO_NOT_MET,
+    "INCONCLUSIVE": INCONCLUSIVE,
+    "FAILED": FAILURE,
+    "INTERRUPTED": INTERRUPTED,
+}
+
+
+@dataclass
+class Result:
+    """Of one run. A mode appends points, sets ``best``, ``verdict`` and ``notes``, and puts what is its own into
+    ``extra``, whose keys stand beside the others in the file."""
+
+    mode: str
+    command: str = ""
+    started: str = ""  # UTC, ISO 8601
+    environment: dict[str, Any] = field(default_factory=dict)
+    commit: str = ""
+    seeds: dict[str, int] = field(default_factory=dict)
+    target: dict[str, Any] = field(default_factory=dict)  # {address, model, version, device, settings, own}
+    workload: dict[str, Any] = field(default_factory=dict)
+    slo: dict[str, float] | None = None  # {p99_us, error_ratio}
+    points: list[Point] = field(default_factory=list)
+    best: int | None = None  # index into points
+    verdict: Outcome = "VALID"
+    notes: list[str] = field(default_factory=list)  # sentences for people
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command."""
+        return EXIT_CODES[self.verdict]
+
+    @property
+    def best_point(self) -> Point | None:
+        """The point that the mode looked for, if it found one."""
+        return None if self.best is None else self.points[self.best]
+
+    def as_json(self) -> dict[str, Any]:
+        """What report.json holds."""
+        own = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in ("points", "extra")}
+        return {"schema_version": SCHEMA_VERSION, **own, "points": [p.as_json() for p in self.points], **self.extra}
+
+    def write(self, folder: Path) -> Path:
+        """Writes FOLDER/report.json; its path. OSError where that cannot be."""
+        return write_whole(folder / REPORT, json.dumps(self.as_json(), indent=1, allow_nan=False) + "\n")
+
+
+def read_result(path: Path) -> Result:
+    """Of a report.json, or of the folder that holds one. ``ConfigError`` says why it is none."""
+    file = path / REPORT if path.is_dir() else path
+    try:
+        found = json.loads(file.read_text())
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise ConfigError(f"{file} is not JSON") from None
+    if not isinstance(found, dict) or "points" not in found or "mode" not in found:
+        raise ConfigError(f"{file} is no result of fastqps bench")
+    if found.pop("schema_version", None) != SCHEMA_VERSION:
+        raise ConfigError(f"{file} has another schema version than {SCHEMA_VERSION}: measure again")
+    known = {f.name for f in dataclasses.fields(Result)} - {"extra"}
+    extra = {key: found.pop(key) for key in list(found) if key not in known}
+    rows = found.pop("points")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ConfigError(f"{file} has points that are none")
+    wrong = misfit(found, Result) or next(filter(None, map(_misfit_of, rows)), "")
+    if wrong:
+        raise ConfigError(f"{file}: {wrong} is not what it should be: the file was changed, or is damaged")
+    if found.get("best") is not None and not 0 <= found["best"] < len(rows):
+        raise ConfigError(f"{file}: best is {found['best']}, but there are {len(rows)} points")
+    return Result(**found, points=[Point.from_json(row) for row in rows], extra=extra)
+
+
+def _misfit_of(row: dict[str, Any]) -> str:
+    """Of a point; one that could not be measured has no figures."""
+    return misfit(row, Point, frozenset({"rate", "verdict"} if row.get("missing") else ()))
+
+
+class BenchError(FastqpsError):
+    """A measurement that could not be made: the message says why. ``exit_code``: a server's, where that says more."""
+
+    def __init__(self, message: str, exit_code: int = FAILURE) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code if exit_code in (USAGE, NO_DEVICE, NO_MODEL) else FAILURE

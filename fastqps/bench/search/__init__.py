@@ -1,0 +1,1 @@
+"""Searches over rates and settings, by noisy measurements."""

@@ -1,0 +1,1 @@
+"""Intervals, trends and races: how sure a figure is."""

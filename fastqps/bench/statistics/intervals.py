@@ -1,0 +1,75 @@
+"""How sure a figure is: 95 % intervals for percentiles, for means, and for differences of means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean, stdev
+
+from fastqps.bench.results.point import Point
+from fastqps.bench.statistics.race import t_quantile
+
+_Z = 1.96
+BLOCKS = 10  # of a run's seconds: neighbouring seconds are alike, blocks of them hardly are
+
+
+def t95(freedom: float) -> float:
+    """Student's t for a 95 % interval."""
+    return t_quantile(0.975, max(1.0, freedom))
+
+
+def mean_interval(values: Sequence[float]) -> list[float] | None:
+    """95 % interval of the mean; None for fewer than two values."""
+    if len(values) < 2:
+        return None
+    half = t95(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    return [fmean(values) - half, fmean(values) + half]
+
+
+def blocks(values: Sequence[float]) -> list[float]:
+    """At most ``BLOCKS`` means of neighbouring values, a rest at the end left out."""
+    size = max(1, len(values) // BLOCKS)
+    return [fmean(values[at : at + size]) for at in range(0, len(values) - size + 1, size)]
+
+
+def rate_interval(per_second: Sequence[float]) -> list[float] | None:
+    """Of a run's rate, from its whole seconds: means of blocks of them."""
+    found = mean_interval(blocks(per_second)) if len(per_second) >= 4 else None
+    return None if found is None else [max(0.0, found[0]), found[1]]
+
+
+def difference_interval(a: Sequence[float], b: Sequence[float], error: float = 0.05) -> list[float] | None:
+    """Interval of mean(b) - mean(a) that is wrong with probability ``error``; variances are not assumed to be equal
+    (Welch). None: too few values."""
+    if len(a) < 2 or len(b) < 2:
+        return None
+    va, vb = stdev(a) ** 2 / len(a), stdev(b) ** 2 / len(b)
+    middle = fmean(b) - fmean(a)
+    if va + vb == 0:
+        return [middle, middle]
+    freedom = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
+    half = t_quantile(1 - error / 2, max(1.0, freedom)) * math.sqrt(va + vb)
+    return [middle - half, middle + half]
+
+
+def p99_interval_us(point: Point) -> list[float] | None:
+    """Of p99 of the response time: by how many of n answers lie below a value (binomial). None where p99 is.
+
+    It says how sure p99 is for independent answers; those of a queue are not quite.
+    """
+    n = point.response_time_us.get("count") or 0.0
+    spectrum = point.spectrum.get("response")
+    if point.response_time_us.get("p99") is None or not spectrum or n < 1:
+        return None
+    half = 100 * _Z * math.sqrt(0.99 * 0.01 / n)
+    return [_at(spectrum, 99 - half), _at(spectrum, min(100.0, 99 + half))]
+
+
+def _at(spectrum: Sequence[Sequence[float]], percentile: float) -> float:
+    """µs at a percentile, in proportion between the points of the spectrum."""
+    low_p, low_us = spectrum[0]
+    for p, us in spectrum:
+        if p >= percentile:
+            return us if p == low_p else low_us + (us - low_us) * (percentile - low_p) / (p - low_p)
+        low_p, low_us = p, us
+    return low_us

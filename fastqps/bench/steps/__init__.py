@@ -1,0 +1,1 @@
+"""The cost of single steps on a device, for the profiles of ``sim``."""

@@ -1,0 +1,168 @@
+"""What both clients are apart from waiting: the defaults of their calls, the methods, and how errors are told."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from fastqps import errors
+from fastqps.api import rpc
+from fastqps.api.request import Options
+from fastqps.client.attempts import Attempts
+from fastqps.v1 import predict_pb2 as pb
+
+
+class ClientBase:
+    """The defaults of a client's calls."""
+
+    def __init__(
+        self,
+        address: str = "127.0.0.1:50051",
+        *,
+        model: str = "",
+        timeout_s: float = 10.0,
+        retries: int = 0,
+        channels: int = 1,
+        credentials: grpc.ChannelCredentials | None = None,
+        tls_ca: str | PathLike[str] = "",
+        tls_cert: str | PathLike[str] = "",
+        tls_key: str | PathLike[str] = "",
+        token: str = "",
+    ) -> None:
+        """Connects when first used. An AsyncClient may be made outside of a running loop: it belongs to the loop of its
+        first call.
+
+        Args:
+            address: HOST:PORT, or any other gRPC target.
+            model: name of the model to use where a call names none. Empty: the server's default.
+            timeout_s: seconds for each call that names no time of its own.
+            retries: how often a call or an item that the server refuses with a hint when to come back (full queues,
+                ResourceExhausted) is tried again, after at least that time and within the call's timeout_s. The server
+                has not run what it refused so. Streams report refusals instead: predict_stream(), and generate_stream()
+                after its first chunk.
+            channels: connections to open, used in turn. One connection is served by one front door; many busy
+                threads want one for each.
+            credentials: for TLS, made by grpc; for certificates of public authorities grpc.ssl_channel_credentials().
+            tls_ca: for TLS instead of these: PEM file with who may have signed the server's certificate.
+            tls_cert, tls_key: PEM files of the client's own certificate, with tls_ca, for a server that asks for one.
+            token: what a server with --auth-token-file asks for. Without TLS everybody on the way can read it.
+
+            Without credentials and tls_ca the connection is not encrypted. Raises ValueError for arguments that do
+            not go together or are out of range and OSError for files that cannot be read.
+        """
+        if retries < 0:
+            raise ValueError(f"retries: {retries}, must be 0 or more")
+        self.address = address
+        self.model = model
+        self.timeout_s = timeout_s
+        self.retries = retries
+        self._channel_count = channels
+        self._credentials = credentials or _credentials(tls_ca, tls_cert, tls_key)
+        if credentials and (tls_ca or tls_cert or tls_key):
+            raise ValueError("credentials hold all of TLS: tls_ca, tls_cert and tls_key are for clients without them")
+        self._metadata = _metadata(token)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """What a client can do before its first call."""
+
+    def _open(self, grpc_module: Any) -> list[Any]:
+        """The channels, of grpc or of grpc.aio."""
+        options, credentials = rpc.channel_options(self._channel_count), self._credentials
+        return [
+            grpc_module.secure_channel(self.address, credentials, options)
+            if credentials
+            else grpc_module.insecure_channel(self.address, options)
+            for _ in range(self._channel_count)
+        ]
+
+    def _timeout_s(self, timeout_s: float | None) -> float:
+        return self.timeout_s if timeout_s is None else timeout_s
+
+    def _attempts(self, timeout_s: float | None) -> Attempts:
+        return Attempts(self.retries, self._timeout_s(timeout_s))
+
+    def _with_model(self, options: Options) -> Options:
+        return {"model": self.model, **options}
+
+
+def _credentials(
+    ca: str | PathLike[str], certificate: str | PathLike[str], key: str | PathLike[str]
+) -> grpc.ChannelCredentials | None:
+    if bool(certificate) != bool(key) or (certificate and not ca):
+        raise ValueError("tls_cert and tls_key go together, and with tls_ca")
+    if not ca:
+        return None
+    own = [_pem("tls_key", key, b"PRIVATE KEY"), _pem("tls_cert", certificate)] if certificate else []
+    return grpc.ssl_channel_credentials(_pem("tls_ca", ca), *own)
+
+
+def _pem(name: str, path: str | PathLike[str], what: bytes = b"CERTIFICATE") -> bytes:
+    """What a file holds. gRPC takes anything, and says with each call that no server can be reached."""
+    found = Path(path).read_bytes()
+    if what + b"-----" not in found:
+        raise ValueError(f"{name} {path}: it holds no {what.decode().lower()} in PEM")
+    return found
+
+
+def _metadata(token: str) -> tuple[tuple[str, str], ...] | None:
+    """What each call carries."""
+    if not token:
+        return None
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise ValueError("a token has printable ASCII characters only, and no space")
+    return (("authorization", f"Bearer {token}"),)
+
+
+class Methods:
+    """The server's methods over some channels: the next of each is on the next channel. next() of a cycle is atomic."""
+
+    def __init__(self, channels: Sequence[Any]) -> None:
+        cycle, request = itertools.cycle, rpc.serialize_request
+        self.predict = cycle([c.unary_unary(rpc.PREDICT, request, rpc.as_is) for c in channels])
+        self.batch = cycle([c.unary_unary(rpc.PREDICT_BATCH, rpc.serialize_batch, rpc.as_is) for c in channels])
+        self.stream = cycle([c.stream_stream(rpc.PREDICT_STREAM, request, rpc.as_is) for c in channels])
+        self.generate = cycle([c.unary_stream(rpc.GENERATE, request, rpc.as_is) for c in channels])
+        first = channels[0]
+        self.models = first.unary_unary(rpc.LIST_MODELS, rpc.serialize_list_models, rpc.read_list_models)
+        self.health = first.unary_unary(rpc.HEALTH_CHECK, rpc.as_is, rpc.as_is)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Raises errors.CallError for what gRPC raises, and for an answer that cannot be read."""
+    try:
+        yield
+    except grpc.RpcError as error:
+        raise errors.from_rpc(error) from None
+    except grpc.FutureCancelledError:
+        raise errors.Cancelled("the client was closed") from None
+    except DecodeError as error:
+        raise errors.Internal(f"the server's answer cannot be read: {error}") from None
+
+
+class StreamCount:
+    """What is under way in one PredictStream call: numbers the messages, and knows at the end whether all came back."""
+
+    def __init__(self) -> None:
+        self._failure: Exception | None = None  # what the items raised
+        self._finished = False  # all items were sent
+        self._sent = 0
+        self._answered = 0
+
+    def _numbered(self, message: pb.PredictRequest) -> pb.PredictRequest:
+        message.request_id = self._sent
+        self._sent += 1
+        return message
+
+    def check(self) -> None:
+        """At the end of the answers: raises what the items raised, or Internal if an answer is missing."""
+        if self._failure:
+            raise self._failure
+        if not self._finished or self._answered != self._sent:
+            raise errors.Internal(f"the server ended the stream after {self._answered} of {self._sent} answers")

@@ -1,0 +1,248 @@
+"""The synchronous client."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from fastqps import errors
+from fastqps.api import rpc
+from fastqps.api.prediction import (
+    Chunk,
+    Generation,
+    Label,
+    Prediction,
+    PredictionError,
+    Vector,
+    read_batch,
+    read_chunk,
+    read_prediction,
+)
+from fastqps.api.request import Item, Options, split_batches, texts_only, to_message
+from fastqps.api.served_model import Model, read_models
+from fastqps.client.base import ClientBase, Methods, StreamCount, told
+from fastqps.v1 import predict_pb2 as pb
+
+
+class Client(ClientBase):
+    """Calls one server. Safe to use from many threads; close it, or use it in a `with` statement.
+
+        with fastqps.Client("127.0.0.1:50051") as client:
+            vectors = client.embed(["a text", "another"])  # [2, d] float32
+
+    By default nothing is tried again but calls that could not leave this machine (gRPC's transparent retries): what a
+    server has seen may have run. With `retries`, what the server refused before it ran is tried again as well. Errors
+    are those of `fastqps.errors`, importable from `fastqps`; their docstrings say when trying again helps.
+    """
+
+    def _prepare(self) -> None:
+        self._channels = self._open(grpc)
+        self._methods = Methods(self._channels)
+
+    def close(self) -> None:
+        """Ends all calls that are under way and closes the connections."""
+        for channel in self._channels:
+            channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def predict(self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]) -> Prediction:
+        """Asks for one item: a text, a pair of texts, or token ids with the special ones.
+
+        timeout_s: seconds for the call, retries included. Raises errors.CallError.
+        """
+        message = to_message(item, self._with_model(options))
+        attempts = self._attempts(timeout_s)
+        while True:
+            try:
+                with told():
+                    data = next(self._methods.predict)(message, timeout=attempts.left_s(), metadata=self._metadata)
+                    return rpc.value_or_raise(read_prediction(data))
+            except errors.CallError as error:
+                wait_s = attempts.wait_s(error)
+            time.sleep(wait_s)
+
+    def predict_batch(
+        self, items: Iterable[Item], *, timeout_s: float | None = None, **options: Unpack[Options]
+    ) -> list[Prediction | PredictionError]:
+        """Asks for many items at once. Answers in the same order; a bad item is a PredictionError in its place.
+
+        More than 256 items or 1 MiB go as several calls, at most four under way. timeout_s: seconds for each of them,
+        and for all calls that retry refused items. Raises errors.CallError if a whole call fails.
+        """
+        options = self._with_model(options)
+        messages = (to_message(item, options) for item in items)
+        if not self.retries:
+            return self._ask_batches(messages, self._timeout_s(timeout_s))
+        kept = list(messages)
+        out = self._ask_batches(kept, self._timeout_s(timeout_s))
+        attempts = self._attempts(timeout_s)
+        while True:
+            places, wait_s = attempts.batch_wait_s(out)
+            if not places:
+                return out
+            time.sleep(wait_s)
+            again = self._ask_batches([kept[place] for place in places], attempts.left_s())
+            for place, result in zip(places, again, strict=True):
+                out[place] = result
+
+    def _ask_batches(
+        self, messages: Iterable[pb.PredictRequest], timeout_s: float
+    ) -> list[Prediction | PredictionError]:
+        under_way: deque[Any] = deque()
+        out: list[Prediction | PredictionError] = []
+        try:
+            with told():
+                for batch in split_batches(messages):
+                    if len(under_way) == rpc.BATCHES_IN_FLIGHT_MAX:
+                        out += read_batch(under_way.popleft().result())
+                    under_way.append(
+                        next(self._methods.batch).future(batch, timeout=timeout_s, metadata=self._metadata)
+                    )
+                while under_way:
+                    out += read_batch(under_way.popleft().result())
+        finally:
+            for call in under_way:
+                call.cancel()
+        return out
+
+    def embed(self, texts: Sequence[str], *, timeout_s: float | None = None, **options: Unpack[Options]) -> Vector:
+        """Embeddings of texts: float32 of shape [len(texts), dimensions]; [0, 0] for no text.
+
+        timeout_s: as in predict_batch(). Raises errors.CallError, also if only one of the texts fails: the message
+        says which, from 0; predict_batch() and predict_stream() go on.
+        """
+        results = self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
+        return rpc.embeddings_or_raise(results)
+
+    def classify(
+        self, texts: Sequence[Item], *, timeout_s: float | None = None, **options: Unpack[Options]
+    ) -> list[list[Label]]:
+        """Labels of texts or pairs, best first, `top_labels` of them if that is given.
+
+        timeout_s: as in predict_batch(). Raises errors.CallError, also if only one of the texts fails: the message
+        says which, from 0; predict_batch() and predict_stream() go on.
+        """
+        results = self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
+        return [rpc.labels_or_raise(value) for value in rpc.values_or_raise(results)]
+
+    def generate(self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]) -> Generation:
+        """The text that a model makes of a prompt (a text or token ids), when it is complete.
+
+        timeout_s: seconds for the whole of it. Raises errors.CallError. For many prompts at once predict_batch() and
+        predict_stream() take the same options; each answer's `generation` is set.
+        """
+        return rpc.generation_or_raise(self.predict(item, timeout_s=timeout_s, **options))
+
+    def generate_stream(
+        self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]
+    ) -> Iterator[Chunk]:
+        """The same, as it is made: at least one chunk, the last one with `finish_reason` and `usage`.
+
+            for chunk in client.generate_stream("Once upon a time", max_tokens=50):
+                print(chunk.text, end="", flush=True)
+
+        The call begins with the first chunk that is asked for. Closing the iterator, as leaving such a loop does,
+        cancels it at the server. timeout_s: seconds for the whole of it. Raises errors.CallError.
+        """
+        message = to_message(item, self._with_model(options))
+        attempts = self._attempts(timeout_s)
+        chunk: Chunk | None = None
+        while True:
+            call: Any = next(self._methods.generate)(message, timeout=attempts.left_s(), metadata=self._metadata)
+            try:
+                with told():
+                    for data in call:
+                        chunk = read_chunk(data)
+                        yield chunk
+                rpc.check_end(chunk)
+                return
+            except errors.CallError as error:
+                if chunk:
+                    raise
+                wait_s = attempts.wait_s(error)
+            finally:
+                call.cancel()
+            time.sleep(wait_s)
+
+    def predict_stream(
+        self, items: Iterable[Item], *, timeout_s: float | None = None, **options: Unpack[Options]
+    ) -> Iterator[Prediction | PredictionError]:
+        """Asks for items as they come from `items`, at most 512 under way, and yields answers as they finish.
+
+        The answers' order is not the items': `request_id` is the item's place in `items`, from 0. A bad item is a
+        PredictionError; the others go on. `items` is read in another thread, and may be endless.
+        timeout_s: seconds for each item. Raises errors.CallError if the stream breaks, and what `items` raises.
+        """
+        options = self._with_model(options)
+        item_timeout_s = self._timeout_s(timeout_s)
+        sender = _Sender(to_message(item, options, item_timeout_s) for item in items)
+        call: Any = next(self._methods.stream)(sender.messages(), metadata=self._metadata)
+        try:
+            with told():
+                for data in call:
+                    sender.answered()
+                    yield read_prediction(data)
+            sender.check()
+        finally:
+            sender.stop()
+            call.cancel()
+
+    def models(self, *, timeout_s: float | None = None) -> list[Model]:
+        """The models that are served. timeout_s: seconds for the call. Raises errors.CallError."""
+        with told():
+            return read_models(
+                self._methods.models(
+                    pb.ListModelsRequest(), timeout=self._timeout_s(timeout_s), metadata=self._metadata
+                )
+            )
+
+    def ready(self, *, timeout_s: float = 1.0) -> bool:
+        """Whether the server is there and says that it serves. timeout_s: seconds to wait for its answer."""
+        try:
+            return rpc.is_serving(
+                self._methods.health(rpc.health_request(), timeout=timeout_s, metadata=self._metadata)
+            )
+        except (grpc.RpcError, DecodeError):
+            return False
+
+
+class _Sender(StreamCount):
+    """Feeds one PredictStream call, and keeps how many messages are under way bounded."""
+
+    def __init__(self, source: Iterator[pb.PredictRequest]) -> None:
+        super().__init__()
+        self._source = source
+        self._room = threading.Semaphore(rpc.STREAM_IN_FLIGHT_MAX)
+        self._stopped = False
+
+    def messages(self) -> Iterator[pb.PredictRequest]:
+        """Runs in a thread of gRPC's. A source that fails ends the sending; what was sent is still answered."""
+        try:
+            for message in self._source:
+                self._room.acquire()
+                if self._stopped:
+                    return
+                yield self._numbered(message)
+        except Exception as error:
+            self._failure = error
+        self._finished = True
+
+    def answered(self) -> None:
+        self._answered += 1
+        self._room.release()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._room.release()  # for a thread that waits for room

@@ -1,0 +1,203 @@
+"""A dispatcher: pulls requests, runs them in batches on its device, gives the answers back. One model, one process.
+
+An encoder's step answers its whole batch. A decoder's step makes one token of every sequence that runs: requests join
+at any step and leave at their own last token. The loop is the same.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypedDict
+
+from fastqps._core import CudaError, DecodeStepper, Heartbeat, Segment, Stepper, WakeFds
+from fastqps.devices import DeviceFault, make_decoder, make_runner
+from fastqps.models.card import ModelCard
+from fastqps.models.cards import check_files
+from fastqps.process.children import LEAVE, DispatcherSettings
+from fastqps.runners import StepRunner
+from fastqps.runners.lane import Lane, make_lanes
+
+IN_FLIGHT_MAX = 2  # steps on a lane: one runs, the next one waits for it. --async-steps off: one
+# So late at most is idle time told, and seen a signal that comes between the look at `stopping` and the sleep.
+IDLE_S = (0.1,)
+FENCED = 70  # exit code of a process that finds that it has been declared dead
+
+
+class Dispatcher:
+    """The loop, and what it needs."""
+
+    def __init__(
+        self,
+        stepper: Stepper | DecodeStepper,
+        lanes: Sequence[Lane[Any]],
+        prepare: Callable[[int], None] | None = None,
+    ) -> None:
+        self.stopping = False
+        self._stepper = stepper
+        self._prepare = prepare  # what builds a gathered step over again
+        self._steps = [
+            _Step(stepper.add(lane=i, **runner.buffers().arguments()), i, lane, place)
+            for i, lane in enumerate(lanes)
+            for place, runner in enumerate(lane.runners)
+        ]
+        self._in_flight: list[deque[_Step]] = [deque() for _ in lanes]  # of each lane, the oldest first
+
+    def serve(self) -> None:
+        """Gathers, launches and scatters until ``stopping``: step n+1 is prepared while n runs, and n-1 is answered.
+
+        All waiting is in ``gather``: for requests, for the time to prepare a step, for a lane that is done with one.
+        """
+        while not self.stopping or any(self._in_flight):
+            look = self._stepper.rest if self.stopping else self._stepper.gather
+            gathered = look(self._due_s())
+            if gathered is not None:
+                self._launch(gathered)
+            for steps in self._in_flight:
+                while steps and steps[0].due_s() == 0:
+                    self._retire(steps.popleft())
+
+    def _launch(self, gathered: int) -> None:
+        _check_ours(gathered >= 0)
+        if self._prepare:
+            self._prepare(gathered)
+        _check_ours(self._stepper.launch(gathered))
+        step = self._steps[gathered]
+        step.on.launch(step.place, *self._stepper.shape(gathered))
+        self._in_flight[step.lane].append(step)
+
+    def _retire(self, step: _Step) -> None:
+        step.on.wait(step.place)  # raises what it raised
+        _check_ours(self._stepper.scatter(step.number))
+
+    def _due_s(self) -> float:
+        """The most to wait: until a lane that does not ring may be done, or, where nothing runs, for a while."""
+        return min([steps[0].due_s() for steps in self._in_flight if steps] or IDLE_S)
+
+
+class _Step(NamedTuple):
+    """One set of buffers."""
+
+    number: int  # the stepper's
+    lane: int
+    on: Lane[Any]
+    place: int  # its number there
+
+    def due_s(self) -> float:
+        return self.on.due_s(self.place)
+
+
+def _check_ours(ours: bool) -> None:
+    """Leaves at once, without a single further write, when the supervisor has declared this process dead."""
+    if not ours:
+        os._exit(FENCED)
+
+
+def make_stepper(segment: Segment, settings: DispatcherSettings) -> Stepper | DecodeStepper:
+    """The native half of the loop: a decoder's where ``max_running`` says so."""
+    fds = WakeFds(dispatchers=list(settings.wake_dispatchers), doors=list(settings.wake_doors))
+    common = _Common(
+        epoch=settings.epoch,
+        route=settings.route,
+        max_tokens=settings.max_batch_tokens,
+        delay_ns=segment.route(settings.route)["max_batch_delay_ns"],
+    )
+    if settings.max_running:
+        return DecodeStepper(segment, fds, settings.index, max_running=settings.max_running, **common)
+    return Stepper(segment, fds, settings.index, max_items=settings.max_batch_items, **common)
+
+
+class _Common(TypedDict):
+    epoch: int
+    route: int
+    max_tokens: int
+    delay_ns: int
+
+
+def load_lanes(card: ModelCard, settings: DispatcherSettings, segment: Segment) -> list[Lane[Any]]:
+    """The model on its device, with the steps that can be in flight."""
+    tokens, device = settings.max_batch_tokens, settings.device
+    place = _Place(
+        dtype=settings.dtype,
+        quantization=settings.quantization,
+        threads=settings.threads,
+        segment=segment,
+        index=settings.device_index,
+        weights_fd=settings.weights_fd,
+        kernels=settings.kernels,
+        kernels_fd=settings.kernels_fd,
+    )
+    runner: StepRunner
+    if settings.max_running:
+        runner = make_decoder(device, card, settings.max_running, tokens, **place)
+    else:
+        runner = make_runner(device, card, settings.max_batch_items, tokens, **place)
+    bell = settings.wake_dispatchers[settings.index]
+    return make_lanes(runner, settings.lanes, IN_FLIGHT_MAX if settings.async_steps else 1, bell)
+
+
+class _Place(TypedDict):
+    dtype: str
+    quantization: str
+    threads: int
+    segment: Segment
+    index: int
+    weights_fd: int
+    kernels: str
+    kernels_fd: int
+
+
+def load_preparation(
+    settings: DispatcherSettings, stepper: Stepper | DecodeStepper, lanes: Sequence[Lane[Any]]
+) -> Callable[[int], None] | None:
+    """What prepares gathered steps over again, if anything does."""
+    if settings.preparation == "native":
+        return None
+    from fastqps.runners.preparation import PythonPreparation  # here: it imports torch, which not every device needs
+
+    return PythonPreparation(stepper, [runner for lane in lanes for runner in lane.runners])
+
+
+def main(settings: DispatcherSettings) -> int:
+    """Serves until the supervisor stops us. ``ModelError`` and ``DeviceError`` where the model cannot be run here,
+    ``DeviceFault`` where the device fails."""
+    try:
+        return serve(settings)
+    except CudaError as error:
+        raise DeviceFault(f"the device has failed: {error}") from error
+
+
+def serve(settings: DispatcherSettings) -> int:
+    """``main``, where no device fails."""
+    segment = Segment(settings.segment_fd)
+    heartbeat = Heartbeat(segment, "dispatcher", settings.index, settings.parent_fd)
+    card = ModelCard.from_json(segment.card(settings.route))
+    lanes = load_lanes(card, settings, segment)
+    if settings.weights_fd < 0:  # else their holder has looked
+        check_files(card)
+    for lane in lanes:
+        lane.warm_up()
+    stepper = make_stepper(segment, settings)
+    dispatcher = Dispatcher(stepper, lanes, load_preparation(settings, stepper, lanes))
+
+    def stop(number: int, frame: object) -> None:
+        dispatcher.stopping = segment.phase == "stopping"  # else it was meant for the supervisor, which drains first
+
+    def leave(number: int, frame: object) -> None:
+        dispatcher.stopping = True
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(LEAVE, leave)  # the device's other dispatchers are ended, too: all start again
+    gc.collect()
+    gc.freeze()
+    gc.disable()  # a collection would stop the device; nothing here makes cycles
+    stepper.set_ready()
+    dispatcher.serve()
+    stepper.leave()
+    for lane in lanes:
+        lane.close()
+    del heartbeat
+    return 0

@@ -1,0 +1,1 @@
+"""``fastqps doctor``: what this machine has and lacks."""

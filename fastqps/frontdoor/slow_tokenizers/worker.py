@@ -1,0 +1,130 @@
+"""A process that encodes texts, one after the other: its own side, and the front door's."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import struct
+import sys
+import time
+from array import array
+from collections.abc import Iterable, Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NoReturn
+
+from fastqps.frontdoor.slow_tokenizers.limits import ADDRESS_SPACE_BYTES, GROWTH_BYTES
+from fastqps.models.tokenizers.tokenizer import Item, Tokenizer
+
+REFUSED = "the tokenizer refused it"
+Job = tuple[int, int, int, str, str | None]
+"""(slot, route, connection, first text, second text), as the front door hands it out."""
+Result = tuple[int, bytes, int, int, str]
+"""(slot, ids, first_len, n_total, why there are no ids)."""
+_HEAD = struct.Struct("=II")
+_PROCESS_CLOCK = 2  # of a process, all of its threads: see clock_getcpuclockid(3)
+_PAGE = resource.getpagesize()
+
+
+def serve(connection: Connection, tokenizers: Mapping[int, Tokenizer]) -> NoReturn:
+    """In the worker: encodes what comes, and answers each text when it is done. An empty answer: it was refused."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    bytes_max = _pages(os.getpid())[0] * _PAGE + ADDRESS_SPACE_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (bytes_max, bytes_max))
+    while True:
+        try:
+            jobs = json.loads(connection.recv_bytes())
+        except EOFError:  # the front door has another worker now
+            sys.exit(0)
+        for route, first, second in jobs:
+            connection.send_bytes(_encoded(tokenizers.get(route), first if second is None else (first, second)))
+
+
+def _encoded(tokenizer: Tokenizer | None, item: Item) -> bytes:
+    if tokenizer is None:
+        return b""
+    try:
+        found = tokenizer.encode_items([item])[0]
+    except (ValueError, MemoryError):
+        return b""
+    return _HEAD.pack(found.first_len, found.n_total) + array("I", found.ids).tobytes()
+
+
+class TooSlowError(Exception):
+    """No answer within the time that a text has, or while somebody waited for it."""
+
+
+class EndedError(Exception):
+    """The worker has ended, or says what none would."""
+
+
+class Worker:
+    """The front door's side of one. Not thread-safe.
+
+    ``forked_at``: how many changes of the tokenizers it knows.
+    """
+
+    def __init__(self, pid: int, connection: Connection, forked_at: int) -> None:
+        self.pid = pid
+        self.forked_at = forked_at
+        self._connection = connection
+        self._readable = select.poll()
+        self._readable.register(connection.fileno(), select.POLLIN)
+        self._resident_bytes = _pages(pid)[1] * _PAGE
+        self._answered_s = (0.0, 0.0)
+
+    def ask(self, jobs: Iterable[Job]) -> None:
+        """Sends texts. As many answers have to be taken before the next ones are sent."""
+        try:
+            self._connection.send_bytes(json.dumps([[route, *texts] for _, route, _, *texts in jobs]).encode())
+        except OSError as error:
+            raise EndedError from error
+        self._answered_s = self._now_s()
+
+    def answered(self, within_s: float) -> bool:
+        """Waits for an answer."""
+        return bool(self._readable.poll(within_s * 1000))
+
+    def answer(self, job: Job) -> Result:
+        """That of the oldest text without one. Waits for it; ``EndedError`` where it does not come."""
+        slot = job[0]
+        try:
+            data = self._connection.recv_bytes()
+        except (OSError, EOFError) as error:
+            raise EndedError from error
+        self._answered_s = self._now_s()
+        if len(data) < _HEAD.size:
+            return slot, b"", 0, 0, REFUSED
+        first_len, n_total = _HEAD.unpack_from(data)
+        return slot, data[_HEAD.size :], first_len, n_total, ""
+
+    def used_s(self) -> tuple[float, float]:
+        """Since its newest answer: CPU time, and the time of day."""
+        now_s, before_s = self._now_s(), self._answered_s
+        return now_s[0] - before_s[0], now_s[1] - before_s[1]
+
+    def has_grown(self) -> bool:
+        """Whether it keeps much memory that it did not have at its start."""
+        return _pages(self.pid)[1] * _PAGE > self._resident_bytes + GROWTH_BYTES
+
+    def close(self) -> None:
+        """A worker that waits for texts ends."""
+        self._connection.close()
+
+    def _now_s(self) -> tuple[float, float]:
+        try:
+            cpu_s = time.clock_gettime(~self.pid << 3 | _PROCESS_CLOCK)
+        except OSError:  # it has ended, as its connection will tell
+            cpu_s = self._answered_s[0]
+        return cpu_s, time.monotonic()
+
+
+def _pages(pid: int) -> tuple[int, int]:
+    """Of a process's memory: addresses, and what is resident. 0: it is gone."""
+    try:
+        size, resident, *_ = Path(f"/proc/{pid}/statm").read_text().split()
+    except OSError:
+        return 0, 0
+    return int(size), int(resident)

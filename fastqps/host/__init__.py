@@ -1,0 +1,1 @@
+"""The machine that fastqps runs on: cores, memory, GPUs."""

@@ -1,0 +1,167 @@
+"""What ``compile`` compiles: each launcher's calls for models of true shapes, in each type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from fastqps.kernels.activate import activate
+from fastqps.kernels.add_norm import add_norm
+from fastqps.kernels.aot.compile import Case
+from fastqps.kernels.embed_norm import embed_norm
+from fastqps.kernels.embed_tokens import embed_tokens
+from fastqps.kernels.last_rows import last_rows
+from fastqps.kernels.pool import pool
+from fastqps.kernels.quantise_rows import quantise_rows
+from fastqps.kernels.results import Activation
+from fastqps.kernels.rope_kv import rope_kv
+from fastqps.kernels.sampling.chunks import sample_chunks
+from fastqps.kernels.sampling.sample import sample
+from fastqps.kernels.shapes import sample_shape
+from fastqps.kernels.slot_attention import slot_attention
+from fastqps.kernels.stamps import end_step
+from fastqps.kernels.tile_attention import tile_attention
+
+_TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_ROWS = 4096  # of an encoder's step
+_STEP, _RUNS, _CONTEXT = 2048, 1024, 75  # of a decoder's: tokens, runs that give one each, positions a run sees
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """The sizes of one model that kernels see."""
+
+    name: str
+    width: int
+    heads: int
+    inner: int
+    activation: Activation
+    gated: bool = False
+    window: int = 0  # and rotary positions
+    rms: bool = False
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """The sizes of one model that kernels see."""
+
+    name: str
+    width: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    inner: int
+    layers: int
+    vocab: int
+    qk_norm: bool = False
+
+
+ENCODERS = (
+    Encoder("MiniLM-L6", 384, 12, 1536, "gelu"),
+    Encoder("BERT-base", 768, 12, 3072, "gelu"),
+    Encoder("ModernBERT-base", 768, 12, 1152, "gelu", gated=True, window=64),
+)
+DECODERS = (
+    Decoder("SmolLM2-135M", 576, 9, 3, 64, 1536, 30, 49152),
+    Decoder("Qwen2.5-0.5B", 896, 14, 2, 64, 4864, 24, 151936),
+    Decoder("Qwen3-0.6B", 1024, 16, 8, 128, 3072, 28, 151936, qk_norm=True),
+    Decoder("Llama-3.2-1B", 2048, 32, 8, 64, 8192, 16, 128256),
+)
+
+
+def meta(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """A tensor without storage."""
+    return torch.empty(*shape, dtype=dtype, device="meta")
+
+
+def all_cases(fp8: bool, brief: bool = False) -> Iterator[Case]:
+    """Every launcher, model and type; FP8 where the GPU has it. ``brief``: bfloat16 of one model of each kind."""
+    for name, dtype in _TYPES.items():
+        if brief and dtype != torch.bfloat16:
+            continue
+        for encoder in ENCODERS[::2] if brief else ENCODERS:
+            yield from _encoder_cases(encoder, name, dtype, fp8)
+        for decoder in DECODERS[:1] if brief else DECODERS:
+            yield from _decoder_cases(decoder, name, dtype, fp8)
+            yield from _slots_cases(decoder, name, dtype)
+
+
+def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool) -> Iterator[Case]:
+    at = f"{model.name} {type_name}"
+    x, weight = meta(_ROWS, model.width, dtype=dtype), meta(model.width)
+    ids, marks, counts = (meta(n, dtype=torch.int32) for n in (_ROWS, 513, 16))
+    stamps = meta(2, dtype=torch.int64)
+    words, places, kinds = (meta(n, model.width, dtype=dtype) for n in (_ROWS, 512, 2))
+    tables = (None, None) if model.window else (places, kinds)
+    embed = partial(embed_norm, ids, ids, marks, counts, words, tables[0], tables[1], weight, weight, 1e-12)
+    embed = partial(embed, stamps=stamps)
+    norm = partial(add_norm, x, weight, weight, 1e-12, "layer", residual=x, count=counts, want_sum=model.gated)
+    inner = meta(_ROWS, model.inner * (2 if model.gated else 1), dtype=dtype)
+    act = partial(activate, inner, model.activation, gated=model.gated, count=counts)
+    qkv = meta(_ROWS, 3 * model.width, dtype=dtype)
+    attention = partial(tile_attention, qkv, ids, ids, model.heads)
+    yield Case(f"{at} embed_norm", embed)
+    yield Case(f"{at} add_norm", norm)
+    yield Case(f"{at} activate", act)
+    if model.window:
+        rotary = meta(512, 2, model.width // model.heads // 2)
+        yield Case(f"{at} tile_attention rotary", partial(attention, rotary=rotary))
+        yield Case(f"{at} tile_attention rotary window", partial(attention, rotary=rotary, window=model.window))
+    else:
+        yield Case(f"{at} tile_attention", attention)
+    for mode in ("mean", "cls", "max"):
+        yield Case(f"{at} pool {mode}", partial(pool, x, marks, counts, mode, stamps=stamps))
+    yield Case(f"{at} end_step", partial(end_step, stamps))
+    if fp8:
+        yield Case(f"{at} embed_norm fp8", partial(embed, want_fp8=True))
+        yield Case(f"{at} add_norm fp8", partial(norm, want_fp8=True))
+        yield Case(f"{at} activate fp8", partial(act, fp8=True))
+        yield Case(f"{at} quantise_rows", partial(quantise_rows, x, counts))
+
+
+def _decoder_cases(model: Decoder, type_name: str, dtype: torch.dtype, fp8: bool) -> Iterator[Case]:
+    x, weight, count = meta(_STEP, model.width, dtype=dtype), meta(model.width), meta(16, dtype=torch.int32)
+    at = f"{model.name} {type_name}"
+    norm = partial(add_norm, x, weight, None, 1e-6, "rms", count=count)
+    yield Case(f"{at} rms_norm", norm)
+    yield Case(f"{at} add_norm", partial(norm, residual=x, want_sum=True))
+    act = partial(activate, meta(_STEP, 2 * model.inner, dtype=dtype), "silu", gated=True, count=count)
+    yield Case(f"{at} activate", act)
+    if fp8:
+        yield Case(f"{at} activate fp8", partial(act, fp8=True))
+        yield Case(f"{at} add_norm fp8", partial(norm, residual=x, want_sum=True, want_values=False, want_fp8=True))
+
+
+def _slots_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iterator[Case]:
+    """A step of many rows and runs over a cache whose offsets pass 32 bits."""
+    at, n = f"{model.name} {type_name}", model.kv_heads
+    ints = partial(meta, dtype=torch.int32)
+    rows, starts, counts, params = ints(_STEP), ints(_RUNS + 1), ints(16), ints(_RUNS + 1, 16)
+    stamps, logprobs = meta(2, dtype=torch.int64), meta(_RUNS)
+    table, logits = meta(model.vocab, model.width, dtype=dtype), meta(_RUNS, model.vocab, dtype=dtype)
+    qkv = meta(_STEP, (model.heads + 2 * n) * model.head_dim, dtype=dtype)
+    cache = meta(2, _RUNS + 1, n, 4096, model.head_dim, dtype=dtype)
+    rotary, norm = meta(4096, 2, model.head_dim // 2), meta(model.head_dim) if model.qk_norm else None
+    admitted = {"admitted": ints(_RUNS, 16), "params": params, "stamps": stamps}
+    embed = partial(embed_tokens, table, rows, rows, starts, counts, **admitted)
+    yield Case(f"{at} embed_tokens", embed, bytes=2 * _STEP * model.width * dtype.itemsize)
+    write = partial(rope_kv, qkv, cache, rotary, norm, norm, 1e-6, rows, rows, counts, prefix_len=0)
+    yield Case(f"{at} rope_kv", write, bytes=2 * qkv.numel() * dtype.itemsize)
+    seen = _CONTEXT * 2 * n * model.head_dim * dtype.itemsize
+    queries = meta(_STEP, model.heads * model.head_dim, dtype=dtype)
+    for prefix_len, last in ((0, False), (33, False), (0, True)):
+        prefix = meta(2, n, prefix_len, model.head_dim, dtype=dtype)
+        attend = partial(slot_attention, queries, cache, prefix, starts, rows, rows, counts, last_rows=last)
+        name = f"{at} slot_attention{' prefix' if prefix_len else ''}{' last' if last else ''}"
+        both = 2 * (_RUNS if last else _STEP) * model.heads * model.head_dim * dtype.itemsize  # queries and results
+        yield Case(name, attend, bytes=_RUNS * seen + both)
+    yield Case(f"{at} last_rows", partial(last_rows, meta(_STEP, model.width, dtype=dtype), starts, counts))
+    yield Case(f"{at} sample_chunks", partial(sample_chunks, logits, starts, rows, params, counts))
+    draw = partial(sample, logits, starts, rows, starts, params, ints(3), counts, stamps=stamps)
+    written = {"tokens": starts, "logprobs": logprobs, "finish": starts, "last_token": starts}
+    yield Case(
+        f"{at} sample", partial(draw, **written), bytes=4 * _RUNS * model.vocab // sample_shape(model.vocab).chunk
+    )

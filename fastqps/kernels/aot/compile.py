@@ -1,0 +1,192 @@
+"""Compiles every kernel ahead of time, as its launcher would have it, without a GPU.
+
+Launchers run on tensors without storage (``meta``) under a driver that compiles and never launches, so a build is what
+a server on that GPU would load. Machine code is then read by the tools that come with Triton: registers, stack (a
+spill is visible there), shared memory, the instructions that matter. ``python -m fastqps.kernels.aot.compile``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from fastqps.kernels.aot.machine_code import Target
+from fastqps.kernels.aot.machine_code_amd import LDS_BYTES, AmdTarget
+from fastqps.kernels.aot.machine_code_nvidia import SHARED_BYTES, NvidiaTarget
+
+TARGETS: dict[str, Target] = {
+    **{str(capability): NvidiaTarget(capability) for capability in SHARED_BYTES},
+    **{architecture: AmdTarget(architecture) for architecture in LDS_BYTES},
+}
+
+
+@dataclass(frozen=True)
+class Build:
+    """What became of one kernel. ``case`` names the launcher's call, ``kernel`` one kernel that it launches."""
+
+    case: str
+    kernel: str
+    target: str  # sm_90, gfx942
+    warps: int
+    stages: int
+    registers: int  # per thread
+    spill_bytes: int  # of local memory per thread
+    shared_bytes: int
+    occupancy: float  # theoretical: resident warps of 64, by registers and shared memory
+    instructions: dict[str, int]
+    bound_us: float  # estimated: what memory or matrix products alone would take on the chip, whichever is longer
+    issue_us: float  # estimated: what its instructions alone would take; loops as if they had one turn
+    error: str = ""  # why it did not compile; the numbers are then 0
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of a launcher; ``launch`` runs it on meta tensors."""
+
+    name: str
+    launch: Callable[[], object]
+    flop: float = 0.0  # of matrix products
+    bytes: int = 0  # read and written; 0: every tensor once
+
+
+class _Compiling:
+    """A Triton driver for a GPU that is not there."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target.compiled_for()
+
+    def get_current_target(self) -> Any:
+        return self._target
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+
+def compile_all(cases: Iterable[Case], target: Target) -> list[Build]:
+    """Every kernel of every case, each configuration once. A failure is a build with an error, not an exception."""
+    from triton.runtime.driver import driver
+    from triton.runtime.jit import JITFunction
+
+    compiled: list[_Launched] = []
+    run = JITFunction.run
+
+    def compile_only(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+        tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
+        kernel = run(self, *args, grid=grid, warmup=True, **kwargs)
+        compiled.append(_Launched(kernel, math.prod(grid), sum(t.nbytes for t in tensors)))
+
+    builds: list[Build] = []
+    seen: set[str] = set()
+    JITFunction.run = compile_only
+    driver.set_active(_Compiling(target))
+    try:
+        for case in cases:
+            compiled.clear()
+            try:
+                case.launch()
+            except Exception as error:  # the compiler's own, of many types; the table shows it
+                builds.append(_failed(case, target, error))
+                continue
+            for launched in compiled:
+                if launched.kernel.hash not in seen:
+                    seen.add(launched.kernel.hash)
+                    builds.append(_read(case, target, launched))
+    finally:
+        JITFunction.run = run
+    return builds
+
+
+@dataclass(frozen=True)
+class _Launched:
+    kernel: Any
+    programs: int
+    bytes: int  # of its tensors
+
+
+def _failed(case: Case, target: Target, error: Exception) -> Build:
+    return Build(case.name, "", target.name, 0, 0, 0, 0, 0, 0.0, {}, 0.0, 0.0, f"{type(error).__name__}: {error}")
+
+
+def _read(case: Case, target: Target, launched: _Launched) -> Build:
+    kernel, meta, chip = launched.kernel, launched.kernel.metadata, target.chip
+    code = target.read(kernel)
+    return Build(
+        case=case.name,
+        kernel=meta.name,
+        target=target.name,
+        warps=meta.num_warps,
+        stages=meta.num_stages,
+        registers=code.registers,
+        spill_bytes=code.spill_bytes,
+        shared_bytes=meta.shared,
+        occupancy=target.occupancy(meta.num_warps, code.registers, meta.shared),
+        instructions={name: count for name, count in code.instructions.items() if count},
+        bound_us=1e6 * max((case.bytes or launched.bytes) / chip.bytes_per_s, case.flop / chip.flop_per_s),
+        issue_us=1e6 * code.issued * meta.num_warps * launched.programs / chip.issued_per_s,
+    )
+
+
+def table(builds: Iterable[Build]) -> str:
+    """Markdown, one row for each build."""
+    lines = [
+        "| case | kernel | target | warps | stages | registers | spilled bytes | shared bytes | occupancy | bound, µs "
+        "| issue, µs | instructions |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for b in builds:
+        told = b.error.replace("\n", " ")[:200] or " ".join(f"{name} {count}" for name, count in b.instructions.items())
+        lines.append(
+            f"| {b.case} | {b.kernel} | {b.target} | {b.warps} | {b.stages} | {b.registers} | {b.spill_bytes} "
+            f"| {b.shared_bytes} | {b.occupancy:.0%} | {b.bound_us:.2f} | {b.issue_us:.2f} | {told} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _heading(target: Target) -> str:
+    import triton
+
+    return (
+        f"# Kernels as compiled for {target.name}\n\nWritten by `make kernels`; docs/kernels.md explains it. Triton "
+        f"{triton.__version__}, {target.compiler()}. Nothing here was measured: bound and issue are estimates, of "
+        f"{target.chip.name}.\n\n"
+    )
+
+
+def main() -> int:
+    """Prints the table, or with --json the builds; 1 if one did not compile."""
+    parser = argparse.ArgumentParser(prog="python -m fastqps.kernels.aot.compile", description=__doc__)
+    parser.add_argument("--arch", default="90", choices=TARGETS, help="compute capability × 10, or AMD's name (90)")
+    parser.add_argument("--only", default="", metavar="REGEX", help="cases whose name has a match")
+    parser.add_argument("--brief", action="store_true", help="few cases, of every kind: what the tests compile")
+    parser.add_argument("--json", action="store_true", help="builds as JSON instead of a table")
+    options = parser.parse_args()
+    if os.environ.get("TRITON_INTERPRET"):
+        parser.error("TRITON_INTERPRET is set: kernels are interpreted then, not compiled")
+    from fastqps.kernels.aot.cases import all_cases
+
+    target = TARGETS[options.arch]
+    cases = [c for c in all_cases(target.fp8, options.brief) if re.search(options.only, c.name)]
+    builds = compile_all(cases, target)
+    if options.json:
+        print(json.dumps([asdict(b) for b in builds]))
+    else:
+        print(_heading(target) + table(builds), end="")
+    failed = [b.case for b in builds if b.error]
+    print(f"{len(builds)} kernels of {len(cases)} cases, {len(failed)} failed", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

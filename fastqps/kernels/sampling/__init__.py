@@ -1,0 +1,1 @@
+"""The kernels that draw a token from logits."""

@@ -1,0 +1,86 @@
+"""The first pass of sampling: it alone reads all logits, and keeps what tells where the chosen one stands.
+
+A chunk is some neighbouring logits. Of each the largest is kept; where a sequence needs the likelihood of the whole
+vocabulary, or asks for log probabilities, also its sum of likelihoods, relative to its largest, so that no pass before
+is needed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+
+from fastqps.kernels.sampling.ordered import ordered
+from fastqps.kernels.sampling.params import FLAGS, LOGPROBS, RECORD, TEMPERATURE, likelihood, needs_whole, rate_of
+from fastqps.kernels.shapes import sample_shape
+
+
+class Chunks(NamedTuple):
+    """What is left of logits [S, vocabulary]; sums of runs that need none are not written."""
+
+    largest: torch.Tensor  # int32 [S, chunks], ``ordered``
+    drawn: torch.Tensor  # float32 [S, chunks]: sums at the run's temperature
+    plain: torch.Tensor  # float32 [S, chunks]: sums at temperature 1
+
+
+@triton.jit
+def _sample_chunks(
+    largest,
+    drawn,
+    plain,
+    logits,
+    starts,
+    kv_slots,
+    records,
+    counts,
+    VOCAB: tl.constexpr,
+    CHUNK: tl.constexpr,
+    CHUNKS: tl.constexpr,
+):
+    run = tl.program_id(1)
+    if run >= tl.load(counts + 1):
+        return
+    record = records + tl.load(kv_slots + tl.load(starts + run)).to(tl.int64) * RECORD
+    chunk = tl.program_id(0) * CHUNKS + tl.arange(0, CHUNKS)
+    token = chunk[:, None] * CHUNK + tl.arange(0, CHUNK)[None, :]
+    x = tl.load(logits + run.to(tl.int64) * VOCAB + token, mask=token < VOCAB, other=float("-inf")).to(tl.float32)
+    x = tl.where(x == x, x, float("-inf"))
+    most = tl.max(x, axis=1)
+    n_chunks: tl.constexpr = (VOCAB + CHUNK - 1) // CHUNK
+    at, inside = run * n_chunks + chunk, chunk < n_chunks
+    tl.store(largest + at, ordered(most, inside), mask=inside)
+    if needs_whole(record):
+        rate = rate_of(tl.load(record + TEMPERATURE).to(tl.float32, bitcast=True))
+        tl.store(drawn + at, tl.sum(likelihood(x, most[:, None], rate), axis=1), mask=inside)
+    if tl.load(record + FLAGS) & LOGPROBS:
+        tl.store(plain + at, tl.sum(likelihood(x, most[:, None], rate_of(1.0)), axis=1), mask=inside)
+
+
+def sample_chunks(
+    logits: torch.Tensor, starts: torch.Tensor, kv_slots: torch.Tensor, params: torch.Tensor, counts: torch.Tensor
+) -> Chunks:
+    """logits [S, vocabulary]; starts, kv_slots, params, counts as ``sample`` has them."""
+    runs, vocab = logits.shape
+    shape = sample_shape(vocab)
+    n_chunks = triton.cdiv(vocab, shape.chunk)
+    found = Chunks(
+        torch.empty(runs, n_chunks, dtype=torch.int32, device=logits.device),
+        torch.empty(runs, n_chunks, dtype=torch.float32, device=logits.device),
+        torch.empty(runs, n_chunks, dtype=torch.float32, device=logits.device),
+    )
+    _sample_chunks[(triton.cdiv(n_chunks, shape.chunks), runs)](
+        *found,
+        logits,
+        starts,
+        kv_slots,
+        params,
+        counts,
+        VOCAB=vocab,
+        CHUNK=shape.chunk,
+        CHUNKS=shape.chunks,
+        num_warps=shape.warps,
+    )
+    return found

@@ -1,6 +1,0 @@
-"""Prometheus metrics, read from the shared segment when they are asked for. Nothing is counted here."""
-
-from fastqps.metrics.collector import Metrics
-from fastqps.metrics.source import Source
-
-__all__ = ["Metrics", "Source"]

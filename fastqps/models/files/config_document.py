@@ -1,0 +1,62 @@
+"""docs/config-keys.md: what becomes of each key of config.json, by family.
+
+``python -m fastqps.models.files.config_document`` prints the page.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from fastqps.models.files.config_keys import FAMILY_RULES, config_rules
+
+_HEAD = """# Keys of config.json
+
+Written by `python -m fastqps.models.files.config_document > docs/config-keys.md`; change
+`fastqps/models/files/config_keys.py` instead.
+
+A key is **honoured** (it does what it does in transformers), **refused** (the model is not served where the key has
+another value than those named; null and absence are always allowed) or **irrelevant** (it changes no answer, or it is
+an option of requests). A key that is in none of these lists has no effect, as in transformers, and the server warns of
+it.
+`roberta` is also the family of `xlm-roberta` and `camembert`.
+
+`tests/test_config_keys.py` compares the lists with transformers' configuration classes and with what the code reads;
+`tests/test_published_configs.py` compares the answers of published configurations with transformers'.
+"""
+
+
+def page() -> str:
+    """The whole page, in Markdown."""
+    return "\n".join([_HEAD, *map(_family, FAMILY_RULES)])
+
+
+def _family(family: str) -> str:
+    rules = config_rules(family)
+    refused = [f"| `{key}` | {_values(rule.neutral)} | {rule.why} |" for key, rule in sorted(rules.refused.items())]
+    lines = [
+        f"## {family}",
+        f"**Honoured**: {_names(rules.honoured)}.",
+        "| refused | unless it is | because |\n|---|---|---|\n" + "\n".join(refused),
+        f"**Irrelevant**: {_names(rules.irrelevant)}.",
+    ]
+    if family in _DECODERS:
+        lines.append(
+            "A `generation_config.json` alone says how to generate where there is one: such keys are irrelevant then."
+        )
+    return "\n\n".join(lines) + "\n"
+
+
+_DECODERS = tuple(family for family, rules in FAMILY_RULES.items() if "rms_norm_eps" in rules.honoured)
+
+
+def _names(keys: Iterable[str]) -> str:
+    return ", ".join(f"`{key}`" for key in sorted(keys))
+
+
+def _values(neutral: tuple[object, ...]) -> str:
+    return " or ".join(f"`{json.dumps(value)}`" for value in neutral) or "absent"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,53 @@
+"""Typed values of config.json. ``ModelError`` names the key and the value where that is not of its kind."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from fastqps.models.card import ModelError
+from fastqps.models.files.config_keys import CONFIG
+
+_SIZE_END = 1 << 31
+_VALUE_CHARS_MAX = 100
+
+
+def size(
+    config: Mapping[str, Any], key: str, default: int | None = None, *, least: int = 1, where: str = CONFIG
+) -> int:
+    """A whole number from ``least`` on. Without a default the key has to be there. ``where``: what the key lies in."""
+    found = config.get(key, default)
+    if type(found) is not int or not least <= found < _SIZE_END:
+        raise ModelError(f"{where} says {key} {_shown(found)}, which is no possible size")
+    return found
+
+
+def flag(config: Mapping[str, Any], key: str, default: bool = False) -> bool:
+    """true or false."""
+    found = config.get(key, default)
+    if type(found) is not bool:
+        raise ModelError(f"{CONFIG} says {key} {_shown(found)}, which is neither true nor false")
+    return found
+
+
+def positive(config: Mapping[str, Any], key: str, default: float | None = None, *, where: str = CONFIG) -> float:
+    """A number above zero."""
+    found = config.get(key, default)
+    if type(found) not in (int, float) or not 0 < found < math.inf:
+        raise ModelError(f"{where} says {key} {_shown(found)}, which is no positive number")
+    return float(found)
+
+
+def choice(config: Mapping[str, Any], key: str, default: str, known: tuple[str, ...]) -> str:
+    """One of ``known``."""
+    found = config.get(key, default)
+    if found not in known:
+        raise ModelError(f"{CONFIG}: {key} {_shown(found)} is not supported; supported: {', '.join(known)}")
+    return str(found)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _VALUE_CHARS_MAX else text[:_VALUE_CHARS_MAX] + "…"

@@ -1,0 +1,138 @@
+"""The keys of generation_config.json: which of them are honoured, irrelevant or refused, as transformers has them.
+
+tests/test_generation_keys.py compares these rules with transformers' ``GenerationConfig``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from fastqps.models.card import ModelError
+from fastqps.models.files.keys import Keys, Refused, rules
+from fastqps.models.logit_options import LogitOptions
+
+GENERATION_CONFIG = "generation_config.json"
+_LOGIT_OPTIONS = tuple(LogitOptions.__dataclass_fields__)
+_LISTED_MAX = 10_000  # token ids of all lists together: they are part of the card, whose place in memory is bounded
+_NO = (False,)
+_ONE = (1, 1.0)
+_ZERO = (0, 0.0)
+
+# How to sample is the request's decision; these defaults of transformers are read to be named in a warning.
+_SAMPLING = (
+    *("temperature", "top_k", "top_p", "min_p", "top_h", "typical_p"),
+    *("epsilon_cutoff", "eta_cutoff"),
+)
+_RULES = rules(
+    honoured=("eos_token_id", "do_sample", *_SAMPLING, *_LOGIT_OPTIONS),
+    irrelevant=(
+        # The request and the server's limits decide the length of an answer.
+        *("max_length", "max_new_tokens"),
+        # Beam search alone reads these two, and it is refused.
+        *("early_stopping", "length_penalty"),
+        # Neither the order of logits nor which of them can be chosen depends on these.
+        *("renormalize_logits", "remove_invalid_values"),
+        # How the same tokens are computed: caches, compilation, drafts that the model verifies.
+        *("use_cache", "cache_implementation", "cache_config", "max_cache_len", "prefill_chunk_size", "low_memory"),
+        *("compile_config", "disable_compile", "continuous_batching_config", "use_mtp", "speculation_type"),
+        *("num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold"),
+        *("prompt_lookup_num_tokens", "max_matching_ngram_size", "assistant_early_exit"),
+        *("assistant_lookbehind", "target_lookbehind", "assistant_ensemble_weight"),
+        # What Python objects a call returns.
+        *("output_attentions", "output_hidden_states", "output_scores", "output_logits", "return_dict_in_generate"),
+        # Tokens that pad batches, begin texts (which the tokenizer does) and begin those of encoder-decoders.
+        *("pad_token_id", "bos_token_id", "decoder_start_token_id"),
+        *("_from_model_config", "_commit_hash", "transformers_version"),
+    ),
+    refused={
+        "num_beams": Refused(_ONE, "beam search is not computed"),
+        "num_beam_groups": Refused(_ONE, "beam search is not computed"),
+        "diversity_penalty": Refused(_ZERO, "beam search is not computed"),
+        "constraints": Refused(([],), "constrained beam search is not computed"),
+        "force_words_ids": Refused(([],), "constrained beam search is not computed"),
+        "penalty_alpha": Refused(_ZERO, "contrastive search is not computed"),
+        "dola_layers": Refused((), "the logits of the last layer alone are computed"),
+        "is_assistant": Refused(_NO, "a model that drafts for another one ends its texts early"),
+        "num_return_sequences": Refused(_ONE, "a request has one answer"),
+        "max_time": Refused((), "requests have deadlines"),
+        "stop_strings": Refused(([],), "requests have stop strings of their own"),
+        "encoder_repetition_penalty": Refused(_ONE, "a prompt's tokens have no penalty of their own"),
+        "exponential_decay_length_penalty": Refused((), "logits are not changed by an answer's length"),
+        "encoder_no_repeat_ngram_size": Refused(_ZERO, "an answer may repeat what the prompt says"),
+        "forced_bos_token_id": Refused((), "no first token is forced"),
+        "sequence_bias": Refused(({}, []), "logits are not biased"),
+        "guidance_scale": Refused(_ONE, "classifier-free guidance is not computed"),
+        "watermarking_config": Refused((), "texts are not watermarked"),
+        "token_healing": Refused(_NO, "prompts are taken as they are"),
+    },
+)
+
+
+def generation_keys(found: Mapping[str, Any]) -> Keys:
+    """The object of generation_config.json; ``ModelError`` for values that are refused."""
+    return Keys(GENERATION_CONFIG, found, _RULES)
+
+
+def read_logit_options(config: Keys, vocab: int) -> LogitOptions | None:
+    """Those of generation_config.json, for ``vocab`` token ids; None where none changes anything.
+
+    ``ModelError`` names the key whose value cannot be used.
+    """
+    said = {key: config[key] for key in _LOGIT_OPTIONS if config.get(key) is not None}
+    found: dict[str, Any] = {}
+    for key, value in said.items():
+        if key == "repetition_penalty":
+            _check(key, value, _number(value) and 0 < value < math.inf, "a finite number above 0")
+            found[key] = float(value)
+        elif key in ("no_repeat_ngram_size", "min_length", "min_new_tokens"):
+            _check(key, value, type(value) is int and value >= 0, "a whole number, at least 0")
+            found[key] = value
+        elif key == "bad_words_ids":
+            fits = isinstance(value, list) and all(word and _ids(word, vocab) for word in value)
+            _check(key, value, fits, f"a list of lists of token ids below {vocab}")
+            found[key] = tuple(dict.fromkeys(map(tuple, value)))
+        else:
+            ids = [value] if key == "forced_eos_token_id" and type(value) is int else value
+            _check(key, value, _ids(ids, vocab), f"a list of token ids below {vocab}")
+            found[key] = tuple(dict.fromkeys(ids))
+    if "min_new_tokens" in found:  # also if it is 0: transformers overrides the other one by it
+        found["min_length"] = 0
+    options = LogitOptions(**found)
+    forced = options.forced_eos_token_id
+    if forced and set(forced) <= set(options.suppress_tokens):
+        raise ModelError(f"{GENERATION_CONFIG}: suppress_tokens forbid all of forced_eos_token_id {list(forced)}")
+    listed = sum(map(len, (options.suppress_tokens, options.begin_suppress_tokens, forced, *options.bad_words_ids)))
+    if listed > _LISTED_MAX:
+        raise ModelError(
+            f"{GENERATION_CONFIG}: suppress_tokens, begin_suppress_tokens, bad_words_ids and forced_eos_token_id hold "
+            f"{listed} token ids; at most {_LISTED_MAX} are supported"
+        )
+    return None if options == LogitOptions() else options
+
+
+def generation_warnings(config: Keys) -> tuple[str, ...]:
+    """What an operator should know of it: keys that nobody knows, and sampling options that requests have to give."""
+    said = []
+    if config.get("do_sample"):
+        options = ", ".join(f"{key} {config[key]}" for key in _SAMPLING if config.get(key) is not None)
+        said.append(
+            f"{GENERATION_CONFIG}: do_sample true{f' ({options})' if options else ''} is ignored: a request that does "
+            "not ask for a temperature gets the likeliest tokens."
+        )
+    return (*said, *config.warnings())
+
+
+def _number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def _ids(value: Any, vocab: int) -> bool:
+    return isinstance(value, list) and all(type(i) is int and 0 <= i < vocab for i in value)
+
+
+def _check(key: str, value: Any, fits: bool, must: str) -> None:
+    if not fits:
+        raise ModelError(f"{GENERATION_CONFIG}: {key} {json.dumps(value)[:200]} must be {must}")

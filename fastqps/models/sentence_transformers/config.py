@@ -1,0 +1,172 @@
+"""What sentence-transformers' files say beside modules.json: limits, preprocessing, a cross-encoder's function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastqps.models.card import ModelError
+from fastqps.models.files.json_files import optional_object
+from fastqps.models.files.keys import Keys
+from fastqps.models.sentence_transformers.keys import (
+    LOADING,
+    MODEL,
+    MODEL_FILE,
+    TOKENIZER_LOADING,
+    TRANSFORMER,
+    TRANSFORMER_FILES,
+)
+
+# What its Transformer module does for texts, by what the model gives: the task, the model's output, the module's.
+_EMBED = ("feature-extraction", "last_hidden_state", "token_embeddings")
+_SCORE = ("sequence-classification", "logits", "scores")
+_MODEL_TYPES = ("SentenceTransformer", "CrossEncoder")
+_EMPTY_PROMPTS = ("query", "document")  # every embedding model has these, empty where no file says more
+# Arguments that the file passes on: the older and the newer key, and their rules. The older key wins where both stand.
+_ARGUMENTS = (
+    ("model_args", "model_kwargs", LOADING),
+    ("config_args", "config_kwargs", LOADING),
+    ("tokenizer_args", "processor_kwargs", TOKENIZER_LOADING),
+)
+
+
+@dataclass(frozen=True)
+class SentenceConfig:
+    """What of them decides an answer. ``max_tokens`` is 0 where no file sets a limit, and replaces the tokenizer's."""
+
+    max_tokens: int = 0
+    lower_case: bool = False
+    cross_encoder: bool = False
+    activation: str = ""  # of a cross-encoder: a class name of torch.nn with its module; "": no file says it
+    warnings: tuple[str, ...] = ()  # of keys that nobody knows, and of a file that is not read
+
+
+def read_sentence_config(root: Path, encoder: Path, scores: bool) -> SentenceConfig:
+    """The files in ``root`` and in the transformer's folder ``encoder``.
+
+    They are read where there is a modules.json, and a cross-encoder's where ``model_type`` calls it one: else
+    sentence-transformers builds the model anew from config.json and the weights.
+    ``scores``: whether the model is to give scores, not embeddings. Raises ``ModelError`` for what is not supported.
+    """
+    path = root / MODEL_FILE
+    model = Keys(str(path), optional_object(path), MODEL)
+    kind = model.get("model_type", _MODEL_TYPES[0])
+    if kind not in _MODEL_TYPES:
+        raise ModelError(f"{path}: model_type {kind!r} is not supported; supported: {', '.join(_MODEL_TYPES)}")
+    cross, listed = kind == "CrossEncoder", (root / "modules.json").is_file()
+    if listed and cross and not scores:
+        raise ModelError(f"{path}: model_type {kind!r} does not fit modules.json, which lists more than a Transformer")
+    if not listed or cross != scores:
+        return _unread(root, encoder, model, listed, cross)
+    own = _first(encoder)
+    where = own.file or str(root)
+    _check_task(where, own, _SCORE if scores else _EMBED)
+    _check_prompt(str(path), model, () if cross else _EMPTY_PROMPTS)
+    return SentenceConfig(
+        max_tokens=_max_tokens(where, own),
+        lower_case=bool(own.get("do_lower_case")),
+        cross_encoder=cross,
+        activation=str(model.get("activation_fn") or "") if cross else "",
+        warnings=model.warnings(),
+    )
+
+
+def _unread(root: Path, encoder: Path, model: Keys, listed: bool, cross: bool) -> SentenceConfig:
+    """Of a checkpoint whose files sentence-transformers does not read."""
+    if encoder != root:
+        raise ModelError(
+            f"{root / 'modules.json'}: the path {encoder.name!r} of a Transformer alone is not supported unless "
+            f"{MODEL_FILE} says model_type CrossEncoder"
+        )
+    set_keys = [key for key in ("activation_fn", "default_prompt_name") if model.get(key)]
+    if not set_keys:
+        return SentenceConfig(cross_encoder=cross)
+    lacks = "its model_type is not CrossEncoder" if listed else "there is no modules.json"
+    warning = f"{model.file} is not read, because {lacks}: {' and '.join(set_keys)} have no effect."
+    return SentenceConfig(cross_encoder=cross, warnings=(warning,))
+
+
+def lower_cases(normalizer: Any) -> bool:
+    """Whether this normalizer of a tokenizer.json gives what it gives behind another that lower-cases.
+
+    That is how sentence-transformers honours ``do_lower_case``. It adds none where a Lowercase stands alone or in the
+    outermost sequence. A BertNormalizer that lower-cases first makes another one idle.
+    """
+    steps = normalizer.get("normalizers") or [] if isinstance(normalizer, Mapping) else []
+    steps = steps or [normalizer or {}]
+    first = steps[0]
+    if first.get("type") == "BertNormalizer" and first.get("lowercase") is True:
+        return True
+    return any(step.get("type") == "Lowercase" for step in steps)
+
+
+def _first(folder: Path) -> Keys:
+    """The first file that says anything."""
+    for name in TRANSFORMER_FILES:
+        if found := optional_object(folder / name):
+            own = Keys(str(folder / name), found, TRANSFORMER)
+            own.check_known()
+            return own
+    return Keys("", {}, TRANSFORMER)
+
+
+def _check_task(where: str, own: Keys, expected: tuple[str, str, str]) -> None:
+    task, output, feature = expected
+    if own.get("transformer_task", task) != task:
+        raise ModelError(
+            f"{where}: transformer_task {own['transformer_task']!r} is not supported; this model's is {task!r}"
+        )
+    modalities = own.get("modality_config")
+    if modalities is None:
+        return
+    text = modalities.get("text") if isinstance(modalities, dict) else None
+    if text != {"method": "forward", "method_output_name": output}:
+        raise ModelError(
+            f"{where}: modality_config says {text!r} of texts; only the output {output} of forward is used"
+        )
+    if "message" in modalities:
+        raise ModelError(f"{where}: message in modality_config is not supported: texts go through no chat template")
+    if own.get("module_output_name") != feature:
+        said = own.get("module_output_name")
+        raise ModelError(f"{where}: module_output_name {said!r} is not supported; this model's is {feature!r}")
+
+
+def _max_tokens(where: str, own: Keys) -> int:
+    """The tokenizer's argument, else the file's own limit. Other arguments that decide an answer are refused."""
+    limit, named = own.get("max_seq_length"), False
+    for older, newer, known in _ARGUMENTS:
+        key = older if older in own else newer
+        passed = own.get(key) or {}
+        _check_object(where, key, passed)
+        arguments = Keys(f"{where}: {key}", passed, known)
+        if arguments.unknown:
+            raise ModelError(f"{where}: {arguments.unknown[0]} in {key} is not supported")
+        if known is TOKENIZER_LOADING and "model_max_length" in arguments:
+            limit, named = arguments["model_max_length"], True
+    processing = own.get("processing_kwargs") or {}
+    _check_object(where, "processing_kwargs", processing)
+    if any(processing.values()):
+        raise ModelError(f"{where}: processing_kwargs {processing!r} is not supported")
+    if (named or limit is not None) and (type(limit) is not int or limit < 1):
+        raise ModelError(f"{where}: a limit of {limit!r} tokens is impossible")
+    return limit or 0
+
+
+def _check_object(where: str, key: str, found: object) -> None:
+    if not isinstance(found, Mapping):
+        raise ModelError(f"{where}: {key} is no object")
+
+
+def _check_prompt(where: str, model: Keys, empty: tuple[str, ...]) -> None:
+    """Refuses a default prompt with a text; ``empty`` names prompts that have none unless the file gives them one."""
+    name = model.get("default_prompt_name")
+    if name is None:
+        return
+    prompts = model.get("prompts") or {}
+    _check_object(where, "prompts", prompts)
+    if prompts.get(name) or name not in (*prompts, *empty):
+        raise ModelError(
+            f"{where}: default_prompt_name {name!r} is not supported: clients put a prompt in front of their texts"
+        )

@@ -1,0 +1,98 @@
+"""The keys of the files of sentence-transformers (6.2), and which of them decide an embedding or a score."""
+
+from __future__ import annotations
+
+import re
+
+from fastqps.models.files.keys import Refused, rules
+
+# The names under which a transformer's own file is published, in the order in which they are looked for.
+TRANSFORMER_FILES = tuple(
+    f"sentence_{kind}_config.json"
+    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+)
+MODEL_FILE = "config_sentence_transformers.json"
+
+TRANSFORMER = rules(
+    honoured=(
+        "max_seq_length",
+        "do_lower_case",
+        "transformer_task",
+        "modality_config",
+        "module_output_name",
+        "model_args",
+        "model_kwargs",
+        "tokenizer_args",
+        "processor_kwargs",
+        "config_args",
+        "config_kwargs",
+        "processing_kwargs",
+    ),
+    irrelevant=("unpad_inputs", "backend"),
+    refused={
+        "tokenizer_name_or_path": Refused((), "a tokenizer has to lie beside the weights"),
+        "query_length": Refused((), "lengths by task are not supported; --max-input-tokens sets one for all"),
+        "document_length": Refused((), "lengths by task are not supported; --max-input-tokens sets one for all"),
+        "query_expansion": Refused((), "queries are not expanded"),
+    },
+)
+# What may stand in the arguments that a file passes on to transformers: formats and loading, which decide no answer.
+LOADING = rules(
+    irrelevant=(
+        "torch_dtype",
+        "dtype",
+        "attn_implementation",
+        "add_pooling_layer",
+        "low_cpu_mem_usage",
+        "use_safetensors",
+        "trust_remote_code",
+        "use_fast",
+        "padding",
+        "revision",
+        "code_revision",
+        "use_cache",
+    ),
+)
+TOKENIZER_LOADING = LOADING | rules(
+    honoured=("model_max_length",),
+    # With padding in front, the positions of a text would depend on the longest text beside it.
+    refused={"padding_side": Refused(("right",), "an answer would depend on the texts beside it")},
+)
+MODEL = rules(
+    honoured=("model_type", "prompts", "default_prompt_name", "activation_fn"),
+    irrelevant=("__version__", "requirements", "similarity_fn_name", "keep_in_fp32_modules"),
+    refused={"truncate_dim": Refused((), "shorter embeddings are a request's choice (output.dimensions)")},
+)
+MODULE = rules(honoured=("type", "path", "name"), irrelevant=("idx", "kwargs"))
+POOLING = rules(
+    honoured=(
+        "pooling_mode",
+        "pooling_mode_cls_token",
+        "pooling_mode_max_tokens",
+        "pooling_mode_mean_tokens",
+        "pooling_mode_mean_sqrt_len_tokens",
+        "pooling_mode_weightedmean_tokens",
+        "pooling_mode_lasttoken",
+    ),
+    # include_prompt says whether a prompt's tokens are pooled; a checkpoint with a default prompt is refused.
+    irrelevant=("word_embedding_dimension", "embedding_dimension", "include_prompt"),
+)
+_POOLED = Refused(("sentence_embedding",), "only the pooled vector is projected and normalised")
+DENSE = rules(
+    honoured=("in_features", "out_features", "bias", "activation_function"),
+    refused={
+        "module_input_name": _POOLED,
+        "module_output_name": _POOLED,
+        "use_residual": Refused((False,), "projections have no residual"),
+    },
+)
+NORMALIZE = rules(refused={"module_input_name": _POOLED, "module_output_name": _POOLED})
+
+# A class of torch.nn, by the names under which it can be imported.
+_TORCH_CLASS = re.compile(r"torch\.nn(?:\.modules(?:\.(?:activation|linear))?)?\.(\w+)")
+
+
+def torch_class(path: object) -> str:
+    """The class of torch.nn that a file names; "" for any other, such as a repository's own ``my_code.Identity``."""
+    match = _TORCH_CLASS.fullmatch(path) if isinstance(path, str) else None
+    return match[1] if match else ""

@@ -1,0 +1,158 @@
+"""What follows the transformer in a sentence-transformers checkpoint: pooling, projections, normalisation."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from fastqps.models.card import ModelError
+from fastqps.models.files.json_files import optional_object, read_json, read_object
+from fastqps.models.files.keys import Keys
+from fastqps.models.sentence_transformers.keys import DENSE, MODULE, NORMALIZE, POOLING, torch_class
+
+Pooling = Literal["mean", "cls", "max"]
+POOLINGS: tuple[Pooling, ...] = ("mean", "cls", "max")
+
+# The boolean keys of older pooling configurations.
+_POOLING_KEYS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+# Every published spelling of a module's class: its package, then the file that it stands in or not, then its name.
+_TYPE = re.compile(
+    r"sentence_transformers\.(?:models|(?:base|sentence_transformer|cross_encoder)\.modules)(?:\.(\w+))?\.(\w+)"
+)
+_MODULES = {"Transformer": "transformer", "Pooling": "pooling", "Dense": "dense"}
+_MODULES |= {"Normalize": "normalize", "Dropout": "dropout"}
+_DENSE_ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid")
+
+
+@dataclass(frozen=True)
+class Dense:
+    """One projection after pooling: its folder, sizes and activation (a class name of torch.nn)."""
+
+    folder: str
+    in_features: int
+    out_features: int
+    bias: bool
+    activation: str
+    warnings: tuple[str, ...] = ()  # of keys that nobody knows
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Pooling, then projections in order, then L2 normalisation or not. ``transformer`` is the encoder's folder.
+
+    ``scores`` means that the transformer gives scores itself, as in a cross-encoder: then nothing follows it.
+    """
+
+    transformer: str = ""
+    scores: bool = False
+    pooling: Pooling = "mean"
+    dense: tuple[Dense, ...] = ()
+    normalize: bool = False
+    warnings: tuple[str, ...] = ()  # of keys that nobody knows
+
+
+def _pooling(path: Path) -> Pooling:
+    config = Keys(str(path), read_object(path), POOLING)
+    config.check_known()
+    chosen = config.get("pooling_mode")
+    if chosen is None:
+        chosen = [mode for key, mode in _POOLING_KEYS.items() if config.get(key)] or ["mean"]
+    modes = [chosen] if isinstance(chosen, str) else list(chosen)
+    for mode in POOLINGS:
+        if modes == [mode]:
+            return mode
+    raise ModelError(
+        f"{path}: pooling_mode {' + '.join(map(str, modes))} is not supported; supported is one of: "
+        f"{', '.join(POOLINGS)}"
+    )
+
+
+def _dense(root: Path, folder: str) -> Dense:
+    path = root / folder / "config.json"
+    config = Keys(str(path), read_object(path), DENSE)
+    activation = config.get("activation_function", "torch.nn.modules.activation.Tanh")
+    name = torch_class(activation)
+    if name not in _DENSE_ACTIVATIONS:
+        raise ModelError(
+            f"{path}: activation_function {activation} is not supported; supported: {', '.join(_DENSE_ACTIVATIONS)}"
+        )
+    return Dense(
+        folder, config["in_features"], config["out_features"], config.get("bias", True), name, config.warnings()
+    )
+
+
+def _modules(listing: Path) -> list[tuple[str, str]]:
+    """The listed modules in order: their kind and their folder. Dropout does nothing at inference and is left out."""
+    found, names = [], set()
+    for entry in read_json(listing):
+        module = Keys(str(listing), entry, MODULE)
+        for key in ("type", "path"):
+            if key not in module:
+                raise ModelError(f"{listing}: a module has no {key}: {json.dumps(entry)}")
+        kind, folder = _kind(str(module["type"])), str(module["path"])
+        path = PurePosixPath(folder)
+        if path.is_absolute() or ".." in path.parts:
+            raise ModelError(f"{listing}: path {folder!r} leads out of the checkpoint's folder")
+        if not kind:
+            raise ModelError(
+                f"{listing}: type {module['type']!r} is not supported; supported are sentence-transformers' own "
+                f"{', '.join(_MODULES)}"
+            )
+        if (name := module.get("name")) in names:
+            raise ModelError(f"{listing}: two modules have the name {name!r}, and one would replace the other")
+        names.add(name)
+        if kind != "Dropout":
+            found.append((kind, folder))
+    return found
+
+
+def _kind(type: str) -> str:
+    """A module's class, or "" for one that is not supported or not sentence-transformers'."""
+    match = _TYPE.fullmatch(type)
+    if match is None or (kind := match[2]) not in _MODULES:
+        return ""
+    return kind if match[1] in (None, kind, _MODULES[kind]) else ""
+
+
+def read_pipeline(root: Path) -> Pipeline:
+    """The pipeline that ``modules.json`` describes; without that file mean pooling, as sentence-transformers does.
+
+    Raises ``ModelError`` for a module, order or option that is not supported.
+    """
+    listing = root / "modules.json"
+    if not listing.is_file():
+        return Pipeline(scores=True)
+    modules = _modules(listing)
+    kinds = [kind for kind, _ in modules]
+    if kinds == ["Transformer"]:
+        return Pipeline(transformer=modules[0][1], scores=True)
+    rest = kinds[2:]
+    dense = [kind for kind in rest if kind == "Dense"]
+    if kinds[:2] != ["Transformer", "Pooling"] or rest not in (dense, [*dense, "Normalize"]):
+        raise ModelError(
+            f"{listing}: modules {', '.join(kinds)} are not supported; supported are: Transformer, Pooling, "
+            "then any number of Dense, then Normalize or nothing; or, in a cross-encoder, Transformer alone"
+        )
+    warnings: tuple[str, ...] = ()
+    if normalize := rest[-1:] == ["Normalize"]:
+        path = root / modules[-1][1] / "config.json"
+        # An empty path means the root, whose config.json is the transformer's.
+        warnings = Keys(str(path), optional_object(path) if modules[-1][1] else {}, NORMALIZE).warnings()
+    projections = tuple(_dense(root, folder) for kind, folder in modules if kind == "Dense")
+    return Pipeline(
+        transformer=modules[0][1],
+        pooling=_pooling(root / modules[1][1] / "config.json"),
+        dense=projections,
+        normalize=normalize,
+        warnings=(*(sentence for projection in projections for sentence in projection.warnings), *warnings),
+    )

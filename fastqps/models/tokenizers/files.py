@@ -1,0 +1,216 @@
+"""A checkpoint's tokenizer as transformers reads it: tokenizer.json with what the files beside it change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fastqps.models.card import ModelError
+from fastqps.models.files.json_files import read_object
+from fastqps.models.files.keys import Keys
+from fastqps.models.tokenizers.added_tokens import AddedTokens, read_token, token
+from fastqps.models.tokenizers.classes import built, has_token_types, post_processor, precompiled, text_of
+from fastqps.models.tokenizers.keys import BACKEND, CLASS_RULES, CONFIG, config_keys, tokenizer_class
+from fastqps.models.tokenizers.special_tokens import SpecialTokens, read_special_tokens
+
+_FAR = 1 << 30  # tokens: a truncation that states only its side
+_PARTS_BYTES_MAX = 96 * 1024  # a card holds them, and has 256 KiB
+_UNKNOWN_NAMED_MAX = 8
+
+
+@dataclass(frozen=True)
+class TokenizerFiles:
+    """``parts``: JSON of the parts that replace those of tokenizer.json, "" for none. ``ids`` of special tokens by
+    name, of those that the files name. ``token_types``: the model gets them. ``input_limit``: special tokens included.
+    """
+
+    parts: str = ""
+    ids: Mapping[str, int] = field(default_factory=dict)
+    token_types: bool = False
+    input_limit: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def without_tokenizer(config: Mapping[str, Any]) -> TokenizerFiles:
+    """Of a checkpoint that takes token ids alone. ``config``: its tokenizer_config.json, which may state a limit."""
+    return TokenizerFiles(token_types=True, input_limit=_limit(Keys(CONFIG, config, CLASS_RULES[BACKEND])))
+
+
+def tokenizer_source(path: str, parts: str) -> str:
+    """What ``Tokenizer.from_source`` takes: the path of the tokenizer.json, or its JSON with ``parts`` replaced.
+
+    Raises ``ModelError`` if a file that has to be read cannot be.
+    """
+    if not parts:
+        return path
+    file, new = read_object(Path(path)), json.loads(parts)
+    if new.get("normalizer") == {"type": "Precompiled"}:
+        new["normalizer"] = precompiled(file["normalizer"])
+    if "model" in new:
+        new["model"] |= {key: file["model"][key] for key in ("vocab", "merges") if key in file["model"]}
+    return json.dumps(file | new)
+
+
+def read_tokenizer_files(path: Path, model_type: str, config_class: Any) -> TokenizerFiles:
+    """Of the tokenizer.json at ``path``. ``config_class``: the tokenizer class that config.json names, or None.
+
+    Raises ``ModelError``, naming file, key and value, for what transformers cannot read, or fastqps not as it does.
+    """
+    file, config = read_object(path), path.parent / CONFIG
+    said = read_object(config) if config.is_file() else {}
+    stated = said.get("tokenizer_class")
+    kind = tokenizer_class(config_class if stated is None else stated, model_type, _byte_level(file))
+    if kind not in CLASS_RULES:
+        said_class = json.dumps(config_class if stated is None else stated)
+        known = ", ".join(CLASS_RULES)
+        raise ModelError(f"{path.parent}: tokenizer_class {said_class} is not supported; supported: {known}")
+    try:
+        return _read(path.parent, file, config_keys(CONFIG, said, kind), kind)
+    except ModelError as error:
+        raise ModelError(f"{path.parent}: {error}") from None
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:  # a value is not of its kind
+        raise ModelError(f"{path.parent}: tokenizer.json cannot be used with the files beside it: {error!r}") from error
+
+
+def _read(folder: Path, file: dict[str, Any], keys: Keys, kind: str) -> TokenizerFiles:
+    tokens = read_special_tokens(folder, keys, kind, file)
+    parts: dict[str, Any] = {} if kind == BACKEND else built(kind, file, keys, tokens.named)
+    added = _added(file, tokens, kind)
+    if own := post_processor(kind, tokens.named, added.find):
+        parts["post_processor"] = own
+    anew = tuple(name for name in ("normalizer", "pre_tokenizer") if name in parts and _differs(name, file, parts))
+    parts = {name: part for name, part in parts.items() if _differs(name, file, parts)}
+    if (listed := added.listed()) != (file.get("added_tokens") or []):
+        parts["added_tokens"] = listed
+    if (side := _truncation(file.get("truncation"), keys)) != file.get("truncation"):
+        parts["truncation"] = side
+    names = _input_names(keys, kind)
+    if "token_type_ids" in names:
+        _check_types(parts.get("post_processor", file.get("post_processor")))
+    ids = {name: added.find(text_of(tokens.named[name]) or "") for name in sorted(tokens.explicit)}
+    return TokenizerFiles(
+        _encoded(parts),
+        {name: i for name, i in ids.items() if i is not None},
+        "token_type_ids" in names,
+        _limit(keys),
+        (*_unknown(keys, tokens), *_rebuilt(kind, anew)),
+    )
+
+
+def _byte_level(found: Any) -> bool:
+    return '"ByteLevel"' in json.dumps(found)
+
+
+def _vocabulary(model: Mapping[str, Any]) -> Callable[[str], int | None]:
+    vocab = model["vocab"]
+    if isinstance(vocab, list):
+        vocab = {each: i for i, (each, _) in enumerate(vocab)}
+    found: Callable[[str], int | None] = vocab.get
+    return found
+
+
+def _added(file: Mapping[str, Any], tokens: SpecialTokens, kind: str) -> AddedTokens:
+    model = file["model"]
+    found = AddedTokens(_vocabulary(model), len(model["vocab"]))
+    if kind == BACKEND:
+        found.add(read_token("tokenizer.json: added_tokens", each) for each in file.get("added_tokens") or ())
+    found.add(tokens.to_add({each["content"] for each in found.by_id.values()}))
+    if kind == "Qwen2Tokenizer":
+        found.add(token(each, special=True) for each in tokens.contents())
+    return found
+
+
+def _plain(part: Any) -> Any:
+    """The part without what decides no id."""
+    if isinstance(part, list):
+        return [_plain(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    kind = part.get("type")
+    irrelevant = {"ByteLevel": ("trim_offsets",), "RobertaProcessing": ("trim_offsets", "add_prefix_space")}
+    found = {key: _plain(value) for key, value in part.items() if key not in irrelevant.get(str(kind), ())}
+    return {"use_regex": True, **found} if kind == "ByteLevel" else found
+
+
+def _differs(name: str, file: Mapping[str, Any], parts: Mapping[str, Any]) -> bool:
+    old, new = file.get(name), parts[name]
+    if name == "decoder" and (old or {}).get("type") == (new or {}).get("type") == "ByteLevel":
+        return False
+    if name == "model":
+        old = {key: value for key, value in file["model"].items() if key not in ("vocab", "merges")}
+        if new["type"] == "BPE":  # absent, null, empty and false are the same
+            old, new = ({key: value or None for key, value in each.items()} for each in (old, new))
+            old = {key: old.get(key) for key in old.keys() | new.keys()}
+    return bool(_plain(old) != _plain(new))
+
+
+def _truncation(stated: Any, keys: Keys) -> Any:
+    """As a served model truncates: the longest first, without a stride. The length is the served model's own."""
+    own = str((stated or {}).get("direction", "Right")).lower()
+    side = keys.get("truncation_side", own)
+    if side not in ("left", "right"):
+        raise ModelError(f"{CONFIG}: truncation_side {side!r} is neither left nor right")
+    usual = {"direction": side.capitalize(), "strategy": "LongestFirst", "stride": 0}
+    if stated and {"direction": "Right", **stated} == {**usual, "max_length": stated.get("max_length")}:
+        return stated
+    return {**usual, "max_length": _FAR} if side == "left" else None
+
+
+def _input_names(keys: Keys, kind: str) -> list[str]:
+    names = keys.get("model_input_names")
+    if "model_input_names" not in keys:
+        return ["token_type_ids"] if has_token_types(kind) else []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ModelError(f"{CONFIG}: model_input_names {names!r} is not a list of names")
+    return names
+
+
+def _check_types(part: Any) -> None:
+    """A step has type 0, and in a pair type 1 from some token on."""
+    for each in (part or {}).get("processors", [part]):
+        if not each or each.get("type") != "TemplateProcessing":
+            continue
+        single, pair = ([next(iter(piece.values()))["type_id"] for piece in each[name]] for name in ("single", "pair"))
+        if any(single) or sorted(pair) != pair or not set(pair) <= {0, 1}:
+            raise ModelError(
+                f"tokenizer.json: post_processor with the token types {single} and {pair} is not supported: all must "
+                "be 0, but in a pair 1 from some piece on"
+            )
+
+
+def _limit(keys: Keys) -> int | None:
+    found = keys["model_max_length"] if "model_max_length" in keys else keys.get("max_len")
+    return int(found) if found else None
+
+
+def _encoded(parts: dict[str, Any]) -> str:
+    if (parts.get("normalizer") or {}).get("type") == "Precompiled":
+        parts["normalizer"] = {"type": "Precompiled"}
+    found = json.dumps(parts, separators=(",", ":")) if parts else ""
+    if len(found) > _PARTS_BYTES_MAX:
+        raise ModelError(
+            f"{CONFIG}: it changes {', '.join(parts)} of tokenizer.json in {len(found)} bytes, and at most "
+            f"{_PARTS_BYTES_MAX} are supported; save the tokenizer with transformers, so that both files agree"
+        )
+    return found
+
+
+def _unknown(keys: Keys, tokens: SpecialTokens) -> tuple[str, ...]:
+    unknown = (*keys.unknown, *tokens.unknown)
+    if not unknown:
+        return ()
+    more = f" and {len(unknown) - _UNKNOWN_NAMED_MAX} more" if len(unknown) > _UNKNOWN_NAMED_MAX else ""
+    names = ", ".join(key[:60] for key in unknown[:_UNKNOWN_NAMED_MAX])
+    return (f"{CONFIG} has keys that fastqps does not know and that have no effect: {names}{more}.",)
+
+
+def _rebuilt(kind: str, anew: tuple[str, ...]) -> tuple[str, ...]:
+    if not anew:
+        return ()
+    return (
+        f"As in transformers, the class {kind} builds the {' and the '.join(anew)} anew from {CONFIG}: what "
+        "tokenizer.json says there has no effect. With tokenizer_class PreTrainedTokenizerFast it has.",
+    )

@@ -1,0 +1,1 @@
+"""The operations on the CPU, in C++ where torch is slower."""

@@ -1,0 +1,40 @@
+"""How long matrix products take on this CPU, in bf16 or fp32 and in FP8: what ``--quantization auto`` goes by."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+
+from fastqps.ops.cpu.fp8 import CpuFp8Linear
+from fastqps.ops.cpu.linear import CpuLinear
+from fastqps.ops.precision import Product
+from fastqps.ops.reference.ops import rows_for
+
+RUNS_MIN, RUNS_MAX = 7, 100
+LONG_S = 0.05  # of one product's runs
+
+
+def product_times(dtype: torch.dtype) -> Callable[[Product, bool], float]:
+    """What ``Precision`` measures with. One weight of a shape: they are larger than the caches, or in them anyway."""
+
+    def time_us(product: Product, fp8: bool) -> float:
+        x, weight = (torch.randn(n, product.kind.inputs) for n in (product.rows, product.kind.outputs))
+        x = x.to(dtype)
+        linear = CpuFp8Linear(weight, None, dtype) if fp8 else CpuLinear(weight, None, dtype)
+        with torch.inference_mode():
+            return _shortest_us(lambda: linear(rows_for(x, linear)))
+
+    return time_us
+
+
+def _shortest_us(run: Callable[[], object]) -> float:
+    """The shortest of some runs, the first of which is not counted."""
+    run()
+    taken: list[float] = []
+    while len(taken) < RUNS_MIN or (len(taken) < RUNS_MAX and sum(taken) < LONG_S):
+        began = time.perf_counter()
+        run()
+        taken.append(time.perf_counter() - began)
+    return min(taken) * 1e6

@@ -1,0 +1,1 @@
+"""The operations on a GPU: own kernels between the matrix products."""

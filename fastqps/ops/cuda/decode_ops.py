@@ -1,0 +1,63 @@
+"""``DecodeOps`` on a GPU."""
+
+from __future__ import annotations
+
+import torch
+
+from fastqps.ops.cuda.ops import CudaOps
+from fastqps.ops.decode_step import DecodeState, DecodeStep
+from fastqps.ops.interface import Heads
+
+
+class CudaDecodeOps(CudaOps):
+    """Keeps nothing of a sequence: that is in the ``DecodeState``."""
+
+    def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
+        return self._kernels.embed_tokens(
+            table,
+            step.token_ids,
+            step.kv_slots,
+            state.last_token,
+            counts_of(step),
+            admitted=step.admitted,
+            params=state.params,
+            stamps=step.stamps,
+        )
+
+    def attend(
+        self,
+        qkv: torch.Tensor,
+        heads: Heads,
+        cache: torch.Tensor,
+        prefix: torch.Tensor,
+        step: DecodeStep,
+        last_rows: bool,
+    ) -> torch.Tensor:
+        h, where, run = heads, (step.positions, step.kv_slots, counts_of(step)), self._kernels
+        prefix_len = prefix.shape[2]
+        queries = run.rope_kv(qkv, cache, h.rotary, h.q_norm, h.k_norm, h.eps, *where, prefix_len=prefix_len)
+        return run.slot_attention(queries, cache, prefix, step.starts, *where, last_rows=last_rows)
+
+    def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
+        return self._kernels.last_rows(x, step.starts, counts_of(step))
+
+    def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
+        self._kernels.sample(
+            logits,
+            step.starts,
+            step.kv_slots,
+            step.made,
+            state.params,
+            state.eos_ids,
+            counts_of(step),
+            tokens=step.tokens,
+            logprobs=step.logprobs,
+            finish=step.finish,
+            last_token=state.last_token,
+            stamps=step.stamps,
+        )
+
+
+def counts_of(step: DecodeStep) -> torch.Tensor:
+    assert step.counts is not None, "a GPU's step has its counts"
+    return step.counts

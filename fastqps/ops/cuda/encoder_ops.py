@@ -1,0 +1,91 @@
+"""``EncoderOps`` on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal, cast
+
+import torch
+
+from fastqps.kernels.operations import Operations
+from fastqps.ops.cuda.ops import CudaOps, reads_fp8
+from fastqps.ops.interface import Reader, Rows
+from fastqps.ops.parameters import Parameters
+from fastqps.ops.precision import Precision
+from fastqps.ops.step import Step
+
+
+class CudaEmbedding:
+    def __init__(
+        self,
+        tables: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None],
+        norm: tuple[torch.Tensor, torch.Tensor | None, float],
+        position_offset: int,
+        kernels: Operations,
+    ) -> None:
+        self._how = *tables, *norm, position_offset
+        self._embed_norm = kernels.embed_norm
+
+    def __call__(self, step: Step, into: Reader | None) -> tuple[Rows, Step]:
+        found = self._embed_norm(
+            step.ids,
+            step.types,
+            step.starts,
+            counts_of(step),
+            *self._how,
+            want_fp8=reads_fp8(into),
+            stamps=step.stamps,
+        )
+        return Rows(found.values, found.fp8, found.scale), replace(step, bounds=(found.row_start, found.row_end))
+
+
+class CudaEncoderOps(CudaOps):
+    """``longest``: the most tokens of an item; 0: a step's."""
+
+    def __init__(
+        self,
+        dtype: torch.dtype,
+        where: Parameters | torch.device | str,
+        precision: Precision | None = None,
+        kernels: Operations | None = None,
+        longest: int = 0,
+    ) -> None:
+        super().__init__(dtype, where, precision, kernels)
+        self._longest = longest
+
+    def embedding(
+        self,
+        words: torch.Tensor,
+        places: torch.Tensor | None,
+        kinds: torch.Tensor | None,
+        norm: tuple[torch.Tensor, torch.Tensor | None, float],
+        position_offset: int,
+    ) -> CudaEmbedding:
+        keep, (weight, bias, eps) = self.keep_optional, norm
+        tables = self.keep(words.to(self.dtype)), keep(places, self.dtype), keep(kinds, self.dtype)
+        norm = self.keep(weight), keep(bias, torch.float32), eps
+        return CudaEmbedding(tables, norm, position_offset, self._kernels)
+
+    def attend(
+        self, qkv: torch.Tensor, step: Step, heads: int, window: int = 0, rotary: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        assert step.bounds, "the embedding hands on a step with bounds"
+        attend, longest = self._kernels.tile_attention, self._longest
+        return attend(qkv, *step.bounds, heads, window=window, rotary=rotary, longest=longest)
+
+    def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool) -> torch.Tensor:
+        target = {"out": step.output, "stamps": step.stamps} if last else {}
+        kind = cast(Literal["cls", "mean", "max"], mode)
+        return self._kernels.pool(hidden, step.starts, counts_of(step), kind, **target)
+
+    def answer(self, rows: torch.Tensor, step: Step) -> torch.Tensor:
+        if step.output is not None:
+            step.output.copy_(rows)
+        if step.stamps is not None:
+            self._kernels.end_step(step.stamps)
+        return rows
+
+
+def counts_of(step: Step) -> torch.Tensor:
+    assert step.counts is not None, "a GPU's step has its counts"
+    return step.counts

@@ -1,0 +1,123 @@
+"""``Ops`` on a GPU: torch's matrix products, and the operations of ``fastqps.kernels`` for all between them.
+
+A step has its ``counts`` on the device, captured or not. Nothing here waits for the device or asks it anything.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+
+from fastqps.kernels.operations import Operations, own_operations
+from fastqps.ops.cuda.products import CudaActivated, CudaFp8Linear, CudaLinear, fuses_gelu
+from fastqps.ops.fp8 import Quantised, Weight, concatenate, joined, plain, quantised_for
+from fastqps.ops.interface import Activated, Linear, Reader, Rows, Site
+from fastqps.ops.parameters import Parameters
+from fastqps.ops.precision import Epilogue, Precision
+
+
+class CudaNorm:
+    def __init__(
+        self,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        eps: float,
+        kind: Literal["layer", "rms"],
+        kernels: Operations,
+    ) -> None:
+        self._how = weight, bias, eps, kind
+        self._add_norm = kernels.add_norm
+
+    def __call__(self, x: torch.Tensor, into: Reader | None) -> Rows:
+        fp8 = reads_fp8(into)
+        _, *normed = self._add_norm(x, *self._how, want_values=not fp8, want_fp8=fp8)
+        return Rows(*normed)
+
+    def add(self, linear: Linear, h: Rows, x: torch.Tensor, into: Reader | None) -> tuple[torch.Tensor, Rows]:
+        fp8 = reads_fp8(into)
+        if adds(linear):
+            x = linear.plus(h, x)
+            return x, self(x, into)
+        found = self._add_norm(linear(h), *self._how, residual=x, want_sum=True, want_values=not fp8, want_fp8=fp8)
+        total, *normed = found
+        assert total is not None
+        return total, Rows(*normed)
+
+    def add_post(self, linear: Linear, h: Rows, x: torch.Tensor, into: Reader | None) -> Rows:
+        residual: torch.Tensor | None = x
+        if adds(linear):
+            x, residual = linear.plus(h, x), None
+        else:
+            x = linear(h)
+        _, *normed = self._add_norm(x, *self._how, residual=residual, want_fp8=reads_fp8(into))
+        return Rows(*normed)
+
+
+def reads_fp8(into: Reader | None) -> bool:
+    return into is not None and into.fp8
+
+
+def adds(linear: Linear) -> bool:
+    """Whether the product adds the residual itself: then the norm has one matrix less to read."""
+    return isinstance(linear, CudaLinear) and linear.adds
+
+
+class CudaOps:
+    """``where`` its parameters are kept, and its steps run; ``precision`` says which products run in FP8.
+
+    ``kernels`` compute all between the products; unless given, the own kernels, unchecked.
+    """
+
+    def __init__(
+        self,
+        dtype: torch.dtype,
+        where: Parameters | torch.device | str,
+        precision: Precision | None = None,
+        kernels: Operations | None = None,
+    ) -> None:
+        self.dtype, self._precision = dtype, precision or Precision()
+        self._kernels = kernels or own_operations()
+        self._parameters = where if isinstance(where, Parameters) else Parameters(where)
+        self.device, self.reads_weights = self._parameters.device, self._parameters.reads
+
+    def keep(self, tensor: torch.Tensor) -> torch.Tensor:
+        return self._parameters.keep(tensor)
+
+    def keep_optional(self, tensor: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
+        """In ``dtype``, where there is one."""
+        return None if tensor is None else self.keep(tensor.to(dtype))
+
+    def linear(self, weight: Weight, bias: torch.Tensor | None, site: Site) -> Linear:
+        adds_residual = bias is None and site.kind in ("out", "down")
+        return self._linear(weight, bias, site, "residual" if adds_residual else "")
+
+    def _linear(self, weight: Weight, bias: torch.Tensor | None, site: Site, epilogue: Epilogue) -> Linear:
+        outputs, inputs = weight.shape
+        held = isinstance(weight, Quantised)
+        if not self._precision.wants_fp8(outputs, inputs, site, held=held, epilogue=epilogue):
+            return CudaLinear(self.keep(plain(weight).to(self.dtype)), self.keep_optional(bias, self.dtype))
+        quantised = quantised_for(self.device, weight)
+        kept = Quantised(self.keep(quantised.values), self.keep(quantised.scales))
+        # cuBLAS makes bfloat16 of FP8, and adds a bias of that type
+        bias_type = torch.bfloat16 if self.device.type == "cuda" else self.dtype
+        return CudaFp8Linear(kept, self.keep_optional(bias, bias_type), self.dtype)
+
+    def activated(self, weight: Weight, bias: torch.Tensor | None, activation: str, site: Site) -> Activated:
+        fuses = bias is not None and fuses_gelu(activation, self.device, self.dtype)
+        linear = self._linear(weight, bias, site, "gelu" if fuses else "")
+        return CudaActivated(linear, activation, self._kernels, gated=False)
+
+    def gated(
+        self, gate: Weight, up: Weight, biases: tuple[torch.Tensor, torch.Tensor] | None, activation: str, site: Site
+    ) -> Activated:
+        both = self.linear(concatenate([gate, up]), joined(biases) if biases else None, site)
+        return CudaActivated(both, activation, self._kernels, gated=True)
+
+    def norm(
+        self, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, kind: Literal["layer", "rms"]
+    ) -> CudaNorm:
+        return CudaNorm(self.keep(weight), self.keep_optional(bias, torch.float32), eps, kind, self._kernels)
+
+    def rows(self, x: torch.Tensor, into: Reader) -> Rows:
+        return Rows(None, *self._kernels.quantise_rows(x)) if into.fp8 else Rows(x)

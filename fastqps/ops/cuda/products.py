@@ -1,0 +1,93 @@
+"""Matrix products on a GPU: torch's, in the model's type or in FP8, and the kernel that activates what they give."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional as F
+
+from fastqps.kernels.operations import Operations
+from fastqps.kernels.results import Activation
+from fastqps.models.card import ModelError
+from fastqps.models.encoder_config import GATES
+from fastqps.ops.fp8 import Quantised, multiply
+from fastqps.ops.interface import Linear, Reader, Rows
+
+_KERNEL: dict[str, Activation] = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+}
+_GELUS = ("gelu", "gelu_tanh")
+
+
+def fuses_gelu(activation: str, device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether a product of this type with a bias writes the activation itself.
+
+    cuBLASLt's is the approximation by tanh: in 16 bits it is off by a hundredth of what rounding is (docs/kernels.md).
+    """
+    return _KERNEL.get(activation) in _GELUS and device.type == "cuda" and dtype.itemsize == 2
+
+
+class CudaLinear:
+    """weight [outputs, inputs] and bias [outputs] of one type, on the device."""
+
+    fp8 = False
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        self._weight, self._bias = weight, bias
+        self.adds = bias is None  # `plus` is one kernel, and rounds once
+
+    def __call__(self, x: Rows) -> torch.Tensor:
+        return F.linear(x.tensor, self._weight, self._bias)
+
+    def plus(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
+        assert self.adds, "cuBLAS adds a bias or a residual, not both; the norm behind the product adds the residual"
+        return residual.addmm_(x.tensor, self._weight.t())
+
+    @property
+    def fuses_gelu(self) -> bool:
+        """Whether ``gelu`` can be called."""
+        return self._bias is not None and fuses_gelu("gelu", self._weight.device, self._weight.dtype)
+
+    def gelu(self, x: Rows) -> torch.Tensor:
+        """gelu of the product, written by the product itself."""
+        assert self._bias is not None
+        return torch._addmm_activation(self._bias, x.tensor, self._weight.t(), use_gelu=True)
+
+
+class CudaFp8Linear:
+    """The same of a quantised weight; the product comes out in ``dtype``."""
+
+    fp8 = True
+    adds = False
+
+    def __init__(self, weight: Quantised, bias: torch.Tensor | None, dtype: torch.dtype) -> None:
+        self._weight, self._bias, self._dtype = weight, bias, dtype
+
+    def __call__(self, x: Rows) -> torch.Tensor:
+        assert x.fp8 is not None and x.scale is not None, "these rows were made for another reader"
+        return multiply(x.fp8, x.scale, self._weight, self._bias, self._dtype)
+
+    def plus(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
+        raise AssertionError("an FP8 product adds no residual; the norm behind it does")
+
+
+class CudaActivated:
+    """An activation behind a product; ``gated``, of its first half, times its second."""
+
+    def __init__(self, linear: Linear, activation: str, kernels: Operations, gated: bool) -> None:
+        if activation not in _KERNEL:
+            raise ModelError(f"activation {activation!r} is not supported; supported: {', '.join(GATES)}")
+        self._linear, self._kind, self._gated, self.fp8 = linear, _KERNEL[activation], gated, linear.fp8
+        self._activate = kernels.activate
+        self._fused: CudaLinear | None = None
+        if isinstance(linear, CudaLinear) and linear.fuses_gelu and self._kind in _GELUS and not gated:
+            self._fused = linear
+
+    def __call__(self, x: Rows, into: Reader) -> Rows:
+        if self._fused and not into.fp8:
+            return Rows(self._fused.gelu(x))
+        return Rows(*self._activate(self._linear(x), self._kind, gated=self._gated, fp8=into.fp8))

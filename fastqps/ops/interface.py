@@ -1,0 +1,200 @@
+"""What a device has to bring for a model to run on it. Each architecture is written once, in these terms.
+
+Everything but matrix products is computed in fp32, whatever is read and written. A model is built with the objects that
+the functions of its ``Ops`` make (``linear``, ``norm``, …), and those are called at each step. They may be fused as the
+device likes: that is why a product takes what it reads as ``Rows``, why a norm adds the residual itself, and why what
+writes rows is told who reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+
+from fastqps.ops.decode_step import DecodeState, DecodeStep
+from fastqps.ops.fp8 import Weight
+from fastqps.ops.step import Step
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows [n, width] as the next product reads them: in the model's type, or quantised, or both."""
+
+    values: torch.Tensor | None = None  # None: nobody reads them
+    fp8: torch.Tensor | None = None  # float8 [n, width]: values = fp8 · scale
+    scale: torch.Tensor | None = None  # float32 [n, 1]
+
+    @property
+    def tensor(self) -> torch.Tensor:
+        """``values``, which the reader has asked for."""
+        assert self.values is not None, "these rows were made for a reader of fp8 alone"
+        return self.values
+
+
+SiteKind = Literal["qkv", "out", "up", "down", "head"]
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where in a model a product stands: that may decide the type it is computed in."""
+
+    kind: SiteKind
+    layer: int = 0
+    layers: int = 1
+
+
+class Reader(Protocol):
+    """A product, as those who write its rows see it."""
+
+    @property
+    def fp8(self) -> bool:
+        """It reads ``Rows.fp8`` and ``Rows.scale``, not ``Rows.values``."""
+
+
+class Linear(Reader, Protocol):
+    def __call__(self, x: Rows) -> torch.Tensor:
+        """x [rows, inputs] → x · weightᵀ + bias [rows, outputs]"""
+
+    def plus(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
+        """The product plus ``residual`` [rows, outputs], which nobody reads any more."""
+
+
+class Activated(Reader, Protocol):
+    def __call__(self, x: Rows, into: Reader) -> Rows:
+        """x [rows, inputs] → activation(x · weightᵀ + bias), or gated: activation(x · gateᵀ) * (x · upᵀ)."""
+
+
+class Norm(Protocol):
+    """``into`` is who reads the rows next, besides the residual; None: whoever asks for ``values``.
+
+    ``x`` may be overwritten where a product is added to it.
+    """
+
+    def __call__(self, x: torch.Tensor, into: Reader | None) -> Rows:
+        """norm(x), x [rows, width]"""
+
+    def add(self, linear: Linear, h: Rows, x: torch.Tensor, into: Reader | None) -> tuple[torch.Tensor, Rows]:
+        """x + linear(h) and the norm of it: of models that normalise what goes into a block."""
+
+    def add_post(self, linear: Linear, h: Rows, x: torch.Tensor, into: Reader | None) -> Rows:
+        """norm(x + linear(h)), with ``values``: of models that normalise what a block gives."""
+
+
+class Ops(Protocol):
+    """What encoders and decoders share."""
+
+    dtype: torch.dtype  # of weights, activations and keys and values
+    device: torch.device
+    reads_weights: bool  # False: `keep` asks a tensor's shape and type alone, and weights on `meta` will do
+
+    def keep(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A parameter where this device wants it, in its own type; no parameter gets there in any other way.
+
+        Twice the same parameter is kept once. The order of the calls depends on nothing but the checkpoint and the
+        settings.
+        """
+
+    def linear(self, weight: Weight, bias: torch.Tensor | None, site: Site) -> Linear:
+        """weight [outputs, inputs], bias [outputs]"""
+
+    def activated(self, weight: Weight, bias: torch.Tensor | None, activation: str, site: Site) -> Activated:
+        """``activation`` is one of ``encoder_config.ACTIVATIONS``."""
+
+    def gated(
+        self, gate: Weight, up: Weight, biases: tuple[torch.Tensor, torch.Tensor] | None, activation: str, site: Site
+    ) -> Activated:
+        """gate, up: [inner, inputs]; ``biases`` are theirs. ``gate`` is what the activation is of."""
+
+    def norm(self, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, kind: Literal["layer", "rms"]) -> Norm:
+        """weight, bias: [width]"""
+
+    def rows(self, x: torch.Tensor, into: Reader) -> Rows:
+        """x [rows, width], quantised where ``into`` reads that."""
+
+
+class Embedding(Protocol):
+    def __call__(self, step: Step, into: Reader | None) -> tuple[Rows, Step]:
+        """The normalised sum of each token's rows [tokens, width] in the tables, with ``values``.
+
+        And the step with what the device has found out of it in passing, for all that follows.
+        """
+
+
+class EncoderOps(Ops, Protocol):
+    def embedding(
+        self,
+        words: torch.Tensor,
+        places: torch.Tensor | None,
+        kinds: torch.Tensor | None,
+        norm: tuple[torch.Tensor, torch.Tensor | None, float],
+        position_offset: int,
+    ) -> Embedding:
+        """Tables [any, width] by token id, position id and token type; weight, bias and eps of a layer norm.
+
+        An item's position ids begin at ``position_offset``.
+        """
+
+    def attend(
+        self, qkv: torch.Tensor, step: Step, heads: int, window: int = 0, rotary: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """qkv [tokens, 3 · heads · size] → [tokens, heads · size]; every token sees its item's tokens.
+
+        With ``window`` it sees only those at most ``window`` positions away. ``rotary``, float32 [positions, 2, size /
+        2], holds the cos and sin by which query and key are turned at each position of the item.
+        """
+
+    def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool) -> torch.Tensor:
+        """hidden [tokens, width] → float32 [items, width]: each item's first token (``cls``), ``mean`` or ``max``.
+
+        With ``last`` they are the step's answer.
+        """
+
+    def answer(self, rows: torch.Tensor, step: Step) -> torch.Tensor:
+        """The same rows, as the step's answer: for what a projection behind the pooling gives."""
+
+
+@dataclass(frozen=True)
+class Heads:
+    """The shape of a decoder layer's attention. ``rotary`` is float32 [positions, 2, head_dim / 2], cos and sin."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    rotary: torch.Tensor
+    q_norm: torch.Tensor | None  # float32 [head_dim]: root mean square norms of each query and key, before they turn
+    k_norm: torch.Tensor | None
+    eps: float
+
+
+class DecodeOps(Ops, Protocol):
+    def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
+        """The row of ``table`` [vocabulary, width] for each token, carried over ones included: [T, width].
+
+        First of all in a step: it keeps the parameters of the sequences that are new, ``step.admitted``.
+        """
+
+    def attend(
+        self,
+        qkv: torch.Tensor,
+        heads: Heads,
+        cache: torch.Tensor,
+        prefix: torch.Tensor,
+        step: DecodeStep,
+        last_rows: bool,
+    ) -> torch.Tensor:
+        """Keeps the keys and values of all rows in ``cache`` and attends; ``cache`` and ``prefix`` are one layer's.
+
+        qkv [T, (heads + 2 kv_heads) · head_dim] → [T, heads · head_dim], or with ``last_rows`` [S, heads · head_dim] of
+        each run's last row alone. A row sees the prefix and its own cache slot up to itself.
+        """
+
+    def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
+        """x [T, width] → [S, width]: the last row of each run."""
+
+    def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
+        """logits [S, vocabulary] → ``tokens``, ``logprobs`` and ``finish`` of the step, and ``last_token``.
+
+        Last of all in a step. The law is csrc/step/cpu/cpu_decode_sample_kernel.h.
+        """

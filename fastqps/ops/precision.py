@@ -1,0 +1,145 @@
+"""Which of a model's matrix products run in FP8: none, all that gain by it, or those that have proved faster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fastqps.ops.fp8 import fits
+from fastqps.ops.interface import Site
+
+Quantization = Literal["none", "fp8", "auto"]
+Epilogue = Literal["", "residual", "gelu"]
+GAIN_MIN = 0.05  # of the time: for less it is not worth what FP8 costs in accuracy
+QUANTIZATIONS: tuple[Quantization, ...] = ("none", "fp8", "auto")
+EPILOGUES: tuple[Epilogue, ...] = ("", "residual", "gelu")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What makes two products equally fast: a weight's shape, and what happens before and after the product.
+
+    ``fused``: the kernel that makes the rows also quantises them, so that FP8 needs no launch for that. ``epilogue``:
+    what the product in the model's type does with its result in the same launch, and an FP8 product leaves to the next
+    kernel: the addition of the residual, or gelu.
+    """
+
+    outputs: int
+    inputs: int
+    fused: bool
+    epilogue: Epilogue = ""
+
+
+@dataclass(frozen=True)
+class Product:
+    """x [rows, inputs] · weightᵀ, weight [outputs, inputs]. ``weights``: as many share the caches in one step."""
+
+    kind: Kind
+    rows: int
+    weights: int
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A kind of product as it was measured, and whether FP8 was chosen for it."""
+
+    kind: Kind
+    us: tuple[float, ...]  # in the model's type, for each size of steps
+    fp8_us: tuple[float, ...]
+    fp8: bool
+
+
+class Precision:
+    """Decides for each product as a model is built, and logs what it has decided.
+
+    ``auto`` takes FP8 for a kind of product where it is at least ``GAIN_MIN`` faster over all sizes of steps together.
+
+    ``rows``: the sizes of steps that ``auto`` measures; ``time_us(product, fp8)`` measures one of them. ``fused``: the
+    sites whose rows this device quantises in the kernel that makes them.
+    """
+
+    def __init__(
+        self,
+        quantization: str = "none",
+        rows: Sequence[int] = (),
+        time_us: Callable[[Product, bool], float] | None = None,
+        fused: Sequence[str] = (),
+        log: Callable[[str], None] = lambda line: print(line, file=sys.stderr),
+    ) -> None:
+        if quantization not in QUANTIZATIONS:
+            raise ValueError(f"quantization {quantization!r} is not one of {', '.join(QUANTIZATIONS)}")
+        if quantization == "auto" and not (rows and time_us):
+            raise ValueError("auto needs sizes of steps and something that measures")
+        self.quantization, self.rows, self.log = quantization, tuple(rows), log
+        self.measured = False  # by this process, and not recalled
+        self._time_us, self._fused = time_us, frozenset(fused)
+        self._timed: dict[Kind, Timed] = {}
+        self._plain_gelu = -1  # the newest layer whose product writes gelu itself
+        self._asked = self._given = self._held = 0
+
+    @property
+    def timed(self) -> tuple[Timed, ...]:
+        """What ``auto`` has measured or recalled."""
+        return tuple(self._timed.values())
+
+    def recall(self, timed: Iterable[Timed]) -> None:
+        """Takes over what another process has measured and chosen."""
+        self._timed.update((found.kind, found) for found in timed)
+
+    def wants_fp8(self, outputs: int, inputs: int, site: Site, *, held: bool = False, epilogue: Epilogue = "") -> bool:
+        """Whether this product runs in FP8. ``held``: the checkpoint has its weight in FP8, and so has decided where.
+
+        Otherwise a head and the first and last layer keep the model's type: they cost most accuracy.
+        """
+        self._asked += 1
+        self._held += held
+        found = self._decide(outputs, inputs, site, held, epilogue)
+        self._given += found
+        if epilogue == "gelu" and not found:
+            self._plain_gelu = site.layer
+        return found
+
+    def conclude(self) -> None:
+        """Logs how much of the model is FP8. Called once it is built."""
+        counts = f"of {self._asked} matrix products"
+        if self.quantization != "none":
+            self.log(f"quantization {self.quantization}: {self._given} {counts} in FP8")
+        elif self._held:
+            kept = "are FP8 in the checkpoint and dequantised; --quantization fp8 keeps them"
+            self.log(f"quantization none: {self._held} {counts} {kept}")
+
+    def _decide(self, outputs: int, inputs: int, site: Site, held: bool, epilogue: Epilogue) -> bool:
+        if self.quantization == "none" or not fits(outputs, inputs):
+            return False
+        if not held and (site.kind == "head" or site.layer in (0, site.layers - 1)):
+            return False
+        if self.quantization == "fp8":
+            # No kernel can quantise attention's rows as it writes them, because each program has one head of them.
+            return held or site.kind != "out"
+        if site.kind == "down" and site.layer == self._plain_gelu:
+            return False  # FP8 rows would take gelu out of the product before, and add a launch
+        return self._faster(Kind(outputs, inputs, site.kind in self._fused, epilogue), site.layers)
+
+    def _faster(self, kind: Kind, weights: int) -> bool:
+        """Measures a kind at its first product; the rest follow."""
+        if kind not in self._timed:
+            assert self._time_us
+            products = [Product(kind, rows, weights) for rows in self.rows]
+            plain, fp8 = (tuple(self._time_us(p, in_fp8) for p in products) for in_fp8 in (False, True))
+            timed = Timed(kind, plain, fp8, sum(fp8) <= (1 - GAIN_MIN) * sum(plain))
+            self._timed[kind], self.measured = timed, True
+            self.log(_line(timed, self.rows))
+        return self._timed[kind].fp8
+
+
+def _line(timed: Timed, rows: Sequence[int]) -> str:
+    kind = timed.kind
+    plain, fp8 = (" / ".join(f"{us:,.1f}" for us in times) for times in (timed.us, timed.fp8_us))
+    with_rows = "" if kind.fused else " with quantising its rows"
+    with_epilogue = f" with its {kind.epilogue}" if kind.epilogue else ""
+    return (
+        f"quantization auto: {kind.outputs} × {kind.inputs}{with_epilogue} at {'/'.join(f'{n:,}' for n in rows)} rows: "
+        f"{plain} µs, FP8{with_rows} {fp8} µs: {'FP8' if timed.fp8 else 'no FP8'}"
+    )

@@ -1,0 +1,1 @@
+"""The operations in plain PyTorch: the reference of all others."""

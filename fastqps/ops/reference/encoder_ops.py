@@ -1,0 +1,109 @@
+"""``EncoderOps`` in plain torch, on any device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from fastqps.kernels.torch_ops.items import places_of
+from fastqps.ops.interface import Reader, Rows
+from fastqps.ops.reference.ops import ReferenceNorm, ReferenceOps, rows_for, turned
+from fastqps.ops.step import Step
+
+_QUERIES = 512  # rows whose scores are held at once
+
+
+@dataclass(frozen=True)
+class Items:
+    """Which item each row of a step belongs to, all int64."""
+
+    starts: torch.Tensor  # [items + 1]; behind the step's items, its tokens
+    item: torch.Tensor  # [tokens]; of padding, as many as there can be
+    position: torch.Tensor  # [tokens]: from 0, in the item; 0 of padding
+    used: torch.Tensor  # bool [tokens]: it is no padding
+
+    @classmethod
+    def of(cls, step: Step) -> Items:
+        counts, device = step.counts, step.starts.device
+        if counts is None:
+            counts = torch.tensor([len(step.ids), len(step.starts) - 1], device=device)
+        there = torch.arange(len(step.starts), device=device) <= counts[1]
+        starts = torch.where(there, step.starts, counts[0]).long()
+        row = torch.arange(len(step.ids), device=device)
+        used = row < counts[0]
+        item = torch.searchsorted(starts[1:].contiguous(), row, right=True)
+        return cls(starts, item, torch.where(used, row - starts[item], 0), used)
+
+
+class ReferenceEmbedding:
+    def __init__(
+        self,
+        tables: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None],
+        norm: ReferenceNorm,
+        position_offset: int,
+    ) -> None:
+        self._words, self._places, self._kinds = tables
+        self._norm, self._offset = norm, position_offset
+
+    def __call__(self, step: Step, into: Reader | None) -> tuple[Rows, Step]:
+        items = Items.of(step)
+        out = self._words[torch.where(items.used, step.ids, 0)].float()
+        if self._places is not None:
+            start = torch.arange(len(step.ids), device=step.ids.device) - items.position
+            out = out + self._places[places_of(step.ids, items.used, start, self._offset)].float()
+        if self._kinds is not None:
+            out = out + self._kinds[torch.where(items.used, step.types, 0)].float()
+        return rows_for(self._norm(out, None).tensor.to(self._words.dtype), into), step
+
+
+class ReferenceEncoderOps(ReferenceOps):
+    def embedding(
+        self,
+        words: torch.Tensor,
+        places: torch.Tensor | None,
+        kinds: torch.Tensor | None,
+        norm: tuple[torch.Tensor, torch.Tensor | None, float],
+        position_offset: int,
+    ) -> ReferenceEmbedding:
+        places, kinds = (None if table is None else self.keep(table.to(self.dtype)) for table in (places, kinds))
+        tables = self.keep(words.to(self.dtype)), places, kinds
+        return ReferenceEmbedding(tables, self.norm(*norm, "layer"), position_offset)
+
+    def attend(
+        self, qkv: torch.Tensor, step: Step, heads: int, window: int = 0, rotary: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        items, tokens = Items.of(step), len(qkv)
+        q, k, v = qkv.float().view(tokens, 3, heads, -1).permute(1, 2, 0, 3)  # [heads, tokens, size]
+        v = torch.where(items.used[:, None], v, 0.0)  # padding may be no numbers, and 0 times those is none either
+        if rotary is not None:
+            q, k = turned(q, rotary[items.position]), turned(k, rotary[items.position])
+        outputs = []
+        for first in range(0, tokens, _QUERIES):
+            rows = slice(first, first + _QUERIES)
+            seen = items.item[rows, None] == items.item
+            if window:
+                seen = seen & ((items.position[rows, None] - items.position).abs() <= window)
+            scores = q[:, rows] @ k.transpose(1, 2) / q.shape[2] ** 0.5
+            outputs.append(torch.where(seen, scores, -torch.inf).softmax(-1) @ v)
+        return torch.cat(outputs, 1).transpose(0, 1).reshape(tokens, -1).to(qkv.dtype)
+
+    def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool) -> torch.Tensor:
+        items, count = Items.of(step), len(step.starts) - 1
+        if mode == "cls":
+            rows = hidden[items.starts[:-1].clamp(max=len(hidden) - 1)].float()
+        else:
+            rows = hidden.new_full((count + 1, hidden.shape[1]), -torch.inf, dtype=torch.float32)
+            item = items.item[:, None].expand_as(hidden)
+            wide = hidden.float()
+            if mode == "max":
+                rows = rows.scatter_reduce(0, item, wide, "amax")[:-1]
+            else:
+                sums = torch.zeros_like(rows).scatter_add(0, item, wide)[:-1]
+                rows = sums / items.starts.diff().clamp(min=1)[:, None]
+        return self.answer(rows, step) if last else rows
+
+    def answer(self, rows: torch.Tensor, step: Step) -> torch.Tensor:
+        if step.output is not None:
+            step.output.copy_(rows)
+        return rows

@@ -1,0 +1,1 @@
+"""What processes of one server share about starting, ending and being ready."""

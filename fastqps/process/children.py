@@ -1,0 +1,111 @@
+"""What the supervisor tells a child at its start: the only thing that both sides of ``launch`` know of each other.
+
+Everything else (models, limits, the phase of the server) is in the shared segment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+from dataclasses import dataclass
+from typing import Any
+
+CHILD_MODULES = {
+    "frontdoor": "fastqps.frontdoor.process",
+    "dispatcher": "fastqps.dispatcher.loop",
+    "holder": "fastqps.dispatcher.weight_holder",
+}
+# To a dispatcher: finish what is on the device, and end. One that is not ready yet has nothing to finish.
+LEAVE = signal.SIGUSR1
+# To a front door: a generation warms up, whose files it has to load, or one has gone. A process that is not ready for
+# it ignores it.
+LOAD_ROUTES = signal.SIGURG
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all roles have. Descriptors are inherited and open; times are nanoseconds."""
+
+    index: int  # of this front door, or of this dispatcher, from 0
+    title: str  # "frontdoor 0", "dispatcher 1 (cpu)": for the process title and the log
+    parent_pid: int
+    parent_fd: int  # read end of a pipe that closes when the supervisor is gone
+    segment_fd: int
+    wake_dispatchers: tuple[int, ...]  # eventfds, by index
+    wake_doors: tuple[int, ...]
+    cpus: tuple[int, ...]  # empty: wherever the supervisor may run
+
+
+@dataclass(frozen=True)
+class DoorSettings(Settings):
+    """A front door's."""
+
+    listener_fd: int  # bound; the supervisor calls listen() when the server is ready
+    internal_fd: int  # the same, for the supervisor's own calls
+    credentials_fd: int  # of a credentials.Vault
+    max_message_bytes: int
+    max_stream_inflight: int
+    default_timeout_ns: int  # 0: none
+    max_connection_age_ns: int  # 0: none
+    stream_idle_timeout_ns: int  # 0: none
+    canary_interval_ns: int  # 0: none
+    rerun: bool
+    load_reports: bool  # in the trailers of answers
+    trace_ratio: float | None  # of the calls whose clients decided nothing; None: none at all is traced
+
+
+@dataclass(frozen=True)
+class DispatcherSettings(Settings):
+    """A dispatcher's. Its model's card is ``Segment.card(route)``."""
+
+    epoch: int  # of this incarnation; each restart has a higher one
+    route: int  # model * generations + generation
+    device: str  # its own: one of those of the server
+    device_index: int  # its line in the segment
+    dtype: str
+    quantization: str
+    weights_fd: int  # where a holder of the weights tells of them; -1: each dispatcher has its own
+    kernels: str
+    kernels_fd: int  # the file of the server's kernels.journal
+    threads: int  # CPU threads to compute with
+    max_batch_items: int
+    max_batch_tokens: int
+    max_running: int  # sequences of a generator; 0: the model is none
+    lanes: int
+    async_steps: bool
+    preparation: str  # native or python
+
+
+@dataclass(frozen=True)
+class HolderSettings(Settings):
+    """Those of a process that holds a model's weights on a GPU, for the dispatchers of both."""
+
+    route: int
+    device: str
+    dtype: str
+    quantization: str
+    weights_fd: int  # a file in memory, empty
+    max_batch_tokens: int  # of the dispatchers
+    max_running: int  # of the dispatchers; 0: the model is no generator
+
+
+_ROLES: dict[str, type[Settings]] = {
+    "frontdoor": DoorSettings,
+    "dispatcher": DispatcherSettings,
+    "holder": HolderSettings,
+}
+
+
+def write_settings(settings: Settings) -> str:
+    """One line of JSON for the child's command line."""
+    role = next(name for name, kind in _ROLES.items() if isinstance(settings, kind))
+    return json.dumps({"role": role, **dataclasses.asdict(settings)})
+
+
+def read_settings(text: str) -> Settings:
+    """What ``write_settings`` wrote."""
+    found: dict[str, Any] = json.loads(text)
+    role = _ROLES[found.pop("role")]
+    fields: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in found.items()}
+    return role(**fields)

@@ -1,0 +1,50 @@
+"""The first thing that runs in every child process: ``python -m fastqps.process.launch MODULE SETTINGS``.
+
+Ties the process's life to the supervisor's, confines it to its CPUs and names it; only then imports MODULE, which may
+take seconds, and calls its ``main(settings)``. SETTINGS is what ``children`` wrote.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from importlib import import_module
+
+from fastqps._native import stale
+from fastqps.errors import DEVICE_FAULT, FAILURE, OK, FastqpsError
+from fastqps.process.children import LEAVE, Settings, read_settings
+from fastqps.process.parent import die_with_parent
+
+
+def main(argv: list[str]) -> int:
+    """Runs one child; its exit code."""
+    module, text = argv
+    settings: Settings = read_settings(text)
+    die_with_parent(settings.parent_pid)
+    # The supervisor alone ends its children. A service manager that signals all processes means the server as a whole.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(LEAVE, lambda number, frame: os._exit(OK))  # until MODULE has something to finish first
+    if settings.cpus:
+        os.sched_setaffinity(0, settings.cpus)
+    import setproctitle
+
+    setproctitle.setproctitle(f"fastqps: {settings.title}")
+    try:
+        return int(import_module(module).main(settings))
+    except FastqpsError as error:
+        print(error, file=sys.stderr, flush=True)
+        if error.exit_code == DEVICE_FAULT:
+            os._exit(DEVICE_FAULT)  # what else would run on the way out asks the device for something
+        return error.exit_code
+    except ImportError as failure:
+        reason = stale(failure)
+        if reason is None:
+            raise
+        print(reason, file=sys.stderr)
+        return FAILURE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

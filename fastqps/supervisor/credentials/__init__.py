@@ -1,0 +1,1 @@
+"""Certificates and tokens: read, checked, and reloaded when their files change."""

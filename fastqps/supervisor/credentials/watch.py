@@ -1,0 +1,106 @@
+"""Takes over certificates and tokens whose files change while the server runs; bad ones change nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+
+from fastqps.errors import ConfigError
+from fastqps.process.credentials import Credentials, Vault
+from fastqps.process.off_loop import UnexpectedError, off_loop
+from fastqps.supervisor.credentials.files import CredentialFiles
+from fastqps.supervisor.log import Log
+
+LOOK_S = 0.5
+# Files that are written one after the other do not fit together for a moment: that is told only when it lasts.
+COMPLAIN_AFTER_S = 2.0
+
+
+class CredentialWatch:
+    """Holds what is in force: ``now``, and ``expires_s`` of the certificate, 0 without TLS.
+
+    Reads the files when it is made: ``ConfigError`` where the server cannot begin with them.
+    """
+
+    def __init__(self, files: CredentialFiles) -> None:
+        self._files = files
+        self._state = files.state()  # before they are read: what changes meanwhile is seen
+        self.now, self.expires_s = files.read()
+        self.vault = Vault()
+        self._version = 1
+        self.vault.write(self._version, self.now)
+        self.reloads = {"ok": 0, "failed": 0}  # of TLS files
+        self._coming: tuple[Credentials, float] | None = None  # what the look before found, and this one may confirm
+        self._complaint = ""
+        self._failing_since: float | None = None
+        self._blind = ""  # why the last look saw nothing
+
+    @property
+    def refused(self) -> dict[str, bool]:
+        """Of each kind of files that there is: whether what lies there now is useless, so that old contents hold."""
+        kinds = (("tls", self._files.tls_cert, "--tls"), ("tokens", self._files.auth_token_file, "--auth-token-file"))
+        return {kind: self._complaint.startswith(flag) for kind, path, flag in kinds if path}
+
+    async def run(self, log: Log) -> None:
+        """Until cancelled."""
+        while self._files:
+            await asyncio.sleep(LOOK_S)
+            await self.look(log)
+
+    async def look(self, log: Log) -> None:
+        """Once: reads the files where they have changed. Whatever comes of it, the server goes on."""
+        try:
+            await self._look(log)
+            self._blind = ""
+        except ConfigError as error:
+            self._failed(str(error), log)
+        except UnexpectedError as error:  # of the machine, not of the files
+            if str(error) != self._blind:
+                self._blind = str(error)
+                log.event("supervisor", f"cannot look whether certificates or tokens have changed: {error}")
+
+    async def _look(self, log: Log) -> None:
+        """New contents are in use when two looks in a row find the same: a file that is written in place is whole at
+        its end only, and half of a token, or of a chain, looks whole too.
+        """
+        state = await off_loop(self._files.state)  # a file system that hangs stops nobody else
+        if state == self._state:
+            self._coming, self._failing_since, self._complaint = None, None, ""
+            return
+        before, self._coming = self._coming, None
+        found = await off_loop(self._files.read)
+        self._failing_since, self._complaint = None, ""
+        if found != before:
+            self._coming = found
+            return
+        self._state = state
+        self._take(*found, log)
+
+    def _take(self, found: Credentials, expires_s: float, log: Log) -> None:
+        before, self.now = self.now, found
+        self.expires_s = expires_s
+        if found == before:
+            return
+        self._version += 1
+        self.vault.write(self._version, found)
+        if (found.certificate, found.key, found.client_ca) != (before.certificate, before.key, before.client_ca):
+            self.reloads["ok"] += 1
+            log.event("supervisor", f"TLS files have changed and are in use; the certificate expires {day(expires_s)}")
+        if found.tokens != before.tokens:
+            log.event("supervisor", f"--auth-token-file has changed and is in use; tokens: {len(found.tokens)}")
+
+    def _failed(self, why: str, log: Log) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._failing_since is None:
+            self._failing_since = now
+        if now - self._failing_since < COMPLAIN_AFTER_S or why == self._complaint:
+            return
+        self._complaint = why
+        if why.startswith("--tls"):
+            self.reloads["failed"] += 1
+        log.event("supervisor", f"{why}; what was in use before stays in use")
+
+
+def day(seconds: float) -> str:
+    """A time since 1970, for people."""
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("on %Y-%m-%d at %H:%M UTC")

@@ -1,0 +1,1 @@
+"""Dispatchers that share a GPU: placement, MPS, shared weights, failure domains."""

@@ -1,0 +1,116 @@
+"""The process that holds one model's weights on one GPU, for the dispatchers of both."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+from fastqps.dispatcher.weight_holder import END
+from fastqps.process.children import CHILD_MODULES, HolderSettings, write_settings
+from fastqps.supervisor.generation import Generation
+from fastqps.supervisor.log import Log
+from fastqps.supervisor.plan import Plan
+from fastqps.supervisor.shared import Shared
+from fastqps.supervisor.workers.child import Child, command, ended, environment
+
+END_MAX_S = 2.0
+REAP_MAX_S = 5.0
+
+
+class Holder:
+    """``fd``: a file in memory, in which its process tells the dispatchers where the weights are."""
+
+    def __init__(
+        self, number: int, generation: Generation, device: int, server: Plan, shared: Shared, log: Log
+    ) -> None:
+        self.route = generation.route
+        self.fd = os.memfd_create("fastqps weights", os.MFD_CLOEXEC)
+        self.title = f"weights of {generation.card.name} ({server.devices[device].label})"
+        self._number = number
+        self._device = server.devices[device]
+        self._config = server.config
+        self._room = generation.room
+        self._shared = shared
+        self._log = log
+        self._child: Child | None = None
+        self._last_line = ""
+
+    @property
+    def running(self) -> bool:
+        """Its process is there."""
+        return self.pid is not None
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process, while it is there."""
+        return self._child.pid if self._child and not self._child.exited.done() else None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of its process, where that has ended without having been told to."""
+        return self._child.exited.result() if self._child and self._child.exited.done() else None
+
+    @property
+    def reason(self) -> str:
+        """Why ``exit_code`` is a number."""
+        assert self.exit_code is not None
+        said = f": {self._last_line}" if self._last_line else ""
+        return f"{self.title} {ended(self.exit_code)}{said}"
+
+    def start(self, sees: dict[str, str]) -> None:
+        """Starts its process, which takes as long as loading the model. ``sees``: the environment of its GPU.
+
+        Nobody maps what an earlier one held. ``OSError`` where the system refuses a process.
+        """
+        os.ftruncate(self.fd, 0)
+        self._last_line = ""
+        text = write_settings(self._settings())
+        fds = (*self._shared.inherited, self.fd)
+        self._child = Child(command(CHILD_MODULES["holder"], text), fds, environment() | sees, self._on_line)
+        self._log.event("supervisor", f"started {self.title} (pid {self._child.pid})")
+
+    async def stop(self) -> None:
+        """When nobody maps it any more. At most END_MAX_S and REAP_MAX_S: a driver in trouble may hold it for good."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        child.signal(END)
+        try:
+            await asyncio.wait([child.exited], timeout=END_MAX_S)
+        finally:  # also where nobody waits for us any more
+            child.signal(signal.SIGKILL)
+        await asyncio.wait([child.exited], timeout=REAP_MAX_S)
+        if not child.exited.done():
+            self._log.event("supervisor", f"{self.title} (pid {child.pid}) cannot be ended: the driver holds it")
+
+    def close(self) -> None:
+        """At the very end. Again does nothing."""
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.fd = -1
+
+    def _settings(self) -> HolderSettings:
+        shared = self._shared
+        return HolderSettings(
+            index=self._number,
+            title=self.title,
+            parent_pid=os.getpid(),
+            parent_fd=shared.parent_fd,
+            segment_fd=shared.segment_fd,
+            wake_dispatchers=shared.wake_dispatchers,
+            wake_doors=shared.wake_doors,
+            cpus=(),
+            route=self.route,
+            device=self._device.spec_alone,
+            dtype=self._config.dtype,
+            quantization=self._config.quantization,
+            weights_fd=self.fd,
+            max_batch_tokens=self._room.tokens,
+            max_running=self._room.running,
+        )
+
+    def _on_line(self, line: str) -> None:
+        if line.strip():
+            self._last_line = line.strip()
+        self._log.event(self.title, line)

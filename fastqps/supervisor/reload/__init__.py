@@ -1,0 +1,1 @@
+"""New versions of models, warmed up beside those that serve."""

@@ -1,0 +1,96 @@
+"""What a model becomes when it is reloaded, and whether a server that runs can serve that."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from fastqps.config.units import format_bytes
+from fastqps.host import machine
+from fastqps.models import ModelCard, ModelError
+from fastqps.supervisor.plan import Plan, answer_bytes, memory_of, read_card
+from fastqps.supervisor.room import Room, format_size, room_of
+from fastqps.telemetry.metrics.usage import private_bytes
+
+CARD_BYTES_MAX = 256 << 10  # csrc/core/layout.h: kCardBytes
+
+
+class NextModel(NamedTuple):
+    """``note``: what a restart of the server would do otherwise; "" for nothing."""
+
+    card: ModelCard
+    room: Room
+    note: str
+
+
+def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
+    """The model that lies at ``path`` now, under the name that it has. Reads all its files: not on the loop's thread.
+
+    ``ModelError``, ``ConfigError`` or ``DeviceError`` where it cannot be read, or not be served by this server: the
+    room for ids and answers was settled when it started.
+    """
+    sizes = server.sizes()
+    card = read_card(now.name, path, server.config)
+    full = card.max_input_tokens
+    if full > sizes.max_tokens:
+        card = read_card(now.name, path, dataclasses.replace(server.config, max_input_tokens=sizes.max_tokens))
+    if card.task != now.task:
+        raise ModelError(f"{path}: it is there to {card.task}, and {now.name} to {now.task}; start a server for it")
+    if now.tokenizer and not card.tokenizer:
+        raise ModelError(f"{path}: it has no tokenizer.json, and {now.name} has one: who sends texts would be refused")
+    if answer_bytes(card) > sizes.answer_bytes:
+        what = {
+            "classify": f"{card.dimensions} labels",
+            "embed": f"{card.dimensions} dimensions",
+            "generate": f"{card.max_output_tokens} tokens",
+        }[card.task]
+        raise ModelError(
+            f"{path}: an answer of {what} takes {format_bytes(answer_bytes(card))}, and the slots of this server have "
+            f"{format_bytes(sizes.answer_bytes)} for it; start the server again with this model"
+        )
+    if not server.config.allow_output_change and (changed := _changed(now, card)):
+        raise ModelError(f"{path}: {changed}; --allow-output-change lets a reload do that")
+    if len(card.to_json()) > CARD_BYTES_MAX:
+        raise ModelError(f"{path}: the model's card is larger than {format_bytes(CARD_BYTES_MAX)}")
+    for device in server.devices:
+        device.check(card)
+    cards = tuple(card if other.name == card.name else other for other in server.cards)
+    room = room_of(card, server.config, memory_of(server.config, cards, server.devices))
+    notes = (_shorter(card, full), _measured(server, card))
+    return NextModel(card, room, "; ".join(filter(None, notes)))
+
+
+def check_memory(pids: Iterable[int]) -> None:
+    """Whether as much as these processes have, the dispatchers of the generation that serves, is there once more.
+
+    ``ModelError`` where it is not: else the kernel would soon kill somebody, and not always one of the new ones.
+    """
+    needed, free = sum(map(private_bytes, pids)), machine.memory_bytes() - machine.memory_used_bytes()
+    if needed > free:
+        raise ModelError(
+            f"its dispatchers would need about {format_size(needed)} of memory beside those that serve, and "
+            f"{format_size(max(0, free))} are free"
+        )
+
+
+def _shorter(card: ModelCard, full: int) -> str:
+    if card.max_input_tokens == full:
+        return ""
+    limit = card.max_input_tokens
+    return f"inputs of at most {limit} tokens, as the slots have room for; a restart would take {full}"
+
+
+def _changed(now: ModelCard, card: ModelCard) -> str:
+    """How its answers would be others in kind; "" where they would not."""
+    if card.dimensions != now.dimensions:
+        what = "labels" if card.task == "classify" else "dimensions"
+        return f"it gives {card.dimensions} {what}, and {now.name} {now.dimensions}"
+    if card.labels == now.labels:
+        return ""
+    number = next(i for i, pair in enumerate(zip(card.labels, now.labels, strict=True)) if pair[0] != pair[1])
+    return f"its label {number} is {card.labels[number][:100]!r}, and {now.name}'s is {now.labels[number][:100]!r}"
+
+
+def _measured(server: Plan, card: ModelCard) -> str:
+    return server.capacity.doubt(card.version) if server.capacity else ""

@@ -1,0 +1,240 @@
+"""A model's next generation: warmed up beside the one that serves, put in its place, and the old one let go.
+
+No request fails for it. Until the front doors and the new dispatchers are all ready the old generation serves, and
+whatever goes wrong leaves it so. Then the model's route flips: who is accepted from there on waits for the new
+dispatchers. Who was accepted before is answered by the old ones, which end when no front door has anything of theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from fastqps.errors import FastqpsError
+from fastqps.process.children import LOAD_ROUTES
+from fastqps.process.off_loop import off_loop
+from fastqps.process.reloaded import OutcomeName, Reloaded
+from fastqps.supervisor.generation import Generation
+from fastqps.supervisor.gpu.failure_domain import Domain
+from fastqps.supervisor.gpu.holder import Holder
+from fastqps.supervisor.log import Log
+from fastqps.supervisor.plan import Plan, named_models
+from fastqps.supervisor.reload.next_model import NextModel, check_memory, next_model
+from fastqps.supervisor.shared import Shared
+from fastqps.supervisor.workers.dispatcher_slot import DispatcherSeat
+from fastqps.supervisor.workers.frontdoor_slot import DoorSeat
+from fastqps.supervisor.workers.pool import Crew
+from fastqps.supervisor.workers.slot import Seat
+from fastqps.supervisor.workers.slots import Seats
+
+READY_MAX_S = 600.0
+POLL_S = 0.02
+LEAVE_MAX_S = 10.0  # for dispatchers that have nothing left to do but a step
+TRIAL_LEAVE_MAX_S = 5.0  # a long call into a library may keep them; they hold nothing of anybody's
+CLEAN_MAX_S = 5.0  # after the old dispatchers' end: the front doors' tick answers what waited for them
+
+
+class _Failed(FastqpsError):
+    """The generation before goes on serving."""
+
+
+class Reloader:
+    """One reload at a time."""
+
+    def __init__(
+        self,
+        server: Plan,
+        shared: Shared,
+        seats: Seats,
+        crew: Crew,
+        log: Log,
+    ) -> None:
+        self.counts: Counter[tuple[str, OutcomeName]] = Counter()
+        self.outcomes: dict[str, OutcomeName] = {}  # of each model's last one
+        self.running = ""  # what is done now; "" while there is no reload
+        self._server = server
+        self._shared = shared
+        self._doors = seats.doors
+        self._fleet = seats.fleet
+        self._crew = crew
+        self._sharings = seats.sharings
+        self._log = log
+        self._paths = [path for _, path in named_models(server.config)]
+        self._numbers = [0] * len(self._paths)  # the newest generation of each model, also of those that failed
+        self._leaving: dict[int, tuple[Generation, int]] = {}  # by model: as for ``_remove``, which has not done it yet
+
+    async def reload(self, model: int, path: str, domains: Mapping[Seat, Domain]) -> Reloaded:
+        """Has the model be what lies at ``path`` now; "": where it was read last. Never two at a time."""
+        assert not self.running
+        began_s, now = time.monotonic(), self._fleet.serving[model]
+        name = now.card.name
+        self.running = f"reading {name}"
+        self._log.event("supervisor", f"reloading {name}" + (f" from {path}" if path else ""))
+        try:
+            outcome, reason = await self._reload(now, path or self._paths[model], domains)
+            self._paths[model] = path or self._paths[model]
+        except FastqpsError as error:
+            outcome, reason = "failed", str(error)
+        finally:
+            self.running = ""
+        self.counts[name, outcome] += 1
+        self.outcomes[name] = outcome
+        serves = self._fleet.serving[model]
+        took_s = time.monotonic() - began_s
+        self._log.event("supervisor", _said(outcome, serves.name, now.name, reason, took_s))
+        return Reloaded(name, outcome, serves.card.version, now.card.version, reason, took_s)
+
+    async def _reload(self, now: Generation, path: str, domains: Mapping[Seat, Domain]) -> tuple[OutcomeName, str]:
+        if now.model in self._leaving and (problem := await self._remove(*self._leaving[now.model], 0.0)):
+            raise _Failed(problem)
+        found = await off_loop(lambda: next_model(self._server, now.card, path))
+        if (found.card.version, found.card.path) == (now.card.version, now.card.path):
+            return "unchanged", ""
+        if not self._server.reloads:
+            raise _Failed(f"{self._server.dispatchers} dispatchers leave no seats free")
+        check_memory(seat.child.pid for seat in self._fleet.seats_of(now) if seat.child)
+        generation = self._next(now, found)
+        self._shared.announce(generation)
+        self.running = f"warming up {generation.name}"
+        try:
+            await self._warm_up(generation, domains)
+        except _Failed:
+            await self._remove(generation, 0, TRIAL_LEAVE_MAX_S)
+            raise
+        flips = self._fleet.flip(generation)
+        self._fleet.set_routes()
+        self._shared.wake_everybody()
+        self._log.event("supervisor", f"{generation.name} serves; {now.name} finishes what it has")
+        self.running = f"draining {now.name}"
+        await self._let_go(now, flips)
+        for seat in self._fleet.seats_of(generation):
+            seat.pin()
+        for warning in found.card.warnings:
+            self._log.event("supervisor", f"warning: {generation.name}: {warning}")
+        return "reloaded", found.note
+
+    def _next(self, now: Generation, found: NextModel) -> Generation:
+        """A number that no other had: nobody takes one that was given up for it. And the other route."""
+        number = self._numbers[now.model] + 1
+        number += (number - now.number) % 2 == 0
+        self._numbers[now.model] = number
+        return Generation(now.model, number, found.card, found.room)
+
+    # ---- before the flip
+
+    async def _warm_up(self, generation: Generation, domains: Mapping[Seat, Domain]) -> None:
+        """Returns once everybody can serve it; ``_Failed`` once that is not to be expected."""
+        seats = self._fleet.take_seats(generation)
+        for seat in seats:
+            seat.on_trial = True
+        self._fleet.set_routes()
+        self._have_doors_look()
+        if self._server.config.share_weights:
+            self._start_holders(generation)
+        for seat in seats:
+            self._crew.fill(seat, domains[seat])
+        give_up_s = time.monotonic() + READY_MAX_S
+        while not self._all_ready(generation, seats):
+            self._check(generation, seats)
+            if time.monotonic() > give_up_s:
+                raise _Failed(f"not ready within {READY_MAX_S:g} s")
+            await asyncio.sleep(POLL_S)
+        for seat in seats:
+            seat.on_trial = False
+        for sharing in self._sharings.values():
+            sharing.keep_holder(generation.route)
+
+    def _start_holders(self, generation: Generation) -> None:
+        for number, (device, sharing) in enumerate(self._sharings.items()):
+            try:
+                sharing.try_holder(Holder(number, generation, device, self._server, self._shared, self._log))
+            except OSError as error:
+                raise _Failed(f"cannot start what holds its weights: {error}") from None
+
+    def _all_ready(self, generation: Generation, seats: Sequence[DispatcherSeat]) -> bool:
+        """A front door that starts now loads what serves and what warms up, before it serves."""
+        live = [door for door in self._doors if door.line["live"]]
+        loaded = all(self._door_route(door, generation.route)[0] == generation.number for door in live)
+        return loaded and all(seat.ready for seat in seats)
+
+    def _check(self, generation: Generation, seats: Sequence[DispatcherSeat]) -> None:
+        for sharing in self._sharings.values():
+            for holder in sharing.holders_on_trial:
+                if holder.exit_code is not None:
+                    raise _Failed(holder.reason)
+        for seat in seats:
+            if seat.given_up:
+                raise _Failed(f"{seat.title} cannot serve it: {seat.last_line or seat.given_up}")
+        for door in self._doors:
+            if self._door_route(door, generation.route)[1] == generation.number:
+                if door.child:
+                    door.child.read()  # it said why before it refused
+                raise _Failed(f"{door.title} cannot use it: {door.last_line}")
+
+    # ---- after it
+
+    async def _let_go(self, old: Generation, flips: int) -> None:
+        """Ends the old dispatchers once no front door has anything of theirs, or --drain-timeout has passed."""
+        limit_s = self._server.config.drain_timeout_ns / 1e9
+        if not await self._until_clean(old.route, flips, limit_s):
+            self._log.event(
+                "supervisor", f"{old.name}: {self._held(old.route)} items are not finished after {limit_s:g} s"
+            )
+        if problem := await self._remove(old, flips, LEAVE_MAX_S):
+            self._log.event("supervisor", f"{old.card.name} cannot be reloaded again as long as {problem}")
+
+    async def _remove(self, gone: Generation, flips: int, leave_max_s: float) -> str:
+        """Ends the dispatchers of a generation that does not serve, and has the front doors let go of what they loaded
+        for it. ``flips``: what they have seen when they accept nothing for it any more.
+
+        "", or why its seats and its route cannot be used again: the next reload, which needs them, does this again.
+        """
+        self._leaving[gone.model] = gone, flips
+        problem = await self._crew.empty(self._fleet.seats_of(gone), leave_max_s)
+        self._fleet.set_routes()
+        for sharing in self._sharings.values():
+            await sharing.drop_holder(gone.route)
+        if not problem and not await self._until_clean(gone.route, flips, CLEAN_MAX_S):
+            which = ", ".join(door.title for door in self._unclean(gone.route, flips))
+            problem = f"{which} may still use {gone.name} ({self._held(gone.route)} items)"
+        if not problem:
+            del self._leaving[gone.model]
+            self._shared.segment.set_route_state(gone.route, "empty")
+            self._have_doors_look()
+        return problem
+
+    def _have_doors_look(self) -> None:
+        for door in self._doors:
+            if door.child:
+                door.child.signal(LOAD_ROUTES)
+
+    async def _until_clean(self, route: int, flips: int, timeout_s: float) -> bool:
+        give_up_s = time.monotonic() + timeout_s
+        while self._unclean(route, flips):
+            if time.monotonic() > give_up_s:
+                return False
+            await asyncio.sleep(POLL_S)
+        return True
+
+    def _unclean(self, route: int, flips: int) -> list[DoorSeat]:
+        """The front doors that have something of a route, or may accept more for it. Not one that is down, nor one that
+        is starting: what it accepts later is for what serves then."""
+        lines = [(door, door.line) for door in self._doors]
+        serving = [(door, line) for door, line in lines if line["live"] and line["ready"]]
+        return [door for door, line in serving if line["flips_seen"] < flips or self._door_route(door, route)[2]]
+
+    def _held(self, route: int) -> int:
+        return sum(self._door_route(door, route)[2] for door in self._doors)
+
+    def _door_route(self, door: DoorSeat, route: int) -> tuple[int, int, int]:
+        return self._shared.segment.door_route(door.index, route)
+
+
+def _said(outcome: OutcomeName, now: str, before: str, reason: str, took_s: float) -> str:
+    if outcome == "failed":
+        return f"not reloaded, {now} goes on serving: {reason}"
+    if outcome == "unchanged":
+        return f"{now} is unchanged: nothing to reload"
+    return f"reloaded: {now} instead of {before} ({took_s:.1f} s)" + (f"; {reason}" if reason else "")

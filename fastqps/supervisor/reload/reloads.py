@@ -1,0 +1,92 @@
+"""Who may have models reloaded, and when: SIGHUP asks for all of them, the admin port for one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from fastqps.process.reloaded import OutcomeName, Reloaded, ReloadRefused
+from fastqps.supervisor.gpu.failure_domain import Domain
+from fastqps.supervisor.log import Log
+from fastqps.supervisor.outcome import Outcome
+from fastqps.supervisor.reload.reload import Reloader
+from fastqps.supervisor.workers.slot import Seat
+
+
+class Reloads:
+    """One at a time. A SIGHUP that comes while one runs is remembered, once: files may have changed behind it."""
+
+    def __init__(
+        self, reloader: Reloader, models: Sequence[str], domains: Mapping[Seat, Domain], outcome: Outcome, log: Log
+    ) -> None:
+        self.last: Reloaded | None = None
+        self._reloader = reloader
+        self._models = models
+        self._domains = domains
+        self._outcome = outcome
+        self._log = log
+        self._task: asyncio.Task[Reloaded | None] | None = None
+        self._again = False
+
+    @property
+    def doing(self) -> str:
+        """What a reload that runs does now; "" without one."""
+        return self._reloader.running
+
+    @property
+    def counts(self) -> Counter[tuple[str, OutcomeName]]:
+        """How often reloads have ended how, by model."""
+        return self._reloader.counts
+
+    @property
+    def outcomes(self) -> Mapping[str, OutcomeName]:
+        """How the last reload of each model ended, by model, where there was one."""
+        return self._reloader.outcomes
+
+    def start(self, model: int, path: str) -> asyncio.Task[Reloaded | None]:
+        """Begins to reload one model. ``path``: from where; "": from where it was read. ``ReloadRefused``."""
+        if self._running():
+            raise ReloadRefused(f"another reload runs: {self.doing or 'it is about to begin'}")
+        self._check_phase()
+        return self._begin([(model, path)])
+
+    def start_all(self) -> None:
+        """Begins to reload all models, each from where it was read."""
+        try:
+            self._check_phase()
+        except ReloadRefused as refused:
+            self._log.event("supervisor", f"nothing is reloaded: {refused}")
+            return
+        if self._running():
+            self._again = True
+        else:
+            self._begin([(model, "") for model in range(len(self._models))])
+
+    def cancel(self) -> None:
+        """The server ends: what was begun goes no further."""
+        if self._task:
+            self._task.cancel()
+
+    def _running(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def _check_phase(self) -> None:
+        if self._outcome.leaving.is_set():
+            raise ReloadRefused("the server is about to end")
+        if not self._domains or next(iter(self._domains)).phase != "serving":
+            raise ReloadRefused("the server does not serve yet")
+
+    def _begin(self, which: Sequence[tuple[int, str]]) -> asyncio.Task[Reloaded | None]:
+        self._task = asyncio.create_task(self._run(which))
+        self._outcome.watch(self._task)
+        return self._task
+
+    async def _run(self, which: Sequence[tuple[int, str]]) -> Reloaded | None:
+        found: Reloaded | None = None
+        for model, path in which:
+            self.last = found = await self._reloader.reload(model, path, self._domains)
+        if self._again:
+            self._again = False
+            asyncio.get_running_loop().call_soon(self.start_all)  # when this one has ended
+        return found

@@ -1,0 +1,1 @@
+"""Worker slots: each keeps one child process running, over all its restarts."""

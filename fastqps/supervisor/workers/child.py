@@ -1,0 +1,147 @@
+"""One child process: started, its output read line by line, killed, reaped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+LINE_BYTES_MAX = 8192
+READS_LAST_MAX = 64
+UNDO_MAX_S = 1.0
+REAP_AGAIN_S = 0.1
+
+
+class Child:
+    """A running process. Start it on the main thread: its parent-death signal belongs to the thread that started it.
+
+    ``exited`` is set with the exit code (negative: the signal) once the process is reaped, never before. ``OSError``:
+    the system refuses something that it needs, and it is not there.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        fds: Sequence[int],
+        environment: Mapping[str, str],
+        on_line: Callable[[str], None],
+    ) -> None:
+        self.killed = False  # by us; until it is reaped it may still take a while, or for ever
+        self._loop = asyncio.get_running_loop()
+        self.exited: asyncio.Future[int] = self._loop.create_future()
+        self._on_line = on_line
+        self._partial = b""
+        # Its own process group: Ctrl-C in a terminal reaches only the supervisor, which then drains.
+        self._process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=tuple(fds),
+            env=dict(environment),
+            process_group=0,
+            bufsize=0,
+        )
+        self.pid = self._process.pid
+        assert self._process.stdout is not None
+        self._output = self._process.stdout.fileno()
+        self._pidfd = -1
+        try:
+            os.set_blocking(self._output, False)
+            self._loop.add_reader(self._output, self.read)  # the result is for _reap
+            self._pidfd = os.pidfd_open(self.pid)
+            self._loop.add_reader(self._pidfd, self._reap)
+        except OSError:  # an old kernel, a seccomp profile, too many files open
+            self._undo()
+            raise
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal; nothing where the process has been reaped."""
+        if not self.exited.done():
+            self.killed = self.killed or number == signal.SIGKILL
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    async def stop(self, grace_s: float) -> int:
+        """SIGTERM, then SIGKILL after ``grace_s``; the exit code."""
+        self.signal(signal.SIGTERM)
+        await asyncio.wait([self.exited], timeout=grace_s)
+        self.signal(signal.SIGKILL)
+        return await asyncio.shield(self.exited)
+
+    def read(self) -> bool:
+        """Hands on the lines that are there. False: nothing more for now, or ever."""
+        try:
+            data = os.read(self._output, 65536)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._loop.remove_reader(self._output)
+            return False
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        if len(self._partial) > LINE_BYTES_MAX:
+            lines.append(self._partial)
+            self._partial = b""
+        for line in lines:
+            self._on_line(line[:LINE_BYTES_MAX].decode(errors="replace"))
+        return True
+
+    def _undo(self) -> None:
+        """Of a process that has only begun: nobody would know of it, and another would be started in its place."""
+        self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # subprocess reaps it with a later start
+            self._process.wait(UNDO_MAX_S)
+        if self._pidfd >= 0:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+        self._loop.remove_reader(self._output)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def _reap(self) -> None:
+        code = self._process.poll()
+        self._loop.remove_reader(self._pidfd)
+        if code is None:  # it has ended, and a debugger has not let go of it
+            self._loop.call_later(REAP_AGAIN_S, self._loop.add_reader, self._pidfd, self._reap)
+            return
+        os.close(self._pidfd)
+        for _ in range(READS_LAST_MAX):  # why it died may still be in the pipe
+            if not self.read():
+                break
+        if self._partial:
+            self._on_line(self._partial.decode(errors="replace"))
+        self._loop.remove_reader(self._output)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self.exited.set_result(code)
+
+
+def ended(code: int) -> str:
+    """How a process ended, for people."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
+def command(module: str, settings: str) -> list[str]:
+    """The command line of a child."""
+    return [sys.executable, "-P", "-m", "fastqps.process.launch", module, settings]
+
+
+def environment(threads: int | None = None) -> dict[str, str]:
+    """The supervisor's own, with this package's place, and how many threads libraries may compute with."""
+    found = dict(os.environ)
+    home = str(Path(__file__).parent.parent.parent)
+    found["PYTHONPATH"] = os.pathsep.join(filter(None, (home, found.get("PYTHONPATH"))))
+    found["PYTHONUNBUFFERED"] = "1"
+    if threads is not None:
+        found.update(OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
+    return found

@@ -1,0 +1,153 @@
+"""The place of dispatcher j: of one generation of one model after the other, or vacant."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from fastqps.devices import Device
+from fastqps.process.children import DispatcherSettings
+from fastqps.supervisor.generation import Generation
+from fastqps.supervisor.gpu.holder import Holder
+from fastqps.supervisor.gpu.sharing import Sharing
+from fastqps.supervisor.log import Log
+from fastqps.supervisor.plan import Plan
+from fastqps.supervisor.shared import Shared
+from fastqps.supervisor.workers.canary import Canary
+from fastqps.supervisor.workers.child import Child, environment
+from fastqps.supervisor.workers.restarts import RestartBudget
+from fastqps.supervisor.workers.slot import Seat
+
+TAKE_OFF_MAX_S = 3.0  # nobody waits for it
+
+
+class DispatcherSeat(Seat):
+    """A dispatcher's."""
+
+    role = "dispatcher"
+    step = "step_started_ns"
+    epoch = 0
+    sharing: Sharing | None = None  # of its GPU, where it runs on one
+    generation: Generation | None = None  # what its process serves
+
+    def __init__(self, index: int, server: Plan, shared: Shared, log: Log, module: str | None = None) -> None:
+        super().__init__(index, server, shared, log, module)
+        self.canary = Canary(server.config.canary_interval_ns)
+
+    @property
+    def title(self) -> str:
+        return f"dispatcher {self.index} ({self.device.label})"
+
+    @property
+    def line(self) -> dict[str, Any]:
+        return self.shared.segment.dispatcher(self.index)
+
+    @property
+    def vacant(self) -> bool:
+        return self.generation is None
+
+    @property
+    def route(self) -> int:
+        """On which it serves."""
+        assert self.generation
+        return self.generation.route
+
+    @property
+    def model(self) -> int:
+        """The index of the model that it serves, now or later."""
+        return self.server.model_of(self.index)
+
+    @property
+    def device(self) -> Device:
+        """The device that it drives."""
+        return self.server.devices[self.server.device_of(self.index)]
+
+    def overdue(self, now: int, charge_ns: int, step_timeout_ns: int) -> str | None:
+        reason = super().overdue(now, charge_ns, step_timeout_ns)
+        if self.killed:
+            return None
+        return reason or self.canary.overdue(now, charge_ns, self.line, self.watched.silent_ns)
+
+    def suspects_waiting(self) -> int:
+        """Requests of its model that wait to run alone, because their dispatcher has died twice."""
+        return self.shared.segment.suspects_waiting(self.route)
+
+    async def remove(self, reason: str) -> None:
+        """Kills its process. Before that its work is taken off the GPU, so that the others there do not notice."""
+        child = self.child
+        if child is None or self.killed:
+            return
+        self.log.event("supervisor", f"removing {self.title} (pid {child.pid}): {reason}")
+        if self.sharing:
+            self.taken_off = True  # from the command on, which may be its end
+            self.taken_off = await self.sharing.take_off([child.pid], TAKE_OFF_MAX_S)
+        child.signal(signal.SIGKILL)
+
+    def vacate(self) -> None:
+        """Its generation needs it no more, and its process is reaped and settled."""
+        self.generation = None
+        self.retired = self.on_trial = self.taken_off = False
+        self.given_up = self.last_line = ""
+        self.budget = RestartBudget()
+        self.shared.segment.vacate_dispatcher(self.index)
+
+    def start(self, listener_fd: int, parent_pid: int) -> Child:
+        self.epoch += 1
+        return super().start(listener_fd, parent_pid)
+
+    def announce(self, pid: int) -> None:
+        device = self.server.device_of(self.index)
+        self.shared.segment.start_dispatcher(self.index, self.epoch, self.route, pid, device)
+
+    def settle(self) -> None:
+        self.shared.segment.publish_death(self.shared.wake_fds, self.index, self.epoch)
+
+    def settings(self, listener_fd: int, parent_pid: int) -> DispatcherSettings:
+        config, holder = self.server.config, self._holder()
+        assert config.lanes and self.generation  # decided; not vacant
+        room = self.generation.room
+        return DispatcherSettings(
+            **self._common(parent_pid, () if self.on_trial else self._cpus()),
+            epoch=self.epoch,
+            route=self.route,
+            device=self.device.spec_alone,
+            device_index=self.server.device_of(self.index),
+            dtype=config.dtype,
+            quantization=config.quantization,
+            weights_fd=holder.fd if holder else -1,
+            kernels=config.kernels,
+            kernels_fd=self.shared.kernels.fd,
+            threads=self.server.threads,
+            max_batch_items=room.items,
+            max_batch_tokens=room.tokens,
+            max_running=room.running,
+            lanes=config.lanes,
+            async_steps=config.async_steps,
+            preparation=config.preparation,
+        )
+
+    def fds(self, listener_fd: int) -> tuple[int, ...]:
+        holder = self._holder()
+        return (*super().fds(listener_fd), self.shared.kernels.fd, *([holder.fd] if holder else []))
+
+    def environment(self) -> dict[str, str]:
+        own = self.sharing.environment() if self.sharing else {}
+        return environment(self.server.threads) | own
+
+    def pin(self) -> None:
+        """To its CPUs, which its predecessor had until now: while that served, it ran wherever there was room."""
+        if self.child is None or not self._cpus():
+            return
+        with contextlib.suppress(OSError):  # it has just died; the next one starts there
+            for task in Path(f"/proc/{self.child.pid}/task").iterdir():
+                os.sched_setaffinity(int(task.name), self._cpus())
+
+    def _cpus(self) -> tuple[int, ...]:
+        return self.server.dispatcher_cpus[self.index % self.server.dispatchers]
+
+    def _holder(self) -> Holder | None:
+        """Of its weights, where they are shared."""
+        return self.sharing.holder_of(self.route) if self.sharing else None

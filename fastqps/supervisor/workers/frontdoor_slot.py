@@ -1,0 +1,50 @@
+"""The place of front door i."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastqps.process.children import DoorSettings
+from fastqps.supervisor.workers.slot import Seat
+
+
+class DoorSeat(Seat):
+    """A front door's."""
+
+    role = "frontdoor"
+    step = "turn_started_ns"
+
+    @property
+    def title(self) -> str:
+        return f"frontdoor {self.index}"
+
+    @property
+    def line(self) -> dict[str, Any]:
+        return self.shared.segment.door(self.index)
+
+    def announce(self, pid: int) -> None:
+        self.shared.segment.start_door(self.index, pid)
+
+    def settle(self) -> None:
+        self.shared.segment.reap_door(self.index)
+
+    def settings(self, listener_fd: int, parent_pid: int) -> DoorSettings:
+        config = self.server.config
+        return DoorSettings(
+            **self._common(parent_pid, self.server.door_cpus[self.index]),
+            listener_fd=listener_fd,
+            internal_fd=self.shared.internal.fileno(),
+            credentials_fd=self.shared.credentials_fd,
+            max_message_bytes=config.max_message_bytes,
+            max_stream_inflight=config.max_stream_inflight,
+            default_timeout_ns=config.default_timeout_ns,
+            max_connection_age_ns=config.max_connection_age_ns,
+            stream_idle_timeout_ns=config.stream_idle_timeout_ns,
+            canary_interval_ns=config.canary_interval_ns,
+            rerun=config.rerun,
+            load_reports=config.load_reports,
+            trace_ratio=config.trace_ratio if config.otlp_endpoint else None,
+        )
+
+    def fds(self, listener_fd: int) -> tuple[int, ...]:
+        return (*self.shared.inherited, listener_fd, self.shared.internal.fileno(), self.shared.credentials_fd)

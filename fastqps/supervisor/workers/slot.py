@@ -1,0 +1,161 @@
+"""One place in the server that a process fills, over all its incarnations."""
+
+from __future__ import annotations
+
+import signal
+from abc import ABC, abstractmethod
+from typing import Any
+
+from fastqps._core import now_ns
+from fastqps.process.children import CHILD_MODULES, Settings, write_settings
+from fastqps.supervisor.log import Log
+from fastqps.supervisor.plan import Plan
+from fastqps.supervisor.shared import Shared
+from fastqps.supervisor.workers.child import Child, command, environment
+from fastqps.supervisor.workers.progress import Watched, is_stopped
+from fastqps.supervisor.workers.restarts import RestartBudget
+
+REAP_MAX_S = 30.0  # after a SIGKILL; from then on nobody counts on its end
+
+
+class Seat(ABC):
+    """Starts its process, tells the segment, and after each death settles what the dead left behind."""
+
+    role: str
+    step: str  # where its line says when it began what it does now; 0: nothing
+    on_trial = False  # it has to show first that it can serve: if it cannot, the server goes on without
+    retired = False  # what it has left to do is its last
+    served_s = 0.0  # how long its processes have been ready, all together
+    taken_off = False  # the GPU: how its process ends is nobody else's affair
+
+    def __init__(self, index: int, server: Plan, shared: Shared, log: Log, module: str | None = None) -> None:
+        self.index = index
+        self.server = server
+        self.shared = shared
+        self.log = log
+        self.module = module or CHILD_MODULES[self.role]
+        self.budget = RestartBudget()
+        self.child: Child | None = None
+        self.watched = Watched(0)
+        self._looked_ns = 0
+        self.last_line = ""
+        self.given_up = ""  # why it stays down
+        self.restarts = 0
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """As in the log and in the process's title."""
+
+    @property
+    @abstractmethod
+    def line(self) -> dict[str, Any]:
+        """What the segment says about the process now."""
+
+    @property
+    def vacant(self) -> bool:
+        """There shall be no process in it."""
+        return False
+
+    @property
+    def phase(self) -> str:
+        """The server's."""
+        return str(self.shared.segment.phase)
+
+    @property
+    def ready(self) -> bool:
+        """It runs and serves. What the segment says of a dead process is settled after it is reaped, or only when all
+        of its device's are: it is not asked before. One that was killed may never be reaped."""
+        return self.child is not None and not self.child.exited.done() and not self.killed and bool(self.line["ready"])
+
+    @property
+    def killed(self) -> bool:
+        """Its process was told to end at once; it is there until it has been reaped."""
+        return self.child is not None and self.child.killed
+
+    def start(self, listener_fd: int, parent_pid: int) -> Child:
+        """Starts the next incarnation. ``OSError`` where the system refuses a process."""
+        self.announce(0)
+        settings = self.settings(listener_fd, parent_pid)
+        child = Child(
+            command(self.module, write_settings(settings)),
+            self.fds(listener_fd),
+            self.environment(),
+            self._on_line,
+        )
+        self.announce(child.pid)
+        self.watched = Watched(now_ns())
+        self.child = child
+        return child
+
+    def kill(self, reason: str) -> None:
+        """SIGKILL, once, with the reason in the log; it is settled when it has been reaped."""
+        if self.child is not None and not self.killed:
+            self.log.event("supervisor", f"killing {self.title} (pid {self.child.pid}): {reason}")
+            self.child.signal(signal.SIGKILL)
+
+    def overdue(self, now: int, charge_ns: int, step_timeout_ns: int) -> str | None:
+        """Once a tick: why its process must be killed, or None."""
+        if self.child is None or self.child.exited.done() or self.killed:
+            return None
+        line, pid = self.line, self.child.pid
+        if line["ready"]:  # all of the time: what is not charged to it has not made it start again
+            self.served_s += (now - max(self._looked_ns, self.watched.started_ns)) / 1e9
+        self._looked_ns = now
+        return self.watched.overdue(
+            charge_ns,
+            heartbeat_ns=line["heartbeat_ns"],
+            ready=line["ready"],
+            step_started_ns=line[self.step],
+            step_timeout_ns=step_timeout_ns,
+            is_stopped=lambda: is_stopped(pid),
+        )
+
+    def cannot_be_ended(self, charge_ns: int) -> bool:
+        """Once a tick: whether its process is given up just now, because it was killed long ago and is still there."""
+        if self.child is None or self.child.exited.done() or not self.killed or self.given_up:
+            return False
+        self.watched.dying_ns += charge_ns
+        if self.watched.dying_ns < REAP_MAX_S * 1e9:
+            return False
+        self.given_up = "it was killed and does not end: a driver or a debugger holds it"
+        self.log.event("supervisor", f"{self.title} (pid {self.child.pid}) stays down: {self.given_up}")
+        return True
+
+    @abstractmethod
+    def announce(self, pid: int) -> None:
+        """Tells the segment about the incarnation that starts. Pid 0: it is not there yet."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Tells the segment that the process is dead. Only after it has been reaped: no late store can come."""
+
+    @abstractmethod
+    def settings(self, listener_fd: int, parent_pid: int) -> Settings:
+        """What the next incarnation is told."""
+
+    def fds(self, listener_fd: int) -> tuple[int, ...]:
+        """The descriptors that it inherits."""
+        del listener_fd
+        return self.shared.inherited
+
+    def environment(self) -> dict[str, str]:
+        """Its own."""
+        return environment()
+
+    def _common(self, parent_pid: int, cpus: tuple[int, ...]) -> dict[str, Any]:
+        return {
+            "index": self.index,
+            "title": self.title,
+            "parent_pid": parent_pid,
+            "parent_fd": self.shared.parent_fd,
+            "segment_fd": self.shared.segment_fd,
+            "wake_dispatchers": self.shared.wake_dispatchers,
+            "wake_doors": self.shared.wake_doors,
+            "cpus": cpus,
+        }
+
+    def _on_line(self, line: str) -> None:
+        if line.strip():
+            self.last_line = line.strip()
+        self.log.event(self.title, line)

@@ -1,0 +1,308 @@
+"""The metric families, and the page that shows them.
+
+Each number has one writer, the process that it is about; a scrape adds the processes up. Histograms keep 8 steps per
+power of two; a scrape shows two of them, on edges where both agree, so no count is a guess.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import choose_encoder
+
+from fastqps import __version__
+from fastqps._core import IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, now_ns
+from fastqps.api.codes import CODES, FAULTS
+from fastqps.telemetry.metrics.canaries import canary_families
+from fastqps.telemetry.metrics.credentials import credential_families
+from fastqps.telemetry.metrics.fill import WINDOW_S as FILL_S
+from fastqps.telemetry.metrics.fill import FillWindow
+from fastqps.telemetry.metrics.histograms import Edges, Merged
+from fastqps.telemetry.metrics.meter import WINDOW_S, LoadMeter
+from fastqps.telemetry.metrics.saturation import CAUSES
+from fastqps.telemetry.metrics.source import Source
+from fastqps.telemetry.metrics.versions import version_families
+
+# Shown from the start, with 0: what a series is born with is no increase, so its first failures would raise no alarm.
+# In the order of METHODS, whose last is "other".
+SERVED_METHODS = ("Predict", "PredictBatch", "PredictStream", "Generate")
+SHOWN_CODES = {"OK", *FAULTS}
+_NS = 1e-9
+
+
+class Metrics:
+    """Collects on demand; ``page`` is what an HTTP server answers with."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.meter = LoadMeter(source)
+        self._fill = FillWindow(source)
+        self._started_s = time.time()
+        self._time_edges = Edges(1 << 10, 1 << 36, 2, _NS)
+        self._count_edges = Edges(2, 1 << 21, 1, 1, whole=True)
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+
+    def sample(self) -> None:
+        """Once a second: for what is said about the last seconds."""
+        self._fill.sample()
+
+    def page(self, accept: str) -> tuple[bytes, str]:
+        """(body, content type): OpenMetrics where ``accept`` asks for it, else Prometheus' text format."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self._registry), content_type
+
+    def collect(self) -> Iterator[Any]:
+        """All families. Called by the registry."""
+        segment = self._source.segment
+        sizes = segment.sizes
+        stats = [segment.stats(i) for i in range(sizes.doors + sizes.dispatchers)]
+        doors, dispatchers = stats[: sizes.doors], stats[sizes.doors :]
+        yield from self._requests(doors)
+        yield from self._durations(doors, dispatchers)
+        yield from self._queue(doors)
+        yield from self._batches(dispatchers)
+        yield from self._generation(dispatchers)
+        yield from self._device(dispatchers)
+        yield from self._troubles(doors, dispatchers)
+        yield from self._transport(doors)
+        yield from credential_families(self._source, doors)
+        yield from self._saturation()
+        yield from self._usage(doors, dispatchers)
+        yield from self._processes()
+        yield from canary_families(self._source.canaries())
+        yield from self._tracing()
+
+    def _requests(self, doors: list[dict[str, Any]]) -> Iterator[Any]:
+        requests = CounterMetricFamily("fastqps_requests", "Calls answered.", labels=["model", "method", "code"])
+        items = CounterMetricFamily("fastqps_items", "Items answered; a batch has many.", labels=["model", "code"])
+        by_method = sum(door["requests"] for door in doors)
+        by_item = sum(door["items"] for door in doors)
+        for m, model in enumerate(self._source.models):
+            for k, method in enumerate(METHODS):
+                for c, code in enumerate(CODES):
+                    if by_method[m, k, c] or (c == 0 and method in SERVED_METHODS):
+                        # What the transport answered itself (health, unknown methods) is of no model.
+                        named = "" if method == "other" else model
+                        requests.add_metric([named, method, code], float(by_method[m, k, c]))
+            for c, code in enumerate(CODES):
+                if by_item[m, c] or code in SHOWN_CODES:
+                    items.add_metric([model, code], float(by_item[m, c]))
+        yield requests
+        yield items
+
+    def _durations(self, doors: list[dict[str, Any]], dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
+        request = HistogramMetricFamily(
+            "fastqps_request_duration_seconds", "From a call's headers to its answer.", labels=["model", "method"]
+        )
+        for m, model in enumerate(self._source.models):
+            for k, method in enumerate(SERVED_METHODS):
+                merged = Merged.of(door["request"][m][k] for door in doors)
+                merged.add_to(request, [model, method], self._time_edges, _NS)
+        yield request
+        stages = HistogramMetricFamily("fastqps_stage_duration_seconds", "Where items spend time.", labels=["stage"])
+        for stage in STAGES:
+            merged = Merged.of(process["stage"][stage] for process in (*doors, *dispatchers))
+            merged.add_to(stages, [stage], self._time_edges, _NS)
+        yield stages
+
+    def _queue(self, doors: list[dict[str, Any]]) -> Iterator[Any]:
+        segment, now = self._source.segment, now_ns()
+        waiting = GaugeMetricFamily("fastqps_requests_waiting", "Items that wait for a dispatcher.", labels=["model"])
+        oldest = GaugeMetricFamily("fastqps_queue_oldest_age_seconds", "Age of the oldest of them.", labels=["model"])
+        for m, model in enumerate(self._source.models):
+            route = self._source.route_of(m)
+            since = segment.oldest_ns(route)
+            waiting.add_metric([model], segment.waiting(route))
+            oldest.add_metric([model], max(0, now - since) * _NS if since else 0.0)
+        yield waiting
+        yield oldest
+        lines = segment.doors()
+        waits = GaugeMetricFamily(
+            "fastqps_queue_wait_p95_seconds", f"Of the items of the last {WINDOW_S} s.", labels=["model"]
+        )
+        for model, wait_s in zip(self._source.models, self.meter.load["queue_wait_s"], strict=True):
+            waits.add_metric([model], wait_s)
+        yield waits
+        yield _gauge("requests_running", "Items that a dispatcher holds.", sum(d["running"] for d in lines))
+        yield _counter("queue_wait_seconds", "Time that items waited.", _total(doors, "queue_wait_ns") * _NS)
+        yield _counter("inflight_seconds", "Integral of items in flight.", _total(doors, "inflight_ns") * _NS)
+        yield _gauge("slots", "Items that the front doors can hold.", segment.sizes.doors * segment.sizes.slots)
+        yield _gauge("slots_used", "Items that they hold.", sum(d["slots_used"] for d in lines))
+
+    def _batches(self, dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
+        for name, what in (("batch_items", "Items in a batch."), ("batch_tokens", "Tokens in a batch.")):
+            family = HistogramMetricFamily(f"fastqps_{name}", what, labels=["model"])
+            for m, model in enumerate(self._source.models):
+                own = (s for d, s in enumerate(dispatchers) if self._source.model_of(d) == m)
+                Merged.of(s[name] for s in own).add_to(family, [model], self._count_edges, 1)
+            yield family
+        what = f"Tokens in the batches of the last {FILL_S} s, over their room."
+        fill = GaugeMetricFamily("fastqps_batch_fill_ratio", what, labels=["model"])
+        for model, ratio in zip(self._source.models, self._fill.ratios(), strict=True):
+            if ratio is not None:
+                fill.add_metric([model], ratio)
+        yield fill
+
+    def _generation(self, dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
+        segment, lines = self._source.segment, self._source.segment.dispatchers()
+        made = CounterMetricFamily("fastqps_generated_tokens", "Tokens generated.", labels=["model"])
+        slots = GaugeMetricFamily("fastqps_cache_slots", "Sequences that can run at a time.", labels=["model"])
+        used = GaugeMetricFamily("fastqps_cache_slots_used", "Sequences that run.", labels=["model"])
+        for m, model in enumerate(self._source.models):
+            own = {d: serves for d, serves in self._source.filled().items() if self._source.model_of(d) == m}
+            per_dispatcher = segment.route(self._source.route_of(m))["cache_slots"]
+            if per_dispatcher:  # it generates
+                ever = (d for d in range(len(dispatchers)) if self._source.model_of(d) == m)
+                made.add_metric([model], sum(dispatchers[d]["generated_tokens"] for d in ever))
+                slots.add_metric([model], per_dispatcher * len(own))
+                used.add_metric([model], sum(lines[d]["running"] for d, serves in own.items() if serves))
+        yield from (made, slots, used)
+
+    def _device(self, dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
+        labels = ["device", "dispatcher"]
+        busy = CounterMetricFamily("fastqps_device_busy_seconds", "Time in which steps ran.", labels=labels)
+        idle = CounterMetricFamily(
+            "fastqps_device_idle_seconds", "Time in which none ran, and why.", labels=[*labels, "reason"]
+        )
+        steps = CounterMetricFamily("fastqps_steps", "Steps that ran.", labels=labels)
+        items = CounterMetricFamily("fastqps_step_items", "Items in them.", labels=labels)
+        lines = self._source.segment.dispatchers()
+        for d, stats in enumerate(dispatchers):
+            if not lines[d]["epoch"]:  # there has never been one; else its counters stay, whether it is there or not
+                continue
+            device = self._source.devices[self._source.device_of(d)]
+            busy.add_metric([device, str(d)], stats["busy_ns"] * _NS)
+            steps.add_metric([device, str(d)], stats["steps"])
+            items.add_metric([device, str(d)], stats["step_items"])
+            for reason in IDLES:
+                idle.add_metric([device, str(d), reason], stats["idle_ns"][reason] * _NS)
+        active = CounterMetricFamily(
+            "fastqps_device_active_seconds", "Time in which a step of any dispatcher ran.", labels=["device"]
+        )
+        self._source.busy.update()
+        for i, name in enumerate(self._source.devices):
+            active.add_metric([name], self._source.busy.busy_ns(i) * _NS)
+        yield from (busy, idle, steps, items, active)
+
+    def _troubles(self, doors: list[dict[str, Any]], dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
+        rejected = CounterMetricFamily("fastqps_rejected", "Items refused, and why.", labels=["reason"])
+        for reason in REJECTS:
+            rejected.add_metric([reason], sum(door["rejected"][reason] for door in doors))
+        yield rejected
+        expired = CounterMetricFamily(
+            "fastqps_expired", "Items whose time passed, and in which stage.", labels=["stage"]
+        )
+        for stage in STAGES:
+            expired.add_metric([stage], sum(door["expired"][stage] for door in doors))
+        yield expired
+        everyone = [*doors, *dispatchers]
+        what = "Processes of tokenizers that are not native which a text ended, or that died."
+        yield _counter("tokenizer_restarts", what, _total(doors, "tokenizer_restarts"))
+        yield _counter("requeued", "Items run again because their dispatcher died.", _total(everyone, "requeued"))
+        yield _counter("suspects", "Items that then ran alone.", _total(everyone, "suspects"))
+        yield _counter("poisoned", "Items given up: they killed each dispatcher.", _total(everyone, "poisoned"))
+
+    def _transport(self, doors: list[dict[str, Any]]) -> Iterator[Any]:
+        received = CounterMetricFamily("fastqps_received_bytes", "Bytes from clients.", labels=["frontdoor"])
+        sent = CounterMetricFamily("fastqps_sent_bytes", "Bytes to clients.", labels=["frontdoor"])
+        events = CounterMetricFamily(
+            "fastqps_transport_events", "What the HTTP/2 layer saw and did.", labels=["frontdoor", "event"]
+        )
+        for i, door in enumerate(doors):
+            counters = door["transport"]
+            received.add_metric([str(i)], counters["bytes_in"])
+            sent.add_metric([str(i)], counters["bytes_out"])
+            for event in TRANSPORT_COUNTERS:
+                if not event.startswith("bytes_") and event != "unauthenticated":
+                    events.add_metric([str(i), event], counters[event])
+        yield from (received, sent, events)
+
+    def _saturation(self) -> Iterator[Any]:
+        meter, capacity = self.meter, self._source.capacity
+        last = f"of the last {WINDOW_S} s"
+        yield _gauge("saturation_ratio", f"How near its limits the server is, 1: there; mean {last}.", meter.saturation)
+        yield _gauge("saturation_peak_ratio", f"The same, the highest of any second {last}.", meter.peak)
+        terms = GaugeMetricFamily("fastqps_saturation_term_ratio", "What each could be the cause of.", labels=["cause"])
+        causes = GaugeMetricFamily("fastqps_saturation_cause", "1: what the saturation is due to.", labels=["cause"])
+        for cause in CAUSES:
+            causes.add_metric([cause], float(cause == meter.cause))
+            if cause in meter.terms:
+                terms.add_metric([cause], meter.terms[cause])
+        yield from (terms, causes)
+        what = f"Share of the time in which the most used device would do its work in full steps; mean {last}."
+        yield _gauge("device_load_ratio", what, meter.load["device"])
+        what = "Servers like this one that its load deserves; the sum over all is their right number."
+        yield _gauge("advised_replicas", what, meter.advised_replicas)
+        what = "The saturation that servers should have."
+        yield _gauge("target_saturation_ratio", what, self._source.target_saturation)
+        if capacity is not None and meter.headroom is not None:
+            yield _gauge("capacity_requests_per_second", "Items per second at the knee, as measured.", capacity.rate)
+            yield _gauge("headroom_requests_per_second", "Items per second that still fit.", meter.headroom)
+
+    def _usage(self, doors: list[dict[str, Any]], dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
+        lines = self._source.segment.dispatchers()
+        ever = {d: stats for d, stats in enumerate(dispatchers) if lines[d]["epoch"]}
+        for role, processes in (("dispatcher", ever), ("frontdoor", dict(enumerate(doors)))):
+            what = "Time in which its loop did not sleep."
+            busy = CounterMetricFamily(f"fastqps_{role}_busy_seconds", what, labels=[role])
+            for i, stats in processes.items():
+                busy.add_metric([str(i)], stats["awake_ns"] * _NS)
+            yield busy
+        cpu = CounterMetricFamily("fastqps_cpu_seconds", "CPU time of the processes.", labels=["role"])
+        for role, used_s in self.meter.usage.cpu_s.items():
+            cpu.add_metric([role], used_s)
+        yield cpu
+        memory = GaugeMetricFamily("fastqps_memory_bytes", "Private memory, and what all share.", labels=["role"])
+        for role, used in self.meter.usage.memory().items():
+            memory.add_metric([role], used)
+        yield memory
+
+    def _tracing(self) -> Iterator[Any]:
+        spans = CounterMetricFamily("fastqps_trace_spans", "Spans, by what became of them.", labels=["outcome"])
+        for outcome, count in self._source.trace_spans().items():
+            spans.add_metric([outcome], count)
+        yield spans
+
+    def _processes(self) -> Iterator[Any]:
+        connections = GaugeMetricFamily("fastqps_connections", "Open client connections.", labels=["frontdoor"])
+        up = GaugeMetricFamily("fastqps_process_ready", "1: the process serves.", labels=["role", "index"])
+        for i, line in enumerate(self._source.segment.doors()):
+            connections.add_metric([str(i)], line["connections"])
+        serving = {"frontdoor": dict(enumerate(self._source.doors())), "dispatcher": self._source.filled()}
+        for role, seats in serving.items():
+            for i, serves in seats.items():
+                up.add_metric([role, str(i)], float(serves))
+        yield connections
+        yield up
+        yield _gauge("ready", "1: load balancers should send requests here.", float(self._source.ready))
+        what = "Own kernels that torch's operation replaces: they failed their check."
+        fallbacks = CounterMetricFamily("fastqps_kernel_fallbacks", what, labels=["kernel"])
+        for kernel, count in self._source.kernel_fallbacks().items():
+            fallbacks.add_metric([kernel], count)
+        yield fallbacks
+        restarts = CounterMetricFamily("fastqps_restarts", "Processes started again.", labels=["role"])
+        for role, count in self._source.restarts().items():
+            restarts.add_metric([role], count)
+        yield restarts
+        yield from version_families(self._source)
+        info = GaugeMetricFamily("fastqps_build_info", "Always 1.", labels=["version", "device"])
+        info.add_metric([__version__, self._source.device], 1)
+        yield info
+        yield _gauge("start_time_seconds", "When the server was started, since 1970.", self._started_s)
+
+
+def _total(stats: list[dict[str, Any]], key: str) -> int:
+    return sum(s[key] for s in stats)
+
+
+def _counter(name: str, what: str, value: float) -> CounterMetricFamily:
+    return CounterMetricFamily(f"fastqps_{name}", what, value=value)
+
+
+def _gauge(name: str, what: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"fastqps_{name}", what, value=value)

@@ -1,0 +1,93 @@
+"""The load of a server, measured ten times a second: for its metrics, its load balancers and its autoscaler."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from fastqps.telemetry.metrics.load_page import load_page
+from fastqps.telemetry.metrics.saturation import Limits
+from fastqps.telemetry.metrics.source import Source
+from fastqps.telemetry.metrics.usage import Usage
+
+TICK_S = 0.1
+WINDOW_S = 10
+_TICKS = round(WINDOW_S / TICK_S)
+_TICKS_PER_S = round(1 / TICK_S)
+
+
+class LoadMeter:
+    """``terms``: by cause, means of 10 s. ``peak``: the highest saturation of any second within them. ``page``: the
+    text of ``/metrics/load``."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._window = source.window
+        self._limits = Limits.of(source.capacity, source.queue_budget_s, source.batch_delay_s)
+        self._peaks: deque[float] = deque(maxlen=_TICKS)
+        self._ticks = 0
+        self.usage = Usage(source.segment.total_bytes, source.processes)
+        self._read()
+
+    def tick(self) -> None:
+        """Ten times a second, in the supervisor."""
+        self._source.busy.update()
+        self._window.look()
+        self._ticks += 1
+        if self._ticks % _TICKS_PER_S == 0:
+            self.usage.look()
+        self._read()
+        self._source.segment.set_load(
+            utilization=self.saturation,
+            cpu_utilization=self.usage.cpu_utilization,
+            memory_utilization=self.usage.memory_utilization,
+            requests_per_second=self.load["items"],
+            errors_per_second=self.load["errors"],
+            queue_wait_s=max(self.load["queue_wait_s"]),
+            items_waiting=self.items_waiting,
+            items_running=self.items_running,
+        )
+
+    @property
+    def saturation(self) -> float:
+        """1 at the knee; the mean of the last 10 s."""
+        return self.terms[self.cause]
+
+    @property
+    def peak(self) -> float:
+        """The highest in any second of the last 10 s."""
+        return max(self._peaks)
+
+    @property
+    def headroom(self) -> float | None:
+        """Items per second that still fit; None: the capacity is not known."""
+        capacity = self._source.capacity
+        return None if capacity is None else capacity.rate * max(0.0, 1 - self.saturation)
+
+    @property
+    def advised_replicas(self) -> float:
+        """How many servers like this one its load deserves, a fraction: the sum over servers is their right number."""
+        return self.saturation / self._source.target_saturation
+
+    def shown(self) -> dict[str, Any]:
+        """For people."""
+        return {"saturation": self.saturation, "cause": self.cause, "headroom": self.headroom}
+
+    def _read(self) -> None:
+        self.load = self._window.long()
+        self.terms = self._limits.terms(self.load)
+        self.cause = max(self.terms, key=self.terms.__getitem__)
+        self._peaks.append(max(self._limits.terms(self._window.short()).values()))
+        self.items_waiting, self.items_running = self._window.items_waiting, self._window.items_running
+        self.page = load_page(
+            {
+                "requests_waiting": self.items_waiting,
+                "requests_running": self.items_running,
+                "slot_utilization": self.load["slots"],
+                "saturation_ratio": self.saturation,
+                "queue_wait_p95_seconds": max(self.load["queue_wait_s"]),
+                "requests_per_second": self.load["items"],
+                "ready": float(self._source.ready),
+                "capacity_requests_per_second": self._source.capacity.rate if self._source.capacity else None,
+            }
+        )

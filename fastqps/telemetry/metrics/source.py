@@ -1,0 +1,84 @@
+"""What a scrape reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from fastqps.process.reloaded import ServedVersion
+from fastqps.telemetry.capacity import Capacity
+from fastqps.telemetry.metrics.canaries import Canaries
+
+
+class Credentials(Protocol):
+    """What the server is entered with."""
+
+    expires_s: float  # of the certificate, since 1970; 0: no TLS
+    reloads: dict[str, int]  # by outcome
+
+    @property
+    def refused(self) -> Mapping[str, bool]:
+        """Of each kind of files that is in use: whether what lies there now is useless, so that old contents hold."""
+
+
+class Source(Protocol):
+    """What a scrape reads: the segment, and what only the supervisor knows."""
+
+    segment: Any
+    models: Sequence[str]
+    device: str  # all of them, for people
+    devices: Sequence[str]  # each of them, by its index in the segment
+    busy: Any  # _core.BusyUnion
+    window: Any  # _core.LoadWindow
+    capacity: Capacity | None  # as measured, if that is known
+    queue_budget_s: float | None  # what requests may wait, where the capacity does not say; None: nobody said
+    batch_delay_s: float  # what they wait for company, at the most
+    target_saturation: float  # above 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether load balancers should send requests here."""
+
+    @property
+    def credentials(self) -> Credentials:
+        """What the server is entered with."""
+
+    def route_of(self, model: int) -> int:
+        """The route that answers for a model."""
+
+    def model_of(self, dispatcher: int) -> int:
+        """The model that a dispatcher serves."""
+
+    def device_of(self, dispatcher: int) -> int:
+        """The device that a dispatcher runs on."""
+
+    def versions(self) -> Sequence[ServedVersion]:
+        """What each model is now."""
+
+    def reload_counts(self) -> Mapping[tuple[str, str], int]:
+        """How often reloads have ended how, by model and outcome."""
+
+    def reload_failed(self) -> Mapping[str, bool]:
+        """Of each model: whether its last reload failed."""
+
+    def filled(self) -> Mapping[int, bool]:
+        """The dispatchers that shall serve, and whether each does: a reloaded model's next ones have indices of their
+        own, and are among them from when they can."""
+
+    def doors(self) -> Sequence[bool]:
+        """Whether each front door serves."""
+
+    def trace_spans(self) -> dict[str, int]:
+        """Spans of traced calls, by what became of them; empty where none are traced."""
+
+    def processes(self) -> Iterable[tuple[str, int]]:
+        """All that the server consists of now: (role, pid)."""
+
+    def restarts(self) -> dict[str, int]:
+        """How often processes were started again, by role."""
+
+    def kernel_fallbacks(self) -> Mapping[str, int]:
+        """How often torch's operation took the place of each kernel; empty where no device has kernels."""
+
+    def canaries(self) -> Sequence[Canaries]:
+        """Of each dispatcher that runs."""

@@ -1,0 +1,75 @@
+"""Where each device's time went: the union over its dispatchers, then each of them with the reasons for its gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from fastqps.telemetry.top.bars import BUSY, DIM, IDLE, bar_of, idle_part, single, stacked
+from fastqps.telemetry.top.view import Dispatcher, View
+from fastqps.telemetry.top.words import NONE, count, cut, percent, printable
+
+NAME_LEAST, NAME_MOST = 7, 24
+PERCENT, GAPS = 5, 3  # columns
+
+
+def rows(view: View) -> int:
+    """Beside those of the dispatchers: a device each, and the legend."""
+    return len(view.active) + 1
+
+
+def device_time(view: View, width: int, colour: bool, room: int) -> RenderableType:
+    """``room``: rows for dispatchers; what does not fit is summed up."""
+    name = min(NAME_MOST, width // 5, max(NAME_LEAST, *map(len, view.active), 0))
+    bar = bar_of((width - name - PERCENT - GAPS) // 2)
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True, width=name)
+    table.add_column(no_wrap=True, width=PERCENT, justify="right")
+    table.add_column(no_wrap=True, width=bar)
+    table.add_column(no_wrap=True, overflow="ellipsis", width=max(1, width - name - PERCENT - bar - GAPS))
+    cut_off = len(view.dispatchers) - (room if len(view.dispatchers) <= room else max(0, room - 1))
+    shown = view.dispatchers[: len(view.dispatchers) - max(0, cut_off)]
+    for device, own in _by_device(view, shown).items():
+        if device in view.active:
+            active = view.active[device]
+            line = single(active, bar, "green", colour=colour)
+            table.add_row(
+                Text(cut(printable(device), name), "bold"), percent(active), line, Text("any dispatcher's step", DIM)
+            )
+        for d in own:
+            table.add_row(*_row(d, bar, colour))
+    if more := view.dispatchers[len(shown) :]:
+        busy = [d.busy for d in more if d.busy is not None]
+        mean = percent(sum(busy) / len(busy)) if busy else NONE
+        table.add_row(f"{len(more)} more", mean, "", Text("busy on average", DIM))
+    return Group(table, _legend(colour))
+
+
+def _by_device(view: View, shown: tuple[Dispatcher, ...]) -> Mapping[str, list[Dispatcher]]:
+    found: dict[str, list[Dispatcher]] = {device: [] for device in view.active}
+    for d in shown:
+        found.setdefault(d.device, []).append(d)
+    return found
+
+
+def _row(d: Dispatcher, bar: int, colour: bool) -> tuple[RenderableType, ...]:
+    name = Text(f"  {d.index}")
+    if not d.ready:
+        return name, "", Text("not ready", "bold red"), ""
+    idle = {reason: d.idle[reason] for reason in (*IDLE, *(r for r in d.idle if r not in IDLE)) if reason in d.idle}
+    parts = [(BUSY, d.busy or 0.0), *((idle_part(reason), share) for reason, share in idle.items())]
+    why = sorted(((share, reason) for reason, share in idle.items() if share >= 0.005), reverse=True)
+    text = Text("" if d.steps_per_s is None else f"{count(d.steps_per_s)} steps/s")
+    text.append("".join(f"  {reason.replace('_', ' ')} {percent(share)}" for share, reason in why), DIM)
+    return name, percent(d.busy), stacked(parts, bar, colour=colour), text
+
+
+def _legend(colour: bool) -> Text:
+    legend = Text(no_wrap=True, overflow="ellipsis")
+    for part in (BUSY, *IDLE.values()):
+        legend.append(part.shown(colour), part.style)
+        legend.append(f" {part.name.replace('_', ' ')}  ", DIM)
+    return legend

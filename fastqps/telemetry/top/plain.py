@@ -1,0 +1,93 @@
+"""The view as lines of ``name=value``, for a file or a pipe: one for the server, one for each of its parts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from fastqps.telemetry.top.view import View
+from fastqps.telemetry.top.watch import Ticks, Watch
+from fastqps.telemetry.top.words import printable
+
+
+def follow(watch: Watch, interval_s: float, *, once: bool) -> None:
+    """Prints the lines of each interval; of the first one, if ``once``. Raises ``ScrapeError`` if that one fails."""
+    ticks = Ticks(interval_s)
+    while True:
+        ticks.wait()
+        watch.look(raising=once)
+        now = time.strftime("%H:%M:%S")
+        for line in _lines(watch):
+            print(f"{now} {line}", flush=True)
+        if once and watch.view:
+            return
+
+
+def _lines(watch: Watch) -> Iterator[str]:
+    if watch.trouble:
+        yield f"server {watch.trouble}"
+    elif watch.view is None:
+        yield "server restarted"
+    else:
+        yield from lines(watch.view)
+
+
+def lines(view: View) -> Iterator[str]:
+    """Times in microseconds, rates per second, shares of 1. What is not known is left out."""
+    yield _line(
+        "server",
+        rate=view.rate,
+        **{f"rate_{code}": rate for code, rate in view.items.items() if rate},
+        calls=view.calls,
+        p50_us=_us(view.p50_s),
+        p99_us=_us(view.p99_s),
+        in_flight=view.in_flight,
+        running=view.running,
+        slots_used=view.slots_used,
+        **{f"refused_{reason}": rate for reason, rate in view.refused.items() if rate},
+        expired=view.expired or None,
+        **{f"restarts_{role}": n for role, n in view.restarts.items()},
+        capacity=view.capacity,
+        saturation=view.saturation,
+        saturation_cause=view.cause,
+        headroom=view.headroom,
+    )
+    for model in view.models:
+        generates = model.cache_slots > 0
+        yield _line(
+            f"model {printable(model.name)}",
+            waiting=model.waiting,
+            oldest_us=_us(model.oldest_s),
+            batch_items=model.batch_items,
+            batch_tokens=model.batch_tokens,
+            fill=model.fill,
+            tokens_per_s=model.tokens_per_s if generates else None,
+            cache_slots_used=model.cache_used if generates else None,
+            cache_slots=model.cache_slots if generates else None,
+        )
+    for device, active in view.active.items():
+        yield _line(f"device {device}", active=active)
+    for d in view.dispatchers:
+        yield _line(
+            f"dispatcher {d.index}",
+            device=d.device,
+            ready=int(d.ready),
+            busy=d.busy,
+            **{f"idle_{reason}": share for reason, share in d.idle.items()},
+            steps_per_s=d.steps_per_s,
+        )
+    yield _line("stages", **{f"{stage.name}_us": _us(stage.mean_s) for stage in view.stages})
+
+
+def _line(what: str, **values: float | int | str | None) -> str:
+    return " ".join([what, *(f"{name}={_value(value)}" for name, value in values.items() if value is not None)])
+
+
+def _value(value: float | int | str) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+    return str(value)
+
+
+def _us(seconds: float | None) -> float | None:
+    return None if seconds is None else 1e6 * seconds

@@ -1,0 +1,62 @@
+"""Looks at a server again and again, also across its restarts."""
+
+from __future__ import annotations
+
+import time
+
+from fastqps.telemetry.scrape import Scrape, ScrapeError, scrape
+from fastqps.telemetry.top.view import View, restarted, view
+
+ANSWER_MAX_S = 5.0  # then the look has failed, and the next one is due
+
+
+class Watch:
+    """``view``: what the last two looks said; ``trouble``: why the newest look failed, or nothing."""
+
+    def __init__(self, admin: str) -> None:
+        """Takes the first look. Raises ``ScrapeError`` where there is no server."""
+        self.admin = admin
+        self.view: View | None = None
+        self.trouble = ""
+        self.restarted = False  # since the view before this one
+        self._last = _fastqps(admin)
+
+    @property
+    def age_s(self) -> float:
+        """Of what the server said last."""
+        return time.monotonic() - self._last.at_s
+
+    def look(self, *, raising: bool = False) -> None:
+        """One more look. A failure is told in ``trouble``, and the last view stands; ``raising``: ``ScrapeError``."""
+        try:
+            found = _fastqps(self.admin)
+        except ScrapeError as error:
+            if raising:
+                raise
+            self.trouble = str(error)
+            return
+        self.trouble = ""
+        self.restarted = restarted(self._last, found)
+        self.view = None if self.restarted else view(self._last, found)
+        self._last = found
+
+
+def _fastqps(admin: str) -> Scrape:
+    found = scrape(admin, ANSWER_MAX_S)
+    if found.find("fastqps_build_info") is None:
+        raise ScrapeError(f"what answers at {admin} is not a fastqps server")
+    return found
+
+
+class Ticks:
+    """Every ``interval_s`` from now on. A look that takes longer loses ticks, and does not make the next ones early."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self._next_s = time.monotonic()
+
+    def wait(self) -> None:
+        """Until the next one."""
+        now = time.monotonic()
+        self._next_s = max(self._next_s + self._interval_s, now + min(0.1, self._interval_s))
+        time.sleep(self._next_s - now)

@@ -1,0 +1,89 @@
+"""Spans of a record: the call's, and one for each stage that it went through."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
+
+from fastqps import __version__
+from fastqps._core import METHODS
+from fastqps.api.codes import CODES
+from fastqps.telemetry.tracing.record import Record
+
+SERVICE = "fastqps.v1.PredictService"
+SERVICE_NAME = "fastqps"
+# What OpenTelemetry counts as a server's failure; the others are the client's, or nobody's.
+FAILURES = ("UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS")
+_SCOPE = InstrumentationScope("fastqps", __version__)
+_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+
+
+def make_resource(name_given: bool) -> Resource:
+    """What all spans are of. ``name_given``: OpenTelemetry's own variables name the service."""
+    own = {"service.version": __version__}
+    return Resource.create(own if name_given else {"service.name": SERVICE_NAME, **own})
+
+
+class SpanMaker:
+    """Makes spans of records. ``models``: names, by index."""
+
+    def __init__(self, models: Sequence[str], resource: Resource) -> None:
+        self._models = models
+        self._resource = resource
+        self._random = random.Random()
+
+    def spans(self, record: Record, epoch_ns: int) -> list[ReadableSpan]:
+        """The record's own span first. ``epoch_ns``: what has to be added to its times to have them since 1970."""
+        trace_id = int.from_bytes(record.trace_id, "big")
+        state = TraceState.from_header([record.state.decode("ascii", "replace")]) if record.state else TraceState()
+        own = SpanContext(trace_id, int.from_bytes(record.span_id, "big"), False, _SAMPLED, state)
+        parent_id = int.from_bytes(record.parent_id, "big")
+        parent = SpanContext(trace_id, parent_id, not record.is_item, _SAMPLED, state) if parent_id else None
+        failed = CODES[record.code] in FAILURES
+        found = [
+            ReadableSpan(
+                name="item" if record.is_item else f"{SERVICE}/{METHODS[record.method]}",
+                context=own,
+                parent=parent,
+                resource=self._resource,
+                attributes=self._attributes(record),
+                kind=SpanKind.INTERNAL if record.is_item else SpanKind.SERVER,
+                status=Status(StatusCode.ERROR, CODES[record.code]) if failed else Status(),
+                start_time=record.start_ns + epoch_ns,
+                end_time=record.end_ns + epoch_ns,
+                instrumentation_scope=_SCOPE,
+            )
+        ]
+        for name, start_ns, end_ns in record.stages():
+            found.append(
+                ReadableSpan(
+                    name=name,
+                    context=SpanContext(trace_id, self._random.getrandbits(64) or 1, False, _SAMPLED, state),
+                    parent=own,
+                    resource=self._resource,
+                    start_time=start_ns + epoch_ns,
+                    end_time=end_ns + epoch_ns,
+                    instrumentation_scope=_SCOPE,
+                )
+            )
+        return found
+
+    def _attributes(self, record: Record) -> dict[str, str | int]:
+        found: dict[str, str | int] = {} if record.is_item else {"rpc.system": "grpc", "rpc.service": SERVICE}
+        found["rpc.method"] = METHODS[record.method]
+        found["rpc.grpc.status_code"] = record.code
+        if 0 <= record.model < len(self._models):
+            found["fastqps.model"] = self._models[record.model]
+        if record.dispatcher >= 0:
+            found["fastqps.dispatcher"] = record.dispatcher
+        for name in ("input_tokens", "output_tokens", "batch_items"):
+            if value := getattr(record, name):
+                found[f"fastqps.{name}"] = value
+        if not record.is_item:
+            found["fastqps.items"] = record.items
+        return found

@@ -1,0 +1,106 @@
+"""Tracing of one server: reads what its front doors have traced, and hands the spans on."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fastqps._core import dropped_spans, now_ns, take_traces
+from fastqps.process.off_loop import UnexpectedError, off_loop
+from fastqps.telemetry.tracing.exporter import Exporter
+from fastqps.telemetry.tracing.record import Record
+
+TICK_S = 0.2
+RECORDS_PER_TICK = 100  # of all doors; what is more waits in the rings, or is dropped there
+EXPORT_TIMEOUT_S = 10.0
+
+
+class Tracing:
+    """``url``: of the collector. ``say(line)``: to the log; from any thread."""
+
+    def __init__(self, url: str, segment: Any, models: Sequence[str], say: Callable[[str], None]) -> None:
+        # Here: it takes a third of a second, and most servers trace nothing.
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace.export import SpanExportResult
+
+        from fastqps.telemetry.tracing.spans import SpanMaker, make_resource
+
+        self._segment, self._say = segment, say
+        self._reading = threading.Lock()  # a ring has one reader
+        self._reasons = _quiet_logger()
+        self._url = url
+        self._otlp = OTLPSpanExporter(endpoint=url, insecure=url.startswith("http:"), timeout=EXPORT_TIMEOUT_S)
+        named = any(os.environ.get(name) for name in ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"))
+        self._maker = SpanMaker(models, make_resource(named))
+        self._exporter = Exporter(lambda spans: self._otlp.export(spans) is SpanExportResult.SUCCESS, self._on_turn)
+
+    async def run(self) -> None:
+        """Never ends by itself: a server without traces serves as well."""
+        said = ""
+        while True:
+            await asyncio.sleep(TICK_S)
+            try:  # the loop has more urgent things to do
+                await off_loop(functools.partial(self.collect, RECORDS_PER_TICK))
+                said = ""
+            except UnexpectedError as error:
+                if str(error) != said:
+                    said = str(error)
+                    self._say(f"tracing: spans wait in the front doors, or are dropped there: {error}")
+
+    def collect(self, most: int) -> int:
+        """Takes at most so many records from the doors' rings; how many there were."""
+        epoch_ns = time.time_ns() - now_ns()
+        left = most
+        with self._reading:
+            for door in range(self._segment.sizes.doors):
+                share = -(-left // (self._segment.sizes.doors - door))  # of a quiet door the others get the rest
+                for record in take_traces(self._segment, door, share):
+                    self._exporter.put(self._maker.spans(Record(*record), epoch_ns))
+                    left -= 1
+        return most - left
+
+    def spans(self) -> dict[str, int]:
+        """Spans by what became of them."""
+        doors = sum(dropped_spans(self._segment, door) for door in range(self._segment.sizes.doors))
+        return {
+            "exported": self._exporter.exported,
+            "failed": self._exporter.failed,
+            "dropped": self._exporter.dropped + doors,
+        }
+
+    def close(self, grace_s: float) -> None:
+        """Exports the last spans; blocks for ``grace_s`` at most."""
+        until_s = time.monotonic() + grace_s
+        while self.collect(RECORDS_PER_TICK) and time.monotonic() < until_s:
+            pass
+        self._exporter.close(max(0.0, until_s - time.monotonic()))
+        self._otlp.shutdown()
+
+    def _on_turn(self, works: bool) -> None:
+        if works:
+            self._say(f"tracing: {self._url} takes spans again")
+        else:
+            reason = self._reasons.last or "no reason given"
+            self._say(f"tracing: {self._url} takes no spans, they are dropped: {reason}")
+
+
+class _Reasons(logging.Handler):
+    """Keeps the newest of what OpenTelemetry says about exports; our log tells of it once."""
+
+    last = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.last = " ".join(record.getMessage().split())[:300]
+
+
+def _quiet_logger() -> _Reasons:
+    reasons, logger = _Reasons(), logging.getLogger("opentelemetry")
+    logger.handlers[:] = [reasons]
+    logger.propagate = False
+    return reasons
