@@ -1,4 +1,4 @@
-"""Whether a compiled extension belongs to the Python code beside it.
+"""Checks that a compiled extension belongs to the Python code beside it.
 
 An extension carries the version that it was built for and a checksum of the sources that it was built from, and calls
 ``check`` when it is imported. So a pull without a build, or half an upgrade, is one clear error instead of a crash.

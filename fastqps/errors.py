@@ -1,5 +1,8 @@
-"""The exit codes of every fastqps process, the errors that carry one to the command line, and what a call to a server
-can fail with: each of those is a CallError and also the built-in exception that fits it."""
+"""Exit codes, and the errors that a command line or a call can end with.
+
+Every fastqps process ends with one of these codes. What a call to a server can fail with is a ``CallError``, and also
+the built-in exception that fits it.
+"""
 
 from __future__ import annotations
 

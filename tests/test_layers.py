@@ -9,39 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from ladder import CXX, PYTHON, ladder
 
 ROOT = Path(__file__).parents[1]
 CSRC = ROOT / "csrc"
 
-# What each folder of csrc may include, beside itself. Tests and benches may include everything.
-CXX_BELOW = {
-    "core": set(),
-    "text": {"core"},
-    "step": {"core"},
-    "wire": {"core", "text"},
-    "net": {"core"},
-    "grpc": {"core", "text", "wire"},
-    "front": {"core", "text", "wire", "net", "grpc"},
-    "predict": {"core", "text", "wire", "net", "grpc", "front"},
-    "bind": {"core", "text", "step", "wire", "net", "grpc", "front", "predict"},
-}
-
-# The Python ladder, low to high. A module or package imports from lower rungs, and a package from itself.
-PYTHON_RUNGS = (
-    {"_native", "errors", "host", "kernels", "v1"},
-    {"autoscale", "models", "process"},
-    {"api", "ops"},
-    {"architectures", "client"},
-    {"runners"},
-    {"devices"},
-    {"config", "dispatcher", "engine", "frontdoor", "telemetry"},
-    {"admin"},
-    {"supervisor"},
-    {"bench", "doctor"},
-    {"cli"},
-    {"__main__"},
-)
-RUNG = {name: i for i, names in enumerate(PYTHON_RUNGS) for name in names}
+RUNG = {name: i for i, names in enumerate(PYTHON) for name in names} | {"__main__": len(PYTHON)}
 NATIVE = {"_core", "_front"}  # below everything
 
 
@@ -74,14 +47,14 @@ def top(name: str) -> str:
     return name.split(".")[1]
 
 
-@pytest.mark.parametrize("folder", CXX_BELOW)
+@pytest.mark.parametrize("folder", CXX)
 def test_cxx_includes_go_down(folder: str) -> None:
     assert sources(CSRC / folder), "the folder has moved"
     for path in sources(CSRC / folder):
         for header in includes(path):
             home = header.partition("/")[0]
-            if home in CXX_BELOW:
-                assert home == folder or home in CXX_BELOW[folder], f"{path} includes {header}"
+            if home in CXX:
+                assert home == folder or home in CXX[folder], f"{path} includes {header}"
                 assert (CSRC / header).is_file(), f"{path}: write includes from csrc: {header}"
             if folder != "bind":
                 assert not header.startswith("pybind11") and header != "Python.h", f"{path} sees Python"
@@ -89,7 +62,11 @@ def test_cxx_includes_go_down(folder: str) -> None:
 
 
 def test_every_folder_of_csrc_has_a_rung() -> None:
-    assert {p.name for p in CSRC.iterdir() if p.is_dir()} - {"tests", "bench", "model"} == set(CXX_BELOW)
+    assert {p.name for p in CSRC.iterdir() if p.is_dir()} - {"tests", "bench", "model"} == set(CXX)
+
+
+def test_the_ladder_of_contributing_is_this_one() -> None:
+    assert ladder() in (ROOT / "CONTRIBUTING.md").read_text(), "write what `python tests/ladder.py` prints"
 
 
 def test_python_imports_go_down() -> None:
@@ -99,14 +76,14 @@ def test_python_imports_go_down() -> None:
         if relative.parts == ("fastqps", "__init__"):
             continue  # names its lazy exports
         own = relative.parts[1]
-        assert own in RUNG, f"{path}: give it a rung in PYTHON_RUNGS"
+        assert own in RUNG, f"{path}: give it a rung in PYTHON of tests/ladder.py"
         seen.add(own)
         for name in imports(path):
             other = top(name)
             if other in NATIVE or other.startswith("__") or other == own:
                 continue
             assert RUNG[other] < RUNG[own], f"{path} imports {name}, which is not below it"
-    assert seen == set(RUNG), f"PYTHON_RUNGS names what is gone: {set(RUNG) - seen}"
+    assert seen == set(RUNG), f"PYTHON of tests/ladder.py names what is gone: {set(RUNG) - seen}"
 
 
 @pytest.mark.parametrize(

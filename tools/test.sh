@@ -13,10 +13,10 @@ cache=build/pytest unstable=build/unstable.txt
 rm -rf "$cache" "$unstable"
 
 computed=0
-OMP_NUM_THREADS=1 "$BIN/python" -m pytest -n auto --dist loadfile -m "compute and not nightly" tests || computed=$?
+OMP_NUM_THREADS=1 "$BIN/python" -m pytest --durations=25 -n auto --dist loadfile -m "compute and not nightly" tests || computed=$?
 
 status=0
-"$BIN/python" -m pytest -o cache_dir="$cache" -m "not compute and not nightly" tests || status=$?
+"$BIN/python" -m pytest --durations=25 -o cache_dir="$cache" -m "not compute and not nightly" tests || status=$?
 if [ "$status" = 1 ]; then # tests have failed; all else is a run that did not come to its end
     mapfile -t failed < <("$BIN/python" -c 'import json, sys; print(*json.load(sys.stdin), sep="\n")' \
         <"$cache/v/cache/lastfailed")

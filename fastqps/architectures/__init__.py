@@ -1,1 +1,1 @@
-"""Model families, built of the operations that a device brings. One module for each family."""
+"""Model families, built of the operations that a device brings. Each family is one module."""

@@ -1,1 +1,1 @@
-"""The clients of a server, synchronous and for asyncio. They import neither torch nor the extensions."""
+"""The synchronous and the asyncio client. They import neither torch nor the extensions."""

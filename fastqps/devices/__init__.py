@@ -1,4 +1,4 @@
-"""Devices by name. Each kind is a module with ``make_runner`` and ``make_decoder``, imported only when it is chosen."""
+"""Devices by name. Each kind is a module with ``make_runner`` and ``make_decoder``, imported when it is chosen."""
 
 from __future__ import annotations
 

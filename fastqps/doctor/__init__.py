@@ -1,1 +1,1 @@
-"""``fastqps doctor``: what this machine has and lacks."""
+"""``fastqps doctor`` reports what this machine has and lacks."""

@@ -1,4 +1,4 @@
-"""Models: cards (JSON only, no torch) and packed forwards. ``load`` imports torch when it is called, not before."""
+"""Checkpoints: what their files say, as a ``ModelCard``, and their tokenizers. Imports no torch."""
 
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.cards import load_card

@@ -1,1 +1,1 @@
-"""The operations of a model, by device. ``interface`` says what each device has to bring."""
+"""The operations of a model, by device. ``interface`` says what each device must bring."""

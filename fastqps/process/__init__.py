@@ -1,1 +1,1 @@
-"""What processes of one server share about starting, ending and being ready."""
+"""Starting, ending and readiness of the processes of one server."""

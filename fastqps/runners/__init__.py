@@ -1,4 +1,4 @@
-"""A runner turns the packed inputs of one step into outputs. Every device has its own; the interfaces are these."""
+"""Runners turn the packed inputs of one step into outputs, over static buffers. Every device has its own."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a server tells about itself: metrics, traces, the live page, its capacity."""
+"""Metrics, traces, the live page, and the capacity file."""

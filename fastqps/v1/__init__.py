@@ -1,1 +1,1 @@
-"""The public contract's messages and stubs, as protoc writes them from proto/fastqps/v1/predict.proto."""
+"""The messages and stubs of the public contract, as protoc writes them from proto/fastqps/v1/predict.proto."""
