@@ -43,7 +43,7 @@ lacking_headers() {
 # The libraries that csrc/build.mk links and the linker cannot find.
 lacking_libraries() {
     local name
-    for name in $(grep '^LIBRARIES' csrc/build.mk | grep -oP ' -l\K\w+'); do
+    for name in $(grep '^LIBRARIES' csrc/build.mk | grep -oP ' -l\K\w+' | sort -u); do
         "${compiler[@]}" -shared -x c++ /dev/null -o /dev/null "-l$name" 2>/dev/null || printf '%s ' "$name"
     done
 }

@@ -1,0 +1,1 @@
+"""What sentence-transformers' files add to a model: pooling, projections, limits, a cross-encoder's function."""
