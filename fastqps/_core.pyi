@@ -249,6 +249,14 @@ PARAM_SLOT: int
 PARAM_MAX_TOKENS: int
 PARAM_FLAGS: int
 PARAM_LOGPROBS: int
+PARAM_LOGIT_OPTIONS: int
+PARAM_STOP_IDS: int
+PARAM_REPETITION_PENALTY: int
+PARAM_NO_REPEAT_NGRAM_SIZE: int
+PARAM_MIN_TOKENS: int
+PARAM_SUPPRESS_IDS: int
+STOP_IDS_MAX: int
+SUPPRESS_IDS_MAX: int
 
 def decode_layout(max_tokens: int, max_runs: int) -> dict[str, int]: ...
 
@@ -270,6 +278,11 @@ class DecodeBatch:
         stop_ids: Sequence[int] = (),
         ignore_eos: bool = False,
         logprobs: bool = False,
+        repetition_penalty: float = 1.0,
+        no_repeat_ngram_size: int = 0,
+        min_tokens: int = 0,
+        min_length: int = 0,
+        suppress_ids: Sequence[int] = (),
     ) -> bool: ...
     def seal(self, step: int) -> tuple[int, int, int]: ...
     def retire(self, step: int) -> list[tuple[int, int, float, int]]: ...
@@ -422,6 +435,9 @@ def embed_tokens(
     table: int,
     n_rows: int,
     width: int,
+    positions: int = 0,
+    history: int = 0,
+    history_len: int = 0,
 ) -> None: ...
 def attend_slots(
     out: int,
@@ -448,6 +464,31 @@ def attend_slots(
 ) -> None: ...
 def gated_silu(out: int, rows: int, bfloat16: bool, n_rows: int, inner: int) -> None: ...
 def admit(params: int, admitted: int, n_admitted: int) -> None: ...
+
+RULE_FORCED: int
+RULE_FORBIDDEN: int
+RULE_NOT_FIRST: int
+RULE_WORDS: int
+
+def any_logit_options(starts: int, kv_slots: int, n_runs: int, params: int) -> bool: ...
+def change_logits(
+    logits: int,
+    n_runs: int,
+    vocab: int,
+    starts: int,
+    kv_slots: int,
+    positions: int,
+    made: int,
+    params: int,
+    history: int,
+    history_len: int,
+    eos_ids: int,
+    n_eos: int,
+    rules: int,
+    rule_ids: int,
+    n_rules: int,
+    n_forced: int,
+) -> None: ...
 def sample(
     tokens: int,
     logprobs: int,

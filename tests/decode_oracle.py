@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
+from fastqps import _core
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.interface import Heads
 from fastqps.ops.reference.ops import ReferenceOps
@@ -18,7 +19,9 @@ class OracleOps(ReferenceOps):
     def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
         state.params[step.admitted[:, 0].long()] = step.admitted
         ids, slots = step.token_ids.long(), step.kv_slots.long().clamp(max=len(state.last_token) - 1)
-        return table[torch.where(ids < 0, state.last_token[slots].long(), ids)]
+        ids = torch.where(ids < 0, state.last_token[slots].long(), ids)
+        state.history[slots, step.positions.long()] = ids.int()
+        return table[ids]
 
     def attend(
         self,
@@ -55,12 +58,21 @@ class OracleOps(ReferenceOps):
     def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
         return x[step.starts[1:].long() - 1]
 
+    def change_logits(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
+        changed = logits.float().clone()
+        for run, row in enumerate(changed):
+            last = int(step.starts[run + 1]) - 1
+            slot = int(step.kv_slots[last])
+            tokens = state.history[slot, : int(step.positions[last]) + 1].tolist()
+            constrain(row, tokens, int(step.made[run]), state.params[slot], state)
+        return changed
+
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
         for run, row in enumerate(logits.float()):
             slot = int(step.kv_slots[step.starts[run + 1] - 1])
             params, made = state.params[slot], int(step.made[run])
             token = choose(row, params, made)
-            seen = set(params[8:].tolist()) | (set() if int(params[7]) & 1 else set(state.eos_ids.tolist()))
+            seen = set(params[8:16].tolist()) | (set() if int(params[7]) & 1 else set(state.eos_ids.tolist()))
             step.tokens[run] = token
             step.logprobs[run] = row.log_softmax(-1)[token] if int(params[7]) & 2 else 0.0
             step.finish[run] = 1 if token in seen else 2 if made + 1 >= int(params[6]) else 0
@@ -76,6 +88,39 @@ def _turn(x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
     cos, sin = turns[:, None, 0], turns[:, None, 1]
     a, b = x.chunk(2, -1)
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+
+def constrain(x: torch.Tensor, tokens: list[int], made: int, params: torch.Tensor, state: DecodeState) -> None:
+    """Changes float32 [vocabulary], of a sequence with these ``tokens``, as its options and the rules say."""
+    own = int(params[_core.PARAM_FLAGS]) & _core.PARAM_LOGIT_OPTIONS
+    rules = state.rules.table.tolist()
+    forced = [token for kind, token, _, _ in rules if kind == _core.RULE_FORCED]
+    forced = forced if made + 1 == int(params[_core.PARAM_MAX_TOKENS]) else []
+    if not own and not rules:
+        return
+    never: set[int] = set()
+    if forced:
+        x[:] = -torch.inf
+        x[forced] = 0.0
+    elif own:
+        penalty = params[_core.PARAM_REPETITION_PENALTY].view(torch.float32)
+        for token in set(tokens):
+            x[token] = x[token] * penalty if x[token] < 0 else x[token] / penalty
+        if n := int(params[_core.PARAM_NO_REPEAT_NGRAM_SIZE]):
+            runs = [tokens[i : i + n] for i in range(len(tokens) - n + 1)]
+            never |= {run[-1] for run in runs if run[:-1] == tokens[len(tokens) - n + 1 :]}
+        if made < int(params[_core.PARAM_MIN_TOKENS]):
+            never |= set(state.eos_ids.tolist())
+    for kind, token, before, begin in rules:
+        want = state.rules.ids[begin : begin + before].tolist()
+        follows = not forced and tokens[len(tokens) - before :] == want
+        if follows if kind == _core.RULE_FORBIDDEN else kind == _core.RULE_NOT_FIRST and made == 0:
+            never.add(token)
+    if own:
+        never |= set(params[_core.PARAM_SUPPRESS_IDS :].tolist())
+    x[[token for token in never if 0 <= token < len(x)]] = -torch.inf
+    if bool((x == -torch.inf).all()):
+        x[0] = 0.0
 
 
 def choose(logits: torch.Tensor, params: torch.Tensor, made: int) -> int:

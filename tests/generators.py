@@ -90,6 +90,11 @@ def requests(count: int, max_tokens: int, seed: int = 0) -> list[Asked]:
             options["stop"] = [chance.choice("aes ."), "zzz"]
         if chance.random() < 0.3:
             options["stop_token_ids"] = [chance.randrange(VOCAB) for _ in range(3)]
+        if chance.random() < 0.5:
+            options |= chance.choice([
+                {"repetition_penalty": 1.3}, {"no_repeat_ngram_size": 2}, {"min_tokens": options["max_tokens"] // 2},
+                {"suppress_token_ids": chance.sample(range(2, VOCAB), 8), "repetition_penalty": 0.8},
+            ])  # fmt: skip
         options["ignore_eos"] = chance.random() < 0.3
         options["logprobs"] = chance.random() < 0.3
         found.append(Asked(prompt, options))

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from fastqps._core import ADMITTED_WORDS
 from fastqps.kernels.journal import KERNELS
 
 
@@ -58,9 +59,9 @@ def _decoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     where = {"positions": ids, "kv_slots": ids, "counts": counts}
     cache = torch.zeros(2, slots, kv_heads, length, size, dtype=dtype)
     angles = torch.randn(length + 5, size // 2)
-    norm, last_token, params = torch.rand(size) + 0.5, _ints(slots), _ints(slots, 16)
+    norm, last_token, params = torch.rand(size) + 0.5, _ints(slots), _ints(slots, ADMITTED_WORDS)
     embed = {"table": torch.randn(vocab, 24).to(dtype), "ids": ids, "kv_slots": ids, "last_token": last_token}
-    embed |= {"counts": counts, "admitted": _ints(runs, 16), "params": params, "stamps": stamps}
+    embed |= {"counts": counts, "admitted": _ints(runs, ADMITTED_WORDS), "params": params, "stamps": stamps}
     rope = {"qkv": torch.zeros(rows, (heads + 2 * kv_heads) * size, dtype=dtype), "cache": cache, **where}
     rope |= {"rotary": torch.stack((angles.cos(), angles.sin()), 1).contiguous(), "eps": 1e-6, "prefix_len": 5}
     attend = {"queries": torch.zeros(rows, heads * size, dtype=dtype), "cache": cache, "starts": starts, **where}
@@ -68,8 +69,17 @@ def _decoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     draw = {"logits": torch.zeros(runs, vocab, dtype=dtype), "starts": starts, "kv_slots": ids, "made": _ints(runs)}
     draw |= {"params": params, "eos_ids": torch.tensor([7, 3], dtype=torch.int32), "counts": counts, "stamps": stamps}
     draw |= {"tokens": _ints(runs), "logprobs": torch.zeros(runs), "finish": _ints(runs), "last_token": last_token}
+    history = _ints(slots, length + 5)
+    change = {"logits": draw["logits"], "starts": starts, "kv_slots": ids, "positions": ids, "made": _ints(runs)}
+    change |= {"params": params, "history": history, "eos_ids": draw["eos_ids"], "counts": counts}
+    change |= {"rules": _ints(0, 4), "rule_ids": _ints(0), "n_forced": 0, "longest": 0}
+    more = {"eos_ids": _ints(0), "logits": torch.zeros(runs, 5, dtype=dtype), "rules": _ints(3, 4), "longest": 2}
     return {
-        "embed_tokens": [embed, embed | {"admitted": None, "params": None}],
+        "embed_tokens": [
+            embed,
+            embed | {"admitted": None, "params": None},
+            embed | {"positions": ids, "history": history},
+        ],
         "rope_kv": [
             rope | {"q_norm": norm, "k_norm": norm},
             rope | {"q_norm": None, "k_norm": None},
@@ -81,6 +91,7 @@ def _decoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
             attend | {"prefix": prefix[0], "last_rows": False, "cache": cache[:, :1]},
         ],
         "last_rows": [{"x": torch.zeros(rows, 24, dtype=dtype), "starts": starts, "counts": counts}],
+        "logit_options": [change, change | more | {"rule_ids": _ints(4), "n_forced": 1}],
         "sample": [draw, draw | {"eos_ids": _ints(0), "logits": torch.zeros(runs, 5, dtype=dtype)}],
     }
 

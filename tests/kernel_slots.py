@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from kernel_rows import DEVICE
 
+from fastqps._core import ADMITTED_WORDS
+from fastqps.models.logit_rules import LogitRules
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.interface import Heads
 
@@ -99,13 +101,23 @@ def heads_of(heads: int, kv_heads: int, head_dim: int, positions: int, norm: boo
     return Heads(heads, kv_heads, head_dim, rotary, q_norm, k_norm, 1e-6)
 
 
-def empty_state(slots: int, n_eos: int = 0) -> DecodeState:
-    """Sampling's part of a state, on the CPU; no cache."""
+def empty_state(slots: int, n_eos: int = 0, positions: int = 16) -> DecodeState:
+    """Sampling's part of a state, on the CPU; no cache, and no rules."""
     nothing = torch.zeros(0)
     return DecodeState(
         nothing,
         nothing,
         torch.zeros(slots, dtype=torch.int32),
-        torch.zeros(slots, 16, dtype=torch.int32),
+        torch.zeros(slots, ADMITTED_WORDS, dtype=torch.int32),
         torch.arange(n_eos, dtype=torch.int32),
+        torch.zeros(slots, positions, dtype=torch.int32),
+        LogitRules.of(None, ()),
     )
+
+
+def on_tests_device(state: DecodeState) -> DecodeState:
+    """A copy of it."""
+    names = [f for f in DecodeState.__dataclass_fields__ if f != "rules"]
+    r = state.rules
+    rules = LogitRules(r.table.to(DEVICE), r.ids.to(DEVICE), r.n_forced, r.longest)
+    return DecodeState(**{name: getattr(state, name).clone().to(DEVICE) for name in names}, rules=rules)

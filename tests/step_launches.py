@@ -23,11 +23,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime.jit import JITFunction
 
+from fastqps._core import ADMITTED_WORDS, RULE_WORDS
 from fastqps.architectures.bert import Bert
 from fastqps.architectures.heads import Head
 from fastqps.architectures.llama import Llama
 from fastqps.models.decoder_config import DecoderConfig, Rope
 from fastqps.models.encoder_config import read_encoder_config
+from fastqps.models.logit_rules import LogitRules
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
 from fastqps.ops.decode_step import DecodeState, DecodeStep
@@ -95,7 +97,11 @@ def _kv(positions: int, call: dict[str, Any]) -> int:
 _NOTHING: Callable[[dict[str, Any]], int] = lambda call: 0  # noqa: E731
 _TOUCHED: dict[str, dict[str, Callable[[dict[str, Any]], int]]] = {
     "embed_norm_kernel": {name: _rows_of(name, "ids") for name in ("words", "places", "kinds")},
-    "_embed_tokens": {"table": _rows_of("table", "ids"), "records": lambda call: call["admitted"].nbytes},
+    "_embed_tokens": {
+        "table": _rows_of("table", "ids"),
+        "records": lambda call: call["admitted"].nbytes,
+        "history": lambda call: call["positions"].nbytes,
+    },
     "_rope_kv": {
         "cache": lambda call: _kv(len(call["positions"]), call),
         "rotary": lambda call: min(call["rotary"].nbytes, 4 * len(call["positions"]) * call["HEAD_DIM"]),
@@ -103,6 +109,11 @@ _TOUCHED: dict[str, dict[str, Callable[[dict[str, Any]], int]]] = {
     "_slot_attention": {
         "queries": lambda call: call["out"].nbytes,
         "cache": lambda call: _kv((len(call["starts"]) - 1) * CONTEXT, call),
+    },
+    # Without options, of a model without rules: it looks at the flags alone.
+    "_logit_options": {
+        "records": lambda call: 4 * (len(call["starts"]) - 1),
+        **dict.fromkeys(("logits", "scratch", "history", "positions", "made", "eos_ids"), _NOTHING),
     },
     "_last_rows": {"x": lambda call: call["out"].nbytes},
     "_sample_chunks": {"drawn": _NOTHING, "plain": _NOTHING},  # greedy, without log-probabilities
@@ -239,12 +250,14 @@ def count_decoder(config: DecoderConfig, rows: int, runs: int, quantization: str
                 torch.empty(c.layers, 2, runs + 1, c.kv_heads, 256, c.head_dim, dtype=BF16),
                 torch.empty(c.layers, 2, c.kv_heads, 0, c.head_dim, dtype=BF16),
                 _ints(runs + 1),
-                _ints(runs + 1, 16),
+                _ints(runs + 1, ADMITTED_WORDS),
                 _ints(1),
+                _ints(runs + 1, 256),
+                LogitRules(_ints(0, RULE_WORDS), _ints(0), n_forced=0, longest=0),
             )
         per_run = (_ints(runs), _ints(runs), torch.empty(runs, device=GPU), _ints(runs))
         per_row = [_ints(rows) for _ in range(3)]
-        step = DecodeStep(*per_row, _ints(runs + 1), *per_run, _ints(runs, 16), _ints(16), _stamps())
+        step = DecodeStep(*per_row, _ints(runs + 1), *per_run, _ints(runs, ADMITTED_WORDS), _ints(16), _stamps())
         with recorded() as launches:
             model(step, state)
     return launches

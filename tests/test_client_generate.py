@@ -107,6 +107,7 @@ def test_every_option_arrives(client: Any, servicer: Servicer) -> None:
     options: dict[str, Any] = {
         "max_tokens": 9, "temperature": 0.5, "top_k": 40, "top_p": 0.75, "seed": 2**64 - 1, "stop": ["\n", "END"],
         "ignore_eos": True, "logprobs": True, "stop_token_ids": [3, 4],
+        "repetition_penalty": 1.5, "no_repeat_ngram_size": 0, "min_tokens": 5, "suppress_token_ids": [6, 7],
     }  # fmt: skip
     client.generate("a", **options)
     list(client.generate_stream([5, 6], **options, priority="high", timings=True))
@@ -135,6 +136,7 @@ def test_without_options_the_server_decides(client: Any, servicer: Servicer) -> 
         ({"stop": [5]}, TypeError, "stop: "),
         ({"max_token": 3}, TypeError, "max_token is no option; there are: model, .*, max_tokens"),
         ({"stop_token_ids": [-1]}, ValueError, "stop_token_ids: Value out of range: -1"),
+        ({"suppress_token_ids": [-1]}, ValueError, "suppress_token_ids: Value out of range: -1"),
     ],
 )
 def test_wrong_options_are_refused_before_they_leave(

@@ -32,5 +32,13 @@ def test_whole_steps_compile(tmp_path: Path) -> None:
         kernels[case].add(kernel.lstrip("_").removesuffix("_kernel"))
     both = {"add_norm", "activate", "activate_fp8", "quantise_rows"}
     assert kernels["encoder"] >= {"embed_norm", "tile_attention", "pool", "stamp_end"}
-    assert kernels["decoder"] >= {"embed_tokens", "rope_kv", "slot_attention", "last_rows", "sample_chunks", "sample"}
+    assert kernels["decoder"] >= {
+        "embed_tokens",
+        "rope_kv",
+        "slot_attention",
+        "last_rows",
+        "sample_chunks",
+        "sample",
+        "logit_options",
+    }
     assert kernels["encoder"] | kernels["decoder"] >= both

@@ -129,8 +129,8 @@ def test_rows(dtype: torch.dtype) -> None:
 def test_greedy_and_logprobs(dtype: torch.dtype) -> None:
     runs, vocab = 9, 1003
     logits = (4 * torch.randn(runs, vocab)).to(dtype)
-    params = torch.zeros(runs, 16, dtype=torch.int32)
-    admitted = torch.full((runs, 16), -1, dtype=torch.int32)
+    params = torch.zeros(runs, _core.ADMITTED_WORDS, dtype=torch.int32)
+    admitted = torch.full((runs, _core.ADMITTED_WORDS), -1, dtype=torch.int32)
     admitted[:, 0] = torch.arange(runs)
     admitted[:, 1:8] = ints([0, 0, 0, 0, 0, 50, 2])  # greedy, 50 tokens, with logprobs
     _core.admit(params.data_ptr(), admitted.data_ptr(), runs)

@@ -9,8 +9,9 @@ import pytest
 import torch
 from decode_oracle import philox
 from kernel_rows import DEVICE, by_torch_too, near
-from kernel_slots import Rows, empty_state, ints
+from kernel_slots import Rows, empty_state, ints, on_tests_device
 
+from fastqps._core import ADMITTED_WORDS
 from fastqps.kernels.sampling.sample import sample
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.decode_step import DecodeState, DecodeStep
@@ -38,7 +39,7 @@ def record(
     floats = torch.tensor([temperature, top_p]).view(torch.int32).tolist()
     seeds = torch.tensor([seed]).view(torch.int32).tolist()
     stops = [*stop_ids, *[-1] * (8 - len(stop_ids))]
-    return [*seeds, *floats, top_k, max_tokens, flags, *stops]
+    return [*seeds, *floats, top_k, max_tokens, flags, *stops, *[0] * (ADMITTED_WORDS - 16)]
 
 
 def sampled(
@@ -52,7 +53,7 @@ def sampled(
     for slot, words in zip(slots, records, strict=True):
         state.params[slot] = torch.tensor([slot, *words], dtype=torch.int32)
     wanted = rows.exact(made=ints(made, n))
-    on_device = DecodeState(*(getattr(state, f).clone().to(DEVICE) for f in DecodeState.__dataclass_fields__))
+    on_device = on_tests_device(state)
     padded = torch.full((n + 3, logits.shape[1]), torch.nan, dtype=logits.dtype)
     padded[:n] = logits
     found = DecodeStep(

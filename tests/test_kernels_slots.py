@@ -9,6 +9,7 @@ import torch
 from kernel_rows import DEVICE, by_torch_too, kernel_only, near
 from kernel_slots import JUNK, Rows, Slots, empty_state, heads_of, ints
 
+from fastqps._core import ADMITTED_WORDS
 from fastqps.kernels.embed_tokens import embed_tokens
 from fastqps.kernels.last_rows import last_rows
 from fastqps.kernels.rope_kv import rope_kv
@@ -141,17 +142,21 @@ def test_embedding_carries_over_and_admits(monkeypatch: pytest.MonkeyPatch, comp
     rows, ids = Rows([(3, 0, 2), (1, 5, 1), (0, 9, 1)], T=6, S=8), [4, 0, -1, 49]
     table, state = torch.randn(50, 40), empty_state(4)
     state.last_token[:] = torch.tensor([11, 22, 33, 44])
-    records = torch.randint(-9, 9, (8, 16), dtype=torch.int32)
+    records = torch.randint(-9, 9, (8, ADMITTED_WORDS), dtype=torch.int32)
     records[:, 0] = ints([3, 1], 8)
-    params, stamps = state.params.to(DEVICE, copy=True), torch.full((2,), -1, device=DEVICE)
+    params, history = (x.to(DEVICE, copy=True) for x in (state.params, state.history))
+    stamps = torch.full((2,), -1, device=DEVICE)
     found = embed_tokens(
         table.to(DEVICE), ints(ids, 6, DEVICE), rows.on_device("kv_slots"), state.last_token.to(DEVICE),
         rows.counts(admitted=2), admitted=records.to(DEVICE), params=params, stamps=stamps,
+        positions=rows.on_device("positions"), history=history,
     ).cpu()  # fmt: skip
     wanted = CPU.embed(table, rows.exact(ids=ints(ids, 4), admitted=records[:2]), state)
     assert torch.equal(wanted, table[[4, 0, 22, 49]])
     assert torch.equal(found[:4], wanted) and (computed_by == "torch" or (found[4:] == 7).all())
     assert torch.equal(params.cpu(), state.params) and state.params.any()
+    assert torch.equal(history.cpu(), state.history)
+    assert [state.history[at].tolist() for at in ((3, 0), (3, 1), (1, 5), (0, 9))] == [4, 0, 22, 49]
     clock = DEVICE == "cuda" and computed_by == "kernel"
     assert (stamps[0] > 0 and stamps[1] == 0) if clock else stamps.tolist() == [-1, -1]
     none, nobody = ints([0], 16, DEVICE), ints([], 6, DEVICE)

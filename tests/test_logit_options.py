@@ -16,16 +16,15 @@ from decoders import VOCAB, write_decoder
 from test_reference_ops import one_thread  # noqa: F401
 
 from fastqps import Engine
-from fastqps.devices import make_decoder
 from fastqps.engine.generator import Generator
 from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.logit_options import LogitOptions
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
-from fastqps.ops.cpu.logit_stage import LogitStage
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.reference.decode_ops import ReferenceDecodeOps
 from fastqps.runners.decoder import DecoderRunner
+from fastqps.runners.reference_rows import ReferenceRows
 
 pytestmark = pytest.mark.compute
 
@@ -211,9 +210,16 @@ def test_logits_are_those_of_the_processors_of_transformers(tmp_path: Path) -> N
     nothing = torch.zeros(len(prompts), dtype=torch.int32)
     starts = torch.cat((torch.zeros(1, dtype=torch.int32), ends))
     step = DecodeStep(ids, at, slots, starts, *[nothing] * 4, state.params[:0])
-    assert card.logit_options
-    got = LogitStage(card.logit_options, card, len(prompts))(logits.clone(), step, state)
-    torch.testing.assert_close(got, torch.stack(want), rtol=0, atol=0)
+    # The checkpoint's penalty and n-grams come with each sequence's parameters.
+    for slot, prompt in enumerate(prompts):
+        rows = ReferenceRows()
+        rows.admit(slot, max_tokens=9, repetition_penalty=1.3, no_repeat_ngram_size=3)
+        rows.append(slot, 0, 0, prompt)
+        state.params[slot] = torch.tensor(rows.admitted[0], dtype=torch.int32)
+        state.history[slot, : len(prompt)] = torch.tensor(prompt, dtype=torch.int32)
+    for ops in (CpuDecodeOps(FLOAT32), ReferenceDecodeOps(FLOAT32)):
+        got = ops.change_logits(logits.clone(), step, state)
+        torch.testing.assert_close(got, torch.stack(want), rtol=0, atol=0)
 
 
 def test_sampled_tokens_are_never_suppressed_ones(tmp_path: Path) -> None:
@@ -290,10 +296,3 @@ def test_a_forced_token_that_is_suppressed_is_refused(tmp_path: Path) -> None:
         reread(tmp_path, forced_eos_token_id=7, suppress_tokens=[7, 8])
     with pytest.raises(ModelError, match=r"suppress_tokens forbid all of forced_eos_token_id \[7\]"):
         card_of(tmp_path)
-
-
-def test_a_gpu_refuses_them(tmp_path: Path) -> None:
-    write_decoder(tmp_path, "llama")
-    write_options(tmp_path, repetition_penalty=1.1, min_length=3)
-    with pytest.raises(ModelError, match=r"repetition_penalty, min_length cannot be honoured on device cuda"):
-        make_decoder("cuda", card_of(tmp_path), 2, 40)

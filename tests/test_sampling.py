@@ -14,6 +14,7 @@ from transformers import TemperatureLogitsWarper, TopPLogitsWarper
 
 from fastqps._core import ADMITTED_WORDS
 from fastqps.engine.sampling import Sampling
+from fastqps.models.logit_rules import LogitRules
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.decode_step import DecodeStep
 from fastqps.ops.reference.decode_ops import ReferenceDecodeOps
@@ -28,6 +29,8 @@ class State:
         self.params = torch.zeros(slots + 1, ADMITTED_WORDS, dtype=torch.int32)
         self.last_token = torch.zeros(slots + 1, dtype=torch.int32)
         self.eos_ids = torch.tensor(eos_ids, dtype=torch.int32)
+        self.history = torch.zeros(slots + 1, 1, dtype=torch.int32)
+        self.rules = LogitRules.of(None, ())
 
 
 def record(slot: int, sampling: Sampling) -> list[int]:
@@ -35,7 +38,7 @@ def record(slot: int, sampling: Sampling) -> list[int]:
     seeds = struct.unpack("2i", struct.pack("Q", sampling.seed or 0))
     stops = [*sampling.stop_ids, *[-1] * (8 - len(sampling.stop_ids))]
     flags = sampling.ignore_eos | sampling.logprobs << 1
-    return [slot, *seeds, *floats, sampling.top_k, sampling.max_tokens, flags, *stops]
+    return [slot, *seeds, *floats, sampling.top_k, sampling.max_tokens, flags, *stops, *[0] * (ADMITTED_WORDS - 16)]
 
 
 def ints(values: Any) -> torch.Tensor:

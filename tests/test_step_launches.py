@@ -44,7 +44,7 @@ DECODER_LAYER_FP8 = {
 # A checkpoint that is FP8 in every product needs a kernel for attention's rows.
 HELD = {"linear": 0, "addmm_": 0, "_scaled_mm": 4, "quantise_rows": 1}
 ENCODER, DECODER = {"embed_norm": 1, "pool": 1}, {"embed_tokens": 1, "add_norm": 1, "linear": 1, "last_rows": 1}
-DECODER |= {"sample_chunks": 1, "sample": 1}
+DECODER |= {"logit_options": 1, "sample_chunks": 1, "sample": 1}
 LAYERS = {"MiniLM-L6": 6, "SmolLM2-135M": 30, "Llama-3.2-1B": 16}
 # Megabytes of a step, by products: what docs/kernels.md says.
 MEGABYTES = {

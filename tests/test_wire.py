@@ -82,6 +82,10 @@ def seen_by_runtime(message: bytes) -> dict[str, Any] | None:
             "ignore_eos": g.ignore_eos,
             "logprobs": g.logprobs,
             "stop_token_ids": list(g.stop_token_ids),
+            "repetition_penalty": bits(g.repetition_penalty) if g.HasField("repetition_penalty") else None,
+            "no_repeat_ngram_size": g.no_repeat_ngram_size if g.HasField("no_repeat_ngram_size") else None,
+            "min_tokens": g.min_tokens if g.HasField("min_tokens") else None,
+            "suppress_token_ids": list(g.suppress_token_ids),
         }
         if r.HasField("generate")
         else None,
@@ -95,7 +99,8 @@ def seen_by_us(message: bytes) -> dict[str, Any] | None:
         return None
     if g := r["generate"]:
         g["temperature"] = bits(g["temperature"])
-        g["top_p"] = None if g["top_p"] is None else bits(g["top_p"])
+        for name in ("top_p", "repetition_penalty"):
+            g[name] = None if g[name] is None else bits(g[name])
     return r
 
 
@@ -282,7 +287,9 @@ def test_every_truncation_of_a_full_request_is_seen_alike() -> None:
         token_ids=pb.TokenIds(ids=[1, 300, 70000]),
         request_id=2**40,
         priority=pb.PRIORITY_HIGH,
-        generate=pb.GenerateOptions(top_p=0.5, seed=7, stop=["a", "bé"], stop_token_ids=[1, 2]),
+        generate=pb.GenerateOptions(
+            top_p=0.5, seed=7, stop=["a", "bé"], stop_token_ids=[1, 2], repetition_penalty=1.5, suppress_token_ids=[3]
+        ),
         output=pb.OutputOptions(normalize=False, dimensions=300),
         timeout_us=10_000,
         truncate=True,
@@ -323,6 +330,18 @@ def test_nesting_ends_at_the_same_depth(depth: int, inside: bool) -> None:
         (
             pb.PredictRequest(text="a", generate=pb.GenerateOptions(stop_token_ids=[1] * 9)),
             "generate.stop_token_ids: 9 ids, at most 8",
+        ),
+        (
+            pb.PredictRequest(text="a", generate=pb.GenerateOptions(repetition_penalty=0)),
+            "generate.repetition_penalty: 0, must be a finite number above 0",
+        ),
+        (
+            pb.PredictRequest(text="a", generate=pb.GenerateOptions(no_repeat_ngram_size=65)),
+            "generate.no_repeat_ngram_size: 65, must be at most 64",
+        ),
+        (
+            pb.PredictRequest(text="a", generate=pb.GenerateOptions(suppress_token_ids=[1] * 9)),
+            "generate.suppress_token_ids: 9 ids, at most 8",
         ),
         (
             pb.PredictRequest(text="a", generate=pb.GenerateOptions(top_p=0)),

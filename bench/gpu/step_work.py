@@ -92,6 +92,7 @@ def decoder_work(shape: Shape, step: DecoderStep, size: int, fp8: bool = False) 
             float(vocab * shape.hidden + step.runs * (shape.hidden + vocab)) * size,
             2.0 * step.runs * shape.hidden * vocab,
         ),
+        "logit_options": Work(1, 8.0 * step.runs),  # without options: it looks at flags alone
         "sample_chunks": Work(1, float(step.runs * vocab * size)),
         "sample": Work(1, step.runs * vocab / 64 * 8.0),
     }

@@ -12,7 +12,7 @@ from bench.gpu.step_work import Work
 
 OWN = (  # kernels of fastqps.kernels, the longest name first where one contains another
     "embed_norm", "embed_tokens", "tile_attention", "slot_attention", "add_norm", "activate", "quantise_rows",
-    "rope_kv", "last_rows", "sample_chunks", "sample", "pool", "stamp_end",
+    "rope_kv", "last_rows", "logit_options", "sample_chunks", "sample", "pool", "stamp_end",
 )  # fmt: skip
 PRODUCTS = re.compile(r"gemm|cutlass|xmma|nvjet|cublas|splitk|(^|[^a-z])mm($|[^a-z])", re.IGNORECASE)
 COPIES = ("Memcpy", "Memset")

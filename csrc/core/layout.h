@@ -24,7 +24,7 @@
 namespace fastqps {
 
 inline constexpr u64 kMagic = 0x0053505154534146;  // "FASTQPS\0", little-endian
-inline constexpr u32 kFormat = 8;                  // grows with every change of this file
+inline constexpr u32 kFormat = 9;                  // grows with every change of this file
 
 inline constexpr u32 kDoorsMax = 32;
 inline constexpr u32 kDispatchersMax = 64;  // one bit each in Route::dispatchers
@@ -259,8 +259,9 @@ struct LabelScore {
   float score;
 };
 
-// How a generator makes a request's tokens.
+// How a generator makes a request's tokens. The defaults of the last fields change no logits.
 inline constexpr u32 kStopIdsMax = 8;
+inline constexpr u32 kSuppressIdsMax = 8;
 struct alignas(64) Sampling {
   u64 seed;           // of its random numbers: the same again when the request has to run again
   float temperature;  // 0: greedy
@@ -269,8 +270,14 @@ struct alignas(64) Sampling {
   u32 max_tokens;     // 1 to Route::max_output_tokens
   u32 n_stop_ids;
   u32 stop_ids[kStopIdsMax];
+  float repetition_penalty = 1;  // above 0; 1: off
+  u32 no_repeat_ngram_size = 0;  // 0: off
+  u32 min_tokens = 0;            // of the answer, before which no end-of-text token is chosen
+  u32 min_length = 0;            // the same of prefix, prompt and answer together
+  u32 n_suppress_ids = 0;
+  u32 suppress_ids[kSuppressIdsMax] = {};  // never chosen
 };
-static_assert(sizeof(Sampling) == 64);
+static_assert(sizeof(Sampling) == 128);
 
 // A generator's answer in a slot: u32 ids[max_output_tokens], then float logprobs[max_output_tokens]. While LAUNCHED
 // its dispatcher adds tokens behind those that n_made counts, and the front door may read up to n_made. The token that
@@ -303,7 +310,7 @@ struct alignas(64) Slot {
 
   Sampling sampling;  // D: generators only
 };
-static_assert(sizeof(Slot) == 192 && alignof(Slot) == 64);
+static_assert(sizeof(Slot) == 256 && alignof(Slot) == 64);
 
 // One block per process; it alone writes it. The index of front door i is i, of dispatcher j doors + j.
 enum Rpc : u32 { kPredict = 0, kPredictBatch, kPredictStream, kGenerate, kOther, kMethods };

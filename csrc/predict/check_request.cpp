@@ -27,6 +27,19 @@ FieldError check_stops(const RequestView& request, ReasonText& reason) {
   return {};
 }
 
+FieldError check_logit_options(const GenerateOptions& g, ReasonText& reason) {
+  if (g.has_repetition_penalty && !(std::isfinite(g.repetition_penalty) && g.repetition_penalty > 0))
+    return {"generate.repetition_penalty",
+            reason.print("%g, must be a finite number above 0", double(g.repetition_penalty))};
+  if (g.no_repeat_ngram_size > kNoRepeatNgramMax)
+    return {"generate.no_repeat_ngram_size",
+            reason.print("%u, must be at most %u", g.no_repeat_ngram_size, kNoRepeatNgramMax)};
+  if (g.suppress_token_count > kSuppressTokensMax)
+    return {"generate.suppress_token_ids",
+            reason.print("%u ids, at most %u", g.suppress_token_count, kSuppressTokensMax)};
+  return {};
+}
+
 FieldError check_generate(const RequestView& request, ReasonText& reason) {
   const GenerateOptions& g = request.generate;
   if (!(std::isfinite(g.temperature) && g.temperature >= 0))
@@ -34,7 +47,8 @@ FieldError check_generate(const RequestView& request, ReasonText& reason) {
   if (g.top_k > kTopKMax) return {"generate.top_k", reason.print("%u, must be at most %u", g.top_k, kTopKMax)};
   if (g.has_top_p && !(g.top_p > 0 && g.top_p <= 1))
     return {"generate.top_p", reason.print("%g, must be above 0 and at most 1", double(g.top_p))};
-  return check_stops(request, reason);
+  const FieldError error = check_logit_options(g, reason);
+  return error ? error : check_stops(request, reason);
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 
 namespace fastqps::front {
 
+static_assert(kStopTokensMax == kStopIdsMax && kSuppressTokensMax == kSuppressIdsMax, "a slot has room for them");
+
 // ---- from a request to its slot
 
 // What this model cannot do. Limits that hold for every model: check_request().
@@ -30,14 +32,34 @@ PredictService::Refusal PredictService::check_generator(const RequestView& view,
   if (output.raw_scores) return meaningless("output.raw_scores", 1);
   if (options.max_tokens > route.max_output_tokens)
     return refuse_field("generate.max_tokens", "%u, at most %u", options.max_tokens, route.max_output_tokens);
+  const u32 max_tokens = options.max_tokens ? options.max_tokens : route.max_output_tokens;
+  if (options.min_tokens > max_tokens)
+    return refuse_field("generate.min_tokens", "%u, at most max_tokens, %u", options.min_tokens, max_tokens);
   if (options.stop_count && !setups_[r].detokenizer)
     return refuse_field("generate.stop",
                         "the model '%s' has no tokenizer, so stop strings cannot be found; use stop_token_ids", name);
-  u32 ids[kStopTokensMax];
+  return check_token_options(view, r);
+}
+
+PredictService::Refusal PredictService::check_token_options(const RequestView& view, u32 r) {
+  const u32 vocab = segment_.route(r).vocab_size;
+  u32 ids[std::max(kStopTokensMax, kSuppressTokensMax)];
+  const auto unknown = [vocab](u32 id) { return id >= vocab; };
   stop_tokens(view, ids);
-  for (u32 i = 0; i < options.stop_token_count; i++)
-    if (ids[i] >= route.vocab_size)
-      return refuse_field("generate.stop_token_ids", "id %u, the vocabulary has %u", ids[i], route.vocab_size);
+  const u32* end = ids + view.generate.stop_token_count;
+  if (const u32* id = std::find_if<const u32*>(ids, end, unknown); id != end)
+    return refuse_field("generate.stop_token_ids", "id %u, the vocabulary has %u", *id, vocab);
+  suppress_tokens(view, ids);
+  end = ids + view.generate.suppress_token_count;
+  if (const u32* id = std::find_if<const u32*>(ids, end, unknown); id != end)
+    return refuse_field("generate.suppress_token_ids", "id %u, the vocabulary has %u", *id, vocab);
+  const std::vector<u32>& forced = setups_[r].forced_ids;
+  const auto suppressed = [&](u32 id) { return std::find<const u32*>(ids, end, id) != end; };
+  if (!forced.empty() && std::all_of(forced.begin(), forced.end(), suppressed))
+    return refuse_field(
+        "generate.suppress_token_ids",
+        "%zu ids, with all %zu that the checkpoint's forced_eos_token_id forces; leave one of those out",
+        size_t(end - ids), forced.size());
   return {};
 }
 
@@ -53,6 +75,15 @@ void PredictService::begin_generation(const RequestView& view, u32 r, u32 slot, 
   sampling.max_tokens = options.max_tokens ? options.max_tokens : segment_.route(r).max_output_tokens;
   sampling.n_stop_ids = options.stop_token_count;
   stop_tokens(view, sampling.stop_ids);
+  const LogitDefaults& checkpoint = setups_[r].logit_defaults;
+  sampling.repetition_penalty =
+      options.has_repetition_penalty ? options.repetition_penalty : checkpoint.repetition_penalty;
+  sampling.no_repeat_ngram_size =
+      options.has_no_repeat_ngram_size ? options.no_repeat_ngram_size : checkpoint.no_repeat_ngram_size;
+  sampling.min_tokens = options.has_min_tokens ? options.min_tokens : checkpoint.min_tokens;
+  sampling.min_length = options.has_min_tokens ? 0 : checkpoint.min_length;
+  sampling.n_suppress_ids = options.suppress_token_count;
+  suppress_tokens(view, sampling.suppress_ids);
   s.flags |= u8((options.ignore_eos ? kIgnoreEos : 0) | (options.logprobs ? kLogprobs : 0) |
                 (stream || options.stop_count ? kProgress : 0));
   std::string_view stops[kStopStringsMax];

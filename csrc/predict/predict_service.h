@@ -141,6 +141,7 @@ class PredictService final : public Service {
 
   // generate.cpp: what differs for a model that generates
   Refusal check_generator(const RequestView& view, u32 route);
+  Refusal check_token_options(const RequestView& view, u32 route);
   void begin_generation(const RequestView& view, u32 route, u32 slot, bool stream);
   void advance(u32 slot, u32 made, Finish finish);
   u32 token_room(u32 slot) const;

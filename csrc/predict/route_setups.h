@@ -17,6 +17,12 @@
 
 namespace fastqps::front {
 
+// What the checkpoint's generation_config.json says of options that a request may set.
+struct LogitDefaults {
+  float repetition_penalty = 1;
+  u32 no_repeat_ngram_size = 0, min_tokens = 0, min_length = 0;
+};
+
 struct RouteSetup {
   std::unique_ptr<text::Tokenizer> tokenizer;      // null: the tokenize queue, or token ids only
   std::shared_ptr<text::Tokenizer> of_long_texts;  // its clone, for the worker's thread
@@ -24,6 +30,8 @@ struct RouteSetup {
   bool pairs_only = false;                               // a cross-encoder: one text is refused
   bool check_ids = false;                                // the tokenizer knows ids that the model does not
   std::shared_ptr<const text::Detokenizer> detokenizer;  // of a model that generates; null: token ids only
+  LogitDefaults logit_defaults;                          // of a model that generates
+  std::vector<u32> forced_ids;                           // at an answer's limit; empty: any token
   std::vector<std::string> labels;
   std::string version;  // NAME@VERSION, for the header
   u32 generation = 0;

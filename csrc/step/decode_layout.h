@@ -11,7 +11,7 @@
 namespace fastqps {
 
 inline constexpr u32 kHeaderWords = 16;
-inline constexpr u32 kAdmittedWords = 16;
+inline constexpr u32 kAdmittedWords = 32;
 inline constexpr i32 kCarryOver = -1;  // a token id: the sequence's newest token, which only the device knows yet
 
 enum HeaderWord : u32 { kHeaderTokens = 0, kHeaderRuns = 1, kHeaderAdmitted = 2, kHeaderT = 3, kHeaderS = 4 };
@@ -27,8 +27,16 @@ enum AdmittedWord : u32 {
   kParamMaxTokens = 6,
   kParamFlags = 7,
   kParamStopIds = 8,  // eight; -1: none
+  // The words below mean something only with kParamLogitOptions.
+  kParamRepetitionPenalty = 16,  // bits of a float
+  kParamNoRepeatNgramSize = 17,
+  kParamMinTokens = 18,    // of the answer, before which no end-of-text token is chosen
+  kParamSuppressIds = 24,  // eight; -1: none
 };
-enum ParamFlag : u32 { kParamIgnoreEos = 1, kParamLogprobs = 2 };
+static_assert(kParamStopIds + kStopIdsMax <= kParamRepetitionPenalty);
+static_assert(kParamSuppressIds + kSuppressIdsMax == kAdmittedWords);
+// kParamLogitOptions: the sequence has options that change its logits.
+enum ParamFlag : u32 { kParamIgnoreEos = 1, kParamLogprobs = 2, kParamLogitOptions = 4 };
 
 struct DecodeLayout {
   u32 max_tokens, max_runs;  // T and S

@@ -28,7 +28,10 @@ std::vector<std::string> messages() {
           .temperature = 1,
           .logprobs = true,
           .stop = {"x", "yy"},
-          .stop_ids = {3}}
+          .stop_ids = {3},
+          .repetition_penalty = 1.5f,
+          .min_tokens = 2,
+          .suppress_ids = {4, 5}}
           .bytes()};
   for (size_t i = 0; i < 5; i++) {
     u8 head[16];

@@ -72,10 +72,12 @@ void check_item(std::string_view message) {
   ReasonText reason;
   if (check_request(view, reason)) return;
   CHECK(view.generate.stop_count <= kStopStringsMax && view.generate.stop_token_count <= kStopTokensMax);
+  CHECK(view.generate.suppress_token_count <= kSuppressTokensMax);
   std::string_view stops[kStopStringsMax];
-  u32 tokens[kStopTokensMax];
+  u32 tokens[std::max(kStopTokensMax, kSuppressTokensMax)];
   stop_strings(view, stops);
   stop_tokens(view, tokens);
+  suppress_tokens(view, tokens);
   for (u32 i = 0; i < view.generate.stop_count; i++) CHECK(within(stops[i], message));
 }
 

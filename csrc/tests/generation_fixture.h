@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ struct Ask {
   u32 dtype = 0, dimensions = 0, top_labels = 0;
   std::vector<std::string> stop = {};
   std::vector<u32> stop_ids = {};
+  std::optional<float> repetition_penalty = {};
+  std::optional<u32> no_repeat_ngram_size = {}, min_tokens = {};
+  std::vector<u32> suppress_ids = {};
 
   std::string bytes() const {
     u8 buffer[65536];
@@ -70,6 +74,11 @@ struct Ask {
     generate.scalar(7, ignore_eos);
     generate.scalar(8, logprobs);
     for (const u32 id : stop_ids) generate.scalar(9, id);
+    if (repetition_penalty) generate.float32(10, *repetition_penalty);
+    // 0 is a value of its own: it is written.
+    if (no_repeat_ngram_size) generate.varint(varint_tag(11)), generate.varint(*no_repeat_ngram_size);
+    if (min_tokens) generate.varint(varint_tag(12)), generate.varint(*min_tokens);
+    for (const u32 id : suppress_ids) generate.varint(varint_tag(13)), generate.varint(id);
     out.bytes(6, inner, size_t(generate.end() - inner));
     u8 options[64];
     WireWriter output(options);

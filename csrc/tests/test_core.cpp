@@ -117,8 +117,8 @@ TEST(segment_does_not_overlap) {
     end = at + bytes;
   }
   CHECK(h.total_bytes >= end);
-  CHECK_EQ(h.ids_offset, 192u);
-  CHECK_EQ(h.answer_offset, 320u);  // 20 ids of 4 bytes, rounded up to a line
+  CHECK_EQ(h.ids_offset, 256u);
+  CHECK_EQ(h.answer_offset, 384u);  // 20 ids of 4 bytes, rounded up to a line
   CHECK_EQ(h.slot_stride, 448u);    // seven lines: odd
 }
 

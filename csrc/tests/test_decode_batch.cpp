@@ -1,4 +1,5 @@
 // Continuous batching without shared memory: what a step holds, and that everybody gets the tokens that are theirs.
+#include <array>
 #include <deque>
 #include <map>
 #include <memory>
@@ -30,8 +31,13 @@ TEST(sections_lie_on_lines_and_apart) {
   for (u32 t : {1u, 16u, 17u, 8192u})
     for (u32 s : {1u, 15u, 16u, 1024u}) {
       const DecodeLayout at(t, s);
-      const u32 edges[][2] = {{0, kHeaderWords},  {at.token_ids, t}, {at.positions, t},    {at.kv_slots, t},
-                              {at.starts, s + 1}, {at.made, s},      {at.admitted, s * 16}};
+      const u32 edges[][2] = {{0, kHeaderWords},
+                              {at.token_ids, t},
+                              {at.positions, t},
+                              {at.kv_slots, t},
+                              {at.starts, s + 1},
+                              {at.made, s},
+                              {at.admitted, s * kAdmittedWords}};
       u32 end = 0;
       for (auto [begin, words] : edges) {
         CHECK_EQ(begin % 16, 0u);
@@ -57,6 +63,8 @@ TEST(a_step_holds_decode_rows_and_whole_prompts) {
   CHECK(a.words(0, 5) == (List{2, 1, 1, 16, 4}));
   CHECK(a.words(at.admitted, 8) == (List{0, 7, 0, 0, std::bit_cast<i32>(1.0f), 0, 3, 3}));
   CHECK(a.words(at.admitted + 8, 8) == List(8, -1));
+  CHECK(a.words(at.admitted + 16, 8) == (List{std::bit_cast<i32>(1.0f), 0, 0, 0, 0, 0, 0, 0}));
+  CHECK(a.words(at.admitted + 24, 8) == List(8, -1));
 
   Sampling stops = greedy(1);
   stops.seed = u64(5) << 32 | 6, stops.temperature = 0.5f, stops.top_p = 0.25f, stops.top_k = 9;
@@ -74,6 +82,39 @@ TEST(a_step_holds_decode_rows_and_whole_prompts) {
   CHECK(b.words(at.admitted + 8, 4) == (List{11, 12, -1, -1}));
   CHECK_EQ(batch.going(), 1u);  // the second one has nothing left to make
   CHECK_EQ(batch.running(), 2u);
+}
+
+TEST(parameters_say_what_changes_logits) {
+  DecodeBatch batch(8, 3);
+  Memory m(16, 8);
+  const u32 ids[] = {5, 6};
+  const DecodeLayout& at = m.step.layout;
+  u32 n = 0;
+  const auto words_of = [&](const Sampling& sampling) {
+    batch.begin(m.step);
+    CHECK(batch.admit(m.step, ids, 2, sampling, kLogprobs) == n++);
+    return m.words(at.admitted, kAdmittedWords);
+  };
+  const i32 one = std::bit_cast<i32>(1.0f), with = kParamLogprobs | kParamLogitOptions;
+  Sampling all = greedy(9);
+  all.repetition_penalty = 1.5f, all.no_repeat_ngram_size = 4, all.min_tokens = 2;
+  all.n_suppress_ids = 2, all.suppress_ids[0] = 11, all.suppress_ids[1] = 12;
+  List words = words_of(all);
+  CHECK_EQ(words[kParamFlags], with);
+  CHECK_EQ(words[kParamRepetitionPenalty], std::bit_cast<i32>(1.5f));
+  CHECK(words[kParamNoRepeatNgramSize] == 4 && words[kParamMinTokens] == 2);
+  CHECK(List(words.begin() + kParamSuppressIds, words.end()) == (List{11, 12, -1, -1, -1, -1, -1, -1}));
+
+  // A length counts the prefix and the prompt, of five tokens together; the larger minimum holds, up to the limit.
+  for (const auto& [min_tokens, min_length, max_tokens, want] :
+       {std::array{0u, 5u, 9u, 0u}, {0u, 6u, 9u, 1u}, {3u, 7u, 9u, 3u}, {3u, 9u, 9u, 4u}, {0u, ~0u, 9u, 9u}}) {
+    Sampling least = greedy(max_tokens);
+    least.min_tokens = min_tokens, least.min_length = min_length;
+    words = words_of(least);
+    CHECK_EQ(words[kParamMinTokens], i32(want));
+    CHECK_EQ(words[kParamFlags], want ? with : i32(kParamLogprobs));
+    CHECK_EQ(words[kParamRepetitionPenalty], one);
+  }
 }
 
 TEST(what_does_not_fit_is_not_taken) {

@@ -143,7 +143,7 @@ TEST(a_damaged_request_stays_within_its_room) {
   Slot& s = w.segment.slot(0, slot);
   s.n_tokens.store(1000);
   s.sampling.max_tokens = 1 << 30;
-  s.sampling.n_stop_ids = 1000;
+  s.sampling.n_stop_ids = s.sampling.n_suppress_ids = 1000;
   for (u32 i = 0; i < 16; i++) w.segment.ids(s)[i] = i;
   while (d.turn()) w.slab->drain();
   w.slab->drain();

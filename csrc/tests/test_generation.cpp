@@ -110,6 +110,45 @@ TEST(the_slot_says_how_to_sample) {
   CHECK(test.dispatcher->slot(1).sampling.seed != seed);
 }
 
+TEST(the_slot_says_what_changes_logits) {
+  Generating test;
+  test.start("Predict", {.ids = {5}});
+  const Sampling& usual = test.dispatcher->slot().sampling;
+  CHECK(usual.repetition_penalty == 1 && !usual.no_repeat_ngram_size && !usual.min_tokens && !usual.min_length);
+  CHECK_EQ(usual.n_suppress_ids, 0u);
+  test.finish('x', Finish::kLength);
+
+  test.service.setups()[kGeneratorRoute].logit_defaults = {1.5f, 3, 7, 11};
+  test.start("Predict", {.ids = {5}});
+  const Sampling& checkpoints = test.dispatcher->slot().sampling;
+  CHECK(checkpoints.repetition_penalty == 1.5f && checkpoints.no_repeat_ngram_size == 3);
+  CHECK(checkpoints.min_tokens == 7 && checkpoints.min_length == 11);
+  test.finish('x', Finish::kLength);
+
+  Ask ask{.ids = {5}, .max_tokens = 4};
+  ask.repetition_penalty = 0.5f, ask.no_repeat_ngram_size = 0, ask.min_tokens = 4, ask.suppress_ids = {9, 299};
+  test.start("Predict", ask);
+  const Sampling& own = test.dispatcher->slot().sampling;
+  CHECK(own.repetition_penalty == 0.5f && own.no_repeat_ngram_size == 0 && own.min_tokens == 4);
+  CHECK_EQ(own.min_length, 0u);  // the request's minimum replaces both of the checkpoint's
+  CHECK(own.n_suppress_ids == 2 && own.suppress_ids[0] == 9 && own.suppress_ids[1] == 299);
+}
+
+TEST(a_request_cannot_suppress_all_that_is_forced) {
+  Generating test;
+  test.service.setups()[kGeneratorRoute].forced_ids = {7, 8};
+  Ask ask{.ids = {5}};
+  ask.suppress_ids = {8, 3};
+  test.start("Predict", ask);
+  test.finish('x', Finish::kLength);
+  ask.suppress_ids = {8, 3, 7};
+  const i32 stream = test.call("Predict", ask);
+  test.client->run();
+  CHECK_EQ(test.answer(stream).fields["grpc-message"],
+           std::string("generate.suppress_token_ids: 3 ids, with all 2 that the checkpoint's forced_eos_token_id "
+                       "forces; leave one of those out"));
+}
+
 TEST(refusals_name_the_field_and_the_limit) {
   struct {
     const char* message;
@@ -123,6 +162,16 @@ TEST(refusals_name_the_field_and_the_limit) {
        {.ids = {1}, .temperature = std::numeric_limits<float>::quiet_NaN()}},
       {"generate.top_k: 65, must be at most 64", {.ids = {1}, .top_k = 65}},
       {"generate.top_p: 1.5, must be above 0 and at most 1", {.ids = {1}, .top_p = 1.5}},
+      {"generate.repetition_penalty: -1, must be a finite number above 0", {.ids = {1}, .repetition_penalty = -1.0f}},
+      {"generate.repetition_penalty: nan, must be a finite number above 0",
+       {.ids = {1}, .repetition_penalty = std::numeric_limits<float>::quiet_NaN()}},
+      {"generate.repetition_penalty: inf, must be a finite number above 0",
+       {.ids = {1}, .repetition_penalty = std::numeric_limits<float>::infinity()}},
+      {"generate.no_repeat_ngram_size: 65, must be at most 64", {.ids = {1}, .no_repeat_ngram_size = 65}},
+      {"generate.min_tokens: 25, at most max_tokens, 24", {.ids = {1}, .min_tokens = 25}},
+      {"generate.min_tokens: 5, at most max_tokens, 4", {.ids = {1}, .max_tokens = 4, .min_tokens = 5}},
+      {"generate.suppress_token_ids: 9 ids, at most 8", {.ids = {1}, .suppress_ids = Ids(9, 1)}},
+      {"generate.suppress_token_ids: id 300, the vocabulary has 300", {.ids = {1}, .suppress_ids = {1, 300}}},
       {"generate.stop: 17 strings, at most 16", {.ids = {1}, .stop = std::vector<std::string>(17, "x")}},
       {"generate.stop: string 1 has 0 bytes, must have 1 to 256", {.ids = {1}, .stop = {"a", ""}}},
       {"generate.stop: string 0 has 257 bytes, must have 1 to 256", {.ids = {1}, .stop = {std::string(257, 'x')}}},

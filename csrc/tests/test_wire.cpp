@@ -66,9 +66,11 @@ TEST(every_field_is_read) {
       "\x40\x07\x48\x01"  // timeout_us, truncate
       "\x3a\x0d"          // output: dtype, dimensions 128, normalize false, top_labels, raw_scores, timings
       "\x08\x02\x10\x80\x01\x18\x00\x20\x05\x28\x01\x30\x01"
-      "\x32\x1e"  // generate: max_tokens, temperature 0.5, top_k, top_p 1.0, seed, two stops, ...
+      "\x32\x2b"  // generate: max_tokens, temperature 0.5, top_k, top_p 1.0, seed, two stops, ...
       "\x08\x05\x15\x00\x00\x00\x3f\x18\x09\x25\x00\x00\x80\x3f\x28\x2a\x32\x01.\x32\x02"
-      "ab\x38\x01\x40\x01\x4a\x01\x07"sv);
+      "ab\x38\x01\x40\x01\x4a\x01\x07"
+      // ... repetition_penalty 1.0, no_repeat_ngram_size, min_tokens 0, suppress_token_ids
+      "\x55\x00\x00\x80\x3f\x58\x03\x60\x00\x6a\x02\x05\x06"sv);
   CHECK_EQ(view.model, "m");
   CHECK_EQ(view.text, "hi");
   CHECK(view.input == Input::kText && view.request_id == 300 && view.priority == 3 && view.timeout_us == 7);
@@ -79,11 +81,14 @@ TEST(every_field_is_read) {
   const front::GenerateOptions& g = view.generate;
   CHECK(g.max_tokens == 5 && g.temperature == 0.5f && g.top_k == 9 && g.has_top_p && g.top_p == 1.0f);
   CHECK(g.has_seed && g.seed == 42 && g.ignore_eos && g.logprobs && g.stop_count == 2 && g.stop_token_count == 1);
+  CHECK(g.has_repetition_penalty && g.repetition_penalty == 1.0f && g.has_no_repeat_ngram_size);
+  CHECK(g.no_repeat_ngram_size == 3 && g.has_min_tokens && g.min_tokens == 0 && g.suppress_token_count == 2);
   std::string_view stops[2];
-  u32 token;
+  u32 token, suppressed[2];
   stop_strings(view, stops);
   stop_tokens(view, &token);
-  CHECK(stops[0] == "." && stops[1] == "ab" && token == 7);
+  suppress_tokens(view, suppressed);
+  CHECK(stops[0] == "." && stops[1] == "ab" && token == 7 && suppressed[0] == 5 && suppressed[1] == 6);
   ReasonText reason;
   CHECK(!check_request(view, reason));
 }
@@ -247,6 +252,10 @@ TEST(values_are_checked_against_their_limits) {
       {"\x12\x00\x32\x02\x18\x41"s, "generate.top_k"},
       {"\x12\x00\x32\x05\x25\x00\x00\x00\x00"s, "generate.top_p"},
       {"\x12\x00\x32\x05\x25\x00\x00\xc0\x7f"s, "generate.top_p"},
+      {"\x12\x00\x32\x05\x55\x00\x00\x00\x00"s, "generate.repetition_penalty"},
+      {"\x12\x00\x32\x05\x55\x00\x00\x80\x7f"s, "generate.repetition_penalty"},
+      {"\x12\x00\x32\x02\x58\x41"s, "generate.no_repeat_ngram_size"},
+      {"\x12\x00\x32\x0b\x6a\x09\x31\x32\x33\x34\x35\x36\x37\x38\x39"s, "generate.suppress_token_ids"},
       {"\x12\x00\x32\x02\x32\x00"s, "generate.stop"},
       {"\x12\x00\x32\x33"s + repeated("\x32\x01s", 17), "generate.stop"},
       {"\x12\x00\x32\x0b\x4a\x09\x31\x32\x33\x34\x35\x36\x37\x38\x39"s, "generate.stop_token_ids"},

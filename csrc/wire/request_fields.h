@@ -117,9 +117,10 @@ inline bool read_output(std::string_view message, OutputOptions& out) {
   return true;
 }
 
-// Also called by the second pass, with a `take_stop` and `take_token` that collect instead of counting.
-template <class TakeStop, class TakeToken>
-FieldError read_generate(std::string_view message, GenerateOptions& out, TakeStop take_stop, TakeToken take_token) {
+// Also called by the second pass, with functions that collect instead of counting.
+template <class TakeStop, class TakeToken, class TakeSuppressed>
+FieldError read_generate(std::string_view message, GenerateOptions& out, TakeStop take_stop, TakeToken take_token,
+                         TakeSuppressed take_suppressed) {
   constexpr FieldError damaged{"generate", kDamaged};
   for (WireReader in(message); !in.done();) {
     u32 tag;
@@ -157,6 +158,19 @@ FieldError read_generate(std::string_view message, GenerateOptions& out, TakeSto
       case varint_tag(9):
       case length_tag(9):
         ok = read_numbers(in, tag, take_token);
+        break;
+      case fixed32_tag(10):
+        ok = out.has_repetition_penalty = in.fixed32(&out.repetition_penalty);
+        break;
+      case varint_tag(11):
+        ok = out.has_no_repeat_ngram_size = read_u32(in, &out.no_repeat_ngram_size);
+        break;
+      case varint_tag(12):
+        ok = out.has_min_tokens = read_u32(in, &out.min_tokens);
+        break;
+      case varint_tag(13):
+      case length_tag(13):
+        ok = read_numbers(in, tag, take_suppressed);
         break;
       default:
         ok = in.skip(tag, kPartDepth);

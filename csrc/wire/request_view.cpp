@@ -37,7 +37,7 @@ FieldError read_part(WireReader& in, u32 tag, const char* start, RequestView& ou
       extend(out.generate_pieces, start, in.at());
       return read_generate(
           part, out.generate, [&](std::string_view) { out.generate.stop_count++; },
-          [&](u32) { out.generate.stop_token_count++; });
+          [&](u32) { out.generate.stop_token_count++; }, [&](u32) { out.generate.suppress_token_count++; });
     case length_tag(7):
       out.has_output = true;
       if (!in.bytes(&part) || !read_output(part, out.output)) return {"output", kDamaged};
@@ -121,7 +121,7 @@ void stop_strings(const RequestView& request, std::string_view* out) {
   GenerateOptions ignored;
   each_piece(request.generate_pieces, length_tag(6), [&](std::string_view part) {
     read_generate(
-        part, ignored, [&](std::string_view stop) { *out++ = stop; }, [](u32) {});
+        part, ignored, [&](std::string_view stop) { *out++ = stop; }, [](u32) {}, [](u32) {});
   });
 }
 
@@ -129,7 +129,15 @@ void stop_tokens(const RequestView& request, u32* out) {
   GenerateOptions ignored;
   each_piece(request.generate_pieces, length_tag(6), [&](std::string_view part) {
     read_generate(
-        part, ignored, [](std::string_view) {}, [&](u32 id) { *out++ = id; });
+        part, ignored, [](std::string_view) {}, [&](u32 id) { *out++ = id; }, [](u32) {});
+  });
+}
+
+void suppress_tokens(const RequestView& request, u32* out) {
+  GenerateOptions ignored;
+  each_piece(request.generate_pieces, length_tag(6), [&](std::string_view part) {
+    read_generate(
+        part, ignored, [](std::string_view) {}, [](u32) {}, [&](u32 id) { *out++ = id; });
   });
 }
 

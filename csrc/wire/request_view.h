@@ -37,6 +37,8 @@ inline constexpr u32 kStopStringsMax = 16;
 inline constexpr u32 kStopBytesMax = 256;
 inline constexpr u32 kStopTokensMax = 8;
 inline constexpr u32 kTopKMax = 64;
+inline constexpr u32 kSuppressTokensMax = 8;
+inline constexpr u32 kNoRepeatNgramMax = 64;  // what a step takes grows with it
 
 struct OutputOptions {
   i32 dtype = 0;
@@ -56,6 +58,13 @@ struct GenerateOptions {
   float top_p = 0;
   u32 stop_count = 0;        // read them with stop_strings()
   u32 stop_token_count = 0;  // read them with stop_tokens()
+  float repetition_penalty = 0;
+  u32 no_repeat_ngram_size = 0;
+  u32 min_tokens = 0;
+  u32 suppress_token_count = 0;  // read them with suppress_tokens()
+  bool has_repetition_penalty = false;
+  bool has_no_repeat_ngram_size = false;
+  bool has_min_tokens = false;
   bool has_top_p = false;
   bool has_seed = false;
   bool ignore_eos = false;
@@ -93,10 +102,12 @@ FieldError check_request(const RequestView& request, ReasonText& reason);
 // Copies the token ids of a parsed request to out[0 .. request.token_count).
 void token_ids(const RequestView& request, u32* out);
 
-// Copies views of the stop strings to out[0 .. generate.stop_count), and stop tokens to out[0 .. stop_token_count).
-// After check_request() they are at most kStopStringsMax and kStopTokensMax.
+// Copies views of the stop strings to out[0 .. generate.stop_count), stop tokens to out[0 .. stop_token_count), and
+// suppressed tokens to out[0 .. suppress_token_count). After check_request() they are at most kStopStringsMax,
+// kStopTokensMax and kSuppressTokensMax.
 void stop_strings(const RequestView& request, std::string_view* out);
 void stop_tokens(const RequestView& request, u32* out);
+void suppress_tokens(const RequestView& request, u32* out);
 
 // Splits a serialized PredictBatchRequest into its serialized items, in order. Fills items[0 .. *count). More items
 // than fit (the refusal names their number), or damage outside the items, is an error for the whole call; a damaged

@@ -65,6 +65,14 @@ class Options(TypedDict, total=False):
     """Go on after the token with which the model ends a text. Default: False."""
     logprobs: bool
     """Say each token's log probability. Default: False."""
+    repetition_penalty: float
+    """Above 1: the tokens of prompt and answer become less likely; 1: off. Default: the checkpoint's."""
+    no_repeat_ngram_size: int
+    """No sequence of so many tokens comes twice in prompt and answer; 0: off; at most 64. Default: the checkpoint's."""
+    min_tokens: int
+    """The model cannot end the text before so many tokens, at most max_tokens; 0: off. Default: the checkpoint's."""
+    suppress_token_ids: Sequence[int]
+    """Never choose these tokens, at most 8, beside the checkpoint's. Default: none."""
 
 
 _OPTIONS = frozenset(Options.__annotations__)
@@ -138,7 +146,7 @@ def _set_generate(message: pb.PredictRequest, options: Options) -> None:
         if value is None:
             continue
         try:
-            if name in ("stop", "stop_token_ids"):
+            if name in ("stop", "stop_token_ids", "suppress_token_ids"):
                 getattr(generate, name).extend(_texts(value) if name == "stop" else value)
             else:
                 setattr(generate, name, value)

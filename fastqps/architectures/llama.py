@@ -9,7 +9,6 @@ from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
 from fastqps.models.card import ModelError
 from fastqps.models.decoder_config import DecoderConfig
-from fastqps.ops.cpu.logit_stage import LogitStage
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.fp8 import concatenate, joined
 from fastqps.ops.interface import DecodeOps, Heads, Linear, Rows, Site, SiteKind
@@ -106,7 +105,7 @@ class Llama:
                 x, normed = after.attention_norm.add(layer.down, h, x, after.qkv)
         return self._norm.add_post(layer.down, h, x, self._head)
 
-    def __call__(self, step: DecodeStep, state: DecodeState, stage: LogitStage | None = None) -> None:
-        """Computes the step and samples each of its runs, from logits that ``stage`` has changed."""
+    def __call__(self, step: DecodeStep, state: DecodeState) -> None:
+        """Computes the step and samples each of its runs."""
         logits = self._head(self.hidden(step, state))
-        self.ops.sample(stage(logits, step, state) if stage else logits, step, state)
+        self.ops.sample(self.ops.change_logits(logits, step, state), step, state)

@@ -7,7 +7,10 @@ from typing import Any
 
 from fastqps.errors import ConfigError
 
-_FLAGS = ("max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "ignore_eos", "logprobs")
+_FLAGS = (
+    *("max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "ignore_eos", "logprobs"),
+    *("repetition_penalty", "no_repeat_ngram_size", "min_tokens"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--logprobs", action="store_true", default=None, help="with --json: each token's log probability"
     )
+    group.add_argument(
+        "--repetition-penalty", type=float, metavar="P", help="above 1: tokens that were there become less likely"
+    )
+    group.add_argument("--no-repeat-ngram-size", type=int, metavar="N", help="no N tokens come twice, at most 64")
+    group.add_argument("--min-tokens", type=int, metavar="N", help="the model cannot end the text before N tokens")
     group.add_argument("--stream", action="store_true", help="print the text as it is made")
     group.add_argument("--json", action="store_true", help="JSON lines, as of other models, instead of the bare text")
 

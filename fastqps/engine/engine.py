@@ -119,6 +119,10 @@ class Engine:
         stop_token_ids: Sequence[int] = (),
         ignore_eos: bool = False,
         logprobs: bool = False,
+        repetition_penalty: float | None = None,
+        no_repeat_ngram_size: int | None = None,
+        min_tokens: int | None = None,
+        suppress_token_ids: Sequence[int] = (),
         truncate: bool = False,
     ) -> list[Generation]:
         """What the model makes of each prompt, a text or token ids, in the order of ``prompts``.
@@ -127,8 +131,20 @@ class Engine:
         ``ValueError`` names what is out of range.
         """
         self._check_generates()
-        stops = tuple(stop_token_ids)
-        sampling = Sampling(max_tokens, temperature, top_k, top_p, seed, stops, ignore_eos, logprobs)
+        sampling = Sampling(
+            max_tokens,
+            temperature,
+            top_k,
+            top_p,
+            seed,
+            tuple(stop_token_ids),
+            ignore_eos,
+            logprobs,
+            repetition_penalty,
+            no_repeat_ngram_size,
+            min_tokens,
+            tuple(suppress_token_ids),
+        )
         return self._generator.generate(prompts, sampling, stop=stop, truncate=truncate)
 
     def generate_stream(
@@ -144,14 +160,30 @@ class Engine:
         stop_token_ids: Sequence[int] = (),
         ignore_eos: bool = False,
         logprobs: bool = False,
+        repetition_penalty: float | None = None,
+        no_repeat_ngram_size: int | None = None,
+        min_tokens: int | None = None,
+        suppress_token_ids: Sequence[int] = (),
         truncate: bool = False,
     ) -> Iterator[Chunk]:
         """The same for one prompt, as it is made: a chunk for each token, the last one with ``finish_reason`` and
         ``usage``. Leaving the loop ends it. ``ValueError`` comes with the first chunk that is asked for.
         """
         self._check_generates()
-        stops = tuple(stop_token_ids)
-        sampling = Sampling(max_tokens, temperature, top_k, top_p, seed, stops, ignore_eos, logprobs)
+        sampling = Sampling(
+            max_tokens,
+            temperature,
+            top_k,
+            top_p,
+            seed,
+            tuple(stop_token_ids),
+            ignore_eos,
+            logprobs,
+            repetition_penalty,
+            no_repeat_ngram_size,
+            min_tokens,
+            tuple(suppress_token_ids),
+        )
         return self._generator.generate_stream(prompt, sampling, stop=stop, truncate=truncate)
 
     def close(self) -> None:

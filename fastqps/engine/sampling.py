@@ -6,12 +6,17 @@ import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+from fastqps._core import STOP_IDS_MAX, SUPPRESS_IDS_MAX
 from fastqps.models.card import ModelCard
+from fastqps.models.logit_options import LogitOptions, float32
 
 TOP_K_MAX = 64
-STOP_IDS_MAX = 8
+NO_REPEAT_NGRAM_MAX = 64
 SEED_END = 1 << 64
+
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,9 @@ class Sampling:
 
     The same ``seed`` gives the same tokens whatever shares the batch. ``max_tokens`` 0 is the server's limit. A token
     of ``stop_ids`` ends the sequence, as the model's own end does unless ``ignore_eos``; it is the last one made.
+
+    ``repetition_penalty`` (1: off), ``no_repeat_ngram_size`` (0: off) and ``min_tokens`` (0: off) are None where the
+    checkpoint's values hold. ``suppress_ids`` are never chosen, beside the checkpoint's.
     """
 
     max_tokens: int = 0
@@ -30,9 +38,16 @@ class Sampling:
     stop_ids: Sequence[int] = ()
     ignore_eos: bool = False
     logprobs: bool = False
+    repetition_penalty: float | None = None
+    no_repeat_ngram_size: int | None = None
+    min_tokens: int | None = None
+    suppress_ids: Sequence[int] = ()
 
     def checked(self, card: ModelCard) -> Sampling:
-        """The same with a seed and a length of its own; ``ValueError`` names the first field that is out of range."""
+        """The same with a seed and a length of its own, and the checkpoint's values where the request has none.
+
+        ``ValueError`` names the first field that is out of range.
+        """
         limit = card.max_output_tokens
         _check("max_tokens", self.max_tokens, 0 <= self.max_tokens <= limit, f"at most {limit}")
         temperature_fits = math.isfinite(self.temperature) and self.temperature >= 0
@@ -40,12 +55,19 @@ class Sampling:
         _check("top_k", self.top_k, 0 <= self.top_k <= TOP_K_MAX, f"0 to {TOP_K_MAX}")
         _check("top_p", self.top_p, 0 < self.top_p <= 1, "above 0, at most 1")
         _check("seed", self.seed, self.seed is None or 0 <= self.seed < SEED_END, "0 to 2^64 - 1")
-        stops = list(self.stop_ids)
-        _check("stop_token_ids", stops, len(stops) <= STOP_IDS_MAX, f"at most {STOP_IDS_MAX} ids")
-        vocabulary = f"ids from 0 to {card.vocab_size - 1}"
-        _check("stop_token_ids", stops, all(0 <= i < card.vocab_size for i in stops), vocabulary)
-        return Sampling(
-            max_tokens=self.max_tokens or limit,
+        stops, suppressed = list(self.stop_ids), list(self.suppress_ids)
+        _check_ids("stop_token_ids", stops, STOP_IDS_MAX, card)
+        _check_ids("suppress_token_ids", suppressed, SUPPRESS_IDS_MAX, card)
+        max_tokens = self.max_tokens or limit
+        self._check_logit_options(max_tokens)
+        checkpoint = card.logit_options or LogitOptions()
+        forced = list(checkpoint.forced)
+        fits = not forced or not set(forced) <= set(suppressed)
+        needed = f"without all of {forced}, which the checkpoint's forced_eos_token_id forces"
+        _check("suppress_token_ids", suppressed, fits, needed)
+        own_min = self.min_tokens is not None
+        return _Checked(
+            max_tokens=max_tokens,
             temperature=self.temperature,
             top_k=self.top_k,
             top_p=self.top_p,
@@ -53,7 +75,40 @@ class Sampling:
             stop_ids=stops,
             ignore_eos=self.ignore_eos,
             logprobs=self.logprobs,
+            repetition_penalty=_first(self.repetition_penalty, checkpoint.repetition_penalty),
+            no_repeat_ngram_size=_first(self.no_repeat_ngram_size, checkpoint.no_repeat_ngram_size),
+            min_tokens=_first(self.min_tokens, checkpoint.min_new_tokens),
+            suppress_ids=suppressed,
+            min_length=0 if own_min else checkpoint.min_length,
         )
+
+    def _check_logit_options(self, max_tokens: int) -> None:
+        penalty, ngram, least = self.repetition_penalty, self.no_repeat_ngram_size, self.min_tokens
+        fits = penalty is None or 0 < float32(penalty) < math.inf
+        _check("repetition_penalty", penalty, fits, "a finite number above 0")
+        fits = ngram is None or 0 <= ngram <= NO_REPEAT_NGRAM_MAX
+        _check("no_repeat_ngram_size", ngram, fits, f"0 to {NO_REPEAT_NGRAM_MAX}")
+        fits = least is None or 0 <= least <= max_tokens
+        _check("min_tokens", least, fits, f"at least 0, at most max_tokens, {max_tokens}")
+
+
+@dataclass(frozen=True)
+class _Checked(Sampling):
+    """Options that hold for their card."""
+
+    min_length: int = 0  # as ``min_tokens``, of prefix, prompt and answer together
+
+    def checked(self, card: ModelCard) -> Sampling:
+        return self
+
+
+def _first(asked: Number | None, otherwise: Number) -> Number:
+    return otherwise if asked is None else asked
+
+
+def _check_ids(name: str, ids: Sequence[int], most: int, card: ModelCard) -> None:
+    _check(name, ids, len(ids) <= most, f"at most {most} ids")
+    _check(name, ids, all(0 <= i < card.vocab_size for i in ids), f"ids from 0 to {card.vocab_size - 1}")
 
 
 def _check(name: str, value: object, fits: bool, limit: str) -> None:

@@ -11,6 +11,7 @@ from fastqps._core import GENERATIONS, Segment
 from fastqps.frontdoor import rare_calls
 from fastqps.frontdoor.slow_tokenizers import SlowTokenizers
 from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.logit_options import LogitOptions
 from fastqps.models.tokenizers.text import load_tokenizer
 
 _NICE = 10
@@ -92,6 +93,7 @@ class DoorRoutes:
         card = ModelCard.from_json(self._segment.card(route))
         tokenizer = load_tokenizer(card)
         native = tokenizer is not None and tokenizer.native
+        o = card.logit_options or LogitOptions()
         if tokenizer and not native:
             print(
                 f"model {card.name}: tokenizing through the tokenizers package: {tokenizer.why_not_native}",
@@ -112,6 +114,8 @@ class DoorRoutes:
                 version=f"{card.name}@{card.version}",
                 detokenizer=tokenizer.source if tokenizer and card.task == "generate" else "",
                 pairs_only=card.pairs_only,
+                logit_defaults=(o.repetition_penalty, o.no_repeat_ngram_size, o.min_new_tokens, o.min_length),
+                forced_ids=o.forced,
             )
         except ValueError as error:
             raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None

@@ -1,4 +1,4 @@
-"""The first kernel of a decoder's step: keeps new sequences' parameters and looks up the rows' embeddings."""
+"""The first kernel of a decoder's step: keeps new sequences' parameters and all tokens, looks up embeddings."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ def _embed_tokens(
     counts,
     admitted,
     records,
+    positions,
+    history,
     stamps,
     WIDTH: tl.constexpr,
     RECORD: tl.constexpr,
+    POSITIONS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     row = tl.program_id(0)
@@ -34,9 +37,11 @@ def _embed_tokens(
         slot = tl.load(admitted + row * RECORD).to(tl.int64)
         tl.store(records + slot * RECORD + word, tl.load(admitted + row * RECORD + word))
     if row < tl.load(counts):
-        id = tl.load(ids + row)
+        id, slot = tl.load(ids + row), tl.load(kv_slots + row)
         if id < 0:
-            id = tl.load(last_token + tl.load(kv_slots + row))
+            id = tl.load(last_token + slot)
+        if history is not None:  # nothing reads it before this step's logits are changed
+            tl.store(history + slot.to(tl.int64) * POSITIONS + tl.load(positions + row), id)
         column = tl.arange(0, BLOCK)
         x = tl.load(table + id.to(tl.int64) * WIDTH + column, mask=column < WIDTH)
         tl.store(out + row.to(tl.int64) * WIDTH + column, x, mask=column < WIDTH)
@@ -51,13 +56,16 @@ def embed_tokens(
     *,
     admitted: torch.Tensor | None = None,
     params: torch.Tensor | None = None,
+    positions: torch.Tensor | None = None,
+    history: torch.Tensor | None = None,
     stamps: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The row of ``table`` [vocabulary, width] for each of ``ids`` [T], for -1 that of the slot's newest token.
 
     kv_slots int32 [T]; last_token int32 by slot; counts int32 [≥ 3]: rows, runs, new sequences. With ``admitted`` int32
-    [S, 16] the records of new sequences go to their slots in ``params`` int32 [slots, 16]; with ``stamps`` int64 [2]
-    the device's clock goes to the first and 0 to the second. → [T, width]; what lies beyond ``counts`` is not written.
+    [S, 32] the records of new sequences go to their slots in ``params`` int32 [slots, 32]; with ``history`` int32
+    [slots, positions] the rows' tokens go to their ``positions`` int32 [T] in it; with ``stamps`` int64 [2] the
+    device's clock goes to the first and 0 to the second. → [T, width]; what lies beyond ``counts`` is not written.
     """
     width = table.shape[1]
     out = table.new_empty(ids.shape[0], width)
@@ -72,9 +80,12 @@ def embed_tokens(
         counts,
         admitted,
         params,
+        positions,
+        history,
         stamped(stamps),
         WIDTH=width,
         RECORD=ADMITTED_WORDS,
+        POSITIONS=0 if history is None else history.shape[1],
         BLOCK=shape.block,
         num_warps=shape.warps,
     )

@@ -30,6 +30,7 @@ KERNELS = (
     "rope_kv",
     "slot_attention",
     "last_rows",
+    "logit_options",
     "sample",
 )
 CRASHES_MAX = 2  # kernels that ended a process; then no other is tried: a restart budget has an end

@@ -34,6 +34,7 @@ class Operations:
         self.rope_kv = choose("rope_kv", torch_ops.rope_kv)
         self.slot_attention = choose("slot_attention", torch_ops.slot_attention)
         self.last_rows = choose("last_rows", torch_ops.last_rows)
+        self.logit_options = choose("logit_options", torch_ops.logit_options)
         self.sample = choose("sample", torch_ops.sample)
 
 

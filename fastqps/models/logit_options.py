@@ -1,8 +1,12 @@
-"""Options of a generator's checkpoint that change logits before a token is chosen from them. No torch here."""
+"""Options of a generator's checkpoint that change logits before a token is chosen from them. No torch here.
+
+A request may replace the first four.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import ctypes
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,11 @@ class LogitOptions:
     forced_eos_token_id: tuple[int, ...] = ()  # at the limit of an answer
 
     @property
-    def used(self) -> tuple[str, ...]:
-        """The names of those that change something."""
-        return tuple(field.name for field in fields(self) if getattr(self, field.name) != field.default)
+    def forced(self) -> tuple[int, ...]:
+        """What can be forced: not what is suppressed as well."""
+        return tuple(id for id in self.forced_eos_token_id if id not in self.suppress_tokens)
+
+
+def float32(value: float) -> float:
+    """What is left of a number where it is computed with: 0 or infinity, if it is too small or too large for that."""
+    return ctypes.c_float(value).value

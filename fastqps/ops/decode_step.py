@@ -8,6 +8,7 @@ import torch
 
 from fastqps._core import ADMITTED_WORDS
 from fastqps.models.card import ModelCard
+from fastqps.models.logit_rules import LogitRules
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class DecodeStep:
 
 @dataclass(frozen=True)
 class DecodeState:
-    """By cache slot: keys and values, the newest token, the sampling parameters. All steps of a runner share it.
+    """By cache slot: keys and values, the tokens, the sampling parameters. All steps of a runner share it.
 
     The last cache slot is for padding. Every sequence sees the prefix before its own slot. The cache's memory is the
     system's until a slot is first used.
@@ -55,6 +56,8 @@ class DecodeState:
     last_token: torch.Tensor  # int32 [slots + 1]
     params: torch.Tensor  # int32 [slots + 1, ADMITTED_WORDS]
     eos_ids: torch.Tensor  # int32
+    history: torch.Tensor  # int32 [slots + 1, positions]: each sequence's tokens by position, the prefix included
+    rules: LogitRules
 
     @classmethod
     def allocate(
@@ -68,13 +71,18 @@ class DecodeState:
         device: torch.device,
     ) -> DecodeState:
         """``slots`` sequences can run."""
+        prefix, slots_in_all = card.prefix_ids, slots + 1
         with device:
+            history = torch.zeros(slots_in_all, len(prefix) + card.kv_positions, dtype=torch.int32)
+            history[:, : len(prefix)] = torch.tensor(prefix, dtype=torch.int32)
             return cls(
-                cache=torch.empty(layers, 2, slots + 1, kv_heads, card.kv_positions, head_dim, dtype=dtype),
-                prefix=torch.empty(layers, 2, kv_heads, len(card.prefix_ids), head_dim, dtype=dtype),
-                last_token=torch.zeros(slots + 1, dtype=torch.int32),
-                params=torch.zeros(slots + 1, ADMITTED_WORDS, dtype=torch.int32),
+                cache=torch.empty(layers, 2, slots_in_all, kv_heads, card.kv_positions, head_dim, dtype=dtype),
+                prefix=torch.empty(layers, 2, kv_heads, len(prefix), head_dim, dtype=dtype),
+                last_token=torch.zeros(slots_in_all, dtype=torch.int32),
+                params=torch.zeros(slots_in_all, ADMITTED_WORDS, dtype=torch.int32),
                 eos_ids=torch.tensor(card.eos_ids, dtype=torch.int32),
+                history=history,
+                rules=LogitRules.of(card.logit_options, card.eos_ids),
             )
 
     def another(self) -> DecodeState:
@@ -84,6 +92,7 @@ class DecodeState:
             cache=torch.empty_like(self.cache),
             last_token=torch.zeros_like(self.last_token),
             params=torch.zeros_like(self.params),
+            history=self.history.clone(),
         )
 
     @property

@@ -172,7 +172,8 @@ class DecodeOps(Ops, Protocol):
     def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
         """The row of ``table`` [vocabulary, width] for each token, carried over ones included: [T, width].
 
-        First of all in a step: it keeps the parameters of the sequences that are new, ``step.admitted``.
+        First of all in a step: it keeps the parameters of the sequences that are new, ``step.admitted``, and the
+        tokens of all rows in ``state.history``.
         """
 
     def attend(
@@ -192,6 +193,12 @@ class DecodeOps(Ops, Protocol):
 
     def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
         """x [T, width] → [S, width]: the last row of each run."""
+
+    def change_logits(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
+        """logits [S, vocabulary] → the same as each run's options and ``state.rules`` have them, for ``sample``.
+
+        ``logits`` may be overwritten. The reference semantics are those of csrc/step/logit_options.h.
+        """
 
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
         """logits [S, vocabulary] → ``tokens``, ``logprobs`` and ``finish`` of the step, and ``last_token``.

@@ -24,7 +24,7 @@ class DecodeBuffers:
     kv_slots  [T]                 cache slot
     starts    [S + 1]             run i owns rows starts[i] up to starts[i + 1]: consecutive positions of one slot
     made      [S]                 tokens that the run's sequence has made before
-    admitted  [S, 16]             sampling parameters of sequences that are new in this step
+    admitted  [S, 32]             sampling parameters of sequences that are new in this step
     tokens    [S]                 sampled from run i's last row
     logprobs  [S] float32         of that token, where its sequence asked for it
     finish    [S]                 0 goes on, 1 stop token, 2 length

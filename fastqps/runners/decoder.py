@@ -11,7 +11,6 @@ from fastqps.architectures.weights import Weights
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decoder_config import read_decoder_config
-from fastqps.ops.cpu.logit_stage import LogitStage
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.interface import DecodeOps
 from fastqps.runners.decode_buffers import DecodeBuffers
@@ -27,14 +26,9 @@ class DecoderRunner:
     instant = False
     prepare_us = 0.0
 
-    def __init__(
-        self, card: ModelCard, model: Llama, state: DecodeState, max_tokens: int, stage: LogitStage | None = None
-    ) -> None:
-        """``stage``: that of the runners that share ``state``; without one the card's is made."""
+    def __init__(self, card: ModelCard, model: Llama, state: DecodeState, max_tokens: int) -> None:
         self.card = card
         self._model, self._state = model, state
-        options = card.logit_options
-        self._stage = LogitStage(options, card, state.slots) if options and not stage else stage
         self._buffers = b = DecodeBuffers.allocate(state.slots, max_tokens)
         rows, runs = (b.input_ids, b.positions, b.kv_slots), (b.made, b.tokens, b.logprobs, b.finish)
         self._rows, self._runs = [torch.from_numpy(a) for a in rows], [torch.from_numpy(a) for a in runs]
@@ -60,11 +54,11 @@ class DecoderRunner:
         with torch.inference_mode():
             admitted = self._admitted[:n_admitted]
             step = DecodeStep(ids, positions, kv_slots, starts, made, tokens, logprobs, finish, admitted)
-            self._model(step, self._state, self._stage)
+            self._model(step, self._state)
 
     def twin(self) -> DecoderRunner:
         """A runner with its own buffers over the same weights and state."""
-        return DecoderRunner(self.card, self._model, self._state, self._buffers.max_tokens, self._stage)
+        return DecoderRunner(self.card, self._model, self._state, self._buffers.max_tokens)
 
     def sibling(self) -> DecoderRunner:
         """A runner with sequences of its own over the same weights and prefix."""

@@ -72,11 +72,14 @@ class ReferenceBatch:
         *,
         user: int,
         max_tokens: int,
+        min_tokens: int = 0,
+        min_length: int = 0,
         **sampling: Any,
     ) -> bool:
         """Adds a prompt as a new sequence, sampled as ``ReferenceRows.admit`` takes it.
 
-        False, and nothing done, where slot, run or rows are missing.
+        ``min_length`` counts prefix and prompt, ``min_tokens`` does not. False, and nothing done, where slot, run or
+        rows are missing.
         """
         s = self._steps[step]
         full = len(s.runs) == s.buffers.max_runs or len(s.rows.token_ids) + len(ids) > s.buffers.max_tokens
@@ -84,7 +87,8 @@ class ReferenceBatch:
             return False
         kv = self._free.pop()
         sequence = self._sequences[kv] = _Sequence(user, self._prefix_len, max_tokens)
-        s.rows.admit(kv, max_tokens=max_tokens, **sampling)
+        least = min(max(min_tokens, min_length - self._prefix_len - len(ids)), max_tokens)
+        s.rows.admit(kv, max_tokens=max_tokens, min_tokens=least, **sampling)
         self._append(s, kv, sequence, ids)
         return True
 

@@ -7,10 +7,20 @@ from collections.abc import Sequence
 
 import torch
 
+from fastqps._core import (
+    ADMITTED_WORDS,
+    PARAM_LOGIT_OPTIONS,
+    PARAM_LOGPROBS,
+    PARAM_MIN_TOKENS,
+    PARAM_NO_REPEAT_NGRAM_SIZE,
+    PARAM_REPETITION_PENALTY,
+    PARAM_STOP_IDS,
+    PARAM_SUPPRESS_IDS,
+    STOP_IDS_MAX,
+    SUPPRESS_IDS_MAX,
+)
 from fastqps.runners.decode_buffers import DecodeBuffers
 from fastqps.runners.reference_items import fill
-
-_STOP_IDS = 8
 
 
 class ReferenceRows:
@@ -22,7 +32,7 @@ class ReferenceRows:
         self._kv_slots: list[int] = []
         self._lengths: list[int] = []
         self._made: list[int] = []
-        self._admitted: list[list[int]] = []
+        self.admitted: list[list[int]] = []
 
     def append(self, kv_slot: int, made: int, position: int, ids: Sequence[int]) -> None:
         """One run: ``ids`` from ``position`` up, of the sequence in ``kv_slot`` that has made so many tokens."""
@@ -45,16 +55,29 @@ class ReferenceRows:
         stop_ids: Sequence[int] = (),
         ignore_eos: bool = False,
         logprobs: bool = False,
+        repetition_penalty: float = 1.0,
+        no_repeat_ngram_size: int = 0,
+        min_tokens: int = 0,
+        suppress_ids: Sequence[int] = (),
     ) -> None:
         """Says how the sequence in ``kv_slot``, which begins in this step, is sampled."""
-        floats = struct.unpack("2i", struct.pack("2f", temperature, top_p))
-        seeds = struct.unpack("2i", struct.pack("Q", seed))
-        stops = [*stop_ids, *[-1] * (_STOP_IDS - len(stop_ids))]
-        self._admitted.append([kv_slot, *seeds, *floats, top_k, max_tokens, ignore_eos | logprobs << 1, *stops])
+        temperature_bits, top_p_bits, penalty_bits = struct.unpack(
+            "3i", struct.pack("3f", temperature, top_p, repetition_penalty)
+        )
+        options = repetition_penalty != 1 or no_repeat_ngram_size or min_tokens or suppress_ids
+        flags = ignore_eos | PARAM_LOGPROBS * logprobs | PARAM_LOGIT_OPTIONS * bool(options)
+        first = [kv_slot, *struct.unpack("2i", struct.pack("Q", seed)), temperature_bits, top_p_bits]
+        words = [*first, top_k, max_tokens, flags, *[0] * (ADMITTED_WORDS - PARAM_STOP_IDS)]
+        words[PARAM_STOP_IDS : PARAM_STOP_IDS + STOP_IDS_MAX] = _filled(stop_ids, STOP_IDS_MAX)
+        words[PARAM_REPETITION_PENALTY] = penalty_bits
+        words[PARAM_NO_REPEAT_NGRAM_SIZE] = no_repeat_ngram_size
+        words[PARAM_MIN_TOKENS] = min_tokens
+        words[PARAM_SUPPRESS_IDS : PARAM_SUPPRESS_IDS + SUPPRESS_IDS_MAX] = _filled(suppress_ids, SUPPRESS_IDS_MAX)
+        self.admitted.append(words)
 
     def write(self, b: DecodeBuffers) -> tuple[int, int, int]:
         """Fills the buffers with the step: (runs, rows, new sequences)."""
-        runs, rows, new = len(self._lengths), len(self.token_ids), len(self._admitted)
+        runs, rows, new = len(self._lengths), len(self.token_ids), len(self.admitted)
         starts = torch.tensor([0, *self._lengths]).cumsum(0)
         for array, values in (
             (b.header[:5], [rows, runs, new, b.max_tokens, b.max_runs]),
@@ -63,7 +86,11 @@ class ReferenceRows:
             (b.kv_slots[:rows], self._kv_slots),
             (b.starts[: runs + 1], starts),
             (b.made[:runs], self._made),
-            (b.admitted[:new], self._admitted),
+            (b.admitted[:new], self.admitted),
         ):
             fill(array, values)
         return runs, rows, new
+
+
+def _filled(ids: Sequence[int], size: int) -> list[int]:
+    return [*ids, *[-1] * (size - len(ids))]

@@ -24,21 +24,21 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x66\x61stqps/v1/predict.proto\x12\nfastqps.v1\"\xcb\x02\n\x0ePredictRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x04text\x18\x02 \x01(\tH\x00\x12)\n\ttoken_ids\x18\x03 \x01(\x0b\x32\x14.fastqps.v1.TokenIdsH\x00\x12$\n\x04pair\x18\n \x01(\x0b\x32\x14.fastqps.v1.TextPairH\x00\x12\x12\n\nrequest_id\x18\x04 \x01(\x04\x12&\n\x08priority\x18\x05 \x01(\x0e\x32\x14.fastqps.v1.Priority\x12-\n\x08generate\x18\x06 \x01(\x0b\x32\x1b.fastqps.v1.GenerateOptions\x12)\n\x06output\x18\x07 \x01(\x0b\x32\x19.fastqps.v1.OutputOptions\x12\x12\n\ntimeout_us\x18\x08 \x01(\x04\x12\x10\n\x08truncate\x18\t \x01(\x08\x42\x07\n\x05inputJ\x04\x08\x0b\x10\x10\"\x17\n\x08TokenIds\x12\x0b\n\x03ids\x18\x01 \x03(\r\")\n\x08TextPair\x12\r\n\x05\x66irst\x18\x01 \x01(\t\x12\x0e\n\x06second\x18\x02 \x01(\t\"\xab\x02\n\x0fPredictResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12*\n\tembedding\x18\x02 \x01(\x0b\x32\x15.fastqps.v1.EmbeddingH\x00\x12\x34\n\x0e\x63lassification\x18\x03 \x01(\x0b\x32\x1a.fastqps.v1.ClassificationH\x00\x12,\n\ngeneration\x18\x04 \x01(\x0b\x32\x16.fastqps.v1.GenerationH\x00\x12$\n\x07timings\x18\x05 \x01(\x0b\x32\x13.fastqps.v1.Timings\x12\"\n\x06status\x18\x06 \x01(\x0b\x32\x12.fastqps.v1.Status\x12 \n\x05usage\x18\x07 \x01(\x0b\x32\x11.fastqps.v1.UsageB\x08\n\x06output\"]\n\x05Usage\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\r\x12\x15\n\routput_tokens\x18\x02 \x01(\r\x12\x11\n\ttruncated\x18\x03 \x01(\x08\x12\x14\n\x0ctruncated_at\x18\x04 \x01(\r\"J\n\tEmbedding\x12\x0e\n\x06values\x18\x01 \x03(\x02\x12\x0b\n\x03raw\x18\x02 \x01(\x0c\x12 \n\x05\x64type\x18\x03 \x01(\x0e\x32\x11.fastqps.v1.DType\"3\n\x0e\x43lassification\x12!\n\x06labels\x18\x01 \x03(\x0b\x32\x11.fastqps.v1.Label\"3\n\x05Label\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x02\x12\r\n\x05index\x18\x03 \x01(\r\"v\n\nGeneration\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\r\x12/\n\rfinish_reason\x18\x03 \x01(\x0e\x32\x18.fastqps.v1.FinishReason\x12\x10\n\x08logprobs\x18\x05 \x03(\x02J\x04\x08\x04\x10\x05\"\xcf\x01\n\x0fGenerateOptions\x12\x12\n\nmax_tokens\x18\x01 \x01(\r\x12\x13\n\x0btemperature\x18\x02 \x01(\x02\x12\r\n\x05top_k\x18\x03 \x01(\r\x12\x12\n\x05top_p\x18\x04 \x01(\x02H\x00\x88\x01\x01\x12\x11\n\x04seed\x18\x05 \x01(\x04H\x01\x88\x01\x01\x12\x0c\n\x04stop\x18\x06 \x03(\t\x12\x12\n\nignore_eos\x18\x07 \x01(\x08\x12\x10\n\x08logprobs\x18\x08 \x01(\x08\x12\x16\n\x0estop_token_ids\x18\t \x03(\rB\x08\n\x06_top_pB\x07\n\x05_seed\"\xa4\x01\n\rOutputOptions\x12 \n\x05\x64type\x18\x01 \x01(\x0e\x32\x11.fastqps.v1.DType\x12\x12\n\ndimensions\x18\x02 \x01(\r\x12\x16\n\tnormalize\x18\x03 \x01(\x08H\x00\x88\x01\x01\x12\x12\n\ntop_labels\x18\x04 \x01(\r\x12\x12\n\nraw_scores\x18\x05 \x01(\x08\x12\x0f\n\x07timings\x18\x06 \x01(\x08\x42\x0c\n\n_normalize\"\xcf\x01\n\rGenerateChunk\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\ttoken_ids\x18\x03 \x03(\r\x12/\n\rfinish_reason\x18\x04 \x01(\x0e\x32\x18.fastqps.v1.FinishReason\x12\x10\n\x08logprobs\x18\x05 \x03(\x02\x12 \n\x05usage\x18\x06 \x01(\x0b\x32\x11.fastqps.v1.Usage\x12$\n\x07timings\x18\x07 \x01(\x0b\x32\x13.fastqps.v1.Timings\"E\n\x06Status\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x16\n\x0eretry_after_ms\x18\x04 \x01(\rJ\x04\x08\x03\x10\x04\"\xa1\x01\n\x07Timings\x12\x10\n\x08parse_us\x18\x01 \x01(\r\x12\x13\n\x0btokenize_us\x18\x02 \x01(\r\x12\x10\n\x08queue_us\x18\x03 \x01(\r\x12\x11\n\tgather_us\x18\x04 \x01(\r\x12\x11\n\tlaunch_us\x18\x05 \x01(\r\x12\x11\n\tdevice_us\x18\x06 \x01(\r\x12\x12\n\nscatter_us\x18\x07 \x01(\r\x12\x10\n\x08\x64rain_us\x18\x08 \x01(\r\"@\n\x13PredictBatchRequest\x12)\n\x05items\x18\x01 \x03(\x0b\x32\x1a.fastqps.v1.PredictRequest\"B\n\x14PredictBatchResponse\x12*\n\x05items\x18\x01 \x03(\x0b\x32\x1b.fastqps.v1.PredictResponse\"\x13\n\x11ListModelsRequest\"7\n\x12ListModelsResponse\x12!\n\x06models\x18\x01 \x03(\x0b\x32\x11.fastqps.v1.Model\"\xdf\x01\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x1e\n\x04task\x18\x03 \x01(\x0e\x32\x10.fastqps.v1.Task\x12\x12\n\nis_default\x18\x04 \x01(\x08\x12\x18\n\x10input_tokens_max\x18\x05 \x01(\r\x12\x19\n\x11output_tokens_max\x18\x06 \x01(\r\x12\x12\n\ndimensions\x18\x07 \x01(\r\x12\x0e\n\x06labels\x18\x08 \x03(\t\x12\x18\n\x10native_tokenizer\x18\t \x01(\x08\x12\x10\n\x08warnings\x18\n \x03(\t*^\n\x08Priority\x12\x18\n\x14PRIORITY_UNSPECIFIED\x10\x00\x12\x10\n\x0cPRIORITY_LOW\x10\x01\x12\x13\n\x0fPRIORITY_NORMAL\x10\x02\x12\x11\n\rPRIORITY_HIGH\x10\x03*T\n\x05\x44Type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\x11\n\rDTYPE_FLOAT32\x10\x01\x12\x11\n\rDTYPE_FLOAT16\x10\x02\x12\x0e\n\nDTYPE_INT8\x10\x03*_\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02*R\n\x04Task\x12\x14\n\x10TASK_UNSPECIFIED\x10\x00\x12\x0e\n\nTASK_EMBED\x10\x01\x12\x11\n\rTASK_CLASSIFY\x10\x02\x12\x11\n\rTASK_GENERATE\x10\x03\x32\x87\x03\n\x0ePredictService\x12\x42\n\x07Predict\x12\x1a.fastqps.v1.PredictRequest\x1a\x1b.fastqps.v1.PredictResponse\x12Q\n\x0cPredictBatch\x12\x1f.fastqps.v1.PredictBatchRequest\x1a .fastqps.v1.PredictBatchResponse\x12L\n\rPredictStream\x12\x1a.fastqps.v1.PredictRequest\x1a\x1b.fastqps.v1.PredictResponse(\x01\x30\x01\x12\x43\n\x08Generate\x12\x1a.fastqps.v1.PredictRequest\x1a\x19.fastqps.v1.GenerateChunk0\x01\x12K\n\nListModels\x12\x1d.fastqps.v1.ListModelsRequest\x1a\x1e.fastqps.v1.ListModelsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x66\x61stqps/v1/predict.proto\x12\nfastqps.v1\"\xcb\x02\n\x0ePredictRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x04text\x18\x02 \x01(\tH\x00\x12)\n\ttoken_ids\x18\x03 \x01(\x0b\x32\x14.fastqps.v1.TokenIdsH\x00\x12$\n\x04pair\x18\n \x01(\x0b\x32\x14.fastqps.v1.TextPairH\x00\x12\x12\n\nrequest_id\x18\x04 \x01(\x04\x12&\n\x08priority\x18\x05 \x01(\x0e\x32\x14.fastqps.v1.Priority\x12-\n\x08generate\x18\x06 \x01(\x0b\x32\x1b.fastqps.v1.GenerateOptions\x12)\n\x06output\x18\x07 \x01(\x0b\x32\x19.fastqps.v1.OutputOptions\x12\x12\n\ntimeout_us\x18\x08 \x01(\x04\x12\x10\n\x08truncate\x18\t \x01(\x08\x42\x07\n\x05inputJ\x04\x08\x0b\x10\x10\"\x17\n\x08TokenIds\x12\x0b\n\x03ids\x18\x01 \x03(\r\")\n\x08TextPair\x12\r\n\x05\x66irst\x18\x01 \x01(\t\x12\x0e\n\x06second\x18\x02 \x01(\t\"\xab\x02\n\x0fPredictResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12*\n\tembedding\x18\x02 \x01(\x0b\x32\x15.fastqps.v1.EmbeddingH\x00\x12\x34\n\x0e\x63lassification\x18\x03 \x01(\x0b\x32\x1a.fastqps.v1.ClassificationH\x00\x12,\n\ngeneration\x18\x04 \x01(\x0b\x32\x16.fastqps.v1.GenerationH\x00\x12$\n\x07timings\x18\x05 \x01(\x0b\x32\x13.fastqps.v1.Timings\x12\"\n\x06status\x18\x06 \x01(\x0b\x32\x12.fastqps.v1.Status\x12 \n\x05usage\x18\x07 \x01(\x0b\x32\x11.fastqps.v1.UsageB\x08\n\x06output\"]\n\x05Usage\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\r\x12\x15\n\routput_tokens\x18\x02 \x01(\r\x12\x11\n\ttruncated\x18\x03 \x01(\x08\x12\x14\n\x0ctruncated_at\x18\x04 \x01(\r\"J\n\tEmbedding\x12\x0e\n\x06values\x18\x01 \x03(\x02\x12\x0b\n\x03raw\x18\x02 \x01(\x0c\x12 \n\x05\x64type\x18\x03 \x01(\x0e\x32\x11.fastqps.v1.DType\"3\n\x0e\x43lassification\x12!\n\x06labels\x18\x01 \x03(\x0b\x32\x11.fastqps.v1.Label\"3\n\x05Label\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x02\x12\r\n\x05index\x18\x03 \x01(\r\"v\n\nGeneration\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\r\x12/\n\rfinish_reason\x18\x03 \x01(\x0e\x32\x18.fastqps.v1.FinishReason\x12\x10\n\x08logprobs\x18\x05 \x03(\x02J\x04\x08\x04\x10\x05\"\x87\x03\n\x0fGenerateOptions\x12\x12\n\nmax_tokens\x18\x01 \x01(\r\x12\x13\n\x0btemperature\x18\x02 \x01(\x02\x12\r\n\x05top_k\x18\x03 \x01(\r\x12\x12\n\x05top_p\x18\x04 \x01(\x02H\x00\x88\x01\x01\x12\x11\n\x04seed\x18\x05 \x01(\x04H\x01\x88\x01\x01\x12\x0c\n\x04stop\x18\x06 \x03(\t\x12\x12\n\nignore_eos\x18\x07 \x01(\x08\x12\x10\n\x08logprobs\x18\x08 \x01(\x08\x12\x16\n\x0estop_token_ids\x18\t \x03(\r\x12\x1f\n\x12repetition_penalty\x18\n \x01(\x02H\x02\x88\x01\x01\x12!\n\x14no_repeat_ngram_size\x18\x0b \x01(\rH\x03\x88\x01\x01\x12\x17\n\nmin_tokens\x18\x0c \x01(\rH\x04\x88\x01\x01\x12\x1a\n\x12suppress_token_ids\x18\r \x03(\rB\x08\n\x06_top_pB\x07\n\x05_seedB\x15\n\x13_repetition_penaltyB\x17\n\x15_no_repeat_ngram_sizeB\r\n\x0b_min_tokens\"\xa4\x01\n\rOutputOptions\x12 \n\x05\x64type\x18\x01 \x01(\x0e\x32\x11.fastqps.v1.DType\x12\x12\n\ndimensions\x18\x02 \x01(\r\x12\x16\n\tnormalize\x18\x03 \x01(\x08H\x00\x88\x01\x01\x12\x12\n\ntop_labels\x18\x04 \x01(\r\x12\x12\n\nraw_scores\x18\x05 \x01(\x08\x12\x0f\n\x07timings\x18\x06 \x01(\x08\x42\x0c\n\n_normalize\"\xcf\x01\n\rGenerateChunk\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\ttoken_ids\x18\x03 \x03(\r\x12/\n\rfinish_reason\x18\x04 \x01(\x0e\x32\x18.fastqps.v1.FinishReason\x12\x10\n\x08logprobs\x18\x05 \x03(\x02\x12 \n\x05usage\x18\x06 \x01(\x0b\x32\x11.fastqps.v1.Usage\x12$\n\x07timings\x18\x07 \x01(\x0b\x32\x13.fastqps.v1.Timings\"E\n\x06Status\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x16\n\x0eretry_after_ms\x18\x04 \x01(\rJ\x04\x08\x03\x10\x04\"\xa1\x01\n\x07Timings\x12\x10\n\x08parse_us\x18\x01 \x01(\r\x12\x13\n\x0btokenize_us\x18\x02 \x01(\r\x12\x10\n\x08queue_us\x18\x03 \x01(\r\x12\x11\n\tgather_us\x18\x04 \x01(\r\x12\x11\n\tlaunch_us\x18\x05 \x01(\r\x12\x11\n\tdevice_us\x18\x06 \x01(\r\x12\x12\n\nscatter_us\x18\x07 \x01(\r\x12\x10\n\x08\x64rain_us\x18\x08 \x01(\r\"@\n\x13PredictBatchRequest\x12)\n\x05items\x18\x01 \x03(\x0b\x32\x1a.fastqps.v1.PredictRequest\"B\n\x14PredictBatchResponse\x12*\n\x05items\x18\x01 \x03(\x0b\x32\x1b.fastqps.v1.PredictResponse\"\x13\n\x11ListModelsRequest\"7\n\x12ListModelsResponse\x12!\n\x06models\x18\x01 \x03(\x0b\x32\x11.fastqps.v1.Model\"\xdf\x01\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x1e\n\x04task\x18\x03 \x01(\x0e\x32\x10.fastqps.v1.Task\x12\x12\n\nis_default\x18\x04 \x01(\x08\x12\x18\n\x10input_tokens_max\x18\x05 \x01(\r\x12\x19\n\x11output_tokens_max\x18\x06 \x01(\r\x12\x12\n\ndimensions\x18\x07 \x01(\r\x12\x0e\n\x06labels\x18\x08 \x03(\t\x12\x18\n\x10native_tokenizer\x18\t \x01(\x08\x12\x10\n\x08warnings\x18\n \x03(\t*^\n\x08Priority\x12\x18\n\x14PRIORITY_UNSPECIFIED\x10\x00\x12\x10\n\x0cPRIORITY_LOW\x10\x01\x12\x13\n\x0fPRIORITY_NORMAL\x10\x02\x12\x11\n\rPRIORITY_HIGH\x10\x03*T\n\x05\x44Type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\x11\n\rDTYPE_FLOAT32\x10\x01\x12\x11\n\rDTYPE_FLOAT16\x10\x02\x12\x0e\n\nDTYPE_INT8\x10\x03*_\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02*R\n\x04Task\x12\x14\n\x10TASK_UNSPECIFIED\x10\x00\x12\x0e\n\nTASK_EMBED\x10\x01\x12\x11\n\rTASK_CLASSIFY\x10\x02\x12\x11\n\rTASK_GENERATE\x10\x03\x32\x87\x03\n\x0ePredictService\x12\x42\n\x07Predict\x12\x1a.fastqps.v1.PredictRequest\x1a\x1b.fastqps.v1.PredictResponse\x12Q\n\x0cPredictBatch\x12\x1f.fastqps.v1.PredictBatchRequest\x1a .fastqps.v1.PredictBatchResponse\x12L\n\rPredictStream\x12\x1a.fastqps.v1.PredictRequest\x1a\x1b.fastqps.v1.PredictResponse(\x01\x30\x01\x12\x43\n\x08Generate\x12\x1a.fastqps.v1.PredictRequest\x1a\x19.fastqps.v1.GenerateChunk0\x01\x12K\n\nListModels\x12\x1d.fastqps.v1.ListModelsRequest\x1a\x1e.fastqps.v1.ListModelsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'fastqps.v1.predict_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PRIORITY']._serialized_start=2401
-  _globals['_PRIORITY']._serialized_end=2495
-  _globals['_DTYPE']._serialized_start=2497
-  _globals['_DTYPE']._serialized_end=2581
-  _globals['_FINISHREASON']._serialized_start=2583
-  _globals['_FINISHREASON']._serialized_end=2678
-  _globals['_TASK']._serialized_start=2680
-  _globals['_TASK']._serialized_end=2762
+  _globals['_PRIORITY']._serialized_start=2585
+  _globals['_PRIORITY']._serialized_end=2679
+  _globals['_DTYPE']._serialized_start=2681
+  _globals['_DTYPE']._serialized_end=2765
+  _globals['_FINISHREASON']._serialized_start=2767
+  _globals['_FINISHREASON']._serialized_end=2862
+  _globals['_TASK']._serialized_start=2864
+  _globals['_TASK']._serialized_end=2946
   _globals['_PREDICTREQUEST']._serialized_start=41
   _globals['_PREDICTREQUEST']._serialized_end=372
   _globals['_TOKENIDS']._serialized_start=374
@@ -58,25 +58,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GENERATION']._serialized_start=1021
   _globals['_GENERATION']._serialized_end=1139
   _globals['_GENERATEOPTIONS']._serialized_start=1142
-  _globals['_GENERATEOPTIONS']._serialized_end=1349
-  _globals['_OUTPUTOPTIONS']._serialized_start=1352
-  _globals['_OUTPUTOPTIONS']._serialized_end=1516
-  _globals['_GENERATECHUNK']._serialized_start=1519
-  _globals['_GENERATECHUNK']._serialized_end=1726
-  _globals['_STATUS']._serialized_start=1728
-  _globals['_STATUS']._serialized_end=1797
-  _globals['_TIMINGS']._serialized_start=1800
-  _globals['_TIMINGS']._serialized_end=1961
-  _globals['_PREDICTBATCHREQUEST']._serialized_start=1963
-  _globals['_PREDICTBATCHREQUEST']._serialized_end=2027
-  _globals['_PREDICTBATCHRESPONSE']._serialized_start=2029
-  _globals['_PREDICTBATCHRESPONSE']._serialized_end=2095
-  _globals['_LISTMODELSREQUEST']._serialized_start=2097
-  _globals['_LISTMODELSREQUEST']._serialized_end=2116
-  _globals['_LISTMODELSRESPONSE']._serialized_start=2118
-  _globals['_LISTMODELSRESPONSE']._serialized_end=2173
-  _globals['_MODEL']._serialized_start=2176
-  _globals['_MODEL']._serialized_end=2399
-  _globals['_PREDICTSERVICE']._serialized_start=2765
-  _globals['_PREDICTSERVICE']._serialized_end=3156
+  _globals['_GENERATEOPTIONS']._serialized_end=1533
+  _globals['_OUTPUTOPTIONS']._serialized_start=1536
+  _globals['_OUTPUTOPTIONS']._serialized_end=1700
+  _globals['_GENERATECHUNK']._serialized_start=1703
+  _globals['_GENERATECHUNK']._serialized_end=1910
+  _globals['_STATUS']._serialized_start=1912
+  _globals['_STATUS']._serialized_end=1981
+  _globals['_TIMINGS']._serialized_start=1984
+  _globals['_TIMINGS']._serialized_end=2145
+  _globals['_PREDICTBATCHREQUEST']._serialized_start=2147
+  _globals['_PREDICTBATCHREQUEST']._serialized_end=2211
+  _globals['_PREDICTBATCHRESPONSE']._serialized_start=2213
+  _globals['_PREDICTBATCHRESPONSE']._serialized_end=2279
+  _globals['_LISTMODELSREQUEST']._serialized_start=2281
+  _globals['_LISTMODELSREQUEST']._serialized_end=2300
+  _globals['_LISTMODELSRESPONSE']._serialized_start=2302
+  _globals['_LISTMODELSRESPONSE']._serialized_end=2357
+  _globals['_MODEL']._serialized_start=2360
+  _globals['_MODEL']._serialized_end=2583
+  _globals['_PREDICTSERVICE']._serialized_start=2949
+  _globals['_PREDICTSERVICE']._serialized_end=3340
 # @@protoc_insertion_point(module_scope)

@@ -346,7 +346,8 @@ def test_dispatchers_killed_in_the_middle(
     """Whole answers run again, to the same tokens; a stream that has begun cannot and ends with INTERNAL."""
     server = serve(*FLAGS, f"--model={checkpoint}", f"--dispatchers={dispatchers}")
     options: dict[str, Any] = {"ignore_eos": True, "temperature": 1.0, "max_tokens": MAX_TOKENS}
-    whole = [Asked([9, i], {**options, "max_tokens": 1200, "seed": i}) for i in (1, 2)]
+    penalised = {**options, "max_tokens": 1200, "repetition_penalty": 1.05, "suppress_token_ids": [5]}
+    whole = [Asked([9, 1], {**options, "max_tokens": 1200, "seed": 1}), Asked([9, 2], {**penalised, "seed": 2})]
     streamed = [Asked([9, i], {**options, "seed": i}) for i in (3, 4)]
     broken: list[str] = []
 

@@ -1,4 +1,4 @@
-"""A server honours a checkpoint's options that change logits: the tokens of transformers, in changing company."""
+"""A server honours options that change logits, the checkpoint's and requests': the tokens of transformers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import json
 import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
 import transformers as tr
 from generators import EOS, VOCAB, write_generator
@@ -24,22 +26,48 @@ OPTIONS = {
 }
 
 
-def test_a_server_gives_the_tokens_of_transformers(tmp_path: Path) -> None:
+# Of requests, by their number; most have none.
+ASKED: list[dict[str, Any]] = [
+    {},
+    {},
+    {"repetition_penalty": 1.0, "no_repeat_ngram_size": 0},
+    {"min_tokens": 0},
+    {"min_tokens": 20, "repetition_penalty": 1.5},
+    {"suppress_token_ids": [20, 21, 22], "no_repeat_ngram_size": 1},
+]
+
+
+def expected(model: Any, ids: list[int], asked: dict[str, Any]) -> list[int]:
+    named = {"min_tokens": "min_new_tokens", "suppress_token_ids": "suppress_tokens"}
+    options = {named.get(key, key): value for key, value in asked.items()}
+    if "suppress_tokens" in options:
+        options["suppress_tokens"] = [*options["suppress_tokens"], *(model.generation_config.suppress_tokens or [])]
+    row = torch.tensor([ids])
+    with torch.inference_mode():
+        made = model.generate(row, attention_mask=torch.ones_like(row), max_new_tokens=24, **options)
+    found: list[int] = made[0, len(ids) :].tolist()
+    return found
+
+
+@pytest.mark.parametrize("checkpoint_options", [{}, OPTIONS], ids=["plain", "options"])
+def test_a_server_gives_the_tokens_of_transformers(tmp_path: Path, checkpoint_options: dict[str, Any]) -> None:
+    """In changing company, of requests with options and without, over two lanes."""
     checkpoint = write_generator(tmp_path / "tiny")
-    (checkpoint / "generation_config.json").write_text(json.dumps({"eos_token_id": EOS, **OPTIONS}))
+    (checkpoint / "generation_config.json").write_text(json.dumps({"eos_token_id": EOS, **checkpoint_options}))
     rng = random.Random(0)
     prompts = [[rng.randrange(2, VOCAB) for _ in range(rng.randint(1, 40))] for _ in range(24)]
+    asked = [ASKED[i % len(ASKED)] for i in range(len(prompts))]
     model = tr.AutoModelForCausalLM.from_pretrained(checkpoint, attn_implementation="eager").float().eval()
-    want = []
-    for ids in map(torch.tensor, prompts):
-        with torch.inference_mode():
-            made = model.generate(ids[None], attention_mask=torch.ones_like(ids[None]), max_new_tokens=24)
-        want.append(made[0, len(ids) :].tolist())
-    flags = ("--device=cpu", "--dtype=float32", "--max-output-tokens=64", "--max-running=6")
+    want = [expected(model, ids, options) for ids, options in zip(prompts, asked, strict=True)]
+    flags = ("--device=cpu", "--dtype=float32", "--max-output-tokens=64", "--max-running=4", "--lanes=2")
     server = Server(*flags, f"--model={checkpoint}", "--dispatchers=2")
     try:
         with fastqps.Client(server.address) as client, ThreadPoolExecutor(12) as pool:
-            found = list(pool.map(lambda ids: client.generate(ids, max_tokens=24).token_ids, prompts))
+
+            def generate(ids: list[int], options: dict[str, Any]) -> list[int]:
+                return client.generate(ids, max_tokens=24, **options).token_ids
+
+            found = list(pool.map(generate, prompts, asked))
         server.stop()
     finally:
         server.kill()

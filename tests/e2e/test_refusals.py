@@ -32,6 +32,9 @@ OF_ALL: list[Refused] = [
     ({"generate": {"temperature": NAN}}, "generate.temperature", "nan", "finite"),
     ({"generate": {"top_k": 65}}, "generate.top_k", "65", "at most 64"),
     ({"generate": {"top_p": 1.5}}, "generate.top_p", "1.5", "above 0 and at most 1"),
+    ({"generate": {"repetition_penalty": 0}}, "generate.repetition_penalty", "0", "finite number above 0"),
+    ({"generate": {"no_repeat_ngram_size": 65}}, "generate.no_repeat_ngram_size", "65", "at most 64"),
+    ({"generate": {"suppress_token_ids": [1] * 9}}, "generate.suppress_token_ids", "9 ids", "at most 8"),
     ({"generate": {"stop": ["x"] * 17}}, "generate.stop", "17 strings", "at most 16"),
     ({"generate": {"stop": ["x", ""]}}, "generate.stop", "string 1 has 0 bytes", "1 to 256"),
     ({"generate": {"stop": ["x" * 300]}}, "generate.stop", "string 0 has 300 bytes", "1 to 256"),
@@ -55,6 +58,11 @@ OF_GENERATORS: list[Refused] = [
     ({"output": {"top_labels": 4}}, "output.top_labels", "4", "leave it unset"),
     ({"output": {"raw_scores": True}}, "output.raw_scores", "1", "leave it unset"),
     ({"generate": {"max_tokens": MADE_MAX + 1}}, "generate.max_tokens", str(MADE_MAX + 1), f"at most {MADE_MAX}"),
+    ({"generate": {"max_tokens": 3, "min_tokens": 4}}, "generate.min_tokens", "4", "at most max_tokens, 3"),
+    (
+        {"generate": {"suppress_token_ids": [GRAMMAR.vocab_size]}},
+        "generate.suppress_token_ids", f"id {GRAMMAR.vocab_size}", f"the vocabulary has {GRAMMAR.vocab_size}",
+    ),
     (
         {"generate": {"stop_token_ids": [GRAMMAR.vocab_size]}},
         "generate.stop_token_ids", f"id {GRAMMAR.vocab_size}", f"the vocabulary has {GRAMMAR.vocab_size}",

@@ -12,6 +12,7 @@ from bench.gpu.shapes import Shape
 from bench.gpu.stand import Stand
 from bench.gpu.steps.encoder_kernels import rows, tokens_on
 from bench.gpu.steps.kernels import Make, Timed
+from fastqps._core import ADMITTED_WORDS
 from fastqps.kernels.activate import activate
 from fastqps.kernels.add_norm import add_norm
 from fastqps.kernels.embed_tokens import embed_tokens
@@ -39,7 +40,7 @@ class _Step:
         self.counts = torch.tensor([self.rows, self.runs, prompts], **whole)
         self.ids = torch.randint(0, shape.vocab, (self.rows,), **whole)
         self.per_run = torch.zeros(self.runs + 1, **whole)  # last tokens, lengths: whatever is kept for each
-        self.params = torch.zeros(self.runs + 1, 16, **whole)
+        self.params = torch.zeros(self.runs + 1, ADMITTED_WORDS, **whole)
         self.heads = int(shape.sizes["num_attention_heads"])
         size, kv_heads = shape.head_dim, shape.kv_heads
         self.qkv = rows(stand, self.rows, (self.heads + 2 * kv_heads) * size)

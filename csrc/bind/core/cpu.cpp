@@ -6,6 +6,7 @@
 #include "bind/bind.h"
 #include "step/cpu/cpu_decode.h"
 #include "step/cpu/cpu_ops.h"
+#include "step/logit_options.h"
 #include "step/table_index.h"
 
 namespace py = pybind11;
@@ -39,14 +40,15 @@ void register_rows(py::module_& m) {
       "Root mean square normalisation of rows; step::RmsNorm in csrc/step/cpu/cpu_decode.h.");
   m.def(
       "embed_tokens",
-      [](u64 out, bool bfloat16, u32 n_tokens, u64 ids, u64 kv_slots, u64 last_token, u64 table, u32 n_rows,
-         u32 width) {
+      [](u64 out, bool bfloat16, u32 n_tokens, u64 ids, u64 kv_slots, u64 last_token, u64 table, u32 n_rows, u32 width,
+         u64 positions, u64 history, u32 history_len) {
         check_indexes("token id", address<const i32>(ids), n_tokens, n_rows, -1);
         step::embed_tokens({address<const i32>(ids), address<const i32>(kv_slots), address<const i32>(last_token),
-                            address(table), address(out), n_tokens, width, number(bfloat16)});
+                            address(table), address(out), n_tokens, width, number(bfloat16),
+                            address<const i32>(positions), address<i32>(history), history_len});
       },
       "out"_a, "bfloat16"_a, "n_tokens"_a, "ids"_a, "kv_slots"_a, "last_token"_a, "table"_a, "n_rows"_a, "width"_a,
-      Release(),
+      "positions"_a = 0, "history"_a = 0, "history_len"_a = 0, Release(),
       "Rows of a table by token id, -1 for the last token made; IndexError for an id beyond the table; "
       "step::TokenEmbedding in csrc/step/cpu/cpu_decode.h.");
   m.def(
@@ -104,8 +106,45 @@ void register_cpu_ops(py::module_& m) {
       "The mean of each item's rows; step::Means in csrc/step/cpu/cpu_ops.h.");
 }
 
+void register_logit_options(py::module_& m) {
+  m.attr("RULE_FORCED") = i32(step::kRuleForced);
+  m.attr("RULE_FORBIDDEN") = i32(step::kRuleForbidden);
+  m.attr("RULE_NOT_FIRST") = i32(step::kRuleNotFirst);
+  m.attr("RULE_WORDS") = u32(step::kRuleWords);
+  m.def(
+      "any_logit_options",
+      [](u64 starts, u64 kv_slots, u32 n_runs, u64 params) {
+        return step::any_logit_options(address<const i32>(starts), address<const i32>(kv_slots), n_runs,
+                                       address<const i32>(params));
+      },
+      "starts"_a, "kv_slots"_a, "n_runs"_a, "params"_a, "Whether a run has options of its own that change its logits.");
+  m.def(
+      "change_logits",
+      [](u64 logits, u32 n_runs, u32 vocab, u64 starts, u64 kv_slots, u64 positions, u64 made, u64 params, u64 history,
+         u32 history_len, u64 eos_ids, u32 n_eos, u64 rules, u64 rule_ids, u32 n_rules, u32 n_forced) {
+        step::change_logits({.logits = address<float>(logits),
+                             .starts = address<const i32>(starts),
+                             .kv_slots = address<const i32>(kv_slots),
+                             .positions = address<const i32>(positions),
+                             .made = address<const i32>(made),
+                             .params = address<const i32>(params),
+                             .history = address<const i32>(history),
+                             .eos_ids = address<const i32>(eos_ids),
+                             .rules = {address<const i32>(rules), address<const i32>(rule_ids), n_rules, n_forced},
+                             .n_runs = n_runs,
+                             .vocab = vocab,
+                             .history_len = history_len,
+                             .n_eos = n_eos});
+      },
+      "logits"_a, "n_runs"_a, "vocab"_a, "starts"_a, "kv_slots"_a, "positions"_a, "made"_a, "params"_a, "history"_a,
+      "history_len"_a, "eos_ids"_a, "n_eos"_a, "rules"_a, "rule_ids"_a, "n_rules"_a, "n_forced"_a, Release(),
+      "Changes float32 logits as the checkpoint's rules and each run's options say; step::LogitChanges in "
+      "csrc/step/logit_options.h.");
+}
+
 void register_cpu_decode(py::module_& m) {
   register_rows(m);
+  register_logit_options(m);
   m.def(
       "attend_slots",
       [](u64 out, u64 qkv, u64 cache, bool bfloat16, u32 heads, u32 kv_heads, u32 head_dim, u64 starts, u32 n_runs,

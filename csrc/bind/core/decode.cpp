@@ -27,13 +27,19 @@ class NamedBatch {
     batch_.begin(at(s));
   }
   bool admit(u32 s, const std::vector<u32>& ids, u64 user, float temperature, u32 top_k, float top_p, u64 seed,
-             u32 max_tokens, const std::vector<u32>& stop_ids, bool ignore_eos, bool logprobs) {
+             u32 max_tokens, const std::vector<u32>& stop_ids, bool ignore_eos, bool logprobs, float repetition_penalty,
+             u32 no_repeat_ngram_size, u32 min_tokens, u32 min_length, const std::vector<u32>& suppress_ids) {
     if (ids.empty()) throw py::value_error("a prompt has at least one id");
     if (!max_tokens) throw py::value_error("max_tokens must be at least 1");
     if (stop_ids.size() > kStopIdsMax) throw py::value_error("at most 8 stop ids");
+    if (suppress_ids.size() > kSuppressIdsMax) throw py::value_error("at most 8 suppressed ids");
     if (kv_.contains(user)) throw py::value_error("a sequence of this name runs");
     Sampling sampling{seed, temperature, top_p, top_k, max_tokens, u32(stop_ids.size()), {}};
     std::copy(stop_ids.begin(), stop_ids.end(), sampling.stop_ids);
+    sampling.repetition_penalty = repetition_penalty, sampling.no_repeat_ngram_size = no_repeat_ngram_size;
+    sampling.min_tokens = min_tokens, sampling.min_length = min_length;
+    sampling.n_suppress_ids = u32(suppress_ids.size());
+    std::copy(suppress_ids.begin(), suppress_ids.end(), sampling.suppress_ids);
     const u8 flags = u8((ignore_eos ? kIgnoreEos : 0) | (logprobs ? kLogprobs : 0));
     const u32 kv = batch_.admit(at(s), ids.data(), u32(ids.size()), sampling, flags);
     if (kv == DecodeBatch::kNobody) return false;
@@ -91,6 +97,14 @@ void register_decode(py::module_& m) {
   m.attr("PARAM_MAX_TOKENS") = u32(kParamMaxTokens);
   m.attr("PARAM_FLAGS") = u32(kParamFlags);
   m.attr("PARAM_LOGPROBS") = u32(kParamLogprobs);
+  m.attr("PARAM_LOGIT_OPTIONS") = u32(kParamLogitOptions);
+  m.attr("PARAM_STOP_IDS") = u32(kParamStopIds);
+  m.attr("PARAM_REPETITION_PENALTY") = u32(kParamRepetitionPenalty);
+  m.attr("PARAM_NO_REPEAT_NGRAM_SIZE") = u32(kParamNoRepeatNgramSize);
+  m.attr("PARAM_MIN_TOKENS") = u32(kParamMinTokens);
+  m.attr("PARAM_SUPPRESS_IDS") = u32(kParamSuppressIds);
+  m.attr("STOP_IDS_MAX") = kStopIdsMax;
+  m.attr("SUPPRESS_IDS_MAX") = kSuppressIdsMax;
   m.def("decode_layout", &layout, "max_tokens"_a, "max_runs"_a,
         "Offsets, in 32-bit words, of the sections of a decoder step's two blocks; see csrc/step/decode_layout.h.");
   py::class_<NamedBatch>(m, "DecodeBatch",
@@ -101,7 +115,8 @@ void register_decode(py::module_& m) {
       .def("begin", &NamedBatch::begin, "step"_a, "Begins a step with one row for every sequence that goes on.")
       .def("admit", &NamedBatch::admit, "step"_a, "ids"_a, py::kw_only(), "user"_a, "temperature"_a = 0.0f,
            "top_k"_a = 0, "top_p"_a = 1.0f, "seed"_a = 0, "max_tokens"_a, "stop_ids"_a = std::vector<u32>(),
-           "ignore_eos"_a = false, "logprobs"_a = false,
+           "ignore_eos"_a = false, "logprobs"_a = false, "repetition_penalty"_a = 1.0f, "no_repeat_ngram_size"_a = 0,
+           "min_tokens"_a = 0, "min_length"_a = 0, "suppress_ids"_a = std::vector<u32>(),
            "Adds a prompt as a new sequence named `user`. False: no room for it in this step.")
       .def("seal", &NamedBatch::seal, "step"_a, "Completes a step: (runs, rows, new sequences).")
       .def("retire", &NamedBatch::retire, "step"_a,

@@ -59,13 +59,18 @@ py::list admitted_of(const DecodeStep& step) {
     const i32* param = step.staging + step.layout.admitted + i * kAdmittedWords;
     const i32* stops = param + kParamStopIds;
     std::vector<i32> stop_ids(stops, std::find(stops, stops + kStopIdsMax, -1));
+    const i32* never = param + kParamSuppressIds;
+    std::vector<i32> suppress_ids(never, std::find(never, never + kSuppressIdsMax, -1));
     admitted.append(py::dict("kv_slot"_a = param[kParamSlot],
                              "seed"_a = u64(u32(param[kParamSeedHigh])) << 32 | u32(param[kParamSeedLow]),
                              "temperature"_a = std::bit_cast<float>(param[kParamTemperature]),
                              "top_p"_a = std::bit_cast<float>(param[kParamTopP]), "top_k"_a = param[kParamTopK],
                              "max_tokens"_a = param[kParamMaxTokens], "stop_ids"_a = std::move(stop_ids),
                              "ignore_eos"_a = bool(param[kParamFlags] & kParamIgnoreEos),
-                             "logprobs"_a = bool(param[kParamFlags] & kParamLogprobs)));
+                             "logprobs"_a = bool(param[kParamFlags] & kParamLogprobs),
+                             "repetition_penalty"_a = std::bit_cast<float>(param[kParamRepetitionPenalty]),
+                             "no_repeat_ngram_size"_a = param[kParamNoRepeatNgramSize],
+                             "min_tokens"_a = param[kParamMinTokens], "suppress_ids"_a = std::move(suppress_ids)));
   }
   return admitted;
 }

@@ -53,9 +53,10 @@ py::object generate_dict(const RequestView& view) {
   if (!view.has_generate) return py::none();
   const GenerateOptions& g = view.generate;
   std::vector<std::string_view> stops(g.stop_count);
-  std::vector<u32> tokens(g.stop_token_count);
+  std::vector<u32> tokens(g.stop_token_count), suppressed(g.suppress_token_count);
   stop_strings(view, stops.data());
   stop_tokens(view, tokens.data());
+  suppress_tokens(view, suppressed.data());
   py::list stop;
   for (const std::string_view s : stops) stop.append(text(s));
   py::dict out;
@@ -68,6 +69,10 @@ py::object generate_dict(const RequestView& view) {
   out["ignore_eos"] = g.ignore_eos;
   out["logprobs"] = g.logprobs;
   out["stop_token_ids"] = tokens;
+  out["repetition_penalty"] = g.has_repetition_penalty ? py::cast(g.repetition_penalty) : py::none();
+  out["no_repeat_ngram_size"] = g.has_no_repeat_ngram_size ? py::cast(g.no_repeat_ngram_size) : py::none();
+  out["min_tokens"] = g.has_min_tokens ? py::cast(g.min_tokens) : py::none();
+  out["suppress_token_ids"] = suppressed;
   return out;
 }
 

@@ -32,6 +32,7 @@ void embed_tokens(const TokenEmbedding& job) {
   const u64 row = u64(job.width) * (job.number == Number::kFloat32 ? 4 : 2);
   for (u64 t = 0; t < job.n_tokens; t++) {
     const i32 id = job.ids[t] >= 0 ? job.ids[t] : job.last_token[job.kv_slots[t]];
+    if (job.history) job.history[u64(job.kv_slots[t]) * job.history_len + u32(job.positions[t])] = id;
     std::memcpy((char*)job.out + t * row, (const char*)job.table + u64(id) * row, row);
   }
 }

@@ -20,7 +20,8 @@ struct RmsNorm {
 };
 void rms_norm(const RmsNorm& job);
 
-// Rows of a table by token id. Id -1 is the token that the row's cache slot has made last.
+// Rows of a table by token id. Id -1 is the token that the row's cache slot has made last. Keeps the tokens for the
+// options that read them (logit_options.h).
 struct TokenEmbedding {
   const i32 *ids, *kv_slots;  // [n_tokens]
   const i32* last_token;      // by cache slot
@@ -28,6 +29,9 @@ struct TokenEmbedding {
   void* out;                  // [n_tokens, width]
   u32 n_tokens, width;
   Number number;
+  const i32* positions = nullptr;  // [n_tokens], of the whole sequence; with history
+  i32* history = nullptr;          // null, or [cache slots, history_len]: where each row's token goes, by its position
+  u32 history_len = 0;
 };
 void embed_tokens(const TokenEmbedding& job);
 

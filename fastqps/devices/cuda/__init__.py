@@ -27,7 +27,7 @@ from fastqps.devices.cuda.precision import decoder_rows, encoder_rows, make_prec
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
 from fastqps.devices.start_lock import alone_on
-from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
@@ -67,7 +67,6 @@ def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) 
 
 def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> CudaDecoder:
     """Loads a generator onto the GPU. ``DeviceError``, ``ModelError`` and ``ConfigError`` where that cannot be."""
-    _check_logit_options(card)
     backend, dtype = _open(place)
     held = await_held(card, place, dtype)
     with starting(card, backend, max_tokens):
@@ -90,7 +89,6 @@ def hold_weights(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
 
     ``slots`` and ``max_tokens`` are those of the processes that map them: ``auto`` goes by the sizes of their steps.
     """
-    _check_logit_options(card)
     backend, dtype = _open(place)
     rows = decoder_rows(slots, max_tokens) if card.task == "generate" else encoder_rows(max_tokens)
     kernels = make_operations(place, backend)
@@ -105,16 +103,6 @@ def hold_weights(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
         _check_weights(card, backend, dtype)
         with chosen(precision, None, card, backend, place, dtype):
             hold(card, backend, place, dtype, precision, load)
-
-
-def _check_logit_options(card: ModelCard) -> None:
-    """``ModelError`` where the model's own options change logits: here they are sampled as they are."""
-    if card.logit_options:
-        names = ", ".join(card.logit_options.used)
-        raise ModelError(
-            f"{card.path}: generation_config.json: {names} cannot be honoured on device cuda; serve the model with "
-            "--device cpu, or remove the keys from the file"
-        )
 
 
 def _open(place: Place) -> tuple[Backend, torch.dtype]:

@@ -8,12 +8,14 @@ from functools import partial
 
 import torch
 
+from fastqps._core import ADMITTED_WORDS
 from fastqps.kernels.activate import activate
 from fastqps.kernels.add_norm import add_norm
 from fastqps.kernels.aot.compile import Case
 from fastqps.kernels.embed_norm import embed_norm
 from fastqps.kernels.embed_tokens import embed_tokens
 from fastqps.kernels.last_rows import last_rows
+from fastqps.kernels.logit_options import logit_options
 from fastqps.kernels.pool import pool
 from fastqps.kernels.quantise_rows import quantise_rows
 from fastqps.kernels.results import Activation
@@ -139,14 +141,15 @@ def _slots_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iterator
     """A step of many rows and runs over a cache whose offsets pass 32 bits."""
     at, n = f"{model.name} {type_name}", model.kv_heads
     ints = partial(meta, dtype=torch.int32)
-    rows, starts, counts, params = ints(_STEP), ints(_RUNS + 1), ints(16), ints(_RUNS + 1, 16)
+    rows, starts, counts, params = ints(_STEP), ints(_RUNS + 1), ints(16), ints(_RUNS + 1, ADMITTED_WORDS)
     stamps, logprobs = meta(2, dtype=torch.int64), meta(_RUNS)
     table, logits = meta(model.vocab, model.width, dtype=dtype), meta(_RUNS, model.vocab, dtype=dtype)
     qkv = meta(_STEP, (model.heads + 2 * n) * model.head_dim, dtype=dtype)
     cache = meta(2, _RUNS + 1, n, 4096, model.head_dim, dtype=dtype)
     rotary, norm = meta(4096, 2, model.head_dim // 2), meta(model.head_dim) if model.qk_norm else None
-    admitted = {"admitted": ints(_RUNS, 16), "params": params, "stamps": stamps}
-    embed = partial(embed_tokens, table, rows, rows, starts, counts, **admitted)
+    history = ints(_RUNS + 1, 4096)
+    kept = {"admitted": ints(_RUNS, ADMITTED_WORDS), "params": params, "positions": rows, "history": history}
+    embed = partial(embed_tokens, table, rows, rows, starts, counts, **kept, stamps=stamps)
     yield Case(f"{at} embed_tokens", embed, bytes=2 * _STEP * model.width * dtype.itemsize)
     write = partial(rope_kv, qkv, cache, rotary, norm, norm, 1e-6, rows, rows, counts, prefix_len=0)
     yield Case(f"{at} rope_kv", write, bytes=2 * qkv.numel() * dtype.itemsize)
@@ -159,6 +162,10 @@ def _slots_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iterator
         both = 2 * (_RUNS if last else _STEP) * model.heads * model.head_dim * dtype.itemsize  # queries and results
         yield Case(name, attend, bytes=_RUNS * seen + both)
     yield Case(f"{at} last_rows", partial(last_rows, meta(_STEP, model.width, dtype=dtype), starts, counts))
+    where = (starts, rows, rows, starts, params, history, ints(3))
+    change = partial(logit_options, logits, *where, ints(9, 4), ints(5), counts, n_forced=1, longest=2)
+    penalised = _RUNS * _CONTEXT * (2 * 4 + 4 * dtype.itemsize)  # each token twice; its logit and what becomes of it
+    yield Case(f"{at} logit_options", change, bytes=penalised)
     yield Case(f"{at} sample_chunks", partial(sample_chunks, logits, starts, rows, params, counts))
     draw = partial(sample, logits, starts, rows, starts, params, ints(3), counts, stamps=stamps)
     written = {"tokens": starts, "logprobs": logprobs, "finish": starts, "last_token": starts}

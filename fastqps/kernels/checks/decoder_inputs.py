@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from fastqps.kernels.checks.inputs import Case, Inputs, Random
+from fastqps.kernels.checks.option_inputs import logit_options
 from fastqps.kernels.checks.sample_inputs import sample
 
 _SLOTS = 6  # of the cache that is tried; nobody has the last one
@@ -50,7 +51,7 @@ class _Step:
 
 def embed_tokens(random: Random, a: dict[str, Any]) -> Case:
     slots, vocab = min(_SLOTS, len(a["last_token"])), len(a["table"])
-    step = _Step.of(random, slots, 64)
+    step = _Step.of(random, slots, 64 if a["history"] is None else min(64, a["history"].shape[1]))
     rows, size = step.rows, step.rows + _SPARE
     ids = random.below(vocab, size)
     ids[1:rows:3] = -1
@@ -60,7 +61,10 @@ def embed_tokens(random: Random, a: dict[str, Any]) -> Case:
         admitted = random.below(1 << 30, (len(step.runs) + _SPARE) * words).view(-1, words)
         admitted[:, 0] = random.ints([slot for slot, _, _ in step.runs], len(admitted))
         new |= {"admitted": admitted, "params": random.below(1 << 30, slots * words).view(slots, words)}
-    return Case(a | step.arguments(a) | new, ["params"] if a["admitted"] is not None else [], {"result": rows})
+    if a["history"] is not None:
+        new["history"] = random.below(vocab, slots * a["history"].shape[1]).view(slots, -1)
+    written = [name for name in ("params", "history") if a[name] is not None]
+    return Case(a | step.arguments(a) | new, written, {"result": rows})
 
 
 def rope_kv(random: Random, a: dict[str, Any]) -> Case:
@@ -98,5 +102,6 @@ DECODER_INPUTS: dict[str, Inputs] = {
     "rope_kv": rope_kv,
     "slot_attention": slot_attention,
     "last_rows": last_rows,
+    "logit_options": logit_options,
     "sample": sample,
 }

@@ -40,7 +40,17 @@ class Run(NamedTuple):
         """Its parameters as csrc/step/decode_layout.h has them."""
         floats = torch.tensor([self.temperature, self.top_p]).view(torch.int32).tolist()
         stops = [stop_id if self.ends == "stop" else -1, *[-1] * 7]
-        return [slot, self.seed, ~self.seed, *floats, self.top_k, self.max_tokens, self.flags, *stops]
+        return [
+            slot,
+            self.seed,
+            ~self.seed,
+            *floats,
+            self.top_k,
+            self.max_tokens,
+            self.flags,
+            *stops,
+            *[0] * (_WORDS - 16),
+        ]
 
 
 RUNS = (

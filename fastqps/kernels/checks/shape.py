@@ -25,7 +25,7 @@ def shape_of(name: str, arguments: dict[str, Any]) -> str:
     if name == "embed_norm":  # how items are found depends on how many there can be
         search = search_shape(len(arguments["cu_seqlens"]))
         parts["cu_seqlens"] += f"/{search.scan}x{search.stride}"
-    if name == "sample":
+    if name in ("logit_options", "sample"):
         parts["eos_ids"] = f"{len(arguments['eos_ids'])}"
     return " ".join(f"{key}={part}" for key, part in parts.items())
 

@@ -22,6 +22,7 @@ from fastqps.kernels.sampling.params import (
     RECORD,
     SEED,
     STOP_IDS,
+    STOP_IDS_MAX,
     TEMPERATURE,
     TOP_K,
     TOP_P,
@@ -272,7 +273,7 @@ def _sample(
                 )  # fmt: skip
 
         flags = tl.load(record + FLAGS)
-        stop_at = tl.arange(0, RECORD - STOP_IDS)
+        stop_at = tl.arange(0, STOP_IDS_MAX)
         stopped = tl.max((tl.load(record + STOP_IDS + stop_at) == token).to(tl.int32), axis=0)
         if EOS_IDS > 0:
             eos_at = tl.arange(0, EOS_COLUMNS)
@@ -309,7 +310,7 @@ def sample(
 ) -> None:
     """Draws a token for each of ``counts[1]`` runs, says whether its sequence ends with it, keeps it as the newest.
 
-    logits [S, vocabulary]; starts int32 [S + 1]; kv_slots int32 [T]; made int32 [S]; params int32 [slots, 16], the
+    logits [S, vocabulary]; starts int32 [S + 1]; kv_slots int32 [T]; made int32 [S]; params int32 [slots, 32], the
     records of csrc/step/decode_layout.h; eos_ids int32. Written: tokens int32 [S]; logprobs float32 [S], 0 where not
     asked for; finish int32 [S]: 0 goes on, 1 stop token, 2 length; last_token int32 by slot; with ``stamps`` int64 [2]
     the device's clock to the second.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from fastqps.kernels.torch_ops.attention import tile_attention
 from fastqps.kernels.torch_ops.items import embed_norm, pool
+from fastqps.kernels.torch_ops.logit_options import logit_options
 from fastqps.kernels.torch_ops.rows import activate, add_norm, quantise_rows
 from fastqps.kernels.torch_ops.sample import sample
 from fastqps.kernels.torch_ops.slot_attention import slot_attention
@@ -25,6 +26,7 @@ __all__ = [
     "embed_tokens",
     "end_step",
     "last_rows",
+    "logit_options",
     "pool",
     "quantise_rows",
     "rope_kv",

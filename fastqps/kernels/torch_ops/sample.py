@@ -136,6 +136,6 @@ def _logprobs(logits: torch.Tensor, top: torch.Tensor, tokens: torch.Tensor, fla
 def _finish(params: torch.Tensor, made: torch.Tensor, eos_ids: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
     """int32: 0 the sequence goes on, 1 stop token, 2 length."""
     eos = (tokens[:, None] == eos_ids).any(1) & ((params[:, 7] & 1) == 0)
-    stop = eos | (tokens[:, None] == params[:, 8:]).any(1)
+    stop = eos | (tokens[:, None] == params[:, _core.PARAM_STOP_IDS :][:, : _core.STOP_IDS_MAX]).any(1)
     full = made.long() + 1 >= params[:, 6]
     return torch.where(stop, 1, torch.where(full, 2, 0)).int()

@@ -28,6 +28,8 @@ def embed_tokens(
     *,
     admitted: torch.Tensor | None = None,
     params: torch.Tensor | None = None,
+    positions: torch.Tensor | None = None,
+    history: torch.Tensor | None = None,
     stamps: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The row of ``table`` [vocabulary, width] for each of ``ids`` [T], for -1 that of the slot's newest token."""
@@ -38,7 +40,12 @@ def embed_tokens(
         params[slot] = torch.where(any_new, record, params[slot])
     live = torch.arange(len(ids), device=ids.device) < counts[0]
     newest = last_token[torch.where(live, kv_slots, 0)]
-    return table[torch.where(live, torch.where(ids < 0, newest, ids), 0)]
+    found = torch.where(live, torch.where(ids < 0, newest, ids), 0)
+    if positions is not None and history is not None:
+        row, any_row = repeated(len(ids), counts[0]), counts[0] > 0
+        slot, at = (torch.where(any_row, x[row], 0).long() for x in (kv_slots, positions))
+        history[slot, at] = torch.where(any_row, found[row], history[slot, at])
+    return table[found]
 
 
 def last_rows(x: torch.Tensor, starts: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:

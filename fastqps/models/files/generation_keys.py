@@ -12,10 +12,11 @@ from typing import Any
 
 from fastqps.models.card import ModelError
 from fastqps.models.files.keys import Keys, Refused, rules
-from fastqps.models.logit_options import LogitOptions
+from fastqps.models.logit_options import LogitOptions, float32
 
 GENERATION_CONFIG = "generation_config.json"
 _LOGIT_OPTIONS = tuple(LogitOptions.__dataclass_fields__)
+_COUNT_MAX = (1 << 31) - 1  # no text has more tokens
 _LISTED_MAX = 10_000  # token ids of all lists together: they are part of the card, whose place in memory is bounded
 _NO = (False,)
 _ONE = (1, 1.0)
@@ -85,11 +86,11 @@ def read_logit_options(config: Keys, vocab: int) -> LogitOptions | None:
     found: dict[str, Any] = {}
     for key, value in said.items():
         if key == "repetition_penalty":
-            _check(key, value, _number(value) and 0 < value < math.inf, "a finite number above 0")
+            _check(key, value, _number(value) and 0 < float32(value) < math.inf, "a finite number above 0")
             found[key] = float(value)
         elif key in ("no_repeat_ngram_size", "min_length", "min_new_tokens"):
             _check(key, value, type(value) is int and value >= 0, "a whole number, at least 0")
-            found[key] = value
+            found[key] = min(value, _COUNT_MAX)
         elif key == "bad_words_ids":
             fits = isinstance(value, list) and all(word and _ids(word, vocab) for word in value)
             _check(key, value, fits, f"a list of lists of token ids below {vocab}")

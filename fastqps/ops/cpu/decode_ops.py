@@ -33,6 +33,9 @@ class CpuDecodeOps(CpuOps):
             table=address(table),
             n_rows=table.shape[0],
             width=table.shape[1],
+            positions=address(step.positions),
+            history=address(state.history),
+            history_len=state.history.shape[1],
         )
         return out
 
@@ -79,6 +82,35 @@ class CpuDecodeOps(CpuOps):
 
     def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
         return x[step.starts[1:] - 1] if step.n_runs < step.n_tokens else x
+
+    def change_logits(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
+        rules, runs = state.rules, (address(step.starts), address(step.kv_slots), step.n_runs, address(state.params))
+        if not len(rules.table) and not _core.any_logit_options(*runs):
+            return logits
+        x = logits.float()  # also of bfloat16, in which a small penalty would be lost
+
+        def run(first: int, last: int) -> None:
+            _core.change_logits(
+                logits=address(x) + 4 * x.shape[1] * first,
+                n_runs=last - first,
+                vocab=x.shape[1],
+                starts=address(step.starts) + 4 * first,
+                kv_slots=address(step.kv_slots),
+                positions=address(step.positions),
+                made=address(step.made) + 4 * first,
+                params=address(state.params),
+                history=address(state.history),
+                history_len=state.history.shape[1],
+                eos_ids=address(state.eos_ids),
+                n_eos=len(state.eos_ids),
+                rules=address(rules.table),
+                rule_ids=address(rules.ids),
+                n_rules=len(rules.table),
+                n_forced=rules.n_forced,
+            )
+
+        _spread(run, step)
+        return x
 
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
         vocab, row_bytes = logits.shape[1], logits.shape[1] * logits.element_size()

@@ -21,6 +21,8 @@ class CudaDecodeOps(CudaOps):
             counts_of(step),
             admitted=step.admitted,
             params=state.params,
+            positions=step.positions,
+            history=state.history,
             stamps=step.stamps,
         )
 
@@ -40,6 +42,24 @@ class CudaDecodeOps(CudaOps):
 
     def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
         return self._kernels.last_rows(x, step.starts, counts_of(step))
+
+    def change_logits(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
+        self._kernels.logit_options(
+            logits,
+            step.starts,
+            step.kv_slots,
+            step.positions,
+            step.made,
+            state.params,
+            state.history,
+            state.eos_ids,
+            state.rules.table,
+            state.rules.ids,
+            counts_of(step),
+            n_forced=state.rules.n_forced,
+            longest=state.rules.longest,
+        )
+        return logits
 
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
         self._kernels.sample(

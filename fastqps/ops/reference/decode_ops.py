@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from fastqps.kernels.torch_ops.logit_options import logit_options
 from fastqps.kernels.torch_ops.sample import sampled
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.interface import Heads
@@ -45,6 +46,7 @@ class ReferenceDecodeOps(ReferenceOps):
         new = torch.arange(len(step.admitted), device=table.device) < runs.counts[2]
         state.params[torch.where(new, step.admitted[:, 0], padding)] = step.admitted
         ids = torch.where(step.token_ids < 0, state.last_token[runs.slots], step.token_ids)
+        state.history[runs.slots, torch.where(runs.row_used, step.positions, 0).long()] = ids.int()
         return table[torch.where(runs.row_used, ids, 0)]
 
     def attend(
@@ -75,6 +77,25 @@ class ReferenceDecodeOps(ReferenceOps):
 
     def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
         return x[Runs.of(step, 0).last]
+
+    def change_logits(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
+        x = logits.float()
+        logit_options(
+            x,
+            step.starts,
+            step.kv_slots,
+            step.positions,
+            step.made,
+            state.params,
+            state.history,
+            state.eos_ids,
+            state.rules.table,
+            state.rules.ids,
+            Runs.of(step, 0).counts,
+            n_forced=state.rules.n_forced,
+            longest=state.rules.longest,
+        )
+        return x
 
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
         slots = Runs.of(step, len(state.last_token) - 1).run_slots

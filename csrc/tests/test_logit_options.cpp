@@ -1,0 +1,213 @@
+// Options that change logits: by hand, and random sequences against what the options say, word for word.
+#include <cmath>
+#include <limits>
+#include <map>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "step/logit_options.h"
+#include "tests/check.h"
+
+using namespace fastqps;
+using namespace fastqps::step;
+
+namespace {
+
+using Ints = std::vector<i32>;
+using Floats = std::vector<float>;
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+constexpr u32 kVocab = 12;
+
+struct Options {
+  float penalty = 1;
+  i32 ngram = 0, min_tokens = 0, max_tokens = 100;
+  Ints suppressed = {};
+  bool any() const { return penalty != 1 || ngram || min_tokens || !suppressed.empty(); }
+};
+
+struct Rule {
+  RuleKind kind;
+  i32 token;
+  Ints before = {};
+};
+
+// Runs, each of a sequence in a cache slot of its own, and what change_logits() makes of their logits.
+struct Step {
+  std::vector<Rule> rules = {};  // forced ones first
+  Ints eos_ids = {};
+  std::vector<Options> options = {};
+  std::vector<Ints> tokens = {};  // of each sequence
+  Ints made = {};
+  std::vector<Floats> logits = {};
+
+  void add(Ints sequence, i32 n_made, const Options& asked, Floats row) {
+    tokens.push_back(std::move(sequence)), made.push_back(n_made), options.push_back(asked);
+    logits.push_back(std::move(row));
+  }
+  u32 n_runs() const { return u32(made.size()); }
+
+  std::vector<Floats> changed() const {
+    const u32 n = n_runs(), length = 64;
+    Ints starts{0}, kv_slots, positions, params(n * kAdmittedWords), history(n * length, -7), table, ids;
+    for (u32 run = 0; run < n; run++) {
+      const u32 slot = n - 1 - run;  // the last row of a run counts: some have two
+      for (u32 row = run % 2; row < 2; row++) {
+        kv_slots.push_back(i32(slot));
+        positions.push_back(i32(tokens[run].size()) - (row ? 1 : 2));
+      }
+      starts.push_back(i32(kv_slots.size()));
+      std::copy(tokens[run].begin(), tokens[run].end(), history.begin() + slot * length);
+      const Options& o = options[run];
+      i32* record = params.data() + slot * kAdmittedWords;
+      record[kParamFlags] = i32(u32(kParamLogprobs) | (o.any() ? u32(kParamLogitOptions) : 0u));
+      record[kParamMaxTokens] = o.max_tokens;
+      // Without the flag these words mean nothing.
+      record[kParamRepetitionPenalty] = o.any() ? std::bit_cast<i32>(o.penalty) : 77;
+      record[kParamNoRepeatNgramSize] = o.any() ? o.ngram : 1;
+      record[kParamMinTokens] = o.any() ? o.min_tokens : 99;
+      for (u32 i = 0; i < kSuppressIdsMax; i++)
+        record[kParamSuppressIds + i] = i < o.suppressed.size() ? o.suppressed[i] : o.any() ? -1 : i32(i);
+    }
+    u32 forced = 0;
+    for (const Rule& rule : rules) {
+      table.insert(table.end(), {i32(rule.kind), rule.token, i32(rule.before.size()), i32(ids.size())});
+      ids.insert(ids.end(), rule.before.begin(), rule.before.end());
+      forced += rule.kind == kRuleForced;
+    }
+    Floats all;
+    for (const Floats& row : logits) all.insert(all.end(), row.begin(), row.end());
+    bool own = false;
+    for (const Options& o : options) own |= o.any();
+    CHECK_EQ(any_logit_options(starts.data(), kv_slots.data(), n, params.data()), own);
+    change_logits({.logits = all.data(),
+                   .starts = starts.data(),
+                   .kv_slots = kv_slots.data(),
+                   .positions = positions.data(),
+                   .made = made.data(),
+                   .params = params.data(),
+                   .history = history.data(),
+                   .eos_ids = eos_ids.data(),
+                   .rules = {table.data(), ids.data(), u32(rules.size()), forced},
+                   .n_runs = n,
+                   .vocab = kVocab,
+                   .history_len = length,
+                   .n_eos = u32(eos_ids.size())});
+    std::vector<Floats> found;
+    for (u32 run = 0; run < n; run++) found.emplace_back(all.begin() + run * kVocab, all.begin() + (run + 1) * kVocab);
+    return found;
+  }
+};
+
+// The definition, for one run.
+Floats defined(const Step& step, u32 run) {
+  Floats x = step.logits[run];
+  const Ints& tokens = step.tokens[run];
+  const Options& o = step.options[run];
+  if (!o.any() && step.rules.empty()) return x;
+  std::set<i32> never, forced;
+  for (const Rule& rule : step.rules)
+    if (rule.kind == kRuleForced && step.made[run] + 1 == o.max_tokens) forced.insert(rule.token);
+  if (!forced.empty()) {
+    std::fill(x.begin(), x.end(), kNever);
+    for (i32 token : forced) x[size_t(token)] = 0;
+  } else {
+    for (i32 token : std::set(tokens.begin(), tokens.end())) {
+      float& value = x[size_t(token)];
+      value = value < 0 ? value * o.penalty : value / o.penalty;
+    }
+    std::map<Ints, std::set<i32>> next;  // by the tokens before
+    for (size_t i = 0; o.ngram && i + size_t(o.ngram) <= tokens.size(); i++) {
+      const auto begin = tokens.begin() + long(i), last = begin + o.ngram - 1;
+      next[Ints(begin, last)].insert(*last);
+    }
+    if (o.ngram && size_t(o.ngram) <= tokens.size()) never = next[Ints(tokens.end() - (o.ngram - 1), tokens.end())];
+    if (step.made[run] < o.min_tokens) never.insert(step.eos_ids.begin(), step.eos_ids.end());
+    for (const Rule& rule : step.rules)
+      if (rule.kind == kRuleForbidden && rule.before.size() <= tokens.size() &&
+          Ints(tokens.end() - long(rule.before.size()), tokens.end()) == rule.before)
+        never.insert(rule.token);
+  }
+  for (const Rule& rule : step.rules)
+    if (rule.kind == kRuleNotFirst && step.made[run] == 0) never.insert(rule.token);
+  never.insert(o.suppressed.begin(), o.suppressed.end());
+  for (i32 token : never)
+    if (token < i32(kVocab)) x[size_t(token)] = kNever;
+  if (std::set(x.begin(), x.end()) == std::set{kNever}) x[0] = 0;
+  return x;
+}
+
+Floats row_of(std::mt19937& rng) {
+  Floats row(kVocab);
+  for (float& x : row) x = std::normal_distribution<float>(0, 4)(rng);
+  return row;
+}
+
+}  // namespace
+
+TEST(each_option_by_hand) {
+  Floats row(kVocab);
+  for (u32 i = 0; i < kVocab; i++) row[i] = i % 2 ? -float(i) : float(i);
+  Step step;
+  step.eos_ids = {3, 11, 500};  // the last one is in no vocabulary
+  step.add({4, 5, 4}, 2, {}, row);
+  step.add({4, 5, 4}, 2, {.penalty = 2}, row);
+  step.add({4, 5, 4}, 2, {.ngram = 2}, row);
+  step.add({4, 5, 4}, 2, {.min_tokens = 3}, row);
+  step.add({4, 5, 4}, 2, {.suppressed = {0, 7}}, row);
+  const auto found = step.changed();
+  const auto with = [&](std::map<u32, float> changes) {
+    Floats want = row;
+    for (auto [i, x] : changes) want[i] = x;
+    return want;
+  };
+  CHECK(found[0] == row);
+  CHECK(found[1] == with({{4, 2.0f}, {5, -10.0f}}));
+  CHECK(found[2] == with({{5, kNever}}));
+  CHECK(found[3] == with({{3, kNever}, {11, kNever}}));
+  CHECK(found[4] == with({{0, kNever}, {7, kNever}}));
+}
+
+TEST(a_run_without_options_keeps_its_bits) {
+  Step step;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Floats row(kVocab, kNever);
+  step.add({1, 2}, 0, {}, row);
+  row[3] = nan;
+  step.add({1, 2}, 0, {.penalty = 3}, row);
+  const auto found = step.changed();
+  CHECK(found[0] == Floats(kVocab, kNever));  // nothing has forbidden these
+  CHECK(std::isnan(found[1][3]) && found[1][0] == kNever);
+}
+
+TEST(random_sequences_are_as_defined) {
+  std::mt19937 rng(5);
+  const auto upto = [&](u32 n) { return i32(rng() % (n + 1)); };
+  for (u32 round = 0; round < 3000; round++) {
+    Step step;
+    for (i32 i = upto(2); i > 0; i--) step.eos_ids.push_back(upto(kVocab));
+    if (round % 3 == 1) {
+      for (i32 i = upto(2); i > 0; i--) step.rules.push_back({kRuleForced, upto(kVocab - 1)});
+      for (i32 i = upto(20); i > 0; i--) {
+        Rule rule{upto(3) ? kRuleForbidden : kRuleNotFirst, upto(kVocab - 1)};
+        for (i32 n = rule.kind == kRuleForbidden ? upto(3) : 0; n > 0; n--) rule.before.push_back(upto(2));
+        step.rules.push_back(std::move(rule));
+      }
+    }
+    for (u32 run = 0; run < 4; run++) {
+      Ints sequence;
+      for (i32 n = 2 + upto(30); n > 0; n--) sequence.push_back(upto(upto(3) ? 2 : kVocab - 1));
+      Options o;
+      if (upto(3)) o.penalty = float(1 + upto(20)) / 8;
+      if (upto(1)) o.ngram = upto(5);
+      if (upto(1)) o.min_tokens = upto(4);
+      for (i32 i = upto(1) ? upto(8) : 0; i > 0; i--) o.suppressed.push_back(upto(kVocab - 1));
+      o.max_tokens = 1 + upto(4);
+      step.add(std::move(sequence), upto(4), o, row_of(rng));
+    }
+    const auto found = step.changed();
+    for (u32 run = 0; run < step.n_runs(); run++) CHECK(found[run] == defined(step, run));
+  }
+}
+
+TEST_MAIN

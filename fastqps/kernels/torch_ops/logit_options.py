@@ -1,0 +1,123 @@
+"""Options that change logits, of all runs at once: the semantics of csrc/step/logit_options.cpp."""
+
+from __future__ import annotations
+
+import torch
+
+from fastqps import _core
+from fastqps.kernels.torch_ops.slots import repeated
+
+_NEVER = -torch.inf
+_NUMBERS_MAX = 1 << 25  # of the runs that are changed at once: logits, and comparisons of each token with each other
+
+
+def logit_options(
+    logits: torch.Tensor,
+    starts: torch.Tensor,
+    kv_slots: torch.Tensor,
+    positions: torch.Tensor,
+    made: torch.Tensor,
+    params: torch.Tensor,
+    history: torch.Tensor,
+    eos_ids: torch.Tensor,
+    rules: torch.Tensor,
+    rule_ids: torch.Tensor,
+    counts: torch.Tensor,
+    *,
+    n_forced: int,
+    longest: int,
+) -> None:
+    """Changes ``logits`` [S, vocabulary] of ``counts[1]`` runs in place, computed in float32."""
+    run, any_run = repeated(len(logits), counts[1]), counts[1] > 0
+    live = torch.arange(len(logits), device=logits.device) < counts[1]
+    last = torch.where(any_run, starts[run + 1] - 1, 0).long()
+    slot = torch.where(any_run, kv_slots[last], 0).long()
+    lengths = torch.where(any_run, positions[last] + 1, 1).long()
+    together = max(1, _NUMBERS_MAX // max(logits.shape[1], history.shape[1] ** 2))
+    for c in (slice(begin, begin + together) for begin in range(0, len(logits), together)):
+        own, x = params[slot[c]], logits[run[c]].float()
+        changed = _changed(
+            x, history[slot[c]], lengths[c], made[run[c]], own, eos_ids, rules, rule_ids, n_forced, longest
+        )
+        logits[c] = torch.where(live[c, None], changed.to(logits.dtype), logits[c])
+
+
+def _changed(
+    x: torch.Tensor,
+    tokens: torch.Tensor,
+    lengths: torch.Tensor,
+    made: torch.Tensor,
+    params: torch.Tensor,
+    eos_ids: torch.Tensor,
+    rules: torch.Tensor,
+    rule_ids: torch.Tensor,
+    n_forced: int,
+    longest: int,
+) -> torch.Tensor:
+    """float32 [S, vocabulary], of sequences whose ``tokens`` [S, positions] are the first ``lengths`` int64 [S]."""
+    vocab = x.shape[1]
+    own = (params[:, 7] & _core.PARAM_LOGIT_OPTIONS) != 0
+    at_limit = made.long() + 1 == params[:, _core.PARAM_MAX_TOKENS]
+    free = ~at_limit if n_forced else torch.ones_like(own)  # nothing is forced
+    x = torch.where((own & free)[:, None], _penalised(x, tokens, lengths, params), x)
+    # One column more than the vocabulary has, for what is not forbidden.
+    forbidden = torch.zeros(len(x), vocab + 1, dtype=torch.bool, device=x.device)
+
+    def forbid(ids: torch.Tensor, where: torch.Tensor) -> None:
+        ids = torch.where(where & (ids >= 0) & (ids < vocab), ids, vocab).long()
+        forbidden.scatter_(1, ids.expand(len(x), -1), True)
+
+    forbid(tokens, _repeats(tokens, lengths, params) & (own & free)[:, None])
+    if len(eos_ids):
+        forbid(eos_ids[None], (own & free & (made < params[:, _core.PARAM_MIN_TOKENS]))[:, None])
+    suppressed = params[:, _core.PARAM_SUPPRESS_IDS :][:, : _core.SUPPRESS_IDS_MAX]
+    forbid(suppressed, own[:, None])
+    if len(rules):
+        kind, token = rules[None, :, 0], rules[None, :, 1]
+        follows = (kind == _core.RULE_FORBIDDEN) & _follows(tokens, lengths, rules, rule_ids, longest)
+        first = (kind == _core.RULE_NOT_FIRST) & (made == 0)[:, None]
+        forbid(token, (follows & free[:, None]) | first)
+        possible = torch.zeros(vocab + 1, dtype=torch.bool, device=x.device)
+        possible[torch.where(kind[0] == _core.RULE_FORCED, token[0], vocab).long()] = True
+        forced = torch.where(possible[:vocab], 0.0, _NEVER)
+        x = torch.where(free[:, None], x, forced)
+    x = torch.where(forbidden[:, :vocab], _NEVER, x)
+    none_left = (x == _NEVER).all(1) & (own | bool(len(rules)))
+    x[:, 0] = torch.where(none_left, 0.0, x[:, 0])
+    return x
+
+
+def _penalised(x: torch.Tensor, tokens: torch.Tensor, lengths: torch.Tensor, params: torch.Tensor) -> torch.Tensor:
+    """Every token of a sequence less likely."""
+    penalty = params[:, _core.PARAM_REPETITION_PENALTY, None].contiguous().view(torch.float32)
+    its = torch.arange(tokens.shape[1], device=x.device) < lengths[:, None]
+    ids = torch.where(its, tokens, tokens[:, :1]).long()  # its first token stands for what is not its
+    found = x.gather(1, ids)
+    return x.scatter(1, ids, torch.where(found < 0, found * penalty, found / penalty))
+
+
+def _repeats(tokens: torch.Tensor, lengths: torch.Tensor, params: torch.Tensor) -> torch.Tensor:
+    """bool [S, positions]: tokens that end a run whose others the sequence ends with."""
+    width = tokens.shape[1]
+    n = params[:, _core.PARAM_NO_REPEAT_NGRAM_SIZE, None].long()
+    place = torch.arange(width, device=tokens.device)
+    padded = torch.cat((torch.full_like(tokens, -1), tokens), 1)
+    before = padded.unfold(1, width, 1)[:, :width]  # [S, positions, width]: what stands before each position
+    newest = padded.gather(1, lengths[:, None] + place)
+    compared = place >= width - (n - 1)
+    same = ((before == newest[:, None]) | ~compared[:, None]).all(-1)
+    return same & (n > 0) & (place >= n - 1) & (place < lengths[:, None])
+
+
+def _follows(
+    tokens: torch.Tensor, lengths: torch.Tensor, rules: torch.Tensor, rule_ids: torch.Tensor, longest: int
+) -> torch.Tensor:
+    """bool [S, rules]: whether the sequence ends with the tokens that a rule wants before its own."""
+    before, begin = rules[None, :, 2], rules[:, 3]
+    found = torch.ones(len(tokens), len(rules), dtype=torch.bool, device=tokens.device)
+    for back in range(longest):
+        compared = back < before
+        wanted = rule_ids[torch.where(compared[0], begin + before[0] - 1 - back, 0)]
+        newest = tokens.gather(1, (lengths[:, None] - 1 - back).clamp(min=0))
+        found &= ~compared | ((newest == wanted) & (lengths[:, None] > back))
+    return found

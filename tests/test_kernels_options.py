@@ -1,0 +1,112 @@
+"""Options that change logits on the device against the CPU's: random sequences, rules and logits of several types."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+from kernel_rows import DEVICE, by_torch_too
+from kernel_slots import Rows, empty_state, ints, on_tests_device
+
+from fastqps.kernels.logit_options import logit_options
+from fastqps.models.logit_options import LogitOptions
+from fastqps.models.logit_rules import LogitRules
+from fastqps.ops.cpu.decode_ops import CpuDecodeOps
+from fastqps.ops.decode_step import DecodeState
+from fastqps.runners.reference_rows import ReferenceRows
+
+pytestmark = [
+    pytest.mark.compute,
+    pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered"),  # numpy's, interpreting
+]
+computed_by = by_torch_too(__name__, "logit_options")
+ROUNDS = int(os.environ.get("FASTQPS_OPTION_SCENARIOS", "12"))
+CPU = CpuDecodeOps(torch.float32)
+POSITIONS = 600  # more than a program reads at once
+
+
+def random_rules(rng: random.Random, vocab: int) -> LogitOptions | None:
+    """A checkpoint's; often none."""
+
+    def some(most: int) -> tuple[int, ...]:
+        return tuple(rng.sample(range(vocab), rng.randint(0, min(vocab, most))))
+
+    if rng.random() < 0.4:
+        return None
+    words = {tuple(rng.choice(range(3)) for _ in range(rng.randint(1, 4))) for _ in range(rng.choice([0, 5]))}
+    words |= {(rng.randrange(3), token) for token in some(700)}
+    return LogitOptions(
+        suppress_tokens=some(9),
+        begin_suppress_tokens=some(vocab),
+        bad_words_ids=tuple(words),
+        forced_eos_token_id=some(3),
+    )
+
+
+def random_run(rng: random.Random, slot: int, vocab: int, state: DecodeState) -> tuple[int, int]:
+    """Gives the sequence in ``slot`` its tokens and options; → its length, and the tokens that it has made."""
+    length, different = rng.choice([1, 2, 5, 40, POSITIONS]), rng.choice([1, 3, vocab])
+    tokens = [rng.randrange(min(different, vocab)) for _ in range(length)]
+    state.history[slot, :length] = ints(tokens, length)
+    made = rng.choice([0, 1, 5])
+    rows = ReferenceRows()
+    options = {
+        "repetition_penalty": rng.choice([1.0, 1.3, 0.6]),
+        "no_repeat_ngram_size": rng.choice([0, 0, 1, 2, 3, 64]),
+        "min_tokens": rng.choice([0, 2, 6]),
+        "suppress_ids": rng.sample(range(vocab), rng.randint(0, min(vocab, 8))),
+    }
+    rows.admit(slot, max_tokens=rng.choice([1, 2, 6, 99]), **(options if rng.random() < 0.7 else {}))
+    state.params[slot] = ints(rows.admitted[0], len(rows.admitted[0]))
+    return length, made
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_random_sequences(seed: int, computed_by: str) -> None:
+    """In float32 the same bits; in 16 bits those of float32, rounded."""
+    rng = random.Random(seed)
+    torch.manual_seed(seed)
+    vocab, runs = rng.choice([4, 90, 1100]), 6
+    state = empty_state(runs + 1, n_eos=rng.randint(0, min(3, vocab)), positions=POSITIONS)
+    state.history[:] = torch.randint(vocab, state.history.shape)
+    state = replace(state, rules=LogitRules.of(random_rules(rng, vocab), tuple(state.eos_ids.tolist())))
+    slots = rng.sample(range(runs), runs)
+    found = [random_run(rng, slot, vocab, state) for slot in slots]
+    step = Rows([(slot, max(0, n - 2), min(n, 2)) for slot, (n, _) in zip(slots, found, strict=True)], T=14, S=runs + 2)
+    made = [made for _, made in found]
+    rounds = DEVICE == "cuda" or computed_by == "torch"  # Triton's interpreter cuts bfloat16 off
+    for dtype in (torch.float32, torch.float16, *([torch.bfloat16] if rounds else [])):
+        padded = torch.full((runs + 2, vocab), torch.nan, dtype=dtype)
+        padded[:runs] = 4 * torch.randn(runs, vocab)
+        wanted = CPU.change_logits(padded[:runs].float().clone(), step.exact(made=ints(made, runs)), state)
+        logits, s = padded.to(DEVICE), on_tests_device(state)
+        logit_options(
+            logits,
+            *(step.on_device(name) for name in ("starts", "kv_slots", "positions")),
+            ints(made, runs + 2, DEVICE),
+            *(s.params, s.history, s.eos_ids, s.rules.table, s.rules.ids, step.counts()),
+            n_forced=s.rules.n_forced,
+            longest=s.rules.longest,
+        )
+        assert torch.equal(logits[:runs].cpu(), wanted.to(dtype)), dtype
+        assert logits[runs:].isnan().all(), "padding"
+
+
+def test_without_options_nothing_is_written() -> None:
+    """Infinities and what is not a number included."""
+    state, vocab = empty_state(3, n_eos=2), 20
+    step = Rows([(0, 0, 3), (2, 4, 1)], T=6, S=3)
+    for slot in (0, 2):
+        rows = ReferenceRows()
+        rows.admit(slot, max_tokens=9)
+        state.params[slot] = ints(rows.admitted[0], len(rows.admitted[0]))
+    before = torch.full((3, vocab), -torch.inf)
+    before[1, 3:] = torch.nan
+    s, logits = on_tests_device(state), before.to(DEVICE, copy=True)
+    where = (step.on_device(name) for name in ("starts", "kv_slots", "positions"))
+    tables = (s.params, s.history, s.eos_ids, s.rules.table, s.rules.ids, step.counts())
+    logit_options(logits, *where, ints([0, 0], 3, DEVICE), *tables, n_forced=0, longest=0)
+    assert torch.equal(logits.cpu().view(torch.int32), before.view(torch.int32))
