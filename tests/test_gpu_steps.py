@@ -194,6 +194,7 @@ def test_kernels_step(dry: Any) -> None:
         "pool",
         "rope_kv",
         "slot_attention",
+        "logit_options",
         "sample",
     ):
         assert kernel in names

@@ -12,10 +12,18 @@ from bench.gpu.shapes import Shape
 from bench.gpu.stand import Stand
 from bench.gpu.steps.encoder_kernels import rows, tokens_on
 from bench.gpu.steps.kernels import Make, Timed
-from fastqps._core import ADMITTED_WORDS
+from fastqps._core import (
+    ADMITTED_WORDS,
+    PARAM_FLAGS,
+    PARAM_LOGIT_OPTIONS,
+    PARAM_NO_REPEAT_NGRAM_SIZE,
+    PARAM_REPETITION_PENALTY,
+    RULE_WORDS,
+)
 from fastqps.kernels.activate import activate
 from fastqps.kernels.add_norm import add_norm
 from fastqps.kernels.embed_tokens import embed_tokens
+from fastqps.kernels.logit_options import logit_options
 from fastqps.kernels.quantise_rows import quantise_rows
 from fastqps.kernels.rope_kv import rope_kv
 from fastqps.kernels.sampling.sample import sample
@@ -133,11 +141,33 @@ def _sample(stand: Stand, shape: Shape) -> Iterator[Timed]:
         yield Timed(f"sample of {step.runs} runs, {name}", partial(draw, params), float(logits.nbytes))
 
 
+def _change(stand: Stand, shape: Shape) -> Iterator[Timed]:
+    step = _Step(stand, shape)
+    logits = rows(stand, step.runs, shape.vocab)
+    history = torch.randint(0, shape.vocab, (step.runs + 1, MAX_LEN), dtype=torch.int32, device=stand.device)
+    none = torch.zeros(0, dtype=torch.int32, device=stand.device)
+    asking = step.params.clone()
+    asking[:, PARAM_FLAGS] = PARAM_LOGIT_OPTIONS
+    asking[:, PARAM_REPETITION_PENALTY] = int(torch.tensor(1.0001).view(torch.int32))
+    asking[:, PARAM_NO_REPEAT_NGRAM_SIZE] = 3
+
+    def work(params: torch.Tensor) -> None:
+        logit_options(
+            logits, step.starts, step.kv_slots, step.positions, step.per_run[:-1], params, history, none,
+            none.view(0, RULE_WORDS), none, step.counts, n_forced=0, longest=0,
+        )  # fmt: skip
+
+    yield Timed(f"logit_options of {step.runs} runs without any", partial(work, step.params), 8.0 * step.runs)
+    moved = float(step.seen * (2 * 4 + 4 * logits.element_size()))
+    yield Timed(f"logit_options of {step.runs} runs, penalty and n-grams", partial(work, asking), moved)
+
+
 KERNELS: dict[str, Make] = {
     "add_norm": _norm,
     "activate": _activate,
     "embed_tokens": _embed,
     "rope_kv": _keep,
     "slot_attention": _attend,
+    "logit_options": _change,
     "sample": _sample,
 }
