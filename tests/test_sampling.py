@@ -92,6 +92,17 @@ def test_draws_are_the_oracles(vocab: int, dtype: torch.dtype, ops: Any) -> None
         assert got["logprobs"][i] == pytest.approx(want["logprobs"][i], abs=1e-4)
 
 
+@pytest.mark.parametrize("vocab", [1, 33, 1000, 5001])
+def test_bfloat16_logits_are_drawn_from_as_the_same_ones_in_float32(vocab: int) -> None:
+    """To the bit: options of one request have all logits of its step in float32, and the others must not notice."""
+    rng = random.Random(vocab)
+    torch.manual_seed(vocab)
+    samplings = [random_sampling(rng, vocab) for _ in range(300)]
+    logits, made = (torch.randn(300, vocab) * 3).bfloat16(), [rng.randint(0, 7) for _ in range(300)]
+    half = draw(CpuDecodeOps(torch.bfloat16), logits, samplings, made, [])
+    assert half == draw(CpuDecodeOps(torch.float32), logits.float(), samplings, made, [])
+
+
 @pytest.mark.parametrize(
     ("temperature", "top_k", "top_p", "kept"),
     [(1.0, 0, 1.0, 12), (0.5, 0, 1.0, 12), (2.0, 5, 1.0, 5), (1.0, 0, 0.8, None), (1.5, 6, 0.7, None)],
