@@ -72,8 +72,8 @@ test: setup $(NATIVE)/libfakecudart.so ## Python and end-to-end tests
 nightly: $(NATIVE)/libfakecudart.so ## what takes too long for `make test`, an hour or more; NIGHTLY="tests soak" runs these parts of it
 	@BIN="$(BIN)" tools/nightly.sh $(NIGHTLY)
 
-test-generation: ## 500 random scenarios of generation against transformers, minutes
-	FASTQPS_GENERATION_SCENARIOS=500 $(BIN)/python -m pytest tests/test_generate.py -k random_company
+test-generation: ## 500 random scenarios of generation against transformers, and 500 of options that change logits; ten minutes
+	FASTQPS_GENERATION_SCENARIOS=500 FASTQPS_OPTION_SCENARIOS=500 $(BIN)/python -m pytest tests/test_generate.py tests/test_request_options.py -k "random_company"
 
 accuracy: ## what FP8 costs: MiniLM on 1,000 texts, the grammar model on 2,000 sentences; a few minutes. ACCURACY_FLAGS="--device cuda"
 	@mkdir -p build
