@@ -17,11 +17,10 @@ from fastqps.errors import FastqpsError
 from fastqps.supervisor import serve, server
 from fastqps.supervisor.gpu import failure_domain as domain
 from fastqps.supervisor.gpu import mps
-from fastqps.supervisor.workers import restarts
-from fastqps.supervisor.workers import slot as seat
+from fastqps.supervisor.workers import restarts, slot
 from fastqps.telemetry.metrics.meter import LoadMeter
 
-MODULES = {"domain": domain, "mps": mps, "pages": pages, "restarts": restarts, "seat": seat, "server": server}
+MODULES = {"domain": domain, "mps": mps, "pages": pages, "restarts": restarts, "slot": slot, "server": server}
 PATIENT = (
     "restarts.WINDOW_S domain.LEAVE_MAX_S mps.START_MAX_S mps.ASK_MAX_S mps.CLIENTS_MAX_S mps.QUIT_MAX_S "
     "server.REAP_MAX_S"

@@ -43,9 +43,9 @@ class Reloaded(Server):
         keys = [key for key in self.metrics() if key.startswith("fastqps_process_ready{") and "dispatcher" in key]
         return sorted(int(key.partition("{")[2].partition(",")[0]) for key in keys)
 
-    def pid_of(self, seat: str) -> int:
+    def pid_of(self, worker: str) -> int:
         """Of the process that was started there last; it may not have its name yet."""
-        return int(re.findall(rf"started {seat}\b.*\(pid (\d+)\)", self.log())[-1])
+        return int(re.findall(rf"started {worker}\b.*\(pid (\d+)\)", self.log())[-1])
 
     def until_log(self, text: str, count: int = 1) -> None:
         until(lambda: self.log().count(text) >= count, f"{count} × {text!r} in\n{self.log()}")

@@ -112,7 +112,7 @@ class Server:
     # ---- its processes
 
     def child(self, title: str) -> psutil.Process:
-        """The running process that fills a seat ("frontdoor 0", "dispatcher 1")."""
+        """The running process that fills a worker slot ("frontdoor 0", "dispatcher 1")."""
         found = [p for p in self.processes() if title_of(p).startswith(f"fastqps: {title}")]
         assert len(found) == 1, f"{title}: {found}\n{self.log()}"
         return found[0]
@@ -224,22 +224,22 @@ class Server:
         except AssertionError:
             raise AssertionError(f"work is left after {timeout_s} s: {self.work()}\n{self.log()}") from None
 
-    def until_filled(self, seat: str, old: psutil.Process) -> None:
-        """Until another process than the old one fills a seat, and serves. That the old one is killed is known to the
-        server only when it has reaped it."""
+    def until_filled(self, worker: str, old: psutil.Process) -> None:
+        """Until another process than the old one runs in a worker slot, and serves. The server knows that the old one
+        was killed only when it has reaped it."""
 
         def filled() -> bool:
-            there = [p for p in self.processes() if p != old and title_of(p).startswith(f"fastqps: {seat}")]
-            return bool(there) and self.ready(seat)
+            there = [p for p in self.processes() if p != old and title_of(p).startswith(f"fastqps: {worker}")]
+            return bool(there) and self.ready(worker)
 
         try:
-            until(filled, f"{seat} is filled again")
+            until(filled, f"{worker} is filled again")
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.log()}") from None
 
-    def ready(self, seat: str) -> bool:
-        """Whether the process that fills a seat ("frontdoor 0") serves."""
-        role, index = seat.split()
+    def ready(self, worker: str) -> bool:
+        """Whether the process that fills a worker slot ("frontdoor 0") serves."""
+        role, index = worker.split()
         return bool(self.metrics()[f"fastqps_process_ready{{{index},{role}}}"])
 
 

@@ -193,7 +193,7 @@ def test_pods_take_their_time_and_the_newest_go_first() -> None:
 
 
 def test_pods_without_room_wait_for_nodes_and_those_beyond_for_ever() -> None:
-    cluster = Cluster(4, Start(10, 20), Nodes(spare=1, start_s=100, seats_max=8), 0)
+    cluster = Cluster(4, Start(10, 20), Nodes(spare=1, start_s=100, workers_max=8), 0)
     cluster.scale(0, 10)
     assert [cluster.ready(at_s) for at_s in (0, 30, 129, 130, 9999)] == [4, 5, 5, 8, 8]
 

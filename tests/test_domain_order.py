@@ -17,9 +17,9 @@ from fastqps.supervisor.gpu.failure_domain import Domain
 from fastqps.supervisor.gpu.sharing import Sharing
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import Outcome
-from fastqps.supervisor.workers.dispatcher_slot import DispatcherSeat
-from fastqps.supervisor.workers.pool import Crew
-from fastqps.supervisor.workers.restarter import Keeper
+from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
+from fastqps.supervisor.workers.pool import WorkerPool
+from fastqps.supervisor.workers.restarter import Restarter
 from fastqps.supervisor.workers.restarts import RestartBudget
 
 Events = list[str]
@@ -45,18 +45,18 @@ def impatient(*limits: str) -> None:
 class FakeChild:
     """Ends when it is told to: politely, unless ``deaf``, or by SIGKILL, unless ``stuck``."""
 
-    def __init__(self, seat: FakeSeat) -> None:
-        self.pid = 100 + seat.index
+    def __init__(self, worker: FakeWorker) -> None:
+        self.pid = 100 + worker.index
         self.killed = False
         self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._seat = seat
+        self._worker = worker
 
     def signal(self, number: signal.Signals) -> None:
-        self._seat.events.append(f"{signal.Signals(number).name} {self._seat.index}")
+        self._worker.events.append(f"{signal.Signals(number).name} {self._worker.index}")
         self.killed = self.killed or number == signal.SIGKILL
-        if number == LEAVE and "deaf" not in self._seat.faults:
+        if number == LEAVE and "deaf" not in self._worker.faults:
             self.end(0)
-        if number == signal.SIGKILL and "stuck" not in self._seat.faults:
+        if number == signal.SIGKILL and "stuck" not in self._worker.faults:
             self.end(-9)
 
     def end(self, code: int) -> None:
@@ -64,8 +64,8 @@ class FakeChild:
             self.exited.set_result(code)
 
 
-class FakeSeat(DispatcherSeat):
-    """A seat of ``model``; its process is ready when the test says so."""
+class FakeWorker(DispatcherSlot):
+    """A worker slot of ``model``; its process is ready when the test says so."""
 
     def __init__(self, index: int, model: int, events: Events, log: Log) -> None:
         self.index, self.events, self.log = index, events, log
@@ -78,7 +78,7 @@ class FakeSeat(DispatcherSeat):
     title = property(lambda self: f"dispatcher {self.index}")  # type: ignore[assignment]
     model = property(lambda self: self._model)  # type: ignore[assignment]
     route = property(lambda self: self._model)  # type: ignore[assignment]
-    vacant = property(lambda self: False)  # type: ignore[assignment]
+    empty = property(lambda self: False)  # type: ignore[assignment]
     phase = property(lambda self: "serving")  # type: ignore[assignment]
     ready = property(lambda self: self.child is not None and self.serves)  # type: ignore[assignment]
 
@@ -94,7 +94,7 @@ class FakeSeat(DispatcherSeat):
     def settle(self) -> None:
         self.events.append(f"settle {self.index}")
 
-    def vacate(self) -> None:
+    def clear(self) -> None:
         self.given_up, self.retired = "", False
 
 
@@ -122,26 +122,26 @@ class FakeSharing:
 
 
 class Gpu:
-    """Dispatchers of these models on one GPU, with their keepers."""
+    """Dispatchers of these models on one GPU, with their restarters."""
 
     def __init__(self, *models: int) -> None:
         self.events: Events = []
         self.log = Log()
         outcome = Outcome(self.log)
-        self.seats = [FakeSeat(i, model, self.events, self.log) for i, model in enumerate(models)]
+        self.workers = [FakeWorker(i, model, self.events, self.log) for i, model in enumerate(models)]
         self.sharing = FakeSharing(self.events)
-        for seat in self.seats:
-            seat.sharing = cast(Sharing, self.sharing)
-        self.domain = Domain(self.seats, outcome, self.log, cast(Sharing, self.sharing))
+        for worker in self.workers:
+            worker.sharing = cast(Sharing, self.sharing)
+        self.domain = Domain(self.workers, outcome, self.log, cast(Sharing, self.sharing))
         self._outcome = outcome
         self._tasks = [asyncio.create_task(self.domain.watch())]
-        for seat in self.seats:
-            self.keep(seat.index)
+        for worker in self.workers:
+            self.keep(worker.index)
 
     def keep(self, index: int) -> None:
-        """From now on there is a process in that seat."""
-        keeper = Keeper(self.seats[index], self.domain, -1, self._outcome, self.log, lambda: None)
-        self._tasks.append(asyncio.create_task(keeper.run()))
+        """From now on there is a process in that worker slot."""
+        restarter = Restarter(self.workers[index], self.domain, -1, self._outcome, self.log, lambda: None)
+        self._tasks.append(asyncio.create_task(restarter.run()))
 
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(PATIENCE_S):
@@ -150,15 +150,15 @@ class Gpu:
 
     async def started(self, *indices: int) -> None:
         """Exactly these run, and stay those that do."""
-        await self.until(lambda: {s.index for s in self.seats if s.child} == set(indices))
+        await self.until(lambda: {s.index for s in self.workers if s.child} == set(indices))
         await asyncio.sleep(0.1)
-        assert {seat.index for seat in self.seats if seat.child} == set(indices)
+        assert {worker.index for worker in self.workers if worker.child} == set(indices)
 
     async def all_serve(self) -> None:
         def all_ready() -> bool:
-            for seat in self.seats:
-                seat.serves = True
-            return self.domain.checked and all(seat.ready for seat in self.seats)
+            for worker in self.workers:
+                worker.serves = True
+            return self.domain.checked and all(worker.ready for worker in self.workers)
 
         await self.until(all_ready)
 
@@ -192,12 +192,12 @@ def on_gpu(*models: int) -> Callable[[Callable[[Gpu], Any]], Callable[[], None]]
 @on_gpu(0, 0, 1, 0)
 async def test_one_of_each_model_first(gpu: Gpu) -> None:
     await gpu.started(0, 2)
-    gpu.seats[0].serves = True
+    gpu.workers[0].serves = True
     await gpu.started(0, 2)
-    gpu.seats[2].suspects = 3
-    gpu.seats[2].serves = True
+    gpu.workers[2].suspects = 3
+    gpu.workers[2].serves = True
     await gpu.started(0, 2)
-    gpu.seats[2].suspects = 0
+    gpu.workers[2].suspects = 0
     await gpu.started(0, 1, 2, 3)
     assert "check" not in gpu.events
     await gpu.all_serve()
@@ -209,13 +209,13 @@ async def test_what_the_dead_held_is_put_back_when_all_are_dead(gpu: Gpu) -> Non
     await gpu.started(0)
     await gpu.all_serve()
     gpu.events.clear()
-    gpu.seats[1].child.end(DEVICE_FAULT)
+    gpu.workers[1].child.end(DEVICE_FAULT)
     await gpu.until(lambda: "start 0" in gpu.events)
     await gpu.started(0)
     names = ["SIGUSR1 0", "SIGUSR1 2"]
     assert gpu.events[:2] == names and sorted(gpu.events[2:5]) == ["settle 0", "settle 1", "settle 2"]
     assert gpu.events[5:] == ["reopen", "start 0"]
-    assert [seat.restarts for seat in gpu.seats] == [1, 1, 1]
+    assert [worker.restarts for worker in gpu.workers] == [1, 1, 1]
     await gpu.all_serve()
     assert gpu.events.count("check") == 1
 
@@ -224,10 +224,10 @@ async def test_what_the_dead_held_is_put_back_when_all_are_dead(gpu: Gpu) -> Non
 async def test_a_deaf_one_is_taken_off_the_gpu_and_killed(gpu: Gpu) -> None:
     await gpu.started(0)
     await gpu.all_serve()
-    gpu.seats[0].faults = {"deaf"}
+    gpu.workers[0].faults = {"deaf"}
     impatient("LEAVE_MAX_S")
     gpu.events.clear()
-    gpu.seats[1].child.end(-9)
+    gpu.workers[1].child.end(-9)
     await gpu.until(lambda: "start 0" in gpu.events)
     assert gpu.events[:3] == ["SIGUSR1 0", "take off [100]", "SIGKILL 0"]
     assert sorted(gpu.events[3:5]) == ["settle 0", "settle 1"] and gpu.events[5:] == ["reopen", "start 0"]
@@ -237,16 +237,16 @@ async def test_a_deaf_one_is_taken_off_the_gpu_and_killed(gpu: Gpu) -> None:
 async def test_one_that_cannot_be_ended_leaves_it_down(gpu: Gpu) -> None:
     await gpu.started(0)
     await gpu.all_serve()
-    gpu.seats[0].faults = {"deaf", "stuck"}
+    gpu.workers[0].faults = {"deaf", "stuck"}
     impatient("LEAVE_MAX_S", "REAP_MAX_S")
     gpu.events.clear()
-    gpu.seats[1].child.end(-9)
-    await gpu.until(lambda: gpu.seats[1].given_up)
+    gpu.workers[1].child.end(-9)
+    await gpu.until(lambda: gpu.workers[1].given_up)
     assert gpu.domain.down == "dispatcher 0 cannot be ended: the driver holds it"
     await gpu.until(lambda: "close" in gpu.events)
     assert "settle 1" in gpu.events and "settle 0" not in gpu.events and "reopen" not in gpu.events
-    gpu.seats[0].child.end(-9)  # the driver lets go of it
-    await gpu.until(lambda: gpu.seats[0].given_up)
+    gpu.workers[0].child.end(-9)  # the driver lets go of it
+    await gpu.until(lambda: gpu.workers[0].given_up)
     assert "settle 0" in gpu.events and not {"start 0", "reopen"} & set(gpu.events)
 
 
@@ -255,10 +255,10 @@ async def test_an_error_of_python_is_nobody_elses(gpu: Gpu) -> None:
     await gpu.started(0)
     await gpu.all_serve()
     gpu.events.clear()
-    gpu.seats[1].child.end(1)
+    gpu.workers[1].child.end(1)
     await gpu.until(lambda: "start 1" in gpu.events)
     assert gpu.events == ["settle 1", "start 1"]
-    assert [seat.restarts for seat in gpu.seats] == [0, 1]
+    assert [worker.restarts for worker in gpu.workers] == [0, 1]
 
 
 @on_gpu(0, 0)
@@ -266,10 +266,10 @@ async def test_one_on_trial_that_is_killed_ends_nobody_who_serves(gpu: Gpu) -> N
     await gpu.started(0)
     await gpu.all_serve()
     gpu.events.clear()
-    gpu.seats[1].on_trial = True
-    gpu.seats[1].child.end(-11)
+    gpu.workers[1].on_trial = True
+    gpu.workers[1].child.end(-11)
     await gpu.until(lambda: "start 1" in gpu.events)
-    assert gpu.events == ["settle 1", "start 1"] and gpu.seats[0].restarts == 0
+    assert gpu.events == ["settle 1", "start 1"] and gpu.workers[0].restarts == 0
 
 
 @on_gpu(0, 0)
@@ -278,12 +278,12 @@ async def test_one_on_trial_that_faults_is_not_tried_again(gpu: Gpu) -> None:
     await gpu.started(0)
     await gpu.all_serve()
     gpu.events.clear()
-    gpu.seats[1].on_trial = True
-    gpu.seats[1].child.end(DEVICE_FAULT)
+    gpu.workers[1].on_trial = True
+    gpu.workers[1].child.end(DEVICE_FAULT)
     await gpu.until(lambda: "start 0" in gpu.events)
     await gpu.started(0)
     assert sorted(gpu.events[1:3]) == ["settle 0", "settle 1"] and gpu.events[3:] == ["reopen", "start 0"]
-    assert gpu.seats[1].given_up == "an illegal access"
+    assert gpu.workers[1].given_up == "an illegal access"
 
 
 @on_gpu(0, 0)
@@ -293,9 +293,9 @@ async def test_without_mps_a_fault_on_trial_is_its_own(gpu: Gpu) -> None:
     await gpu.started(0)
     await gpu.all_serve()
     gpu.events.clear()
-    gpu.seats[1].on_trial = True
-    gpu.seats[1].child.end(DEVICE_FAULT)
-    await gpu.until(lambda: gpu.seats[1].given_up)
+    gpu.workers[1].on_trial = True
+    gpu.workers[1].child.end(DEVICE_FAULT)
+    await gpu.until(lambda: gpu.workers[1].given_up)
     assert gpu.events == ["settle 1"]
 
 
@@ -305,24 +305,24 @@ async def test_one_that_a_reload_removes_is_taken_off_the_gpu_first(gpu: Gpu) ->
     await gpu.all_serve()
     for obeys in (True, False):
         gpu.events.clear()
-        gpu.seats[1].retired, gpu.sharing.obeys = True, obeys
-        await gpu.seats[1].remove("it did not leave by itself")
+        gpu.workers[1].retired, gpu.sharing.obeys = True, obeys
+        await gpu.workers[1].remove("it did not leave by itself")
         await gpu.until(lambda: "settle 1" in gpu.events)
         assert gpu.events[:2] == ["take off [101]", "SIGKILL 1"]
         if obeys:
             assert gpu.events[2:] == ["settle 1"]
-            gpu.seats[1].retired = gpu.seats[1].taken_off = False
+            gpu.workers[1].retired = gpu.workers[1].taken_off = False
             gpu.keep(1)
             await gpu.all_serve()
     await gpu.until(lambda: "start 0" in gpu.events)  # who was at work may have hurt the other
 
 
 def test_the_service_of_a_gpu_goes_on_with_the_next_version() -> None:
-    """Whose seats are others, and new: without their time all of its faults would fall into one minute."""
+    """Whose worker slots are others, and new: without their time all of its faults would fall into one minute."""
 
     async def whole() -> None:
         log = Log()
-        old, new = (FakeSeat(i, 0, [], log) for i in range(2))
+        old, new = (FakeWorker(i, 0, [], log) for i in range(2))
         domain = Domain([old, new], Outcome(log), log)
         old.served_s = 1e6
         assert domain._serve_until_now() == 1e6
@@ -335,26 +335,26 @@ def test_the_service_of_a_gpu_goes_on_with_the_next_version() -> None:
     asyncio.run(whole())
 
 
-def test_a_vacated_seat_of_its_own_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU's faults under one version do not keep the seat from the version after next."""
+def test_a_vacated_worker_of_its_own_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU's faults under one version do not keep the worker slot from the version after next."""
     monkeypatch.setattr(domains, "FAULTS_MAX", 1)
 
     async def whole() -> None:
         log = Log()
         outcome = Outcome(log)
-        seat = FakeSeat(0, 0, [], log)
-        crew, domain = Crew(-1, outcome, log, lambda: None), Domain([seat], outcome, log)
+        worker = FakeWorker(0, 0, [], log)
+        worker_pool, domain = WorkerPool(-1, outcome, log, lambda: None), Domain([worker], outcome, log)
         async with asyncio.timeout(PATIENCE_S):
             for _ in range(2):
-                crew.fill(seat, domain)
+                worker_pool.fill(worker, domain)
                 for starts in (1, 2):
-                    while seat.events.count("start 0") < starts:
+                    while worker.events.count("start 0") < starts:
                         await asyncio.sleep(0.005)
-                    seat.child.end(DEVICE_FAULT)
-                await crew.keeper(seat)
-                assert seat.given_up.startswith("2 faults within 60 s of service")
-                assert await crew.empty([seat], 0.1) == ""
-                seat.events.clear()
+                    worker.child.end(DEVICE_FAULT)
+                await worker_pool.restarter(worker)
+                assert worker.given_up.startswith("2 faults within 60 s of service")
+                assert await worker_pool.empty([worker], 0.1) == ""
+                worker.events.clear()
         log.close()
 
     asyncio.run(whole())
@@ -363,17 +363,17 @@ def test_a_vacated_seat_of_its_own_begins_anew(monkeypatch: pytest.MonkeyPatch) 
 @on_gpu(0, 0)
 async def test_the_second_leads_when_the_first_is_given_up(gpu: Gpu) -> None:
     await gpu.started(0)
-    gpu.seats[0].given_up = "died too often"
-    gpu.seats[0].child.end(0)
-    gpu.seats[0].child = None
+    gpu.workers[0].given_up = "died too often"
+    gpu.workers[0].child.end(0)
+    gpu.workers[0].child = None
     await gpu.until(lambda: "start 1" in gpu.events)
 
 
 @on_gpu(0, 0)
 async def test_suspects_hold_the_others_up_only_so_long(gpu: Gpu) -> None:
-    gpu.seats[0].suspects = 7
+    gpu.workers[0].suspects = 7
     await gpu.started(0)
-    gpu.seats[0].serves = True
+    gpu.workers[0].serves = True
     await gpu.started(0)
     impatient("SUSPECTS_MAX_S")
     await gpu.until(lambda: "start 1" in gpu.events)

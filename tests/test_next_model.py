@@ -78,14 +78,14 @@ def test_memory_for_both(monkeypatch: pytest.MonkeyPatch) -> None:
         check_memory([os.getpid()])
 
 
-def test_seats() -> None:
-    """A model's generations have seats by turns; nobody has another's."""
+def test_workers() -> None:
+    """A model's generations have worker slots by turns; nobody has another's."""
     server = Plan(None, (None, None), (None, None), (), 1, 3, 1, (), ())  # type: ignore[arg-type]
-    assert (server.dispatchers, server.seats) == (12, 24)
-    taken = [seat for model in (0, 1) for generation in (4, 5) for seat in server.seats_of(model, generation)]
+    assert (server.dispatchers, server.workers) == (12, 24)
+    taken = [worker for model in (0, 1) for generation in (4, 5) for worker in server.workers_of(model, generation)]
     assert sorted(taken) == list(range(24))
     for model in (0, 1):
-        old, new = server.seats_of(model, 0), server.seats_of(model, 1)
-        assert {server.model_of(seat) for seat in (*old, *new)} == {model}
-        assert [server.device_of(seat) for seat in old] == [server.device_of(seat) for seat in new]
+        old, new = server.workers_of(model, 0), server.workers_of(model, 1)
+        assert {server.model_of(worker) for worker in (*old, *new)} == {model}
+        assert [server.device_of(worker) for worker in old] == [server.device_of(worker) for worker in new]
     assert not Plan(None, (None,), (None,), (), 1, 33, 1, (), ()).reloads  # type: ignore[arg-type]

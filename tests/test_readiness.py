@@ -10,36 +10,36 @@ from fastqps.process.readiness import readiness
 
 
 @dataclass
-class Seat:
+class WorkerSlot:
     title: str
     ready: bool = True
     given_up: str = ""
     model: int = 0
 
 
-DOOR, DISPATCHER = Seat("frontdoor 0"), Seat("dispatcher 0")
+DOOR, DISPATCHER = WorkerSlot("frontdoor 0"), WorkerSlot("dispatcher 0")
 
 
 @pytest.mark.parametrize(
     ("phase", "dispatchers", "reasons", "answers"),
     [
         ("serving", [DISPATCHER], [], True),
-        ("serving", [DISPATCHER, Seat("dispatcher 1", ready=False)], [], True),
-        ("serving", [Seat("dispatcher 0", ready=False)], ["no dispatcher of m is ready"], False),
+        ("serving", [DISPATCHER, WorkerSlot("dispatcher 1", ready=False)], [], True),
+        ("serving", [WorkerSlot("dispatcher 0", ready=False)], ["no dispatcher of m is ready"], False),
         ("starting", [DISPATCHER], ["the server is starting"], False),
         ("lame duck", [DISPATCHER], ["the server is a lame duck: it serves, and will drain soon"], True),
         ("draining", [DISPATCHER], ["the server is draining"], False),
     ],
 )
-def test_reasons(phase: str, dispatchers: list[Seat], reasons: list[str], answers: bool) -> None:
+def test_reasons(phase: str, dispatchers: list[WorkerSlot], reasons: list[str], answers: bool) -> None:
     found = readiness(phase, [DOOR], dispatchers, ["m"])
     assert (list(found.reasons), found.answers, found.hopeless) == (reasons, answers, ())
-    assert list(found.degraded) == [f"{seat.title} is not ready" for seat in dispatchers if not seat.ready]
+    assert list(found.degraded) == [f"{worker.title} is not ready" for worker in dispatchers if not worker.ready]
 
 
 def test_hopeless() -> None:
     """Only where nobody of a role will come back does a restart of the server help."""
-    down = Seat("dispatcher 0", ready=False, given_up="died too often")
+    down = WorkerSlot("dispatcher 0", ready=False, given_up="died too often")
     assert not readiness("serving", [DOOR], [down, DISPATCHER], ["m"]).hopeless
     found = readiness("serving", [DOOR], [down], ["m"])
     assert found.hopeless == ("every dispatcher of m stays down",)

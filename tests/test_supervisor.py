@@ -35,7 +35,7 @@ from fastqps.process.children import DoorSettings, write_settings
 from fastqps.supervisor.listener import bind
 from fastqps.supervisor.log import LINE_CHARS_MAX, LINES_WAITING_MAX, Log
 from fastqps.supervisor.workers.child import Child
-from fastqps.supervisor.workers.frontdoor_slot import DoorSeat
+from fastqps.supervisor.workers.frontdoor_slot import FrontDoorSlot
 from fastqps.supervisor.workers.progress import (
     SILENCE_MAX_NS,
     STOPPED_MAX_NS,
@@ -228,7 +228,7 @@ def test_stopped_child_is_killed_and_comes_back(serve: Callable[..., Server], ti
 def test_killed_child_that_cannot_be_reaped(serve: Callable[..., Server], tmp_path: Path) -> None:
     """It is killed once, serves no more, and in the end only a restart of the server would help, unless it ends."""
     gate = tmp_path / "gate"
-    limits = f"{AT_ONCE},seat.REAP_MAX_S=0.2"
+    limits = f"{AT_ONCE},slot.REAP_MAX_S=0.2"
     server = serve("--dispatchers", "1", FAKE_DISPATCHER="held", FAKE_GATE=str(gate), FAKE_LIMITS=limits).wait_ready()
     server.child("dispatcher 0 (null)").send_signal(signal.SIGUSR2)
     until(lambda: "killing dispatcher 0" in server.log() or "cannot hold" in server.log(), server.log)
@@ -540,16 +540,16 @@ def test_service_is_counted_in_full() -> None:
     line = {"heartbeat_ns": 0, "ready": False, "turn_started_ns": 0}
     segment = SimpleNamespace(door=lambda index: line)
     nothing: Any = None
-    seat = DoorSeat(0, nothing, cast(Any, SimpleNamespace(segment=segment)), nothing)
+    worker = FrontDoorSlot(0, nothing, cast(Any, SimpleNamespace(segment=segment)), nothing)
     start_ns = 1000 * S
     for _ in range(2):
-        seat.child = cast(Any, SimpleNamespace(exited=SimpleNamespace(done=lambda: False), pid=1, killed=False))
-        seat.watched = Watched(start_ns)
+        worker.child = cast(Any, SimpleNamespace(exited=SimpleNamespace(done=lambda: False), pid=1, killed=False))
+        worker.watched = Watched(start_ns)
         for after_s, ready in ((20, False), (21, True), (24, True), (30, True)):
             line.update(heartbeat_ns=start_ns + after_s * S, ready=ready)
-            assert seat.overdue(start_ns + after_s * S, TICK_NS, 30 * S) is None
+            assert worker.overdue(start_ns + after_s * S, TICK_NS, 30 * S) is None
         start_ns += 300 * S  # it has died long before
-    assert seat.served_s == 20
+    assert worker.served_s == 20
 
 
 def check(watched: Watched, now_ns: int, charge_ns: int = TICK_NS, **line: Any) -> str | None:

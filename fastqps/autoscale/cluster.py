@@ -16,13 +16,13 @@ class Start:
 
 @dataclass(frozen=True)
 class Nodes:
-    """Where pods find room: on ``spare`` seats beside those that are taken at the beginning, and on new nodes, which
-    take ``start_s`` to come. Seats that nobody has taken for ``idle_s`` go again, but for the spare ones."""
+    """Where pods find room: in ``spare`` places beside those that are taken at the beginning, and on new nodes, which
+    take ``start_s`` to start. Places that stay free for ``idle_s`` are given up, except the spare ones."""
 
     spare: float = math.inf
     start_s: float = 150.0
     idle_s: float = 600.0
-    seats_max: float = math.inf
+    places_max: float = math.inf
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Cluster:
         self.cohorts = [Cohort(pods, -math.inf, -math.inf)]
         self.replicas = pods
         self._start, self._nodes = start, nodes
-        self._seats: float = pods + nodes.spare
+        self._places: float = pods + nodes.spare
         self._free_since_s = now_s
         self._next_s = math.inf  # when the next pods become ready
         self._ready = pods
@@ -70,9 +70,9 @@ class Cluster:
 
     def _add(self, now_s: float, pods: int) -> None:
         nodes = self._nodes
-        at_once = int(min(pods, max(0.0, self._seats - (self.replicas - pods))))
-        later = int(min(pods - at_once, nodes.seats_max - self._seats)) if pods > at_once else 0
-        self._seats += later
+        at_once = int(min(pods, max(0.0, self._places - (self.replicas - pods))))
+        later = int(min(pods - at_once, nodes.places_max - self._places)) if pods > at_once else 0
+        self._places += later
         for count, scheduled_s in (
             (at_once, now_s),
             (later, now_s + nodes.start_s),
@@ -84,10 +84,10 @@ class Cluster:
 
     def _let_nodes_go(self, now_s: float) -> None:
         kept = self.replicas + (self._nodes.spare if math.isfinite(self._nodes.spare) else 0)
-        if self._seats <= kept:
+        if self._places <= kept:
             self._free_since_s = now_s
-        elif now_s - self._free_since_s >= self._nodes.idle_s and math.isfinite(self._seats):
-            self._seats = kept
+        elif now_s - self._free_since_s >= self._nodes.idle_s and math.isfinite(self._places):
+            self._places = kept
 
     def _count(self, now_s: float) -> None:
         self._ready = sum(cohort.count for cohort in self.cohorts if cohort.ready_s <= now_s)

@@ -55,15 +55,15 @@ def readiness(
     """
     roles: list[tuple[str, list[Process]]] = [("front door", [*doors])]
     for i, model in enumerate(models):
-        roles.append((f"dispatcher of {model}", [seat for seat in dispatchers if seat.model == i]))
+        roles.append((f"dispatcher of {model}", [worker for worker in dispatchers if worker.model == i]))
     missing, hopeless = [], []
     for role, processes in roles:
         if not any(process.ready for process in processes):
             missing.append(f"no {role} is ready")
         if all(process.given_up for process in processes):
             hopeless.append(f"every {role} stays down")
-    seats: list[Process] = [*doors, *dispatchers]
-    degraded = [f"{s.title} {_state(s)}" for s in seats if not s.ready]
+    workers: list[Process] = [*doors, *dispatchers]
+    degraded = [f"{s.title} {_state(s)}" for s in workers if not s.ready]
     return Readiness(
         reasons=(*([] if phase == "serving" else [f"the server is {_PHASES.get(phase, phase)}"]), *missing),
         degraded=tuple(degraded),

@@ -32,7 +32,7 @@ class Plan:
     """A server, before anything is started.
 
     Its dispatchers are numbered by model, then by device: ``dispatchers_each`` for each pair of them. Behind them there
-    are as many seats again, empty: when a model is reloaded, the dispatchers of its next generation take them.
+    are as many worker slots again, empty: when a model is reloaded, the dispatchers of its next generation take them.
     """
 
     config: Config
@@ -57,12 +57,12 @@ class Plan:
         return 2 * self.dispatchers <= DISPATCHERS_MAX
 
     @property
-    def seats(self) -> int:
+    def workers(self) -> int:
         """Of dispatchers, filled or not."""
         return self.dispatchers * (2 if self.reloads else 1)
 
-    def seats_of(self, model: int, generation: int) -> range:
-        """The seats of a generation's dispatchers: two in a row have different ones."""
+    def workers_of(self, model: int, generation: int) -> range:
+        """The worker slots of a generation's dispatchers: two in a row have different ones."""
         each = self.dispatchers_each * len(self.devices)
         first = model * each + generation % 2 * self.dispatchers
         return range(first, first + each)
@@ -80,7 +80,7 @@ class Plan:
         assert self.config.slots  # decided
         return Sizes(
             doors=self.doors,
-            dispatchers=self.seats,
+            dispatchers=self.workers,
             models=len(self.cards),
             devices=len(self.devices),
             slots=self.config.slots,

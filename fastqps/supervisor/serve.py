@@ -63,7 +63,9 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
             for warning in card.warnings:
                 log.event("supervisor", f"warning: {card.name}: {warning}")
         if not server.reloads:
-            log.event("supervisor", f"no model can be reloaded: {server.dispatchers} dispatchers leave no seats free")
+            log.event(
+                "supervisor", f"no model can be reloaded: {server.dispatchers} dispatchers leave no worker slot free"
+            )
         for doubt in doubts(server.capacity, config, server.cards[0].version) if server.capacity else ():
             log.event("supervisor", doubt)
         signal.pthread_sigmask(

@@ -25,11 +25,11 @@ from fastqps.supervisor.reload.reload import Reloader
 from fastqps.supervisor.reload.reloads import Reloads
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.view import View
-from fastqps.supervisor.workers.dispatcher_slot import DispatcherSeat
-from fastqps.supervisor.workers.pool import Crew
+from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
+from fastqps.supervisor.workers.pool import WorkerPool
 from fastqps.supervisor.workers.progress import TICK_NS, OwnTime
-from fastqps.supervisor.workers.slot import Seat
-from fastqps.supervisor.workers.slots import Seats
+from fastqps.supervisor.workers.slot import WorkerSlot
+from fastqps.supervisor.workers.slots import WorkerSlots
 from fastqps.telemetry.tracing import Tracing
 
 READY_POLL_S = 0.02
@@ -63,16 +63,16 @@ class Supervisor:
         self.listener = listener
         self.credentials = credentials
         self.log = log
-        self.seats = Seats(server, shared, log, modules or {}, sharings or {})
-        self.fleet = self.seats.fleet
+        self.workers = WorkerSlots(server, shared, log, modules or {}, sharings or {})
+        self.fleet = self.workers.fleet
         self.started_s = time.monotonic()
         self._tracing = tracing
         self._outcome = Outcome(log)
-        self._crew = Crew(listener.fileno(), self._outcome, log, self.fleet.set_routes)
-        self._domains: dict[Seat, Domain] = {}
-        reloader = Reloader(server, shared, self.seats, self._crew, log)
+        self._worker_pool = WorkerPool(listener.fileno(), self._outcome, log, self.fleet.set_routes)
+        self._domains: dict[WorkerSlot, Domain] = {}
+        reloader = Reloader(server, shared, self.workers, self._worker_pool, log)
         self.reloads = Reloads(reloader, [card.name for card in server.cards], self._domains, self._outcome, log)
-        self.view = View(server, shared, self.seats, credentials, self.reloads, tracing)
+        self.view = View(server, shared, self.workers, credentials, self.reloads, tracing)
         self._watchers: list[asyncio.Task[None]] = []
         self._drained = False
 
@@ -101,7 +101,7 @@ class Supervisor:
 
     async def _start(self) -> None:
         """Everything runs, or is about to. ``DeviceError`` where a GPU cannot be shared as it has to be."""
-        for sharing in self.seats.sharings.values():
+        for sharing in self.workers.sharings.values():
             opening = asyncio.ensure_future(sharing.open())
             await self._outcome.first(opening, self._outcome.leaving.wait())
             if not opening.done():  # its daemon does not answer, and a signal came
@@ -111,13 +111,13 @@ class Supervisor:
         self._watch_over(self.credentials.run(self.log))
         if self._tracing:
             self._watch_over(self._tracing.run())
-        self._domains.update(make_domains(self.seats.all, self._outcome, self.log))
+        self._domains.update(make_domains(self.workers.all, self._outcome, self.log))
         for domain in dict.fromkeys(self._domains.values()):
             if not domain.checked:
                 self._watch_over(domain.watch())
-        for seat, domain in self._domains.items():
-            if not seat.vacant:
-                self._crew.fill(seat, domain)
+        for worker, domain in self._domains.items():
+            if not worker.empty:
+                self._worker_pool.fill(worker, domain)
 
     def _watch_over(self, watch: Coroutine[Any, Any, None]) -> None:
         self._watchers.append(asyncio.create_task(watch))
@@ -125,8 +125,10 @@ class Supervisor:
 
     async def _until_ready(self) -> bool:
         """Waits until every process is ready; False: a signal or a failure came first."""
-        seats = [seat for seat in self.seats.all if not seat.vacant]
-        while not all(seat.ready for seat in seats) or not all(self._domains[seat].checked for seat in seats):
+        workers = [worker for worker in self.workers.all if not worker.empty]
+        while not all(worker.ready for worker in workers) or not all(
+            self._domains[worker].checked for worker in workers
+        ):
             if self._outcome.leaving.is_set() or self._outcome.failed is not None:
                 return False
             await asyncio.sleep(READY_POLL_S)
@@ -150,7 +152,7 @@ class Supervisor:
     # ---- watch
 
     async def _watch(self) -> None:
-        """Kills what does not get on. Its keeper then restarts it."""
+        """Kills what does not get on. Its restarter then restarts it."""
         own = OwnTime(now_ns())
         timeout_ns = self.server.config.step_timeout_ns
         while True:
@@ -158,13 +160,13 @@ class Supervisor:
             self.view.busy.update()
             now = now_ns()
             charge_ns = own.tick(now)
-            for seat in self.seats.all:
-                if reason := seat.overdue(now, charge_ns, timeout_ns):
-                    seat.kill(reason)
-                elif seat.cannot_be_ended(charge_ns):
+            for worker in self.workers.all:
+                if reason := worker.overdue(now, charge_ns, timeout_ns):
+                    worker.kill(reason)
+                elif worker.cannot_be_ended(charge_ns):
                     self.fleet.set_routes()
-                    if seat.phase == "starting" and not seat.on_trial:
-                        self._outcome.fail(FAILURE, f"{seat.title} does not start: {seat.given_up}")
+                    if worker.phase == "starting" and not worker.on_trial:
+                        self._outcome.fail(FAILURE, f"{worker.title} does not start: {worker.given_up}")
 
     # ---- end
 
@@ -187,10 +189,10 @@ class Supervisor:
         self.segment.set_phase("draining", now_ns() + self.server.config.drain_timeout_ns)
         self.log.event("supervisor", f"draining, at most {timeout_s:g} s; a second signal stops at once")
         self.shared.wake_everybody()
-        keepers = [self._crew.keeper(door) for door in self.seats.doors]
-        finished = asyncio.wait(keepers, timeout=timeout_s + DRAIN_SLACK_S)
+        restarters = [self._worker_pool.restarter(door) for door in self.workers.doors]
+        finished = asyncio.wait(restarters, timeout=timeout_s + DRAIN_SLACK_S)
         await self._outcome.first(finished, self._outcome.hurry.wait())
-        self._drained = all(keeper.done() and keeper.result() == OK for keeper in keepers)
+        self._drained = all(restarter.done() and restarter.result() == OK for restarter in restarters)
         return self._outcome.failed or (OK if self._drained else NOT_DRAINED)
 
     async def _refuse_clients(self) -> None:
@@ -207,15 +209,15 @@ class Supervisor:
         self.reloads.cancel()
         self.segment.set_phase("stopping")
         self.shared.wake_everybody()
-        for task in (*self._watchers, *self._crew):
+        for task in (*self._watchers, *self._worker_pool):
             task.cancel()
         restarts = [task for domain in dict.fromkeys(self._domains.values()) for task in domain.cancel()]
         hurry = self._outcome.hurry.is_set() or self._outcome.failed is not None
         grace_s = 0.0 if hurry else STOP_GRACE_S
-        children = [(seat, seat.child) for seat in self.seats.all if seat.child is not None]
+        children = [(worker, worker.child) for worker in self.workers.all if worker.child is not None]
         stops = [
-            child.stop(grace_s if isinstance(seat, DispatcherSeat) and self._may_finish(seat) else 0.0)
-            for seat, child in children
+            child.stop(grace_s if isinstance(worker, DispatcherSlot) and self._may_finish(worker) else 0.0)
+            for worker, child in children
             if not child.exited.done()
         ]
         if stops:
@@ -228,12 +230,12 @@ class Supervisor:
                 await off_loop(close)
             except UnexpectedError as error:
                 self.log.event("supervisor", f"tracing: the last spans are lost: {error}")
-        for sharing in self.seats.sharings.values():
+        for sharing in self.workers.sharings.values():
             await sharing.close()
         self._outcome.ignore_signals()
-        left = [f"{seat.title} (pid {child.pid})" for seat, child in children if not child.exited.done()]
+        left = [f"{worker.title} (pid {child.pid})" for worker, child in children if not child.exited.done()]
         self.log.event("supervisor", f"stopped; not ended: {', '.join(left)}" if left else "stopped")
 
-    def _may_finish(self, seat: DispatcherSeat) -> bool:
+    def _may_finish(self, worker: DispatcherSlot) -> bool:
         """Not one that does not get on, or whose step nobody waits for any more."""
-        return seat.ready and (self._drained or not seat.line["step_started_ns"])
+        return worker.ready and (self._drained or not worker.line["step_started_ns"])

@@ -26,7 +26,7 @@ class Shared:
         except (RuntimeError, OSError) as error:
             raise ConfigError(f"the shared segment ({self.sizes_text}): {error}; lower --slots") from None
         self.segment = Segment(self.segment_fd)
-        self.wake_dispatchers = tuple(_eventfd() for _ in range(server.seats))
+        self.wake_dispatchers = tuple(_eventfd() for _ in range(server.workers))
         self.wake_doors = tuple(_eventfd() for _ in range(server.doors))
         self.wake_fds = WakeFds(dispatchers=list(self.wake_dispatchers), doors=list(self.wake_doors))
         self.parent_fd, self._own_end = os.pipe()

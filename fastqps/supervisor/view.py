@@ -13,7 +13,7 @@ from fastqps.supervisor.listener import internal_target
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.reload.reloads import Reloads
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.workers.slots import Seats
+from fastqps.supervisor.workers.slots import WorkerSlots
 from fastqps.telemetry.metrics.canaries import Canaries
 from fastqps.telemetry.tracing import Tracing
 
@@ -25,7 +25,7 @@ class View:
         self,
         server: Plan,
         shared: Shared,
-        seats: Seats,
+        workers: WorkerSlots,
         credentials: CredentialWatch,
         reloads: Reloads,
         tracing: Tracing | None,
@@ -45,14 +45,14 @@ class View:
         self.reloads = reloads
         self._server = server
         self._shared = shared
-        self._seats = seats
+        self._workers = workers
         self._tracing = tracing
 
     # ---- whether it serves
 
     def readiness(self) -> Readiness:
         """For /readyz and /livez."""
-        return readiness(self.segment.phase, self._seats.doors, self._seats.fleet.serving_seats(), self.models)
+        return readiness(self.segment.phase, self._workers.doors, self._workers.fleet.serving_workers(), self.models)
 
     @property
     def ready(self) -> bool:
@@ -63,11 +63,11 @@ class View:
 
     def processes(self) -> Iterator[tuple[str, int]]:
         """All that the server consists of now: (role, pid)."""
-        return self._seats.processes()
+        return self._workers.processes()
 
     def restarts(self) -> dict[str, int]:
         """How often processes were started again, by role."""
-        return self._seats.restarts()
+        return self._workers.restarts()
 
     def kernel_fallbacks(self) -> Mapping[str, int]:
         """How often torch's operation took the place of each kernel; empty where no device has kernels."""
@@ -76,17 +76,17 @@ class View:
 
     def canaries(self) -> list[Canaries]:
         """How the dispatchers that run answered the server's own requests."""
-        return self._seats.canaries()
+        return self._workers.canaries()
 
     def filled(self) -> dict[int, bool]:
         """The dispatchers that shall serve, and whether each does. The other indices are kept for the next generation
         of their model: one that warms up, or has only to end, is no process that is down, however long it takes."""
-        filled = self._seats.fleet.filled()
-        return {seat.index: seat.ready for seat in filled if not (seat.on_trial or seat.retired)}
+        filled = self._workers.fleet.filled()
+        return {worker.index: worker.ready for worker in filled if not (worker.on_trial or worker.retired)}
 
     def doors(self) -> list[bool]:
         """Whether each front door serves."""
-        return [seat.ready for seat in self._seats.doors]
+        return [worker.ready for worker in self._workers.doors]
 
     def model_of(self, dispatcher: int) -> int:
         """The model that a dispatcher serves."""
@@ -100,11 +100,11 @@ class View:
 
     def route_of(self, model: int) -> int:
         """The route that answers for a model."""
-        return self._seats.fleet.serving[model].route
+        return self._workers.fleet.serving[model].route
 
     def versions(self) -> list[ServedVersion]:
         """What each model is now."""
-        serving = self._seats.fleet.serving
+        serving = self._workers.fleet.serving
         return [ServedVersion(each.card.name, each.card.version, each.number) for each in serving]
 
     def reload_counts(self) -> dict[tuple[str, str], int]:

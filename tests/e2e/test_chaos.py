@@ -22,23 +22,23 @@ from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
 KILL_TOKEN = 29_999
-SEATS = ["frontdoor 0", "frontdoor 1", "dispatcher 0", "dispatcher 1"]
+WORKERS = ["frontdoor 0", "frontdoor 1", "dispatcher 0", "dispatcher 1"]
 
 
 @contextmanager
 def nothing_left(server: Server) -> Iterator[dict[str, psutil.Process]]:
-    """Gives the processes by seat. At the end each seat is filled, with as many descriptors as before, and no slot is
-    in use."""
-    before = {seat: server.child(seat) for seat in SEATS}
-    files = {seat: descriptors(process) for seat, process in before.items()}
+    """Gives the processes by worker slot. At the end each worker runs, with as many descriptors as before, and no
+    slot of shared memory is in use."""
+    before = {worker: server.child(worker) for worker in WORKERS}
+    files = {worker: descriptors(process) for worker, process in before.items()}
     own = descriptors(psutil.Process(server.pid))
     yield before
-    until(lambda: all(map(server.ready, SEATS)), f"all are ready\n{server.log()}")
+    until(lambda: all(map(server.ready, WORKERS)), f"all are ready\n{server.log()}")
     until(lambda: not any(server.connections()), "no connection")
     server.until_idle()
-    until(lambda: {seat: descriptors(server.child(seat)) for seat in SEATS} == files, f"descriptors as {files}")
+    until(lambda: {worker: descriptors(server.child(worker)) for worker in WORKERS} == files, f"descriptors as {files}")
     until(lambda: descriptors(psutil.Process(server.pid)) == own, "the supervisor's descriptors")
-    assert len(server.processes()) == 1 + len(SEATS), server.processes()
+    assert len(server.processes()) == 1 + len(WORKERS), server.processes()
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -49,8 +49,8 @@ def in_background(function: Callable[..., Any], *arguments: Any) -> Coroutine[An
     return asyncio.to_thread(function, *arguments)
 
 
-@pytest.mark.parametrize(("seat", "lanes"), [("dispatcher 0", 1), ("dispatcher 1", 3)])
-def test_dispatcher_killed(serve: Callable[..., Server], seat: str, lanes: int) -> None:
+@pytest.mark.parametrize(("worker", "lanes"), [("dispatcher 0", 1), ("dispatcher 1", 3)])
+def test_dispatcher_killed(serve: Callable[..., Server], worker: str, lanes: int) -> None:
     """Its requests run again elsewhere: every single one is answered."""
     server = serve("--frontdoors=2", "--dispatchers=2", f"--lanes={lanes}", echo=True)
     ledger = Ledger()
@@ -59,11 +59,11 @@ def test_dispatcher_killed(serve: Callable[..., Server], seat: str, lanes: int) 
         async with Load(server.address, ledger) as load:
             await load.more(200)
             old.kill()
-            await in_background(server.until_filled, seat, old)
+            await in_background(server.until_filled, worker, old)
             await load.more(200)
 
     with nothing_left(server) as before:
-        run(scenario(before[seat]))
+        run(scenario(before[worker]))
     ledger.check()
     assert server.metrics()["fastqps_restarts_total{dispatcher}"] == 1
 
@@ -174,8 +174,8 @@ def test_all_children_killed(serve: Callable[..., Server]) -> None:
             await load.more(200)
             for process in before.values():
                 process.kill()
-            for seat, process in before.items():
-                await in_background(server.until_filled, seat, process)
+            for worker, process in before.items():
+                await in_background(server.until_filled, worker, process)
             await load.more(200)
 
     with nothing_left(server) as before:

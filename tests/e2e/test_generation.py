@@ -376,11 +376,11 @@ def test_dispatchers_killed_in_the_middle(
                 for asked, answer in zip(whole, answers, strict=True):
                     alone.check(asked, await answer)
                 await asyncio.gather(*tasks)
-                await asyncio.to_thread(until, lambda: all(map(server.ready, seats)), "they are back")
+                await asyncio.to_thread(until, lambda: all(map(server.ready, workers)), "they are back")
                 if broken and server.metrics()["fastqps_requeued_total"]:
                     return
 
-    seats = [f"dispatcher {i}" for i in range(dispatchers)]
+    workers = [f"dispatcher {i}" for i in range(dispatchers)]
     asyncio.run(main())
     assert broken and all("it cannot run again" in text for text in broken), broken
     assert server.metrics()["fastqps_requeued_total"] > 0

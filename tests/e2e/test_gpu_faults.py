@@ -55,7 +55,7 @@ def until_whole(server: Server, restarts: int) -> None:
 def test_one_of_three_killed(gpu: Server) -> None:
     """All three restart, once; whatever any of them held is answered all the same."""
     ledger = Ledger()
-    before = [gpu.child(seat) for seat in DISPATCHERS]
+    before = [gpu.child(worker) for worker in DISPATCHERS]
 
     async def scenario() -> None:
         async with Load(gpu.address, ledger) as load:
@@ -140,7 +140,7 @@ def test_a_reload_that_fails_ends_nobody_who_serves(gpus: Callable[..., Server],
     one = write_version(tmp_path / "one", "1")
     crash, deaf = (write_version(tmp_path / name, name, name) for name in ("crash", "deaf"))
     server = gpus(f"--model=m={one}", "--device=cuda:0", "--dispatchers=2")
-    before = [server.child(seat) for seat in DISPATCHERS[:2]]
+    before = [server.child(worker) for worker in DISPATCHERS[:2]]
     ledger = Ledger()
 
     async def scenario() -> None:
@@ -154,6 +154,6 @@ def test_a_reload_that_fails_ends_nobody_who_serves(gpus: Callable[..., Server],
 
     asyncio.run(scenario())
     ledger.check()
-    assert [server.child(seat) for seat in DISPATCHERS[:2]] == before
+    assert [server.child(worker) for worker in DISPATCHERS[:2]] == before
     assert server.log().count("it did not leave by itself") == 1 and "restarting all" not in server.log()
     server.until_idle()

@@ -28,8 +28,8 @@ RELOADS = 12  # there and back
 SLACK_S = 10.0  # between our looks and those of the server
 
 
-def kill(server: Reloaded, seat: str) -> None:
-    os.kill(server.pid_of(seat), signal.SIGKILL)
+def kill(server: Reloaded, worker: str) -> None:
+    os.kill(server.pid_of(worker), signal.SIGKILL)
 
 
 def test_after_the_flip(serve: Callable[..., Any], tmp_path: Path) -> None:
@@ -51,8 +51,8 @@ def test_after_the_flip(serve: Callable[..., Any], tmp_path: Path) -> None:
                 await asyncio.to_thread(until, gate.reached, "it runs")
                 reloading = asyncio.create_task(server.becomes(server.two))
                 await asyncio.to_thread(server.until_log, FLIPPED)
-                for seat in ("dispatcher 0", "dispatcher 1"):
-                    kill(server, seat)
+                for worker in ("dispatcher 0", "dispatcher 1"):
+                    kill(server, worker)
             await reloading
             assert await slow == OK
             await asyncio.to_thread(until, lambda: server.ready("dispatcher 1"), f"it is back\n{server.log()}")
@@ -95,7 +95,7 @@ def test_kills_in_the_middle(serve: Callable[..., Any], tmp_path: Path) -> None:
 
 
 class Killer:
-    """Kills processes of a server at random moments, each seat's only as often as it is started again."""
+    """Kills processes of a server at random moments, each worker slot's only as often as it is started again."""
 
     def __init__(self, server: Reloaded, seed: int, *roles: str) -> None:
         self.kills = 0
@@ -111,19 +111,19 @@ class Killer:
             self._kill_one()
 
     def _kill_one(self) -> None:
-        seats = {seat: p for seat, p in self._service.processes.items() if seat.startswith(self._roles)}
-        willing = [seat for seat in sorted(seats) if self._may_die(seat)]
+        workers = {worker: p for worker, p in self._service.processes.items() if worker.startswith(self._roles)}
+        willing = [worker for worker in sorted(workers) if self._may_die(worker)]
         if not willing:
             return
-        seat = self._random.choice(willing)
-        self._deaths[seat].append(self._service.served_s[seat])
+        worker = self._random.choice(willing)
+        self._deaths[worker].append(self._service.served_s[worker])
         self.kills += 1
         with contextlib.suppress(psutil.NoSuchProcess):
-            seats[seat].kill()
+            workers[worker].kill()
 
-    def _may_die(self, seat: str) -> bool:
-        deaths = self._deaths.setdefault(seat, deque(maxlen=RESTARTS_MAX - 1))
-        return len(deaths) < RESTARTS_MAX - 1 or self._service.served_s[seat] - deaths[0] > WINDOW_S + SLACK_S
+    def _may_die(self, worker: str) -> bool:
+        deaths = self._deaths.setdefault(worker, deque(maxlen=RESTARTS_MAX - 1))
+        return len(deaths) < RESTARTS_MAX - 1 or self._service.served_s[worker] - deaths[0] > WINDOW_S + SLACK_S
 
 
 @pytest.mark.nightly
@@ -148,8 +148,8 @@ def test_many_kills_during_many_reloads(serve: Callable[..., Any], tmp_path: Pat
 
     asyncio.run(run())
     ledger.check(*(KILLED if "frontdoor" in roles else ()), "INTERNAL")
-    seats = ("frontdoor 0", "frontdoor 1", "dispatcher 0", "dispatcher 1")
-    until(lambda: all(map(server.ready, seats)), f"all are back\n{server.log()}")
+    workers = ("frontdoor 0", "frontdoor 1", "dispatcher 0", "dispatcher 1")
+    until(lambda: all(map(server.ready, workers)), f"all are back\n{server.log()}")
     server.until_idle()
     found = server.metrics()
     assert killer.kills > RELOADS and found["fastqps_reloads_total{m,reloaded}"] == 2 * RELOADS

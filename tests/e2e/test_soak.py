@@ -13,10 +13,10 @@ import pytest
 from ledger import OK, Ledger, Load
 from service import Service
 from serving import Server
-from test_chaos import SEATS, nothing_left
+from test_chaos import WORKERS, nothing_left
 
 SOAK_S = float(os.environ.get("FASTQPS_SOAK", "0"))
-REST_S = 15.0  # of service, for one seat: one that dies more than five times in a minute of it stays down
+REST_S = 15.0  # of service, for one worker slot: one that dies more than five times in a minute of it stays down
 
 
 @pytest.mark.skipif(not SOAK_S, reason="FASTQPS_SOAK=seconds runs it")
@@ -25,7 +25,7 @@ def test_soak(serve: Callable[..., Server]) -> None:
     server = serve("--frontdoors=2", "--dispatchers=2", "--slots=256", "--max-batch-items=8", echo=True)
     ledger, chance = Ledger(), random.Random(time.time_ns())
     service = Service(server)
-    struck = dict.fromkeys(SEATS, -REST_S)
+    struck = dict.fromkeys(WORKERS, -REST_S)
 
     async def scenario() -> None:
         end = time.monotonic() + SOAK_S
@@ -33,10 +33,10 @@ def test_soak(serve: Callable[..., Server]) -> None:
             while time.monotonic() < end:
                 await asyncio.sleep(chance.uniform(0.5, 4))
                 await asyncio.to_thread(service.look)
-                rested = [seat for seat in service.ready if service.served_s[seat] - struck[seat] >= REST_S]
-                for seat in chance.sample(rested, min(len(rested), chance.choice([1, 1, 2]))):
-                    struck[seat] = service.served_s[seat]
-                    service.ready[seat].send_signal(chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP]))
+                rested = [worker for worker in service.ready if service.served_s[worker] - struck[worker] >= REST_S]
+                for worker in chance.sample(rested, min(len(rested), chance.choice([1, 1, 2]))):
+                    struck[worker] = service.served_s[worker]
+                    service.ready[worker].send_signal(chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP]))
                 await load.more(100)
 
     with nothing_left(server):

@@ -26,9 +26,9 @@ from fastqps.supervisor.gpu.sharing import Sharing
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import FATAL_AT_START, Outcome
 from fastqps.supervisor.workers.child import Child, ended
-from fastqps.supervisor.workers.dispatcher_slot import DispatcherSeat
+from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
 from fastqps.supervisor.workers.restarts import WINDOW_S, RestartBudget
-from fastqps.supervisor.workers.slot import Seat
+from fastqps.supervisor.workers.slot import WorkerSlot
 
 FAULTS_MAX = 3  # in WINDOW_S of service; at the next one it stays down
 POLL_S = 0.02
@@ -40,60 +40,62 @@ MAY_BE_MPS = (FAILURE, NO_DEVICE)  # how a dispatcher ends for which CUDA does n
 
 
 class Domain:
-    """``seats``: one, or all dispatchers of a GPU whose ``sharing`` has them run together."""
+    """``workers``: one worker slot, or all dispatchers of a GPU whose ``sharing`` has them run together."""
 
-    def __init__(self, seats: Sequence[Seat], outcome: Outcome, log: Log, sharing: Sharing | None = None) -> None:
+    def __init__(
+        self, workers: Sequence[WorkerSlot], outcome: Outcome, log: Log, sharing: Sharing | None = None
+    ) -> None:
         self.down = ""  # why all of it stays down
         self.checked = sharing is None
-        self._seats = seats
+        self._workers = workers
         self._outcome = outcome
         self._log = log
         self._sharing = sharing
-        self._name = sharing.label if sharing else seats[0].title
+        self._name = sharing.label if sharing else workers[0].title
         self._budget = RestartBudget(FAULTS_MAX)
-        self._served_s, self._seen_s = 0.0, dict[Seat, float]()  # at the last fault; of each seat
-        self._unsettled: list[Seat] = []  # their processes are reaped
+        self._served_s, self._seen_s = 0.0, dict[WorkerSlot, float]()  # at the last fault; of each worker slot
+        self._unsettled: list[WorkerSlot] = []  # their processes are reaped
         self._restart: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
         self._led_s = 0.0  # when the first ones became ready
-        self._open = len(seats) == 1  # for those behind the first ones
+        self._open = len(workers) == 1  # for those behind the first ones
 
-    # ---- what the keepers ask
+    # ---- what the restarters ask
 
     def fill(self) -> None:
-        """A seat is filled, first or after it was vacant. Where it is the only one, the domain begins anew:
+        """A worker slot is filled, first or after it was empty. Where it is the only one, the domain begins anew:
         what another generation's dispatcher did there is not held against this one."""
-        if len(self._seats) == 1:
+        if len(self._workers) == 1:
             self.down, self._budget = "", RestartBudget(FAULTS_MAX)
 
-    async def admit(self, seat: Seat) -> bool:
-        """Waits until the seat's process may start. False: it stays down, for the reason in ``down``."""
-        while not self.down and not self._may_start(seat):
+    async def admit(self, worker: WorkerSlot) -> bool:
+        """Waits until the worker slot's process may start. False: it stays down, for the reason in ``down``."""
+        while not self.down and not self._may_start(worker):
             await asyncio.sleep(POLL_S)
         return not self.down
 
-    def faulted(self, seat: Seat, code: int | None) -> bool:
+    def faulted(self, worker: WorkerSlot, code: int | None) -> bool:
         """Whether a death is this domain's affair: a fault, or a consequence of one. Then it settles what the dead
         left, and ``admit`` says what follows. Otherwise the process alone is started again.
         """
         if self._restart is not None:
-            self._unsettled.append(seat)
+            self._unsettled.append(worker)
             return True
-        fault = self._is_fault(seat, code)
-        if not fault and seat.phase == "starting":
-            fault = self._goes_without(code, f"{seat.title} does not start: {seat.last_line}")
+        fault = self._is_fault(worker, code)
+        if not fault and worker.phase == "starting":
+            fault = self._goes_without(code, f"{worker.title} does not start: {worker.last_line}")
         if fault:
             assert code is not None
-            self._unsettled.append(seat)
-            said = f" ({seat.last_line})" if code == DEVICE_FAULT else ""
-            self._begin(f"{seat.title} {ended(code)}{said}")
+            self._unsettled.append(worker)
+            said = f" ({worker.last_line})" if code == DEVICE_FAULT else ""
+            self._begin(f"{worker.title} {ended(code)}{said}")
         return fault
 
-    def _is_fault(self, seat: Seat, code: int | None) -> bool:
+    def _is_fault(self, worker: WorkerSlot, code: int | None) -> bool:
         """Whether a death has hurt the others, or may have."""
-        if seat.taken_off:
+        if worker.taken_off:
             return False
-        if seat.on_trial:
+        if worker.on_trial:
             return code == DEVICE_FAULT and self._sharing is not None and self._sharing.one_context
         return code == DEVICE_FAULT or (code is not None and code < 0 and len(self._filled()) > 1)
 
@@ -114,11 +116,11 @@ class Domain:
             if self._restart is not None:
                 continue
             if lost := self._sharing.lost:
-                starting = self._seats[0].phase == "starting" and not self._goes_without(lost.code, lost.reason)
+                starting = self._workers[0].phase == "starting" and not self._goes_without(lost.code, lost.reason)
                 if starting and lost.code in FATAL_AT_START:
                     self._outcome.fail(lost.code, lost.reason)
                 self._begin(lost.reason)
-            elif not self.checked and all(seat.ready or seat.given_up for seat in self._filled()):
+            elif not self.checked and all(worker.ready or worker.given_up for worker in self._filled()):
                 self._checking = asyncio.create_task(self._check(self._sharing))
                 await asyncio.wait([self._checking])
 
@@ -126,7 +128,7 @@ class Domain:
         try:
             await sharing.check([child.pid for child in self._children()])
         except DeviceError as error:
-            if self._seats[0].phase == "starting":
+            if self._workers[0].phase == "starting":
                 self._outcome.fail(error.exit_code, str(error))
                 return
             self._log.event("supervisor", str(error))
@@ -136,31 +138,31 @@ class Domain:
         """Whether what does not start is tried again without MPS, which may be the reason."""
         return code in MAY_BE_MPS and self._sharing is not None and self._sharing.renounce(reason)
 
-    def _may_start(self, seat: Seat) -> bool:
+    def _may_start(self, worker: WorkerSlot) -> bool:
         if self._restart is not None:
             return False
-        return self._open or seat in self._first() or self._settled()
+        return self._open or worker in self._first() or self._settled()
 
-    def _filled(self) -> list[Seat]:
+    def _filled(self) -> list[WorkerSlot]:
         """Those where there is a process, or shall be one."""
-        return [seat for seat in self._seats if not seat.vacant]
+        return [worker for worker in self._workers if not worker.empty]
 
-    def _first(self) -> list[Seat]:
+    def _first(self) -> list[WorkerSlot]:
         """One of each model, and of each of its generations."""
-        found: dict[int, Seat] = {}
-        for seat in self._filled():
-            if isinstance(seat, DispatcherSeat) and not seat.given_up and not seat.on_trial:
-                found.setdefault(seat.route, seat)
+        found: dict[int, WorkerSlot] = {}
+        for worker in self._filled():
+            if isinstance(worker, DispatcherSlot) and not worker.given_up and not worker.on_trial:
+                found.setdefault(worker.route, worker)
         return list(found.values())
 
     def _settled(self) -> bool:
         """Whether the first ones serve and have taken all suspects. It stays so until the next fault."""
         first = self._first()
-        if not all(seat.ready for seat in first):
+        if not all(worker.ready for worker in first):
             return False
         now = time.monotonic()
         self._led_s = self._led_s or now
-        suspects = sum(seat.suspects_waiting() for seat in first if isinstance(seat, DispatcherSeat))
+        suspects = sum(worker.suspects_waiting() for worker in first if isinstance(worker, DispatcherSlot))
         if suspects and now - self._led_s > SUSPECTS_MAX_S:
             self._log.event("supervisor", f"{self._name}: {suspects} suspects still wait; the other dispatchers start")
             suspects = 0
@@ -185,16 +187,16 @@ class Domain:
         self._outcome.watch(self._restart)
 
     def _serve_until_now(self) -> float:
-        """How long it has served: from fault to fault as long as the seat did that served longest. After a reload that
-        is another one."""
-        self._served_s += max(seat.served_s - self._seen_s.get(seat, 0.0) for seat in self._seats)
-        self._seen_s = {seat: seat.served_s for seat in self._seats}
+        """How long it has served: from fault to fault as long as the worker that served longest. A reload changes which
+        one that is."""
+        self._served_s += max(worker.served_s - self._seen_s.get(worker, 0.0) for worker in self._workers)
+        self._seen_s = {worker: worker.served_s for worker in self._workers}
         return self._served_s
 
     async def _end_and_reopen(self, delay_s: float) -> None:
         await self._end_all()
-        for seat in self._unsettled:
-            seat.settle()
+        for worker in self._unsettled:
+            worker.settle()
         self._unsettled.clear()
         if self._sharing and self.down:
             await self._sharing.close()
@@ -205,7 +207,7 @@ class Domain:
                 self.down = str(error)
                 self._log.event("supervisor", f"{self._name} stays down: {error}")
         await asyncio.sleep(delay_s)
-        self._led_s, self._open, self.checked = 0.0, len(self._seats) == 1, self._sharing is None
+        self._led_s, self._open, self.checked = 0.0, len(self._workers) == 1, self._sharing is None
         self._restart = None
 
     async def _end_all(self) -> None:
@@ -214,40 +216,40 @@ class Domain:
             child.signal(LEAVE)
         if await self._left(LEAVE_MAX_S) and self._sharing:
             await self._sharing.take_off([child.pid for child in self._children()], TAKE_OFF_MAX_S)
-        for seat in self._seats:
-            seat.kill("it did not end by itself")
+        for worker in self._workers:
+            worker.kill("it did not end by itself")
         if await self._left(REAP_MAX_S):
-            which = ", ".join(seat.title for seat in self._seats if seat.child)
+            which = ", ".join(worker.title for worker in self._workers if worker.child)
             self.down = self.down or f"{which} cannot be ended: the driver holds it"
             self._log.event("supervisor", f"{self._name} stays down: {self.down}")
 
     async def _left(self, timeout_s: float) -> bool:
-        """Waits for the seats to be empty. Whether some are not."""
+        """Waits for the worker slots to be empty. Whether some are not."""
         give_up = time.monotonic() + timeout_s
         while self._children() and time.monotonic() < give_up:
             await asyncio.sleep(POLL_S)
         return bool(self._children())
 
     def _children(self) -> list[Child]:
-        return [seat.child for seat in self._seats if seat.child is not None]
+        return [worker.child for worker in self._workers if worker.child is not None]
 
 
-def make_domains(seats: Sequence[Seat], outcome: Outcome, log: Log) -> dict[Seat, Domain]:
-    """The domain of each seat, once it is known which GPUs are shared how."""
-    found: dict[Seat, Domain] = {}
+def make_domains(workers: Sequence[WorkerSlot], outcome: Outcome, log: Log) -> dict[WorkerSlot, Domain]:
+    """The domain of each worker slot, once it is known which GPUs are shared how."""
+    found: dict[WorkerSlot, Domain] = {}
     joint: dict[Sharing, Domain] = {}
-    for seat in seats:
-        sharing = _shared(seat)
+    for worker in workers:
+        sharing = _shared(worker)
         if sharing is None:
-            found[seat] = Domain([seat], outcome, log)
+            found[worker] = Domain([worker], outcome, log)
         elif sharing not in joint:
-            joint[sharing] = Domain([s for s in seats if _shared(s) is sharing], outcome, log, sharing)
+            joint[sharing] = Domain([s for s in workers if _shared(s) is sharing], outcome, log, sharing)
         if sharing:
-            found[seat] = joint[sharing]
+            found[worker] = joint[sharing]
     return found
 
 
-def _shared(seat: Seat) -> Sharing | None:
+def _shared(worker: WorkerSlot) -> Sharing | None:
     """How it uses its GPU together with others; None: it has none, or for itself."""
-    sharing = seat.sharing if isinstance(seat, DispatcherSeat) else None
+    sharing = worker.sharing if isinstance(worker, DispatcherSlot) else None
     return sharing if sharing and sharing.together else None

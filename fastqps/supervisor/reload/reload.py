@@ -23,11 +23,11 @@ from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan, named_models
 from fastqps.supervisor.reload.next_model import NextModel, check_memory, next_model
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.workers.dispatcher_slot import DispatcherSeat
-from fastqps.supervisor.workers.frontdoor_slot import DoorSeat
-from fastqps.supervisor.workers.pool import Crew
-from fastqps.supervisor.workers.slot import Seat
-from fastqps.supervisor.workers.slots import Seats
+from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
+from fastqps.supervisor.workers.frontdoor_slot import FrontDoorSlot
+from fastqps.supervisor.workers.pool import WorkerPool
+from fastqps.supervisor.workers.slot import WorkerSlot
+from fastqps.supervisor.workers.slots import WorkerSlots
 
 READY_MAX_S = 600.0
 POLL_S = 0.02
@@ -47,8 +47,8 @@ class Reloader:
         self,
         server: Plan,
         shared: Shared,
-        seats: Seats,
-        crew: Crew,
+        workers: WorkerSlots,
+        worker_pool: WorkerPool,
         log: Log,
     ) -> None:
         self.counts: Counter[tuple[str, OutcomeName]] = Counter()
@@ -56,16 +56,16 @@ class Reloader:
         self.running = ""  # what is done now; "" while there is no reload
         self._server = server
         self._shared = shared
-        self._doors = seats.doors
-        self._fleet = seats.fleet
-        self._crew = crew
-        self._sharings = seats.sharings
+        self._doors = workers.doors
+        self._fleet = workers.fleet
+        self._worker_pool = worker_pool
+        self._sharings = workers.sharings
         self._log = log
         self._paths = [path for _, path in named_models(server.config)]
         self._numbers = [0] * len(self._paths)  # the newest generation of each model, also of those that failed
         self._leaving: dict[int, tuple[Generation, int]] = {}  # by model: as for ``_remove``, which has not done it yet
 
-    async def reload(self, model: int, path: str, domains: Mapping[Seat, Domain]) -> Reloaded:
+    async def reload(self, model: int, path: str, domains: Mapping[WorkerSlot, Domain]) -> Reloaded:
         """Has the model be what lies at ``path`` now; "": where it was read last. Never two at a time."""
         assert not self.running
         began_s, now = time.monotonic(), self._fleet.serving[model]
@@ -86,15 +86,17 @@ class Reloader:
         self._log.event("supervisor", _said(outcome, serves.name, now.name, reason, took_s))
         return Reloaded(name, outcome, serves.card.version, now.card.version, reason, took_s)
 
-    async def _reload(self, now: Generation, path: str, domains: Mapping[Seat, Domain]) -> tuple[OutcomeName, str]:
+    async def _reload(
+        self, now: Generation, path: str, domains: Mapping[WorkerSlot, Domain]
+    ) -> tuple[OutcomeName, str]:
         if now.model in self._leaving and (problem := await self._remove(*self._leaving[now.model], 0.0)):
             raise _Failed(problem)
         found = await off_loop(lambda: next_model(self._server, now.card, path))
         if (found.card.version, found.card.path) == (now.card.version, now.card.path):
             return "unchanged", ""
         if not self._server.reloads:
-            raise _Failed(f"{self._server.dispatchers} dispatchers leave no seats free")
-        check_memory(seat.child.pid for seat in self._fleet.seats_of(now) if seat.child)
+            raise _Failed(f"{self._server.dispatchers} dispatchers leave no worker slots free")
+        check_memory(worker.child.pid for worker in self._fleet.workers_of(now) if worker.child)
         generation = self._next(now, found)
         self._shared.announce(generation)
         self.running = f"warming up {generation.name}"
@@ -109,8 +111,8 @@ class Reloader:
         self._log.event("supervisor", f"{generation.name} serves; {now.name} finishes what it has")
         self.running = f"draining {now.name}"
         await self._let_go(now, flips)
-        for seat in self._fleet.seats_of(generation):
-            seat.pin()
+        for worker in self._fleet.workers_of(generation):
+            worker.pin()
         for warning in found.card.warnings:
             self._log.event("supervisor", f"warning: {generation.name}: {warning}")
         return "reloaded", found.note
@@ -124,25 +126,25 @@ class Reloader:
 
     # ---- before the flip
 
-    async def _warm_up(self, generation: Generation, domains: Mapping[Seat, Domain]) -> None:
+    async def _warm_up(self, generation: Generation, domains: Mapping[WorkerSlot, Domain]) -> None:
         """Returns once everybody can serve it; ``_Failed`` once that is not to be expected."""
-        seats = self._fleet.take_seats(generation)
-        for seat in seats:
-            seat.on_trial = True
+        workers = self._fleet.take_workers(generation)
+        for worker in workers:
+            worker.on_trial = True
         self._fleet.set_routes()
         self._have_doors_look()
         if self._server.config.share_weights:
             self._start_holders(generation)
-        for seat in seats:
-            self._crew.fill(seat, domains[seat])
+        for worker in workers:
+            self._worker_pool.fill(worker, domains[worker])
         give_up_s = time.monotonic() + READY_MAX_S
-        while not self._all_ready(generation, seats):
-            self._check(generation, seats)
+        while not self._all_ready(generation, workers):
+            self._check(generation, workers)
             if time.monotonic() > give_up_s:
                 raise _Failed(f"not ready within {READY_MAX_S:g} s")
             await asyncio.sleep(POLL_S)
-        for seat in seats:
-            seat.on_trial = False
+        for worker in workers:
+            worker.on_trial = False
         for sharing in self._sharings.values():
             sharing.keep_holder(generation.route)
 
@@ -153,20 +155,20 @@ class Reloader:
             except OSError as error:
                 raise _Failed(f"cannot start what holds its weights: {error}") from None
 
-    def _all_ready(self, generation: Generation, seats: Sequence[DispatcherSeat]) -> bool:
+    def _all_ready(self, generation: Generation, workers: Sequence[DispatcherSlot]) -> bool:
         """A front door that starts now loads what serves and what warms up, before it serves."""
         live = [door for door in self._doors if door.line["live"]]
         loaded = all(self._door_route(door, generation.route)[0] == generation.number for door in live)
-        return loaded and all(seat.ready for seat in seats)
+        return loaded and all(worker.ready for worker in workers)
 
-    def _check(self, generation: Generation, seats: Sequence[DispatcherSeat]) -> None:
+    def _check(self, generation: Generation, workers: Sequence[DispatcherSlot]) -> None:
         for sharing in self._sharings.values():
             for holder in sharing.holders_on_trial:
                 if holder.exit_code is not None:
                     raise _Failed(holder.reason)
-        for seat in seats:
-            if seat.given_up:
-                raise _Failed(f"{seat.title} cannot serve it: {seat.last_line or seat.given_up}")
+        for worker in workers:
+            if worker.given_up:
+                raise _Failed(f"{worker.title} cannot serve it: {worker.last_line or worker.given_up}")
         for door in self._doors:
             if self._door_route(door, generation.route)[1] == generation.number:
                 if door.child:
@@ -189,10 +191,10 @@ class Reloader:
         """Ends the dispatchers of a generation that does not serve, and has the front doors let go of what they loaded
         for it. ``flips``: what they have seen when they accept nothing for it any more.
 
-        "", or why its seats and its route cannot be used again: the next reload, which needs them, does this again.
+        "", or why its workers and its route cannot be used again: the next reload, which needs them, tries again.
         """
         self._leaving[gone.model] = gone, flips
-        problem = await self._crew.empty(self._fleet.seats_of(gone), leave_max_s)
+        problem = await self._worker_pool.empty(self._fleet.workers_of(gone), leave_max_s)
         self._fleet.set_routes()
         for sharing in self._sharings.values():
             await sharing.drop_holder(gone.route)
@@ -218,7 +220,7 @@ class Reloader:
             await asyncio.sleep(POLL_S)
         return True
 
-    def _unclean(self, route: int, flips: int) -> list[DoorSeat]:
+    def _unclean(self, route: int, flips: int) -> list[FrontDoorSlot]:
         """The front doors that have something of a route, or may accept more for it. Not one that is down, nor one that
         is starting: what it accepts later is for what serves then."""
         lines = [(door, door.line) for door in self._doors]
@@ -228,7 +230,7 @@ class Reloader:
     def _held(self, route: int) -> int:
         return sum(self._door_route(door, route)[2] for door in self._doors)
 
-    def _door_route(self, door: DoorSeat, route: int) -> tuple[int, int, int]:
+    def _door_route(self, door: FrontDoorSlot, route: int) -> tuple[int, int, int]:
         return self._shared.segment.door_route(door.index, route)
 
 

@@ -11,14 +11,19 @@ from fastqps.supervisor.gpu.failure_domain import Domain
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import Outcome
 from fastqps.supervisor.reload.reload import Reloader
-from fastqps.supervisor.workers.slot import Seat
+from fastqps.supervisor.workers.slot import WorkerSlot
 
 
 class Reloads:
     """One at a time. A SIGHUP that comes while one runs is remembered, once: files may have changed behind it."""
 
     def __init__(
-        self, reloader: Reloader, models: Sequence[str], domains: Mapping[Seat, Domain], outcome: Outcome, log: Log
+        self,
+        reloader: Reloader,
+        models: Sequence[str],
+        domains: Mapping[WorkerSlot, Domain],
+        outcome: Outcome,
+        log: Log,
     ) -> None:
         self.last: Reloaded | None = None
         self._reloader = reloader

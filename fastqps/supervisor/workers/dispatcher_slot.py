@@ -1,4 +1,4 @@
-"""The place of dispatcher j: of one generation of one model after the other, or vacant."""
+"""The place of dispatcher j: of one generation of one model after the other, or empty."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.workers.canary import Canary
 from fastqps.supervisor.workers.child import Child, environment
 from fastqps.supervisor.workers.restarts import RestartBudget
-from fastqps.supervisor.workers.slot import Seat
+from fastqps.supervisor.workers.slot import WorkerSlot
 
 TAKE_OFF_MAX_S = 3.0  # nobody waits for it
 
 
-class DispatcherSeat(Seat):
+class DispatcherSlot(WorkerSlot):
     """A dispatcher's."""
 
     role = "dispatcher"
@@ -46,7 +46,7 @@ class DispatcherSeat(Seat):
         return self.shared.segment.dispatcher(self.index)
 
     @property
-    def vacant(self) -> bool:
+    def empty(self) -> bool:
         return self.generation is None
 
     @property
@@ -86,7 +86,7 @@ class DispatcherSeat(Seat):
             self.taken_off = await self.sharing.take_off([child.pid], TAKE_OFF_MAX_S)
         child.signal(signal.SIGKILL)
 
-    def vacate(self) -> None:
+    def clear(self) -> None:
         """Its generation needs it no more, and its process is reaped and settled."""
         self.generation = None
         self.retired = self.on_trial = self.taken_off = False
@@ -107,7 +107,7 @@ class DispatcherSeat(Seat):
 
     def settings(self, listener_fd: int, parent_pid: int) -> DispatcherSettings:
         config, holder = self.server.config, self._holder()
-        assert config.lanes and self.generation  # decided; not vacant
+        assert config.lanes and self.generation  # decided; not empty
         room = self.generation.room
         return DispatcherSettings(
             **self._common(parent_pid, () if self.on_trial else self._cpus()),

@@ -1,4 +1,4 @@
-"""The dispatchers' seats, and which generation of which model is on them."""
+"""The dispatchers' worker slots, and which generation of which model is on them."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from fastqps._core import GENERATIONS
 from fastqps.supervisor.generation import Generation, first_generations
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.workers.dispatcher_slot import DispatcherSeat
+from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
 
 
 class Fleet:
     """``serving``: the generation of each model that answers, from the start on or since its last reload."""
 
-    def __init__(self, seats: Sequence[DispatcherSeat], server: Plan, shared: Shared) -> None:
-        self.seats = seats
+    def __init__(self, workers: Sequence[DispatcherSlot], server: Plan, shared: Shared) -> None:
+        self.workers = workers
         self.serving = first_generations(server)
         self._server = server
         self._shared = shared
         for first in self.serving:
-            self.take_seats(first)
+            self.take_workers(first)
 
-    def take_seats(self, generation: Generation) -> list[DispatcherSeat]:
-        """Those of a generation that is going to start; they are vacant."""
-        taken = [self.seats[i] for i in self._server.seats_of(generation.model, generation.number)]
-        for seat in taken:
-            assert seat.vacant
-            seat.generation = generation
+    def take_workers(self, generation: Generation) -> list[DispatcherSlot]:
+        """Those of a generation that is going to start; they are empty."""
+        taken = [self.workers[i] for i in self._server.workers_of(generation.model, generation.number)]
+        for worker in taken:
+            assert worker.empty
+            worker.generation = generation
         return taken
 
-    def seats_of(self, generation: Generation) -> list[DispatcherSeat]:
-        """The seats that it has."""
-        return [seat for seat in self.seats if seat.generation is generation]
+    def workers_of(self, generation: Generation) -> list[DispatcherSlot]:
+        """The worker slots that it has."""
+        return [worker for worker in self.workers if worker.generation is generation]
 
-    def filled(self) -> list[DispatcherSeat]:
-        """Seats where there is a process, or shall be one."""
-        return [seat for seat in self.seats if not seat.vacant]
+    def filled(self) -> list[DispatcherSlot]:
+        """Worker slots where there is a process, or shall be one."""
+        return [worker for worker in self.workers if not worker.empty]
 
-    def serving_seats(self) -> list[DispatcherSeat]:
+    def serving_workers(self) -> list[DispatcherSlot]:
         """Those of what serves."""
-        return [seat for generation in self.serving for seat in self.seats_of(generation)]
+        return [worker for generation in self.serving for worker in self.workers_of(generation)]
 
     def open(self) -> None:
         """The first generations serve."""
@@ -56,8 +56,8 @@ class Fleet:
     def set_routes(self) -> None:
         """Tells the front doors which dispatchers each route has."""
         masks = dict.fromkeys(range(len(self.serving) * GENERATIONS), 0)
-        for seat in self.filled():
-            if not seat.given_up:
-                masks[seat.route] |= 1 << seat.index
+        for worker in self.filled():
+            if not worker.given_up:
+                masks[worker.route] |= 1 << worker.index
         for route, mask in masks.items():
             self._shared.segment.set_route_dispatchers(route, mask)

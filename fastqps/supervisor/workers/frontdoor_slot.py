@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from fastqps.process.children import DoorSettings
-from fastqps.supervisor.workers.slot import Seat
+from fastqps.supervisor.workers.slot import WorkerSlot
 
 
-class DoorSeat(Seat):
+class FrontDoorSlot(WorkerSlot):
     """A front door's."""
 
     role = "frontdoor"

@@ -1,4 +1,4 @@
-"""Keeps one seat filled: starts its process, has settled what each death leaves, restarts it within a budget."""
+"""Keeps one worker slot running: starts its process, settles after each death, restarts it within a budget."""
 
 from __future__ import annotations
 
@@ -12,63 +12,63 @@ from fastqps.supervisor.gpu.failure_domain import Domain
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import FATAL_AT_START, Outcome
 from fastqps.supervisor.workers.child import ended
-from fastqps.supervisor.workers.frontdoor_slot import DoorSeat
-from fastqps.supervisor.workers.slot import Seat
+from fastqps.supervisor.workers.frontdoor_slot import FrontDoorSlot
+from fastqps.supervisor.workers.slot import WorkerSlot
 
 
-class Keeper:
-    """One for each seat. ``on_given_up``: called when the seat's process stays down, and when it does not any more."""
+class Restarter:
+    """One for each worker slot. ``on_given_up`` is called when its process stays down, and when it is back."""
 
     def __init__(
         self,
-        seat: Seat,
+        worker: WorkerSlot,
         domain: Domain,
         listener_fd: int,
         outcome: Outcome,
         log: Log,
         on_given_up: Callable[[], None],
     ) -> None:
-        self.seat = seat
+        self.worker = worker
         self._domain = domain
         self._listener_fd = listener_fd
         self._outcome = outcome
         self._log = log
         self._on_given_up = on_given_up
-        self._is_door = isinstance(seat, DoorSeat)
+        self._is_door = isinstance(worker, FrontDoorSlot)
 
     async def run(self) -> int:
-        """Until the seat is given up, or the server drains and does not need it any more.
+        """Until the worker slot is given up, or the server drains and does not need it any more.
 
         Returns how its process ended while the server drained: OK also where there was none.
         """
         while True:
-            if not await self._domain.admit(self.seat):
+            if not await self._domain.admit(self.worker):
                 self._give_up(self._domain.down)
                 return OK
             code = await self._fill()
-            faulted = self._domain.faulted(self.seat, code)
+            faulted = self._domain.faulted(self.worker, code)
             if not faulted:
-                self.seat.settle()
-            if self.seat.retired:
+                self.worker.settle()
+            if self.worker.retired:
                 return OK
             # Under MPS all get the error, in any order, so whose it was is not known. It may hit those who serve again.
-            if self.seat.on_trial and code == DEVICE_FAULT:
-                self._give_up(self.seat.last_line)
+            if self.worker.on_trial and code == DEVICE_FAULT:
+                self._give_up(self.worker.last_line)
                 return OK
-            starting = self.seat.on_trial or self.seat.phase == "starting"
+            starting = self.worker.on_trial or self.worker.phase == "starting"
             if (starting and self._outcome.leaving.is_set()) or (self._is_door and self._outcome.draining.is_set()):
                 return FAILURE if code is None else code
             if starting and code in FATAL_AT_START and not faulted:
                 self._refuse(code)
                 return OK
             if faulted:
-                self.seat.restarts += not self._domain.down
+                self.worker.restarts += not self._domain.down
                 continue
-            delay_s = self.seat.budget.next_delay_s(self.seat.served_s)
+            delay_s = self.worker.budget.next_delay_s(self.worker.served_s)
             if delay_s is None:
                 self._give_up("died too often")
                 return OK
-            self.seat.restarts += 1
+            self.worker.restarts += 1
             await self._pause(delay_s)
             if self._is_door and self._outcome.draining.is_set():
                 return OK
@@ -76,20 +76,20 @@ class Keeper:
     async def _fill(self) -> int | None:
         """One incarnation, from start to reaped; its exit code. None: the system gave us no process."""
         code: int | None = None
-        seat = self.seat
+        worker = self.worker
         try:
-            child = seat.start(self._listener_fd, os.getpid())
+            child = worker.start(self._listener_fd, os.getpid())
         except OSError as error:
-            seat.last_line = str(error)
-            self._log.event("supervisor", f"cannot start {seat.title}: {error}")
+            worker.last_line = str(error)
+            self._log.event("supervisor", f"cannot start {worker.title}: {error}")
         else:
-            self._log.event("supervisor", f"started {seat.title} (pid {child.pid})")
+            self._log.event("supervisor", f"started {worker.title} (pid {child.pid})")
             code = await asyncio.shield(child.exited)
-            self._log.event("supervisor", f"{seat.title} (pid {child.pid}) {ended(code)}")
-            if child.killed and seat.given_up:  # nobody could end it until now
-                seat.given_up = ""
+            self._log.event("supervisor", f"{worker.title} (pid {child.pid}) {ended(code)}")
+            if child.killed and worker.given_up:  # nobody could end it until now
+                worker.given_up = ""
                 self._on_given_up()
-        seat.child = None
+        worker.child = None
         return code
 
     async def _pause(self, delay_s: float) -> None:
@@ -102,14 +102,16 @@ class Keeper:
 
     def _refuse(self, code: int) -> None:
         """Its process can never start."""
-        if self.seat.on_trial:
-            self._give_up(self.seat.last_line)
+        if self.worker.on_trial:
+            self._give_up(self.worker.last_line)
         else:
-            self._outcome.fail(code, f"{self.seat.title} cannot start: {self.seat.last_line}")
+            self._outcome.fail(code, f"{self.worker.title} cannot start: {self.worker.last_line}")
 
     def _give_up(self, reason: str) -> None:
-        self.seat.given_up = reason
-        self._log.event("supervisor", f"{self.seat.title} stays down: {reason}")
+        self.worker.given_up = reason
+        self._log.event("supervisor", f"{self.worker.title} stays down: {reason}")
         self._on_given_up()
-        if self.seat.phase == "starting" and not self.seat.on_trial:
-            self._outcome.fail(FAILURE, f"{self.seat.title} does not start: {self._domain.down or self.seat.last_line}")
+        if self.worker.phase == "starting" and not self.worker.on_trial:
+            self._outcome.fail(
+                FAILURE, f"{self.worker.title} does not start: {self._domain.down or self.worker.last_line}"
+            )

@@ -1,4 +1,4 @@
-"""One place in the server that a process fills, over all its incarnations."""
+"""A worker slot: one place in the server for a process, over all its incarnations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fastqps.supervisor.workers.restarts import RestartBudget
 REAP_MAX_S = 30.0  # after a SIGKILL; from then on nobody counts on its end
 
 
-class Seat(ABC):
+class WorkerSlot(ABC):
     """Starts its process, tells the segment, and after each death settles what the dead left behind."""
 
     role: str
@@ -53,8 +53,8 @@ class Seat(ABC):
         """What the segment says about the process now."""
 
     @property
-    def vacant(self) -> bool:
-        """There shall be no process in it."""
+    def empty(self) -> bool:
+        """Whether no process may run in it."""
         return False
 
     @property

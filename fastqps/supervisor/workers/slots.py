@@ -1,4 +1,4 @@
-"""All seats of a server, and what is common to them."""
+"""All worker slots of a server, and what is common to them."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from fastqps.supervisor.gpu.sharing import Sharing
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.workers.dispatcher_slot import DispatcherSeat
+from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
 from fastqps.supervisor.workers.fleet import Fleet
-from fastqps.supervisor.workers.frontdoor_slot import DoorSeat
-from fastqps.supervisor.workers.slot import Seat
+from fastqps.supervisor.workers.frontdoor_slot import FrontDoorSlot
+from fastqps.supervisor.workers.slot import WorkerSlot
 from fastqps.telemetry.metrics.canaries import Canaries
 
 
-class Seats:
+class WorkerSlots:
     """``modules``: other programs than the usual, by role. ``sharings``: of the devices that are GPUs, by index."""
 
     def __init__(
         self, server: Plan, shared: Shared, log: Log, modules: Mapping[str, str], sharings: Mapping[int, Sharing]
     ) -> None:
-        self.doors = [DoorSeat(i, server, shared, log, modules.get("frontdoor")) for i in range(server.doors)]
+        self.doors = [FrontDoorSlot(i, server, shared, log, modules.get("frontdoor")) for i in range(server.doors)]
         self.dispatchers = [
-            DispatcherSeat(i, server, shared, log, modules.get("dispatcher")) for i in range(server.seats)
+            DispatcherSlot(i, server, shared, log, modules.get("dispatcher")) for i in range(server.workers)
         ]
-        for seat in self.dispatchers:
-            seat.sharing = sharings.get(server.device_of(seat.index))
-        self.all: list[Seat] = [*self.dispatchers, *self.doors]
+        for worker in self.dispatchers:
+            worker.sharing = sharings.get(server.device_of(worker.index))
+        self.all: list[WorkerSlot] = [*self.dispatchers, *self.doors]
         self.sharings = sharings
         self.fleet = Fleet(self.dispatchers, server, shared)
 
     def processes(self) -> Iterator[tuple[str, int]]:
         """All that the server consists of now: (role, pid)."""
         yield "supervisor", os.getpid()
-        for seat in self.all:
-            if seat.child:
-                yield seat.role, seat.child.pid
+        for worker in self.all:
+            if worker.child:
+                yield worker.role, worker.child.pid
         for door in self.doors:
             if door.child:
                 yield from (("tokenizer", pid) for pid in door.line["tokenizers"])
@@ -48,15 +48,15 @@ class Seats:
     def restarts(self) -> dict[str, int]:
         """How often processes were started again, by role."""
         found = {"frontdoor": 0, "dispatcher": 0}
-        for seat in self.all:
-            found[seat.role] += seat.restarts
+        for worker in self.all:
+            found[worker.role] += worker.restarts
         return found
 
     def canaries(self) -> list[Canaries]:
         """How the dispatchers that run answered the server's own requests."""
         now = now_ns()
         return [
-            Canaries(seat.index, int(seat.line["canaries"]), seat.canary.missed, seat.canary.age_s(now))
-            for seat in self.dispatchers
-            if seat.child is not None
+            Canaries(worker.index, int(worker.line["canaries"]), worker.canary.missed, worker.canary.age_s(now))
+            for worker in self.dispatchers
+            if worker.child is not None
         ]

@@ -274,8 +274,8 @@ class Metrics:
         for i, line in enumerate(self._source.segment.doors()):
             connections.add_metric([str(i)], line["connections"])
         serving = {"frontdoor": dict(enumerate(self._source.doors())), "dispatcher": self._source.filled()}
-        for role, seats in serving.items():
-            for i, serves in seats.items():
+        for role, workers in serving.items():
+            for i, serves in workers.items():
                 up.add_metric([role, str(i)], float(serves))
         yield connections
         yield up
