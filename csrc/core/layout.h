@@ -313,7 +313,7 @@ struct alignas(64) Slot {
 static_assert(sizeof(Slot) == 256 && alignof(Slot) == 64);
 
 // One block per process; it alone writes it. The index of front door i is i, of dispatcher j doors + j.
-enum Rpc : u32 { kPredict = 0, kPredictBatch, kPredictStream, kGenerate, kOther, kMethods };
+enum Rpc : u8 { kPredict = 0, kPredictBatch, kPredictStream, kGenerate, kOther, kMethods };
 inline constexpr const char* kMethodNames[kMethods] = {"Predict", "PredictBatch", "PredictStream", "Generate", "other"};
 inline constexpr u32 kCodes = 17;
 enum Reject : u32 {

@@ -1,5 +1,7 @@
 #include "front/call.h"
 
+#include <new>
+
 namespace fastqps::front {
 
 Call* CallPool::acquire() {
@@ -16,10 +18,7 @@ Call* CallPool::acquire() {
   free_.pop_back();
   Call& call = at(index);
   const u32 generation = call.generation + 1;
-  call = Call{};
-  call.index = index;
-  call.generation = generation;
-  return &call;
+  return new (&call) Call{.index = index, .generation = generation};
 }
 
 void CallPool::release(Call& call) {

@@ -57,7 +57,7 @@ void Connection::on_events(u32 events) {
 
 bool Connection::serve() {
   in_ready_ = false;
-  if (!queue_first_) return read() || queue_first_;
+  if (!has_queued()) return read() || has_queued();
   deliver_queued(door_, *this);
   return true;
 }
@@ -234,7 +234,6 @@ void Connection::close_call(Call& call, u32 error) {
   }
   call.phase = Phase::kFinished;
   forget(door_, call);
-  dequeue(call);
   if (call.trace) door_.tracer.end(call, StatusCode::kCancelled);
   release_request(door_, call);
   release_answer(door_, call);
@@ -249,18 +248,21 @@ void Connection::close_call(Call& call, u32 error) {
 void Connection::enqueue(Call& call) {
   if (call.queued) return;
   call.queued = true;
-  call.queue_next = nullptr;
-  call.queue_previous = queue_last_;
-  (queue_last_ ? queue_last_->queue_next : queue_first_) = &call;
-  queue_last_ = &call;
+  queue_.push_back(call.id());
   door_.make_ready(*this);
 }
 
-void Connection::dequeue(Call& call) {
-  if (!call.queued) return;
-  call.queued = false;
-  (call.queue_previous ? call.queue_previous->queue_next : queue_first_) = call.queue_next;
-  (call.queue_next ? call.queue_next->queue_previous : queue_last_) = call.queue_previous;
+bool Connection::has_queued() {
+  while (!queue_.empty() && !door_.calls.find(queue_.front())) queue_.pop_front();
+  return !queue_.empty();
+}
+
+Call* Connection::dequeue() {
+  if (!has_queued()) return nullptr;
+  Call* call = door_.calls.find(queue_.front());
+  queue_.pop_front();
+  call->queued = false;
+  return call;
 }
 
 void Connection::end_idle_streams(u32 most) {

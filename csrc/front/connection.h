@@ -2,6 +2,7 @@
 #pragma once
 #include <nghttp2/nghttp2.h>
 
+#include <deque>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -84,8 +85,8 @@ class Connection {
   void cut(Call& call);
   // Queues a call whose messages wait for the loop's time. A connection that has such calls is not read from.
   void enqueue(Call& call);
-  void dequeue(Call& call);
-  Call* first_queued() { return queue_first_; }
+  bool has_queued();
+  Call* dequeue();  // nullptr: none is queued
   // Ends at most so many of its streams that have been idle for a while, the oldest first.
   void end_idle_streams(u32 most);
   void gone_held() { held_after_end_++; }
@@ -148,7 +149,7 @@ class Connection {
   KnownBearer bearer_;
   nghttp2_session* session_ = nullptr;
   Call* calls_ = nullptr;
-  Call *queue_first_ = nullptr, *queue_last_ = nullptr;
+  std::deque<CallId> queue_;  // ended ones among them
   u32 open_calls_ = 0, held_after_end_ = 0;
   State state_ = State::kStarting;
   Retiring retiring_ = Retiring::kNo;

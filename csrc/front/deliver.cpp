@@ -175,9 +175,8 @@ void deliver_received(Door& door, Connection& connection) {
 }
 
 void deliver_queued(Door& door, Connection& connection) {
-  while (Call* call = connection.first_queued()) {
+  while (Call* call = connection.dequeue()) {
     const CallId id = call->id();
-    connection.dequeue(*call);
     const u32 bytes = call->phase == Phase::kOpen ? deliver_held(door, *call) : 0;
     call = door.calls.find(id);
     if (call && call->phase == Phase::kOpen && call->held_first && !call->paused(door.limits.call_unsent_bytes))

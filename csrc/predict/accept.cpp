@@ -3,6 +3,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 #include "core/clock.h"
 #include "predict/fingerprint.h"
@@ -73,18 +74,17 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
   }
 
   const u32 slot = u32(taken);
-  Item& item = items_[slot];
-  item = Item{};
-  item.call = from.call;
-  item.connection = from.info->connection;
-  item.request_id = view.request_id;
-  item.received_ns = from.info->receive_ns;
-  item.group = from.group;
-  item.index = from.index;
-  item.route = r;
-  item.method = from.method;
-  item.priority = u8(view.priority);
-  item.truncate = view.truncate;
+  // Made in place: a copy of a fresh one waits for the narrow stores that made it.
+  Item& item = *new (&items_[slot]) Item{.call = from.call,
+                                         .connection = from.info->connection,
+                                         .request_id = view.request_id,
+                                         .received_ns = from.info->receive_ns,
+                                         .group = from.group,
+                                         .index = from.index,
+                                         .route = u16(r),
+                                         .method = from.method,
+                                         .priority = u8(view.priority),
+                                         .truncate = view.truncate};
   Slot& s = slab_.slot(slot);
   s.deadline_ns = deadline;
   s.dimensions = view.output.dimensions;
@@ -96,8 +96,9 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
   const bool stamps = timed || view.output.timings || traced;
   u64 parsed = stamps ? now_ns() : 0;
   Refusal refusal = fill(view, r, slot, item);
-  if (traced) item.parse_begun_ns = start, item.parse_ended_ns = parsed;
   if (stamps) {
+    item_times_[slot] = {start, parsed};
+    item.stamped = true, item.traced = traced;
     stamp_ns_ = now_ns();
     if (timed) {
       item.parse_us = u32((parsed - start) / 1000);
@@ -105,7 +106,7 @@ PredictService::Refusal PredictService::accept(std::string_view bytes, const Ori
       sample(kParse, parsed - start);
     }
     if (item.tokenizing) {
-      item.parsed_ns = parsed, item.sampled = timed;  // the stage ends when its worker is done
+      item.sampled = timed;  // the stage ends when its worker is done
     } else {
       item.tokenize_us = u32((stamp_ns_ - parsed) / 1000);
       if (timed) sample(kTokenize, stamp_ns_ - parsed);

@@ -15,7 +15,7 @@ void PredictService::answer(u32 slot, u64, Verdict verdict) {
   Slot& s = slab_.slot(slot);
   if (verdict != Verdict::kDone || s.status) {
     const Refusal refusal = broken(slot, verdict);
-    if (item.parse_begun_ns)
+    if (item.traced)
       trace_item(item, slot, verdict == Verdict::kDone ? Ended::kByDispatcher : Ended::kUnanswered, refusal.code);
     report(item, refusal);
     return;
@@ -39,7 +39,7 @@ bool PredictService::report_row(u32 slot) {
 void PredictService::count_answer(u32 slot, bool done) {
   const Slot& s = slab_.slot(slot);
   drained_++;
-  if (items_[slot].parse_begun_ns)
+  if (items_[slot].traced)
     trace_item(items_[slot], slot, done ? Ended::kByDispatcher : Ended::kByDoor, StatusCode::kOk);
   if (done) stats_->stage[kDrain].record(drain_ns_ - std::min(drain_ns_, s.scattered_ns));
   bump(stats_->queue_wait_ns, s.claimed_ns - std::min(s.claimed_ns, s.queued_ns.load(kRelaxed)));

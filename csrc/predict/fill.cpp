@@ -153,8 +153,9 @@ void PredictService::finish_tokenizing(const TokenizeResult& result) {
   const Route& route = segment_.route(item.route);
   item.tokenizing = false;
   tokenizing_ -= !item.answered;
-  if (item.parsed_ns) {
-    const u64 took = transport_->turn_ns() - std::min(transport_->turn_ns(), item.parsed_ns);
+  if (item.stamped) {
+    const u64 begun_ns = item_times_[result.slot].parse_ended_ns;
+    const u64 took = transport_->turn_ns() - std::min(transport_->turn_ns(), begun_ns);
     item.tokenize_us = u32(took / 1000);
     if (item.sampled) sample(kTokenize, took);
   }

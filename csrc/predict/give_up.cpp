@@ -44,7 +44,7 @@ void PredictService::expire(u32 slot) {
   const State state = item.tokenizing ? State::kFree : slab_.state(slot);
   const Item kept = item;
   if (!take_back(slot)) return;
-  if (kept.parse_begun_ns) trace_item(kept, slot, Ended::kUnanswered, StatusCode::kDeadlineExceeded);
+  if (kept.traced) trace_item(kept, slot, Ended::kUnanswered, StatusCode::kDeadlineExceeded);
   bump(stats_->expired[kept.tokenizing ? kTokenize : stage_index(state)]);
   report(kept, refuse(StatusCode::kDeadlineExceeded, "the deadline passed at stage %s",
                       kept.tokenizing ? kStageNames[kTokenize] : stage_of(state)));

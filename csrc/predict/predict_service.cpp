@@ -28,6 +28,7 @@ PredictService::PredictService(Segment segment, const WakeFds* fds, const Predic
       setups_(segment.sizes().routes(), fds ? fds->door[options.door] : -1),
       held_(segment.sizes().routes(), 0),
       items_(segment.sizes().slots),
+      item_times_(segment.sizes().slots),
       groups_(segment.sizes().slots),
       generations_(segment.sizes().slots),
       batch_items_(options.max_batch_request_items) {

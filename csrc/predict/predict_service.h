@@ -76,18 +76,18 @@ class PredictService final : public Service {
   static constexpr Status kDrained = {.code = StatusCode::kUnavailable,
                                       .message = "the server is draining: open the stream again"};
 
-  struct Item {
+  // One cache line, since each request writes and reads all of it.
+  struct alignas(64) Item {
     CallId call;
     ConnectionId connection;
     u64 request_id = 0, received_ns = 0;
     u32 group = kNone, index = 0;  // of a batch or stream call: which, and where in its batch
-    u32 route = 0;
+    u32 parse_us = 0, tokenize_us = 0;
+    u16 route = 0;
     Rpc method = kPredict;
     u8 priority = 0;
-    u32 parse_us = 0, tokenize_us = 0;
-    u64 parsed_ns = 0;                           // of an item with stamps whose text a worker has
-    u64 parse_begun_ns = 0, parse_ended_ns = 0;  // of a traced one, else 0
-    bool sampled = false;
+    bool stamped = false;  // item_times_ holds its times
+    bool sampled = false, traced = false;
     bool tokenizing = false;  // not put yet: a worker has its text
     bool truncate = false, truncated = false;
     bool pair = false;
@@ -96,6 +96,10 @@ class PredictService final : public Service {
     bool held = false;              // counts in held_
     bool waits = false;             // for a dispatcher, or for its text's tokens before that: counts in shares_
     bool holds_connection = false;  // its call has gone, but it still counts there
+  };
+  static_assert(sizeof(Item) == 64);
+  struct ItemTimes {
+    u64 parse_begun_ns, parse_ended_ns;
   };
   // Why an item was not accepted. Views are valid until the next refusal.
   struct Refusal {
@@ -224,6 +228,7 @@ class PredictService final : public Service {
   RouteSetups setups_;
   std::vector<u32> held_;    // by route: items that have a slot
   std::vector<Item> items_;  // by slot
+  std::vector<ItemTimes> item_times_;
   Groups groups_;
   Generations generations_;
   Seeds seeds_;

@@ -26,8 +26,8 @@ void PredictService::trace_item(const Item& item, u32 slot, Ended ended, StatusC
   TraceRecord record = *call;
   u64* at = record.at_ns;
   at[kReceive] = item.group == kNone ? call->at_ns[kReceive] : item.received_ns;
-  at[kParse] = item.parse_begun_ns;
-  at[kTokenize] = item.parse_ended_ns;
+  at[kParse] = item_times_[slot].parse_begun_ns;
+  at[kTokenize] = item_times_[slot].parse_ended_ns;
   if (!item.tokenizing) at[kQueue] = s.queued_ns.load(kRelaxed);
   if (ended != Ended::kUnanswered) {  // else these are of nobody, or of an earlier request
     const bool done = ended == Ended::kByDispatcher;
