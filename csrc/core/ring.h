@@ -68,17 +68,26 @@ inline u64 ring_waiting(const RingLine& ring, u64 entries) {
   return n <= entries ? n : 0;
 }
 
-// Drains a single-consumer ring: calls take(entry) for each.
-template <class Take>
-void ring_drain(RingLine& ring, u64 entries, Take take) {
+// Drains a single-consumer ring: calls take(entry) for each, and before that expect(entry) some entries ahead, which
+// may prefetch what take will read.
+template <class Take, class Expect>
+void ring_drain(RingLine& ring, u64 entries, Take take, Expect expect) {
+  constexpr u64 kAhead = 4;
   u64 head = ring.head.load(kRelaxed);  // relaxed: our own word
   u64 tail = ring.tail.load(kSeqCst);   // T
   // Bytes of another process: checked. No producer writes such a tail.
   if (tail - head > entries) return ring.head.store(tail, kRelease);
+  const auto entry = [&](u64 at) { return ring.entry[at & (entries - 1)].load(kRelaxed); };  // relaxed: behind T
+  for (u64 next = head; next != tail && next != head + kAhead; next++) expect(entry(next));
   for (; head != tail; head++) {
-    take(ring.entry[head & (entries - 1)].load(kRelaxed));  // relaxed: behind T
+    if (tail - head > kAhead) expect(entry(head + kAhead));
+    take(entry(head));
     ring.head.store(head + 1, kRelease);  // H, at every entry: a successor must not meet entries whose slots we freed
   }
+}
+template <class Take>
+void ring_drain(RingLine& ring, u64 entries, Take take) {
+  ring_drain(ring, entries, take, [](u64) {});
 }
 
 // Request ring entries.

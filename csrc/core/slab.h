@@ -8,6 +8,7 @@
 //   void progress(u32 slot, u64 user)          a generator has made more tokens: Slot::n_made. Not for each of them
 //   void restarted(u32 slot, u64 user)         it will run again, from its beginning: the tokens it made are void
 //   void released(u32 slot, u64 user)          the slot is free again: answered or not, nobody holds it any more
+//   void expect(u32 slot)                      an answer of this slot follows soon: time to prefetch what it needs
 #pragma once
 #include <vector>
 
@@ -150,18 +151,13 @@ class Slab {
   // Hands out the answers that have come, then settles what deaths have left. Once a turn.
   void drain() {
     for (u32 d = 0; d < segment_.sizes().dispatchers; d++)
-      ring_drain(segment_.output_ring(d, door_), segment_.ring_entries(), [this, d](u64 entry) {
-        u32 i = u32(entry);
-        if (i == records_.size() + d) settle_canary(d);
-        if (i >= records_.size() || records_[i].held == Held::kUnused) return;  // bytes of another process: checked
-        Word w{slot(i).state.load(kAcquire)};                                   // A
-        if (w.state() == State::kDone) {
-          finish(i, w);
-        } else if (w.state() == State::kLaunched && records_[i].held == Held::kOpen) {
-          host_.progress(i, records_[i].user);  // or an old hint: then there is nothing new to read
-        }
-        FASTQPS_POINT(27);
-      });
+      ring_drain(
+          segment_.output_ring(d, door_), segment_.ring_entries(),
+          [this, d](u64 entry) {
+            take_output(d, u32(entry));
+            FASTQPS_POINT(27);
+          },
+          [this](u64 entry) { expect_output(u32(entry)); });
     u32 deaths = segment_.supervisor().deaths.load(kSeqCst);
     if (deaths != deaths_seen_) {
       deaths_seen_ = deaths;
@@ -311,6 +307,28 @@ class Slab {
     FASTQPS_POINT(25);
     release(i, w);
   }
+  // An entry of dispatcher d's output ring: bytes of another process, so they are checked.
+  void take_output(u32 d, u32 i) {
+    if (i == records_.size() + d) settle_canary(d);
+    if (i >= records_.size() || records_[i].held == Held::kUnused) return;
+    Word w{slot(i).state.load(kAcquire)};  // A
+    if (w.state() == State::kDone) {
+      finish(i, w);
+    } else if (w.state() == State::kLaunched && records_[i].held == Held::kOpen) {
+      host_.progress(i, records_[i].user);  // or an old hint: then there is nothing new to read
+    }
+  }
+  // Thousands of requests are open, so what an answer's entry leads to has left the near caches.
+  void expect_output(u32 i) {
+    if (i >= records_.size()) return;
+    Slot& s = slot(i);
+    __builtin_prefetch(&records_[i]);
+    __builtin_prefetch(&s.state);
+    __builtin_prefetch(&s.status);
+    __builtin_prefetch(segment_.answer(s));
+    host_.expect(i);
+  }
+
   // w: the word to be replaced; ours to replace, unless it is QUEUED and a slow dispatcher claims it first.
   void requeue(u32 i, Word w, u32 kind) {
     u32 seq = w.seq() + 1;

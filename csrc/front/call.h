@@ -139,6 +139,12 @@ class CallPool {
     Call& call = at(id.index);
     return call.generation == id.generation ? &call : nullptr;
   }
+  void prefetch(CallId id) const {
+    if (id.index >= made_) return;
+    const Call& call = chunks_[id.index / kChunk][id.index % kChunk];
+    __builtin_prefetch(&call);
+    __builtin_prefetch(&call.out_first);
+  }
   Call& at(u32 index) { return chunks_[index / kChunk][index % kChunk]; }
   u32 used() const { return made_ - u32(free_.size()); }
 

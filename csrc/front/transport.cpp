@@ -15,6 +15,8 @@ Call* open_call(Door& door, CallId id) {
 }
 }  // namespace
 
+void Transport::expect(CallId id) const { door_.calls.prefetch(id); }
+
 u8* Transport::begin_message(CallId id, size_t max_bytes) {
   Call* call = open_call(door_, id);
   if (!call || max_bytes > ~u32(0) - kPrefixBytes) return nullptr;

@@ -88,6 +88,8 @@ class Transport {
  public:
   explicit Transport(Door& door) : door_(door) {}
 
+  // An answer of this call comes soon.
+  void expect(CallId call) const;
   // Room for a message of at most max_bytes, in a pooled buffer that belongs to the call; nullptr: the call has ended,
   // or its connection does not read its answers (then on_gone has been or will be called). At most one at a time per
   // call.

@@ -70,6 +70,10 @@ class PredictService final : public Service {
   void progress(u32 slot, u64 user);
   void restarted(u32 slot, u64 user);
   void released(u32 slot, u64 user);
+  void expect(u32 slot) {
+    __builtin_prefetch(&items_[slot]);
+    transport_->expect(items_[std::exchange(expected_, slot)].call);  // of the one before: its item is near by now
+  }
 
  private:
   static constexpr u32 kNone = Groups::kNone;
@@ -239,6 +243,7 @@ class PredictService final : public Service {
   char note_[512];
   fastqps::Phase phase_ = fastqps::Phase::kStarting;  // the transport's calls have a Phase too
   u64 drain_ns_ = 0;                                  // the clock of the current drain
+  u32 expected_ = 0;                                  // the slot whose answer comes
   u32 drained_ = 0;                                   // answers since then
   u64 last_turn_ns_ = 0, ticked_ns_ = 0;
   u32 open_then_ = 0;  // at the end of that turn

@@ -19,6 +19,7 @@ struct Answers {
   void progress(u32, u64) {}
   void restarted(u32, u64) {}
   void released(u32, u64) {}
+  void expect(u32) {}
 };
 
 // One front door, one dispatcher, one model, in one thread.
