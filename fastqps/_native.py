@@ -11,9 +11,10 @@ import zlib
 from pathlib import Path
 
 # The folders of csrc that decide what is in each extension, beside csrc/build.mk, which compiles them.
+TEXT = ("text", "text/unicode", "text/bpe", "text/wordpiece")
 PARTS = {
-    "_core": ("core", "text", "step", "step/cpu", "step/cuda", "step/sim", "bind", "bind/core"),
-    "_front": ("core", "text", "wire", "net", "grpc", "front", "predict", "bind", "bind/front"),
+    "_core": ("core", *TEXT, "step", "step/cpu", "step/cuda", "step/sim", "bind", "bind/core"),
+    "_front": ("core", *TEXT, "wire", "net", "grpc", "front", "predict", "bind", "bind/front"),
 }
 SUFFIXES = (".h", ".cpp", ".inc")
 ROOT = Path(__file__).parents[1]

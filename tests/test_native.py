@@ -39,7 +39,7 @@ def test_the_same_sources_pass(name: str, tree: Path) -> None:
     ("name", "path"),
     [
         ("_core", "csrc/core/slab.h"),
-        ("_core", "csrc/text/unicode_tables.inc"),
+        ("_core", "csrc/text/unicode/unicode_tables.inc"),
         ("_core", "csrc/build.mk"),
         ("_front", "csrc/predict/accept.cpp"),
         ("_front", "csrc/bind/front/front.cpp"),

@@ -4,7 +4,7 @@
 
 #include "tests/check.h"
 #include "tests/fuzz.h"
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 #include "wire/request_view.h"
 #include "wire/wire.h"
 

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "check.h"
-#include "text/byte_alphabet.h"
-#include "text/merges.h"
-#include "text/nfc.h"
+#include "text/bpe/byte_alphabet.h"
+#include "text/bpe/merges.h"
+#include "text/bpe/word_split.h"
 #include "text/tokenizer.h"
-#include "text/word_split.h"
+#include "text/unicode/nfc.h"
 
 using namespace fastqps;
 using namespace fastqps::text;

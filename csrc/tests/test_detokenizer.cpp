@@ -4,7 +4,7 @@
 
 #include "check.h"
 #include "text/detokenizer.h"
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 using namespace fastqps;
 using namespace fastqps::text;

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "tests/check.h"
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 #include "wire/request_view.h"
 #include "wire/response_view.h"
 #include "wire/wire.h"

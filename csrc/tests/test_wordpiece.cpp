@@ -11,7 +11,7 @@
 #include "check.h"
 #include "text/tokenizer.h"
 #include "text/trie.h"
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 #include "text/word_cache.h"
 
 using namespace fastqps;

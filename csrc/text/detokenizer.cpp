@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
-#include "text/byte_alphabet.h"
-#include "text/utf8.h"
+#include "text/bpe/byte_alphabet.h"
+#include "text/unicode/utf8.h"
 
 namespace fastqps::text {
 namespace {

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
-#include "text/char_table.h"
-#include "text/nfc.h"
-#include "text/utf8.h"
+#include "text/unicode/char_table.h"
+#include "text/unicode/nfc.h"
+#include "text/unicode/utf8.h"
 
 namespace fastqps::text {
 namespace {

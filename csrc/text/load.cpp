@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "text/bpe_json.h"
+#include "text/bpe/bpe_json.h"
 #include "text/detokenizer.h"
-#include "text/wordpiece_json.h"
+#include "text/wordpiece/wordpiece_json.h"
 
 namespace fastqps::text {
 

@@ -1,6 +1,6 @@
 // The fields and submessages of a PredictRequest, one reader each. For request_view.cpp alone.
 #pragma once
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 #include "wire/request_view.h"
 #include "wire/wire.h"
 

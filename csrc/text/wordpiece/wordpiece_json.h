@@ -4,7 +4,7 @@
 #include <string>
 
 #include "text/file_reader.h"
-#include "text/wordpiece.h"
+#include "text/wordpiece/wordpiece.h"
 
 namespace fastqps::text {
 

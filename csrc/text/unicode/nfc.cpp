@@ -1,9 +1,9 @@
-#include "text/nfc.h"
+#include "text/unicode/nfc.h"
 
 #include <algorithm>
 
-#include "text/unicode_tables.h"
-#include "text/utf8.h"
+#include "text/unicode/unicode_tables.h"
+#include "text/unicode/utf8.h"
 
 namespace fastqps::text {
 namespace {

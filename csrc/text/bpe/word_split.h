@@ -2,7 +2,7 @@
 #pragma once
 #include <string_view>
 
-#include "text/code_classes.h"
+#include "text/unicode/code_classes.h"
 
 namespace fastqps::text {
 

@@ -1,8 +1,8 @@
-#include "text/byte_alphabet.h"
+#include "text/bpe/byte_alphabet.h"
 
 #include <array>
 
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace fastqps::text {
 namespace {

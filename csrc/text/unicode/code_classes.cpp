@@ -1,9 +1,9 @@
-#include "text/code_classes.h"
+#include "text/unicode/code_classes.h"
 
 #include <map>
 #include <string>
 
-#include "text/unicode_tables.h"
+#include "text/unicode/unicode_tables.h"
 
 namespace fastqps::text {
 

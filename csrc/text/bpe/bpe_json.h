@@ -3,7 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "text/bpe.h"
+#include "text/bpe/bpe.h"
 #include "text/file_reader.h"
 
 namespace fastqps::text {

@@ -1,7 +1,7 @@
 """Writes unicode_tables.inc: what the `tokenizers` package does with every code point, asked of the package itself.
 
 The package carries Unicode tables of several ages (white space from one crate, punctuation from another), so no single
-Unicode database reproduces it. Run `python csrc/text/gen_unicode.py`; with `--check` it compares with the file and
+Unicode database reproduces it. Run `python csrc/text/unicode/gen_unicode.py`; with `--check` it compares with the file and
 exits 1 when they differ (a new release of the package has new tables).
 """
 

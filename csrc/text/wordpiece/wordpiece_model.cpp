@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "text/wordpiece.h"
+#include "text/wordpiece/wordpiece.h"
 
 namespace fastqps::text {
 namespace {

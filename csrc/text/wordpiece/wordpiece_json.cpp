@@ -1,4 +1,4 @@
-#include "text/wordpiece_json.h"
+#include "text/wordpiece/wordpiece_json.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,8 +1,8 @@
-#include "text/wordpiece.h"
+#include "text/wordpiece/wordpiece.h"
 
 #include <algorithm>
 
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace fastqps::text {
 

@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "text/added_tokens.h"
-#include "text/ascii_window.h"
-#include "text/char_table.h"
 #include "text/file_reader.h"
-#include "text/normalizer.h"
 #include "text/template_tokenizer.h"
+#include "text/unicode/char_table.h"
+#include "text/unicode/normalizer.h"
 #include "text/word_cache.h"
+#include "text/wordpiece/ascii_window.h"
 
 namespace fastqps::text {
 

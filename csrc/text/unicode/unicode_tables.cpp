@@ -1,8 +1,8 @@
-#include "text/unicode_tables.h"
+#include "text/unicode/unicode_tables.h"
 
 namespace fastqps::text::unicode {
 namespace {
-#include "text/unicode_tables.inc"
+#include "text/unicode/unicode_tables.inc"
 }  // namespace
 
 std::span<const Range> clean_removes() { return kCleanRemoves; }

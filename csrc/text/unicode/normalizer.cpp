@@ -1,4 +1,4 @@
-#include "text/normalizer.h"
+#include "text/unicode/normalizer.h"
 
 namespace fastqps::text {
 

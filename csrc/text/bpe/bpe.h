@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "text/added_tokens.h"
+#include "text/bpe/merges.h"
+#include "text/bpe/word_split.h"
 #include "text/file_reader.h"
-#include "text/merges.h"
-#include "text/nfc.h"
 #include "text/template_tokenizer.h"
 #include "text/trie.h"
+#include "text/unicode/nfc.h"
 #include "text/word_cache.h"
-#include "text/word_split.h"
 
 namespace fastqps::text {
 

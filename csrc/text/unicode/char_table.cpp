@@ -1,10 +1,10 @@
-#include "text/char_table.h"
+#include "text/unicode/char_table.h"
 
 #include <algorithm>
 #include <map>
 
-#include "text/unicode_tables.h"
-#include "text/utf8.h"
+#include "text/unicode/unicode_tables.h"
+#include "text/unicode/utf8.h"
 
 namespace fastqps::text {
 namespace {

@@ -1,8 +1,8 @@
-#include "text/bpe.h"
+#include "text/bpe/bpe.h"
 
 #include <algorithm>
 
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace fastqps::text {
 namespace {

@@ -1,4 +1,4 @@
-#include "text/merges.h"
+#include "text/bpe/merges.h"
 
 #include <algorithm>
 #include <bit>

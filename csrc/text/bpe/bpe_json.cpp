@@ -1,9 +1,9 @@
-#include "text/bpe_json.h"
+#include "text/bpe/bpe_json.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "text/byte_alphabet.h"
+#include "text/bpe/byte_alphabet.h"
 
 namespace fastqps::text {
 
