@@ -13,7 +13,7 @@ LIBRARIES := $(if $(NGHTTP2),-L$(NGHTTP2)/lib) -lnghttp2 -lz -lssl -lcrypto
 
 PARTS := core text/unicode text/bpe text/wordpiece text step step/cpu step/cuda step/sim wire net grpc front predict
 OBJECTS := $(patsubst csrc/%.cpp,$(NATIVE)/%.o,$(foreach part,$(PARTS),$(wildcard csrc/$(part)/*.cpp)))
-LOADGEN_OBJECTS := $(patsubst loadgen/csrc/%.cpp,$(NATIVE)/loadgen/%.o,$(wildcard loadgen/csrc/*.cpp loadgen/csrc/server/*.cpp))
+LOADGEN_OBJECTS := $(patsubst loadgen/csrc/%.cpp,$(NATIVE)/loadgen/%.o,$(wildcard loadgen/csrc/*.cpp $(foreach part,connection record server,loadgen/csrc/$(part)/*.cpp)))
 
 $(NATIVE)/libfastqps.a: $(OBJECTS)
 	@rm -f $@

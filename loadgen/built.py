@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path
 
 TREE = Path(__file__).parents[1]
-PARTS = ("", "server", "bind")  # the folders of csrc that it is built from
+PARTS = ("", "connection", "record", "server", "bind")  # the folders of csrc that it is built from
 SUFFIXES = (".h", ".cpp")
 
 

@@ -8,11 +8,11 @@
 #include <memory>
 #include <unordered_set>
 
-#include "call.h"
-#include "recorder.h"
-#include "request_headers.h"
-#include "timers.h"
-#include "tls.h"
+#include "connection/call.h"
+#include "connection/request_headers.h"
+#include "connection/timers.h"
+#include "connection/tls.h"
+#include "record/recorder.h"
 
 namespace loadgen {
 

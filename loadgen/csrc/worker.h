@@ -5,7 +5,7 @@
 #include <memory>
 #include <thread>
 
-#include "connection.h"
+#include "connection/connection.h"
 #include "thread_time.h"
 
 namespace loadgen {

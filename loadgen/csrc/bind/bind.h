@@ -2,7 +2,7 @@
 #pragma once
 #include <pybind11/pybind11.h>
 
-#include "histogram.h"
+#include "record/histogram.h"
 
 namespace loadgen {
 

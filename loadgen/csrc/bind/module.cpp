@@ -3,7 +3,7 @@
 #include <sys/prctl.h>
 
 #include "bind/bind.h"
-#include "outcome.h"
+#include "record/outcome.h"
 
 namespace py = pybind11;
 

@@ -6,7 +6,7 @@
 #include <queue>
 #include <vector>
 
-#include "call.h"
+#include "connection/call.h"
 #include "server/single_queue.h"
 
 namespace loadgen {

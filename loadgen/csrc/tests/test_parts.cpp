@@ -1,13 +1,13 @@
 // The parts that need no network: histogram, protobuf, frames of gRPC, timers, schedule, lists.
 #include <random>
 
-#include "histogram.h"
-#include "message_reader.h"
-#include "outcome.h"
-#include "protobuf.h"
+#include "connection/message_reader.h"
+#include "connection/protobuf.h"
+#include "connection/timers.h"
+#include "record/histogram.h"
+#include "record/outcome.h"
 #include "schedule.h"
 #include "tests/check.h"
-#include "timers.h"
 
 using namespace loadgen;
 

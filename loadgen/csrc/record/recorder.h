@@ -4,10 +4,10 @@
 #include <deque>
 #include <mutex>
 
-#include "call.h"
+#include "connection/call.h"
 #include "options.h"
+#include "record/tally.h"
 #include "schedule.h"
-#include "tally.h"
 
 namespace loadgen {
 

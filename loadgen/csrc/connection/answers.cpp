@@ -1,5 +1,5 @@
 // What the answers of calls say, and how calls end.
-#include "connection.h"
+#include "connection/connection.h"
 
 namespace loadgen {
 namespace {

@@ -5,10 +5,10 @@
 #include <memory>
 #include <vector>
 
+#include "connection/message_reader.h"
+#include "connection/protobuf.h"
 #include "list.h"
-#include "message_reader.h"
-#include "outcome.h"
-#include "protobuf.h"
+#include "record/outcome.h"
 
 namespace loadgen {
 

@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-#include "connection.h"
+#include "connection/connection.h"
 
 namespace loadgen {
 namespace {

@@ -1,4 +1,4 @@
-#include "connection.h"
+#include "connection/connection.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-#include "tally.h"
+#include "record/tally.h"
 
 #include <iterator>
 

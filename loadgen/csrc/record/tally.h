@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "histogram.h"
-#include "outcome.h"
+#include "record/histogram.h"
+#include "record/outcome.h"
 
 namespace loadgen {
 

@@ -1,4 +1,4 @@
-#include "protobuf.h"
+#include "connection/protobuf.h"
 
 namespace loadgen {
 namespace {

@@ -1,4 +1,4 @@
-#include "request_headers.h"
+#include "connection/request_headers.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "tls.h"
+#include "connection/tls.h"
 
 #include <arpa/inet.h>
 #include <openssl/err.h>

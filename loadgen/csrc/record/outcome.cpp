@@ -1,4 +1,4 @@
-#include "outcome.h"
+#include "record/outcome.h"
 
 namespace loadgen {
 namespace {

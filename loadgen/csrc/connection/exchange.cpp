@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "connection.h"
+#include "connection/connection.h"
 
 namespace loadgen {
 namespace {

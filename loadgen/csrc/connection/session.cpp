@@ -2,7 +2,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "connection.h"
+#include "connection/connection.h"
 
 namespace loadgen {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <vector>
 
-#include "call.h"
+#include "connection/call.h"
 
 namespace loadgen {
 
