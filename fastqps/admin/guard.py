@@ -1,4 +1,4 @@
-"""Who may POST on the admin port."""
+"""Authorizes POST requests on the admin port."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CHANGES = ("/reload",)  # what changes the server, and does not only ask it
 
 
 class Guarded(Protocol):
-    """Who knows the tokens."""
+    """The store of the accepted tokens."""
 
     def admits(self, authorization: str) -> bool:
         """Whether who sends this authorization header may ask for something."""

@@ -56,7 +56,7 @@ Handler = Callable[[Request], Answer | Coroutine[Any, Any, Answer]]
 
 
 class Refused(Exception):
-    """What is no request, or too large a one; with the answer."""
+    """A malformed or too large request, with the answer to it."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)

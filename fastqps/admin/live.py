@@ -15,7 +15,7 @@ class Live:
         self.sampler = sampler
 
     async def page(self, request: Request) -> Answer:
-        """What a browser shows."""
+        """The source of the live page's data."""
         return Answer(200, PAGE, "text/html; charset=utf-8")
 
     async def now(self, request: Request) -> Answer:

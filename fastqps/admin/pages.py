@@ -23,7 +23,7 @@ from fastqps.telemetry.metrics import Metrics
 from fastqps.telemetry.metrics.load_page import CONTENT_TYPE as LOAD_PAGE
 from fastqps.telemetry.metrics.meter import TICK_S
 
-# Whoever waits for an answer keeps its connection: some stay for probes, scrapers and reloads.
+# A request that waits for its answer keeps its connection. Some connections stay free for probes and scrapers.
 PREDICTING_MAX = CONNECTIONS_MAX - 16
 FAILING_MAX_S = 10.0  # as far as the load looks back
 _TICKS_PER_S = round(1 / TICK_S)
@@ -44,7 +44,7 @@ curl -d '{{"text": "a prompt for a model that generates", "max_tokens": 20}}' ht
 
 
 class Served(Seen, Guarded, Reloadable, Protocol):
-    """What the pages are about."""
+    """The server that the pages show."""
 
     def own_target(self) -> str:
         """Where the front doors answer the server's own calls, as a gRPC target."""
@@ -79,8 +79,8 @@ class Admin:
             await self._server.__aexit__(*error)
 
     async def _sample(self) -> None:
-        """Ten times a second the load, once the rest. What fails for a moment, a file of /proc for example, is said
-        and tried again; what fails for longer is raised."""
+        """Samples the load ten times a second, and the rest once. A short failure, of a file of /proc say, is logged
+        and retried; a longer one is raised."""
         first = last = -_TICKS_PER_S * 3  # failures
         for tick in itertools.count(1):
             await asyncio.sleep(TICK_S)

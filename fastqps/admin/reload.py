@@ -17,13 +17,13 @@ _STATUS = {"reloaded": 200, "unchanged": 200, "failed": 422}
 
 
 class Reloads(Protocol):
-    """Who does it."""
+    """The component that reloads models."""
 
     last: Reloaded | None
 
     @property
     def doing(self) -> str:
-        """What a reload that runs does now; "" without one."""
+        """The step at which a running reload is; "" if none runs."""
 
     def start(self, model: int, path: str) -> asyncio.Task[Reloaded | None]:
         """Begins. ``ReloadRefused`` where it cannot be now."""

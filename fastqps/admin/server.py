@@ -1,4 +1,4 @@
-"""The admin port's server. What is at hand is answered in the event that its request comes with: a page that is read
+"""The admin port's server. A page that needs no wait is answered in the event that brings its request: one read
 fifty times a second costs no task, no timer and no wait."""
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Server:
             await asyncio.wait(answering, timeout=END_MAX_S)
 
     def has_room(self) -> bool:
-        """Whether one more connection may come. The one that has been idle for longest makes room for it, else the one
-        that has been sending its request for longest, else the one that has not taken its answer for longest, so that
-        clients who say nothing, or little, or do not listen keep no probe out. Who waits for an answer keeps its place:
-        pages bound how many those are."""
+        """Whether one more connection is allowed. The one that was idle for longest makes room for it, else the one
+        that has been sending its request for longest, else the one that has not read its answer for longest. So slow
+        clients cannot keep a probe out. A client that waits for an answer keeps its place:
+        each page bounds the number of those."""
         if len(self.connections) >= http.CONNECTIONS_MAX and (slow := self.idle or self.sending or self.taking):
             oldest = next(iter(slow))
             oldest.abort()
@@ -97,7 +97,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def eof_received(self) -> bool:
-        """Who has said all still gets an answer to that."""
+        """A client that has closed its sending side still gets its answer."""
         self._over = self._busy
         return self._over
 

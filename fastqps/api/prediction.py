@@ -1,4 +1,4 @@
-"""What a server answers, and how it is read from the answer's bytes. Shared by both clients.
+"""A server's answer, read from its bytes. Shared by both clients.
 
 An embedding is a packed array in the serialized answer, and is taken from there as one block of memory: the protobuf
 runtime would make a Python number of each of its floats. Only the shape that servers write is read this way; an answer

@@ -1,4 +1,4 @@
-"""What may be asked: an item, its options, and the messages that they become. Shared by both clients."""
+"""An item, its options, and the messages that they become. Shared by both clients."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypedDict, TypeVar
@@ -18,13 +18,13 @@ _DTYPES = {"float32": pb.DTYPE_FLOAT32, "float16": pb.DTYPE_FLOAT16, "int8": pb.
 
 _GENERATE_OPTIONS = tuple(field.name for field in pb.GenerateOptions.DESCRIPTOR.fields)
 
-# What goes into one PredictBatch call: servers accept 4 MiB, and smaller calls spread better.
+# The limits of one PredictBatch call: servers accept 4 MiB, and smaller calls spread better.
 BATCH_ITEMS_MAX = 256
 BATCH_BYTES_MAX = 1 << 20
 
 
 class Options(TypedDict, total=False):
-    """What may be said about an item. Items that are whole request messages take none of this."""
+    """The options of an item. Items that are whole request messages take none of them."""
 
     model: str
     """A served model's name. Default: the client's, else the server's default model."""

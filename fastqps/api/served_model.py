@@ -1,4 +1,4 @@
-"""What a server says about a model that it serves. Shared by both clients."""
+"""A served model as ListModels describes it. Shared by both clients."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""``fastqps bench MODE``: measures a server. What stands behind ``--`` are flags of ``fastqps serve``."""
+"""``fastqps bench MODE``: measures a server. Flags after ``--`` are those of ``fastqps serve``."""
 
 from __future__ import annotations
 

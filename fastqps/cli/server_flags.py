@@ -30,7 +30,7 @@ def check_flags(options: argparse.Namespace) -> None:
 
 
 def client_options(options: argparse.Namespace) -> dict[str, Any]:
-    """What a client is made with. ``ConfigError`` names the flag whose file cannot be read."""
+    """The arguments of a client. Raises ``ConfigError`` with the flag whose file cannot be read."""
     found: dict[str, Any] = {name: getattr(options, name) or "" for name in _FLAGS[:3]}
     for name, path in found.items():
         if path:

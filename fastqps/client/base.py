@@ -1,4 +1,4 @@
-"""What both clients are apart from waiting: the defaults of their calls, the methods, and how errors are told."""
+"""The common part of both clients: defaults of calls, methods, and the mapping of errors."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -69,7 +69,7 @@ class ClientBase:
         self._prepare()
 
     def _prepare(self) -> None:
-        """What a client can do before its first call."""
+        """Prepares a client; opens no connection."""
 
     def _open(self, grpc_module: Any) -> list[Any]:
         """The channels, of grpc or of grpc.aio."""
@@ -103,7 +103,7 @@ def _credentials(
 
 
 def _pem(name: str, path: str | PathLike[str], what: bytes = b"CERTIFICATE") -> bytes:
-    """What a file holds. gRPC takes anything, and says with each call that no server can be reached."""
+    """Reads a PEM file. gRPC would accept any content, and report each call's server as unreachable."""
     found = Path(path).read_bytes()
     if what + b"-----" not in found:
         raise ValueError(f"{name} {path}: it holds no {what.decode().lower()} in PEM")
@@ -111,7 +111,7 @@ def _pem(name: str, path: str | PathLike[str], what: bytes = b"CERTIFICATE") -> 
 
 
 def _metadata(token: str) -> tuple[tuple[str, str], ...] | None:
-    """What each call carries."""
+    """The metadata of each call."""
     if not token:
         return None
     if not (token.isascii() and token.isprintable()) or " " in token:
@@ -147,7 +147,7 @@ def told() -> Iterator[None]:
 
 
 class StreamCount:
-    """What is under way in one PredictStream call: numbers the messages, and knows at the end whether all came back."""
+    """The open items of one PredictStream call: numbers the messages and checks at the end that all were answered."""
 
     def __init__(self) -> None:
         self._failure: Exception | None = None  # what the items raised

@@ -76,7 +76,7 @@ def _own_limit(model: str) -> int:
 
 
 def _slots(longest: int) -> int:
-    """Of each front door: those whose ids take no more memory than they may, and enough for some load in any case."""
+    """The slots of each front door: as many as their memory limit for ids allows, but at least ``_SLOTS_MIN``."""
     slots = _SLOTS_MAX
     while slots > _SLOTS_MIN and slots * longest * _ID_BYTES > _SLOT_IDS_BYTES_MAX:
         slots //= 2

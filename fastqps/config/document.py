@@ -53,7 +53,7 @@ def effective_toml(loaded: Loaded) -> str:
 
 
 def settings_file(loaded: Loaded, head: Sequence[str]) -> str:
-    """What is set, and nothing else, as a ``fastqps.toml``; ``head`` are its first lines, comments. Paths are absolute:
+    """A ``fastqps.toml`` of the settings that were given. ``head`` are comment lines at its top. Paths are absolute:
     the file holds wherever the server is started."""
     given = [setting for setting in SETTINGS if setting.field in loaded.origin]
     lines = [f"# {' '.join(line.split())}" for line in head]

@@ -16,7 +16,7 @@ Kind = Literal["text", "texts", "count", "bytes", "duration", "ratio", "switch"]
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a field of ``Config`` is to its user. ``only``: what this version can honour; ``reason``: why no more."""
+    """A field of ``Config`` as a user sees it. ``only``: the values that this version supports; ``reason``: why."""
 
     kind: Kind
     help: str
@@ -299,7 +299,7 @@ class Config:
         False,
         "switch",
         "Whether answers carry the server's load (ORCA) for clients and proxies that balance on it: at most one answer "
-        "of a connection in 100 ms. Who asks for a stream of reports gets it in any case. See docs/load-balancing.md.",
+        "of a connection in 100 ms. Streams of reports are served in any case. See docs/load-balancing.md.",
     )
     target_saturation: float = _setting(
         0.65,

@@ -1,4 +1,4 @@
-"""What ``fastqps doctor`` says about GPUs. Nothing of it is needed to serve on the CPU, so nothing is a lack."""
+"""The GPU findings of ``fastqps doctor``. Serving on the CPU needs none of them, so none counts as missing."""
 
 from __future__ import annotations
 

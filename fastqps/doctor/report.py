@@ -1,4 +1,4 @@
-"""What this machine has and lacks for serving, as findings: a value each, and advice where something can be done."""
+"""Findings about this machine: each has a value, and advice if something can be improved."""
 
 from __future__ import annotations
 

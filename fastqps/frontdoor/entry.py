@@ -11,10 +11,10 @@ LOOK_S = 0.25
 
 
 class Door(Protocol):
-    """What is told."""
+    """The receiver of new credentials."""
 
     def set_tls(self, certificate: bytes, key: bytes, client_ca: bytes) -> None:
-        """For connections from now on."""
+        """Sets the certificates of connections that are accepted from now on."""
 
     def set_tokens(self, digests: list[bytes]) -> None:
         """For calls from now on."""

@@ -57,7 +57,7 @@ def serve(door: _front.Door, models: Callable[[], bytes]) -> None:
             except Exception as error:  # a reply must go out whatever this call holds
                 door.answer_rare(call, None, True, INTERNAL, f"{type(error).__name__}: {error}")
                 continue
-            # Of a stream only its half-close says that nothing follows: several messages may come before it at once.
+            # Only a half-close ends a stream's input: several messages may arrive together before it.
             door.answer_rare(call, body, unary or event == HALF_CLOSE)
 
     threading.Thread(target=work, name="rare calls", daemon=True).start()

@@ -1,4 +1,4 @@
-"""What a front door loads for each generation of a model: before it serves, and for a reload while it serves."""
+"""Loads each generation of a model into a front door: before it serves, and for a reload while it serves."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class DoorRoutes:
         return route in self._found and self._found[route].generation == generation
 
     def _drop(self, route: int) -> None:
-        """Nobody has anything of its generation any more. Its card stays: it is small, and who lists models may read
+        """Drops a generation that no request uses any more. Its card stays: it is small, and ListModels may be reading
         it at this moment."""
         self._found[route].generation = _NONE
         self._slow.drop(route)

@@ -1,4 +1,4 @@
-"""What this process may use of the machine: cores, CPU quota, memory, a folder that outlives it."""
+"""The resources that this process may use: cores, CPU quota, memory, a cache folder."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def usable_cores(cpus: int | None = None) -> int:
 
 
 def cpu_flags() -> frozenset[str]:
-    """What the CPU says it can do, in the kernel's words; empty where there is no saying."""
+    """The CPU's feature flags in the kernel's names; empty if the kernel does not list them."""
     for line in _text(Path("/proc/cpuinfo")).splitlines():
         if line.startswith(("flags", "Features")):
             return frozenset(line.partition(":")[2].split())
@@ -63,7 +63,7 @@ def cache_folder(name: str) -> Path | None:
 
 
 def bfloat16_flags() -> tuple[str, ...]:
-    """Those by which the CPU says that it multiplies bf16, which ``--dtype auto`` then takes; empty: it does not."""
+    """The CPU's flags for bf16 products. ``--dtype auto`` takes bf16 if there is one."""
     return tuple(flag for flag in ("amx_bf16", "avx512_bf16") if flag in cpu_flags())
 
 

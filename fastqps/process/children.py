@@ -1,4 +1,4 @@
-"""What the supervisor tells a child at its start: the only thing that both sides of ``launch`` know of each other.
+"""The settings that the supervisor passes to a child at its start, the only contract between both sides of ``launch``.
 
 Everything else (models, limits, the phase of the server) is in the shared segment.
 """
@@ -25,7 +25,7 @@ LOAD_ROUTES = signal.SIGURG
 
 @dataclass(frozen=True)
 class Settings:
-    """What all roles have. Descriptors are inherited and open; times are nanoseconds."""
+    """The settings of all roles. Descriptors are inherited and open; times are in nanoseconds."""
 
     index: int  # of this front door, or of this dispatcher, from 0
     title: str  # "frontdoor 0", "dispatcher 1 (cpu)": for the process title and the log
@@ -79,7 +79,7 @@ class DispatcherSettings(Settings):
 
 @dataclass(frozen=True)
 class HolderSettings(Settings):
-    """Those of a process that holds a model's weights on a GPU, for the dispatchers of both."""
+    """The settings of a process that holds a model's weights on a GPU for its dispatchers."""
 
     route: int
     device: str
@@ -104,7 +104,7 @@ def write_settings(settings: Settings) -> str:
 
 
 def read_settings(text: str) -> Settings:
-    """What ``write_settings`` wrote."""
+    """Reads the settings that ``write_settings`` wrote."""
     found: dict[str, Any] = json.loads(text)
     role = _ROLES[found.pop("role")]
     fields: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in found.items()}

@@ -1,6 +1,6 @@
-"""Who may come in: certificates and tokens, and the file in memory by which the supervisor hands them to front doors.
+"""Certificates and tokens, and the in-memory file by which the supervisor hands them to front doors.
 
-Only front doors and the supervisor have that file. It has two places, and the newer whole one holds: a front door that
+Only front doors and the supervisor have that file. It has two places; the newer complete one counts. A front door that
 reads while the supervisor writes, or that starts after files on disk have become useless, finds the last good ones.
 """
 
@@ -29,7 +29,7 @@ class Credentials:
     tokens: tuple[str, ...] = dataclasses.field(default=(), repr=False)  # SHA-256 in hex; empty: calls need none
 
     def admits(self, authorization: str) -> bool:
-        """Whether a call with this authorization header may come in. Takes as long whatever was guessed."""
+        """Whether a call with this authorization header is allowed. The time it takes does not depend on the token."""
         if not self.tokens:
             return True
         if authorization[: len(_SCHEME)].lower() != _SCHEME:
@@ -42,15 +42,15 @@ class Credentials:
 
 
 def digest(token: bytes) -> str:
-    """What is kept of a token."""
+    """The digest of a token, which is stored instead of the token."""
     return hashlib.sha256(token).hexdigest()
 
 
 class Vault:
-    """The file in memory. One process writes, any may read."""
+    """The in-memory file. One process writes it, any number read it."""
 
     def __init__(self, fd: int | None = None) -> None:
-        """Of an inherited descriptor, or a new one."""
+        """Opens the file of an inherited descriptor, or makes a new one."""
         self.fd = os.memfd_create("fastqps-credentials", os.MFD_CLOEXEC) if fd is None else fd
 
     def write(self, version: int, credentials: Credentials) -> None:

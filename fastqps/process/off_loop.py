@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 class UnexpectedError(FastqpsError):
-    """What such work raised, and should not have, or why it was not begun."""
+    """An unexpected exception of work off the loop, or the reason why it could not start."""
 
 
 async def off_loop(work: Callable[[], T]) -> T:
-    """On a thread that nobody waits for when the server ends. What it raises beside our own errors is one, too, and
-    so it is where the system has no thread for it, as at the limit of a container's processes.
+    """Runs ``work`` on a daemon thread, which never delays the server's end. Exceptions other than our own become
+    ``UnexpectedError``, and so does a refusal to start a thread, as at the limit of a container's processes.
 
-    Not by the loop's executor: one that cannot start its thread keeps the work, and cannot be shut down either.
+    The loop's executor does not fit: if it cannot start a thread, it keeps the work and cannot be shut down.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()

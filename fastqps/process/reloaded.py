@@ -25,7 +25,7 @@ class Reloaded:
 
 @dataclass(frozen=True)
 class ServedVersion:
-    """What a model is now."""
+    """The version of a model that serves now."""
 
     model: str
     version: str

@@ -82,7 +82,7 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """Of the supervisor."""
+        """The pid of the supervisor."""
         return self._process.pid
 
     @property

@@ -1,4 +1,4 @@
-"""What a server that others can reach leaves open, said once at its start."""
+"""Warns once at the start of what a publicly reachable server leaves open."""
 
 from __future__ import annotations
 

@@ -32,5 +32,5 @@ class Generation:
 
 
 def first_generations(server: Plan) -> list[Generation]:
-    """What the server starts with, by model."""
+    """The generations that the server starts with, one for each model."""
     return [Generation(i, 0, card, room) for i, (card, room) in enumerate(zip(server.cards, server.rooms, strict=True))]

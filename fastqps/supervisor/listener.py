@@ -70,7 +70,7 @@ def listen(sock: socket.socket, setting: str) -> None:
 
 
 def refuse_new(sock: socket.socket) -> None:
-    """Who begins to connect from now on is not answered; who has begun can still be accepted.
+    """Ignores connections that begin from now on. Those that have begun can still be accepted.
 
     The kernel resets all that waits for accept when a socket stops to listen, requests under way included. So first
     nobody new may come: a socket filter drops their SYN. They send it again after a second, and are refused then.

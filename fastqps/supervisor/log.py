@@ -11,7 +11,7 @@ STDERR = 2
 LINES_WAITING_MAX = 4096
 LINE_CHARS_MAX = 8192
 FLUSH_S = 2.0
-# What others have written, paths of requests for example, makes no further lines and does nothing to terminals.
+# Text from outside, such as a request's path, must not add lines to the log or send control codes to a terminal.
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), *range(10, 32), *range(127, 160))}
 
 

@@ -1,4 +1,4 @@
-"""What follows from the configuration and the models' cards: how many processes, which do what, how much memory."""
+"""The server's plan, computed from the configuration and the models' cards: processes, their roles, memory."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Plan:
 
     @property
     def dispatchers(self) -> int:
-        """Those that serve."""
+        """The number of dispatchers that serve at a time."""
         return self.dispatchers_each * len(self.devices) * len(self.cards)
 
     @property
@@ -58,7 +58,7 @@ class Plan:
 
     @property
     def workers(self) -> int:
-        """Of dispatchers, filled or not."""
+        """The number of worker slots for dispatchers, running or empty."""
         return self.dispatchers * (2 if self.reloads else 1)
 
     def workers_of(self, model: int, generation: int) -> range:
@@ -76,7 +76,7 @@ class Plan:
         return dispatcher // self.dispatchers_each % len(self.devices)
 
     def sizes(self) -> Sizes:
-        """Of the shared segment."""
+        """The sizes of the shared segment."""
         assert self.config.slots  # decided
         return Sizes(
             doors=self.doors,

@@ -46,9 +46,9 @@ class Memory:
 
 
 def room_of(card: ModelCard, config: Config, memory: Memory) -> Room:
-    """What a lane of this model gets.
+    """The items and tokens that a lane of this model has room for.
 
-    Raises ``ConfigError`` where a step would not hold the sequences, or the memory not their KV cache.
+    Raises ``ConfigError`` if a step cannot hold the sequences, or the memory cannot hold their KV cache.
     """
     assert config.max_batch_items and config.max_batch_tokens and config.frontdoors  # decided
     if card.task != "generate":
@@ -73,7 +73,7 @@ def room_of(card: ModelCard, config: Config, memory: Memory) -> Room:
 
 
 def on_gpu(config: Config) -> bool:
-    """Of a decided configuration."""
+    """Whether a decided configuration runs on a GPU."""
     return config.device.startswith("cuda")
 
 

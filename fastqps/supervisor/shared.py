@@ -1,4 +1,4 @@
-"""What all processes share: the segment, the eventfds that wake them, the pipe that ties them to the supervisor."""
+"""Resources that all processes share: the segment, the eventfds for wake-ups, the pipe held by the supervisor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a SIGHUP means: that our terminal is gone, or, from anybody else, that the models shall be read again."""
+"""Tells a SIGHUP of a closed terminal, which ends the server, from one that asks for a reload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a running server tells of itself: to its admin pages, its metrics and whoever balances on it."""
+"""The state of a running server, as its admin pages, metrics and load reports read it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class View:
         return self._workers.fleet.serving[model].route
 
     def versions(self) -> list[ServedVersion]:
-        """What each model is now."""
+        """The served version of each model."""
         serving = self._workers.fleet.serving
         return [ServedVersion(each.card.name, each.card.version, each.number) for each in serving]
 
@@ -112,7 +112,7 @@ class View:
         return {(name, outcome): self.reloads.counts[name, outcome] for name in self.models for outcome in OUTCOMES}
 
     def reload_failed(self) -> dict[str, bool]:
-        """Of each model: whether its last reload failed."""
+        """For each model: whether its last reload failed."""
         return {name: self.reloads.outcomes.get(name) == "failed" for name in self.models}
 
     # ---- who may come in

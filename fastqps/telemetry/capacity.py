@@ -35,7 +35,7 @@ class Capacity:
     commit: str
     command: str
     slo_p99_s: float | None = None  # that was kept; None: the SLO said nothing of it
-    # What the server said of itself there: queue_wait_p95_s; the busiest dispatcher's and frontdoor's share of the
+    # Signals of the server at the knee: queue_wait_p95_s; the busiest dispatcher's and frontdoor's share of the
     # time; device_load, the share of it that the most used device would need for its work in full batches.
     at_knee: Mapping[str, float] = field(default_factory=dict)
     # The same, and in_flight, of smaller loads, the smallest first; share: of ``rate``. Older files have none.
@@ -50,7 +50,7 @@ class Capacity:
                 raise ConfigError(f"--capacity: measured with the {what} {then}, but this is {served}: measure again")
 
     def doubt(self, version: str) -> str:
-        """What to say where this version of the model is served; "" where it was measured."""
+        """A warning if another version of the model was measured; "" if it was this one."""
         return (
             ""
             if version == self.version

@@ -1,4 +1,4 @@
-"""What a server says about itself: its /metrics page, and what changed between two looks at it."""
+"""A server's /metrics page, parsed, and the difference between two scrapes of it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Histogram:
     def quantile(self, q: float) -> float | None:
         """Where a share ``q`` of the observations is reached, between a bucket's edges in proportion.
 
-        None: nothing was observed. What lies beyond the last finite edge counts as that edge.
+        None if nothing was observed. Values beyond the last finite edge count as that edge.
         """
         rank, below, low = q * self.count, 0.0, 0.0
         for edge, count in zip(self.edges, self.counts, strict=True):
@@ -105,7 +105,7 @@ class Scrape:
 
 
 class Difference(Scrape):
-    """What happened between two scrapes of one server. Of counters and histograms; for gauges look at a scrape."""
+    """The change of counters and histograms between two scrapes of one server. A gauge is read from one scrape."""
 
     def __init__(self, before: Scrape, after: Scrape) -> None:
         super().__init__(

@@ -19,25 +19,25 @@ FORK_AGAIN_S = 0.1
 
 
 class Door(Protocol):
-    """What a front door gives and takes; ``fastqps._front.Door`` is one."""
+    """The part of a front door that hands out texts and takes tokens; ``fastqps._front.Door`` implements it."""
 
     def next_texts(self, long_ones: bool, most: int, timeout_ms: int) -> list[Job]:
-        """Texts of one route. Waits."""
+        """Waits for texts of one route and takes them."""
 
     def defer_text(self, slot: int, route: int, connection: int, first: str, second: str | None) -> None:
-        """A text waits again, among the long ones."""
+        """Puts a text back, among the long ones."""
 
     def text_dropped(self, slot: int) -> bool:
-        """Whether nobody waits for a text any more."""
+        """Whether the request of a text has ended."""
 
     def texts_done(self, results: list[Result]) -> None:
-        """What became of texts."""
+        """Hands over the tokens or failures of texts."""
 
     def count_tokenizer_restart(self) -> None:
-        """A worker was ended because of a text, or has died."""
+        """Counts a worker that was ended because of a text, or that died."""
 
     def set_tokenizer_pid(self, which: int, pid: int) -> None:
-        """For the server's metrics."""
+        """Publishes a worker's pid for the server's metrics."""
 
 
 class Lane(ABC):
@@ -61,7 +61,7 @@ class Lane(ABC):
             self.turn(WAIT_MS)
 
     def turn(self, timeout_ms: int) -> None:
-        """What waits now, or comes within this time."""
+        """Tokenizes the texts that wait now or arrive within this time."""
         waiting = deque(self._door.next_texts(self.long_ones, TEXTS_MAX, timeout_ms))
         while waiting:
             self._encode(waiting)
@@ -96,7 +96,7 @@ class Lane(ABC):
             self._end_worker()
 
     def _wait(self, worker: Worker, job: Job, results: list[Result]) -> None:
-        """Until the worker answers. What was answered before is told meanwhile, and not later."""
+        """Waits until the worker answers. Hands over earlier results meanwhile, so that they do not wait."""
         while not worker.answered(0.0 if results else LOOK_S):
             if results:
                 self._door.texts_done(results)
@@ -135,7 +135,7 @@ class Lane(ABC):
 
 
 class UsualTexts(Lane):
-    """Those of 4 KiB at most. One that is slow or ends its worker has to wait with the long ones."""
+    """The lane of texts of at most 4 KiB. A text that is slow or ends its worker moves to the long ones."""
 
     index, title, nice, long_ones = 1, "short texts", 0, False
     cpu_s_max = USUAL_CPU_S
@@ -145,7 +145,7 @@ class UsualTexts(Lane):
         self._apart: dict[int, float] = {}  # connections, until when
 
     def turn(self, timeout_ms: int) -> None:
-        """Connections that had slow texts are kept apart from the others for a while."""
+        """Moves texts of connections that recently had slow texts to the long ones."""
         waiting = deque(self._door.next_texts(self.long_ones, TEXTS_MAX, timeout_ms))
         now_s = time.monotonic()
         self._apart = {connection: until_s for connection, until_s in self._apart.items() if until_s > now_s}
@@ -164,7 +164,7 @@ class UsualTexts(Lane):
 
 
 class LongTexts(Lane):
-    """Those of more than 4 KiB, and those that were slow. One that is too slow here fails."""
+    """The lane of texts of more than 4 KiB and of slow ones. A text that is too slow here fails."""
 
     index, title, nice, long_ones = 2, "long texts", LONG_NICE, True
     cpu_s_max = LONG_CPU_S

@@ -1,19 +1,19 @@
-"""What one text may take. docs/frontdoor.md names these numbers."""
+"""The limits of one text in a tokenizer process. docs/frontdoor.md names these numbers."""
 
 from __future__ import annotations
 
 USUAL_CPU_S = 0.01
-"""Of a text that waits among short ones (4 KiB at most): one that takes longer starts again among the long ones."""
+"""CPU time of a short text (4 KiB at most). One that takes longer starts again among the long ones."""
 LONG_CPU_S = 2.0
-"""Of any text: one that takes longer fails."""
+"""CPU time of any text. One that takes longer fails."""
 WALL_FACTOR = 10
-"""A worker that uses no CPU time is given up after so many times the above."""
+"""A worker that uses no CPU time is ended after this many times the limits above."""
 APART_S = 5.0
-"""For so long a connection's texts wait among the long ones, after one of them was slow."""
+"""After a slow text, its connection's texts wait among the long ones for this time."""
 ADDRESS_SPACE_BYTES = 512 << 20
-"""Of a worker, beyond what it has at its start."""
+"""The limit of a worker's address space, beyond its size at the start."""
 GROWTH_BYTES = 64 << 20
-"""A worker that keeps more than this beyond what it has at its start is replaced."""
+"""A worker is replaced when its resident memory has grown by more than this since its start."""
 LONG_NICE = 10
 MESSAGE_BYTES = 1 << 20
-"""To and from the process that loads: a card has a few KiB, and a prefix of some thousand ids."""
+"""The largest message to and from the loading process. A card has a few KiB, a prefix some thousand ids."""

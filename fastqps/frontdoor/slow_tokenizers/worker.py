@@ -122,7 +122,7 @@ class Worker:
 
 
 def _pages(pid: int) -> tuple[int, int]:
-    """Of a process's memory: addresses, and what is resident. 0: it is gone."""
+    """A process's memory in pages: its address space, its resident set. 0 if the process is gone."""
     try:
         size, resident, *_ = Path(f"/proc/{pid}/statm").read_text().split()
     except OSError:

@@ -24,7 +24,7 @@ FAKES = 2
 def find_gpus(
     environment: Mapping[str, str] = os.environ, sysfs: Path = Path("/sys"), dev: Path = Path("/dev")
 ) -> Gpus:
-    """What is there now: NVIDIA's GPUs, or where there are none, AMD's."""
+    """The GPUs of this machine: NVIDIA's, or AMD's if there are none of NVIDIA."""
     if environment.get(FAKE_LIBRARY):
         return Gpus(tuple(map(_fake, range(FAKES))))
     found = find_nvidia(environment, sysfs)

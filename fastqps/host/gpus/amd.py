@@ -20,7 +20,7 @@ _DEVICE_MEMORY = (1, 2)  # kinds of memory banks that are the GPU's own
 
 
 def find_amd(environment: Mapping[str, str], sysfs: Path, dev: Path) -> Gpus | None:
-    """What is there now; None: no GPU of AMD's."""
+    """AMD's GPUs of this machine; None if there are none."""
     every = _distinct(list(_every(sysfs)))
     if not every:
         return None

@@ -1,4 +1,4 @@
-"""What is known of one GPU, whoever made it, and the choice that environment variables make among several."""
+"""One GPU of any vendor, and the choice that environment variables make among several."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Gpus:
 
 
 def choose(every: Iterable[Gpu], text: str) -> Iterator[Gpu]:
-    """Those that a variable leaves, read as the vendor's runtime does: in its order, up to the first entry that names
+    """The GPUs that a variable selects, read as the vendor's runtime does: in order, up to the first entry that names
     nothing. An entry is an index, or the beginning of one UUID."""
     every = list(every)
     seen: set[str] = set()

@@ -14,7 +14,7 @@ from fastqps.host.gpus.nvml import Nvml, NvmlError, open_nvml
 
 
 def find_nvidia(environment: Mapping[str, str], sysfs: Path) -> Gpus:
-    """What is there now. The first call may take a second, where the driver has to wake the GPUs."""
+    """NVIDIA's GPUs of this machine. The first call may take a second if the driver has to wake them."""
     try:
         nvml = open_nvml()
         every = list(_every(nvml, sysfs))

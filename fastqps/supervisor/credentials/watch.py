@@ -37,7 +37,7 @@ class CredentialWatch:
 
     @property
     def refused(self) -> dict[str, bool]:
-        """Of each kind of files that there is: whether what lies there now is useless, so that old contents hold."""
+        """For each kind of credential in use: whether its files are invalid, so that the old ones stay in force."""
         kinds = (("tls", self._files.tls_cert, "--tls"), ("tokens", self._files.auth_token_file, "--auth-token-file"))
         return {kind: self._complaint.startswith(flag) for kind, path, flag in kinds if path}
 

@@ -100,7 +100,7 @@ class Domain:
         return code == DEVICE_FAULT or (code is not None and code < 0 and len(self._filled()) > 1)
 
     def cancel(self) -> list[asyncio.Task[None]]:
-        """The server ends: no more restarts. What has to be waited for: a daemon may have to be killed first."""
+        """Ends all restarts. Returns the tasks to wait for: one of them may have to kill a daemon first."""
         tasks = [task for task in (self._restart, self._checking) if task]
         for task in tasks:
             task.cancel()
@@ -144,7 +144,7 @@ class Domain:
         return self._open or worker in self._first() or self._settled()
 
     def _filled(self) -> list[WorkerSlot]:
-        """Those where there is a process, or shall be one."""
+        """The worker slots that have a process or will get one."""
         return [worker for worker in self._workers if not worker.empty]
 
     def _first(self) -> list[WorkerSlot]:

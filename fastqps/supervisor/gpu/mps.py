@@ -96,7 +96,7 @@ class MpsDaemon:
             raise
 
     async def absent(self, pids: Collection[int]) -> list[int]:
-        """Those of ``pids`` that are no clients, although they have had the time to become some. ``MpsError``."""
+        """Returns those of ``pids`` that are still no clients of the daemon after a time limit. Raises ``MpsError``."""
         give_up = time.monotonic() + CLIENTS_MAX_S
         while missing := sorted(set(pids) - {client for _, client in await self._clients()}):
             if time.monotonic() > give_up:
@@ -162,7 +162,7 @@ class MpsDaemon:
         return found
 
     async def _ask(self, command: str) -> str:
-        """What the daemon answers to a command."""
+        """Sends a command to the daemon and returns its answer."""
         try:
             return await off_loop(lambda: self._ask_now(command))
         except UnexpectedError as error:

@@ -19,7 +19,7 @@ class Placement:
 
 
 def unpinned(doors: int, dispatchers: int) -> Placement:
-    """Nobody has CPUs of his own."""
+    """The placement in which no process has CPUs of its own."""
     return Placement(((),) * doors, ((),) * dispatchers)
 
 

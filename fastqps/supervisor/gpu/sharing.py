@@ -54,18 +54,18 @@ class Sharing:
 
     @property
     def lost(self) -> Lost | None:
-        """What they cannot go on without, and has ended without having been told to."""
+        """The process that the dispatchers depend on and that has ended unexpectedly; None while all run."""
         for holder in self.holders:
             if (code := holder.exit_code) is not None:
                 return Lost(holder.reason, code)
         return Lost("its MPS daemon ended") if self._daemon is not None and self._daemon.ended else None
 
     def holder_of(self, route: int) -> Holder | None:
-        """Of the weights of the model there; None: each dispatcher has its own."""
+        """The process that holds the route's weights; None: each dispatcher has its own copy."""
         return next((h for h in (*self.holders, *self.holders_on_trial) if h.route == route), None)
 
     def processes(self) -> Iterator[tuple[str, int]]:
-        """Those that there are beside the dispatchers: (role, pid)."""
+        """The (role, pid) of each process beside the dispatchers."""
         for holder in (*self.holders, *self.holders_on_trial):
             if holder.pid is not None:
                 yield "holder", holder.pid
@@ -129,7 +129,7 @@ class Sharing:
         self.holders_on_trial = []
 
     async def drop_holder(self, route: int) -> None:
-        """Nobody maps that generation's weights any more."""
+        """Ends the holder of a route whose weights no dispatcher maps any more."""
         for holders in (self.holders, self.holders_on_trial):
             for holder in [h for h in holders if h.route == route]:
                 holders.remove(holder)
@@ -168,7 +168,7 @@ class Sharing:
             self._start_holders()
 
     def _start_holders(self) -> None:
-        """Those that do not run."""
+        """Starts the holders that do not run."""
         for holder in self.holders:
             if not holder.running:
                 try:

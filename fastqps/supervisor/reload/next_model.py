@@ -1,4 +1,4 @@
-"""What a model becomes when it is reloaded, and whether a server that runs can serve that."""
+"""Loads a model's next version and checks that the running server can serve it."""
 
 from __future__ import annotations
 

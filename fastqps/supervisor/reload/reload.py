@@ -1,8 +1,8 @@
-"""A model's next generation: warmed up beside the one that serves, put in its place, and the old one let go.
+"""Replaces a model's generation by the next: warms it up beside the serving one, flips the route, drains the old one.
 
 No request fails for it. Until the front doors and the new dispatchers are all ready the old generation serves, and
-whatever goes wrong leaves it so. Then the model's route flips: who is accepted from there on waits for the new
-dispatchers. Who was accepted before is answered by the old ones, which end when no front door has anything of theirs.
+any failure leaves it so. Then the model's route flips: requests that are accepted from then on wait for the new
+dispatchers. Earlier requests are answered by the old ones, which end when no front door holds any of their requests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who may have models reloaded, and when: SIGHUP asks for all of them, the admin port for one."""
+"""Accepts requests for reloads: SIGHUP reloads all models, the admin port one of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Reloads:
 
     @property
     def doing(self) -> str:
-        """What a reload that runs does now; "" without one."""
+        """The step at which a running reload is; "" if none runs."""
         return self._reloader.running
 
     @property

@@ -11,7 +11,7 @@ SILENCE_MAX_NS = 300_000_000  # from here on its heartbeat is the question
 
 
 class Canary:
-    """What the supervisor has seen of one dispatcher, over all its incarnations."""
+    """The supervisor's record of one dispatcher's canaries, over all its incarnations."""
 
     def __init__(self, interval_ns: int) -> None:
         self.missed = 0

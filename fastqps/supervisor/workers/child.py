@@ -92,7 +92,7 @@ class Child:
         return True
 
     def _undo(self) -> None:
-        """Of a process that has only begun: nobody would know of it, and another would be started in its place."""
+        """Kills a half-started child; otherwise it would be orphaned and started twice."""
         self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):  # subprocess reaps it with a later start
             self._process.wait(UNDO_MAX_S)

@@ -23,7 +23,7 @@ class Fleet:
             self.take_workers(first)
 
     def take_workers(self, generation: Generation) -> list[DispatcherSlot]:
-        """Those of a generation that is going to start; they are empty."""
+        """Takes the empty worker slots of a generation that is about to start."""
         taken = [self.workers[i] for i in self._server.workers_of(generation.model, generation.number)]
         for worker in taken:
             assert worker.empty
@@ -31,15 +31,15 @@ class Fleet:
         return taken
 
     def workers_of(self, generation: Generation) -> list[DispatcherSlot]:
-        """The worker slots that it has."""
+        """The worker slots of a generation."""
         return [worker for worker in self.workers if worker.generation is generation]
 
     def filled(self) -> list[DispatcherSlot]:
-        """Worker slots where there is a process, or shall be one."""
+        """The worker slots that have a process or will get one."""
         return [worker for worker in self.workers if not worker.empty]
 
     def serving_workers(self) -> list[DispatcherSlot]:
-        """Those of what serves."""
+        """The worker slots of all serving generations."""
         return [worker for generation in self.serving for worker in self.workers_of(generation)]
 
     def open(self) -> None:
@@ -49,7 +49,7 @@ class Fleet:
             self._shared.segment.serve(generation.model, generation.number)
 
     def flip(self, generation: Generation) -> int:
-        """From now on this one serves, and the one before drains. What the front doors will have seen then."""
+        """Makes this generation serve and the one before drain. Returns the number of flips that doors must see."""
         self.serving[generation.model] = generation
         return self._shared.segment.flip(generation.model, generation.number)
 

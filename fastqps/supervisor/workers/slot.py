@@ -50,7 +50,7 @@ class WorkerSlot(ABC):
     @property
     @abstractmethod
     def line(self) -> dict[str, Any]:
-        """What the segment says about the process now."""
+        """The process's state in the shared segment."""
 
     @property
     def empty(self) -> bool:
@@ -59,18 +59,18 @@ class WorkerSlot(ABC):
 
     @property
     def phase(self) -> str:
-        """The server's."""
+        """The phase of the server."""
         return str(self.shared.segment.phase)
 
     @property
     def ready(self) -> bool:
-        """It runs and serves. What the segment says of a dead process is settled after it is reaped, or only when all
-        of its device's are: it is not asked before. One that was killed may never be reaped."""
+        """Whether it runs and serves. The segment's state of a dead process is settled after it is reaped, or when all
+        of its device's are, so a killed process counts as not ready from the start: it may never be reaped."""
         return self.child is not None and not self.child.exited.done() and not self.killed and bool(self.line["ready"])
 
     @property
     def killed(self) -> bool:
-        """Its process was told to end at once; it is there until it has been reaped."""
+        """Whether its process was killed. It stays here until it has been reaped."""
         return self.child is not None and self.child.killed
 
     def start(self, listener_fd: int, parent_pid: int) -> Child:
@@ -132,10 +132,10 @@ class WorkerSlot(ABC):
 
     @abstractmethod
     def settings(self, listener_fd: int, parent_pid: int) -> Settings:
-        """What the next incarnation is told."""
+        """The settings that the next incarnation starts with."""
 
     def fds(self, listener_fd: int) -> tuple[int, ...]:
-        """The descriptors that it inherits."""
+        """The descriptors that the next incarnation inherits."""
         del listener_fd
         return self.shared.inherited
 

@@ -1,4 +1,4 @@
-"""What the server's own requests say about its dispatchers."""
+"""The state of dispatchers as canary requests show it."""
 
 from __future__ import annotations
 

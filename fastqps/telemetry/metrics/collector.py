@@ -86,7 +86,7 @@ class Metrics:
             for k, method in enumerate(METHODS):
                 for c, code in enumerate(CODES):
                     if by_method[m, k, c] or (c == 0 and method in SERVED_METHODS):
-                        # What the transport answered itself (health, unknown methods) is of no model.
+                        # Calls that the transport answers itself (health, unknown methods) belong to no model.
                         named = "" if method == "other" else model
                         requests.add_metric([named, method, code], float(by_method[m, k, c]))
             for c, code in enumerate(CODES):

@@ -11,7 +11,7 @@ from fastqps.telemetry.metrics.source import Source
 
 
 def credential_families(source: Source, doors: list[dict[str, Any]]) -> Iterator[Any]:
-    """Those of TLS only where there is TLS: an expiry of 0 would raise an alarm."""
+    """Metrics of credentials. Those of TLS are left out without TLS, since an expiry of 0 would raise an alarm."""
     refused = sum(door["transport"]["unauthenticated"] for door in doors)
     yield CounterMetricFamily("fastqps_unauthenticated", "Calls without one of the tokens.", value=refused)
     expires = GaugeMetricFamily(

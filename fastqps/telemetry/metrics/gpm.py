@@ -38,14 +38,14 @@ class GpuUse:
 
 
 class GpmLook:
-    """What NVML's counters say at a moment: a sample of each GPU. ``release`` it when it is compared."""
+    """A sample of each GPU's NVML counters at one moment. Call ``release`` after the comparison."""
 
     def __init__(self, nvml: Any, samples: dict[int, Any]) -> None:
         self._nvml = nvml
         self.samples = samples
 
     def release(self) -> None:
-        """Gives the samples' memory back."""
+        """Frees the samples."""
         while self.samples:
             with contextlib.suppress(self._nvml.NVMLError):
                 self._nvml.nvmlGpmSampleFree(self.samples.popitem()[1])
@@ -76,12 +76,12 @@ class Gpm:
         return cls(nvml, gpus)
 
     def close(self) -> None:
-        """Lets NVML go."""
+        """Shuts NVML down."""
         with contextlib.suppress(self._nvml.NVMLError):
             self._nvml.nvmlShutdown()
 
     def look(self) -> GpmLook:
-        """Now. Of the GPUs that answer."""
+        """Samples the GPUs that answer."""
         found = GpmLook(self._nvml, {})
         for index, handle in self._gpus.items():
             with contextlib.suppress(self._nvml.NVMLError):
@@ -89,7 +89,7 @@ class Gpm:
         return found
 
     def between(self, first: GpmLook, last: GpmLook) -> list[GpuUse]:
-        """Of each GPU that both looks saw."""
+        """The use of each GPU that is in both samples."""
         found = []
         for index in sorted(first.samples.keys() & last.samples.keys()):
             with contextlib.suppress(self._nvml.NVMLError):

@@ -15,7 +15,7 @@ BUDGET_SHARE = 0.1  # of the SLO's p99: what may be spent on waiting
 # more are the limit, and at the least what a busy machine may take to wake a process.
 BUDGET_STEPS = 4
 BUDGET_LEAST_S = 0.005
-# Of the time. Work comes in bursts: a process or device that is busier than this makes queues.
+# A share of the time. Work comes in bursts: a process or device that is busier than this makes queues.
 PROCESS_BUSY_MAX = 0.80
 DEVICE_BUSY_MAX = 0.85
 # Beyond the knee a queue is as long as the overload is old: it says that there are too few servers, not by how many.

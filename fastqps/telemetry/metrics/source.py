@@ -1,4 +1,4 @@
-"""What a scrape reads."""
+"""The interface between a scrape and the server."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from fastqps.telemetry.metrics.canaries import Canaries
 
 
 class Credentials(Protocol):
-    """What the server is entered with."""
+    """The state of the server's certificates and tokens."""
 
     expires_s: float  # of the certificate, since 1970; 0: no TLS
     reloads: dict[str, int]  # by outcome
 
     @property
     def refused(self) -> Mapping[str, bool]:
-        """Of each kind of files that is in use: whether what lies there now is useless, so that old contents hold."""
+        """For each kind of credential in use: whether its files are invalid, so that the old ones stay in force."""
 
 
 class Source(Protocol):
-    """What a scrape reads: the segment, and what only the supervisor knows."""
+    """The data of a scrape: the segment, and the state that only the supervisor has."""
 
     segment: Any
     models: Sequence[str]
@@ -41,7 +41,7 @@ class Source(Protocol):
 
     @property
     def credentials(self) -> Credentials:
-        """What the server is entered with."""
+        """The state of the server's certificates and tokens."""
 
     def route_of(self, model: int) -> int:
         """The route that answers for a model."""
@@ -53,13 +53,13 @@ class Source(Protocol):
         """The device that a dispatcher runs on."""
 
     def versions(self) -> Sequence[ServedVersion]:
-        """What each model is now."""
+        """The served version of each model."""
 
     def reload_counts(self) -> Mapping[tuple[str, str], int]:
-        """How often reloads have ended how, by model and outcome."""
+        """The number of reloads by model and outcome."""
 
     def reload_failed(self) -> Mapping[str, bool]:
-        """Of each model: whether its last reload failed."""
+        """For each model: whether its last reload failed."""
 
     def filled(self) -> Mapping[int, bool]:
         """The dispatchers that shall serve, and whether each does: a reloaded model's next ones have indices of their
@@ -72,7 +72,7 @@ class Source(Protocol):
         """Spans of traced calls, by what became of them; empty where none are traced."""
 
     def processes(self) -> Iterable[tuple[str, int]]:
-        """All that the server consists of now: (role, pid)."""
+        """The (role, pid) of each process of the server."""
 
     def restarts(self) -> dict[str, int]:
         """How often processes were started again, by role."""
@@ -81,4 +81,4 @@ class Source(Protocol):
         """How often torch's operation took the place of each kernel; empty where no device has kernels."""
 
     def canaries(self) -> Sequence[Canaries]:
-        """Of each dispatcher that runs."""
+        """The canaries of each running dispatcher."""

@@ -1,4 +1,4 @@
-"""What the server's processes use of the machine: CPU time and memory."""
+"""CPU time and memory of the server's processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PROCESS_CLOCK = 2  # of a process, all of its threads: see clock_getcpuclockid(
 
 
 class Usage:
-    """Looked at once a second. What a process used between the last look and its end is not counted.
+    """Samples the processes once a second. CPU time between the last sample and a process's end is not counted.
 
     ``shared_bytes``: memory that all of them share. ``processes``: all that there are now, each with its role.
     """
@@ -55,7 +55,7 @@ class Usage:
 
 
 def cpu_s(pid: int) -> float | None:
-    """Of a process, in all of its threads; None: it is gone."""
+    """The CPU time of a process in all of its threads; None if it is gone."""
     try:
         return time.clock_gettime(~pid << 3 | _PROCESS_CLOCK)
     except OSError:

@@ -11,7 +11,7 @@ from fastqps.telemetry.metrics.source import Source
 
 
 def version_families(source: Source) -> Iterator[Any]:
-    """Of each model. A reload that failed is counted once, and stays visible until another one has not."""
+    """The versions and reloads of each model. A failed reload stays visible until a later one succeeds."""
     reloads = CounterMetricFamily("fastqps_reloads", "Reloads, and how they ended.", labels=["model", "outcome"])
     for labels, count in source.reload_counts().items():
         reloads.add_metric(labels, count)

@@ -1,4 +1,4 @@
-"""The thread that gives spans to the collector. Nobody waits for it: what it cannot take is dropped and counted."""
+"""The thread that sends spans to the collector. It blocks no request: spans beyond its queue are dropped."""
 
 from __future__ import annotations
 

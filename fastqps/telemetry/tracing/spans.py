@@ -17,14 +17,14 @@ from fastqps.telemetry.tracing.record import Record
 
 SERVICE = "fastqps.v1.PredictService"
 SERVICE_NAME = "fastqps"
-# What OpenTelemetry counts as a server's failure; the others are the client's, or nobody's.
+# The codes that OpenTelemetry counts as a server's failure.
 FAILURES = ("UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS")
 _SCOPE = InstrumentationScope("fastqps", __version__)
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 
 
 def make_resource(name_given: bool) -> Resource:
-    """What all spans are of. ``name_given``: OpenTelemetry's own variables name the service."""
+    """The resource of all spans. ``name_given``: OpenTelemetry's own variables name the service."""
     own = {"service.version": __version__}
     return Resource.create(own if name_given else {"service.name": SERVICE_NAME, **own})
 
