@@ -74,8 +74,8 @@ class Config:
     lanes: int | None = _setting(
         None,
         "count",
-        "Steps that a dispatcher runs side by side, each with another one prepared behind it; on cpu they share its "
-        "threads, and of a generator each lane runs --max-running sequences.",
+        "Steps that a dispatcher runs at the same time, each with another one prepared behind it. On cpu they share "
+        "its threads. In a generator each lane runs --max-running sequences.",
         least=1,
         most=8,
         auto="2 on cuda, else 1",
@@ -83,7 +83,7 @@ class Config:
     max_batch_items: int | None = _setting(
         None,
         "count",
-        "Most requests in a batch; a generator's steps hold --max-running instead.",
+        "Most requests in a batch. A generator's steps hold --max-running sequences instead.",
         least=1,
         most=4096,
         auto="64 on cpu, 1024 on cuda, 256 on null and sim",
@@ -91,8 +91,8 @@ class Config:
     max_batch_tokens: int | None = _setting(
         None,
         "count",
-        "Most tokens in a batch; at least --max-input-tokens. A generator's steps have room for its longest prompt and "
-        "one token of each of --max-running sequences.",
+        "Most tokens in a batch, at least --max-input-tokens. A generator's step has room for its longest prompt and "
+        "for one token of each of --max-running sequences.",
         least=1,
         most=1 << 20,
         auto="4096 on cpu, 16384 elsewhere, and never less than --max-input-tokens and --max-running (or 1024) "
@@ -102,25 +102,24 @@ class Config:
         0, "duration", "How long an idle dispatcher waits for more requests before it runs a small batch.", most=10**9
     )
     max_queue_items: int = _setting(
-        4096, "count", "Most requests of a model that wait; more are refused.", least=1, most=1 << 22
+        4096, "count", "Most requests of a model that may wait. More are refused.", least=1, most=1 << 22
     )
     max_input_tokens: int | None = _setting(
         None,
         "count",
-        "Longest input; a model's own limit holds if it is smaller, a generator's less --max-output-tokens and "
-        "the prefix. It must have room for the tokenizer's special tokens and a token of each text of a pair.",
+        "Longest input. A smaller limit of the model has priority; a generator's limit is reduced by "
+        "--max-output-tokens and the prefix. The limit must hold the tokenizer's special tokens and one token of each "
+        "text of a pair.",
         least=1,
         most=8192,
         auto="an encoder's own limit, 8192 at most; 512 of a generator",
     )
-    max_output_tokens: int = _setting(
-        128, "count", "Most tokens that a request can have generated.", least=1, most=8192
-    )
+    max_output_tokens: int = _setting(128, "count", "Most tokens that a request may generate.", least=1, most=8192)
     slots: int | None = _setting(
         None,
         "count",
-        "Requests that a front door can hold, waiting and running. A power of two. (Not a generator's places in its KV "
-        "cache: those are --max-running.)",
+        "Requests that a front door can hold, waiting and running; a power of two. A generator's places in its KV "
+        "cache are --max-running.",
         least=16,
         most=1 << 20,
         auto="8192, or as many, 1024 at least, as hold the longest inputs in 64 MiB",
@@ -128,7 +127,7 @@ class Config:
     max_running: int | None = _setting(
         None,
         "count",
-        "Most sequences that a generator's dispatcher runs at a time; each has its place in the KV cache.",
+        "Most sequences that a generator's dispatcher runs at a time. Each has a place in the KV cache.",
         least=1,
         most=1 << 16,
         auto="1024, or as many as --max-batch-tokens and --slots have room for and a quarter of the memory holds (on "
@@ -137,7 +136,8 @@ class Config:
     async_steps: bool = _setting(
         True,
         "switch",
-        "Prepare the next step while one runs. off: one step after the other, with the same answers, for comparison.",
+        "Prepare the next step while one runs. off runs one step after the other, with the same answers, for "
+        "comparison.",
     )
     preparation: str = _setting(
         "native",
@@ -147,146 +147,153 @@ class Config:
         choices=("native", "python"),
     )
     max_stream_inflight: int = _setting(
-        1024, "count", "Most requests of one PredictStream call in flight; then it is not read.", least=1, most=1 << 16
+        1024,
+        "count",
+        "Most requests of one PredictStream call in flight. Beyond that the server stops reading the call.",
+        least=1,
+        most=1 << 16,
     )
     max_message_bytes: int = _setting(4 << 20, "bytes", "Longest request message.", least=1 << 10, most=1 << 28)
     default_timeout_ns: int = _setting(
         10 * 10**9,
         "duration",
-        "Longest time allowed for a request; a deadline of its own that is earlier holds. 0: no limit.",
+        "Longest time allowed for a request. An earlier deadline of the request has priority. 0: no limit.",
         most=3600 * 10**9,
     )
     step_timeout_ns: int = _setting(
         30 * 10**9,
         "duration",
-        "A dispatcher whose batch takes longer, or a front door whose event loop stands still as long, is killed and "
-        "restarted. 0: never.",
+        "Kill and restart a dispatcher whose batch takes longer, or a front door whose event loop stands still for "
+        "longer. 0: never.",
         most=86400 * 10**9,
     )
     drain_timeout_ns: int = _setting(
-        30 * 10**9, "duration", "Time to finish open requests at SIGTERM; then exit code 5.", most=86400 * 10**9
+        30 * 10**9,
+        "duration",
+        "Time to finish open requests after SIGTERM. Requests still open then are cut off (exit code 5).",
+        most=86400 * 10**9,
     )
     lame_duck_ns: int = _setting(
         0,
         "duration",
-        "How long the server still serves after SIGTERM, already not ready, before it drains: time for load balancers "
-        "to look and for Kubernetes to spread the word. It comes on top of --drain-timeout. 0: none.",
+        "Time after SIGTERM during which the server reports not ready but still serves, so that load balancers and "
+        "Kubernetes notice. --drain-timeout begins afterwards. 0: none.",
         most=3600 * 10**9,
     )
     canary_interval_ns: int = _setting(
         10**9,
         "duration",
-        "A dispatcher that has finished no step for so long gets a request of the server's own, one token long, to "
-        "show that it would; see docs/operations.md. 0: never.",
+        "Send a request of one token to a dispatcher that has finished no step for this long, to test that it still "
+        "works. See docs/operations.md. 0: never.",
         most=3600 * 10**9,
     )
     max_connection_age_ns: int = _setting(
         30 * 60 * 10**9,
         "duration",
-        "After so long (10 % more or less) a client connection gets a GOAWAY, its calls are finished, and its client "
-        "connects again, perhaps to a newer server. 0: never.",
+        "Close a client connection of this age (10 % more or less) by GOAWAY after its open calls. The client "
+        "connects again, perhaps to another server. 0: never.",
         most=7 * 86400 * 10**9,
     )
     stream_idle_timeout_ns: int = _setting(
         5 * 60 * 10**9,
         "duration",
-        "A PredictStream call without a message for so long, and without an answer to come, ends with UNAVAILABLE. "
+        "End a PredictStream call with UNAVAILABLE after this long without a message and without an open answer. "
         "While nearly all calls of a front door are in use, the oldest idle ones end after a second. 0: never.",
         most=7 * 86400 * 10**9,
     )
     allow_single_texts: bool = _setting(
         False,
         "switch",
-        "Cross-encoders, which score pairs of texts, take single texts, too. off: they are refused, as a pair was "
+        "Accept single texts for cross-encoders, which score pairs of texts. off refuses them, since a pair was "
         "probably meant.",
     )
     allow_output_change: bool = _setting(
         False,
         "switch",
-        "A reload may change a model's number of dimensions, or its labels. off: it is refused, and what serves goes "
-        "on serving: clients may have stored what they got.",
+        "Let a reload change a model's number of dimensions or its labels. off refuses such a reload, since clients "
+        "may have stored earlier results.",
     )
     dtype: str = _setting(
         "auto",
         "text",
-        "Number format of the computation; auto takes bfloat16 where the device computes it natively. float16 is for "
-        "cuda.",
+        "Number format of the computation. auto takes bfloat16 if the device computes it natively. float16 is for "
+        "cuda only.",
         choices=("auto", "float32", "bfloat16", "float16"),
     )
     quantization: str = _setting(
         "none",
         "text",
-        "Matrix products of a model's inner layers in FP8, on cpu and cuda: fp8, all but attention's output "
-        "projection; auto, those for which FP8 is faster, as the first start measures it and stores beside the model. "
-        "See docs/quantization.md.",
+        "FP8 for the matrix products of a model's inner layers, on cpu and cuda. fp8: all except attention's output "
+        "projection. auto: those for which FP8 is faster; the first start measures them and stores the choice beside "
+        "the model. See docs/quantization.md.",
         choices=("none", "fp8", "auto"),
     )
     kernels: str = _setting(
         "auto",
         "text",
-        "What computes on cuda between the matrix products: auto tries each own kernel at start and takes torch's "
-        "operation where it fails or gives other numbers; own and torch take one of them, unchecked. See "
+        "Operations between the matrix products on cuda. auto tests each own kernel at the start and uses torch's "
+        "operation if the kernel fails or computes other numbers. own and torch use one of them without a test. See "
         "docs/kernels.md.",
         choices=("auto", "own", "torch"),
     )
     pin: str = _setting(
         "auto",
         "text",
-        "CPUs for the server's processes: auto gives each its own where there are enough, the dispatchers of a GPU "
-        "some that are near it, and pins nothing otherwise; "
-        "off never pins; a LIST (0-3,8) confines the server to these CPUs and then does as auto.",
+        "CPUs of the server's processes. auto gives each process its own if there are enough, and a GPU's dispatchers "
+        "CPUs near it; otherwise it pins nothing. off never pins. A LIST (0-3,8) confines the server to these CPUs "
+        "and then works as auto.",
         metavar="auto|off|LIST",
     )
     mps: str = _setting(
         "auto",
         "text",
-        "Whether dispatchers that share a GPU run on it at the same time, under an MPS daemon that the server starts "
-        "for itself: auto starts one where two or more share a GPU and, where it cannot be had, warns and lets them "
-        "take turns; on ends the start then (exit code 3); off never starts one.",
+        "Run dispatchers that share a GPU at the same time, under an MPS daemon that the server starts. auto starts "
+        "one if two or more share a GPU; if it cannot, it warns and they take turns. on ends the start in that case "
+        "(exit code 3). off never starts one.",
         choices=("off", "auto", "on"),
     )
     share_weights: bool = _setting(
         False,
         "switch",
-        "One copy of a model's weights for all of its dispatchers on a GPU, held by a process of its own. It saves "
-        "memory; when that process ends, all of them start again.",
+        "Keep one copy of a model's weights for all of its dispatchers on a GPU, in a process of its own. This saves "
+        "memory. If that process ends, all of these dispatchers restart.",
     )
     prefix: tuple[str, ...] = _setting(
         (),
         "texts",
-        "UTF-8 text file, put in front of every prompt of the models that generate, as it is to the last byte; its "
-        "part of the KV cache is computed once. NAME=FILE for one of several models; repeat the flag for more.",
+        "UTF-8 text file whose exact content is put in front of every prompt of the generating models. Its part of "
+        "the KV cache is computed once. NAME=FILE is for one of several models; repeat the flag for more.",
         metavar="FILE",
     )
     capacity: str = _setting(
         "",
         "text",
-        "What this deployment can do, as measured: the capacity.json that fastqps bench find-max writes. Its metrics "
-        "then say how much of that is used. For a server of one model.",
+        "Measured capacity of this deployment: the capacity.json that fastqps bench find-max writes. The metrics then "
+        "report the used share of it. For a server of one model.",
         metavar="FILE",
     )
     rerun: bool = _setting(
-        True, "switch", "Run a request again whose dispatcher died while it ran. off: it is answered INTERNAL."
+        True, "switch", "Run a request again if its dispatcher dies while it runs. off answers it INTERNAL."
     )
     tls_cert: str = _setting(
         "",
         "text",
-        "PEM file with the server's certificate, and behind it those that lead to its issuer: clients must then use "
-        "TLS. Read again when it changes, as the next two and the tokens are. See docs/security.md.",
+        "PEM file with the server's certificate, followed by its chain. Clients must then use TLS. This file, the "
+        "next two and the tokens are read again when they change. See docs/security.md.",
         metavar="FILE",
     )
     tls_key: str = _setting("", "text", "PEM file with the key of --tls-cert, without a password.", metavar="FILE")
     tls_client_ca: str = _setting(
         "",
         "text",
-        "PEM file with certificate authorities: a client must then show a certificate that one of them has signed.",
+        "PEM file with certificate authorities. A client must then present a certificate that one of them has signed.",
         metavar="FILE",
     )
     auth_token_file: str = _setting(
         "",
         "text",
-        "File with one token a line, lines with # left out: every call but health, and every POST on the admin port, "
-        "must then carry one of them (authorization: Bearer TOKEN).",
+        "File with one token a line; lines with # are comments. Every call except health, and every POST on the admin "
+        "port, must then carry one of them (authorization: Bearer TOKEN).",
         metavar="FILE",
     )
     admin_host: str = _setting(
@@ -298,21 +305,21 @@ class Config:
     load_reports: bool = _setting(
         False,
         "switch",
-        "Whether answers carry the server's load (ORCA) for clients and proxies that balance on it: at most one answer "
+        "Report the server's load (ORCA) in answers, for clients and proxies that balance on it: at most one answer "
         "of a connection in 100 ms. Streams of reports are served in any case. See docs/load-balancing.md.",
     )
     target_saturation: float = _setting(
         0.65,
         "ratio",
-        "How much of its capacity a server should use; the metrics advise as many servers as that takes. 0.05 to 1. "
+        "Share of its capacity that a server should use, 0.05 to 1. The metrics advise the number of servers for it. "
         "See docs/operations.md.",
         floor=0.05,
     )
     queue_budget_ns: int | None = _setting(
         None,
         "duration",
-        "How long requests may wait before the server counts as saturated (p95 of 10 s); a capacity file with an SLO "
-        "of its p99 says it instead.",
+        "Longest wait of requests (p95 of 10 s) before the server counts as saturated. A capacity file with a p99 "
+        "objective has priority.",
         least=1000,
         most=3600 * 10**9,
         auto="four usual steps, 5ms at the least, beyond the one that every request may find running and "
@@ -321,15 +328,14 @@ class Config:
     otlp_endpoint: str = _setting(
         "",
         "text",
-        "Where spans of traced calls go: the URL of an OpenTelemetry collector that takes OTLP over gRPC, "
-        "http://collector:4317. Without it OTEL_EXPORTER_OTLP_ENDPOINT holds, and without both nothing is traced. See "
-        "docs/tracing.md.",
+        "URL of an OpenTelemetry collector that takes spans by OTLP over gRPC, http://collector:4317. Default: "
+        "OTEL_EXPORTER_OTLP_ENDPOINT; without both nothing is traced. See docs/tracing.md.",
         metavar="URL",
     )
     trace_ratio: float = _setting(
         0.001,
         "ratio",
-        "Of the calls whose clients say nothing about it (no traceparent), the share that is traced. 0: none of them.",
+        "Share of the calls that are traced, among those whose clients send no traceparent. 0: none.",
     )
 
 

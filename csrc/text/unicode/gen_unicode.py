@@ -1,8 +1,8 @@
-"""Writes unicode_tables.inc: what the `tokenizers` package does with every code point, asked of the package itself.
+"""Writes unicode_tables.inc: how the `tokenizers` package treats every code point, as the package itself answers.
 
-The package carries Unicode tables of several ages (white space from one crate, punctuation from another), so no single
-Unicode database reproduces it. Run `python csrc/text/unicode/gen_unicode.py`; with `--check` it compares with the file and
-exits 1 when they differ (a new release of the package has new tables).
+The package's Unicode tables have several ages (white space from one crate, punctuation from another), so no single
+Unicode database reproduces them. Run `python csrc/text/unicode/gen_unicode.py`. With `--check` it compares its output
+with the file and exits 1 if they differ: a new release of the package has new tables.
 """
 
 import itertools
