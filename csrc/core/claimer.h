@@ -17,7 +17,7 @@ struct Claim {
   u32 n_tokens;
 };
 
-// What one step holds. claims: to run; dropped: claimed, but expired or cancelled before launch.
+// The requests of one step. claims: to run; dropped: claimed, but expired or cancelled before launch.
 struct Batch {
   std::vector<Claim> claims;
   struct Dropped {
@@ -201,7 +201,7 @@ class Claimer {
     return ours;
   }
 
-  // Whether enough waits, and nobody else of this model is free to take it.
+  // Whether enough requests wait, and no other dispatcher of this model is free to take them.
   bool worth_claiming(Look look) const {
     if (!limits_.items) return false;
     // relaxed: a guess. If it is wrong, the sleeper is woken and finds nothing, or we claim a little later.
@@ -292,8 +292,8 @@ class Claimer {
     FASTQPS_POINT(3);
   }
 
-  // Nothing else waits. Whoever puts a canary rings our eventfd afterwards, asleep or not: a look that came too early
-  // is repeated, and no announcement has to be seen.
+  // Claims a canary if no request waits. A front door signals our eventfd after it puts a canary, whether we sleep or
+  // not: so a look that came too early is repeated, and the door need not see our announcement.
   void claim_canary(Batch& batch) {
     for (u32 f = 0; f < segment_.sizes().doors && batch.claims.empty(); f++) {
       const Word w{segment_.canary_slot(f, me_).state.load(kAcquire)};

@@ -129,7 +129,7 @@ struct alignas(64) SupervisorLine {
   std::atomic<u64> poison_until_ns;    // [D, by compare-and-swap] until then some door's PoisonMark may hold; 0: none
 };
 
-// What the whole server is doing, for those who tell it to load balancers. Written ten times a second; each value is
+// The load of the whole server, for load reports. Written ten times a second; each value is
 // whole, and none is older than updated_ns says.
 struct alignas(64) LoadLine {
   std::atomic<double> utilization;         // [S] of the server's capacity, mean of 10 s; above 1 beyond it
@@ -149,7 +149,7 @@ struct alignas(64) PoisonMark {
   std::atomic<u64> fingerprint, until_ns;
 };
 
-// Of a door that has tokenizers that are not native: the process that loads them, and one for each lane of texts.
+// Processes of a front door whose tokenizers are not native: one that loads them, and one for each lane of texts.
 inline constexpr u32 kTokenizerProcesses = 3;
 
 struct alignas(64) DoorLine {
@@ -168,7 +168,7 @@ struct alignas(64) DoorLine {
   PoisonMark poison[kPoisonEntries];  // [D] fingerprints of requests that killed dispatchers; all doors read them
 };
 
-// What a front door has to do with a route. S sets all of a dead one's to 0.
+// The state of a route at a front door. S sets all of a dead door's to 0.
 struct alignas(64) DoorRoute {
   std::atomic<u32> loaded;   // [D] 1 + the generation whose requests it can take and answer
   std::atomic<u32> refused;  // [D] 1 + the generation whose files it could not use
@@ -242,7 +242,7 @@ struct alignas(64) RingLine {
   alignas(64) std::atomic<u64> entry[1];
 };
 
-// What a request asks of its answer, and what the dispatcher says about it.
+// Options of a request's answer, and the dispatcher's remarks on it.
 enum SlotFlag : u8 {
   kNormalizeSet = 1,
   kNormalize = 2,
@@ -330,7 +330,7 @@ inline constexpr const char* kRejectNames[kRejects] = {"queue_full", "slots", "p
 enum Idle : u32 { kIdleNoWork = 0, kIdleDelay, kIdleGather, kIdleLaunch, kIdleShared, kIdleScatter, kIdles };
 inline constexpr const char* kIdleNames[kIdles] = {"no_work", "batch_delay", "gather", "launch", "shared", "scatter"};
 
-// What the HTTP/2 layer counts.
+// Counters of the HTTP/2 layer.
 enum TransportCount : u32 {
   kAccepted = 0,
   kClosed,

@@ -1,5 +1,5 @@
-// What the whole server did in the last seconds: the counters of all processes, looked at every 100 ms by the
-// supervisor. Everything over a time comes from the counters' differences, so that it is exact whenever a look comes.
+// The server's load in the last seconds. The supervisor samples the counters of all processes every 100 ms. Values over
+// a time are differences of counters, so they are exact however late a sample is.
 #pragma once
 #include <algorithm>
 #include <deque>
@@ -88,7 +88,7 @@ class LoadWindow {
     std::vector<u32> waits;      // since the look before: by model and bucket
   };
 
-  // The looks of a window: those from `first` on. What was counted at `first` was before it.
+  // The samples of a window, from `first` on. Counts up to `first` are outside of it.
   struct Part {
     Part(u64 ns, size_t buckets) : span_ns(ns), sums(buckets) {}
     void reset() { std::fill(sums.begin(), sums.end(), 0); }
@@ -156,7 +156,7 @@ class LoadWindow {
     return sums;
   }
 
-  // What a dispatcher has done since the last look goes to the model and the device that it serves now.
+  // A dispatcher's work since the last sample counts for the model and the device that it serves now.
   // relaxed: statistics, as above.
   void count_dispatcher(Look& at, u32 d) {
     const DispatcherLine& line = segment_.dispatcher(d);
@@ -189,7 +189,7 @@ class LoadWindow {
     auto rate = [s](u64 now, u64 then) { return double(now - then) / s; };
     Load load;
     load.seconds = s;
-    // What came either ended, or was lost, or is still there.
+    // Each accepted request has ended, was lost, or is still held.
     const double grown = (double(last.held) - double(first.held)) / s;
     load.asked = std::max(0.0, rate(last.wanted, first.wanted) + grown);
     load.errors = rate(last.errors, first.errors), load.items = rate(last.items, first.items);
@@ -206,7 +206,7 @@ class LoadWindow {
     return load;
   }
 
-  // What a device did for a model between two looks.
+  // A device's work for a model between two samples.
   StepSums work(u32 device, u32 model, const Look& first, const Look& last) const {
     return last.work[device * models_ + model] - first.work[device * models_ + model];
   }

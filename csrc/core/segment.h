@@ -64,7 +64,7 @@ class Segment {
   u8* answer(Slot& slot) const { return reinterpret_cast<u8*>(&slot) + header().answer_offset; }
 
   static u64 ring_bytes(u64 entries) { return (offsetof(RingLine, entry) + entries * sizeof(u64) + 63) / 64 * 64; }
-  // What create() would allocate, without doing it.
+  // The bytes that create() would allocate.
   static Header plan(const Sizes& sizes);
 
  private:

@@ -204,7 +204,7 @@ class Slab {
   State state(u32 i) { return Word{slot(i).state.load(kRelaxed)}.state(); }
 
   // Sleep: announce, recheck (true: nothing has come), sleep in the event loop with our eventfd among its descriptors,
-  // awake. What was put since the last publish() is published first: nobody else could do it.
+  // awake. Requests that were put since the last publish() are published first, since no other process can do it.
   bool announce() {
     if (!dirty_.empty()) publish();
     announce_sleep(segment_.door(door_).sleep);
@@ -348,7 +348,7 @@ class Slab {
       recycle(i);
     }
   }
-  // Nobody waits for a canary, so nothing is remembered of it, and one that its dispatcher did not survive is not
+  // No client waits for a canary, so no record of it is kept, and one whose dispatcher died is not
   // repeated. One that is QUEUED stays for the next incarnation.
   void settle_canary(u32 d) {
     Slot& s = segment_.canary_slot(door_, d);

@@ -1,4 +1,4 @@
-// What steps were in sum, and what follows from it: how long one takes, and how much more a device could do in the time
+// Sums over steps, and two estimates from them: how long a step takes, and how much more a device could do in the time
 // that they took.
 #pragma once
 #include <algorithm>

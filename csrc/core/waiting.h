@@ -1,4 +1,4 @@
-// What waits in the rings of a route. Guesses, as all such sizes: rings change while they are read.
+// The requests that wait in the rings of a route. The numbers are estimates, since rings change while they are read.
 #pragma once
 #include "core/ring.h"
 #include "core/segment.h"

@@ -1,7 +1,7 @@
 // The slot's state word: seq:32 | epoch:20 | owner:8 | state:4, always changed as a whole by compare-and-swap.
 //
-// The word is the truth about a slot; every ring entry and every eventfd is only a hint to look at it. Whoever it names
-// owns the slot's bytes: the front door while FREE, QUEUED or DONE, dispatcher `owner` of incarnation `epoch` while
+// The word alone decides about a slot; every ring entry and every eventfd is only a hint to look at it. It names the
+// owner of the slot's bytes: the front door while FREE, QUEUED or DONE, dispatcher `owner` of incarnation `epoch` while
 // CLAIMED or LAUNCHED. `seq` grows at every QUEUED, so that an old ring entry can never claim a slot's next request.
 #pragma once
 #include "core/types.h"

@@ -1,4 +1,4 @@
-// What the native families share: special tokens around a text or a pair, and the cut to a number of tokens.
+// The common part of the native families: special tokens around a text or a pair, and the cut to a number of tokens.
 #pragma once
 #include <vector>
 
@@ -17,7 +17,7 @@ struct Template {
   u32 largest_id() const;
 };
 
-// What every tokenizer's shared part has.
+// The parameters of every tokenizer's common part.
 struct Surround {
   Template special;
   std::optional<FileTruncation> truncation;

@@ -16,7 +16,7 @@ struct Encoded {
   bool truncated = false;
 };
 
-// What the tokenizer.json itself says. A served model's own limit replaces it, so encode() does not look at it.
+// The truncation of the tokenizer.json. encode() ignores it, since a served model's own limit replaces it.
 struct FileTruncation {
   u32 max_tokens;  // special tokens included
   u32 stride;

@@ -15,7 +15,7 @@
 
 namespace fastqps::front {
 
-// What is wrong with a request, for an INVALID_ARGUMENT. `field` is a literal, a path such as "pair.first", or empty
+// The fault of a request, for an INVALID_ARGUMENT. `field` is a literal, a path such as "pair.first", or empty
 // when the bytes are damaged outside any field. `reason` is a literal or lies in the caller's ReasonText. True if there
 // is an error.
 struct FieldError {

@@ -1,4 +1,4 @@
-// What the processes have counted, and the load that follows from it.
+// Exports the processes' counters and the load that follows from them.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 

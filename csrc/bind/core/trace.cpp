@@ -1,4 +1,4 @@
-// What front doors have traced, as Python takes it.
+// Exports the front doors' trace records.
 #include <pybind11/pybind11.h>
 
 #include <algorithm>

@@ -39,7 +39,7 @@ bool BpeReader::model(const Json& at) {
   return true;
 }
 
-// What the package does with a byte that the vocabulary lacks depends on more than is native here, unless it drops it.
+// A byte that the vocabulary lacks is handled natively only where the package drops it; other cases depend on more.
 bool BpeReader::alphabet(const Json& model) {
   bool complete = true;
   for (u32 byte = 0; byte < 256; ++byte) {

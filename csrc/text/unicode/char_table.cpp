@@ -12,7 +12,7 @@ namespace {
 using unicode::Mapping;
 using unicode::Range;
 
-// Every property of every code point, spread out while a table is built.
+// The properties of all code points as plain arrays, which exist while a table is built.
 class Properties {
  public:
   Properties() : bits_(kCodePoints), ccc_(kCodePoints), lower_(kCodePoints), decomposed_(kCodePoints) {
@@ -51,7 +51,7 @@ void for_each(u32 point, const Mapping* mapping, Each each) {
   for (u32 i = 0; i < 4 && mapping->to[i]; ++i) each(mapping->to[i]);
 }
 
-// What one code point becomes: clean, take apart, drop marks, lower-case, in the normalizer's order.
+// Maps one code point in the normalizer's order: clean, decompose, drop marks, lower-case.
 std::vector<NormalChar> normalize(u32 point, NormalizerFlags flags, const Properties& of) {
   std::vector<NormalChar> out;
   if (flags.clean_text && of.is(point, Properties::kCleaned)) return out;

@@ -1,4 +1,4 @@
-// What BERT's normalizer and pre-tokenizer make of each code point, for one setting of the normalizer's flags.
+// A table of how BERT's normalizer and pre-tokenizer treat each code point under one setting of the normalizer's flags.
 #pragma once
 #include <vector>
 

@@ -141,7 +141,7 @@ def generate() -> str:
     composed = compositions(decomposed)
     classes = combining_classes()
     spaces, marks = pieces()
-    # What the C++ relies on: only marks that survive stripping are ever reordered, and they are plain letters.
+    # The C++ relies on this: only marks that survive stripping are ever reordered, and they are plain letters.
     assert max(len(out) for out in [*decomposed.values(), *lowered.values()]) <= 4
     for cp in set(classes) - set(stripped):
         assert cp not in lowered and cp not in spaces and cp not in marks and cp not in isolated, hex(cp)

@@ -1,5 +1,5 @@
-// What the `tokenizers` package does with code points, as gen_unicode.py found it: sorted, compact, not for lookups in
-// a hot loop. CharTable, CodeClasses and Nfc spread out what they need.
+// How the `tokenizers` package treats code points, as gen_unicode.py found it: sorted and compact, too slow for a hot
+// loop. CharTable, CodeClasses and Nfc expand the parts that they need.
 #pragma once
 #include <algorithm>
 #include <span>

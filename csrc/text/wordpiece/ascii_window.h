@@ -12,7 +12,7 @@
 
 namespace fastqps::text {
 
-// What a byte is to every setting of BERT's normalizer. kOther needs the slow path: controls, all that is not ASCII,
+// The class of a byte under every setting of BERT's normalizer. kOther needs the slow path: controls, all but ASCII,
 // and the first bytes of added tokens.
 enum class ByteClass : u8 { kOther, kLetter, kSpace, kPunctuation };
 
