@@ -67,7 +67,6 @@ def synchronous(host_ms: float) -> float:
     return STEP_MS / (STEP_MS + host_ms)
 
 
-
 def with_launch(profile: Path, launch_ms: float) -> str:
     """The profile's text, with so much CPU time for each launch."""
     return profile.read_text().replace("[host]", f"[host]\nlaunch_us = {1000 * launch_ms:g}")

@@ -264,12 +264,12 @@ def test_flags_of_programs_are_checked() -> None:
 def test_what_each_optimization_adds_is_a_figure(dry: Any) -> None:
     run = dry("ablate")
     row = {"p99_us": 9.0, "duty_cycle": 0.5, "over_first": 3.0}
-    levers = [
+    optimizations = [
         {"name": "1 dispatcher", "rate": 100.0, "over_before": 1.0, **row},
         {"name": "+ 2 lanes", "rate": 300.0, "over_before": 3.0, **row},
         {"name": "+ FP8", "missing": "the device has none"},
     ]
-    ablate.tell(run, levers)
+    ablate.tell(run, optimizations)
     found = run.results.read()
     assert [entry["measured"] for entry in found["table"]] == [1.0, 3.0]
     assert found["table"][1]["bound_by"] == "300/s; 3.00 × the first; device busy 50.0 %"
