@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TORCH ?=
 
-.PHONY: help setup build demo bench results-table test nightly native-test lint format clean proto fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy duty-cycle grammar model model-full order stress kernels gpu-check gpu-kit manifests
+.PHONY: help setup build demo bench results-table test nightly native-test lint format clean proto fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy grammar model model-full order stress kernels gpu-check gpu-kit manifests
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -101,13 +101,10 @@ format: ## write the formatting that lint checks
 demo: setup ## one server embeds sentences and corrects others, under load and checked
 	$(BIN)/python -m examples.demo
 
-duty-cycle: ## duty cycles of a modelled device, computed and measured, and what the tuner makes of them; 2 minutes, needs an idle machine
-	$(BIN)/python -m examples.duty_cycle
-
-kernels: ## compile every GPU kernel for every model's shapes, without a GPU, into bench/results/kernels-sm90.md; ARCH=80|89|90|gfx942|gfx950
+kernels: ## compile every GPU kernel for every model's shapes, without a GPU, into build/kernels-sm90.md; ARCH=80|89|90|gfx942|gfx950
 	@mkdir -p build
 	$(BIN)/python -m fastqps.kernels.aot.compile --arch $(or $(ARCH),90) > build/kernels.md
-	mv build/kernels.md bench/results/kernels-$(if $(filter gfx%,$(ARCH)),,sm)$(or $(ARCH),90).md
+	mv build/kernels.md build/kernels-$(if $(filter gfx%,$(ARCH)),,sm)$(or $(ARCH),90).md
 
 grammar: ## train the demo's grammar model again from nothing, and evaluate it; about 10 minutes of one core
 	$(BIN)/python -m examples.grammar.train

@@ -42,7 +42,7 @@ def main() -> int:
     parser.add_argument("part", nargs="*", help="default: all of them", metavar="PART")
     parser.add_argument("--repetitions", type=int, default=3, help="of every point, interleaved (default: 3)")
     parser.add_argument("--seconds", type=float, default=5.0, help="of every point (default: 5)")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for PART.json and PART.md")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for PART.json")
     options = parser.parse_args()
     if strange := [part for part in options.part if part not in PARTS]:
         parser.error(f"{strange[0]!r} is no part; parts: {', '.join(PARTS)}")
@@ -72,7 +72,6 @@ def _measure(part: str, options: argparse.Namespace) -> list[Row]:
     facts = f"{where['cpu']}, {where['cores']} cores, Linux {where['kernel']}; commit {version}; `{command}`"
     if noise > QUIET:
         facts += f"; NOT QUIET: other programs took {100 * noise:.0f} % of the CPU time"
-    (options.results / f"{part}.md").write_text(f"{markdown(rows)}\n\n{facts}\n")
     print(markdown(rows))
     print(f"{facts}; {time.monotonic() - began:.0f} s\n", flush=True)
     return rows

@@ -256,16 +256,17 @@ def _choice(setting: str, chosen: int, rates: dict[int, list[float]]) -> dict[st
 
 
 def ablate() -> dict[str, Any]:
-    levers = [
+    optimizations = [
         ("1 dispatcher, synchronous", 0.45, 410.0),
         ("+ asynchronous steps", 0.83, 750.0),
         ("+ C++ preparation", 0.991, 890.0),
         ("+ 2 dispatchers", 0.993, 1130.0),
         ("+ 2 lanes", 0.992, 1150.0),
     ]
-    points = [point(name, 0.97 * c, capacity=c, duty_cycle=duty) for name, duty, c in levers]
-    missing = {"name": "+ FP8", "settings": {"quantization": "fp8"}, "reasons": ["--quantization fp8 needs a GPU"]}
-    points.append(missing | {"rate": 0.0, "verdict": "VALID", "status": {}, "response_time_us": {}, "p99_us": None})
+    points = [point(name, 0.97 * c, capacity=c, duty_cycle=duty) for name, duty, c in optimizations]
+    why = "--quantization fp8 needs a GPU"
+    missing = {"name": "+ FP8", "settings": {"quantization": "fp8"}, "reasons": [why], "missing": why}
+    points.append(missing | {"rate": None, "verdict": None})
     return result("ablate", points, best=4)
 
 

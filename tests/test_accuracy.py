@@ -14,7 +14,6 @@ from decoders import write_byte_tokenizer, write_decoder
 from fastqps.api.prediction import Generation
 from fastqps.bench import accuracy
 from fastqps.bench.modes.accuracy import texts_min
-from fastqps.bench.report.page import page
 from fastqps.cli import main
 
 pytestmark = pytest.mark.compute
@@ -221,9 +220,3 @@ def test_what_cannot_be(
     assert main(["bench", "accuracy", "--model", name, "--output", str(folder / "none"), *flags]) == code
     assert said in capsys.readouterr().err
     assert not (folder / "none").exists()
-
-
-def test_a_report_that_was_damaged_is_shown_as_far_as_it_goes() -> None:
-    damaged: tuple[Any, ...] = ({}, {"figures": [3, {}, {"name": "x", "value": "y"}]}, [])
-    for broken in damaged:
-        assert "<h1>fastqps bench accuracy" in page({"mode": "accuracy", "accuracy": broken})

@@ -307,7 +307,7 @@ def test_tune_is_inconclusive_where_noise_hides_the_best(tmp_path: Path) -> None
         "\n# INCONCLUSIVE: the noise hides" in text and load({}, {}, str(tmp_path / "fastqps.toml")).config.dispatchers
     )
     assert "runs the best setting so far" in result.notes[-1]
-    assert one_line(result.as_json()).startswith("INCONCLUSIVE  best so far: ")
+    assert one_line(result).startswith("INCONCLUSIVE  best so far: ")
 
 
 def test_tune_is_inconclusive_where_it_was_not_done(tmp_path: Path) -> None:
@@ -376,10 +376,10 @@ def test_tune_says_why_the_best_is_the_best(tmp_path: Path) -> None:
     (choice, *_) = result.extra["tune"]["choices"]
     assert choice["lead"]["over"] == 2 and 0.05 < choice["lead"]["beyond_noise"] < 0.2
     assert "it is faster than 2 by +1" in choice["why"] and "beyond the noise" in choice["why"]
-    (table,) = [table for table in tables_of(result.as_json()) if table.key == "decisions"]
+    (table,) = [table for table in tables_of(result) if table.key == "decisions"]
     assert table.rows[0][:2] == ["dispatchers 4", "2"] and table.rows[0][3].endswith(" %")
     assert any(note.startswith("all choices together: +8") for note in result.notes)
-    assert "over the start" in one_line(result.as_json())
+    assert "over the start" in one_line(result)
 
 
 def test_the_file_of_tune_holds_in_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -450,7 +450,7 @@ def host_bound(settings: dict[str, Any], load: LoadSpec) -> Point:
     return Point("", rate=16 * steps, duty_cycle=steps * 5 / 1000, p99_us=1.0, status={"OK": 1})
 
 
-def test_ablate_pulls_one_lever_after_the_other(tmp_path: Path) -> None:
+def test_ablate_adds_one_optimization_after_the_other(tmp_path: Path) -> None:
     found = context("ablate", tmp_path, host_bound)
     result = run("ablate", found)
     names = [point.name for point in result.points]
@@ -463,7 +463,7 @@ def test_ablate_pulls_one_lever_after_the_other(tmp_path: Path) -> None:
         "+ own kernels",
         "+ FP8",
     ]
-    rows = result.extra["levers"]
+    rows = result.extra["optimizations"]
     assert rows[0]["duty_cycle"] == pytest.approx(5 / 11)
     assert rows[1]["duty_cycle"] == pytest.approx(5 / 6)
     assert rows[2]["over_first"] == pytest.approx(11 / 5)
@@ -473,7 +473,7 @@ def test_ablate_pulls_one_lever_after_the_other(tmp_path: Path) -> None:
 
 
 def test_ablate_says_what_is_missing(tmp_path: Path) -> None:
-    """The null device has no kernels and no FP8; and a lever that fails is not kept for those behind it."""
+    """The null device has no kernels and no FP8; and an optimization that fails is not kept for those behind it."""
 
     def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
         if settings["dispatchers"] == 3:
@@ -481,7 +481,7 @@ def test_ablate_says_what_is_missing(tmp_path: Path) -> None:
         return host_bound(settings, load)
 
     result = run("ablate", context("ablate", tmp_path, answer, "--dispatchers", "3"))
-    by_name = {row["name"]: row for row in result.extra["levers"]}
+    by_name = {row["name"]: row for row in result.extra["optimizations"]}
     assert by_name["+ 3 dispatchers"]["missing"] == "too many"
     assert "own kernels are for cuda" in by_name["+ own kernels"]["missing"]
     assert "fp8" in by_name["+ FP8"]["missing"]
@@ -624,7 +624,7 @@ def test_starve_takes_what_came_and_leaves_out_what_the_generator_lost(tmp_path:
     found = context("starve", tmp_path, answer, "--rate", "50", "--no-neighbour")
     result = run("starve", found)
     assert [row["kept"] for row in result.extra["starve"]] == [1, 1, None]
-    assert "100 % of 40/s kept" in one_line(result.as_json())
+    assert "100 % of 40/s kept" in one_line(result)
 
 
 def test_starve_with_a_rate_and_chosen_cores(tmp_path: Path) -> None:

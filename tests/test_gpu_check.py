@@ -23,10 +23,10 @@ from serving import PATIENCE_S, until
 
 from bench.gpu import isolation, machine, preflight, suite
 from bench.gpu.__main__ import main
-from bench.gpu.micro import copies
 from bench.gpu.plan import BEFORE, PASSES, STEPS, chosen, limits, module_of
 from bench.gpu.preflight import examine
 from bench.gpu.results import Results
+from bench.gpu.steps import ipc
 from bench.gpu.suite import Suite
 from bench.gpu.targets import TARGETS
 
@@ -55,7 +55,7 @@ def test_every_step_is_a_module_and_every_target_is_in_a_pass() -> None:
 
 def test_passes_and_steps_are_chosen_by_name() -> None:
     assert list(chosen([])) == ["first", "second", "profile"]
-    assert chosen(["micro.gemm", "encoder"]) == {"": ("micro.gemm", "encoder")}
+    assert chosen(["kernels", "encoder"]) == {"": ("kernels", "encoder")}
     assert limits(("encoder",), longer=3)["encoder"] == 3 * STEPS["encoder"].limit_s
     with pytest.raises(ValueError, match="no pass or step 'speed'"):
         chosen(["speed"])
@@ -91,11 +91,11 @@ def test_without_a_gpu_it_prints_what_it_would_do(no_gpu: None, capsys: pytest.C
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_without_a_gpu_the_program_ends_well() -> None:
-    command = [sys.executable, "-m", "bench.gpu", "micro.gemm"]
+    command = [sys.executable, "-m", "bench.gpu", "kernels"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     assert "no GPU here, so nothing is measured" in done.stdout
-    assert re.search(r"85 s  micro.gemm .*\n +190 s  in all", done.stdout)
+    assert re.search(r"255 s  kernels .*\n +360 s  in all", done.stdout)
 
 
 # ---- what is missing
@@ -208,28 +208,28 @@ def test_a_run_that_is_told_to_end_says_what_it_did_not_reach(
     no_gpu: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As an outer time limit does before it kills."""
-    monkeypatch.setattr(copies, "measure", lambda run: signal.raise_signal(signal.SIGTERM))
-    assert main(["--dry", "micro.copies", "micro.gpm", "--results", str(tmp_path)]) == 1
+    monkeypatch.setattr(ipc, "measure", lambda run: signal.raise_signal(signal.SIGTERM))
+    assert main(["--dry", "ipc", "fp8", "--results", str(tmp_path)]) == 1
     [path] = tmp_path.glob("dry-*.json")
     found = json.loads(path.read_text())["steps"]
-    assert [found[step]["state"] for step in ("build", "micro.copies", "micro.gpm")] == ["done", "failed", "pending"]
-    assert found["micro.copies"]["error"] == "it was interrupted"
+    assert [found[step]["state"] for step in ("build", "ipc", "fp8")] == ["done", "failed", "pending"]
+    assert found["ipc"]["error"] == "it was interrupted"
     told = capsys.readouterr()
-    assert "micro.gpm: not reached" in told.out and "ended by SIGTERM" in told.err
+    assert "fp8: not reached" in told.out and "ended by SIGTERM" in told.err
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_a_killed_run_leaves_a_file_with_what_it_did_not_reach(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "bench.gpu", "--dry", "micro.attention", "micro.gpm", "--results", str(tmp_path)]
+    command = [sys.executable, "-m", "bench.gpu", "--dry", "kernels", "fp8", "--results", str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
         try:
-            until(lambda: running(tmp_path) == "micro.attention", "its first step runs")
+            until(lambda: running(tmp_path) == "kernels", "its first step runs")
         finally:
             child.kill()
     [path] = tmp_path.glob("dry-*.json")
     found = {step: facts["state"] for step, facts in json.loads(path.read_text())["steps"].items()}
-    assert (found["micro.attention"], found["micro.gpm"]) == ("running", "pending")
-    assert "* micro.gpm: not reached" in path.with_suffix(".md").read_text()
+    assert (found["kernels"], found["fp8"]) == ("running", "pending")
+    assert "* fp8: not reached" in path.with_suffix(".md").read_text()
 
 
 def running(folder: Path) -> str:
@@ -250,7 +250,7 @@ def test_results_that_cannot_be_kept_are_told_before_anything_is_measured(
     no_gpu: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    assert main(["--dry", "micro.gemm", "--results", str(tmp_path / "file")]) == 2
+    assert main(["--dry", "kernels", "--results", str(tmp_path / "file")]) == 2
     told = capsys.readouterr().err
     assert told.startswith("gpu-check: no results can be put into ") and told.count("\n") == 1
 
@@ -258,7 +258,7 @@ def test_results_that_cannot_be_kept_are_told_before_anything_is_measured(
 def test_two_do_not_write_into_one_folder(no_gpu: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     held = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
-    assert main(["--dry", "micro.gemm", "--results", str(tmp_path)]) == 2
+    assert main(["--dry", "kernels", "--results", str(tmp_path)]) == 2
     os.close(held)
     assert capsys.readouterr().err == f"gpu-check: another one is writing into {tmp_path}; wait for its end\n"
     assert not list(tmp_path.iterdir())

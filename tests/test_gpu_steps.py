@@ -160,28 +160,10 @@ def test_bound_by(point: Point, ceiling: float | None, said: str) -> None:
 
 def test_ipc_step(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
-    run = dry("micro.ipc")
+    run = dry("ipc")
     found = measured(run)
     assert [row["measured"] for name, row in found.items() if "time-sliced" in name] == [1, 1]
     assert found["CUDA IPC, time-sliced: the owner is killed"]["bound_by"] == "the follower reads what was written"
-
-
-@pytest.mark.parametrize("step", ["launch", "gemm", "slots", "copies", "lanes", "gpm"])
-def test_micro_step(dry: Any, step: str) -> None:
-    run = dry(f"micro.{step}")
-    assert measured(run)
-    found = run.results.read()
-    assert found["table"]
-    assert found["raw"][run.step]
-    assert all(np.isfinite(row["measured"]) for row in found["table"])
-
-
-def test_attention_compares_before_it_times(dry: Any) -> None:
-    run = dry("micro.attention")
-    measured(run)
-    for point in run.results.read()["raw"]["micro.attention"]["points"]:
-        assert isinstance(point["own"], float), point
-        assert isinstance(point["padded"], float), point
 
 
 def test_kernels_step(dry: Any) -> None:
@@ -282,12 +264,12 @@ def test_flags_of_programs_are_checked() -> None:
 def test_what_each_optimization_adds_is_a_figure(dry: Any) -> None:
     run = dry("ablate")
     row = {"p99_us": 9.0, "duty_cycle": 0.5, "over_first": 3.0}
-    levers = [
+    optimizations = [
         {"name": "1 dispatcher", "rate": 100.0, "over_before": 1.0, **row},
         {"name": "+ 2 lanes", "rate": 300.0, "over_before": 3.0, **row},
         {"name": "+ FP8", "missing": "the device has none"},
     ]
-    ablate.tell(run, levers)
+    ablate.tell(run, optimizations)
     found = run.results.read()
     assert [entry["measured"] for entry in found["table"]] == [1.0, 3.0]
     assert found["table"][1]["bound_by"] == "300/s; 3.00 × the first; device busy 50.0 %"

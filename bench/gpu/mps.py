@@ -1,32 +1,25 @@
-"""How processes share a GPU in measurements outside of a server: under the same MPS daemon as in one, or without."""
+"""MPS for processes outside a server: the daemon that a server would start, or surely none."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from fastqps.host.gpus import VISIBLE, find_gpus
 from fastqps.supervisor.gpu.mps import MpsDaemon, MpsError
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.run_directory import PIPES, RunDirectory
 
-__all__ = ["MpsError", "Surroundings", "daemon", "without"]
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """Processes with this ``environment`` share the GPU in this way. ``absent``: those of some process ids that do
-    not."""
-
-    environment: dict[str, str]
-    absent: Callable[[Collection[int]], list[int]]
+Environment = dict[str, str]  # variables for the processes that share the GPU
 
 
 @contextlib.contextmanager
-def daemon() -> Iterator[Surroundings]:
-    """Under MPS. ``MpsError`` where that cannot be. The daemon ends with this process, however that ends."""
+def daemon() -> Iterator[Environment]:
+    """Processes with these variables are clients of one daemon, which ends with this process.
+
+    Raises ``MpsError`` where it cannot start.
+    """
     found = find_gpus()
     if not found.visible:
         raise MpsError(found.missing)
@@ -35,16 +28,16 @@ def daemon() -> Iterator[Surroundings]:
         mps = MpsDaemon(gpu, run, log)
         loop.run(mps.start())
         try:
-            yield Surroundings({VISIBLE: gpu.uuid, PIPES: str(mps.pipes)}, lambda pids: loop.run(mps.absent(pids)))
+            yield {VISIBLE: gpu.uuid, PIPES: str(mps.pipes)}
         finally:
             loop.run(mps.stop())
 
 
 @contextlib.contextmanager
-def without() -> Iterator[Surroundings]:
-    """In turns: they find no daemon, whatever runs on this machine."""
+def without() -> Iterator[Environment]:
+    """Processes with these variables find no daemon, whatever runs on this machine: they take turns on the GPU."""
     with _run() as (run, _):
-        yield Surroundings({PIPES: str(run.folder("none"))}, lambda pids: [])
+        yield {PIPES: str(run.folder("none"))}
 
 
 @contextlib.contextmanager

@@ -49,15 +49,7 @@ STEPS = {
     "changes": Step("the changes that would gain most, from the profiles", 10),
     "correct": Step("all tests that need a GPU", 450),
     "kernels": Step("each kernel alone at true shapes, beside its bound", 255),
-    "micro.launch": Step("what launching a graph costs by its number of nodes", 30),
-    "micro.gemm": Step("products in bf16 and FP8 at every (K, N) and 13 row counts", 85),
-    "micro.attention": Step("our attention against FlashAttention and padded SDPA", 45),
-    "micro.slots": Step("one new row of many sequences against FlashAttention and SDPA", 25),
-    "micro.copies": Step("copies of a step's sizes", 20),
-    "micro.lanes": Step("whether two graphs may be replayed at once, bit for bit", 25),
-    "micro.gpm": Step("whether NVML's counters are right about known loads", 25),
-    "micro.overlap": Step("small kernels of several streams, processes and MPS clients", 50),
-    "micro.ipc": Step("device memory shared by two processes when one of them is killed", 35),
+    "ipc": Step("device memory shared by two processes when one of them is killed", 35),
 }
 PASSES = {
     "first": Pass(
@@ -79,9 +71,8 @@ PASSES = {
 
 
 def module_of(step: str) -> str:
-    """The module of a step; what stands behind a colon is its argument."""
-    name = step.partition(":")[0]
-    return f"bench.gpu.{name}" if "." in name else f"bench.gpu.steps.{name}"
+    """The module of a step; the part after a colon is its argument."""
+    return f"bench.gpu.steps.{step.partition(':')[0]}"
 
 
 def limits(steps: tuple[str, ...], longer: float = 1.0) -> dict[str, float]:

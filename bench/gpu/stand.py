@@ -1,12 +1,11 @@
-"""Where small things are timed: a GPU by CUDA events and graphs, or the CPU as its stand-in in a dry run."""
+"""The device on which kernels are timed: a GPU with CUDA events and graphs, or the CPU as its stand-in in a dry run."""
 
 from __future__ import annotations
 
-import contextlib
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
@@ -16,8 +15,6 @@ WARM = 3
 
 class Graph(Protocol):
     """Work that was captured."""
-
-    handle: int  # cudaGraphExec_t; 0 on the CPU
 
     def replay(self) -> None:
         """Runs it again, on the current stream."""
@@ -30,9 +27,7 @@ class Stand(Protocol):
     cuda: bool
 
     def synchronize(self) -> None: ...
-    def stream(self) -> Any: ...
-    def on(self, stream: Any) -> contextlib.AbstractContextManager[Any]: ...
-    def graph(self, work: Work, stream: Any = None) -> Graph: ...
+    def graph(self, work: Work) -> Graph: ...
     def elapsed_us(self, work: Work, calls: int) -> float: ...
 
 
@@ -53,15 +48,9 @@ class CudaStand:
     def synchronize(self) -> None:
         torch.cuda.synchronize()
 
-    def stream(self) -> torch.cuda.Stream:
-        return _stream()
-
-    def on(self, stream: Any) -> contextlib.AbstractContextManager[Any]:
-        return torch.cuda.stream(stream)
-
-    def graph(self, work: Work, stream: Any = None) -> Graph:
-        """Captured on ``stream`` (default: one of its own), after it has run there."""
-        stream = stream or _stream()
+    def graph(self, work: Work) -> Graph:
+        """Captured on a stream of its own, after it has run there."""
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(WARM):
@@ -71,7 +60,7 @@ class CudaStand:
         with torch.cuda.graph(captured, stream=stream):
             work()
         torch.cuda.synchronize()
-        return _CudaGraph(captured)
+        return captured
 
     def elapsed_us(self, work: Work, calls: int) -> float:
         """The device's time for so many calls, one behind the other."""
@@ -84,22 +73,8 @@ class CudaStand:
         return float(start.elapsed_time(end)) * 1000
 
 
-def _stream() -> torch.cuda.Stream:
-    return torch.cuda.Stream()  # type: ignore[no-untyped-call]
-
-
 def _timer() -> torch.cuda.Event:
     return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-
-
-class _CudaGraph:
-    def __init__(self, captured: torch.cuda.CUDAGraph) -> None:
-        self._captured = captured
-        raw = getattr(captured, "raw_cuda_graph_exec", None)
-        self.handle = int(raw()) if raw else 0
-
-    def replay(self) -> None:
-        self._captured.replay()
 
 
 class CpuStand:
@@ -111,13 +86,7 @@ class CpuStand:
     def synchronize(self) -> None:
         """Nothing runs by itself."""
 
-    def stream(self) -> None:
-        return None
-
-    def on(self, stream: Any) -> contextlib.AbstractContextManager[Any]:
-        return contextlib.nullcontext()
-
-    def graph(self, work: Work, stream: Any = None) -> Graph:
+    def graph(self, work: Work) -> Graph:
         return _CpuGraph(work)
 
     def elapsed_us(self, work: Work, calls: int) -> float:
@@ -128,8 +97,6 @@ class CpuStand:
 
 
 class _CpuGraph:
-    handle = 0
-
     def __init__(self, work: Work) -> None:
         self._work = work
 

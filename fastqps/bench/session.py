@@ -164,14 +164,14 @@ def _folder(options: argparse.Namespace) -> Iterator[Path]:
 def _write(result: Result, folder: Path) -> None:
     from fastqps.bench.report.files import write_report  # it imports matplotlib, which takes a second
 
-    found, failure = result.as_json(), None
+    failure = None
     try:
         result.write(folder)
-        write_report(found, folder)
+        write_report(result, folder)
     except OSError as error:
         failure = BenchError(f"cannot write the results to {folder}: {error.strerror}")
     # Last: a reader that has gone must not take the files away, nor a full disk the table.
-    print_result(found)
+    print_result(result)
     if failure is not None:
         raise failure
     print(f"files: {folder}", file=sys.stderr)

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from bench_runs import ROOT, bench, until_right
+from duty_cycles import COMMON, HELD, NATIVE, PYTHON, Expected, synchronous, with_launch
 
-from examples.duty_cycle.__main__ import COMMON, HELD, with_launch
-from examples.duty_cycle.computed import NATIVE, PYTHON, Expected, synchronous
 from fastqps.config import load
 
 PROFILE = ROOT / "examples/duty_cycle/step-5ms.toml"

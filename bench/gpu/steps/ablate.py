@@ -19,17 +19,17 @@ def measure(run: Run) -> None:
     for key, value in settings_of(run).items():
         flags += ["--set", f"{key}={value}"]
     flags += ["--duration", f"{run.seconds:g}s", "--warmup", f"{min(1.0, run.seconds / 2):g}s"]
-    tell(run, run_bench(run, "ablate", flags).get("levers", ()))
+    tell(run, run_bench(run, "ablate", flags).get("optimizations", ()))
 
 
-def tell(run: Run, levers: Any) -> None:
-    """``levers`` of its report: rows with a rate, or with the reason why it is missing."""
-    run.raw("levers", list(levers))
-    for lever in levers:
-        if "missing" in lever:
-            run.leave_out(f"{lever['name']}: {lever['missing']}")
+def tell(run: Run, optimizations: Any) -> None:
+    """``optimizations`` of its report: rows with a rate, or with the reason why it is missing."""
+    run.raw("optimizations", list(optimizations))
+    for one in optimizations:
+        if "missing" in one:
+            run.leave_out(f"{one['name']}: {one['missing']}")
             continue
-        note = f"{lever['rate']:,.0f}/s; {lever['over_first']:.2f} × the first"
-        if lever["duty_cycle"] is not None:
-            note += f"; device busy {100 * lever['duty_cycle']:.1f} %"
-        run.figure(f"MiniLM over gRPC: {lever['name']}", lever["over_before"], "×", note)
+        note = f"{one['rate']:,.0f}/s; {one['over_first']:.2f} × the first"
+        if one["duty_cycle"] is not None:
+            note += f"; device busy {100 * one['duty_cycle']:.1f} %"
+        run.figure(f"MiniLM over gRPC: {one['name']}", one["over_before"], "×", note)

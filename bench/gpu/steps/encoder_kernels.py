@@ -105,7 +105,16 @@ def _attend(stand: Stand, shape: Shape) -> Iterator[Timed]:
     def work() -> object:
         return tile_attention(qkv, start, start + LENGTH, heads)
 
-    yield Timed(f"tile_attention of {n} rows", work, qkv.nbytes * 4 / 3, 4.0 * n * LENGTH * shape.hidden)
+    moved, flops = qkv.nbytes * 4 / 3, 4.0 * n * LENGTH * shape.hidden
+    yield Timed(f"tile_attention of {n} rows", work, moved, flops)
+    if stand.cuda:  # torch has FlashAttention over packed rows on a GPU only
+        q, k, v = (part.view(-1, heads, shape.head_dim) for part in qkv.chunk(3, dim=-1))
+        ends, flash = marks(stand, n), torch.ops.aten._flash_attention_forward
+
+        def peer() -> object:
+            return flash(q, k, v, ends, ends, LENGTH, LENGTH, 0.0, False, False)
+
+        yield Timed(f"FlashAttention of {n} rows", peer, moved, flops)
 
 
 def _pool(stand: Stand, shape: Shape) -> Iterator[Timed]:

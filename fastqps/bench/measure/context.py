@@ -37,7 +37,7 @@ class Progress(Protocol):
     def tick(self, elapsed_s: float, now: str) -> None:
         """It goes on."""
 
-    def end(self, point: dict[str, Any]) -> None:
+    def end(self, point: Point) -> None:
         """It is done."""
 
     def say(self, line: str) -> None:
@@ -125,7 +125,7 @@ class Context:
             server_side.describe(point, *taken)
             if self._gpm:
                 server_side.describe_gpus(point, self._gpm, *taken)
-        self.progress.end(point.as_json())
+        self.progress.end(point)
         return point
 
 

@@ -17,7 +17,7 @@ MODES = {
     "find-max": "the highest rate within an SLO",
     "tune": "which settings to run: the highest rate within the SLO, written as a fastqps.toml",
     "breakdown": "where a request's time goes, stage by stage, at 1 to 512 calls in flight",
-    "ablate": "what each lever adds to one synchronous dispatcher that prepares in Python",
+    "ablate": "what each optimization adds to one synchronous dispatcher that prepares in Python",
     "starve": "what is left of rate and latency with fewer cores and a noisy neighbour",
     "overload": "what happens beyond capacity, and how soon it is over",
     "soak": "whether latency, memory or descriptors drift under a long load",

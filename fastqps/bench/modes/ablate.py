@@ -1,4 +1,4 @@
-"""The levers one by one: what each of them adds to one synchronous dispatcher that prepares its steps in Python."""
+"""The optimizations one by one: what each adds to one synchronous dispatcher that prepares its steps in Python."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ NOTHING: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Lever:
-    """One setting, pulled on top of those before it."""
+class Optimization:
+    """One setting, changed on top of those before it."""
 
     name: str
     key: str
@@ -49,40 +49,40 @@ def check(options: argparse.Namespace, common: Common) -> None:
     """That there is something to vary."""
     if options.address:
         raise ConfigError("ablate varies settings, so it starts a server itself; leave out --address")
-    levers_of(options.dispatchers, options.lanes)
+    optimizations_of(options.dispatchers, options.lanes)
     if options.in_flight is not None:
         common.load.closed(options.in_flight)
 
 
 def run(context: Context) -> Result:
-    """A point for each lever that this device and model have; ``levers`` says of the others why they are missing."""
+    """A point for each optimization that this device and model have; the others' rows say why they are missing."""
     result, options = context.result, context.options
     for key in NOTHING:
         if key in context.target.base:
             raise ConfigError(f"--{key}: ablate varies it itself")
-    levers = levers_of(options.dispatchers, options.lanes)
-    widest = NOTHING | {lever.key: lever.value for lever in levers if not why_not(context, {lever.key: lever.value})}
+    optimizations = optimizations_of(options.dispatchers, options.lanes)
+    widest = NOTHING | {one.key: one.value for one in optimizations if not why_not(context, {one.key: one.value})}
     load = saturating(context, options.in_flight, widest, NOTHING)
     rows: list[dict[str, Any]] = []
-    result.extra["levers"] = rows
-    context.progress.expect((1 + len(levers)) * context.repetitions)
+    result.extra["optimizations"] = rows
+    context.progress.expect((1 + len(optimizations)) * context.repetitions)
     settings = dict(NOTHING)
     first = context.measure(settings, load, name="1 dispatcher, synchronous, Python preparation")
     rows.append(_row(first, first, first))
     before = first
-    for lever in levers:
-        wanted = settings | {lever.key: lever.value}
+    for one in optimizations:
+        wanted = settings | {one.key: one.value}
         missing = why_not(context, wanted)
         if not missing:
             try:
-                point = context.measure(wanted, load, name=lever.name)
+                point = context.measure(wanted, load, name=one.name)
             except BenchError as error:
                 missing = str(error)
         if missing:
             described = load.describe(context.payloads.call)
-            result.points.append(Point(lever.name, wanted, described, reasons=[missing], missing=missing))
-            rows.append({"name": lever.name, "missing": missing})
-            context.note(f"{lever.name}: {missing}")
+            result.points.append(Point(one.name, wanted, described, reasons=[missing], missing=missing))
+            rows.append({"name": one.name, "missing": missing})
+            context.note(f"{one.name}: {missing}")
             continue
         settings = wanted
         rows.append(_row(point, before, first))
@@ -105,17 +105,17 @@ def _judge(context: Context, first: Point) -> None:
         context.note("nothing was answered: there is nothing to compare")
 
 
-def levers_of(dispatchers: int, lanes: int) -> tuple[Lever, ...]:
-    """In the order in which they are pulled."""
+def optimizations_of(dispatchers: int, lanes: int) -> tuple[Optimization, ...]:
+    """In the order in which they are added."""
     if not (1 < dispatchers <= 64 and 1 < lanes <= 16):
         raise ConfigError("--dispatchers and --lanes: more than the 1 that the rows before have")
     return (
-        Lever("+ asynchronous steps", "async-steps", "on"),
-        Lever("+ C++ preparation", "preparation", "native"),
-        Lever(f"+ {dispatchers} dispatchers", "dispatchers", dispatchers),
-        Lever(f"+ {lanes} lanes", "lanes", lanes),
-        Lever("+ own kernels", "kernels", "own"),
-        Lever("+ FP8", "quantization", "fp8"),
+        Optimization("+ asynchronous steps", "async-steps", "on"),
+        Optimization("+ C++ preparation", "preparation", "native"),
+        Optimization(f"+ {dispatchers} dispatchers", "dispatchers", dispatchers),
+        Optimization(f"+ {lanes} lanes", "lanes", lanes),
+        Optimization("+ own kernels", "kernels", "own"),
+        Optimization("+ FP8", "quantization", "fp8"),
     )
 
 

@@ -6,104 +6,93 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fastqps.bench.report import wording
-from fastqps.bench.report.reading import (
-    Json,
-    answers_by_fate,
-    list_at,
-    name_at,
-    number_at,
-    points_of,
-    rate_at,
+from fastqps.bench.report.points import (
+    fates,
+    name_of,
+    number,
+    rate_of,
     response_us,
-    setting_at,
-    setting_names,
+    searched_settings,
+    setting_of,
     too_few,
     varied_settings,
-    verdict_at,
+    verdict_of,
 )
+from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import Result
+
+Value = Callable[[Point], float | str | None]
+Show = Callable[[float | None], str]
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: the number or text that the JSON holds, and how it is shown.
+    """One column: a point's number or text, and how it is shown.
 
     Attributes:
         head: the heading.
         value: a point's value; None where it has none.
         show: the value as text.
-        key: where the value lies in a point, for tool tips; '' for one that is computed.
         percentile: p99 or the like if the value is a percentile of the response time, which too few samples make void.
         brief: also on the terminal, where room is scarce.
     """
 
     head: str
-    value: Callable[[Json], float | str | None]
-    show: Callable[[float | None], str] = wording.count
-    key: str = ""
+    value: Value
+    show: Show = wording.count
     percentile: str = ""
     brief: bool = True
 
-    def text(self, point: Json) -> str:
+    def text(self, point: Point) -> str:
         value = self.value(point)
         return (value or wording.NOTHING) if isinstance(value, str) else self.show(value)
 
-    def is_numeric(self, points: Sequence[Json]) -> bool:
-        """True if the column is one of figures, to be aligned as such."""
+    def exact(self, point: Point) -> str:
+        """The figure without rounding, for a tool tip; "" for text."""
+        value = self.value(point)
+        return repr(value) if isinstance(value, float) else ""
+
+    def is_numeric(self, points: Sequence[Point]) -> bool:
+        """True if the column holds figures, to be aligned as such."""
         return all(not isinstance(v := self.value(point), str) or not v.strip("0123456789.,") for point in points)
 
-    def is_void(self, point: Json) -> bool:
+    def is_void(self, point: Point) -> bool:
         return bool(self.percentile) and too_few(point, self.percentile)
 
 
-def columns_of(result: Json) -> list[Column]:
+def columns_of(result: Result) -> list[Column]:
     """Those in which some point has a value: name, verdict, figures, varied settings."""
-    points = points_of(result)
-    searched = setting_names(result)
-    settings = [] if searched else [_setting(name) for name in varied_settings(points)]
+    searched = searched_settings(result)
+    settings = [] if searched else [_setting(name) for name in varied_settings(result.points)]
     head = " · ".join(map(wording.words, searched)) or "point"
-    every = [Column(head, lambda point: name_at(result, point), key="name"), _VERDICT, *_COLUMNS, *settings]
-    return [column for column in every if any(column.value(point) not in (None, "") for point in points)]
+    every = [Column(head, lambda point: name_of(result, point)), Column("verdict", verdict_of), *_COLUMNS, *settings]
+    return [column for column in every if any(column.value(point) not in (None, "") for point in result.points)]
 
 
 def _setting(name: str) -> Column:
-    return Column(wording.words(name), lambda point: setting_at(point, name), key=f"settings.{name}", brief=False)
-
-
-def _number(
-    head: str, key: str, show: Callable[[float | None], str], percentile: str = "", brief: bool = True
-) -> Column:
-    keys = key.split(".")
-    return Column(head, lambda point: number_at(point, *keys), show, key, percentile, brief)
+    return Column(wording.words(name), lambda point: setting_of(point, name), brief=False)
 
 
 def _response(head: str, statistic: str, brief: bool = True) -> Column:
-    key = f"response_time_us.{statistic}"
-    return Column(head, lambda point: response_us(point, statistic), wording.time, key, statistic, brief)
+    return Column(head, lambda point: response_us(point, statistic), wording.time, statistic, brief)
 
 
-def _sm_utilization(point: Json) -> float | None:
+def _sm_utilization(point: Point) -> float | None:
     """Mean over the devices that know it."""
-    known = [number_at(device, "sm_utilization") for device in list_at(point, "devices")]
-    found = [share for share in known if share is not None]
+    found = [share for device in point.devices or [] if (share := number(device, "sm_utilization")) is not None]
     return sum(found) / len(found) if found else None
 
 
-def _share(fate: str) -> Callable[[Json], float | None]:
-    """The share of calls with this fate; None where there is none, so that a column of nothing is left out."""
-
-    def share(point: Json) -> float | None:
-        fates = answers_by_fate(point)
-        return fates[fate] / sum(fates.values()) if fates[fate] > 0 else None
-
-    return share
+def _share(fate: str) -> Value:
+    """The share of calls with this end; None where there is none, so that an empty column is left out."""
+    return lambda point: fates(point.status)[fate] / point.answers if fates(point.status)[fate] else None
 
 
-_VERDICT = Column("verdict", lambda point: verdict_at(point), key="verdict")
 _COLUMNS = (
-    _number("in flight", "load.in_flight", wording.count),
-    _number("offered", "offered_rate", wording.rate),
-    Column("answered OK", rate_at, wording.rate, "rate"),
-    _number("goodput", "goodput", wording.rate),
+    Column("in flight", lambda point: number(point.load, "in_flight")),
+    Column("offered", lambda point: point.offered_rate, wording.rate),
+    Column("answered OK", rate_of, wording.rate),
+    Column("goodput", lambda point: point.goodput, wording.rate),
     _response("p50", "p50"),
     _response("p90", "p90", brief=False),
     _response("p99", "p99"),
@@ -112,9 +101,9 @@ _COLUMNS = (
     Column("refused", _share("refused"), wording.percent),
     Column("expired", _share("expired"), wording.percent),
     Column("failed", _share("failed"), wording.percent),
-    _number("duty cycle", "duty_cycle", wording.percent),
-    Column("SM utilisation", _sm_utilization, wording.percent, brief=False),
-    _number("items per step", "batch.items", wording.count, "", False),
-    _number("service p99", "service_time_us.p99", wording.time, "p99", False),
-    _number("late p99", "lateness_us.p99", wording.time, "", False),
+    Column("duty cycle", lambda point: point.duty_cycle, wording.percent),
+    Column("SM utilization", _sm_utilization, wording.percent, brief=False),
+    Column("items per step", lambda point: (point.batch or {}).get("items"), brief=False),
+    Column("service p99", lambda point: point.service_time_us.get("p99"), wording.time, "p99", False),
+    Column("late p99", lambda point: point.lateness_us.get("p99"), wording.time, brief=False),
 )

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from fastqps.bench.report.reading import Json, number_at, pairs_at
-from fastqps.bench.report.summary import main_point
+from fastqps.bench.report.points import main_point
+from fastqps.bench.results.result import Result
 
 
-def latency_hgrm(result: Json) -> str | None:
+def latency_hgrm(result: Result) -> str | None:
     """Of the point that stands for the run; None if it has no spectrum."""
     point = main_point(result)
-    count = number_at(point, "response_time_us", "count")
-    pairs = [pair for pair in pairs_at(point, "spectrum", "response") if 0 <= pair[0] <= 100]
-    if not pairs or not count:
+    pairs = point.spectrum.get("response") if point else None
+    count = point.response_time_us.get("count") if point else None
+    if not point or not pairs or not count:
         return None
     lines = [f"{'Value':>12} {'Percentile':>14} {'TotalCount':>10} {'1/(1-Percentile)':>14}", ""]
     for percentile, us in pairs:
         line = f"{us / 1e3:12.3f} {percentile / 100:14.12f} {round(count * percentile / 100):10d}"
         lines.append(line + (f" {100 / (100 - percentile):14.2f}" if percentile < 100 else ""))
-    mean, most = (number_at(point, "response_time_us", name) or 0.0 for name in ("mean", "max"))
+    mean, most = (point.response_time_us.get(name) or 0.0 for name in ("mean", "max"))
     lines += [f"#[Mean    = {mean / 1e3:12.3f}]", f"#[Max     = {most / 1e3:12.3f}, TotalCount     = {count:12.0f}]"]
     return "\n".join(lines) + "\n"

@@ -1,7 +1,7 @@
 """Colours by meaning, and figures as inline SVG that follows the page from light to dark.
 
-matplotlib draws with one reserved colour for each name here; the SVG then says ``var(--name)`` instead, and the page's
-style sheet decides. Text stays text, in the page's font.
+matplotlib draws with one reserved colour for each name here. In the SVG ``var(--name)`` takes its place, so that the
+page's style sheet decides. Text stays text, in the page's font.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from html import escape
 from itertools import pairwise
 from typing import Any
-from xml.etree import ElementTree
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ COLOURS = {
     "good": ("#23873f", "#56c878"),
     "doubtful": ("#a86b0c", "#e9b949"),
     "bad": ("#c62f3b", "#ff6b73"),
-    # Stages, in groups: taking in blue, waiting amber, preparing green, the device orange, answering purple.
+    # Stages, in groups: reception is blue, waiting amber, preparation green, the device orange, the answer purple.
     "receive": ("#a9c9f3", "#8db7f0"),
     "parse": ("#6ea1e4", "#5b93de"),
     "tokenize": ("#2f6fd0", "#3a78d6"),
@@ -48,6 +48,9 @@ COLOURS = {
     "batch_delay": ("#e3b23c", "#d9a833"),
     "shared": ("#b7c9dd", "#52657a"),
     "other": ("#b08968", "#a9825f"),
+    # Of the page alone.
+    "panel": ("#f4f6f8", "#1d232a"),
+    "chosen": ("#e9f5ec", "#1a2e21"),
 }
 _RESERVED = "#7e5a"
 INK = {name: f"{_RESERVED}{index:02x}" for index, name in enumerate(COLOURS)}
@@ -93,15 +96,15 @@ _STYLE: Any = {
 class Drawing:
     """One figure of some panels, one below the other unless ``columns``. Use as a context manager around all drawing.
 
-    >>> with Drawing(300) as drawing:
+    >>> with Drawing("example", 300) as drawing:
     ...     drawing.panels[0].plot([1, 2], [3, 4], color=INK["p50"])
-    ...     svg = drawing.svg("a line that rises from 3 to 4", "example")
+    ...     svg = drawing.svg("a line that rises from 3 to 4")
     """
 
-    def __init__(self, height: float, rows: int = 1, columns: int = 1, heights: list[float] | None = None) -> None:
-        """``height`` in px; ``heights``: of the rows, relative."""
+    def __init__(self, key: str, height: float, rows: int = 1, columns: int = 1, heights: Any = None) -> None:
+        """``key``: unique in the page. ``height`` in px; ``heights``: of the rows, relative."""
         self._context = rc_context(_STYLE)
-        self._shape = (height, rows, columns, heights)
+        self._key, self._shape = key, (height, rows, columns, heights)
 
     def __enter__(self) -> Drawing:
         height, rows, columns, heights = self._shape
@@ -125,8 +128,8 @@ class Drawing:
             columns = -(-len(labels) // -(-len(labels) // columns))  # as many rows, but even ones
             self.figure.legend(entries.values(), labels, loc="outside upper left", ncols=columns, borderpad=0)
 
-    def svg(self, alt: str, key: str) -> str:
-        """The figure as an ``<svg>`` element. ``key``: unique in the page, a prefix for what is referred to by id."""
+    def svg(self, alt: str) -> str:
+        """The figure as an ``<svg>`` element. ``alt``: what it shows, for readers who cannot see it."""
         raw = io.BytesIO()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a glyph that the layout's font lacks is in the reader's
@@ -135,7 +138,7 @@ class Drawing:
                 layout.execute(self.figure)
                 self.figure.set_layout_engine(None)
             self.figure.savefig(raw, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-        return _inline(raw.getvalue().decode(), alt, key)
+        return _inline(raw.getvalue().decode(), alt, self._key)
 
 
 def _width(labels: list[str], columns: int) -> float:
@@ -146,57 +149,30 @@ def _width(labels: list[str], columns: int) -> float:
     return sum(5.3 * letters + 26 for letters in widest)
 
 
-_SVG = "{http://www.w3.org/2000/svg}"
-_HREF = "{http://www.w3.org/1999/xlink}href"
-_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_LEFT_OUT = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->|\s+(?=<)", re.DOTALL)
+_ROOT = re.compile(r"<svg[^>]*viewBox=\"([^\"]*)\"[^>]*>")
+_IDS = re.compile(r" id=\"([^\"]*)\"")
+_TAG_CHANGES = (  # in tags alone: text is a reader's
+    (re.compile(r"(xlink:)?href=\"#"), r'href="#{key}-'),
+    (re.compile(r"url\(#"), r"url(#{key}-"),
+    (re.compile(r"font-family: [^;\"]*;? ?"), ""),
+    (re.compile(r"(\.\d\d)\d+"), r"\1"),
+    (re.compile(r" transform=\"rotate\(-?0 [^)]*\)\""), ""),
+)
+_COLOUR = re.compile(_RESERVED + "[0-9a-f]{2}")
 
 
 def _inline(svg: str, alt: str, key: str) -> str:
     """A file of matplotlib's as an element: no fixed size, ids that are unique in the page, colours by name."""
-    root = ElementTree.fromstring(svg)
-    used = _ids_in_use(root)
-    for parent in list(root.iter()):
-        for child in list(parent):
-            if child.tag.endswith(("metadata", "}style")):
-                parent.remove(child)
-    for element in root.iter():
-        element.tag = element.tag.removeprefix(_SVG)
-        name = element.attrib.pop("id", None)
-        if name in used:
-            element.set("id", f"{key}-{name}")
-        target = element.attrib.pop(_HREF, None)
-        if target is not None:
-            element.set("href", f"#{key}-{target.removeprefix('#')}")
-        if _NO_TURN.match(element.get("transform", "")):
-            del element.attrib["transform"]
-        for attribute, value in element.attrib.items():
-            element.set(attribute, _slim(_REFERENCE.sub(rf"url(#{key}-\1)", value)))
-        if element.tag != "text":
-            element.text = None
-        element.tail = None
-    view = root.get("viewBox", f"0 0 {WIDTH} 300")
-    root.attrib.clear()
-    root.attrib |= {"viewBox": view, "class": "plot", "role": "img", "aria-label": alt}
-    return ElementTree.tostring(root, encoding="unicode")
+    svg = _LEFT_OUT.sub("", svg[svg.index("<svg") :])
+    used = set(re.findall(r"url\(#([^)]+)\)|href=\"#([^\"]+)\"", svg))
+    named = {name for pair in used for name in pair if name}
 
+    def change(tag: re.Match[str]) -> str:
+        text = _IDS.sub(lambda found: f' id="{key}-{found[1]}"' if found[1] in named else "", tag[0])
+        for pattern, replacement in _TAG_CHANGES:
+            text = pattern.sub(replacement.format(key=key) if "{" in replacement else replacement, text)
+        return _COLOUR.sub(lambda found: f"var(--{_NAMES[found[0]]})", text)
 
-def _ids_in_use(root: ElementTree.Element) -> set[str]:
-    used = set()
-    for element in root.iter():
-        for attribute, value in element.attrib.items():
-            used |= set(_REFERENCE.findall(value))
-            if attribute == _HREF:
-                used.add(value.removeprefix("#"))
-    return used
-
-
-_COLOUR = re.compile(_RESERVED + "[0-9a-f]{2}")
-_FONT_FAMILY = re.compile(r"font-family: [^;]*;? ?")
-_DECIMALS = re.compile(r"(\.\d\d)\d+")
-_NO_TURN = re.compile(r"^rotate\(-?0 [^)]*\)$")
-
-
-def _slim(value: str) -> str:
-    """An attribute with the page's colours and font, and with hundredths of a pixel at most."""
-    value = _COLOUR.sub(lambda match: f"var(--{_NAMES[match[0]]})", value)
-    return _DECIMALS.sub(r"\1", _FONT_FAMILY.sub("", value))
+    root = f'<svg viewBox="{_ROOT.match(svg)[1]}" class="plot" role="img" aria-label="{escape(alt)}">'  # type: ignore[index]
+    return root + re.sub(r"<[^>]+>", change, _ROOT.sub("", svg, count=1))

@@ -8,98 +8,80 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 
-from fastqps.bench.report.reading import (
-    IDLE_REASONS,
-    STAGES,
-    Json,
-    answers_by_fate,
-    interval_at,
-    list_at,
-    mapping_at,
-    number_at,
-    points_of,
-    setting_at,
-    text_at,
-)
+from fastqps.bench.report.points import IDLE_REASONS, STAGES, fates, number, rate_of, setting_of, verdict_of
+from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import Result
 
 _STATISTICS = ("p50", "p75", "p90", "p95", "p99", "p999", "max", "mean")
-_TEXTS = {"name": "name", "verdict": "verdict", "started": "started"}
-_LOAD_TEXTS = ("loop", "arrivals", "call")
-_LOAD_NUMBERS = ("in_flight", "connections", "duration_s", "seed")
-_RATES = ("offered_rate", "achieved_rate", "rate", "goodput")
-_NO_INTERVAL = (None, None)
-_FATES = ("ok", "refused", "expired", "failed")
-
-FIXED = (
-    *_TEXTS,
-    "interrupted",
-    "reasons",
-    *_LOAD_TEXTS,
-    *_LOAD_NUMBERS,
-    *_RATES,
-    "rate_low",
-    "rate_high",
-    *(f"response_{name}_us" for name in _STATISTICS),
-    "response_count",
-    "response_p99_low_us",
-    "response_p99_high_us",
-    *(f"service_{name}_us" for name in _STATISTICS),
-    *(f"lateness_{name}_us" for name in _STATISTICS),
-    *_FATES,
-    "duty_cycle",
-    *(f"idle_{reason}" for reason in IDLE_REASONS),
-    *(f"stage_{stage}_mean_us" for stage in STAGES),
-    "batch_items",
-    "batch_tokens",
-    "batch_fill",
-    "generator_cpu",
-    "saturation",
-)
+Cell = Callable[[Point], object]
 
 
-def points_csv(result: Json) -> str:
+def _end(interval: list[float] | None, upper: bool) -> float | None:
+    return None if not interval else max(interval) if upper else min(interval)
+
+
+def _times(prefix: str) -> dict[str, Cell]:
+    field = f"{prefix}_time_us" if prefix != "lateness" else "lateness_us"
+    return {f"{prefix}_{name}_us": lambda p, name=name: getattr(p, field).get(name) for name in _STATISTICS}  # type: ignore[misc]
+
+
+def _within(field: str, key: str, *below: str) -> Cell:
+    return lambda point: number(getattr(point, field), key, *below)
+
+
+def _load(name: str) -> Cell:
+    return lambda point: point.load.get(name)
+
+
+def _fate(name: str) -> Cell:
+    return lambda point: fates(point.status)[name] if point.status else None
+
+
+_CELLS: dict[str, Cell] = {
+    "name": lambda point: point.name,
+    "verdict": verdict_of,
+    "started": lambda point: point.started,
+    "interrupted": lambda point: "yes" if point.interrupted else "no",
+    "reasons": lambda point: "; ".join(point.reasons),
+    **{name: _load(name) for name in ("loop", "arrivals", "call", "in_flight", "connections", "duration_s", "seed")},
+    "offered_rate": lambda point: point.offered_rate,
+    "achieved_rate": lambda point: point.achieved_rate,
+    "rate": rate_of,
+    "goodput": lambda point: point.goodput,
+    "rate_low": lambda point: _end(point.rate_interval, False),
+    "rate_high": lambda point: _end(point.rate_interval, True),
+    **_times("response"),
+    "response_count": lambda point: point.response_time_us.get("count"),
+    "response_p99_low_us": lambda point: _end(point.p99_interval_us, False),
+    "response_p99_high_us": lambda point: _end(point.p99_interval_us, True),
+    **_times("service"),
+    **_times("lateness"),
+    **{name: _fate(name) for name in ("ok", "refused", "expired", "failed")},
+    "duty_cycle": lambda point: point.duty_cycle,
+    **{f"idle_{reason}": _within("idle_reasons", reason) for reason in IDLE_REASONS},
+    **{f"stage_{stage}_mean_us": _within("stages_us", stage, "mean") for stage in STAGES},
+    **{f"batch_{name}": _within("batch", name) for name in ("items", "tokens", "fill")},
+    "generator_cpu": _within("generator", "cpu_fraction"),
+    "saturation": lambda point: point.saturation,
+}
+FIXED = tuple(_CELLS)
+
+
+def points_csv(result: Result) -> str:
     """The file's text, with a header line."""
-    points = points_of(result)
-    settings = list(dict.fromkeys(str(name) for point in points for name in mapping_at(point, "settings")))
-    codes = list(dict.fromkeys(str(code) for point in points for code in mapping_at(point, "status")))
-    heads = [*FIXED, *(f"setting_{_word(name)}" for name in settings), *(f"status_{code}" for code in codes)]
+    settings = list(dict.fromkeys(name for point in result.points for name in point.settings))
+    codes = list(dict.fromkeys(code for point in result.points for code in point.status))
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(heads)
-    for point in points:
-        fixed = _fixed(point)
-        row = [fixed.get(name) for name in FIXED]
-        row += [setting_at(point, name) for name in settings]
-        row += [number_at(point, "status", code) for code in codes]
-        table.writerow(_plain(value) for value in row)
+    heads = [f"setting_{name.replace('-', '_')}" for name in settings]
+    table.writerow([*FIXED, *heads, *(f"status_{code}" for code in codes)])
+    for point in result.points:
+        row = [cell(point) for cell in _CELLS.values()]
+        row += [setting_of(point, name) for name in settings]
+        table.writerow(_plain(value) for value in [*row, *(point.status.get(code) for code in codes)])
     return text.getvalue()
-
-
-def _fixed(point: Json) -> dict[str, object]:
-    found: dict[str, object] = {name: text_at(point, key) for name, key in _TEXTS.items()}
-    found |= {name: text_at(point, "load", name) for name in _LOAD_TEXTS}
-    found |= {name: number_at(point, "load", name) for name in _LOAD_NUMBERS}
-    found |= {name: number_at(point, name) for name in (*_RATES, "duty_cycle", "saturation")}
-    for prefix, key in (("response", "response_time_us"), ("service", "service_time_us"), ("lateness", "lateness_us")):
-        found |= {f"{prefix}_{name}_us": number_at(point, key, name) for name in _STATISTICS}
-    found |= dict(zip(("rate_low", "rate_high"), interval_at(point, "rate_interval") or _NO_INTERVAL, strict=True))
-    found |= dict(
-        zip(
-            ("response_p99_low_us", "response_p99_high_us"),
-            interval_at(point, "p99_interval_us") or _NO_INTERVAL,
-            strict=True,
-        )
-    )
-    found |= answers_by_fate(point) if mapping_at(point, "status") else {}
-    found |= {f"idle_{reason}": number_at(point, "idle_reasons", reason) for reason in IDLE_REASONS}
-    found |= {f"stage_{stage}_mean_us": number_at(point, "stages_us", stage, "mean") for stage in STAGES}
-    found |= {f"batch_{name}": number_at(point, "batch", name) for name in ("items", "tokens", "fill")}
-    found["response_count"] = number_at(point, "response_time_us", "count")
-    found["generator_cpu"] = number_at(point, "generator", "cpu_fraction")
-    found["interrupted"] = "yes" if point.get("interrupted") else "no"
-    found["reasons"] = "; ".join(str(reason) for reason in list_at(point, "reasons"))
-    return found
 
 
 def _plain(value: object) -> object:
@@ -107,7 +89,3 @@ def _plain(value: object) -> object:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return "" if value is None else value
-
-
-def _word(name: str) -> str:
-    return name.replace("-", "_")

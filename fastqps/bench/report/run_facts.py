@@ -1,97 +1,70 @@
-"""What was run, where, when and with what: without that a figure cannot be judged, and not be measured again."""
+"""What was run, where, when and with which software: without that a figure cannot be judged or measured again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from fastqps.bench.report import wording
-from fastqps.bench.report.reading import Json, list_at, mapping_at, number_at, one_line_of, points_of, text_at
+from fastqps.bench.report.points import number, text
 from fastqps.bench.report.summary import slo_text
+from fastqps.bench.results.result import Result
 
-_MACHINE = ("cpu", "cores", "cpu_quota_cores", "memory_gib", "gpu", "kernel")
-_OWN_LINES = {"other_programs_cpu_share"}
+_MACHINE = {"cpu": "{}", "cores": "{} cores", "cpu_quota_cores": "{} cores of quota", "memory_gib": "{} GiB",
+            "gpu": "{}", "kernel": "Linux {}"}  # fmt: skip
+_LOAD = {"loop": "{} loop", "arrivals": "{} arrivals", "call": "{} calls", "connections": "{} connections",
+         "duration_s": "{} s measured", "warmup_s": "after {} s of warm-up"}  # fmt: skip
+_OTHERS = "other_programs_cpu_share"
 
 
-def run_facts(result: Json) -> list[tuple[str, str]]:
+def run_facts(result: Result) -> list[tuple[str, str]]:
     """(what, value) for people; only what the result knows."""
-    environment = mapping_at(result, "environment")
-    software = {
-        name: value
-        for name, value in environment.items()
-        if name not in (*_MACHINE, *_OWN_LINES) and value != "missing"
-    }
-    others = number_at(environment, "other_programs_cpu_share")
-    target = mapping_at(result, "target")
+    where, target, peak = result.environment, result.target, result.extra.get("peak")
+    others = number(where, _OTHERS)
+    software = {name: version for name, version in where.items() if name not in (*_MACHINE, _OTHERS)}
     facts = [
-        ("command", text_at(result, "command")),
-        ("started", text_at(result, "started")),
+        ("command", result.command),
+        ("started", result.started),
         ("server", _server(target)),
-        ("server settings", _pairs(mapping_at(target, "settings"))),
+        ("server settings", _pairs(target.get("settings") or {})),
         ("objective", slo_text(result)),
         ("load", _load(result)),
-        ("peak, closed loop", _peak(mapping_at(result, "peak"))),
-        ("payloads", _pairs(mapping_at(result, "workload"))),
-        ("machine", _machine(environment)),
+        ("peak, closed loop", f"{wording.rate(peak['rate'])} with {peak['in_flight']} in flight" if peak else ""),
+        ("payloads", _pairs(result.workload)),
+        ("machine", ", ".join(form.format(where[name]) for name, form in _MACHINE.items() if where.get(name))),
         ("other programs", f"took {wording.percent(others)} of the CPU time" if others is not None else ""),
-        ("commit", text_at(result, "commit")),
-        ("software", _pairs(software)),
-        ("seeds", _pairs(mapping_at(result, "seeds"))),
+        ("commit", result.commit),
+        ("software", _pairs({name: version for name, version in software.items() if version != "missing"})),
+        ("seeds", _pairs(result.seeds)),
     ]
-    return [(name, value) for name, value in facts if value]
+    return [(name, wording.one_line(value)) for name, value in facts if value]
 
 
-def _server(target: Json) -> str:
-    name, version = text_at(target, "model"), text_at(target, "version")
-    model = f"{name}@{version}" if name and version else name
-    device, address = text_at(target, "device"), text_at(target, "address")
-    secured = " with TLS" if target.get("tls") else ""
-    started = "started for this run" if target.get("own") else f"at {address}{secured}" if address else ""
-    return ", ".join(filter(None, (model, f"device {device}" if device else "", started)))
+def _server(target: Mapping[str, Any]) -> str:
+    model, version, device, address = (text(target, key) for key in ("model", "version", "device", "address"))
+    name = f"{model}@{version}" if model and version else model
+    place = f"at {address}{' with TLS' if target.get('tls') else ''}" if address else ""
+    started = "started for this run" if target.get("own") else place
+    return ", ".join(filter(None, (name, f"device {device}" if device else "", started)))
 
 
-def _machine(environment: Json) -> str:
-    units = {"cores": "cores", "cpu_quota_cores": "cores of quota", "memory_gib": "GiB"}
-    parts = []
-    for name in _MACHINE:
-        value = text_at(environment, name)
-        if value:
-            parts.append(f"{value} {units[name]}" if name in units else f"Linux {value}" if name == "kernel" else value)
-    return ", ".join(parts)
-
-
-def _load(result: Json) -> str:
+def _load(result: Result) -> str:
     """What all points have in common."""
-    loads = [mapping_at(point, "load") for point in points_of(result)]
-    shown = []
-    for name in ("loop", "arrivals", "call", "connections", "duration_s", "warmup_s"):
-        values = {f"{v:g}" if (v := number_at(load, name)) is not None else text_at(load, name) for load in loads}
-        value = values.pop() if len(values) == 1 else ""
-        if value:
-            shown.append(
-                {
-                    "loop": f"{value} loop",
-                    "arrivals": f"{value} arrivals",
-                    "call": f"{value} calls",
-                    "connections": f"{value} connections",
-                    "duration_s": f"{value} s measured",
-                    "warmup_s": f"after {value} s of warm-up",
-                }[name]
-            )
-    return ", ".join(shown)
+    values = {name: {_plain(point.load.get(name)) for point in result.points} for name in _LOAD}
+    common = {name: found.pop() for name, found in values.items() if len(found) == 1}
+    return ", ".join(_LOAD[name].format(value) for name, value in common.items() if value)
 
 
-def _peak(peak: Json) -> str:
-    """What a short closed loop found before the points."""
-    rate, in_flight = number_at(peak, "rate"), number_at(peak, "in_flight")
-    return "" if rate is None else f"{wording.rate(rate)} with {wording.count(in_flight)} in flight"
+def _plain(value: object) -> str:
+    """Numbers without digits that say nothing; "" for nothing and 0."""
+    return f"{value:g}" if isinstance(value, float) and value else str(value or "")
 
 
-def _pairs(values: Mapping[str, object]) -> str:
-    """name value, name value; lists as a, b; nothing of what is empty."""
+def _pairs(values: object) -> str:
+    """name value, name value; lists as a b; nothing of what is empty."""
     parts = []
-    for name in values:
-        many = [one_line_of(str(value)) for value in list_at(values, name)]
-        value = " ".join(many) or one_line_of(wording.setting(values[name]))
-        if value:
-            parts.append(f"{wording.words(one_line_of(str(name)))} {value}")
+    for name, value in values.items() if isinstance(values, Mapping) else ():
+        shown = " ".join(map(str, value)) if isinstance(value, list | tuple) else wording.setting(value)
+        if shown:
+            parts.append(f"{wording.words(str(name))} {shown}")
     return ", ".join(parts)

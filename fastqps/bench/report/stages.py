@@ -1,23 +1,21 @@
-"""A point's stages, from the first byte of a request to the last of its answer."""
+"""The stages of a request, from its first byte to the last byte of its answer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from fastqps.bench.report import wording
-from fastqps.bench.report.reading import STAGES, Json, mapping_at, number_at, points_of, text_at
+from fastqps.bench.report.points import STAGES
+from fastqps.bench.results.point import Point
 
 WIRE = "wire"
 
 
-def stage_means(point: Json) -> dict[str, float]:
+def stage_means(point: Point) -> dict[str, float]:
     """Mean µs of each stage as the server measured it, then ``wire``: what the generator saw beyond them."""
-    means = {}
-    for name in mapping_at(point, "stages_us"):
-        value = number_at(point, "stages_us", name, "mean")
-        if value is not None:
-            means[str(name)] = max(0.0, value)
-    service = number_at(point, "service_time_us", "mean")
+    found = {name: spent.get("mean") for name, spent in (point.stages_us or {}).items()}
+    means = {name: max(0.0, us) for name, us in found.items() if us is not None}
+    service = point.service_time_us.get("mean")
     if means and WIRE not in means and service is not None:
         means[WIRE] = max(0.0, service - sum(means.values()))
     return means
@@ -38,10 +36,9 @@ def stage_shares(means: dict[str, float]) -> dict[str, float]:
     return {"device": device, "queue": queue, "host": max(0.0, 1 - device - queue - wire), WIRE: wire}
 
 
-def stage_table(result: Json) -> list[list[str]]:
+def stage_table(points: Sequence[Point]) -> list[list[str]]:
     """Rows of text: the points' names; each stage with its time and share of each point; the sum. [] without stages."""
-    columns = [(text_at(point, "name"), means) for point in points_of(result) if (means := stage_means(point))]
-    columns = [(name, means) for name, means in columns if sum(means.values()) > 0]
+    columns = [(wording.one_line(p.name), means) for p in points if sum((means := stage_means(p)).values()) > 0]
     if not columns:
         return []
     every = [means for _, means in columns]
@@ -49,14 +46,13 @@ def stage_table(result: Json) -> list[list[str]]:
         ["stage", *(name for name, _ in columns)],
         *([stage, *(_cell(means, stage) for means in every)] for stage in stage_names(every)),
         ["end to end", *(wording.time(sum(means.values())) for means in every)],
-        *([f"{part} share", *(_share(means, part) for means in every)] for part in ("device", "queue", "host", WIRE)),
+        *(
+            [f"{part} share", *(wording.percent(stage_shares(means)[part]) for means in every)]
+            for part in ("device", "queue", "host", WIRE)
+        ),
     ]
 
 
 def _cell(means: dict[str, float], stage: str) -> str:
     us = means.get(stage, 0.0)
     return f"{wording.time(us)} · {wording.percent(us / sum(means.values()))}"
-
-
-def _share(means: dict[str, float], part: str) -> str:
-    return wording.percent(stage_shares(means)[part])

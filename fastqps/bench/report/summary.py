@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from fastqps.bench.report import wording
-from fastqps.bench.report.reading import (
+from fastqps.bench.report.points import (
     NOT_RUN,
-    Json,
-    answers_by_fate,
-    best_of,
-    interval_at,
-    list_at,
-    mapping_at,
-    number_at,
-    numbers_at,
-    points_of,
-    rate_at,
+    fates,
+    main_point,
+    rate_of,
     response_us,
-    setting_at,
-    steady_points,
-    text_at,
-    verdict_at,
+    setting_of,
+    steady,
+    verdict_of,
 )
 from fastqps.bench.report.stages import stage_means, stage_shares
+from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import Result
 
 GOOD, DOUBTFUL, BAD = "good", "doubtful", "bad"
-INCONCLUSIVE = "INCONCLUSIVE"
-_SEVERITY = {"VALID": GOOD, **dict.fromkeys(("UNSTABLE", INCONCLUSIVE, "INTERRUPTED", NOT_RUN), DOUBTFUL)}
-
-
-def verdict_of(result: Json) -> str:
-    """The result's verdict; if it has none, the worst of its points'."""
-    own = text_at(result, "verdict")
-    if own:
-        return own
-    found = {verdict_at(point) for point in points_of(result)}
-    return next((verdict for verdict in ("INVALID", "UNSTABLE", "VALID") if verdict in found), "NOTHING MEASURED")
+_SEVERITY = {"VALID": GOOD, **dict.fromkeys(("UNSTABLE", "INCONCLUSIVE", "INTERRUPTED", NOT_RUN), DOUBTFUL)}
 
 
 def severity(verdict: str) -> str:
@@ -44,240 +29,204 @@ def severity(verdict: str) -> str:
     return _SEVERITY.get(verdict, BAD)
 
 
-def one_line(result: Json) -> str:
+def one_line(result: Result) -> str:
     """For the terminal: ``VALID  max 1,184/s  p99 18.3 ms ≤ 20 ms  goodput 99.7 %  (n = 71,040)``."""
-    return "  ".join([verdict_of(result), *facts_of(result)])
+    return "  ".join([result.verdict, *facts_of(result)])
 
 
-def facts_of(result: Json) -> list[str]:
-    """The figures of the sentence, the most important ones first; says so if nothing was measured."""
-    points = points_of(result)
-    if text_at(result, "mode") == "accuracy":
-        return _accuracy(result)
-    if text_at(result, "mode") == "autoscale":
-        return _autoscale(result)
-    if not points:
+def facts_of(result: Result) -> list[str]:
+    """The figures of the sentence, the most important ones first. It says so if nothing was measured."""
+    if alone := _WITHOUT_POINTS.get(result.mode):
+        return alone(result)
+    if not result.points:
         return ["no point was measured"]
-    tell = _MODES.get(text_at(result, "mode"), _point_facts)
-    facts = tell(result)
-    if verdict_of(result) == "INVALID":
+    facts = _MODES.get(result.mode, _point_facts)(result)
+    if result.verdict == "INVALID":
         facts.insert(0, "the generator was the limit")
-    n_bad = sum(verdict_at(point) == "INVALID" for point in points)
-    if n_bad and len(points) > 1:
-        facts.append(f"{n_bad} of {len(points)} points INVALID")
+    n_bad = sum(verdict_of(point) == "INVALID" for point in result.points)
+    if n_bad and len(result.points) > 1:
+        facts.append(f"{n_bad} of {len(result.points)} points INVALID")
     return facts
 
 
-def main_point(result: Json) -> Json:
-    """The point that stands for the run: the best, else the last one with a steady load."""
-    points = steady_points(result) or points_of(result)
-    return best_of(result) or (points[-1] if points else {})
-
-
-def slo_text(result: Json) -> str:
-    """The objective as text: p99 ≤ 20 ms, errors ≤ 0.1 %; '' without one."""
-    slo, parts = mapping_at(result, "slo"), []
-    for name in slo:
-        limit = number_at(slo, name)
-        if limit is not None and name.endswith("_us"):
+def slo_text(result: Result) -> str:
+    """The objective as text: p99 ≤ 20 ms, errors ≤ 0.1 %; "" without one."""
+    parts = []
+    for name, limit in (result.slo or {}).items():
+        if name.endswith("_us"):
             parts.append(f"{wording.statistic(name[:-3])} ≤ {wording.limit(limit)}")
-        elif limit is not None and name == "error_ratio":
+        elif name == "error_ratio":
             parts.append(f"errors ≤ {wording.percent(limit)}")
     return ", ".join(parts)
 
 
-def breaks_slo(result: Json, point: Json) -> bool:
-    """True if a percentile or the share of errors is known to be beyond what the run's objective allows."""
-    slo = numbers_at(result, "slo")
+def breaks_slo(result: Result, point: Point) -> bool:
+    """True if a percentile or the share of errors is known to be beyond the run's objective."""
+    slo = result.slo or {}
     beyond = [us for name, us in slo.items() if name.endswith("_us") and (response_us(point, name[:-3]) or 0.0) > us]
-    fates = answers_by_fate(point)
-    total = sum(fates.values())
-    failed = 1 - fates["ok"] / total if total > 0 else 0.0
-    return bool(beyond) or failed > slo.get("error_ratio", 1.0)
+    return bool(beyond) or (
+        point.answers > 0 and 1 - fates(point.status)["ok"] / point.answers > slo.get("error_ratio", 1.0)
+    )
 
 
-def _point_facts(result: Json, rate_word: str = "") -> list[str]:
-    point = main_point(result)
-    facts = []
-    rate, offered = rate_at(point), number_at(point, "offered_rate")
+def accuracy_figure(row: Mapping[str, Any], key: str) -> str:
+    """The value or the limit of one of ``accuracy.figures``."""
+    return wording.percent(row[key]) if row["share"] else wording.precise(row[key])
+
+
+def accuracy_limit(row: Mapping[str, Any]) -> str:
+    """The limit behind ≤ or ≥, or behind the opposite sign where it is not kept; "" without one."""
+    if row["limit"] is None:
+        return ""
+    signs = ("<", "≥") if row["good"] == "least" else (">", "≤")
+    return f"{signs[bool(row['holds'])]} {accuracy_figure(row, 'limit')}"
+
+
+def picked_trial(contest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The trial of a signal's best target; empty where there is none."""
+    found: Mapping[str, Any] = {} if contest["picked"] is None else contest["trials"][contest["picked"]]
+    return found
+
+
+def _point_facts(result: Result, rate_word: str = "") -> list[str]:
+    point, facts = main_point(result), []
+    if point is None:
+        return ["nothing was measured"]
+    rate, offered = rate_of(point), point.offered_rate
     if rate is not None:
         of_offered = "" if rate_word or offered is None else f" of {wording.rate(offered)} offered"
         facts.append(f"{rate_word}{wording.rate(rate)}{of_offered}")
-    facts += [*_latency(result, point), *_goodput(point)]
-    duty, n = number_at(point, "duty_cycle"), number_at(point, "response_time_us", "count")
-    if duty is not None:
-        facts.append(f"duty cycle {wording.percent(duty)}")
-    if n is not None:
+    facts += _latency(result, point)
+    if point.goodput is not None and offered:
+        facts.append(f"goodput {wording.percent(min(1.0, point.goodput / offered))}")
+    if point.duty_cycle is not None:
+        facts.append(f"duty cycle {wording.percent(point.duty_cycle)}")
+    if (n := point.response_time_us.get("count")) is not None:
         facts.append(f"(n = {wording.count(n)})")
     return facts or ["nothing was measured"]
 
 
-def _latency(result: Json, point: Json) -> list[str]:
-    p99, limit = response_us(point, "p99"), number_at(result, "slo", "p99_us")
+def _latency(result: Result, point: Point) -> list[str]:
+    p99, limit = response_us(point, "p99"), (result.slo or {}).get("p99_us")
     if p99 is None:
         return []
-    if limit is None:
-        return [f"p99 {wording.time(p99)}"]
-    return [f"p99 {wording.time(p99)} {'≤' if p99 <= limit else '>'} {wording.limit(limit)}"]
+    against = "" if limit is None else f" {'≤' if p99 <= limit else '>'} {wording.limit(limit)}"
+    return [f"p99 {wording.time(p99)}{against}"]
 
 
-def _goodput(point: Json) -> list[str]:
-    goodput, offered = number_at(point, "goodput"), number_at(point, "offered_rate")
-    return [f"goodput {wording.percent(min(1.0, goodput / offered))}"] if goodput is not None and offered else []
-
-
-def _find_max(result: Json) -> list[str]:
+def _find_max(result: Result) -> list[str]:
     slo = slo_text(result) or "the objective"
-    if best_of(result) is None:
-        undecided = verdict_of(result) == INCONCLUSIVE
+    if result.best_point is None:
+        undecided = result.verdict == "INCONCLUSIVE"
         return [f"it is not known which load meets {slo}" if undecided else f"no load met {slo}"]
-    above = number_at(result, "upper_bound")
-    facts = _point_facts(result, "at least " if result.get("lower_bound") or above is not None else "max ")
+    above = result.extra.get("upper_bound")
+    facts = _point_facts(result, "at least " if result.extra.get("lower_bound") or above is not None else "max ")
     return facts if above is None else [facts[0], f"less than {wording.rate(above)}", *facts[1:]]
 
 
-def _tune(result: Json) -> list[str]:
-    best = best_of(result)
+def _tune(result: Result) -> list[str]:
+    best = result.best_point
     if best is None:
-        known = verdict_of(result) != INCONCLUSIVE
-        return ["no setting met the objective" if result.get("slo") and known else "no best setting was found"]
-    settings = ", ".join(f"{wording.words(name)} {setting_at(best, name)}" for name in mapping_at(best, "settings"))
-    word = "best" if verdict_of(result) == "VALID" else "best so far"
-    gain = text_at(result, "tune", "over_start")
-    facts = [f"{word}: {settings or text_at(best, 'name')}", *_point_facts(result, "")]
+        known = result.verdict != "INCONCLUSIVE"
+        return ["no setting met the objective" if result.slo and known else "no best setting was found"]
+    settings = ", ".join(f"{wording.words(name)} {setting_of(best, name)}" for name in best.settings)
+    word = "best" if result.verdict == "VALID" else "best so far"
+    gain = result.extra.get("tune", {}).get("over_start")
+    facts = [f"{word}: {settings or best.name}", *_point_facts(result)]
     return [*facts, f"{gain} over the start"] if gain else facts
 
 
-def _breakdown(result: Json) -> list[str]:
-    point = points_of(result)[0]
+def _breakdown(result: Result) -> list[str]:
+    point = result.points[0]
     means = stage_means(point)
     if not means:
         return _point_facts(result)
     shares = ", ".join(f"{part} {wording.percent(share)}" for part, share in stage_shares(means).items())
-    return [f"{text_at(point, 'name')}: {wording.time(sum(means.values()))} end to end", shares]
+    return [f"{point.name}: {wording.time(sum(means.values()))} end to end", shares]
 
 
-def _compare(result: Json) -> list[str]:
-    differences = [entry for entry in list_at(result, "differences") if isinstance(entry, dict)]
-    changed = [entry for entry in differences if entry.get("significant")]
+def _compare(result: Result) -> list[str]:
+    changed = [row for row in result.extra["differences"] if row["significant"]]
     if not changed:
-        return ["nothing can be compared" if verdict_of(result) == "INVALID" else "no significant change"]
-    return [f"{text_at(entry, 'name')} {wording.signed_percent(number_at(entry, 'difference'))}" for entry in changed]
+        return ["nothing can be compared" if result.verdict == "INVALID" else "no significant change"]
+    return [f"{row['name']} {wording.signed_percent(row['difference'])}" for row in changed]
 
 
-def _ablate(result: Json) -> list[str]:
-    first, last = points_of(result)[0], main_point(result)
-    before, after = rate_at(first), rate_at(last)
+def _ablate(result: Result) -> list[str]:
+    first, last = result.points[0], main_point(result)
+    assert last is not None
+    before, after = rate_of(first), rate_of(last)
     if not before or after is None or first is last:
         return _point_facts(result)
-    noise = ", within the noise" if _overlap(first, last) else ""
-    gain = f"{wording.ratio(after / before)} {text_at(first, 'name')}{noise}"
-    facts = [f"{text_at(last, 'name')}: {wording.rate(after)}, {gain}"]
-    duty = [number_at(point, "duty_cycle") for point in (first, last)]
-    if None not in duty:
-        facts.append(f"duty cycle {wording.percent(duty[0])} → {wording.percent(duty[1])}")
+    noise = ", within the noise" if _overlap(first.rate_interval, last.rate_interval) else ""
+    facts = [f"{last.name}: {wording.rate(after)}, {wording.ratio(after / before)} {first.name}{noise}"]
+    if first.duty_cycle is not None and last.duty_cycle is not None:
+        facts.append(f"duty cycle {wording.percent(first.duty_cycle)} → {wording.percent(last.duty_cycle)}")
     return facts
 
 
-def _overlap(a: Json, b: Json) -> bool:
-    """Whether the intervals of the two rates have something in common; False where one of them is not known."""
-    found = [interval_at(point, "rate_interval") for point in (a, b)]
-    known = [one for one in found if one is not None]
-    return len(known) == 2 and max(low for low, _ in known) <= min(high for _, high in known)
+def _overlap(a: list[float] | None, b: list[float] | None) -> bool:
+    return a is not None and b is not None and max(a[0], b[0]) <= min(a[1], b[1])
 
 
-def _calibrate(result: Json) -> list[str]:
-    worst = number_at(result, "calibration", "worst_deviation")
-    ratio = number_at(result, "calibration", "predicted_rate_ratio")
-    n_steps = len(list_at(result, "calibration", "steps"))
-    facts = [f"{n_steps} shapes of steps, the profile is off by {wording.percent(worst)} at most"]
-    if ratio is not None:
-        facts.append(f"peak rate on the profile {wording.signed_percent(ratio - 1)}")
-    return facts
+def _calibrate(result: Result) -> list[str]:
+    found = result.extra.get("calibration")
+    if found is None:
+        return _point_facts(result)
+    worst, ratio = wording.percent(found["worst_deviation"]), found.get("predicted_rate_ratio")
+    facts = [f"{len(found['steps'])} shapes of steps, the profile is off by {worst} at most"]
+    return facts if ratio is None else [*facts, f"peak rate on the profile {wording.signed_percent(ratio - 1)}"]
 
 
-def _accuracy(result: Json) -> list[str]:
-    rows = [row for row in list_at(result, "accuracy", "figures") if mapping_at(row)]
-    told = [row for row in rows if number_at(row, "limit") is not None] or rows[:2]
-    return [f"{text_at(row, 'name')} {accuracy_figure(row, 'value')} {limit_of(row)}".strip() for row in told]
+def _accuracy(result: Result) -> list[str]:
+    rows = result.extra["accuracy"]["figures"]
+    limited = [row for row in rows if row["limit"] is not None] or rows[:2]
+    return [f"{row['name']} {accuracy_figure(row, 'value')} {accuracy_limit(row)}".strip() for row in limited]
 
 
-def picked_trial(contest: Json) -> Json:
-    """Of a signal's targets the one that was picked; empty where there was none."""
-    picked, trials = number_at(contest, "picked"), list_at(contest, "trials")
-    return mapping_at(trials[int(picked)]) if picked is not None and 0 <= picked < len(trials) else {}
-
-
-def _autoscale(result: Json) -> list[str]:
-    contests = [c for c in list_at(result, "autoscale", "contests") if picked_trial(c)]
-    ordered = sorted(contests, key=lambda contest: number_at(picked_trial(contest), "score") or 0.0)
+def _autoscale(result: Result) -> list[str]:
+    contests = [c for c in result.extra["autoscale"]["contests"] if picked_trial(c)]
     facts: list[str] = []
-    for contest in ordered[:2]:
+    for contest in sorted(contests, key=lambda contest: float(picked_trial(contest)["score"]))[:2]:
         trial = picked_trial(contest)
-        facts.append(
-            f"{'best' if not facts else 'next'}: {text_at(contest, 'name')} at {number_at(trial, 'target'):g} with "
-            f"{number_at(trial, 'pods_over_least') or 0.0:.2f} × the least pods and "
-            f"{wording.percent(number_at(trial, 'out_share'))} of the time outside of the SLO"
-        )
+        out = f"{wording.percent(trial['out_share'])} of the time outside of the SLO"
+        pods = f"{trial['pods_over_least']:.2f} × the least pods"
+        facts.append(f"{'next' if facts else 'best'}: {contest['name']} at {trial['target']:g} with {pods} and {out}")
     return facts or ["no signal has a target that could be set"]
 
 
-def accuracy_figure(row: Json, key: str) -> str:
-    """The value or the limit of one of ``accuracy.figures``."""
-    value = number_at(row, key)
-    return wording.percent(value) if row.get("share") else wording.precise(value)
-
-
-def limit_of(row: Json) -> str:
-    """≤ and the limit, or > where it is not kept; '' without one."""
-    if number_at(row, "limit") is None:
-        return ""
-    signs = ("<", "≥") if row.get("good") == "least" else (">", "≤")
-    return f"{signs[bool(row.get('holds'))]} {accuracy_figure(row, 'limit')}"
-
-
-def _starve(result: Json) -> list[str]:
-    points = [p for p in points_of(result) if rate_at(p) is not None and verdict_at(p) != "INVALID"]
-    if len(points) < 2:
+def _starve(result: Result) -> list[str]:
+    points = [point for point in result.points if verdict_of(point) not in ("INVALID", NOT_RUN)]
+    least = min(points, key=lambda point: point.rate, default=None)
+    if least is None or len(points) < 2 or not least.offered_rate:
         return _point_facts(result)
-    least = min(points, key=_rate)
-    offered = number_at(least, "offered_rate")
-    if not offered:
-        return _point_facts(result)
-    kept = f"{text_at(least, 'name')}: {wording.percent(_rate(least) / offered)} of {wording.rate(offered)} kept"
-    return [kept, *_latency(result, least)]
+    kept = wording.percent(least.rate / least.offered_rate)
+    return [f"{least.name}: {kept} of {wording.rate(least.offered_rate)} kept", *_latency(result, least)]
 
 
-def _overload(result: Json) -> list[str]:
-    points = [point for point in steady_points(result) if verdict_at(point) != "INVALID" and _good_rate(point)]
-    points = [point for point in points if number_at(point, "offered_rate")]
-    if not points:
+def _overload(result: Result) -> list[str]:
+    points = [point for point in steady(result.points) if verdict_of(point) != "INVALID" and _good_rate(point)]
+    heaviest = max((p for p in points if p.offered_rate), key=lambda point: point.offered_rate or 0.0, default=None)
+    if heaviest is None:
         return _point_facts(result)
     peak = max(_good_rate(point) for point in points)
-    heaviest = max(points, key=lambda point: number_at(point, "offered_rate") or 0.0)
-    kept = _good_rate(heaviest) / peak
-    fates = answers_by_fate(heaviest)
-    refused = fates["refused"] / max(1.0, sum(fates.values()))
+    refused = fates(heaviest.status)["refused"] / max(1, heaviest.answers)
     return [
-        f"at {wording.rate(number_at(heaviest, 'offered_rate'))} offered goodput is "
-        f"{wording.percent(kept)} of its peak {wording.rate(peak)}",
+        f"at {wording.rate(heaviest.offered_rate)} offered goodput is {wording.percent(_good_rate(heaviest) / peak)} "
+        f"of its peak {wording.rate(peak)}",
         f"{wording.percent(refused)} refused",
     ]
 
 
-def _good_rate(point: Json) -> float:
+def _good_rate(point: Point) -> float:
     """OK answers per second within the objective; without one, OK answers."""
-    goodput = number_at(point, "goodput")
-    return _rate(point) if goodput is None else goodput
+    return point.rate if point.goodput is None else point.goodput
 
 
-def _rate(point: Json) -> float:
-    return rate_at(point) or 0.0
-
-
-_MODES: dict[str, Callable[[Json], list[str]]] = {
+_WITHOUT_POINTS: dict[str, Callable[[Result], list[str]]] = {"accuracy": _accuracy, "autoscale": _autoscale}
+_MODES: dict[str, Callable[[Result], list[str]]] = {
     "find-max": _find_max,
-    "sweep": lambda result: _find_max(result) if best_of(result) else _point_facts(result),
+    "sweep": lambda result: _find_max(result) if result.best_point else _point_facts(result),
     "tune": _tune,
     "breakdown": _breakdown,
     "compare": _compare,

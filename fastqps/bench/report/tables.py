@@ -6,19 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fastqps.bench.report import wording
-from fastqps.bench.report.reading import (
-    Json,
-    interval_at,
-    list_at,
-    mapping_at,
-    number_at,
-    numbers_at,
-    one_line_of,
-    text_at,
-    value_at,
-)
+from fastqps.bench.report.points import number, text
 from fastqps.bench.report.stages import stage_table
-from fastqps.bench.report.summary import accuracy_figure, limit_of, picked_trial
+from fastqps.bench.report.summary import accuracy_figure, accuracy_limit, picked_trial
+from fastqps.bench.results.result import Result
 
 
 @dataclass(frozen=True)
@@ -31,85 +22,70 @@ class PlainTable:
     rows: list[list[str]]
 
 
-def tables_of(result: Json) -> list[PlainTable]:
+def tables_of(result: Result) -> list[PlainTable]:
     """Those that hold something."""
-    found = [_contests(result), _scenarios(result)]
-    found += [_accuracy(result), _farthest(result), _differences(result), _drift(result), _stages(result)]
-    found.append(_decisions(result))
-    return [table for table in found if table.rows]
+    makers = (_contests, _scenarios, _accuracy, _farthest, _differences, _drift, _stages, _decisions)
+    return [table for make in makers if (table := make(result)).rows]
 
 
-def _contests(result: Json) -> PlainTable:
+def _contests(result: Result) -> PlainTable:
     rows = []
-    for contest in list_at(result, "autoscale", "contests"):
-        trial = picked_trial(contest)
-        runs = [numbers_at(run) for run in list_at(trial, "runs")]
-        if runs:
-            lost, offered = (sum(run.get(key, 0.0) for run in runs) for key in ("lost", "offered"))
-            share = number_at(trial, "share")
-            row = [text_at(contest, "name"), f"{number_at(trial, 'target'):g}", wording.percent(share) if share else ""]
-            row += [
-                f"{number_at(trial, 'pods_over_least') or 0.0:.2f} ×",
-                wording.percent(number_at(trial, "out_share")),
-            ]
-            row += [wording.percent(lost / offered if offered else None)]
-            row += [wording.count(sum(run.get("reversals", 0.0) for run in runs))]
-            rows.append([*row, f"{number_at(trial, 'score') or 0.0:.2f}"])
-        else:
-            rows.append([text_at(contest, "name"), *[wording.NOTHING] * 7])
+    for contest in result.extra.get("autoscale", {}).get("contests", ()):
+        if not (trial := picked_trial(contest)):
+            rows.append([contest["name"], *[wording.NOTHING] * 7])
+            continue
+        lost, offered, turns = (sum(run[key] for run in trial["runs"]) for key in ("lost", "offered", "reversals"))
+        share = wording.percent(trial["share"]) if trial["share"] else ""
+        cells = [
+            f"{trial['target']:g}",
+            share,
+            f"{trial['pods_over_least']:.2f} ×",
+            wording.percent(trial["out_share"]),
+        ]
+        cells += [wording.percent(lost / offered if offered else None), wording.count(turns), f"{trial['score']:.2f}"]
+        rows.append([contest["name"], *cells])
     head = ["signal", "target", "of capacity", "pods, of the least", "outside of the SLO", "lost", "turns", "score"]
     return PlainTable("signals", "Signals, each at its best target", head, rows)
 
 
-def _scenarios(result: Json) -> PlainTable:
+def _scenarios(result: Result) -> PlainTable:
     rows = []
-    for k, scenario in enumerate(list_at(result, "autoscale", "scenarios")):
-        for contest in list_at(result, "autoscale", "contests"):
-            runs = list_at(picked_trial(contest), "runs")
-            run = numbers_at(runs[k]) if k < len(runs) else {}
-            if run.get("offered") and run.keys() >= _OUTCOME:
-                row = [f"{text_at(scenario, 'name')}: {text_at(contest, 'name')}", f"{run['pod_seconds'] / 3600:,.1f}"]
+    found = result.extra.get("autoscale", {"scenarios": (), "contests": ()})
+    for k, scenario in enumerate(found["scenarios"]):
+        for contest in found["contests"]:
+            if trial := picked_trial(contest):
+                run = trial["runs"][k]
+                row = [f"{scenario['name']}: {contest['name']}", f"{run['pod_seconds'] / 3600:,.1f}"]
                 row += [f"{run['pods_over_least']:.2f} ×", wording.percent(run["out_share"])]
-                row += [wording.percent(run["lost"] / run["offered"])]
+                row += [wording.percent(run["lost"] / run["offered"] if run["offered"] else None)]
                 rows.append([*row, *(wording.count(run[key]) for key in ("pods_max", "scalings", "reversals"))])
     head = ["", "pods · hours", "of the least", "outside of the SLO", "lost", "most pods", "changes", "turns"]
     return PlainTable("scenarios", "Scenarios", head, rows)
 
 
-_OUTCOME = {"pod_seconds", "pods_over_least", "out_share", "lost", "pods_max", "scalings", "reversals"}
-
-
-def _accuracy(result: Json) -> PlainTable:
-    rows = [
-        [text_at(row, "name"), accuracy_figure(row, "value"), limit_of(row)]
-        for row in list_at(result, "accuracy", "figures")
-        if mapping_at(row)
-    ]
+def _accuracy(result: Result) -> PlainTable:
+    figures = result.extra.get("accuracy", {}).get("figures", ())
+    rows = [[row["name"], accuracy_figure(row, "value"), accuracy_limit(row)] for row in figures]
     return PlainTable("accuracy", "Accuracy", ["", "found", "limit"], rows)
 
 
-def _farthest(result: Json) -> PlainTable:
-    rows = [
-        [one_line_of(text_at(row, key)) for key in ("item", "before", "after")]
-        + [wording.precise(number_at(row, "distance"))]
-        for row in list_at(result, "accuracy", "farthest")
-        if mapping_at(row)
-    ]
-    head = ["item", "before", "after", "distance"]
-    if all(not row[1] and not row[2] for row in rows):  # embeddings are not shown
-        head, rows = [head[0], head[3]], [[row[0], row[3]] for row in rows]
-    return PlainTable("farthest", "Answers that differ most", head, rows)
+def _farthest(result: Result) -> PlainTable:
+    found = result.extra.get("accuracy", {}).get("farthest", ())
+    keys = ["item", "before", "after"]
+    if not any(row["before"] or row["after"] for row in found):  # embeddings are not shown
+        keys = ["item"]
+    rows = [[*(wording.one_line(row[key]) for key in keys), wording.precise(row["distance"])] for row in found]
+    return PlainTable("farthest", "Answers that differ most", [*keys, "distance"], rows)
 
 
-def _differences(result: Json) -> PlainTable:
+def _differences(result: Result) -> PlainTable:
     rows = []
-    for entry in list_at(result, "differences"):
-        show = _shown(text_at(entry, "metric"))
-        ends = [wording.signed_percent(end) for end in interval_at(entry, "interval") or ()]
-        known = "significant" if mapping_at(entry).get("significant") else "no significant change"
-        figures = [show(number_at(entry, side)) for side in ("a", "b")]
-        difference = wording.signed_percent(number_at(entry, "difference"))
-        rows.append([text_at(entry, "name"), *figures, difference, " … ".join(ends), known])
+    for entry in result.extra.get("differences", ()):
+        show = _shown(entry["metric"])
+        ends = " … ".join(wording.signed_percent(end) for end in entry["interval"])
+        known = "significant" if entry["significant"] else "no significant change"
+        figures = [show(entry["a"]), show(entry["b"]), wording.signed_percent(entry["difference"])]
+        rows.append([wording.one_line(entry["name"]), *figures, ends, known])
     return PlainTable("differences", "Differences", ["", "a", "b", "difference", "95 % interval", ""], rows)
 
 
@@ -117,34 +93,31 @@ def _shown(metric: str) -> Callable[[float | None], str]:
     """How a compared figure is written, by its name in a point."""
     if metric.endswith("_us"):
         return wording.time
-    return wording.percent if metric == "duty_cycle" else wording.rate if metric else wording.count
+    return wording.percent if metric == "duty_cycle" else wording.rate
 
 
-def _decisions(result: Json) -> PlainTable:
+def _decisions(result: Result) -> PlainTable:
     """The tuner's choices in turn: why each value won, and by how much."""
     rows = []
-    for choice in list_at(result, "tune", "choices"):
-        if why := text_at(choice, "why"):
-            over = text_at(choice, "lead", "over")
-            beyond = wording.percent(number_at(choice, "lead", "beyond_noise"))
-            lead = [over, text_at(choice, "lead", "gain"), beyond] if over else [wording.NOTHING] * 3
-            name = f"{wording.words(text_at(choice, 'setting'))} {wording.setting(value_at(choice, 'chosen'))}"
-            rows.append([one_line_of(name), *map(one_line_of, lead), one_line_of(why)])
+    for choice in result.extra.get("tune", {}).get("choices", ()):
+        if why := text(choice, "why"):
+            lead = choice.get("lead") or {}
+            cells = [text(lead, "over"), text(lead, "gain"), wording.percent(number(lead, "beyond_noise"))]
+            name = wording.one_line(f"{wording.words(choice['setting'])} {wording.setting(choice['chosen'])}")
+            rows.append([name, *(cells if cells[0] else [wording.NOTHING] * 3), why])
     return PlainTable("decisions", "Why it won", ["chosen", "next best", "lead", "beyond noise", "because"], rows)
 
 
-def _drift(result: Json) -> PlainTable:
+def _drift(result: Result) -> PlainTable:
     rows = []
-    for entry in list_at(result, "drift"):
-        unit = text_at(entry, "unit")
-        show = wording.time if unit == "us" else wording.mebibytes if unit == "bytes" else wording.count
-        ends = [show(number_at(entry, name)) for name in ("first", "last")]
-        known = "no sure growth" if number_at(entry, "first") is not None else wording.NOTHING
-        grows = "grows" if mapping_at(entry).get("grows") else known
-        rows.append([text_at(entry, "name"), *ends, wording.signed_percent(number_at(entry, "growth")), grows])
+    for entry in result.extra.get("drift", ()):
+        show = {"us": wording.time, "bytes": wording.mebibytes}.get(entry["unit"], wording.count)
+        known = wording.NOTHING if entry["first"] is None else "no sure growth"
+        ends = [show(entry["first"]), show(entry["last"]), wording.signed_percent(entry["growth"])]
+        rows.append([entry["name"], *ends, "grows" if entry["grows"] else known])
     return PlainTable("drift", "Drift", ["", "at first", "at last", "growth", ""], rows)
 
 
-def _stages(result: Json) -> PlainTable:
-    table = stage_table(result) if text_at(result, "mode") == "breakdown" else []
-    return PlainTable("stages", "Stages: mean time and share of end to end", (table or [[]])[0], table[1:])
+def _stages(result: Result) -> PlainTable:
+    head, *rows = (stage_table(result.points) if result.mode == "breakdown" else []) or [[]]
+    return PlainTable("stages", "Stages: mean time and share of end to end", head, rows)

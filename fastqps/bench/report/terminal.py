@@ -8,7 +8,7 @@ import sys
 from types import TracebackType
 from typing import Self, TextIO
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -16,19 +16,11 @@ from rich.text import Text
 from fastqps.bench.report import wording
 from fastqps.bench.report.columns import Column, columns_of
 from fastqps.bench.report.labels import labels_of
-from fastqps.bench.report.reading import (
-    Json,
-    list_at,
-    number_at,
-    one_line_of,
-    points_of,
-    rate_at,
-    response_us,
-    text_at,
-    verdict_at,
-)
-from fastqps.bench.report.summary import facts_of, severity, verdict_of
+from fastqps.bench.report.points import rate_of, response_us, verdict_of
+from fastqps.bench.report.summary import facts_of, severity
 from fastqps.bench.report.tables import PlainTable, tables_of
+from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import Result
 
 _STYLES = {"good": "bold green", "doubtful": "bold yellow", "bad": "bold red"}
 _PLAIN_WIDTH = 200  # of tables that go into a file
@@ -41,7 +33,7 @@ class RunProgress:
     ...     progress.expect(10)  # points; may grow later
     ...     progress.begin("1,000/s", 12.0)
     ...     progress.tick(3.0, "998/s  p99 4.1 ms")
-    ...     progress.end(point.as_json())
+    ...     progress.end(point)
     """
 
     def __init__(self, title: str, stream: TextIO | None = None) -> None:
@@ -56,7 +48,7 @@ class RunProgress:
             transient=True,
             refresh_per_second=2,  # more would take CPU time from what is measured
         )
-        self._title = one_line_of(title)
+        self._title = wording.one_line(title)
         self._task: TaskID = self._bar.add_task(self._title, total=None, now="")
         self._points_expected = 0
         self._points_done = 0
@@ -80,14 +72,14 @@ class RunProgress:
         """A point starts, and should take so long, its warm-up included."""
         self._point_s = duration_s
         self._points_expected = max(self._points_expected, self._points_done + 1)
-        self._update(one_line_of(name))
+        self._update(wording.one_line(name))
 
     def tick(self, elapsed_s: float, now: str) -> None:
         """The point that runs: for how long, and what it shows at the moment."""
         share = min(1.0, elapsed_s / self._point_s) if self._point_s > 0 else 0.0
-        self._update(one_line_of(now), share)
+        self._update(wording.one_line(now), share)
 
-    def end(self, point: Json) -> None:
+    def end(self, point: Point) -> None:
         """A point is done: it becomes a line that stays."""
         self._points_done += 1
         self._console.print(_point_line(point), soft_wrap=True)
@@ -95,7 +87,7 @@ class RunProgress:
 
     def say(self, line: str) -> None:
         """A line that stays, above the bar: a server starts, a search narrows."""
-        self._console.print(Text(one_line_of(line)), soft_wrap=True)
+        self._console.print(Text(wording.one_line(line)), soft_wrap=True)
 
     def _update(self, now: str, share: float = 0.0) -> None:
         total = self._points_expected or None
@@ -103,52 +95,47 @@ class RunProgress:
         self._bar.update(self._task, total=total, completed=self._points_done + share, description=text, now=now)
 
 
-def print_result(result: Json, stream: TextIO | None = None) -> None:
+def print_result(result: Result, stream: TextIO | None = None) -> None:
     """The table of points, notes, and the verdict as the last line."""
     console = _console(stream or sys.stdout)
-    points = points_of(result)
-    if points:
-        columns = _fitting([column for column in columns_of(result) if column.brief], points, console.width)
-        console.print(_table(result, points, columns))
+    if result.points:
+        console.print(_table(result, _fitting(result, console.width)))
     for plain in tables_of(result):
         console.print()
         console.print(_plain_table(plain))
-    if points:
+    if result.points:
         console.print()
     for label in labels_of(result):
         console.print(Text(f"{label.title}: {label.text}", style="yellow"), soft_wrap=True)
-    for note in list_at(result, "notes"):
-        console.print(Text(one_line_of(str(note))), soft_wrap=True)
-    verdict = verdict_of(result)
-    line = Text.assemble((verdict, _STYLES[severity(verdict)]), "  ", "  ".join(facts_of(result)))
-    console.print(line, soft_wrap=True)
+    for note in result.notes:
+        console.print(Text(wording.one_line(note)), soft_wrap=True)
+    verdict = Text(result.verdict, style=_STYLES[severity(result.verdict)])
+    console.print(Text.assemble(verdict, "  ", "  ".join(map(wording.one_line, facts_of(result)))), soft_wrap=True)
 
 
 _LEFT_OUT = ("offered", "goodput", "p50", "in flight", "expired", "failed", "refused")  # in this order
 
 
-def _fitting(columns: list[Column], points: list[Json], width: int) -> list[Column]:
+def _fitting(result: Result, width: int) -> list[Column]:
     """The columns without those of least interest, until a line has room for the rest. The report has all of them."""
-    kept = list(columns)
+    kept = [column for column in columns_of(result) if column.brief]
     for head in _LEFT_OUT:
-        if sum(max(len(c.head), *(len(c.text(point)) for point in points)) + 2 for c in kept) <= width + 2:
+        if sum(max(len(c.head), *(len(c.text(point)) for point in result.points)) + 2 for c in kept) <= width + 2:
             break
         kept = [column for column in kept if column.head != head]
     return kept
 
 
-def _table(result: Json, points: list[Json], columns: list[Column]) -> Table:
+def _table(result: Result, columns: list[Column]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(Text(column.head), justify="right" if column.is_numeric(points) else "left", no_wrap=True)
-    best = result.get("best")
-    for index, point in enumerate(points):
+        justify: JustifyMethod = "right" if column.is_numeric(result.points) else "left"
+        table.add_column(Text(column.head), justify=justify, no_wrap=True)
+    for point in result.points:
         cells = [Text(column.text(point), style="dim" if column.is_void(point) else "") for column in columns]
-        style = "bold" if index == best else ""
-        verdict = verdict_at(point)
-        if verdict and severity(verdict) != "good":
-            style = _STYLES[severity(verdict)].removeprefix("bold ")
-        table.add_row(*cells, style=style)
+        tone = severity(verdict_of(point))
+        best = "bold" if point is result.best_point else ""
+        table.add_row(*cells, style=best if tone == "good" else _STYLES[tone].removeprefix("bold "))
     return table
 
 
@@ -161,16 +148,14 @@ def _plain_table(found: PlainTable) -> Table:
     return table
 
 
-def _point_line(point: Json) -> Text:
+def _point_line(point: Point) -> Text:
     """``1,000/s: VALID  998/s answered OK  p99 4.10 ms  duty cycle 83.1 %``."""
-    verdict = verdict_at(point) or "?"
-    facts = [f"{wording.rate(rate_at(point))} answered OK", f"p99 {wording.time(response_us(point, 'p99'))}"]
-    duty = number_at(point, "duty_cycle")
-    if duty is not None:
-        facts.append(f"duty cycle {wording.percent(duty)}")
-    name = text_at(point, "name") or "point"
-    reasons = "; ".join(one_line_of(str(reason)) for reason in list_at(point, "reasons"))
-    tail = f"  ({reasons})" if reasons else ""
+    verdict = verdict_of(point)
+    facts = [f"{wording.rate(rate_of(point))} answered OK", f"p99 {wording.time(response_us(point, 'p99'))}"]
+    if point.duty_cycle is not None:
+        facts.append(f"duty cycle {wording.percent(point.duty_cycle)}")
+    tail = f"  ({wording.one_line('; '.join(point.reasons))})" if point.reasons else ""
+    name = wording.one_line(point.name) or "point"
     return Text.assemble(f"{name}: ", (verdict, _STYLES[severity(verdict)]), "  ", "  ".join(facts), tail)
 
 

@@ -77,6 +77,11 @@ def statistic(name: str) -> str:
     return f"p99.{name[3:]}" if name.startswith("p99") and len(name) > 3 else name
 
 
+def one_line(text: str) -> str:
+    """The text on one line, with a space for everything that cannot be printed (control codes, lone surrogates)."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
 def _three(value: float) -> str:
     if value == 0:
         return "0"

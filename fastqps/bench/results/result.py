@@ -81,7 +81,7 @@ class Result:
 
 
 def read_result(path: Path) -> Result:
-    """Of a report.json, or of the folder that holds one. ``ConfigError`` says why it is none."""
+    """Of a report.json, or of the folder that holds one. Raises ``ConfigError`` where it is none."""
     file = path / REPORT if path.is_dir() else path
     try:
         found = json.loads(file.read_text())
@@ -89,21 +89,31 @@ def read_result(path: Path) -> Result:
         raise ConfigError(f"cannot read {file}: {error.strerror}") from None
     except (ValueError, RecursionError):
         raise ConfigError(f"{file} is not JSON") from None
+    try:
+        return result_of(found)
+    except ValueError as error:
+        raise ConfigError(f"{file} {error}") from None
+
+
+def result_of(found: Any) -> Result:
+    """Reads ``as_json`` back. ``ValueError`` says what is wrong with the data of a file."""
     if not isinstance(found, dict) or "points" not in found or "mode" not in found:
-        raise ConfigError(f"{file} is no result of fastqps bench")
-    if found.pop("schema_version", None) != SCHEMA_VERSION:
-        raise ConfigError(f"{file} has another schema version than {SCHEMA_VERSION}: measure again")
-    known = {f.name for f in dataclasses.fields(Result)} - {"extra"}
-    extra = {key: found.pop(key) for key in list(found) if key not in known}
-    rows = found.pop("points")
+        raise ValueError("is no result of fastqps bench")
+    if found.get("schema_version") != SCHEMA_VERSION:
+        raise ValueError(f"has another schema version than {SCHEMA_VERSION}: measure again")
+    rows = found["points"]
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ConfigError(f"{file} has points that are none")
-    wrong = misfit(found, Result) or next(filter(None, map(_misfit_of, rows)), "")
+        raise ValueError("has points that are none")
+    known = {f.name for f in dataclasses.fields(Result)} - {"extra", "points"}
+    own = {key: value for key, value in found.items() if key in known}
+    wrong = misfit(own, Result) or next(filter(None, map(_misfit_of, rows)), "")
     if wrong:
-        raise ConfigError(f"{file}: {wrong} is not what it should be: the file was changed, or is damaged")
-    if found.get("best") is not None and not 0 <= found["best"] < len(rows):
-        raise ConfigError(f"{file}: best is {found['best']}, but there are {len(rows)} points")
-    return Result(**found, points=[Point.from_json(row) for row in rows], extra=extra)
+        raise ValueError(f"is changed or damaged: {wrong} is not what it should be")
+    best = found.get("best")
+    if best is not None and not 0 <= best < len(rows):
+        raise ValueError(f"is damaged: best is {best}, but there are {len(rows)} points")
+    extra = {key: value for key, value in found.items() if key not in (*known, "points", "schema_version")}
+    return Result(**own, points=[Point.from_json(row) for row in rows], extra=extra)
 
 
 def _misfit_of(row: dict[str, Any]) -> str:

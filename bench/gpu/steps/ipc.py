@@ -1,4 +1,4 @@
-"""One arena of device memory in two processes: who may be killed while the other goes on."""
+"""Device memory that two processes share: whether one of them survives when the other is killed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from bench.gpu import mps
 from bench.gpu.run import Run
 from fastqps._core import CudaApi, CudaError
 from fastqps.host.gpus import FAKE_LIBRARY
+from fastqps.supervisor.gpu.mps import MpsError
 
 BYTES = 64 << 20
 PATTERN = bytes(range(256))
@@ -24,9 +25,9 @@ def measure(run: Run) -> None:
     for kind, surroundings in (("time-sliced", mps.without), ("MPS", mps.daemon)):
         for killed in ("follower", "owner"):
             try:
-                with surroundings() as around:
-                    found = _kill(run, killed, around.environment)
-            except mps.MpsError as error:
+                with surroundings() as environment:
+                    found = _kill(run, killed, environment)
+            except MpsError as error:
                 run.say(f"{kind}: {error}")
                 run.raw(kind, str(error))
                 break
@@ -57,7 +58,7 @@ def _kill(run: Run, killed: str, own: dict[str, str]) -> str:
 
 
 def _start(own: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "bench.gpu.micro.ipc", *arguments]
+    command = [sys.executable, "-m", "bench.gpu.steps.ipc", *arguments]
     return subprocess.Popen(
         command, env={**os.environ, **own}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

@@ -1,0 +1,139 @@
+"""Plots of the modes that compare: optimizations, fewer cores, two results, a device and its profile."""
+
+from __future__ import annotations
+
+import textwrap
+
+from matplotlib.ticker import NullLocator
+
+from fastqps.bench.report import wording
+from fastqps.bench.report.ink import INK, Drawing
+from fastqps.bench.report.plots.plot import Plot, line, name_rows, note_behind, share_axis, shorten, time_axis
+from fastqps.bench.report.points import number, rate_of, response_us
+from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import Result
+
+_BARS_MAX, _DIFFERENCES_MAX = 24, 40
+
+
+def optimizations(result: Result) -> Plot | None:
+    """Rate, p99 and duty cycle with each optimization of ``ablate``."""
+    points = result.points[:_BARS_MAX]
+    columns = [
+        ("OK/s", "p50", [rate_of(point) for point in points], wording.rate),
+        ("p99", "p99", [response_us(point, "p99") for point in points], wording.time),
+        ("duty cycle", "device", [point.duty_cycle for point in points], wording.percent),
+    ]
+    columns = [column for column in columns if any(column[2])]
+    if result.mode != "ablate" or not columns:
+        return None
+    with Drawing("optimizations", 60 + 30 * len(points), columns=len(columns)) as drawing:
+        for panel, (title, ink, values, show) in zip(drawing.panels, columns, strict=True):
+            lengths = [value or 0.0 for value in values]
+            panel.barh(range(len(points)), lengths, color=INK[ink], height=0.62)
+            for place, (length, value) in enumerate(zip(lengths, values, strict=True)):
+                note_behind(panel, show(value), length, place)
+            panel.set_xlim(0, 1.75 * max(lengths))
+            panel.set_title(title)
+            panel.xaxis.set_major_locator(NullLocator())
+            panel.spines["bottom"].set_visible(False)
+            panel.grid(visible=False)
+            panel.tick_params(axis="y", length=0)
+        # On two lines at most.
+        names = [textwrap.wrap(wording.one_line(p.name), 24, max_lines=2, placeholder=" …") for p in points]
+        name_rows(drawing.panels[0], ["\n".join(lines) for lines in names])
+        rows = [
+            ", ".join(f"{title} {show(values[k])}" for title, _, values, show in columns) for k in range(len(points))
+        ]
+        svg = drawing.svg("; ".join(f"{point.name}: {row}" for point, row in zip(points, rows, strict=True)) + ".")
+    reading = (
+        "Each row adds one optimization to the row above it, in the same run. One that raises the duty cycle lets the "
+        "device work instead of waiting for the host; one that raises the rate alone makes the steps cheaper."
+    )
+    return Plot("optimizations", "One optimization after the other", svg, reading)
+
+
+def starvation(result: Result) -> Plot | None:
+    """Rate kept and p99 over the server's cores, with and without a noisy neighbour."""
+    held = [(cores, point) for point in result.points if (cores := number(point.settings, "cores")) is not None]
+    if result.mode != "starve" or not held:
+        return None
+    counts, points = sorted({cores for cores, _ in held}, reverse=True), [point for _, point in held]
+    with Drawing("starvation", 330, rows=2) as drawing:
+        kept, p99 = drawing.panels
+        for neighbour, label, ink in ((False, "alone", "p50"), (True, "with a noisy neighbour", "p99")):
+            own = [(counts.index(cores), p) for cores, p in held if p.settings.get("neighbour") is neighbour]
+            line(kept, [(place, _kept(point)) for place, point in own], ink, "o-", label=label, markersize=4)
+            line(p99, [(place, response_us(point, "p99")) for place, point in own], ink, "o-", markersize=4)
+        share_axis(kept, of_y=True, high=1.08)
+        kept.set_ylabel("rate kept")
+        time_axis(p99, [response_us(point, "p99") for point in points], "p99")
+        p99.set_xticks(range(len(counts)), [f"{cores:g}" for cores in counts])
+        p99.set_xlabel("cores of the server")
+        drawing.legend(kept)
+        told = ((p.name, wording.percent(_kept(p)), wording.time(response_us(p, "p99"))) for p in points)
+        svg = drawing.svg("; ".join(f"{name}: {share} of the rate, p99 {time}" for name, share, time in told) + ".")
+    reading = (
+        "The same load on fewer and fewer cores. A server that degrades well loses rate in proportion to the cores "
+        "that it lacks; a cliff means that processes wait for each other instead of working."
+    )
+    return Plot("starvation", "On fewer cores", svg, reading)
+
+
+def _kept(point: Point) -> float:
+    """Share of what was offered that was answered OK."""
+    return point.rate / point.offered_rate if point.offered_rate else 0.0
+
+
+def differences(result: Result) -> Plot | None:
+    """Each figure's relative difference between two results, with its interval."""
+    rows = result.extra.get("differences", ())[:_DIFFERENCES_MAX]
+    if not rows:
+        return None
+    with Drawing("differences", 80 + 30 * len(rows)) as drawing:
+        panel = drawing.panels[0]
+        panel.axvline(0, color=INK["faint"], linewidth=1)
+        for place, row in enumerate(rows):
+            value, ink = row["difference"], "p99" if row["significant"] else "faint"
+            line(panel, [(end, place) for end in row["interval"]], ink, linewidth=2.4, solid_capstyle="butt")
+            line(panel, [(value, place)], ink, "o", markersize=6)
+            panel.annotate(wording.signed_percent(value), (value, place), xytext=(0, 6), textcoords="offset points",
+                           ha="center", fontsize=9)  # fmt: skip
+        reach = max(0.01, *(abs(end) for row in rows for end in row["interval"])) * 1.15
+        panel.set_xlim(-reach, reach)
+        panel.xaxis.set_major_formatter(lambda share, _: wording.signed_percent(share))
+        panel.locator_params(axis="x", nbins=5)
+        name_rows(panel, [shorten(wording.one_line(row["name"]), 24) for row in rows])
+        panel.set_xlabel("b against a, with the 95 % interval")
+        svg = drawing.svg("; ".join(f"{row['name']} {wording.signed_percent(row['difference'])}" for row in rows) + ".")
+    reading = (
+        "A bar that crosses zero (grey) is no significant change: the runs do not tell a and b apart. Coloured bars "
+        "are differences that chance does not explain."
+    )
+    return Plot("differences", "b against a", svg, reading)
+
+
+def calibration(result: Result) -> Plot | None:
+    """Time of a step over its tokens: measured, and what the profile says."""
+    found = result.extra.get("calibration")
+    if found is None or len(found["steps"]) < 2:
+        return None
+    steps = found["steps"]
+    with Drawing("calibration", 290) as drawing:
+        panel = drawing.panels[0]
+        line(panel, [(s["tokens"], s["us"]) for s in steps], "p50", "o", markersize=5, label="measured")
+        line(panel, [(s["tokens"], s["fitted_us"]) for s in steps], "p99", "+", markersize=10, markeredgewidth=1.4,
+             label="profile")  # fmt: skip
+        panel.set_xscale("log", base=2)
+        panel.xaxis.set_major_formatter(lambda n, _: f"{n:,.0f}")
+        panel.set_xlabel("tokens in the step")
+        time_axis(panel, [step[key] for step in steps for key in ("us", "fitted_us")], "step")
+        drawing.legend(panel)
+        worst = wording.percent(found["worst_deviation"])
+        svg = drawing.svg(f"{len(steps)} shapes of steps; the profile is off by {worst} at most.")
+    reading = (
+        "Each circle is a shape of step on the device, each cross what the profile makes of it; several at the same "
+        "number of tokens have different numbers of items. Crosses inside their circles are a profile that can stand "
+        "in for the device."
+    )
+    return Plot("calibration", "Steps: measured, and as the profile has them", svg, reading)
