@@ -10,7 +10,6 @@ from fastqps.architectures.llama import Llama
 from fastqps.architectures.weights import Weights
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
-from fastqps.models.decoder_config import read_decoder_config
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.interface import DecodeOps
 from fastqps.runners.decode_buffers import DecodeBuffers
@@ -88,10 +87,11 @@ def check_step(card: ModelCard, slots: int, max_tokens: int) -> None:
 def load_llama(card: ModelCard, ops: DecodeOps) -> Llama:
     """The model of ``card``; ``ModelError`` if its checkpoint's weights are not what its configuration says."""
     checkpoint = Checkpoint.open(Path(card.path))
-    weights = Weights(checkpoint.weight_files(), ("model.",), data=ops.reads_weights)
+    config = checkpoint.decoder_config()
+    weights = Weights(checkpoint.weight_files(), (config.prefix,), data=ops.reads_weights)
     positions = len(card.prefix_ids) + card.max_input_tokens + card.max_output_tokens
     with torch.inference_mode():
-        return Llama(weights, read_decoder_config(checkpoint.config), positions, ops)
+        return Llama(weights, config, positions, ops)
 
 
 def make_state(card: ModelCard, model: Llama, slots: int) -> DecodeState:
