@@ -106,7 +106,7 @@ duty-cycle: ## duty cycles of a modelled device, computed and measured, and what
 
 kernels: ## compile every GPU kernel for every model's shapes, without a GPU, into bench/results/kernels-sm90.md; ARCH=80|89|90|gfx942|gfx950
 	@mkdir -p build
-	$(BIN)/python -m fastqps.kernels.aot.compile --arch $(or $(ARCH),90) > build/kernels.md
+	$(BIN)/python -m bench.kernels --arch $(or $(ARCH),90) > build/kernels.md
 	mv build/kernels.md bench/results/kernels-$(if $(filter gfx%,$(ARCH)),,sm)$(or $(ARCH),90).md
 
 grammar: ## train the demo's grammar model again from nothing, and evaluate it; about 10 minutes of one core

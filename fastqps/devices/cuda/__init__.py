@@ -5,7 +5,8 @@
 * ``encoder``, ``decoder``: runners, each over pinned buffers of its own.
 * ``checked``: which operations are the own kernels, and which are plain torch.
 * ``held``, ``arena``: weights that one process holds for all of a GPU.
-* ``backend``: what they need of CUDA; ``torch_cuda`` is a GPU, ``fake`` a CPU that behaves like one, for tests.
+* ``backend``: what they need of CUDA. ``open_backend`` chooses it: ``torch_cuda`` is a GPU, ``fake`` a CPU that behaves
+  like one, for tests.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import torch
 
 from fastqps.architectures.llama import Llama
 from fastqps.architectures.packed import PackedModel
-from fastqps.devices.cuda.backend import Backend, open_backend
+from fastqps.devices.cuda.backend import Backend
 from fastqps.devices.cuda.checked import make_operations
 from fastqps.devices.cuda.decoder import CudaDecoder, Decoder
 from fastqps.devices.cuda.encoder import CudaEncoder
 from fastqps.devices.cuda.held import await_held, build_over, chosen, hold
 from fastqps.devices.cuda.loaded import Loaded, starting, told_by_device
 from fastqps.devices.cuda.memory import check_cache, check_weights, kv_bytes, parameters, weights_told_when_full
+from fastqps.devices.cuda.open_backend import open_backend
 from fastqps.devices.cuda.precision import decoder_rows, encoder_rows, make_precision
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
