@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from word_files import write_words
 
 from fastqps.architectures.rope import rotary_table
-from fastqps.devices import make_decoder, make_runner
+from fastqps.devices import make_runner
 from fastqps.models import ModelError, load_card
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.families import FAMILIES, DecoderFamily
@@ -43,8 +43,6 @@ def _write(path: Path, kind: str, task: str = "embed", **options: Any) -> Any:
 
 def _load(path: Path) -> Any:
     card = load_card(str(path), 40, max_output_tokens=8)
-    if card.task == "generate":
-        return make_decoder("cpu", card, 2, 64, dtype="float32")
     return make_runner("cpu", card, 2, 64, dtype="float32", threads=1)
 
 

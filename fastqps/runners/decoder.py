@@ -45,7 +45,7 @@ class DecoderRunner:
         """The same buffers at every call."""
         return self._buffers
 
-    def run(self, n_runs: int, n_tokens: int, n_admitted: int) -> None:
+    def run(self, n_runs: int, n_tokens: int, n_admitted: int, /) -> None:
         """Computes the step in ``buffers()`` and fills its output rows."""
         ids, positions, kv_slots = (rows[:n_tokens] for rows in self._rows)
         made, tokens, logprobs, finish = (runs[:n_runs] for runs in self._runs)
@@ -55,11 +55,11 @@ class DecoderRunner:
             step = DecodeStep(ids, positions, kv_slots, starts, made, tokens, logprobs, finish, admitted)
             self._model(step, self._state)
 
-    def twin(self) -> DecoderRunner:
+    def for_another_step(self) -> DecoderRunner:
         """A runner with its own buffers over the same weights and state."""
         return DecoderRunner(self.card, self._model, self._state, self._buffers.max_tokens)
 
-    def sibling(self) -> DecoderRunner:
+    def for_another_lane(self) -> DecoderRunner:
         """A runner with sequences of its own over the same weights and prefix."""
         return DecoderRunner(self.card, self._model, self._state.another(), self._buffers.max_tokens)
 
