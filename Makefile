@@ -103,7 +103,7 @@ demo: setup ## one server embeds sentences and corrects others, under load and c
 
 kernels: ## compile every GPU kernel for every model's shapes, without a GPU, into build/kernels-sm90.md; ARCH=80|89|90|gfx942|gfx950
 	@mkdir -p build
-	$(BIN)/python -m fastqps.kernels.aot.compile --arch $(or $(ARCH),90) > build/kernels.md
+	$(BIN)/python -m bench.kernels --arch $(or $(ARCH),90) > build/kernels.md
 	mv build/kernels.md build/kernels-$(if $(filter gfx%,$(ARCH)),,sm)$(or $(ARCH),90).md
 
 grammar: ## train the demo's grammar model again from nothing, and evaluate it; about 10 minutes of one core

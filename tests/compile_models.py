@@ -16,9 +16,9 @@ from checkpoints import write_checkpoint
 from compressed import compress
 from decoders import write_decoder
 
+from bench.kernels.compile import TARGETS, Case, compile_all
 from fastqps._core import ADMITTED_WORDS
 from fastqps.architectures.packed import PackedModel
-from fastqps.kernels.aot.compile import TARGETS, Case, compile_all
 from fastqps.models import load_card
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 from fastqps.ops.cuda.encoder_ops import CudaEncoderOps

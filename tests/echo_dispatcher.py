@@ -20,6 +20,7 @@ from fastqps.devices import Place, null
 from fastqps.dispatcher import loop as dispatcher
 from fastqps.models.card import ModelCard
 from fastqps.process.children import DispatcherSettings
+from fastqps.runners.kinds import DECODE, ENCODE
 
 SLOW = 30_000
 SLOW_MAX = 500
@@ -35,7 +36,7 @@ def echo(ids: Sequence[int]) -> list[float]:
 class EchoRunner(null.NullRunner):
     instant = False
 
-    def run(self, n_items: int, n_tokens: int, max_len: int) -> None:
+    def run(self, n_items: int, n_tokens: int, n_new: int, /) -> None:
         buffers = self.buffers()
         longest = int(buffers.input_ids[:n_tokens].max())
         if SLOW <= longest <= SLOW + SLOW_MAX:
@@ -47,7 +48,7 @@ class EchoRunner(null.NullRunner):
             ids = buffers.input_ids[buffers.cu_seqlens[i] : buffers.cu_seqlens[i + 1]]
             buffers.output[i, :5] = ids[0], ids[-1], ids.sum(), len(ids), step
 
-    def twin(self) -> EchoRunner:
+    def for_another_step(self) -> EchoRunner:
         buffers = self.buffers()
         return EchoRunner(self.card, buffers.max_items, buffers.max_tokens)
 
@@ -73,8 +74,7 @@ def stop_the_loop(number: int, frame: object) -> None:
 
 def main(settings: DispatcherSettings) -> int:
     """The usual one. The null device changes here: tests that import this module must keep theirs."""
-    null.make_runner = make_runner
-    null.make_decoder = echo_generator.make_decoder
+    null.RUNNERS.update({ENCODE: make_runner, DECODE: echo_generator.make_decoder})  # type: ignore[dict-item]
     dispatcher.Dispatcher = Stoppable  # type: ignore[misc]
     signal.signal(signal.SIGUSR2, stop_the_loop)
     return dispatcher.main(settings)

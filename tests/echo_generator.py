@@ -83,7 +83,7 @@ class EchoDecoder(null.NullDecoder):
         self._prompts = {} if prompts is None else prompts
         self._params = {} if params is None else params
 
-    def run(self, n_runs: int, n_tokens: int, n_admitted: int) -> None:
+    def run(self, n_runs: int, n_tokens: int, n_admitted: int, /) -> None:
         b = self.buffers()
         for row in b.admitted[:n_admitted].tolist():
             self._params[row[0]] = row
@@ -113,11 +113,11 @@ class EchoDecoder(null.NullDecoder):
             return token, 1
         return token, 2 if made + 1 >= params[6] else 0
 
-    def twin(self) -> EchoDecoder:
+    def for_another_step(self) -> EchoDecoder:
         b = self.buffers()
         return EchoDecoder(self.card, b.max_runs, b.max_tokens, self._prompts, self._params)
 
-    def sibling(self) -> EchoDecoder:
+    def for_another_lane(self) -> EchoDecoder:
         buffers = self.buffers()
         return EchoDecoder(self.card, buffers.max_runs, buffers.max_tokens)
 

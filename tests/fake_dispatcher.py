@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fake_mps.client import connect
 
-from fastqps._core import Heartbeat, Segment, Stepper, WakeFds
+from fastqps._core import EncodeStepper, Heartbeat, Segment, WakeFds
 from fastqps.devices import DeviceError, DeviceFault
 from fastqps.models import ModelError
 from fastqps.process.children import DispatcherSettings
@@ -50,7 +50,7 @@ def main(settings: DispatcherSettings) -> int:
     segment = Segment(settings.segment_fd)
     heartbeat = Heartbeat(segment, "dispatcher", settings.index, settings.parent_fd)
     fds = WakeFds(dispatchers=list(settings.wake_dispatchers), doors=list(settings.wake_doors))
-    stepper = Stepper(
+    stepper = EncodeStepper(
         segment, fds, settings.index, epoch=settings.epoch, route=settings.route, max_items=1, max_tokens=1, delay_ns=0
     )
     gate = Path(os.environ.get("FAKE_GATE", "/nowhere"))

@@ -34,7 +34,7 @@ class PaddedEncoder:
     def buffers(self) -> StepBuffers:
         return self._b
 
-    def run(self, n_items: int, n_tokens: int, max_len: int) -> None:
+    def run(self, n_items: int, n_tokens: int, n_new: int, /) -> None:
         b = self._b
         for array in (b.input_ids[n_tokens:], b.token_type_ids[n_tokens:], b.cu_seqlens[n_items + 1 :], b.position_ids):
             spoil(array)
@@ -42,14 +42,14 @@ class PaddedEncoder:
         ids, positions, types, starts = map(
             torch.from_numpy, (b.input_ids, b.position_ids, b.token_type_ids, b.cu_seqlens)
         )
-        counts = torch.tensor([n_tokens, n_items, max_len, *[-9] * 13], dtype=torch.int32)
+        counts = torch.tensor([n_tokens, n_items, n_new, *[-9] * 13], dtype=torch.int32)
         stamps = torch.zeros(2, dtype=torch.int64)
         step = Step(ids, positions, types, starts, counts, output=torch.from_numpy(b.output), stamps=stamps)
         self._model(step)
 
 
 class PaddedDecoder(DecoderRunner):
-    def run(self, n_runs: int, n_tokens: int, n_admitted: int) -> None:
+    def run(self, n_runs: int, n_tokens: int, n_admitted: int, /) -> None:
         b = self._buffers
         for array in (b.input_ids[n_tokens:], b.positions[n_tokens:], b.kv_slots[n_tokens:], b.admitted[n_admitted:]):
             spoil(array)
@@ -67,5 +67,5 @@ class PaddedDecoder(DecoderRunner):
         with torch.inference_mode():
             self._model(step, self._state)
 
-    def twin(self) -> PaddedDecoder:
+    def for_another_step(self) -> PaddedDecoder:
         return PaddedDecoder(self.card, self._model, self._state, self._buffers.max_tokens)

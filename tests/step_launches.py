@@ -27,8 +27,8 @@ from fastqps._core import ADMITTED_WORDS, RULE_WORDS
 from fastqps.architectures.bert import Bert
 from fastqps.architectures.heads import Head
 from fastqps.architectures.llama import Llama
-from fastqps.models.decoder_config import DecoderConfig, Rope
-from fastqps.models.encoder_config import read_encoder_config
+from fastqps.models.families import bert
+from fastqps.models.families.decoder import DecoderConfig, Rope
 from fastqps.models.logit_rules import LogitRules
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
@@ -214,8 +214,8 @@ def count_minilm(tokens: int, quantization: str, layers: int) -> list[Launch]:
     with torch.inference_mode(), FakeTensorMode():
         assert not refused(GPU)  # it asks once, outside of what is counted
         ops = CudaEncoderOps(BF16, GPU, _precision(quantization))
-        config = read_encoder_config(_MINILM | {"num_hidden_layers": layers}, "bert")
-        model = Bert(_Weights(quantization == "held"), "bert", config, ops)  # type: ignore[arg-type]
+        config = bert.read(_MINILM | {"num_hidden_layers": layers})
+        model = Bert(_Weights(quantization == "held"), config, 512, ops)  # type: ignore[arg-type]
         head = Head("mean", [], ops)
         output = torch.empty(items, 384, device=GPU)
         step = Step(_ints(tokens), _ints(0), _ints(tokens), _ints(items + 1), _ints(16), None, output, _stamps())
@@ -227,9 +227,19 @@ def count_minilm(tokens: int, quantization: str, layers: int) -> list[Launch]:
 def _llama(
     hidden: int, inner: int, layers: int, heads: int, kv_heads: int, vocab: int, tied: bool = True
 ) -> DecoderConfig:
-    head_dim, rope = hidden // heads, Rope("default", 1e4)
-    sizes = hidden, inner, layers, heads, kv_heads, head_dim, vocab, 2048, 0
-    return DecoderConfig(*sizes, 1e-5, rope, False, False, False, False, tied)
+    return DecoderConfig(
+        hidden=hidden,
+        inner=inner,
+        layers=layers,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=hidden // heads,
+        vocab=vocab,
+        context=2048,
+        eps=1e-5,
+        rope=Rope("default", 1e4),
+        tied_head=tied,
+    )
 
 
 DECODERS = {

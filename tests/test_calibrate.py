@@ -20,7 +20,7 @@ from fastqps.bench.steps.step_costs import Cost, DecoderSteps, EncoderSteps, Ste
 from fastqps.bench.steps.step_costs import _once as once
 from fastqps.cli import main
 from fastqps.config import Config
-from fastqps.devices import make_decoder, make_runner
+from fastqps.devices import make_runner
 from fastqps.devices.profile import Profile, load_profile
 from fastqps.devices.profile import write_profile as save
 from fastqps.errors import ConfigError
@@ -87,7 +87,7 @@ def steps_on(tmp_path: Path, task: str) -> Steps:
         return EncoderSteps(make_runner(device, load_card("minilm"), 16, 1024))
     write_decoder(tmp_path / "model")
     card = load_card(str(tmp_path / "model"), 40, max_output_tokens=24)
-    return DecoderSteps(make_decoder(device, card, 6, 100))
+    return DecoderSteps(make_runner(device, card, 6, 100))
 
 
 @pytest.mark.parametrize(

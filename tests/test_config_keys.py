@@ -17,15 +17,14 @@ from safetensors.torch import load_file, save_file
 from word_files import write_words
 
 from fastqps.architectures.rope import rotary_table
-from fastqps.devices import make_decoder, make_runner
+from fastqps.devices import make_runner
 from fastqps.models import ModelError, load_card
-from fastqps.models.checkpoint import FAMILIES, Checkpoint
-from fastqps.models.decoder_config import GENERATORS, read_decoder_config
+from fastqps.models.checkpoint import Checkpoint
+from fastqps.models.families import FAMILIES, DecoderFamily
 from fastqps.models.files.config_document import page
-from fastqps.models.files.config_keys import FAMILY_RULES, config_rules
 from fastqps.models.files.keys import Keys
 
-KINDS = {**FAMILIES, **GENERATORS}
+GENERATORS = {kind for kind, family in FAMILIES.items() if isinstance(family, DecoderFamily)}
 LLAMA3_SHAPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LLAMA3 = LLAMA3_SHAPE | {"rope_theta": 5e5}
 
@@ -44,8 +43,6 @@ def _write(path: Path, kind: str, task: str = "embed", **options: Any) -> Any:
 
 def _load(path: Path) -> Any:
     card = load_card(str(path), 40, max_output_tokens=8)
-    if card.task == "generate":
-        return make_decoder("cpu", card, 2, 64, dtype="float32")
     return make_runner("cpu", card, 2, 64, dtype="float32", threads=1)
 
 
@@ -53,7 +50,7 @@ def _load(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("generation_config", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FAMILIES)
 def test_rules_name_every_key_of_transformers(kind: str, generation_config: bool) -> None:
     """The fields of the class, what the class takes beside them, and what generation once kept there."""
     config = tr.CONFIG_MAPPING[kind]
@@ -62,7 +59,7 @@ def test_rules_name_every_key_of_transformers(kind: str, generation_config: bool
     wanted |= set(tr.GenerationConfig._get_default_generation_params())
     if "rope_parameters" in wanted:
         wanted |= {"rope_scaling", "rope_theta"}
-    known = config_rules(KINDS[kind], generation_config)
+    known = FAMILIES[kind].rules(generation_config)
     assert wanted - known.honoured - known.irrelevant - known.refused.keys() == set()
 
 
@@ -83,7 +80,7 @@ READ_WITH: dict[str, list[dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", FAMILY_RULES)
+@pytest.mark.parametrize("kind", [kind for kind, family in FAMILIES.items() if family.name == kind])
 def test_honoured_keys_are_read(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: set[str] = set()
     plain = Keys.__getitem__
@@ -100,7 +97,7 @@ def test_honoured_keys_are_read(kind: str, tmp_path: Path, monkeypatch: pytest.M
             _change(path, changes)
             checkpoint = Checkpoint.open(path)
             if kind in GENERATORS:
-                read_decoder_config(checkpoint.config)
+                checkpoint.decoder_config()
             _load(path)
             if kind in GENERATORS:
                 tk.Tokenizer(tk.models.BPE({"a": 0}, [])).save(str(path / "tokenizer.json"))
@@ -108,7 +105,7 @@ def test_honoured_keys_are_read(kind: str, tmp_path: Path, monkeypatch: pytest.M
                 write_words(path)
             assert "tokenizer.json" in Checkpoint.open(path).tokenizer()
             assert Checkpoint.open(path).tokenizer_files.input_limit is None
-    honoured = config_rules(kind).honoured
+    honoured = FAMILIES[kind].rules().honoured
     assert honoured - read == set()
 
 
@@ -204,7 +201,7 @@ def test_num_labels_decides_over_names_as_in_transformers(tmp_path: Path) -> Non
 def test_original_context_at_the_top_of_the_file_decides(rope: dict[str, Any], tmp_path: Path) -> None:
     write_decoder(tmp_path, "llama3-rope")
     _change(tmp_path, {"rope_parameters": LLAMA3 | rope, "original_max_position_embeddings": 16})
-    config = read_decoder_config(Checkpoint.open(tmp_path).config)
+    config = Checkpoint.open(tmp_path).decoder_config()
     model = tr.AutoModel.from_pretrained(tmp_path)
     cos, _ = model.rotary_emb(torch.zeros(1), torch.arange(100)[None])
     assert torch.allclose(rotary_table(config.rope, config.head_dim, 100)[:, 0], cos[0, :, : config.head_dim // 2])
@@ -213,7 +210,7 @@ def test_original_context_at_the_top_of_the_file_decides(rope: dict[str, Any], t
 def test_a_qwen_without_kv_heads_has_as_many_as_transformers_says(tmp_path: Path) -> None:
     write_decoder(tmp_path, "qwen2", hidden_size=128, num_attention_heads=64, num_key_value_heads=32)
     _change(tmp_path, {}, ("num_key_value_heads",))
-    assert read_decoder_config(Checkpoint.open(tmp_path).config).kv_heads == 32
+    assert Checkpoint.open(tmp_path).decoder_config().kv_heads == 32
     assert tr.AutoConfig.from_pretrained(tmp_path).num_key_value_heads == 32
 
 

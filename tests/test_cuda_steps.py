@@ -18,7 +18,7 @@ from decoders import VOCAB, write_decoder
 from fake_cuda import VARIABLE, Knobs, environment, library
 
 from fastqps import Engine
-from fastqps.devices import make_decoder, make_runner
+from fastqps.devices import make_runner
 from fastqps.devices.cuda import encoder as cuda_encoder
 from fastqps.devices.cuda import lane as cuda_lane
 from fastqps.devices.cuda import steps as cuda_steps
@@ -28,7 +28,7 @@ from fastqps.engine.sampling import Sampling
 from fastqps.errors import ConfigError
 from fastqps.models import ModelError, load_card
 from fastqps.runners.lane import AsyncLane, make_lanes
-from fastqps.runners.reference_items import pack_items
+from fastqps.runners.pack_items import pack_items
 
 pytestmark = pytest.mark.compute
 
@@ -97,7 +97,7 @@ def test_a_graph_equals_the_same_kernels_one_by_one(tmp_path: Path) -> None:
     write_decoder(tmp_path / "llama", "llama-gqa-tied")
     made = []
     for eagerly in (False, True):
-        decoder: Any = make_decoder("cuda", load_card(str(tmp_path / "llama"), 40, max_output_tokens=24), 4, 96)
+        decoder: Any = make_runner("cuda", load_card(str(tmp_path / "llama"), 40, max_output_tokens=24), 4, 96)
         if eagerly:
             decoder.launch = decoder.run_eagerly
         made.append(Generator(decoder.card, runner=decoder, steps_in_flight=1).generate([[5, 6], [7], [8, 9, 10]]))
@@ -195,10 +195,10 @@ def test_every_decoder_equals_the_cpu(tmp_path: Path, kind: str, prefix: int) ->
 def test_a_generators_lanes_have_their_own_sequences(tmp_path: Path) -> None:
     write_decoder(tmp_path, "qwen3")
     card = load_card(str(tmp_path), 40, max_output_tokens=24)
-    runner: Any = make_decoder("cuda", card, 3, 64, dtype="float32")
+    runner: Any = make_runner("cuda", card, 3, 64, dtype="float32")
     prompts = items(8, VOCAB, 20)
     expected = Generator(card, device="cpu", dtype="float32", max_running=3).generate(prompts)
-    runners = [runner, runner.sibling()]
+    runners = [runner, runner.for_another_lane()]
     for each in runners:
         each.warm_up()  # of lanes that the generators replace
     generators = [Generator(card, runner=each, max_running=3) for each in runners]
@@ -217,13 +217,13 @@ def test_what_is_no_number_ends_the_start(tmp_path: Path) -> None:
 
     write_checkpoint(tmp_path / "bert", "bert")
     write_decoder(tmp_path / "llama")
-    for name, device_of in (("bert", make_runner), ("llama", make_decoder)):
+    for name in ("bert", "llama"):
         path = tmp_path / name / "model.safetensors"
         tensors = load_file(path)
         for tensor in tensors.values():
             tensor.fill_(float("nan"))
         save_file(tensors, path, {"format": "pt"})
-        runner = device_of("cuda", load_card(str(tmp_path / name), 30, max_output_tokens=20), 4, 64)
+        runner: Any = make_runner("cuda", load_card(str(tmp_path / name), 30, max_output_tokens=20), 4, 64)
         with pytest.raises(ModelError, match="not finite"):
             runner.warm_up()
 
@@ -235,15 +235,15 @@ def test_too_little_memory(tmp_path: Path, knobs: Knobs, monkeypatch: pytest.Mon
     try:
         knobs.set("memory_bytes", 1000)
         with pytest.raises(ModelError, match=r"its weights take .* and cuda:0 has .* free") as caught:
-            make_decoder("cuda", card, 4, 64)
+            make_runner("cuda", card, 4, 64)
         assert caught.value.exit_code == 4
         knobs.set("memory_bytes", needed)
         with pytest.raises(ConfigError, match=r"--max-running 5000: .*--lanes") as refused:
-            make_decoder("cuda", card, 5000, 5064)
+            make_runner("cuda", card, 5000, 5064)
         assert refused.value.exit_code == 2
-        runner: Any = make_decoder("cuda", card, 4, 64)
+        runner: Any = make_runner("cuda", card, 4, 64)
         knobs.set("memory_bytes", 1000)
-        lanes = runner.make_stream(), runner.sibling()
+        lanes = runner.make_stream(), runner.for_another_lane()
         with pytest.raises(ConfigError, match=r"--max-running 4: the KV cache of one lane"):
             lanes[1].make_stream()
     finally:
@@ -254,7 +254,7 @@ def test_too_little_memory(tmp_path: Path, knobs: Knobs, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(cuda_lane.GraphLane, "capture", full)
     with pytest.raises(ConfigError, match=r"--max-batch-tokens 64: .*Tried to allocate 20 GiB"):
-        make_decoder("cuda", card, 4, 64).warm_up()
+        make_runner("cuda", card, 4, 64).warm_up()
 
 
 FAULT = """
@@ -262,7 +262,7 @@ import sys
 from fastqps._core import CudaError
 from fastqps.devices import make_runner
 from fastqps.models import load_card
-from fastqps.runners.reference_items import pack_items
+from fastqps.runners.pack_items import pack_items
 card = load_card(sys.argv[1], 60)
 runner = make_runner("cuda:1", card, 4, 100)
 shape = pack_items(card, [([3, 4, 5], 3)], runner.buffers())
@@ -314,7 +314,7 @@ def test_finer_graphs_only_as_the_start_has_time(tmp_path: Path, monkeypatch: py
     write_decoder(tmp_path)
     card = load_card(str(tmp_path), 20, max_output_tokens=20)
     monkeypatch.setattr(cuda_lane, "CLOSER_S_MAX", 0.0)
-    runner: Any = make_decoder("cuda", card, 40, 96)
+    runner: Any = make_runner("cuda", card, 40, 96)
     runner.warm_up()
     captured = {(g["max_tokens"], g["max_items"]) for g in runner.lane.native.graphs()}
     assert captured == set(runner.lane.covering)

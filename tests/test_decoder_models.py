@@ -14,12 +14,12 @@ from decoders import DECODERS, VOCAB, write_byte_tokenizer, write_decoder
 
 from fastqps import Engine
 from fastqps.cli import main
-from fastqps.devices import make_decoder
+from fastqps.devices import make_runner
 from fastqps.engine.generator import Generator
 from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.card import LimitError
-from fastqps.models.decoder_config import GENERATORS
+from fastqps.models.families import FAMILIES, DecoderFamily
 
 pytestmark = pytest.mark.compute
 
@@ -143,7 +143,7 @@ def test_what_is_not_supported_says_so(tmp_path: Path, kind: str, changes: dict[
     write_decoder(tmp_path, kind)
     edit(tmp_path / "config.json", **changes)
     with pytest.raises(ModelError, match=said):
-        make_decoder("cpu", load_card(str(tmp_path), 40, max_output_tokens=24), 2, 64, dtype="float32")
+        make_runner("cpu", load_card(str(tmp_path), 40, max_output_tokens=24), 2, 64, dtype="float32")
 
 
 def test_tensors_that_change_nothing(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_weights_that_are_no_numbers(tmp_path: Path) -> None:
     tensors = load_file(tmp_path / "model.safetensors")
     tensors["model.norm.weight"][3] = torch.nan
     save_file(tensors, tmp_path / "model.safetensors")
-    runner = make_decoder("cpu", load_card(str(tmp_path), 40, max_output_tokens=24), 2, 64, dtype="float32")
+    runner = make_runner("cpu", load_card(str(tmp_path), 40, max_output_tokens=24), 2, 64, dtype="float32")
     with pytest.raises(ModelError, match="NaN"):
         runner.warm_up()
 
@@ -217,7 +217,7 @@ def test_weights_that_are_no_numbers(tmp_path: Path) -> None:
 def test_a_step_has_to_hold_a_prompt(tmp_path: Path) -> None:
     write_decoder(tmp_path, "llama")
     with pytest.raises(ModelError, match="a prompt of 40 tokens"):
-        make_decoder("cpu", load_card(str(tmp_path), 40, max_output_tokens=24), 2, 39)
+        make_runner("cpu", load_card(str(tmp_path), 40, max_output_tokens=24), 2, 39)
 
 
 def test_embeddings_of_decoders_are_refused(tmp_path: Path) -> None:
@@ -230,7 +230,9 @@ def test_embeddings_of_decoders_are_refused(tmp_path: Path) -> None:
 
 
 def test_every_family_is_tested() -> None:
-    assert {family for family, _ in DECODERS.values()} == set(GENERATORS)
+    assert {family for family, _ in DECODERS.values()} == {
+        kind for kind, family in FAMILIES.items() if isinstance(family, DecoderFamily)
+    }
 
 
 def test_null_decoder(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from fastqps.ops.reference.encoder_ops import ReferenceEncoderOps
 from fastqps.process.server_process import ServerProcess
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
-from fastqps.runners.reference_items import pack_items
+from fastqps.runners.pack_items import pack_items
 
 pytestmark = pytest.mark.compute
 

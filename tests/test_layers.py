@@ -127,8 +127,8 @@ def definitions(verb: str, folders: tuple[str, ...]) -> list[str]:
     ("verb", "homes"),
     [
         ("put", ["core/slab.h"]),
-        ("gather", ["step/decode_stepper.cpp", "step/stepper.cpp"]),
-        ("scatter", ["step/decode_stepper.cpp", "step/stepper.cpp"]),
+        ("gather", ["step/decode_stepper.cpp", "step/encode_stepper.cpp"]),
+        ("scatter", ["step/decode_stepper.cpp", "step/encode_stepper.cpp"]),
         ("drain", ["core/slab.h"]),
     ],
 )
@@ -139,7 +139,7 @@ def test_each_verb_has_one_definition(verb: str, homes: list[str]) -> None:
 
 def test_run_is_the_runners() -> None:
     """``run`` of a step is the runners' and the devices', and nobody else's."""
-    step = re.compile(r"def run\(self, n_items: int, n_tokens: int, max_len: int\)")
+    step = re.compile(r"def run\(self, n_items: int, n_tokens: int, n_new: int, /\)")
     files = (ROOT / "fastqps").rglob("*.py")
     defined = {p.relative_to(ROOT / "fastqps").parts[0] for p in files if step.search(p.read_text())}
     assert defined == {"runners", "devices"}

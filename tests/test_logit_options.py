@@ -171,7 +171,7 @@ def test_lanes_do_not_share_tokens(tmp_path: Path) -> None:
     write_decoder(tmp_path, "llama", 3)
     model = reread(tmp_path, no_repeat_ngram_size=1)
     runner = DecoderRunner.load(card_of(tmp_path), CpuDecodeOps(FLOAT32), 2, 40)
-    first, other = (Generator(runner.card, runner=r, steps_in_flight=2) for r in (runner, runner.sibling()))
+    first, other = (Generator(runner.card, runner=r, steps_in_flight=2) for r in (runner, runner.for_another_lane()))
     prompts = prompts_of("lanes", 4)
     wanted = answers(model, prompts, MAX_OUTPUT)
     numbers = [

@@ -20,7 +20,7 @@ from published_bases import Config, Published
 from published_configs import PUBLISHED
 from test_models import random_items, reference, run
 
-from fastqps.devices import make_decoder, make_runner
+from fastqps.devices import make_runner
 from fastqps.engine.generator import Generator
 from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelCard, ModelError, load_card
@@ -127,10 +127,7 @@ def generator_difference(card: ModelCard, wanted: Any) -> float:
 def check_refused(path: Path, model: Published) -> None:
     with pytest.raises(ModelError, match=model.refused):
         card = load_card(str(path), 40, max_output_tokens=MAX_OUTPUT)
-        if card.task == "generate":
-            make_decoder("cpu", card, 2, 64, dtype="float32")
-        else:
-            make_runner("cpu", card, 2, 64, dtype="float32", threads=1)
+        make_runner("cpu", card, 2, 64, dtype="float32", threads=1)
 
 
 @pytest.mark.parametrize("model", PUBLISHED, ids=lambda model: model.name)

@@ -226,7 +226,7 @@ def test_lanes_do_not_share_options(tmp_path: Path) -> None:
     """Sequences of two lanes in cache slots of the same number."""
     card, requests = scenario(tmp_path, 6, requests=10)
     first = DecoderRunner.load(card, CpuDecodeOps(FLOAT32), 2, MAX_INPUT + 2)
-    lanes = [Generator(card, runner=runner, steps_in_flight=2) for runner in (first, first.sibling())]
+    lanes = [Generator(card, runner=runner, steps_in_flight=2) for runner in (first, first.for_another_lane())]
     numbers: list[dict[int, Request]] = [{}, {}]
     for i, request in enumerate(requests):
         request.dropped_at = 99

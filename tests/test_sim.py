@@ -16,7 +16,7 @@ from tries import unmet, until_in_time
 
 from fastqps import Engine
 from fastqps._core import Segment, SimDevice, Sizes, create_segment, now_ns
-from fastqps.devices import DeviceError, list_devices, make_decoder, make_runner
+from fastqps.devices import DeviceError, list_devices, make_runner
 from fastqps.devices.profile import load_profile, shipped
 from fastqps.engine.generator import Generator
 from fastqps.errors import ConfigError
@@ -271,7 +271,7 @@ def test_a_generator_takes_its_time_for_each_token(tmp_path: Path) -> None:
     device = f"sim:{write_profile(tmp_path / 'g.toml', {'fixed_us': 5000, 'per_token_us': 0}, task='generate')}"
     answers = []
     for steps_in_flight in (1, 2):
-        runner = make_decoder(device, card, 4, 64)
+        runner = make_runner(device, card, 4, 64)
         generator = Generator(card, runner=runner, steps_in_flight=steps_in_flight)
         start = time.monotonic()
         answers.append([made.token_ids for made in generator.generate([[5, 6], [7]])])

@@ -22,6 +22,7 @@ from tokenizer_checkpoints import Checkpoints, bpe_file, text, unigram_file, wor
 from fastqps import Engine
 from fastqps.models import load_card
 from fastqps.models.card import ModelError
+from fastqps.models.families import FAMILIES
 from fastqps.models.files.json_files import read_object
 from fastqps.models.tokenizers.files import TokenizerFiles, read_tokenizer_files, tokenizer_source
 from fastqps.models.tokenizers.tokenizer import Item, Tokenizer
@@ -126,7 +127,9 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
 
 def read(folder: Path) -> TokenizerFiles:
     config = read_object(folder / "config.json")
-    return read_tokenizer_files(folder / "tokenizer.json", config["model_type"], config.get("tokenizer_class"))
+    family = FAMILIES.get(config["model_type"], FAMILIES["llama"])  # any other has no class of its own
+    own = family.tokenizer, family.tokenizer_decides
+    return read_tokenizer_files(folder / "tokenizer.json", *own, config.get("tokenizer_class"))
 
 
 def theirs(auto: Any, item: Item, limit: int) -> tuple[list[int], list[int] | None]:

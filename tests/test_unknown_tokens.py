@@ -15,7 +15,7 @@ from word_files import write_words
 from fastqps import Engine, _core
 from fastqps.models import load_card
 from fastqps.runners import StepBuffers
-from fastqps.runners.reference_items import UnknownTokenError, pack_items
+from fastqps.runners.pack_items import UnknownTokenError, pack_items
 
 pytestmark = pytest.mark.compute
 

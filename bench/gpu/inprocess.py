@@ -38,12 +38,12 @@ class EncoderLoop:
         """Sequences per second."""
         order = deque((lane, step) for step in range(STEPS) for lane in self._lanes)
         for lane, step in order:
-            lane.launch(step, self._items, self._items * self._tokens, self._tokens)
+            lane.launch(step, self._items, self._items * self._tokens, self._items)
         began, done = time.perf_counter(), 0
         while time.perf_counter() - began < seconds:
             lane, step = order[0]
             lane.wait(step)
-            lane.launch(step, self._items, self._items * self._tokens, self._tokens)
+            lane.launch(step, self._items, self._items * self._tokens, self._items)
             order.rotate(-1)
             done += self._items
         took = time.perf_counter() - began
@@ -56,7 +56,7 @@ class EncoderLoop:
         lane = self._lanes[0]
         taken = []
         for _ in range(rounds):
-            lane.launch(0, self._items, self._items * self._tokens, self._tokens)
+            lane.launch(0, self._items, self._items * self._tokens, self._items)
             lane.wait(0)
             start_ns, end_ns = lane.runners[0].buffers().stamps.tolist()
             taken.append((end_ns - start_ns) / 1000)
@@ -74,7 +74,7 @@ class EncoderLoop:
         taken = []
         for _ in range(rounds):
             began = time.perf_counter()
-            run(self._items, self._items * self._tokens, self._tokens)
+            run(self._items, self._items * self._tokens, self._items)
             taken.append((time.perf_counter() - began) * 1e6)
         return float(np.median(taken))
 

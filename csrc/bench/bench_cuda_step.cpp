@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   i32* host = nullptr;
   CHECK(!api.cudaHostAlloc(reinterpret_cast<void**>(&host), layout.device_words * sizeof(i32), 0u));
   auto ours = [&] {
-    CHECK(step->launch(1, 8000, 8) == CudaStep::Launch::kDone);
+    CHECK(step->launch({1, 8000, 1}) == CudaStep::Launch::kDone);
     step->due_ns();
     CHECK(step->wait(1'000'000'000, 0) == CudaStep::Progress::kDone);
   };

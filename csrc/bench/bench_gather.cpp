@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "core/slab.h"
-#include "step/stepper.h"
+#include "step/encode_stepper.h"
 
 using namespace fastqps;
 
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
   std::vector<i32> ids(kItems * kLen), positions(kItems * kLen), types(kItems * kLen), starts(kItems + 1);
   std::vector<float> output(kItems * kWidth, 0.05f);
   const DeviceStamps stamps;
-  Stepper stepper(segment, &fds, 0, 1, 0, {kItems, kItems * kLen, 0});
+  EncodeStepper stepper(segment, &fds, 0, 1, 0, {kItems, kItems * kLen, 0});
   u32 step = stepper.add({ids.data(), positions.data(), types.data(), starts.data(), output.data(), &stamps, kItems,
                           kItems * kLen, kWidth});
   std::vector<u64> gather_ns, launch_ns, scatter_ns;

@@ -23,17 +23,15 @@ struct StepBuffers {
   u32 max_items = 0, max_tokens = 0, width = 0;
 };
 
-struct Step {
+// A packed batch of an encoder.
+struct EncodeStep {
   StepBuffers buffers;
   Batch batch;
-  u32 n_items = 0, n_tokens = 0, len_max = 0;
-  u64 gathered_ns = 0, launched_ns = 0, finished_ns = 0;
-  u32 lane = 0;
-  u64 flight = 0;  // DeviceClock's
+  u32 n_items = 0, n_tokens = 0;
 };
 
-// Packs the claimed requests into the step's buffers. Sets n_items, n_tokens and len_max.
-void pack(const Segment& segment, const Route& route, Step& step);
+// Packs the claimed requests into the step's buffers. Sets n_items and n_tokens.
+void pack(const Segment& segment, const Route& route, EncodeStep& step);
 
 // Writes the answer of output row `row` into the slot, as its request and its route say: dimensions, normalisation and
 // dtype of an embedding; activation and top labels of a classification.

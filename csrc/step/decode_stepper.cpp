@@ -21,27 +21,20 @@ Sampling checked(const Sampling& asked, const Route& route) {
 
 }  // namespace
 
-DecodeStepper::DecodeStepper(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 route, u32 max_running,
-                             BatchLimits limits)
-    : segment_(segment),
-      claimer_(segment, fds, me, epoch, route),
-      limits_(limits),
-      route_(&segment.route(route)),
-      clock_(claimer_, now_ns()),
+DecodeStepper::DecodeStepper(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 route, BatchLimits limits)
+    : Stepper(segment, fds, me, epoch, route, limits),
       prompt_rows_(limits.tokens),
-      max_running_(max_running),
       place_of_slot_(u64(segment.sizes().doors) * segment.sizes().all_slots(), DecodeBatch::kNobody) {
-  claimed_.claims.reserve(max_running);
-  ended_.reserve(max_running);
+  claimed_.claims.reserve(max_running());
+  ended_.reserve(max_running());
 }
 
 u32 DecodeStepper::add(i32* staging, const i32* output, const DeviceStamps* stamps, u32 lane) {
-  while (batches_.size() <= lane) batches_.emplace_back(max_running_, route_->prefix_tokens);
-  requests_.resize(batches_.size() * max_running_);
-  steps_.push_back({DecodeStep(staging, output, limits_.tokens, max_running_), stamps, lane});
-  steps_.back().joined.reserve(max_running_);
-  lanes_.add(lane, u32(steps_.size() - 1));
-  return u32(steps_.size() - 1);
+  while (batches_.size() <= lane) batches_.emplace_back(max_running(), route_->prefix_tokens);
+  requests_.resize(batches_.size() * max_running());
+  steps_.push_back({DecodeStep(staging, output, limits_.tokens, max_running())});
+  steps_.back().joined.reserve(max_running());
+  return add_step(stamps, lane);
 }
 
 u32 DecodeStepper::running() const {
@@ -82,7 +75,7 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   read_controls();  // before the step is packed: what nobody wants any more gets no row in it
   shed(lane);
   batch.begin(step.rows);
-  join(step);
+  join(s);
   batch.seal(step.rows);
   if (!answer_dropped()) return kFenced;
   claimer_.own().running.store(running(), kRelaxed);
@@ -99,7 +92,7 @@ u32 DecodeStepper::prompt_rows(u32 lane) const {
   if (claimer_.suspects_wait()) return limits_.tokens;
   const u64 sharers = lanes_.count() * std::max(std::popcount(route_->dispatchers.load(kRelaxed)), 1);
   const u64 wanted = batches_[lane].running() + waiting_of(segment_, claimer_.route()).items / sharers;
-  return prompt_rows_.limit(u32(std::min<u64>(wanted, max_running_)));
+  return prompt_rows_.limit(u32(std::min<u64>(wanted, max_running())));
 }
 
 void DecodeStepper::read_controls() {
@@ -109,12 +102,12 @@ void DecodeStepper::read_controls() {
     const u32 place = place_of(door, slot);
     if (place == DecodeBatch::kNobody || requests_[place].claim.seq != seq) return;
     DecodeBatch& batch = batch_at(place);
-    const u32 made = batch.made(place % max_running_);
+    const u32 made = batch.made(place % max_running());
     const u64 deadline = claimer_.slot(requests_[place].claim).deadline_ns;
     const bool expired = deadline && now_ns() >= deadline;
     expired ? times_.learn_cut(made) : times_.learn_end(made);
     prompt_rows_.learn(requests_[place].claim.n_tokens, made);
-    batch.drop(place % max_running_);
+    batch.drop(place % max_running());
     end(place);
   });
 }
@@ -139,21 +132,23 @@ void DecodeStepper::shed(u32 lane) {
 
 // The claimed requests become sequences. There is room for all of them, and their ids are in the vocabulary, unless a
 // front door is broken.
-void DecodeStepper::join(Step& step) {
+void DecodeStepper::join(u32 s) {
+  Step& step = steps_[s];
+  const u32 lane = progress_[s].lane;
   step.joined.clear();
-  step.canary = claimed_.canary;
+  progress_[s].canary = claimed_.canary;
   for (const Claim& claim : claimed_.claims) {
     Slot& slot = claimer_.slot(claim);
     const u32 n = std::clamp(claim.n_tokens, 1u, route_->max_input_tokens);
     const u32* ids = segment_.ids(slot);
     u32 kv = DecodeBatch::kNobody;
     if (*std::max_element(ids, ids + n) < route_->vocab_size)  // an id beyond it would end the device's process
-      kv = batches_[step.lane].admit(step.rows, ids, n, checked(slot.sampling, *route_), slot.flags);
+      kv = batches_[lane].admit(step.rows, ids, n, checked(slot.sampling, *route_), slot.flags);
     if (kv == DecodeBatch::kNobody) {
       claimed_.dropped.push_back({claim, kInternal});
       continue;
     }
-    const u32 at = place(step.lane, kv);
+    const u32 at = place(lane, kv);
     place_of(claim.door, claim.slot) = at;
     requests_[at] = {claim, claimed_.claimed_ns, 0, 0};
     step.joined.push_back(at);
@@ -161,9 +156,8 @@ void DecodeStepper::join(Step& step) {
 }
 
 void DecodeStepper::prepared(u32 s) {
-  Step& step = steps_[s];
-  step.gathered_ns = now_ns();
-  for (u32 at : step.joined) requests_[at].gathered_ns = step.gathered_ns;
+  Stepper::prepared(s);
+  for (u32 at : steps_[s].joined) requests_[at].gathered_ns = progress_[s].gathered_ns;
 }
 
 // The sequence is over: its request leaves with the next publish().
@@ -203,33 +197,35 @@ void DecodeStepper::stamp(Slot& slot, const Request& request, u64 finished_ns, u
   slot.scattered_ns = now;
 }
 
-bool DecodeStepper::launch(u32 s) {
-  Step& step = steps_[s];
-  for (u32 at : step.joined)
+bool DecodeStepper::launch_requests(u32 s) {
+  for (u32 at : steps_[s].joined)
     if (!claimer_.launch(requests_[at].claim)) return false;
-  step.launched_ns = now_ns();
+  return true;
+}
+
+void DecodeStepper::note_launch(u32 s) {
+  const Step& step = steps_[s];
   for (u32 at : step.joined) {
     Request& request = requests_[at];
-    request.launched_ns = step.launched_ns;
+    request.launched_ns = progress_[s].launched_ns;
     claimer_.slot(request.claim).batch_items = u32(step.rows.runs.size());
     stamp(claimer_.slot(request.claim), request, 0, 0);  // a front door may end it by itself, at a stop string
   }
-  step.flight = clock_.launch(step.lane, step.gathered_ns, step.launched_ns, step.rows.n_tokens);
-  lanes_.turn(step.lane);
-  return true;
 }
 
 bool DecodeStepper::scatter(u32 s) {
   const Step& step = steps_[s];
-  const u64 finished = std::clamp(u64(step.stamps->end_ns), step.launched_ns, now_ns());
+  const u32 lane = progress_[s].lane;
+  const bool canary = progress_[s].canary;
+  const u64 finished = ended_ns(s, now_ns());
   u32 tokens = 0;
   ended_.clear();
-  batches_[step.lane].retire(step.rows, [&](u32 kv, u32 made, Token token) {
-    const u32 at = place(step.lane, kv);
+  batches_[lane].retire(step.rows, [&](u32 kv, u32 made, Token token) {
+    const u32 at = place(lane, kv);
     tokens++;
     write(requests_[at].claim, made, token);
     if (token.finish == Finish::kNot) return;
-    if (!step.canary) {
+    if (!canary) {
       times_.learn_end(made + 1);
       prompt_rows_.learn(requests_[at].claim.n_tokens, made + 1);
     }
@@ -239,20 +235,18 @@ bool DecodeStepper::scatter(u32 s) {
   for (const Request& request : ended_) {
     Slot& slot = claimer_.slot(request.claim);
     stamp(slot, request, finished, now);
-    if (!step.canary) count(request, finished, now);
+    if (!canary) count(request, finished, now);
     if (!claimer_.finish(request.claim)) return false;
   }
   claimer_.publish();
   claimer_.own().running.store(running(), kRelaxed);
-  if (step.canary) {
-    clock_.finish(step.flight, step.lane, now, *step.stamps, 0, step.rows.n_tokens, 0);
+  const u64 took_ns = finish_step(s, now);
+  if (canary) {
     for (const Request& request : ended_) clock_.answered_canary(request.claimed_ns, now);
     return true;
   }
   bump(claimer_.stats().generated_tokens, tokens);
-  const u32 runs = u32(step.rows.runs.size());
-  times_.learn_step(runs,
-                    clock_.finish(step.flight, step.lane, now, *step.stamps, runs, step.rows.n_tokens, limits_.tokens));
+  times_.learn_step(u32(step.rows.runs.size()), took_ns);
   for (const Request& request : ended_) clock_.answered(1, request.claimed_ns, now);
   return true;
 }

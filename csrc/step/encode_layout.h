@@ -16,7 +16,7 @@ struct RawStamps {
 };
 static_assert(sizeof(RawStamps) <= kStampWords * 4);
 
-enum EncodeHeaderWord : u32 { kHeaderItems = 1, kHeaderLongest = 2 };  // word 0: kHeaderTokens
+enum EncodeHeaderWord : u32 { kHeaderItems = 1, kHeaderNewItems = 2 };  // word 0: kHeaderTokens
 
 struct EncodeLayout {
   u32 max_tokens, max_items, width;  // T, S, and numbers of an output row

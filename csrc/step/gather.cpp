@@ -24,10 +24,10 @@ void count_up(const i32* ids, i32* out, u32 n, u32 from) {
 
 }  // namespace
 
-void pack(const Segment& segment, const Route& route, Step& step) {
+void pack(const Segment& segment, const Route& route, EncodeStep& step) {
   const StepBuffers& b = step.buffers;
   const auto& claims = step.batch.claims;
-  u32 at = 0, len_max = 0, n = 0;
+  u32 at = 0, n = 0;
   for (; n < claims.size(); n++) {
     if (n + 1 < claims.size()) {  // the next request lies in another process's caches
       const char* next =
@@ -43,12 +43,10 @@ void pack(const Segment& segment, const Route& route, Step& step) {
     std::fill_n(b.token_type_ids + at + first, len - first, i32(route.pair_type_id));
     b.cu_seqlens[n] = i32(at);
     at += len;
-    len_max = std::max(len_max, len);
   }
   b.cu_seqlens[n] = i32(at);
   step.n_items = n;
   step.n_tokens = at;
-  step.len_max = len_max;
 }
 
 }  // namespace fastqps

@@ -53,8 +53,7 @@ struct Dispatcher {
   std::deque<u32> flying[kLanes];
 
   Dispatcher(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 lanes = 1, Shape shape = {})
-      : stepper(segment, fds, me, epoch, 0, shape.running,
-                {.items = shape.running, .tokens = shape.tokens, .delay_ns = 0}),
+      : stepper(segment, fds, me, epoch, 0, {.items = shape.running, .tokens = shape.tokens, .delay_ns = 0}),
         devices(lanes, ModelDevice(shape.running, kPrefix)) {
     const DecodeLayout layout(shape.tokens, shape.running);
     for (u32 i = 0; i < 2 * lanes; i++) {

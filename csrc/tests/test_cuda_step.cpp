@@ -146,11 +146,11 @@ TEST(only_what_a_step_fills_is_copied) {
     i32* starts = step->staging() + lane.layout.cu_seqlens;
     starts[0] = 0, starts[1] = 2, starts[2] = 5;
     cuda().mark();
-    CHECK(step->launch(2, 5, 3) == CudaStep::Launch::kDone);
+    CHECK(step->launch({2, 5, 2}) == CudaStep::Launch::kDone);
     CHECK(step->wait(test::kPatienceNs, 0) == CudaStep::Progress::kDone);
     CHECK_EQ(lane.staging[kHeaderTokens], 5);
     CHECK_EQ(lane.staging[kHeaderItems], 2);
-    CHECK_EQ(lane.staging[kHeaderLongest], 3);
+    CHECK_EQ(lane.staging[kHeaderNewItems], 2);
     const u32 used = at.cu_seqlens + 3;
     for (u32 word = used; word < lane.layout.device_words; word++) CHECK_EQ(lane.staging[word], -7);
     CHECK_EQ(lane.staging[used - 1], 5);
@@ -216,7 +216,7 @@ TEST(a_decoders_step_brings_all_of_its_words) {
           expected[i] = expected[i] * 31 + in[section + u32(at)];
     for (int again = 0; again < 2; again++) {  // a launch leaves the staging block as it was
       cuda().mark();
-      CHECK(step->launch(row.runs, row.tokens, row.admitted) == CudaStep::Launch::kDone);
+      CHECK(step->launch({row.runs, row.tokens, row.admitted}) == CudaStep::Launch::kDone);
       CHECK(step->wait(test::kPatienceNs, 0) == CudaStep::Progress::kDone);
       for (u32 i = 0; i < row.runs; i++) {
         CHECK_EQ(step->output()[host.out_tokens + i], expected[i]);
@@ -230,8 +230,8 @@ TEST(a_decoders_step_brings_all_of_its_words) {
       for (u32 i = up; i < host.words; i++) CHECK_EQ(staging[i], -7);
     }
   }
-  CHECK(step->launch(3, 9, 4) == CudaStep::Launch::kTooLarge);
-  CHECK(step->launch(101, 101, 0) == CudaStep::Launch::kTooLarge);
+  CHECK(step->launch({3, 9, 4}) == CudaStep::Launch::kTooLarge);
+  CHECK(step->launch({101, 101, 0}) == CudaStep::Launch::kTooLarge);
 }
 
 TEST(the_smallest_graph_that_holds_a_step_runs_it) {
@@ -252,12 +252,12 @@ TEST(the_smallest_graph_that_holds_a_step_runs_it) {
                          Row{16, 64, 2}, Row{4, 65, 0}, Row{5, 65, -1}, Row{1, 129, -1}}) {
     for (auto& graph : graphs) graph->firsts.clear();
     step->staging()[lane.layout.cu_seqlens + row.items] = 0;
-    const auto launched = step->launch(row.items, row.tokens, 1);
+    const auto launched = step->launch({row.items, row.tokens, row.items});
     CHECK(launched == (row.graph < 0 ? CudaStep::Launch::kNoGraph : CudaStep::Launch::kDone));
     CHECK(step->wait(test::kPatienceNs, 0) == CudaStep::Progress::kDone);
     for (int i = 0; i < 5; i++) CHECK_EQ(graphs[size_t(i)]->firsts.size(), size_t(i == row.graph));
   }
-  CHECK(step->launch(1, SumLane::kTokens + 1, 1) == CudaStep::Launch::kTooLarge);
+  CHECK(step->launch({1, SumLane::kTokens + 1, 1}) == CudaStep::Launch::kTooLarge);
 }
 
 TEST(due_times_are_learnt) {

@@ -1,1 +1,1 @@
-"""Model families, built of the operations that a device brings. Each family is one module."""
+"""Architectures: the arithmetic of models, built of the operations that a device brings. Families are in ``models``."""

@@ -1,75 +1,29 @@
-"""BERT, DistilBERT and RoBERTa: one packed forward (norm after each residual), three ways of naming its tensors."""
+"""BERT and families of its layout: one packed forward, with a norm after each residual."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import torch
 
 from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
-from fastqps.models.encoder_config import BertConfig
-from fastqps.ops.fp8 import Weight, concatenate, joined
+from fastqps.models.families.encoder import BertConfig
+from fastqps.ops.fp8 import Weight, concatenate, joined, scaled
 from fastqps.ops.interface import EncoderOps, Norm, Reader, Rows, Site, SiteKind
 from fastqps.ops.step import Step
 
 
-@dataclass(frozen=True)
-class Names:
-    """Where a family keeps its tensors; ``layer`` is a format of the layer's number."""
-
-    prefix: str
-    layer: str
-    query: str
-    key: str
-    value: str
-    out: str
-    out_norm: str
-    up: str
-    down: str
-    down_norm: str
-
-
-_BERT = Names(
-    prefix="bert.",
-    layer="encoder.layer.{}.",
-    query="attention.self.query",
-    key="attention.self.key",
-    value="attention.self.value",
-    out="attention.output.dense",
-    out_norm="attention.output.LayerNorm",
-    up="intermediate.dense",
-    down="output.dense",
-    down_norm="output.LayerNorm",
-)
-_DISTILBERT = Names(
-    prefix="distilbert.",
-    layer="transformer.layer.{}.",
-    query="attention.q_lin",
-    key="attention.k_lin",
-    value="attention.v_lin",
-    out="attention.out_lin",
-    out_norm="sa_layer_norm",
-    up="ffn.lin1",
-    down="ffn.lin2",
-    down_norm="output_layer_norm",
-)
-NAMES = {"bert": _BERT, "distilbert": _DISTILBERT, "roberta": Names(**{**_BERT.__dict__, "prefix": "roberta."})}
-
-
 class _Layer:
-    def __init__(self, weights: Weights, number: int, names: Names, config: BertConfig, ops: EncoderOps) -> None:
-        at, layers, hidden, inner = names.layer.format(number), config.layers, config.hidden, config.inner
+    def __init__(self, weights: Weights, number: int, config: BertConfig, ops: EncoderOps) -> None:
+        names, layers, hidden, inner = config.tensors, config.layers, config.hidden, config.inner
+        at, query_scale = names.layer.format(number), config.query_scale
         self.heads = config.heads
         self._ops = ops
 
         def linear(kind: SiteKind, parts: list[str], outputs: int, inputs: int) -> tuple[Weight, torch.Tensor, Site]:
-            weight = concatenate([weights.matrix(f"{at}{part}.weight", outputs, inputs) for part in parts])
-            return (
-                weight,
-                joined([weights(f"{at}{part}.bias", outputs) for part in parts]),
-                Site(kind, number, layers),
-            )
+            by = {names.query: query_scale}
+            matrices = [scaled(weights.matrix(f"{at}{part}.weight", outputs, inputs), by.get(part)) for part in parts]
+            biases = [scaled(weights(f"{at}{part}.bias", outputs), by.get(part)) for part in parts]
+            return concatenate(matrices), joined(biases), Site(kind, number, layers)
 
         def norm(name: str) -> Norm:
             return ops.norm(*_norm(weights, at + name, config), "layer")
@@ -95,8 +49,8 @@ def _norm(weights: Weights, name: str, config: BertConfig) -> tuple[torch.Tensor
 class Bert:
     """The encoder: ``Step`` → last hidden states [tokens, hidden]."""
 
-    def __init__(self, weights: Weights, family: str, config: BertConfig, ops: EncoderOps) -> None:
-        names = NAMES[family]
+    def __init__(self, weights: Weights, config: BertConfig, max_tokens: int, ops: EncoderOps) -> None:
+        del max_tokens  # its table of positions bounds an input
         self.hidden = config.hidden
         at = "embeddings."
         words = weights(f"{at}word_embeddings.weight", config.vocab, self.hidden)
@@ -106,8 +60,8 @@ class Bert:
             kinds = weights(f"{at}token_type_embeddings.weight", config.types, self.hidden)
         norm = _norm(weights, f"{at}LayerNorm", config)
         self._embedding = ops.embedding(words, places, kinds, norm, config.position_offset)
-        self._layers = [_Layer(weights, i, names, config, ops) for i in range(config.layers)]
-        check_unread(weights, names.layer.partition("{")[0], config.layers)
+        self._layers = [_Layer(weights, i, config, ops) for i in range(config.layers)]
+        check_unread(weights, config.tensors.layer.partition("{")[0], config.layers)
         self._readers = [*(layer.qkv for layer in self._layers), None]
 
     def __call__(self, step: Step) -> torch.Tensor:

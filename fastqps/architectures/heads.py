@@ -7,11 +7,10 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional as F
 
-from fastqps.architectures.modernbert import make_norm
 from fastqps.architectures.weights import Weights
 from fastqps.models.card import ModelError
 from fastqps.models.checkpoint import Checkpoint
-from fastqps.models.encoder_config import ModernBertConfig, read_encoder_config, read_modernbert_head
+from fastqps.models.families.encoder import EncoderConfig
 from fastqps.models.sentence_transformers.pipeline import POOLINGS, Dense
 from fastqps.ops.interface import EncoderOps, Norm
 from fastqps.ops.step import Step
@@ -56,10 +55,10 @@ class Head:
         return self._ops.answer(rows, step) if self._projections else rows
 
 
-def make_head(checkpoint: Checkpoint, weights: Weights, hidden: int, labels: int, ops: EncoderOps) -> Head:
+def make_head(checkpoint: Checkpoint, weights: Weights, config: EncoderConfig, labels: int, ops: EncoderOps) -> Head:
     """The head that the checkpoint's configuration and tensors describe."""
     if checkpoint.classify:
-        return _classifier(checkpoint, weights, hidden, labels, ops)
+        return _classifier(checkpoint, weights, config, labels, ops)
     pipeline = checkpoint.pipeline
     return Head(pipeline.pooling, [_dense(checkpoint, dense, ops) for dense in pipeline.dense], ops)
 
@@ -84,22 +83,13 @@ def _projection(
     return Projection(ops.keep(weight), None if bias is None else ops.keep(bias), activation, norm)
 
 
-def _classifier(checkpoint: Checkpoint, weights: Weights, hidden: int, labels: int, ops: EncoderOps) -> Head:
-    family, config = checkpoint.family, checkpoint.config
-
-    def layer(name: str, outputs: int, activation: str = "identity") -> Projection:
-        weight, bias = weights(f"{name}.weight", outputs, hidden), weights(f"{name}.bias", outputs)
-        return _projection(ops, weight, bias, activation)
-
-    if family == "bert":
-        return Head("cls", [layer("pooler.dense", hidden, "tanh"), layer("classifier", labels)], ops)
-    if family == "distilbert":
-        return Head("cls", [layer("pre_classifier", hidden, "relu"), layer("classifier", labels)], ops)
-    if family == "roberta":
-        return Head("cls", [layer("classifier.dense", hidden, "tanh"), layer("classifier.out_proj", labels)], ops)
-    encoder, head = read_encoder_config(config, family), read_modernbert_head(config)
-    assert isinstance(encoder, ModernBertConfig)
-    norm = make_norm(weights, "head.norm", encoder, ops)
-    bias = weights("head.dense.bias", hidden) if head.bias else None
-    first = _projection(ops, weights("head.dense.weight", hidden, hidden), bias, head.activation, norm)
-    return Head(head.pooling, [first, layer("classifier", labels)], ops)
+def _classifier(checkpoint: Checkpoint, weights: Weights, config: EncoderConfig, labels: int, ops: EncoderOps) -> Head:
+    head, hidden = checkpoint.head_config(), config.hidden
+    norm = None
+    if head.norm:
+        norm_bias = weights(f"{head.norm}.bias", hidden) if head.norm_bias else None
+        norm = ops.norm(weights(f"{head.norm}.weight", hidden), norm_bias, config.eps, "layer")
+    bias = weights(f"{head.dense}.bias", hidden) if head.bias else None
+    first = _projection(ops, weights(f"{head.dense}.weight", hidden, hidden), bias, head.activation, norm)
+    last = weights(f"{head.labels}.weight", labels, hidden), weights(f"{head.labels}.bias", labels)
+    return Head(head.pooling, [first, _projection(ops, *last)], ops)

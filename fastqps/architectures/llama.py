@@ -1,4 +1,4 @@
-"""Llama, Qwen2 and Qwen3: one packed decoder. Prompts and running sequences share each step's matrix products."""
+"""Llama and families of its layout: a packed decoder. Prompts and running sequences share each matrix product."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from fastqps.architectures.rope import rotary_table
 from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
 from fastqps.models.card import ModelError
-from fastqps.models.decoder_config import DecoderConfig
+from fastqps.models.families.decoder import DecoderConfig
 from fastqps.ops.decode_step import DecodeState, DecodeStep
-from fastqps.ops.fp8 import concatenate, joined
+from fastqps.ops.fp8 import concatenate, joined, scaled
 from fastqps.ops.interface import DecodeOps, Heads, Linear, Rows, Site, SiteKind
 
 
@@ -23,16 +23,22 @@ class _Layer:
         def site(kind: SiteKind) -> Site:
             return Site(kind, number, c.layers)
 
-        def linear(kind: SiteKind, names: dict[str, int], inputs: int, bias: bool) -> Linear:
-            """One product for all of ``names`` (with their outputs), which read the same input."""
-            weight = concatenate([weights.matrix(f"{at}{name}.weight", n, inputs) for name, n in names.items()])
-            biases = [weights(f"{at}{name}.bias", n) for name, n in names.items()] if bias else []
-            return ops.linear(weight, joined(biases) if bias else None, site(kind))
-
         queries, keys, attn = c.heads * c.head_dim, c.kv_heads * c.head_dim, "self_attn."
         parts = {f"{attn}q_proj": queries, f"{attn}k_proj": keys, f"{attn}v_proj": keys}
-        names = [f"{at}{attn}{x}_norm.weight" for x in "qk"] if c.qk_norm else []
-        q_norm, k_norm = [ops.keep(weights(name, c.head_dim)) for name in names] or (None, None)
+        scales = {f"{attn}q_norm" if c.qk_norm else f"{attn}q_proj": c.query_scale}  # by name; else 1
+
+        def linear(kind: SiteKind, names: dict[str, int], inputs: int, bias: bool) -> Linear:
+            """One product for all of ``names`` (with their outputs), which read the same input."""
+            matrices = [
+                scaled(weights.matrix(f"{at}{name}.weight", n, inputs), scales.get(name)) for name, n in names.items()
+            ]
+            biases = [scaled(weights(f"{at}{name}.bias", n), scales.get(name)) for name, n in names.items() if bias]
+            return ops.linear(concatenate(matrices), joined(biases) if bias else None, site(kind))
+
+        norms = {f"{attn}{x}_norm": c.head_dim for x in "qk" if c.qk_norm}
+        q_norm, k_norm = [
+            ops.keep(scaled(weights(f"{at}{name}.weight", n), scales.get(name))) for name, n in norms.items()
+        ] or (None, None)
         self._heads = Heads(c.heads, c.kv_heads, c.head_dim, rotary, q_norm, k_norm, c.eps)
         self.attention_norm = ops.norm(weights(f"{at}input_layernorm.weight", c.hidden), None, c.eps, "rms")
         self.qkv = linear("qkv", parts, c.hidden, c.qkv_bias)
@@ -68,7 +74,7 @@ class _Layer:
         return x, self._up(normed, self.down)
 
 
-def _check_tied(weights: Weights, words: torch.Tensor) -> None:
+def _check_tied_head(weights: Weights, words: torch.Tensor) -> None:
     """Refuses a head of its own where the configuration ties it: versions of transformers answer differently."""
     head = weights.get("lm_head.weight")
     if head is not None and not head.is_meta and not torch.equal(head, words):
@@ -84,10 +90,10 @@ class Llama:
     def __init__(self, weights: Weights, config: DecoderConfig, positions: int, ops: DecodeOps) -> None:
         self.config, self.ops = config, ops
         words = weights("embed_tokens.weight", config.vocab, config.hidden)
-        if config.tied:
-            _check_tied(weights, words)
+        if config.tied_head:
+            _check_tied_head(weights, words)
         self._words = ops.keep(words.to(ops.dtype))
-        head = self._words if config.tied else weights.matrix("lm_head.weight", config.vocab, config.hidden)
+        head = self._words if config.tied_head else weights.matrix("lm_head.weight", config.vocab, config.hidden)
         self._head = ops.linear(head, None, Site("head"))
         self._norm = ops.norm(weights("norm.weight", config.hidden), None, config.eps, "rms")
         rotary = ops.keep(rotary_table(config.rope, config.head_dim, positions))

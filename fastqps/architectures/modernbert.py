@@ -6,7 +6,7 @@ import torch
 
 from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
-from fastqps.models.encoder_config import ModernBertConfig
+from fastqps.models.families.encoder import ModernBertConfig
 from fastqps.ops.fp8 import halves
 from fastqps.ops.interface import EncoderOps, Linear, Norm, Rows, Site, SiteKind
 from fastqps.ops.step import Step

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 
-from fastqps.architectures.bert import NAMES, Bert
+from fastqps.architectures.bert import Bert
 from fastqps.architectures.heads import make_head
 from fastqps.architectures.modernbert import ModernBert
 from fastqps.architectures.weights import Weights
-from fastqps.models.card import ModelCard
+from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
-from fastqps.models.encoder_config import ModernBertConfig, read_encoder_config
+from fastqps.models.families.encoder import BertConfig, EncoderConfig, ModernBertConfig
 from fastqps.ops.interface import EncoderOps
 from fastqps.ops.step import Step
+
+
+class Encoder(Protocol):
+    """``Step`` → last hidden states [tokens, hidden]."""
+
+    hidden: int
+
+    def __call__(self, step: Step) -> torch.Tensor: ...
+
+
+# (weights, configuration, longest input in tokens, operations) → the encoder, by the class of the configuration.
+_ENCODERS: Mapping[type[EncoderConfig], Callable[[Weights, Any, int, EncoderOps], Encoder]] = {
+    BertConfig: Bert,
+    ModernBertConfig: ModernBert,
+}
 
 
 class PackedModel:
@@ -22,17 +39,14 @@ class PackedModel:
 
     def __init__(self, card: ModelCard, ops: EncoderOps) -> None:
         checkpoint = Checkpoint.open(Path(card.path))
-        family, config = checkpoint.family, read_encoder_config(checkpoint.config, checkpoint.family)
-        prefix = "model." if family == "modernbert" else NAMES[family].prefix
-        weights = Weights(checkpoint.weight_files(), (prefix,), data=ops.reads_weights)
+        config = checkpoint.encoder_config()
+        if type(config) not in _ENCODERS:
+            raise ModelError(f"{card.path}: no architecture computes a {type(config).__name__}")
+        weights = Weights(checkpoint.weight_files(), (config.prefix,), data=ops.reads_weights)
         self.card = card
-        self._encoder: Bert | ModernBert
-        if isinstance(config, ModernBertConfig):
-            self._encoder = ModernBert(weights, config, card.max_input_tokens, ops)
-        else:
-            self._encoder = Bert(weights, family, config, ops)
+        self._encoder = _ENCODERS[type(config)](weights, config, card.max_input_tokens, ops)
         self.hidden = self._encoder.hidden  # the model's width
-        self._head = make_head(checkpoint, weights, self._encoder.hidden, len(card.labels), ops)
+        self._head = make_head(checkpoint, weights, config, len(card.labels), ops)
 
     def __call__(self, step: Step) -> torch.Tensor:
         with torch.inference_mode():

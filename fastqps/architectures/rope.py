@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from fastqps.models.decoder_config import Rope
+from fastqps.models.families.decoder import Rope
 
 
 def rotary_table(rope: Rope, head_dim: int, positions: int) -> torch.Tensor:

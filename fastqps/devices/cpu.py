@@ -16,6 +16,7 @@ from fastqps.ops.cpu.product_times import product_times
 from fastqps.ops.precision import QUANTIZATIONS, Precision
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
+from fastqps.runners.kinds import DECODE, ENCODE
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -33,7 +34,7 @@ def choose_dtype(name: str) -> torch.dtype:
     return _DTYPES[name]
 
 
-def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> EncoderRunner:
+def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> EncoderRunner:
     """Loads the model in this process and sets torch's number of threads (0: leaves it)."""
     if place.threads:
         torch.set_num_threads(place.threads)
@@ -55,6 +56,9 @@ def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
         runner = DecoderRunner.load(card, CpuDecodeOps(dtype, precision), slots, max_tokens)
     precision.conclude()
     return runner
+
+
+RUNNERS = {ENCODE: make_encoder, DECODE: make_decoder}
 
 
 def _name() -> str:

@@ -10,6 +10,7 @@ from fastqps.devices.place import Place
 from fastqps.models.card import ModelCard
 from fastqps.runners.buffers import StepBuffers
 from fastqps.runners.decode_buffers import DecodeBuffers
+from fastqps.runners.kinds import DECODE, ENCODE
 
 
 class NullRunner:
@@ -27,20 +28,20 @@ class NullRunner:
     def buffers(self) -> StepBuffers:
         return self._buffers
 
-    def run(self, n_items: int, n_tokens: int, max_len: int) -> None:
+    def run(self, n_items: int, n_tokens: int, n_new: int, /) -> None:
         """Nothing: the rows already hold the answer."""
 
-    def twin(self) -> NullRunner:
+    def for_another_step(self) -> NullRunner:
         return NullRunner(self.card, self._buffers.max_items, self._buffers.max_tokens)
 
-    def sibling(self) -> NullRunner:
-        return self.twin()
+    def for_another_lane(self) -> NullRunner:
+        return self.for_another_step()
 
     def warm_up(self) -> None:
         """Nothing to warm."""
 
 
-def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> NullRunner:
+def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> NullRunner:
     """A runner that needs neither weights nor torch; ``place`` means nothing to it."""
     del place
     return NullRunner(card, max_items, max_tokens)
@@ -62,18 +63,18 @@ class NullDecoder:
     def buffers(self) -> DecodeBuffers:
         return self._buffers
 
-    def run(self, n_runs: int, n_tokens: int, n_admitted: int) -> None:
+    def run(self, n_runs: int, n_tokens: int, n_admitted: int, /) -> None:
         """Says which sequences are at their end: the tokens are already there."""
         b = self._buffers
         self._lengths[b.admitted[:n_admitted, PARAM_SLOT]] = b.admitted[:n_admitted, PARAM_MAX_TOKENS]
         last = self._lengths[b.kv_slots[b.starts[:n_runs]]] <= b.made[:n_runs] + 1
         b.finish[:n_runs] = np.where(last, 2, 0)
 
-    def twin(self) -> NullDecoder:
+    def for_another_step(self) -> NullDecoder:
         b = self._buffers
         return NullDecoder(self.card, b.max_runs, b.max_tokens, self._lengths)
 
-    def sibling(self) -> NullDecoder:
+    def for_another_lane(self) -> NullDecoder:
         b = self._buffers
         return NullDecoder(self.card, b.max_runs, b.max_tokens)
 
@@ -85,3 +86,6 @@ def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
     """A decoder that needs neither weights nor torch; ``place`` means nothing to it."""
     del place
     return NullDecoder(card, slots, max_tokens)
+
+
+RUNNERS = {ENCODE: make_encoder, DECODE: make_decoder}

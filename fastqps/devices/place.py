@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 from fastqps._core import Segment
+
+
+class Options(TypedDict, total=False):
+    """The fields of ``Place`` that have a default."""
+
+    dtype: str
+    quantization: str
+    threads: int
+    segment: Segment | None
+    index: int
+    weights_fd: int
+    kernels: str
+    kernels_fd: int
 
 
 @dataclass(frozen=True)

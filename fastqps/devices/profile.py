@@ -14,6 +14,7 @@ from typing import Any
 from fastqps.devices.errors import DeviceError
 from fastqps.errors import ConfigError
 from fastqps.models.card import ModelCard
+from fastqps.runners.kinds import kind_of_task, step_kind
 
 SHIPPED = Path(__file__).parents[1] / "data" / "profiles"
 STATUSES = ("estimated", "measured")
@@ -89,7 +90,7 @@ def load_profile(named: str) -> Profile:
 
 def check_task(card: ModelCard, profile: Profile) -> None:
     """``ConfigError`` where a generator's steps would be timed as an encoder's, or the other way round."""
-    if (card.task == "generate") != (profile.task == "generate"):
+    if step_kind(card) != kind_of_task(profile.task):
         raise ConfigError(
             f"device sim:{profile.name} models steps of the task {profile.task} ({profile.model}); the task of "
             f"{card.name} is {card.task}"

@@ -14,6 +14,7 @@ from fastqps.devices.place import Place
 from fastqps.devices.profile import Profile, check_task, load_profile
 from fastqps.models.card import ModelCard
 from fastqps.runners import DecodeBuffers, StepBuffers
+from fastqps.runners.kinds import DECODE, ENCODE
 
 _US = 1000.0
 _EARLY_NS = 50_000  # a step is said to be done so long before its end: who then waits for it comes in time
@@ -40,9 +41,9 @@ class SimSteps:
     def use(self, stream: SimStream) -> None:
         self._stream = stream
 
-    def launch(self, n_items: int, n_tokens: int, third: int, /) -> None:
+    def launch(self, n_items: int, n_tokens: int, n_new: int, /) -> None:
         """Starts a step. What it answers is there at once; nobody looks before its end."""
-        self._answers.run(n_items, n_tokens, third)
+        self._answers.run(n_items, n_tokens, n_new)
         start_ns, self._end_ns = self._stream.launch(n_tokens, n_items)
         self._stamps[:] = start_ns, self._end_ns
 
@@ -53,9 +54,9 @@ class SimSteps:
         while not wait_until(self._end_ns):
             pass  # a signal came, and its handler has run
 
-    def run(self, n_items: int, n_tokens: int, third: int, /) -> None:
+    def run(self, n_items: int, n_tokens: int, n_new: int, /) -> None:
         """One step, from launch to end."""
-        self.launch(n_items, n_tokens, third)
+        self.launch(n_items, n_tokens, n_new)
         self.wait()
 
     def warm_up(self) -> None:
@@ -69,11 +70,11 @@ class SimRunner(SimSteps):
     def buffers(self) -> StepBuffers:
         return cast(StepBuffers, self._answers.buffers())
 
-    def twin(self) -> SimRunner:
-        return SimRunner(self._answers.twin(), self.profile, self._device)
+    def for_another_step(self) -> SimRunner:
+        return SimRunner(self._answers.for_another_step(), self.profile, self._device)
 
-    def sibling(self) -> SimRunner:
-        return self.twin()
+    def for_another_lane(self) -> SimRunner:
+        return self.for_another_step()
 
 
 class SimDecoder(SimSteps):
@@ -82,23 +83,26 @@ class SimDecoder(SimSteps):
     def buffers(self) -> DecodeBuffers:
         return cast(DecodeBuffers, self._answers.buffers())
 
-    def twin(self) -> SimDecoder:
-        return SimDecoder(self._answers.twin(), self.profile, self._device)
+    def for_another_step(self) -> SimDecoder:
+        return SimDecoder(self._answers.for_another_step(), self.profile, self._device)
 
-    def sibling(self) -> SimDecoder:
-        return SimDecoder(self._answers.sibling(), self.profile, self._device)
+    def for_another_lane(self) -> SimDecoder:
+        return SimDecoder(self._answers.for_another_lane(), self.profile, self._device)
 
 
-def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> SimRunner:
+def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> SimRunner:
     """A runner that needs neither weights nor torch. ``DeviceError`` and ``ConfigError`` about the profile."""
     profile, device = _open(card, place)
-    return SimRunner(null.make_runner(card, max_items, max_tokens, place), profile, device)
+    return SimRunner(null.RUNNERS[ENCODE](card, max_items, max_tokens, place), profile, device)
 
 
 def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> SimDecoder:
     """A decoder that needs neither weights nor torch. ``DeviceError`` and ``ConfigError`` about the profile."""
     profile, device = _open(card, place)
-    return SimDecoder(null.make_decoder(card, slots, max_tokens, place), profile, device)
+    return SimDecoder(null.RUNNERS[DECODE](card, slots, max_tokens, place), profile, device)
+
+
+RUNNERS = {ENCODE: make_encoder, DECODE: make_decoder}
 
 
 def _open(card: ModelCard, place: Place) -> tuple[Profile, SimDevice]:

@@ -1,7 +1,6 @@
 """A dispatcher: pulls requests, runs them in batches on its device, gives the answers back. One model, one process.
 
-An encoder's step answers its whole batch. A decoder's step makes one token of every sequence that runs: requests join
-at any step and leave at their own last token. The loop is the same.
+The loop is the same for every kind of steps: gather, launch, run, scatter. ``fastqps.runners.kinds`` has the kinds.
 """
 
 from __future__ import annotations
@@ -11,14 +10,14 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
-from fastqps._core import CudaError, DecodeStepper, Heartbeat, Segment, Stepper, WakeFds
-from fastqps.devices import DeviceFault, make_decoder, make_runner
+from fastqps._core import CudaError, Heartbeat, Segment, Stepper, WakeFds
+from fastqps.devices import DeviceFault, make_runner
 from fastqps.models.card import ModelCard
 from fastqps.models.cards import check_files
 from fastqps.process.children import LEAVE, DispatcherSettings
-from fastqps.runners import StepRunner
+from fastqps.runners.kinds import step_kind
 from fastqps.runners.lane import Lane, make_lanes
 
 IN_FLIGHT_MAX = 2  # steps on a lane: one runs, the next one waits for it. --async-steps off: one
@@ -32,7 +31,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        stepper: Stepper | DecodeStepper,
+        stepper: Stepper,
         lanes: Sequence[Lane[Any]],
         prepare: Callable[[int], None] | None = None,
     ) -> None:
@@ -40,7 +39,7 @@ class Dispatcher:
         self._stepper = stepper
         self._prepare = prepare  # what builds a gathered step over again
         self._steps = [
-            _Step(stepper.add(lane=i, **runner.buffers().arguments()), i, lane, place)
+            _Step(runner.buffers().add_to(stepper, i), i, lane, place)
             for i, lane in enumerate(lanes)
             for place, runner in enumerate(lane.runners)
         ]
@@ -96,31 +95,27 @@ def _check_ours(ours: bool) -> None:
         os._exit(FENCED)
 
 
-def make_stepper(segment: Segment, settings: DispatcherSettings) -> Stepper | DecodeStepper:
-    """The native half of the loop: a decoder's where ``max_running`` says so."""
-    fds = WakeFds(dispatchers=list(settings.wake_dispatchers), doors=list(settings.wake_doors))
-    common = _Common(
+def make_stepper(card: ModelCard, segment: Segment, settings: DispatcherSettings) -> Stepper:
+    """The native half of the loop, of the kind of the model's steps."""
+    return step_kind(card).make_stepper(
+        segment,
+        WakeFds(dispatchers=list(settings.wake_dispatchers), doors=list(settings.wake_doors)),
+        settings.index,
         epoch=settings.epoch,
         route=settings.route,
+        max_items=settings.max_batch_items,
         max_tokens=settings.max_batch_tokens,
         delay_ns=segment.route(settings.route)["max_batch_delay_ns"],
     )
-    if settings.max_running:
-        return DecodeStepper(segment, fds, settings.index, max_running=settings.max_running, **common)
-    return Stepper(segment, fds, settings.index, max_items=settings.max_batch_items, **common)
-
-
-class _Common(TypedDict):
-    epoch: int
-    route: int
-    max_tokens: int
-    delay_ns: int
 
 
 def load_lanes(card: ModelCard, settings: DispatcherSettings, segment: Segment) -> list[Lane[Any]]:
     """The model on its device, with the steps that can be in flight."""
-    tokens, device = settings.max_batch_tokens, settings.device
-    place = _Place(
+    runner = make_runner(
+        settings.device,
+        card,
+        settings.max_batch_items,
+        settings.max_batch_tokens,
         dtype=settings.dtype,
         quantization=settings.quantization,
         threads=settings.threads,
@@ -130,28 +125,12 @@ def load_lanes(card: ModelCard, settings: DispatcherSettings, segment: Segment) 
         kernels=settings.kernels,
         kernels_fd=settings.kernels_fd,
     )
-    runner: StepRunner
-    if settings.max_running:
-        runner = make_decoder(device, card, settings.max_running, tokens, **place)
-    else:
-        runner = make_runner(device, card, settings.max_batch_items, tokens, **place)
     bell = settings.wake_dispatchers[settings.index]
     return make_lanes(runner, settings.lanes, IN_FLIGHT_MAX if settings.async_steps else 1, bell)
 
 
-class _Place(TypedDict):
-    dtype: str
-    quantization: str
-    threads: int
-    segment: Segment
-    index: int
-    weights_fd: int
-    kernels: str
-    kernels_fd: int
-
-
 def load_preparation(
-    settings: DispatcherSettings, stepper: Stepper | DecodeStepper, lanes: Sequence[Lane[Any]]
+    settings: DispatcherSettings, stepper: Any, lanes: Sequence[Lane[Any]]
 ) -> Callable[[int], None] | None:
     """What prepares gathered steps over again, if anything does."""
     if settings.preparation == "native":
@@ -180,7 +159,7 @@ def serve(settings: DispatcherSettings) -> int:
         check_files(card)
     for lane in lanes:
         lane.warm_up()
-    stepper = make_stepper(segment, settings)
+    stepper = make_stepper(card, segment, settings)
     dispatcher = Dispatcher(stepper, lanes, load_preparation(settings, stepper, lanes))
 
     def stop(number: int, frame: object) -> None:

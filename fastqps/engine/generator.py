@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from fastqps._core import DecodeBatch, Detokenizer, StopStrings
 from fastqps.api.prediction import Chunk, Generation, Usage
-from fastqps.devices import make_decoder
+from fastqps.devices import make_runner
 from fastqps.engine.sampling import Sampling
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.tokenizers.text import load_tokenizer, source_of
-from fastqps.runners import DecodeRunner
+from fastqps.runners import DecodeBuffers, Runner
 from fastqps.runners.lane import make_lane
 
 Prompt = str | Sequence[int]
@@ -98,12 +98,12 @@ class Generator:
         max_running: int = 64,
         max_step_tokens: int = 0,
         steps_in_flight: int = 2,
-        runner: DecodeRunner | None = None,
+        runner: Runner[DecodeBuffers] | None = None,
         batch: Callable[[int, int], Any] = DecodeBatch,
     ) -> None:
         self._tokenizer = load_tokenizer(card)
         tokens = max_step_tokens or max_running + max(card.max_input_tokens, 512)
-        runner = runner or make_decoder(
+        runner = runner or make_runner(
             device,
             card,
             max_running,
@@ -239,7 +239,7 @@ class Generator:
             raise ValueError(f"{self.card.path} has no tokenizer.json: stop texts mean nothing without it")
         return stops
 
-    def _add_step(self, runner: DecodeRunner) -> int:
+    def _add_step(self, runner: Runner[DecodeBuffers]) -> int:
         b = runner.buffers()
         return int(self._batch.add(**b.blocks()))
 

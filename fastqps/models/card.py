@@ -45,7 +45,7 @@ class ModelCard:
     path: str
     version: str  # 12 hex digits of a digest over every file that decides an answer
     task: Task
-    family: str  # bert | distilbert | roberta | modernbert | llama | qwen2 | qwen3
+    family: str  # the name in its module of fastqps/models/families
     dimensions: int
     max_input_tokens: int  # special tokens included, a prefix not
     vocab_size: int  # token ids given by clients must be smaller

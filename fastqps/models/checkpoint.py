@@ -10,8 +10,10 @@ from typing import Any
 
 from fastqps.models.card import ModelError
 from fastqps.models.compressed_tensors import check_quantization
-from fastqps.models.decoder_config import GENERATORS
-from fastqps.models.files.config_keys import CONFIG, config_keys, config_warnings
+from fastqps.models.families import FAMILIES, DecoderFamily, EncoderFamily, family_of
+from fastqps.models.families.decoder import DecoderConfig
+from fastqps.models.families.encoder import EncoderConfig, HeadConfig
+from fastqps.models.files.config_keys import CONFIG, config_warnings
 from fastqps.models.files.json_files import optional_object, read_json, read_object
 from fastqps.models.files.keys import Keys
 from fastqps.models.sentence_transformers.config import SentenceConfig, lower_cases, read_sentence_config
@@ -19,15 +21,6 @@ from fastqps.models.sentence_transformers.keys import MODEL_FILE, TRANSFORMER_FI
 from fastqps.models.sentence_transformers.pipeline import Pipeline, read_pipeline
 from fastqps.models.tokenizers.files import TokenizerFiles, read_tokenizer_files, without_tokenizer
 
-# model_type -> family. XLM-RoBERTa and CamemBERT have RoBERTa's layout; only their tokenizers differ.
-FAMILIES = {
-    "bert": "bert",
-    "distilbert": "distilbert",
-    "roberta": "roberta",
-    "xlm-roberta": "roberta",
-    "camembert": "roberta",
-    "modernbert": "modernbert",
-}
 _EMBED = ("Model", "ForMaskedLM", "ForPreTraining")  # architectures whose encoder can embed; their heads are left out
 _CLASSIFY = "ForSequenceClassification"
 _GENERATE = "ForCausalLM"
@@ -53,7 +46,7 @@ class Checkpoint:
     config: Keys
     pipeline: Pipeline
     sentence: SentenceConfig
-    family: str
+    family: EncoderFamily | DecoderFamily
     classify: bool
 
     @classmethod
@@ -64,9 +57,9 @@ class Checkpoint:
         if (adapter := encoder / "adapter_config.json").is_file():
             raise ModelError(f"{adapter}: adapters are not supported; merge the adapter into the weights")
         config = _read_config(root, encoder)
-        kind = config["model_type"]
-        if kind in GENERATORS:
-            return cls._open_generator(root, config)
+        family = family_of(config["model_type"])
+        if isinstance(family, DecoderFamily):
+            return cls._open_generator(root, config, family)
         architectures = config.get("architectures") or ["Model"]
         architecture = str(architectures[0])
         classify = architecture.endswith(_CLASSIFY) and pipeline.scores
@@ -77,23 +70,45 @@ class Checkpoint:
                 f"supported: encoders (Model, ForMaskedLM) and {_CLASSIFY}"
             )
         sentence = read_sentence_config(root, encoder, classify)
-        found = cls(root, encoder, config, pipeline, sentence, FAMILIES[kind], classify)
-        found._check_preprocessing()
-        return found
+        checkpoint = cls(root, encoder, config, pipeline, sentence, family, classify)
+        checkpoint._check_preprocessing()
+        return checkpoint
 
     @classmethod
-    def _open_generator(cls, root: Path, config: Keys) -> Checkpoint:
+    def _open_generator(cls, root: Path, config: Keys, family: DecoderFamily) -> Checkpoint:
         kind = config["model_type"]
         if (root / "modules.json").is_file():
-            raise ModelError(f"{root}: embeddings of a {kind} are not supported; encoders embed: {', '.join(FAMILIES)}")
+            encoders = ", ".join(name for name, each in FAMILIES.items() if isinstance(each, EncoderFamily))
+            raise ModelError(f"{root}: embeddings of a {kind} are not supported; encoders embed: {encoders}")
         architecture = str((config.get("architectures") or [_GENERATE])[0])
         if not architecture.endswith(_GENERATE):
             raise ModelError(f"{root}: architecture {architecture} is not supported; a {kind} has to be {_GENERATE}")
-        return cls(root, root, config, Pipeline(), SentenceConfig(), GENERATORS[kind], False)
+        return cls(root, root, config, Pipeline(), SentenceConfig(), family, False)
 
     @property
     def generates(self) -> bool:
-        return self.config["model_type"] in GENERATORS
+        """Whether it is a decoder."""
+        return isinstance(self.family, DecoderFamily)
+
+    def encoder_config(self) -> EncoderConfig:
+        """Of an encoder's config.json; ``ModelError`` with the reason where it cannot be computed."""
+        return self._encoders.read(self.config)
+
+    def head_config(self) -> HeadConfig:
+        """Of a classifier's config.json; ``ModelError`` with the reason where it cannot be computed."""
+        return self._encoders.read_head(self.config)
+
+    def decoder_config(self) -> DecoderConfig:
+        """Of a decoder's config.json; ``ModelError`` with the reason where it cannot be computed."""
+        if not isinstance(self.family, DecoderFamily):
+            raise ModelError(f"{self.root}: a {self.family.name} is no decoder")
+        return self.family.read(self.config)
+
+    @property
+    def _encoders(self) -> EncoderFamily:
+        if not isinstance(self.family, EncoderFamily):
+            raise ModelError(f"{self.root}: a {self.family.name} is no encoder")
+        return self.family
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -146,7 +161,9 @@ class Checkpoint:
         path = self.tokenizer()
         if not path:
             return without_tokenizer(self.optional_json("tokenizer_config.json"))
-        return read_tokenizer_files(Path(path), self.config["model_type"], self.config.get("tokenizer_class"))
+        return read_tokenizer_files(
+            Path(path), self.family.tokenizer, self.family.tokenizer_decides, self.config.get("tokenizer_class")
+        )
 
     def named_token(self, *names: str) -> int:
         """The id of the special token that the tokenizer's files know by one of these names; -1: they know none."""
@@ -196,13 +213,10 @@ class Checkpoint:
 
 def _read_config(root: Path, encoder: Path) -> Keys:
     """config.json by the rules of its family; ``ModelError`` for another family and for keys that are refused."""
-    found = read_object(encoder / CONFIG)
-    kind = found.get("model_type")
-    if not isinstance(kind, str) or kind not in {**FAMILIES, **GENERATORS}:
-        known = ", ".join((*FAMILIES, *GENERATORS))
-        raise ModelError(f"{root}: model_type {kind!r} is not supported; supported: {known}")
+    values = read_object(encoder / CONFIG)
     try:
-        config = config_keys(found, {**FAMILIES, **GENERATORS}[kind], (encoder / "generation_config.json").is_file())
+        family = family_of(values.get("model_type"))
+        config = family.config_keys(values, (encoder / "generation_config.json").is_file())
         check_quantization(config)
     except ModelError as error:
         raise ModelError(f"{root}: {error}") from error

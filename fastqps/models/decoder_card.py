@@ -9,7 +9,6 @@ from typing import Any
 
 from fastqps.models.card import LimitError, ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
-from fastqps.models.decoder_config import read_decoder_config
 from fastqps.models.files.generation_keys import (
     GENERATION_CONFIG,
     generation_keys,
@@ -32,7 +31,7 @@ def decoder_card(
 ) -> ModelCard:
     """The card of ``checkpoint`` under ``name``; ``ModelError`` with the reason if it cannot be served."""
     try:
-        config = read_decoder_config(checkpoint.config)
+        config = checkpoint.decoder_config()
         generation = generation_keys(checkpoint.optional_json(GENERATION_CONFIG))
         logit_options = read_logit_options(generation, config.vocab)
     except ModelError as error:
@@ -48,7 +47,7 @@ def decoder_card(
         path=str(checkpoint.root),
         version=decoder_version(checkpoint, prefix),
         task="generate",
-        family=checkpoint.family,
+        family=checkpoint.family.name,
         dimensions=0,
         max_input_tokens=limit,
         vocab_size=config.vocab,

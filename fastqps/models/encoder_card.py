@@ -6,7 +6,7 @@ from typing import Any
 
 from fastqps.models.card import Activation, ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
-from fastqps.models.encoder_config import BertConfig, EncoderConfig, read_encoder_config
+from fastqps.models.families.encoder import EncoderConfig
 from fastqps.models.files.config_values import size
 from fastqps.models.files.keys import Keys
 from fastqps.models.input_limit import shorter
@@ -20,12 +20,10 @@ def encoder_card(
 ) -> ModelCard:
     """The card of ``checkpoint`` under ``name``; ``ModelError`` if its numbers are impossible."""
     try:
-        config = read_encoder_config(checkpoint.config, checkpoint.family)
+        config = checkpoint.encoder_config()
         labels = _labels(checkpoint.config) if checkpoint.classify else ()
     except ModelError as error:
         raise ModelError(f"{checkpoint.root}: {error}") from error
-    types = config.types if isinstance(config, BertConfig) else 0
-    offset = config.position_offset if isinstance(config, BertConfig) else 0
     dense = checkpoint.pipeline.dense
     width = dense[-1].out_features if dense else config.hidden
     special = _special_ids(checkpoint)
@@ -36,7 +34,7 @@ def encoder_card(
         path=str(checkpoint.root),
         version=checkpoint.digest(),
         task="classify" if checkpoint.classify else "embed",
-        family=checkpoint.family,
+        family=checkpoint.family.name,
         dimensions=len(labels) if checkpoint.classify else width,
         max_input_tokens=limit,
         vocab_size=config.vocab,
@@ -44,8 +42,8 @@ def encoder_card(
         labels=labels,
         normalize=not checkpoint.classify and checkpoint.pipeline.normalize,
         activation=_activation(checkpoint, len(labels)) if checkpoint.classify else "identity",
-        position_offset=offset,
-        second_segment_type=int(checkpoint.tokenizer_files.token_types and types > 1),
+        position_offset=config.position_offset,
+        second_segment_type=int(checkpoint.tokenizer_files.token_types and config.types > 1),
         pad_id=special["pad"] if special["pad"] >= 0 else 0,
         cls_id=special["cls"],
         sep_id=special["sep"],
@@ -106,21 +104,16 @@ def _cross_encoder_activation(checkpoint: Checkpoint, labels: int) -> Activation
 
 def default_encoder_limit(checkpoint: Checkpoint) -> int:
     """The longest input where no setting says it."""
-    config = read_encoder_config(checkpoint.config, checkpoint.family)
-    return min(_own_limit(checkpoint, config), _INPUT_TOKENS_DEFAULT_MAX)
+    return min(_own_limit(checkpoint, checkpoint.encoder_config()), _INPUT_TOKENS_DEFAULT_MAX)
 
 
 def _own_limit(checkpoint: Checkpoint, config: EncoderConfig) -> int:
     """What the model's positions allow, and no more than the sentence configuration's limit, else the tokenizer's."""
-    offset = config.position_offset if isinstance(config, BertConfig) else 0
-    limits = [
-        checkpoint.sentence.max_tokens or checkpoint.tokenizer_files.input_limit,
-        config.positions - offset,
-    ]
-    found = min(int(limit) for limit in limits if limit is not None)
-    if found < 1:
-        raise ModelError(f"{checkpoint.root}: the input limit is {found} tokens; it must be at least 1")
-    return found
+    limits = [checkpoint.sentence.max_tokens or checkpoint.tokenizer_files.input_limit, config.input_limit]
+    lowest = min((int(limit) for limit in limits if limit is not None), default=_INPUT_TOKENS_DEFAULT_MAX)
+    if lowest < 1:
+        raise ModelError(f"{checkpoint.root}: the input limit is {lowest} tokens; it must be at least 1")
+    return lowest
 
 
 def _special_ids(checkpoint: Checkpoint) -> dict[str, int]:

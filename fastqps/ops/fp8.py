@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
+from typing import TypeVar
 
 import torch
 
@@ -102,6 +103,16 @@ def joined(parts: Sequence[torch.Tensor]) -> torch.Tensor:
         dtype = reduce(torch.promote_types, (part.dtype for part in parts))
         return first.new_empty((sum(map(len, parts)), *first.shape[1:]), dtype=dtype)
     return torch.cat(tuple(parts))
+
+
+W = TypeVar("W", torch.Tensor, Weight)
+
+
+def scaled(weight: W, by: float | None) -> W:
+    """The weight, bias or norm multiplied by a number; None leaves it as it is."""
+    if by is None or (isinstance(weight, torch.Tensor) and weight.is_meta):  # see ``joined``
+        return weight
+    return Quantised(weight.values, weight.scales * by) if isinstance(weight, Quantised) else weight * by
 
 
 def halves(weight: Weight) -> tuple[Weight, Weight]:

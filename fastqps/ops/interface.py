@@ -100,7 +100,7 @@ class Ops(Protocol):
         """weight [outputs, inputs], bias [outputs]"""
 
     def activated(self, weight: Weight, bias: torch.Tensor | None, activation: str, site: Site) -> Activated:
-        """``activation`` is one of ``encoder_config.ACTIVATIONS``."""
+        """``activation`` is one of ``ACTIVATIONS`` in fastqps/models/families/encoder.py."""
 
     def gated(
         self, gate: Weight, up: Weight, biases: tuple[torch.Tensor, torch.Tensor] | None, activation: str, site: Site

@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastqps._core import encode_layout
+from fastqps._core import EncodeStepper, encode_layout
 
 _ALIGN = 64
 
@@ -95,9 +95,10 @@ class StepBuffers:
             stamps=stamps,
         )
 
-    def arguments(self) -> dict[str, int]:
-        """What ``Stepper.add`` takes."""
-        return {"max_items": self.max_items, "max_tokens": self.max_tokens, "width": self.width, **self.addresses()}
+    def add_to(self, stepper: EncodeStepper, lane: int) -> int:
+        """Gives the stepper these buffers for a step of ``lane``; returns the step's number."""
+        sizes = {"max_items": self.max_items, "max_tokens": self.max_tokens, "width": self.width}
+        return stepper.add(lane=lane, **sizes, **self.addresses())
 
     def addresses(self) -> dict[str, int]:
         """The address of each array's first byte, by the array's name."""

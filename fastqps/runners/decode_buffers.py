@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fastqps._core import ADMITTED_WORDS, HEADER_WORDS, decode_layout
+from fastqps._core import ADMITTED_WORDS, HEADER_WORDS, DecodeStepper, decode_layout
 from fastqps.runners.buffers import aligned
 
 
@@ -87,12 +87,12 @@ class DecodeBuffers:
             stamps=aligned(2, np.int64),
         )
 
-    def arguments(self) -> dict[str, int]:
-        """What ``DecodeStepper.add`` takes: the addresses of both blocks and of the stamps, and the blocks' shape."""
-        return {"stamps": self.stamps.ctypes.data, **self.blocks()}
+    def add_to(self, stepper: DecodeStepper, lane: int) -> int:
+        """Gives the stepper these blocks for a step of ``lane``; returns the step's number."""
+        return stepper.add(lane=lane, stamps=self.stamps.ctypes.data, **self.blocks())
 
     def blocks(self) -> dict[str, int]:
-        """What ``DecodeBatch.add`` takes: the same without the stamps."""
+        """The arguments of ``DecodeBatch.add``: the addresses of both blocks, and their shape."""
         return {
             "staging": self.staging.ctypes.data,
             "output": self.output.ctypes.data,

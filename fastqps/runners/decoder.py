@@ -10,7 +10,6 @@ from fastqps.architectures.llama import Llama
 from fastqps.architectures.weights import Weights
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
-from fastqps.models.decoder_config import read_decoder_config
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.interface import DecodeOps
 from fastqps.runners.decode_buffers import DecodeBuffers
@@ -46,7 +45,7 @@ class DecoderRunner:
         """The same buffers at every call."""
         return self._buffers
 
-    def run(self, n_runs: int, n_tokens: int, n_admitted: int) -> None:
+    def run(self, n_runs: int, n_tokens: int, n_admitted: int, /) -> None:
         """Computes the step in ``buffers()`` and fills its output rows."""
         ids, positions, kv_slots = (rows[:n_tokens] for rows in self._rows)
         made, tokens, logprobs, finish = (runs[:n_runs] for runs in self._runs)
@@ -56,11 +55,11 @@ class DecoderRunner:
             step = DecodeStep(ids, positions, kv_slots, starts, made, tokens, logprobs, finish, admitted)
             self._model(step, self._state)
 
-    def twin(self) -> DecoderRunner:
+    def for_another_step(self) -> DecoderRunner:
         """A runner with its own buffers over the same weights and state."""
         return DecoderRunner(self.card, self._model, self._state, self._buffers.max_tokens)
 
-    def sibling(self) -> DecoderRunner:
+    def for_another_lane(self) -> DecoderRunner:
         """A runner with sequences of its own over the same weights and prefix."""
         return DecoderRunner(self.card, self._model, self._state.another(), self._buffers.max_tokens)
 
@@ -88,10 +87,11 @@ def check_step(card: ModelCard, slots: int, max_tokens: int) -> None:
 def load_llama(card: ModelCard, ops: DecodeOps) -> Llama:
     """The model of ``card``; ``ModelError`` if its checkpoint's weights are not what its configuration says."""
     checkpoint = Checkpoint.open(Path(card.path))
-    weights = Weights(checkpoint.weight_files(), ("model.",), data=ops.reads_weights)
+    config = checkpoint.decoder_config()
+    weights = Weights(checkpoint.weight_files(), (config.prefix,), data=ops.reads_weights)
     positions = len(card.prefix_ids) + card.max_input_tokens + card.max_output_tokens
     with torch.inference_mode():
-        return Llama(weights, read_decoder_config(checkpoint.config), positions, ops)
+        return Llama(weights, config, positions, ops)
 
 
 def make_state(card: ModelCard, model: Llama, slots: int) -> DecodeState:

@@ -34,8 +34,9 @@ class EncoderRunner:
     def buffers(self) -> StepBuffers:
         return self._buffers
 
-    def run(self, n_items: int, n_tokens: int, max_len: int) -> None:
-        """Computes the rows of ``n_items`` items with ``n_tokens`` tokens in all, the longest ``max_len``."""
+    def run(self, n_items: int, n_tokens: int, n_new: int, /) -> None:
+        """Computes the rows of ``n_items`` items with ``n_tokens`` tokens in all."""
+        del n_new  # all of them
         for first, last in self._pieces(n_items, n_tokens):
             begin, end = int(self._buffers.cu_seqlens[first]), int(self._buffers.cu_seqlens[last])
             step = Step(
@@ -46,11 +47,11 @@ class EncoderRunner:
             )
             self._output[first:last] = self._model(step)
 
-    def twin(self) -> EncoderRunner:
+    def for_another_step(self) -> EncoderRunner:
         return EncoderRunner(self._model, self._buffers.max_items, self._buffers.max_tokens)
 
-    def sibling(self) -> EncoderRunner:
-        return self.twin()
+    def for_another_lane(self) -> EncoderRunner:
+        return self.for_another_step()
 
     def warm_up(self) -> None:
         """Runs a step of one short item and a full one; ``ModelError`` where the answers are no numbers."""

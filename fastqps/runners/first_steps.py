@@ -29,7 +29,7 @@ def first_steps(card: ModelCard, b: StepBuffers, run: Run) -> None:
         b.token_type_ids[:n_tokens] = 0
         b.position_ids[:n_tokens] = card.position_offset + np.arange(n_tokens) % length
         b.cu_seqlens[: n_items + 1] = np.arange(n_items + 1) * length
-        run(n_items, n_tokens, length)
+        run(n_items, n_tokens, n_items)
         if not np.isfinite(b.output[:n_items]).all():
             raise ModelError(_NOT_FINITE)
 

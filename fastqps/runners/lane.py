@@ -1,4 +1,4 @@
-"""Steps on a device, one behind the other. The dispatcher launches into lanes, and looks what of it is done."""
+"""Lanes: steps on a device, one behind the other. The dispatcher launches steps into lanes, and polls for their end."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import signal
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from fastqps.runners import AsyncRunner, StepRunner
+from fastqps.runners import AsyncRunner, Runner
 
 # Tests only: a step that holds this token kills its dispatcher, before it runs or behind it.
 KILL_TOKEN = int(os.environ.get("FASTQPS_TEST_KILL_TOKEN", "-1"))
 
 
-R = TypeVar("R", bound=StepRunner)
+R = TypeVar("R", bound=Runner[Any])
 
 
 class Lane(Protocol[R]):
@@ -24,7 +24,7 @@ class Lane(Protocol[R]):
 
     runners: Sequence[R]
 
-    def launch(self, step: int, n_items: int, n_tokens: int, third: int) -> None:
+    def launch(self, step: int, n_items: int, n_tokens: int, n_new: int) -> None:
         """Starts a step behind those that run, by the three numbers that its runner's ``run`` takes.
 
         Its buffers belong to the device until ``wait`` returns; their stamps then say when it ran.
@@ -49,8 +49,8 @@ class InlineLane(Generic[R]):
     def __init__(self, runners: Sequence[R]) -> None:
         self.runners = runners
 
-    def launch(self, step: int, n_items: int, n_tokens: int, third: int) -> None:
-        _run(self.runners[step], n_items, n_tokens, third)
+    def launch(self, step: int, n_items: int, n_tokens: int, n_new: int) -> None:
+        _run(self.runners[step], n_items, n_tokens, n_new)
 
     def warm_up(self) -> None:
         for runner in self.runners:
@@ -78,8 +78,8 @@ class ThreadLane(Generic[R]):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="lane")
         self._running: list[Future[None] | None] = [None] * len(runners)
 
-    def launch(self, step: int, n_items: int, n_tokens: int, third: int) -> None:
-        running = self._thread.submit(_run, self.runners[step], n_items, n_tokens, third)
+    def launch(self, step: int, n_items: int, n_tokens: int, n_new: int) -> None:
+        running = self._thread.submit(_run, self.runners[step], n_items, n_tokens, n_new)
         self._running[step] = running
         if self._bell >= 0:
             running.add_done_callback(lambda _: os.eventfd_write(self._bell, 1))
@@ -110,9 +110,9 @@ class AsyncLane(Generic[R]):
         for step in self._steps:
             step.use(stream)
 
-    def launch(self, step: int, n_items: int, n_tokens: int, third: int) -> None:
+    def launch(self, step: int, n_items: int, n_tokens: int, n_new: int) -> None:
         _look_for_kill_token(self.runners[step], n_tokens)
-        self._steps[step].launch(n_items, n_tokens, third)
+        self._steps[step].launch(n_items, n_tokens, n_new)
 
     def warm_up(self) -> None:
         for runner in self.runners:
@@ -130,7 +130,7 @@ class AsyncLane(Generic[R]):
 
 def make_lane(runner: R, steps: int, bell: int = -1) -> Lane[R]:
     """A lane for ``steps`` steps in flight over one loaded model. ``bell`` as ``ThreadLane``."""
-    runners = [runner, *(runner.twin() for _ in range(steps - 1))]
+    runners = [runner, *(runner.for_another_step() for _ in range(steps - 1))]
     if isinstance(runner, AsyncRunner):
         return AsyncLane(runners)
     return InlineLane(runners) if runner.instant else ThreadLane(runners, bell)
@@ -138,22 +138,22 @@ def make_lane(runner: R, steps: int, bell: int = -1) -> Lane[R]:
 
 def make_lanes(runner: R, lanes: int, steps: int, bell: int = -1) -> list[Lane[R]]:
     """Lanes that run side by side, over the same weights. The rest as ``make_lane``."""
-    return [make_lane(each, steps, bell) for each in (runner, *(runner.sibling() for _ in range(lanes - 1)))]
+    return [make_lane(each, steps, bell) for each in (runner, *(runner.for_another_lane() for _ in range(lanes - 1)))]
 
 
-def _asynchronous(runner: StepRunner) -> AsyncRunner:
+def _asynchronous(runner: Runner[Any]) -> AsyncRunner[Any]:
     assert isinstance(runner, AsyncRunner)
     return runner
 
 
-def _run(runner: StepRunner, n_items: int, n_tokens: int, third: int) -> None:
+def _run(runner: Runner[Any], n_items: int, n_tokens: int, n_new: int) -> None:
     _look_for_kill_token(runner, n_tokens)
     stamps = runner.buffers().stamps
     stamps[0] = time.monotonic_ns()
-    runner.run(n_items, n_tokens, third)
+    runner.run(n_items, n_tokens, n_new)
     stamps[1] = time.monotonic_ns()
 
 
-def _look_for_kill_token(runner: StepRunner, n_tokens: int) -> None:
+def _look_for_kill_token(runner: Runner[Any], n_tokens: int) -> None:
     if KILL_TOKEN >= 0 and KILL_TOKEN in runner.buffers().input_ids[:n_tokens]:
         os.kill(os.getpid(), signal.SIGKILL)

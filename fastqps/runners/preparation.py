@@ -6,14 +6,14 @@ import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from fastqps.runners import StepRunner
+from fastqps.runners import Runner
 from fastqps.runners.decode_buffers import DecodeBuffers
-from fastqps.runners.reference_items import pack_items
+from fastqps.runners.pack_items import pack_items
 from fastqps.runners.reference_rows import ReferenceRows
 
 
 class Gathered(Protocol):
-    """What it needs of a ``Stepper`` or ``DecodeStepper``."""
+    """A stepper, of either kind."""
 
     def contents(self, step: int, /) -> Any: ...
     def prepared(self, step: int, /) -> None: ...
@@ -22,7 +22,7 @@ class Gathered(Protocol):
 class PythonPreparation:
     """Builds each gathered step over again from plain lists. The step's bytes come out the same, only later."""
 
-    def __init__(self, stepper: Gathered, runners: Sequence[StepRunner]) -> None:
+    def __init__(self, stepper: Gathered, runners: Sequence[Runner[Any]]) -> None:
         self._stepper, self._runners = stepper, runners
 
     def __call__(self, step: int) -> None:
@@ -32,7 +32,7 @@ class PythonPreparation:
         self._stepper.prepared(step)
 
 
-def write_step(runner: StepRunner, contents: Any) -> tuple[int, int, int]:
+def write_step(runner: Runner[Any], contents: Any) -> tuple[int, int, int]:
     """Fills the runner's buffers with what a stepper's ``contents`` told; returns what its ``shape`` tells."""
     buffers = runner.buffers()
     if not isinstance(buffers, DecodeBuffers):

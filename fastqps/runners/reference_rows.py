@@ -20,7 +20,7 @@ from fastqps._core import (
     SUPPRESS_IDS_MAX,
 )
 from fastqps.runners.decode_buffers import DecodeBuffers
-from fastqps.runners.reference_items import fill
+from fastqps.runners.pack_items import fill
 
 
 class ReferenceRows:

@@ -13,7 +13,7 @@ from decoders import DECODERS, VOCAB, write_decoder
 
 from bench.gpu.checkpoints import checkpoint
 from bench.gpu.shapes import SHAPES
-from fastqps.devices import make_decoder
+from fastqps.devices import make_runner
 from fastqps.engine.generator import Generator
 from fastqps.engine.sampling import Sampling
 from fastqps.errors import ConfigError
@@ -53,7 +53,7 @@ def test_graphs_equal_eager(tmp_path: Path) -> None:
     card = load_card(str(tmp_path), 40, max_output_tokens=24)
     asked, made = prompts(6, VOCAB, 20), []
     for eagerly in (False, True):
-        runner: Any = make_decoder("cuda", card, 4, 96)
+        runner: Any = make_runner("cuda", card, 4, 96)
         if eagerly:
             runner.launch = runner.run_eagerly
         made.append(Generator(card, runner=runner, steps_in_flight=1).generate(asked, Sampling(logprobs=True)))
@@ -64,8 +64,8 @@ def test_graphs_equal_eager(tmp_path: Path) -> None:
 def test_lanes_at_once_equal_one() -> None:
     """Two generators on two lanes, their steps interleaved, against each of them alone: bit by bit."""
     card = load_card(str(checkpoint(SHAPES["smollm2-135m"])), 64, max_output_tokens=32)
-    runner: Any = make_decoder("cuda", card, 16, 256)
-    lanes = [runner, runner.sibling()]
+    runner: Any = make_runner("cuda", card, 16, 256)
+    lanes = [runner, runner.for_another_lane()]
     for lane in lanes:
         lane.warm_up()
     asked = prompts(48, card.vocab_size, 50)
@@ -119,4 +119,4 @@ def test_bf16_is_as_near_to_fp32_as_transformers() -> None:
 def test_a_cache_that_does_not_fit() -> None:
     card = load_card(str(checkpoint(SHAPES["smollm2-135m"])), 512, max_output_tokens=512)
     with pytest.raises(ConfigError, match=r"--max-running 50000: the KV cache of one lane .*--lanes"):
-        make_decoder("cuda", card, 50_000, 65_536)
+        make_runner("cuda", card, 50_000, 65_536)

@@ -18,7 +18,7 @@ from fastqps.devices import make_runner
 from fastqps.errors import ConfigError
 from fastqps.models import load_card
 from fastqps.runners.lane import make_lanes
-from fastqps.runners.reference_items import pack_items
+from fastqps.runners.pack_items import pack_items
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 CHANCE = np.random.default_rng(3)
@@ -111,7 +111,7 @@ import sys
 from fastqps._core import CudaError
 from fastqps.devices import make_runner
 from fastqps.models import load_card
-from fastqps.runners.reference_items import pack_items
+from fastqps.runners.pack_items import pack_items
 card = load_card(sys.argv[1], 60)
 runner = make_runner("cuda", card, 4, 100)
 good = pack_items(card, [([3, 4, 5], 3)], runner.buffers())

@@ -97,8 +97,8 @@ class Step {
     return std::visit([](auto& b) { return b.out_words(); }, lane_->lane.blocks());
   }
 
-  void launch(u32 items, u32 tokens, u32 third) {
-    switch (step_->launch(items, tokens, third)) {
+  void launch(u32 items, u32 tokens, u32 new_items) {
+    switch (step_->launch({items, tokens, new_items})) {
       case CudaStep::Launch::kDone:
         return;
       case CudaStep::Launch::kRunning:
@@ -296,15 +296,15 @@ void register_lane(py::module_& m) {
                              })
       .def_property_readonly("stamps",
                              [](py::object self) { return view(&self.cast<Step&>()->stamps()->start_ns, 2, self); })
-      .def("launch", &Step::launch, "n_items"_a, "n_tokens"_a, "third"_a,
+      .def("launch", &Step::launch, "n_items"_a, "n_tokens"_a, "n_new"_a,
            "Gives the step in `staging` to the device. ValueError: it is too large; RuntimeError: its last one runs.")
       .def(
           "pack",
-          [](py::object self, u32 items, u32 tokens, u32 third, u32 max_tokens, u32 max_items) {
-            const auto [words, n] = self.cast<Step&>().pack({items, tokens, third}, {max_tokens, max_items});
+          [](py::object self, u32 items, u32 tokens, u32 new_items, u32 max_tokens, u32 max_items) {
+            const auto [words, n] = self.cast<Step&>().pack({items, tokens, new_items}, {max_tokens, max_items});
             return view(words, n, self);
           },
-          "n_items"_a, "n_tokens"_a, "third"_a, py::kw_only(), "max_tokens"_a, "max_items"_a,
+          "n_items"_a, "n_tokens"_a, "n_new"_a, py::kw_only(), "max_tokens"_a, "max_items"_a,
           "What `launch` copies to the device for a graph of that size, until the next step is packed.")
       .def(
           "unpack",

@@ -12,16 +12,12 @@
 #include <variant>
 
 #include "step/encode_layout.h"
+#include "step/step_size.h"
 
 namespace fastqps {
 
 struct GraphShape {
   u32 max_tokens, max_items;  // the most that the graph computes
-};
-
-// The items, the tokens, and the longest item of a step; of a decoder its runs, rows and new sequences.
-struct StepSize {
-  u32 items, tokens, third;
 };
 
 struct CopyWords {
@@ -45,7 +41,7 @@ struct EncodeBlocks {
   // `to`: a block of the graph's shape.
   CopyWords pack(const i32* from, i32* to, GraphShape shape, StepSize n) const {
     const EncodeLayout at = of(shape);
-    to[kHeaderTokens] = i32(n.tokens), to[kHeaderItems] = i32(n.items), to[kHeaderLongest] = i32(n.third);
+    to[kHeaderTokens] = i32(n.tokens), to[kHeaderItems] = i32(n.items), to[kHeaderNewItems] = i32(n.new_items);
     move_words(to + at.input_ids, from + layout.input_ids, n.tokens);
     if (token_types) move_words(to + at.token_type_ids, from + layout.token_type_ids, n.tokens);
     move_words(to + at.cu_seqlens, from + layout.cu_seqlens, n.items + 1);
@@ -62,7 +58,7 @@ struct DecodeBlocks {
   u32 out_words() const { return layout.out_words; }
   u32 device_words() const { return layout.words; }
   bool holds(StepSize n) const {
-    return n.items <= layout.max_runs && n.tokens <= layout.max_tokens && n.third <= n.items;
+    return n.items <= layout.max_runs && n.tokens <= layout.max_tokens && n.new_items <= n.items;
   }
 
   CopyWords pack(const i32* from, i32* to, GraphShape shape, StepSize n) const {
@@ -74,8 +70,8 @@ struct DecodeBlocks {
     move_words(to + at.kv_slots, from + layout.kv_slots, n.tokens);
     move_words(to + at.starts, from + layout.starts, n.items + 1);
     move_words(to + at.made, from + layout.made, n.items);
-    move_words(to + at.admitted, from + layout.admitted, n.third * kAdmittedWords);
-    return {at.admitted + n.third * kAdmittedWords, kStampWords + at.out_finish + n.items};
+    move_words(to + at.admitted, from + layout.admitted, n.new_items * kAdmittedWords);
+    return {at.admitted + n.new_items * kAdmittedWords, kStampWords + at.out_finish + n.items};
   }
   // In place. The last section goes first: each moves up, over words of its own or of no section.
   void unpack(i32* output, GraphShape shape, u32 runs) const {

@@ -83,8 +83,7 @@ CudaStep::~CudaStep() {
   if (packed_) api.cudaFreeHost(static_cast<void*>(packed_));
 }
 
-CudaStep::Launch CudaStep::launch(u32 items, u32 tokens, u32 third) {
-  const StepSize n{items, tokens, third};
+CudaStep::Launch CudaStep::launch(StepSize n) {
   if (running_ && look() == Progress::kGoesOn) return Launch::kRunning;
   if (lane_.fault_) return Launch::kFault;
   if (!std::visit([&](auto& b) { return b.holds(n); }, lane_.blocks_)) return Launch::kTooLarge;
@@ -96,7 +95,7 @@ CudaStep::Launch CudaStep::launch(u32 items, u32 tokens, u32 third) {
   lane_.fault_ = enqueue(*graph, words);
   if (lane_.fault_) return Launch::kFault;
   running_ = true;
-  items_ = items;
+  items_ = n.items;
   number_ = ++lane_.launched_;
   graph_ = size_t(graph - lane_.graphs_.data());
   behind_ns_ = number_ == lane_.ended_ + 1 ? lane_.ended_ns_ : lane_.until_ns_;

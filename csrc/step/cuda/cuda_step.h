@@ -77,9 +77,8 @@ class CudaStep {
   // Of the last step that was seen to be done.
   DeviceStamps* stamps() { return &stamps_; }
 
-  // Gives the step in the staging block to the device: items, tokens, and the longest item; of a decoder runs, rows and
-  // new sequences.
-  Launch launch(u32 items, u32 tokens, u32 third);
+  // Gives the step in the staging block to the device.
+  Launch launch(StepSize n);
   // What launch() does around a graph of that shape, for those who run its kernels one by one: packs the step, and
   // moves the answers that were copied to output(). The step must not be in flight. Returns the packed step.
   const i32* pack(StepSize n, GraphShape shape, CopyWords* words);

@@ -10,18 +10,19 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Protocol, TypedDict
+from typing import Any, Protocol
 
 import numpy as np
 
 from fastqps._core import DecodeBatch
 from fastqps.config import decide, load
-from fastqps.devices import make_decoder, make_runner
+from fastqps.devices import make_runner
 from fastqps.errors import FastqpsError
-from fastqps.runners import DecodeRunner, Runner
+from fastqps.runners import DecodeBuffers, Runner, StepBuffers
+from fastqps.runners.kinds import DECODE, ENCODE, StepKind, step_kind
 from fastqps.runners.lane import Lane, make_lane
 from fastqps.supervisor.plan import make_plan
 
@@ -61,7 +62,7 @@ class Steps(Protocol):
 class EncoderSteps:
     """Items of one length, side by side."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner[StepBuffers]) -> None:
         self._runner = runner
         self.lane: Lane[Any] = make_lane(runner, 1)
 
@@ -81,7 +82,7 @@ class EncoderSteps:
         b.token_type_ids[:tokens] = 0
         b.position_ids[:tokens] = card.position_offset + np.arange(tokens) % length
         b.cu_seqlens[: n + 1] = np.arange(n + 1) * length
-        return n, tokens, length
+        return n, tokens, n
 
     def retire(self) -> None:
         """Its rows are not looked at."""
@@ -90,7 +91,7 @@ class EncoderSteps:
 class DecoderSteps:
     """Sequences that start together with prompts of one length, or go on with one row each (length 1)."""
 
-    def __init__(self, runner: DecodeRunner) -> None:
+    def __init__(self, runner: Runner[DecodeBuffers]) -> None:
         self._runner = runner
         self.lane: Lane[Any] = make_lane(runner, 1)
         self._batch = DecodeBatch(runner.buffers().max_runs, len(runner.card.prefix_ids))
@@ -147,17 +148,20 @@ def open_steps(settings: dict[str, Any], config_file: str) -> Steps:
     config = decide(load(settings, os.environ, config_file or None).config)
     plan = make_plan(config)
     card, room, device = plan.cards[0], plan.rooms[0], plan.devices[0].spec
-    place = _Place(dtype=config.dtype, quantization=config.quantization, kernels=config.kernels, threads=plan.threads)
-    if room.running:
-        return DecoderSteps(make_decoder(device, card, room.running, room.tokens, **place))
-    return EncoderSteps(make_runner(device, card, room.items, room.tokens, **place))
+    runner = make_runner(
+        device,
+        card,
+        room.items,
+        room.tokens,
+        dtype=config.dtype,
+        quantization=config.quantization,
+        kernels=config.kernels,
+        threads=plan.threads,
+    )
+    return _STEPS[step_kind(card)](runner)
 
 
-class _Place(TypedDict):
-    dtype: str
-    quantization: str
-    kernels: str
-    threads: int
+_STEPS: dict[StepKind, Callable[[Any], Steps]] = {ENCODE: EncoderSteps, DECODE: DecoderSteps}
 
 
 def measure(steps: Steps) -> list[Cost]:

@@ -5,34 +5,40 @@
 * ``encoder``, ``decoder``: runners, each over pinned buffers of its own.
 * ``checked``: which operations are the own kernels, and which are plain torch.
 * ``held``, ``arena``: weights that one process holds for all of a GPU.
-* ``backend``: what they need of CUDA; ``torch_cuda`` is a GPU, ``fake`` a CPU that behaves like one, for tests.
+* ``backend``: what they need of CUDA. ``open_backend`` chooses it: ``torch_cuda`` is a GPU, ``fake`` a CPU that behaves
+  like one, for tests.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from fastqps.architectures.llama import Llama
 from fastqps.architectures.packed import PackedModel
-from fastqps.devices.cuda.backend import Backend, open_backend
+from fastqps.devices.cuda.backend import Backend
 from fastqps.devices.cuda.checked import make_operations
 from fastqps.devices.cuda.decoder import CudaDecoder, Decoder
 from fastqps.devices.cuda.encoder import CudaEncoder
 from fastqps.devices.cuda.held import await_held, build_over, chosen, hold
 from fastqps.devices.cuda.loaded import Loaded, starting, told_by_device
 from fastqps.devices.cuda.memory import check_cache, check_weights, kv_bytes, parameters, weights_told_when_full
+from fastqps.devices.cuda.open_backend import open_backend
 from fastqps.devices.cuda.precision import decoder_rows, encoder_rows, make_precision
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
 from fastqps.devices.start_lock import alone_on
+from fastqps.kernels.operations import Operations
 from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
 from fastqps.ops.parameters import Parameters
+from fastqps.ops.precision import Precision
 from fastqps.runners.decoder import load_decoder, load_llama
+from fastqps.runners.kinds import DECODE, ENCODE, StepKind, step_kind
 
 _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 
@@ -46,7 +52,7 @@ def choose_dtype(name: str) -> torch.dtype:
     return _DTYPES[name]
 
 
-def make_runner(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> CudaEncoder:
+def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> CudaEncoder:
     """Loads an encoder onto the GPU. ``DeviceError``, ``ModelError`` and ``ConfigError`` where that cannot be."""
     backend, dtype = _open(place)
     held = await_held(card, place, dtype)
@@ -90,19 +96,37 @@ def hold_weights(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
     ``slots`` and ``max_tokens`` are those of the processes that map them: ``auto`` goes by the sizes of their steps.
     """
     backend, dtype = _open(place)
-    rows = decoder_rows(slots, max_tokens) if card.task == "generate" else encoder_rows(max_tokens)
+    rows, load_model = _WEIGHTS[step_kind(card)]
     kernels = make_operations(place, backend)
-    precision = make_precision(place, backend, dtype, rows, kernels)
+    precision = make_precision(place, backend, dtype, rows(slots, max_tokens), kernels)
 
-    def load(where: Parameters) -> PackedModel | Llama:
-        if card.task == "generate":
-            return load_llama(card, CudaDecodeOps(dtype, where, precision, kernels))
-        return PackedModel(card, CudaEncoderOps(dtype, where, precision, kernels))
+    def load(where: Parameters) -> object:
+        return load_model(card, dtype, where, precision, kernels)
 
     with alone_on(backend.uuid), weights_told_when_full(card, backend.where), told_by_device(backend):
         _check_weights(card, backend, dtype)
         with chosen(precision, None, card, backend, place, dtype):
             hold(card, backend, place, dtype, precision, load)
+
+
+def _encoder(
+    card: ModelCard, dtype: torch.dtype, where: Parameters, precision: Precision, kernels: Operations
+) -> PackedModel:
+    return PackedModel(card, CudaEncoderOps(dtype, where, precision, kernels))
+
+
+def _decoder(
+    card: ModelCard, dtype: torch.dtype, where: Parameters, precision: Precision, kernels: Operations
+) -> Llama:
+    return load_llama(card, CudaDecodeOps(dtype, where, precision, kernels))
+
+
+RUNNERS = {ENCODE: make_encoder, DECODE: make_decoder}
+# The sizes of steps that ``auto`` goes by, and the model alone, without the state of sequences.
+_WEIGHTS: dict[StepKind, tuple[Callable[[int, int], tuple[int, ...]], Callable[..., object]]] = {
+    ENCODE: (lambda _, max_tokens: encoder_rows(max_tokens), _encoder),
+    DECODE: (decoder_rows, _decoder),
+}
 
 
 def _open(place: Place) -> tuple[Backend, torch.dtype]:

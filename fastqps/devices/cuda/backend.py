@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from fastqps._core import CudaApi
-from fastqps.devices.place import Place
-from fastqps.host.gpus import FAKE_LIBRARY
 
 Body = Callable[[], None]  # computes one step, from a staging block to an output block
 
@@ -67,15 +64,3 @@ class Backend(Protocol):
 
     def watch(self) -> None:
         """``RuntimeError`` if since its first call anything was done but steps: the debug mode's look at each."""
-
-
-def open_backend(place: Place) -> Backend:
-    """The GPU that ``place`` names. ``DeviceError`` where it is not there."""
-    index = int(place.device.partition(":")[2] or 0)
-    if library := os.environ.get(FAKE_LIBRARY):
-        from fastqps.devices.cuda.fake import FakeCuda
-
-        return FakeCuda(library, index)
-    from fastqps.devices.cuda.torch_cuda import TorchCuda
-
-    return TorchCuda(index)

@@ -1,4 +1,4 @@
-"""What encoders and decoders on a GPU have in common: their steps are launched, and waited for."""
+"""The runner of steps on a GPU, which encoders and decoders share: they launch steps, and wait for them."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ class GraphSteps(ABC, Generic[M, L, B]):
         assert self._buffers
         return self._buffers
 
-    def twin(self) -> Self:
+    def for_another_step(self) -> Self:
         return type(self)(self._loaded, self._max_items, self._max_tokens)
 
-    def sibling(self) -> Self:
-        return self.twin()
+    def for_another_lane(self) -> Self:
+        return self.for_another_step()
 
     def warm_up(self) -> None:
         """Captures what its lane lacks of graphs and runs a short step and a full one; nothing may run yet.
@@ -90,14 +90,14 @@ class GraphSteps(ABC, Generic[M, L, B]):
             lane.capture_all()
             self.run_first_steps(self._run_captured)
 
-    def launch(self, n_items: int, n_tokens: int, third: int, /) -> None:
+    def launch(self, n_items: int, n_tokens: int, n_new: int, /) -> None:
         """Starts a step. On a lane that nobody has warmed up, its graph is captured when it is first needed."""
         lane = self.lane
         if not lane.complete:
             lane.capture(lane.smallest(n_tokens, n_items))
         elif DEBUG:
             self._loaded.backend.watch()
-        self.step.launch(n_items, n_tokens, third)
+        self.step.launch(n_items, n_tokens, n_new)
 
     def due_s(self) -> float:
         return self.step.due_s()
@@ -105,23 +105,23 @@ class GraphSteps(ABC, Generic[M, L, B]):
     def wait(self) -> None:
         self.step.wait()
 
-    def run(self, n_items: int, n_tokens: int, third: int, /) -> None:
+    def run(self, n_items: int, n_tokens: int, n_new: int, /) -> None:
         """One step, from launch to end."""
-        self.launch(n_items, n_tokens, third)
+        self.launch(n_items, n_tokens, n_new)
         self.wait()
 
-    def _run_captured(self, n_items: int, n_tokens: int, third: int, /) -> None:
+    def _run_captured(self, n_items: int, n_tokens: int, n_new: int, /) -> None:
         """``run`` before serving begins: the debug mode does not watch yet, since other lanes may still capture."""
-        self.step.launch(n_items, n_tokens, third)
+        self.step.launch(n_items, n_tokens, n_new)
         self.wait()
 
-    def run_eagerly(self, n_items: int, n_tokens: int, third: int, /) -> None:
+    def run_eagerly(self, n_items: int, n_tokens: int, n_new: int, /) -> None:
         """``run`` without a graph: the same kernels over the same rows, launched one by one. For tests."""
         lane, step = self.lane, self.step
         shape = lane.smallest(n_tokens, n_items)
         body = lane.body(shape)
         size = {"max_tokens": shape.tokens, "max_items": shape.items}
-        packed = torch.from_numpy(step.pack(n_items, n_tokens, third, **size))
+        packed = torch.from_numpy(step.pack(n_items, n_tokens, n_new, **size))
 
         def copy_and_run() -> None:
             lane.staging[: len(packed)].copy_(packed)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from fastqps.models.files.config_keys import FAMILY_RULES, config_rules
+from fastqps.models.families import FAMILIES, DecoderFamily
+from fastqps.models.families.family import Family
 
 _HEAD = """# Keys of config.json
 
 Written by `python -m fastqps.models.files.config_document > docs/config-keys.md`; change
-`fastqps/models/files/config_keys.py` instead.
+`fastqps/models/files/config_keys.py` or the module of a family in `fastqps/models/families` instead.
 
 A key is **honoured** (it does what it does in transformers), **refused** (the model is not served where the key has
 another value than those named; null and absence are always allowed) or **irrelevant** (it changes no answer, or it is
@@ -28,26 +29,24 @@ it.
 
 def page() -> str:
     """The whole page, in Markdown."""
-    return "\n".join([_HEAD, *map(_family, FAMILY_RULES)])
+    by_name = {family.name: family for family in FAMILIES.values()}
+    return "\n".join([_HEAD, *map(_section, by_name.values())])
 
 
-def _family(family: str) -> str:
-    rules = config_rules(family)
+def _section(family: Family) -> str:
+    rules = family.rules()
     refused = [f"| `{key}` | {_values(rule.neutral)} | {rule.why} |" for key, rule in sorted(rules.refused.items())]
     lines = [
-        f"## {family}",
+        f"## {family.name}",
         f"**Honoured**: {_names(rules.honoured)}.",
         "| refused | unless it is | because |\n|---|---|---|\n" + "\n".join(refused),
         f"**Irrelevant**: {_names(rules.irrelevant)}.",
     ]
-    if family in _DECODERS:
+    if isinstance(family, DecoderFamily):
         lines.append(
             "A `generation_config.json` alone says how to generate where there is one: such keys are irrelevant then."
         )
     return "\n\n".join(lines) + "\n"
-
-
-_DECODERS = tuple(family for family, rules in FAMILY_RULES.items() if "rms_norm_eps" in rules.honoured)
 
 
 def _names(keys: Iterable[str]) -> str:

@@ -1,4 +1,6 @@
-"""The keys of config.json: which of them are honoured, irrelevant or refused in each family, as transformers has them.
+"""The keys of config.json that families share: which are honoured, irrelevant or refused, as transformers has them.
+
+Each family adds its own in its module of ``fastqps/models/families``.
 
 tests/test_config_keys.py compares these rules with transformers' configuration classes, and with what code reads.
 """
@@ -16,7 +18,7 @@ _NO = (False,)
 _QUANTIZED = ("quantization_config", "compression_config")
 
 # What every model may say. The second group is about training, saving, or what Python objects a call returns.
-_COMMON = rules(
+COMMON_KEYS = rules(
     honoured=("model_type", "architectures", "auto_map", "tokenizer_class", *_QUANTIZED),
     irrelevant=(
         *("_name_or_path", "name_or_path", "_commit_hash", "transformers_version", "transformers.js_config"),
@@ -74,7 +76,7 @@ _GENERATION_NEUTRAL: Mapping[str, tuple[Any, ...]] = {
 }
 GENERATION_KEYS = (*_SAMPLING, *_GENERATION_IRRELEVANT, *_GENERATION_NEUTRAL)
 
-_ENCODER = _COMMON | rules(
+ENCODER_KEYS = COMMON_KEYS | rules(
     honoured=(
         *("vocab_size", "max_position_embeddings", "id2label", "num_labels", "problem_type"),
         *("pad_token_id", "bos_token_id", "cls_token_id", "eos_token_id", "sep_token_id"),
@@ -88,44 +90,7 @@ _ENCODER = _COMMON | rules(
         "position_embedding_type": Refused(("absolute",), "only absolute position embeddings are supported"),
     },
 )
-_BERT = _ENCODER | rules(
-    honoured=(
-        *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
-        *("hidden_act", "layer_norm_eps", "type_vocab_size"),
-    ),
-    irrelevant=(
-        *("hidden_dropout_prob", "attention_probs_dropout_prob", "directionality"),
-        *("pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers"),
-        *("pooler_size_per_head", "pooler_type"),
-    ),
-)
-_DISTILBERT = _ENCODER | rules(
-    honoured=("dim", "hidden_dim", "n_layers", "n_heads", "activation"),
-    irrelevant=(
-        *("dropout", "attention_dropout", "qa_dropout", "seq_classif_dropout"),
-        *("sinusoidal_pos_embds", "layer_norm_eps", "hidden_act", "type_vocab_size"),  # the first: they are in the file
-    ),
-)
-_MODERNBERT = _ENCODER | rules(
-    honoured=(
-        *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
-        *("hidden_activation", "norm_eps", "norm_bias", "attention_bias", "mlp_bias"),
-        *("layer_types", "global_attn_every_n_layers", "local_attention"),
-        *("rope_parameters", "global_rope_theta", "local_rope_theta"),
-        *("classifier_pooling", "classifier_bias", "classifier_activation"),
-    ),
-    irrelevant=(
-        *("attention_dropout", "embedding_dropout", "mlp_dropout", "initializer_cutoff_factor", "decoder_bias"),
-        *("deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
-        *("sparse_prediction", "sparse_pred_ignore_index", "layer_norm_eps", "hidden_act", "rope_theta"),
-    ),
-    refused={
-        "sliding_window": Refused((), "write local_attention, which is twice as large"),
-        "rope_scaling": Refused(({},), "an encoder's rotary positions cannot be scaled"),
-    },
-)
-
-_DECODER = _COMMON | rules(
+DECODER_KEYS = COMMON_KEYS | rules(
     honoured=(
         *("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "max_position_embeddings"),
         *("num_attention_heads", "num_key_value_heads", "head_dim", "hidden_act", "rms_norm_eps"),
@@ -146,47 +111,14 @@ _DECODER = _COMMON | rules(
         "n_routed_experts": Refused((0,), "mixtures of experts are not computed; dense decoders are"),
     },
 )
-_WINDOWS = rules(honoured=("use_sliding_window", "sliding_window", "max_window_layers"))
-_LLAMA = _DECODER | rules(
-    honoured=("attention_bias", "mlp_bias"),
-    refused={
-        "use_sliding_window": Refused(_NO, "a llama's attention has no window"),
-        "sliding_window": Refused((), "a llama's attention has no window"),
-    },
-)
-
-FAMILY_RULES: Mapping[str, Rules] = {
-    "bert": _BERT,
-    "distilbert": _DISTILBERT,
-    "roberta": _BERT,
-    "modernbert": _MODERNBERT,
-    "llama": _LLAMA,
-    "qwen2": _DECODER | _WINDOWS | rules(irrelevant=("attention_bias", "mlp_bias", "use_mrope")),
-    "qwen3": _DECODER | _WINDOWS | rules(honoured=("attention_bias",), irrelevant=("mlp_bias",)),
-}
-_GENERATION = {
+# By whether the checkpoint has a generation_config.json, which alone says how to generate where it is there.
+GENERATION_RULES: Mapping[bool, Rules] = {
     False: rules(
         irrelevant=(*_SAMPLING, *_GENERATION_IRRELEVANT),
         refused={key: Refused(neutral, "it changes what is generated") for key, neutral in _GENERATION_NEUTRAL.items()},
     ),
     True: rules(irrelevant=GENERATION_KEYS),
 }
-# Names that transformers' class takes for its own. Where both are there, the alias decides.
-_ALIASES = {"distilbert": {"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers"}}
-
-
-def config_rules(family: str, generation_config: bool = False) -> Rules:
-    """The rules of a family. ``generation_config``: the checkpoint has that file, and it alone says how to generate."""
-    found = FAMILY_RULES[family]
-    return found | _GENERATION[generation_config] if "rms_norm_eps" in found.honoured else found
-
-
-def config_keys(found: Mapping[str, Any], family: str, generation_config: bool = False) -> Keys:
-    """The object of a config.json of that family; ``ModelError`` names a key that is refused."""
-    aliases = _ALIASES.get(family, {})
-    renamed = {key: value for key, value in found.items() if key not in aliases}
-    renamed |= {aliases[key]: value for key, value in found.items() if key in aliases}
-    return Keys(CONFIG, renamed, config_rules(family, generation_config))
 
 
 def config_warnings(config: Keys) -> tuple[str, ...]:

@@ -54,15 +54,17 @@ def tokenizer_source(path: str, parts: str) -> str:
     return json.dumps(file | new)
 
 
-def read_tokenizer_files(path: Path, model_type: str, config_class: Any) -> TokenizerFiles:
+def read_tokenizer_files(path: Path, family_class: str, family_decides: bool, config_class: Any) -> TokenizerFiles:
     """Of the tokenizer.json at ``path``. ``config_class``: the tokenizer class that config.json names, or None.
+
+    ``family_class`` and ``family_decides`` as ``tokenizer_class``.
 
     Raises ``ModelError``, naming file, key and value, for what transformers cannot read, or fastqps not as it does.
     """
     file, config = read_object(path), path.parent / CONFIG
     said = read_object(config) if config.is_file() else {}
     stated = said.get("tokenizer_class")
-    kind = tokenizer_class(config_class if stated is None else stated, model_type, _byte_level(file))
+    kind = tokenizer_class(config_class if stated is None else stated, family_class, family_decides, _byte_level(file))
     if kind not in CLASS_RULES:
         said_class = json.dumps(config_class if stated is None else stated)
         known = ", ".join(CLASS_RULES)

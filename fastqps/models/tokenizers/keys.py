@@ -74,18 +74,6 @@ CLASS_RULES: Mapping[str, Rules] = {
     "XLMRobertaTokenizer": _BYTES,
     "CamembertTokenizer": _BYTES,
 }
-# The class of a model type whose tokenizer names none. Others have tokenizer.json as it is.
-_TYPE_CLASSES = {
-    "bert": "BertTokenizer",
-    "distilbert": "BertTokenizer",
-    "roberta": "RobertaTokenizer",
-    "xlm-roberta": "XLMRobertaTokenizer",
-    "camembert": "CamembertTokenizer",
-    "modernbert": BACKEND,
-    "qwen2": "Qwen2Tokenizer",
-    "qwen3": "Qwen2Tokenizer",
-}
-_TYPE_DECIDES = ("modernbert", "qwen2")  # whatever class the tokenizer names
 
 
 def known_class(name: str) -> str:
@@ -94,14 +82,14 @@ def known_class(name: str) -> str:
     return _ALIASES.get(short, short)
 
 
-def tokenizer_class(stated: Any, model_type: str, byte_level: bool) -> str:
-    """The class that ``AutoTokenizer`` takes. ``byte_level``: tokenizer.json has a part of that kind.
+def tokenizer_class(stated: Any, family_class: str, family_decides: bool, byte_level: bool) -> str:
+    """The class that ``AutoTokenizer`` takes; one that is not a key of ``CLASS_RULES`` cannot be served.
 
-    One that is not a key of ``CLASS_RULES`` cannot be served.
+    ``family_class`` is that of files that state none; with ``family_decides``, of all. ``byte_level``: tokenizer.json
+    has a part of that kind.
     """
-    own = _TYPE_CLASSES.get(model_type, BACKEND)
-    if stated is None or model_type in _TYPE_DECIDES:
-        return own
+    if stated is None or family_decides:
+        return family_class
     name = known_class(str(stated))
     return BACKEND if name == "LlamaTokenizer" and byte_level else name
 

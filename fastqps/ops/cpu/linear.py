@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from fastqps.models.card import ModelError
-from fastqps.models.encoder_config import ACTIVATIONS
+from fastqps.models.families.encoder import ACTIVATIONS
 from fastqps.ops.interface import Reader, Rows
 from fastqps.ops.reference.ops import rows_for
 

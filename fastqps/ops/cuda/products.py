@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from fastqps.kernels.operations import Operations
 from fastqps.kernels.results import Activation
 from fastqps.models.card import ModelError
-from fastqps.models.encoder_config import GATES
+from fastqps.models.families.encoder import GATES
 from fastqps.ops.fp8 import Quantised, multiply
 from fastqps.ops.interface import Linear, Reader, Rows
 

@@ -14,7 +14,7 @@ import torch
 from torch.nn import functional as F
 
 from fastqps.models.card import ModelError
-from fastqps.models.encoder_config import GATES
+from fastqps.models.families.encoder import GATES
 from fastqps.ops.fp8 import Quantised, Weight, concatenate, joined, plain, quantise_rows, quantise_weight
 from fastqps.ops.interface import Activated, Linear, Reader, Rows, Site
 from fastqps.ops.parameters import Parameters

@@ -1,10 +1,10 @@
-"""An encoder's step in plain Python and torch: lists of tokens, made into tensors and copied into static buffers."""
+"""Packs items into an encoder's step, from plain Python: what an Engine runs, without a stepper."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -42,7 +42,7 @@ def _positions(ids: Sequence[int], offset: int) -> list[int]:
 
 
 def pack_items(card: ModelCard, items: Iterable[Item], b: StepBuffers) -> tuple[int, int, int]:
-    """Fills the buffers with a step of these items: (items, tokens, tokens of the longest). They fit.
+    """Fills the buffers with a step of these items: (items, tokens, new items). They fit.
 
     Raises ``UnknownTokenError`` for a token id beyond the vocabulary: a runner would read behind its embedding table.
     """
@@ -68,4 +68,4 @@ def pack_items(card: ModelCard, items: Iterable[Item], b: StepBuffers) -> tuple[
     beyond = first_beyond(b.input_ids.ctypes.data, tokens, card.vocab_size)
     if beyond < tokens:
         raise UnknownTokenError(bisect_right(starts, beyond) - 1, input_ids[beyond], card.vocab_size)
-    return len(starts) - 1, tokens, max(end - start for start, end in pairwise(starts))
+    return len(starts) - 1, tokens, len(starts) - 1

@@ -1,4 +1,4 @@
-"""What config.json says of a Llama-like decoder, in today's names and in older ones."""
+"""The configuration of a decoder, as its architecture takes it, and what its families share in reading it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from typing import Any
 from fastqps.models.card import ModelError
 from fastqps.models.files.config_values import choice, flag, positive, size
 
-# model_type -> family. SmolLM2 is a llama with a tied head.
-GENERATORS = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
 ROPE_TYPES = ("default", "linear", "llama3")
 _KINDS = ("full_attention", "sliding_attention")
-_KV_HEADS = 32  # of a qwen whose file does not say them
 
 
 @dataclass(frozen=True)
@@ -29,9 +26,9 @@ class Rope:
     original_context: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DecoderConfig:
-    """Sizes and options of one decoder."""
+    """Sizes and options of one decoder. A field with a default is an option that a family declares if it has it."""
 
     hidden: int
     inner: int
@@ -41,75 +38,94 @@ class DecoderConfig:
     head_dim: int
     vocab: int
     context: int
-    window: int  # 0: every token sees all before it
     eps: float
     rope: Rope
-    qkv_bias: bool
-    out_bias: bool
-    mlp_bias: bool
-    qk_norm: bool
-    tied: bool
+    tied_head: bool  # the rows of the vocabulary are also the head's weight
+    window: int = 0  # the positions that a token sees; 0: all before it
+    attention_scale: float | None = None  # by which scores are multiplied; None: 1 / sqrt(head_dim)
+    qkv_bias: bool = False
+    out_bias: bool = False
+    mlp_bias: bool = False
+    qk_norm: bool = False  # queries and keys are normalised, head by head
+    prefix: str = "model."  # in front of all tensors but the head's
+
+    @property
+    def query_scale(self) -> float | None:
+        """By what queries are multiplied so that attention's 1 / sqrt(head_dim) becomes ``attention_scale``."""
+        return None if self.attention_scale is None else float(self.attention_scale * self.head_dim**0.5)
 
 
-def read_decoder_config(config: Mapping[str, Any]) -> DecoderConfig:
-    """The decoder that ``config`` describes; ``ModelError`` with the reason if it is none that can be computed."""
-    family = GENERATORS[config["model_type"]]
+def read_decoder(
+    config: Mapping[str, Any],
+    *,
+    windows: bool = False,
+    kv_heads: int | None = None,
+    head_dim: int | None = None,
+    attention_scale: float | None = None,
+    qkv_bias: bool = False,
+    out_bias: bool = False,
+    mlp_bias: bool = False,
+    qk_norm: bool = False,
+) -> DecoderConfig:
+    """A decoder with the keys of a llama; ``ModelError`` with the reason where it cannot be computed.
+
+    ``windows``: the file can say that tokens see a window. ``kv_heads`` and ``head_dim`` are those of a file that does
+    not name them; None: one key-value head for each head, and the width's share.
+    """
     choice(config, "hidden_act", "silu", ("silu", "swish"))  # two names of one
-    _check_layer_types(config, family)
+    _check_layer_types(config, _KINDS if windows else _KINDS[:1])
     heads = size(config, "num_attention_heads")
     context = size(config, "max_position_embeddings")
-    attention_bias = family != "qwen2" and flag(config, "attention_bias")
     return DecoderConfig(
         hidden=size(config, "hidden_size"),
         inner=size(config, "intermediate_size"),
         layers=size(config, "num_hidden_layers"),
         heads=heads,
-        kv_heads=_kv_heads(config, family, heads),
-        head_dim=_head_dim(config, family),
+        kv_heads=_kv_heads(config, heads, kv_heads),
+        head_dim=_head_dim(config, head_dim),
         vocab=size(config, "vocab_size"),
         context=context,
-        window=_window(config) if family != "llama" else 0,
+        window=_window(config) if windows else 0,
         eps=positive(config, "rms_norm_eps", 1e-6),
         rope=_rope(config, context),
-        qkv_bias=attention_bias or family == "qwen2",
-        out_bias=attention_bias,
-        mlp_bias=family == "llama" and flag(config, "mlp_bias"),
-        qk_norm=family == "qwen3",
-        tied=flag(config, "tie_word_embeddings"),
+        attention_scale=attention_scale,
+        qkv_bias=qkv_bias,
+        out_bias=out_bias,
+        mlp_bias=mlp_bias,
+        qk_norm=qk_norm,
+        tied_head=flag(config, "tie_word_embeddings"),
     )
 
 
-def _kv_heads(config: Mapping[str, Any], family: str, heads: int) -> int:
-    """null means one for each head; so does a llama's silence."""
-    absent = "num_key_value_heads" not in config and family != "llama"
-    said = _KV_HEADS if absent else config.get("num_key_value_heads")
-    kv_heads = heads if said is None else size({"num_key_value_heads": said}, "num_key_value_heads")
+def _kv_heads(config: Mapping[str, Any], heads: int, default: int | None) -> int:
+    """The number of key-value heads. null means one for each head; so does absence without a ``default``."""
+    stated = config.get("num_key_value_heads", default)
+    kv_heads = heads if stated is None else size({"num_key_value_heads": stated}, "num_key_value_heads")
     if heads % kv_heads:
         raise ModelError(f"config.json: num_attention_heads {heads} cannot share num_key_value_heads {kv_heads}")
     return kv_heads
 
 
-def _head_dim(config: Mapping[str, Any], family: str) -> int:
-    """Its own number where config.json has one, else the width's share."""
+def _head_dim(config: Mapping[str, Any], default: int | None) -> int:
+    """The size that config.json states, else ``default``, else the width's share."""
     width, heads = size(config, "hidden_size"), size(config, "num_attention_heads")
-    if family == "qwen3":
-        found = size(config, "head_dim", 128)  # whatever the width
+    if default is not None:
+        head_dim = size(config, "head_dim", default)  # whatever the width
     elif config.get("head_dim") is not None:
-        found = size(config, "head_dim")
+        head_dim = size(config, "head_dim")
     elif width % heads:
         raise ModelError(f"config.json says {heads} attention heads, which do not divide its width {width}")
     else:
-        found = width // heads
-    if found % 2:
-        raise ModelError(f"heads of size {found} are not supported: rotary positions turn pairs, so it must be even")
-    return found
+        head_dim = width // heads
+    if head_dim % 2:
+        raise ModelError(f"heads of size {head_dim} are not supported: rotary positions turn pairs, so it must be even")
+    return head_dim
 
 
-def _check_layer_types(config: Mapping[str, Any], family: str) -> None:
+def _check_layer_types(config: Mapping[str, Any], known: tuple[str, ...]) -> None:
     kinds = config.get("layer_types")
     if kinds is None:
         return
-    known = _KINDS[:1] if family == "llama" else _KINDS
     if not isinstance(kinds, list) or len(kinds) != config["num_hidden_layers"] or any(k not in known for k in kinds):
         raise ModelError(
             f"config.json: layer_types {json.dumps(kinds)[:200]} is not supported: one of {', '.join(known)} for each "

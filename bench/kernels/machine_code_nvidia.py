@@ -6,7 +6,7 @@ import re
 import tempfile
 from typing import Any
 
-from fastqps.kernels.aot.machine_code import Chip, MachineCode, run_tool
+from bench.kernels.machine_code import Chip, MachineCode, run_tool
 
 # Instructions by what they tell, on sm_80 to sm_90.
 _INSTRUCTIONS = {

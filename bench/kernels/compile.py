@@ -2,26 +2,21 @@
 
 Launchers run on tensors without storage (``meta``) under a driver that compiles and never launches, so a build is what
 a server on that GPU would load. Machine code is then read by the tools that come with Triton: registers, stack (a
-spill is visible there), shared memory, the instructions that matter. ``python -m fastqps.kernels.aot.compile``.
+spill is visible there), shared memory, the instructions that matter.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
-import os
-import re
-import sys
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from fastqps.kernels.aot.machine_code import Target
-from fastqps.kernels.aot.machine_code_amd import LDS_BYTES, AmdTarget
-from fastqps.kernels.aot.machine_code_nvidia import SHARED_BYTES, NvidiaTarget
+from bench.kernels.machine_code import Target
+from bench.kernels.machine_code_amd import LDS_BYTES, AmdTarget
+from bench.kernels.machine_code_nvidia import SHARED_BYTES, NvidiaTarget
 
 TARGETS: dict[str, Target] = {
     **{str(capability): NvidiaTarget(capability) for capability in SHARED_BYTES},
@@ -152,41 +147,3 @@ def table(builds: Iterable[Build]) -> str:
             f"| {b.shared_bytes} | {b.occupancy:.0%} | {b.bound_us:.2f} | {b.issue_us:.2f} | {told} |"
         )
     return "\n".join(lines) + "\n"
-
-
-def _heading(target: Target) -> str:
-    import triton
-
-    return (
-        f"# Kernels as compiled for {target.name}\n\nWritten by `make kernels`; docs/kernels.md explains it. Triton "
-        f"{triton.__version__}, {target.compiler()}. Nothing here was measured: bound and issue are estimates, of "
-        f"{target.chip.name}.\n\n"
-    )
-
-
-def main() -> int:
-    """Prints the table, or with --json the builds; 1 if one did not compile."""
-    parser = argparse.ArgumentParser(prog="python -m fastqps.kernels.aot.compile", description=__doc__)
-    parser.add_argument("--arch", default="90", choices=TARGETS, help="compute capability × 10, or AMD's name (90)")
-    parser.add_argument("--only", default="", metavar="REGEX", help="cases whose name has a match")
-    parser.add_argument("--brief", action="store_true", help="few cases, of every kind: what the tests compile")
-    parser.add_argument("--json", action="store_true", help="builds as JSON instead of a table")
-    options = parser.parse_args()
-    if os.environ.get("TRITON_INTERPRET"):
-        parser.error("TRITON_INTERPRET is set: kernels are interpreted then, not compiled")
-    from fastqps.kernels.aot.cases import all_cases
-
-    target = TARGETS[options.arch]
-    cases = [c for c in all_cases(target.fp8, options.brief) if re.search(options.only, c.name)]
-    builds = compile_all(cases, target)
-    if options.json:
-        print(json.dumps([asdict(b) for b in builds]))
-    else:
-        print(_heading(target) + table(builds), end="")
-    failed = [b.case for b in builds if b.error]
-    print(f"{len(builds)} kernels of {len(cases)} cases, {len(failed)} failed", file=sys.stderr)
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

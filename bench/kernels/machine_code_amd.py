@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from fastqps.kernels.aot.machine_code import Chip, MachineCode
+from bench.kernels.machine_code import Chip, MachineCode
 
 # Instructions by what they tell, on gfx942 and gfx950.
 _INSTRUCTIONS = {

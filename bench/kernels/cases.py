@@ -8,10 +8,10 @@ from functools import partial
 
 import torch
 
+from bench.kernels.compile import Case
 from fastqps._core import ADMITTED_WORDS
 from fastqps.kernels.activate import activate
 from fastqps.kernels.add_norm import add_norm
-from fastqps.kernels.aot.compile import Case
 from fastqps.kernels.embed_norm import embed_norm
 from fastqps.kernels.embed_tokens import embed_tokens
 from fastqps.kernels.last_rows import last_rows

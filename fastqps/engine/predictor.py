@@ -1,0 +1,111 @@
+"""Prediction in this process: items are encoded, packed into batches, run, and answered in their own order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeGuard, TypeVar, Unpack
+
+import numpy as np
+
+from fastqps.api.prediction import Vector
+from fastqps.devices import Options, make_runner
+from fastqps.models import ModelCard, ModelError
+from fastqps.models.tokenizers.text import load_tokenizer
+from fastqps.runners import Runner, StepBuffers
+from fastqps.runners.pack_items import UnknownTokenError, pack_items
+
+Item = str | tuple[str, str] | Sequence[int]
+
+_T = TypeVar("_T")
+
+_BATCH_ITEMS = 128
+_BATCH_TOKENS = 4096  # or one item of the model's longest, if that is more
+
+
+class Predictor:
+    """An encoder on a device. Not thread-safe. ``options`` are fields of ``Place``."""
+
+    def __init__(self, card: ModelCard, *, device: str, **options: Unpack[Options]) -> None:
+        self.card = card
+        self._tokenizer = load_tokenizer(card)
+        tokens = max(_BATCH_TOKENS, card.max_input_tokens)
+        self._runner: Runner[StepBuffers] = make_runner(device, card, _BATCH_ITEMS, tokens, **options)
+
+    def run(self, items: Sequence[Item], truncate: bool, finish: Callable[[Vector], _T]) -> list[_T]:
+        """``finish`` of each item's raw output row, in the order of ``items``. ``ValueError`` names a wrong item."""
+        encoded = self._encode(items, truncate)
+        done: dict[int, _T] = {}
+        for batch in self._batches([len(ids) for ids, _ in encoded]):
+            try:
+                shape = pack_items(self.card, [encoded[i] for i in batch], self._runner.buffers())
+            except UnknownTokenError as error:
+                raise error.in_place(batch[error.item]) from None
+            self._runner.run(*shape)
+            for row, i in enumerate(batch):
+                done[i] = finish(self._runner.buffers().output[row])
+        return [done[i] for i in range(len(encoded))]
+
+    def close(self) -> None:
+        """Gives the device back."""
+        del self._runner
+
+    def _encode(self, items: Sequence[Item], truncate: bool) -> list[tuple[Sequence[int], int]]:
+        """(ids, number of leading ids that belong to the first text) of every item."""
+        if isinstance(items, str):
+            raise ValueError("predict takes a list of items, not one text")
+        texts = [item for item in items if _is_text(item)]
+        if texts and self._tokenizer is None:
+            raise ModelError(f"{self.card.path} has no tokenizer.json: only token ids can be given")
+        tokenized = iter(self._tokenizer.encode_items(texts) if texts and self._tokenizer else ())
+        found: list[tuple[Sequence[int], int]] = []
+        for number, item in enumerate(items):
+            if self.card.pairs_only and isinstance(item, str):
+                raise ValueError(
+                    f"item {number}: one text, and {self.card.name} scores pairs of texts; give a pair, or set "
+                    "allow_single_texts"
+                )
+            if _is_text(item):
+                done = next(tokenized)
+                self._check_length(number, done.n_total, truncate)
+                if not done.ids:
+                    raise ValueError(f"item {number} has no tokens")
+                found.append((done.ids, done.first_len))
+            else:
+                found.append(self._check_ids(number, item, truncate))
+        return found
+
+    def _check_length(self, number: int, tokens: int, truncate: bool) -> None:
+        limit = self.card.max_input_tokens
+        if tokens > limit and not truncate:
+            raise ValueError(f"item {number} has {tokens} tokens; the model takes {limit} (truncate=True cuts it)")
+
+    def _check_ids(self, number: int, item: Item, truncate: bool) -> tuple[Sequence[int], int]:
+        ids = np.asarray(item)
+        if ids.ndim != 1 or not len(ids) or ids.dtype.kind not in "iu":
+            raise ValueError(f"item {number}: expected a text, a pair of texts, or at least one token id")
+        if ids.min() < 0 or ids.max() >= self.card.vocab_size:
+            wrong = int(ids.min()) if ids.min() < 0 else int(ids.max())
+            raise ValueError(f"item {number}: token id {wrong}, must be at least 0 and below {self.card.vocab_size}")
+        self._check_length(number, len(ids), truncate)
+        kept = ids[: self.card.max_input_tokens].tolist()
+        return kept, len(kept)
+
+    def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Item numbers, longest first, in batches that fit the runner's buffers."""
+        buffers = self._runner.buffers()
+        batch: list[int] = []
+        tokens = 0
+        for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+            if len(batch) == buffers.max_items or tokens + lengths[i] > buffers.max_tokens:
+                yield batch
+                batch, tokens = [], 0
+            batch.append(i)
+            tokens += lengths[i]
+        if batch:
+            yield batch
+
+
+def _is_text(item: Item) -> TypeGuard[str | tuple[str, str]]:
+    if isinstance(item, str):
+        return True
+    return isinstance(item, tuple) and len(item) == 2 and all(isinstance(part, str) for part in item)

@@ -1,0 +1,31 @@
+"""Model families: one module for each, and the table that gives every ``model_type`` its family. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fastqps.models.card import ModelError
+from fastqps.models.families import bert, distilbert, llama, modernbert, qwen2, qwen3, roberta
+from fastqps.models.families.family import DecoderFamily, EncoderFamily
+
+__all__ = ["FAMILIES", "DecoderFamily", "EncoderFamily", "family_of"]
+
+FAMILIES: Mapping[str, EncoderFamily | DecoderFamily] = {
+    "bert": bert.FAMILY,
+    "distilbert": distilbert.FAMILY,
+    "roberta": roberta.FAMILY,
+    "xlm-roberta": replace(roberta.FAMILY, tokenizer="XLMRobertaTokenizer"),
+    "camembert": replace(roberta.FAMILY, tokenizer="CamembertTokenizer"),
+    "modernbert": modernbert.FAMILY,
+    "llama": llama.FAMILY,
+    "qwen2": qwen2.FAMILY,
+    "qwen3": qwen3.FAMILY,
+}
+
+
+def family_of(model_type: object) -> EncoderFamily | DecoderFamily:
+    """The family of that name in config.json; ``ModelError`` for any other name."""
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
+        raise ModelError(f"model_type {model_type!r} is not supported; supported: {', '.join(FAMILIES)}")
+    return FAMILIES[model_type]

@@ -1,0 +1,63 @@
+"""BERT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastqps.models.families.encoder import ACTIVATIONS, BertConfig, BertTensors, HeadConfig, attention_heads
+from fastqps.models.families.family import EncoderFamily
+from fastqps.models.files.config_keys import ENCODER_KEYS
+from fastqps.models.files.config_values import choice, positive, size
+from fastqps.models.files.keys import rules
+
+KEYS = ENCODER_KEYS | rules(
+    honoured=(
+        *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+        *("hidden_act", "layer_norm_eps", "type_vocab_size"),
+    ),
+    irrelevant=(
+        *("hidden_dropout_prob", "attention_probs_dropout_prob", "directionality"),
+        *("pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers"),
+        *("pooler_size_per_head", "pooler_type"),
+    ),
+)
+
+TENSORS = BertTensors(
+    layer="encoder.layer.{}.",
+    query="attention.self.query",
+    key="attention.self.key",
+    value="attention.self.value",
+    out="attention.output.dense",
+    out_norm="attention.output.LayerNorm",
+    up="intermediate.dense",
+    down="output.dense",
+    down_norm="output.LayerNorm",
+)
+
+
+def read(config: Mapping[str, Any], prefix: str = "bert.", position_offset: int = 0) -> BertConfig:
+    """An encoder whose files have BERT's keys and layout."""
+    return BertConfig(
+        prefix=prefix,
+        hidden=size(config, "hidden_size"),
+        inner=size(config, "intermediate_size"),
+        layers=size(config, "num_hidden_layers"),
+        heads=attention_heads(config, "num_attention_heads", "hidden_size"),
+        vocab=size(config, "vocab_size"),
+        positions=size(config, "max_position_embeddings"),
+        eps=positive(config, "layer_norm_eps", 1e-12),
+        activation=choice(config, "hidden_act", "gelu", ACTIVATIONS),
+        types=size(config, "type_vocab_size", 2),
+        position_offset=position_offset,
+        tensors=TENSORS,
+    )
+
+
+FAMILY = EncoderFamily(
+    name="bert",
+    keys=KEYS,
+    tokenizer="BertTokenizer",
+    read=read,
+    read_head=lambda _: HeadConfig(pooling="cls", dense="pooler.dense", activation="tanh"),
+)

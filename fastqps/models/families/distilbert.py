@@ -1,0 +1,57 @@
+"""DistilBERT: BERT without token types, with its own names of keys and tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastqps.models.families.encoder import ACTIVATIONS, BertConfig, BertTensors, HeadConfig, attention_heads
+from fastqps.models.families.family import EncoderFamily
+from fastqps.models.files.config_keys import ENCODER_KEYS
+from fastqps.models.files.config_values import choice, size
+from fastqps.models.files.keys import rules
+
+_KEYS = ENCODER_KEYS | rules(
+    honoured=("dim", "hidden_dim", "n_layers", "n_heads", "activation"),
+    irrelevant=(
+        *("dropout", "attention_dropout", "qa_dropout", "seq_classif_dropout"),
+        *("sinusoidal_pos_embds", "layer_norm_eps", "hidden_act", "type_vocab_size"),  # the first: they are in the file
+    ),
+)
+_TENSORS = BertTensors(
+    layer="transformer.layer.{}.",
+    query="attention.q_lin",
+    key="attention.k_lin",
+    value="attention.v_lin",
+    out="attention.out_lin",
+    out_norm="sa_layer_norm",
+    up="ffn.lin1",
+    down="ffn.lin2",
+    down_norm="output_layer_norm",
+)
+
+
+def read(config: Mapping[str, Any]) -> BertConfig:
+    """The encoder that ``config`` describes."""
+    return BertConfig(
+        prefix="distilbert.",
+        hidden=size(config, "dim"),
+        inner=size(config, "hidden_dim"),
+        layers=size(config, "n_layers"),
+        heads=attention_heads(config, "n_heads", "dim"),
+        vocab=size(config, "vocab_size"),
+        positions=size(config, "max_position_embeddings"),
+        eps=1e-12,  # whatever layer_norm_eps says
+        activation=choice(config, "activation", "gelu", ACTIVATIONS),
+        tensors=_TENSORS,
+    )
+
+
+FAMILY = EncoderFamily(
+    name="distilbert",
+    keys=_KEYS,
+    aliases={"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers"},
+    tokenizer="BertTokenizer",
+    read=read,
+    read_head=lambda _: HeadConfig(pooling="cls", dense="pre_classifier", activation="relu"),
+)

@@ -1,0 +1,107 @@
+"""The configuration of an encoder, as architectures take it, and what its families share in reading it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastqps.models.card import ModelError
+from fastqps.models.files.config_values import size
+
+# Activations that can stand between two products, and those that can stand between a gate and its product.
+ACTIVATIONS = ("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu")
+GATES = (*ACTIVATIONS, "silu")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """What every encoder has. The class of the configuration chooses the architecture that computes it.
+
+    A field with a default is an option: a family that does not declare it does not have it.
+    """
+
+    prefix: str  # in front of the encoder's tensors, in checkpoints of task models
+    hidden: int
+    inner: int
+    layers: int
+    heads: int
+    vocab: int
+    positions: int | None  # of the table, or that the model was made for; None: as many as an operator allows
+    eps: float
+    activation: str
+    types: int = 0  # rows of the table of token types; 0: the model has none
+    position_offset: int = 0  # position id of a sequence's first token
+
+    @property
+    def input_limit(self) -> int | None:
+        """The most tokens of an input that its positions allow; None: they allow any number."""
+        return None if self.positions is None else self.positions - self.position_offset
+
+
+@dataclass(frozen=True)
+class BertTensors:
+    """Where a family keeps its tensors; ``layer`` is a format of the layer's number."""
+
+    layer: str
+    query: str
+    key: str
+    value: str
+    out: str
+    out_norm: str
+    up: str
+    down: str
+    down_norm: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BertConfig(EncoderConfig):
+    """Norm after each residual, learned positions, one activation between two products."""
+
+    positions: int
+    tensors: BertTensors
+    attention_scale: float | None = None  # by which scores are multiplied; None: 1 / sqrt(head size)
+
+    @property
+    def query_scale(self) -> float | None:
+        """By what queries are multiplied so that attention's 1 / sqrt(head size) becomes ``attention_scale``."""
+        size = self.hidden // self.heads
+        return None if self.attention_scale is None else float(self.attention_scale * size**0.5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModernBertConfig(EncoderConfig):
+    """Norm before each block, rotary positions, gates. A layer is of ``full_attention`` or ``sliding_attention``."""
+
+    kinds: tuple[str, ...]  # by layer
+    half_window: int  # in a sliding layer, a token sees as many tokens before it, and as many behind it
+    thetas: Mapping[str, float]  # by kind
+    attention_bias: bool
+    mlp_bias: bool
+    norm_bias: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadConfig:
+    """The head of a classifier: pooling, a projection with activation and norm, and the projection to labels."""
+
+    pooling: str
+    dense: str  # the name of the first projection
+    activation: str
+    bias: bool = True  # of the first projection
+    norm: str = ""  # the name of the norm behind the activation; "": there is none
+    norm_bias: bool = False
+    labels: str = "classifier"  # the name of the projection to labels
+
+
+def attention_heads(config: Mapping[str, Any], key: str, width_key: str, even: bool = False) -> int:
+    """The number of attention heads; ``even``: each must have an even size."""
+    width, heads = size(config, width_key), size(config, key)
+    if width % heads:
+        raise ModelError(f"config.json says {key} {heads}, which do not divide its {width_key} {width}")
+    if even and width // heads % 2:
+        raise ModelError(
+            f"config.json says {key} {heads} and {width_key} {width}: rotary positions turn pairs, so that the size of "
+            "a head must be even"
+        )
+    return heads

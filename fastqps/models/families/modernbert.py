@@ -1,0 +1,119 @@
+"""ModernBERT."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fastqps.models.card import ModelError
+from fastqps.models.families.encoder import GATES, HeadConfig, ModernBertConfig, attention_heads
+from fastqps.models.families.family import EncoderFamily
+from fastqps.models.files.config_keys import ENCODER_KEYS
+from fastqps.models.files.config_values import choice, flag, positive, size
+from fastqps.models.files.keys import Refused, rules
+
+_KEYS = ENCODER_KEYS | rules(
+    honoured=(
+        *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+        *("hidden_activation", "norm_eps", "norm_bias", "attention_bias", "mlp_bias"),
+        *("layer_types", "global_attn_every_n_layers", "local_attention"),
+        *("rope_parameters", "global_rope_theta", "local_rope_theta"),
+        *("classifier_pooling", "classifier_bias", "classifier_activation"),
+    ),
+    irrelevant=(
+        *("attention_dropout", "embedding_dropout", "mlp_dropout", "initializer_cutoff_factor", "decoder_bias"),
+        *("deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
+        *("sparse_prediction", "sparse_pred_ignore_index", "layer_norm_eps", "hidden_act", "rope_theta"),
+    ),
+    refused={
+        "sliding_window": Refused((), "write local_attention, which is twice as large"),
+        "rope_scaling": Refused(({},), "an encoder's rotary positions cannot be scaled"),
+    },
+)
+_HEAD_ACTIVATIONS = ("gelu", "relu", "sigmoid", "silu", "tanh")
+_WINDOW_MIN = 2  # half of a smaller window is 0: a token would see itself alone
+_KINDS = ("full_attention", "sliding_attention")
+_THETA = {"full_attention": 160_000.0, "sliding_attention": 10_000.0}
+_OLD_THETA = {"full_attention": "global_rope_theta", "sliding_attention": "local_rope_theta"}
+
+
+def read(config: Mapping[str, Any]) -> ModernBertConfig:
+    """The encoder that ``config`` describes."""
+    return ModernBertConfig(
+        prefix="model.",
+        hidden=size(config, "hidden_size"),
+        inner=size(config, "intermediate_size"),
+        layers=size(config, "num_hidden_layers"),
+        heads=attention_heads(config, "num_attention_heads", "hidden_size", even=True),
+        vocab=size(config, "vocab_size"),
+        positions=size(config, "max_position_embeddings"),
+        eps=positive(config, "norm_eps", 1e-5),
+        activation=choice(config, "hidden_activation", "gelu", GATES),
+        kinds=_layer_kinds(config),
+        half_window=size(config, "local_attention", 128, least=_WINDOW_MIN) // 2,
+        thetas=_thetas(config),
+        attention_bias=flag(config, "attention_bias"),
+        mlp_bias=flag(config, "mlp_bias"),
+        norm_bias=flag(config, "norm_bias"),
+    )
+
+
+def read_head(config: Mapping[str, Any]) -> HeadConfig:
+    """The head of a classifier. Its norm is like those of the encoder."""
+    return HeadConfig(
+        pooling=choice(config, "classifier_pooling", "cls", ("cls", "mean")),
+        dense="head.dense",
+        activation=choice(config, "classifier_activation", "gelu", _HEAD_ACTIVATIONS),
+        bias=flag(config, "classifier_bias"),
+        norm="head.norm",
+        norm_bias=flag(config, "norm_bias"),
+    )
+
+
+def _layer_kinds(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Older files say every n-th layer is full."""
+    layers, kinds = size(config, "num_hidden_layers"), config.get("layer_types")
+    if kinds is None:
+        every = size(config, "global_attn_every_n_layers", 3)
+        return tuple(_KINDS[1] if i % every else _KINDS[0] for i in range(layers))
+    if not isinstance(kinds, list) or len(kinds) != layers or any(kind not in _KINDS for kind in kinds):
+        raise ModelError(
+            f"config.json: layer_types {json.dumps(kinds)[:200]} is not supported: one of {', '.join(_KINDS)} for each "
+            "layer is"
+        )
+    return tuple(kinds)
+
+
+def _thetas(config: Mapping[str, Any]) -> dict[str, float]:
+    said = config.get("rope_parameters")
+    if said is None:
+        said = {}
+    if not isinstance(said, dict) or any(not isinstance(said.get(kind, {}), dict) for kind in _KINDS):
+        raise ModelError(
+            f"config.json: rope_parameters is not supported: an object with one for {' and '.join(_KINDS)} is"
+        )
+    if unknown := set(said) - set(_KINDS):
+        raise ModelError(
+            f"config.json: rope_parameters.{min(unknown)} is not supported; supported: {', '.join(_KINDS)}"
+        )
+    return {kind: _theta(config, said.get(kind, {}), kind) for kind in _KINDS}
+
+
+def _theta(config: Mapping[str, Any], rope: dict[str, Any], kind: str) -> float:
+    where = f"rope_parameters.{kind} of config.json"
+    rope_type = rope.get("rope_type", rope.get("type", "default"))
+    if rope_type != "default" or rope.get("partial_rotary_factor", 1.0) != 1.0:
+        raise ModelError(f"{where}: scaled or partial rotary positions are not supported; only rope_type default is")
+    if "rope_theta" in rope:
+        return positive(rope, "rope_theta", where=where)
+    return positive(config, _OLD_THETA[kind], _THETA[kind])
+
+
+FAMILY = EncoderFamily(
+    name="modernbert",
+    keys=_KEYS,
+    tokenizer_decides=True,
+    read=read,
+    read_head=read_head,
+)
