@@ -13,7 +13,11 @@ from pathlib import Path
 # The folders of csrc that decide what is in each extension, beside csrc/build.mk, which compiles them.
 PARTS = {
     "_core": ("core", "text", "step", "step/cpu", "step/cuda", "step/sim", "bind", "bind/core"),
-    "_front": ("core", "text", "wire", "net", "grpc", "front", "predict", "bind", "bind/front"),
+    "_front": (
+        *("core", "text", "wire", "net", "grpc", "front"),
+        *("predict", "predict/tables", "predict/intake", "predict/answers", "predict/upkeep"),
+        *("bind", "bind/front"),
+    ),
 }
 SUFFIXES = (".h", ".cpp", ".inc")
 ROOT = Path(__file__).parents[1]

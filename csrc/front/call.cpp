@@ -18,7 +18,10 @@ Call* CallPool::acquire() {
   free_.pop_back();
   Call& call = at(index);
   const u32 generation = call.generation + 1;
-  return new (&call) Call{.index = index, .generation = generation};
+  Call& fresh = *new (&call) Call{};
+  fresh.index = index;
+  fresh.generation = generation;
+  return &fresh;
 }
 
 void CallPool::release(Call& call) {

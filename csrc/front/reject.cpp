@@ -13,7 +13,7 @@ using Code = StatusCode;
 
 struct Said {
   Code code;
-  Refusal refusal = {};
+  RefusalHeaders headers = {};
 };
 
 // Texts may name a limit; `text` has room for them.
@@ -161,7 +161,7 @@ void reject(Door& door, Call& call, Fault fault, bool now) {
   char text[256] = "";
   const Said said = describe(door, call, text, sizeof text);
   if (fault == Fault::kPath && call.path) describe_path(door, call, text, sizeof text);
-  finish_call(door, call, {.code = said.code, .message = text}, said.refusal);
+  finish_call(door, call, {.code = said.code, .message = text}, said.headers);
 }
 
 void arm_call(Door& door, Call& call) {

@@ -1,0 +1,36 @@
+// PredictBatch: one message of many items, and one answer when all of them are answered.
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "predict/answers/answers.h"
+#include "predict/intake/intake.h"
+
+namespace fastqps::front {
+
+class BatchCalls {
+ public:
+  BatchCalls(const Attachment& attachment, GroupCalls& groups, Intake& intake, Answers& answers, CallCounts& counts,
+             RefusalWriter& refusals, u32 items_max)
+      : attachment_(attachment),
+        groups_(groups),
+        intake_(intake),
+        answers_(answers),
+        counts_(counts),
+        refusals_(refusals),
+        items_(items_max) {}
+
+  // Takes as many items as its connection's part of the turn allows; the loop then comes again with the same message.
+  Took on_message(CallId call, std::string_view message, const CallInfo& info);
+
+ private:
+  const Attachment& attachment_;
+  GroupCalls& groups_;
+  Intake& intake_;
+  Answers& answers_;
+  CallCounts& counts_;
+  RefusalWriter& refusals_;
+  std::vector<std::string_view> items_;  // of the message that is being taken
+};
+
+}  // namespace fastqps::front
