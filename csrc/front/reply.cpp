@@ -53,7 +53,7 @@ void add_status(Block& block, const EncodedStatus* status) {
 void add_load(Block& block, Door& door, const Call& call) {
   Connection& connection = *call.connection;
   if (!door.load_reports.in_trailers() || door.turn_ns < connection.report_due_ns) return;
-  if (call.handler != Handler::kService || call.method == MethodTable::kMax) return;
+  if (call.role != MethodRole::kService || !call.method) return;
   const std::string_view report = door.load_reports.trailer(door.turn_ns);
   if (report.empty()) return;
   block.add("endpoint-load-metrics-bin", report, kFresh);
@@ -183,7 +183,7 @@ void finish_call(Door& door, Call& call, const Status& status, const RefusalHead
   if (call.phase == Phase::kFinished) return;
   call.phase = Phase::kFinished;
   call.told = false;
-  door.counters.requests[call.method][u32(status.code)]++;
+  door.counters.requests[call.row][u32(status.code)]++;
   if (call.trace) door.tracer.end(call, status.code);
   release_request(door, call);
   if (!call.submitted) {

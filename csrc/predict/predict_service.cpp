@@ -16,23 +16,12 @@ PredictService::PredictService(Segment segment, const WakeFds* fds, const Predic
       phase_(tables_.memory, tables_.attachment),
       answers_(tables_, phase_),
       requests_(tables_, answers_, events_, options),
-      predict_(requests_.intake, answers_.answers, kPredict),
-      generate_(requests_.intake, answers_.answers, kGenerate),
-      batch_(tables_.attachment, answers_.groups, requests_.intake, answers_.answers, answers_.counts, tables_.refusals,
-             options.max_batch_request_items),
-      stream_(tables_.attachment, answers_.groups, requests_.intake, answers_.answers, options.max_stream_inflight),
+      methods_(tables_, requests_, answers_, options),
       canaries_(segment, options.door, options.canary_interval_ns),
       counters_(tables_.memory, tables_.attachment, tables_.slots),
       gauges_(tables_.memory, tables_.slots),
       balance_(tables_.memory) {
   for (auto& pid : tables_.memory.line.tokenizers) pid.store(0, kRelaxed);  // of the door before
-}
-
-void PredictService::add_methods(MethodTable& methods) const {
-  methods.add("/fastqps.v1.PredictService/Predict", MethodKind::kUnary, kPredict);
-  methods.add("/fastqps.v1.PredictService/PredictBatch", MethodKind::kUnary, kPredictBatch);
-  methods.add("/fastqps.v1.PredictService/PredictStream", MethodKind::kBidi, kPredictStream);
-  methods.add("/fastqps.v1.PredictService/Generate", MethodKind::kServerStream, kGenerate);
 }
 
 void PredictService::on_attach(Transport& transport) {
@@ -42,36 +31,12 @@ void PredictService::on_attach(Transport& transport) {
   tables_.memory.line.ready.store(1, kRelease);
 }
 
-Took PredictService::on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo& info) {
-  const std::string_view bytes(reinterpret_cast<const char*>(message.data()), message.size());
-  switch (method) {
-    case kPredictBatch:
-      return batch_.on_message(call, bytes, info);
-    case kPredictStream:
-      return stream_.on_message(call, bytes, info);
-    case kGenerate:
-      return generate_.on_message(call, bytes, info);
-    default:
-      return predict_.on_message(call, bytes, info);
-  }
-}
-
-void PredictService::on_half_close(CallId call, u16, const CallInfo& info) { stream_.on_half_close(call, info); }
-
-Gone PredictService::on_gone(CallId, u16 method, u64 user) {
-  if (!user) return Gone::kReleased;
-  const bool single = method == kPredict || method == kGenerate;
-  return single ? answers_.withdrawals.call_gone(u32(user - 1)) : answers_.withdrawals.group_gone(u32(user - 1));
-}
-
-bool PredictService::on_idle(CallId, u16, u64 user) { return stream_.on_idle(user); }
-
 void PredictService::on_turn(u64 now) {
   gauges_.begin_turn(now);
   tables_.routes.take_setups(tables_.attachment.loop);
   finish_texts();
   drain(now);
-  stream_.resume_held();
+  methods_.stream.resume_held();
   canaries_.look(now, [&](u32 dispatcher) { tables_.slots.put_canary(dispatcher, now); });
   gauges_.count_load();
   tables_.routes.report_held();
@@ -111,7 +76,7 @@ void PredictService::tick(u64 now) {
     answers_.withdrawals.give_up_waiting();
   }
   counters_.copy();
-  if (phase_.draining()) stream_.close_streams(now, phase_.drain_is_late(now));
+  if (phase_.draining()) methods_.stream.close_streams(now, phase_.drain_is_late(now));
 }
 
 // The answers of this turn are with the kernel, but for what its sockets did not take.

@@ -5,10 +5,7 @@
 // or on_gone().
 #pragma once
 #include "predict/answers/slot_events.h"
-#include "predict/batch_calls.h"
-#include "predict/intake/request_path.h"
-#include "predict/single_calls.h"
-#include "predict/stream_calls.h"
+#include "predict/predict_methods.h"
 #include "predict/upkeep/canaries.h"
 #include "predict/upkeep/connection_balance.h"
 #include "predict/upkeep/counter_copy.h"
@@ -20,7 +17,6 @@ class PredictService final : public Service {
  public:
   PredictService(Segment segment, const WakeFds* fds, const PredictOptions& options);
 
-  void add_methods(MethodTable& methods) const;
   RouteSetups& setups() { return tables_.routes.setups(); }
   TokenizeQueue& tokenize_queue() { return tables_.tokenizers.external(); }
   // Any thread, one at a time.
@@ -31,11 +27,8 @@ class PredictService final : public Service {
     tables_.attachment.loop = loop, tables_.attachment.counters = counters;
   }
 
+  void add_methods(MethodTable& methods) override { methods_.add_to(methods); }
   void on_attach(Transport& transport) override;
-  Took on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo& info) override;
-  void on_half_close(CallId call, u16 method, const CallInfo& info) override;
-  Gone on_gone(CallId call, u16 method, u64 user) override;
-  bool on_idle(CallId call, u16 method, u64 user) override;
   void on_turn(u64 now_ns) override;
   void on_flushed() override;
   u64 next_wakeup_ns() override;
@@ -59,9 +52,7 @@ class PredictService final : public Service {
   PhaseWatch phase_;
   AnswerPath answers_;
   RequestPath requests_;
-  SingleCalls predict_, generate_;
-  BatchCalls batch_;
-  StreamCalls stream_;
+  PredictMethods methods_;
   Canaries canaries_;
   CounterCopy counters_;
   DoorGauges gauges_;

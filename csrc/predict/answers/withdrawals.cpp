@@ -11,7 +11,9 @@ Stage stage_of(State state) {
 
 }  // namespace
 
-Gone Withdrawals::call_gone(u32 slot) {
+Gone Withdrawals::call_gone(u64 user) {
+  if (!user) return Gone::kReleased;
+  const u32 slot = u32(user - 1);
   if (items_[slot].answered) return Gone::kReleased;  // cut as its answer was written: Answers counts it
   const Item kept = items_[slot];
   counts_.item(kept.route, StatusCode::kCancelled);
@@ -21,7 +23,9 @@ Gone Withdrawals::call_gone(u32 slot) {
   return Gone::kHeld;
 }
 
-Gone Withdrawals::group_gone(u32 g) {
+Gone Withdrawals::group_gone(u64 user) {
+  if (!user) return Gone::kReleased;
+  const u32 g = u32(user - 1);
   counts_.call(groups_[g].route, groups_[g].method, StatusCode::kCancelled, groups_[g].received_ns);
   bool held = false;
   for (u32 slot = groups_[g].first; slot != Groups::kNone;) {

@@ -27,8 +27,9 @@ class Withdrawals {
         phase_(phase) {}
 
   // The call of one item, or of a group, has ended early. kHeld: a dispatcher, or a tokenizer, still holds a slot.
-  Gone call_gone(u32 slot);
-  Gone group_gone(u32 group);
+  // user: as the call's, 0 where it never got so far.
+  Gone call_gone(u64 user);
+  Gone group_gone(u64 user);
   // The deadline has passed: the client hears it now; a dispatcher that holds the slot gives it back later.
   void expire(u32 slot);
   // Once a second. Items of routes whose dispatchers all stay down: nobody will ever claim them.

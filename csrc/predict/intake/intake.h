@@ -10,6 +10,10 @@
 
 namespace fastqps::front {
 
+inline std::string_view as_text(std::span<const u8> message) {
+  return {reinterpret_cast<const char*>(message.data()), message.size()};
+}
+
 class Intake {
  public:
   Intake(const DoorMemory& memory, const Attachment& attachment, Slots& slots, Items& items, GroupCalls& groups,

@@ -1,21 +1,25 @@
 // PredictStream: messages of one item each, answered one by one as they finish.
 #pragma once
-#include <string_view>
-
-#include "predict/answers/answers.h"
+#include "predict/answers/withdrawals.h"
 #include "predict/intake/intake.h"
 
 namespace fastqps::front {
 
-class StreamCalls {
+class StreamMethod final : public Method {
  public:
-  StreamCalls(const Attachment& attachment, GroupCalls& groups, Intake& intake, Answers& answers, u32 inflight_max)
-      : attachment_(attachment), groups_(groups), intake_(intake), answers_(answers), inflight_max_(inflight_max) {}
+  StreamMethod(const Attachment& attachment, GroupCalls& groups, Intake& intake, Answers& answers,
+               Withdrawals& withdrawals, u32 inflight_max)
+      : attachment_(attachment),
+        groups_(groups),
+        intake_(intake),
+        answers_(answers),
+        withdrawals_(withdrawals),
+        inflight_max_(inflight_max) {}
 
-  Took on_message(CallId call, std::string_view message, const CallInfo& info);
-  void on_half_close(CallId call, const CallInfo& info);
-  // True: nothing is owed to the stream, and it has ended.
-  bool on_idle(u64 user);
+  Took on_message(CallId call, std::span<const u8> message, const CallInfo& info) override;
+  void on_half_close(CallId call, const CallInfo& info) override;
+  Gone on_gone(CallId, u64 user) override { return withdrawals_.group_gone(user); }
+  bool on_idle(CallId, u64 user) override;
 
   // Once a turn: streams that were held back, because too much of them was in flight or unread.
   void resume_held();
@@ -32,6 +36,7 @@ class StreamCalls {
   GroupCalls& groups_;
   Intake& intake_;
   Answers& answers_;
+  Withdrawals& withdrawals_;
   const u32 inflight_max_;
 };
 

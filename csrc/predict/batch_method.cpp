@@ -1,11 +1,11 @@
-#include "predict/batch_calls.h"
+#include "predict/batch_method.h"
 
 namespace fastqps::front {
 
-Took BatchCalls::on_message(CallId call, std::string_view message, const CallInfo& info) {
+Took BatchMethod::on_message(CallId call, std::span<const u8> message, const CallInfo& info) {
   size_t n = 0;
   ReasonText reason;
-  if (const FieldError error = split_batch(message, items_, &n, reason)) {
+  if (const FieldError error = split_batch(as_text(message), items_, &n, reason)) {
     const Refusal refusal = refusals_.refuse(error);
     attachment_->finish(call, {refusal.code, refusal.message, -1, refusal.field});
     counts_.call(0, kPredictBatch, refusal.code, info.receive_ns);
