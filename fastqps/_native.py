@@ -14,7 +14,11 @@ from pathlib import Path
 TEXT = ("text", "text/unicode", "text/bpe", "text/wordpiece")
 PARTS = {
     "_core": ("core", *TEXT, "step", "step/cpu", "step/cuda", "step/sim", "bind", "bind/core"),
-    "_front": ("core", *TEXT, "wire", "net", "grpc", "front", "predict", "bind", "bind/front"),
+    "_front": (
+        *("core", *TEXT, "wire", "net", "grpc", "front"),
+        *("predict", "predict/tables", "predict/intake", "predict/answers", "predict/upkeep"),
+        *("bind", "bind/front"),
+    ),
 }
 SUFFIXES = (".h", ".cpp", ".inc")
 ROOT = Path(__file__).parents[1]

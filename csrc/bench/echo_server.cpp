@@ -24,28 +24,31 @@ namespace {
 using namespace fastqps;
 using namespace fastqps::front;
 
-enum : u16 { kEcho, kEchoStream, kChunks };
+class EchoService;
+
+class EchoMethod final : public Method {
+ public:
+  // answers: so many to each message. A stream ends when its client half-closes.
+  EchoMethod(const EchoService& service, int answers, bool stream)
+      : service_(service), answers_(answers), stream_(stream) {}
+  Took on_message(CallId call, std::span<const u8> message, const CallInfo&) override;
+  void on_half_close(CallId call, const CallInfo&) override;
+
+ private:
+  const EchoService& service_;
+  const int answers_;
+  const bool stream_;
+};
 
 class EchoService final : public Service {
  public:
-  explicit EchoService(size_t answer_bytes) : answer_bytes_(answer_bytes) {}
-  void on_attach(Transport& transport) override { transport_ = &transport; }
-  Took on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo&) override {
-    const size_t bytes = answer_bytes_ ? answer_bytes_ : message.size();
-    for (int i = 0; i < (method == kChunks ? 10 : 1); i++) {
-      u8* out = transport_->begin_message(call, bytes);
-      if (!out) return Took::kAll;
-      std::memcpy(out, message.data(), std::min(bytes, message.size()));
-      if (bytes > message.size()) std::memset(out + message.size(), 0, bytes - message.size());
-      transport_->set_header(call, header);
-      transport_->commit_message(call, bytes);
-    }
-    if (method != kEchoStream) transport_->finish(call);
-    return Took::kAll;
+  explicit EchoService(size_t answer_bytes) : answer_bytes(answer_bytes) {}
+  void add_methods(MethodTable& methods) override {
+    methods.add({"/fastqps.bench.Echo/Echo", MethodKind::kUnary, &echo_});
+    methods.add({"/fastqps.bench.Echo/EchoStream", MethodKind::kBidi, &stream_});
+    methods.add({"/fastqps.bench.Echo/Chunks", MethodKind::kServerStream, &chunks_});
   }
-  void on_half_close(CallId call, u16, const CallInfo&) override { transport_->finish(call); }
-  Gone on_gone(CallId, u16, u64) override { return Gone::kReleased; }
-  bool on_idle(CallId call, u16, u64) override { return transport_->finish(call), true; }
+  void on_attach(Transport& t) override { transport = &t; }
   void on_turn(u64) override {}
   void on_flushed() override {}
   u64 next_wakeup_ns() override { return kNever; }
@@ -54,11 +57,29 @@ class EchoService final : public Service {
   bool may_accept(u32) override { return true; }
 
   HeaderId header = 0;
+  const size_t answer_bytes;
+  Transport* transport = nullptr;
 
  private:
-  const size_t answer_bytes_;
-  Transport* transport_ = nullptr;
+  EchoMethod echo_{*this, 1, false}, stream_{*this, 1, true}, chunks_{*this, 10, false};
 };
+
+Took EchoMethod::on_message(CallId call, std::span<const u8> message, const CallInfo&) {
+  Transport& transport = *service_.transport;
+  const size_t bytes = service_.answer_bytes ? service_.answer_bytes : message.size();
+  for (int i = 0; i < answers_; i++) {
+    u8* out = transport.begin_message(call, bytes);
+    if (!out) return Took::kAll;
+    std::memcpy(out, message.data(), std::min(bytes, message.size()));
+    if (bytes > message.size()) std::memset(out + message.size(), 0, bytes - message.size());
+    transport.set_header(call, service_.header);
+    transport.commit_message(call, bytes);
+  }
+  if (!stream_) transport.finish(call);
+  return Took::kAll;
+}
+
+void EchoMethod::on_half_close(CallId call, const CallInfo&) { service_.transport->finish(call); }
 
 int listen_on(u16 port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
@@ -109,15 +130,11 @@ int main(int argc, char** argv) {
     else
       return std::fprintf(stderr, "unknown flag %s\n", argv[i]), 2;
   }
-  MethodTable methods;
-  methods.add("/fastqps.bench.Echo/Echo", MethodKind::kUnary, kEcho);
-  methods.add("/fastqps.bench.Echo/EchoStream", MethodKind::kBidi, kEchoStream);
-  methods.add("/fastqps.bench.Echo/Chunks", MethodKind::kServerStream, kChunks);
   EchoService service(answer_bytes);
   Counters counters;
   const int listener = listen_on(port);
   if (listener < 0) return std::perror("listen"), 1;
-  Loop loop(service, std::move(methods), Limits{}, {.listener = listener}, counters);
+  Loop loop(service, Limits{}, {.listener = listener}, counters);
   service.header = loop.add_header("fastqps-model", "echo@000000000000");
   loop.set_serving("", Serving::kServing);
   running = &loop;

@@ -77,12 +77,12 @@ struct alignas(64) Call {
   // who
   Connection* connection;
   Call *next, *previous;  // of the connection
+  Method* method;         // nullptr: unknown
   u32 index, generation;
   i32 stream;
-  u16 method_id;
-  u8 method;  // place in MethodTable::all(); kMax: unknown
+  u8 row;  // place in MethodTable::all(); kMax: unknown
   MethodKind kind;
-  Handler handler;
+  MethodRole role;
   // how far
   Phase phase;
   Fault fault;
@@ -99,9 +99,9 @@ struct alignas(64) Call {
   HeaderId header;
   Encoding encoding;
   // request
+  bool content_type_seen : 1, te_seen : 1, timeout_seen : 1, content_length_known : 1;
+  bool authorization_seen : 1, authorized : 1;
   u16 faults;  // bits of Fault, while the header block comes
-  bool content_type_seen, te_seen, timeout_seen, content_length_known;
-  bool authorization_seen, authorized;
   u64 content_length, body_bytes;
   u64 deadline_ns, opened_ns, progress_ns;
   u64 message_ns;  // when the message began that is being received

@@ -215,7 +215,7 @@ Call* Connection::open_call(i32 stream) {
   }
   call->connection = this;
   call->stream = stream;
-  call->method = MethodTable::kMax;
+  call->row = MethodTable::kMax;
   call->opened_ns = call->progress_ns = door_.turn_ns;
   call->next = calls_;
   if (calls_) calls_->previous = call;
@@ -233,7 +233,7 @@ void Connection::close_call(Call& call, u32 error) {
     if (guard.reset(door_.limits, door_.turn_ns)) abuse(Flood::kResets, NGHTTP2_ENHANCE_YOUR_CALM, "too many resets");
   }
   call.phase = Phase::kFinished;
-  forget(door_, call);
+  forget(call);
   if (call.trace) door_.tracer.end(call, StatusCode::kCancelled);
   release_request(door_, call);
   release_answer(door_, call);
@@ -285,7 +285,7 @@ bool Connection::answers_stuck() const { return answer_bytes > door_.limits.answ
 
 void Connection::cut(Call& call) {
   call.phase = Phase::kFinished;
-  forget(door_, call);
+  forget(call);
   nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, call.stream, NGHTTP2_CANCEL);
   mark_dirty();
 }

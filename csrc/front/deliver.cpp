@@ -1,4 +1,4 @@
-// From received messages to those who answer them: the service, health, the rare queue.
+// From received messages to the methods that answer them.
 #include <utility>
 
 #include "front/door.h"
@@ -39,37 +39,18 @@ CallInfo info_of(const Door& door, const Call& call) {
   return {call.deadline_ns, door.turn_ns, call.connection->id(), call.half_closed, call.user, call.trace != nullptr};
 }
 
-void hand_to_rare(Door& door, Call& call, RareEvent event, std::span<const u8> message) {
-  RareCall rare{call.id(), call.method_id, event, std::string(message.begin(), message.end()), call.half_closed};
-  if (door.rare.push(std::move(rare))) return;
-  finish_call(door, call, {.code = StatusCode::kResourceExhausted, .message = "too many calls of this kind wait"});
-}
-
-// Hands a message to whoever answers it.
+// Hands a message to its method.
 Took dispatch(Door& door, Call& call, std::span<const u8> message) {
   door.turn_requests++;
-  if (call.handler != Handler::kService || !call.told) {
+  if (call.role != MethodRole::kService || !call.told) {
     if (call.deadline_ns && call.deadline_ns <= door.turn_ns) {
       reject(door, call, Fault::kDeadline, true);
       return Took::kAll;
     }
   }
   call.told = true;
-  switch (call.handler) {
-    case Handler::kService:
-      if (call.half_closed) arm_call(door, call);  // nothing more of it is received
-      return door.service.on_message(call.id(), call.method_id, message, info_of(door, call));
-    case Handler::kHealth:
-      door.health.on_message(call.id(), call.connection->id(), call.method_id, message);
-      break;
-    case Handler::kLoad:
-      door.loads.on_message(call.id(), call.connection->id(), message, door.turn_ns);
-      break;
-    case Handler::kRare:
-      hand_to_rare(door, call, RareEvent::kMessage, message);
-      break;
-  }
-  return Took::kAll;
+  if (call.role == MethodRole::kService && call.half_closed) arm_call(door, call);  // nothing more of it is received
+  return call.method->on_message(call.id(), message, info_of(door, call));
 }
 
 // Hands over plain bytes; what is left of them waits in front of the call's other messages.
@@ -85,12 +66,8 @@ void dispatch_half_close(Door& door, Call& call) {
   if (call.deadline_ns && call.deadline_ns <= door.turn_ns && !call.told)
     return reject(door, call, Fault::kDeadline, true);
   call.told = true;
-  if (call.handler == Handler::kService) {
-    arm_call(door, call);
-    door.service.on_half_close(call.id(), call.method_id, info_of(door, call));
-  } else {
-    hand_to_rare(door, call, RareEvent::kHalfClose, {});
-  }
+  if (call.role == MethodRole::kService) arm_call(door, call);
+  call.method->on_half_close(call.id(), info_of(door, call));
 }
 
 void dispatch_compressed(Door& door, Call& call, const u8* data, u32 bytes) {

@@ -17,12 +17,6 @@ namespace {
 constexpr u32 kUnreadAlways = 64 << 10;  // bytes of a connection, however many there are
 constexpr u32 kCallsAlways = 8;          // of a connection, however many there are
 
-MethodTable with_own(MethodTable methods, const LoadSource& load) {
-  Health::add_methods(methods);
-  if (load.line) LoadService::add_methods(methods);
-  return methods;
-}
-
 void add_to_epoll(int epoll_fd, int fd, u64 key) {
   epoll_event event{};
   event.events = EPOLLIN;
@@ -32,10 +26,8 @@ void add_to_epoll(int epoll_fd, int fd, u64 key) {
 
 }  // namespace
 
-Door::Door(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters,
-           LoadSource load, TraceSource trace)
+Door::Door(Service& service, const Limits& limits, LoopFds fds, Counters& counters, LoadSource load, TraceSource trace)
     : service(service),
-      methods(with_own(std::move(methods), load)),
       limits(limits),
       fds(fds),
       counters(counters),
@@ -52,12 +44,15 @@ Door::Door(Service& service, MethodTable methods, const Limits& limits, LoopFds 
       load_reports(load),
       loads(transport, load_reports, limits.reports),
       tracer(*this, trace),
-      rare(limits.rare_calls, event_fd),
+      rare(transport, limits.rare_calls, event_fd),
       inflate_worker(event_fd, limits.message_bytes),
       read_buffer(std::make_unique<u8[]>(limits.read_bytes)),
       inflate_buffer(std::make_unique<u8[]>(kInflatedInLoopBytes)),
       headers(1),
       rng(turn_ns | 1) {
+  service.add_methods(methods);
+  health.add_methods(methods);
+  if (load.line) loads.add_methods(methods);
   add_to_epoll(epoll_fd, event_fd, kEventKey);
   if (fds.wake >= 0) add_to_epoll(epoll_fd, fds.wake, kWakeKey);
 }
@@ -66,7 +61,7 @@ Door::~Door() {
   for (auto& connection : connections)
     if (connection) connection->kill();
   connections.clear();
-  rare.close();
+  rare.queue().close();
   listener.close();
   internal.close();
   close(epoll_fd);
@@ -175,16 +170,7 @@ void Door::take_commands() {
 }
 
 void Door::take_answers() {
-  for (const RareAnswer& answer : rare.take_answers()) {
-    if (answer.message) {
-      const std::string& message = *answer.message;
-      if (u8* at = transport.begin_message(answer.call, message.size())) {
-        std::copy(message.begin(), message.end(), at);
-        transport.commit_message(answer.call, message.size());
-      }
-    }
-    if (answer.last) transport.finish(answer.call, {.code = answer.code, .message = answer.status_message});
-  }
+  rare.send_answers();
   for (Inflated& each : inflate_worker.take()) inflated.push_back(std::move(each));
 }
 

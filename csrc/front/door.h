@@ -17,7 +17,7 @@
 #include "front/load_report.h"
 #include "front/load_service.h"
 #include "front/loop.h"
-#include "front/rare_queue.h"
+#include "front/rare_methods.h"
 #include "front/request.h"
 #include "front/session.h"
 #include "front/tokens.h"
@@ -52,8 +52,8 @@ struct OutputBuffer {
 };
 
 struct Door {
-  Door(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters,
-       LoadSource load = {}, TraceSource trace = {});
+  Door(Service& service, const Limits& limits, LoopFds fds, Counters& counters, LoadSource load = {},
+       TraceSource trace = {});
   ~Door();
   Door(const Door&) = delete;
 
@@ -106,7 +106,7 @@ struct Door {
   LoadReports load_reports;
   LoadService loads;
   Tracer tracer;
-  RareQueue rare;
+  RareMethods rare;
   Slice slice;  // of the connection that is being served
   Inflater inflater;
   InflateWorker inflate_worker;

@@ -8,7 +8,6 @@ namespace fastqps::front {
 
 namespace {
 
-enum : u16 { kCheck, kWatch, kList };
 constexpr u32 kStatusField = 1 << 3, kLengthField = 1 << 3 | 2, kSecondLengthField = 2 << 3 | 2;
 
 // HealthCheckRequest { string service = 1 }. False: not a protobuf message, or a string that is too long.
@@ -51,28 +50,23 @@ bool parse_request(std::span<const u8> message, std::string_view& service) {
 
 }  // namespace
 
-bool Health::add_methods(MethodTable& methods) {
-  return methods.add("/grpc.health.v1.Health/Check", MethodKind::kUnary, kCheck, Handler::kHealth) &&
-         methods.add("/grpc.health.v1.Health/Watch", MethodKind::kServerStream, kWatch, Handler::kHealth) &&
-         methods.add("/grpc.health.v1.Health/List", MethodKind::kUnary, kList, Handler::kHealth);
+void Health::add_methods(MethodTable& methods) {
+  methods.add({"/grpc.health.v1.Health/Check", MethodKind::kUnary, &check_, MethodRole::kProbe});
+  methods.add({"/grpc.health.v1.Health/Watch", MethodKind::kServerStream, &watch_, MethodRole::kProbe});
+  methods.add({"/grpc.health.v1.Health/List", MethodKind::kUnary, &list_, MethodRole::kProbe});
 }
 
-void Health::on_message(CallId call, ConnectionId connection, u16 method, std::span<const u8> message) {
+Took Health::HealthMethod::on_message(CallId call, std::span<const u8> message, const CallInfo& info) {
   std::string_view service;
-  if (!parse_request(message, service)) {
-    return transport_.finish(call, {.code = StatusCode::kInvalidArgument, .message = "not a HealthCheckRequest"});
+  if (parse_request(message, service)) {
+    (health_.*answer_)(call, info.connection, service);
+  } else {
+    health_.transport_.finish(call, {.code = StatusCode::kInvalidArgument, .message = "not a HealthCheckRequest"});
   }
-  switch (method) {
-    case kCheck:
-      return check(call, service);
-    case kWatch:
-      return watch(call, connection, service);
-    default:
-      return list(call);
-  }
+  return Took::kAll;
 }
 
-void Health::check(CallId call, std::string_view service) {
+void Health::check(CallId call, ConnectionId, std::string_view service) {
   const Serving serving = state_of(service);
   if (serving == Serving::kServiceUnknown)
     return transport_.finish(call, {.code = StatusCode::kNotFound, .message = "unknown service"});
@@ -94,7 +88,7 @@ void Health::watch(CallId call, ConnectionId connection, std::string_view servic
 }
 
 // HealthListResponse { map<string, HealthCheckResponse> statuses = 1 }
-void Health::list(CallId call) {
+void Health::list(CallId call, ConnectionId, std::string_view) {
   std::string out;
   for (const Entry& entry : entries_) {
     const size_t name = std::min<size_t>(entry.service.size(), 100);
@@ -150,11 +144,11 @@ void Health::tell() {
 }
 
 void Health::end_watch(CallId call) {
-  on_gone(call);
+  forget(call);
   transport_.finish(call, {.code = StatusCode::kUnavailable, .message = "the server is closing this connection"});
 }
 
-void Health::on_gone(CallId call) {
+void Health::forget(CallId call) {
   std::erase_if(watchers_, [&](const Watcher& watcher) { return watcher.call == call; });
 }
 

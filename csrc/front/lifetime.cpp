@@ -176,9 +176,7 @@ void Connection::send_final_goaway() {
 // Watches of health and streams of load reports have no end of their own and would keep the connection open.
 void Connection::end_watches() {
   for (Call* call = calls_; call; call = call->next) {
-    if (call->phase != Phase::kOpen) continue;
-    if (call->handler == Handler::kHealth) door_.health.end_watch(call->id());
-    if (call->handler == Handler::kLoad) door_.loads.end(call->id());
+    if (call->phase == Phase::kOpen && call->method) call->method->on_retire(call->id());
   }
 }
 

@@ -44,15 +44,22 @@ bool read_request(std::span<const u8> message, u64* interval_ns) {
 
 }  // namespace
 
-bool LoadService::add_methods(MethodTable& methods) {
-  return methods.add("/xds.service.orca.v3.OpenRcaService/StreamCoreMetrics", MethodKind::kServerStream, 0,
-                     Handler::kLoad);
+void LoadService::add_methods(MethodTable& methods) {
+  methods.add(
+      {"/xds.service.orca.v3.OpenRcaService/StreamCoreMetrics", MethodKind::kServerStream, this, MethodRole::kControl});
 }
 
-void LoadService::on_message(CallId call, ConnectionId connection, std::span<const u8> message, u64 now_ns) {
+Took LoadService::on_message(CallId call, std::span<const u8> message, const CallInfo& info) {
   u64 interval_ns = 0;
-  if (!read_request(message, &interval_ns))
-    return transport_.finish(call, {.code = StatusCode::kInvalidArgument, .message = "not an OrcaLoadReportRequest"});
+  if (read_request(message, &interval_ns)) {
+    open(call, info.connection, interval_ns, info.receive_ns);
+  } else {
+    transport_.finish(call, {.code = StatusCode::kInvalidArgument, .message = "not an OrcaLoadReportRequest"});
+  }
+  return Took::kAll;
+}
+
+void LoadService::open(CallId call, ConnectionId connection, u64 interval_ns, u64 now_ns) {
   const auto own = std::count_if(streams_.begin(), streams_.end(),
                                  [&](const Stream& stream) { return stream.connection == connection; });
   if (!take_standing(transport_, call, "streams of load reports", u32(own), u32(streams_.size()), limit_)) return;
@@ -85,13 +92,14 @@ void LoadService::say(CallId call, u64 now_ns) {
   transport_.commit_message(call, report.size());
 }
 
-void LoadService::end(CallId call) {
-  on_gone(call);
+void LoadService::on_retire(CallId call) {
+  on_gone(call, 0);
   transport_.finish(call, {.code = StatusCode::kUnavailable, .message = "the server is closing this connection"});
 }
 
-void LoadService::on_gone(CallId call) {
+Gone LoadService::on_gone(CallId call, u64) {
   std::erase_if(streams_, [&](const Stream& stream) { return stream.call == call; });
+  return Gone::kReleased;
 }
 
 }  // namespace fastqps::front

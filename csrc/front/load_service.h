@@ -11,22 +11,22 @@
 
 namespace fastqps::front {
 
-class LoadService {
+class LoadService final : public Method {
  public:
-  static bool add_methods(MethodTable& methods);
+  void add_methods(MethodTable& methods);
 
   LoadService(Transport& transport, LoadReports& reports, StandingLimit limit)
       : transport_(transport), reports_(reports), limit_(limit) {}
-  void on_message(CallId call, ConnectionId connection, std::span<const u8> message, u64 now_ns);
-  void on_gone(CallId call);
+  Took on_message(CallId call, std::span<const u8> message, const CallInfo& info) override;
+  Gone on_gone(CallId call, u64) override;
+  // Ends a stream, so that its connection can go.
+  void on_retire(CallId call) override;
   // Once a turn: sends what is due.
   void on_turn(u64 now_ns) {
     if (now_ns >= due_ns_) send_due(now_ns);
   }
   // When on_turn has something to do; ~0: never.
   u64 due_ns() const { return due_ns_; }
-  // Ends a stream, so that its connection can go.
-  void end(CallId call);
 
  private:
   struct Stream {
@@ -34,6 +34,7 @@ class LoadService {
     ConnectionId connection;
     u64 interval_ns, due_ns;
   };
+  void open(CallId call, ConnectionId connection, u64 interval_ns, u64 now_ns);
   void send_due(u64 now_ns);
   void say(CallId call, u64 now_ns);
 

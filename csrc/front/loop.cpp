@@ -4,10 +4,13 @@
 
 namespace fastqps::front {
 
-Loop::Loop(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters,
-           LoadSource load, TraceSource trace)
-    : door_(std::make_unique<Door>(service, std::move(methods), limits, fds, counters, load, trace)) {}
+Loop::Loop(Service& service, const Limits& limits, LoopFds fds, Counters& counters, LoadSource load, TraceSource trace)
+    : door_(std::make_unique<Door>(service, limits, fds, counters, load, trace)) {}
 Loop::~Loop() = default;
+
+bool Loop::add_rare_method(std::string_view path, MethodKind kind, u16 id) {
+  return door_->rare.add(door_->methods, path, kind, id);
+}
 
 HeaderId Loop::add_header(std::string_view name, std::string_view value) {
   if (door_->headers.size() > 255) return 0;
@@ -29,7 +32,7 @@ void Loop::set_tls(std::shared_ptr<const TlsContext> context) {
 void Loop::set_tokens(std::shared_ptr<const Tokens> tokens) {
   door_->post({.kind = Command::Kind::kTokens, .tokens = std::move(tokens)});
 }
-RareQueue& Loop::rare() { return door_->rare; }
+RareQueue& Loop::rare() { return door_->rare.queue(); }
 void Loop::adopt(int fd) { door_->adopt(fd); }
 
 }  // namespace fastqps::front

@@ -26,12 +26,15 @@ struct LoopFds {
 
 class Loop {
  public:
-  // methods: without health and load reports, which the loop adds itself. counters: may lie in shared memory.
-  Loop(Service& service, MethodTable methods, const Limits& limits, LoopFds fds, Counters& counters,
-       LoadSource load = {}, TraceSource trace = {});
+  // The loop adds health, and load reports where there are any, to the service's methods. counters: may lie in shared
+  // memory.
+  Loop(Service& service, const Limits& limits, LoopFds fds, Counters& counters, LoadSource load = {},
+       TraceSource trace = {});
   ~Loop();
   Loop(const Loop&) = delete;
 
+  // Before run(): a method whose calls go to the rare queue, which calls it `id`. False: as MethodTable::add().
+  bool add_rare_method(std::string_view path, MethodKind kind, u16 id);
   // Before run(), or on the loop's thread: at most 255 headers, kept for ever.
   HeaderId add_header(std::string_view name, std::string_view value);
   // On the loop's thread: its value in answers from now on.

@@ -13,7 +13,7 @@ using Code = StatusCode;
 
 struct Said {
   Code code;
-  Refusal refusal = {};
+  RefusalHeaders headers = {};
 };
 
 // Texts may name a limit; `text` has room for them.
@@ -100,7 +100,7 @@ u64 idle_at(const Limits& limits, const Call& call) {
 // A unary call's deadline is its service's to keep, with its one request. Of a stream the service knows the requests'
 // only: the call's own stays with us.
 bool expires_here(const Call& call) {
-  return call.deadline_ns && (!call.told || call.handler != Handler::kService || call.kind == MethodKind::kBidi);
+  return call.deadline_ns && (!call.told || call.role != MethodRole::kService || call.kind == MethodKind::kBidi);
 }
 
 // The path is the client's text; what is not UTF-8 in it is cleaned with every other status message.
@@ -117,30 +117,17 @@ void describe_path(const Door& door, const Call& call, char* text, size_t room) 
 
 }  // namespace
 
-void forget(Door& door, Call& call) {
+void forget(Call& call) {
   if (!call.told) return;
   call.told = false;
-  switch (call.handler) {
-    case Handler::kService:
-      if (door.service.on_gone(call.id(), call.method_id, call.user) == Gone::kHeld) call.connection->gone_held();
-      break;
-    case Handler::kHealth:
-      door.health.on_gone(call.id());
-      break;
-    case Handler::kLoad:
-      door.loads.on_gone(call.id());
-      break;
-    case Handler::kRare:
-      door.rare.push({call.id(), call.method_id, RareEvent::kGone, {}, true});
-      break;
-  }
+  if (call.method->on_gone(call.id(), call.user) == Gone::kHeld) call.connection->gone_held();
 }
 
 // No trailers: a client that breaks HTTP would not expect them.
 void malformed(Door& door, Call& call) {
   door.counters.protocol_errors++;
   call.phase = Phase::kFinished;
-  forget(door, call);
+  forget(call);
   release_request(door, call);
   door.wheel.cancel(call.timer);
   nghttp2_submit_rst_stream(call.connection->session(), NGHTTP2_FLAG_NONE, call.stream, NGHTTP2_PROTOCOL_ERROR);
@@ -152,7 +139,7 @@ void reject(Door& door, Call& call, Fault fault, bool now) {
   if (call.phase == Phase::kOpen) {
     call.phase = Phase::kRejected;
     call.progress_ns = door.turn_ns;
-    forget(door, call);
+    forget(call);
     release_request(door, call);
     if (!call.half_closed && call.unconsumed)
       nghttp2_session_consume_stream(call.connection->session(), call.stream, std::exchange(call.unconsumed, 0));
@@ -161,7 +148,7 @@ void reject(Door& door, Call& call, Fault fault, bool now) {
   char text[256] = "";
   const Said said = describe(door, call, text, sizeof text);
   if (fault == Fault::kPath && call.path) describe_path(door, call, text, sizeof text);
-  finish_call(door, call, {.code = said.code, .message = text}, said.refusal);
+  finish_call(door, call, {.code = said.code, .message = text}, said.headers);
 }
 
 void arm_call(Door& door, Call& call) {
@@ -207,11 +194,8 @@ void call_timer(Door& door, Call& call) {
 
 bool end_idle(Door& door, Call& call) {
   const bool waits = call.unsent || call.held_first || !call.reader.between_messages() || call.inflating;
-  if (!waits && call.told && call.handler == Handler::kService) {
-    if (door.service.on_idle(call.id(), call.method_id, call.user)) return true;
-  } else if (!waits) {
-    return reject(door, call, Fault::kIdle, true), true;
-  }
+  if (!waits && (!call.told || call.method->on_idle(call.id(), call.user)))
+    return reject(door, call, Fault::kIdle, true), true;  // nothing, if the method has finished it
   call.progress_ns = door.turn_ns;
   return false;
 }

@@ -53,7 +53,7 @@ void add_status(Block& block, const EncodedStatus* status) {
 void add_load(Block& block, Door& door, const Call& call) {
   Connection& connection = *call.connection;
   if (!door.load_reports.in_trailers() || door.turn_ns < connection.report_due_ns) return;
-  if (call.handler != Handler::kService || call.method == MethodTable::kMax) return;
+  if (call.role != MethodRole::kService || !call.method) return;
   const std::string_view report = door.load_reports.trailer(door.turn_ns);
   if (report.empty()) return;
   block.add("endpoint-load-metrics-bin", report, kFresh);
@@ -65,11 +65,11 @@ i32 jittered(Door& door, i32 ms) {
   return ms <= 0 ? ms : std::max(1, i32(ms * (0.8 + 0.4 * (door.random() / 4294967296.0))));
 }
 
-void answer_trailers_only(Door& door, Call& call, const Status& status, const Refusal& refusal) {
+void answer_trailers_only(Door& door, Call& call, const Status& status, const RefusalHeaders& headers) {
   Block block;
-  add_head(block, door, call, refusal.http_status == 415 ? "415" : refusal.http_status == 405 ? "405" : "200");
-  if (refusal.allow_post) block.add("allow", "POST");
-  if (refusal.bearer) block.add("www-authenticate", "Bearer");
+  add_head(block, door, call, headers.http_status == 415 ? "415" : headers.http_status == 405 ? "405" : "200");
+  if (headers.allow_post) block.add("allow", "POST");
+  if (headers.bearer) block.add("www-authenticate", "Bearer");
   if (status.code == StatusCode::kOk) {
     add_status(block, nullptr);
     add_load(block, door, call);
@@ -179,15 +179,15 @@ int answer_send(nghttp2_session*, nghttp2_frame*, const u8* frame_header, size_t
   return 0;
 }
 
-void finish_call(Door& door, Call& call, const Status& status, const Refusal& refusal) {
+void finish_call(Door& door, Call& call, const Status& status, const RefusalHeaders& headers) {
   if (call.phase == Phase::kFinished) return;
   call.phase = Phase::kFinished;
   call.told = false;
-  door.counters.requests[call.method][u32(status.code)]++;
+  door.counters.requests[call.row][u32(status.code)]++;
   if (call.trace) door.tracer.end(call, status.code);
   release_request(door, call);
   if (!call.submitted) {
-    answer_trailers_only(door, call, status, refusal);
+    answer_trailers_only(door, call, status, headers);
     if (call.half_closed) {
       door.wheel.cancel(call.timer);
     } else {

@@ -9,7 +9,7 @@ namespace fastqps::front {
 struct Door;
 
 // What differs from a plain gRPC status in a refusal.
-struct Refusal {
+struct RefusalHeaders {
   u16 http_status = 200;
   bool allow_post = false;
   bool accept_encoding = false;
@@ -17,7 +17,7 @@ struct Refusal {
 };
 
 // Ends the call: after its messages, or trailers-only.
-void finish_call(Door& door, Call& call, const Status& status, const Refusal& refusal = {});
+void finish_call(Door& door, Call& call, const Status& status, const RefusalHeaders& headers = {});
 // The deadline of a finished call has passed before the client's windows let its answer go.
 void expire_answer(Door& door, Call& call);
 // Submits the response headers; the messages follow as nghttp2 asks for them.

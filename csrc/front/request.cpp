@@ -68,7 +68,7 @@ struct Sink {
 }  // namespace
 
 u32 message_limit(const Door& door, const Call& call) {
-  return call.handler == Handler::kService ? door.limits.message_bytes
+  return call.role == MethodRole::kService ? door.limits.message_bytes
                                            : std::min(door.limits.message_bytes, door.limits.control_message_bytes);
 }
 

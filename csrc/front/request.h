@@ -42,7 +42,7 @@ void request_half_closed(Door& door, Call& call);
 void reject(Door& door, Call& call, Fault fault, bool now = false);
 
 // Tells whoever has seen the call that it has ended without an answer of theirs.
-void forget(Door& door, Call& call);
+void forget(Call& call);
 
 // The longest message that a call of this method may send, in bytes.
 u32 message_limit(const Door& door, const Call& call);

@@ -55,14 +55,14 @@ void set_encoding(Call& call, std::string_view value) {
 void set_path(Door& door, Call& call, std::string_view value) {
   const int place = door.methods.find(value);
   if (place < 0) {
-    call.method = MethodTable::kMax;
+    call.row = MethodTable::kMax, call.method = nullptr;
     call.path_bytes = u16(std::min<size_t>(value.size(), kPathBytes));
     call.path = static_cast<char*>(door.allocator.reallocate(call.path, kPathBytes));
     if (call.path) std::memcpy(call.path, value.data(), call.path_bytes);
     return note(call, Fault::kPath);
   }
-  const Method& method = door.methods.all()[place];
-  call.method = u8(place), call.method_id = method.id, call.kind = method.kind, call.handler = method.handler;
+  const MethodRow& row = door.methods.all()[place];
+  call.row = u8(place), call.method = row.method, call.kind = row.kind, call.role = row.role;
 }
 
 // Digits only, once.
@@ -114,7 +114,7 @@ bool pseudo_header(Door& door, Call& call, HeaderRules& rules, std::string_view 
 
 // Health is for whoever asks: the probes of Kubernetes have no token.
 bool may_enter(const Door& door, const Call& call) {
-  return !door.tokens || call.authorized || call.handler == Handler::kHealth || call.connection->trusted();
+  return !door.tokens || call.authorized || call.role == MethodRole::kProbe || call.connection->trusted();
 }
 
 }  // namespace

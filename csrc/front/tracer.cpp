@@ -48,7 +48,7 @@ void Tracer::tracestate(Call& call, std::string_view value) {
 
 // The client's decision holds where it made one; else every so many-th call is traced, by chance.
 void Tracer::begin(Call& call) {
-  const bool served = call.handler == Handler::kService && call.method != MethodTable::kMax;
+  const bool served = call.role == MethodRole::kService && call.method;
   const bool decided = call.trace_parent == TraceParent::kSampled || call.trace_parent == TraceParent::kNotSampled;
   const bool sampled =
       decided ? call.trace_parent == TraceParent::kSampled : served && random_.next() < source_.threshold;
@@ -62,7 +62,7 @@ void Tracer::begin(Call& call) {
   }
   random_bytes(record->span_id, sizeof record->span_id);
   record->kind = TraceKind::kCall;
-  record->method = u8(call.method_id);
+  record->method = door_.methods.all()[call.row].trace_id;
   record->model = record->dispatcher = kTraceUnknown;
   record->at_ns[kReceive] = call.opened_ns;
 }

@@ -1,6 +1,7 @@
 #include "grpc/methods.h"
 
 #include <cstring>
+#include <utility>
 
 namespace fastqps::front {
 
@@ -11,26 +12,27 @@ u32 MethodTable::hash(std::string_view path) {
   return u32(((tail ^ path.size()) * 0x9e3779b97f4a7c15u) >> 40) % (4 * kMax);
 }
 
-bool MethodTable::add(std::string_view path, MethodKind kind, u16 id, Handler handler) {
+bool MethodTable::add(MethodRow row) {
+  const std::string_view path = row.path;
   const size_t slash = path.find('/', 1);
   const bool shaped = path.starts_with('/') && slash != path.npos && slash > 1 && slash + 1 < path.size();
-  if (!shaped || methods_.size() == kMax || find(path) >= 0) return false;
-  methods_.push_back({std::string(path), kind, handler, id});
+  if (!shaped || rows_.size() == kMax || find(path) >= 0) return false;
   u32 at = hash(path);
   while (table_[at]) at = (at + 1) % (4 * kMax);
-  table_[at] = i32(methods_.size());
+  rows_.push_back(std::move(row));
+  table_[at] = i32(rows_.size());
   return true;
 }
 
 int MethodTable::find(std::string_view path) const {
   for (u32 at = hash(path); table_[at]; at = (at + 1) % (4 * kMax))
-    if (methods_[table_[at] - 1].path == path) return table_[at] - 1;
+    if (rows_[table_[at] - 1].path == path) return table_[at] - 1;
   return -1;
 }
 
 bool MethodTable::knows_service(std::string_view service) const {
-  for (const Method& method : methods_) {
-    const std::string_view path = method.path;
+  for (const MethodRow& row : rows_) {
+    const std::string_view path = row.path;
     if (path.substr(1, path.rfind('/') - 1) == service) return true;
   }
   return false;

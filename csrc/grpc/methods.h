@@ -4,17 +4,23 @@
 #include <string_view>
 #include <vector>
 
-#include "grpc/service.h"
+#include "grpc/method.h"
 
 namespace fastqps::front {
 
-enum class Handler : u8 { kService, kRare, kHealth, kLoad };
+// What the transport does for a method's calls.
+enum class MethodRole : u8 {
+  kService,  // messages as long as messages may be, traces, load reports; the method keeps the deadline of its requests
+  kControl,  // short messages; the transport keeps the deadline
+  kProbe,    // as kControl, and needs no token
+};
 
-struct Method {
+struct MethodRow {
   std::string path;  // "/package.Service/Method"
   MethodKind kind;
-  Handler handler;
-  u16 id;  // chosen by who added it, handed to on_message; unique per handler
+  Method* method;
+  MethodRole role = MethodRole::kService;
+  u8 trace_id = 0;  // what a traced call's record says: an Rpc
 };
 
 class MethodTable {
@@ -22,16 +28,16 @@ class MethodTable {
   static constexpr u32 kMax = 64;
 
   // False: no room, a path that is not "/service/method", or one that is there already.
-  bool add(std::string_view path, MethodKind kind, u16 id, Handler handler = Handler::kService);
+  bool add(MethodRow row);
   // The method's place in all(), or -1.
   int find(std::string_view path) const;
   bool knows_service(std::string_view service) const;
-  const std::vector<Method>& all() const { return methods_; }
+  const std::vector<MethodRow>& all() const { return rows_; }
 
  private:
   static u32 hash(std::string_view path);
 
-  std::vector<Method> methods_;
+  std::vector<MethodRow> rows_;
   i32 table_[4 * kMax] = {};  // place + 1; 0: free
 };
 

@@ -1,70 +1,25 @@
-// The seam between the transport (HTTP/2, gRPC framing: all of csrc/front but the service) and what it serves.
+// The seam between the transport (HTTP/2, gRPC framing) and what it serves.
 //
-// Everything here runs on the loop's one thread. A call is named by a CallId, a value: outside the transport nothing
-// holds a pointer to a call, because a call may end at any moment (RST_STREAM, lost connection). A CallId of an ended
-// call is harmless: every function takes it and does nothing.
-//
-// One turn of the loop: wait; read ready connections, and after each read on_message() for its complete messages;
-// on_turn(); one write per connection that has something to say; timers.
+// One turn of the loop: wait; read ready connections, and after each read on_message() of the methods whose messages
+// are complete; on_turn(); one write per connection that has something to say; timers.
 #pragma once
-#include <span>
-#include <string_view>
-
 #include "core/layout.h"
 #include "grpc/grpc_status.h"
+#include "grpc/method.h"
 
 namespace fastqps::front {
 
-struct CallId {
-  u32 index = ~0u;
-  u32 generation = 0;
-  bool operator==(const CallId&) const = default;
-};
-struct ConnectionId {
-  u32 index = ~0u;
-  u32 generation = 0;
-  bool operator==(const ConnectionId&) const = default;
-};
-
-enum class MethodKind : u8 { kUnary, kServerStream, kBidi };
-
-// What the transport knows about the call that a message came on.
-struct CallInfo {
-  u64 deadline_ns;  // absolute, CLOCK_MONOTONIC, from grpc-timeout; 0: none. A unary call's is the service's to keep
-                    // from on_message on; a kBidi call ends at it by itself
-  u64 receive_ns;   // the clock at the start of the turn that read the message's last byte
-  ConnectionId connection;
-  bool half_closed;  // the client sends no more on this call (always true for kUnary and kServerStream)
-  u64 user;          // the service's own word, Transport::set_user; 0 at first
-  bool traced;
-};
-
-// Whether a call that has gone still costs something. Held ones count against their connection until released().
-enum class Gone : u8 { kReleased, kHeld };
-
-// How much of a message the service has taken. kPart: it wants the same message again when the loop has time for it.
-enum class Took : u8 { kAll, kPart };
-
+class MethodTable;
 class Transport;
 
-// Implemented by what is served. No function may block.
+// Implemented by what is served: its methods, and its part of each turn. No function may block.
 class Service {
  public:
   virtual ~Service() = default;
+  // Once, before on_attach(). The methods outlive the loop's last callback.
+  virtual void add_methods(MethodTable& methods) = 0;
   // Once, before the first turn. The transport outlives the service's last callback.
   virtual void on_attach(Transport& transport) = 0;
-  // A complete message, decompressed. The bytes are valid during the call only. kUnary and kServerStream: exactly once,
-  // after the client's half-close, never with a deadline that has passed. kBidi: for each message, in order. A message
-  // of which only a part was taken comes again.
-  virtual Took on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo& info) = 0;
-  // kBidi only: after the last message. Also for a call without any message.
-  virtual void on_half_close(CallId call, u16 method, const CallInfo& info) = 0;
-  // The call has ended without finish() (reset, connection lost, answers not read): exactly once for each call that
-  // the service was told about and has not finished. The id is dead already.
-  virtual Gone on_gone(CallId call, u16 method, u64 user) = 0;
-  // A kBidi call has had no message and no answer for long. True: nothing is owed to it, and the service has finished
-  // it.
-  virtual bool on_idle(CallId call, u16 method, u64 user) = 0;
   // Once a turn, after all reads: publish the rings, drain the output rings, run own timers.
   virtual void on_turn(u64 now_ns) = 0;
   // After the turn's answers have been written to their sockets, if there were any.

@@ -316,7 +316,7 @@ class Generating {
   explicit Generating(const Sizes& sizes = usual(), const Limits& limits = quick(), PredictOptions options = {})
       : world(sizes),
         service(world.segment, &world.fds, options),
-        door(service, methods(service), limits, {}, counters),
+        door(service, limits, {}, counters),
         dispatcher(std::make_unique<TestDispatcher>(world.segment, &world.fds)) {
     service.setups()[kGeneratorRoute].detokenizer = test_detokenizer();
     door.attach();
@@ -345,11 +345,6 @@ class Generating {
     Limits limits;
     limits.sleep_max = 0;
     return limits;
-  }
-  static MethodTable methods(PredictService& service) {
-    MethodTable table;
-    service.add_methods(table);
-    return table;
   }
 
   i32 call(const char* method, const Ask& ask, const Fields& extra = {}) {

@@ -3,12 +3,12 @@
 #include <deque>
 
 #include "front/shares.h"
-#include "predict/admission.h"
+#include "predict/intake/queue_loads.h"
 #include "tests/check.h"
 
 using namespace fastqps;
-using fastqps::front::Admission;
 using fastqps::front::ConnectionId;
+using fastqps::front::QueueLoads;
 using fastqps::front::Shares;
 
 namespace {
@@ -41,68 +41,68 @@ struct World {
 
 TEST(the_queue_is_full_at_its_limit) {
   World w;
-  Admission admission(w.segment);
+  QueueLoads loads(w.segment);
   w.waiting(18);
-  admission.look(kMs);
-  CHECK(!admission.full(0));
-  admission.added(0);
-  CHECK(!admission.full(0));
-  admission.added(0);
-  CHECK(admission.full(0));
+  loads.look(kMs);
+  CHECK(!loads.full(0));
+  loads.added(0);
+  CHECK(!loads.full(0));
+  loads.added(0);
+  CHECK(loads.full(0));
   w.waiting(3);
-  admission.look(2 * kMs);
-  CHECK(!admission.full(0));
+  loads.look(2 * kMs);
+  CHECK(!loads.full(0));
 }
 
 TEST(nothing_is_predicted_while_nothing_waits) {
   World w;
-  Admission admission(w.segment);
+  QueueLoads loads(w.segment);
   w.done(4, 80 * kMs);
-  admission.look(100 * kMs);
+  loads.look(100 * kMs);
   w.done(8, 80 * kMs);
-  admission.look(200 * kMs);
-  CHECK_EQ(admission.predicted_ns(0), 0u);
+  loads.look(200 * kMs);
+  CHECK_EQ(loads.predicted_ns(0), 0u);
   w.waiting(1);
-  admission.look(201 * kMs);
-  CHECK_EQ(admission.predicted_ns(0), 100 * kMs);  // a quarter of a step's items wait, and its own step
-  CHECK_EQ(admission.predicted_ns(0, 0.5), 60 * kMs);
+  loads.look(201 * kMs);
+  CHECK_EQ(loads.predicted_ns(0), 100 * kMs);  // a quarter of a step's items wait, and its own step
+  CHECK_EQ(loads.predicted_ns(0, 0.5), 60 * kMs);
 }
 
 TEST(the_rate_is_that_of_whole_steps_longer_than_a_window) {
   World w;
-  Admission admission(w.segment);
+  QueueLoads loads(w.segment);
   w.waiting(16);
   // 4 items each 400 ms, looked at every 10 ms: 10 items a second, whatever the windows.
   for (u64 ms = 1; ms <= 8000; ms += 10) {
     w.done(ms / 400 * 4, 400 * kMs);
-    admission.look(ms * kMs);
+    loads.look(ms * kMs);
   }
-  u64 predicted = admission.predicted_ns(0) / kMs;  // 16 items at 10/s and a step
+  u64 predicted = loads.predicted_ns(0) / kMs;  // 16 items at 10/s and a step
   CHECK(predicted > 1900 && predicted < 2100);
 }
 
 TEST(a_short_queue_is_measured_in_steps) {
   World w;
-  Admission admission(w.segment);
+  QueueLoads loads(w.segment);
   w.waiting(3);  // fewer than a step takes
   for (u64 ms = 1; ms <= 4000; ms += 10) {
     w.done(ms / 100, 50 * kMs);
-    admission.look(ms * kMs);
+    loads.look(ms * kMs);
   }
-  CHECK_EQ(admission.predicted_ns(0), (50 + 75 / 2) * kMs + kMs / 2);
+  CHECK_EQ(loads.predicted_ns(0), (50 + 75 / 2) * kMs + kMs / 2);
 }
 
 TEST(a_stalled_estimate_is_forgotten) {
   World w;
-  Admission admission(w.segment);
+  QueueLoads loads(w.segment);
   w.waiting(16);
   for (u64 ms = 1; ms <= 2000; ms += 10) {
     w.done(ms / 100 * 4, 100 * kMs);
-    admission.look(ms * kMs);
+    loads.look(ms * kMs);
   }
-  CHECK(admission.predicted_ns(0) > 100 * kMs);
-  for (u64 ms = 2001; ms <= 3500; ms += 10) admission.look(ms * kMs);  // nothing is completed any more
-  CHECK_EQ(admission.predicted_ns(0), 0u);
+  CHECK(loads.predicted_ns(0) > 100 * kMs);
+  for (u64 ms = 2001; ms <= 3500; ms += 10) loads.look(ms * kMs);  // nothing is completed any more
+  CHECK_EQ(loads.predicted_ns(0), 0u);
 }
 
 TEST(all_doors_share_the_places_of_a_queue) {
@@ -115,11 +115,11 @@ TEST(all_doors_share_the_places_of_a_queue) {
   route.max_queue_items = 20;
   segment.request_ring(0, 0, kNormal).tail = 3;
   segment.request_ring(1, 0, kHigh).tail = 9;
-  Admission admission(segment);
-  admission.look(kMs);
-  CHECK_EQ(admission.free(0), 8u);
-  admission.added(0);
-  CHECK_EQ(admission.free(0), 7u);
+  QueueLoads loads(segment);
+  loads.look(kMs);
+  CHECK_EQ(loads.free(0), 8u);
+  loads.added(0);
+  CHECK_EQ(loads.free(0), 7u);
 }
 
 // Greedy connections ask without end, one asks for a little; items complete 64 at a time, first come first served.

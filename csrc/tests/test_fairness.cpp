@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "front/fair_queue.h"
-#include "predict/text_worker.h"
+#include "predict/intake/text_worker.h"
 #include "tests/generation_fixture.h"
 #include "tests/transport_fixture.h"
 

@@ -521,8 +521,8 @@ TEST(a_shared_listener_is_shared_evenly) {
   a.other = &b, b.other = &a;
   Counters counters_a, counters_b;
   {
-    Door door_a(a, Fixture::methods(), quick_limits(), {.listener = listener}, counters_a);
-    Door door_b(b, Fixture::methods(), quick_limits(), {.listener = listener}, counters_b);
+    Door door_a(a, quick_limits(), {.listener = listener}, counters_a);
+    Door door_b(b, quick_limits(), {.listener = listener}, counters_b);
     door_a.attach(), door_b.attach();
     for (int i = 0; i < 10; i++) door_a.turn(), door_b.turn();  // bound, not yet listened on
     CHECK(!listen(listener, 100));
@@ -552,7 +552,7 @@ TEST(a_loop_runs_and_stops) {
     std::promise<void> attached;
   } service;
   Counters counters;
-  Loop loop(service, Fixture::methods(), Limits{}, {}, counters);
+  Loop loop(service, Limits{}, {}, counters);
   loop.set_serving("x", Serving::kServing);
   std::thread thread([&] { loop.run(); });
   service.attached.get_future().wait();

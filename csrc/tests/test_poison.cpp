@@ -61,7 +61,7 @@ struct TwoDoors {
   Generating test;
   Counters counters;
   PredictService second;
-  Door door{second, Generating::methods(second), Generating::quick(), {}, counters};
+  Door door{second, Generating::quick(), {}, counters};
   std::unique_ptr<Client> client;
   u32 epoch = 1;
 };

@@ -387,16 +387,16 @@ TEST(rare_calls_go_out_and_come_back) {
     Client client(fixture.door);
     const i32 stream = client.call("/test.Service/Rare", framed("question"), false);
     client.run();
-    auto rare = fixture.door.rare.pop(0);
+    auto rare = fixture.door.rare.queue().pop(0);
     CHECK(rare && rare->event == RareEvent::kMessage && rare->message == "question" && rare->method == 7);
-    fixture.door.rare.answer({rare->call, "answer", false, StatusCode::kOk, ""});
+    fixture.door.rare.queue().answer({rare->call, "answer", false, StatusCode::kOk, ""});
     client.run();
     CHECK_EQ(client.answers[stream].data, framed("answer"));
     client.more(stream, "", true);
     client.run();
-    rare = fixture.door.rare.pop(0);
+    rare = fixture.door.rare.queue().pop(0);
     CHECK(rare && rare->event == RareEvent::kHalfClose);
-    fixture.door.rare.answer({rare->call, std::nullopt, true, StatusCode::kNotFound, "no"});
+    fixture.door.rare.queue().answer({rare->call, std::nullopt, true, StatusCode::kNotFound, "no"});
     client.run();
     CHECK_EQ(client.answers[stream].code(), std::string("5"));
     const u64 asked = now_ns();
@@ -405,7 +405,7 @@ TEST(rare_calls_go_out_and_come_back) {
     ends_after(fixture.door, client, asked, 300 * kMillisecond, [&] { return client.answers[given_up].closed; });
     CHECK_EQ(client.answers[given_up].code(), std::string("4"));
     std::vector<RareEvent> events;
-    while ((rare = fixture.door.rare.pop(0))) events.push_back(rare->event);
+    while ((rare = fixture.door.rare.queue().pop(0))) events.push_back(rare->event);
     CHECK(events == (std::vector<RareEvent>{RareEvent::kMessage, RareEvent::kHalfClose, RareEvent::kGone}));
   }
   fixture.check_clean();

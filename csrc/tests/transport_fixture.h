@@ -16,11 +16,32 @@ namespace fastqps::front {
 
 enum TestMethod : u16 { kEchoMethod, kLaterMethod, kStreamMethod, kChunksMethod };
 
+class LedgerService;
+
+class LedgerMethod final : public Method {
+ public:
+  LedgerMethod(LedgerService& service, TestMethod which) : service_(service), which_(which) {}
+  Took on_message(CallId call, std::span<const u8> message, const CallInfo& info) override;
+  void on_half_close(CallId call, const CallInfo&) override;
+  Gone on_gone(CallId call, u64 user) override;
+  bool on_idle(CallId call, u64) override;
+
+ private:
+  LedgerService& service_;
+  const TestMethod which_;
+};
+
 // Every call that it is told about must end once: by finish() or by on_gone().
 class LedgerService : public Service {
  public:
+  void add_methods(MethodTable& table) override {
+    CHECK(table.add({"/test.Service/Echo", MethodKind::kUnary, &echo_}));
+    CHECK(table.add({"/test.Service/Later", MethodKind::kUnary, &later_}));
+    CHECK(table.add({"/test.Service/Stream", MethodKind::kBidi, &stream_}));
+    CHECK(table.add({"/test.Service/Chunks", MethodKind::kServerStream, &chunks_}));
+  }
   void on_attach(Transport& t) override { transport = &t; }
-  Took on_message(CallId call, u16 method, std::span<const u8> message, const CallInfo& info) override {
+  Took on_message(CallId call, TestMethod method, std::span<const u8> message, const CallInfo& info) {
     tell(call);
     last_info = info;
     const std::string text(message.begin(), message.end());
@@ -31,12 +52,12 @@ class LedgerService : public Service {
     if (method != kStreamMethod) finish(call);
     return Took::kAll;
   }
-  void on_half_close(CallId call, u16, const CallInfo&) override {
+  void on_half_close(CallId call) {
     tell(call);
     half_closes++;
     finish(call);
   }
-  Gone on_gone(CallId call, u16, u64 user) override {
+  Gone on_gone(CallId call, u64 user) {
     CHECK_EQ(open.erase({call.index, call.generation}), size_t(1));
     CHECK(!transport->alive(call));
     CHECK(transport->begin_message(call, 10) == nullptr);
@@ -44,7 +65,7 @@ class LedgerService : public Service {
     gone_user = user;
     return gone_is_held ? Gone::kHeld : Gone::kReleased;
   }
-  bool on_idle(CallId call, u16, u64) override {
+  bool on_idle(CallId call) {
     if (busy) return false;
     finish(call, {.code = StatusCode::kUnavailable, .message = "idle"});
     return true;
@@ -80,7 +101,18 @@ class LedgerService : public Service {
   u64 gone_user = 0;
   bool gone_is_held = false;
   bool busy = false;  // answers are owed to every stream
+
+ private:
+  LedgerMethod echo_{*this, kEchoMethod}, later_{*this, kLaterMethod}, stream_{*this, kStreamMethod},
+      chunks_{*this, kChunksMethod};
 };
+
+inline Took LedgerMethod::on_message(CallId call, std::span<const u8> message, const CallInfo& info) {
+  return service_.on_message(call, which_, message, info);
+}
+inline void LedgerMethod::on_half_close(CallId call, const CallInfo&) { service_.on_half_close(call); }
+inline Gone LedgerMethod::on_gone(CallId call, u64 user) { return service_.on_gone(call, user); }
+inline bool LedgerMethod::on_idle(CallId call, u64) { return service_.on_idle(call); }
 
 inline std::string deflated(const std::string& text) {
   std::string out(compressBound(text.size()), '\0');
@@ -100,7 +132,8 @@ inline Limits quick_limits() {
 
 struct Fixture {
   explicit Fixture(const Limits& limits = quick_limits(), LoadSource load = {}, TraceSource trace = {})
-      : door(service, methods(), limits, {}, counters, load, trace) {
+      : door(service, limits, {}, counters, load, trace) {
+    CHECK(door.rare.add(door.methods, "/test.Service/Rare", MethodKind::kBidi, 7));
     door.attach();
   }
   ~Fixture() {
@@ -116,15 +149,6 @@ struct Fixture {
     CHECK_EQ(service.told, service.finished + service.gone);
     CHECK(service.open.empty());
     CHECK_EQ(counters.accepted, counters.closed);
-  }
-  static MethodTable methods() {
-    MethodTable table;
-    CHECK(table.add("/test.Service/Echo", MethodKind::kUnary, kEchoMethod));
-    CHECK(table.add("/test.Service/Later", MethodKind::kUnary, kLaterMethod));
-    CHECK(table.add("/test.Service/Stream", MethodKind::kBidi, kStreamMethod));
-    CHECK(table.add("/test.Service/Chunks", MethodKind::kServerStream, kChunksMethod));
-    CHECK(table.add("/test.Service/Rare", MethodKind::kBidi, 7, Handler::kRare));
-    return table;
   }
 
   LedgerService service;

@@ -36,17 +36,15 @@ class Door {
       : segment_(attach(segment_fd)),
         fds_(wake_fds(dispatcher_fds, door_fds)),
         service_(segment_, &fds_, predict_options(index, options)) {
-    MethodTable methods;
-    service_.add_methods(methods);
-    for (u16 i = 0; i < std::size(kRarePaths); i++)
-      methods.add(kRarePaths[i], i == kListModels ? MethodKind::kUnary : MethodKind::kBidi, i, Handler::kRare);
-    loop_ = std::make_unique<Loop>(service_, std::move(methods), limits(options),
+    loop_ = std::make_unique<Loop>(service_, limits(options),
                                    LoopFds{.listener = listener_fd,
                                            .wake = fds_.door[index],
                                            .internal = internal_fd,
                                            .internal_peer = i32(getppid())},
                                    counters_, LoadSource{&segment_.load(), option(options, "load_reports", false)},
                                    trace_source(segment_, index, options));
+    for (u16 i = 0; i < std::size(kRarePaths); i++)
+      loop_->add_rare_method(kRarePaths[i], i == kListModels ? MethodKind::kUnary : MethodKind::kBidi, i);
     service_.set_loop(loop_.get(), &counters_);
   }
 

@@ -1,4 +1,4 @@
-// Whether a route takes one more request: before it is tokenized, so that a refusal costs microseconds.
+// How much waits in the queue of each route, and when a request that is queued now is likely to be answered.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace fastqps::front {
 
-class Admission {
+class QueueLoads {
  public:
-  explicit Admission(Segment segment) : segment_(segment), routes_(segment.sizes().routes()) {}
+  explicit QueueLoads(Segment segment) : segment_(segment), routes_(segment.sizes().routes()) {}
 
   // Once a turn, and after a sleep: how much waits, over all doors.
   void look(u64 now_ns) {

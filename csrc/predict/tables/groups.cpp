@@ -1,4 +1,4 @@
-#include "predict/groups.h"
+#include "predict/tables/groups.h"
 
 namespace fastqps::front {
 

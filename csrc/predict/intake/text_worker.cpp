@@ -1,4 +1,4 @@
-#include "predict/text_worker.h"
+#include "predict/intake/text_worker.h"
 
 #include "front/background.h"
 

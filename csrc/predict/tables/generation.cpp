@@ -1,4 +1,4 @@
-#include "predict/generation.h"
+#include "predict/tables/generation.h"
 
 namespace fastqps::front {
 

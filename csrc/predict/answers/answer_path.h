@@ -1,0 +1,24 @@
+// The way of an answer from its slot to its call, put together.
+#pragma once
+#include "predict/answers/answers.h"
+#include "predict/answers/generation_calls.h"
+#include "predict/answers/withdrawals.h"
+#include "predict/intake/poison_marks.h"
+#include "predict/tables/service_tables.h"
+
+namespace fastqps::front {
+
+struct AnswerPath {
+  AnswerPath(ServiceTables& tables, const PhaseWatch& phase);
+
+  CallCounts counts;
+  GroupCalls groups;
+  Answers answers;
+  AnswerReader reader;
+  ItemRecords records;
+  GenerationCalls generating;
+  PoisonMarks poison;
+  Withdrawals withdrawals;
+};
+
+}  // namespace fastqps::front

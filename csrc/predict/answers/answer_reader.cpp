@@ -1,0 +1,106 @@
+#include "predict/answers/answer_reader.h"
+
+#include <algorithm>
+
+#include "predict/answers/slot_events.h"
+
+namespace fastqps::front {
+
+Refusal AnswerReader::read_refusal(u32 slot, Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kPoison:
+      return refusals_.refuse(StatusCode::kInternal, "the request broke its dispatcher");
+    case Verdict::kBroken:
+      if (const Generation* generation = generations_.find(slot); generation && generation->begun)
+        return refusals_.refuse(StatusCode::kInternal,
+                                "the dispatcher died: the stream had begun, so it cannot run again");
+      return refusals_.refuse(StatusCode::kInternal, "the dispatcher died while the request ran");
+    case Verdict::kUnavailable:
+      return refusals_.refuse(StatusCode::kUnavailable, "the request could not be queued again");
+    case Verdict::kDone:
+      break;
+  }
+  return read_status(slot);
+}
+
+Refusal AnswerReader::read_status(u32 slot) {
+  const u16 code = slots_.slot(slot).status;
+  if (code == u16(StatusCode::kDeadlineExceeded)) {
+    bump(memory_.stats.expired[kQueue]);
+    return refusals_.refuse(StatusCode::kDeadlineExceeded, "the deadline passed at stage queue");
+  }
+  if (code == u16(StatusCode::kResourceExhausted)) {
+    bump(memory_.stats.rejected[kRejectPredictedMiss]);
+    Refusal refusal =
+        refusals_.refuse(StatusCode::kResourceExhausted, "would miss its deadline: its batch would take too long");
+    refusal.retry_after_ns(loads_.predicted_ns(items_[slot].route), 2);
+    return refusal;
+  }
+  return refusals_.refuse(code < kStatusCodes ? StatusCode(code) : StatusCode::kInternal,
+                          "the dispatcher gave the request up");
+}
+
+bool AnswerReader::read(u32 slot, ResponseView& response, Timings& timings, Usage& usage) {
+  const Item& item = items_[slot];
+  Slot& s = slots_.slot(slot);
+  const u8* bytes = memory_.segment.answer(s);
+  const u64 room = memory_.segment.sizes().answer_bytes, n = s.n_values;
+  switch (s.kind) {
+    case Answer::kFloats:
+      if (u64(n) * sizeof(float) > room) return false;
+      response.output = Output::kEmbedding;
+      response.embedding = {{reinterpret_cast<const float*>(bytes), n}, {}, DType::kUnspecified};
+      if (s.answer_dtype) response.embedding.dtype = DType::kFloat32;
+      break;
+    case Answer::kRaw: {
+      u64 size = u64(n) * (s.answer_dtype == u8(DType::kFloat16) ? 2 : 1);
+      if (size > room) return false;
+      response.output = Output::kEmbedding;
+      response.embedding = {{}, {bytes, size_t(size)}, DType(s.answer_dtype)};
+      break;
+    }
+    case Answer::kLabels:
+      if (u64(n) * sizeof(LabelScore) > room) return false;
+      read_labels(item.route, reinterpret_cast<const LabelScore*>(bytes), u32(n));
+      response.output = Output::kClassification;
+      response.labels = labels_;
+      break;
+    default:
+      return false;
+  }
+  response.request_id = item.request_id;
+  usage = read_usage(slot, 0);
+  response.usage = &usage;
+  if (s.flags & kWantTimings) {
+    timings = read_timings(slot, true);
+    response.timings = &timings;
+  }
+  return true;
+}
+
+void AnswerReader::read_labels(u32 route, const LabelScore* scores, u32 n) {
+  const auto& names = routes_.setup(route).labels;
+  labels_.clear();
+  for (u32 i = 0; i < n; i++) {
+    u32 k = scores[i].index;
+    labels_.push_back({k < names.size() ? std::string_view(names[k]) : std::string_view(), scores[i].score, k});
+  }
+}
+
+Usage AnswerReader::read_usage(u32 slot, u32 output_tokens) {
+  const Item& item = items_[slot];
+  const u32 limit = item.truncated ? routes_[item.route].max_input_tokens : 0;
+  return {slots_.slot(slot).n_tokens.load(kRelaxed), output_tokens, item.truncated, limit};
+}
+
+Timings AnswerReader::read_timings(u32 slot, bool done) {
+  const Item& item = items_[slot];
+  const Slot& s = slots_.slot(slot);
+  const u64 finished = done ? s.finished_ns : clock_.drain_ns, scattered = done ? s.scattered_ns : clock_.drain_ns;
+  auto us = [](u64 from, u64 to) { return u32((to - std::min(from, to)) / 1000); };
+  return {{item.parse_us, item.tokenize_us, us(s.queued_ns.load(kRelaxed), s.claimed_ns),
+           us(s.claimed_ns, s.gathered_ns), us(s.gathered_ns, s.launched_ns), us(s.launched_ns, finished),
+           us(finished, scattered), us(scattered, clock_.drain_ns)}};
+}
+
+}  // namespace fastqps::front

@@ -1,0 +1,36 @@
+// Sends each item's one answer, good or bad: to its call, or to the group of items that it belongs to.
+#pragma once
+#include "predict/answers/call_counts.h"
+#include "predict/answers/group_calls.h"
+#include "predict/tables/items.h"
+#include "predict/tables/refusal.h"
+#include "wire/request_view.h"
+#include "wire/response_view.h"
+
+namespace fastqps::front {
+
+class Answers {
+ public:
+  Answers(const DoorMemory& memory, const Attachment& attachment, ModelRoutes& routes, GroupCalls& groups,
+          CallCounts& counts)
+      : memory_(memory), attachment_(attachment), routes_(routes), groups_(groups), counts_(counts) {}
+
+  // `item` may be a copy: its slot may be free already.
+  void answer(const Item& item, const ResponseView& response);
+  void answer(const Item& item, const ChunkView& last);
+  void answer(const Item& item, const Refusal& refusal);
+  // An item that never got a slot. `view` holds what could be read of it.
+  void refuse(const Origin& from, const RequestView& view, const Refusal& refusal);
+
+ private:
+  template <class Write>
+  void end_call(const Item& item, size_t size, Write write);
+
+  const DoorMemory& memory_;
+  const Attachment& attachment_;
+  ModelRoutes& routes_;
+  GroupCalls& groups_;
+  CallCounts& counts_;
+};
+
+}  // namespace fastqps::front

@@ -1,0 +1,146 @@
+#include "predict/answers/generation_calls.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "predict/answers/slot_events.h"
+
+namespace fastqps::front {
+
+static_assert(kStopTokensMax == kStopIdsMax && kSuppressTokensMax == kSuppressIdsMax, "a slot has room for them");
+
+// ---- from a request to its slot
+
+void GenerationCalls::begin(const RequestView& view, u32 r, u32 slot, bool stream) {
+  const GenerateOptions& options = view.generate;
+  Slot& s = slots_.slot(slot);
+  write_sampling(view, r, s.sampling);
+  s.flags |= u8((options.ignore_eos ? kIgnoreEos : 0) | (options.logprobs ? kLogprobs : 0) |
+                (stream || options.stop_count ? kProgress : 0));
+  std::string_view stops[kStopStringsMax];
+  stop_strings(view, stops);
+  generations_.open(slot).begin(routes_.setup(r).detokenizer.get(), {stops, options.stop_count}, stream);
+}
+
+void GenerationCalls::write_sampling(const RequestView& view, u32 r, Sampling& sampling) {
+  const GenerateOptions& options = view.generate;
+  sampling.seed = options.has_seed ? options.seed : seeds_.next();
+  sampling.temperature = options.temperature;
+  sampling.top_p = options.has_top_p ? options.top_p : 1;
+  sampling.top_k = options.top_k;
+  sampling.max_tokens = options.max_tokens ? options.max_tokens : routes_[r].max_output_tokens;
+  sampling.n_stop_ids = options.stop_token_count;
+  stop_tokens(view, sampling.stop_ids);
+  const LogitDefaults& checkpoint = routes_.setup(r).logit_defaults;
+  sampling.repetition_penalty =
+      options.has_repetition_penalty ? options.repetition_penalty : checkpoint.repetition_penalty;
+  sampling.no_repeat_ngram_size =
+      options.has_no_repeat_ngram_size ? options.no_repeat_ngram_size : checkpoint.no_repeat_ngram_size;
+  sampling.min_tokens = options.has_min_tokens ? options.min_tokens : checkpoint.min_tokens;
+  sampling.min_length = options.has_min_tokens ? 0 : checkpoint.min_length;
+  sampling.n_suppress_ids = options.suppress_token_count;
+  suppress_tokens(view, sampling.suppress_ids);
+}
+
+// ---- from the slot to the client
+
+void GenerationCalls::read_progress(u32 slot) {
+  const Item& item = items_[slot];
+  const Generation* generation = generations_.find(slot);
+  if (!generation || item.answered) return;
+  const u32 made = slots_.slot(slot).n_made.load(kAcquire);  // pairs with the dispatcher's store: the tokens are there
+  if (made <= generation->taken() || made > token_room(slot)) return;  // nothing new, or bytes that nobody should write
+  // Chunks of a few bytes take several times their size in memory: a client that does not read gets the rest in one.
+  if (generation->stream() && !attachment_->caught_up(item.call)) return;
+  advance(slot, made, Finish::kNot);
+}
+
+bool GenerationCalls::finish(u32 slot) {
+  const Slot& s = slots_.slot(slot);
+  const u32 made = s.n_values;
+  const Finish finish = s.finish;
+  const bool sound = s.kind == Answer::kTokens && (finish == Finish::kStop || finish == Finish::kLength) &&
+                     made > generations_.find(slot)->taken() && made <= token_room(slot);
+  if (sound) advance(slot, made, finish);
+  return sound;
+}
+
+// `made` tokens are there. Sends what is new to a stream, and answers if the generation has ended: as its dispatcher
+// says, or by a stop string.
+void GenerationCalls::advance(u32 slot, u32 made, Finish finish) {
+  Generation& generation = *generations_.find(slot);
+  const bool read_before = generation.taken() > 0;
+  GenerationView view = read_tokens(slot, made, finish);
+  if (finish == Finish::kNot && !generation.stopped()) {
+    if (generation.stream()) send_chunk(slot, view);
+    return;
+  }
+  if (!generation.stream() && read_before) {  // that was only to find a stop string
+    generation.restart();
+    view = read_tokens(slot, made, finish);
+  }
+  view.finish_reason = generation.stopped() || finish == Finish::kStop ? FinishReason::kStop : FinishReason::kLength;
+  items_.answer(slot);
+  send_last(slot, view, finish != Finish::kNot);
+  if (finish == Finish::kNot) slots_.cancel(slot, Control::kStop);  // whether it has just ended or not: it is answered
+}
+
+// How many tokens the slot's answer can hold.
+u32 GenerationCalls::token_room(u32 slot) const {
+  return u32(
+      std::min<u64>(routes_[items_[slot].route].max_output_tokens, memory_.segment.sizes().answer_bytes / kTokenBytes));
+}
+
+// The tokens from the first unread one up to the made-th, or to the one that completes a stop string. Ids are copied:
+// their size and their bytes must be of one moment, whatever the dispatcher's process does.
+GenerationView GenerationCalls::read_tokens(u32 slot, u32 made, Finish finish) {
+  Generation& generation = *generations_.find(slot);
+  Slot& s = slots_.slot(slot);
+  const u32* ids = reinterpret_cast<const u32*>(memory_.segment.answer(s));
+  const float* logprobs = reinterpret_cast<const float*>(ids + routes_[items_[slot].route].max_output_tokens);
+  const u32 from = generation.taken();
+  ids_.assign(ids + from, ids + made);
+  text_.clear();
+  generation.read(ids_, finish, text_);
+  const u32 n = generation.taken() - from;
+  GenerationView view;
+  view.text = text_;
+  view.token_ids = {ids_.data(), n};
+  if (s.flags & kLogprobs) view.logprobs = {logprobs + from, n};
+  return view;
+}
+
+void GenerationCalls::send_chunk(u32 slot, const GenerationView& view) {
+  const Item& item = items_[slot];
+  Generation& generation = *generations_.find(slot);
+  const ChunkView chunk{item.request_id, view, nullptr, nullptr};
+  const size_t size = chunk_size(chunk);
+  u8* out = attachment_->begin_message(item.call, size);
+  if (!out) return;  // on_gone() has been called
+  write_chunk(chunk, out);
+  if (!std::exchange(generation.begun, true)) {
+    slots_.begun(slot);
+    attachment_->set_header(item.call, routes_.header(item.route));
+  }
+  attachment_->commit_message(item.call, size);
+}
+
+// done: its dispatcher ended it.
+void GenerationCalls::send_last(u32 slot, const GenerationView& view, bool done) {
+  const Item& item = items_[slot];
+  const Generation& generation = *generations_.find(slot);
+  records_.answered(slot, done ? ItemRecords::Ended::kByDispatcher : ItemRecords::Ended::kByDoor);
+  const Usage usage = reader_.read_usage(slot, generation.taken());
+  const Timings timings = reader_.read_timings(slot, done);
+  const Timings* asked = slots_.slot(slot).flags & kWantTimings ? &timings : nullptr;
+  if (generation.stream()) return answers_.answer(item, ChunkView{item.request_id, view, &usage, asked});
+  ResponseView response;
+  response.request_id = item.request_id;
+  response.output = Output::kGeneration;
+  response.generation = view;
+  response.usage = &usage;
+  response.timings = asked;
+  answers_.answer(item, response);
+}
+
+}  // namespace fastqps::front

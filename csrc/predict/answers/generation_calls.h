@@ -1,0 +1,63 @@
+// Items of a model that generates: their options go into the slot, and their tokens are read while they are made.
+//
+// Predict reads a generation once, at its end, unless it has stop strings. Generate, and requests with stop strings,
+// are read whenever the slab reports progress. Tokens wait in the slot until they are read, so a client that does not
+// read its chunks costs nothing: it gets the rest in one.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "front/seeds.h"
+#include "predict/answers/answer_reader.h"
+#include "predict/answers/answers.h"
+#include "predict/answers/item_records.h"
+#include "predict/tables/generation.h"
+
+namespace fastqps::front {
+
+class GenerationCalls {
+ public:
+  GenerationCalls(const DoorMemory& memory, const Attachment& attachment, Slots& slots, Items& items,
+                  ModelRoutes& routes, Generations& generations, AnswerReader& reader, ItemRecords& records,
+                  Answers& answers)
+      : memory_(memory),
+        attachment_(attachment),
+        slots_(slots),
+        items_(items),
+        routes_(routes),
+        generations_(generations),
+        reader_(reader),
+        records_(records),
+        answers_(answers) {}
+
+  // Only for a request that RequestChecker let pass. The slot's flags for scatter are written before.
+  void begin(const RequestView& view, u32 route, u32 slot, bool stream);
+  // More tokens have come.
+  void read_progress(u32 slot);
+  // A dispatcher's answer that has come in full. False: these bytes cannot be one.
+  bool finish(u32 slot);
+
+ private:
+  void write_sampling(const RequestView& view, u32 route, Sampling& sampling);
+  void advance(u32 slot, u32 made, Finish finish);
+  u32 token_room(u32 slot) const;
+  GenerationView read_tokens(u32 slot, u32 made, Finish finish);
+  void send_chunk(u32 slot, const GenerationView& view);
+  void send_last(u32 slot, const GenerationView& view, bool done);
+
+  const DoorMemory& memory_;
+  const Attachment& attachment_;
+  Slots& slots_;
+  Items& items_;
+  ModelRoutes& routes_;
+  Generations& generations_;
+  AnswerReader& reader_;
+  ItemRecords& records_;
+  Answers& answers_;
+  Seeds seeds_;
+  // of the chunk or answer that is being written
+  std::vector<u32> ids_;
+  std::string text_;
+};
+
+}  // namespace fastqps::front

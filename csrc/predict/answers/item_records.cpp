@@ -1,0 +1,62 @@
+#include "predict/answers/item_records.h"
+
+#include <algorithm>
+
+#include "predict/answers/slot_events.h"
+
+namespace fastqps::front {
+
+namespace {
+constexpr u32 kItemsMax = 16;  // of one call: a stream may have millions
+}
+
+bool ItemRecords::is_traced(const Origin& from, u32 route) {
+  if (!from.info->traced) return false;
+  TraceRecord* record = attachment_->trace(from.call);
+  if (!record) return false;
+  record->model = u16(route / kGenerations);
+  return record->items++ < kItemsMax;
+}
+
+void ItemRecords::answered(u32 slot, Ended ended) {
+  const Slot& s = slots_.slot(slot);
+  const u64 now = clock_.drain_ns;
+  clock_.answers++;
+  if (items_[slot].traced) trace(items_[slot], slot, ended, StatusCode::kOk);
+  if (ended == Ended::kByDispatcher) memory_.stats.stage[kDrain].record(now - std::min(now, s.scattered_ns));
+  bump(memory_.stats.queue_wait_ns, s.claimed_ns - std::min(s.claimed_ns, s.queued_ns.load(kRelaxed)));
+}
+
+void ItemRecords::trace(const Item& item, u32 slot, Ended ended, StatusCode code) {
+  TraceRecord* call = attachment_->trace(item.call);
+  if (!call) return;
+  const Slot& s = slots_.slot(slot);
+  const u64 now = clock_.drain_ns;
+  TraceRecord record = *call;
+  u64* at = record.at_ns;
+  at[kReceive] = item.group == Groups::kNone ? call->at_ns[kReceive] : item.received_ns;
+  at[kParse] = items_.times(slot).parse_begun_ns;
+  at[kTokenize] = items_.times(slot).parse_ended_ns;
+  if (!item.tokenizing) at[kQueue] = s.queued_ns.load(kRelaxed);
+  if (ended != Ended::kUnanswered) {  // else these are of nobody, or of an earlier request
+    const bool done = ended == Ended::kByDispatcher;
+    at[kGather] = s.claimed_ns, at[kLaunch] = s.gathered_ns, at[kDevice] = s.launched_ns;
+    at[kScatter] = done ? s.finished_ns : now;
+    at[kDrain] = done ? s.scattered_ns : now;
+    at[kSend] = now;
+    record.dispatcher = u16(slots_.owner(slot));
+    record.batch_items = s.batch_items;
+    record.output_tokens = s.kind == Answer::kTokens ? s.n_values : 0;
+    if (const Generation* generation = generations_.find(slot)) record.output_tokens = generation->taken();
+  }
+  record.input_tokens = s.n_tokens.load(kRelaxed);
+  record.code = u8(code);
+  if (item.group == Groups::kNone) {
+    *call = record;
+    return;
+  }
+  at[kStages] = std::max(now, attachment_->turn_ns());
+  attachment_->trace_item(record);
+}
+
+}  // namespace fastqps::front

@@ -1,0 +1,40 @@
+// Records where items spent their time: in the statistics, and in the traces of the calls that are traced.
+#pragma once
+#include "predict/tables/generation.h"
+#include "predict/tables/items.h"
+#include "predict/tables/slots.h"
+#include "predict/tables/turn_clock.h"
+
+namespace fastqps::front {
+
+class ItemRecords {
+ public:
+  // Which of a slot's times are there, and of this item.
+  enum class Ended : u8 { kByDispatcher, kByDoor, kUnanswered };
+
+  ItemRecords(const DoorMemory& memory, const Attachment& attachment, Slots& slots, Items& items,
+              Generations& generations, TurnClock& clock)
+      : memory_(memory),
+        attachment_(attachment),
+        slots_(slots),
+        items_(items),
+        generations_(generations),
+        clock_(clock) {}
+
+  // Whether an item's times are wanted. Of a call of many items the first ones' are.
+  bool is_traced(const Origin& from, u32 route);
+  // A slot's answer goes out now.
+  void answered(u32 slot, Ended ended);
+  // An item of a traced call has ended. `item` may be a copy: its slot may be free already.
+  void trace(const Item& item, u32 slot, Ended ended, StatusCode code);
+
+ private:
+  const DoorMemory& memory_;
+  const Attachment& attachment_;
+  Slots& slots_;
+  Items& items_;
+  Generations& generations_;
+  TurnClock& clock_;
+};
+
+}  // namespace fastqps::front

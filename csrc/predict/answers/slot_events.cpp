@@ -1,0 +1,56 @@
+#include "predict/answers/slot_events.h"
+
+namespace fastqps::front {
+
+void SlotEvents::answer(u32 slot, u64, Verdict verdict) {
+  Item& item = tables_.items[slot];
+  if (verdict == Verdict::kPoison) path_.poison.mark(slot);
+  if (item.answered) return;
+  tables_.items.answer(slot);
+  if (path_.reader.failed(slot, verdict)) {
+    const Refusal refusal = path_.reader.read_refusal(slot, verdict);
+    if (item.traced) {
+      using Ended = ItemRecords::Ended;
+      path_.records.trace(item, slot, verdict == Verdict::kDone ? Ended::kByDispatcher : Ended::kUnanswered,
+                          refusal.code);
+    }
+    path_.answers.answer(item, refusal);
+    return;
+  }
+  if (!(tables_.generations.find(slot) ? path_.generating.finish(slot) : answer_row(slot)))
+    path_.answers.answer(item, path_.reader.unreadable());
+}
+
+// An encoder's answer. False: the slot's bytes cannot be one.
+bool SlotEvents::answer_row(u32 slot) {
+  ResponseView response;
+  Timings timings;
+  Usage usage;
+  if (!path_.reader.read(slot, response, timings, usage)) return false;
+  path_.records.answered(slot, ItemRecords::Ended::kByDispatcher);
+  path_.answers.answer(tables_.items[slot], response);
+  return true;
+}
+
+// Nothing of the item is with its client.
+void SlotEvents::restarted(u32 slot, u64) {
+  tables_.items.wait_again(tables_.items[slot]);
+  if (Generation* generation = tables_.generations.find(slot)) generation->restart();
+}
+
+// Nothing of the item may stay.
+void SlotEvents::released(u32 slot, u64) {
+  Item& item = tables_.items[slot];
+  tables_.items.deadlines.clear(slot);
+  tables_.generations.close(slot);
+  if (item.holds_connection) tables_.attachment->released(item.connection);
+  item.holds_connection = false;
+  tables_.items.release(item);
+  if (item.group != Groups::kNone) {
+    path_.groups.unlink(std::exchange(item.group, Groups::kNone), slot);
+  } else if (!item.answered && tables_.attachment.transport) {
+    tables_.attachment->set_user(item.call, 0);  // refused after it was linked: finish() follows
+  }
+}
+
+}  // namespace fastqps::front

@@ -1,0 +1,88 @@
+#include "predict/answers/withdrawals.h"
+
+#include "predict/answers/slot_events.h"
+
+namespace fastqps::front {
+namespace {
+
+Stage stage_of(State state) {
+  return state == State::kClaimed ? kGather : state == State::kLaunched ? kDevice : kQueue;
+}
+
+}  // namespace
+
+Gone Withdrawals::call_gone(u64 user) {
+  if (!user) return Gone::kReleased;
+  const u32 slot = u32(user - 1);
+  if (items_[slot].answered) return Gone::kReleased;  // cut as its answer was written: Answers counts it
+  const Item kept = items_[slot];
+  counts_.item(kept.route, StatusCode::kCancelled);
+  counts_.call(kept.route, kept.method, StatusCode::kCancelled, kept.received_ns);
+  if (!abandon(slot)) return Gone::kReleased;
+  items_[slot].holds_connection = true;
+  return Gone::kHeld;
+}
+
+Gone Withdrawals::group_gone(u64 user) {
+  if (!user) return Gone::kReleased;
+  const u32 g = u32(user - 1);
+  counts_.call(groups_[g].route, groups_[g].method, StatusCode::kCancelled, groups_[g].received_ns);
+  bool held = false;
+  for (u32 slot = groups_[g].first; slot != Groups::kNone;) {
+    const u32 next = groups_.next(slot);
+    if (!items_[slot].answered) {
+      counts_.item(items_[slot].route, StatusCode::kCancelled);
+      held |= abandon(slot);
+    }
+    slot = next;
+  }
+  groups_[g].gone = true;  // not before: with its last slot the group would be freed under this loop, and then again
+  groups_[g].holds_connection = held;
+  groups_.free_if_done(g);
+  return held ? Gone::kHeld : Gone::kReleased;
+}
+
+// The client of an unanswered item is gone. True: a dispatcher, or a tokenizer's thread, still holds the slot.
+bool Withdrawals::abandon(u32 slot) {
+  items_.answer(slot);
+  cut_off_ += phase_.drain_is_over(attachment_->turn_ns());
+  if (items_[slot].tokenizing) return drop_text(slot), true;
+  return slots_.cancel(slot) == Cancel::kWaiting;
+}
+
+void Withdrawals::expire(u32 slot) {
+  const Item kept = items_[slot];
+  if (kept.answered) return;
+  const Stage stage = kept.tokenizing ? kTokenize : stage_of(slots_.state(slot));
+  if (!take_back(slot)) return;
+  if (kept.traced) records_.trace(kept, slot, ItemRecords::Ended::kUnanswered, StatusCode::kDeadlineExceeded);
+  bump(memory_.stats.expired[stage]);
+  answers_.answer(
+      kept, refusals_.refuse(StatusCode::kDeadlineExceeded, "the deadline passed at stage %s", kStageNames[stage]));
+}
+
+void Withdrawals::give_up_waiting() {
+  for (u32 slot = 0; slot < items_.size(); slot++) {
+    const Item kept = items_[slot];
+    if (slots_.state(slot) != State::kQueued || kept.answered) continue;
+    if (memory_.route(kept.route).dispatchers.load(kRelaxed)) continue;
+    // One that is claimed just now is not ours any more.
+    if (take_back(slot))
+      answers_.answer(kept, refusals_.refuse(StatusCode::kUnavailable, "no dispatcher of this model is left"));
+  }
+}
+
+// An unanswered item is the caller's to answer now. False: its answer is here already, and drain() hands it out.
+bool Withdrawals::take_back(u32 slot) {
+  if (items_[slot].tokenizing) {
+    drop_text(slot);
+  } else if (slots_.cancel(slot) == Cancel::kDone) {
+    return false;
+  }
+  items_.answer(slot);
+  return true;
+}
+
+void Withdrawals::drop_text(u32 slot) { tokenizers_.drop(slot, routes_.setup(items_[slot].route).external_tokenizer); }
+
+}  // namespace fastqps::front

@@ -1,0 +1,41 @@
+// Whether a route takes one more request. Decided before the request is tokenized, so that a refusal costs
+// microseconds.
+#pragma once
+#include "predict/intake/queue_loads.h"
+#include "predict/tables/items.h"
+#include "predict/tables/refusal.h"
+#include "predict/tables/slots.h"
+#include "wire/request_view.h"
+
+namespace fastqps::front {
+
+class Admission {
+ public:
+  // default_timeout_ns: of requests that name none; 0: none.
+  Admission(const DoorMemory& memory, Slots& slots, Items& items, QueueLoads& loads, RefusalWriter& refusals,
+            u64 default_timeout_ns)
+      : memory_(memory),
+        slots_(slots),
+        items_(items),
+        loads_(loads),
+        refusals_(refusals),
+        default_timeout_ns_(default_timeout_ns) {}
+
+  // The earliest of the call's deadline, the item's timeout and the server's; 0: none of them is set.
+  u64 deadline_of(const RequestView& view, const CallInfo& info) const;
+  Refusal check(const RequestView& view, u32 route, const Origin& from, u64 now, u64 deadline);
+  // All slots are in use.
+  Refusal no_slot(u32 route);
+
+ private:
+  Refusal check_share(u32 route, const Origin& from, u64 predicted_ns);
+
+  const DoorMemory& memory_;
+  Slots& slots_;
+  Items& items_;
+  QueueLoads& loads_;
+  RefusalWriter& refusals_;
+  const u64 default_timeout_ns_;
+};
+
+}  // namespace fastqps::front

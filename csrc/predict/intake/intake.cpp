@@ -1,0 +1,100 @@
+#include "predict/intake/intake.h"
+
+#include <algorithm>
+#include <new>
+
+#include "core/clock.h"
+#include "predict/answers/slot_events.h"
+
+namespace fastqps::front {
+
+Refusal Intake::accept(std::string_view message, const Origin& from, RequestView& view) {
+  const bool timed = sample_++ % DoorMemory::kSampleEvery == 0;
+  const u64 begun_ns = timed || from.info->traced ? now_ns() : 0;
+  u32 route = 0;
+  if (Refusal refusal = checker_.check(message, from.method, view, route)) return refusal;
+  const u64 deadline = admission_.deadline_of(view, *from.info);
+  if (Refusal refusal = admission_.check(view, route, from, attachment_->turn_ns(), deadline)) return refusal;
+  const i64 taken = slots_.take();
+  if (taken < 0) return admission_.no_slot(route);
+
+  const u32 slot = u32(taken);
+  Item& item = begin_item(view, from, route, slot, deadline);
+  item.traced = records_.is_traced(from, route);
+  item.stamped = timed || view.output.timings || item.traced;
+  const u64 parsed_ns = item.stamped ? now_ns() : 0;
+  const Refusal refusal = input_.fill(view, route, slot, item);
+  if (item.stamped) stamp(from, item, slot, begun_ns, parsed_ns, timed);
+  if (refusal) {
+    slots_.give_back(slot);
+    return refusal;
+  }
+  link(slot, item);
+  items_.deadlines.set(slot, deadline);
+  if (memory_.route(route).task == Task::kGenerate) generating_.begin(view, route, slot, from.method == kGenerate);
+  return item.tokenizing ? Refusal{} : queue_.put(slot);
+}
+
+Item& Intake::begin_item(const RequestView& view, const Origin& from, u32 route, u32 slot, u64 deadline) {
+  Slot& s = slots_.slot(slot);
+  s.deadline_ns = deadline;
+  s.dimensions = view.output.dimensions;
+  s.top_labels = u16(std::min<u32>(view.output.top_labels, 0xffff));
+  s.dtype = u8(view.output.dtype);
+  s.flags = u8((view.output.has_normalize ? kNormalizeSet : 0) | (view.output.normalize ? kNormalize : 0) |
+               (view.output.raw_scores ? kRawScores : 0) | (view.output.timings ? kWantTimings : 0));
+  // Made in place: a copy of a fresh one waits for the narrow stores that made it.
+  return *new (&items_[slot]) Item{.call = from.call,
+                                   .connection = from.info->connection,
+                                   .request_id = view.request_id,
+                                   .received_ns = from.info->receive_ns,
+                                   .group = from.group,
+                                   .index = from.index,
+                                   .route = u16(route),
+                                   .method = from.method,
+                                   .priority = u8(view.priority),
+                                   .truncate = view.truncate};
+}
+
+// Keeps the times of the item's first stages.
+void Intake::stamp(const Origin& from, Item& item, u32 slot, u64 begun_ns, u64 parsed_ns, bool timed) {
+  items_.times(slot) = {begun_ns, parsed_ns};
+  const u64 now = queue_.stamp();
+  if (timed) {
+    item.parse_us = u32((parsed_ns - begun_ns) / 1000);
+    memory_.sample(kReceive, begun_ns - std::min(begun_ns, from.info->receive_ns));
+    memory_.sample(kParse, parsed_ns - begun_ns);
+  }
+  if (item.tokenizing) {
+    item.sampled = timed;  // the stage ends when its worker is done
+    return;
+  }
+  item.tokenize_us = u32((now - parsed_ns) / 1000);
+  if (timed) memory_.sample(kTokenize, now - parsed_ns);
+}
+
+void Intake::link(u32 slot, Item& item) {
+  items_.hold(item);
+  if (item.group == Groups::kNone) return attachment_->set_user(item.call, u64(slot) + 1);
+  groups_.link(item.group, slot, item.route);
+}
+
+Refusal Intake::finish_text(const TokenizeResult& result) {
+  Item& item = items_[result.slot];
+  item.tokenizing = false;
+  if (item.stamped) {
+    const u64 now = attachment_->turn_ns();
+    const u64 took = now - std::min(now, items_.times(result.slot).parse_ended_ns);
+    item.tokenize_us = u32(took / 1000);
+    if (item.sampled) memory_.sample(kTokenize, took);
+  }
+  const Refusal refusal = input_.check(result, item);
+  if (refusal || item.answered) {  // answered: expired or cancelled meanwhile
+    queue_.discard(result.slot);
+    return refusal;
+  }
+  input_.write(result, item);
+  return queue_.put(result.slot);
+}
+
+}  // namespace fastqps::front

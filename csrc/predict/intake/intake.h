@@ -1,0 +1,60 @@
+// Takes requests in: from a message's bytes to a slot in a ring.
+#pragma once
+#include <string_view>
+
+#include "predict/answers/generation_calls.h"
+#include "predict/intake/admission.h"
+#include "predict/intake/request_checker.h"
+#include "predict/intake/request_queue.h"
+#include "predict/intake/slot_input.h"
+
+namespace fastqps::front {
+
+inline std::string_view as_text(std::span<const u8> message) {
+  return {reinterpret_cast<const char*>(message.data()), message.size()};
+}
+
+class Intake {
+ public:
+  Intake(const DoorMemory& memory, const Attachment& attachment, Slots& slots, Items& items, GroupCalls& groups,
+         ItemRecords& records, GenerationCalls& generating, RequestChecker& checker, Admission& admission,
+         SlotInput& input, RequestQueue& queue)
+      : memory_(memory),
+        attachment_(attachment),
+        slots_(slots),
+        items_(items),
+        groups_(groups),
+        records_(records),
+        generating_(generating),
+        checker_(checker),
+        admission_(admission),
+        input_(input),
+        queue_(queue) {}
+
+  // Reads, checks and queues one item. On refusal `view` holds what could be read of it, at least its request_id where
+  // there is one, and no slot is held.
+  Refusal accept(std::string_view message, const Origin& from, RequestView& view);
+  // A text that another thread has tokenized, or dropped: queues its item. A refusal is the caller's to send, to the
+  // item as it was before.
+  Refusal finish_text(const TokenizeResult& result);
+
+ private:
+  Item& begin_item(const RequestView& view, const Origin& from, u32 route, u32 slot, u64 deadline);
+  void stamp(const Origin& from, Item& item, u32 slot, u64 begun_ns, u64 parsed_ns, bool timed);
+  void link(u32 slot, Item& item);
+
+  const DoorMemory& memory_;
+  const Attachment& attachment_;
+  Slots& slots_;
+  Items& items_;
+  GroupCalls& groups_;
+  ItemRecords& records_;
+  GenerationCalls& generating_;
+  RequestChecker& checker_;
+  Admission& admission_;
+  SlotInput& input_;
+  RequestQueue& queue_;
+  u32 sample_ = 0;
+};
+
+}  // namespace fastqps::front

@@ -1,0 +1,94 @@
+#include "predict/intake/request_checker.h"
+
+#include <algorithm>
+
+namespace fastqps::front {
+
+Refusal RequestChecker::check(std::string_view message, Rpc method, RequestView& view, u32& route) {
+  ReasonText reason;
+  FieldError error = parse_request(message, &view);
+  if (!error) error = check_request(view, reason);
+  if (error) return refusals_.refuse(error);
+  const i32 found = routes_.find(view.model);
+  if (found == ModelRoutes::kUnknown) return not_served(view.model);
+  if (found == ModelRoutes::kStarting) return refusals_.refuse(StatusCode::kUnavailable, "the model is starting");
+  route = u32(found);
+  return routes_[route].task == Task::kGenerate ? check_generator(view, route) : check_encoder(view, route, method);
+}
+
+// Names the models that are served, as many as the message has room for.
+Refusal RequestChecker::not_served(std::string_view name) {
+  Refusal refusal =
+      refusals_.refuse_field("model", "'%.*s' is not served here; served: %s", int(std::min<size_t>(name.size(), 100)),
+                             name.data(), routes_.names().c_str());
+  refusal.code = StatusCode::kNotFound;
+  return refusal;
+}
+
+Refusal RequestChecker::check_encoder(const RequestView& view, u32 r, Rpc method) {
+  const Route& route = routes_[r];
+  const OutputOptions& output = view.output;
+  const char* name = routes_.name(r);
+  if (method == kGenerate) return refusals_.refuse_field("model", "'%s' does not generate text; call Predict", name);
+  if (view.has_generate)
+    return refusals_.refuse_field("generate", "the model '%s' does not generate text; leave it unset", name);
+  if (output.dimensions > route.dimensions)
+    return refusals_.refuse_field("output.dimensions", "%u, at most %u", output.dimensions, route.dimensions);
+  const bool normalized = output.has_normalize ? output.normalize : route.normalize;
+  if (DType(output.dtype) == DType::kInt8 && route.task == Task::kEmbed && !normalized)
+    return refusals_.refuse_field(
+        "output.dtype",
+        "DTYPE_INT8 (3) can hold values from -1 to 1 only, and this embedding is not normalized; set "
+        "output.normalize, or use DTYPE_FLOAT16");
+  return {};
+}
+
+Refusal RequestChecker::check_generator(const RequestView& view, u32 r) {
+  const Route& route = routes_[r];
+  const GenerateOptions& options = view.generate;
+  const OutputOptions& output = view.output;
+  const char* name = routes_.name(r);
+  if (view.input == Input::kPair)
+    return refusals_.refuse_field("pair", "2 texts, at most 1 for the model '%s', which generates", name);
+  const auto meaningless = [&](const char* field, u32 value) {
+    return refusals_.refuse_field(field, "%u, but the model '%s' generates text; leave it unset", value, name);
+  };
+  if (output.dtype) return meaningless("output.dtype", u32(output.dtype));
+  if (output.dimensions) return meaningless("output.dimensions", output.dimensions);
+  if (output.has_normalize) return meaningless("output.normalize", output.normalize);
+  if (output.top_labels) return meaningless("output.top_labels", output.top_labels);
+  if (output.raw_scores) return meaningless("output.raw_scores", 1);
+  if (options.max_tokens > route.max_output_tokens)
+    return refusals_.refuse_field("generate.max_tokens", "%u, at most %u", options.max_tokens, route.max_output_tokens);
+  const u32 max_tokens = options.max_tokens ? options.max_tokens : route.max_output_tokens;
+  if (options.min_tokens > max_tokens)
+    return refusals_.refuse_field("generate.min_tokens", "%u, at most max_tokens, %u", options.min_tokens, max_tokens);
+  if (options.stop_count && !routes_.setup(r).detokenizer)
+    return refusals_.refuse_field(
+        "generate.stop", "the model '%s' has no tokenizer, so stop strings cannot be found; use stop_token_ids", name);
+  return check_token_options(view, r);
+}
+
+Refusal RequestChecker::check_token_options(const RequestView& view, u32 r) {
+  const u32 vocab = routes_[r].vocab_size;
+  u32 ids[std::max(kStopTokensMax, kSuppressTokensMax)];
+  const auto unknown = [vocab](u32 id) { return id >= vocab; };
+  stop_tokens(view, ids);
+  const u32* end = ids + view.generate.stop_token_count;
+  if (const u32* id = std::find_if<const u32*>(ids, end, unknown); id != end)
+    return refusals_.refuse_field("generate.stop_token_ids", "id %u, the vocabulary has %u", *id, vocab);
+  suppress_tokens(view, ids);
+  end = ids + view.generate.suppress_token_count;
+  if (const u32* id = std::find_if<const u32*>(ids, end, unknown); id != end)
+    return refusals_.refuse_field("generate.suppress_token_ids", "id %u, the vocabulary has %u", *id, vocab);
+  const std::vector<u32>& forced = routes_.setup(r).forced_ids;
+  const auto suppressed = [&](u32 id) { return std::find<const u32*>(ids, end, id) != end; };
+  if (!forced.empty() && std::all_of(forced.begin(), forced.end(), suppressed))
+    return refusals_.refuse_field(
+        "generate.suppress_token_ids",
+        "%zu ids, with all %zu that the checkpoint's forced_eos_token_id forces; leave one of those out",
+        size_t(end - ids), forced.size());
+  return {};
+}
+
+}  // namespace fastqps::front

@@ -1,0 +1,31 @@
+// What a request may ask: of every model (check_request.cpp), and of the model that it names. Each refusal names the
+// field, the value and the limit.
+#pragma once
+#include <string_view>
+
+#include "predict/tables/model_routes.h"
+#include "predict/tables/refusal.h"
+#include "wire/request_view.h"
+#include "wire/response_view.h"
+
+namespace fastqps::front {
+
+class RequestChecker {
+ public:
+  RequestChecker(ModelRoutes& routes, RefusalWriter& refusals) : routes_(routes), refusals_(refusals) {}
+
+  // Reads a message and finds the route that serves its model. On refusal `view` holds what could be read of it, at
+  // least its request_id where there is one.
+  Refusal check(std::string_view message, Rpc method, RequestView& view, u32& route);
+
+ private:
+  Refusal check_encoder(const RequestView& view, u32 route, Rpc method);
+  Refusal check_generator(const RequestView& view, u32 route);
+  Refusal check_token_options(const RequestView& view, u32 route);
+  Refusal not_served(std::string_view model);
+
+  ModelRoutes& routes_;
+  RefusalWriter& refusals_;
+};
+
+}  // namespace fastqps::front

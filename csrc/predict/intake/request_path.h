@@ -1,0 +1,19 @@
+// The way of a request from its message to a ring, put together.
+#pragma once
+#include "predict/answers/answer_path.h"
+#include "predict/intake/intake.h"
+#include "predict/tables/options.h"
+
+namespace fastqps::front {
+
+struct RequestPath {
+  RequestPath(ServiceTables& tables, AnswerPath& answers, SlotEvents& events, const PredictOptions& options);
+
+  RequestChecker checker;
+  Admission admission;
+  SlotInput input;
+  RequestQueue queue;
+  Intake intake;
+};
+
+}  // namespace fastqps::front

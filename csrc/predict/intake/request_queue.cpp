@@ -1,0 +1,39 @@
+#include "predict/intake/request_queue.h"
+
+#include "core/clock.h"
+#include "predict/answers/slot_events.h"
+
+namespace fastqps::front {
+
+u64 RequestQueue::stamp() { return stamp_ns_ = now_ns(); }
+
+Refusal RequestQueue::put(u32 slot) {
+  static constexpr Class kClassOf[] = {kNormal, kLow, kNormal, kHigh};  // by fastqps.v1.Priority
+  const Item& item = items_[slot];
+  // The wait for a dispatcher begins where the stages before it end. A clock for every item would cost a percent of its
+  // work: the first one of a turn has its own, and those behind it the newest that there is.
+  if (stamp_ns_ < attachment_->turn_ns()) stamp();
+  const u64 now = stamp_ns_;
+  Refusal refusal;
+  if (poison_.marked(slots_.slot(slot), now)) {
+    bump(memory_.stats.rejected[kRejectPoison]);
+    refusal =
+        refusals_.refuse(StatusCode::kInternal, "this request has broken dispatchers and is refused for ten minutes");
+  } else if (slots_.put(slot, item.route, kClassOf[item.priority & 3], 0, now)) {
+    loads_.added(item.route);
+    return {};
+  } else {
+    bump(memory_.stats.rejected[kRejectQueueFull]);
+    refusal = refusals_.refuse(StatusCode::kResourceExhausted, "the queue is full");
+    refusal.retry_after_ms = 10;
+  }
+  discard(slot);
+  return refusal;
+}
+
+void RequestQueue::discard(u32 slot) {
+  events_.released(slot, 0);
+  slots_.give_back(slot);
+}
+
+}  // namespace fastqps::front

@@ -1,0 +1,43 @@
+// Puts complete slots into the rings of their routes, for dispatchers to claim.
+#pragma once
+#include "predict/intake/poison_marks.h"
+#include "predict/intake/queue_loads.h"
+#include "predict/tables/items.h"
+#include "predict/tables/refusal.h"
+#include "predict/tables/slots.h"
+
+namespace fastqps::front {
+
+class RequestQueue {
+ public:
+  RequestQueue(const DoorMemory& memory, const Attachment& attachment, Slots& slots, Items& items, QueueLoads& loads,
+               PoisonMarks& poison, SlotEvents& events, RefusalWriter& refusals)
+      : memory_(memory),
+        attachment_(attachment),
+        slots_(slots),
+        items_(items),
+        loads_(loads),
+        poison_(poison),
+        events_(events),
+        refusals_(refusals) {}
+
+  // On refusal the slot is free again and nothing of the item is left.
+  Refusal put(u32 slot);
+  // Frees a slot that was never put, with all that is known of its item.
+  void discard(u32 slot);
+  // Reads the clock for an item's own times; what is put next in this turn waits from here on.
+  u64 stamp();
+
+ private:
+  const DoorMemory& memory_;
+  const Attachment& attachment_;
+  Slots& slots_;
+  Items& items_;
+  QueueLoads& loads_;
+  PoisonMarks& poison_;
+  SlotEvents& events_;
+  RefusalWriter& refusals_;
+  u64 stamp_ns_ = 0;  // the newest reading of the clock
+};
+
+}  // namespace fastqps::front

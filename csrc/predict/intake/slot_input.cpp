@@ -1,0 +1,165 @@
+#include "predict/intake/slot_input.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "predict/answers/slot_events.h"
+
+namespace fastqps::front {
+
+namespace {
+
+constexpr size_t kTextBytesAlways = 64 << 10;  // that a text may have, however few tokens the model takes
+constexpr size_t kBytesPerToken = 128;         // beyond that; the longest tokens of usual vocabularies have as many
+constexpr size_t kLoopTextBytes = 4 << 10;     // longer texts are tokenized by another thread
+
+bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+// The text up to the last white space in the second half of its first `bytes`, without that white space: the words in
+// front of it have the tokens that they have in the whole text. Empty: there is none.
+std::string_view cut_at_space(std::string_view text, size_t bytes) {
+  size_t end = bytes;
+  while (end > bytes / 2 && !is_space(text[end])) end--;
+  while (end > bytes / 2 && is_space(text[end - 1])) end--;
+  return text.substr(0, end > bytes / 2 ? end : 0);
+}
+
+const char* field_of(const Item& item) { return item.pair ? "pair" : "text"; }
+
+}  // namespace
+
+Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
+  const Route& route = routes_[r];
+  if (view.input == Input::kTokenIds) return fill_ids(view, route, slot, item);
+  if (Refusal refusal = check_tokenizer(view, r)) return refusal;
+  const RouteSetup& setup = routes_.setup(r);
+  item.pair = view.input == Input::kPair;
+  std::string_view text = item.pair ? view.pair_first : view.text;
+  if (Refusal refusal = bound_text(view, route, text, item)) return refusal;
+  if (setup.external_tokenizer || text.size() + view.pair_second.size() > kLoopTextBytes) {
+    TokenizeJob job{slot, r, item.pair, std::string(text), std::string(view.pair_second)};
+    if (!setup.external_tokenizer) job.tokenizer = setup.of_long_texts;
+    job.tokens_max = route.max_input_tokens;
+    return hand_over(std::move(job), item);
+  }
+  Slot& s = slots_.slot(slot);
+  u32* ids = memory_.segment.ids(s);
+  const text::Encoded encoded = item.pair
+                                    ? setup.tokenizer->encode_pair(text, view.pair_second, ids, route.max_input_tokens)
+                                    : setup.tokenizer->encode(text, ids, route.max_input_tokens);
+  if (Refusal refusal = check_tokens(item, encoded.n_tokens, encoded.n_total, route)) return refusal;
+  if (setup.check_ids)
+    if (Refusal refusal = check_ids(field_of(item), ids, encoded.n_tokens, route)) return refusal;
+  s.first_len = encoded.first_len;
+  s.n_tokens.store(encoded.n_tokens, kRelaxed);
+  item.truncated = encoded.truncated;
+  return {};
+}
+
+Refusal SlotInput::check_tokenizer(const RequestView& view, u32 r) {
+  const RouteSetup& setup = routes_.setup(r);
+  if (!setup.external_tokenizer && !setup.tokenizer)
+    return refusals_.refuse_field(view.input == Input::kPair ? "pair" : "text",
+                                  "the model '%s' has no tokenizer; send token_ids", routes_.name(r));
+  if (setup.pairs_only && view.input == Input::kText)
+    return refusals_.refuse_field("text",
+                                  "the model '%s' scores pairs of texts; send a pair, or start the server with "
+                                  "--allow-single-texts",
+                                  routes_.name(r));
+  return {};
+}
+
+// Refuses or cuts a text that is longer than any that the model could take. Without it one message of some MiB takes
+// seconds to tokenize, for a few hundred tokens or for a refusal.
+Refusal SlotInput::bound_text(const RequestView& view, const Route& route, std::string_view& text, Item& item) {
+  const size_t bytes = text.size() + view.pair_second.size();
+  const size_t most = std::max(kTextBytesAlways, kBytesPerToken * route.max_input_tokens);
+  if (bytes <= most) return {};
+  const char* field = field_of(item);
+  if (item.pair || !view.truncate)
+    return refusals_.refuse_field(field, "%zu bytes, at most %zu for a model of at most %u tokens%s", bytes, most,
+                                  route.max_input_tokens, item.pair ? "" : "; set truncate to have it cut");
+  text = cut_at_space(text, most);
+  item.cut = true;
+  if (!text.empty()) return {};
+  return refusals_.refuse_field(field, "%zu bytes, at most %zu, and no white space at which it could be cut", bytes,
+                                most);
+}
+
+Refusal SlotInput::hand_over(TokenizeJob job, Item& item) {
+  const TextLane lane = job.first.size() + job.second.size() > kLoopTextBytes ? TextLane::kLong : TextLane::kUsual;
+  if (!tokenizers_.push(item.connection, std::move(job), lane)) return busy(TokenizeQueue::kNoRoom);
+  item.tokenizing = true;
+  return {};
+}
+
+Refusal SlotInput::busy(const char* why) {
+  bump(memory_.stats.rejected[kRejectQueueFull]);
+  Refusal refusal = refusals_.refuse(StatusCode::kResourceExhausted, "%s", why);
+  refusal.retry_after_ms = 100;
+  return refusal;
+}
+
+// n_tokens: those that were written; n_total: of the whole text.
+Refusal SlotInput::check_tokens(const Item& item, u32 n_tokens, u32 n_total, const Route& route) {
+  const char* field = field_of(item);
+  if (!n_total) return refusals_.refuse_field(field, "0 tokens, at least 1");
+  if (n_total > n_tokens && !item.truncate) return too_long(field, n_total, route.max_input_tokens);
+  if (item.cut && n_total <= route.max_input_tokens)
+    return refusals_.refuse_field(field, "its first %zu bytes have only %u tokens, and bytes behind them are not read",
+                                  std::max(kTextBytesAlways, kBytesPerToken * route.max_input_tokens), n_total);
+  if (!n_tokens) return refusals_.refuse_field(field, "0 tokens, at least 1");
+  return {};
+}
+
+Refusal SlotInput::fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item) {
+  Slot& s = slots_.slot(slot);
+  u32 n = std::min(view.token_count, route.max_input_tokens);
+  if (!n) return refusals_.refuse_field("token_ids", "0 ids, at least 1");
+  if (view.token_count > n && !view.truncate) return too_long("token_ids", view.token_count, route.max_input_tokens);
+  u32* ids = memory_.segment.ids(s);
+  if (view.token_count > n) {
+    ids_.resize(view.token_count);  // bounded by the size of a message
+    token_ids(view, ids_.data());
+    std::memcpy(ids, ids_.data(), n * sizeof(u32));
+    item.truncated = true;
+  } else {
+    token_ids(view, ids);
+  }
+  if (Refusal refusal = check_ids("token_ids", ids, n, route)) return refusal;
+  s.first_len = n;
+  s.n_tokens.store(n, kRelaxed);
+  return {};
+}
+
+// An id beyond the model's vocabulary would break the batch that it came into.
+Refusal SlotInput::check_ids(const char* field, const u32* ids, u32 n, const Route& route) {
+  const u32 largest = *std::max_element(ids, ids + n);
+  if (largest < route.vocab_size) return {};
+  return refusals_.refuse_field(field, "id %u, the vocabulary has %u", largest, route.vocab_size);
+}
+
+Refusal SlotInput::too_long(const char* field, u32 tokens, u32 limit) {
+  return refusals_.refuse_field(field, "%u tokens, at most %u; set truncate to have it cut", tokens, limit);
+}
+
+Refusal SlotInput::check(const TokenizeResult& result, const Item& item) {
+  const Route& route = routes_[item.route];
+  const u32 n_tokens = u32(result.ids.size());
+  if (result.busy) return busy(result.failure.c_str());
+  if (!result.failure.empty()) return refusals_.refuse_field(field_of(item), "%s", result.failure.c_str());
+  if (n_tokens > route.max_input_tokens) return refusals_.refuse_field(field_of(item), "the tokenizer did not cut it");
+  if (Refusal refusal = check_tokens(item, n_tokens, result.n_total, route)) return refusal;
+  return check_ids(field_of(item), result.ids.data(), n_tokens, route);
+}
+
+void SlotInput::write(const TokenizeResult& result, Item& item) {
+  const u32 n_tokens = u32(result.ids.size());
+  Slot& s = slots_.slot(result.slot);
+  std::copy(result.ids.begin(), result.ids.end(), memory_.segment.ids(s));
+  s.first_len = std::min(result.first_len, n_tokens);
+  s.n_tokens.store(n_tokens, kRelaxed);
+  item.truncated = result.n_total > n_tokens;
+}
+
+}  // namespace fastqps::front

@@ -1,0 +1,43 @@
+// A request's token ids, into its slot: its own, or those of its text.
+#pragma once
+#include <vector>
+
+#include "predict/intake/tokenizers.h"
+#include "predict/tables/items.h"
+#include "predict/tables/refusal.h"
+#include "predict/tables/slots.h"
+#include "wire/request_view.h"
+
+namespace fastqps::front {
+
+class SlotInput {
+ public:
+  SlotInput(const DoorMemory& memory, Slots& slots, ModelRoutes& routes, Tokenizers& tokenizers,
+            RefusalWriter& refusals)
+      : memory_(memory), slots_(slots), routes_(routes), tokenizers_(tokenizers), refusals_(refusals) {}
+
+  // Writes the request's ids into the slot, or hands its text to another thread: then item.tokenizing is set.
+  Refusal fill(const RequestView& view, u32 route, u32 slot, Item& item);
+  // What another thread has made of the item's text.
+  Refusal check(const TokenizeResult& result, const Item& item);
+  void write(const TokenizeResult& result, Item& item);
+
+ private:
+  Refusal fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item);
+  Refusal check_tokenizer(const RequestView& view, u32 route);
+  Refusal bound_text(const RequestView& view, const Route& route, std::string_view& text, Item& item);
+  Refusal hand_over(TokenizeJob job, Item& item);
+  Refusal busy(const char* why);
+  Refusal check_tokens(const Item& item, u32 n_tokens, u32 n_total, const Route& route);
+  Refusal check_ids(const char* field, const u32* ids, u32 n, const Route& route);
+  Refusal too_long(const char* field, u32 tokens, u32 limit);
+
+  const DoorMemory& memory_;
+  Slots& slots_;
+  ModelRoutes& routes_;
+  Tokenizers& tokenizers_;
+  RefusalWriter& refusals_;
+  std::vector<u32> ids_;  // of a request that is cut
+};
+
+}  // namespace fastqps::front

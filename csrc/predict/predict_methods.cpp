@@ -1,0 +1,23 @@
+#include "predict/predict_methods.h"
+
+namespace fastqps::front {
+
+PredictMethods::PredictMethods(ServiceTables& tables, RequestPath& requests, AnswerPath& answers,
+                               const PredictOptions& options)
+    : predict(requests.intake, answers.answers, answers.withdrawals, kPredict),
+      generate(requests.intake, answers.answers, answers.withdrawals, kGenerate),
+      batch(tables.attachment, answers.groups, requests.intake, answers.answers, answers.withdrawals, answers.counts,
+            tables.refusals, options.max_batch_request_items),
+      stream(tables.attachment, answers.groups, requests.intake, answers.answers, answers.withdrawals,
+             options.max_stream_inflight) {}
+
+void PredictMethods::add_to(MethodTable& table) {
+  const MethodRow rows[] = {
+      {"/fastqps.v1.PredictService/Predict", MethodKind::kUnary, &predict, MethodRole::kService, kPredict},
+      {"/fastqps.v1.PredictService/PredictBatch", MethodKind::kUnary, &batch, MethodRole::kService, kPredictBatch},
+      {"/fastqps.v1.PredictService/PredictStream", MethodKind::kBidi, &stream, MethodRole::kService, kPredictStream},
+      {"/fastqps.v1.PredictService/Generate", MethodKind::kServerStream, &generate, MethodRole::kService, kGenerate}};
+  for (const MethodRow& row : rows) table.add(row);
+}
+
+}  // namespace fastqps::front

@@ -1,0 +1,70 @@
+#include "predict/tables/model_routes.h"
+
+#include <cstring>
+
+namespace fastqps::front {
+
+ModelRoutes::ModelRoutes(const DoorMemory& memory)
+    : memory_(memory),
+      setups_(memory.segment.sizes().routes(), memory.fds ? memory.fds->door[memory.door] : -1),
+      held_(memory.segment.sizes().routes(), 0) {}
+
+i32 ModelRoutes::find(std::string_view name) const {
+  const u32 models = memory_.segment.sizes().models;
+  for (u32 m = 0; m < models; m++) {
+    const Model& model = memory_.segment.model(m);
+    if (!name.empty() && (name.size() >= kNameBytes || std::strlen(model.name) != name.size() ||
+                          std::memcmp(model.name, name.data(), name.size())))
+      continue;
+    if (!model.ready.load(kAcquire)) return kStarting;
+    return i32(m * kGenerations + model.serving.load(kAcquire));
+  }
+  return kUnknown;
+}
+
+std::string ModelRoutes::names() const {
+  std::string names;
+  for (u32 m = 0; m < memory_.segment.sizes().models; m++)
+    names.append(m ? ", '" : "'").append(memory_.segment.model(m).name).append("'");
+  return names;
+}
+
+void ModelRoutes::take_setups(Loop* loop) {
+  setups_.take([&](u32 route, const RouteSetup& setup) {
+    DoorRoute& line = memory_.segment.door_route(memory_.door, route);
+    // The supervisor has waited for the last of them. If it had not, an item would use freed memory: so refuse.
+    if (held_[route]) {
+      line.refused.store(setup.generation + 1, kRelease);
+      return false;
+    }
+    if (setup.dropped) {
+      line.loaded.store(0, kRelease);
+      return true;
+    }
+    HeaderId& header = setups_.header(route);
+    if (header) {
+      loop->change_header(header, setup.version);
+    } else if (loop) {
+      header = loop->add_header("fastqps-model", setup.version);
+    }
+    line.loaded.store(setup.generation + 1, kRelease);
+    return true;
+  });
+}
+
+// Runs in the turn that reads the flips: what was accepted before is counted in held_, and what is accepted later goes
+// to the generations that serve since then.
+void ModelRoutes::report_held() {
+  const u32 flips = memory_.segment.supervisor().flips.load(kAcquire);
+  if (flips == flips_seen_ && !draining_) return;
+  draining_ = false;
+  for (u32 r = 0; r < memory_.segment.sizes().routes(); r++) {
+    draining_ |= memory_.route(r).state.load(kAcquire) == RouteState::kDraining;
+    // relaxed: published by flips_seen below
+    memory_.segment.door_route(memory_.door, r).held.store(held_[r], kRelaxed);
+  }
+  flips_seen_ = flips;
+  memory_.line.flips_seen.store(flips, kRelease);
+}
+
+}  // namespace fastqps::front

@@ -1,0 +1,49 @@
+// The routes of the models: which one serves a name, what was loaded for it, and how many items hold slots of it.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "predict/tables/attachment.h"
+#include "predict/tables/door_memory.h"
+#include "predict/tables/route_setups.h"
+
+namespace fastqps::front {
+
+class ModelRoutes {
+ public:
+  static constexpr i32 kUnknown = -1, kStarting = -2;
+
+  explicit ModelRoutes(const DoorMemory& memory);
+
+  const Route& operator[](u32 route) const { return memory_.route(route); }
+  // The route that serves a model, kUnknown, or kStarting: none of its generations serves. Empty: the first model.
+  i32 find(std::string_view model) const;
+  // Where a call that names no known model is counted.
+  u32 first() const { return u32(std::max(find({}), 0)); }
+  const char* name(u32 route) const { return memory_.segment.model(route / kGenerations).name; }
+  // All models' names, quoted, for a message.
+  std::string names() const;
+
+  RouteSetup& setup(u32 route) { return setups_[route]; }
+  HeaderId header(u32 route) { return setups_.header(route); }
+  RouteSetups& setups() { return setups_; }
+
+  // An item of the route holds a slot, until release().
+  void hold(u32 route) { held_[route]++; }
+  void release(u32 route) { held_[route]--; }
+
+  // Once a turn. Takes over what another thread has loaded for the next generation of a model.
+  void take_setups(Loop* loop);
+  // Last in a turn. Tells the supervisor how many items each route holds, while a generation is being replaced.
+  void report_held();
+
+ private:
+  const DoorMemory& memory_;
+  RouteSetups setups_;
+  std::vector<u32> held_;  // by route: items that have a slot
+  u32 flips_seen_ = 0;
+  bool draining_ = false;
+};
+
+}  // namespace fastqps::front

@@ -1,0 +1,16 @@
+// What a front door's service can be set to.
+#pragma once
+#include "core/types.h"
+
+namespace fastqps::front {
+
+struct PredictOptions {
+  u32 door = 0;
+  u32 max_stream_inflight = 1024;
+  u32 max_batch_request_items = 1024;       // items of one PredictBatch
+  u64 default_timeout_ns = 10'000'000'000;  // 0: none
+  u64 canary_interval_ns = 0;               // 0: none
+  bool rerun = true;
+};
+
+}  // namespace fastqps::front

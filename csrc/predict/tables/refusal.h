@@ -1,0 +1,37 @@
+// Why an item is not accepted, or has a status instead of an answer.
+#pragma once
+#include <algorithm>
+#include <string_view>
+
+#include "grpc/grpc_status.h"
+#include "wire/request_view.h"
+
+namespace fastqps::front {
+
+// Its views are valid until the next refusal.
+struct Refusal {
+  StatusCode code = StatusCode::kOk;
+  std::string_view message = {};
+  std::string_view field = {};
+  i32 retry_after_ms = -1;
+
+  explicit operator bool() const { return code != StatusCode::kOk; }
+  // Tells the client to try again after about so long, at most ten seconds.
+  void retry_after_ns(u64 ns, u64 least_ms = 1) {
+    retry_after_ms = i32(std::clamp<u64>(ns / 1'000'000, least_ms, 10'000));
+  }
+};
+
+// Writes refusals into one buffer: only one of them is under way at a time.
+class RefusalWriter {
+ public:
+  Refusal refuse(StatusCode code, const char* format, ...) __attribute__((format(printf, 3, 4)));
+  // INVALID_ARGUMENT for a field of the request; the message begins with the field.
+  Refusal refuse_field(const char* field, const char* format, ...) __attribute__((format(printf, 3, 4)));
+  Refusal refuse(const FieldError& error);
+
+ private:
+  char text_[512];
+};
+
+}  // namespace fastqps::front

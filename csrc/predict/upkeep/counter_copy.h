@@ -1,0 +1,27 @@
+// Copies numbers that are counted in this process into the segment, once a second. They go on from what earlier
+// incarnations of this front door had counted.
+#pragma once
+#include "predict/tables/attachment.h"
+#include "predict/tables/door_memory.h"
+#include "predict/tables/slots.h"
+
+namespace fastqps::front {
+
+class CounterCopy {
+ public:
+  CounterCopy(const DoorMemory& memory, const Attachment& attachment, const Slots& slots);
+  void copy();
+
+ private:
+  void copy_transport(const Counters& counters);
+  u64 counted(u32 code) const;
+
+  const DoorMemory& memory_;
+  const Attachment& attachment_;
+  const Slots& slots_;
+  struct {
+    u64 requeued, suspects, transport[kTransports], requests[kCodes], other[kCodes];
+  } before_;
+};
+
+}  // namespace fastqps::front

@@ -1,0 +1,28 @@
+// What a front door says of its own loop: whether it is awake, how long, and how much it holds.
+#pragma once
+#include "predict/tables/door_memory.h"
+#include "predict/tables/slots.h"
+
+namespace fastqps::front {
+
+class DoorGauges {
+ public:
+  DoorGauges(const DoorMemory& memory, Slots& slots) : memory_(memory), slots_(slots) {}
+
+  void begin_turn(u64 now);
+  void end_turn();
+  void count_load();
+  void asleep(u64 now);
+  void awake(u64 now);
+
+ private:
+  void count_awake(u64 now);
+
+  const DoorMemory& memory_;
+  Slots& slots_;
+  u64 last_turn_ns_ = 0;
+  u32 open_then_ = 0;  // at the end of that turn
+  u64 woke_ns_ = 0;    // up to here its time is counted; 0: its first turn is to come
+};
+
+}  // namespace fastqps::front

@@ -1,0 +1,28 @@
+// Follows the phase of the server, which the supervisor announces: health, draining, stopping.
+#pragma once
+#include "predict/tables/attachment.h"
+#include "predict/tables/door_memory.h"
+
+namespace fastqps::front {
+
+class PhaseWatch {
+ public:
+  PhaseWatch(const DoorMemory& memory, const Attachment& attachment) : memory_(memory), attachment_(attachment) {}
+
+  // Once a turn.
+  void watch(u64 now);
+
+  bool draining() const { return phase_ == fastqps::Phase::kDraining; }
+  // More than half of the drain's time has passed.
+  bool drain_is_late(u64 now) const { return now >= drain_began_ns_ + (drain_by_ns_ - drain_began_ns_) / 2; }
+  // All of it: now it is we who end the connections.
+  bool drain_is_over(u64 now) const { return now >= drain_by_ns_; }
+
+ private:
+  const DoorMemory& memory_;
+  const Attachment& attachment_;
+  fastqps::Phase phase_ = fastqps::Phase::kStarting;  // the transport's calls have a Phase too
+  u64 drain_began_ns_ = 0, drain_by_ns_ = ~u64(0);
+};
+
+}  // namespace fastqps::front
