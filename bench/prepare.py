@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.load import LoadError
+from bench.reference_batch import ReferenceBatch
 from bench.row import Row
 from fastqps.runners.decode_buffers import DecodeBuffers
-from fastqps.runners.reference_batch import ReferenceBatch
 
 RUNNING, NEW, LENGTH = 1024, 32, 50
 BENCH = Path(__file__).parents[1] / "build/native/bench/bench_decode"

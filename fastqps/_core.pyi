@@ -238,7 +238,6 @@ class DecodeStepper(Stepper):
 
 HEADER_WORDS: int
 ADMITTED_WORDS: int
-CARRY_OVER: int
 PARAM_SLOT: int
 PARAM_MAX_TOKENS: int
 PARAM_FLAGS: int
@@ -283,8 +282,6 @@ class DecodeBatch:
     def drop(self, user: int) -> None: ...
     @property
     def running(self) -> int: ...
-    @property
-    def free_slots(self) -> int: ...
 
 # ---- csrc/bind/sim.cpp
 
@@ -303,7 +300,6 @@ class SimDevice:
     ) -> None: ...
     def stream(self) -> SimStream: ...
     def step_ns(self, tokens: int, items: int) -> int: ...
-    def reserve(self, now_ns: int, behind_ns: int, tokens: int, items: int) -> tuple[int, int]: ...
 
 class SimStream:
     def launch(self, tokens: int, items: int) -> tuple[int, int]: ...
@@ -380,7 +376,6 @@ class CudaStep:
 
 # ---- csrc/bind/cpu_ops.cpp: arrays are given by address
 
-def cpu_ops_level() -> str: ...
 def attend(
     out: int,
     qkv: int,

@@ -22,10 +22,10 @@ NEVER_WRITTEN = 0x5A5A5A5A
 
 def arrays(buffers: Any, shape: tuple[int, int, int]) -> list[tuple[Any, int]]:
     """The input arrays of a step, and how much of each is its own."""
-    b, (n, tokens, third) = buffers, shape
+    b, (n, tokens, n_new) = buffers, shape
     if isinstance(b, DecodeBuffers):
         rows = [(a, tokens) for a in (b.input_ids, b.positions, b.kv_slots)]
-        return [*rows, (b.header, 5), (b.starts, n + 1), (b.made, n), (b.admitted, third)]
+        return [*rows, (b.header, 5), (b.starts, n + 1), (b.made, n), (b.admitted, n_new)]
     return [*((a, tokens) for a in (b.input_ids, b.position_ids, b.token_type_ids)), (b.cu_seqlens, n + 1)]
 
 

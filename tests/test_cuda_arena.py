@@ -18,6 +18,7 @@ import torch
 from checkpoints import FAMILIES, write_checkpoint, write_sentence_modules
 from decoders import DECODERS, write_decoder
 from padded import PaddedEncoder
+from reference_ops.encoder_ops import ReferenceEncoderOps
 from serving import PATIENCE_S
 from test_models import random_items, run
 
@@ -33,7 +34,6 @@ from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
 from fastqps.ops.parameters import Parameters, SharedParameters
 from fastqps.ops.precision import Precision
-from fastqps.ops.reference.encoder_ops import ReferenceEncoderOps
 from fastqps.runners.decoder import load_llama
 
 CPU = torch.device("cpu")
@@ -41,12 +41,13 @@ CPU = torch.device("cpu")
 # Holds the model of the checkpoint in argv[1] until it is told to end, its manifest in descriptor argv[2].
 _HOLDER = """
 import signal, sys, torch
+sys.path.append("tests")
 from fastqps._core import CudaApi
 from fastqps.devices.cuda.arena import write_arena
 from fastqps.devices.cuda.manifest import publish
 from fastqps.models import load_card
 from fastqps.architectures.packed import PackedModel
-from fastqps.ops.reference.encoder_ops import ReferenceEncoderOps
+from reference_ops.encoder_ops import ReferenceEncoderOps
 path, fd, library = sys.argv[1:]
 build = lambda parameters: PackedModel(load_card(path), ReferenceEncoderOps(torch.bfloat16, parameters))
 publish(int(fd), write_arena(CudaApi(library), torch.device("cpu"), build, {"model": "m@1"}))

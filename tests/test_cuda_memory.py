@@ -19,7 +19,7 @@ from decoders import write_decoder
 from fastqps._core import CudaError
 from fastqps.devices import DeviceError, DeviceFault
 from fastqps.devices.cuda import memory
-from fastqps.devices.cuda.loaded import told_by_device
+from fastqps.devices.cuda.loaded import report_device_faults
 from fastqps.devices.start_lock import alone_on
 from fastqps.errors import ConfigError
 from fastqps.models import ModelError, load_card
@@ -116,7 +116,7 @@ def test_what_does_not_fit(tmp_path: Path) -> None:
         memory.check_cache(card, 9, 2 * GIB, GIB, "cuda:0")
     with (
         pytest.raises(ConfigError, match=r"--max-batch-tokens 64: .*tried to allocate") as step,
-        memory.told_when_full(card, 64, "cuda:0"),
+        memory.report_oom_of_steps(card, 64, "cuda:0"),
     ):
         raise torch.OutOfMemoryError("tried to allocate 5 GiB\nand a long text")
     assert [caught.value.exit_code for caught in (weights, cache, step)] == [4, 2, 2]
@@ -147,7 +147,7 @@ def test_what_a_gpu_refuses_while_a_process_starts(error: Exception, becomes: ty
             raise CudaError("cudaDeviceSynchronize: it has failed for good")
 
     backend: Any = SimpleNamespace(api=SimpleNamespace(synchronize=synchronize))
-    with pytest.raises(becomes) as caught, told_by_device(backend):
+    with pytest.raises(becomes) as caught, report_device_faults(backend):
         raise error
     assert type(caught.value) is becomes and "\n" not in str(caught.value)
 
@@ -155,7 +155,7 @@ def test_what_a_gpu_refuses_while_a_process_starts(error: Exception, becomes: ty
 def test_a_failed_capture_is_told_by_its_cause() -> None:
     """Its end fails, too, and says only that."""
     backend: Any = SimpleNamespace(api=SimpleNamespace(synchronize=lambda: None))
-    with pytest.raises(RuntimeError, match="not permitted when stream is capturing"), told_by_device(backend):
+    with pytest.raises(RuntimeError, match="not permitted when stream is capturing"), report_device_faults(backend):
         try:
             raise torch.AcceleratorError("CUDA error: operation not permitted when stream is capturing\nCompile with")
         finally:
@@ -171,12 +171,12 @@ def refused(call: str) -> CudaError:
 def test_memory_that_runs_out_is_told_by_what_it_was_for(tmp_path: Path) -> None:
     write_decoder(tmp_path, "llama")
     card = load_card(str(tmp_path), 40, max_output_tokens=24)
-    with pytest.raises(ConfigError, match="no page-locked memory left"), memory.told_when_host_is_full(card, "cuda:0"):
+    with pytest.raises(ConfigError, match="no page-locked memory left"), memory.report_oom_of_host(card, "cuda:0"):
         raise refused("cudaHostAlloc")
     for error in (refused("cudaMalloc"), torch.OutOfMemoryError("CUDA out of memory")):
         with pytest.raises(ModelError, match="too little memory left for its weights"):  # noqa: SIM117
-            with memory.weights_told_when_full(card, "cuda:0"):
+            with memory.report_oom_of_weights(card, "cuda:0"):
                 raise error
-    for guard in (memory.told_when_host_is_full, memory.weights_told_when_full):
+    for guard in (memory.report_oom_of_host, memory.report_oom_of_weights):
         with pytest.raises(CudaError, match="cudaGraphLaunch"), guard(card, "cuda:0"):
             raise refused("cudaGraphLaunch")

@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from fastqps.kernels.float8_format import E4M3FN, E4M3FNUZ, format_of, format_on
+from fastqps.kernels.torch_ops import rows as rows_in_torch
+from fastqps.kernels.torch_ops.rows import quantise_rows
 from fastqps.ops import fp8
-from fastqps.ops.fp8 import Quantised, as_fnuz, concatenate, multiply, quantise_rows, quantise_weight, quantised_for
+from fastqps.ops.fp8 import Quantised, as_fnuz, concatenate, multiply, quantise_weight, quantised_for
 
 pytestmark = pytest.mark.compute
 
@@ -179,7 +181,8 @@ def test_the_format_is_the_devices(
 def test_rows_and_weights_in_the_format_of_an_mi300(monkeypatch: pytest.MonkeyPatch) -> None:
     x, weight = rows(17, 64, 2), rows(48, 64, 1, 0.05)
     held = quantise_weight(weight)
-    monkeypatch.setattr(fp8, "format_on", lambda device: E4M3FNUZ)
+    for module in (fp8, rows_in_torch):
+        monkeypatch.setattr(module, "format_on", lambda device: E4M3FNUZ)
     values, scales = quantise_rows(x)
     assert values.dtype == torch.float8_e4m3fnuz and (values.float().abs().amax(1) == 240).all()
     for found in (quantised_for(x.device, weight), quantised_for(x.device, held)):

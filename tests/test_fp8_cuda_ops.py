@@ -12,6 +12,8 @@ from checkpoints import write_checkpoint
 from compressed import compress
 from decoders import write_decoder
 from padded import PaddedDecoder, PaddedEncoder
+from reference_ops.decode_ops import ReferenceDecodeOps
+from reference_ops.encoder_ops import ReferenceEncoderOps
 from test_models import random_items
 from test_reference_ops import encoded, one_thread  # noqa: F401
 
@@ -20,8 +22,6 @@ from fastqps.engine.sampling import Sampling
 from fastqps.kernels import TRITON_MISSING
 from fastqps.models import load_card
 from fastqps.ops.precision import Precision
-from fastqps.ops.reference.decode_ops import ReferenceDecodeOps
-from fastqps.ops.reference.encoder_ops import ReferenceEncoderOps
 
 pytestmark = [pytest.mark.compute, pytest.mark.skipif(bool(TRITON_MISSING), reason=TRITON_MISSING)]
 FLOAT32 = torch.float32

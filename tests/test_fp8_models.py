@@ -14,6 +14,8 @@ from checkpoints import VOCAB, write_checkpoint
 from compressed import compress
 from decoders import VOCAB as DECODER_VOCAB
 from decoders import expected, write_decoder
+from reference_ops.decode_ops import ReferenceDecodeOps
+from reference_ops.encoder_ops import ReferenceEncoderOps
 
 from examples.grammar.mistakes import pairs
 from fastqps import Client, Engine
@@ -23,12 +25,10 @@ from fastqps.bench.measure.texts import Lengths, made_texts, vocabulary_of
 from fastqps.devices import DeviceError, make_runner
 from fastqps.engine.generator import Generator
 from fastqps.engine.sampling import Sampling
+from fastqps.kernels.torch_ops.rows import quantise_rows
 from fastqps.models import load_card
 from fastqps.models.names import packaged
-from fastqps.ops.fp8 import quantise_rows
 from fastqps.ops.precision import Precision
-from fastqps.ops.reference.decode_ops import ReferenceDecodeOps
-from fastqps.ops.reference.encoder_ops import ReferenceEncoderOps
 from fastqps.process.server_process import ServerProcess
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner

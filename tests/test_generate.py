@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 import torch
-from decode_oracle import OracleOps
 from decoders import DECODERS, VOCAB, expected, write_decoder
+from reference_ops.plain_decode_ops import PlainDecodeOps
 
+from bench.reference_batch import ReferenceBatch
 from fastqps._core import DecodeBatch
 from fastqps.api.prediction import Usage
 from fastqps.engine.generator import LENGTH, STOP, Generator
@@ -22,7 +23,6 @@ from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelCard, load_card
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.runners.decoder import DecoderRunner
-from fastqps.runners.reference_batch import ReferenceBatch
 
 pytestmark = pytest.mark.compute
 
@@ -135,7 +135,7 @@ def test_every_family_alone_and_together(tmp_path: Path, kind: str) -> None:
     rng = random.Random(kind)
     prompts = [random_ids(rng) for _ in range(5)]
     want = [expected(model, ids, MAX_OUTPUT) for ids in prompts]
-    for ops in (CpuDecodeOps(FLOAT32), OracleOps(FLOAT32)):
+    for ops in (CpuDecodeOps(FLOAT32), PlainDecodeOps(FLOAT32)):
         generator = make_generator(card_of(tmp_path), ops=ops)
         together = generator.generate(prompts, Sampling(logprobs=True))
         alone = generator.generate(prompts[:1], Sampling(logprobs=True))

@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 import torch
-from decode_oracle import philox
 from kernel_rows import DEVICE, by_torch_too, near
 from kernel_slots import Rows, empty_state, ints, on_tests_device
+from reference_ops.plain_decode_ops import philox
 
 from fastqps._core import ADMITTED_WORDS
 from fastqps.kernels.sampling.sample import sample

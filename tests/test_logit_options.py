@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import torch
 import transformers as tr
-from decode_oracle import OracleOps
 from decoders import VOCAB, write_decoder
+from reference_ops.decode_ops import ReferenceDecodeOps
+from reference_ops.plain_decode_ops import PlainDecodeOps
 from test_reference_ops import one_thread  # noqa: F401
 
 from fastqps import Engine
@@ -22,7 +23,6 @@ from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.logit_options import LogitOptions
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.decode_step import DecodeState, DecodeStep
-from fastqps.ops.reference.decode_ops import ReferenceDecodeOps
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.reference_rows import ReferenceRows
 
@@ -108,7 +108,7 @@ def test_tokens_are_those_of_transformers(tmp_path: Path, name: str) -> None:
     want = answers(reread(tmp_path, **OPTIONS[name]), prompts, MAX_OUTPUT)
     assert want != plain, "the option changes nothing here: the test would show nothing"
     card, sampling = card_of(tmp_path), Sampling(MAX_OUTPUT)
-    for ops in (CpuDecodeOps(FLOAT32), ReferenceDecodeOps(FLOAT32), OracleOps(FLOAT32)):
+    for ops in (CpuDecodeOps(FLOAT32), ReferenceDecodeOps(FLOAT32), PlainDecodeOps(FLOAT32)):
         for steps in (1, 2):
             made = generator(card, ops, steps=steps)
             assert [a.token_ids for a in made.generate(prompts, sampling)] == want

@@ -13,6 +13,8 @@ import torch
 from checkpoints import write_checkpoint, write_sentence_modules
 from decoders import write_decoder
 from padded import PaddedDecoder, PaddedEncoder
+from reference_ops.decode_ops import ReferenceDecodeOps
+from reference_ops.encoder_ops import ReferenceEncoderOps
 from safetensors.torch import load_file, save_file
 from test_models import random_items, run
 
@@ -22,8 +24,6 @@ from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelError, load_card
 from fastqps.ops.parameters import Parameters, SharedParameters
 from fastqps.ops.precision import Precision
-from fastqps.ops.reference.decode_ops import ReferenceDecodeOps
-from fastqps.ops.reference.encoder_ops import ReferenceEncoderOps
 from fastqps.runners.decoder import load_llama, make_state
 
 pytestmark = pytest.mark.compute

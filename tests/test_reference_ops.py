@@ -14,6 +14,8 @@ import torch
 from checkpoints import FAMILIES, write_checkpoint, write_sentence_modules
 from decoders import DECODERS, VOCAB, write_decoder
 from padded import PaddedDecoder, PaddedEncoder
+from reference_ops.decode_ops import ReferenceDecodeOps
+from reference_ops.encoder_ops import ReferenceEncoderOps
 from test_models import random_items, run
 from test_sampling import random_sampling
 
@@ -23,8 +25,6 @@ from fastqps.kernels.torch_ops.sample import uniform
 from fastqps.models import load_card
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
-from fastqps.ops.reference.decode_ops import ReferenceDecodeOps
-from fastqps.ops.reference.encoder_ops import ReferenceEncoderOps
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
 

@@ -11,12 +11,14 @@ from typing import Any
 import fake_cuda
 import pytest
 import torch
-from decode_oracle import OracleOps
 from decoders import DECODERS, VOCAB, write_decoder
 from padded import PaddedDecoder
+from reference_ops.decode_ops import ReferenceDecodeOps
+from reference_ops.plain_decode_ops import PlainDecodeOps
 from test_generate import Request, play
 from test_logit_options import EOS, OPTIONS, reread
 
+from bench.reference_batch import ReferenceBatch
 from fastqps import Engine
 from fastqps._core import DecodeBatch
 from fastqps.engine.generator import Generator
@@ -25,9 +27,7 @@ from fastqps.kernels.operations import own_operations, torch_operations
 from fastqps.models import ModelCard, load_card
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
-from fastqps.ops.reference.decode_ops import ReferenceDecodeOps
 from fastqps.runners.decoder import DecoderRunner
-from fastqps.runners.reference_batch import ReferenceBatch
 
 pytestmark = [
     pytest.mark.compute,
@@ -138,7 +138,7 @@ def test_random_requests_in_random_company(tmp_path: Path, seed: int) -> None:
     card, requests = scenario(tmp_path, seed)
     rng = random.Random(seed)
     slots = rng.randint(1, 5)
-    ops = rng.choice([CpuDecodeOps, CpuDecodeOps, ReferenceDecodeOps, OracleOps])(FLOAT32)
+    ops = rng.choice([CpuDecodeOps, CpuDecodeOps, ReferenceDecodeOps, PlainDecodeOps])(FLOAT32)
     runner = DecoderRunner.load(card, ops, slots, MAX_INPUT + slots + rng.choice([0, 40]))
     runner.warm_up()
     batch = rng.choice([DecodeBatch, ReferenceBatch])

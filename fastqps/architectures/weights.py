@@ -85,7 +85,7 @@ class Weights:
         return self._quantised(name, found)
 
     def _quantised(self, name: str, found: torch.Tensor) -> Quantised:
-        """Of a tensor of bytes; ``ModelError`` where it is no FP8 or its scales are not one for all or for each row."""
+        """A quantised tensor. ``ModelError`` where it is not FP8, or has not one scale for all rows or one for each."""
         scales = self._tensors.get(f"{name}_scale")
         if found.dtype != E4M3 or scales is None:
             kind = str(found.dtype).removeprefix("torch.")
@@ -102,7 +102,7 @@ class Weights:
         return Quantised(found, scales.float().reshape(-1).expand(len(found)).contiguous())
 
     def unread(self) -> dict[str, torch.Tensor]:
-        """What nobody has asked for yet, as it is in the files."""
+        """The tensors that were not read yet, as they are in the files."""
         return {name: tensor for name, tensor in self._tensors.items() if name not in self._read}
 
 

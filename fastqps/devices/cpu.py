@@ -62,7 +62,7 @@ RUNNERS = {ENCODE: make_encoder, DECODE: make_decoder}
 
 
 def _name() -> str:
-    """What decides how fast products are here."""
+    """Names the processor and the threads, which decide how fast products are here."""
     return f"{machine.cpu_model()}, {torch.get_num_threads()} threads"
 
 

@@ -18,7 +18,7 @@ _BUILT_FOR = {NVIDIA: "cuda", AMD: "hip"}  # the name in torch's version.py
 
 @dataclass(frozen=True)
 class Choice:
-    """What ``--device auto`` takes. ``reason``: for the log."""
+    """The device that ``--device auto`` chooses. ``reason``: for the log."""
 
     device: str
     reason: str

@@ -1,4 +1,4 @@
-"""What a device can refuse, and how it can fail."""
+"""The errors of devices: requests that they refuse, and faults."""
 
 from fastqps.errors import DEVICE_FAULT, NO_DEVICE, FastqpsError
 

@@ -1,4 +1,4 @@
-"""What ``--device`` names: one device, or several GPUs or modelled ones."""
+"""Parses ``--device``: it names one device, or several GPUs or modelled devices."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ DEVICES_TEXT = "cpu, cuda, cuda:0,1, null, sim:PROFILE"
 class Device:
     """One device of a server."""
 
-    spec: str  # what ``make_runner`` takes in this process
-    label: str  # what people and metrics see; distinct within a server
+    spec: str  # the argument of ``make_runner`` in this process
+    label: str  # the name for people and metrics; distinct within a server
     profile: Profile | None = None  # of a modelled device
     gpu: Gpu | None = None
 
@@ -31,7 +31,7 @@ class Device:
 
     @property
     def spec_alone(self) -> str:
-        """What ``make_runner`` takes in a process that sees no other GPU, as a server's dispatchers do."""
+        """The argument of ``make_runner`` in a process that sees no other GPU, as a server's dispatchers do."""
         return "cuda:0" if self.gpu else self.spec
 
     def check(self, card: ModelCard) -> None:
@@ -69,7 +69,7 @@ def list_devices(text: str) -> tuple[Device, ...]:
 
 
 def one_device(text: str) -> str:
-    """What ``make_runner`` takes for a runner in this process: ``auto`` and ``cuda`` are decided, the rest stays.
+    """The argument of ``make_runner`` in this process: ``auto`` and ``cuda`` become one device, the rest stays.
 
     ``cuda`` is the first visible GPU. Raises as ``list_devices``.
     """

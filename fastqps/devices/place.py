@@ -23,7 +23,7 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Place:
-    """What a device's module is told beside the model and the sizes.
+    """The arguments of a device's module beside the model and the sizes of steps.
 
     ``threads`` is the number of CPU threads that the runner may use; 0 leaves torch's setting alone.
     """
@@ -34,6 +34,6 @@ class Place:
     threads: int = 0
     segment: Segment | None = None  # in a server: where all dispatchers of the device meet
     index: int = 0  # of the device in the segment
-    weights_fd: int = -1  # where the process that holds the weights tells of them; -1: each has its own
+    weights_fd: int = -1  # where the process that holds the weights publishes them; -1: each has its own
     kernels: str = "auto"  # own, torch, or auto: own where they agree with torch
     kernels_fd: int = -1  # the file of the server's kernels.journal; -1: this process is alone

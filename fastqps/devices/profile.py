@@ -1,4 +1,4 @@
-"""What a step costs a modelled device: a TOML file, shipped, written by hand, or by ``fastqps bench calibrate``."""
+"""The cost of steps on a modelled device: a TOML file, shipped, written by hand, or by ``fastqps bench calibrate``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Profile:
     prepare_us: float = 0.0  # CPU time in Python for each step that is not prepared in C++
 
     def step_us(self, tokens: int, items: int) -> float:
-        """Of a step that has the device for itself."""
+        """The time of a step that has the device for itself."""
         return self.fixed_us + self._tokens_us(tokens) + self.per_item_us * items
 
     def _tokens_us(self, tokens: int) -> float:

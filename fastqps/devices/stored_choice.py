@@ -32,7 +32,7 @@ Log = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What a choice holds for, and nothing else."""
+    """The circumstances under which a stored choice is valid."""
 
     model: str  # version of the checkpoint
     device: str  # its make, not which one of several
@@ -43,7 +43,7 @@ class Circumstances:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was measured, and when: ISO 8601, UTC."""
+    """The measured products, and the time of measurement: ISO 8601, UTC."""
 
     measured: str
     products: tuple[Timed, ...]
@@ -148,13 +148,13 @@ def _parsed(entry: dict[str, Any]) -> tuple[Circumstances, Choice]:
 
 
 def timed_json(timed: Timed) -> dict[str, Any]:
-    """As an object of JSON, for ``timed_of``."""
+    """Converts a measurement to an object of JSON, for ``timed_of``."""
     rest = {"us": timed.us, "fp8_us": timed.fp8_us, "fp8": timed.fp8}
     return {**dataclasses.asdict(timed.kind), **rest}
 
 
 def timed_of(found: dict[str, Any]) -> Timed:
-    """What ``timed_json`` gave. ``ValueError``, ``KeyError`` or ``TypeError`` for anything else."""
+    """Reads an object of ``timed_json``. Raises ``ValueError``, ``KeyError`` or ``TypeError`` for anything else."""
     if found["epilogue"] not in EPILOGUES:
         raise ValueError(f"no product has the epilogue {found['epilogue']!r}")
     outputs, inputs = (_checked(found[name], int) for name in ("outputs", "inputs"))

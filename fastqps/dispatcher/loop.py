@@ -21,7 +21,7 @@ from fastqps.runners.kinds import step_kind
 from fastqps.runners.lane import Lane, make_lanes
 
 IN_FLIGHT_MAX = 2  # steps on a lane: one runs, the next one waits for it. --async-steps off: one
-# So late at most is idle time told, and seen a signal that comes between the look at `stopping` and the sleep.
+# The longest sleep. It bounds how late idle time is counted, and how late a signal behind the check of `stopping`.
 IDLE_S = (0.1,)
 FENCED = 70  # exit code of a process that finds that it has been declared dead
 
@@ -37,7 +37,7 @@ class Dispatcher:
     ) -> None:
         self.stopping = False
         self._stepper = stepper
-        self._prepare = prepare  # what builds a gathered step over again
+        self._prepare = prepare  # builds a gathered step again
         self._steps = [
             _Step(runner.buffers().add_to(stepper, i), i, lane, place)
             for i, lane in enumerate(lanes)
@@ -132,7 +132,7 @@ def load_lanes(card: ModelCard, settings: DispatcherSettings, segment: Segment) 
 def load_preparation(
     settings: DispatcherSettings, stepper: Any, lanes: Sequence[Lane[Any]]
 ) -> Callable[[int], None] | None:
-    """What prepares gathered steps over again, if anything does."""
+    """The function that prepares gathered steps again, or None."""
     if settings.preparation == "native":
         return None
     from fastqps.runners.preparation import PythonPreparation  # here: it imports torch, which not every device needs

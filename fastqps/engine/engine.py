@@ -104,7 +104,7 @@ class Engine:
         suppress_token_ids: Sequence[int] = (),
         truncate: bool = False,
     ) -> list[Generation]:
-        """What the model makes of each prompt, a text or token ids, in the order of ``prompts``.
+        """Generates an answer to each prompt, a text or token ids, in the order of ``prompts``.
 
         The options are those of ``Client.generate``; every prompt has the same ones, and the same ``seed``.
         ``ValueError`` names what is out of range.
@@ -174,7 +174,7 @@ class Engine:
         return self._model
 
 
-# What answers steps of each kind: (card, sequences that can run, the device and its options).
+# The model of each kind of steps, made of (card, sequences that can run, the device and its options).
 _MODELS: Mapping[StepKind, Callable[..., Predictor | Generator]] = {
     ENCODE: lambda card, _, **options: Predictor(card, **options),
     DECODE: lambda card, max_running, **options: Generator(card, max_running=max_running, **options),

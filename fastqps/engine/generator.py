@@ -39,13 +39,13 @@ class _Prompt(NamedTuple):
 
 
 class _Answer:
-    """What becomes a request's ``Generation``: its tokens, and their text as far as it is certain to be in it."""
+    """A request's ``Generation`` in the making: its tokens, and the text that is certain to be in it."""
 
     def __init__(self, detokenizer: Detokenizer | None, stop: Sequence[str]) -> None:
         self.made = Generation("", [], "length", [])
         self._text = detokenizer.stream() if detokenizer else None
         self._stops = StopStrings(stop)
-        self._told = (0, 0)  # characters and tokens that ``news`` has given
+        self._given = (0, 0)  # characters and tokens that ``news`` has given
 
     def add(self, token: Token) -> bool:
         """Whether a stop text is complete now: the answer ends before it."""
@@ -64,10 +64,10 @@ class _Answer:
         return stopped
 
     def news(self, prompt: _Prompt, last: bool, logprobs: bool) -> Chunk:
-        """What has come since this was asked last."""
-        made, (characters, tokens) = self.made, self._told
+        """The text and tokens since the last call."""
+        made, (characters, tokens) = self.made, self._given
         assert made.logprobs is not None
-        self._told = len(made.text), len(made.token_ids)
+        self._given = len(made.text), len(made.token_ids)
         found = Chunk(made.text[characters:], made.token_ids[tokens:], made.logprobs[tokens:] if logprobs else None)
         if last:
             found.finish_reason, found.usage = made.finish_reason, prompt.usage(made)
@@ -222,7 +222,7 @@ class Generator:
             self.drop(request)
 
     def _tokens_of(self, requests: Collection[int]) -> list[Token]:
-        """What these requests have made by now, or in the next step; others' tokens are kept for who asks for them."""
+        """The tokens of these requests so far, or of the next step. Other requests' tokens are kept."""
         found = self._kept if any(token.request in requests for token in self._kept) else self.step()
         self._kept = [token for token in found if token.request not in requests]
         return [token for token in found if token.request in requests]

@@ -25,13 +25,13 @@ E4M3FNUZ = Float8Format(torch.float8_e4m3fnuz, 240.0)
 
 
 def format_of(architecture: str) -> Float8Format:
-    """Of a GPU's architecture ("sm_90", "gfx942:sramecc+:xnack-"); "": of the CPU."""
+    """The format of a GPU's architecture ("sm_90", "gfx942:sramecc+:xnack-"); "": of the CPU."""
     return E4M3FNUZ if architecture.startswith("gfx94") else E4M3FN
 
 
 @cache
 def format_on(device: torch.device) -> Float8Format:
-    """Of a device of torch."""
+    """The format of a device of torch."""
     if device.type != "cuda" or torch.version.hip is None:
         return format_of("")
     return format_of(torch.cuda.get_device_properties(device).gcnArchName)

@@ -14,7 +14,7 @@ _MODULES = {"end_step": "stamps", "sample": "sampling.sample"}  # of launchers w
 
 
 class Choose(Protocol):
-    """What computes the operation of a name, of which ``plain`` is the one in plain torch."""
+    """Chooses the function of the operation ``name``; ``plain`` is the one in plain torch."""
 
     def __call__(self, name: str, plain: Callable[P, R], /) -> Callable[P, R]: ...
 
@@ -39,7 +39,7 @@ class Operations:
 
 
 def launcher(name: str) -> Callable[..., Any]:
-    """What launches the kernel of that name. Imports Triton."""
+    """The launcher of the kernel of that name. Imports Triton."""
     found: Callable[..., Any] = getattr(import_module(f"fastqps.kernels.{_MODULES.get(name, name)}"), name)
     return found
 

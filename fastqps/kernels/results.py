@@ -1,4 +1,4 @@
-"""What operations with several results return, whoever computes them: a kernel or plain torch."""
+"""The results of operations that return several, computed by a kernel or by plain torch."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _INTERPRETED = bool(triton.knobs.runtime.interpret)
 
 
 def stamped(stamps: torch.Tensor | None) -> torch.Tensor | None:
-    """What launchers give their kernels: ``stamps``, or None where there is no clock to write them from."""
+    """The argument that launchers pass to kernels: ``stamps``, or None where there is no clock to write them from."""
     return None if _INTERPRETED else stamps
 
 

@@ -1,4 +1,4 @@
-"""What launchers check of the tensors that they are given: kernels see addresses alone."""
+"""The checks of launchers on their tensors: kernels see addresses alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a served model is, read from the JSON files of its checkpoint. No torch here: front doors read cards too."""
+"""The card of a served model, read from the JSON files of its checkpoint. No torch here: front doors read cards too."""
 
 from __future__ import annotations
 

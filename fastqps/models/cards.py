@@ -1,4 +1,4 @@
-"""The card of a checkpoint, whatever its kind."""
+"""The card of a checkpoint of any kind."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def load_card(
     except OSError as error:
         raise ModelError(f"{root}: {error}") from error
     except _UNUSABLE as error:
-        # What the files say is read as it is used: whatever does not fit is a fault of theirs.
+        # Values are checked when they are read, so that any of these errors is a fault of the files.
         raise ModelError(f"{root}: its configuration cannot be used: {error!r}") from error
 
 

@@ -91,15 +91,15 @@ class Checkpoint:
         return isinstance(self.family, DecoderFamily)
 
     def encoder_config(self) -> EncoderConfig:
-        """Of an encoder's config.json; ``ModelError`` with the reason where it cannot be computed."""
+        """The configuration of an encoder; ``ModelError`` with the reason where it cannot be computed."""
         return self._encoders.read(self.config)
 
     def head_config(self) -> HeadConfig:
-        """Of a classifier's config.json; ``ModelError`` with the reason where it cannot be computed."""
+        """The head of a classifier; ``ModelError`` with the reason where it cannot be computed."""
         return self._encoders.read_head(self.config)
 
     def decoder_config(self) -> DecoderConfig:
-        """Of a decoder's config.json; ``ModelError`` with the reason where it cannot be computed."""
+        """The configuration of a decoder; ``ModelError`` with the reason where it cannot be computed."""
         if not isinstance(self.family, DecoderFamily):
             raise ModelError(f"{self.root}: a {self.family.name} is no decoder")
         return self.family.read(self.config)
@@ -112,7 +112,7 @@ class Checkpoint:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What an operator should know of the files, a sentence each."""
+        """Warnings for the operator about the files, a sentence each."""
         found = [*config_warnings(self.config), *self.sentence.warnings, *self.pipeline.warnings]
         if not self.generates and not self.classify and not (self.root / "modules.json").is_file():
             head = self.architecture.rpartition("For")[2] if "For" in self.architecture else ""
@@ -157,7 +157,7 @@ class Checkpoint:
 
     @cached_property
     def tokenizer_files(self) -> TokenizerFiles:
-        """What the files beside tokenizer.json make of it; ``ModelError`` where they cannot be honoured."""
+        """The parts that tokenizer.json and the files beside it state; ``ModelError`` where they cannot be honoured."""
         path = self.tokenizer()
         if not path:
             return without_tokenizer(self.optional_json("tokenizer_config.json"))

@@ -1,4 +1,4 @@
-"""What config.json says of weights that are quantised already: FP8 as compressed-tensors writes it, or a refusal.
+"""Checks config.json of weights that are quantised already: FP8 of compressed-tensors is supported, others are not.
 
 Which tensors are quantised, the files say themselves: such a weight is float8_e4m3fn and has a ``weight_scale`` beside
 it. Here it is only made sure that scales mean what ``Weights`` takes them for, and activations what ``fp8`` does.

@@ -74,7 +74,7 @@ def decoder_card(
 
 
 def decoder_version(checkpoint: Checkpoint, prefix: tuple[int, ...]) -> str:
-    """As on the card, of the files as they are now and these ids of a prefix."""
+    """The card's version, of the files as they are now and these ids of a prefix."""
     digest = checkpoint.digest()
     return hashlib.sha256(f"{digest}\0{prefix}".encode()).hexdigest()[:12] if prefix else digest
 
@@ -101,7 +101,7 @@ def _prefix_ids(checkpoint: Checkpoint, text: str, vocab: int) -> tuple[int, ...
 
 
 def _input_limit(checkpoint: Checkpoint, asked: int, context: int, prefix_len: int, max_output_tokens: int) -> int:
-    """What the context leaves for prompts."""
+    """The tokens that the context leaves for prompts."""
     found = min(asked, context - prefix_len - max_output_tokens)
     if found >= 1:
         return found

@@ -53,7 +53,7 @@ def encoder_card(
 
 
 def _labels(config: Keys) -> tuple[str, ...]:
-    """As transformers names them: where ``num_labels`` differs from the names' number, they have none."""
+    """Labels as transformers names them: where ``num_labels`` differs from the names' number, they have none."""
     names = config.get("id2label")
     if names is None:
         return _unnamed(size(config, "num_labels", 2))
@@ -108,7 +108,7 @@ def default_encoder_limit(checkpoint: Checkpoint) -> int:
 
 
 def _own_limit(checkpoint: Checkpoint, config: EncoderConfig) -> int:
-    """What the model's positions allow, and no more than the sentence configuration's limit, else the tokenizer's."""
+    """The model's own limit: by its positions, and by the sentence configuration, else by the tokenizer."""
     limits = [checkpoint.sentence.max_tokens or checkpoint.tokenizer_files.input_limit, config.input_limit]
     lowest = min((int(limit) for limit in limits if limit is not None), default=_INPUT_TOKENS_DEFAULT_MAX)
     if lowest < 1:

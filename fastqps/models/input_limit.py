@@ -1,4 +1,4 @@
-"""What an operator hears of an input limit that is below the model's own."""
+"""The warning about an input limit that is below the model's own."""
 
 from __future__ import annotations
 

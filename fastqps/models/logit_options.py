@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LogitOptions:
-    """As transformers' ``GenerationConfig`` has them; every default changes nothing. Token ids are the vocabulary's."""
+    """Options of transformers' ``GenerationConfig``; every default changes nothing. Token ids are the vocabulary's."""
 
     repetition_penalty: float = 1.0
     no_repeat_ngram_size: int = 0
@@ -24,10 +24,10 @@ class LogitOptions:
 
     @property
     def forced(self) -> tuple[int, ...]:
-        """What can be forced: not what is suppressed as well."""
+        """The forced tokens that are not suppressed as well."""
         return tuple(id for id in self.forced_eos_token_id if id not in self.suppress_tokens)
 
 
 def float32(value: float) -> float:
-    """What is left of a number where it is computed with: 0 or infinity, if it is too small or too large for that."""
+    """Rounds a number to float32: to 0 or infinity, if it is too small or too large."""
     return ctypes.c_float(value).value

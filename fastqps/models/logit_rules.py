@@ -12,7 +12,7 @@ from fastqps.models.logit_options import LogitOptions
 
 @dataclass(frozen=True)
 class LogitRules:
-    """What holds for the tokens of all sequences of a model. Without options there is no rule."""
+    """Rules for the tokens of all sequences of a model. Without options there is no rule."""
 
     table: torch.Tensor  # int32 [rules, RULE_WORDS]; forced tokens come first
     ids: torch.Tensor  # int32: the tokens that have to stand before another one, rule after rule
@@ -22,11 +22,11 @@ class LogitRules:
     @classmethod
     def of(cls, options: LogitOptions | None, eos_ids: tuple[int, ...]) -> LogitRules:
         """The rules of ``options``, on torch's default device. ``eos_ids`` end a text."""
-        o = options or LogitOptions()
-        words = [word for word in o.bad_words_ids if len(word) > 1 or word[0] not in eos_ids]
-        rules = [(RULE_FORCED, id, 0, 0) for id in o.forced]
-        rules += [(RULE_FORBIDDEN, id, 0, 0) for id in o.suppress_tokens]
-        rules += [(RULE_NOT_FIRST, id, 0, 0) for id in o.begin_suppress_tokens]
+        given = options or LogitOptions()
+        words = [word for word in given.bad_words_ids if len(word) > 1 or word[0] not in eos_ids]
+        rules = [(RULE_FORCED, id, 0, 0) for id in given.forced]
+        rules += [(RULE_FORBIDDEN, id, 0, 0) for id in given.suppress_tokens]
+        rules += [(RULE_NOT_FIRST, id, 0, 0) for id in given.begin_suppress_tokens]
         ids: list[int] = []
         for word in words:
             rules.append((RULE_FORBIDDEN, word[-1], len(word) - 1, len(ids)))
@@ -34,6 +34,6 @@ class LogitRules:
         return cls(
             torch.tensor(rules, dtype=torch.int32).view(-1, RULE_WORDS),
             torch.tensor(ids, dtype=torch.int32),
-            len(o.forced),
+            len(given.forced),
             max((len(word) - 1 for word in words), default=0),
         )

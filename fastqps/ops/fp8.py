@@ -15,9 +15,9 @@ from typing import TypeVar
 import torch
 
 from fastqps.kernels.float8_format import E4M3FN, E4M3FNUZ, format_on
+from fastqps.kernels.torch_ops.rows import quantise_rows
 
 E4M3 = E4M3FN.dtype  # of checkpoints
-AMAX_MIN = 1e-12  # a row of zeros is scaled as if this were its largest: its scale must not be 0
 MULTIPLE = 16  # what inputs and outputs of an FP8 product have to be divisible by
 _PROBE = 128  # rows, inputs and outputs of the product that is tried: a size that no library leaves out
 
@@ -45,18 +45,6 @@ Weight = torch.Tensor | Quantised
 def fits(outputs: int, inputs: int) -> bool:
     """Whether a product with a weight of this shape can run in FP8."""
     return outputs % MULTIPLE == 0 and inputs % MULTIPLE == 0
-
-
-def quantise_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """x [rows, width] → (float8 [rows, width], float32 [rows, 1]): each row over its largest number / 448.
-
-    The format is that of the device; where it is e4m3fnuz, 240 takes the place of 448.
-    This is what the kernels of norms and activations do as well, from the fp32 numbers that they have at hand.
-    """
-    x, (e4m3, most) = x.float(), format_on(x.device)
-    largest = x.abs().amax(-1, keepdim=True).clamp(min=AMAX_MIN)  # NaN passes both
-    # The largest number becomes 448 or its neighbour in fp32, which is rounded to 448: nothing overflows.
-    return (x * (most / largest)).to(e4m3), largest / most
 
 
 def quantise_weight(weight: torch.Tensor) -> Quantised:
@@ -116,7 +104,7 @@ def scaled(weight: W, by: float | None) -> W:
 
 
 def halves(weight: Weight) -> tuple[Weight, Weight]:
-    """What ``concatenate`` made one of two weights with as many outputs each."""
+    """Splits a weight that ``concatenate`` made of two weights with the same number of outputs."""
     if isinstance(weight, torch.Tensor):
         first, second = weight.chunk(2)
         return first, second
@@ -149,7 +137,7 @@ def has_product(device: torch.device) -> bool:
 
 @cache
 def refused(device: torch.device) -> str:
-    """What torch says where it does not multiply FP8 on this device; "" where it does."""
+    """The error of torch where it does not multiply FP8 on this device; "" where it does."""
     x = torch.zeros(_PROBE, _PROBE, dtype=format_on(device).dtype, device=device)
     scales = torch.ones(_PROBE, device=device)
     try:

@@ -1,9 +1,9 @@
-"""What a device has to bring for a model to run on it. Each architecture is written once, in these terms.
+"""The operations that a device must implement. Each architecture is written once, in terms of them.
 
 Everything but matrix products is computed in fp32, whatever is read and written. A model is built with the objects that
 the functions of its ``Ops`` make (``linear``, ``norm``, …), and those are called at each step. They may be fused as the
 device likes: that is why a product takes what it reads as ``Rows``, why a norm adds the residual itself, and why what
-writes rows is told who reads them.
+writes rows gets their reader as an argument.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Norm(Protocol):
 
 
 class Ops(Protocol):
-    """What encoders and decoders share."""
+    """The operations that encoders and decoders share."""
 
     dtype: torch.dtype  # of weights, activations and keys and values
     device: torch.device
@@ -203,5 +203,5 @@ class DecodeOps(Ops, Protocol):
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
         """logits [S, vocabulary] → ``tokens``, ``logprobs`` and ``finish`` of the step, and ``last_token``.
 
-        Last of all in a step. The law is csrc/step/cpu/cpu_decode_sample_kernel.h.
+        Last of all in a step. The reference semantics are those of csrc/step/cpu/cpu_decode_sample_kernel.h.
         """

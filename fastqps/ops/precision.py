@@ -19,7 +19,7 @@ EPILOGUES: tuple[Epilogue, ...] = ("", "residual", "gelu")
 
 @dataclass(frozen=True)
 class Kind:
-    """What makes two products equally fast: a weight's shape, and what happens before and after the product.
+    """The properties that decide the speed of a product: a weight's shape, and the operations before and after it.
 
     ``fused``: the kernel that makes the rows also quantises them, so that FP8 needs no launch for that. ``epilogue``:
     what the product in the model's type does with its result in the same launch, and an FP8 product leaves to the next
@@ -81,7 +81,7 @@ class Precision:
 
     @property
     def timed(self) -> tuple[Timed, ...]:
-        """What ``auto`` has measured or recalled."""
+        """The times that ``auto`` has measured or recalled."""
         return tuple(self._timed.values())
 
     def recall(self, timed: Iterable[Timed]) -> None:

@@ -69,9 +69,8 @@ class DispatcherSettings(Settings):
     kernels: str
     kernels_fd: int  # the file of the server's kernels.journal
     threads: int  # CPU threads to compute with
-    max_batch_items: int
+    max_batch_items: int  # of a generator: sequences that run
     max_batch_tokens: int
-    max_running: int  # sequences of a generator; 0: the model is none
     lanes: int
     async_steps: bool
     preparation: str  # native or python

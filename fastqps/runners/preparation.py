@@ -33,7 +33,7 @@ class PythonPreparation:
 
 
 def write_step(runner: Runner[Any], contents: Any) -> tuple[int, int, int]:
-    """Fills the runner's buffers with what a stepper's ``contents`` told; returns what its ``shape`` tells."""
+    """Fills the runner's buffers with a stepper's ``contents``; returns its ``shape``."""
     buffers = runner.buffers()
     if not isinstance(buffers, DecodeBuffers):
         return pack_items(runner.card, contents, buffers)

@@ -13,8 +13,9 @@ from decoders import VOCAB as DECODER_VOCAB
 from decoders import write_decoder
 
 from fastqps import Engine
+from fastqps.kernels.torch_ops.rows import quantise_rows
 from fastqps.ops import fp8
-from fastqps.ops.fp8 import quantise_rows, quantise_weight
+from fastqps.ops.fp8 import quantise_weight
 
 HAS_FP8 = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 9)
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HAS_FP8, reason="needs a GPU with FP8 (8.9 or later)")]

@@ -63,8 +63,6 @@ void register_rows(py::module_& m) {
 }  // namespace
 
 void register_cpu_ops(py::module_& m) {
-  m.def("cpu_ops_level", &step::cpu_ops_level,
-        "The instruction set of the CPU kernels: avx512_bf16, avx512, avx2 or baseline.");
   m.def(
       "attend",
       [](u64 out, u64 qkv, bool bfloat16, u32 heads, u32 head_dim, u64 starts, u32 n_items, u64 positions, u64 rotary,

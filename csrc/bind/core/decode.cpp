@@ -66,7 +66,6 @@ class NamedBatch {
     kv_.erase(found);
   }
   u32 running() const { return batch_.running(); }
-  u32 free_slots() const { return batch_.free_slots(); }
 
  private:
   DecodeStep& at(u32 s) {
@@ -92,7 +91,6 @@ py::dict layout(u32 max_tokens, u32 max_runs) {
 void register_decode(py::module_& m) {
   m.attr("HEADER_WORDS") = kHeaderWords;
   m.attr("ADMITTED_WORDS") = kAdmittedWords;
-  m.attr("CARRY_OVER") = kCarryOver;
   m.attr("PARAM_SLOT") = u32(kParamSlot);
   m.attr("PARAM_MAX_TOKENS") = u32(kParamMaxTokens);
   m.attr("PARAM_FLAGS") = u32(kParamFlags);
@@ -123,8 +121,7 @@ void register_decode(py::module_& m) {
            "The step has been computed: [(user, token, logprob, finish)] of all sequences that live; finish 0: it goes "
            "on, 1: stopped, 2: max_tokens.")
       .def("drop", &NamedBatch::drop, "user"_a, "Ends a sequence now; its tokens that are on their way are dropped.")
-      .def_property_readonly("running", &NamedBatch::running)
-      .def_property_readonly("free_slots", &NamedBatch::free_slots);
+      .def_property_readonly("running", &NamedBatch::running);
 }
 
 }  // namespace fastqps::bind

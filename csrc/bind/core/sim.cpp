@@ -60,14 +60,7 @@ void register_sim(py::module_& m) {
             const SimStep step = self.cost.of(tokens, items);
             return step.shared_ns + step.hidden_ns;
           },
-          "tokens"_a, "items"_a, "How long a step takes that has the device for itself.")
-      .def(
-          "reserve",
-          [](SimDevice& self, u64 now, u64 behind, u32 tokens, u32 items) {
-            const auto [start, end] = self.timeline.reserve(now, behind, self.cost.of(tokens, items));
-            return py::make_tuple(start, end);
-          },
-          "now_ns"_a, "behind_ns"_a, "tokens"_a, "items"_a, "(start, end) of a step launched at now_ns. For tests.");
+          "tokens"_a, "items"_a, "How long a step takes that has the device for itself.");
   py::class_<SimStream>(m, "SimStream", "Steps of a modelled device that run one behind the other.")
       .def("launch", &launch, "tokens"_a, "items"_a, "Pays for the launch; (start, end) of the step, in ns.");
   m.def(

@@ -41,8 +41,6 @@ std::vector<const Kernels*> cpu_ops_levels() {
   return found;
 }
 
-const char* cpu_ops_level() { return chosen_kernels().name; }
-
 u64 scratch_floats(const Attention& job) {
   const auto padded = [](u64 n) { return (n + kColumns - 1) / kColumns * kColumns; };
   u64 longest = 1;

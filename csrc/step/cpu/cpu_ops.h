@@ -62,7 +62,4 @@ struct Means {
 };
 void means(const Means& job);
 
-// The name of the instruction set that was chosen: "avx512_bf16", "avx512", "avx2" or "baseline".
-const char* cpu_ops_level();
-
 }  // namespace fastqps::step

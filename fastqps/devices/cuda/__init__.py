@@ -23,8 +23,8 @@ from fastqps.devices.cuda.checked import make_operations
 from fastqps.devices.cuda.decoder import CudaDecoder, Decoder
 from fastqps.devices.cuda.encoder import CudaEncoder
 from fastqps.devices.cuda.held import await_held, build_over, chosen, hold
-from fastqps.devices.cuda.loaded import Loaded, starting, told_by_device
-from fastqps.devices.cuda.memory import check_cache, check_weights, kv_bytes, parameters, weights_told_when_full
+from fastqps.devices.cuda.loaded import Loaded, report_device_faults, starting
+from fastqps.devices.cuda.memory import check_cache, check_weights, kv_bytes, parameters, report_oom_of_weights
 from fastqps.devices.cuda.open_backend import open_backend
 from fastqps.devices.cuda.precision import decoder_rows, encoder_rows, make_precision
 from fastqps.devices.errors import DeviceError
@@ -103,7 +103,7 @@ def hold_weights(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
     def load(where: Parameters) -> object:
         return load_model(card, dtype, where, precision, kernels)
 
-    with alone_on(backend.uuid), weights_told_when_full(card, backend.where), told_by_device(backend):
+    with alone_on(backend.uuid), report_oom_of_weights(card, backend.where), report_device_faults(backend):
         _check_weights(card, backend, dtype)
         with chosen(precision, None, card, backend, place, dtype):
             hold(card, backend, place, dtype, precision, load)

@@ -1,4 +1,4 @@
-"""What the steps of a GPU need of CUDA beside the calls of each step, which ``CudaStep`` makes itself."""
+"""The interface to CUDA that the steps of a GPU need to start. ``CudaStep`` makes the calls of each step itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Body = Callable[[], None]  # computes one step, from a staging block to an outpu
 
 
 class Graph(NamedTuple):
-    """A captured step: what ``CudaLane.add_graph`` takes, and what has to live as long as it may run."""
+    """A captured step: the handle for ``CudaLane.add_graph``, and the objects that must live as long as it can run."""
 
     handle: int
     kept: Any
@@ -60,7 +60,7 @@ class Backend(Protocol):
         """Whether what this thread gives to its stream is captured, and so does not run now."""
 
     def launcher(self, name: str) -> Callable[..., Any]:
-        """What launches the kernel of that name. ``ImportError`` where Triton cannot be used."""
+        """The launcher of the kernel of that name. ``ImportError`` where Triton cannot be used."""
 
     def watch(self) -> None:
         """``RuntimeError`` if since its first call anything was done but steps: the debug mode's look at each."""

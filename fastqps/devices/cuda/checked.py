@@ -24,7 +24,7 @@ MODES = ("auto", "own", "torch")
 
 
 def make_operations(place: Place, backend: Backend) -> Operations:
-    """As ``place.kernels`` says. ``DeviceError`` where that is no mode."""
+    """The operations that ``place.kernels`` chooses. ``DeviceError`` for an unknown mode."""
     if place.kernels not in MODES:
         raise DeviceError(f"no kernels {place.kernels!r}; there are: {', '.join(MODES)}")
     if place.kernels == "torch":

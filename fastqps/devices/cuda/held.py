@@ -23,7 +23,7 @@ M = TypeVar("M")
 
 
 def await_held(card: ModelCard, place: Place, dtype: torch.dtype) -> Manifest | None:
-    """What ``place`` says is held by another process, once it is; None: nothing.
+    """Waits for the weights that another process holds, as ``place`` says; None: no process holds them.
 
     ``DeviceError`` where that takes too long or is something else, ``ConfigError`` where it cannot be mapped.
     """

@@ -11,7 +11,7 @@ import torch
 from fastqps._core import HEADER_WORDS, STAMP_WORDS, CudaLane, CudaStep
 from fastqps.devices.cuda.backend import Backend, Body, Graph
 from fastqps.devices.cuda.buckets import Shape
-from fastqps.devices.cuda.memory import told_when_host_is_full
+from fastqps.devices.cuda.memory import report_oom_of_host
 from fastqps.models.card import ModelCard
 
 CLOSER_S_MAX = 10.0  # start-up time of a lane that goes into graphs which it could do without
@@ -42,13 +42,13 @@ class GraphLane(ABC):
 
     @property
     def addresses(self) -> dict[str, int]:
-        """What ``CudaLane`` takes of it."""
+        """The arguments of ``CudaLane``: its stream and the addresses of its blocks."""
         blocks = {"staging": self.staging.data_ptr(), "output": self._block.data_ptr()}
         return {"stream": self.stream.cuda_stream, **blocks}
 
     def make_step(self) -> CudaStep:
         """Pinned blocks for one more step that can be in flight. ``ConfigError`` where there is no memory for them."""
-        with told_when_host_is_full(self._card, self.backend.where):
+        with report_oom_of_host(self._card, self.backend.where):
             self._steps.append(CudaStep(self.native))
         return self._steps[-1]
 
@@ -109,7 +109,7 @@ class GraphLane(ABC):
         end = time.monotonic() + CLOSER_S_MAX
         while left and time.monotonic() < end:
             self.capture(left.pop(0))
-        told = f"{self.backend.where}: {len(self._graphs)} graphs of {self._card.name} captured in "
-        told += f"{time.monotonic() - start:.1f} s"
-        print(told + (f"; {len(left)} finer ones left out, to start in time" if left else ""), flush=True)
+        report = f"{self.backend.where}: {len(self._graphs)} graphs of {self._card.name} captured in "
+        report += f"{time.monotonic() - start:.1f} s"
+        print(report + (f"; {len(left)} finer ones left out, to start in time" if left else ""), flush=True)
         self.complete = True

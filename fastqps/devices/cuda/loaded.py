@@ -11,7 +11,7 @@ import torch
 
 from fastqps._core import CudaError
 from fastqps.devices.cuda.backend import Backend
-from fastqps.devices.cuda.memory import is_out_of_memory, told_when_full
+from fastqps.devices.cuda.memory import is_out_of_memory, report_oom_of_steps
 from fastqps.devices.errors import DeviceFault
 from fastqps.devices.start_lock import alone_on
 from fastqps.models.card import ModelCard
@@ -21,14 +21,14 @@ M = TypeVar("M")
 
 @dataclass(frozen=True)
 class Loaded(Generic[M]):
-    """The weights are in the model. Whoever takes memory of the GPU does it ``starting``."""
+    """The model with its weights. Memory of the GPU is taken only within ``starting``."""
 
     card: ModelCard
     backend: Backend
     model: M
 
     def starting(self, max_tokens: int) -> AbstractContextManager[None]:
-        """As the function."""
+        """Calls the function ``starting`` for this model."""
         return starting(self.card, self.backend, max_tokens)
 
 
@@ -38,13 +38,13 @@ def starting(card: ModelCard, backend: Backend, max_tokens: int) -> Iterator[Non
 
     ``ConfigError`` where its memory is too small, ``DeviceFault`` where a kernel failed, be it another process's.
     """
-    with alone_on(backend.uuid), told_when_full(card, max_tokens, backend.where), told_by_device(backend):
+    with alone_on(backend.uuid), report_oom_of_steps(card, max_tokens, backend.where), report_device_faults(backend):
         yield
 
 
 @contextmanager
-def told_by_device(backend: Backend) -> Iterator[None]:
-    """``DeviceFault`` where the device has failed, ``torch.OutOfMemoryError`` whoever found too little memory.
+def report_device_faults(backend: Backend) -> Iterator[None]:
+    """Maps errors to ``DeviceFault`` where the device has failed, and to ``torch.OutOfMemoryError`` for lack of memory.
 
     torch, Triton and cuBLAS have errors of their own for both. Of a fault the device itself is asked: whatever one asks
     of it fails from then on.

@@ -1,4 +1,4 @@
-"""What a process that holds a model's parameters on a GPU tells those that will read them."""
+"""The manifest of a model's parameters on a GPU: the process that holds them publishes it for those that map them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model will take of a GPU's memory, told before it is taken."""
+"""Checks a model's memory on a GPU before it is taken, and reports where it is too small."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def check_cache(card: ModelCard, slots: int, needed: int, free: int, where: str)
 
 
 @contextmanager
-def told_when_full(card: ModelCard, max_tokens: int, where: str) -> Iterator[None]:
+def report_oom_of_steps(card: ModelCard, max_tokens: int, where: str) -> Iterator[None]:
     """Turns torch's report of too little memory, at a step's first run or its capture, into ``ConfigError``."""
     try:
         yield
@@ -75,7 +75,7 @@ def told_when_full(card: ModelCard, max_tokens: int, where: str) -> Iterator[Non
 
 
 @contextmanager
-def told_when_host_is_full(card: ModelCard, where: str) -> Iterator[None]:
+def report_oom_of_host(card: ModelCard, where: str) -> Iterator[None]:
     """Turns CUDA's refusal of page-locked memory of the host into ``ConfigError``."""
     try:
         yield
@@ -89,7 +89,7 @@ def told_when_host_is_full(card: ModelCard, where: str) -> Iterator[None]:
 
 
 @contextmanager
-def weights_told_when_full(card: ModelCard, where: str) -> Iterator[None]:
+def report_oom_of_weights(card: ModelCard, where: str) -> Iterator[None]:
     """Turns the lack of device memory while weights are loaded into ``ModelError``."""
     try:
         yield

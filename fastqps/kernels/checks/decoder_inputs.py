@@ -93,7 +93,7 @@ def _rows(random: Random, step: _Step, like: torch.Tensor) -> torch.Tensor:
 
 
 def _cache(random: Random, like: torch.Tensor) -> torch.Tensor:
-    """Of a few slots, each as far from the next as in ``like`` [2, slots, kv_heads, max_len, head_dim]."""
+    """A cache of a few slots, each as far from the next as in ``like`` [2, slots, kv_heads, max_len, head_dim]."""
     return random.normal(2, min(_SLOTS, like.shape[1]), *like.shape[2:], like=like)
 
 

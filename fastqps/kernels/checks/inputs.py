@@ -24,7 +24,7 @@ class Case:
     rows: Mapping[str, int] = field(default_factory=dict)
 
     def run(self, operation: Callable[..., Any]) -> dict[str, torch.Tensor]:
-        """What the operation returns and writes, by name. The arguments stay as they are."""
+        """The results that the operation returns or writes, by name. The arguments stay unchanged."""
         own = self.arguments | {name: self.arguments[name].clone() for name in self.written}
         returned = operation(**own)
         results = {name: own[name] for name in self.written}

@@ -1,4 +1,4 @@
-"""What of a call's arguments decides which code runs: all but the number of rows, and what the tensors hold."""
+"""The arguments of a call that decide which code runs: all but the number of rows and the tensors' values."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from fastqps.kernels.float8_format import format_on
 from fastqps.kernels.results import Activated, Activation, Normed
 
-_SMALLEST = 1e-12  # an empty row's largest: its scale stays a normal number
+_SMALLEST = 1e-12  # a row of zeros is scaled as if this were its largest: its scale must not be 0
 _FUNCTIONS: dict[Activation, Callable[[torch.Tensor], torch.Tensor]] = {
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
@@ -29,11 +29,15 @@ def normalised(x: torch.Tensor, eps: float, rms: bool) -> torch.Tensor:
 
 
 def quantise_rows(x: torch.Tensor, count: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-    """x [rows, width] → [rows, width] in the device's float8, and float32 [rows, 1] by which it is to be multiplied."""
-    format = format_on(x.device)
-    x = x.float()
-    largest = x.abs().amax(-1, keepdim=True).clamp(min=_SMALLEST)
-    return (x * (format.largest / largest)).to(format.dtype), largest / format.largest
+    """x [rows, width] → (float8 [rows, width], float32 [rows, 1]): each row over its largest number / 448.
+
+    The format is that of the device; where it is e4m3fnuz, 240 takes the place of 448. The kernels of norms and
+    activations do the same, from the fp32 numbers that they have at hand.
+    """
+    x, (e4m3, most) = x.float(), format_on(x.device)
+    largest = x.abs().amax(-1, keepdim=True).clamp(min=_SMALLEST)  # NaN passes both
+    # The largest number becomes 448 or its neighbour in fp32, which is rounded to 448: nothing overflows.
+    return (x * (most / largest)).to(e4m3), largest / most
 
 
 def add_norm(

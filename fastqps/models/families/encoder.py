@@ -16,7 +16,7 @@ GATES = (*ACTIVATIONS, "silu")
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
-    """What every encoder has. The class of the configuration chooses the architecture that computes it.
+    """The fields that every encoder has. The class of the configuration chooses the architecture that computes it.
 
     A field with a default is an option: a family that does not declare it does not have it.
     """

@@ -17,7 +17,7 @@ _NO = (False,)
 
 _QUANTIZED = ("quantization_config", "compression_config")
 
-# What every model may say. The second group is about training, saving, or what Python objects a call returns.
+# Keys that every model can have. The second group is about training, saving, or what Python objects a call returns.
 COMMON_KEYS = rules(
     honoured=("model_type", "architectures", "auto_map", "tokenizer_class", *_QUANTIZED),
     irrelevant=(
@@ -122,7 +122,7 @@ GENERATION_RULES: Mapping[bool, Rules] = {
 
 
 def config_warnings(config: Keys) -> tuple[str, ...]:
-    """What an operator should know of the file's keys, a sentence each."""
+    """Warnings for the operator about the file's keys, a sentence each."""
     found = [*config.warnings()]
     if config.get("auto_map"):
         found.append(

@@ -115,7 +115,7 @@ def read_logit_options(config: Keys, vocab: int) -> LogitOptions | None:
 
 
 def generation_warnings(config: Keys) -> tuple[str, ...]:
-    """What an operator should know of it: keys that nobody knows, and sampling options that requests have to give."""
+    """Warnings for the operator: unknown keys, and sampling options that requests have to give."""
     said = []
     if config.get("do_sample"):
         options = ", ".join(f"{key} {config[key]}" for key in _SAMPLING if config.get(key) is not None)

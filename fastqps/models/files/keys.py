@@ -29,7 +29,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Rules:
-    """What is known of the keys of one kind of file."""
+    """The rules for the keys of one kind of file."""
 
     honoured: frozenset[str]
     irrelevant: frozenset[str]

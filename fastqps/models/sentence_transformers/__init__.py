@@ -1,1 +1,1 @@
-"""What sentence-transformers' files add to a model: pooling, projections, limits, a cross-encoder's function."""
+"""The files that sentence-transformers adds to a model: pooling, projections, limits, a cross-encoder's function."""

@@ -1,4 +1,4 @@
-"""What sentence-transformers' files say beside modules.json: limits, preprocessing, a cross-encoder's function."""
+"""Reads sentence-transformers' files beside modules.json: limits, preprocessing, a cross-encoder's function."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ARGUMENTS = (
 
 @dataclass(frozen=True)
 class SentenceConfig:
-    """What of them decides an answer. ``max_tokens`` is 0 where no file sets a limit, and replaces the tokenizer's."""
+    """Settings that decide an answer. ``max_tokens`` is 0 where no file sets a limit, and replaces the tokenizer's."""
 
     max_tokens: int = 0
     lower_case: bool = False
@@ -74,7 +74,7 @@ def read_sentence_config(root: Path, encoder: Path, scores: bool) -> SentenceCon
 
 
 def _unread(root: Path, encoder: Path, model: Keys, listed: bool, cross: bool) -> SentenceConfig:
-    """Of a checkpoint whose files sentence-transformers does not read."""
+    """The settings of a checkpoint whose files sentence-transformers does not read."""
     if encoder != root:
         raise ModelError(
             f"{root / 'modules.json'}: the path {encoder.name!r} of a Transformer alone is not supported unless "

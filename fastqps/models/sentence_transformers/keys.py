@@ -36,7 +36,7 @@ TRANSFORMER = rules(
         "query_expansion": Refused((), "queries are not expanded"),
     },
 )
-# What may stand in the arguments that a file passes on to transformers: formats and loading, which decide no answer.
+# Arguments that a file can pass on to transformers: formats and loading, which decide no answer.
 LOADING = rules(
     irrelevant=(
         "torch_dtype",

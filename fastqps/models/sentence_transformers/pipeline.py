@@ -1,4 +1,4 @@
-"""What follows the transformer in a sentence-transformers checkpoint: pooling, projections, normalisation."""
+"""The modules behind the transformer in a sentence-transformers checkpoint: pooling, projections, normalisation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What transformers' tokenizer classes build from the vocabulary of a tokenizer.json, as parts of such a file.
+"""The parts that transformers' tokenizer classes build from the vocabulary of a tokenizer.json.
 
 Each function takes the options of tokenizer_config.json that its class has, with the class's defaults, and gives the
 parts that replace those of the file. A post-processor needs the ids of special tokens, and so is made later.

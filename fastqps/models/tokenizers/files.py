@@ -35,12 +35,12 @@ class TokenizerFiles:
 
 
 def without_tokenizer(config: Mapping[str, Any]) -> TokenizerFiles:
-    """Of a checkpoint that takes token ids alone. ``config``: its tokenizer_config.json, which may state a limit."""
+    """For a checkpoint that takes token ids alone. ``config``: its tokenizer_config.json, which may state a limit."""
     return TokenizerFiles(token_types=True, input_limit=_limit(Keys(CONFIG, config, CLASS_RULES[BACKEND])))
 
 
 def tokenizer_source(path: str, parts: str) -> str:
-    """What ``Tokenizer.from_source`` takes: the path of the tokenizer.json, or its JSON with ``parts`` replaced.
+    """The argument of ``Tokenizer.from_source``: the path of the tokenizer.json, or its JSON with ``parts`` replaced.
 
     Raises ``ModelError`` if a file that has to be read cannot be.
     """
@@ -150,7 +150,7 @@ def _differs(name: str, file: Mapping[str, Any], parts: Mapping[str, Any]) -> bo
 
 
 def _truncation(stated: Any, keys: Keys) -> Any:
-    """As a served model truncates: the longest first, without a stride. The length is the served model's own."""
+    """The truncation of a served model: the longest first, without a stride. The length is the served model's own."""
     own = str((stated or {}).get("direction", "Right")).lower()
     side = keys.get("truncation_side", own)
     if side not in ("left", "right"):

@@ -45,7 +45,7 @@ class SpecialTokens:
 
 
 def read_special_tokens(folder: Path, keys: Keys, kind: str, file: Mapping[str, Any]) -> SpecialTokens:
-    """What tokenizer_config.json says, and the older files where it has no added_tokens_decoder.
+    """Reads tokenizer_config.json, and the older files where it has no added_tokens_decoder.
 
     ``kind``: the tokenizer class; ``file``: tokenizer.json. ``ModelError`` for what transformers cannot read either.
     """

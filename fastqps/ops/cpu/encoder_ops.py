@@ -11,7 +11,7 @@ import torch
 from fastqps import _core
 from fastqps.ops.cpu.ops import CpuOps, is_bf16, threads
 from fastqps.ops.interface import Reader, Rows
-from fastqps.ops.reference.ops import rows_for
+from fastqps.ops.rows import rows_for
 from fastqps.ops.step import Step, address
 
 _TOKENS_PER_THREAD_MIN = 256  # below that, handing work to a thread costs more than it saves

@@ -6,7 +6,7 @@ import torch
 
 from fastqps.ops.fp8 import Quantised, Weight, multiply, quantise_weight
 from fastqps.ops.interface import Reader, Rows
-from fastqps.ops.reference.ops import function, rows_for
+from fastqps.ops.rows import function, rows_for
 
 
 class CpuFp8Linear:

@@ -7,7 +7,7 @@ import torch
 from fastqps.models.card import ModelError
 from fastqps.models.families.encoder import ACTIVATIONS
 from fastqps.ops.interface import Reader, Rows
-from fastqps.ops.reference.ops import rows_for
+from fastqps.ops.rows import rows_for
 
 _PACK_ROWS = 512  # the number of rows that a packed weight's layout is chosen for; other numbers work too
 

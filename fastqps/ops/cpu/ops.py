@@ -14,7 +14,7 @@ from fastqps.ops.cpu.linear import CpuActivated, CpuGated, CpuLinear
 from fastqps.ops.fp8 import Quantised, Weight, concatenate, joined, plain
 from fastqps.ops.interface import Activated, Linear, Reader, Rows, Site
 from fastqps.ops.precision import Precision
-from fastqps.ops.reference.ops import rows_for
+from fastqps.ops.rows import rows_for
 from fastqps.ops.step import address
 
 

@@ -10,14 +10,14 @@ import torch
 from fastqps.ops.cpu.fp8 import CpuFp8Linear
 from fastqps.ops.cpu.linear import CpuLinear
 from fastqps.ops.precision import Product
-from fastqps.ops.reference.ops import rows_for
+from fastqps.ops.rows import rows_for
 
 RUNS_MIN, RUNS_MAX = 7, 100
 LONG_S = 0.05  # of one product's runs
 
 
 def product_times(dtype: torch.dtype) -> Callable[[Product, bool], float]:
-    """What ``Precision`` measures with. One weight of a shape: they are larger than the caches, or in them anyway."""
+    """The function with which ``Precision`` measures products: one weight of each shape, whatever the caches hold."""
 
     def time_us(product: Product, fp8: bool) -> float:
         x, weight = (torch.randn(n, product.kind.inputs) for n in (product.rows, product.kind.outputs))

@@ -27,7 +27,7 @@ REPLAYS = 10  # of the graph in each run
 def product_times(
     dtype: torch.dtype, device: torch.device, kernels: Operations | None = None
 ) -> Callable[[Product, bool], float]:
-    """What ``Precision`` measures with."""
+    """The function with which ``Precision`` measures products."""
 
     def time_us(product: Product, fp8: bool) -> float:
         # Outside of inference mode, in which a decoder is loaded: the first capture of a process makes tensors that all

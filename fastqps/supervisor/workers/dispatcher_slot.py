@@ -123,7 +123,6 @@ class DispatcherSlot(WorkerSlot):
             threads=self.server.threads,
             max_batch_items=room.items,
             max_batch_tokens=room.tokens,
-            max_running=room.running,
             lanes=config.lanes,
             async_steps=config.async_steps,
             preparation=config.preparation,

@@ -8,12 +8,12 @@ from torch.nn import functional as F
 from fastqps import _core
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.interface import Heads
-from fastqps.ops.reference.ops import ReferenceOps
+from reference_ops.ops import ReferenceOps
 
 MASK32 = 0xFFFFFFFF
 
 
-class OracleOps(ReferenceOps):
+class PlainDecodeOps(ReferenceOps):
     """``DecodeOps`` in torch, run by run."""
 
     def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""``Ops`` in plain torch, on any device: what every other device's are held against.
+"""``Ops`` in plain torch, on any device: the reference implementation of every other device's operations.
 
 Nothing in it depends on the numbers in a tensor but other numbers in tensors, so steps of a fixed size can be captured:
 how much of them is used is read from the step's ``counts``.
@@ -6,48 +6,22 @@ how much of them is used is read from the step's ``counts``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Literal
 
 import torch
 from torch.nn import functional as F
 
-from fastqps.models.card import ModelError
-from fastqps.models.families.encoder import GATES
-from fastqps.ops.fp8 import Quantised, Weight, concatenate, joined, plain, quantise_rows, quantise_weight
+from fastqps.ops.fp8 import Quantised, Weight, concatenate, joined, plain, quantise_weight
 from fastqps.ops.interface import Activated, Linear, Reader, Rows, Site
 from fastqps.ops.parameters import Parameters
 from fastqps.ops.precision import Precision
-
-Function = Callable[[torch.Tensor], torch.Tensor]
-_TANH: Function = partial(F.gelu, approximate="tanh")
-_FUNCTIONS: dict[str, Function] = {
-    "gelu": F.gelu,
-    "gelu_new": _TANH,
-    "gelu_fast": _TANH,
-    "gelu_pytorch_tanh": _TANH,
-    "relu": F.relu,
-    "silu": F.silu,
-}
-
-
-def function(activation: str) -> Function:
-    """``ModelError`` if it is none of ``GATES``."""
-    if activation not in _FUNCTIONS:
-        raise ModelError(f"activation {activation!r} is not supported; supported: {', '.join(GATES)}")
-    return _FUNCTIONS[activation]
+from fastqps.ops.rows import function, rows_for
 
 
 def turned(x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
     """x [..., size] with its halves turned against each other by cos and sin, ``turns`` [..., 2, size / 2]."""
     (a, b), (cos, sin) = x.chunk(2, -1), turns.unbind(-2)
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
-
-
-def rows_for(x: torch.Tensor, into: Reader | None) -> Rows:
-    """x [rows, width] with what ``into`` reads of it."""
-    return Rows(x, *quantise_rows(x)) if into is not None and into.fp8 else Rows(x)
 
 
 class ReferenceLinear:

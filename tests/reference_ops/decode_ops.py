@@ -10,7 +10,7 @@ from fastqps.kernels.torch_ops.logit_options import logit_options
 from fastqps.kernels.torch_ops.sample import sampled
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.interface import Heads
-from fastqps.ops.reference.ops import ReferenceOps, turned
+from reference_ops.ops import ReferenceOps, turned
 
 _QUERIES = 64  # rows whose cache slots are gathered at once
 

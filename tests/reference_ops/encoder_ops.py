@@ -8,8 +8,8 @@ import torch
 
 from fastqps.kernels.torch_ops.items import places_of
 from fastqps.ops.interface import Reader, Rows
-from fastqps.ops.reference.ops import ReferenceNorm, ReferenceOps, rows_for, turned
 from fastqps.ops.step import Step
+from reference_ops.ops import ReferenceNorm, ReferenceOps, rows_for, turned
 
 _QUERIES = 512  # rows whose scores are held at once
 

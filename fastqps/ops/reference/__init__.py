@@ -1,1 +1,0 @@
-"""The operations in plain PyTorch: the reference of all others."""
