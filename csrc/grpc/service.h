@@ -36,12 +36,12 @@ class Service {
 // A header that every answer of some kind carries, registered before the loop starts. 0: none.
 using HeaderId = u8;
 
-struct Door;
+class FrontDoor;
 
 // What the service may do. Loop thread only.
 class Transport {
  public:
-  explicit Transport(Door& door) : door_(door) {}
+  explicit Transport(FrontDoor& door) : door_(door) {}
 
   // Room for a message of at most max_bytes, in a pooled buffer that belongs to the call; nullptr: the call has ended,
   // or its connection does not read its answers (then on_gone has been or will be called). At most one at a time per
@@ -79,7 +79,7 @@ class Transport {
   u32 connections() const;  // open connections
 
  private:
-  Door& door_;
+  FrontDoor& door_;
 };
 
 }  // namespace fastqps::front
