@@ -87,7 +87,7 @@ struct alignas(64) Call {
   Phase phase;
   Fault fault;
   bool half_closed;   // the client sends no more
-  bool told;          // the service knows the call and has not finished it: it is owed on_gone
+  bool in_method;     // its method knows the call and has not finished it: on_gone() is owed
   bool message_seen;  // a whole message has come
   bool held;          // by the service
   bool inflating;     // a worker has a message of this call

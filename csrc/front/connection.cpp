@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "front/door.h"
+#include "front/front_door.h"
 #include "front/reply.h"
 #include "front/request.h"
 
@@ -18,11 +18,11 @@ constexpr u32 kEnoughOfPreface = 4;  // nothing else starts with "PRI "
 
 }  // namespace
 
-Connection::Connection(Door& door, ConnectionId id, std::unique_ptr<Channel> channel, bool trusted)
+Connection::Connection(FrontDoor& door, ConnectionId id, std::unique_ptr<Channel> channel, bool trusted)
     : door_(door), id_(id), channel_(std::move(channel)), trusted_(trusted) {
-  accepted_ns_ = read_ns_ = idle_since_ns_ = write_progress_ns_ = answered_ns = door.turn_ns;
+  accepted_ns_ = read_ns_ = idle_since_ns_ = write_progress_ns_ = answered_ns = door.net.turn.ns;
   hello_by_ns_ = accepted_ns_ + door.limits.settings_timeout;
-  const double jitter = 0.9 + 0.2 * (door.random() / 4294967296.0);
+  const double jitter = 0.9 + 0.2 * (door.net.random() / 4294967296.0);
   age_at_ns_ = door.limits.age_max ? accepted_ns_ + u64(double(door.limits.age_max) * jitter) : kNever;
   timer_.kind = kConnectionTimer;
   timer_.owner = id.index;
@@ -30,29 +30,29 @@ Connection::Connection(Door& door, ConnectionId id, std::unique_ptr<Channel> cha
 
 Connection::~Connection() {
   drop_session();
-  door_.wheel.cancel(timer_);
+  door_.net.wheel.cancel(timer_);
 }
 
 bool Connection::start() {
-  if (channel_->established() && !(session_ = door_.sessions.make(*this))) return false;
+  if (channel_->established() && !(session_ = door_.http2.sessions.make(*this))) return false;
   epoll_event event{};
   interest_ = EPOLLIN | EPOLLRDHUP;
   event.events = interest_;
   event.data.u64 = u64(id_.generation) << 32 | id_.index;
-  if (epoll_ctl(door_.epoll_fd, EPOLL_CTL_ADD, channel_->fd(), &event)) return false;
+  if (epoll_ctl(door_.net.poller.epoll_fd, EPOLL_CTL_ADD, channel_->fd(), &event)) return false;
   arm_by(due());
   return true;
 }
 
 void Connection::on_events(u32 events) {
-  if (state_ == State::kDead) return;
+  if (state_ == State::kClosed) return;
   if (events & (EPOLLERR | EPOLLHUP)) return kill();
   if (events & EPOLLOUT) {
     writable_ = true;
     mark_dirty();
-    if (channel_->wants_write()) door_.make_ready(*this);
+    if (channel_->wants_write()) door_.net.make_ready(*this);
   }
-  if (events & (EPOLLIN | EPOLLRDHUP)) door_.make_ready(*this);
+  if (events & (EPOLLIN | EPOLLRDHUP)) door_.net.make_ready(*this);
 }
 
 bool Connection::serve() {
@@ -63,10 +63,10 @@ bool Connection::serve() {
 }
 
 bool Connection::read() {
-  if (state_ == State::kDead || eof_) return false;
-  if (greeting() && !shake_hands()) return false;
+  if (state_ == State::kClosed || eof_) return false;
+  if (handshaking() && !advance_handshake()) return false;
   if (state_ == State::kOpen && paused()) return update_interest(), false;
-  u8* data = door_.read_buffer.get();
+  u8* data = door_.net.read_buffer.get();
   const bool held_up = channel_->wants_read();
   const i64 n = channel_->read(data, door_.limits.read_bytes);
   door_.counters.reads++;
@@ -77,7 +77,7 @@ bool Connection::read() {
   if (n == 0) return end_of_input(), false;
   door_.counters.bytes_in += u64(n);
   if (state_ == State::kLingering) return channel_->buffered();
-  read_ns_ = door_.turn_ns;
+  read_ns_ = door_.net.turn.ns;
   if (recognised_ < kPreface.size() && !recognise(data, u32(n))) return false;
   receive(data, u32(n));
   return channel_->buffered() && !paused();
@@ -91,13 +91,13 @@ bool Connection::recognise(const u8* data, u32 bytes) {
     if (recognised_ < kEnoughOfPreface && letter) return answer_http1(), false;
     if (recognised_ == 0 && data[0] == 0x16) {
       door_.counters.tls_on_plaintext++;
-      door_.hint("a TLS client speaks to this plaintext port");
+      door_.net.hint("a TLS client speaks to this plaintext port");
       return kill(), false;
     }
     door_.counters.bad_preface++;
     recognised_ = u8(kPreface.size());  // nghttp2 refuses it
   }
-  said_hello_ |= recognised_ >= kEnoughOfPreface;
+  may_send_ |= recognised_ >= kEnoughOfPreface;
   return true;
 }
 
@@ -107,7 +107,7 @@ void Connection::answer_http1() {
       "43\r\n\r\n"
       "This port speaks gRPC, which needs HTTP/2.\n";
   door_.counters.http1++;
-  door_.hint("an HTTP/1.1 client speaks to this port, which is for gRPC");
+  door_.net.hint("an HTTP/1.1 client speaks to this port, which is for gRPC");
   channel_->write(reinterpret_cast<const u8*>(kAnswer.data()), kAnswer.size());
   linger();
 }
@@ -146,7 +146,7 @@ void Connection::end_of_input() {
 
 // Says why, without waiting, and closes.
 void Connection::terminate(u32 http2_error, const char* text) {
-  if (state_ == State::kDead || state_ == State::kLingering) return;
+  if (state_ == State::kClosed || state_ == State::kLingering) return;
   if (!session_) return kill();  // there are no words yet
   if (*text) {
     nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session_), http2_error,
@@ -160,7 +160,7 @@ void Connection::terminate(u32 http2_error, const char* text) {
 
 // Closing a socket with unread input would destroy what was written last: so the input is read to its end first.
 void Connection::linger() {
-  if (state_ == State::kDead) return;
+  if (state_ == State::kClosed) return;
   end_handshake();
   drop_session();
   unsent_begin_ = unsent_end_ = 0;
@@ -168,17 +168,17 @@ void Connection::linger() {
   if (eof_) return kill();
   channel_->finish_writing();
   state_ = State::kLingering;
-  state_ns_ = door_.turn_ns;
+  state_ns_ = door_.net.turn.ns;
   update_interest();
   arm_by(state_ns_ + door_.limits.linger_timeout);
 }
 
 void Connection::kill() {
-  if (state_ == State::kDead) return;
+  if (state_ == State::kClosed) return;
   end_handshake();
   drop_session();
-  state_ = State::kDead;
-  door_.bury(*this);
+  state_ = State::kClosed;
+  door_.net.close_later(*this);
 }
 
 // nghttp2 does not report the streams of a session that is deleted.
@@ -192,9 +192,9 @@ void Connection::drop_session() {
 }
 
 void Connection::mark_dirty() {
-  if (dirty_ || state_ == State::kDead) return;
+  if (dirty_ || state_ == State::kClosed) return;
   dirty_ = true;
-  door_.dirty.push_back(this);
+  door_.net.queues.dirty.push_back(this);
 }
 
 void Connection::abuse(Flood kind, u32 http2_error, const char* text) {
@@ -206,8 +206,8 @@ void Connection::abuse(Flood kind, u32 http2_error, const char* text) {
 
 Call* Connection::open_call(i32 stream) {
   door_.counters.calls++;
-  guard.opened(door_.turn_ns);
-  Call* call = door_.may_open_call(open_calls_) ? door_.calls.acquire() : nullptr;
+  guard.opened(door_.net.turn.ns);
+  Call* call = door_.may_open_call(open_calls_) ? door_.http2.calls.acquire() : nullptr;
   if (!call) {
     door_.counters.refused_streams++;
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream, NGHTTP2_REFUSED_STREAM);
@@ -216,7 +216,7 @@ Call* Connection::open_call(i32 stream) {
   call->connection = this;
   call->stream = stream;
   call->row = MethodTable::kMax;
-  call->opened_ns = call->progress_ns = door_.turn_ns;
+  call->opened_ns = call->progress_ns = door_.net.turn.ns;
   call->next = calls_;
   if (calls_) calls_->previous = call;
   calls_ = call;
@@ -230,36 +230,37 @@ void Connection::close_call(Call& call, u32 error) {
     if (call.phase != Phase::kFinished) door_.counters.client_resets++;
   } else if (error != NGHTTP2_NO_ERROR && error != NGHTTP2_REFUSED_STREAM && error != NGHTTP2_CANCEL && session_) {
     // A stream that the client made us reset costs as much as one that it resets itself.
-    if (guard.reset(door_.limits, door_.turn_ns)) abuse(Flood::kResets, NGHTTP2_ENHANCE_YOUR_CALM, "too many resets");
+    if (guard.reset(door_.limits, door_.net.turn.ns))
+      abuse(Flood::kResets, NGHTTP2_ENHANCE_YOUR_CALM, "too many resets");
   }
   call.phase = Phase::kFinished;
   forget(call);
-  if (call.trace) door_.tracer.end(call, StatusCode::kCancelled);
+  if (call.trace) door_.grpc.tracer.end(call, StatusCode::kCancelled);
   release_request(door_, call);
   release_answer(door_, call);
-  door_.allocator.release(call.path);
-  door_.wheel.cancel(call.timer);
+  door_.http2.allocator.release(call.path);
+  door_.net.wheel.cancel(call.timer);
   (call.previous ? call.previous->next : calls_) = call.next;
   if (call.next) call.next->previous = call.previous;
-  door_.calls.release(call);
-  if (--open_calls_ == 0) idle_since_ns_ = door_.turn_ns;
+  door_.http2.calls.release(call);
+  if (--open_calls_ == 0) idle_since_ns_ = door_.net.turn.ns;
 }
 
 void Connection::enqueue(Call& call) {
   if (call.queued) return;
   call.queued = true;
   queue_.push_back(call.id());
-  door_.make_ready(*this);
+  door_.net.make_ready(*this);
 }
 
 bool Connection::has_queued() {
-  while (!queue_.empty() && !door_.calls.find(queue_.front())) queue_.pop_front();
+  while (!queue_.empty() && !door_.http2.calls.find(queue_.front())) queue_.pop_front();
   return !queue_.empty();
 }
 
 Call* Connection::dequeue() {
   if (!has_queued()) return nullptr;
-  Call* call = door_.calls.find(queue_.front());
+  Call* call = door_.http2.calls.find(queue_.front());
   queue_.pop_front();
   call->queued = false;
   return call;
@@ -269,7 +270,7 @@ void Connection::end_idle_streams(u32 most) {
   std::vector<Call*> idle;
   for (Call* call = calls_; call; call = call->next)
     if (call->kind == MethodKind::kBidi && call->phase == Phase::kOpen &&
-        call->progress_ns + door_.limits.stream_idle_when_full <= door_.turn_ns)
+        call->progress_ns + door_.limits.stream_idle_when_full <= door_.net.turn.ns)
       idle.push_back(call);
   const auto oldest = idle.begin() + std::min<size_t>(most, idle.size());
   std::partial_sort(idle.begin(), oldest, idle.end(),
@@ -278,8 +279,8 @@ void Connection::end_idle_streams(u32 most) {
 }
 
 bool Connection::full() const { return open_calls_ + held_after_end_ > 2 * door_.limits.streams; }
-bool Connection::may_enter(std::string_view authorization) {
-  return trusted_ || !door_.tokens || door_.tokens->accept(authorization, bearer_);
+bool Connection::authorize(std::string_view authorization) {
+  return trusted_ || !door_.http2.tokens || door_.http2.tokens->accept(authorization, bearer_);
 }
 bool Connection::answers_stuck() const { return answer_bytes > door_.limits.answer_bytes; }
 

@@ -17,7 +17,7 @@
 
 namespace fastqps::front {
 
-struct Door;
+class FrontDoor;
 
 // Why a connection is sent away.
 enum class Retire : u8 { kAge, kIdle, kDrain };
@@ -25,7 +25,7 @@ enum class Retire : u8 { kAge, kIdle, kDrain };
 class Connection {
  public:
   // trusted: it comes from this server itself, and its calls need no token.
-  Connection(Door& door, ConnectionId id, std::unique_ptr<Channel> channel, bool trusted);
+  Connection(FrontDoor& door, ConnectionId id, std::unique_ptr<Channel> channel, bool trusted);
   ~Connection();
   Connection(const Connection&) = delete;
 
@@ -45,9 +45,9 @@ class Connection {
   bool retiring() const { return retiring_ != Retiring::kNo; }
   // Closes at once; its calls are lost.
   void kill();
-  bool dead() const { return state_ == State::kDead; }
+  bool closed() const { return state_ == State::kClosed; }
   // In a handshake: its reads are dear.
-  bool greeting() const { return !channel_->established() && state_ != State::kLingering; }
+  bool handshaking() const { return !channel_->established() && state_ != State::kLingering; }
   // Its handshake waits for a place among those that are under way.
   bool waits_for_place() const { return waits_for_place_; }
   // It has one now.
@@ -61,7 +61,7 @@ class Connection {
   bool set_ready() { return !std::exchange(in_ready_, true); }
 
   // for the session's callbacks
-  Door& door() { return door_; }
+  FrontDoor& door() { return door_; }
   nghttp2_session* session() { return session_; }
   Call* open_call(i32 stream);
   void close_call(Call& call, u32 error);
@@ -79,7 +79,7 @@ class Connection {
   bool full() const;
   bool answers_stuck() const;
   // Whether a call with this authorization header may come in.
-  bool may_enter(std::string_view authorization);
+  bool authorize(std::string_view authorization);
   bool trusted() const { return trusted_; }
   // Ends a call whose answers are not read: RST_STREAM, after which it is gone.
   void cut(Call& call);
@@ -110,11 +110,11 @@ class Connection {
   bool settings_received = false;
 
  private:
-  enum class State : u8 { kStarting, kOpen, kLingering, kDead };
+  enum class State : u8 { kStarting, kOpen, kLingering, kClosed };
   enum class Retiring : u8 { kNo, kNoticed, kFinal };
 
   bool read();
-  bool shake_hands();
+  bool advance_handshake();
   void end_handshake();
   void answer_plaintext();
   bool recognise(const u8* data, u32 bytes);
@@ -142,7 +142,7 @@ class Connection {
   u64 due() const;
   void arm_by(u64 at_ns);
 
-  Door& door_;
+  FrontDoor& door_;
   const ConnectionId id_;
   std::unique_ptr<Channel> channel_;
   const bool trusted_;
@@ -154,7 +154,7 @@ class Connection {
   State state_ = State::kStarting;
   Retiring retiring_ = Retiring::kNo;
   bool in_handshake_ = false, waits_for_place_ = false;
-  bool dirty_ = false, in_ready_ = false, eof_ = false, writable_ = true, said_hello_ = false;
+  bool dirty_ = false, in_ready_ = false, eof_ = false, writable_ = true, may_send_ = false;
   u32 handshake_steps_ = 0;
   u8 recognised_ = 0;  // bytes of the preface that have come
   u32 interest_ = 0;

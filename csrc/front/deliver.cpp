@@ -1,7 +1,7 @@
 // From received messages to the methods that answer them.
 #include <utility>
 
-#include "front/door.h"
+#include "front/front_door.h"
 #include "front/reply.h"
 #include "front/request.h"
 
@@ -13,7 +13,7 @@ enum class Place : u8 { kFront, kBack };
 
 // Keeps a message for later, in front of those that wait or behind them. False: there is no room, and the call has been
 // refused.
-bool keep(Door& door, Call& call, const Received& received, Place place) {
+bool keep(FrontDoor& door, Call& call, const Received& received, Place place) {
   u8* body = received.body;
   HeldMessage* held = take_held(door, *call.connection);
   if (!body && received.in_place) body = copy_body(door, *call.connection, received.in_place, received.bytes);
@@ -35,86 +35,87 @@ bool keep(Door& door, Call& call, const Received& received, Place place) {
   return true;
 }
 
-CallInfo info_of(const Door& door, const Call& call) {
-  return {call.deadline_ns, door.turn_ns, call.connection->id(), call.half_closed, call.user, call.trace != nullptr};
+CallInfo info_of(const FrontDoor& door, const Call& call) {
+  return {call.deadline_ns, door.net.turn.ns, call.connection->id(),
+          call.half_closed, call.user,        call.trace != nullptr};
 }
 
 // Hands a message to its method.
-Took dispatch(Door& door, Call& call, std::span<const u8> message) {
-  door.turn_requests++;
-  if (call.role != MethodRole::kService || !call.told) {
-    if (call.deadline_ns && call.deadline_ns <= door.turn_ns) {
+Took dispatch(FrontDoor& door, Call& call, std::span<const u8> message) {
+  door.net.turn.requests++;
+  if (call.role != MethodRole::kService || !call.in_method) {
+    if (call.deadline_ns && call.deadline_ns <= door.net.turn.ns) {
       reject(door, call, Fault::kDeadline, true);
       return Took::kAll;
     }
   }
-  call.told = true;
+  call.in_method = true;
   if (call.role == MethodRole::kService && call.half_closed) arm_call(door, call);  // nothing more of it is received
   return call.method->on_message(call.id(), message, info_of(door, call));
 }
 
 // Hands over plain bytes; what is left of them waits in front of the call's other messages.
-void dispatch_or_keep(Door& door, CallId id, std::span<const u8> message) {
-  if (dispatch(door, *door.calls.find(id), message) == Took::kAll) return;
-  Call* call = door.calls.find(id);
+void dispatch_or_keep(FrontDoor& door, CallId id, std::span<const u8> message) {
+  if (dispatch(door, *door.http2.calls.find(id), message) == Took::kAll) return;
+  Call* call = door.http2.calls.find(id);
   if (!call || call->phase != Phase::kOpen) return;
   const Received rest{id, 0, message.data(), nullptr, u32(message.size())};
   if (keep(door, *call, rest, Place::kFront)) call->connection->enqueue(*call);
 }
 
-void dispatch_half_close(Door& door, Call& call) {
-  if (call.deadline_ns && call.deadline_ns <= door.turn_ns && !call.told)
+void dispatch_half_close(FrontDoor& door, Call& call) {
+  if (call.deadline_ns && call.deadline_ns <= door.net.turn.ns && !call.in_method)
     return reject(door, call, Fault::kDeadline, true);
-  call.told = true;
+  call.in_method = true;
   if (call.role == MethodRole::kService) arm_call(door, call);
   call.method->on_half_close(call.id(), info_of(door, call));
 }
 
-void dispatch_compressed(Door& door, Call& call, const u8* data, u32 bytes) {
+void dispatch_compressed(FrontDoor& door, Call& call, const u8* data, u32 bytes) {
   const u32 limit = message_limit(door, call), room = std::min(kInflatedInLoopBytes, limit);
   u32 inflated = 0;
   door.counters.inflated++;
-  switch (door.inflater.inflate(call.encoding, data, bytes, door.inflate_buffer.get(), room, inflated)) {
+  switch (door.http2.inflater.inflate(call.encoding, data, bytes, door.http2.inflate_buffer.get(), room, inflated)) {
     case InflateResult::kDone:
-      door.slice.over(inflated);  // it costs as if so much had come
-      return dispatch_or_keep(door, call.id(), {door.inflate_buffer.get(), inflated});
+      door.net.turn.slice.over(inflated);  // it costs as if so much had come
+      return dispatch_or_keep(door, call.id(), {door.http2.inflate_buffer.get(), inflated});
     case InflateResult::kCorrupt:
       return reject(door, call, Fault::kInflate);
     case InflateResult::kTooLarge:
-      door.slice.over(room);
+      door.net.turn.slice.over(room);
       if (limit <= kInflatedInLoopBytes) return reject(door, call, Fault::kInflateTooLarge);
-      call.inflating = door.inflate_worker.push(call.id(), call.connection->id(), call.encoding, data, bytes);
+      call.inflating = door.http2.inflate_worker.push(call.id(), call.connection->id(), call.encoding, data, bytes);
       if (!call.inflating) reject(door, call, Fault::kInflateBusy);
   }
 }
 
-void give_back_window(Door& door, Call& call) {
+void give_back_window(FrontDoor& door, Call& call) {
   if (call.half_closed || !call.unconsumed || call.paused(door.limits.call_unsent_bytes)) return;
   nghttp2_session_consume_stream(call.connection->session(), call.stream, call.unconsumed);
   call.unconsumed = 0;
   call.connection->mark_dirty();
 }
 
-void deliver(Door& door, Call& call, const Received& received) {
+void deliver(FrontDoor& door, Call& call, const Received& received) {
   const u8* data = received.body ? received.body : received.in_place;
   Connection& connection = *call.connection;
   if (received.flag == Received::kHalfClose) return dispatch_half_close(door, call);
   if (received.flag == 1) {
     dispatch_compressed(door, call, data, received.bytes);
   } else if (dispatch(door, call, {data, received.bytes}) == Took::kPart) {
-    Call* rest = door.calls.find(received.call);
+    Call* rest = door.http2.calls.find(received.call);
     if (rest && rest->phase == Phase::kOpen) {
       if (keep(door, *rest, received, Place::kFront)) connection.enqueue(*rest);
       return;
     }
   }
   drop_body(door, connection, received.body, received.bytes);
-  Call* alive = door.calls.find(received.call);
+  Call* alive = door.http2.calls.find(received.call);
   if (alive && alive->phase == Phase::kOpen) give_back_window(door, *alive);
 }
 
 // Delivers the first message that waits; the bytes of it.
-u32 deliver_held(Door& door, Call& call) {
+u32 deliver_held(FrontDoor& door, Call& call) {
   HeldMessage* held = call.held_first;
   if (!held || call.paused(door.limits.call_unsent_bytes)) return give_back_window(door, call), 0;
   call.held_first = held->next;
@@ -126,17 +127,17 @@ u32 deliver_held(Door& door, Call& call) {
 }
 
 // Whether a message may not be delivered yet, however much time there is.
-bool must_wait(const Door& door, const Call& call) {
+bool must_wait(const FrontDoor& door, const Call& call) {
   if (call.kind != MethodKind::kBidi) return !call.half_closed;
   return call.held_first || call.paused(door.limits.call_unsent_bytes);
 }
 
 }  // namespace
 
-void deliver_received(Door& door, Connection& connection) {
+void deliver_received(FrontDoor& door, Connection& connection) {
   bool over = false;
-  for (const Received& received : door.received) {
-    Call* call = door.calls.find(received.call);
+  for (const Received& received : door.http2.received) {
+    Call* call = door.http2.calls.find(received.call);
     if (!call || call->phase != Phase::kOpen) {
       drop_body(door, connection, received.body, received.bytes);
     } else if (must_wait(door, *call)) {
@@ -145,25 +146,25 @@ void deliver_received(Door& door, Connection& connection) {
       if (keep(door, *call, received, Place::kBack)) connection.enqueue(*call);
     } else {
       deliver(door, *call, received);
-      over = door.slice.over(received.bytes);
+      over = door.net.turn.slice.over(received.bytes);
     }
   }
-  door.received.clear();
+  door.http2.received.clear();
 }
 
-void deliver_queued(Door& door, Connection& connection) {
+void deliver_queued(FrontDoor& door, Connection& connection) {
   while (Call* call = connection.dequeue()) {
     const CallId id = call->id();
     const u32 bytes = call->phase == Phase::kOpen ? deliver_held(door, *call) : 0;
-    call = door.calls.find(id);
+    call = door.http2.calls.find(id);
     if (call && call->phase == Phase::kOpen && call->held_first && !call->paused(door.limits.call_unsent_bytes))
       connection.enqueue(*call);
-    if (door.slice.over(bytes)) return;
+    if (door.net.turn.slice.over(bytes)) return;
   }
 }
 
-void deliver_inflated(Door& door, const Inflated& inflated) {
-  Call* call = door.calls.find(inflated.call);
+void deliver_inflated(FrontDoor& door, const Inflated& inflated) {
+  Call* call = door.http2.calls.find(inflated.call);
   if (!call || call->phase != Phase::kOpen) return;
   call->inflating = false;
   const auto* bytes = reinterpret_cast<const u8*>(inflated.message.data());
@@ -176,7 +177,7 @@ void deliver_inflated(Door& door, const Inflated& inflated) {
     case InflateResult::kCorrupt:
       return reject(door, *call, Fault::kInflate);
   }
-  call = door.calls.find(inflated.call);
+  call = door.http2.calls.find(inflated.call);
   if (call && call->phase == Phase::kOpen) call->connection->enqueue(*call);
 }
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "front/connection.h"
-#include "front/door.h"
+#include "front/front_door.h"
 
 namespace fastqps::front {
 
@@ -20,7 +20,7 @@ bool Connection::paused() const {
 
 void Connection::flush() {
   dirty_ = false;
-  if (state_ == State::kDead || state_ == State::kLingering || !channel_->established() || !said_hello_) return;
+  if (state_ == State::kClosed || state_ == State::kLingering || !channel_->established() || !may_send_) return;
   state_ = State::kOpen;
   int writes = 0;
   while (writable_ && write_unsent() && fill_output() && write_output())
@@ -28,7 +28,7 @@ void Connection::flush() {
       mark_dirty();
       break;
     }
-  if (state_ == State::kDead) return;
+  if (state_ == State::kClosed) return;
   if (unsent_end_ > unsent_begin_) arm_by(write_progress_ns_ + door_.limits.write_timeout);
   if (answer_bytes) arm_by(next_look_at_blocked());
   update_interest();
@@ -37,7 +37,7 @@ void Connection::flush() {
 
 // True: there is something to write.
 bool Connection::fill_output() {
-  OutputBuffer& output = door_.output;
+  OutputBuffer& output = door_.net.output;
   output.bytes = 0;
   while (output.bytes < OutputBuffer::kFull) {
     const u8* data = nullptr;
@@ -59,7 +59,7 @@ bool Connection::write_unsent() {
   if (n > 0) {
     unsent_begin_ += u32(n);
     door_.counters.bytes_out += u64(n);
-    write_progress_ns_ = door_.turn_ns;
+    write_progress_ns_ = door_.net.turn.ns;
   }
   writable_ = unsent_begin_ == unsent_end_;
   if (writable_) unsent_.reset(), unsent_begin_ = unsent_end_ = 0;
@@ -68,13 +68,13 @@ bool Connection::write_unsent() {
 
 // True: all of the output is written.
 bool Connection::write_output() {
-  const OutputBuffer& output = door_.output;
+  const OutputBuffer& output = door_.net.output;
   const i64 n = channel_->write(output.data.get(), output.bytes);
   door_.counters.writes++;
   if (n == Channel::kBroken) return kill(), false;
   const u32 written = n > 0 ? u32(n) : 0;
   door_.counters.bytes_out += written;
-  write_progress_ns_ = door_.turn_ns;
+  write_progress_ns_ = door_.net.turn.ns;
   if (written == output.bytes) return true;
   writable_ = false;
   unsent_end_ = output.bytes - written;
@@ -92,12 +92,12 @@ void Connection::update_interest() {
     if (!eof_ && !paused() && !channel_->wants_write()) want |= EPOLLIN | EPOLLRDHUP;
     if (channel_->wants_write() || (!writable_ && !channel_->wants_read())) want |= EPOLLOUT;
   }
-  if (want & EPOLLIN && channel_->buffered()) door_.make_ready(*this);
+  if (want & EPOLLIN && channel_->buffered()) door_.net.make_ready(*this);
   if (want == interest_) return;
   epoll_event event{};
   event.events = interest_ = want;
   event.data.u64 = u64(id_.generation) << 32 | id_.index;
-  epoll_ctl(door_.epoll_fd, EPOLL_CTL_MOD, channel_->fd(), &event);
+  epoll_ctl(door_.net.poller.epoll_fd, EPOLL_CTL_MOD, channel_->fd(), &event);
 }
 
 void Connection::close_if_done() {

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "front/connection.h"
-#include "front/door.h"
+#include "front/front_door.h"
 
 namespace fastqps::front {
 
@@ -39,33 +39,33 @@ const char* hint_of(Handshake found) {
 }  // namespace
 
 // True: it is done, and what follows may be read.
-bool Connection::shake_hands() {
+bool Connection::advance_handshake() {
   if (waits_for_place_) return false;
-  Handshake found = in_handshake_ ? Handshake::kHello : channel_->shake_hands();
+  Handshake found = in_handshake_ ? Handshake::kHello : channel_->advance_handshake();
   if (found == Handshake::kHello) {
-    if (!in_handshake_ && !door_.handshakes.enter(*this)) return waits_for_place_ = true, update_interest(), false;
+    if (!in_handshake_ && !door_.net.handshakes.enter(*this)) return waits_for_place_ = true, update_interest(), false;
     in_handshake_ = true;
-    door_.turn_handshakes++;
-    found = channel_->shake_hands();
-    if (++handshake_steps_ == 1 && found == Handshake::kAgain) door_.handshakes.answered(*this);
+    door_.net.turn.handshakes++;
+    found = channel_->advance_handshake();
+    if (++handshake_steps_ == 1 && found == Handshake::kAgain) door_.net.handshakes.answered(*this);
   }
   if (found == Handshake::kAgain) return update_interest(), false;
   if (found == Handshake::kGone) return kill(), false;
   if (found == Handshake::kDone) {
     door_.counters.tls_handshakes++;
     end_handshake();
-    if (!(session_ = door_.sessions.make(*this))) return kill(), false;
-    said_hello_ = true;
+    if (!(session_ = door_.http2.sessions.make(*this))) return kill(), false;
+    may_send_ = true;
     mark_dirty();
     return true;
   }
   (found == Handshake::kPlaintext ? door_.counters.plaintext_on_tls : door_.counters.tls_failures)++;
   if (const char* text = hint_of(found)) {
-    door_.hint(text);
+    door_.net.hint(text);
   } else {
     char said[160];
     std::snprintf(said, sizeof said, "a TLS handshake failed: %s", channel_->failure());
-    door_.hint(said);
+    door_.net.hint(said);
   }
   if (found == Handshake::kPlaintext) answer_plaintext();
   linger();  // so that what was said, by us or in an alert of TLS, arrives
@@ -73,16 +73,16 @@ bool Connection::shake_hands() {
 }
 
 void Connection::begin_handshake() {
-  door_.handshakes.stop_waiting();
+  door_.net.handshakes.stop_waiting();
   waits_for_place_ = false;
   in_handshake_ = true;
   update_interest();
-  door_.make_ready(*this);
+  door_.net.make_ready(*this);
 }
 
 void Connection::end_handshake() {
-  if (std::exchange(waits_for_place_, false)) door_.handshakes.stop_waiting();
-  if (std::exchange(in_handshake_, false)) door_.handshakes.leave();
+  if (std::exchange(waits_for_place_, false)) door_.net.handshakes.stop_waiting();
+  if (std::exchange(in_handshake_, false)) door_.net.handshakes.leave();
 }
 
 bool Connection::has_input() const {

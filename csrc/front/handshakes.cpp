@@ -1,6 +1,6 @@
 #include "front/handshakes.h"
 
-#include "front/door.h"
+#include "front/front_door.h"
 
 namespace fastqps::front {
 
@@ -27,16 +27,16 @@ bool Handshakes::has_had_its_time(Entry& oldest, const Connection& connection) {
 bool Handshakes::has_place() {
   for (int looks = 0; !answered_.empty() && looks < kLooksMax; answered_.pop_front()) {
     Entry oldest = answered_.front();
-    Connection* connection = door_.find(oldest.connection);
-    if (!connection || connection->dead() || !connection->greeting()) continue;
+    Connection* connection = door_.net.connections.find(oldest.connection);
+    if (!connection || connection->closed() || !connection->handshaking()) continue;
     if (under_way_ < door_.limits.handshakes) return true;
-    if (door_.turn_ns - oldest.ns < patience()) return false;
+    if (door_.net.turn.ns - oldest.ns < patience()) return false;
     looks++;
     if (has_had_its_time(oldest, *connection)) {
       door_.counters.tls_dropped++;
       connection->kill();
     } else {
-      oldest.ns = door_.turn_ns;
+      oldest.ns = door_.net.turn.ns;
       answered_.push_back(oldest);
     }
   }
@@ -45,7 +45,7 @@ bool Handshakes::has_place() {
 
 bool Handshakes::enter(const Connection& connection) {
   if (waiters_ || !has_place()) {
-    waiting_.push_back({connection.id(), door_.turn_ns});
+    waiting_.push_back({connection.id(), door_.net.turn.ns});
     waiters_++;
     return false;
   }
@@ -53,13 +53,13 @@ bool Handshakes::enter(const Connection& connection) {
   return true;
 }
 
-void Handshakes::answered(const Connection& connection) { answered_.push_back({connection.id(), door_.turn_ns}); }
+void Handshakes::answered(const Connection& connection) { answered_.push_back({connection.id(), door_.net.turn.ns}); }
 
 // In turn. When that takes so long that clients give up, as there are more of them than this thread can serve, the
 // newest comes first: it is there still, and most of the others are too late anyway.
 void Handshakes::let_in() {
   const auto waits = [this](const Entry& entry) {
-    const Connection* connection = door_.find(entry.connection);
+    const Connection* connection = door_.net.connections.find(entry.connection);
     return connection && connection->waits_for_place();
   };
   while (!waiting_.empty()) {
@@ -68,12 +68,12 @@ void Handshakes::let_in() {
       continue;
     }
     if (!has_place()) return;
-    const bool late = door_.turn_ns - waiting_.front().ns > door_.limits.handshake_wait;
+    const bool late = door_.net.turn.ns - waiting_.front().ns > door_.limits.handshake_wait;
     const Entry next = late ? waiting_.back() : waiting_.front();
     late ? waiting_.pop_back() : waiting_.pop_front();
     if (!waits(next)) continue;
     under_way_++;
-    door_.find(next.connection)->begin_handshake();
+    door_.net.connections.find(next.connection)->begin_handshake();
   }
 }
 

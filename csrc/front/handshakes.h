@@ -11,7 +11,7 @@ class Connection;
 
 class Handshakes {
  public:
-  explicit Handshakes(Door& door) : door_(door) {}
+  explicit Handshakes(FrontDoor& door) : door_(door) {}
 
   // False: all places are taken, and the connection is told when it has one.
   bool enter(const Connection& connection);
@@ -34,7 +34,7 @@ class Handshakes {
   bool has_had_its_time(Entry& oldest, const Connection& connection);
   u64 patience() const;
 
-  Door& door_;
+  FrontDoor& door_;
   u32 under_way_ = 0, waiters_ = 0;
   std::deque<Entry> answered_;  // oldest first, with some that are over: no more than ten seconds' handshakes
   std::deque<Entry> waiting_;   // the same, with some that have gone

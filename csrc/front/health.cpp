@@ -70,7 +70,7 @@ void Health::check(CallId call, ConnectionId, std::string_view service) {
   const Serving serving = state_of(service);
   if (serving == Serving::kServiceUnknown)
     return transport_.finish(call, {.code = StatusCode::kNotFound, .message = "unknown service"});
-  say(call, serving);
+  send_state(call, serving);
   transport_.finish(call);
 }
 
@@ -83,7 +83,7 @@ void Health::watch(CallId call, ConnectionId connection, std::string_view servic
   if (!take_standing(transport_, call, "health watches", u32(own), u32(watchers_.size()), limit_)) return;
   const Serving serving = state_of(service);
   watchers_.push_back({call, connection, std::string(service), serving});
-  say(call, serving);
+  send_state(call, serving);
   if (down_) end_watch(call);
 }
 
@@ -104,7 +104,7 @@ void Health::list(CallId call, ConnectionId, std::string_view) {
 }
 
 // HealthCheckResponse { ServingStatus status = 1 }
-void Health::say(CallId call, Serving serving) {
+void Health::send_state(CallId call, Serving serving) {
   u8* at = transport_.begin_message(call, 2);
   if (!at) return;
   at[0] = kStatusField, at[1] = u8(serving);
@@ -125,21 +125,21 @@ void Health::set(std::string_view service, Serving serving) {
   } else if (entries_.size() < kServices) {
     entries_.push_back({std::string(service), serving});
   }
-  tell();
+  notify();
 }
 
 void Health::shut_down() {
   down_ = true;
-  tell();
+  notify();
 }
 
 // A watcher whose client does not read gets the latest state when it does, not each one in between.
-void Health::tell() {
+void Health::notify() {
   for (size_t i = 0; i < watchers_.size(); i++) {
     const Serving serving = state_of(watchers_[i].service);
-    if (serving == watchers_[i].said || !transport_.writable(watchers_[i].call)) continue;
-    watchers_[i].said = serving;
-    say(watchers_[i].call, serving);
+    if (serving == watchers_[i].reported || !transport_.writable(watchers_[i].call)) continue;
+    watchers_[i].reported = serving;
+    send_state(watchers_[i].call, serving);
   }
 }
 

@@ -33,7 +33,7 @@ class Health {
     CallId call;
     ConnectionId connection;
     std::string service;
-    Serving said;
+    Serving reported;
   };
   // Check, Watch or List: answer(call, connection, service).
   class HealthMethod final : public Method {
@@ -56,8 +56,8 @@ class Health {
   void forget(CallId call);
   // Ends a watch, so that its connection can become idle.
   void end_watch(CallId call);
-  void say(CallId call, Serving serving);
-  void tell();
+  void send_state(CallId call, Serving serving);
+  void notify();
 
   Transport& transport_;
   HealthMethod check_{*this, &Health::check}, watch_{*this, &Health::watch}, list_{*this, &Health::list};

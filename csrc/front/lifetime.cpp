@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "front/connection.h"
-#include "front/door.h"
+#include "front/front_door.h"
 #include "front/reply.h"
 
 namespace fastqps::front {
@@ -20,7 +20,7 @@ u64 Connection::due() const {
   if (state_ == State::kLingering) return state_ns_ + limits.linger_timeout;
   u64 at = kNever;
   const auto by = [&at](u64 ns) { at = std::min(at, ns); };
-  if (!said_hello_) by(accepted_ns_ + kHelloDelay);
+  if (!may_send_) by(accepted_ns_ + kHelloDelay);
   if (!settings_received) by(hello_by_ns_);
   if (block.since_ns) by(block.since_ns + limits.header_block_timeout);
   if (unsent_end_ > unsent_begin_) by(write_progress_ns_ + limits.write_timeout);
@@ -38,19 +38,19 @@ u64 Connection::due() const {
 }
 
 void Connection::arm_by(u64 at_ns) {
-  if (at_ns == kNever || state_ == State::kDead) return;
+  if (at_ns == kNever || state_ == State::kClosed) return;
   if (timer_.armed() && timer_.tick <= at_ns >> TimerWheel::kTickShift) return;
-  door_.wheel.arm(timer_, at_ns);
+  door_.net.wheel.arm(timer_, at_ns);
 }
 
 void Connection::on_timer() {
-  const u64 now = door_.turn_ns;
+  const u64 now = door_.net.turn.ns;
   const Limits& limits = door_.limits;
-  if (state_ == State::kDead) return;
+  if (state_ == State::kClosed) return;
   if (state_ == State::kLingering && now >= state_ns_ + limits.linger_timeout) return kill();
   if (state_ != State::kLingering) {
-    if (!said_hello_ && now >= accepted_ns_ + kHelloDelay) {
-      said_hello_ = true;
+    if (!may_send_ && now >= accepted_ns_ + kHelloDelay) {
+      may_send_ = true;
       mark_dirty();
     }
     if (check_waits()) {
@@ -65,12 +65,12 @@ void Connection::on_timer() {
 
 // False: a wait was too long, and the connection is closing.
 bool Connection::check_waits() {
-  const u64 now = door_.turn_ns;
+  const u64 now = door_.net.turn.ns;
   const Limits& limits = door_.limits;
   Counters& counters = door_.counters;
   if (!settings_received && now >= hello_by_ns_) {
-    if (greeting() && !door_.draining) counters.tls_failures++;
-    if (greeting() || door_.draining) return kill(), false;
+    if (handshaking() && !door_.net.drain.active) counters.tls_failures++;
+    if (handshaking() || door_.net.drain.active) return kill(), false;
     counters.closed_settings_timeout++;
     terminate(NGHTTP2_SETTINGS_TIMEOUT, "");
   } else if (block.since_ns && now >= block.since_ns + limits.header_block_timeout) {
@@ -98,7 +98,7 @@ bool Connection::check_waits() {
 void Connection::keep_alive() {
   // nginx closes an idle upstream connection when any byte arrives; it is known by its header table of no bytes.
   if (nghttp2_session_get_remote_settings(session_, NGHTTP2_SETTINGS_HEADER_TABLE_SIZE) == 0) {
-    read_ns_ = door_.turn_ns;
+    read_ns_ = door_.net.turn.ns;
   } else {
     ping();
   }
@@ -106,7 +106,7 @@ void Connection::keep_alive() {
 
 void Connection::ping() {
   ping_sent++;
-  ping_ns_ = door_.turn_ns;
+  ping_ns_ = door_.net.turn.ns;
   u8 counter[8];
   std::memcpy(counter, &ping_sent, sizeof counter);
   nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, counter);
@@ -115,12 +115,12 @@ void Connection::ping() {
 
 // Also at unread answers whose deadline passes: a tenth of a second late at most.
 u64 Connection::next_look_at_blocked() const {
-  return door_.turn_ns + std::min(door_.limits.window_timeout / 4, 100 * kMillisecond);
+  return door_.net.turn.ns + std::min(door_.limits.window_timeout / 4, 100 * kMillisecond);
 }
 
 // Streams that the client's windows have blocked for too long, or beyond their deadline.
 void Connection::cut_stuck_calls() {
-  const u64 now = door_.turn_ns;
+  const u64 now = door_.net.turn.ns;
   for (Call* call = calls_; call; call = call->next) {
     if (!call->unsent) continue;
     if (call->phase == Phase::kFinished && call->deadline_ns && call->deadline_ns <= now) {
@@ -133,13 +133,13 @@ void Connection::cut_stuck_calls() {
 }
 
 void Connection::retire(Retire reason, u64 grace_ns) {
-  if (state_ == State::kDead || state_ == State::kLingering) return;
-  retire_by_ns_ = std::min(retire_by_ns_, door_.turn_ns + grace_ns);
+  if (state_ == State::kClosed || state_ == State::kLingering) return;
+  retire_by_ns_ = std::min(retire_by_ns_, door_.net.turn.ns + grace_ns);
   arm_by(retire_by_ns_);
   if (retiring_ != Retiring::kNo) return;
   // What it asks first may be under way, and lost if it were closed now: it is sent away when it has said hello.
   if (!settings_received) {
-    hello_by_ns_ = std::min(hello_by_ns_, door_.turn_ns + kNoticeTime);
+    hello_by_ns_ = std::min(hello_by_ns_, door_.net.turn.ns + kNoticeTime);
     return arm_by(hello_by_ns_);
   }
   Counters& counters = door_.counters;
@@ -155,7 +155,7 @@ void Connection::retire(Retire reason, u64 grace_ns) {
       break;
   }
   retiring_ = Retiring::kNoticed;
-  retiring_ns_ = door_.turn_ns;
+  retiring_ns_ = door_.net.turn.ns;
   nghttp2_submit_shutdown_notice(session_);
   ping();
   arm_by(retiring_ns_ + kNoticeTime);
@@ -163,7 +163,7 @@ void Connection::retire(Retire reason, u64 grace_ns) {
 
 // What the client sent before it saw the notice has arrived: from here on new streams are ignored.
 void Connection::send_final_goaway() {
-  if (state_ == State::kDead || state_ == State::kLingering) return;
+  if (state_ == State::kClosed || state_ == State::kLingering) return;
   retiring_ = Retiring::kFinal;
   ping_acked = ping_sent;
   const auto* text = reinterpret_cast<const u8*>(retire_text_);

@@ -5,14 +5,14 @@
 
 namespace fastqps::front {
 
-struct Door;
+class FrontDoor;
 
 class Listener {
  public:
   enum class Of : u8 { kClients, kInternal };
 
   // fd: -1: none.
-  Listener(Door& door, int fd, Of of);
+  Listener(FrontDoor& door, int fd, Of of);
   ~Listener();
 
   // Each turn: asks whether to accept, polls the socket or stops polling it.
@@ -30,7 +30,7 @@ class Listener {
   void take(int fd);
   bool listening();
 
-  Door& door_;
+  FrontDoor& door_;
   int fd_;
   const Of of_;
   bool polled_ = false, listening_ = false;

@@ -16,7 +16,7 @@ constexpr double kLeast = 0.001;
 // Field numbers of xds.data.orca.v3.OrcaLoadReport.
 enum : u32 { kCpu = 1, kMemory = 2, kRate = 6, kErrors = 7, kNamed = 8, kApplication = 9 };
 
-double said(double value, double least = 0) { return std::isfinite(value) ? std::max(value, least) : least; }
+double at_least(double value, double least = 0) { return std::isfinite(value) ? std::max(value, least) : least; }
 
 // An entry of a map<string, double>. A value of 0 is said too: the name tells that it is known.
 void write_named(WireWriter& out, std::string_view name, double value) {
@@ -29,14 +29,14 @@ void write_named(WireWriter& out, std::string_view name, double value) {
 
 u32 write_load_report(const Load& load, u8* bytes) {
   WireWriter out(bytes);
-  out.float64(kCpu, said(load.cpu_utilization));
-  out.float64(kMemory, std::min(said(load.memory_utilization), 1.0));
-  out.float64(kRate, said(load.requests_per_second, kLeast));
-  out.float64(kErrors, said(load.errors_per_second));
-  write_named(out, "queue_wait_seconds", said(load.queue_wait_s));
-  write_named(out, "requests_waiting", said(load.items_waiting));
-  write_named(out, "requests_running", said(load.items_running));
-  out.float64(kApplication, said(load.utilization, kLeast));
+  out.float64(kCpu, at_least(load.cpu_utilization));
+  out.float64(kMemory, std::min(at_least(load.memory_utilization), 1.0));
+  out.float64(kRate, at_least(load.requests_per_second, kLeast));
+  out.float64(kErrors, at_least(load.errors_per_second));
+  write_named(out, "queue_wait_seconds", at_least(load.queue_wait_s));
+  write_named(out, "requests_waiting", at_least(load.items_waiting));
+  write_named(out, "requests_running", at_least(load.items_running));
+  out.float64(kApplication, at_least(load.utilization, kLeast));
   return u32(out.end() - bytes);
 }
 

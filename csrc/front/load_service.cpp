@@ -66,7 +66,7 @@ void LoadService::open(CallId call, ConnectionId connection, u64 interval_ns, u6
   interval_ns = std::max(interval_ns, LoadReports::kPeriodNs);  // also where the client named none
   streams_.push_back({call, connection, interval_ns, now_ns + interval_ns});
   due_ns_ = std::min(due_ns_, now_ns + interval_ns);
-  say(call, now_ns);
+  send_report(call, now_ns);
 }
 
 void LoadService::send_due(u64 now_ns) {
@@ -76,14 +76,14 @@ void LoadService::send_due(u64 now_ns) {
     if (now_ns >= stream.due_ns) {
       stream.due_ns = now_ns + stream.interval_ns;
       // Who does not read gets the newest report when it does, not each one in between.
-      if (transport_.caught_up(stream.call)) say(stream.call, now_ns);
+      if (transport_.caught_up(stream.call)) send_report(stream.call, now_ns);
     }
-    // What ended in say() has left its place to the next one, which is looked at in the next turn.
+    // What ended in send_report() has left its place to the next one, which is looked at in the next turn.
     if (i < streams_.size()) due_ns_ = std::min(due_ns_, streams_[i].due_ns);
   }
 }
 
-void LoadService::say(CallId call, u64 now_ns) {
+void LoadService::send_report(CallId call, u64 now_ns) {
   const std::string_view report = reports_.message(now_ns);
   if (report.empty()) return;
   u8* at = transport_.begin_message(call, report.size());

@@ -36,7 +36,7 @@ class LoadService final : public Method {
   };
   void open(CallId call, ConnectionId connection, u64 interval_ns, u64 now_ns);
   void send_due(u64 now_ns);
-  void say(CallId call, u64 now_ns);
+  void send_report(CallId call, u64 now_ns);
 
   Transport& transport_;
   LoadReports& reports_;

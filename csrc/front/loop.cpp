@@ -1,24 +1,24 @@
 #include "front/loop.h"
 
-#include "front/door.h"
+#include "front/front_door.h"
 
 namespace fastqps::front {
 
 Loop::Loop(Service& service, const Limits& limits, LoopFds fds, Counters& counters, LoadSource load, TraceSource trace)
-    : door_(std::make_unique<Door>(service, limits, fds, counters, load, trace)) {}
+    : door_(std::make_unique<FrontDoor>(service, limits, fds, counters, load, trace)) {}
 Loop::~Loop() = default;
 
 bool Loop::add_rare_method(std::string_view path, MethodKind kind, u16 id) {
-  return door_->rare.add(door_->methods, path, kind, id);
+  return door_->grpc.rare.add(door_->grpc.methods, path, kind, id);
 }
 
 HeaderId Loop::add_header(std::string_view name, std::string_view value) {
-  if (door_->headers.size() > 255) return 0;
-  door_->headers.emplace_back(name, value);
-  return HeaderId(door_->headers.size() - 1);
+  if (door_->http2.headers.size() > 255) return 0;
+  door_->http2.headers.emplace_back(name, value);
+  return HeaderId(door_->http2.headers.size() - 1);
 }
 
-void Loop::change_header(HeaderId header, std::string_view value) { door_->headers[header].second = value; }
+void Loop::change_header(HeaderId header, std::string_view value) { door_->http2.headers[header].second = value; }
 
 void Loop::run() { door_->run(); }
 void Loop::stop() { door_->post({.kind = Command::Kind::kStop}); }
@@ -32,7 +32,7 @@ void Loop::set_tls(std::shared_ptr<const TlsContext> context) {
 void Loop::set_tokens(std::shared_ptr<const Tokens> tokens) {
   door_->post({.kind = Command::Kind::kTokens, .tokens = std::move(tokens)});
 }
-RareQueue& Loop::rare() { return door_->rare.queue(); }
+RareQueue& Loop::rare() { return door_->grpc.rare.queue(); }
 void Loop::adopt(int fd) { door_->adopt(fd); }
 
 }  // namespace fastqps::front

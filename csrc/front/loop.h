@@ -5,6 +5,7 @@
 
 #include "front/counters.h"
 #include "front/load_report.h"
+#include "front/loop_fds.h"
 #include "front/rare_queue.h"
 #include "front/tokens.h"
 #include "front/tracer.h"
@@ -16,13 +17,6 @@
 namespace fastqps::front {
 
 enum class Serving : u8 { kUnknown = 0, kServing = 1, kNotServing = 2, kServiceUnknown = 3 };  // as grpc.health.v1
-
-struct LoopFds {
-  int listener = -1;  // bound, not owned; accepted from once somebody calls listen() on it. -1: none
-  int wake = -1;  // an eventfd that others write to wake this loop (the shared-memory protocol's), not owned. -1: none
-  int internal = -1;  // as listener, a Unix socket for the process `internal_peer` alone. -1: none
-  i32 internal_peer = 0;
-};
 
 class Loop {
  public:
@@ -60,7 +54,7 @@ class Loop {
   void adopt(int fd);
 
  private:
-  std::unique_ptr<Door> door_;
+  std::unique_ptr<FrontDoor> door_;
 };
 
 }  // namespace fastqps::front

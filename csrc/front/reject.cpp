@@ -1,7 +1,7 @@
 // How calls end that their service never sees, or that break the framing.
 #include <cstdio>
 
-#include "front/door.h"
+#include "front/front_door.h"
 #include "front/reply.h"
 #include "front/request.h"
 
@@ -11,13 +11,13 @@ namespace {
 
 using Code = StatusCode;
 
-struct Said {
+struct Description {
   Code code;
   RefusalHeaders headers = {};
 };
 
 // Texts may name a limit; `text` has room for them.
-Said describe(const Door& door, const Call& call, char* text, size_t room) {
+Description describe(const FrontDoor& door, const Call& call, char* text, size_t room) {
   const Limits& limits = door.limits;
   const auto say = [&](const char* format, auto... values) { std::snprintf(text, room, format, values...); };
   switch (call.fault) {
@@ -25,15 +25,16 @@ Said describe(const Door& door, const Call& call, char* text, size_t room) {
       say("the header list is over %u bytes or %u fields", limits.header_list_bytes, limits.header_fields);
       return {Code::kResourceExhausted};
     case Fault::kContentType:
-      return say("content-type must be application/grpc"), Said{Code::kInvalidArgument, {.http_status = 415}};
+      return say("content-type must be application/grpc"), Description{Code::kInvalidArgument, {.http_status = 415}};
     case Fault::kMethod:
-      return say("the HTTP method must be POST"), Said{Code::kInternal, {.http_status = 405, .allow_post = true}};
+      return say("the HTTP method must be POST"),
+             Description{Code::kInternal, {.http_status = 405, .allow_post = true}};
     case Fault::kUnauthenticated:
       say(call.authorization_seen ? "the token in the authorization header is not one of this server's"
                                   : "this server needs the header authorization: Bearer TOKEN");
       return {Code::kUnauthenticated, {.bearer = true}};
     case Fault::kPath:
-      return say("unknown method"), Said{Code::kUnimplemented};
+      return say("unknown method"), Description{Code::kUnimplemented};
     case Fault::kTimeout:
       say("grpc-timeout must be given once, as 1 to 8 digits and a unit: H, M, S, m, u or n");
       return {Code::kInvalidArgument};
@@ -47,32 +48,33 @@ Said describe(const Door& door, const Call& call, char* text, size_t room) {
       say("more than %u bytes of answers on this connection are not being read", limits.answer_bytes);
       return {Code::kResourceExhausted};
     case Fault::kFlag:
-      return say("the message's compressed flag is neither 0 nor 1"), Said{Code::kInternal};
+      return say("the message's compressed flag is neither 0 nor 1"), Description{Code::kInternal};
     case Fault::kFlagWithoutEncoding:
-      return say("the message is compressed, but grpc-encoding names no compression"), Said{Code::kInternal};
+      return say("the message is compressed, but grpc-encoding names no compression"), Description{Code::kInternal};
     case Fault::kTooLarge:
     case Fault::kInflateTooLarge:
-      return say("the message is larger than %u bytes", message_limit(door, call)), Said{Code::kResourceExhausted};
+      return say("the message is larger than %u bytes", message_limit(door, call)),
+             Description{Code::kResourceExhausted};
     case Fault::kReassembly:
       say("this connection has its share of the %llu bytes for unfinished messages",
           (unsigned long long)limits.reassembly_bytes);
       return {Code::kResourceExhausted};
     case Fault::kNoMessage:
-      return say("the request has no message"), Said{Code::kInternal};
+      return say("the request has no message"), Description{Code::kInternal};
     case Fault::kCutMessage:
-      return say("the request ends inside a message"), Said{Code::kInternal};
+      return say("the request ends inside a message"), Description{Code::kInternal};
     case Fault::kSecondMessage:
-      return say("the request has more than one message"), Said{Code::kInternal};
+      return say("the request has more than one message"), Description{Code::kInternal};
     case Fault::kInflate:
-      return say("the compressed message is corrupt"), Said{Code::kInternal};
+      return say("the compressed message is corrupt"), Description{Code::kInternal};
     case Fault::kInflateBusy:
-      return say("too many large compressed messages wait"), Said{Code::kResourceExhausted};
+      return say("too many large compressed messages wait"), Description{Code::kResourceExhausted};
     case Fault::kDeadline:
-      return say("the deadline passed while the request was received"), Said{Code::kDeadlineExceeded};
+      return say("the deadline passed while the request was received"), Description{Code::kDeadlineExceeded};
     case Fault::kIdle:
-      return say("the stream was idle: open it again"), Said{Code::kUnavailable};
+      return say("the stream was idle: open it again"), Description{Code::kUnavailable};
     case Fault::kStalled:
-      return say("the request made no progress"), Said{Code::kDeadlineExceeded};
+      return say("the request made no progress"), Description{Code::kDeadlineExceeded};
     case Fault::kNone:
     case Fault::kHeaderFaults:
       break;
@@ -100,15 +102,15 @@ u64 idle_at(const Limits& limits, const Call& call) {
 // A unary call's deadline is its service's to keep, with its one request. Of a stream the service knows the requests'
 // only: the call's own stays with us.
 bool expires_here(const Call& call) {
-  return call.deadline_ns && (!call.told || call.role != MethodRole::kService || call.kind == MethodKind::kBidi);
+  return call.deadline_ns && (!call.in_method || call.role != MethodRole::kService || call.kind == MethodKind::kBidi);
 }
 
 // The path is the client's text; what is not UTF-8 in it is cleaned with every other status message.
-void describe_path(const Door& door, const Call& call, char* text, size_t room) {
+void describe_path(const FrontDoor& door, const Call& call, char* text, size_t room) {
   std::string_view path(call.path, call.path_bytes);
   path.remove_prefix(path.starts_with('/'));
   const std::string_view service = path.substr(0, path.rfind('/'));
-  if (door.methods.knows_service(service)) {
+  if (door.grpc.methods.knows_service(service)) {
     std::snprintf(text, room, "unknown method %.*s", int(std::min<size_t>(path.size(), 200)), path.data());
   } else {
     std::snprintf(text, room, "unknown service %.*s", int(std::min<size_t>(service.size(), 200)), service.data());
@@ -118,27 +120,27 @@ void describe_path(const Door& door, const Call& call, char* text, size_t room) 
 }  // namespace
 
 void forget(Call& call) {
-  if (!call.told) return;
-  call.told = false;
+  if (!call.in_method) return;
+  call.in_method = false;
   if (call.method->on_gone(call.id(), call.user) == Gone::kHeld) call.connection->gone_held();
 }
 
 // No trailers: a client that breaks HTTP would not expect them.
-void malformed(Door& door, Call& call) {
+void malformed(FrontDoor& door, Call& call) {
   door.counters.protocol_errors++;
   call.phase = Phase::kFinished;
   forget(call);
   release_request(door, call);
-  door.wheel.cancel(call.timer);
+  door.net.wheel.cancel(call.timer);
   nghttp2_submit_rst_stream(call.connection->session(), NGHTTP2_FLAG_NONE, call.stream, NGHTTP2_PROTOCOL_ERROR);
 }
 
-void reject(Door& door, Call& call, Fault fault, bool now) {
+void reject(FrontDoor& door, Call& call, Fault fault, bool now) {
   if (call.phase == Phase::kFinished) return;
   call.fault = fault;
   if (call.phase == Phase::kOpen) {
     call.phase = Phase::kRejected;
-    call.progress_ns = door.turn_ns;
+    call.progress_ns = door.net.turn.ns;
     forget(call);
     release_request(door, call);
     if (!call.half_closed && call.unconsumed)
@@ -146,12 +148,12 @@ void reject(Door& door, Call& call, Fault fault, bool now) {
   }
   if (!call.half_closed && !now && call.kind != MethodKind::kBidi) return arm_call(door, call);
   char text[256] = "";
-  const Said said = describe(door, call, text, sizeof text);
+  const Description description = describe(door, call, text, sizeof text);
   if (fault == Fault::kPath && call.path) describe_path(door, call, text, sizeof text);
-  finish_call(door, call, {.code = said.code, .message = text}, said.headers);
+  finish_call(door, call, {.code = description.code, .message = text}, description.headers);
 }
 
-void arm_call(Door& door, Call& call) {
+void arm_call(FrontDoor& door, Call& call) {
   const Limits& limits = door.limits;
   u64 at = kNever;
   switch (call.phase) {
@@ -166,14 +168,14 @@ void arm_call(Door& door, Call& call) {
       if (receiving(call)) at = std::min(at, stalled_at(limits, call));
       at = std::min(at, idle_at(limits, call));
   }
-  if (at == kNever) return door.wheel.cancel(call.timer);
+  if (at == kNever) return door.net.wheel.cancel(call.timer);
   call.timer.kind = kCallTimer;
   call.timer.owner = call.index;
-  door.wheel.arm(call.timer, at);
+  door.net.wheel.arm(call.timer, at);
 }
 
-void call_timer(Door& door, Call& call) {
-  const u64 now = door.turn_ns;
+void call_timer(FrontDoor& door, Call& call) {
+  const u64 now = door.net.turn.ns;
   switch (call.phase) {
     case Phase::kRejected:
       return reject(door, call, call.fault, true);
@@ -192,11 +194,11 @@ void call_timer(Door& door, Call& call) {
   arm_call(door, call);
 }
 
-bool end_idle(Door& door, Call& call) {
+bool end_idle(FrontDoor& door, Call& call) {
   const bool waits = call.unsent || call.held_first || !call.reader.between_messages() || call.inflating;
-  if (!waits && (!call.told || call.method->on_idle(call.id(), call.user)))
+  if (!waits && (!call.in_method || call.method->on_idle(call.id(), call.user)))
     return reject(door, call, Fault::kIdle, true), true;  // nothing, if the method has finished it
-  call.progress_ns = door.turn_ns;
+  call.progress_ns = door.net.turn.ns;
   return false;
 }
 

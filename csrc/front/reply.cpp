@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "front/door.h"
+#include "front/front_door.h"
 #include "front/request.h"
 
 namespace fastqps::front {
@@ -31,11 +31,12 @@ struct Block {
   }
 };
 
-void add_head(Block& block, const Door& door, const Call& call, std::string_view http_status = "200") {
+void add_head(Block& block, const FrontDoor& door, const Call& call, std::string_view http_status = "200") {
   block.add(":status", http_status);
   block.add("content-type", "application/grpc");
   if (call.header)  // its value may change before the frame is sent: it is copied
-    block.add(door.headers[call.header].first, door.headers[call.header].second, NGHTTP2_NV_FLAG_NO_COPY_NAME);
+    block.add(door.http2.headers[call.header].first, door.http2.headers[call.header].second,
+              NGHTTP2_NV_FLAG_NO_COPY_NAME);
   if (call.encoding == Encoding::kGzip || call.encoding == Encoding::kDeflate || call.encoding == Encoding::kUnknown)
     block.add("grpc-accept-encoding", "identity, deflate, gzip");
 }
@@ -50,22 +51,22 @@ void add_status(Block& block, const EncodedStatus* status) {
 
 // At most one answer of a connection in a tenth of a second carries the load: the value is new each time, so it would
 // only fill the client's header table.
-void add_load(Block& block, Door& door, const Call& call) {
+void add_load(Block& block, FrontDoor& door, const Call& call) {
   Connection& connection = *call.connection;
-  if (!door.load_reports.in_trailers() || door.turn_ns < connection.report_due_ns) return;
+  if (!door.grpc.load_reports.in_trailers() || door.net.turn.ns < connection.report_due_ns) return;
   if (call.role != MethodRole::kService || !call.method) return;
-  const std::string_view report = door.load_reports.trailer(door.turn_ns);
+  const std::string_view report = door.grpc.load_reports.trailer(door.net.turn.ns);
   if (report.empty()) return;
   block.add("endpoint-load-metrics-bin", report, kFresh);
-  connection.report_due_ns = door.turn_ns + LoadReports::kPeriodNs;
+  connection.report_due_ns = door.net.turn.ns + LoadReports::kPeriodNs;
 }
 
 // So that clients which were refused together do not come back together; and not at once.
-i32 jittered(Door& door, i32 ms) {
-  return ms <= 0 ? ms : std::max(1, i32(ms * (0.8 + 0.4 * (door.random() / 4294967296.0))));
+i32 jittered(FrontDoor& door, i32 ms) {
+  return ms <= 0 ? ms : std::max(1, i32(ms * (0.8 + 0.4 * (door.net.random() / 4294967296.0))));
 }
 
-void answer_trailers_only(Door& door, Call& call, const Status& status, const RefusalHeaders& headers) {
+void answer_trailers_only(FrontDoor& door, Call& call, const Status& status, const RefusalHeaders& headers) {
   Block block;
   add_head(block, door, call, headers.http_status == 415 ? "415" : headers.http_status == 405 ? "405" : "200");
   if (headers.allow_post) block.add("allow", "POST");
@@ -86,7 +87,7 @@ void answer_trailers_only(Door& door, Call& call, const Status& status, const Re
 
 }  // namespace
 
-void start_answer(Door& door, Call& call) {
+void start_answer(FrontDoor& door, Call& call) {
   Block block;
   add_head(block, door, call);
   nghttp2_data_provider provider;
@@ -105,31 +106,31 @@ void resume_answer(Call& call) {
 namespace {
 
 // All messages are out: the trailers follow in the same flush.
-void end_answer(Door& door, Call& call) {
+void end_answer(FrontDoor& door, Call& call) {
   Block block;
   add_status(block, call.trailers);
   add_load(block, door, call);
   nghttp2_submit_trailer(call.connection->session(), call.stream, block.headers, block.count);
   if (call.half_closed) return;
-  call.progress_ns = door.turn_ns;
+  call.progress_ns = door.net.turn.ns;
   arm_call(door, call);
 }
 
-void took(Call& call, u32 bytes) {
+void count_sent(Call& call, u32 bytes) {
   Connection& connection = *call.connection;
-  Door& door = connection.door();
+  FrontDoor& door = connection.door();
   const u32 unsent_max = door.limits.call_unsent_bytes;
   const bool was_paused = call.unsent > unsent_max;
   call.unsent -= bytes;
   connection.answer_bytes -= bytes;
-  door.unread_bytes -= bytes;
-  connection.answered_ns = call.progress_ns = door.turn_ns;
+  door.http2.unread_bytes -= bytes;
+  connection.answered_ns = call.progress_ns = door.net.turn.ns;
   connection.guard.answered();
   if (was_paused && call.unsent <= unsent_max) connection.enqueue(call);
 }
 
 // Moves the next `bytes` of the call's messages to out.
-void copy_out(Door& door, Call& call, u8* out, size_t bytes) {
+void copy_out(FrontDoor& door, Call& call, u8* out, size_t bytes) {
   while (bytes) {
     OutMessage* message = call.out_first;
     const u32 taken = u32(std::min<size_t>(bytes, message->bytes - message->sent));
@@ -138,7 +139,7 @@ void copy_out(Door& door, Call& call, u8* out, size_t bytes) {
     if (message->sent < message->bytes) return;
     call.out_first = message->next;
     if (!message->next) call.out_last = nullptr;
-    door.allocator.release(message);
+    door.http2.allocator.release(message);
   }
 }
 
@@ -146,7 +147,7 @@ void copy_out(Door& door, Call& call, u8* out, size_t bytes) {
 
 ssize_t answer_read(nghttp2_session*, i32, u8* out, size_t room, u32* flags, nghttp2_data_source* source, void* user) {
   Call& call = *static_cast<Call*>(source->ptr);
-  Door& door = static_cast<Connection*>(user)->door();
+  FrontDoor& door = static_cast<Connection*>(user)->door();
   const u32 bytes = u32(std::min<size_t>(room, call.unsent));
   if (bytes == 0 && call.phase != Phase::kFinished) {
     call.deferred = true;
@@ -158,7 +159,7 @@ ssize_t answer_read(nghttp2_session*, i32, u8* out, size_t room, u32* flags, ngh
   } else if (bytes) {
     copy_out(door, call, out, bytes);
   }
-  if (bytes) took(call, bytes);
+  if (bytes) count_sent(call, bytes);
   if (last) {
     *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
     end_answer(door, call);
@@ -170,56 +171,56 @@ int answer_send(nghttp2_session*, nghttp2_frame*, const u8* frame_header, size_t
                 void* user) {
   constexpr size_t kFrameHeaderBytes = 9;
   Call& call = *static_cast<Call*>(source->ptr);
-  Door& door = static_cast<Connection*>(user)->door();
-  if (door.output.bytes >= OutputBuffer::kFull) return NGHTTP2_ERR_WOULDBLOCK;  // asked again after the write
-  u8* out = door.output.data.get() + door.output.bytes;
+  FrontDoor& door = static_cast<Connection*>(user)->door();
+  if (door.net.output.bytes >= OutputBuffer::kFull) return NGHTTP2_ERR_WOULDBLOCK;  // asked again after the write
+  u8* out = door.net.output.data.get() + door.net.output.bytes;
   std::memcpy(out, frame_header, kFrameHeaderBytes);
   copy_out(door, call, out + kFrameHeaderBytes, bytes);
-  door.output.bytes += u32(kFrameHeaderBytes + bytes);
+  door.net.output.bytes += u32(kFrameHeaderBytes + bytes);
   return 0;
 }
 
-void finish_call(Door& door, Call& call, const Status& status, const RefusalHeaders& headers) {
+void finish_call(FrontDoor& door, Call& call, const Status& status, const RefusalHeaders& headers) {
   if (call.phase == Phase::kFinished) return;
   call.phase = Phase::kFinished;
-  call.told = false;
+  call.in_method = false;
   door.counters.requests[call.row][u32(status.code)]++;
-  if (call.trace) door.tracer.end(call, status.code);
+  if (call.trace) door.grpc.tracer.end(call, status.code);
   release_request(door, call);
   if (!call.submitted) {
     answer_trailers_only(door, call, status, headers);
     if (call.half_closed) {
-      door.wheel.cancel(call.timer);
+      door.net.wheel.cancel(call.timer);
     } else {
-      call.progress_ns = door.turn_ns;
+      call.progress_ns = door.net.turn.ns;
       arm_call(door, call);
     }
   } else {
     if (status.code != StatusCode::kOk) {
-      if (void* block = door.allocator.allocate(sizeof(EncodedStatus)))
+      if (void* block = door.http2.allocator.allocate(sizeof(EncodedStatus)))
         call.trailers = new (block) EncodedStatus(status, jittered(door, status.retry_after_ms));
     }
-    door.wheel.cancel(call.timer);
+    door.net.wheel.cancel(call.timer);
     resume_answer(call);
   }
   call.connection->mark_dirty();
 }
 
-void release_answer(Door& door, Call& call) {
+void release_answer(FrontDoor& door, Call& call) {
   call.connection->answer_bytes -= call.unsent;
-  door.unread_bytes -= call.unsent;
+  door.http2.unread_bytes -= call.unsent;
   call.unsent = 0;
   while (OutMessage* message = call.out_first) {
     call.out_first = message->next;
-    door.allocator.release(message);
+    door.http2.allocator.release(message);
   }
   call.out_last = nullptr;
-  door.allocator.release(std::exchange(call.begun, nullptr));
-  door.allocator.release(std::exchange(call.trailers, nullptr));
+  door.http2.allocator.release(std::exchange(call.begun, nullptr));
+  door.http2.allocator.release(std::exchange(call.trailers, nullptr));
 }
 
 // A status can still take the place of an answer of which nothing is out; one that is cut in two says nothing.
-void expire_answer(Door& door, Call& call) {
+void expire_answer(FrontDoor& door, Call& call) {
   door.counters.not_read++;
   if (call.out_first && call.out_first->sent) return call.connection->cut(call);
   release_answer(door, call);
@@ -229,7 +230,7 @@ void expire_answer(Door& door, Call& call) {
   add_status(block, &status);
   nghttp2_submit_trailer(call.connection->session(), call.stream, block.headers, block.count);
   if (!call.half_closed) {
-    call.progress_ns = door.turn_ns;
+    call.progress_ns = door.net.turn.ns;
     arm_call(door, call);
   }
   call.connection->mark_dirty();

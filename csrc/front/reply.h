@@ -6,7 +6,7 @@
 
 namespace fastqps::front {
 
-struct Door;
+class FrontDoor;
 
 // What differs from a plain gRPC status in a refusal.
 struct RefusalHeaders {
@@ -17,15 +17,15 @@ struct RefusalHeaders {
 };
 
 // Ends the call: after its messages, or trailers-only.
-void finish_call(Door& door, Call& call, const Status& status, const RefusalHeaders& headers = {});
+void finish_call(FrontDoor& door, Call& call, const Status& status, const RefusalHeaders& headers = {});
 // The deadline of a finished call has passed before the client's windows let its answer go.
-void expire_answer(Door& door, Call& call);
+void expire_answer(FrontDoor& door, Call& call);
 // Submits the response headers; the messages follow as nghttp2 asks for them.
-void start_answer(Door& door, Call& call);
+void start_answer(FrontDoor& door, Call& call);
 // There are messages again, or the end.
 void resume_answer(Call& call);
 // Gives back what the answer side holds.
-void release_answer(Door& door, Call& call);
+void release_answer(FrontDoor& door, Call& call);
 // DATA for nghttp2.
 ssize_t answer_read(nghttp2_session* session, i32 stream, u8* out, size_t room, u32* flags, nghttp2_data_source* source,
                     void* connection);

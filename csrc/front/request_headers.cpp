@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "front/door.h"
+#include "front/front_door.h"
 #include "front/request.h"
 #include "grpc/grpc_timeout.h"
 
@@ -32,11 +32,11 @@ bool good_content_type(std::string_view value) {
   return value.empty() || value[0] == ';';
 }
 
-void set_timeout(Door& door, Call& call, std::string_view value) {
+void set_timeout(FrontDoor& door, Call& call, std::string_view value) {
   const u64 timeout = parse_grpc_timeout(value);
   if (timeout == kTimeoutMalformed || call.timeout_seen) return note(call, Fault::kTimeout);
   call.timeout_seen = true;
-  if (timeout != kTimeoutNone) call.deadline_ns = door.turn_ns + timeout;
+  if (timeout != kTimeoutNone) call.deadline_ns = door.net.turn.ns + timeout;
 }
 
 void set_encoding(Call& call, std::string_view value) {
@@ -52,16 +52,16 @@ void set_encoding(Call& call, std::string_view value) {
   }
 }
 
-void set_path(Door& door, Call& call, std::string_view value) {
-  const int place = door.methods.find(value);
+void set_path(FrontDoor& door, Call& call, std::string_view value) {
+  const int place = door.grpc.methods.find(value);
   if (place < 0) {
     call.row = MethodTable::kMax, call.method = nullptr;
     call.path_bytes = u16(std::min<size_t>(value.size(), kPathBytes));
-    call.path = static_cast<char*>(door.allocator.reallocate(call.path, kPathBytes));
+    call.path = static_cast<char*>(door.http2.allocator.reallocate(call.path, kPathBytes));
     if (call.path) std::memcpy(call.path, value.data(), call.path_bytes);
     return note(call, Fault::kPath);
   }
-  const MethodRow& row = door.methods.all()[place];
+  const MethodRow& row = door.grpc.methods.all()[place];
   call.row = u8(place), call.method = row.method, call.kind = row.kind, call.role = row.role;
 }
 
@@ -93,7 +93,7 @@ bool of_connection(std::string_view name) {
   }
 }
 
-bool pseudo_header(Door& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value) {
+bool pseudo_header(FrontDoor& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value) {
   u8 bit = 0;
   if (name == ":path") {
     bit = HeaderRules::kPath;
@@ -113,13 +113,13 @@ bool pseudo_header(Door& door, Call& call, HeaderRules& rules, std::string_view 
 }
 
 // Health is for whoever asks: the probes of Kubernetes have no token.
-bool may_enter(const Door& door, const Call& call) {
-  return !door.tokens || call.authorized || call.role == MethodRole::kProbe || call.connection->trusted();
+bool is_authorized(const FrontDoor& door, const Call& call) {
+  return !door.http2.tokens || call.authorized || call.role == MethodRole::kProbe || call.connection->trusted();
 }
 
 }  // namespace
 
-bool request_header(Door& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value) {
+bool request_header(FrontDoor& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value) {
   if (name.starts_with(':')) return pseudo_header(door, call, rules, name, value);
   rules.regular = true;
   switch (name.size()) {
@@ -131,10 +131,10 @@ bool request_header(Door& door, Call& call, HeaderRules& rules, std::string_view
       if (name != "host") break;
       return !std::exchange(rules.host, true);
     case 10:
-      if (name == "tracestate" && door.tracer.on()) return door.tracer.tracestate(call, value), true;
+      if (name == "tracestate" && door.grpc.tracer.on()) return door.grpc.tracer.tracestate(call, value), true;
       break;
     case 11:
-      if (name == "traceparent" && door.tracer.on()) return door.tracer.traceparent(call, value), true;
+      if (name == "traceparent" && door.grpc.tracer.on()) return door.grpc.tracer.traceparent(call, value), true;
       break;
     case 12:
       if (name == "grpc-timeout") return set_timeout(door, call, value), true;
@@ -145,7 +145,7 @@ bool request_header(Door& door, Call& call, HeaderRules& rules, std::string_view
     case 13:
       if (name == "grpc-encoding") return set_encoding(call, value), true;
       if (name != "authorization") break;
-      call.authorized = call.connection->may_enter(value) && !call.authorization_seen;
+      call.authorized = call.connection->authorize(value) && !call.authorization_seen;
       call.authorization_seen = true;
       return true;
     case 14:
@@ -161,15 +161,15 @@ bool trailer_header(std::string_view name) {
   return !name.starts_with(':') && !upper_case(name) && !of_connection(name);
 }
 
-bool request_headers_done(Door& door, Call& call, const HeaderRules& rules) {
+bool request_headers_done(FrontDoor& door, Call& call, const HeaderRules& rules) {
   constexpr u8 kRequired = HeaderRules::kMethod | HeaderRules::kScheme | HeaderRules::kPath;
   if ((rules.seen & kRequired) != kRequired || !(rules.seen & HeaderRules::kAuthority || rules.host)) return false;
   if (!call.te_seen) door.counters.missing_te++;
   if (!call.content_type_seen) note(call, Fault::kContentType);
-  if (!may_enter(door, call)) note(call, Fault::kUnauthenticated), door.counters.unauthenticated++;
+  if (!is_authorized(door, call)) note(call, Fault::kUnauthenticated), door.counters.unauthenticated++;
   if (call.connection->full()) note(call, Fault::kConnectionFull);
   if (call.connection->answers_stuck()) note(call, Fault::kAnswersNotRead);
-  if (door.tracer.on() && !call.faults) door.tracer.begin(call);
+  if (door.grpc.tracer.on() && !call.faults) door.grpc.tracer.begin(call);
   if (call.faults) {
     reject(door, call, Fault(std::countr_zero(call.faults)));
   } else {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "front/connection.h"
-#include "front/door.h"
+#include "front/front_door.h"
 #include "front/reply.h"
 #include "front/request.h"
 
@@ -20,7 +20,7 @@ int on_begin_headers(nghttp2_session*, const nghttp2_frame* frame, void* user) {
   Connection& connection = of(user);
   auto& block = connection.block;
   block = {};
-  block.since_ns = connection.door().turn_ns;
+  block.since_ns = connection.door().net.turn.ns;
   block.trailers = frame->headers.cat != NGHTTP2_HCAT_REQUEST;
   block.call = block.trailers ? connection.call_of(frame->hd.stream_id) : connection.open_call(frame->hd.stream_id);
   return 0;
@@ -65,7 +65,7 @@ void on_headers(Connection& connection, const nghttp2_frame& frame) {
   connection.guard.progress();
   Call* call = block.call;
   if (!call) return;
-  Door& door = connection.door();
+  FrontDoor& door = connection.door();
   const bool end = frame.hd.flags & NGHTTP2_FLAG_END_STREAM;
   const bool over = block.bytes > door.limits.header_list_bytes || block.fields > door.limits.header_fields;
   if (block.trailers) {
@@ -82,20 +82,20 @@ void on_rst_stream(Connection& connection, i32 stream) {
   Call* call = connection.call_of(stream);
   if (!call) return;
   call->reset = true;
-  Door& door = connection.door();
+  FrontDoor& door = connection.door();
   // One that has its answer already is only untidy.
-  if (call->phase != Phase::kFinished && door.turn_ns - call->opened_ns < kMillisecond &&
-      connection.guard.reset(door.limits, door.turn_ns))
+  if (call->phase != Phase::kFinished && door.net.turn.ns - call->opened_ns < kMillisecond &&
+      connection.guard.reset(door.limits, door.net.turn.ns))
     connection.abuse(Flood::kResets, NGHTTP2_ENHANCE_YOUR_CALM, "too many resets");
 }
 
 void on_ping(Connection& connection, const nghttp2_frame& frame) {
-  Door& door = connection.door();
+  FrontDoor& door = connection.door();
   if (frame.hd.flags & NGHTTP2_FLAG_ACK) {
     u64 counter;
     std::memcpy(&counter, frame.ping.opaque_data, sizeof counter);
     if (counter == connection.ping_sent) connection.ping_acked = counter;
-  } else if (connection.guard.ping(door.limits, door.turn_ns)) {
+  } else if (connection.guard.ping(door.limits, door.net.turn.ns)) {
     // Clients double their keepalive time on exactly this text.
     connection.abuse(Flood::kPings, NGHTTP2_ENHANCE_YOUR_CALM, "too_many_pings");
   }
@@ -116,9 +116,9 @@ int on_frame(nghttp2_session*, const nghttp2_frame* frame, void* user) {
       break;
     case NGHTTP2_SETTINGS:
       if (frame->hd.flags & NGHTTP2_FLAG_ACK) break;
-      if (!std::exchange(connection.settings_received, true) && connection.door().draining)
-        connection.retire(Retire::kDrain, connection.door().drain_by_ns - connection.door().turn_ns);
-      if (connection.guard.settings(connection.door().limits, connection.door().turn_ns))
+      if (!std::exchange(connection.settings_received, true) && connection.door().net.drain.active)
+        connection.retire(Retire::kDrain, connection.door().net.drain.by_ns - connection.door().net.turn.ns);
+      if (connection.guard.settings(connection.door().limits, connection.door().net.turn.ns))
         connection.abuse(Flood::kSettings, NGHTTP2_ENHANCE_YOUR_CALM, "too many settings");
       break;
     case NGHTTP2_PING:

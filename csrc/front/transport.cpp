@@ -2,15 +2,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "front/door.h"
+#include "front/front_door.h"
 #include "front/reply.h"
 #include "grpc/service.h"
 
 namespace fastqps::front {
 
 namespace {
-Call* open_call(Door& door, CallId id) {
-  Call* call = door.calls.find(id);
+Call* open_call(FrontDoor& door, CallId id) {
+  Call* call = door.http2.calls.find(id);
   return call && call->phase == Phase::kOpen ? call : nullptr;
 }
 }  // namespace
@@ -26,11 +26,12 @@ u8* Transport::begin_message(CallId id, size_t max_bytes) {
     call->connection->cut(*call);
     return nullptr;
   }
-  auto* message = static_cast<OutMessage*>(door_.allocator.allocate(sizeof(OutMessage) + kPrefixBytes + max_bytes));
+  auto* message =
+      static_cast<OutMessage*>(door_.http2.allocator.allocate(sizeof(OutMessage) + kPrefixBytes + max_bytes));
   if (!message) return call->connection->cut(*call), nullptr;  // no memory: the call must not wait for ever
   message->next = nullptr;
   message->bytes = u32(kPrefixBytes + max_bytes), message->sent = 0;
-  door_.allocator.release(std::exchange(call->begun, message));
+  door_.http2.allocator.release(std::exchange(call->begun, message));
   return message->data() + kPrefixBytes;
 }
 
@@ -43,11 +44,11 @@ void Transport::commit_message(CallId id, size_t bytes) {
   (call->out_last ? call->out_last->next : call->out_first) = message;
   call->out_last = message;
   Connection& connection = *call->connection;
-  if (connection.answer_bytes == 0) connection.answered_ns = door_.turn_ns;
-  if (call->unsent == 0) call->progress_ns = door_.turn_ns;
+  if (connection.answer_bytes == 0) connection.answered_ns = door_.net.turn.ns;
+  if (call->unsent == 0) call->progress_ns = door_.net.turn.ns;
   call->unsent += message->bytes;
   connection.answer_bytes += message->bytes;
-  door_.unread_bytes += message->bytes;
+  door_.http2.unread_bytes += message->bytes;
   if (!call->submitted) {
     start_answer(door_, *call);
   } else {
@@ -61,7 +62,7 @@ void Transport::finish(CallId id, const Status& status) {
 }
 
 void Transport::set_header(CallId id, HeaderId header) {
-  if (Call* call = open_call(door_, id); call && header < door_.headers.size()) call->header = header;
+  if (Call* call = open_call(door_, id); call && header < door_.http2.headers.size()) call->header = header;
 }
 
 bool Transport::alive(CallId id) const { return open_call(door_, id); }
@@ -93,18 +94,18 @@ void Transport::resume(CallId id) {
 }
 
 void Transport::released(ConnectionId id) {
-  if (Connection* connection = door_.find(id)) connection->released();
+  if (Connection* connection = door_.net.connections.find(id)) connection->released();
 }
 
 TraceRecord* Transport::trace(CallId id) {
   Call* call = open_call(door_, id);
   return call ? call->trace : nullptr;
 }
-void Transport::trace_item(const TraceRecord& record) { door_.tracer.item(record); }
+void Transport::trace_item(const TraceRecord& record) { door_.grpc.tracer.item(record); }
 
-bool Transport::slice_over(size_t bytes) { return door_.slice.over(bytes); }
-u64 Transport::turn_ns() const { return door_.turn_ns; }
-u32 Transport::open_calls() const { return door_.calls.used(); }
-u32 Transport::connections() const { return door_.open_connections; }
+bool Transport::slice_over(size_t bytes) { return door_.net.turn.slice.over(bytes); }
+u64 Transport::turn_ns() const { return door_.net.turn.ns; }
+u32 Transport::open_calls() const { return door_.http2.calls.used(); }
+u32 Transport::connections() const { return door_.net.connections.open(); }
 
 }  // namespace fastqps::front

@@ -38,9 +38,9 @@ class Channel {
   virtual i64 write(const u8* data, size_t bytes) = 0;
   // Bytes that were read from the socket but not yet by read(): epoll will not tell of them.
   virtual bool buffered() const { return false; }
-  // False until a handshake is done; until then only shake_hands() goes on, and nothing is read or written.
+  // False until a handshake is done; until then only advance_handshake() goes on, and nothing is read or written.
   virtual bool established() const { return true; }
-  virtual Handshake shake_hands() { return Handshake::kDone; }
+  virtual Handshake advance_handshake() { return Handshake::kDone; }
   // After kFailed: what the library says.
   virtual const char* failure() const { return ""; }
   // The handshake, or read(), goes on when the socket can be written to, not when bytes come.

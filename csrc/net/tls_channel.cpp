@@ -110,7 +110,7 @@ Handshake TlsChannel::read_hello() {
   return Handshake::kHello;
 }
 
-Handshake TlsChannel::shake_hands() {
+Handshake TlsChannel::advance_handshake() {
   if (!greeted_) return read_hello();
   if (!ssl_ && !open()) return Handshake::kFailed;
   ERR_clear_error();

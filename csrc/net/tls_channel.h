@@ -20,7 +20,7 @@ class TlsChannel final : public Channel {
 
   i64 read(u8* data, size_t bytes) override;
   i64 write(const u8* data, size_t bytes) override;
-  Handshake shake_hands() override;
+  Handshake advance_handshake() override;
   const char* failure() const override { return failure_; }
   bool buffered() const override { return more_; }
   bool established() const override { return established_; }

@@ -26,7 +26,7 @@ constexpr u64 kInputsOfDoor = 2000;
 
 void check_clean(Fixture& fixture) {
   const auto end = std::chrono::steady_clock::now() + fastqps::test::kPatience;
-  while (fixture.door.open_connections || fixture.counters.reassembly_bytes) {
+  while (fixture.door.net.connections.open() || fixture.counters.reassembly_bytes) {
     CHECK(std::chrono::steady_clock::now() < end);
     fixture.door.turn();
   }
@@ -38,8 +38,8 @@ void run(fuzz::Random& random) {
   static u64 inputs = 0;
   if (!fixture) fixture = std::make_unique<Fixture>();
   say(random, fixture->door, fuzz::Conversation(random, kPaths, kMessages).bytes(), [&] {
-    while (auto call = fixture->door.rare.queue().pop(0))
-      fixture->door.rare.queue().answer({call->call, random.bytes(100), random.one_in(2), StatusCode::kOk, ""});
+    while (auto call = fixture->door.grpc.rare.queue().pop(0))
+      fixture->door.grpc.rare.queue().answer({call->call, random.bytes(100), random.one_in(2), StatusCode::kOk, ""});
     if (random.one_in(2)) {
       for (const CallId call : fixture->service.waiting) fixture->service.finish(call);
       fixture->service.waiting.clear();

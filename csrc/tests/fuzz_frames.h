@@ -126,7 +126,7 @@ class Conversation {
 };
 
 // Says it on a new connection, in some pieces, and goes: politely, half-closed first, or at once.
-inline void say(Random& random, front::Door& door, std::string_view bytes, const std::function<void()>& between) {
+inline void say(Random& random, front::FrontDoor& door, std::string_view bytes, const std::function<void()>& between) {
   int ends[2];
   CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
   door.adopt(ends[1]);

@@ -75,7 +75,7 @@ void run(fuzz::Random& random) {
   say(random, serving->door, fuzz::Conversation(random, kPaths, kMessages).bytes(), [&] { serve(random, *serving); });
   if (++inputs % kInputsOfDoor) return;
   const auto end = std::chrono::steady_clock::now() + fastqps::test::kPatience;
-  while (serving->door.open_connections > 1 || serving->world.segment.door(0).slots_used.load()) {
+  while (serving->door.net.connections.open() > 1 || serving->world.segment.door(0).slots_used.load()) {
     CHECK(std::chrono::steady_clock::now() < end);
     serve(random, *serving);
     serving->door.turn();

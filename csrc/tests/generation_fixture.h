@@ -325,11 +325,11 @@ class Generating {
   // Nothing may be left when the clients are gone and the dispatcher has let go.
   ~Generating() {
     client.reset();
-    for (int i = 0; i < 100 && door.open_connections; i++) door.turn();
+    for (int i = 0; i < 100 && door.net.connections.open(); i++) door.turn();
     while (!dispatcher->running.empty()) dispatcher->finish('.', Finish::kLength);
     for (int i = 0; i < 10; i++) door.turn();
-    CHECK_EQ(door.calls.used(), 0u);
-    CHECK_EQ(door.wheel.armed(), u64(0));
+    CHECK_EQ(door.http2.calls.used(), 0u);
+    CHECK_EQ(door.net.wheel.armed(), u64(0));
     CHECK_EQ(world.segment.door(0).slots_used.load(), 0u);
     CHECK_EQ(service.generations(), 0u);
   }
@@ -381,7 +381,7 @@ class Generating {
   GenerationWorld world;
   Counters counters;
   PredictService service;
-  Door door;
+  FrontDoor door;
   std::unique_ptr<TestDispatcher> dispatcher;
   std::unique_ptr<Client> client;
 };

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "front/door.h"
+#include "front/front_door.h"
 #include "tests/check.h"
 
 namespace fastqps::front {
@@ -41,10 +41,10 @@ struct Answer {
 
 class Client {
  public:
-  explicit Client(Door& door, u32 window = 1 << 20) : Client(door, window, connect(door)) {}
+  explicit Client(FrontDoor& door, u32 window = 1 << 20) : Client(door, window, connect(door)) {}
   // Over a socket that leads to the door somehow. between: what has to happen before the door's turn and after it.
   Client(
-      Door& door, u32 window, int fd, std::function<void()> between = [] {})
+      FrontDoor& door, u32 window, int fd, std::function<void()> between = [] {})
       : door_(door), fd_(fd), between_(std::move(between)) {
     nghttp2_session_callbacks* callbacks;
     nghttp2_session_callbacks_new(&callbacks);
@@ -167,7 +167,7 @@ class Client {
   bool eof = false;
 
  private:
-  static int connect(Door& door) {
+  static int connect(FrontDoor& door) {
     int ends[2];
     CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
     door.adopt(ends[1]);
@@ -216,7 +216,7 @@ class Client {
     return ssize_t(n);
   }
 
-  Door& door_;
+  FrontDoor& door_;
   int fd_ = -1;
   std::function<void()> between_;
   std::string unsent_;

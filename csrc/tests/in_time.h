@@ -20,9 +20,9 @@ inline constexpr int kLateTurns = 16;
 
 // Turns until it is over, which `turn` says: not before from_ns, and in one of the first turns from to_ns on.
 template <class Turn>
-void ends_between(const Door& door, u64 from_ns, u64 to_ns, Turn turn) {
+void ends_between(const FrontDoor& door, u64 from_ns, u64 to_ns, Turn turn) {
   for (int late = 0; !turn(); std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
-    late += door.turn_ns >= to_ns + kGrainNs;
+    late += door.net.turn.ns >= to_ns + kGrainNs;
     CHECK(late < kLateTurns);
   }
   CHECK(now_ns() >= from_ns);
@@ -30,8 +30,8 @@ void ends_between(const Door& door, u64 from_ns, u64 to_ns, Turn turn) {
 
 // As above, of a wait that began when the door took what it has taken now, and not before since_ns.
 template <class Condition>
-void ends_after(const Door& door, Client& client, u64 since_ns, u64 wait_ns, Condition over) {
-  ends_between(door, since_ns + wait_ns, door.turn_ns + wait_ns, [&] {
+void ends_after(const FrontDoor& door, Client& client, u64 since_ns, u64 wait_ns, Condition over) {
+  ends_between(door, since_ns + wait_ns, door.net.turn.ns + wait_ns, [&] {
     client.turn();
     return over();
   });

@@ -114,13 +114,13 @@ TEST(who_has_not_said_hello_needs_no_place) {
 TEST(the_oldest_gives_way_when_it_has_had_its_time) {
   Secure fixture(few_places(50 * kMillisecond));
   {
-    const u64 came = fixture.door.turn_ns;
+    const u64 came = fixture.door.net.turn.ns;
     std::vector<std::unique_ptr<TlsPipe>> stuck;
     for (int i = 0; i < 4; i++) stuck.push_back(half_done(fixture));
     Asking honest(fixture);
     // Less than the patience, as one waits.
     ends_between(fixture.door, came + fixture.door.limits.handshake_patience / 2,
-                 fixture.door.turn_ns + fixture.door.limits.handshake_patience, [&] { return honest.answered(); });
+                 fixture.door.net.turn.ns + fixture.door.limits.handshake_patience, [&] { return honest.answered(); });
     CHECK_EQ(fixture.counters.tls_dropped, u64(1));
     stuck[0]->hears = ~size_t(0);
     stuck[0]->pump();
@@ -271,7 +271,7 @@ size_t cost_of(const std::string& said) {
     all.back()->say(said);
   }
   const size_t cost = (heap() - before) / 100;
-  CHECK_EQ(fixture.door.open_connections, 120u);
+  CHECK_EQ(fixture.door.net.connections.open(), 120u);
   CHECK_EQ(fixture.counters.tls_failures, u64(0));
   return cost;
 }
@@ -370,7 +370,7 @@ TEST(waiting_has_its_end) {
     gone.client.pipe.cut();
     CHECK(in_time([&] { return waiting.answered() || waiting.client.pipe.hung_up; }));
     waiting.client.pipe.cut();
-    CHECK(in_time([&] { return fixture.door.turn(), fixture.door.open_connections == 0; }));
+    CHECK(in_time([&] { return fixture.door.turn(), fixture.door.net.connections.open() == 0; }));
     // No place has been lost. A slow machine may take longer than the limit: then it asks again.
     CHECK(in_time([&] { return Asking(fixture).answered(); }));
   }
@@ -383,7 +383,7 @@ TEST(a_drain_ends_those_that_are_under_way_and_those_that_wait) {
     std::vector<std::unique_ptr<TlsPipe>> stuck;
     for (int i = 0; i < 6; i++) stuck.push_back(half_done(fixture, i < 5 ? ~size_t(0) : 100));
     fixture.door.post({.kind = Command::Kind::kDrain, .grace_ns = 20 * kMillisecond});
-    CHECK(in_time([&] { return fixture.door.turn(), fixture.door.open_connections == 0; }));
+    CHECK(in_time([&] { return fixture.door.turn(), fixture.door.net.connections.open() == 0; }));
   }
   fixture.check_clean();
 }

@@ -14,7 +14,7 @@ namespace {
 
 // Until the end of a client that says nothing is closed, when it has waited so long since since_ns.
 void closes(Fixture& fixture, Client& client, u64 since_ns, u64 wait_ns) {
-  ends_between(fixture.door, since_ns + wait_ns, fixture.door.turn_ns + wait_ns, [&] {
+  ends_between(fixture.door, since_ns + wait_ns, fixture.door.net.turn.ns + wait_ns, [&] {
     fixture.door.turn();
     client.receive();
     return client.eof;
@@ -35,7 +35,7 @@ TEST(silent_clients_hear_settings_and_are_closed) {
   limits.settings_timeout = 30 * kMillisecond;
   Fixture fixture(limits);
   {
-    const u64 came = fixture.door.turn_ns;
+    const u64 came = fixture.door.net.turn.ns;
     Client client(fixture.door);
     closes(fixture, client, came, limits.settings_timeout);
     CHECK(client.received_bytes > 9);
@@ -75,12 +75,12 @@ TEST(a_client_that_never_reads_is_not_read_and_closed) {
       client.send(client.output());
       fixture.door.turn();
       // Neither the answers nor the requests that are taken grow beyond their bounds.
-      if (fixture.door.connections[0]) CHECK(fixture.door.connections[0]->answer_bytes < 1'000'000);
+      if (fixture.door.net.connections.at(0)) CHECK(fixture.door.net.connections.at(0)->answer_bytes < 1'000'000);
       CHECK(fixture.counters.bytes_in < 4'000'000);
     }
-    ends_between(fixture.door, began + limits.write_timeout, fixture.door.turn_ns + limits.write_timeout, [&] {
+    ends_between(fixture.door, began + limits.write_timeout, fixture.door.net.turn.ns + limits.write_timeout, [&] {
       fixture.door.turn();
-      return !fixture.door.open_connections;
+      return !fixture.door.net.connections.open();
     });
     CHECK_EQ(fixture.counters.closed_write_timeout, u64(1));
   }
@@ -98,10 +98,11 @@ TEST(streams_without_window_are_cut) {
     const i32 streaming = client.call("/test.Service/Stream", framed("y"), false);
     client.run();
     const u64 look = limits.window_timeout / 4;  // at what is blocked, so often
-    ends_between(fixture.door, asked + limits.window_timeout, fixture.door.turn_ns + limits.window_timeout + look, [&] {
-      client.turn();
-      return client.answers[blocked].reset && client.answers[streaming].reset;
-    });
+    ends_between(fixture.door, asked + limits.window_timeout, fixture.door.net.turn.ns + limits.window_timeout + look,
+                 [&] {
+                   client.turn();
+                   return client.answers[blocked].reset && client.answers[streaming].reset;
+                 });
     for (const i32 stream : {blocked, streaming}) { CHECK_EQ(client.answers[stream].error, u32(NGHTTP2_CANCEL)); }
     CHECK_EQ(fixture.counters.not_read, u64(2));
     CHECK_EQ(fixture.service.gone, 1);
@@ -159,14 +160,14 @@ TEST(old_connections_are_sent_away_gently) {
   limits.age_grace = test::kPatienceNs;
   Fixture fixture(limits);
   {
-    const u64 came = fixture.door.turn_ns;
+    const u64 came = fixture.door.net.turn.ns;
     Client client(fixture.door);
     const i32 slow = client.call("/test.Service/Later", framed("x"));
     const i32 watch = client.call("/grpc.health.v1.Health/Watch", framed(""));
     client.run();
     // A tenth sooner or later, so that those who came together do not go together.
     const u64 age = limits.age_max / 10 * 9, later = limits.age_max / 10 * 2;
-    ends_between(fixture.door, came + age, fixture.door.turn_ns + age + later, [&] {
+    ends_between(fixture.door, came + age, fixture.door.net.turn.ns + age + later, [&] {
       client.turn();
       return client.goaways.size() == 2 && client.answers[watch].closed;
     });
@@ -192,7 +193,7 @@ TEST(grace_has_an_end) {
   limits.age_grace = 60 * kMillisecond;
   Fixture fixture(limits);
   {
-    const u64 came = fixture.door.turn_ns;
+    const u64 came = fixture.door.net.turn.ns;
     Client client(fixture.door);
     client.call("/test.Service/Later", framed("x"));
     client.run_until([&] { return !client.goaways.empty(); });
@@ -207,7 +208,7 @@ TEST(idle_connections_are_sent_away_and_busy_ones_are_not) {
   limits.idle_max = 40 * kMillisecond;
   Fixture fixture(limits);
   {
-    const u64 came = fixture.door.turn_ns;
+    const u64 came = fixture.door.net.turn.ns;
     Client idle(fixture.door), busy(fixture.door);
     busy.call("/test.Service/Later", framed("x"));
     busy.run(), idle.run();
@@ -229,7 +230,7 @@ TEST(own_pings_find_the_dead) {
     Client alive(fixture.door), dead(fixture.door);
     const u64 spoke = now_ns();
     dead.run();
-    const auto& connection = *fixture.door.connections[1];
+    const auto& connection = *fixture.door.net.connections.at(1);
     ends_after(fixture.door, alive, spoke, limits.keepalive_idle, [&] { return connection.ping_sent > 0; });
     ends_after(fixture.door, alive, spoke + limits.keepalive_idle, limits.keepalive_timeout,
                [&] { return fixture.counters.closed_keepalive > 0; });
@@ -274,7 +275,7 @@ TEST(a_door_that_is_always_late_has_timers_too) {
   limits.events = 1;
   Fixture fixture(limits);
   {
-    const u64 came = fixture.door.turn_ns, catch_up = 100 * kMillisecond;
+    const u64 came = fixture.door.net.turn.ns, catch_up = 100 * kMillisecond;
     Client silent(fixture.door), busy(fixture.door);
     const auto turn = [&] {
       busy.call("/test.Service/Echo", framed("x"));
@@ -286,7 +287,7 @@ TEST(a_door_that_is_always_late_has_timers_too) {
     };
     turn();
     ends_between(fixture.door, came + limits.settings_timeout,
-                 fixture.door.turn_ns + limits.settings_timeout + catch_up, turn);
+                 fixture.door.net.turn.ns + limits.settings_timeout + catch_up, turn);
   }
   fixture.check_clean();
 }
@@ -309,7 +310,7 @@ TEST(draining_finishes_what_is_open) {
     busy.run();
     CHECK(busy.eof);
     CHECK_EQ(busy.goaways.back().second, std::string("drain"));
-    CHECK(fixture.door.draining);
+    CHECK(fixture.door.net.drain.active);
   }
   fixture.check_clean();
 }
@@ -458,7 +459,7 @@ TEST(a_few_connections_cannot_take_all_calls) {
     for (int i = 0; i < 60; i++) (i % 2 ? first : second).call("/test.Service/Echo", "", false);
     first.run(), second.run();
     CHECK(fixture.counters.refused_streams > 0);
-    CHECK(fixture.door.calls.used() < 64u);
+    CHECK(fixture.door.http2.calls.used() < 64u);
     for (int i = 0; i < 3; i++) {
       const i32 stream = good.call("/test.Service/Echo", framed("hello"));
       good.run();
@@ -478,15 +479,15 @@ TEST(unread_answers_are_bounded_over_all_connections) {
     for (int i = 0; i < 20; i++) {
       for (Client* client : {&a, &b})
         client->call("/test.Service/Echo", framed(std::string(30'000, 'x'))), client->run();
-      CHECK(fixture.door.unread_bytes < 400'000u);
+      CHECK(fixture.door.http2.unread_bytes < 400'000u);
     }
-    CHECK(fixture.door.unread_bytes > 200'000u);
+    CHECK(fixture.door.http2.unread_bytes > 200'000u);
     const i32 stream = good.call("/test.Service/Echo", framed(std::string(30'000, 'x')));
     good.run();
     CHECK_EQ(good.answers[stream].code(), "0");
   }
   fixture.check_clean();
-  CHECK_EQ(fixture.door.unread_bytes, u64(0));
+  CHECK_EQ(fixture.door.http2.unread_bytes, u64(0));
 }
 
 // What was kept for reuse is bounded over all sizes.
@@ -521,8 +522,8 @@ TEST(a_shared_listener_is_shared_evenly) {
   a.other = &b, b.other = &a;
   Counters counters_a, counters_b;
   {
-    Door door_a(a, quick_limits(), {.listener = listener}, counters_a);
-    Door door_b(b, quick_limits(), {.listener = listener}, counters_b);
+    FrontDoor door_a(a, quick_limits(), {.listener = listener}, counters_a);
+    FrontDoor door_b(b, quick_limits(), {.listener = listener}, counters_b);
     door_a.attach(), door_b.attach();
     for (int i = 0; i < 10; i++) door_a.turn(), door_b.turn();  // bound, not yet listened on
     CHECK(!listen(listener, 100));

@@ -179,7 +179,7 @@ TEST(a_stream_gets_a_report_at_once_and_in_each_interval) {
     CHECK_EQ(client.answers[rarely].data.size(), one);
     client.reset(often), client.reset(unsaid);
     client.run_for(LoadReports::kPeriodNs + 20 * kMillisecond);
-    CHECK(fixture.door.loads.due_ns() > now_ns() + kSecond);
+    CHECK(fixture.door.grpc.loads.due_ns() > now_ns() + kSecond);
   }
   fixture.check_clean();
 }
@@ -240,14 +240,15 @@ TEST(a_retiring_connection_does_not_wait_for_its_stream) {
   limits.age_max = 50 * kMillisecond;
   Fixture fixture(limits, {&line, false});
   {
-    const u64 came = fixture.door.turn_ns;
+    const u64 came = fixture.door.net.turn.ns;
     Client client(fixture.door);
     const i32 stream = client.call(kStream, interval(60'000));
     client.run();
-    ends_between(fixture.door, came + limits.age_max / 10 * 9, fixture.door.turn_ns + limits.age_max / 10 * 11, [&] {
-      client.turn();
-      return client.eof;
-    });
+    ends_between(fixture.door, came + limits.age_max / 10 * 9, fixture.door.net.turn.ns + limits.age_max / 10 * 11,
+                 [&] {
+                   client.turn();
+                   return client.eof;
+                 });
     CHECK_EQ(client.answers[stream].code(), std::string("14"));
   }
   fixture.check_clean();

@@ -21,7 +21,7 @@ struct TwoDoors {
   }
   ~TwoDoors() {
     client.reset();
-    for (int i = 0; i < 100 && door.open_connections; i++) door.turn();
+    for (int i = 0; i < 100 && door.net.connections.open(); i++) door.turn();
     CHECK_EQ(test.world.segment.door(1).slots_used.load(), 0u);
   }
   static Sizes sizes() {
@@ -61,7 +61,7 @@ struct TwoDoors {
   Generating test;
   Counters counters;
   PredictService second;
-  Door door{second, Generating::quick(), {}, counters};
+  FrontDoor door{second, Generating::quick(), {}, counters};
   std::unique_ptr<Client> client;
   u32 epoch = 1;
 };

@@ -188,7 +188,7 @@ TEST(a_new_certificate_is_for_new_connections) {
   {
     SecureClient before(fixture.door);
     CHECK_EQ(code_of(before.http, kEcho), std::string("0"));
-    fixture.door.tls = server_context(next);
+    fixture.door.net.tls = server_context(next);
     SecureClient after(fixture.door);
     CHECK_EQ(code_of(before.http, kEcho), std::string("0"));
     CHECK_EQ(code_of(after.http, kEcho), std::string("0"));
@@ -230,7 +230,7 @@ TEST(a_handshake_that_stands_still_ends) {
   limits.settings_timeout = 20 * kMillisecond;
   Secure fixture(limits);
   {
-    const u64 came = fixture.door.turn_ns;
+    const u64 came = fixture.door.net.turn.ns;
     SecureClient client(fixture.door);
     client.pipe.left = 100;
     ends_after(fixture.door, client.http, came, limits.settings_timeout, [&] { return client.pipe.hung_up; });
@@ -260,7 +260,7 @@ TEST(a_handshake_that_the_socket_does_not_take) {
   TlsPem pem{fixture.own.certificate_pem(), fixture.own.key_pem(), ""};
   for (int i = 0; i < 15; i++) pem.certificate += fixture.own.certificate_pem();
   TlsFault fault;
-  fixture.door.tls = TlsContext::make(pem, TlsContext::Dates::kChecked, &fault);
+  fixture.door.net.tls = TlsContext::make(pem, TlsContext::Dates::kChecked, &fault);
   {
     SecureClient client(fixture.door, {.room = 1});
     client.pipe.hears = 0;
@@ -385,7 +385,7 @@ TEST(half_a_message_of_tls) {
       turns(5);
       client.pipe.say(records.seal(RecordWriter::kHandshake, {"\x18\0\0\1", 4}));  // of a KeyUpdate's five bytes
       turns(5);
-      const u64 answered = fixture.door.turn_ns;
+      const u64 answered = fixture.door.net.turn.ns;
       fixture.service.say(fixture.service.waiting.at(0), "late");
       fixture.service.finish(fixture.service.waiting.at(0));
       turns(5);
@@ -401,10 +401,11 @@ TEST(half_a_message_of_tls) {
         turns(5);
         CHECK_EQ(client.http.answers[next].code(), std::string("0"));
       } else {
-        ends_between(fixture.door, answered + limits.write_timeout, fixture.door.turn_ns + limits.write_timeout, [&] {
-          turn();
-          return !fixture.door.open_connections;
-        });
+        ends_between(fixture.door, answered + limits.write_timeout, fixture.door.net.turn.ns + limits.write_timeout,
+                     [&] {
+                       turn();
+                       return !fixture.door.net.connections.open();
+                     });
         CHECK_EQ(fixture.counters.closed_write_timeout, u64(1));
       }
     }
@@ -414,7 +415,7 @@ TEST(half_a_message_of_tls) {
 
 TEST(tokens_are_asked_for) {
   Fixture fixture;
-  fixture.door.tokens = tokens({"another-token-of-the-file", "the-right-token-of-it"}, 1);
+  fixture.door.http2.tokens = tokens({"another-token-of-the-file", "the-right-token-of-it"}, 1);
   {
     Client client(fixture.door);
     for (int i = 0; i < 2; i++) CHECK_EQ(code_of(client, kEcho, {{"authorization", kRight}}), std::string("0"));
@@ -440,10 +441,10 @@ TEST(tokens_are_asked_for) {
     CHECK_EQ(client.answers[stream].header_blocks, 1);
     CHECK_EQ(fixture.counters.unauthenticated, u64(std::size(wrong) + 3));
     // From now on the connection's last good header is worth nothing.
-    fixture.door.tokens = tokens({"the-only-token-that-holds"}, 2);
+    fixture.door.http2.tokens = tokens({"the-only-token-that-holds"}, 2);
     CHECK_EQ(code_of(client, kEcho, {{"authorization", kRight}}), std::string("16"));
     CHECK_EQ(code_of(client, kEcho, {{"authorization", "Bearer the-only-token-that-holds"}}), std::string("0"));
-    fixture.door.tokens = nullptr;
+    fixture.door.http2.tokens = nullptr;
     CHECK_EQ(code_of(client, kEcho), std::string("0"));
   }
   fixture.check_clean();
@@ -451,7 +452,7 @@ TEST(tokens_are_asked_for) {
 
 TEST(the_server_itself_comes_in_without) {
   Secure fixture;
-  fixture.door.tokens = tokens({"the-right-token-of-it"}, 1);
+  fixture.door.http2.tokens = tokens({"the-right-token-of-it"}, 1);
   int ends[2];
   CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
   fixture.door.adopt(ends[1], true);

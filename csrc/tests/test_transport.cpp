@@ -135,7 +135,7 @@ TEST(statuses_with_text_and_details) {
 
 TEST(constant_headers) {
   Fixture fixture;
-  fixture.door.headers.emplace_back("fastqps-model", "m@1");
+  fixture.door.http2.headers.emplace_back("fastqps-model", "m@1");
   {
     Client client(fixture.door);
     for (int i = 0; i < 2; i++) client.call("/test.Service/Later", framed("x"));
@@ -248,7 +248,7 @@ TEST(a_rejection_waits_for_the_half_close) {
                [&] { return client.answers[endless].reset; });
     CHECK(client.answers[wordy].reset);
     CHECK_EQ(client.answers[wordy].error, 0u);
-    CHECK_EQ(fixture.door.calls.used(), 0u);
+    CHECK_EQ(fixture.door.http2.calls.used(), 0u);
   }
   fixture.check_clean();
 }
@@ -387,16 +387,16 @@ TEST(rare_calls_go_out_and_come_back) {
     Client client(fixture.door);
     const i32 stream = client.call("/test.Service/Rare", framed("question"), false);
     client.run();
-    auto rare = fixture.door.rare.queue().pop(0);
+    auto rare = fixture.door.grpc.rare.queue().pop(0);
     CHECK(rare && rare->event == RareEvent::kMessage && rare->message == "question" && rare->method == 7);
-    fixture.door.rare.queue().answer({rare->call, "answer", false, StatusCode::kOk, ""});
+    fixture.door.grpc.rare.queue().answer({rare->call, "answer", false, StatusCode::kOk, ""});
     client.run();
     CHECK_EQ(client.answers[stream].data, framed("answer"));
     client.more(stream, "", true);
     client.run();
-    rare = fixture.door.rare.queue().pop(0);
+    rare = fixture.door.grpc.rare.queue().pop(0);
     CHECK(rare && rare->event == RareEvent::kHalfClose);
-    fixture.door.rare.queue().answer({rare->call, std::nullopt, true, StatusCode::kNotFound, "no"});
+    fixture.door.grpc.rare.queue().answer({rare->call, std::nullopt, true, StatusCode::kNotFound, "no"});
     client.run();
     CHECK_EQ(client.answers[stream].code(), std::string("5"));
     const u64 asked = now_ns();
@@ -405,7 +405,7 @@ TEST(rare_calls_go_out_and_come_back) {
     ends_after(fixture.door, client, asked, 300 * kMillisecond, [&] { return client.answers[given_up].closed; });
     CHECK_EQ(client.answers[given_up].code(), std::string("4"));
     std::vector<RareEvent> events;
-    while ((rare = fixture.door.rare.queue().pop(0))) events.push_back(rare->event);
+    while ((rare = fixture.door.grpc.rare.queue().pop(0))) events.push_back(rare->event);
     CHECK(events == (std::vector<RareEvent>{RareEvent::kMessage, RareEvent::kHalfClose, RareEvent::kGone}));
   }
   fixture.check_clean();
@@ -420,9 +420,9 @@ TEST(health_watches_see_changes_and_the_end) {
     client.run();
     CHECK_EQ(client.answers[known].data, framed("\x08\x02"));
     CHECK_EQ(client.answers[unknown].data, framed("\x08\x03"));
-    fixture.door.health.set("", Serving::kServing);
-    fixture.door.health.set("", Serving::kServing);
-    fixture.door.health.set("m", Serving::kServing);
+    fixture.door.grpc.health.set("", Serving::kServing);
+    fixture.door.grpc.health.set("", Serving::kServing);
+    fixture.door.grpc.health.set("m", Serving::kServing);
     client.run();
     CHECK_EQ(client.answers[known].data, framed("\x08\x02") + framed("\x08\x01"));
     CHECK_EQ(client.answers[unknown].data, framed("\x08\x03") + framed("\x08\x01"));

@@ -87,7 +87,7 @@ struct ClientTls {
 // Between a client's socket and the door: encrypts what the client says. It can be cut at any byte.
 class TlsPipe {
  public:
-  explicit TlsPipe(Door& door, const ClientTls& how = {}) {
+  explicit TlsPipe(FrontDoor& door, const ClientTls& how = {}) {
     int plain[2], wire[2];
     CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, plain));
     CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, wire));
@@ -178,7 +178,7 @@ class TlsPipe {
 
 // An HTTP/2 client under TLS.
 struct SecureClient {
-  explicit SecureClient(Door& door, const ClientTls& how = {}, u32 window = 1 << 20)
+  explicit SecureClient(FrontDoor& door, const ClientTls& how = {}, u32 window = 1 << 20)
       : pipe(door, how), http(door, window, pipe.client_fd, [this] { pipe.pump(); }) {}
   TlsPipe pipe;
   Client http;
@@ -187,16 +187,16 @@ struct SecureClient {
 // A door that speaks TLS.
 struct Secure : Fixture {
   explicit Secure(const Limits& limits = quick_limits(), const Identity* client_ca = nullptr) : Fixture(limits) {
-    door.tls = server_context(own, client_ca);
+    door.net.tls = server_context(own, client_ca);
   }
   Identity own = Identity::make("server");
 };
 
 // Nothing makes its next turn come at once.
-inline bool asleep(Door& door) {
+inline bool asleep(FrontDoor& door) {
   epoll_event event;
-  return door.ready.empty() && door.greeting.empty() && door.dirty.empty() &&
-         epoll_wait(door.epoll_fd, &event, 1, 0) == 0;
+  return door.net.queues.ready.empty() && door.net.queues.handshaking.empty() && door.net.queues.dirty.empty() &&
+         epoll_wait(door.net.poller.epoll_fd, &event, 1, 0) == 0;
 }
 
 }  // namespace fastqps::front

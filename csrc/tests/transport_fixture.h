@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/clock.h"
-#include "front/door.h"
+#include "front/front_door.h"
 #include "tests/check.h"
 #include "tests/http2_client.h"
 
@@ -133,18 +133,18 @@ inline Limits quick_limits() {
 struct Fixture {
   explicit Fixture(const Limits& limits = quick_limits(), LoadSource load = {}, TraceSource trace = {})
       : door(service, limits, {}, counters, load, trace) {
-    CHECK(door.rare.add(door.methods, "/test.Service/Rare", MethodKind::kBidi, 7));
+    CHECK(door.grpc.rare.add(door.grpc.methods, "/test.Service/Rare", MethodKind::kBidi, 7));
     door.attach();
   }
   ~Fixture() {
     // Nothing may be left when all connections are gone.
-    for (int i = 0; i < 1000 && door.open_connections; i++) door.turn();
+    for (int i = 0; i < 1000 && door.net.connections.open(); i++) door.turn();
   }
   void check_clean() {
-    for (int i = 0; i < 1000 && door.open_connections; i++) door.turn();
-    CHECK_EQ(door.open_connections, 0u);
-    CHECK_EQ(door.calls.used(), 0u);
-    CHECK_EQ(door.wheel.armed(), u64(0));
+    for (int i = 0; i < 1000 && door.net.connections.open(); i++) door.turn();
+    CHECK_EQ(door.net.connections.open(), 0u);
+    CHECK_EQ(door.http2.calls.used(), 0u);
+    CHECK_EQ(door.net.wheel.armed(), u64(0));
     CHECK_EQ(counters.reassembly_bytes, u64(0));
     CHECK_EQ(service.told, service.finished + service.gone);
     CHECK(service.open.empty());
@@ -153,7 +153,7 @@ struct Fixture {
 
   LedgerService service;
   Counters counters;
-  Door door;
+  FrontDoor door;
 };
 
 }  // namespace fastqps::front

@@ -1,0 +1,80 @@
+// One front door: sockets, HTTP/2 and gRPC around one event loop. One thread, but for post().
+#pragma once
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "front/counters.h"
+#include "front/grpc_state.h"
+#include "front/http2_state.h"
+#include "front/net_state.h"
+
+namespace fastqps::front {
+
+// What another thread asks of the loop.
+struct Command {
+  enum class Kind : u8 { kStop, kDrain, kServing, kTls, kTokens } kind;
+  u64 grace_ns = 0;
+  std::string service = {};
+  Serving serving = Serving::kUnknown;
+  std::shared_ptr<const TlsContext> tls = {};
+  std::shared_ptr<const Tokens> tokens = {};
+};
+
+class FrontDoor {
+ public:
+  FrontDoor(Service& service, const Limits& limits, LoopFds fds, Counters& counters, LoadSource load = {},
+            TraceSource trace = {});
+  ~FrontDoor();
+  FrontDoor(const FrontDoor&) = delete;
+
+  // Takes the socket over; counts it as refused and closes it when there is no room. internal: of this server itself:
+  // without TLS, and its calls need no token.
+  void adopt(int fd, bool internal = false);
+  // Whether a connection that has so many calls may open one more.
+  bool may_open_call(u32 open_calls) const;
+  // Whether a connection whose client has so many bytes of answers to read must get no more.
+  bool unread_too_much(u64 answer_bytes) const;
+  void post(Command command);
+
+  // Turns until stopped or drained.
+  void run();
+  // Once before the first turn.
+  void attach() {
+    take_commands();  // what was asked before
+    grpc.service.on_attach(grpc.transport);
+  }
+  // Wait, read, serve, write. Tests drive these one by one.
+  void turn();
+
+  const Limits limits;
+  Counters& counters;
+  NetState net;
+  Http2State http2;
+  GrpcState grpc;
+
+ private:
+  void wait();
+  void dispatch(u64 key, u32 events);
+  void serve_ready();
+  void advance_handshakes();
+  void deliver_some_inflated();
+  void make_room();
+  void take_commands();
+  void take_answers();
+  void start_drain(u64 grace_ns);
+  void run_timers();
+  void flush_dirty();
+  void reap_closed();
+  bool finished() const;
+  u64 wait_ns();
+
+  std::mutex commands_mutex_;
+  std::vector<Command> commands_;
+  std::vector<Connection*> flushing_;
+  u64 last_work_ns_ = 0;
+  u64 timers_from_ns_ = 0;  // after this loop stood still; 0: it did not
+  bool heard_all_ = false;  // nothing is left in the kernel that epoll would tell of
+};
+
+}  // namespace fastqps::front
