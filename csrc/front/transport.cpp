@@ -15,7 +15,7 @@ Call* open_call(FrontDoor& door, CallId id) {
 }
 }  // namespace
 
-void Transport::expect(CallId id) const { door_.calls.prefetch(id); }
+void Transport::expect(CallId id) const { door_.http2.calls.prefetch(id); }
 
 u8* Transport::begin_message(CallId id, size_t max_bytes) {
   Call* call = open_call(door_, id);

@@ -14,6 +14,7 @@ from serving import PATIENCE_S, Server
 
 import fastqps
 from fastqps.models import load_card
+from fastqps.models.tokenizers.text import load_tokenizer
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
@@ -88,7 +89,8 @@ def test_stream(stub: Any, expected: np.ndarray) -> None:
 
 
 def test_token_ids_and_pair(stub: Any, engine: fastqps.Engine) -> None:
-    ids = engine._tokenizer.encode(TEXTS[1]) if engine._tokenizer else []
+    tokenizer = load_tokenizer(engine.card)
+    ids = tokenizer.encode(TEXTS[1]) if tokenizer else []
     by_ids = stub.Predict(pb.PredictRequest(token_ids={"ids": ids}), timeout=PATIENCE_S)
     pair = stub.Predict(pb.PredictRequest(pair={"first": PAIR[0], "second": PAIR[1]}), timeout=PATIENCE_S)
     assert close(by_ids.embedding.values, engine.predict([TEXTS[1]])[0]) and by_ids.usage.input_tokens == len(ids)
