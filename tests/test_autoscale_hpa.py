@@ -10,7 +10,7 @@ import pytest
 from fastqps.autoscale.behavior import CAUTIOUS, DEFAULT, DEFAULT_DOWN, DEFAULT_UP, Behavior, Policy, Rules
 from fastqps.autoscale.hpa import History, Hpa, Proposal, Spec, down_limit, largest, up_limit
 from fastqps.autoscale.pods import Pods, Tally, tally
-from fastqps.autoscale.proposals import NoMetric, Tolerance, from_pods, from_resource, from_total, from_value, milli
+from fastqps.autoscale.proposals import NoMetric, from_pods, from_resource, milli
 
 pytestmark = pytest.mark.compute
 
@@ -198,36 +198,6 @@ def test_tolerance_decides_to_the_percent() -> None:
 )
 def test_pods_metrics(levels: Sequence[int | None], target: int, current: int, wanted: int) -> None:
     assert from_pods(tally(pods(levels, ready=False), 0), target, current) == wanted
-
-
-@pytest.mark.parametrize(
-    ("total", "target", "replicas", "tolerance", "wanted"),
-    [
-        (20_000, 5_000, 3, Tolerance(), 4),
-        (20_208, 5_000, 4, Tolerance(0.01, 0.1), 5),
-        (20_208, 5_000, 4, Tolerance(), 4),
-        (8_600, 2_800, 3, Tolerance(0.01, 0.1), 4),
-        (8_600, 2_867, 3, Tolerance(), 3),
-        (1 << 62, 1, 1, Tolerance(), (1 << 31) - 1),
-        (0, 5_000, 3, Tolerance(), 0),
-    ],
-)
-def test_totals(total: int, target: int, replicas: int, tolerance: Tolerance, wanted: int) -> None:
-    assert from_total(total, target, replicas, tolerance) == wanted
-
-
-@pytest.mark.parametrize(
-    ("value", "target", "current", "ready", "tolerance", "wanted"),
-    [
-        (20_000, 15_000, 3, 3, Tolerance(), 4),
-        (8_900, 8_800, 3, 3, Tolerance(0.01, 0.1), 4),
-        (8_900, 8_800, 3, 3, Tolerance(), 3),
-        (20_000, 15_000, 0, 0, Tolerance(), 2),  # from nothing: as many as the ratio
-        (0, 15_000, 0, 0, Tolerance(), 0),
-    ],
-)
-def test_values(value: int, target: int, current: int, ready: int, tolerance: Tolerance, wanted: int) -> None:
-    assert from_value(value, target, current, ready, tolerance) == wanted
 
 
 def test_no_pod_shows_the_metric() -> None:

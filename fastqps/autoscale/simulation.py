@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from fastqps.autoscale.behavior import CAUTIOUS, Behavior
 from fastqps.autoscale.cluster import Cluster, Nodes, Start
 from fastqps.autoscale.hpa import SYNC_S, Hpa, Proposal, Spec
-from fastqps.autoscale.keda import Keda, Trigger
 from fastqps.autoscale.pod import PodCurves, PodModel, Second
 from fastqps.autoscale.pods import tally
 from fastqps.autoscale.proposals import from_pods, from_resource, milli
@@ -44,7 +42,6 @@ class Setup:
     behavior: Behavior = CAUTIOUS
     replicas_min: int = 2
     replicas_max: int = 2000
-    scaler: Literal["hpa", "keda"] = "hpa"
 
     def __post_init__(self) -> None:
         Spec(self.replicas_min, self.replicas_max)  # ValueError for what cannot be
@@ -90,7 +87,7 @@ class Run:
         self._cluster = Cluster(min(pods, setup.replicas_max), setup.start, setup.nodes, -PRELUDE_S)
         self._pod = PodModel(curves)
         self._trails = [Trail(metric.signal, self._tick_s, -PRELUDE_S) for metric in metrics]
-        self._scale = self._keda() if setup.scaler == "keda" else self._hpa()
+        self._scale = self._hpa()
         self._before = 0  # sign of the last change
         self._row_s = max(self._tick_s, shape.seconds / COURSE_ROWS)
         self._row: dict[str, float] = {}
@@ -185,16 +182,5 @@ class Run:
         def scale(now_s: float, replicas: int) -> int:
             pairs = zip(self._trails, self._metrics, strict=True)
             return hpa.decide(now_s, replicas, [proposal(now_s, replicas, trail, metric) for trail, metric in pairs])
-
-        return scale
-
-    def _keda(self) -> _Scale:
-        setup, metric, trail = self._setup, self._metrics[0], self._trails[0]
-        trigger = Trigger(metric.target, ignore_null=False)
-        keda = Keda(trigger, setup.replicas_min, setup.replicas_max, setup.behavior)
-
-        def scale(now_s: float, replicas: int) -> int:
-            cluster = self._cluster
-            return keda.decide(now_s, replicas, cluster.ready(now_s), lambda: trail.total(cluster.cohorts, now_s))
 
         return scale
