@@ -34,7 +34,7 @@ def level(rate: float, seconds: int, cost: float = 1.0) -> Shape:
 
 
 def run(shape: Shape, key: str = "saturation", target: float = 0.65, **setup: object) -> Outcome:
-    return Run(CURVES, shape, [Metric(SIGNALS[key], target)], Setup(**setup)).run()  # type: ignore[arg-type]
+    return Run(CURVES, shape, Metric(SIGNALS[key], target), Setup(**setup)).run()  # type: ignore[arg-type]
 
 
 # ---- a pod
@@ -356,7 +356,7 @@ def test_the_most_pods_of_the_spike_are_those_on_the_page() -> None:
     curves, told = PodCurves(read_recording(str(RECORDED))), []
     for start in (Start(2, 3), Start(10, 20), Start(30, 60), Start(60, 240)):
         setup = Setup(start=start, replicas_max=1000)
-        most = [Run(curves, SHAPES["spike"](1), [Metric(SIGNALS[key], target)], setup).run().pods_max
+        most = [Run(curves, SHAPES["spike"](1), Metric(SIGNALS[key], target), setup).run().pods_max
                 for key, target in (("saturation", 0.65), ("in_flight", 18.0))]  # fmt: skip
         told.append((str(most[0]), str(most[1])))
     assert rows == told
@@ -368,7 +368,7 @@ def test_the_page_says_what_the_simulation_does() -> None:
     rows = [line.split("|")[2].strip() for line in page.splitlines() if re.match(r"\| .* \| \d\.\d\d, ", line)]
     curves, told = PodCurves(read_recording(str(RECORDED))), []
     for scenario in scenarios(Setup(replicas_max=1000), 1):
-        found = Run(curves, scenario.shape, [Metric(SIGNALS["saturation"], 0.65)], scenario.setup).run()
+        found = Run(curves, scenario.shape, Metric(SIGNALS["saturation"], 0.65), scenario.setup).run()
         share = f"{100 * found.out_share:.1f}"
         told.append(f"{found.pods_over_least:.2f}, {'0' if share == '0.0' else share} %")
     assert rows == told
