@@ -1,4 +1,4 @@
-"""What it costs to pack 256 requests of 32 tokens into a step: the stepper's gather, and the same with torch."""
+"""The time to pack 256 requests of 32 tokens into a step: the stepper's gather, and the same with torch."""
 
 from __future__ import annotations
 

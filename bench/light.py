@@ -1,4 +1,4 @@
-"""What a server costs that does nothing: memory, idle CPU, and how soon it is ready."""
+"""The cost of an idle server: memory, idle CPU, and its time to become ready."""
 
 from __future__ import annotations
 

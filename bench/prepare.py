@@ -1,4 +1,4 @@
-"""What preparing a step of generation costs: 1,024 running sequences and 32 new prompts, in C++ and with torch."""
+"""The time to prepare a step of generation, 1,024 running sequences and 32 new prompts, in C++ and with torch."""
 
 from __future__ import annotations
 

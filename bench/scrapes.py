@@ -1,4 +1,4 @@
-"""What it costs a server to be looked at: /metrics/load fifty times a second, /metrics once a second."""
+"""The CPU cost of scrapes: /metrics/load fifty times a second, /metrics once a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What servers are asked: texts of so many tokens, and prompts that are answered to the last token."""
+"""Requests for servers: texts of so many tokens, and prompts that are answered to the last token."""
 
 from __future__ import annotations
 

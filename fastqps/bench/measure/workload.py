@@ -1,4 +1,4 @@
-"""What is asked: texts, and the file of serialized request messages that the load generator sends."""
+"""The workload: texts, and the file of serialized requests that the load generator sends."""
 
 from __future__ import annotations
 

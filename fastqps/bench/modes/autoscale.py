@@ -1,4 +1,4 @@
-"""What a cluster's autoscaler would do with a pod's signals, simulated: which one to scale on, and at what target."""
+"""Simulates a cluster's autoscaler on a pod's signals: which signal to scale on, and at what target."""
 
 from __future__ import annotations
 

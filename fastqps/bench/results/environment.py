@@ -1,4 +1,4 @@
-"""Where and from what a figure was measured, and how quiet it was there: a number without that is no number."""
+"""The machine and the software of a measurement, and the CPU time that other programs took meanwhile."""
 
 from __future__ import annotations
 
