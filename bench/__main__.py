@@ -25,7 +25,7 @@ PARTS = {
     "prepare": "preparing a step of generation, against torch",
     "light": "memory, idle CPU, start",
     "starvation": "all processes on one core",
-    "scrapes": "what it costs to be looked at",
+    "scrapes": "the CPU cost of scrapes",
 }
 RESULTS = Path(__file__).parent / "results"
 SCHEMA_VERSION = 1

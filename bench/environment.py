@@ -1,27 +1,18 @@
-"""Where the peers were measured, too: what fastqps.bench says of a machine, and the versions of those compared with."""
+"""The machine, with the versions of the peers, and the two CPUs that measurements are pinned to."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-from importlib import metadata
 from typing import Any
 
 from fastqps.bench.results import environment as own
 
-PEERS = ("sentence-transformers", "transformers")
-
 
 def environment() -> dict[str, Any]:
     """The machine and the software."""
-    found = own.environment() | {"h2load": _h2load()}
-    for name in PEERS:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = "missing"
-    return found
+    return own.environment("sentence-transformers", "transformers") | {"h2load": _h2load()}
 
 
 def two_cpus() -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What it costs to pack 256 requests of 32 tokens into a step: the stepper's gather, and the same with torch."""
+"""The time to pack 256 requests of 32 tokens into a step: the stepper's gather, and the same with torch."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from bench.load import LoadError
 from bench.row import Row
+from fastqps.bench.results.result import BenchError
 
 ITEMS, LENGTH = 256, 32
 BENCH = Path(__file__).parents[1] / "build/native/bench/bench_gather"
@@ -38,7 +38,7 @@ def _native() -> float:
     done = subprocess.run([BENCH, "2000"], capture_output=True, text=True, timeout=60, check=False)
     found = re.search(r"gather_us ([\d.]+)", done.stdout)
     if not found:
-        raise LoadError(f"{BENCH}: {done.stderr or done.stdout}")
+        raise BenchError(f"{BENCH}: {done.stderr or done.stdout}")
     return float(found[1])
 
 

@@ -12,9 +12,10 @@ import torch
 from transformers import ContinuousBatchingConfig, GenerationConfig, LlamaConfig, LlamaForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
-from bench.load import PREDICT, Load, LoadError, loadgen
+from bench.load import PREDICT, Load, loadgen
 from bench.row import Row
-from bench.texts import write_payloads
+from fastqps.bench.measure.workload import write_messages
+from fastqps.bench.results.result import BenchError
 from fastqps.engine.generator import Generator
 from fastqps.engine.sampling import Sampling
 from fastqps.models.cards import load_card
@@ -38,7 +39,7 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
     path = _write_model(folder / "llama")
     prompts: Prompts = torch.randint(1, VOCAB, (REQUESTS, PROMPT)).tolist()
     model = LlamaForCausalLM.from_pretrained(path, dtype=torch.bfloat16).eval()
-    payloads = write_payloads(folder / "prompts", map(_request, prompts))
+    payloads = write_messages(folder / "prompts", map(_request, prompts))
     # As many requests in flight, on connections that share the cores with the server.
     load = Load(8, IN_FLIGHT // 8, seconds)
     serve = ("--model", str(path), *_SERVE, "--dispatchers")
@@ -119,7 +120,7 @@ def _continuous(path: Path, prompts: Prompts) -> float:
             while len(made) < len(some):
                 result = manager.get_result(timeout=60)
                 if result is None:
-                    raise LoadError("generate_batch: no answer for a minute")
+                    raise BenchError("generate_batch: no answer for a minute")
                 if result.is_finished():
                     made.append(result.generated_tokens)
             _check(made)
@@ -131,7 +132,7 @@ def _continuous(path: Path, prompts: Prompts) -> float:
 
 def _check(made: Prompts) -> None:
     if any(len(tokens) != OUTPUT for tokens in made):
-        raise LoadError(f"an answer has not {OUTPUT} tokens")
+        raise BenchError(f"an answer has not {OUTPUT} tokens")
 
 
 def _rows(rate: dict[str, float]) -> list[Row]:

@@ -1,4 +1,4 @@
-"""What a server costs that does nothing: memory, idle CPU, and how soon it is ready."""
+"""The cost of an idle server: memory, idle CPU, and its time to become ready."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 from bench.load import PREDICT, Load, loadgen
 from bench.row import Row
-from bench.texts import request, texts, write_payloads
+from bench.texts import request, texts
 from fastqps.bench.measure.processes import cpu_by_role, usage
+from fastqps.bench.measure.workload import write_messages
 from fastqps.process.server_process import ServerProcess
 
 IDLE_S = 10.0
@@ -19,7 +20,7 @@ MIB = 1 << 20
 def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
     """One server with MiniLM on the CPU device, before and after some work. Once, whatever ``repetitions`` says."""
     del repetitions
-    payloads = write_payloads(folder / "light", map(request, texts(256)))
+    payloads = write_messages(folder / "light", map(request, texts(256)))
     with ServerProcess("--model", "minilm", "--device", "cpu", "--frontdoors", "1", "--dispatchers", "2") as server:
         loadgen(server.address, PREDICT, payloads, Load(8, 16, seconds))
         before = cpu_by_role(server.pid)

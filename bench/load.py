@@ -6,12 +6,13 @@ import base64
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fastqps.bench.measure.generator import run_generator
+from fastqps.bench.results.result import BenchError
 from fastqps.v1 import predict_pb2 as pb
 
 PREDICT = "/fastqps.v1.PredictService/Predict"
@@ -20,12 +21,7 @@ PREDICT_BATCH = "/fastqps.v1.PredictService/PredictBatch"
 TRACE = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 HEADERS = {"grpc-timeout": "10S", "user-agent": "grpc-python/1.66.0 grpc-c/43.0.0 (linux; chttp2)", **TRACE}
 DEADLINE = "10s"
-INVALID, UNSTABLE = 7, 6  # exit codes of loadgen that come with results
 LONG = ("histograms", "spectrum", "timeline", "command")  # of loadgen's results, what a point does not keep
-
-
-class LoadError(Exception):
-    """A generator failed, or the server answered something else than OK."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +40,13 @@ def h2load(address: str, path: str, body: Path, load: Load, cpu: int, *, scheme:
     command = ["taskset", "-c", str(cpu), "h2load", "-t", "1", "-c", str(load.connections), "-m", str(load.inflight)]
     command += ["-D", str(round(load.seconds)), "--warm-up-time", str(round(load.warmup_s)), "-d", str(body)]
     command += [part for name, value in headers.items() for part in ("-H", f"{name}: {value}")]
-    text = _run([*command, f"{scheme}://{address}{path}"], load)
+    command.append(f"{scheme}://{address}{path}")
+    limit_s = load.seconds + load.warmup_s + 60
+    text = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False).stdout
     rate = re.search(r"finished in .*?, ([\d.]+) req/s", text)
     counts = re.search(r"(\d+) succeeded, (\d+) failed, (\d+) errored", text)
     if not rate or not counts or int(counts[1]) == 0 or int(counts[2]) + int(counts[3]):
-        raise LoadError(f"h2load: {text}")
+        raise BenchError(f"h2load: {text}")
     return float(rate[1])
 
 
@@ -64,21 +62,21 @@ def loadgen(
 ) -> dict[str, Any]:
     """One run of loadgen; its results. Open loop with ``rate``, else closed. ``samples`` takes some answers.
 
-    Raises ``LoadError`` if an answer is not OK. Whether the generator was the limit is the result's ``verdict``.
+    Raises ``BenchError`` if an answer is not OK. Whether the generator was the limit is the result's ``verdict``.
     """
-    pinned = ["taskset", "-c", str(cpu)] if cpu is not None else []
-    command = [*pinned, sys.executable, "-m", "loadgen", "--target", address, "--method", method]
-    command += ["--payload", str(payloads), "--delimited", "--deadline", DEADLINE, "--json", "-"]
-    command += ["--connections", str(load.connections), "--streams", str(load.inflight)]
-    command += ["--duration", f"{load.seconds}s", "--warmup", f"{load.warmup_s}s"]
-    command += ["--closed", str(load.connections * load.inflight)] if rate is None else ["--rate", str(rate)]
-    command += ["--samples", str(samples)] if samples else []
-    command += [part for name, value in TRACE.items() for part in ("--header", f"{name}:{value}")]
-    found: dict[str, Any] = json.loads(_run(command, load, INVALID, UNSTABLE))
-    result = {key: value for key, value in found.items() if key not in LONG}
+    flags = ["--target", address, "--method", method, "--payload", str(payloads), "--delimited", "--deadline", DEADLINE]
+    flags += ["--connections", str(load.connections), "--streams", str(load.inflight)]
+    flags += ["--duration", f"{load.seconds}s", "--warmup", f"{load.warmup_s}s"]
+    flags += ["--closed", str(load.connections * load.inflight)] if rate is None else ["--rate", str(rate)]
+    flags += ["--samples", str(samples)] if samples else []
+    flags += [part for name, value in TRACE.items() for part in ("--header", f"{name}:{value}")]
+    run = run_generator(flags, cpus=[] if cpu is None else [cpu], on_line=lambda line: None)
+    if run.interrupted:
+        raise KeyboardInterrupt
+    result = {key: value for key, value in run.found.items() if key not in LONG}
     if set(result["status_with_warmup"]) != {"OK"} or result["empty_answers"]:
         seen = {key: result[key] for key in ("status_with_warmup", "empty_answers")}
-        raise LoadError(f"not every answer was OK: {seen}")
+        raise BenchError(f"not every answer was OK: {seen}")
     return result
 
 
@@ -87,11 +85,3 @@ def read_samples(path: Path) -> Iterator[tuple[int, pb.PredictResponse]]:
     for line in path.read_text().splitlines():
         found = json.loads(line)
         yield found["payload"], pb.PredictResponse.FromString(base64.b64decode(found["answer"]))
-
-
-def _run(command: list[str], load: Load, *good: int) -> str:
-    limit_s = load.seconds + load.warmup_s + 60
-    done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
-    if done.returncode not in (0, *good):
-        raise LoadError(f"{' '.join(command[:6])} …: {done.stderr or done.stdout}")
-    return done.stdout

@@ -12,8 +12,9 @@ from typing import Any
 
 from bench.load import PREDICT, Load, h2load, loadgen
 from bench.row import Row
-from bench.texts import request, texts, write_body, write_payloads
+from bench.texts import request, texts, write_body
 from bench.transport import LOAD_CPU, SERVER_CPU
+from fastqps.bench.measure.workload import write_messages
 
 OFFERED = 300_000  # calls per second of the open loop
 KNOWN = 50_000  # calls per second of a server that takes no longer and no shorter
@@ -23,7 +24,7 @@ OPEN = 256  # streams on each of 16 connections, so that hardly any call waits f
 def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
     """A native echo on one core, the generators in turn on the other; then a server whose rate is known."""
     texts_ = texts(1)
-    payloads = write_payloads(folder / "payloads", map(request, texts_))
+    payloads = write_messages(folder / "payloads", map(request, texts_))
     body = write_body(folder / "body", request(texts_[0]))
     deep = Load(16, 64, seconds)
     points: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""What preparing a step of generation costs: 1,024 running sequences and 32 new prompts, in C++ and with torch."""
+"""The time to prepare a step of generation, 1,024 running sequences and 32 new prompts, in C++ and with torch."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.load import LoadError
 from bench.reference_batch import ReferenceBatch
 from bench.row import Row
+from fastqps.bench.results.result import BenchError
 from fastqps.runners.decode_buffers import DecodeBuffers
 
 RUNNING, NEW, LENGTH = 1024, 32, 50
@@ -41,7 +41,7 @@ def _native() -> tuple[float, float]:
     done = subprocess.run([BENCH, "2000"], capture_output=True, text=True, timeout=60, check=False)
     found = re.search(r"prepare_us ([\d.]+) retire_us ([\d.]+)", done.stdout)
     if not found:
-        raise LoadError(f"{BENCH}: {done.stderr or done.stdout}")
+        raise BenchError(f"{BENCH}: {done.stderr or done.stdout}")
     return float(found[1]), float(found[2])
 
 

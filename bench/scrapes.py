@@ -1,4 +1,4 @@
-"""What it costs a server to be looked at: /metrics/load fifty times a second, /metrics once a second."""
+"""The CPU cost of scrapes: /metrics/load fifty times a second, /metrics once a second."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 
 from bench.load import PREDICT, Load, loadgen
 from bench.row import Row
-from bench.texts import request, texts, write_payloads
+from bench.texts import request, texts
+from fastqps.bench.measure.workload import write_messages
 from fastqps.models.names import resolve
 from fastqps.process.server_process import ServerProcess
 from fastqps.telemetry.metrics.usage import cpu_s
@@ -26,7 +27,7 @@ FLAGS = ("--device", "null", "--frontdoors", "2", "--dispatchers", "2")  # of ea
 
 def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
     """The supervisor's CPU time with scrapes less that without, on an idle server whose histograms are full."""
-    payloads = write_payloads(folder / "scraped", map(request, texts(256)))
+    payloads = write_messages(folder / "scraped", map(request, texts(256)))
     models = ("--model", "minilm", "--model", f"second={resolve('minilm')[1]}")
     points: list[dict[str, Any]] = []
     with ServerProcess(*models, *FLAGS) as server:

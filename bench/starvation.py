@@ -8,8 +8,9 @@ from typing import Any
 
 from bench.load import PREDICT, Load, loadgen
 from bench.row import Row
-from bench.texts import request, texts, write_payloads
+from bench.texts import request, texts
 from bench.transport import LOAD_CPU, SERVER_CPU
+from fastqps.bench.measure.workload import write_messages
 from fastqps.process.server_process import ServerProcess
 
 FLAGS = ("--model", "minilm", "--device", "null", "--frontdoors", "2", "--dispatchers", "2", "--pin", "off")
@@ -19,7 +20,7 @@ OPEN = 256  # streams on each of 16 connections, so that hardly any call waits f
 def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
     """p99 from the intended send time, open loop, with two front doors and two dispatchers. The load shares the
     second core with the server in the two-core case."""
-    payloads = write_payloads(folder / "starved", map(request, texts(1000)))
+    payloads = write_messages(folder / "starved", map(request, texts(1000)))
     tails: dict[int, list[float]] = {1: [], 2: []}
     points = []
     with ServerProcess(*FLAGS, cpus=[SERVER_CPU]) as one, ServerProcess(*FLAGS, cpus=[SERVER_CPU, LOAD_CPU]) as two:

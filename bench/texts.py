@@ -1,17 +1,14 @@
-"""Texts of ordinary words, always the same ones, and the payload files that carry them."""
+"""Texts of ordinary words, always the same ones, and the requests that carry them."""
 
 from __future__ import annotations
 
 import functools
-import io
 import itertools
 import json
 import random
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-from google.protobuf.proto import serialize_length_prefixed
 
 from fastqps.models.names import resolve
 from fastqps.v1 import predict_pb2 as pb
@@ -56,15 +53,6 @@ def batches(items: Sequence[str], size: int) -> list[pb.PredictBatchRequest]:
     """The texts in PredictBatch requests of ``size`` items."""
     parts = [items[at : at + size] for at in range(0, len(items), size)]
     return [pb.PredictBatchRequest(items=[request(text) for text in part]) for part in parts]
-
-
-def write_payloads(path: Path, messages: Iterable[pb.PredictRequest | pb.PredictBatchRequest]) -> Path:
-    """Writes the messages as loadgen reads many of them: each behind its length."""
-    file = io.BytesIO()
-    for message in messages:
-        serialize_length_prefixed(message, file)
-    path.write_bytes(file.getvalue())
-    return path
 
 
 def write_body(path: Path, message: pb.PredictRequest) -> Path:

@@ -13,17 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from bench.environment import two_cpus
-from bench.load import PREDICT, Load, LoadError, h2load, loadgen
-from bench.metrics import items_by_code, mean, stage_cost_us
+from bench.load import PREDICT, Load, h2load, loadgen
 from bench.row import Row
-from bench.texts import request, texts, write_body, write_payloads
+from bench.texts import request, texts, write_body
 from fastqps.bench.measure.processes import cpu_by_role
+from fastqps.bench.measure.workload import write_messages
+from fastqps.bench.results.result import BenchError
 from fastqps.process.server_process import ServerProcess
 from fastqps.telemetry.scrape import Difference, scrape
 
 SERVER_CPU, LOAD_CPU = two_cpus()
 DISTINCT = 20_000
 DEEP, SINGLE = Load(16, 64), Load(16, 1)
+# Stages whose stamps belong to a whole batch: an item's share is the batch's time over its items.
+BATCH_STAGES = ("gather", "launch", "device", "scatter")
 
 
 @dataclass
@@ -85,8 +88,8 @@ def _points(folder: Path, server: ServerProcess, secure: ServerProcess, seconds:
     one, many = texts(1), texts(DISTINCT)
     whole = write_body(folder / "whole", request(one[0]))
     small = write_body(folder / "small", request(one[0], dimensions=4))
-    repeated = write_payloads(folder / "repeated", map(request, one))
-    distinct = write_payloads(folder / "distinct", map(request, many))
+    repeated = write_messages(folder / "repeated", map(request, one))
+    distinct = write_messages(folder / "distinct", map(request, many))
     deep, single = replace(DEEP, seconds=seconds), replace(SINGLE, seconds=seconds)
     address, under_tls = server.address, secure.address
     return [
@@ -107,7 +110,7 @@ def _certificate(folder: Path) -> tuple[str, str]:
     command += ["-subj", "/CN=localhost", "-keyout", str(key), "-out", str(certificate)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise LoadError(f"no certificate: {done.stderr}")
+        raise BenchError(f"no certificate: {done.stderr}")
     return f"--tls-cert={certificate}", f"--tls-key={key}"
 
 
@@ -128,9 +131,9 @@ def _measure_once(point: Point) -> None:
     point.rates.append(rate)
     point.generator_bound += bound
     cpu, seen = cpu_by_role(server.pid), Difference(before, scrape(server.admin))
-    codes = items_by_code(seen)
+    codes = {code: count for code, count in seen.by("fastqps_items_total", "code").items() if count}
     if set(codes) != {"OK"}:
-        raise LoadError(f"{point.name}: the server counted {codes}")
+        raise BenchError(f"{point.name}: the server counted {codes}")
     point.batch_items.append(mean(seen, "fastqps_batch_items"))
     for role, spent_s in cpu.items():
         point.cpu_us[role].append(1e6 * (spent_s - cpu_before[role]) / codes["OK"])
@@ -147,6 +150,22 @@ def _measure_peer_once(pid: int, baseline: Point, seconds: float) -> None:
         baseline.cpu_us["kernel" if role == "kernel" else "echo"].append(1e6 * (spent_s - before[role]) / requests)
 
 
+def mean(seen: Difference, histogram: str, **labels: str) -> float:
+    """Of what was observed; 0 where nothing was."""
+    return seen.histogram(histogram, **labels).mean or 0.0
+
+
+def stage_cost_us(seen: Difference) -> dict[str, float]:
+    """CPU time of an item in the stages that compute, in µs: waiting (queue, drain) is no cost."""
+
+    def spent_us(stage: str) -> float:
+        return 1e6 * mean(seen, "fastqps_stage_duration_seconds", stage=stage)
+
+    items = max(1.0, mean(seen, "fastqps_batch_items"))
+    cost = {stage: spent_us(stage) for stage in ("parse", "tokenize")}
+    return cost | {stage: spent_us(stage) / items for stage in BATCH_STAGES}
+
+
 @contextlib.contextmanager
 def _peer() -> Iterator[tuple[str, int]]:
     command = ["taskset", "-c", str(SERVER_CPU), sys.executable, "-m", "bench.grpcio_echo"]
@@ -155,7 +174,7 @@ def _peer() -> Iterator[tuple[str, int]]:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         if not address:
-            raise LoadError("the grpc.aio echo server did not start")
+            raise BenchError("the grpc.aio echo server did not start")
         yield address, process.pid
     finally:
         process.terminate()

@@ -13,11 +13,13 @@ import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 
-from bench.load import PREDICT, PREDICT_BATCH, Load, LoadError, loadgen, read_samples
+from bench.load import PREDICT, PREDICT_BATCH, Load, loadgen, read_samples
 from bench.row import Row
-from bench.texts import batches, request, texts, write_payloads
+from bench.texts import batches, request, texts
 from fastqps import Client
 from fastqps.api.prediction import PredictionError
+from fastqps.bench.measure.workload import write_messages
+from fastqps.bench.results.result import BenchError
 from fastqps.models.names import resolve
 from fastqps.process.server_process import ServerProcess
 
@@ -29,13 +31,13 @@ _SHAPES = ((384, 1152), (384, 384), (384, 1536), (1536, 384))  # inputs, outputs
 
 
 def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
-    """Unary and batch calls, the peer and the bound, in turn. Raises ``LoadError`` if an answer is wrong."""
+    """Unary and batch calls, the peer and the bound, in turn. Raises ``BenchError`` if an answer is wrong."""
     torch.set_num_threads(THREADS)
     many = texts(TEXTS, seed=2)
     peer = _Peer(many)
     flags = ("--model", "minilm", "--device", "cpu", "--dtype", "bfloat16", "--frontdoors", "1", "--dispatchers", "2")
-    unary = write_payloads(folder / "unary", map(request, many))
-    batch = write_payloads(folder / "batch", batches(many, BATCH))
+    unary = write_messages(folder / "unary", map(request, many))
+    batch = write_messages(folder / "batch", batches(many, BATCH))
     with ServerProcess(*flags) as server:
 
         def predict() -> float:
@@ -76,7 +78,7 @@ def _stream_rate(address: str, many: list[str], seconds: float) -> float:
     with Client(address) as client:
         for answer in client.predict_stream(until_over()):
             if isinstance(answer, PredictionError):
-                raise LoadError(f"PredictStream: {answer.error}")
+                raise BenchError(f"PredictStream: {answer.error}")
             done += 1
     return done / (time.perf_counter() - began)
 
@@ -105,13 +107,13 @@ class _Peer:
         """Compares the server's kept answers with the exact ones."""
         answers = list(read_samples(kept))
         if not answers:
-            raise LoadError("no answer was kept")
+            raise BenchError("no answer was kept")
         for payload, answer in answers:
             values = np.asarray(answer.embedding.values, np.float32)
             cosine = float(values @ self._exact[payload]) if values.shape == self._exact[payload].shape else -1.0
             self.cosine_least = min(self.cosine_least, cosine)
         if self.cosine_least < COSINE_MIN:
-            raise LoadError(f"an answer has cosine {self.cosine_least:.5f} to sentence-transformers' in fp32")
+            raise BenchError(f"an answer has cosine {self.cosine_least:.5f} to sentence-transformers' in fp32")
 
 
 def _bound(tokens_mean: float, seconds: float) -> float:

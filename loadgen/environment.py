@@ -1,4 +1,4 @@
-"""Where a run was made, and with what: a figure without that is no figure."""
+"""The machine and the software of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees: a line that moves while the run goes on, and a table at its end."""
+"""A run on the terminal: a line that moves while it goes on, and a table at its end."""
 
 from __future__ import annotations
 

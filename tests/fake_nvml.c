@@ -1,4 +1,4 @@
-// libnvidia-ml.so.1 as far as fastqps/gpus/nvml.py asks it. FAKE_GPUS: how many GPUs, "mig": one that is cut into two
+// libnvidia-ml.so.1 as far as fastqps/host/gpus/nvidia.py asks it through pynvml. FAKE_GPUS: how many GPUs, "mig": one that is cut into two
 // instances, "broken": none answers, "loading": the driver is not loaded. The second GPU is an old one.
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static unsigned long number(nvmlDevice_t d) { return (unsigned long)d & 15; }   
 static unsigned long instance(nvmlDevice_t d) { return (unsigned long)d >> 4 & 15; }  // from 1; 0: the GPU itself
 static nvmlDevice_t handle(unsigned long gpu, unsigned long part) { return (nvmlDevice_t)(256 | part << 4 | gpu); }
 
-int nvmlInit_v2(void) { return strcmp(mode(), "loading") ? 0 : 9; }
+int nvmlInitWithFlags(unsigned flags) { return (void)flags, strcmp(mode(), "loading") ? 0 : 9; }
 int nvmlShutdown(void) { return 0; }
 const char* nvmlErrorString(int code) { return code == 9 ? "Driver Not Loaded" : "GPU is lost"; }
 int nvmlSystemGetDriverVersion(char* text, unsigned n) { return snprintf(text, n, "580.65.06") < 0; }

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pynvml
 import pytest
 
 from fastqps.config import Config, decide
@@ -15,7 +16,7 @@ from fastqps.devices.errors import DeviceError
 from fastqps.doctor import gpus as doctor_gpus
 from fastqps.errors import ConfigError
 from fastqps.host import gpus
-from fastqps.host.gpus import AMD, NVIDIA, Gpu, Gpus, find_gpus, nvml
+from fastqps.host.gpus import AMD, NVIDIA, Gpu, Gpus, find_gpus, nvidia
 
 UNIQUE = (0x1F2E3D4C5B6A7988, 0x2)
 
@@ -55,11 +56,16 @@ class Machine:
         return find_gpus(environment, self.sysfs, self.dev)
 
 
+def no_library(name: str) -> None:
+    raise OSError(name)
+
+
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """Two MI300X, and no driver of NVIDIA's."""
-    monkeypatch.setattr(nvml, "LIBRARY", "libnvidia-ml.so.none")
-    nvml.open_nvml.cache_clear()
+    monkeypatch.setattr(pynvml, "nvmlLib", None)
+    monkeypatch.setattr(pynvml, "CDLL", no_library)
+    nvidia._initialize.cache_clear()
     made = Machine(tmp_path)
     made.gpu(10, UNIQUE[1], bus=0x26)
     made.gpu(9, UNIQUE[0], name="AMD Instinct MI300X OAM")
@@ -152,7 +158,7 @@ def test_a_container_may_not_see_all(machine: Machine) -> None:
 def test_without_gpus_it_is_nvidias_driver_that_is_missing(machine: Machine) -> None:
     for node in (9, 10):
         (machine.nodes / f"{node}/properties").unlink()
-    assert machine.find() == Gpus((), "no NVIDIA driver is here (libnvidia-ml.so.none cannot be loaded)")
+    assert machine.find() == Gpus((), "no NVIDIA driver is here (libnvidia-ml.so.1 cannot be loaded)")
 
 
 def torch_build(folder: Path, monkeypatch: pytest.MonkeyPatch, runtime: str) -> None:

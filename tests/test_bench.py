@@ -12,14 +12,16 @@ import pytest
 from ports import free_port
 from serving import Server
 
-from bench.load import PREDICT, Load, LoadError, h2load, loadgen, read_samples
-from bench.metrics import items_by_code, mean, stage_cost_us, stage_us
+from bench.load import PREDICT, Load, h2load, loadgen, read_samples
 from bench.row import Row, markdown, number
-from bench.texts import request, texts, write_body, write_payloads
+from bench.texts import request, texts, write_body
+from bench.transport import mean, stage_cost_us
 from examples.demo import check as demo_check
 from examples.demo.sentences import MANY
 from fastqps import Engine
 from fastqps.bench.measure.processes import cpu_by_role, usage
+from fastqps.bench.measure.workload import write_messages
+from fastqps.bench.results.result import BenchError
 from fastqps.process.server_process import ServerError, ServerProcess
 from fastqps.telemetry.scrape import Difference, scrape
 
@@ -37,15 +39,16 @@ def server() -> Iterator[Server]:
 
 
 def test_loadgen_counts_what_the_server_counts(server: Server, tmp_path: Path) -> None:
-    payloads = write_payloads(tmp_path / "p", map(request, texts(50)))
+    payloads = write_messages(tmp_path / "p", map(request, texts(50)))
     before = scrape(server.admin)
     found = loadgen(server.address, PREDICT, payloads, SHORT, samples=tmp_path / "s")
     seen = Difference(before, scrape(server.admin))
     assert found["loop"] == "closed" and found["rate"] > 0 and not set(found) & {"timeline", "histograms"}
     # What was in flight at the end is answered, but counted only where its answer came in time.
-    assert 0 <= items_by_code(seen)["OK"] - found["status_with_warmup"]["OK"] <= SHORT.connections * SHORT.inflight
-    assert set(items_by_code(seen)) == {"OK"} and mean(seen, "fastqps_batch_items") >= 1
-    assert stage_us(seen)["tokenize"] > 0 and stage_cost_us(seen)["scatter"] > 0
+    items = {code: count for code, count in seen.by("fastqps_items_total", "code").items() if count}
+    assert 0 <= items["OK"] - found["status_with_warmup"]["OK"] <= SHORT.connections * SHORT.inflight
+    assert set(items) == {"OK"} and mean(seen, "fastqps_batch_items") >= 1
+    assert stage_cost_us(seen)["tokenize"] > 0 and stage_cost_us(seen)["scatter"] > 0
     samples = list(read_samples(tmp_path / "s"))
     assert samples and all(len(answer.embedding.values) == 384 for _, answer in samples)
     assert {payload for payload, _ in samples} <= set(range(50))
@@ -56,7 +59,7 @@ def test_loadgen_counts_what_the_server_counts(server: Server, tmp_path: Path) -
 
 
 def test_open_loop_offers_the_rate(server: Server, tmp_path: Path) -> None:
-    payloads = write_payloads(tmp_path / "p", [request("hello")])
+    payloads = write_messages(tmp_path / "p", [request("hello")])
     found = loadgen(server.address, PREDICT, payloads, Load(2, 100, 1.0, 0.2), rate=500)
     assert found["loop"] == "open" and 400 < found["calls"]["due"] < 600  # Poisson: 500 ± 4.5 standard deviations
     times = found["response_time_us"]
@@ -65,8 +68,8 @@ def test_open_loop_offers_the_rate(server: Server, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("path", "text"), [(PREDICT, "word " * 300), ("/fastqps.v1.PredictService/Nothing", "a text")])
 def test_an_answer_that_is_not_ok_is_no_figure(server: Server, tmp_path: Path, path: str, text: str) -> None:
-    payloads = write_payloads(tmp_path / "p", [request("a text"), request(text)])
-    with pytest.raises(LoadError, match=r"not every answer was OK|all calls were answered UNIMPLEMENTED"):
+    payloads = write_messages(tmp_path / "p", [request("a text"), request(text)])
+    with pytest.raises(BenchError, match=r"not every answer was OK|all calls were answered UNIMPLEMENTED"):
         loadgen(server.address, path, payloads, SHORT)
 
 
@@ -75,7 +78,7 @@ def test_h2load_is_not_believed_about_http_errors(server: Server, tmp_path: Path
         pytest.skip("no h2load")
     body = write_body(tmp_path / "p", request("a text"))
     assert h2load(server.address, PREDICT, body, Load(2, 8, 1, 0), 0) > 0
-    with pytest.raises(LoadError):
+    with pytest.raises(BenchError):
         h2load(f"127.0.0.1:{free_port()}", PREDICT, body, Load(1, 1, 1, 0), 0)
 
 

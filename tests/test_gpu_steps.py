@@ -112,7 +112,7 @@ def test_a_group_that_dies_or_hangs_hides_no_other(tmp_path: Path, capfd: pytest
     bodies = {
         "fails": "def test_a(): pass\ndef test_b(): assert 0",
         "dies": "def test_a(): pass\ndef test_b(): __import__('os')._exit(3)",
-        "hangs": "def test_a(): pass\ndef test_b(): __import__('time').sleep(60)",
+        "hangs": "def test_a(): pass\ndef test_b(): __import__('time').sleep(600)",
     }
     groups = {name: [str(tmp_path / f"test_{name}.py")] for name in bodies}
     for name, body in bodies.items():

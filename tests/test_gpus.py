@@ -1,12 +1,14 @@
-"""Which GPUs a server may use: with an NVML of the tests, by its C functions, and torch builds that are not here."""
+"""Which GPUs a server may use: with an NVML library of the tests, and torch builds that are not here."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import pynvml
 import pytest
 from fake_mps.path import FAKE_MPS_PATH
 
@@ -16,7 +18,7 @@ from fastqps.devices.errors import DeviceError
 from fastqps.doctor import gpus as doctor_gpus
 from fastqps.errors import ConfigError
 from fastqps.host import gpus
-from fastqps.host.gpus import find_gpus, nvml
+from fastqps.host.gpus import find_gpus, nvidia
 
 SOURCE = Path(__file__).parent / "fake_nvml.c"
 TORCH_LACK = cuda_choice.torch_lack
@@ -33,14 +35,15 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def machine(library: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pytest.MonkeyPatch]:
     """Two GPUs of which the second is old, a torch that can use them, and no setting that hides one."""
-    monkeypatch.setattr(nvml, "LIBRARY", str(library))
-    nvml.open_nvml.cache_clear()
+    monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(library)))
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+    nvidia._initialize.cache_clear()
     monkeypatch.setattr(cuda_choice, "torch_lack", lambda: "")
     monkeypatch.setenv("FAKE_GPUS", "2")
     monkeypatch.delenv(gpus.VISIBLE, raising=False)
     monkeypatch.delenv(gpus.FAKE_LIBRARY, raising=False)
     yield monkeypatch
-    nvml.open_nvml.cache_clear()
+    nvidia._initialize.cache_clear()
 
 
 def test_what_a_gpu_is(machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -95,8 +98,8 @@ def test_instances(machine: pytest.MonkeyPatch) -> None:
     ("mode", "missing"),
     [
         ("0", "the NVIDIA driver is here, but no GPU"),
-        ("loading", "the NVIDIA driver does not answer: nvmlInit_v2: Driver Not Loaded (9)"),
-        ("broken", "the NVIDIA driver does not answer: nvmlDeviceGetHandleByIndex_v2: GPU is lost (15)"),
+        ("loading", "the NVIDIA driver does not answer: Driver Not Loaded (9)"),
+        ("broken", "the NVIDIA driver does not answer: GPU is lost (15)"),
     ],
 )
 def test_no_gpu(machine: pytest.MonkeyPatch, mode: str, missing: str) -> None:
@@ -109,9 +112,14 @@ def test_no_gpu(machine: pytest.MonkeyPatch, mode: str, missing: str) -> None:
     assert decide(Config(model=("minilm",))).device == "cpu"
 
 
+def no_library(name: str) -> None:
+    raise OSError(name)
+
+
 def test_no_driver(machine: pytest.MonkeyPatch) -> None:
-    machine.setattr(nvml, "LIBRARY", "libnvidia-ml.so.none")
-    with pytest.raises(DeviceError, match=r"--device cuda:0: no NVIDIA driver is here \(libnvidia-ml.so.none cannot"):
+    machine.setattr(pynvml, "nvmlLib", None)
+    machine.setattr(pynvml, "CDLL", no_library)
+    with pytest.raises(DeviceError, match=r"--device cuda:0: no NVIDIA driver is here \(libnvidia-ml.so.1 cannot"):
         list_devices("cuda:0")
 
 

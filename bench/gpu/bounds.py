@@ -1,4 +1,4 @@
-"""What a GPU could do at most, measured in the same run, and how near a step comes to it."""
+"""The peak rates of a GPU, measured in the same run, and how near a step comes to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What could be changed in a step, and the most that each change would gain: computed from its profile."""
+"""Possible changes to a step, and the most that each would gain: computed from its profile."""
 
 from __future__ import annotations
 

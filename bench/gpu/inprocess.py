@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -60,22 +59,6 @@ class EncoderLoop:
             lane.wait(0)
             start_ns, end_ns = lane.runners[0].buffers().stamps.tolist()
             taken.append((end_ns - start_ns) / 1000)
-        return float(np.median(taken))
-
-    def wall_us(self, eager: bool = False, rounds: int = 20) -> float:
-        """Median time of a step from launch to answers; ``eager``: its kernels launched one by one, without a graph.
-
-        ``NotImplementedError`` where the device has no graphs.
-        """
-        runner: Any = self._lanes[0].runners[0]
-        if eager and not hasattr(runner, "run_eagerly"):
-            raise NotImplementedError("this device has no graphs")
-        run = runner.run_eagerly if eager else runner.run
-        taken = []
-        for _ in range(rounds):
-            began = time.perf_counter()
-            run(self._items, self._items * self._tokens, self._items)
-            taken.append((time.perf_counter() - began) * 1e6)
         return float(np.median(taken))
 
     def close(self) -> None:

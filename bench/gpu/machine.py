@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from importlib import metadata
 from typing import Any
 
 from fastqps.bench.results.environment import environment as own
@@ -42,13 +41,7 @@ def gpu() -> dict[str, Any]:
 
 def environment() -> dict[str, Any]:
     """The machine, its driver, and the versions of all that is compared; the GPU itself is ``gpu``'s."""
-    facts = own()
-    for name in PACKAGES:
-        try:
-            facts[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            facts[name] = "missing"
-    return facts | _driver()
+    return own(*PACKAGES) | _driver()
 
 
 def _driver() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What servers are asked: texts of so many tokens, and prompts that are answered to the last token."""
+"""Requests for servers: texts of so many tokens, and prompts that are answered to the last token."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.gpu.vocabulary import texts
-from bench.texts import write_payloads
-from fastqps.bench.measure.workload import Payloads, parse_call
+from fastqps.bench.measure.workload import Payloads, parse_call, write_messages
 from fastqps.v1 import predict_pb2 as pb
 
 DISTINCT = 20_000
@@ -25,5 +24,5 @@ def decoder_payloads(path: Path, prompts: Sequence[str], tokens_out: int) -> Pay
 
 
 def _write(path: Path, messages: Sequence[pb.PredictRequest]) -> Payloads:
-    write_payloads(path, messages)
+    write_messages(path, messages)
     return Payloads(path, parse_call("predict"), messages[0].SerializeToString(), len(messages))

@@ -24,7 +24,7 @@ from bench.gpu.plan import STEPS
 ROOT = Path(__file__).parents[2]
 PYTHON = (
     "torch", "triton", "numpy", "safetensors", "tokenizers", "transformers", "setuptools", "pybind11", "grpc",
-    "google.protobuf", "uvloop", "setproctitle", "prometheus_client", "hdrh", "pytest", "pytest_timeout",
+    "google.protobuf", "uvloop", "setproctitle", "prometheus_client", "pynvml", "hdrh", "pytest", "pytest_timeout",
 )  # fmt: skip
 HEADERS = ("nghttp2/nghttp2.h", "openssl/ssl.h", "zlib.h", "nlohmann/json.hpp", "Python.h")
 LIBRARIES = ("nghttp2", "ssl", "crypto", "z")
@@ -99,14 +99,12 @@ def _facts(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _python() -> Iterator[Lack]:
-    """Packages: those that every step needs, those of single steps, and the one that only adds figures."""
+    """Packages: those that every step needs, and those of single steps."""
     if missing := [name for name in PYTHON if not installed(name)]:
         yield Lack(f"Python packages: {', '.join(missing)} (make gpu-kit carries the small ones)", stops=True)
     for name in sorted({name for step in STEPS.values() for name in step.needs}):
         if not installed(name):
             yield Lack(f"Python package {name}", steps=tuple(s for s, step in STEPS.items() if name in step.needs))
-    if not installed("pynvml"):
-        yield Lack("Python package nvidia-ml-py: no SM and tensor utilization beside the figures")
 
 
 def installed(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a step of the suite works with: where it computes, how long it may take, and where its figures go."""
+"""The context of a step of the suite: where it computes, how long it may take, and where its figures go."""
 
 from __future__ import annotations
 

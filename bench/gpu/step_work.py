@@ -1,4 +1,4 @@
-"""What a step has to move and to compute: bytes and FLOPs of each kind of kernel, from the shapes alone."""
+"""The bytes and FLOPs of each kind of kernel in a step, from the shapes alone."""
 
 from __future__ import annotations
 

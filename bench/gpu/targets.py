@@ -1,4 +1,4 @@
-"""What a GPU has to reach: the rows of the results table, also while nothing has been measured."""
+"""The targets on a GPU: rows of the results table, also while nothing has been measured."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Behavior:
     down: Rules
 
 
-# What counts for a direction of which an HPA says nothing. One without any ``behavior`` has other rules: hpa.Spec.
+# What counts for a direction of which an HPA says nothing.
 DEFAULT_UP = Rules(0, (Policy("Pods", 4, 15), Policy("Percent", 100, 15)))
 DEFAULT_DOWN = Rules(300, (Policy("Percent", 100, 15),))
 DEFAULT = Behavior(DEFAULT_UP, DEFAULT_DOWN)

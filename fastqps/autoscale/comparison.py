@@ -105,7 +105,7 @@ def contest(
     for target, share in tried or targets(curves, signal):
         trial = Trial(target, share)
         for scenario in among:
-            trial.outcomes.append(Run(curves, scenario.shape, [Metric(signal, target)], scenario.setup).run())
+            trial.outcomes.append(Run(curves, scenario.shape, Metric(signal, target), scenario.setup).run())
             done()
         trials.append(trial)
     return Contest(signal, trials, pick([trial.score(worth) for trial in trials]))

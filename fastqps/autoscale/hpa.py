@@ -7,10 +7,10 @@ After pkg/controller/podautoscaler of Kubernetes 1.35. One ``Hpa`` is one Horizo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fastqps.autoscale.behavior import DEFAULT_DOWN, Behavior, Rules
+from fastqps.autoscale.behavior import DEFAULT, Behavior, Rules
 from fastqps.autoscale.proposals import NoMetric, Tolerance
 
 SYNC_S = 15.0  # --horizontal-pod-autoscaler-sync-period
@@ -21,12 +21,11 @@ Proposal = Callable[[], int]  # raises NoMetric
 
 @dataclass(frozen=True)
 class Spec:
-    """``behavior`` None: an HPA without that field. Upwards it then goes to the larger of twice as many and 4 each
-    turn; downwards as far as the last five minutes allow."""
+    """How many pods there may be, and how fast their number may change."""
 
     replicas_min: int
     replicas_max: int
-    behavior: Behavior | None = None
+    behavior: Behavior = DEFAULT
 
     def __post_init__(self) -> None:
         if not 0 <= self.replicas_min <= self.replicas_max <= REPLICAS_LIMIT or not self.replicas_max:
@@ -36,9 +35,7 @@ class Spec:
 
     @property
     def tolerance(self) -> Tolerance:
-        """Of its metrics."""
-        if self.behavior is None:
-            return Tolerance()
+        """Of its metric."""
         return Tolerance(self.behavior.up.tolerance, self.behavior.down.tolerance)
 
 
@@ -59,8 +56,8 @@ class Hpa:
         self.why = ""
         self._past = history or History()
 
-    def decide(self, now_s: float, replicas: int, proposals: Sequence[Proposal]) -> int:
-        """Pods from now on. ``replicas``: as the workload's spec has them; ``proposals``: one for each metric."""
+    def decide(self, now_s: float, replicas: int, propose: Proposal) -> int:
+        """Pods from now on. ``replicas``: as the workload's spec has them; ``propose``: what the metric asks for."""
         spec = self.spec
         if not self._past.asked:
             self._past.asked.append((now_s, replicas))
@@ -71,8 +68,9 @@ class Hpa:
             wanted = min(max(replicas, spec.replicas_min), spec.replicas_max)
             self.why = "OutsideOfMinMax"
         else:
-            asked = largest(replicas, proposals)
-            if asked is None:
+            try:
+                asked = propose()
+            except NoMetric:
                 self.why = "FailedGetMetric"
                 return replicas
             wanted = self._limited(now_s, replicas, self._stabilized(now_s, replicas, asked))
@@ -81,18 +79,13 @@ class Hpa:
 
     def _stabilized(self, now_s: float, replicas: int, asked: int) -> int:
         """Between the least that was asked for in the window of the way up and the most in that of the way down."""
-        behavior = self.spec.behavior
-        if behavior is None:
-            window_s = DEFAULT_DOWN.window_s
-            kept = max([asked, *(pods for when_s, pods in self._past.asked if when_s >= now_s - window_s)])
-        else:
-            window_s = max(behavior.up.window_s, behavior.down.window_s)
-            least = min([asked, *(pods for when_s, pods in self._past.asked if when_s > now_s - behavior.up.window_s)])
-            most = max([asked, *(pods for when_s, pods in self._past.asked if when_s > now_s - behavior.down.window_s)])
-            kept = min(max(replicas, least), most)
+        up_s, down_s = self.spec.behavior.up.window_s, self.spec.behavior.down.window_s
+        least = min([asked, *(pods for when_s, pods in self._past.asked if when_s > now_s - up_s)])
+        most = max([asked, *(pods for when_s, pods in self._past.asked if when_s > now_s - down_s)])
+        window_s = max(up_s, down_s)
         self._past.asked[:] = [(when_s, pods) for when_s, pods in self._past.asked if when_s >= now_s - window_s]
         self._past.asked.append((now_s, asked))
-        return kept
+        return min(max(replicas, least), most)
 
     def _limited(self, now_s: float, replicas: int, wanted: int) -> int:
         """Within minimum and maximum, and no faster than allowed."""
@@ -102,7 +95,7 @@ class Hpa:
             most, self.why = min((spec.replicas_max, "TooManyReplicas"), (up, "ScaleUpLimit"), key=_limit)
             if wanted > most:
                 return most
-        elif wanted < replicas or spec.behavior is None:
+        elif wanted < replicas:
             least, self.why = max((spec.replicas_min, "TooFewReplicas"), (down, "ScaleDownLimit"), key=_limit)
             if wanted < least:
                 return least
@@ -112,8 +105,6 @@ class Hpa:
     def _furthest(self, now_s: float, replicas: int) -> tuple[int, int]:
         """The most and the fewest pods that policies allow now; never beyond ``replicas`` to its other side."""
         behavior = self.spec.behavior
-        if behavior is None:
-            return max(2 * replicas, 4), 0
 
         def before(period_s: float) -> int:
             """Pods that there were at the beginning of this period."""
@@ -127,26 +118,12 @@ class Hpa:
 
     def _note(self, now_s: float, by: int) -> None:
         behavior = self.spec.behavior
-        if behavior is None or not by:
+        if not by:
             return
         horizon_s = now_s - max(behavior.up.period_s_max, behavior.down.period_s_max)
         changes = self._past.added if by > 0 else self._past.removed
         changes[:] = [change for change in changes if change[0] > horizon_s]
         changes.append((now_s, abs(by)))
-
-
-def largest(replicas: int, proposals: Sequence[Proposal]) -> int | None:
-    """The most that any metric asks for. None: no metric could be had, or one could not and the others ask for less
-    than there is, which might be wrong."""
-    found: list[int] = []
-    for propose in proposals:
-        try:
-            found.append(propose())
-        except NoMetric:
-            continue
-    if not found or (len(found) < len(proposals) and max(found) < replicas):
-        return None
-    return max(found)
 
 
 def up_limit(rules: Rules, before: Callable[[float], int]) -> int:

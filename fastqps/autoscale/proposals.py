@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from fastqps.autoscale.behavior import TOLERANCE
 from fastqps.autoscale.pods import Tally
 
-REPLICAS_MAX = (1 << 31) - 1
-
 
 class NoMetric(Exception):
     """Nothing can be said: the metric could not be had."""
@@ -82,20 +80,3 @@ def _damped(before: float, after: float, counted: int, current: int, tolerance: 
     if (after < 1 and wanted > current) or (after > 1 and wanted < current):
         return current
     return wanted
-
-
-def from_total(total: int, target_per_pod: int, replicas: int, tolerance: Tolerance = EVEN) -> int:
-    """A metric of type External (or Object) with an AverageValue: ``total`` over all pods that there are, ready or
-    not, should be ``target_per_pod``, both in thousandths. What KEDA asks for unless told otherwise."""
-    if replicas and tolerance.holds(total / (target_per_pod * replicas)):
-        return replicas
-    return min(REPLICAS_MAX, math.ceil(total / target_per_pod))
-
-
-def from_value(value: int, target: int, current: int, ready: int, tolerance: Tolerance = EVEN) -> int:
-    """A metric of type External (or Object) with a Value: one number that should be ``target``, in thousandths. It
-    goes by the pods that are ready."""
-    ratio = value / target
-    if not current:
-        return math.ceil(ratio)
-    return current if tolerance.holds(ratio) else min(REPLICAS_MAX, math.ceil(ratio * ready))

@@ -12,19 +12,14 @@ from fastqps.autoscale.proposals import milli
 
 @dataclass(frozen=True)
 class Path:
-    """From a pod to the autoscaler. ``scrape_s``: how often it is asked; ``rule_s``: how often a rule makes a new
-    series of that, 0 if the autoscaler's own query does; ``delay_s``: on the way."""
+    """From a pod to the autoscaler. ``scrape_s``: how often the pod is asked; ``delay_s``: on the way."""
 
     scrape_s: float = 5.0
-    rule_s: float = 0.0
     delay_s: float = 1.0
 
     def seen_s(self, now_s: float) -> float:
         """When what can be seen now was scraped."""
-        at_s = now_s - self.delay_s
-        if self.rule_s:
-            at_s = at_s // self.rule_s * self.rule_s
-        return at_s // self.scrape_s * self.scrape_s
+        return (now_s - self.delay_s) // self.scrape_s * self.scrape_s
 
 
 SCRAPED = Path()
@@ -96,12 +91,6 @@ class Trail:
                 )
             )
         return found
-
-    def total(self, cohorts: list[Cohort], now_s: float) -> float | None:
-        """The sum over pods that have been scraped. None: there is none."""
-        seen_s = self._signal.path.seen_s(now_s)
-        seen = [cohort for cohort in cohorts if cohort.count and cohort.running_s <= seen_s]
-        return sum(cohort.count * self._mean(cohort.ready_s, seen_s) for cohort in seen) if seen else None
 
     def _mean(self, ready_s: float, until_s: float) -> float:
         """Over the window before ``until_s``, of a pod that is ready since ``ready_s``."""

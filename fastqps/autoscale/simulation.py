@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from fastqps.autoscale.behavior import CAUTIOUS, Behavior
 from fastqps.autoscale.cluster import Cluster, Nodes, Start
-from fastqps.autoscale.hpa import SYNC_S, Hpa, Proposal, Spec
-from fastqps.autoscale.keda import Keda, Trigger
+from fastqps.autoscale.hpa import SYNC_S, Hpa, Spec
 from fastqps.autoscale.pod import PodCurves, PodModel, Second
 from fastqps.autoscale.pods import tally
 from fastqps.autoscale.proposals import from_pods, from_resource, milli
@@ -22,7 +19,6 @@ COURSE_ROWS = 360
 LONG_S = 6 * 3600  # shapes as long as that are simulated in steps of LONG_TICK_S
 LONG_TICK_S = 5.0
 REFUSED_MAX = 0.001  # of a second's requests; with more it is outside of the SLO
-_Scale = Callable[[float, int], int]  # (now_s, replicas) -> replicas
 
 CPU_REQUEST = 1  # CPU is a share of what is requested, so the request itself does not matter
 
@@ -44,7 +40,6 @@ class Setup:
     behavior: Behavior = CAUTIOUS
     replicas_min: int = 2
     replicas_max: int = 2000
-    scaler: Literal["hpa", "keda"] = "hpa"
 
     def __post_init__(self) -> None:
         Spec(self.replicas_min, self.replicas_max)  # ValueError for what cannot be
@@ -81,16 +76,16 @@ class Outcome:
 class Run:
     """One simulation; ``outcome`` when ``run`` has returned."""
 
-    def __init__(self, curves: PodCurves, shape: Shape, metrics: Sequence[Metric], setup: Setup) -> None:
-        self._curves, self._shape, self._metrics, self._setup = curves, shape, metrics, setup
+    def __init__(self, curves: PodCurves, shape: Shape, metric: Metric, setup: Setup) -> None:
+        self._curves, self._shape, self._metric, self._setup = curves, shape, metric, setup
         self._tick_s = LONG_TICK_S if shape.seconds >= LONG_S else 1.0
         self.outcome = Outcome()
         first = float(shape.rates[:60].mean()) * float(shape.costs[0])
         pods = max(setup.replicas_min, math.ceil(first / (0.7 * curves.capacity)))
         self._cluster = Cluster(min(pods, setup.replicas_max), setup.start, setup.nodes, -PRELUDE_S)
         self._pod = PodModel(curves)
-        self._trails = [Trail(metric.signal, self._tick_s, -PRELUDE_S) for metric in metrics]
-        self._scale = self._keda() if setup.scaler == "keda" else self._hpa()
+        self._trail = Trail(metric.signal, self._tick_s, -PRELUDE_S)
+        self._hpa = Hpa(Spec(setup.replicas_min, setup.replicas_max, setup.behavior))
         self._before = 0  # sign of the last change
         self._row_s = max(self._tick_s, shape.seconds / COURSE_ROWS)
         self._row: dict[str, float] = {}
@@ -111,8 +106,7 @@ class Run:
         tick_s, cluster = self._tick_s, self._cluster
         ready = cluster.ready(now_s)
         found = self._pod.second(rate, ready, tick_s, cost) if ready else Second(0, 0.0, 0.0, 1.0)
-        for trail, metric in zip(self._trails, self._metrics, strict=True):
-            trail.append(self._value(metric.signal, found.cell, rate / ready if ready else 0.0, cost))
+        self._trail.append(self._value(self._metric.signal, found.cell, rate / ready if ready else 0.0, cost))
         if counts:
             self._account(now_s, rate, cost, found, ready)
         if now_s % SYNC_S == 0:
@@ -129,7 +123,7 @@ class Run:
 
     def _turn(self, now_s: float, *, counts: bool) -> None:
         before = self._cluster.replicas
-        wanted = self._scale(now_s, before)
+        wanted = self._hpa.decide(now_s, before, lambda: self._proposal(now_s, before))
         self._cluster.scale(now_s, wanted)
         if wanted != before and counts:
             sign = 1 if wanted > before else -1
@@ -168,33 +162,11 @@ class Run:
         row["needed"] = max(row["needed"], needed)
         row["pods"], row["ready"] = max(row["pods"], self._cluster.replicas), ready
 
-    def _hpa(self) -> _Scale:
-        setup = self._setup
-        hpa = Hpa(Spec(setup.replicas_min, setup.replicas_max, setup.behavior))
-
-        def proposal(now_s: float, replicas: int, trail: Trail, metric: Metric) -> Proposal:
-            def propose() -> int:
-                cpu = metric.signal.kind == "resource"
-                seen = tally(trail.pods(self._cluster.cohorts, now_s, CPU_REQUEST), now_s, cpu=cpu)
-                if cpu:
-                    return from_resource(seen, round(100 * metric.target), replicas, hpa.spec.tolerance)
-                return from_pods(seen, milli(metric.target), replicas, hpa.spec.tolerance)
-
-            return propose
-
-        def scale(now_s: float, replicas: int) -> int:
-            pairs = zip(self._trails, self._metrics, strict=True)
-            return hpa.decide(now_s, replicas, [proposal(now_s, replicas, trail, metric) for trail, metric in pairs])
-
-        return scale
-
-    def _keda(self) -> _Scale:
-        setup, metric, trail = self._setup, self._metrics[0], self._trails[0]
-        trigger = Trigger(metric.target, ignore_null=False)
-        keda = Keda(trigger, setup.replicas_min, setup.replicas_max, setup.behavior)
-
-        def scale(now_s: float, replicas: int) -> int:
-            cluster = self._cluster
-            return keda.decide(now_s, replicas, cluster.ready(now_s), lambda: trail.total(cluster.cohorts, now_s))
-
-        return scale
+    def _proposal(self, now_s: float, replicas: int) -> int:
+        """The pods that the metric asks for."""
+        metric, tolerance = self._metric, self._hpa.spec.tolerance
+        cpu = metric.signal.kind == "resource"
+        seen = tally(self._trail.pods(self._cluster.cohorts, now_s, CPU_REQUEST), now_s, cpu=cpu)
+        if cpu:
+            return from_resource(seen, round(100 * metric.target), replicas, tolerance)
+        return from_pods(seen, milli(metric.target), replicas, tolerance)

@@ -128,7 +128,7 @@ def _shared_memory(path: Path) -> Finding:
 def _gpm() -> Finding:
     gpm = Gpm.open()
     if gpm is None:
-        advice = "for SM utilisation in fastqps bench: pip install nvidia-ml-py; GPUs have it since Hopper"
+        advice = "fastqps bench shows no SM utilization: NVML measures it on Hopper and newer GPUs"
         return Finding("gpm counters", "none", "note", advice)
     gpm.close()
     return Finding("gpm counters", "NVML's, of compute units and memory")

@@ -10,7 +10,7 @@ from serving import PATIENCE_S, Server
 
 import fastqps
 from bench.load import PREDICT, Load, loadgen
-from bench.texts import write_payloads
+from fastqps.bench.measure.workload import write_messages
 from fastqps.telemetry.scrape import Difference, scrape
 from fastqps.v1 import predict_pb2 as pb
 
@@ -28,7 +28,7 @@ def test_clients_that_start_together_do_not_make_waves(serve: Callable[..., Serv
     with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:  # the first answer says how long they are
         client.generate([7] * TOKENS, max_tokens=TOKENS, ignore_eos=True)
     before = scrape(server.admin)
-    loadgen(server.address, PREDICT, write_payloads(tmp_path / "prompts", [request]), Load(CONNECTIONS, STREAMS, 3.0))
+    loadgen(server.address, PREDICT, write_messages(tmp_path / "prompts", [request]), Load(CONNECTIONS, STREAMS, 3.0))
     rows = Difference(before, scrape(server.admin)).histogram("fastqps_batch_tokens")
     mean, high = rows.mean, rows.quantile(0.99)
     assert mean is not None and high is not None

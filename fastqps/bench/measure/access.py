@@ -1,4 +1,4 @@
-"""How the bench gets into a server at an address: TLS and a token, for the client and for the load generator."""
+"""The credentials for a server at an address, TLS and a token, for the client and for the load generator."""
 
 from __future__ import annotations
 

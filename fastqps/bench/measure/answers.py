@@ -1,4 +1,4 @@
-"""From the load generator's JSON to the fields of a point."""
+"""Fills in the fields of a point from the load generator's JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a mode works with: it asks for points, and gets them measured."""
+"""The context of a mode: it measures the points that the mode asks for."""
 
 from __future__ import annotations
 

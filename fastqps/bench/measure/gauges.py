@@ -1,4 +1,4 @@
-"""A server's short page, read once a second while a load runs: the long one takes the generator's CPU time to read."""
+"""Reads a server's short metrics page once a second under load: reading the long one takes the generator's CPU time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What load to put on a server, and how ``python -m loadgen`` is told."""
+"""The load on a server, and the flags of ``python -m loadgen`` that make it."""
 
 from __future__ import annotations
 

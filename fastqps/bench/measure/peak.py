@@ -1,4 +1,4 @@
-"""The most that a server answers, found by a short closed loop: where a sweep or a search begins, and no more."""
+"""Finds the peak rate of a server by a short closed loop: a start for sweeps and searches, and no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which CPUs the server gets, and which the load generator: if they share any, one of them measures the other."""
+"""The CPUs of the server and of the load generator: if they share any, one of them measures the other."""
 
 from __future__ import annotations
 

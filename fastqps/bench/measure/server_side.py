@@ -1,4 +1,4 @@
-"""What the server says about a measured time: duty cycle, idle reasons, stages, batches, CPU."""
+"""The server's own figures of a measured time: duty cycle, idle reasons, stages, batches, CPU."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""What is asked: texts, and the file of serialized request messages that the load generator sends."""
+"""The workload: texts, and the file of serialized requests that the load generator sends."""
 
 from __future__ import annotations
 
 import io
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,18 +82,12 @@ class Workload:
 
         Raises ``ConfigError`` for what cannot be asked, and OSError where the file cannot be written.
         """
-        from google.protobuf.proto import serialize_length_prefixed  # not for a run that fails before
-
         if self.text_file:
             texts = read_texts(Path(self.text_file))
         else:
             texts = made_texts(self.texts, Lengths.parse(self.lengths), random.Random(self.seed), vocabulary)
         messages = self._messages(texts)
-        file = io.BytesIO()
-        for message in messages:
-            serialize_length_prefixed(message, file)
-        path.write_bytes(file.getvalue())
-        return Payloads(path, self.call, messages[0].SerializeToString(), len(messages))
+        return Payloads(write_messages(path, messages), self.call, messages[0].SerializeToString(), len(messages))
 
     def _messages(self, texts: Sequence[str]) -> Sequence[Message]:
         from fastqps.v1 import predict_pb2 as pb  # not for a run that fails before
@@ -130,6 +124,17 @@ class Payloads:
     def flags(self) -> tuple[str, ...]:
         """loadgen's."""
         return self.call.flags
+
+
+def write_messages(path: Path, messages: Iterable[Message]) -> Path:
+    """Writes the messages as the load generator reads many of them, each behind its length; the path."""
+    from google.protobuf.proto import serialize_length_prefixed  # not for a run that fails before
+
+    file = io.BytesIO()
+    for message in messages:
+        serialize_length_prefixed(message, file)
+    path.write_bytes(file.getvalue())
+    return path
 
 
 def read_texts(path: Path) -> list[str]:

@@ -10,23 +10,23 @@ from fastqps.bench.flags import Common
 from fastqps.bench.measure.context import Context
 from fastqps.bench.results.result import Result
 
-# Name on the command line -> what it answers. The module has the same name, with underscores.
+# Name on the command line -> what it does. The module has the same name, with underscores.
 MODES = {
-    "rate": "what happens at one load",
-    "sweep": "latency against load, from almost nothing to beyond the peak",
-    "find-max": "the highest rate within an SLO",
-    "tune": "which settings to run: the highest rate within the SLO, written as a fastqps.toml",
-    "breakdown": "where a request's time goes, stage by stage, at 1 to 512 calls in flight",
-    "ablate": "what each optimization adds to one synchronous dispatcher that prepares in Python",
-    "starve": "what is left of rate and latency with fewer cores and a noisy neighbour",
-    "overload": "what happens beyond capacity, and how soon it is over",
-    "soak": "whether latency, memory or descriptors drift under a long load",
-    "replay": "what happens under recorded traffic",
-    "calibrate": "what steps cost on a device, as a profile for --device sim:FILE",
-    "accuracy": "how far a model's answers in FP8 are from its own without it",
-    "signals": "what each signal of the server says at each load: a recording for autoscale",
-    "autoscale": "what a cluster's autoscaler makes of recorded signals: which one to scale on, at which target",
-    "compare": "what differs between two results, and whether that is more than noise",
+    "rate": "measure one load: rate, latency, errors",
+    "sweep": "measure latency against load, from almost nothing to beyond the peak",
+    "find-max": "find the highest rate within an SLO",
+    "tune": "find the settings with the highest rate within the SLO, and write a fastqps.toml",
+    "breakdown": "show where a request's time goes, stage by stage, at 1 to 512 calls in flight",
+    "ablate": "measure what each optimization adds to one synchronous dispatcher that prepares in Python",
+    "starve": "measure rate and latency with fewer cores and a noisy neighbour",
+    "overload": "measure goodput beyond capacity, and the time to recover",
+    "soak": "detect drift of latency, memory or descriptors under a long load",
+    "replay": "replay recorded traffic",
+    "calibrate": "measure the steps of a device, and write a profile for --device sim:FILE",
+    "accuracy": "compare a model's answers in FP8 with its answers without it",
+    "signals": "record what each signal of the server says at each load, for autoscale",
+    "autoscale": "simulate an autoscaler on recorded signals: which one to scale on, at which target",
+    "compare": "compare two results, and tell differences from noise",
 }
 
 

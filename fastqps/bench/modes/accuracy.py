@@ -1,4 +1,4 @@
-"""What FP8 costs in accuracy: a model's answers against its own without it, on the same device, without a server."""
+"""The accuracy of FP8: a model's answers against its answers without it, on the same device, without a server."""
 
 from __future__ import annotations
 

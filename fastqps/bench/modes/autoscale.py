@@ -1,4 +1,4 @@
-"""What a cluster's autoscaler would do with a pod's signals, simulated: which one to scale on, and at what target."""
+"""Simulates a cluster's autoscaler on a pod's signals: which signal to scale on, and at what target."""
 
 from __future__ import annotations
 
@@ -45,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     scaler = parser.add_argument_group("autoscaler")
     scaler.add_argument("--signals", metavar="NAME,…", default="", help=f"of {', '.join(SIGNALS)} (default: all)")
     scaler.add_argument("--target", type=float, metavar="X", help="of the only signal; default: the best is looked for")
-    scaler.add_argument("--scaler", choices=("hpa", "keda"), default="hpa", help="KEDA scales on sums (default: hpa)")
     scaler.add_argument(
         "--behavior",
         choices=tuple(BEHAVIORS),
@@ -99,7 +98,6 @@ def _scenarios(options: argparse.Namespace) -> list[Scenario]:
             behavior=BEHAVIORS[options.behavior],
             replicas_min=options.min,
             replicas_max=options.max,
-            scaler=options.scaler,
         )
     except ValueError as error:
         raise ConfigError(f"--min, --max: {error}") from None
@@ -151,7 +149,7 @@ def _as_json(
     among: list[Scenario],
     contests: list[Contest],
 ) -> dict[str, Any]:
-    setup = {key: getattr(options, key) for key in ("scaler", "behavior", "min", "max", "pull", "warm_up")}
+    setup = {key: getattr(options, key) for key in ("behavior", "min", "max", "pull", "warm_up")}
     setup |= {"spare_pods": options.spare_pods, "node_start": options.node_start, "scale": options.scale}
     return {
         "recording": recording.as_json(),

@@ -1,4 +1,4 @@
-"""Two results: what differs between them, and whether that is more than noise."""
+"""Compares two results, and tells differences from noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beyond capacity: how much is still answered in time, what refusals cost, and how soon it is over."""
+"""Goodput beyond capacity, the cost of refusals, and the time to recover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each signal of a server says at each load: a recording that ``fastqps bench autoscale`` makes pods of."""
+"""Records what each signal of a server says at each load, for ``fastqps bench autoscale``."""
 
 from __future__ import annotations
 

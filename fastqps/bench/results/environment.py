@@ -1,4 +1,4 @@
-"""Where and from what a figure was measured, and how quiet it was there: a number without that is no number."""
+"""The machine and the software of a measurement, and the CPU time that other programs took meanwhile."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _PACKAGES = ("torch", "numpy", "tokenizers", "grpcio", "uvloop")
 _HERE = Path(__file__).parent
 
 
-def environment() -> dict[str, Any]:
-    """The machine and the software."""
+def environment(*packages: str) -> dict[str, Any]:
+    """The machine and the software; of Python packages also these."""
     found: dict[str, Any] = {
         "fastqps": __version__,
         "cpu": machine.cpu_model(),
@@ -33,7 +33,7 @@ def environment() -> dict[str, Any]:
         found["cpu_quota_cores"] = quota
     if gpu := _first_line("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"):
         found["gpu"] = gpu
-    return found | {name: _installed(name) for name in _PACKAGES}
+    return found | {name: _installed(name) for name in (*_PACKAGES, *packages)}
 
 
 def commit() -> str:

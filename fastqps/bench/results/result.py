@@ -1,4 +1,4 @@
-"""What a run of the bench found, as it is kept: report.json."""
+"""The result of a run of the bench, and its file report.json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether data from a file has the shape that a dataclass says: files are edited, cut off, and mixed up."""
+"""Checks data from a file against the fields of a dataclass: files are edited, cut off, and mixed up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are there as a whole, or as they were before: a full disk, or Ctrl-C, leaves no half of one."""
+"""Replaces files as a whole: after a full disk or Ctrl-C the old content is still there."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """How much of each GPU's compute units was in use between two looks: NVML's GPU performance monitoring (GPM).
 
 A busy device need not be a full one: with a step always running the duty cycle is 100 %, whatever the step leaves
-unused. GPM counts in hardware, for the whole GPU, at no cost to it; GPUs have it since Hopper. Needs the package
-nvidia-ml-py. Two looks should be more than 100 ms apart.
+unused. GPM counts in hardware, for the whole GPU, at no cost to it; GPUs have it since Hopper. Two looks should be more
+than 100 ms apart.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Gpm:
 
     @classmethod
     def open(cls) -> Gpm | None:
-        """None: no such package, no driver, no GPU that has it, or any error on the way to it."""
+        """None: no driver, no GPU that has it, or any error on the way to it."""
         try:
             nvml = import_module("pynvml")
             nvml.nvmlInit()

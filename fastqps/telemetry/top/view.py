@@ -1,4 +1,4 @@
-"""What two looks at a server's metrics say about the time between them. None: there was nothing to say it from."""
+"""The figures of the time between two scrapes of a server's metrics. None: there was nothing to compute them from."""
 
 from __future__ import annotations
 
