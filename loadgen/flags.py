@@ -158,9 +158,7 @@ def parser() -> Parser:
     add("-c", "--closed", type=count(1_000_000), metavar="N", help="closed loop of N calls, for peak throughput only")
     add("--duration", type=duration, help="measured time; default 10s, of a trace: all of it")
     add("--warmup", type=duration, help="before it, not counted; default 1s, of a trace: 0")
-    add("--seed", type=count(2**63, 0), default=1, metavar="N", help="of the arrivals; default 1")
-    add("--payload-seed", type=count(2**63, 0), metavar="N", help="of a random --payload-order; default: --seed")
-    add("--text-seed", type=count(2**63, 0), metavar="N", help="of made texts; default: --seed")
+    add("--seed", type=count(2**63, 0), default=1, metavar="N", help="of arrivals, texts and payload order; default 1")
 
     add = found.add_argument_group("connections").add_argument
     add("--connections", type=count(10_000), default=8, metavar="C", help="default 8")

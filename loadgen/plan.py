@@ -64,27 +64,18 @@ def make(o: argparse.Namespace) -> Plan:
     )
 
 
-def seeds(o: argparse.Namespace) -> dict[str, int]:
-    """Of everything that is random in the plan."""
-    return {
-        "arrivals": o.seed,
-        "payload_order": o.seed if o.payload_seed is None else o.payload_seed,
-        "texts": o.seed if o.text_seed is None else o.text_seed,
-    }
-
-
 def _messages(o: argparse.Namespace, calls: int) -> list[bytes]:
     if o.empty_payload:
         return [b""]
     if o.text_field is not None:
-        return payloads.from_texts(o.text_field, o.text_lengths, calls if o.unique else o.texts, seeds(o)["texts"])
+        return payloads.from_texts(o.text_field, o.text_lengths, calls if o.unique else o.texts, o.seed)
     return payloads.from_files(o.payload, o.delimited)
 
 
 def _order(o: argparse.Namespace, calls: int, messages: int, asked: NDArray[np.int64] | None) -> NDArray[np.uint32]:
     if o.closed:  # as long as it takes until every payload had its turn about once
         calls = messages if o.payload_order == "round-robin" else max(messages, 100_000)
-    found = payloads.order(o.payload_order, calls, messages, seeds(o)["payload_order"])
+    found = payloads.order(o.payload_order, calls, messages, o.seed)
     if asked is None:
         return found
     if asked.max(initial=-1) >= messages:

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from loadgen.environment import environment
 from loadgen.histogram import Histogram
-from loadgen.plan import seeds
 from loadgen.run import Run, target_words
 from loadgen.verdict import LATENESS_LEAST_NS, Measured, Verdict, judge
 
@@ -123,7 +122,7 @@ def document(run: Run, verdict: Verdict, o: argparse.Namespace, command: Sequenc
         "streams": _streams(run) if o.call == "bidi" else None,
         "verified": answers,
         "environment": environment(),
-        "seeds": seeds(o),
+        "seeds": dict.fromkeys(("arrivals", "payload_order", "texts"), o.seed),
         "command": ["python", "-m", "loadgen", *command],
         "started": datetime.fromtimestamp(run.started_unix_s, UTC).isoformat(timespec="milliseconds"),
     }
