@@ -49,6 +49,7 @@ METHODS: tuple[str, ...]
 REJECTS: tuple[str, ...]
 IDLES: tuple[str, ...]
 TRANSPORT_COUNTERS: tuple[str, ...]
+COUNTERS: tuple[tuple[str, str, str, float], ...]  # name, metric or "", help, scale
 DOORS_MAX: int
 DISPATCHERS_MAX: int
 MODELS_MAX: int

@@ -20,6 +20,7 @@ from serving import PATIENCE_S, Server
 
 import fastqps
 from fastqps._core import (
+    COUNTERS,
     IDLES,
     METHODS,
     REJECTS,
@@ -62,11 +63,7 @@ def requests_of(found: dict[str, Any], model: int = 0, method: str = "Predict") 
 
 def process(**changes: Any) -> dict[str, Any]:
     """The counters of one process."""
-    zero = dict.fromkeys(
-        ("queue_wait_ns", "inflight_ns", "busy_ns", "awake_ns", "steps", "step_items", "step_tokens",
-         "step_capacity_tokens", "generated_tokens", "requeued", "suspects", "poisoned",
-         "tokenizer_restarts"), 0,
-    )  # fmt: skip
+    zero = dict.fromkeys((name for name, *_ in COUNTERS), 0)
     return {
         **zero,
         "stage": {stage: histogram() for stage in STAGES},

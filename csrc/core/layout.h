@@ -389,4 +389,32 @@ struct alignas(64) Stats {
   std::atomic<u64> tokenizer_restarts;      // door: ended because of a text, or dead
 };
 
+// A counter without labels. Python sees all of them by name; those with a metric are on the metrics page as they are.
+struct CounterRow {
+  const char* name;
+  std::atomic<u64> Stats::*counter;
+  const char* metric = "";  // without "fastqps_" and "_total"
+  const char* help = "";
+  double scale = 1;
+};
+inline constexpr CounterRow kCounters[] = {
+    {"queue_wait_ns", &Stats::queue_wait_ns, "queue_wait_seconds", "Time that items waited.", 1e-9},
+    {"inflight_ns", &Stats::inflight_ns, "inflight_seconds", "Integral of items in flight.", 1e-9},
+    {"busy_ns", &Stats::busy_ns},
+    {"awake_ns", &Stats::awake_ns},
+    {"steps", &Stats::steps},
+    {"step_items", &Stats::step_items},
+    {"step_tokens", &Stats::step_tokens},
+    {"step_capacity_tokens", &Stats::step_capacity_tokens},
+    {"step_ns", &Stats::step_ns},
+    {"generated_tokens", &Stats::generated_tokens},
+    {"requeued", &Stats::requeued, "requeued", "Items run again because their dispatcher died."},
+    {"suspects", &Stats::suspects, "suspects", "Items that ran alone after their dispatcher died."},
+    {"poisoned", &Stats::poisoned, "poisoned", "Items rejected because they ended each dispatcher that ran them."},
+    {"stale_entries", &Stats::stale_entries},
+    {"lost_hints", &Stats::lost_hints},
+    {"tokenizer_restarts", &Stats::tokenizer_restarts, "tokenizer_restarts",
+     "Processes of tokenizers that are not native which a text ended, or that died."},
+};
+
 }  // namespace fastqps

@@ -212,6 +212,9 @@ void register_segment(py::module_& m) {
   names("REJECTS", kRejectNames);
   names("IDLES", kIdleNames);
   names("TRANSPORT_COUNTERS", kTransportNames);
+  py::list counters;
+  for (const CounterRow& row : kCounters) counters.append(py::make_tuple(row.name, row.metric, row.help, row.scale));
+  m.attr("COUNTERS") = py::tuple(counters);
   m.attr("DOORS_MAX") = kDoorsMax;
   m.attr("DISPATCHERS_MAX") = kDispatchersMax;
   m.attr("MODELS_MAX") = kModelsMax;

@@ -55,14 +55,7 @@ py::dict stats(const SegmentHandle& self, u32 i) {
   out["rejected"] = named(s.rejected, kRejectNames);
   out["expired"] = named(s.expired, kStageNames);
   out["idle_ns"] = named(s.idle_ns, kIdleNames);
-  auto add = [&](const char* name, const std::atomic<u64>& value) { out[name] = value.load(kRelaxed); };
-  add("queue_wait_ns", s.queue_wait_ns), add("inflight_ns", s.inflight_ns), add("busy_ns", s.busy_ns);
-  add("awake_ns", s.awake_ns);
-  add("steps", s.steps), add("step_items", s.step_items), add("step_tokens", s.step_tokens);
-  add("step_capacity_tokens", s.step_capacity_tokens), add("step_ns", s.step_ns), add("stale_entries", s.stale_entries);
-  add("lost_hints", s.lost_hints), add("generated_tokens", s.generated_tokens), add("requeued", s.requeued),
-      add("suspects", s.suspects), add("poisoned", s.poisoned);
-  add("tokenizer_restarts", s.tokenizer_restarts);
+  for (const CounterRow& row : kCounters) out[row.name] = (s.*row.counter).load(kRelaxed);
   out["transport"] = named(s.transport, kTransportNames);
   return out;
 }

@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 
 from fastqps import __version__
-from fastqps._core import IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, now_ns
+from fastqps._core import COUNTERS, IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, now_ns
 from fastqps.api.codes import CODES, FAULTS
 from fastqps.telemetry.metrics.canaries import canary_families
 from fastqps.telemetry.metrics.credentials import credential_families
@@ -68,7 +68,8 @@ class Metrics:
         yield from self._batches(dispatchers)
         yield from self._generation(dispatchers)
         yield from self._device(dispatchers)
-        yield from self._troubles(doors, dispatchers)
+        yield from self._troubles(doors)
+        yield from _counters(stats)
         yield from self._transport(doors)
         yield from credential_families(self._source, doors)
         yield from self._saturation()
@@ -129,8 +130,6 @@ class Metrics:
             waits.add_metric([model], wait_s)
         yield waits
         yield _gauge("requests_running", "Items that a dispatcher holds.", sum(d["running"] for d in lines))
-        yield _counter("queue_wait_seconds", "Time that items waited.", _total(doors, "queue_wait_ns") * _NS)
-        yield _counter("inflight_seconds", "Integral of items in flight.", _total(doors, "inflight_ns") * _NS)
         yield _gauge("slots", "Items that the front doors can hold.", segment.sizes.doors * segment.sizes.slots)
         yield _gauge("slots_used", "Items that they hold.", sum(d["slots_used"] for d in lines))
 
@@ -189,7 +188,7 @@ class Metrics:
             active.add_metric([name], self._source.busy.busy_ns(i) * _NS)
         yield from (busy, idle, steps, items, active)
 
-    def _troubles(self, doors: list[dict[str, Any]], dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
+    def _troubles(self, doors: list[dict[str, Any]]) -> Iterator[Any]:
         rejected = CounterMetricFamily("fastqps_rejected", "Items refused, and why.", labels=["reason"])
         for reason in REJECTS:
             rejected.add_metric([reason], sum(door["rejected"][reason] for door in doors))
@@ -200,12 +199,6 @@ class Metrics:
         for stage in STAGES:
             expired.add_metric([stage], sum(door["expired"][stage] for door in doors))
         yield expired
-        everyone = [*doors, *dispatchers]
-        what = "Processes of tokenizers that are not native which a text ended, or that died."
-        yield _counter("tokenizer_restarts", what, _total(doors, "tokenizer_restarts"))
-        yield _counter("requeued", "Items run again because their dispatcher died.", _total(everyone, "requeued"))
-        yield _counter("suspects", "Items that then ran alone.", _total(everyone, "suspects"))
-        yield _counter("poisoned", "Items given up: they killed each dispatcher.", _total(everyone, "poisoned"))
 
     def _transport(self, doors: list[dict[str, Any]]) -> Iterator[Any]:
         received = CounterMetricFamily("fastqps_received_bytes", "Bytes from clients.", labels=["frontdoor"])
@@ -296,8 +289,11 @@ class Metrics:
         yield _gauge("start_time_seconds", "When the server was started, since 1970.", self._started_s)
 
 
-def _total(stats: list[dict[str, Any]], key: str) -> int:
-    return sum(s[key] for s in stats)
+def _counters(stats: list[dict[str, Any]]) -> Iterator[CounterMetricFamily]:
+    """The counters without labels whose rows in csrc/core/layout.h name a metric, summed over all processes."""
+    for name, metric, help_, scale in COUNTERS:
+        if metric:
+            yield _counter(metric, help_, sum(process[name] for process in stats) * scale)
 
 
 def _counter(name: str, what: str, value: float) -> CounterMetricFamily:
