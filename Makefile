@@ -42,10 +42,17 @@ $(NATIVE)/libfakeamdhip64.so: $(wildcard csrc/tests/fake_cuda/*)
 $(NATIVE)/test_cuda_step $(NATIVE)/test_cuda_faults: | $(NATIVE)/libfakeamdhip64.so
 $(NATIVE)/test_cuda_step $(NATIVE)/test_cuda_faults $(NATIVE)/bench/bench_cuda_step: | $(NATIVE)/libfakecudart.so
 
-native-test: $(NATIVE_TESTS) $(NATIVE)/stress_core $(LOADGEN_TESTS) ## C++ tests; SAN=address|thread|undefined
-	@set -e; for t in $(NATIVE_TESTS) $(LOADGEN_TESTS); do echo "== $$t"; $$t; done
-	@set -e; for t in step faults; do echo "== test_cuda_$$t, HIP"; FASTQPS_TEST_FAKE_CUDA=$(NATIVE)/libfakeamdhip64.so $(NATIVE)/test_cuda_$$t; done
-	$(NATIVE)/stress_core short
+# One target for each run, so that `make -j` runs as many at once.
+NATIVE_RUNS := $(patsubst %,%.run,$(NATIVE_TESTS) $(LOADGEN_TESTS))
+HIP_RUNS := $(NATIVE)/test_cuda_step.hip $(NATIVE)/test_cuda_faults.hip
+.PHONY: $(NATIVE_RUNS) $(HIP_RUNS) $(NATIVE)/stress_core.run
+$(NATIVE_RUNS): %.run: %
+	@echo "== $<"; $<
+$(HIP_RUNS): %.hip: %
+	@echo "== $<, HIP"; FASTQPS_TEST_FAKE_CUDA=$(NATIVE)/libfakeamdhip64.so $<
+$(NATIVE)/stress_core.run: $(NATIVE)/stress_core
+	$< short
+native-test: $(NATIVE_RUNS) $(HIP_RUNS) $(NATIVE)/stress_core.run ## C++ tests; SAN=address|thread|undefined
 
 # ---- the shared-memory protocol: docs/shared-memory.md says what each of these proves. Needs spin.
 model: order ## check the models of the shared-memory protocol, and that mistakes are found

@@ -23,6 +23,8 @@ from fastqps.v1 import predict_pb2 as pb
 
 HEAD = """
 import json, os, signal, sys, time
+
+pytestmark = pytest.mark.alone
 path = sys.argv[sys.argv.index("--json") + 1]
 def results(**found): open(path, "w").write(json.dumps(found))
 def say(**line): print(json.dumps(line), flush=True)

@@ -32,6 +32,8 @@ from loadgen.cli import main
 from loadgen.histogram import DIGITS, HIGHEST_NS, HIGHEST_OF_NS, LENGTH, LOWEST_NS, Histogram
 from loadgen.timeline import merged
 
+pytestmark = pytest.mark.alone
+
 METHOD = "/load.Test/Call"
 MS = 1_000_000
 T99 = 2.86  # Student's t, 99 %, 19 degrees of freedom

@@ -21,6 +21,8 @@ from tries import until_in_time
 from victim import Victim, ask_livez, growth, p99_s
 from word_files import write_words
 
+pytestmark = pytest.mark.alone
+
 TOKEN = "a-token-of-this-test"
 MIB = 1 << 20
 RATIO_MAX = 2.0

@@ -14,6 +14,8 @@ from duty_cycles import COMMON, HELD, NATIVE, PYTHON, Expected, synchronous, wit
 
 from fastqps.config import load
 
+pytestmark = pytest.mark.alone
+
 PROFILE = ROOT / "examples/duty_cycle/step-5ms.toml"
 # A busy host below a virtual machine shows in no counter, and makes all hand-overs slower. What is told apart here, a
 # device that waits for its host or not, or once more for 1.25 ms, is twice as much and more.
