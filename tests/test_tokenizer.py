@@ -270,7 +270,7 @@ def test_threads_share_one() -> None:
 @pytest.mark.timeout(600)
 def test_unicode_tables_are_those_of_the_installed_package() -> None:
     """Which table is stale. That one is, is seen by day: every code point is tokenized, natively and by the package."""
-    script = Path(__file__).parents[1] / "csrc" / "text" / "gen_unicode.py"
+    script = Path(__file__).parents[1] / "csrc/text/unicode/gen_unicode.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
 
