@@ -93,7 +93,7 @@ def test_the_table_of_pods_is_what_its_formula_gives() -> None:
     for told, pods, with_spare in rows:
         exact = 200_000 / (float(told.replace(",", "")) * Config().target_saturation)
         assert (int(pods), int(with_spare)) == (math.ceil(exact), math.ceil(exact * 1.5)), told
-    found = re.search(r"theirs is (\d+), which is ([\d,]+)/s with pods of 4 cores", README)
+    found = re.search(r"Their default is (\d+), which is ([\d,]+)/s with pods of 4 cores", README)
     assert found
     most = one(overlay("cpu", "hpa"), "HorizontalPodAutoscaler")["spec"]["maxReplicas"]
     assert int(found[1]) == most
