@@ -20,7 +20,7 @@ from fastqps.models.tokenizers.tokenizer import SpecialTokens, Tokenizer
 
 pytestmark = pytest.mark.compute
 
-FUZZ = int(os.environ.get("FASTQPS_FUZZ_TEXTS", "10000"))
+FUZZ = int(os.environ.get("FASTQPS_FUZZ_TEXTS", "4000"))
 NAMES = ("gpt2", "llama3", "qwen", "smollm2")
 
 

@@ -108,12 +108,12 @@ def test_embedding_with_positions_and_types(name: str) -> None:
         check_fp8(done.fp8[:total], done.scale[:total], wanted)
 
 
-@pytest.mark.parametrize("padding", [0, 1, 5])
-def test_padding_in_a_text_is_not_counted(padding: int) -> None:
-    """As RoBERTa's positions in transformers; also in an item that is longer than what is looked through at once."""
-    step = packed([1, 9, 700, 3])
+@pytest.mark.parametrize(("padding", "longest"), [(0, 30), (1, 300), (5, 30)])
+def test_padding_in_a_text_is_not_counted(padding: int, longest: int) -> None:
+    """Positions are those of RoBERTa in transformers, also in an item longer than the 256 ids of one load."""
+    step = packed([1, 9, longest, 3])
     step.ids[: sum(step.lengths) : 3] = padding
-    words, places, weight = normal(50, WIDTH), normal(720, WIDTH, seed=1), normal(WIDTH, seed=3)
+    words, places, weight = normal(50, WIDTH), normal(320, WIDTH, seed=1), normal(WIDTH, seed=3)
     args = (step.ids, None, step.cu_seqlens, step.counts, words, places, None, weight, None, 1e-12, padding + 1)
     done, at = embed_norm(*args), places_in_items(step, padding)
     assert done.values is not None

@@ -113,6 +113,8 @@ def edge(logits: torch.Tensor, words: list[int], made: int) -> float:
 def test_every_option_over_many_seeds(vocab: int, dtype: torch.dtype) -> None:
     torch.manual_seed(vocab)
     options = list(product((0.0, 0.3, 1.5), (1.0, 0.9, 0.0), (0, 1, 5, 200)))
+    if DEVICE == "cpu" and vocab != 300:  # the interpreter takes 0.2 s a sequence: all combinations for one vocabulary
+        options = options[::5]  # holds every value of every option
     records = [record(*o, seed=torch.randint(-(2**63), 2**63 - 1, ()).item()) for o in options]
     made = torch.randint(0, 2**31 - 2, (len(records),)).tolist()
     _, edges = assert_same((4 * torch.randn(len(records), vocab)).to(dtype), records, made)

@@ -55,6 +55,7 @@ def after_steps(server: Server, count: int) -> dict[str, float]:
     return found
 
 
+@pytest.mark.alone
 def test_a_device_that_overlaps_steps_is_faster_with_lanes(serve: Callable[..., Server], tmp_path: Path) -> None:
     """Steps of 20 ms of which nothing occupies the device: four lanes run four of them in the time of one."""
     profile = write_profile(tmp_path / "overlaps.toml", {"fixed_us": 20_000, "per_token_us": 0, "overlap": 1.0})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from generators import write_generator
 from serving import PATIENCE_S, Server
 
@@ -14,6 +15,7 @@ from fastqps.bench.measure.workload import write_messages
 from fastqps.telemetry.scrape import Difference, scrape
 from fastqps.v1 import predict_pb2 as pb
 
+pytestmark = pytest.mark.alone
 CONNECTIONS, STREAMS = 8, 64
 TOKENS = 50  # of each prompt and of each answer
 
