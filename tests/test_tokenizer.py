@@ -128,7 +128,7 @@ def test_fuzz(files: dict[str, str]) -> None:
 
 
 def slices(step: int = 1) -> Iterator[range]:
-    """Ranges of code points, each of which fits into one vocabulary; every ``step``-th code point of the large scripts."""
+    """Ranges of code points, each of which fits into one vocabulary; every ``step``-th one of the large scripts."""
     yield from (range(0x3400), range(0xA000, 0xD800, step), range(0xE000, 0x12000, step), range(0x16000, 0x20000, step))
     yield from (range(0x3400, 0xA000, step), range(0x12000, 0x16000, step), range(0x20000, 0x33000, step))
     yield range(0xE0000, 0xE1000, step)
