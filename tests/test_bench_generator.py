@@ -21,10 +21,11 @@ from fastqps.bench.results.result import BenchError
 from fastqps.errors import ConfigError
 from fastqps.v1 import predict_pb2 as pb
 
+pytestmark = pytest.mark.alone
+
 HEAD = """
 import json, os, signal, sys, time
 
-pytestmark = pytest.mark.alone
 path = sys.argv[sys.argv.index("--json") + 1]
 def results(**found): open(path, "w").write(json.dumps(found))
 def say(**line): print(json.dumps(line), flush=True)
