@@ -313,6 +313,7 @@ class Terminal:
         )  # fmt: skip
         os.close(other)
         self.text = ""
+        self._seen = 0
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
@@ -325,9 +326,19 @@ class Terminal:
         fcntl.ioctl(self._main, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def until(self, pattern: str) -> None:
-        """Something that is written from now on."""
-        start = len(self.text)
-        until(lambda: re.search(pattern, PLAIN.sub("", self.text[start:])), pattern)
+        """Wait for ``pattern`` in what was written since the last match.
+
+        Not since this call: what the program writes once may have been written before.
+        """
+
+        def match() -> bool:
+            end = len(self.text)
+            if not re.search(pattern, PLAIN.sub("", self.text[self._seen : end])):
+                return False
+            self._seen = end
+            return True
+
+        until(match, pattern)
 
     def end(self, number: signal.Signals | None = None) -> int:
         """Ctrl-C, or a signal; the exit code."""
