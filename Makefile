@@ -80,7 +80,7 @@ nightly: $(NATIVE)/libfakecudart.so ## what takes too long for `make test`, an h
 	@BIN="$(BIN)" tools/nightly.sh $(NIGHTLY)
 
 test-generation: ## 500 random scenarios of generation against transformers, and 500 of options that change logits; ten minutes
-	FASTQPS_GENERATION_SCENARIOS=500 FASTQPS_OPTION_SCENARIOS=500 $(BIN)/python -m pytest tests/test_generate.py tests/test_request_options.py -k "random_company"
+	FASTQPS_GENERATION_SCENARIOS=500 FASTQPS_OPTION_SCENARIOS=500 $(BIN)/python -m pytest tests/generation/test_generate.py tests/generation/test_request_options.py -k "random_company"
 
 accuracy: ## what FP8 costs: MiniLM on 1,000 texts, the grammar model on 2,000 sentences; a few minutes. ACCURACY_FLAGS="--device cuda"
 	@mkdir -p build
@@ -89,8 +89,8 @@ accuracy: ## what FP8 costs: MiniLM on 1,000 texts, the grammar model on 2,000 s
 	$(BIN)/python -m fastqps bench accuracy --model grammar --texts build/grammar-sentences.tsv --max-exact-loss 0.01 --output build/accuracy-grammar $(ACCURACY_FLAGS)
 
 fuzz-tokenizer: ## 1,000,000 texts for each family against the package, 2,000 tokenizers of checkpoints against transformers
-	FASTQPS_FUZZ_TEXTS=1000000 FASTQPS_FUZZ_TOKENIZERS=2000 $(BIN)/python -m pytest tests/test_tokenizer.py \
-		tests/test_bpe.py tests/test_tokenizer_files.py -k fuzz
+	FASTQPS_FUZZ_TEXTS=1000000 FASTQPS_FUZZ_TOKENIZERS=2000 $(BIN)/python -m pytest tests/tokenizers/test_tokenizer.py \
+		tests/tokenizers/test_bpe.py tests/tokenizers/test_tokenizer_files.py -k fuzz
 
 CLANG_FORMAT = $(firstword $(wildcard $(BIN)/clang-format) clang-format)
 CXX_FILES = $(shell git ls-files '*.h' '*.cpp')
@@ -145,7 +145,7 @@ proto: $(PROTOC) ## write the Python code of proto/ again, after a change there
 	$(PROTOC) proto/generate.py
 
 fuzz-wire: ## the wire format against the protobuf runtime, about ten minutes; FASTQPS_FUZZ=seconds for each test
-	FASTQPS_FUZZ=$(or $(FASTQPS_FUZZ),90) $(BIN)/python -m pytest -q --timeout 0 tests/test_wire.py
+	FASTQPS_FUZZ=$(or $(FASTQPS_FUZZ),90) $(BIN)/python -m pytest -q --timeout 0 tests/api/test_wire.py
 
 # Each program of csrc/tests/fuzz_*.cpp makes an input from its number: `build/native-address/fuzz_wire 1 NUMBER` makes one again.
 FUZZERS := $(patsubst csrc/tests/fuzz_%.cpp,%,$(wildcard csrc/tests/fuzz_*.cpp))
@@ -155,7 +155,7 @@ fuzz-native: ## 1,000,000 inputs for each parser of the front door, with the add
 	  for fuzzer in $(FUZZERS); do build/native-$$san/fuzz_$$fuzzer $(or $(FUZZ_INPUTS),1000000); done; done
 
 fuzz-control: ## 1,000,000 heads for the admin port's parser, and as many questions to reflection
-	FASTQPS_FUZZ_CONTROL=1000000 $(BIN)/python -m pytest -q tests/test_control_fuzz.py
+	FASTQPS_FUZZ_CONTROL=1000000 $(BIN)/python -m pytest -q tests/api/test_control_fuzz.py
 
 clean: ## remove what was built
 	rm -rf build *.egg-info fastqps/*.so loadgen/*.so

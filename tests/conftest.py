@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from interpreter import interpret_kernels
+from paths import ROOT
 from serving import Server
 
 interpret_kernels()
@@ -17,7 +18,6 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-ROOT = Path(__file__).parent.parent
 SERVERS = pytest.StashKey[list[Server]]()
 
 
@@ -30,6 +30,34 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
         for server in dict.fromkeys([*item.stash.get(SERVERS, []), *shared]):
             report.sections.append((f"server {server.pid}", server.account()))
     return report
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Compute with one thread of torch: small models lose with every further one."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def round_as_a_gpu_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Round to float8 correctly: Triton's interpreter loses the carry into the next power of two, so 127 becomes 64."""
+    import numpy as np
+    import torch
+    from triton.runtime import interpreter
+
+    convert = interpreter._convert_float
+
+    def rounded(values: Any, source: Any, target: Any, mode: Any) -> Any:
+        if target.name != "fp8e4nv" or source.name != "fp32":
+            return convert(values, source, target, mode)
+        return torch.from_numpy(np.ascontiguousarray(values)).to(torch.float8_e4m3fn).view(torch.uint8).numpy()
+
+    monkeypatch.setattr(interpreter, "_convert_float", rounded)
 
 
 @pytest.fixture

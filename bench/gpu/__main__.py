@@ -79,7 +79,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _interpret_kernels() -> None:
     """Kernels run in Triton's interpreter, as in the tests."""
     if os.environ.get("TRITON_INTERPRET") != "1":
-        sys.path.append(str(ROOT / "tests"))
+        sys.path.append(str(ROOT / "tests/support/kernels"))
         import_module("interpreter").interpret_kernels()
 
 

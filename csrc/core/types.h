@@ -13,7 +13,7 @@ using u64 = std::uint64_t;
 using i32 = std::int32_t;
 using i64 = std::int64_t;
 
-// Every relaxed access in csrc/core gives its reason beside it ("relaxed: …"); tests/test_layers.py looks. A
+// Every relaxed access in csrc/core gives its reason beside it ("relaxed: …"); tests/project/test_layers.py looks. A
 // compare-exchange that fails is relaxed without one: nobody reads anything behind the word that it found.
 inline constexpr auto kRelaxed = std::memory_order_relaxed;
 inline constexpr auto kAcquire = std::memory_order_acquire;

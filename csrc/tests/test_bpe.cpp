@@ -1,5 +1,5 @@
 // Literal splits and ids, hostile bytes, and edges of the native byte-level BPE. That its ids are those of the
-// `tokenizers` package is for tests/test_bpe.py.
+// `tokenizers` package is for tests/tokenizers/test_bpe.py.
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>

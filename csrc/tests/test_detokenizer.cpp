@@ -1,5 +1,5 @@
 // Literal texts of ids, and pieces against the whole. That the whole is what the `tokenizers` package decodes is for
-// tests/test_bpe.py.
+// tests/tokenizers/test_bpe.py.
 #include <random>
 
 #include "check.h"

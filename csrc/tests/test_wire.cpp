@@ -1,4 +1,4 @@
-// Requests and responses byte by byte. The random proof against the protobuf runtime is tests/test_wire.py; here are
+// Requests and responses byte by byte. The random proof against the protobuf runtime is tests/api/test_wire.py; here are
 // the rules, one line each.
 #include <limits>
 

@@ -1,5 +1,5 @@
 // Literal ids, hostile bytes, and edges of the native WordPiece. That its ids are those of the `tokenizers` package is
-// for tests/test_tokenizer.py.
+// for tests/tokenizers/test_tokenizer.py.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -3,7 +3,7 @@
 // A RequestView holds views into the message; it is valid as long as the message's bytes are. The rules are protobuf's:
 // unknown fields and known fields of the wrong wire type are skipped, the last scalar wins, the last member of a oneof
 // wins and clears the others, a submessage given twice is merged, repeated numbers may be packed or not and may come in
-// pieces. A message is accepted if and only if the protobuf runtime accepts it (tests/test_wire.py holds the two
+// pieces. A message is accepted if and only if the protobuf runtime accepts it (tests/api/test_wire.py holds the two
 // together; an item of a batch may nest one level deeper than there); what the values may be is checked by
 // check_request(), separately.
 #pragma once

@@ -1,7 +1,7 @@
 // PredictResponse, PredictBatchResponse and GenerateChunk, written straight into a caller's buffer: no protobuf
 // library, no allocation. Sizes are exact and computed first, so that a gRPC prefix and a batch frame can be written
 // before the bytes that they announce. Fields go out in order of their numbers, zero scalars are left out: the same
-// bytes as the protobuf runtime's (tests/test_wire.py holds the two together).
+// bytes as the protobuf runtime's (tests/api/test_wire.py holds the two together).
 #pragma once
 #include <cstddef>
 #include <span>

@@ -10,9 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from raw import DATA, EH, ES, HEADERS, PATH, Peer, block, frame, message, request
 from word_files import ENDLESS, GROWS, PANICS_SLOWLY

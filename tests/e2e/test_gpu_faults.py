@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from ledger import OK, Ledger, Load, channel_to, unary
-from serving import HERE, Server, until
+from paths import FAKE_MPS
+from serving import Server, until
 from versions import write_version
 
 from fastqps.supervisor.gpu.failure_domain import FAULTS_MAX
@@ -31,7 +32,7 @@ def gpus(serve: Callable[..., Server], tmp_path: Path) -> Callable[..., Server]:
         "FASTQPS_TEST_FAKE_CUDA": "/libfakecudart.so",
         "FASTQPS_TEST_KILL_TOKEN": str(KILL_TOKEN),
         "TEST_DISPATCHER": "cuda_echo_dispatcher",
-        "PATH": f"{HERE / 'fake_mps'}:{os.environ['PATH']}",
+        "PATH": f"{FAKE_MPS}:{os.environ['PATH']}",
         "TMPDIR": str(temporary),
         "XDG_CACHE_HOME": str(tmp_path),
     }

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from checkpoints import FAMILIES, write_checkpoint, write_sentence_modules
+from paths import ROOT
 
 from bench.gpu.checkpoints import checkpoint
 from bench.gpu.shapes import SHAPES
@@ -132,7 +133,7 @@ def test_a_fault_is_told_and_stays(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, "bert")
     found = subprocess.run(
         [sys.executable, "-c", FAULT, str(tmp_path)],
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=120,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from kernel_rows import DEVICE, check_fp8, near, normal
-from test_kernels_encoder import attention, packed
+from packed_rows import attention, packed
 from torch.nn import functional as F
 
 from fastqps.kernels.activate import activate

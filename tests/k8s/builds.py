@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from pathlib import Path
 from typing import Any
 
 import pytest
 from kustomize import build
+from paths import ROOT
 
 from fastqps.config import SETTINGS, Config, load
 
-K8S = Path(__file__).parents[2] / "k8s"
+K8S = ROOT / "k8s"
 OVERLAYS = sorted(path.name for path in (K8S / "overlays").iterdir())
 COMPONENTS = sorted(path.name for path in (K8S / "components").iterdir())
 ALONE = ("load-test", "load-test-tls", "example")

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 K8S = ROOT / "k8s"
 PAGES = (ROOT / "README.md", K8S / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 _COMPARISON = re.compile(r"(==|!=|<=|>=|<(?!<)|>)(?!\s*bool\b)")

@@ -19,6 +19,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 from serving import PATIENCE_S, READY, until
 
 import fastqps
@@ -28,7 +29,6 @@ from fastqps.config import Config
 
 pytestmark = pytest.mark.compute
 
-ROOT = Path(__file__).parents[2]
 Stage = list[tuple[str, str]]
 
 
@@ -115,7 +115,7 @@ def context() -> list[str]:
         ("fastqps/_core.cpython-311-x86_64-linux-gnu.so", True),
         ("fastqps/__pycache__/cli.cpython-311.pyc", True),
         (".git/config", True),
-        ("tests/serving.py", True),
+        ("tests/support/servers/serving.py", True),
         ("docs/gpu.md", True),
     ],
 )

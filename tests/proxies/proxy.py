@@ -15,10 +15,11 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 import pytest
+from paths import ROOT
 from ports import free_port
 from serving import until
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "proxies"
+EXAMPLES = ROOT / "examples" / "proxies"
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from bench.gpu.run import Run
 
 ROOT = Path(__file__).parents[3]
 TESTS = ROOT / "tests/gpu"
-KERNELS = "test_kernels_*.py"  # in tests/: interpreted where there is no GPU
+KERNELS = "tests/kernels/test_kernels_*.py"  # interpreted where there is no GPU
 TOGETHER = 8  # groups of kernels' tests at a time: each compiles on a core, and nothing in them is timed
 THREADS = 2  # of torch on the CPU in each of them: all of a machine's would keep the others waiting
 TEST_S = 200  # of one test; the first start of a server compiles kernels
@@ -40,8 +40,8 @@ QUICK = {  # the shapes and types that the other steps measure
         "tests/gpu/test_gpu_kernels.py::test_float8_is_the_nearest",
     ),
     "norms": ("tests/gpu/test_gpu_kernels.py::test_norms_at_true_widths",),
-    "slots": ("tests/test_kernels_slots.py::test_attention_over_random_steps",),
-    "sample": ("tests/test_kernels_sample.py::test_every_option_over_many_seeds",),
+    "slots": ("tests/kernels/test_kernels_slots.py::test_attention_over_random_steps",),
+    "sample": ("tests/kernels/test_kernels_sample.py::test_every_option_over_many_seeds",),
     "fp8": ("tests/gpu/test_gpu_fp8.py::test_products_are_those_of_the_dequantised",),
 }
 Groups = Mapping[str, Sequence[str]]  # name -> what pytest is given
@@ -79,7 +79,7 @@ def measure(run: Run) -> None:
 def test_files() -> tuple[Groups, Groups]:
     """(Those of kernels, which may run side by side; all others): a group for each file."""
     found = sorted(TESTS.glob("test_*.py"))
-    kernels = [path for path in (ROOT / "tests").glob(KERNELS) if "compile" not in path.name]  # needs no GPU
+    kernels = [path for path in ROOT.glob(KERNELS) if "compile" not in path.name]  # needs no GPU
     kernels += [path for path in found if "kernels" in path.name]
     others = [path for path in found if path not in kernels]
     by_name = ({path.name: [str(path)] for path in sorted(paths)} for paths in (kernels, others))

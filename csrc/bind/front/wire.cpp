@@ -1,4 +1,4 @@
-// The wire format's reader and writers as Python functions, for tests/test_wire.py, which holds them against the
+// The wire format's reader and writers as Python functions, for tests/api/test_wire.py, which holds them against the
 // protobuf runtime. Nothing else calls them.
 #include "bind/front/wire.h"
 

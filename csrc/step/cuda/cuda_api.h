@@ -22,7 +22,7 @@ inline constexpr int kCudaToDevice = 1, kCudaToHost = 2, kCudaAnyWay = 4;
 inline constexpr unsigned kCudaStreamNonBlocking = 1, kCudaEventNoTiming = 2, kCudaIpcLazy = 1;
 
 // Every entry point that is called: CUDA's name, HIP's, its parameters. Each returns 0 or an error's number.
-// tests/hip_abi.cpp compares it with AMD's own header.
+// tests/cuda/hip_abi.cpp compares it with AMD's own header.
 #define FASTQPS_CUDA_CALLS(CALL)                                                     \
   CALL(cudaRuntimeGetVersion, hipRuntimeGetVersion, int*)                            \
   CALL(cudaGetDeviceCount, hipGetDeviceCount, int*)                                  \

@@ -22,8 +22,8 @@ an option of requests). A key that is in none of these lists has no effect, as i
 it.
 `roberta` is also the family of `xlm-roberta` and `camembert`.
 
-`tests/test_config_keys.py` compares the lists with transformers' configuration classes and with what the code reads;
-`tests/test_published_configs.py` compares the answers of published configurations with transformers'.
+`tests/models/test_config_keys.py` compares the lists with those of transformers and with what the code reads;
+`tests/models/test_published_configs.py` compares the answers of published configurations with transformers'.
 """
 
 

@@ -2,7 +2,7 @@
 
 Each family adds its own in its module of ``fastqps/models/families``.
 
-tests/test_config_keys.py compares these rules with transformers' configuration classes, and with what code reads.
+tests/models/test_config_keys.py compares these rules with transformers' classes, and with what code reads.
 """
 
 from __future__ import annotations

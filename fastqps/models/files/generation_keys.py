@@ -1,6 +1,6 @@
 """The keys of generation_config.json: which of them are honoured, irrelevant or refused, as transformers has them.
 
-tests/test_generation_keys.py compares these rules with transformers' ``GenerationConfig``.
+tests/models/test_generation_keys.py compares these rules with transformers' ``GenerationConfig``.
 """
 
 from __future__ import annotations

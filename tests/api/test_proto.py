@@ -1,0 +1,97 @@
+"""The checked-in generated code is what proto/ says, and lives beside other packages' copies of the same names."""
+
+import importlib.util
+from types import ModuleType
+
+import pytest
+from google.protobuf import descriptor_pb2
+from paths import ROOT
+
+from fastqps.api import descriptors
+from fastqps.v1 import predict_pb2, predict_pb2_grpc
+
+pytestmark = pytest.mark.compute
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "proto" / "generate.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, descriptor_pb2.FileDescriptorProto]:
+    files = generator().compile_files(tmp_path_factory.mktemp("proto"))
+    return {file.name: file for file in files}
+
+
+def test_descriptors_are_up_to_date(compiled: dict[str, descriptor_pb2.FileDescriptorProto]) -> None:
+    checked_in = {name: descriptor_pb2.FileDescriptorProto.FromString(data) for name, data in descriptors.FILES.items()}
+    assert checked_in == compiled, "run `make proto`"
+
+
+def test_the_messages_are_up_to_date(compiled: dict[str, descriptor_pb2.FileDescriptorProto]) -> None:
+    checked_in = descriptor_pb2.FileDescriptorProto.FromString(predict_pb2.DESCRIPTOR.serialized_pb)
+    assert checked_in == compiled["fastqps/v1/predict.proto"], "run `make proto`"
+
+
+def test_the_stubs_are_up_to_date(compiled: dict[str, descriptor_pb2.FileDescriptorProto]) -> None:
+    (service,) = compiled["fastqps/v1/predict.proto"].service
+    assert all(hasattr(predict_pb2_grpc.PredictServiceServicer, method.name) for method in service.method)
+
+
+def test_every_proto_file_is_compiled(compiled: dict[str, descriptor_pb2.FileDescriptorProto]) -> None:
+    folder = ROOT / "proto"
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*.proto")} == set(compiled)
+
+
+def test_the_numbers_of_the_contract_stay() -> None:
+    """A literal copy of what clients rely on. Numbers are never reused or changed; new ones may be added here."""
+    numbers = {
+        name: {field.name: field.number for field in predict_pb2.DESCRIPTOR.message_types_by_name[name].fields}
+        for name in ("PredictRequest", "PredictResponse", "Embedding", "Status", "GenerateChunk", "OutputOptions")
+    }
+    assert numbers == {
+        "PredictRequest": {
+            "model": 1,
+            "text": 2,
+            "token_ids": 3,
+            "request_id": 4,
+            "priority": 5,
+            "generate": 6,
+            "output": 7,
+            "timeout_us": 8,
+            "truncate": 9,
+            "pair": 10,
+        },
+        "PredictResponse": {
+            "request_id": 1,
+            "embedding": 2,
+            "classification": 3,
+            "generation": 4,
+            "timings": 5,
+            "status": 6,
+            "usage": 7,
+        },
+        "Embedding": {"values": 1, "raw": 2, "dtype": 3},
+        "Status": {"code": 1, "message": 2, "retry_after_ms": 4},
+        "GenerateChunk": {
+            "request_id": 1,
+            "text": 2,
+            "token_ids": 3,
+            "finish_reason": 4,
+            "logprobs": 5,
+            "usage": 6,
+            "timings": 7,
+        },
+        "OutputOptions": {
+            "dtype": 1,
+            "dimensions": 2,
+            "normalize": 3,
+            "top_labels": 4,
+            "raw_scores": 5,
+            "timings": 6,
+        },
+    }

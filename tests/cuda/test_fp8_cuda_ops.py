@@ -1,0 +1,78 @@
+"""The ops of a GPU in FP8, their kernels interpreted on the CPU, against the reference's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import write_checkpoint
+from compressed import compress
+from decoders import write_decoder
+from model_runs import encoded, random_items
+from padded import PaddedDecoder, PaddedEncoder
+from reference_ops.decode_ops import ReferenceDecodeOps
+from reference_ops.encoder_ops import ReferenceEncoderOps
+
+from fastqps.engine.generator import Generator
+from fastqps.engine.sampling import Sampling
+from fastqps.kernels import TRITON_MISSING
+from fastqps.models import load_card
+from fastqps.ops.precision import Precision
+
+pytestmark = [
+    pytest.mark.compute,
+    pytest.mark.skipif(bool(TRITON_MISSING), reason=TRITON_MISSING),
+    pytest.mark.usefixtures("one_thread", "round_as_a_gpu_does"),
+]
+FLOAT32 = torch.float32
+ITEMS, TOKENS = 2, 16  # the interpreter takes milliseconds for each row
+
+
+def precision(lines: list[str]) -> Precision:
+    return Precision("fp8", log=lines.append)
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["quantised-here", "quantised-before"])
+@pytest.mark.parametrize("family", ["bert", "modernbert"])
+def test_encoders(tmp_path: Path, family: str, held: bool) -> None:
+    from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
+
+    options: dict[str, Any] = {"local_attention": 8} if family == "modernbert" else {}
+    write_checkpoint(tmp_path, family, num_hidden_layers=1 if held else 3, **options)
+    if held:
+        compress(tmp_path, r"(encoder\.layer|layers)\.\d+\..*(query|key|value|dense|Wqkv|Wo|Wi)\.weight")
+    steps = [random_items(np.random.default_rng(0), 2, longest=8, pairs=True)]
+    lines: list[str] = []
+    want = encoded(
+        tmp_path, steps, ReferenceEncoderOps(FLOAT32, precision=precision(lines)), PaddedEncoder, ITEMS, TOKENS
+    )
+    got = encoded(tmp_path, steps, CudaEncoderOps(FLOAT32, "cpu", precision(lines)), PaddedEncoder, ITEMS, TOKENS)
+    plain = encoded(tmp_path, steps, ReferenceEncoderOps(FLOAT32), PaddedEncoder, ITEMS, TOKENS)
+    assert np.linalg.norm(want - plain) > 0.01 * np.linalg.norm(plain), "this was not FP8"
+    # On a GPU the bias of an FP8 product is bf16; and where one number is rounded to the other side, others follow.
+    assert np.linalg.norm(got - want) < 0.004 * np.linalg.norm(want)
+
+
+@pytest.mark.parametrize("kind", ["llama-gqa-tied", "qwen2", "qwen3"])
+def test_decoders(tmp_path: Path, kind: str) -> None:
+    """By the log-probabilities of what each generates, as far as both generate the same."""
+    from fastqps.ops.cuda.decode_ops import CudaDecodeOps
+
+    write_decoder(tmp_path, kind, num_hidden_layers=3)
+    card = load_card(str(tmp_path), 8, max_output_tokens=3)
+    lines: list[str] = []
+    found = []
+    for ops in (
+        ReferenceDecodeOps(FLOAT32, precision=precision(lines)),
+        CudaDecodeOps(FLOAT32, "cpu", precision(lines)),
+        ReferenceDecodeOps(FLOAT32),
+    ):
+        runner = PaddedDecoder.load(card, ops, 2, 10)
+        answers = Generator(card, runner=runner).generate([[1, 2, 3], [7]], Sampling(logprobs=True))
+        found.append(np.array([answer.logprobs[0] for answer in answers if answer.logprobs]))
+    want, got, plain = found
+    assert np.abs(want - plain).max() > 0.001, "this was not FP8"
+    assert np.abs(got - want).max() < 0.2 * np.abs(want - plain).max()

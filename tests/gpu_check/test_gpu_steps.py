@@ -1,0 +1,275 @@
+"""The GPU suite's steps where there is no GPU: checkpoints of tiny shapes, and what each step makes of them."""
+
+from __future__ import annotations
+
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import fake_cuda
+import numpy as np
+import pytest
+import torch
+from paths import ROOT
+from serving import PATIENCE_S
+
+import fastqps
+from bench.gpu.checkpoints import checkpoint
+from bench.gpu.inprocess import EncoderLoop
+from bench.gpu.plan import module_of
+from bench.gpu.program import check_flags
+from bench.gpu.results import Results
+from bench.gpu.run import Run
+from bench.gpu.served import bound_by
+from bench.gpu.shapes import SHAPES
+from bench.gpu.steps import ablate, correct
+from bench.gpu.targets import TARGETS
+from bench.gpu.vocabulary import texts
+from fastqps.bench.results.point import INVALID, Point
+from fastqps.errors import ConfigError
+
+pytestmark = pytest.mark.compute
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("checkpoints")
+
+
+@pytest.fixture
+def dry(cache: Path, tmp_path: Path) -> Any:
+    """Makes a dry run of a step."""
+
+    def make(step: str, limit_s: float = 120.0) -> Run:
+        results = Results(tmp_path / "dry-2026-01-01.json")
+        results.start(command="test", commit="", environment={"dry": True})
+        results.begin(step)
+        return Run(step, results, True, 1, 0.1, time.monotonic() + limit_s, cache)
+
+    return make
+
+
+def measured(run: Run) -> dict[str, dict[str, Any]]:
+    """The table by name, after the step has run."""
+    import_module(module_of(run.step)).measure(run)
+    return {row["name"]: row for row in run.results.read()["table"]}
+
+
+# ---- checkpoints
+
+
+def test_sizes_are_those_of_the_models() -> None:
+    millions = {name: round(shape.body_parameters / 1e6) for name, shape in SHAPES.items()}
+    assert millions == {
+        "minilm-l6": 11, "bert-base": 85, "smollm2-135m": 106, "qwen2.5-0.5b": 358, "qwen3-0.6b": 440, "llama-1b": 973
+    }  # fmt: skip
+    assert [SHAPES[name].kv_bytes for name in ("smollm2-135m", "qwen2.5-0.5b", "qwen3-0.6b")] == [23040, 12288, 114688]
+
+
+def test_encoder_loads_everywhere(cache: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    path = checkpoint(SHAPES["minilm-l6"].tiny(), cache)
+    many = texts(path, 12, 32)
+    ours = np.stack(fastqps.Engine(str(path), dtype="float32").predict(many))
+    theirs = SentenceTransformer(str(path), device="cpu", model_kwargs={"dtype": torch.float32}).encode(many)
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    between = (ours @ ours.T)[np.triu_indices(len(many), 1)]
+    assert between.max() < 0.995, "a swapped answer would pass for a right one"
+
+
+@pytest.mark.parametrize("name", ["smollm2-135m", "qwen2.5-0.5b", "qwen3-0.6b"])
+def test_decoder_loads_everywhere(cache: Path, name: str) -> None:
+    import transformers as tr
+
+    path = checkpoint(SHAPES[name].tiny(), cache)
+    [text] = texts(path, 1, 50)
+    ids = tr.AutoTokenizer.from_pretrained(path)(text, return_tensors="pt")["input_ids"]
+    model = tr.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+    config = tr.GenerationConfig(max_new_tokens=20, do_sample=False, eos_token_id=None, pad_token_id=0)
+    theirs = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config)[0, 50:].tolist()
+    engine = fastqps.Engine(str(path), dtype="float32")
+    assert ids.shape[1] == 50
+    assert engine.generate([text], max_tokens=20, ignore_eos=True)[0].token_ids == theirs
+    assert len(set(theirs)) > 8, "the answer repeats itself"
+
+
+def test_checkpoint_is_written_once(cache: Path) -> None:
+    shape = SHAPES["smollm2-135m"].tiny()
+    first = (checkpoint(shape, cache) / "model.safetensors").stat().st_mtime_ns
+    assert (checkpoint(shape, cache) / "model.safetensors").stat().st_mtime_ns == first
+    other = checkpoint(shape, cache, seed=2)
+    assert (other / "model.safetensors").stat().st_mtime_ns != first
+    assert not list(cache.glob(".*")), "something half written was left"
+
+
+# ---- tests on the GPU
+
+
+def test_a_group_that_dies_or_hangs_hides_no_other(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    bodies = {
+        "fails": "def test_a(): pass\ndef test_b(): assert 0",
+        "dies": "def test_a(): pass\ndef test_b(): __import__('os')._exit(3)",
+        "hangs": "def test_a(): pass\ndef test_b(): __import__('time').sleep(600)",
+    }
+    groups = {name: [str(tmp_path / f"test_{name}.py")] for name in bodies}
+    for name, body in bodies.items():
+        (tmp_path / f"test_{name}.py").write_text(body)
+    began = time.monotonic()
+    found = correct.run_groups({name: groups[name] for name in ("fails", "dies")}, 2, tmp_path, PATIENCE_S)
+    limit_s = 1 + 2 * (time.monotonic() - began)  # more than it takes to begin
+    found += correct.run_groups({"hangs": groups["hangs"]}, 1, tmp_path, limit_s)
+    assert [counts for counts, _ in found] == 3 * [{"passed": 1, "failed": 1, "skipped": 0}]
+    told = ["test_b (failed)", "dies (ended with code 3)", "hangs (no time left)"]
+    assert [bad for _, bad in found] == [[name] for name in told]
+    assert capfd.readouterr().out.count("::test_a PASSED") == 3
+
+
+def test_every_file_of_tests_on_the_gpu_runs() -> None:
+    kernels, others = correct.test_files()
+    found = {path.name for path in (ROOT / "tests/gpu").glob("test_*.py")}
+    assert found <= {*kernels, *others} and not {*kernels} & {*others}
+    assert all("kernels" in name for name in kernels) and len(kernels) > 3
+
+
+# ---- what limits a point
+
+
+@pytest.mark.parametrize(
+    ("point", "ceiling", "said"),
+    [
+        (Point("", rate=10, verdict=INVALID, reasons=["late"]), None, "the load generator (INVALID): late"),
+        (Point("", rate=10, duty_cycle=0.97), 11.0, "the device; device busy 97.0 %; 91 % of the transport's ceiling"),
+        (Point("", rate=10, duty_cycle=0.5), 11.0, "the transport; device busy 50.0 %"),
+        (Point("", rate=10, duty_cycle=0.5, idle_reasons={"no_work": 0.1, "launch": 0.4}), 100.0, "the host; "),
+        (
+            Point("", rate=10, duty_cycle=0.5, idle_reasons={"no_work": 0.1, "launch": 0.4}),
+            None,
+            "idle for launch 40.0 %",
+        ),
+    ],
+)
+def test_bound_by(point: Point, ceiling: float | None, said: str) -> None:
+    assert said in bound_by(point, ceiling=ceiling)
+
+
+# ---- steps, dry
+
+
+def test_ipc_step(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
+    run = dry("ipc")
+    found = measured(run)
+    assert [row["measured"] for name, row in found.items() if "time-sliced" in name] == [1, 1]
+    assert found["CUDA IPC, time-sliced: the owner is killed"]["bound_by"] == "the follower reads what was written"
+
+
+def test_kernels_step(dry: Any) -> None:
+    names = " ".join(measured(dry("kernels")))
+    for kernel in (
+        "embed_norm",
+        "add_norm",
+        "activate",
+        "tile_attention",
+        "pool",
+        "rope_kv",
+        "slot_attention",
+        "logit_options",
+        "sample",
+    ):
+        assert kernel in names
+
+
+def test_encoder_loop_computes_what_the_engine_does(cache: Path) -> None:
+    path = checkpoint(SHAPES["minilm-l6"].tiny(), cache)
+    loop = EncoderLoop("cpu", path, items=3, tokens=16, lanes=2, dtype="float32")
+    assert loop.rate(0.05) > 0
+    assert loop.step_us(2) > 0
+    ids = loop._lanes[1].runners[0].buffers().input_ids[:48].reshape(3, 16)
+    expected = fastqps.Engine(str(path), dtype="float32").predict([row.tolist() for row in ids])
+    got = loop._lanes[1].runners[0].buffers().output[:3]
+    np.testing.assert_allclose(got / np.linalg.norm(got, axis=1, keepdims=True), np.stack(expected), atol=1e-5)
+    loop.close()
+
+
+@pytest.mark.parametrize(
+    ("step", "target", "value"),
+    [
+        ("decoder:qwen2.5-0.5b", "decoder-0.5b", 0.92 * 1000 * 2**0.5),
+        ("decoder:qwen2.5-0.5b", "duty", 99.5),
+        ("fp8", "fp8", 1.3),
+        ("dispatchers", "dispatchers", 4**2 / 4**0.5),
+    ],
+)
+def test_steps_on_servers_that_are_formulas(
+    dry: Any, monkeypatch: pytest.MonkeyPatch, step: str, target: str, value: float
+) -> None:
+    """Their settings are those of a server on the fake device; what they make of the figures is known."""
+    monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
+    found = next(row for row in measured(dry(step)).values() if row["target"] == target)
+    assert found["measured"] == pytest.approx(value)
+    assert "the device" in found["bound_by"] or step == "dispatchers"
+
+
+def test_dispatchers_without_mps_are_measured_in_turns(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = import_module("bench.gpu.steps.dispatchers")
+    monkeypatch.setattr(module, "find_program", lambda: None)
+    run = dry("dispatchers")
+    run.dry = False
+    assert {place["mps"] for place in module._places(run)} == {"off"}
+    assert "nvidia-cuda-mps-control is not here" in run.results.read()["steps"]["dispatchers"]["left_out"][0]
+
+
+def test_what_no_time_is_left_for_is_named(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
+    run = dry("fp8", limit_s=10.0)
+    assert TARGETS["fp8"].name in measured(run), "what is needed is measured all the same"
+    left_out = run.results.read()["steps"]["fp8"]["left_out"]
+    assert [what.partition(":")[0] for what in left_out] == [
+        "--quantization auto, turn 3", "--quantization fp8, turn 4", "--quantization none, turn 5"
+    ]  # fmt: skip
+    run.repetitions = 3
+    assert list(run.rounds(20.0)) == [0], "the first round always"
+    assert list(run.rounds(0.0)) == [0, 1, 2]
+
+
+def test_peers_of_decoders_compute_what_we_do(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = import_module("bench.gpu.steps.decoder_peers")
+    made: dict[tuple[int, ...], list[int]] = {}
+    monkeypatch.setattr(module, "agreement", lambda address, asked, theirs: made.update(theirs) or 1.0)
+    monkeypatch.setattr("bench.gpu.modelled.ModelledServer.address", "somewhere")
+    run = dry("decoder_peers")
+    found = measured(run)[TARGETS["peer"].name]
+    assert found["measured"] > 0
+    assert "asynchronous" in found["bound_by"]
+    engine = fastqps.Engine(str(run.checkpoint("qwen2.5-0.5b")), dtype="float32")
+    for ids, theirs in list(made.items())[:2]:
+        assert engine.generate([list(ids)], max_tokens=5, ignore_eos=True)[0].token_ids == theirs
+
+
+# ---- programs
+
+
+def test_flags_of_programs_are_checked() -> None:
+    with pytest.raises(ConfigError, match="--speed"):
+        check_flags("ablate", ["--speed", "9"])
+    with pytest.raises(ConfigError, match="max-batch-itms"):
+        check_flags("calibrate", ["--set", "max-batch-itms=9"])
+    with pytest.raises(ConfigError, match="more than the 1"):
+        check_flags("ablate", ["--lanes", "1"])
+
+
+def test_what_each_optimization_adds_is_a_figure(dry: Any) -> None:
+    run = dry("ablate")
+    row = {"p99_us": 9.0, "duty_cycle": 0.5, "over_first": 3.0}
+    optimizations = [
+        {"name": "1 dispatcher", "rate": 100.0, "over_before": 1.0, **row},
+        {"name": "+ 2 lanes", "rate": 300.0, "over_before": 3.0, **row},
+        {"name": "+ FP8", "missing": "the device has none"},
+    ]
+    ablate.tell(run, optimizations)
+    found = run.results.read()
+    assert [entry["measured"] for entry in found["table"]] == [1.0, 3.0]
+    assert found["table"][1]["bound_by"] == "300/s; 3.00 × the first; device busy 50.0 %"
+    assert found["steps"]["ablate"]["left_out"] == ["+ FP8: the device has none"]

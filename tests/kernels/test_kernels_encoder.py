@@ -1,0 +1,239 @@
+"""Kernels of encoders against plain PyTorch, over packed items of uneven lengths and padding behind them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from kernel_rows import DEVICE, by_torch_too, check_fp8, kernel_only, near, normal
+from packed_rows import Packed, attention, packed
+from torch.nn import functional as F
+
+from fastqps.kernels.embed_norm import Embedded, embed_norm
+from fastqps.kernels.pool import pool
+from fastqps.kernels.shapes import AttentionShape, search_shape
+from fastqps.kernels.stamps import end_step
+from fastqps.kernels.tile_attention import tile_attention
+
+pytestmark = pytest.mark.compute
+computed_by = by_torch_too(__name__, "embed_norm", "end_step", "pool", "tile_attention")
+
+WIDTH = 48
+LENGTHS = {
+    "ragged": [5, 1, 30, 2, 33, 64, 7],
+    "one": [17],
+    "one token": [1],
+    "none": [],
+    "across tiles": [60, 10, 100, 90],
+}
+
+
+def embedded(step: Packed, **options: Any) -> Embedded:
+    words, weight = normal(50, WIDTH), normal(WIDTH, seed=3)
+    return embed_norm(step.ids, None, step.cu_seqlens, step.counts, words, None, None, weight, None, 1e-5, **options)
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_rows_know_their_items(name: str) -> None:
+    step = packed(LENGTHS[name])
+    done, total = embedded(step, want_values=False), sum(step.lengths)
+    starts = [start for start, end in step.spans() for _ in range(start, end)]
+    ends = [end for start, end in step.spans() for _ in range(start, end)]
+    assert done.row_start.tolist() == starts + [total] * 9
+    assert done.row_end.tolist() == ends + [total] * 9
+
+
+@pytest.mark.parametrize(("items", "room", "looks"), [(9, 512, 1), (9, 513, 2), (550, 551, 2), (5, 4097, 2)])
+def test_rows_know_their_items_among_many(items: int, room: int, looks: int) -> None:
+    assert (search_shape(room).stride > 1) == (looks == 2)
+    step = packed([1] * (items - 2) + [3, 4], spare_tokens=2, spare_items=room - items - 1)
+    done = embedded(step, want_values=False)
+    starts = [start for start, end in step.spans() for _ in range(start, end)]
+    assert done.row_start.tolist() == [*starts, items + 5, items + 5]
+
+
+def places_in_items(step: Packed, padding: int) -> torch.Tensor:
+    """int64 [tokens]: as transformers numbers RoBERTa's positions."""
+    at: list[int] = []
+    for start, end in step.spans():
+        counted = padding
+        for i in step.ids[start:end].tolist():
+            counted += i != padding
+            at.append(padding if i == padding else counted)
+    return torch.tensor(at, dtype=torch.int64, device=DEVICE)
+
+
+@pytest.mark.parametrize("name", ["ragged", "one token", "none"])
+def test_embedding_with_positions_and_types(name: str) -> None:
+    step = packed(LENGTHS[name])
+    words, places, kinds = normal(50, WIDTH), normal(70, WIDTH, seed=1), normal(2, WIDTH, seed=2)
+    weight, bias, total = normal(WIDTH, seed=3), normal(WIDTH, seed=4), sum(step.lengths)
+    args = (step.ids, step.types, step.cu_seqlens, step.counts, words, places, kinds, weight, bias, 1e-12, 2)
+    done = embed_norm(*args, want_fp8=True)
+    x = words[step.ids[:total].long()] + places[places_in_items(step, 1)] + kinds[step.types[:total].long()]
+    wanted = F.layer_norm(x, (WIDTH,), weight, bias, 1e-12)
+    assert done.values is not None and done.fp8 is not None and done.scale is not None
+    near(done.values[:total], wanted)
+    if total:
+        check_fp8(done.fp8[:total], done.scale[:total], wanted)
+
+
+@pytest.mark.parametrize(("padding", "longest"), [(0, 30), (1, 300), (5, 30)])
+def test_padding_in_a_text_is_not_counted(padding: int, longest: int) -> None:
+    """Positions are those of RoBERTa in transformers, also in an item longer than the 256 ids of one load."""
+    step = packed([1, 9, longest, 3])
+    step.ids[: sum(step.lengths) : 3] = padding
+    words, places, weight = normal(50, WIDTH), normal(320, WIDTH, seed=1), normal(WIDTH, seed=3)
+    args = (step.ids, None, step.cu_seqlens, step.counts, words, places, None, weight, None, 1e-12, padding + 1)
+    done, at = embed_norm(*args), places_in_items(step, padding)
+    assert done.values is not None
+    x = words[step.ids[: len(at)].long()] + places[at]
+    near(done.values[: len(at)], F.layer_norm(x, (WIDTH,), weight, None, 1e-12))
+
+
+def test_embedding_without_types_takes_the_first() -> None:
+    step, words, kinds, weight = packed([3, 4]), normal(50, WIDTH), normal(2, WIDTH, seed=2), normal(WIDTH, seed=3)
+    done = embed_norm(step.ids, None, step.cu_seqlens, step.counts, words, None, kinds, weight, None, 1e-5)
+    assert done.values is not None
+    x = words[step.ids[:7].long()] + kinds[0]
+    near(done.values[:7], F.layer_norm(x, (WIDTH,), weight, None, 1e-5))
+
+
+def check_attention(
+    step: Packed,
+    heads: int,
+    size: int,
+    window: int = 0,
+    rotary: bool = False,
+    dtype: torch.dtype = torch.float32,
+    shape: AttentionShape | None = None,
+) -> None:
+    total = sum(step.lengths)
+    qkv = (normal(len(step.ids), 3 * heads * size) * 2).to(dtype)
+    qkv[total:] = torch.nan
+    angles = normal(600, size // 2, seed=5)
+    table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
+    rows = embedded(step, want_values=False)
+    tiled: dict[str, Any] = {"shape": shape} if shape else {}
+    done = tile_attention(qkv, rows.row_start, rows.row_end, heads, window=window, rotary=table, **tiled)
+    assert done.dtype == dtype
+    tolerance = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}[dtype]
+    near(done[:total], attention(qkv.float(), step, heads, window, table), tolerance)
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_attention_stays_in_its_item(name: str) -> None:
+    step = packed(LENGTHS[name])
+    if step.lengths:
+        check_attention(step, heads=2, size=32)
+    else:
+        rows = embedded(step, want_values=False)
+        tile_attention(normal(9, 96), rows.row_start, rows.row_end, 1)  # nothing but padding: no fault
+
+
+@pytest.mark.parametrize("size", [4, 24, 64, 128])
+def test_attention_of_heads_of_any_size(size: int) -> None:
+    check_attention(packed([3, 40, 22]), heads=1, size=size)
+    check_attention(packed([3, 40, 22]), heads=1, size=size, rotary=True)
+
+
+@pytest.mark.parametrize(("window", "rotary"), [(3, False), (40, True), (64, True)])
+def test_attention_in_a_window(window: int, rotary: bool) -> None:
+    check_attention(packed([5, 90, 1, 70]), heads=1, size=32, window=window, rotary=rotary)
+
+
+@kernel_only
+def test_attention_of_long_items() -> None:
+    check_attention(packed([512, 3]), heads=1, size=32, shape=AttentionShape(64, 128, 32, 16, 4, 1))
+
+
+NOT_FINITE = [torch.inf, torch.nan]
+
+
+@pytest.mark.parametrize("bad", NOT_FINITE)
+@pytest.mark.parametrize(
+    ("size", "window", "rotary", "dtype"),
+    [(32, 0, False, torch.float32), (64, 3, True, torch.float32), (64, 0, False, torch.float16)],
+)
+def test_attention_keeps_what_is_not_finite_in_its_item(
+    bad: float, size: int, window: int, rotary: bool, dtype: torch.dtype
+) -> None:
+    """Items that share tiles with others full of infinity or NaN answer as beside finite ones, to the bit."""
+    step = packed([5, 1, 30, 7, 40, 2])
+    angles = normal(600, size // 2, seed=5)
+    table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
+    rows = embedded(step, want_values=False)
+
+    def attend(qkv: torch.Tensor) -> torch.Tensor:
+        return tile_attention(qkv.to(dtype), rows.row_start, rows.row_end, 1, window=window, rotary=table)
+
+    qkv = normal(len(step.ids), 3 * size) * 2
+    beside_finite = attend(qkv)
+    spans = step.spans()
+    for number in (0, 3, 4):
+        qkv[slice(*spans[number])] = bad
+    found = attend(qkv)
+    for number, span in enumerate(spans):
+        if number in (0, 3, 4):
+            assert not found[slice(*span)].isfinite().any()
+        else:
+            assert torch.equal(found[slice(*span)], beside_finite[slice(*span)]), number
+
+
+@pytest.mark.parametrize("bad", NOT_FINITE)
+def test_attention_over_a_value_that_is_not_finite(bad: float) -> None:
+    """Its own item's rows are not finite in that column, as in torch; nothing else changes."""
+    step = packed([5, 30, 7])
+    rows = embedded(step, want_values=False)
+    qkv = normal(len(step.ids), 6 * 32)
+    before = tile_attention(qkv, rows.row_start, rows.row_end, 2)[:42]
+    qkv[20, 4 * 32 + 3] = bad
+    found = tile_attention(qkv, rows.row_start, rows.row_end, 2)[:42]
+    wanted = attention(qkv, step, 2, 0, None)
+    assert not wanted[5:35, 3].isfinite().any()
+    assert torch.equal(found.isfinite(), wanted.isfinite())
+    assert torch.equal(found[wanted.isfinite()], before[wanted.isfinite()])
+
+
+# The interpreter multiplies no bfloat16; the shapes of programs are those of float16.
+@pytest.mark.parametrize("dtype", [torch.float16] if DEVICE == "cpu" else [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(("size", "rotary"), [(32, False), (64, False), (64, True), (128, True)])
+def test_attention_of_16_bits(dtype: torch.dtype, size: int, rotary: bool) -> None:
+    check_attention(packed([5, 1, 30, 64, 100, 27]), heads=2, size=size, rotary=rotary, dtype=dtype)
+
+
+@pytest.mark.parametrize("mode", ["cls", "mean", "max"])
+@pytest.mark.parametrize("name", ["ragged", "one token", "none"])
+def test_pooling(mode: Any, name: str) -> None:
+    step = packed(LENGTHS[name])
+    hidden = normal(len(step.ids), 200)
+    hidden[sum(step.lengths) :] = torch.nan
+    items = len(step.lengths)
+    out = torch.full((items + 3, 200), 7.0, device=DEVICE)
+    assert pool(hidden, step.cu_seqlens, step.counts, mode, out=out) is out
+    for row, (start, end) in zip(out, step.spans(), strict=False):
+        item = hidden[start:end]
+        near(row, {"cls": item[0], "mean": item.mean(0), "max": item.amax(0)}[mode])
+    assert (out[items:] == 7).all()  # no row of padding is written
+
+
+@pytest.mark.parametrize("mode", ["cls", "mean", "max"])
+@pytest.mark.parametrize("bad", NOT_FINITE)
+def test_pooling_beside_what_is_not_finite(mode: Any, bad: float) -> None:
+    step, hidden = packed([5, 30, 7]), normal(51, 200)
+    before = pool(hidden, step.cu_seqlens, step.counts, mode)
+    hidden[5:35] = bad
+    after = pool(hidden, step.cu_seqlens, step.counts, mode)
+    assert torch.equal(after[[0, 2]], before[[0, 2]]) and not after[1].isfinite().any()
+
+
+@kernel_only
+def test_stamps_are_of_the_device_alone() -> None:
+    stamps = torch.zeros(2, dtype=torch.int64, device=DEVICE)
+    step = packed([4, 5])
+    embedded(step, stamps=stamps)
+    pool(normal(18, 32), step.cu_seqlens, step.counts, "mean", stamps=stamps)
+    end_step(stamps)
+    start, end = stamps.tolist()
+    assert (0 < start < end) if DEVICE == "cuda" else (start, end) == (0, 0)

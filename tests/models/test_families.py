@@ -1,0 +1,128 @@
+"""A model family is one module and one row: docs/adding-a-family.md has two modules, and both are served here."""
+
+from __future__ import annotations
+
+import re
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers as tr
+from checkpoints import write_sentence_modules
+from paths import ROOT
+
+from fastqps import Engine
+from fastqps.architectures.packed import PackedModel
+from fastqps.models import ModelError, load_card
+from fastqps.models.checkpoint import Checkpoint
+from fastqps.models.families import FAMILIES, DecoderFamily, EncoderFamily, family_of
+from fastqps.models.families.encoder import EncoderConfig
+
+pytestmark = pytest.mark.compute
+
+PAGE = ROOT / "docs/adding-a-family.md"
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+IDS = [[3, 50, 7, 9], [11, 12], [5, 6, 7, 8, 9, 10, 11]]
+
+
+def module(number: int) -> types.ModuleType:
+    """The page's code blocks, in their order."""
+    made = types.ModuleType("family")
+    exec(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[number], made.__dict__)
+    return made
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FAMILIES, "electra", module(0).FAMILY)  # type: ignore[arg-type]
+    monkeypatch.setitem(FAMILIES, "granite", module(1).FAMILY)  # type: ignore[arg-type]
+
+
+def write(path: Path, model: Any) -> Any:
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.15)
+    model.eval().save_pretrained(path)
+    return model
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize("task", ["embed", "classify"])
+def test_the_encoder_of_the_page_equals_transformers(task: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = tr.ElectraConfig(vocab_size=200, embedding_size=32, max_position_embeddings=64, **SIZES, num_labels=3)
+    made = tr.ElectraForSequenceClassification if task == "classify" else tr.ElectraModel
+    model = write(tmp_path, made._from_config(config, attn_implementation="eager"))
+    if task == "embed":
+        write_sentence_modules(tmp_path, "mean")
+    with torch.no_grad():
+        outputs = [model(torch.tensor([ids])) for ids in IDS]
+    engine = Engine(str(tmp_path), dtype="float32")
+    assert engine.card.family == "electra"
+    assert not any("does not know" in warning for warning in engine.card.warnings), "the page names every key"
+    if task == "embed":
+        want = torch.stack([out.last_hidden_state[0].mean(0) for out in outputs]).numpy()
+        assert np.abs(engine.embed(IDS, normalize=False) - want).max() < 1e-4
+    else:
+        labels = engine.card.labels
+        for answer, out in zip(engine.predict(IDS), outputs, strict=True):
+            scores = dict(answer)  # type: ignore[arg-type]
+            want = out.logits[0].softmax(0).numpy()
+            assert np.abs(np.array([scores[name] for name in labels]) - want).max() < 1e-4
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize("scale", [1.0, 0.3])
+def test_the_decoder_of_the_page_equals_transformers(scale: float, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    ends = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+    sizes = {**SIZES, "num_key_value_heads": 2, "max_position_embeddings": 128, "vocab_size": 96}
+    config = tr.GraniteConfig(**sizes, **ends, attention_multiplier=scale, attention_bias=True)
+    model = write(tmp_path, tr.GraniteForCausalLM._from_config(config, attn_implementation="eager"))
+    engine = Engine(str(tmp_path), dtype="float32", max_input_tokens=20, max_output_tokens=12)
+    assert engine.card.family == "granite"
+    how = tr.GenerationConfig(max_new_tokens=12, do_sample=False, pad_token_id=0)
+    for ids, answer in zip(IDS, engine.generate(IDS), strict=True):
+        with torch.inference_mode():
+            made = model.generate(torch.tensor([ids]), attention_mask=torch.ones(1, len(ids)), generation_config=how)
+        assert answer.token_ids == made[0, len(ids) :].tolist()
+
+
+@pytest.mark.usefixtures("table")
+def test_a_refused_key_of_the_page_is_refused(tmp_path: Path) -> None:
+    config = tr.GraniteConfig(**SIZES, vocab_size=96, embedding_multiplier=2.0)
+    tr.GraniteForCausalLM._from_config(config).save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=r"embedding_multiplier 2\.0 is not supported"):
+        load_card(str(tmp_path), 20)
+
+
+@pytest.mark.parametrize("model_type", ["electra", "", None, 3])
+def test_an_unknown_family_is_refused(model_type: object) -> None:
+    with pytest.raises(ModelError, match=r"model_type .* is not supported; supported: bert, .*qwen3"):
+        family_of(model_type)
+
+
+def test_a_configuration_that_nothing_computes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tr.BertModel(tr.BertConfig(vocab_size=40, **SIZES)).save_pretrained(tmp_path)
+    card = load_card(str(tmp_path))
+    sizes = {"hidden": 32, "inner": 64, "layers": 2, "heads": 4, "vocab": 40, "positions": 8, "eps": 1e-5}
+    other = EncoderConfig(prefix="", activation="gelu", **sizes)  # type: ignore[arg-type]
+    monkeypatch.setattr(Checkpoint, "encoder_config", lambda _: other)
+    with pytest.raises(ModelError, match="no architecture computes a EncoderConfig"):
+        PackedModel(card, None)  # type: ignore[arg-type]
+
+
+def test_a_decoder_is_no_encoder_and_an_encoder_no_decoder(tmp_path: Path) -> None:
+    tr.BertModel(tr.BertConfig(vocab_size=40, **SIZES)).save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="a bert is no decoder"):
+        Checkpoint.open(tmp_path).decoder_config()
+
+
+def test_each_family_has_a_module_of_its_name() -> None:
+    folder = ROOT / "fastqps/models/families"
+    for family in FAMILIES.values():
+        assert (folder / f"{family.name}.py").is_file()
+        assert isinstance(family, EncoderFamily | DecoderFamily)

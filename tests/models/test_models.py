@@ -1,0 +1,322 @@
+"""Packed models against transformers and sentence-transformers: alone, and in whatever company."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import FAMILIES, VOCAB, write_checkpoint, write_sentence_modules
+from model_runs import Item, random_items, reference, run
+
+from fastqps import _core
+from fastqps.devices import DeviceError, make_runner
+from fastqps.devices.cpu import choose_dtype
+from fastqps.host import machine
+from fastqps.models import ModelCard, ModelError, load_card
+
+pytestmark = pytest.mark.compute
+
+MAX_ITEMS, MAX_TOKENS = 16, 1024
+SIZES = {
+    "model_type": "bert",
+    "vocab_size": VOCAB,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+}
+
+
+def check_everywhere(path: Path, items: Sequence[Item], want: np.ndarray) -> None:
+    """The rows equal ``want`` within 1e-4 alone and in shuffled batches, and differ by 1e-5 at most between those."""
+    runner = make_runner("cpu", load_card(str(path)), MAX_ITEMS, MAX_TOKENS, dtype="float32", threads=1)
+    alone = np.concatenate([run(runner, [item]) for item in items])
+    assert np.abs(alone - want).max() < 1e-4
+    rng = np.random.default_rng(1)
+    for size in (2, 5, len(items)):
+        chosen = rng.permutation(len(items))[:size]
+        assert np.abs(run(runner, [items[i] for i in chosen]) - alone[chosen]).max() <= 1e-5
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_embeddings_equal_transformers(tmp_path: Path, family: str, pooling: str) -> None:
+    model = write_checkpoint(tmp_path, family)
+    write_sentence_modules(tmp_path, pooling)
+    items = random_items(np.random.default_rng(0), 9)
+    hidden = [reference(model, item, False).last_hidden_state[0] for item in items]
+    pooled = {"mean": lambda x: x.mean(0), "cls": lambda x: x[0], "max": lambda x: x.max(0).values}[pooling]
+    check_everywhere(tmp_path, items, torch.stack([pooled(x) for x in hidden]).numpy())
+
+
+@pytest.mark.parametrize("labels", [1, 3])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_classifiers_equal_transformers(tmp_path: Path, family: str, labels: int) -> None:
+    options = {"classifier_pooling": "mean", "classifier_bias": True} if family == "modernbert" and labels == 3 else {}
+    model = write_checkpoint(tmp_path, family, "classify", num_labels=labels, **options)
+    items = random_items(np.random.default_rng(0), 9)
+    want = torch.cat([reference(model, item, False).logits for item in items]).numpy()
+    check_everywhere(tmp_path, items, want)
+    card = load_card(str(tmp_path))
+    assert (card.task, card.dimensions, len(card.labels)) == ("classify", labels, labels)
+    assert card.activation == ("sigmoid" if labels == 1 else "softmax")
+
+
+@pytest.mark.parametrize("task", ["embed", "classify"])
+def test_pairs_equal_transformers(tmp_path: Path, task: str) -> None:
+    model = write_checkpoint(tmp_path, "bert", task)
+    items = random_items(np.random.default_rng(0), 9, pairs=True)
+    outputs = [reference(model, item, True) for item in items]
+    rows = [out.logits if task == "classify" else out.last_hidden_state.mean(1) for out in outputs]
+    check_everywhere(tmp_path, items, torch.cat(rows).numpy())
+
+
+def test_options_that_change_the_numbers(tmp_path: Path) -> None:
+    """Other activations, biases and norms than the families' usual ones."""
+    biased = {"attention_bias": True, "mlp_bias": True, "norm_bias": True, "num_attention_heads": 2}
+    for family, options in (
+        ("bert", {"hidden_act": "gelu_new", "layer_norm_eps": 1e-3}),
+        ("bert", {"hidden_act": "relu", "type_vocab_size": 1}),
+        ("distilbert", {"activation": "relu"}),
+        ("modernbert", {**biased, "hidden_activation": "gelu_pytorch_tanh"}),
+        ("modernbert", {"layer_types": ["sliding_attention", "full_attention", "full_attention"]}),
+    ):
+        path = tmp_path / f"{family}-{len(list(tmp_path.iterdir()))}"
+        model = write_checkpoint(path, family, **options)
+        items = random_items(np.random.default_rng(0), 5)
+        want = torch.cat([reference(model, item, False).last_hidden_state.mean(1) for item in items]).numpy()
+        check_everywhere(path, items, want)
+
+
+def test_old_modernbert_and_tensorflow_names(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    items = random_items(np.random.default_rng(0), 5)
+    model = write_checkpoint(tmp_path / "modern", "modernbert")
+    path = tmp_path / "modern/config.json"
+    config = json.loads(path.read_text())
+    del config["layer_types"], config["rope_parameters"]
+    config |= {"global_attn_every_n_layers": 3, "global_rope_theta": 160000.0, "local_rope_theta": 10000.0}
+    path.write_text(json.dumps(config))
+    want = torch.cat([reference(model, item, False).last_hidden_state.mean(1) for item in items]).numpy()
+    check_everywhere(tmp_path / "modern", items, want)
+
+    model = write_checkpoint(tmp_path / "old", "bert", "classify")
+    tensors = load_file(tmp_path / "old/model.safetensors")
+    renamed = {
+        k.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): v
+        for k, v in tensors.items()
+    }
+    names = sorted(renamed)
+    shards = {"model-1.safetensors": names[::2], "model-2.safetensors": names[1::2]}
+    for file, part in shards.items():
+        save_file({k: renamed[k] for k in part}, tmp_path / "old" / file)
+    where = {"weight_map": {k: file for file, part in shards.items() for k in part}}
+    (tmp_path / "old/model.safetensors.index.json").write_text(json.dumps(where))
+    (tmp_path / "old/model.safetensors").unlink()
+    want = torch.cat([reference(model, item, False).logits for item in items]).numpy()
+    check_everywhere(tmp_path / "old", items, want)
+
+
+def test_dense_and_normalize(tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    model = write_checkpoint(tmp_path, "bert")
+    write_sentence_modules(tmp_path, dense=True, normalize=True)
+    items = random_items(np.random.default_rng(0), 5)
+    hidden = torch.cat([reference(model, item, False).last_hidden_state.mean(1) for item in items])
+    dense = load_file(tmp_path / "2_Dense/model.safetensors")
+    want = torch.tanh(hidden @ dense["linear.weight"].T + dense["linear.bias"])
+    check_everywhere(tmp_path, items, want.numpy())
+    card = load_card(str(tmp_path))
+    assert (card.dimensions, card.normalize) == (24, True)
+
+
+@pytest.mark.parametrize("window", [0, 1, 7, 30])
+@pytest.mark.parametrize(("heads", "size"), [(12, 32), (2, 64), (3, 8), (2, 24)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_attention_kernel(dtype: torch.dtype, heads: int, size: int, window: int) -> None:
+    """Every length around the kernel's block sizes, against a plain softmax in fp64."""
+    torch.manual_seed(0)
+    lengths = [*range(1, 36), 63, 64, 65, 200]
+    starts = torch.tensor([0, *lengths]).cumsum(0).to(torch.int32)
+    qkv = torch.randn(sum(lengths), 3 * heads * size).to(dtype)
+    out = torch.full((sum(lengths), heads * size), torch.nan, dtype=dtype)
+    arguments = (dtype == torch.bfloat16, heads, size, starts.data_ptr(), len(lengths))
+    _core.attend(out.data_ptr(), qkv.data_ptr(), *arguments, window=window)
+    for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        q, k, v = qkv[first:last].double().view(-1, 3, heads, size).permute(1, 2, 0, 3)
+        scores = q @ k.transpose(1, 2) / size**0.5
+        at = torch.arange(last - first)
+        if window:
+            scores = scores.masked_fill((at[:, None] - at).abs() > window, -torch.inf)
+        want = (scores.softmax(-1) @ v).transpose(0, 1).reshape(last - first, -1)
+        error = (out[first:last].double() - want).abs()
+        # bf16: half a unit of the result, and of the weights, which the values' mean shares
+        assert (error <= (3e-6 if dtype == torch.float32 else 1 / 256 + want.abs() / 256)).all()
+
+
+def test_threads_change_nothing(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, "modernbert")
+    items = random_items(np.random.default_rng(0), MAX_ITEMS)
+    before = torch.get_num_threads()
+    rows = []
+    try:
+        for threads in (1, 2):
+            runner = make_runner(
+                "cpu", load_card(str(tmp_path)), MAX_ITEMS, MAX_TOKENS, dtype="float32", threads=threads
+            )
+            rows.append(run(runner, items))
+    finally:
+        torch.set_num_threads(before)
+    assert np.abs(rows[0] - rows[1]).max() <= 1e-5
+
+
+def test_card(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, "roberta", "classify", id2label={i: f"L{i}" for i in range(11)})
+    card = load_card(str(tmp_path), name="other")
+    assert ModelCard.from_json(card.to_json()) == card
+    assert (card.name, card.family, card.position_offset, card.second_segment_type) == ("other", "roberta", 2, 0)
+    assert card.labels == tuple(f"L{i}" for i in range(11))
+    assert card.max_input_tokens == 64
+    assert load_card(str(tmp_path), max_input_tokens=20).max_input_tokens == 20
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 40}))
+    assert load_card(str(tmp_path)).max_input_tokens == 40
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 10**30}))
+    assert load_card(str(tmp_path)).max_input_tokens == 64
+    assert len(card.version) == 12
+    assert load_card(str(tmp_path)).version != card.version, "other limits, another version"
+
+
+@pytest.mark.parametrize(
+    ("changes", "activation"),
+    [
+        ({"problem_type": "multi_label_classification"}, "sigmoid"),
+        ({"problem_type": "regression"}, "identity"),
+        ({"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}}, "identity"),
+        ({"sbert_ce_default_activation_function": "torch.nn.modules.activation.Sigmoid"}, "sigmoid"),
+    ],
+)
+def test_activation_of_a_classifier(tmp_path: Path, changes: dict[str, object], activation: str) -> None:
+    write_checkpoint(tmp_path, "bert", "classify")
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    assert load_card(str(tmp_path)).activation == activation
+
+
+@pytest.mark.parametrize(
+    ("file", "changes", "said"),
+    [
+        ("config.json", {"model_type": "mistral"}, "supported: bert"),
+        ("config.json", {"architectures": ["BertForQuestionAnswering"]}, "ForSequenceClassification"),
+        ("config.json", {"position_embedding_type": "relative_key"}, "relative_key"),
+        ("config.json", {"hidden_act": "silu"}, "supported: gelu"),
+        ("config.json", {"hidden_size": 48}, "config.json says"),
+        ("config.json", {"num_hidden_layers": 4}, "no tensor"),
+        ("sentence_bert_config.json", {"do_lower_case": True}, "lower-cases"),
+        ("config_sentence_transformers.json", {"default_prompt_name": "passage"}, "passage"),
+        ("1_Pooling/config.json", {"pooling_mode_mean_sqrt_len_tokens": True}, "mean + mean_sqrt_len_tokens"),
+        ("2_Dense/config.json", {"activation_function": "my.Own"}, "my.Own"),
+    ],
+)
+def test_what_is_not_supported_says_so(tmp_path: Path, file: str, changes: dict[str, object], said: str) -> None:
+    write_checkpoint(tmp_path, "bert")
+    write_sentence_modules(tmp_path, dense=True)
+    path = tmp_path / file
+    path.write_text(json.dumps((json.loads(path.read_text()) if path.exists() else {}) | changes))
+    with pytest.raises(ModelError, match=said.replace("+", r"\+")):
+        make_runner("cpu", load_card(str(tmp_path)), 1, 64, dtype="float32")
+
+
+def test_what_is_missing_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="minilm"):
+        load_card("no-such-model")
+    with pytest.raises(ModelError, match=r"no config\.json"):
+        load_card(str(tmp_path))
+    write_checkpoint(tmp_path, "bert")
+    (tmp_path / "model.safetensors").write_bytes(b"\xff" * 100)
+    with pytest.raises(ModelError, match=r"model\.safetensors"):
+        make_runner("cpu", load_card(str(tmp_path)), 1, 64)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match="safetensors"):
+        load_card(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("config.json", "[]", "config.json: not a JSON object"),
+        ("config.json", "[" * 100_000, "config.json"),
+        ("config.json", json.dumps({"model_type": "bert", "hidden_size": 32}), "intermediate_size null"),
+        ("config.json", json.dumps({**SIZES, "vocab_size": -5}), "vocab_size -5"),
+        ("config.json", json.dumps({**SIZES, "num_attention_heads": 5}), "num_attention_heads 5, which do not divide"),
+        ("modules.json", '{"a": 1}', "cannot be used"),
+        ("tokenizer.json", '{"model": {', "tokenizer.json"),
+    ],
+)
+def test_broken_configuration_says_so(tmp_path: Path, file: str, text: str, said: str) -> None:
+    write_checkpoint(tmp_path, "bert")
+    (tmp_path / file).write_text(text)
+    with pytest.raises(ModelError, match=said):
+        load_card(str(tmp_path))
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    from fastqps.runners.lane import make_lane
+
+    write_checkpoint(tmp_path, "bert")
+    card = load_card(str(tmp_path))
+    for broken in (False, True):
+        lane = make_lane(make_runner("cpu", card, 4, 64, dtype="float32"), 2)
+        if broken:
+            with pytest.raises(ModelError, match="not finite"):
+                lane.warm_up()
+        else:
+            lane.warm_up()
+        lane.close()
+        tensors = load_file(tmp_path / "model.safetensors")
+        tensors["encoder.layer.1.output.dense.weight"].fill_(float("nan"))
+        save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_devices() -> None:
+    card = load_card("minilm")
+    with pytest.raises(DeviceError, match=r"no device .tpu.*cpu, cuda, null"):
+        make_runner("tpu", card, 1, 64)
+    with pytest.raises(DeviceError, match="float16"):
+        make_runner("cpu", card, 1, 64, dtype="float16")
+
+
+@pytest.mark.parametrize(
+    ("said", "found"), [("fpu avx512_bf16 sse", ("avx512_bf16",)), ("amx_bf16", ("amx_bf16",)), ("fpu avx512f", ())]
+)
+def test_auto_is_bfloat16_where_the_cpu_has_it(
+    monkeypatch: pytest.MonkeyPatch, said: str, found: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(machine, "cpu_flags", lambda: frozenset(said.split()))
+    assert machine.bfloat16_flags() == found
+    if not found:
+        assert choose_dtype("auto") is torch.float32
+
+
+def test_null_device_needs_no_torch() -> None:
+    code = """
+import sys, numpy as np
+from fastqps.devices import make_runner
+from fastqps.models import load_card
+runner = make_runner("null", load_card("minilm"), 8, 512)
+runner.run(8, 300, 8)
+assert runner.buffers().output.shape == (8, 384)
+assert np.allclose(np.linalg.norm(runner.buffers().output, axis=1), 1)
+assert all(address % 64 == 0 for address in runner.buffers().addresses().values())
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,0 +1,163 @@
+"""A table of published configurations: answers equal the reference's, or the model is refused, naming the reason.
+
+A model that is served and answers otherwise than transformers does with the same files is a silent difference. There
+must be none.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers as tr
+from checkpoints import write_sentence_modules
+from decoders import expected
+from model_runs import random_items, reference, run
+from published_bases import Config, Published
+from published_configs import PUBLISHED
+
+from fastqps.devices import make_runner
+from fastqps.engine.generator import Generator
+from fastqps.engine.sampling import Sampling
+from fastqps.models import ModelCard, ModelError, load_card
+
+pytestmark = pytest.mark.compute
+
+VOCAB, HEADS, WIDTH = 200, 4, 32
+TOLERANCE = 1e-4
+PROMPTS = [[7], [9, 4, 6], list(range(5, 45))]
+MAX_OUTPUT = 6
+DECODERS = ("llama", "qwen2", "qwen3")
+
+
+def shrink(config: Config) -> Config:
+    """The configuration with small sizes. What is odd in it stays so: shared heads, heads of another size, windows."""
+    small = dict(config)
+    decoder = config.get("model_type") in DECODERS
+    tables = "roberta" in str(config.get("model_type")) or config.get("model_type") == "camembert"
+    sizes = {"hidden_size": WIDTH, "dim": WIDTH, "intermediate_size": 64, "hidden_dim": 64, "vocab_size": VOCAB}
+    sizes |= {"num_hidden_layers": 4 if config.get("model_type") == "modernbert" else 2, "n_layers": 2}
+    sizes |= {"max_position_embeddings": 128 if decoder else 66 if tables else 64}
+    sizes |= {"n_heads": HEADS} if "n_heads" in config else {"num_attention_heads": HEADS}
+    small |= {key: size for key, size in sizes.items() if key in config}
+    if config.get("num_key_value_heads"):
+        small["num_key_value_heads"] = HEADS if config["num_key_value_heads"] == config["num_attention_heads"] else 2
+    if "head_dim" in config:
+        usual = config["head_dim"] * config["num_attention_heads"] == config["hidden_size"]
+        small["head_dim"] = WIDTH // HEADS if usual else 16
+    if config.get("local_attention") == 128:
+        small["local_attention"] = 16  # so that a short text is longer than the window
+    for key in ("bos", "cls", "eos", "pad", "sep"):
+        if (config.get(f"{key}_token_id") or 0) >= VOCAB:
+            small[f"{key}_token_id"] = 3
+    return _shorter_context(small)
+
+
+def _shorter_context(config: Config) -> Config:
+    key, by = "original_max_position_embeddings", 512
+    scaling = config.get("rope_scaling")
+    if isinstance(scaling, dict) and key in scaling:
+        config["rope_scaling"] = scaling | {key: scaling[key] // by}
+    return config | {key: config[key] // by} if key in config else config
+
+
+def write(path: Path, model: Published) -> Any:
+    """Writes the checkpoint; returns what transformers makes of it, or None for one that is refused by its files."""
+    path.mkdir()
+    config = shrink(model.config)
+    classes = {
+        "ForSequenceClassification": tr.AutoModelForSequenceClassification,
+        "ForCausalLM": tr.AutoModelForCausalLM,
+    }
+    architecture = str((config.get("architectures") or [""])[0])
+    auto = next((found for ending, found in classes.items() if architecture.endswith(ending)), tr.AutoModel)
+    if model.refused and not model.tensors:
+        (path / "model.safetensors").write_bytes(b"")
+    else:
+        _write_config(path, config | model.tensors)
+        torch.manual_seed(0)
+        made = auto.from_config(tr.AutoConfig.from_pretrained(path)).float()
+        with torch.no_grad():
+            for parameter in made.parameters():
+                parameter.add_(torch.randn_like(parameter) * 0.15)
+        made.save_pretrained(path)
+        (path / "generation_config.json").unlink(missing_ok=True)
+    _write_config(path, config)
+    if model.pooling:
+        write_sentence_modules(path, model.pooling, normalize=model.normalize)
+    if model.refused:
+        return None
+    return auto.from_pretrained(path, attn_implementation="eager", dtype=torch.float32).eval()
+
+
+def _write_config(path: Path, config: Config) -> None:
+    (path / "config.json").write_text(json.dumps(config))
+
+
+def encoder_difference(path: Path, card: ModelCard, model: Published, wanted: Any) -> float:
+    items = random_items(np.random.default_rng(0), 5, card.max_input_tokens, pairs=card.family == "bert")
+    outputs = [reference(wanted, item, card.second_segment_type == 1) for item in items]
+    if card.task == "classify":
+        rows = [out.logits for out in outputs]
+    else:
+        rows = [out[0][:, 0] if model.pooling == "cls" else out[0].mean(1) for out in outputs]
+    runner = make_runner("cpu", card, 8, 512, dtype="float32", threads=1)
+    return float(np.abs(run(runner, items) - torch.cat(rows).numpy()).max())
+
+
+def generator_difference(card: ModelCard, wanted: Any) -> float:
+    """Of the tokens' log probabilities; infinite where a token differs."""
+    found = Generator(card, dtype="float32").generate(PROMPTS, Sampling(max_tokens=MAX_OUTPUT, logprobs=True))
+    most = 0.0
+    for prompt, made in zip(PROMPTS, found, strict=True):
+        if made.token_ids != expected(wanted, prompt, MAX_OUTPUT, list(card.eos_ids)):
+            return float("inf")
+        with torch.inference_mode():
+            logits = wanted(input_ids=torch.tensor([prompt + made.token_ids])).logits[0, len(prompt) - 1 : -1]
+        logprobs = logits.log_softmax(-1)[range(len(made.token_ids)), made.token_ids]
+        assert made.logprobs is not None
+        most = max(most, float((logprobs - torch.tensor(made.logprobs)).abs().max()))
+    return most
+
+
+def check_refused(path: Path, model: Published) -> None:
+    with pytest.raises(ModelError, match=model.refused):
+        card = load_card(str(path), 40, max_output_tokens=MAX_OUTPUT)
+        make_runner("cpu", card, 2, 64, dtype="float32", threads=1)
+
+
+@pytest.mark.parametrize("model", PUBLISHED, ids=lambda model: model.name)
+def test_equal_or_refused(model: Published, tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    wanted = write(path, model)
+    if model.refused:
+        return check_refused(path, model)
+    card = load_card(str(path), 60, max_output_tokens=MAX_OUTPUT)
+    assert card.normalize == model.normalize
+    assert not model.warned or any(model.warned in warning for warning in card.warnings), card.warnings
+    if not model.warned:
+        assert not [warning for warning in card.warnings if "does not know" in warning or "auto_map" in warning]
+    if card.task == "classify":
+        assert card.labels == tuple(str(wanted.config.id2label[i]) for i in range(wanted.config.num_labels))
+        assert card.activation == model.activation
+    if card.task == "generate":
+        assert generator_difference(card, wanted) < TOLERANCE
+    else:
+        assert encoder_difference(path, card, model, wanted) < TOLERANCE
+    return None
+
+
+def test_the_table_is_wide_enough() -> None:
+    names = [model.name for model in PUBLISHED]
+    assert len(set(names)) == len(names)
+    published = [name for name in names if "/" in name]
+    refused = [model.name for model in PUBLISHED if model.refused]
+    print(
+        f"{len(names)} configurations, {len(published)} of them published: {len(names) - len(refused)} equal, "
+        f"{len(refused)} refused"
+    )
+    assert len(published) >= 60 and len(refused) >= 20

@@ -1,0 +1,74 @@
+"""The rungs of the project: what may import or include what. ``python tests/project/ladder.py`` prints them.
+
+CONTRIBUTING.md has what it prints. A package imports from lower rungs and from itself; packages of one rung do not know
+each other.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from paths import ROOT
+
+# Low to high.
+PYTHON = (
+    ("_native", "errors", "host", "kernels", "v1"),
+    ("autoscale", "models", "process"),
+    ("api", "ops"),
+    ("architectures", "client"),
+    ("runners",),
+    ("devices",),
+    ("config", "dispatcher", "engine", "frontdoor", "telemetry"),
+    ("admin",),
+    ("supervisor",),
+    ("bench", "doctor"),
+    ("cli",),
+)
+# What each folder of csrc may include beside itself, low to high. Tests and benchmarks may include everything.
+CXX: dict[str, tuple[str, ...]] = {
+    "core": (),
+    "text": ("core",),
+    "step": ("core",),
+    "wire": ("core", "text"),
+    "net": ("core",),
+    "grpc": ("core", "text", "wire"),
+    "front": ("core", "text", "wire", "net", "grpc"),
+    "predict": ("core", "text", "wire", "net", "grpc", "front"),
+    "bind": ("core", "text", "step", "wire", "net", "grpc", "front", "predict"),
+}
+CXX_CONTENTS = {
+    "core": "the shared bytes: slots, rings, wake-ups, clock, histograms",
+    "text": "tokenizers",
+    "step": "gather and scatter between slots and packed buffers, and the devices' native parts: `cpu`, `cuda`, `sim`",
+    "wire": "protobuf messages, read and written in place",
+    "net": "sockets, TLS and timers; knows no HTTP",
+    "grpc": "messages, status codes, timeouts, methods; knows no socket",
+    "front": "the event loop: HTTP/2 connections and their calls",
+    "predict": "the service: admission, items, batches, generations, answers",
+    "bind": "the only folder that sees Python",
+}
+
+
+def ladder() -> str:
+    """Both ladders as Markdown."""
+    lines = ["C++, each folder one rung:", ""]
+    for i, (folder, below) in enumerate(CXX.items(), 1):
+        seen = f" (includes {', '.join(f'`{name}`' for name in below)})" if below else ""
+        lines.append(f"{i}. `csrc/{folder}`: {CXX_CONTENTS[folder]}{seen}")
+    lines += ["", "Python, where packages of one rung do not import each other:", ""]
+    for i, rung in enumerate(PYTHON, 1):
+        lines += [f"{i}. " + "\n   ".join(f"`{name}`: {_summary(name)}" for name in rung)]
+    return "\n".join(lines) + "\n"
+
+
+def _summary(name: str) -> str:
+    """The first paragraph of a package's or module's docstring."""
+    path = ROOT / "fastqps" / name
+    source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    text = ast.get_docstring(ast.parse(source.read_text()))
+    assert text, f"{source} has no docstring"
+    return " ".join(text.partition("\n\n")[0].split()).replace("``", "`")
+
+
+if __name__ == "__main__":
+    print(ladder(), end="")

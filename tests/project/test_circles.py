@@ -1,0 +1,75 @@
+"""No module imports itself through others, not even by an import inside a function, which only hides a circle."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+from paths import ROOT
+
+PACKAGES = ("fastqps", "loadgen", "bench", "examples")
+
+
+def module_name(path: Path, root: Path) -> str:
+    """fastqps/api/codes.py → fastqps.api.codes; fastqps/api/__init__.py → fastqps.api."""
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """(module, name in it or "") of every import that can run, wherever it stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+def graph(root: Path, packages: tuple[str, ...]) -> Mapping[str, set[str]]:
+    """Of each module, the modules that it imports. ``from package import module`` is an import of the module alone."""
+    sources = {module_name(path, root): path for name in packages for path in (root / name).rglob("*.py")}
+    found: dict[str, set[str]] = {name: set() for name in sources}
+    for name, path in sources.items():
+        for module, member in imports(ast.parse(path.read_text())):
+            target = f"{module}.{member}" if f"{module}.{member}" in sources else module
+            if target in sources and target != name:
+                found[name].add(target)
+    return found
+
+
+def circle(modules: Mapping[str, set[str]]) -> list[str]:
+    """One circle of imports; empty where there is none."""
+    try:
+        TopologicalSorter(modules).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    modules = graph(ROOT, PACKAGES)
+    assert len(modules) > 300, "the packages have moved"
+    assert not circle(modules)
+
+
+@pytest.mark.parametrize(
+    ("second", "found"),
+    [
+        ("", False),
+        ("from pkg import first", True),
+        ("from pkg.first import a", True),
+        ("def f():\n    import pkg.first", True),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from pkg.first import a", False),
+    ],
+)
+def test_a_circle_is_found_wherever_the_import_stands(second: str, found: bool, tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    for name, source in (("__init__", ""), ("first", "def g():\n    from pkg.second import f"), ("second", second)):
+        (tmp_path / f"pkg/{name}.py").write_text(source)
+    assert bool(circle(graph(tmp_path, ("pkg",)))) == found

@@ -1,0 +1,59 @@
+"""A step of packed items on the device, and attention over it in plain PyTorch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from kernel_rows import DEVICE
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A step as the device has it: padding of ``tokens`` and ``items`` is older rubbish."""
+
+    lengths: list[int]
+    ids: torch.Tensor
+    types: torch.Tensor
+    cu_seqlens: torch.Tensor
+    counts: torch.Tensor
+
+    def spans(self) -> list[tuple[int, int]]:
+        ends = self.cu_seqlens[: len(self.lengths) + 1].tolist()
+        return list(pairwise(ends))
+
+
+def packed(lengths: list[int], spare_tokens: int = 9, spare_items: int = 3) -> Packed:
+    total, generator = sum(lengths), torch.Generator().manual_seed(7)
+    ids = torch.randint(0, 50, (total + spare_tokens,), generator=generator, dtype=torch.int32)
+    ids[total:] = 1 << 30  # an index that must not be used
+    types = torch.randint(0, 2, (total + spare_tokens,), generator=generator, dtype=torch.int32)
+    types[total:] = 1 << 30
+    marks = torch.zeros(len(lengths) + 1 + spare_items, dtype=torch.int32)
+    marks[1 : len(lengths) + 1] = torch.tensor(lengths, dtype=torch.int32).cumsum(0)
+    marks[len(lengths) + 1 :] = torch.tensor([3, 1 << 30, 0]).repeat(spare_items)[:spare_items]
+    counts = torch.tensor([total, len(lengths), max(lengths, default=0)], dtype=torch.int32)
+    return Packed(lengths, *(t.to(DEVICE) for t in (ids, types, marks, counts)))
+
+
+def turned(x: torch.Tensor, rotary: torch.Tensor) -> torch.Tensor:
+    """x [tokens, heads, size] of one item."""
+    cos, sin = (rotary[: len(x), i].repeat(1, 2)[:, None] for i in (0, 1))
+    a, b = x.chunk(2, -1)
+    return x * cos + torch.cat((-b, a), -1) * sin
+
+
+def attention(qkv: torch.Tensor, step: Packed, heads: int, window: int, rotary: torch.Tensor | None) -> torch.Tensor:
+    """Item by item, everything in full."""
+    outs = []
+    for start, end in step.spans():
+        q, k, v = qkv[start:end].view(end - start, 3, heads, -1).unbind(1)
+        if rotary is not None:
+            q, k = turned(q, rotary), turned(k, rotary)
+        place = torch.arange(end - start, device=qkv.device)
+        seen = (place[:, None] - place).abs() <= (window or end)
+        scores = torch.einsum("qhd,khd->hqk", q, k) / q.shape[-1] ** 0.5
+        shares = scores.masked_fill(~seen, -torch.inf).softmax(-1)
+        outs.append(torch.einsum("hqk,khd->qhd", shares, v).flatten(1))
+    return torch.cat(outs)

@@ -1,0 +1,142 @@
+"""A tiny random generator with a tokenizer of its own, and requests with the answers that it gives them alone."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tokenizers as tk
+import torch
+import transformers as tr
+
+import fastqps
+from fastqps.api.prediction import Generation
+from fastqps.engine.sampling import Sampling
+
+CONTEXT = 4096
+VOCAB = 384
+EOS, BOS = 1, 0
+PROMPTS_TEXT = (
+    "The cat sat on the mat. ",
+    "She sells sea shells, by the sea shore! ",
+    "Zürich 東京 \N{SLIGHTLY SMILING FACE} ",
+)
+
+
+def write_generator(path: Path, seed: int = 0, **options: Any) -> Path:
+    """A Llama with random weights and a byte-level BPE tokenizer that puts BOS in front."""
+    path.mkdir(parents=True, exist_ok=True)
+    _write_tokenizer(path / "tokenizer.json")
+    torch.manual_seed(seed)
+    config = tr.LlamaConfig(**{
+        "vocab_size": VOCAB, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "intermediate_size": 128, "max_position_embeddings": CONTEXT,
+        "bos_token_id": BOS, "eos_token_id": EOS, "tie_word_embeddings": False, **options,
+    })  # fmt: skip
+    model = tr.LlamaForCausalLM(config).float().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.15)  # default weights are all alike
+    model.save_pretrained(path)
+    return path
+
+
+def _write_tokenizer(path: Path) -> None:
+    tokenizer = tk.Tokenizer(tk.models.BPE())
+    tokenizer.pre_tokenizer = tk.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tk.decoders.ByteLevel()
+    trainer = tk.trainers.BpeTrainer(
+        vocab_size=VOCAB,
+        special_tokens=["<bos>", "<eos>"],
+        initial_alphabet=tk.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    words = random.Random(7)
+    tokenizer.train_from_iterator(
+        ["".join(words.choice(PROMPTS_TEXT) for _ in range(9)) + f"{words.random()}" for _ in range(200)], trainer
+    )
+    assert tokenizer.get_vocab_size() == VOCAB, tokenizer.get_vocab_size()
+    tokenizer.post_processor = tk.processors.TemplateProcessing(
+        single="<bos> $A", pair="<bos> $A <bos> $B", special_tokens=[("<bos>", BOS)]
+    )
+    tokenizer.save(str(path))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that always has the same answer."""
+
+    prompt: str | list[int]
+    options: dict[str, Any] = field(default_factory=dict)  # as Client.generate takes them
+
+
+def requests(count: int, max_tokens: int, seed: int = 0) -> list[Asked]:
+    """Prompts as text and as ids, greedy and sampled, with and without stops: each the same for a seed."""
+    chance = random.Random(seed)
+    found = []
+    for _ in range(count):
+        length = chance.randint(1, 40)
+        text = "".join(chance.choice(PROMPTS_TEXT) for _ in range(3))[:length]
+        prompt: str | list[int] = text if chance.random() < 0.5 else [chance.randrange(2, VOCAB) for _ in range(length)]
+        options: dict[str, Any] = {"max_tokens": chance.randint(1, max_tokens), "seed": chance.getrandbits(64)}
+        if chance.random() < 0.7:
+            options["temperature"] = chance.choice([0.3, 1.0, 1.5])
+            options |= chance.choice(
+                [{}, {"top_k": chance.randint(1, 64)}, {"top_p": 0.9}, {"top_k": 20, "top_p": 0.5}]
+            )
+        if chance.random() < 0.3:
+            options["stop"] = [chance.choice("aes ."), "zzz"]
+        if chance.random() < 0.3:
+            options["stop_token_ids"] = [chance.randrange(VOCAB) for _ in range(3)]
+        if chance.random() < 0.5:
+            options |= chance.choice([
+                {"repetition_penalty": 1.3}, {"no_repeat_ngram_size": 2}, {"min_tokens": options["max_tokens"] // 2},
+                {"suppress_token_ids": chance.sample(range(2, VOCAB), 8), "repetition_penalty": 0.8},
+            ])  # fmt: skip
+        options["ignore_eos"] = chance.random() < 0.3
+        options["logprobs"] = chance.random() < 0.3
+        found.append(Asked(prompt, options))
+    return found
+
+
+class Alone:
+    """The answers that the engine gives to each request alone, one at a time and one step in flight."""
+
+    def __init__(self, checkpoint: Path, max_output_tokens: int) -> None:
+        self.engine = fastqps.Engine(str(checkpoint), dtype="float32", max_output_tokens=max_output_tokens)
+        self._known: dict[str, Any] = {}
+
+    def answer(self, asked: Asked) -> Any:
+        """As Engine.generate gives it."""
+        key = repr(asked)
+        if key not in self._known:
+            self._known[key] = self.engine.generate([asked.prompt], **asked.options)[0]
+        return self._known[key]
+
+    def check(self, asked: Asked, found: Generation | None, usage: bool = True) -> None:
+        """Holds that a server's answer is the engine's."""
+        expected = self.answer(asked)
+        assert found is not None
+        assert found.token_ids == list(expected.token_ids), (asked, found, expected)
+        assert (found.text, found.finish_reason) == (expected.text, expected.finish_reason), (asked, found, expected)
+        assert (found.logprobs is not None) == bool(asked.options.get("logprobs")), found
+        if found.logprobs:
+            np.testing.assert_allclose(found.logprobs, expected.logprobs, atol=1e-4)
+        if usage:
+            assert found.usage and found.usage.output_tokens == len(found.token_ids)
+
+
+def random_sampling(rng: random.Random, vocab: int) -> Sampling:
+    return Sampling(
+        max_tokens=rng.randint(1, 8),
+        temperature=rng.choice([0.0, 0.3, 1.0, 3.0]),
+        top_k=rng.choice([0, 0, 1, 2, 7, 64]),
+        top_p=rng.choice([1.0, 1.0, 0.9, 0.5, 0.01]),
+        seed=rng.choice([0, (1 << 64) - 1, rng.randrange(1 << 64)]),
+        stop_ids=rng.sample(range(vocab), min(vocab, rng.choice([0, 0, 1, 8]))),
+        ignore_eos=rng.random() < 0.3,
+        logprobs=rng.random() < 0.7,
+    )

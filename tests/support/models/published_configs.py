@@ -1,0 +1,156 @@
+"""config.json of popular models, as they were published, and what becomes of each here.
+
+Sizes are shrunk when a checkpoint is written. Everything else is as in the file
+that the authors publish: legacy keys, spellings of three major versions of transformers, dumps of whole defaults.
+"""
+
+from __future__ import annotations
+
+from odd_configs import ODD
+from published_bases import (
+    ALIBI,
+    BERT,
+    CROSS,
+    DISTILBERT,
+    DUMP,
+    GTE_FOREIGN,
+    LLAMA,
+    LLAMA32,
+    MODERNBERT,
+    OTHER,
+    POOLER,
+    QWEN2,
+    QWEN3,
+    ROBERTA,
+    SMOLLM2,
+    XLMR,
+    Published,
+    cls,
+    mean,
+    small,
+)
+from published_classifiers import CLASSIFIERS
+
+EMBEDDERS = (
+    mean(
+        "sentence-transformers/all-MiniLM-L6-v2", small(BERT, 384, 6, _name_or_path="nreimers/MiniLM-L6-H384-uncased")
+    ),
+    mean("sentence-transformers/all-MiniLM-L12-v2", small(BERT, 384, 12)),
+    mean("sentence-transformers/paraphrase-MiniLM-L3-v2", small(BERT, 384, 3, tie_word_embeddings=True), False),
+    mean("sentence-transformers/multi-qa-MiniLM-L6-cos-v1", small(BERT, 384, 6)),
+    mean("sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2", small(BERT, 384, 12, vocab_size=250037), False),
+    mean("sentence-transformers/all-distilroberta-v1", ROBERTA | {"architectures": ["RobertaModel"]}),
+    mean(
+        "sentence-transformers/msmarco-distilbert-base-v4", DISTILBERT | {"architectures": ["DistilBertModel"]}, False
+    ),
+    cls(
+        "sentence-transformers/msmarco-distilbert-base-tas-b",
+        DISTILBERT | {"architectures": ["DistilBertModel"]},
+        False,
+    ),
+    mean(
+        "sentence-transformers/distiluse-base-multilingual-cased-v2", DISTILBERT | {"output_hidden_states": True}, False
+    ),
+    mean("sentence-transformers/paraphrase-xlm-r-multilingual-v1", XLMR, False),
+    mean("sentence-transformers/bert-base-nli-mean-tokens", BERT | DUMP, False),
+    cls("sentence-transformers/LaBSE", BERT | POOLER | {"vocab_size": 501153}),
+    cls("BAAI/bge-small-en-v1.5", small(BERT, 384, 12, id2label={"0": "LABEL_0"}, classifier_dropout=None)),
+    cls("BAAI/bge-base-en-v1.5", BERT | {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}),
+    cls("BAAI/bge-large-en-v1.5", small(BERT, 1024, 24, num_attention_heads=16)),
+    cls("BAAI/bge-small-zh-v1.5", small(BERT, 512, 4, bos_token_id=0, vocab_size=21128, **POOLER)),
+    cls("BAAI/bge-m3", XLMR | {"max_position_embeddings": 8194, "hidden_size": 1024, "num_hidden_layers": 24}),
+    mean("thenlper/gte-small", small(BERT, 384, 12, torch_dtype="float16"), False),
+    mean("thenlper/gte-base", BERT | {"torch_dtype": "float16"}, False),
+    mean("intfloat/e5-small-v2", small(BERT, 384, 12)),
+    mean("intfloat/e5-base-v2", BERT),
+    mean(
+        "intfloat/multilingual-e5-small",
+        small(BERT, 384, 12, tokenizer_class="XLMRobertaTokenizer", vocab_size=250037),
+    ),
+    mean("intfloat/multilingual-e5-base", XLMR | {"tokenizer_class": "XLMRobertaTokenizer"}),
+    cls("Snowflake/snowflake-arctic-embed-xs", small(BERT, 384, 6)),
+    cls("Snowflake/snowflake-arctic-embed-m", BERT | {"transformers_version": "4.36.1"}),
+    cls("Snowflake/snowflake-arctic-embed-l-v2.0", XLMR | {"max_position_embeddings": 8194}),
+    cls("mixedbread-ai/mxbai-embed-large-v1", small(BERT, 1024, 24, use_cache=False), False),
+    mean("ibm-granite/granite-embedding-30m-english", ROBERTA | {"architectures": ["RobertaModel"]}, False),
+    cls("Alibaba-NLP/gte-modernbert-base", MODERNBERT | {"architectures": ["ModernBertModel"]}, False),
+    mean("nomic-ai/modernbert-embed-base", MODERNBERT),
+    Published("answerdotai/ModernBERT-base", MODERNBERT, warned="ModernBertForMaskedLM"),
+    Published("google-bert/bert-base-uncased", BERT | {"architectures": ["BertForMaskedLM"]}, warned="BertForMaskedLM"),
+    Published("google-bert/bert-base-multilingual-cased", BERT | POOLER | {"architectures": ["BertForMaskedLM"]}),
+    Published("FacebookAI/roberta-base", ROBERTA, warned="RobertaForMaskedLM"),
+    Published("FacebookAI/xlm-roberta-base", XLMR | {"architectures": ["XLMRobertaForMaskedLM"]}),
+    Published(
+        "almanach/camembert-base", ROBERTA | {"architectures": ["CamembertForMaskedLM"], "model_type": "camembert"}
+    ),
+    Published("distilbert/distilbert-base-uncased", DISTILBERT, warned="DistilBertForMaskedLM"),
+    Published("allenai/scibert_scivocab_uncased", {k: v for k, v in BERT.items() if k != "architectures"}),
+    Published("microsoft/MiniLM-L12-H384-uncased", small(BERT, 384, 12)),
+)
+GENERATORS = (
+    Published("TinyLlama/TinyLlama-1.1B-Chat-v1.0", LLAMA),
+    Published("HuggingFaceTB/SmolLM-135M", SMOLLM2 | {"max_position_embeddings": 2048, "rope_theta": 10000.0}),
+    Published("HuggingFaceTB/SmolLM2-135M-Instruct", SMOLLM2),
+    Published(
+        "HuggingFaceTB/SmolLM2-360M",
+        SMOLLM2 | {"num_attention_heads": 15, "num_key_value_heads": 5, "hidden_size": 960},
+    ),
+    Published("meta-llama/Llama-3.2-1B", LLAMA32),
+    Published(
+        "unsloth/Llama-3.2-1B-Instruct",
+        LLAMA32 | {"eos_token_id": 128009, "pad_token_id": 128004, "unsloth_fixed": True},
+    ),
+    Published("meta-llama/Meta-Llama-3-8B", LLAMA | {"max_position_embeddings": 8192, "rope_theta": 500000.0}),
+    Published(
+        "JackFram/llama-68m", LLAMA | {"num_key_value_heads": 12, "num_attention_heads": 12, "rms_norm_eps": 1e-06}
+    ),
+    Published("Qwen/Qwen2-0.5B", QWEN2),
+    Published(
+        "Qwen/Qwen2.5-0.5B-Instruct",
+        QWEN2
+        | {"eos_token_id": 151645, "max_position_embeddings": 32768, "sliding_window": 32768, "max_window_layers": 21},
+    ),
+    Published("Qwen/Qwen2.5-1.5B", QWEN2 | {"use_mrope": False, "hidden_size": 1536, "num_attention_heads": 12}),
+    Published("Qwen/Qwen3-0.6B", QWEN3),
+    Published(
+        "Qwen/Qwen3-0.6B as transformers 5 saves it",
+        {k: v for k, v in QWEN3.items() if not k.startswith("rope_")}
+        | {"rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"}, "dtype": "bfloat16"},
+    ),
+)
+REFUSED = (
+    Published("sentence-transformers/all-mpnet-base-v2", OTHER | {"model_type": "mpnet"}, "model_type 'mpnet'"),
+    Published("nomic-ai/nomic-embed-text-v1.5", OTHER | {"model_type": "nomic_bert"}, "model_type 'nomic_bert'"),
+    Published("google/embeddinggemma-300m", OTHER | {"model_type": "gemma3_text"}, "model_type 'gemma3_text'"),
+    Published("Alibaba-NLP/gte-multilingual-base", OTHER | {"model_type": "new"}, "model_type 'new'"),
+    Published("microsoft/deberta-v3-base", OTHER | {"model_type": "deberta-v2"}, "model_type 'deberta-v2'"),
+    Published("albert/albert-base-v2", OTHER | {"model_type": "albert", "embedding_size": 128}, "model_type 'albert'"),
+    Published("google/electra-small-discriminator", OTHER | {"model_type": "electra"}, "model_type 'electra'"),
+    Published("google/gemma-3-270m", OTHER | {"model_type": "gemma3_text"}, "model_type 'gemma3_text'"),
+    Published("microsoft/phi-2", OTHER | {"model_type": "phi"}, "model_type 'phi'"),
+    Published("mistralai/Mistral-7B-v0.3", OTHER | {"model_type": "mistral"}, "model_type 'mistral'"),
+    mean("jinaai/jina-embeddings-v2-small-en", BERT | ALIBI, refused='position_embedding_type "alibi"'),
+    Published("jinaai/jina-reranker-v1-tiny-en", BERT | ALIBI | CROSS, 'position_embedding_type "alibi"'),
+    Published("Alibaba-NLP/gte-Qwen2-1.5B-instruct", QWEN2 | GTE_FOREIGN, "is_causal false"),
+    mean("Qwen/Qwen3-Embedding-0.6B", QWEN3, refused="embeddings of a qwen3"),
+    Published(
+        "dslim/bert-base-NER", BERT | {"architectures": ["BertForTokenClassification"]}, "BertForTokenClassification"
+    ),
+    Published(
+        "deepset/roberta-base-squad2",
+        ROBERTA | {"architectures": ["RobertaForQuestionAnswering"]},
+        "RobertaForQuestionAnswering",
+    ),
+    Published(
+        "01-ai/Yi-Coder-1.5B with yarn",
+        LLAMA | {"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}},
+        "rope_type 'yarn'",
+    ),
+    Published("Qwen/Qwen1.5-MoE-A2.7B", QWEN2 | {"model_type": "qwen2_moe"}, "model_type 'qwen2_moe'"),
+    Published(
+        "meta-llama/Llama-3.2-1B in GPTQ",
+        LLAMA32 | {"quantization_config": {"quant_method": "gptq", "bits": 4}},
+        "gptq",
+    ),
+)
+PUBLISHED = (*EMBEDDERS, *CLASSIFIERS, *GENERATORS, *REFUSED, *ODD)

@@ -1,0 +1,134 @@
+"""What the metrics page reads, made up: two front doors and three dispatchers of two models."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from fastqps._core import COUNTERS, IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, histogram_upper, now_ns
+from fastqps.process.reloaded import ServedVersion
+from fastqps.telemetry.capacity import Capacity
+from fastqps.telemetry.metrics.canaries import Canaries
+from fastqps.telemetry.metrics.collector import SERVED_METHODS
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+def histogram(*values: int) -> dict[str, Any]:
+    """As the segment gives one."""
+    uppers = np.array([histogram_upper(i) for i in range(320)])
+    buckets = np.zeros(320, dtype=np.uint64)
+    for value in values:
+        buckets[int(np.searchsorted(uppers, value, side="right"))] += 1
+    return {"count": len(values), "sum": sum(values), "buckets": buckets}
+
+
+def requests_of(found: dict[str, Any], model: int = 0, method: str = "Predict") -> list[list[dict[str, Any]]]:
+    """The durations of two models' calls, by model and method; all but those of one are empty."""
+    wanted = model, SERVED_METHODS.index(method)
+    return [[found if (m, k) == wanted else histogram() for k in range(len(SERVED_METHODS))] for m in range(2)]
+
+
+def process(**changes: Any) -> dict[str, Any]:
+    """The counters of one process."""
+    zero = dict.fromkeys((name for name, *_ in COUNTERS), 0)
+    return {
+        **zero,
+        "stage": {stage: histogram() for stage in STAGES},
+        "request": [[histogram() for _ in SERVED_METHODS] for _ in range(2)],
+        "batch_items": histogram(),
+        "batch_tokens": histogram(),
+        "requests": np.zeros((16, len(METHODS), 17), dtype=np.uint64),
+        "items": np.zeros((16, 17), dtype=np.uint64),
+        "rejected": dict.fromkeys(REJECTS, 0),
+        "expired": dict.fromkeys(STAGES, 0),
+        "idle_ns": dict.fromkeys(IDLES, 0),
+        "transport": dict.fromkeys(TRANSPORT_COUNTERS, 0),
+        **changes,
+    }
+
+
+class FakeSource:
+    """Two doors; dispatchers 0 and 1 serve model a, dispatcher 2 model b."""
+
+    models = ("a", 'b"\n')
+    device = "cpu"
+    devices = ("cpu",)
+    capacity: Capacity | None = Capacity("a", "0123456789ab", "cpu", {}, 400, 8, "", "", "")
+    busy = SimpleNamespace(update=lambda: None, busy_ns=lambda device: 25 * 10**7)
+    queue_budget_s: float | None = 0.005
+    batch_delay_s = 0.0
+    target_saturation = 0.5
+    ready = True
+    credentials = SimpleNamespace(
+        expires_s=1.5e9, reloads={"ok": 3, "failed": 0}, refused={"tls": False, "tokens": True}
+    )
+
+    def __init__(self, *stats: dict[str, Any]) -> None:
+        self.all = list(stats)
+        self.load = dict.fromkeys(
+            ("seconds", "asked", "errors", "items", "in_flight", "slots", "dispatcher", "frontdoor",
+             "device"), 0.0,
+        )  # fmt: skip
+        self.load |= {"queue_wait_s": [0.0, 0.0], "step_s": [0.0, 0.0]}  # type: ignore[dict-item]
+        self.window = SimpleNamespace(
+            look=lambda: None, long=lambda: self.load, short=lambda: self.load, items_waiting=5, items_running=6
+        )
+        door = {"connections": 3, "running": 4, "slots_used": 5, "pid": 0}
+        self.segment = SimpleNamespace(
+            sizes=SimpleNamespace(doors=2, dispatchers=3, slots=64),
+            total_bytes=1 << 20,
+            set_load=lambda **values: None,
+            stats=lambda i: self.all[i],
+            doors=lambda: [door, door],
+            dispatchers=lambda: [
+                {"running": 6, "pid": 0, "epoch": 1},
+                {"running": 1, "pid": 0, "epoch": 1},
+                {"running": 9, "pid": 0, "epoch": 1},
+            ],
+            route=lambda route: {"cache_slots": 0 if route else 100, "version": "0123456789ab"},
+            waiting=lambda route: 10 + route,
+            oldest_ns=lambda route: 0 if route else now_ns() - 2_000_000_000,
+        )
+
+    def route_of(self, model: int) -> int:
+        return 2 * model
+
+    def model_of(self, dispatcher: int) -> int:
+        return dispatcher // 2
+
+    def processes(self) -> list[tuple[str, int]]:
+        return [("supervisor", os.getpid())]
+
+    def trace_spans(self) -> dict[str, int]:
+        return dict.fromkeys(("exported", "failed", "dropped"), 0)
+
+    def device_of(self, dispatcher: int) -> int:
+        return 0
+
+    def filled(self) -> dict[int, bool]:
+        return {0: True, 1: True, 2: False}
+
+    def doors(self) -> list[bool]:
+        return [True, False]
+
+    def versions(self) -> list[ServedVersion]:
+        return [ServedVersion("a", "0123456789ab", 2), ServedVersion('b"\n', "ba9876543210", 0)]
+
+    def reload_counts(self) -> dict[tuple[str, str], int]:
+        return {("a", "reloaded"): 2, ("a", "failed"): 1}
+
+    def reload_failed(self) -> dict[str, bool]:
+        return {"a": True, 'b"\n': False}
+
+    def restarts(self) -> dict[str, int]:
+        return {"frontdoor": 1, "dispatcher": 2}
+
+    def kernel_fallbacks(self) -> dict[str, int]:
+        return {"add_norm": 2, "pool": 0}
+
+    def canaries(self) -> list[Canaries]:
+        return [Canaries(0, 7, 0, 0.5), Canaries(2, 3, 1, 2.5)]

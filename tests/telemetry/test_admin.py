@@ -1,0 +1,514 @@
+"""The admin port: pages, bounds, and POST /predict through a real gRPC server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import gc
+import json
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+from unittest import mock
+
+import fake_source
+import grpc.aio
+import pytest
+from serving import PATIENCE_S
+
+from fastqps.admin import Admin, http, pages, reload
+from fastqps.admin.predict import Predict
+from fastqps.admin.server import Connection
+from fastqps.admin.server import Server as AdminServer
+from fastqps.process.off_loop import UnexpectedError
+from fastqps.process.readiness import Readiness
+from fastqps.process.reloaded import Reloaded, ReloadRefused
+from fastqps.supervisor.listener import bind
+from fastqps.telemetry.metrics.meter import LoadMeter
+from fastqps.v1 import predict_pb2 as pb
+from fastqps.v1 import predict_pb2_grpc
+
+READY = Readiness((), (), (), answers=True)
+
+
+class FakeReloads:
+    """Ends each reload as the test says, when it says, or never."""
+
+    last: Reloaded | None = None
+    doing = ""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, str]] = []
+        self.end: Reloaded | ReloadRefused | None = None
+        self.may_end = asyncio.Event()
+
+    def start(self, model: int, path: str) -> asyncio.Task[Reloaded | None]:
+        self.asked.append((model, path))
+        if isinstance(self.end, ReloadRefused):
+            raise self.end
+        return asyncio.create_task(self._run())
+
+    async def _run(self) -> Reloaded | None:
+        if self.end is None:
+            await self.may_end.wait()
+        assert not isinstance(self.end, ReloadRefused)
+        return self.end
+
+
+class Served(fake_source.FakeSource):
+    """What the pages are about, as a test wants it."""
+
+    def __init__(self, address: str = "127.0.0.1:1") -> None:
+        super().__init__(*(fake_source.process() for _ in range(5)))
+        self.found = READY
+        self.address = address
+        self.token = ""
+        self.open = False
+        self.said: list[str] = []
+
+        self.reloads = FakeReloads()
+
+    def readiness(self) -> Readiness:
+        return self.found
+
+    def admits(self, authorization: str) -> bool:
+        return self.token in ("", authorization)
+
+    def open_to_others(self) -> bool:
+        return self.open
+
+    def own_target(self) -> str:
+        return self.address
+
+
+class Model(predict_pb2_grpc.PredictServiceServicer):
+    """Answers with what it was asked."""
+
+    async def PredictBatch(self, request: pb.PredictBatchRequest, context: Any) -> pb.PredictBatchResponse:
+        if request.items[0].text == "down":
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "draining")
+        return pb.PredictBatchResponse(items=[self.one(item) for item in request.items])
+
+    def one(self, item: pb.PredictRequest) -> pb.PredictResponse:
+        usage = pb.Usage(input_tokens=len(item.text) or len(item.token_ids.ids))
+        match item.WhichOneof("input"):
+            case "text" if item.text == "long":
+                return pb.PredictResponse(status=pb.Status(code=3, message="text: 999 tokens"))
+            case "pair":
+                label = pb.Label(name=item.pair.first + item.pair.second, score=0.5, index=1)
+                return pb.PredictResponse(classification=pb.Classification(labels=[label]), usage=usage)
+        if item.HasField("generate"):
+            asked = item.generate
+            made = pb.Generation(text=f"{item.text} {asked.max_tokens} {asked.stop}", token_ids=[5, asked.seed])
+            made.finish_reason = pb.FINISH_REASON_LENGTH
+            made.logprobs.extend([-0.1, -0.25] if asked.logprobs else [])
+            return pb.PredictResponse(generation=made, usage=pb.Usage(input_tokens=1, output_tokens=2))
+        values = [0.1, 2, 3][: item.output.dimensions or 3]
+        return pb.PredictResponse(embedding=pb.Embedding(values=values), usage=usage)
+
+
+@contextlib.asynccontextmanager
+async def listening() -> AsyncIterator[tuple[socket.socket, int]]:
+    with bind("127.0.0.1", 0, "--admin-port") as sock:
+        yield sock, int(sock.getsockname()[1])
+
+
+@contextlib.asynccontextmanager
+async def admin(served: Served) -> AsyncIterator[int]:
+    async with listening() as (sock, port), Admin(served, sock, served.said.append):
+        yield port
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def exchange(port: int, data: bytes, *, eof: bool = False) -> bytes:
+    """Sends bytes and reads until the server closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(data)
+    if eof:
+        writer.write_eof()
+    answer = await asyncio.wait_for(reader.read(), PATIENCE_S)
+    writer.close()
+    return answer
+
+
+async def call(port: int, method: str, path: str, body: bytes = b"", *more: str) -> tuple[int, dict[str, str], bytes]:
+    head = "\r\n".join(
+        [f"{method} {path} HTTP/1.1", "host: x", "connection: close", f"content-length: {len(body)}", *more]
+    )
+    top, _, content = (await exchange(port, head.encode() + b"\r\n\r\n" + body)).partition(b"\r\n\r\n")
+    first, *rest = top.decode().split("\r\n")
+    headers = dict(line.split(": ", 1) for line in rest)
+    assert method == "HEAD" or int(headers["content-length"]) == len(content)
+    return int(first.split()[1]), headers, content
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(test(), PATIENCE_S))  # type: ignore[arg-type]
+
+
+def test_pages() -> None:
+    async def body() -> None:
+        served = Served()
+        async with admin(served) as port:
+            status, headers, content = await call(port, "GET", "/")
+            assert status == 200 and b"/readyz" in content and b"http://x/predict" in content
+            accept = "accept: " + fake_source.OPENMETRICS
+            status, headers, content = await call(port, "GET", "/metrics?name=x", b"", accept)
+            assert headers["content-type"].startswith("application/openmetrics-text") and content.endswith(b"# EOF\n")
+            status, headers, content = await call(port, "HEAD", "/metrics")
+            assert (status, content) == (200, b"") and int(headers["content-length"]) > 1000
+            assert json.loads((await call(port, "GET", "/readyz"))[2]) == {"ready": True, "reasons": [], "degraded": []}
+            assert (await call(port, "GET", "/livez"))[0] == 200
+            served.found = Readiness(
+                ("no front door is ready",), ("frontdoor 0 is down",), ("every front door",), False
+            )
+            status, _, content = await call(port, "GET", "/readyz")
+            assert (status, json.loads(content)["reasons"]) == (503, ["no front door is ready"])
+            assert (await call(port, "GET", "/livez"))[0] == 503
+            assert (await call(port, "POST", "/predict", b'{"text": "x"}'))[0] == 503
+            assert (await call(port, "GET", "/nothing"))[0] == 404
+            status, headers, _ = await call(port, "GET", "/predict")
+            assert (status, headers["allow"]) == (405, "POST")
+            assert (await call(port, "DELETE", "/metrics"))[0] == 405
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nx: " + b"y" * (http.HEAD_BYTES_MAX + 1) + b"\r\n\r\n", 431),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+        (b"\x16\x03\x01 TLS\r\n\r\n", 400),
+        (b"GET /\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n folded: x\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\na: b\ncontent-length: 5\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\na: b\0c\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\na: b\rc: d\r\n\r\n", 400),
+        (b"GET /\n HTTP/1.1\r\n\r\n", 400),
+        (b"POST /predict HTTP/1.1\r\ncontent-length: -1\r\n\r\n", 400),
+        (b"POST /predict HTTP/1.1\r\ncontent-length: 2\r\ncontent-length: 4\r\n\r\n{}{}", 400),
+        (b"POST /predict HTTP/1.1\r\ncontent-length: 99999999999999\r\n\r\n", 400),
+        (b"POST /predict HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % (http.BODY_BYTES_MAX + 1), 413),
+        (b"POST /predict HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 411),
+        (b"GET /livez HTTP/1.0\r\n\r\n", 200),
+    ],
+)
+def test_odd_requests(data: bytes, status: int) -> None:
+    async def body() -> None:
+        async with admin(Served()) as port:
+            answer = await exchange(port, data)
+            assert answer.startswith(b"HTTP/1.1 %d " % status), answer[:80]
+
+    run(body)
+
+
+def test_connections_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(http, "READ_S", 3600.0)
+
+    async def body() -> None:
+        async with listening() as (sock, port), AdminServer(sock, lambda request: http.Answer.data(200, {})) as server:
+
+            async def connect(sending: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+                """One that begins a request and says nothing more. ``sending``: how many such there are then."""
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"GET /livez HT")
+                await until(lambda: len(server.sending) == sending)
+                return reader, writer
+
+            async def ended(reader: asyncio.StreamReader) -> bool:
+                with contextlib.suppress(ConnectionResetError):
+                    return await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
+                return True
+
+            one = await asyncio.open_connection("127.0.0.1", port)
+            for _ in range(3):
+                one[1].write(b"GET /livez HTTP/1.1\r\n\r\n")
+                assert b"200 OK" in await one[0].readuntil(b"}\n")
+            slow = await connect(1)
+            third = await connect(2)  # takes the place of the idle one
+            assert await ended(one[0])
+            assert (await call(port, "GET", "/livez"))[0] == 200  # of the one that has been sending for longer
+            assert await ended(slow[0])
+            assert len(server.sending) == 1  # the third
+            third[1].close()
+            await until(lambda: not server.connections)
+            monkeypatch.setattr(http, "READ_S", 0.05)
+            fourth = await asyncio.open_connection("127.0.0.1", port)
+            fourth[1].write(b"GET /livez HT")
+            assert await ended(fourth[0])  # it is too slow
+            assert await exchange(port, b"GET /livez HT", eof=True) == b""
+            for _, writer in (one, slow, fourth):
+                writer.close()
+
+    run(body)
+
+
+def test_answers_that_are_awaited_keep_their_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 1)
+    served = Served()
+
+    async def body() -> None:
+        async with admin(served) as port:
+            waiting = asyncio.create_task(call(port, "POST", "/reload", b'{"model": "a"}'))
+            await until(lambda: served.reloads.asked)
+            with contextlib.suppress(ConnectionResetError):
+                assert await exchange(port, b"") == b""  # there is no room
+            assert not waiting.done()
+            served.reloads.end = Reloaded("a", "reloaded", "2" * 12, "1" * 12, "", 1.0)
+            served.reloads.may_end.set()
+            assert (await waiting)[0] == 200
+
+    run(body)
+
+
+def test_answers_that_nobody_takes_keep_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(http, "WRITE_S", 3600.0)
+    large = http.Answer(200, bytes(64 << 20), "text/plain")  # more than sockets hold
+
+    async def body() -> None:
+        def page(request: http.Request) -> http.Answer:
+            return large if request.path == "/large" else http.Answer.data(200, {})
+
+        async with listening() as (sock, port), AdminServer(sock, page) as server:
+            slow = [await asyncio.open_connection("127.0.0.1", port, limit=1024) for _ in range(2)]
+            for count, (_, writer) in enumerate(slow, 1):
+                writer.write(b"GET /large HTTP/1.1\r\nconnection: close\r\n\r\n")
+                await until(lambda count=count: len(server.taking) == count)  # type: ignore[misc]
+            assert (await call(port, "GET", "/livez"))[0] == 200
+            assert len(server.taking) == 1
+            for _, writer in slow:
+                writer.transport.abort()
+
+    run(body)
+
+
+def test_load_on_predict_keeps_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as come at once are told that it is too many; all other pages answer."""
+    may_end = asyncio.Event()
+
+    async def predict(self: Predict, asked: Any) -> tuple[int, Any]:
+        if asked == "no thread":
+            raise UnexpectedError("no thread can be started")
+        await may_end.wait()
+        return 200, asked
+
+    monkeypatch.setattr(Predict, "__call__", predict)
+    served = Served()
+
+    async def body() -> None:
+        async with admin(served) as port:
+            status, _, content = await call(port, "POST", "/predict", b'"no thread"')
+            assert (status, json.loads(content)["error"]["code"]) == (503, "UNAVAILABLE")
+            for _ in range(2):  # those who have their answers wait no more
+                asked = [asyncio.create_task(call(port, "POST", "/predict", b"1")) for _ in range(50)]
+                await until(lambda asked=asked: sum(task.done() for task in asked) == 2)  # type: ignore[misc]
+                refused = [task.result() for task in asked if task.done()]
+                assert all(
+                    (found, json.loads(content)["error"]["code"]) == (429, "RESOURCE_EXHAUSTED")
+                    for found, _, content in refused
+                )
+                for path in ("/livez", "/readyz", "/metrics/load", "/metrics", "/live", "/reload"):
+                    assert (await call(port, "GET", path))[0] == 200
+                served.reloads.end = Reloaded("a", "unchanged", "1" * 12, "1" * 12, "", 1.0)
+                assert (await call(port, "POST", "/reload", b'{"model": "a"}'))[0] == 200
+                may_end.set()
+                assert sorted(found for found, _, _ in await asyncio.gather(*asked)) == [200] * 48 + [429] * 2
+                may_end.clear()
+
+    run(body)
+
+
+def test_a_load_that_cannot_be_measured_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said once, also where only what is done once a second fails, and measured again."""
+    monkeypatch.setattr(pages, "TICK_S", 0.001)
+    tick, calls = LoadMeter.tick, 0
+
+    def fails(meter: LoadMeter) -> None:
+        nonlocal calls
+        calls += 1
+        if calls in (1, 2, 11, 21, 61):
+            raise OSError(errno.EMFILE, "Too many open files")
+        tick(meter)
+
+    monkeypatch.setattr(LoadMeter, "tick", fails)
+    served = Served()
+
+    async def body() -> None:
+        async with admin(served):
+            await until(lambda: calls > 61)
+        assert served.said == ["the load cannot be measured: OSError(24, 'Too many open files')"] * 2
+
+    run(body)
+
+
+def test_a_client_that_goes_at_once(recwarn: pytest.WarningsRecorder) -> None:
+    """Its page is not made, and nothing is said of that."""
+
+    async def page() -> http.Answer:
+        raise AssertionError("made")
+
+    async def body() -> None:
+        transport = mock.Mock(spec=asyncio.Transport)
+        connection = Connection(AdminServer(mock.Mock(), lambda request: page()), asyncio.get_running_loop())
+        connection.connection_made(transport)
+        connection.data_received(b"GET /live HTTP/1.1\r\n\r\n")
+        connection.connection_lost(None)
+        await asyncio.sleep(0.01)
+        transport.write.assert_not_called()
+
+    run(body)
+    gc.collect()
+    assert not [each for each in recwarn if "never awaited" in str(each.message)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "answer"),
+    [
+        ({"text": "hi"}, 200, {"embedding": [0.1, 2.0, 3.0], "input_tokens": 2}),
+        ({"text": "hi", "dimensions": 1}, 200, {"embedding": [0.1], "input_tokens": 2}),
+        ({"token_ids": [101, 102]}, 200, {"embedding": [0.1, 2.0, 3.0], "input_tokens": 2}),
+        ({"pair": ["a", "b"]}, 200, {"labels": [{"name": "ab", "score": 0.5}], "input_tokens": 0}),
+        ({"text": "long"}, 400, {"error": {"code": "INVALID_ARGUMENT", "message": "text: 999 tokens"}}),
+        ({"text": "down"}, 503, {"error": {"code": "UNAVAILABLE", "message": "draining"}}),
+        (
+            [{"text": "hi"}, {"text": "long"}],
+            200,
+            [
+                {"embedding": [0.1, 2.0, 3.0], "input_tokens": 2},
+                {"error": {"code": "INVALID_ARGUMENT", "message": "text: 999 tokens"}},
+            ],
+        ),
+        (
+            {"text": "hi", "max_tokens": 2, "seed": 7, "stop": ["x"], "logprobs": True},
+            200,
+            {"text": "hi 2 ['x']", "token_ids": [5, 7], "finish_reason": "length", "logprobs": [-0.1, -0.25],
+             "input_tokens": 1, "output_tokens": 2},
+        ),
+        ({"text": "a", "max_tokens": -1}, 400, "max_tokens: Value out of range: -1"),
+        ({"text": "a", "temperature": "hot"}, 400, "temperature: must be real number, not str"),
+        ([], 400, "0 items, a list holds 1 to 64 items"),
+        ("text", 400, "not an object such as"),
+        ({}, 400, "exactly one of text, pair, token_ids is needed"),
+        ({"text": "a", "pair": ["a", "b"]}, 400, "exactly one of"),
+        ([{"text": "a"}, {"txt": "b"}], 400, "item 1: unknown key 'txt'"),
+        ({"text": 7}, 400, "text is not a string"),
+        ({"pair": ["a"]}, 400, "pair is not a list of two strings"),
+        ({"token_ids": [1.5]}, 400, "token_ids is not a list of whole numbers"),
+        ({"token_ids": [-1]}, 400, "-1"),
+        ({"text": "a", "priority": "urgent"}, 400, "priority: 'urgent', must be one of low, normal, high"),
+        ({"text": "a", "dimensions": "x"}, 400, "integer"),
+    ],
+)  # fmt: skip
+def test_predict(asked: Any, status: int, answer: Any) -> None:
+    async def body() -> None:
+        server = grpc.aio.server()
+        predict_pb2_grpc.add_PredictServiceServicer_to_server(Model(), server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        async with admin(Served(f"127.0.0.1:{port}")) as http_port:
+            found, _, content = await call(http_port, "POST", "/predict", json.dumps(asked).encode())
+            given = json.loads(content)
+            assert found == status, given
+            if isinstance(answer, str):
+                assert given["error"]["code"] == "INVALID_ARGUMENT"
+                assert answer in given["error"]["message"]
+            else:
+                assert given == answer
+        await server.stop(None)
+
+    run(body)
+
+
+def test_predict_without_json() -> None:
+    async def body() -> None:
+        async with admin(Served()) as port:
+            for sent in (b"", b"{", b"\xff\xfe", b"[" * 60_000):
+                status, _, content = await call(port, "POST", "/predict", sent)
+                assert (status, "not JSON" in json.loads(content)["error"]["message"]) == (400, True)
+
+    run(body)
+
+
+BAD_RELOADS = [
+    ("{", 400, "the body is not JSON"),
+    ("[]", 400, "the body is not an object"),
+    ('{"modle": "a"}', 400, "unknown key 'modle'; known: model, from"),
+    ('{"model": "a", "from": 3}', 400, "from is not a string"),
+    (f'{{"from": "{"x" * 4096}"}}', 400, "from is longer than 4095 characters"),
+    ('{"model": ""}', 400, "model is not a string, or an empty one"),
+    ("", 400, 'model: say which one; there are: a, b"'),
+    ('{"model": "c"}', 404, 'no such model is served; there are: a, b"'),
+]
+
+
+def test_who_may_post() -> None:
+    served = Served()
+
+    async def check() -> None:
+        async with admin(served) as port:
+            served.token = "Bearer right"
+            for path in ("/predict", "/reload"):
+                for more in ((), ("authorization: Bearer wrong",)):
+                    status, headers, body = await call(port, "POST", path, b"{}", *more)
+                    assert (status, headers["www-authenticate"]) == (401, "Bearer")
+                    assert b"authorization: Bearer TOKEN" in body
+                assert (await call(port, "POST", path, b"{}", "authorization: Bearer right"))[0] not in (401, 403)
+            assert (await call(port, "GET", "/reload"))[0] == 200  # reading is for whoever reaches the port
+            assert served.reloads.asked == []
+            served.token, served.open = "", True
+            status, _, body = await call(port, "POST", "/reload", b'{"model": "a"}')
+            assert status == 403 and b"--auth-token-file" in body and served.reloads.asked == []
+            assert (await call(port, "POST", "/predict", b"{}"))[0] != 403
+            served.open = False
+            for path in ("/predict", "/reload"):
+                assert (await call(port, "POST", path, b"{}", "origin: http://else.where"))[0] == 403
+            assert served.reloads.asked == []
+
+    run(check)
+
+
+def test_reload(monkeypatch: pytest.MonkeyPatch) -> None:
+    served = Served()
+
+    async def ask(port: int, body: str, method: str = "POST") -> tuple[int, Any]:
+        status, _, content = await call(port, method, "/reload", body.encode())
+        return status, json.loads(content)
+
+    async def check() -> None:
+        async with admin(served) as port:
+            for body, status, message in BAD_RELOADS:
+                found = await ask(port, body)
+                assert found[0] == status and found[1]["error"].startswith(message), (body, found)
+            assert served.reloads.asked == []
+            served.reloads.end = Reloaded("a", "reloaded", "2" * 12, "1" * 12, "", 1.23456)
+            told = {"model": "a", "outcome": "reloaded", "version": "2" * 12, "before": "1" * 12, "reason": ""}
+            asked = '{"model": "a", "from": "/new"}'
+            assert await ask(port, asked) == (200, {**told, "seconds": 1.235})
+            assert served.reloads.asked == [(0, "/new")]
+            served.reloads.end = Reloaded(
+                "a", "failed", "1" * 12, "1" * 12, "torn: \udc80", 1.0
+            )  # a path's byte that is no UTF-8
+            found = await ask(port, '{"model": "a"}')
+            assert (found[0], found[1]["reason"]) == (422, "torn: \udc80")
+            served.reloads.end = ReloadRefused("another reload runs: warming up a")
+            found = await ask(port, '{"model": "a"}')
+            assert found == (409, {"error": "another reload runs: warming up a"})
+            served.reloads.end, served.reloads.doing = None, "warming up a@222222222222"
+            monkeypatch.setattr(reload, "WAIT_S", 0.01)
+            for status, method in ((202, "POST"), (200, "GET")):
+                found = await ask(port, '{"model": "a"}' if method == "POST" else "", method)
+                assert found[0] == status
+                assert found[1]["doing"] == "warming up a@222222222222"
+                assert found[1]["models"][0] == {"model": "a", "version": "0123456789ab", "generation": 2}
+
+    run(check)

@@ -1,0 +1,178 @@
+"""The live page: its numbers against counters that are known, and what a real browser makes of a real server."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import fake_source
+import numpy as np
+import pytest
+from browser import MISSING, Browser
+from serving import PATIENCE_S, Server
+
+import fastqps
+from fastqps._core import IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS
+from fastqps.process.readiness import Readiness
+from fastqps.telemetry.live import PAGE, Sampler, counts, now
+from fastqps.telemetry.live.counts import Counts
+from fastqps.telemetry.live.sampler import COLUMNS
+from fastqps.telemetry.live.spread import Spread
+from fastqps.telemetry.metrics.histograms import Merged
+
+SECOND = 10**9
+
+
+class Seen(fake_source.FakeSource):
+    """Two doors and three dispatchers whose counters a test changes."""
+
+    def __init__(self) -> None:
+        super().__init__(*(fake_source.process() for _ in range(5)))
+        self.found = Readiness((), ("dispatcher 1 (cpu) is not ready",), (), answers=True)
+        self.busy = SimpleNamespace(update=lambda: None, busy_ns=lambda device: self.active_ns)
+        self.active_ns = 0
+
+    def readiness(self) -> Readiness:
+        return self.found
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Two seconds between two looks."""
+    times = iter(range(0, 100 * SECOND, 2 * SECOND))
+    monkeypatch.setattr(counts, "now_ns", lambda: next(times))
+    monkeypatch.setattr(now, "now_ns", lambda: SECOND)
+
+
+def busy_door() -> dict[str, Any]:
+    items = np.zeros((16, 17), dtype=np.uint64)
+    items[0, 0], items[1, 0], items[0, 8] = 300, 100, 20
+    requests = np.zeros((16, len(METHODS), 17), dtype=np.uint64)
+    requests[0, 0, 0], requests[0, METHODS.index("other"), 0] = 50, 9
+    return fake_source.process(
+        items=items, requests=requests, inflight_ns=6 * SECOND,
+        request=fake_source.requests_of(fake_source.histogram(*[100_000] * 99, 10**9)),
+        rejected={**dict.fromkeys(REJECTS, 0), "queue_full": 20}, expired={**dict.fromkeys(STAGES, 0), "queue": 4},
+        transport={**dict.fromkeys(TRANSPORT_COUNTERS, 0), "bytes_in": 2_000, "bytes_out": 8_000},
+    )  # fmt: skip
+
+
+def test_what_happened_between_two_looks(clock: None) -> None:
+    seen = Seen()
+    before = Counts.read(seen)
+    seen.all[0] = busy_door()
+    seen.all[2] = fake_source.process(
+        busy_ns=3 * SECOND, idle_ns={**dict.fromkeys(IDLES, 0), "no_work": SECOND}, steps=10, step_items=400,
+        batch_items=fake_source.histogram(30, 50), step_tokens=60, step_capacity_tokens=80, generated_tokens=700,
+    )  # fmt: skip
+    seen.active_ns = SECOND
+    found = now.look(seen, before, Counts.read(seen), {"saturation": 0.5})
+    assert found["seconds"] == 2
+    assert found["codes"] == {"OK": 200, "RESOURCE_EXHAUSTED": 10}
+    assert (found["calls"], found["refused"], found["expired"]) == (25, {"queue_full": 10}, 2)
+    assert found["in_flight"] == 3  # 6 item-seconds in 2 s
+    assert found["latency"]["p50"] == pytest.approx(100, rel=0.125)
+    assert found["latency"]["p99"] == pytest.approx(100, rel=0.125)
+    assert found["latency"]["mean"] == pytest.approx((99 * 100 + 1e6) / 100)
+    assert found["degraded"] == ["dispatcher 1 (cpu) is not ready"] and found["ready"]
+    first, second = found["models"]
+    assert first["waiting"] == 10 and first["oldest"] >= 0
+    assert (first["batch_items"], first["fill"], first["tokens_made"]) == (40, 0.75, 350)
+    assert (second["batch_items"], second["fill"], second["tokens_made"]) == (None, None, None)
+    dispatcher = found["dispatchers"][0]
+    assert (dispatcher["busy"], dispatcher["idle"]) == (0.75, {"no_work": 0.25})
+    assert (dispatcher["steps"], dispatcher["items"]) == (5, 200)
+    assert found["dispatchers"][2]["busy"] is None, "nothing is known of its time"
+    assert found["devices"] == [{"name": "cpu", "active": 0.5}]
+    assert found["doors"][0] == {"index": 0, "ready": True, "connections": 3, "received": 1_000, "sent": 4_000}
+    json.dumps(found, allow_nan=False)
+
+
+def test_counters_that_seem_to_shrink_are_no_negative_rates(clock: None) -> None:
+    seen = Seen()
+    seen.all[0] = busy_door()
+    before = Counts.read(seen)
+    seen.all[0] = fake_source.process()
+    found = now.look(seen, before, Counts.read(seen), None)
+    assert found["codes"] == {} and found["calls"] == 0 and found["latency"]["p99"] is None
+
+
+def test_history_is_bounded_and_has_the_columns(clock: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Seen()
+    ticks = iter(range(0, 1000 * SECOND, SECOND))
+    monkeypatch.setattr(counts, "now_ns", lambda: next(ticks))
+    sampler = Sampler(seen, lambda: {"saturation": 0.25})
+    assert json.loads(sampler.now) is None and json.loads(sampler.history())["lines"] == []
+    for _ in range(310):
+        sampler.sample()
+    history = json.loads(sampler.history())
+    assert history["columns"] == list(COLUMNS) and len(history["lines"]) == 300
+    assert all(len(line) == len(COLUMNS) for line in history["lines"])
+    assert history["lines"][0][COLUMNS.index("saturation")] == 0.25
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_quantile_lies_in_the_bucket_of_the_exact_one(seed: int) -> None:
+    values = np.random.default_rng(seed).lognormal(10, 2, 500).astype(int)
+    empty, full = Merged.of([]), Merged.of([fake_source.histogram(*values.tolist())])
+    spread = Spread(empty, full)
+    for q in (0.5, 0.9, 0.99):
+        exact = np.quantile(values, q, method="inverted_cdf")
+        assert spread.quantile(q) == pytest.approx(exact, rel=0.126)
+    assert Spread(full, full).quantile(0.5) is None
+
+
+def test_the_page_needs_nothing_else() -> None:
+    text = PAGE.decode()
+    assert "{{" not in text
+    assert set(re.findall(r'(?:src|href)="([^"]*)"', text)) == {"data:,", "/metrics"}
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
+    assert "innerHTML" not in text, "what a server says is text, never markup"
+
+
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
+def test_a_browser_shows_load_a_death_and_an_end(tmp_path: Path) -> None:
+    with Browser() as browser:
+        server = Server("--dispatchers=2")
+        try:
+            _watch(browser, server)
+            browser.picture(tmp_path / "live.png")
+        finally:
+            server.stop()
+        browser.until("return document.getElementById('status').innerText.startsWith('no answer')")
+        assert browser.run("return document.body.classList.contains('stale')")
+
+
+def _watch(browser: Browser, server: Server) -> None:
+    over = threading.Event()
+    load = threading.Thread(target=_load, args=(server.address, over))
+    load.start()
+    try:
+        browser.open(f"http://{server.admin}/live")
+        browser.until("return document.querySelector('.tile b')?.innerText.match(/[1-9]/)")
+        browser.until("return document.querySelector('.tile').innerText.includes('all OK')")
+        browser.until("return document.querySelector('.tile:nth-child(3)').innerText.match(/\\d (µs|ms|s)/)")  # p99
+        browser.until("return document.querySelectorAll('#charts path').length >= 4")
+        assert browser.run("return document.querySelectorAll('#stages tbody tr').length") == len(STAGES)
+        assert browser.run("return document.querySelectorAll('#dispatchers tbody tr').length") == 3
+        assert "minilm" in browser.text("#about")
+        browser.until("return document.getElementById('status').innerText === 'ready'")
+        server.child("dispatcher 0").send_signal(signal.SIGKILL)
+        browser.until("return document.getElementById('status').innerText.includes('dispatcher 1')")
+        browser.run("document.getElementById('pause').click()")
+        assert browser.text("#pause") == "Go on"
+        assert browser.complaints() == []
+    finally:
+        over.set()
+        load.join()
+
+
+def _load(address: str, over: threading.Event) -> None:
+    with fastqps.Client(address, timeout_s=PATIENCE_S) as client:
+        while not over.is_set():
+            client.embed(["one", "two", "three"])
