@@ -11,10 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_source import OPENMETRICS, FakeSource, histogram, process, requests_of
+from fake_source import OPENMETRICS, FakeSource, histogram, process, requests_of, samples
 from paths import ROOT
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
-from prometheus_client.parser import text_string_to_metric_families as parse_text
 from serving import PATIENCE_S, Server
 
 import fastqps
@@ -56,20 +54,6 @@ def source() -> FakeSource:
         stage={stage: histogram(2_000) for stage in STAGES}, requeued=1, generated_tokens=50,
     )  # fmt: skip
     return FakeSource(door, door, busy, busy, process())
-
-
-def samples(source: FakeSource, accept: str = "") -> dict[str, float]:
-    body, _ = Metrics(source).page(accept)
-    parse = parse_openmetrics if accept else parse_text
-    found: dict[str, float] = {}
-    for family in parse(body.decode()):
-        assert family.documentation
-        for sample in family.samples:
-            labels = ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
-            name = f"{sample.name}{{{labels}}}" if labels else sample.name
-            assert name not in found, f"{name} twice"
-            found[name] = sample.value
-    return found
 
 
 @pytest.mark.parametrize("accept", ["", OPENMETRICS])

@@ -7,10 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from fastqps._core import COUNTERS, IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, histogram_upper, now_ns
 from fastqps.process.reloaded import ServedVersion
 from fastqps.telemetry.capacity import Capacity
+from fastqps.telemetry.metrics import Metrics
 from fastqps.telemetry.metrics.canaries import Canaries
 from fastqps.telemetry.metrics.collector import SERVED_METHODS
 
@@ -132,3 +135,17 @@ class FakeSource:
 
     def canaries(self) -> list[Canaries]:
         return [Canaries(0, 7, 0, 0.5), Canaries(2, 3, 1, 2.5)]
+
+
+def samples(source: FakeSource, accept: str = "") -> dict[str, float]:
+    body, _ = Metrics(source).page(accept)
+    parse = parse_openmetrics if accept else parse_text
+    found: dict[str, float] = {}
+    for family in parse(body.decode()):
+        assert family.documentation
+        for sample in family.samples:
+            labels = ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
+            name = f"{sample.name}{{{labels}}}" if labels else sample.name
+            assert name not in found, f"{name} twice"
+            found[name] = sample.value
+    return found
