@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "net/tls_channel.h"
+#include "net/tls/tls_channel.h"
 
 namespace fastqps::front {
 

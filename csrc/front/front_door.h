@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "front/counters.h"
-#include "front/grpc_state.h"
-#include "front/http2_state.h"
-#include "front/net_state.h"
+#include "grpc/counters.h"
+#include "calls/grpc_state.h"
+#include "calls/call_state.h"
+#include "net/net_state.h"
 
 namespace fastqps::front {
 

@@ -3,16 +3,16 @@
 #include <memory>
 #include <string_view>
 
-#include "front/counters.h"
-#include "front/load_report.h"
-#include "front/loop_fds.h"
-#include "front/rare_queue.h"
-#include "front/tokens.h"
-#include "front/tracer.h"
-#include "grpc/limits.h"
+#include "grpc/counters.h"
+#include "grpc/services/load_report.h"
+#include "net/loop_fds.h"
+#include "grpc/services/rare_queue.h"
+#include "grpc/tokens.h"
+#include "calls/tracer.h"
+#include "net/limits.h"
 #include "grpc/methods.h"
 #include "grpc/service.h"
-#include "net/tls_context.h"
+#include "net/tls/tls_context.h"
 
 namespace fastqps::front {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdio>
 
-#include "grpc/limits.h"
+#include "net/limits.h"
 #include "grpc/service.h"
 
 namespace fastqps::front {

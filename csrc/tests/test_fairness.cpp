@@ -1,7 +1,7 @@
 // What one connection can take of a door's time and memory, and what it leaves to the others.
 #include <memory>
 
-#include "front/fair_queue.h"
+#include "grpc/fair_queue.h"
 #include "predict/intake/text_worker.h"
 #include "tests/generation_fixture.h"
 #include "tests/transport_fixture.h"

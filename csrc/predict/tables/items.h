@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/layout.h"
-#include "front/shares.h"
+#include "grpc/shares.h"
 #include "grpc/service.h"
 #include "predict/tables/deadlines.h"
 #include "predict/tables/groups.h"
