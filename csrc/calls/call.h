@@ -1,23 +1,20 @@
 // One gRPC call, from its first header to the end of its stream. Pooled; outside the transport it is known by CallId
 // only.
 #pragma once
-#include <nghttp2/nghttp2.h>
-
 #include <memory>
 #include <vector>
 
 #include "core/layout.h"
 #include "grpc/grpc_message.h"
 #include "grpc/grpc_status.h"
+#include "grpc/inflate.h"
 #include "grpc/methods.h"
 #include "grpc/service.h"
 #include "net/timer_wheel.h"
 
 namespace fastqps::front {
 
-class Connection;
-
-enum class Encoding : u8 { kIdentity, kGzip, kDeflate, kUnknown };
+class CallSession;
 
 enum class Phase : u8 {
   kOpen,      // the request may still come; no status is decided
@@ -75,8 +72,8 @@ struct OutMessage {
 // Four cache lines: thousands of calls are open at once, and each turn touches other ones.
 struct alignas(64) Call {
   // who
-  Connection* connection;
-  Call *next, *previous;  // of the connection
+  CallSession* session;
+  Call *next, *previous;  // of the session
   Method* method;         // nullptr: unknown
   u32 index, generation;
   i32 stream;
@@ -92,9 +89,9 @@ struct alignas(64) Call {
   bool held;          // by the service
   bool inflating;     // a worker has a message of this call
   bool submitted;     // response headers are
-  bool deferred;      // nghttp2 waits for resume_data
+  bool deferred;      // the session waits for resume_answer()
   bool reset;         // by the client
-  bool queued;        // in its connection's queue of calls whose messages wait for the loop's time
+  bool queued;        // in its session's queue of calls whose messages wait for the loop's time
   TraceParent trace_parent;
   HeaderId header;
   Encoding encoding;

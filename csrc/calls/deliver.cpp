@@ -1,8 +1,9 @@
 // From received messages to the methods that answer them.
 #include <utility>
 
-#include "front/front_door.h"
 #include "calls/answer.h"
+#include "calls/call_session.h"
+#include "calls/door_state.h"
 #include "calls/request.h"
 
 namespace fastqps::front {
@@ -13,13 +14,13 @@ enum class Place : u8 { kFront, kBack };
 
 // Keeps a message for later, in front of those that wait or behind them. False: there is no room, and the call has been
 // refused.
-bool keep(FrontDoor& door, Call& call, const Received& received, Place place) {
+bool keep(DoorState& door, Call& call, const Received& received, Place place) {
   u8* body = received.body;
-  HeldMessage* held = take_held(door, *call.connection);
-  if (!body && received.in_place) body = copy_body(door, *call.connection, received.in_place, received.bytes);
+  HeldMessage* held = take_held(door, *call.session);
+  if (!body && received.in_place) body = copy_body(door, *call.session, received.in_place, received.bytes);
   if (!held || (!body && received.flag != Received::kHalfClose)) {
-    drop_held(door, *call.connection, held);
-    drop_body(door, *call.connection, body, received.bytes);
+    drop_held(door, *call.session, held);
+    drop_body(door, *call.session, body, received.bytes);
     reject(door, call, Fault::kReassembly);
     return false;
   }
@@ -35,13 +36,13 @@ bool keep(FrontDoor& door, Call& call, const Received& received, Place place) {
   return true;
 }
 
-CallInfo info_of(const FrontDoor& door, const Call& call) {
-  return {call.deadline_ns, door.net.turn.ns, call.connection->id(),
+CallInfo info_of(const DoorState& door, const Call& call) {
+  return {call.deadline_ns, door.net.turn.ns, call.session->connection().id(),
           call.half_closed, call.user,        call.trace != nullptr};
 }
 
 // Hands a message to its method.
-Took dispatch(FrontDoor& door, Call& call, std::span<const u8> message) {
+Took dispatch(DoorState& door, Call& call, std::span<const u8> message) {
   door.net.turn.requests++;
   if (call.role != MethodRole::kService || !call.in_method) {
     if (call.deadline_ns && call.deadline_ns <= door.net.turn.ns) {
@@ -55,15 +56,15 @@ Took dispatch(FrontDoor& door, Call& call, std::span<const u8> message) {
 }
 
 // Hands over plain bytes; what is left of them waits in front of the call's other messages.
-void dispatch_or_keep(FrontDoor& door, CallId id, std::span<const u8> message) {
-  if (dispatch(door, *door.http2.calls.find(id), message) == Took::kAll) return;
-  Call* call = door.http2.calls.find(id);
+void dispatch_or_keep(DoorState& door, CallId id, std::span<const u8> message) {
+  if (dispatch(door, *door.calls.pool.find(id), message) == Took::kAll) return;
+  Call* call = door.calls.pool.find(id);
   if (!call || call->phase != Phase::kOpen) return;
   const Received rest{id, 0, message.data(), nullptr, u32(message.size())};
-  if (keep(door, *call, rest, Place::kFront)) call->connection->enqueue(*call);
+  if (keep(door, *call, rest, Place::kFront)) call->session->enqueue(*call);
 }
 
-void dispatch_half_close(FrontDoor& door, Call& call) {
+void dispatch_half_close(DoorState& door, Call& call) {
   if (call.deadline_ns && call.deadline_ns <= door.net.turn.ns && !call.in_method)
     return reject(door, call, Fault::kDeadline, true);
   call.in_method = true;
@@ -71,100 +72,101 @@ void dispatch_half_close(FrontDoor& door, Call& call) {
   call.method->on_half_close(call.id(), info_of(door, call));
 }
 
-void dispatch_compressed(FrontDoor& door, Call& call, const u8* data, u32 bytes) {
+void dispatch_compressed(DoorState& door, Call& call, const u8* data, u32 bytes) {
   const u32 limit = message_limit(door, call), room = std::min(kInflatedInLoopBytes, limit);
   u32 inflated = 0;
   door.counters.inflated++;
-  switch (door.http2.inflater.inflate(call.encoding, data, bytes, door.http2.inflate_buffer.get(), room, inflated)) {
+  switch (door.calls.inflater.inflate(call.encoding, data, bytes, door.calls.inflate_buffer.get(), room, inflated)) {
     case InflateResult::kDone:
       door.net.turn.slice.over(inflated);  // it costs as if so much had come
-      return dispatch_or_keep(door, call.id(), {door.http2.inflate_buffer.get(), inflated});
+      return dispatch_or_keep(door, call.id(), {door.calls.inflate_buffer.get(), inflated});
     case InflateResult::kCorrupt:
       return reject(door, call, Fault::kInflate);
     case InflateResult::kTooLarge:
       door.net.turn.slice.over(room);
       if (limit <= kInflatedInLoopBytes) return reject(door, call, Fault::kInflateTooLarge);
-      call.inflating = door.http2.inflate_worker.push(call.id(), call.connection->id(), call.encoding, data, bytes);
+      call.inflating =
+          door.calls.inflate_worker.push(call.id(), call.session->connection().id(), call.encoding, data, bytes);
       if (!call.inflating) reject(door, call, Fault::kInflateBusy);
   }
 }
 
-void give_back_window(FrontDoor& door, Call& call) {
+void give_back_window(DoorState& door, Call& call) {
   if (call.half_closed || !call.unconsumed || call.paused(door.limits.call_unsent_bytes)) return;
-  nghttp2_session_consume_stream(call.connection->session(), call.stream, call.unconsumed);
+  call.session->consume(call, call.unconsumed);
   call.unconsumed = 0;
-  call.connection->mark_dirty();
+  call.session->mark_dirty();
 }
 
-void deliver(FrontDoor& door, Call& call, const Received& received) {
+void deliver(DoorState& door, Call& call, const Received& received) {
   const u8* data = received.body ? received.body : received.in_place;
-  Connection& connection = *call.connection;
+  CallSession& session = *call.session;
   if (received.flag == Received::kHalfClose) return dispatch_half_close(door, call);
   if (received.flag == 1) {
     dispatch_compressed(door, call, data, received.bytes);
   } else if (dispatch(door, call, {data, received.bytes}) == Took::kPart) {
-    Call* rest = door.http2.calls.find(received.call);
+    Call* rest = door.calls.pool.find(received.call);
     if (rest && rest->phase == Phase::kOpen) {
-      if (keep(door, *rest, received, Place::kFront)) connection.enqueue(*rest);
+      if (keep(door, *rest, received, Place::kFront)) session.enqueue(*rest);
       return;
     }
   }
-  drop_body(door, connection, received.body, received.bytes);
-  Call* alive = door.http2.calls.find(received.call);
+  drop_body(door, session, received.body, received.bytes);
+  Call* alive = door.calls.pool.find(received.call);
   if (alive && alive->phase == Phase::kOpen) give_back_window(door, *alive);
 }
 
 // Delivers the first message that waits; the bytes of it.
-u32 deliver_held(FrontDoor& door, Call& call) {
+u32 deliver_held(DoorState& door, Call& call) {
   HeldMessage* held = call.held_first;
   if (!held || call.paused(door.limits.call_unsent_bytes)) return give_back_window(door, call), 0;
   call.held_first = held->next;
   if (!held->next) call.held_last = nullptr;
   const Received received{call.id(), held->flag, nullptr, held->body, held->bytes};
-  drop_held(door, *call.connection, held);
+  drop_held(door, *call.session, held);
   deliver(door, call, received);
   return received.bytes;
 }
 
 // Whether a message may not be delivered yet, however much time there is.
-bool must_wait(const FrontDoor& door, const Call& call) {
+bool must_wait(const DoorState& door, const Call& call) {
   if (call.kind != MethodKind::kBidi) return !call.half_closed;
   return call.held_first || call.paused(door.limits.call_unsent_bytes);
 }
 
 }  // namespace
 
-void deliver_received(FrontDoor& door, Connection& connection) {
+void deliver_received(DoorState& door, CallSession& session) {
   bool over = false;
-  for (const Received& received : door.http2.received) {
-    Call* call = door.http2.calls.find(received.call);
+  for (const Received& received : door.calls.received) {
+    Call* call = door.calls.pool.find(received.call);
     if (!call || call->phase != Phase::kOpen) {
-      drop_body(door, connection, received.body, received.bytes);
+      drop_body(door, session, received.body, received.bytes);
     } else if (must_wait(door, *call)) {
       keep(door, *call, received, Place::kBack);
     } else if (over) {
-      if (keep(door, *call, received, Place::kBack)) connection.enqueue(*call);
+      if (keep(door, *call, received, Place::kBack)) session.enqueue(*call);
     } else {
       deliver(door, *call, received);
       over = door.net.turn.slice.over(received.bytes);
     }
   }
-  door.http2.received.clear();
+  door.calls.received.clear();
 }
 
-void deliver_queued(FrontDoor& door, Connection& connection) {
-  while (Call* call = connection.dequeue()) {
+void deliver_queued(DoorState& door, CallSession& session) {
+  while (Call* call = session.dequeue()) {
     const CallId id = call->id();
     const u32 bytes = call->phase == Phase::kOpen ? deliver_held(door, *call) : 0;
-    call = door.http2.calls.find(id);
+    call = door.calls.pool.find(id);
     if (call && call->phase == Phase::kOpen && call->held_first && !call->paused(door.limits.call_unsent_bytes))
-      connection.enqueue(*call);
+      session.enqueue(*call);
     if (door.net.turn.slice.over(bytes)) return;
   }
 }
 
-void deliver_inflated(FrontDoor& door, const Inflated& inflated) {
-  Call* call = door.http2.calls.find(inflated.call);
+void deliver_inflated(DoorState& door, const Inflated& inflated) {
+  Call* call = door.calls.pool.find(inflated.call);
   if (!call || call->phase != Phase::kOpen) return;
   call->inflating = false;
   const auto* bytes = reinterpret_cast<const u8*>(inflated.message.data());
@@ -177,8 +179,8 @@ void deliver_inflated(FrontDoor& door, const Inflated& inflated) {
     case InflateResult::kCorrupt:
       return reject(door, *call, Fault::kInflate);
   }
-  call = door.http2.calls.find(inflated.call);
-  if (call && call->phase == Phase::kOpen) call->connection->enqueue(*call);
+  call = door.calls.pool.find(inflated.call);
+  if (call && call->phase == Phase::kOpen) call->session->enqueue(*call);
 }
 
 }  // namespace fastqps::front

@@ -1,15 +1,17 @@
 // What is served: the service, and the methods that every front door has.
 #pragma once
+#include "calls/tracer.h"
+#include "grpc/methods.h"
 #include "grpc/services/health.h"
 #include "grpc/services/load_service.h"
 #include "grpc/services/rare_methods.h"
-#include "calls/tracer.h"
-#include "grpc/methods.h"
 
 namespace fastqps::front {
 
+struct DoorState;
+
 struct GrpcState {
-  GrpcState(FrontDoor& door, Service& service, const Limits& limits, int wake_fd, LoadSource load, TraceSource trace)
+  GrpcState(DoorState& door, Service& service, const Limits& limits, int wake_fd, LoadSource load, TraceSource trace)
       : service(service),
         transport(door),
         health(transport, limits.watches),

@@ -1,8 +1,9 @@
 // How calls end that their service never sees, or that break the framing.
 #include <cstdio>
 
-#include "front/front_door.h"
 #include "calls/answer.h"
+#include "calls/call_session.h"
+#include "calls/door_state.h"
 #include "calls/request.h"
 
 namespace fastqps::front {
@@ -17,7 +18,7 @@ struct Description {
 };
 
 // Texts may name a limit; `text` has room for them.
-Description describe(const FrontDoor& door, const Call& call, char* text, size_t room) {
+Description describe(const DoorState& door, const Call& call, char* text, size_t room) {
   const Limits& limits = door.limits;
   const auto say = [&](const char* format, auto... values) { std::snprintf(text, room, format, values...); };
   switch (call.fault) {
@@ -106,7 +107,7 @@ bool expires_here(const Call& call) {
 }
 
 // The path is the client's text; what is not UTF-8 in it is cleaned with every other status message.
-void describe_path(const FrontDoor& door, const Call& call, char* text, size_t room) {
+void describe_path(const DoorState& door, const Call& call, char* text, size_t room) {
   std::string_view path(call.path, call.path_bytes);
   path.remove_prefix(path.starts_with('/'));
   const std::string_view service = path.substr(0, path.rfind('/'));
@@ -122,20 +123,20 @@ void describe_path(const FrontDoor& door, const Call& call, char* text, size_t r
 void forget(Call& call) {
   if (!call.in_method) return;
   call.in_method = false;
-  if (call.method->on_gone(call.id(), call.user) == Gone::kHeld) call.connection->gone_held();
+  if (call.method->on_gone(call.id(), call.user) == Gone::kHeld) call.session->gone_held();
 }
 
 // No trailers: a client that breaks HTTP would not expect them.
-void malformed(FrontDoor& door, Call& call) {
+void malformed(DoorState& door, Call& call) {
   door.counters.protocol_errors++;
   call.phase = Phase::kFinished;
   forget(call);
   release_request(door, call);
   door.net.wheel.cancel(call.timer);
-  nghttp2_submit_rst_stream(call.connection->session(), NGHTTP2_FLAG_NONE, call.stream, NGHTTP2_PROTOCOL_ERROR);
+  call.session->reset(call, CallSession::Reset::kMalformed);
 }
 
-void reject(FrontDoor& door, Call& call, Fault fault, bool now) {
+void reject(DoorState& door, Call& call, Fault fault, bool now) {
   if (call.phase == Phase::kFinished) return;
   call.fault = fault;
   if (call.phase == Phase::kOpen) {
@@ -143,8 +144,7 @@ void reject(FrontDoor& door, Call& call, Fault fault, bool now) {
     call.progress_ns = door.net.turn.ns;
     forget(call);
     release_request(door, call);
-    if (!call.half_closed && call.unconsumed)
-      nghttp2_session_consume_stream(call.connection->session(), call.stream, std::exchange(call.unconsumed, 0));
+    if (!call.half_closed && call.unconsumed) call.session->consume(call, std::exchange(call.unconsumed, 0));
   }
   if (!call.half_closed && !now && call.kind != MethodKind::kBidi) return arm_call(door, call);
   char text[256] = "";
@@ -153,7 +153,7 @@ void reject(FrontDoor& door, Call& call, Fault fault, bool now) {
   finish_call(door, call, {.code = description.code, .message = text}, description.headers);
 }
 
-void arm_call(FrontDoor& door, Call& call) {
+void arm_call(DoorState& door, Call& call) {
   const Limits& limits = door.limits;
   u64 at = kNever;
   switch (call.phase) {
@@ -174,7 +174,7 @@ void arm_call(FrontDoor& door, Call& call) {
   door.net.wheel.arm(call.timer, at);
 }
 
-void call_timer(FrontDoor& door, Call& call) {
+void call_timer(DoorState& door, Call& call) {
   const u64 now = door.net.turn.ns;
   switch (call.phase) {
     case Phase::kRejected:
@@ -182,8 +182,8 @@ void call_timer(FrontDoor& door, Call& call) {
     case Phase::kFinished:
       if (call.half_closed) return;
       // The client had a second to close its side by itself.
-      nghttp2_submit_rst_stream(call.connection->session(), NGHTTP2_FLAG_NONE, call.stream, NGHTTP2_NO_ERROR);
-      return call.connection->mark_dirty();
+      call.session->reset(call, CallSession::Reset::kAnswered);
+      return call.session->mark_dirty();
     case Phase::kOpen:
       break;
   }
@@ -194,7 +194,7 @@ void call_timer(FrontDoor& door, Call& call) {
   arm_call(door, call);
 }
 
-bool end_idle(FrontDoor& door, Call& call) {
+bool end_idle(DoorState& door, Call& call) {
   const bool waits = call.unsent || call.held_first || !call.reader.between_messages() || call.inflating;
   if (!waits && (!call.in_method || call.method->on_idle(call.id(), call.user)))
     return reject(door, call, Fault::kIdle, true), true;  // nothing, if the method has finished it

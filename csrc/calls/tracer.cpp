@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "calls/call_session.h"
+#include "calls/door_state.h"
 #include "core/clock.h"
-#include "front/front_door.h"
 #include "grpc/trace_context.h"
 
 namespace fastqps::front {
@@ -12,18 +13,18 @@ namespace fastqps::front {
 Tracer::~Tracer() {
   for (TraceRecord* record : ended_) {  // of calls that ended with the loop
     count_dropped(*record);
-    door_.http2.allocator.release(record);
+    door_.calls.allocator.release(record);
   }
 }
 
 // The call's record, which may be made just now; nullptr: no memory.
 TraceRecord* Tracer::record_of(Call& call) {
   if (call.trace) return call.trace;
-  if (void* block = door_.http2.allocator.allocate(sizeof(TraceRecord))) call.trace = new (block) TraceRecord{};
+  if (void* block = door_.calls.allocator.allocate(sizeof(TraceRecord))) call.trace = new (block) TraceRecord{};
   return call.trace;
 }
 
-void Tracer::drop(Call& call) { door_.http2.allocator.release(std::exchange(call.trace, nullptr)); }
+void Tracer::drop(Call& call) { door_.calls.allocator.release(std::exchange(call.trace, nullptr)); }
 
 // One that comes twice says nothing.
 void Tracer::traceparent(Call& call, std::string_view value) {
@@ -77,11 +78,11 @@ void Tracer::random_bytes(u8* out, u32 bytes) {
 
 void Tracer::end(Call& call, StatusCode code) {
   TraceRecord* record = std::exchange(call.trace, nullptr);
-  if (!record->at_ns[kReceive]) return door_.http2.allocator.release(record);  // its header block was never complete
+  if (!record->at_ns[kReceive]) return door_.calls.allocator.release(record);  // its header block was never complete
   record->code = u8(code);
   if (ended_.size() < kEndedMax) return ended_.push_back(record);
   count_dropped(*record);
-  door_.http2.allocator.release(record);
+  door_.calls.allocator.release(record);
 }
 
 void Tracer::item(const TraceRecord& record) {
@@ -97,7 +98,7 @@ void Tracer::publish_ended() {
   for (TraceRecord* record : ended_) {
     record->at_ns[kStages] = now;
     publish(*record);
-    door_.http2.allocator.release(record);
+    door_.calls.allocator.release(record);
   }
   ended_.clear();
 }

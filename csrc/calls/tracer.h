@@ -4,14 +4,14 @@
 #include <string_view>
 #include <vector>
 
-#include "core/layout.h"
 #include "calls/seeds.h"
+#include "core/layout.h"
 #include "grpc/grpc_status.h"
 
 namespace fastqps::front {
 
 struct Call;
-class FrontDoor;
+struct DoorState;
 
 // Where records go, and how many calls that nobody has decided on are traced: threshold / 2^64 of them.
 struct TraceSource {
@@ -21,7 +21,7 @@ struct TraceSource {
 
 class Tracer {
  public:
-  Tracer(FrontDoor& door, TraceSource source) : door_(door), source_(source) {}
+  Tracer(DoorState& door, TraceSource source) : door_(door), source_(source) {}
   ~Tracer();
   Tracer(const Tracer&) = delete;
 
@@ -51,7 +51,7 @@ class Tracer {
   void publish(const TraceRecord& record);
   void count_dropped(const TraceRecord& record);
 
-  FrontDoor& door_;
+  DoorState& door_;
   const TraceSource source_;
   Seeds random_;
   std::vector<TraceRecord*> ended_;  // wait for the end of the turn: the time of their last byte

@@ -2,36 +2,37 @@
 #include <algorithm>
 #include <utility>
 
-#include "front/front_door.h"
 #include "calls/answer.h"
+#include "calls/call_session.h"
+#include "calls/door_state.h"
 #include "grpc/service.h"
 
 namespace fastqps::front {
 
 namespace {
-Call* open_call(FrontDoor& door, CallId id) {
-  Call* call = door.http2.calls.find(id);
+Call* open_call(DoorState& door, CallId id) {
+  Call* call = door.calls.pool.find(id);
   return call && call->phase == Phase::kOpen ? call : nullptr;
 }
 }  // namespace
 
-void Transport::expect(CallId id) const { door_.http2.calls.prefetch(id); }
+void Transport::expect(CallId id) const { door_.calls.pool.prefetch(id); }
 
 u8* Transport::begin_message(CallId id, size_t max_bytes) {
   Call* call = open_call(door_, id);
   if (!call || max_bytes > ~u32(0) - kPrefixBytes) return nullptr;
-  if (door_.unread_too_much(call->connection->answer_bytes)) {
+  if (door_.unread_too_much(call->session->answer_bytes)) {
     // Whoever goes on writing after writable() said no loses the call, not the door its memory.
     door_.counters.not_read++;
-    call->connection->cut(*call);
+    call->session->cut(*call);
     return nullptr;
   }
   auto* message =
-      static_cast<OutMessage*>(door_.http2.allocator.allocate(sizeof(OutMessage) + kPrefixBytes + max_bytes));
-  if (!message) return call->connection->cut(*call), nullptr;  // no memory: the call must not wait for ever
+      static_cast<OutMessage*>(door_.calls.allocator.allocate(sizeof(OutMessage) + kPrefixBytes + max_bytes));
+  if (!message) return call->session->cut(*call), nullptr;  // no memory: the call must not wait for ever
   message->next = nullptr;
   message->bytes = u32(kPrefixBytes + max_bytes), message->sent = 0;
-  door_.http2.allocator.release(std::exchange(call->begun, message));
+  door_.calls.allocator.release(std::exchange(call->begun, message));
   return message->data() + kPrefixBytes;
 }
 
@@ -43,18 +44,19 @@ void Transport::commit_message(CallId id, size_t bytes) {
   write_prefix(message->data(), message->bytes - kPrefixBytes);
   (call->out_last ? call->out_last->next : call->out_first) = message;
   call->out_last = message;
-  Connection& connection = *call->connection;
-  if (connection.answer_bytes == 0) connection.answered_ns = door_.net.turn.ns;
+  CallSession& session = *call->session;
+  if (session.answer_bytes == 0) session.answered_ns = door_.net.turn.ns;
   if (call->unsent == 0) call->progress_ns = door_.net.turn.ns;
   call->unsent += message->bytes;
-  connection.answer_bytes += message->bytes;
-  door_.http2.unread_bytes += message->bytes;
+  session.answer_bytes += message->bytes;
+  door_.calls.unread_bytes += message->bytes;
   if (!call->submitted) {
-    start_answer(door_, *call);
+    session.start_answer(*call);
+    call->submitted = true;
   } else {
-    resume_answer(*call);
+    session.resume_answer(*call);
   }
-  connection.mark_dirty();
+  session.mark_dirty();
 }
 
 void Transport::finish(CallId id, const Status& status) {
@@ -62,7 +64,7 @@ void Transport::finish(CallId id, const Status& status) {
 }
 
 void Transport::set_header(CallId id, HeaderId header) {
-  if (Call* call = open_call(door_, id); call && header < door_.http2.headers.size()) call->header = header;
+  if (Call* call = open_call(door_, id); call && header < door_.calls.headers.size()) call->header = header;
 }
 
 bool Transport::alive(CallId id) const { return open_call(door_, id); }
@@ -74,7 +76,7 @@ void Transport::set_user(CallId id, u64 user) {
 bool Transport::writable(CallId id) const {
   const Call* call = open_call(door_, id);
   return call && call->unsent <= door_.limits.call_unsent_bytes &&
-         call->connection->answer_bytes <= door_.limits.answer_bytes;
+         call->session->answer_bytes <= door_.limits.answer_bytes;
 }
 
 bool Transport::caught_up(CallId id) const {
@@ -90,11 +92,13 @@ void Transport::resume(CallId id) {
   Call* call = open_call(door_, id);
   if (!call || !call->held) return;
   call->held = false;
-  call->connection->enqueue(*call);
+  call->session->enqueue(*call);
 }
 
 void Transport::released(ConnectionId id) {
-  if (Connection* connection = door_.net.connections.find(id)) connection->released();
+  Connection* connection = door_.net.connections.find(id);
+  // Every session of a front door carries calls.
+  if (connection && connection->session()) static_cast<CallSession*>(connection->session())->released();
 }
 
 TraceRecord* Transport::trace(CallId id) {
@@ -105,7 +109,7 @@ void Transport::trace_item(const TraceRecord& record) { door_.grpc.tracer.item(r
 
 bool Transport::slice_over(size_t bytes) { return door_.net.turn.slice.over(bytes); }
 u64 Transport::turn_ns() const { return door_.net.turn.ns; }
-u32 Transport::open_calls() const { return door_.http2.calls.used(); }
+u32 Transport::open_calls() const { return door_.calls.pool.used(); }
 u32 Transport::connections() const { return door_.net.connections.open(); }
 
 }  // namespace fastqps::front

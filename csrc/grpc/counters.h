@@ -4,19 +4,16 @@
 #include "core/types.h"
 #include "grpc/grpc_status.h"
 #include "grpc/methods.h"
+#include "net/net_counters.h"
 
 namespace fastqps::front {
 
 enum class Flood : u8 { kPings, kSettings, kResets, kIdleBytes, kHeaders, kLibrary, kTls, kCount };
 
-struct Counters {
+struct Counters : NetCounters {
   // connections
-  u64 accepted = 0, closed = 0, refused = 0;  // refused: over the cap
-  u64 accept_errors = 0;                      // EMFILE and its kind
   u64 http1 = 0, tls_on_plaintext = 0, bad_preface = 0;
-  u64 tls_handshakes = 0, tls_failures = 0, plaintext_on_tls = 0;  // failures: those with plaintext are none
-  u64 tls_dropped = 0;                                             // handshakes whose place others waited for
-  u64 closed_settings_timeout = 0, closed_header_timeout = 0, closed_write_timeout = 0, closed_keepalive = 0;
+  u64 closed_settings_timeout = 0, closed_header_timeout = 0, closed_keepalive = 0;
   u64 goaway_age = 0, goaway_idle = 0, goaway_drain = 0;
   u64 protocol_errors = 0;  // connections that nghttp2 ended
   u64 floods[u32(Flood::kCount)] = {};
@@ -30,8 +27,7 @@ struct Counters {
   u64 not_read = 0;  // calls cut off because their answers were not read
   u64 requests[MethodTable::kMax + 1][kStatusCodes] =
       {};  // [place in MethodTable::all(), last: unknown][gRPC status sent]
-  // bytes and syscalls
-  u64 bytes_in = 0, bytes_out = 0, reads = 0, writes = 0, turns = 0, sleeps = 0;
+  u64 turns = 0, sleeps = 0;
   u64 reassembly_bytes = 0;  // a gauge
   u64 inflated = 0;          // messages
 };

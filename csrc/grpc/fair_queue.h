@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "grpc/shares.h"
 #include "grpc/service.h"
+#include "grpc/shares.h"
 
 namespace fastqps::front {
 

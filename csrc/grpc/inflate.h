@@ -8,10 +8,13 @@
 #include <thread>
 #include <vector>
 
-#include "calls/call.h"
 #include "grpc/fair_queue.h"
+#include "grpc/method.h"
 
 namespace fastqps::front {
+
+// A call's grpc-encoding.
+enum class Encoding : u8 { kIdentity, kGzip, kDeflate, kUnknown };
 
 inline constexpr u32 kInflatedInLoopBytes = 64 << 10;
 

@@ -1,10 +1,12 @@
+// Answers as HTTP/2 frames: response headers, DATA, trailers.
 #include "calls/answer.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "front/front_door.h"
-#include "calls/request.h"
+#include "calls/door_state.h"
+#include "http2/callbacks.h"
+#include "http2/session.h"
 
 namespace fastqps::front {
 
@@ -31,11 +33,11 @@ struct Block {
   }
 };
 
-void add_head(Block& block, const FrontDoor& door, const Call& call, std::string_view http_status = "200") {
+void add_head(Block& block, const DoorState& door, const Call& call, std::string_view http_status = "200") {
   block.add(":status", http_status);
   block.add("content-type", "application/grpc");
   if (call.header)  // its value may change before the frame is sent: it is copied
-    block.add(door.http2.headers[call.header].first, door.http2.headers[call.header].second,
+    block.add(door.calls.headers[call.header].first, door.calls.headers[call.header].second,
               NGHTTP2_NV_FLAG_NO_COPY_NAME);
   if (call.encoding == Encoding::kGzip || call.encoding == Encoding::kDeflate || call.encoding == Encoding::kUnknown)
     block.add("grpc-accept-encoding", "identity, deflate, gzip");
@@ -51,103 +53,51 @@ void add_status(Block& block, const EncodedStatus* status) {
 
 // At most one answer of a connection in a tenth of a second carries the load: the value is new each time, so it would
 // only fill the client's header table.
-void add_load(Block& block, FrontDoor& door, const Call& call) {
-  Connection& connection = *call.connection;
-  if (!door.grpc.load_reports.in_trailers() || door.net.turn.ns < connection.report_due_ns) return;
+void add_load(Block& block, DoorState& door, const Call& call) {
+  if (!door.grpc.load_reports.in_trailers() || door.net.turn.ns < call.session->report_due_ns) return;
   if (call.role != MethodRole::kService || !call.method) return;
   const std::string_view report = door.grpc.load_reports.trailer(door.net.turn.ns);
   if (report.empty()) return;
   block.add("endpoint-load-metrics-bin", report, kFresh);
-  connection.report_due_ns = door.net.turn.ns + LoadReports::kPeriodNs;
-}
-
-// So that clients which were refused together do not come back together; and not at once.
-i32 jittered(FrontDoor& door, i32 ms) {
-  return ms <= 0 ? ms : std::max(1, i32(ms * (0.8 + 0.4 * (door.net.random() / 4294967296.0))));
-}
-
-void answer_trailers_only(FrontDoor& door, Call& call, const Status& status, const RefusalHeaders& headers) {
-  Block block;
-  add_head(block, door, call, headers.http_status == 415 ? "415" : headers.http_status == 405 ? "405" : "200");
-  if (headers.allow_post) block.add("allow", "POST");
-  if (headers.bearer) block.add("www-authenticate", "Bearer");
-  if (status.code == StatusCode::kOk) {
-    add_status(block, nullptr);
-    add_load(block, door, call);
-    nghttp2_submit_response(call.connection->session(), call.stream, block.headers, block.count, nullptr);
-  } else {
-    const EncodedStatus encoded(status, jittered(door, status.retry_after_ms));
-    add_status(block, &encoded);
-    add_load(block, door, call);
-    nghttp2_submit_response(call.connection->session(), call.stream, block.headers, block.count, nullptr);
-  }
-  call.submitted = true;
-  call.connection->guard.answered();
+  call.session->report_due_ns = door.net.turn.ns + LoadReports::kPeriodNs;
 }
 
 }  // namespace
 
-void start_answer(FrontDoor& door, Call& call) {
+void Http2Session::start_answer(Call& call) {
   Block block;
-  add_head(block, door, call);
+  add_head(block, door_, call);
   nghttp2_data_provider provider;
   provider.source.ptr = &call;
-  provider.read_callback = answer_read;
-  nghttp2_submit_response(call.connection->session(), call.stream, block.headers, block.count, &provider);
-  call.submitted = true;
+  provider.read_callback = Http2Callbacks::read_data;
+  nghttp2_submit_response(nghttp2_, call.stream, block.headers, block.count, &provider);
 }
 
-void resume_answer(Call& call) {
+void Http2Session::resume_answer(Call& call) {
   if (!call.deferred) return;
   call.deferred = false;
-  nghttp2_session_resume_data(call.connection->session(), call.stream);
+  nghttp2_session_resume_data(nghttp2_, call.stream);
 }
 
-namespace {
-
-// All messages are out: the trailers follow in the same flush.
-void end_answer(FrontDoor& door, Call& call) {
+void Http2Session::answer_status(Call& call, const EncodedStatus* status, const RefusalHeaders& headers) {
   Block block;
-  add_status(block, call.trailers);
-  add_load(block, door, call);
-  nghttp2_submit_trailer(call.connection->session(), call.stream, block.headers, block.count);
-  if (call.half_closed) return;
-  call.progress_ns = door.net.turn.ns;
-  arm_call(door, call);
+  add_head(block, door_, call, headers.http_status == 415 ? "415" : headers.http_status == 405 ? "405" : "200");
+  if (headers.allow_post) block.add("allow", "POST");
+  if (headers.bearer) block.add("www-authenticate", "Bearer");
+  add_status(block, status);
+  add_load(block, door_, call);
+  nghttp2_submit_response(nghttp2_, call.stream, block.headers, block.count, nullptr);
+  guard_.answered();
 }
 
-void count_sent(Call& call, u32 bytes) {
-  Connection& connection = *call.connection;
-  FrontDoor& door = connection.door();
-  const u32 unsent_max = door.limits.call_unsent_bytes;
-  const bool was_paused = call.unsent > unsent_max;
-  call.unsent -= bytes;
-  connection.answer_bytes -= bytes;
-  door.http2.unread_bytes -= bytes;
-  connection.answered_ns = call.progress_ns = door.net.turn.ns;
-  connection.guard.answered();
-  if (was_paused && call.unsent <= unsent_max) connection.enqueue(call);
+void Http2Session::end_answer(Call& call, const EncodedStatus& status) {
+  Block block;
+  add_status(block, &status);
+  nghttp2_submit_trailer(nghttp2_, call.stream, block.headers, block.count);
 }
 
-// Moves the next `bytes` of the call's messages to out.
-void copy_out(FrontDoor& door, Call& call, u8* out, size_t bytes) {
-  while (bytes) {
-    OutMessage* message = call.out_first;
-    const u32 taken = u32(std::min<size_t>(bytes, message->bytes - message->sent));
-    std::memcpy(out, message->data() + message->sent, taken);
-    message->sent += taken, out += taken, bytes -= taken;
-    if (message->sent < message->bytes) return;
-    call.out_first = message->next;
-    if (!message->next) call.out_last = nullptr;
-    door.http2.allocator.release(message);
-  }
-}
-
-}  // namespace
-
-ssize_t answer_read(nghttp2_session*, i32, u8* out, size_t room, u32* flags, nghttp2_data_source* source, void* user) {
-  Call& call = *static_cast<Call*>(source->ptr);
-  FrontDoor& door = static_cast<Connection*>(user)->door();
+// DATA for nghttp2. After the last message the trailers follow in the same flush.
+ssize_t Http2Session::read_answer(Call& call, u8* out, size_t room, u32* flags) {
   const u32 bytes = u32(std::min<size_t>(room, call.unsent));
   if (bytes == 0 && call.phase != Phase::kFinished) {
     call.deferred = true;
@@ -157,83 +107,32 @@ ssize_t answer_read(nghttp2_session*, i32, u8* out, size_t room, u32* flags, ngh
   if (bytes >= kDirectBytes) {
     *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
   } else if (bytes) {
-    copy_out(door, call, out, bytes);
+    copy_answer(door_, call, out, bytes);
   }
-  if (bytes) count_sent(call, bytes);
+  if (bytes) {
+    count_sent(door_, call, bytes);
+    guard_.answered();
+  }
   if (last) {
     *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
-    end_answer(door, call);
+    Block block;
+    add_status(block, call.trailers);
+    add_load(block, door_, call);
+    nghttp2_submit_trailer(nghttp2_, call.stream, block.headers, block.count);
+    answer_ended(door_, call);
   }
   return bytes;
 }
 
-int answer_send(nghttp2_session*, nghttp2_frame*, const u8* frame_header, size_t bytes, nghttp2_data_source* source,
-                void* user) {
+int Http2Session::send_answer(Call& call, const u8* frame_header, size_t bytes) {
   constexpr size_t kFrameHeaderBytes = 9;
-  Call& call = *static_cast<Call*>(source->ptr);
-  FrontDoor& door = static_cast<Connection*>(user)->door();
-  if (door.net.output.bytes >= OutputBuffer::kFull) return NGHTTP2_ERR_WOULDBLOCK;  // asked again after the write
-  u8* out = door.net.output.data.get() + door.net.output.bytes;
+  OutputBuffer& output = door_.net.output;
+  if (output.bytes >= OutputBuffer::kFull) return NGHTTP2_ERR_WOULDBLOCK;  // asked again after the write
+  u8* out = output.data.get() + output.bytes;
   std::memcpy(out, frame_header, kFrameHeaderBytes);
-  copy_out(door, call, out + kFrameHeaderBytes, bytes);
-  door.net.output.bytes += u32(kFrameHeaderBytes + bytes);
+  copy_answer(door_, call, out + kFrameHeaderBytes, bytes);
+  output.bytes += u32(kFrameHeaderBytes + bytes);
   return 0;
-}
-
-void finish_call(FrontDoor& door, Call& call, const Status& status, const RefusalHeaders& headers) {
-  if (call.phase == Phase::kFinished) return;
-  call.phase = Phase::kFinished;
-  call.in_method = false;
-  door.counters.requests[call.row][u32(status.code)]++;
-  if (call.trace) door.grpc.tracer.end(call, status.code);
-  release_request(door, call);
-  if (!call.submitted) {
-    answer_trailers_only(door, call, status, headers);
-    if (call.half_closed) {
-      door.net.wheel.cancel(call.timer);
-    } else {
-      call.progress_ns = door.net.turn.ns;
-      arm_call(door, call);
-    }
-  } else {
-    if (status.code != StatusCode::kOk) {
-      if (void* block = door.http2.allocator.allocate(sizeof(EncodedStatus)))
-        call.trailers = new (block) EncodedStatus(status, jittered(door, status.retry_after_ms));
-    }
-    door.net.wheel.cancel(call.timer);
-    resume_answer(call);
-  }
-  call.connection->mark_dirty();
-}
-
-void release_answer(FrontDoor& door, Call& call) {
-  call.connection->answer_bytes -= call.unsent;
-  door.http2.unread_bytes -= call.unsent;
-  call.unsent = 0;
-  while (OutMessage* message = call.out_first) {
-    call.out_first = message->next;
-    door.http2.allocator.release(message);
-  }
-  call.out_last = nullptr;
-  door.http2.allocator.release(std::exchange(call.begun, nullptr));
-  door.http2.allocator.release(std::exchange(call.trailers, nullptr));
-}
-
-// A status can still take the place of an answer of which nothing is out; one that is cut in two says nothing.
-void expire_answer(FrontDoor& door, Call& call) {
-  door.counters.not_read++;
-  if (call.out_first && call.out_first->sent) return call.connection->cut(call);
-  release_answer(door, call);
-  const EncodedStatus status({.code = StatusCode::kDeadlineExceeded, .message = "the deadline passed at stage send"},
-                             -1);
-  Block block;
-  add_status(block, &status);
-  nghttp2_submit_trailer(call.connection->session(), call.stream, block.headers, block.count);
-  if (!call.half_closed) {
-    call.progress_ns = door.net.turn.ns;
-    arm_call(door, call);
-  }
-  call.connection->mark_dirty();
 }
 
 }  // namespace fastqps::front

@@ -1,11 +1,14 @@
 // What a request's header block must be: HTTP/2's rules, which nghttp2 could check too, but at a price per header, and
 // gRPC's.
+#include "http2/request_headers.h"
+
 #include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstring>
 
-#include "front/front_door.h"
+#include "calls/call_session.h"
+#include "calls/door_state.h"
 #include "calls/request.h"
 #include "grpc/grpc_timeout.h"
 
@@ -32,7 +35,7 @@ bool good_content_type(std::string_view value) {
   return value.empty() || value[0] == ';';
 }
 
-void set_timeout(FrontDoor& door, Call& call, std::string_view value) {
+void set_timeout(DoorState& door, Call& call, std::string_view value) {
   const u64 timeout = parse_grpc_timeout(value);
   if (timeout == kTimeoutMalformed || call.timeout_seen) return note(call, Fault::kTimeout);
   call.timeout_seen = true;
@@ -52,12 +55,12 @@ void set_encoding(Call& call, std::string_view value) {
   }
 }
 
-void set_path(FrontDoor& door, Call& call, std::string_view value) {
+void set_path(DoorState& door, Call& call, std::string_view value) {
   const int place = door.grpc.methods.find(value);
   if (place < 0) {
     call.row = MethodTable::kMax, call.method = nullptr;
     call.path_bytes = u16(std::min<size_t>(value.size(), kPathBytes));
-    call.path = static_cast<char*>(door.http2.allocator.reallocate(call.path, kPathBytes));
+    call.path = static_cast<char*>(door.calls.allocator.reallocate(call.path, kPathBytes));
     if (call.path) std::memcpy(call.path, value.data(), call.path_bytes);
     return note(call, Fault::kPath);
   }
@@ -93,7 +96,7 @@ bool of_connection(std::string_view name) {
   }
 }
 
-bool pseudo_header(FrontDoor& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value) {
+bool pseudo_header(DoorState& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value) {
   u8 bit = 0;
   if (name == ":path") {
     bit = HeaderRules::kPath;
@@ -113,13 +116,14 @@ bool pseudo_header(FrontDoor& door, Call& call, HeaderRules& rules, std::string_
 }
 
 // Health is for whoever asks: the probes of Kubernetes have no token.
-bool is_authorized(const FrontDoor& door, const Call& call) {
-  return !door.http2.tokens || call.authorized || call.role == MethodRole::kProbe || call.connection->trusted();
+bool is_authorized(const DoorState& door, const Call& call) {
+  return !door.calls.tokens || call.authorized || call.role == MethodRole::kProbe ||
+         call.session->connection().trusted();
 }
 
 }  // namespace
 
-bool request_header(FrontDoor& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value) {
+bool request_header(DoorState& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value) {
   if (name.starts_with(':')) return pseudo_header(door, call, rules, name, value);
   rules.regular = true;
   switch (name.size()) {
@@ -145,7 +149,7 @@ bool request_header(FrontDoor& door, Call& call, HeaderRules& rules, std::string
     case 13:
       if (name == "grpc-encoding") return set_encoding(call, value), true;
       if (name != "authorization") break;
-      call.authorized = call.connection->authorize(value) && !call.authorization_seen;
+      call.authorized = call.session->authorize(value) && !call.authorization_seen;
       call.authorization_seen = true;
       return true;
     case 14:
@@ -161,14 +165,14 @@ bool trailer_header(std::string_view name) {
   return !name.starts_with(':') && !upper_case(name) && !of_connection(name);
 }
 
-bool request_headers_done(FrontDoor& door, Call& call, const HeaderRules& rules) {
+bool request_headers_done(DoorState& door, Call& call, const HeaderRules& rules) {
   constexpr u8 kRequired = HeaderRules::kMethod | HeaderRules::kScheme | HeaderRules::kPath;
   if ((rules.seen & kRequired) != kRequired || !(rules.seen & HeaderRules::kAuthority || rules.host)) return false;
   if (!call.te_seen) door.counters.missing_te++;
   if (!call.content_type_seen) note(call, Fault::kContentType);
   if (!is_authorized(door, call)) note(call, Fault::kUnauthenticated), door.counters.unauthenticated++;
-  if (call.connection->full()) note(call, Fault::kConnectionFull);
-  if (call.connection->answers_stuck()) note(call, Fault::kAnswersNotRead);
+  if (call.session->full()) note(call, Fault::kConnectionFull);
+  if (call.session->answers_stuck()) note(call, Fault::kAnswersNotRead);
   if (door.grpc.tracer.on() && !call.faults) door.grpc.tracer.begin(call);
   if (call.faults) {
     reject(door, call, Fault(std::countr_zero(call.faults)));

@@ -1,38 +1,39 @@
-// One client connection: its bytes, its nghttp2 session, its calls and its times.
+// One client's socket: its bytes in and out, its TLS handshake, and the time limits of the socket. What the bytes mean
+// is its session's.
 #pragma once
-#include <nghttp2/nghttp2.h>
-
-#include <deque>
 #include <memory>
-#include <string_view>
 #include <utility>
-#include <vector>
 
-#include "calls/call.h"
-#include "http2/flood_guard.h"
-#include "calls/request.h"
-#include "grpc/tokens.h"
 #include "net/channel.h"
+#include "net/connection_id.h"
+#include "net/limits.h"
+#include "net/session.h"
 #include "net/timer_wheel.h"
 
 namespace fastqps::front {
 
-class FrontDoor;
-
-// Why a connection is sent away.
-enum class Retire : u8 { kAge, kIdle, kDrain };
+struct NetState;
 
 class Connection {
  public:
   // trusted: it comes from this server itself, and its calls need no token.
-  Connection(FrontDoor& door, ConnectionId id, std::unique_ptr<Channel> channel, bool trusted);
+  Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> channel, bool trusted);
   ~Connection();
   Connection(const Connection&) = delete;
 
   ConnectionId id() const { return id_; }
+  bool trusted() const { return trusted_; }
+  // nullptr: its handshake is not done.
+  Session* session() const { return session_.get(); }
+  u64 accepted_ns() const { return accepted_ns_; }
+  // When the client last sent something.
+  u64 read_ns() const { return read_ns_; }
+  // By when the client must have said hello: the handshake, and what its protocol begins with.
+  u64 hello_by_ns() const { return hello_by_ns_; }
+
+  // ---- for the loop
   // False: it cannot be served (no memory).
   bool start();
-
   // epoll says something.
   void on_events(u32 events);
   // Delivers messages that wait, or else reads once. True: there may be more to do that epoll does not report.
@@ -40,12 +41,13 @@ class Connection {
   // Writes what there is to say; closes when all is said.
   void flush();
   void on_timer();
-  // Shutdown notice, then the final GOAWAY, then the end of the open calls, at most until grace_ns have passed.
+  // As Session::retire(); in a handshake its client gets a second at most.
   void retire(Retire reason, u64 grace_ns);
-  bool retiring() const { return retiring_ != Retiring::kNo; }
-  // Closes at once; its calls are lost.
-  void kill();
   bool closed() const { return state_ == State::kClosed; }
+  // False: it is in the ready list already.
+  bool set_ready() { return !std::exchange(in_ready_, true); }
+
+  // ---- for the handshakes
   // In a handshake: its reads are dear.
   bool handshaking() const { return !channel_->established() && state_ != State::kLingering; }
   // Its handshake waits for a place among those that are under way.
@@ -56,70 +58,30 @@ class Connection {
   u32 handshake_steps() const { return handshake_steps_; }
   // There is something of it that we have not looked at, and can: epoll tells of some only at a time.
   bool has_input() const;
+
+  // ---- for the session
+  // Its output is written at the end of the turn.
   void mark_dirty();
-  // False: it is in the ready list already.
-  bool set_ready() { return !std::exchange(in_ready_, true); }
-
-  // for the session's callbacks
-  FrontDoor& door() { return door_; }
-  nghttp2_session* session() { return session_; }
-  Call* open_call(i32 stream);
-  void close_call(Call& call, u32 error);
-  // DATA mostly follows its HEADERS at once: then it is the newest call.
-  Call* call_of(i32 stream) {
-    if (calls_ && calls_->stream == stream) return calls_;
-    return static_cast<Call*>(nghttp2_session_get_stream_user_data(session_, stream));
-  }
-  // What a client may not do: acted on after the read, not inside nghttp2.
-  void abuse(Flood kind, u32 http2_error, const char* text);
-
-  // for calls
-  Call* calls() { return calls_; }
-  u32 open_calls() const { return open_calls_; }
-  bool full() const;
-  bool answers_stuck() const;
-  // Whether a call with this authorization header may come in.
-  bool authorize(std::string_view authorization);
-  bool trusted() const { return trusted_; }
-  // Ends a call whose answers are not read: RST_STREAM, after which it is gone.
-  void cut(Call& call);
-  // Queues a call whose messages wait for the loop's time. A connection that has such calls is not read from.
-  void enqueue(Call& call);
-  bool has_queued();
-  Call* dequeue();  // nullptr: none is queued
-  // Ends at most so many of its streams that have been idle for a while, the oldest first.
-  void end_idle_streams(u32 most);
-  void gone_held() { held_after_end_++; }
-  void released() { held_after_end_ -= held_after_end_ > 0; }
-
-  // The header block that is being received. Blocks of one connection never overlap.
-  struct HeaderBlock {
-    Call* call = nullptr;  // nullptr: of a refused stream, or trailers of one that has ended
-    bool trailers = false;
-    HeaderRules rules;
-    u32 bytes = 0, fields = 0;
-    u64 since_ns = 0;  // 0: none is being received
-  } block;
-  FloodGuard guard;
-  u64 reassembly_bytes = 0;  // of its messages that are put together or wait
-  u32 data_bytes = 0;        // DATA in this read, to be given back to the connection's window
-  u64 answer_bytes = 0;      // of answers that nghttp2 has not taken
-  u64 answered_ns = 0;       // when nghttp2 last took a byte of them
-  u64 ping_sent = 0, ping_acked = 0;
-  u64 report_due_ns = 0;  // when an answer may carry a load report again
-  bool settings_received = false;
+  // Served in this turn or the next one.
+  void make_ready();
+  // on_timer() at this time at the latest.
+  void arm_by(u64 at_ns);
+  // Closes at once; its calls are lost.
+  void kill();
+  // Sends what the session has to say, as far as the socket takes it, and closes.
+  void finish();
+  // The same with these bytes, of a session that has said nothing.
+  void finish(const u8* data, u32 bytes);
+  bool ending() const { return state_ == State::kClosed || state_ == State::kLingering; }
 
  private:
-  enum class State : u8 { kStarting, kOpen, kLingering, kClosed };
-  enum class Retiring : u8 { kNo, kNoticed, kFinal };
+  enum class State : u8 { kOpen, kLingering, kClosed };
 
+  bool open_session(bool after_handshake);
   bool read();
   bool advance_handshake();
   void end_handshake();
   void answer_plaintext();
-  bool recognise(const u8* data, u32 bytes);
-  void answer_http1();
-  void receive(const u8* data, u32 bytes);
   void end_tls_flood();
   void end_of_input();
   bool fill_output();
@@ -128,47 +90,26 @@ class Connection {
   void update_interest();
   bool paused() const;
   void linger();
-  void drop_session();
-  void terminate(u32 http2_error, const char* text);
-  void send_final_goaway();
-  void close_if_done();
-  bool answers_to_come() const;
-  void end_watches();
-  void cut_stuck_calls();
-  u64 next_look_at_blocked() const;
   bool check_waits();
-  void keep_alive();
-  void ping();
   u64 due() const;
-  void arm_by(u64 at_ns);
 
-  FrontDoor& door_;
+  NetState& net_;
   const ConnectionId id_;
   std::unique_ptr<Channel> channel_;
+  std::unique_ptr<Session> session_;  // nullptr: in the handshake
   const bool trusted_;
-  KnownBearer bearer_;
-  nghttp2_session* session_ = nullptr;
-  Call* calls_ = nullptr;
-  std::deque<CallId> queue_;  // ended ones among them
-  u32 open_calls_ = 0, held_after_end_ = 0;
-  State state_ = State::kStarting;
-  Retiring retiring_ = Retiring::kNo;
+  State state_ = State::kOpen;
   bool in_handshake_ = false, waits_for_place_ = false;
-  bool dirty_ = false, in_ready_ = false, eof_ = false, writable_ = true, may_send_ = false;
+  bool dirty_ = false, in_ready_ = false, eof_ = false, writable_ = true;
   u32 handshake_steps_ = 0;
-  u8 recognised_ = 0;  // bytes of the preface that have come
   u32 interest_ = 0;
   // what waits for the socket
   std::unique_ptr<u8[]> unsent_;
   u32 unsent_begin_ = 0, unsent_end_ = 0;
   // times
   Timer timer_;
-  u64 accepted_ns_, hello_by_ns_, read_ns_, idle_since_ns_, write_progress_ns_, age_at_ns_;
-  u64 state_ns_ = 0, retiring_ns_ = 0, retire_by_ns_ = kNever, ping_ns_ = 0;
-  const char* retire_text_ = "";
-  // abuse noted inside a callback
-  u32 abuse_error_ = 0;
-  const char* abuse_text_ = nullptr;
+  const u64 accepted_ns_;
+  u64 hello_by_ns_, read_ns_, write_progress_ns_, linger_by_ns_ = kNever;
 };
 
 }  // namespace fastqps::front

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "net/connection.h"
-#include "front/front_door.h"
+#include "net/net_state.h"
 
 namespace fastqps::front {
 
@@ -43,29 +43,28 @@ bool Connection::advance_handshake() {
   if (waits_for_place_) return false;
   Handshake found = in_handshake_ ? Handshake::kHello : channel_->advance_handshake();
   if (found == Handshake::kHello) {
-    if (!in_handshake_ && !door_.net.handshakes.enter(*this)) return waits_for_place_ = true, update_interest(), false;
+    if (!in_handshake_ && !net_.handshakes.enter(*this)) return waits_for_place_ = true, update_interest(), false;
     in_handshake_ = true;
-    door_.net.turn.handshakes++;
+    net_.turn.handshakes++;
     found = channel_->advance_handshake();
-    if (++handshake_steps_ == 1 && found == Handshake::kAgain) door_.net.handshakes.answered(*this);
+    if (++handshake_steps_ == 1 && found == Handshake::kAgain) net_.handshakes.answered(*this);
   }
   if (found == Handshake::kAgain) return update_interest(), false;
   if (found == Handshake::kGone) return kill(), false;
   if (found == Handshake::kDone) {
-    door_.counters.tls_handshakes++;
+    net_.counters.tls_handshakes++;
     end_handshake();
-    if (!(session_ = door_.http2.sessions.make(*this))) return kill(), false;
-    may_send_ = true;
+    if (!open_session(true)) return kill(), false;
     mark_dirty();
     return true;
   }
-  (found == Handshake::kPlaintext ? door_.counters.plaintext_on_tls : door_.counters.tls_failures)++;
+  (found == Handshake::kPlaintext ? net_.counters.plaintext_on_tls : net_.counters.tls_failures)++;
   if (const char* text = hint_of(found)) {
-    door_.net.hint(text);
+    net_.hint(text);
   } else {
     char said[160];
     std::snprintf(said, sizeof said, "a TLS handshake failed: %s", channel_->failure());
-    door_.net.hint(said);
+    net_.hint(said);
   }
   if (found == Handshake::kPlaintext) answer_plaintext();
   linger();  // so that what was said, by us or in an alert of TLS, arrives
@@ -73,16 +72,16 @@ bool Connection::advance_handshake() {
 }
 
 void Connection::begin_handshake() {
-  door_.net.handshakes.stop_waiting();
+  net_.handshakes.stop_waiting();
   waits_for_place_ = false;
   in_handshake_ = true;
   update_interest();
-  door_.net.make_ready(*this);
+  net_.make_ready(*this);
 }
 
 void Connection::end_handshake() {
-  if (std::exchange(waits_for_place_, false)) door_.net.handshakes.stop_waiting();
-  if (std::exchange(in_handshake_, false)) door_.net.handshakes.leave();
+  if (std::exchange(waits_for_place_, false)) net_.handshakes.stop_waiting();
+  if (std::exchange(in_handshake_, false)) net_.handshakes.leave();
 }
 
 bool Connection::has_input() const {
@@ -90,11 +89,7 @@ bool Connection::has_input() const {
   return in_ready_ || (!channel_->wants_write() && recv(channel_->fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0);
 }
 
-// Counted like the floods that HTTP/2 allows.
-void Connection::end_tls_flood() {
-  abuse(Flood::kTls, NGHTTP2_ENHANCE_YOUR_CALM, "too many changes of keys");
-  terminate(abuse_error_, abuse_text_);
-}
+void Connection::end_tls_flood() { session_ ? session_->end_flood("too many changes of keys") : kill(); }
 
 void Connection::answer_plaintext() {
   char first[4] = {};

@@ -3,15 +3,16 @@
 #pragma once
 #include <deque>
 
-#include "grpc/service.h"
+#include "net/connection_id.h"
 
 namespace fastqps::front {
 
 class Connection;
+struct NetState;
 
 class Handshakes {
  public:
-  explicit Handshakes(FrontDoor& door) : door_(door) {}
+  explicit Handshakes(NetState& net) : net_(net) {}
 
   // False: all places are taken, and the connection is told when it has one.
   bool enter(const Connection& connection);
@@ -34,7 +35,7 @@ class Handshakes {
   bool has_had_its_time(Entry& oldest, const Connection& connection);
   u64 patience() const;
 
-  FrontDoor& door_;
+  NetState& net_;
   u32 under_way_ = 0, waiters_ = 0;
   std::deque<Entry> answered_;  // oldest first, with some that are over: no more than ten seconds' handshakes
   std::deque<Entry> waiting_;   // the same, with some that have gone

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "front/front_door.h"
+#include "net/net_state.h"
 
 namespace fastqps::front {
 
@@ -42,18 +42,18 @@ i32 peer_of(int fd) {
 
 }  // namespace
 
-Listener::Listener(FrontDoor& door, int fd, Of of) : door_(door), fd_(fd), of_(of) {
+Listener::Listener(NetState& net, int fd, Of of) : net_(net), fd_(fd), of_(of) {
   if (fd_ >= 0) fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);
   const u32 descriptors = descriptor_limit();
   connections_max_ = descriptors > 2 * kSpareDescriptors ? descriptors - kSpareDescriptors : kSpareDescriptors;
-  if (door.limits.connections) connections_max_ = std::min(connections_max_, door.limits.connections);
+  if (net.limits.connections) connections_max_ = std::min(connections_max_, net.limits.connections);
 }
 
 Listener::~Listener() { close(); }
 
 void Listener::update() {
-  const bool wanted = of_ == Of::kInternal || door_.grpc.service.may_accept(door_.net.connections.open());
-  poll(fd_ >= 0 && wanted && door_.net.turn.ns >= paused_until_ns_ && listening());
+  const bool wanted = of_ == Of::kInternal || net_.host.may_accept(net_.connections.open());
+  poll(fd_ >= 0 && wanted && net_.turn.ns >= paused_until_ns_ && listening());
 }
 
 // A socket that is bound but not listened on would report a hang-up without end.
@@ -62,7 +62,7 @@ bool Listener::listening() {
   int value = 0;
   socklen_t size = sizeof value;
   listening_ = !getsockopt(fd_, SOL_SOCKET, SO_ACCEPTCONN, &value, &size) && value;
-  if (!listening_) paused_until_ns_ = door_.net.turn.ns + kNotListeningYet;
+  if (!listening_) paused_until_ns_ = net_.turn.ns + kNotListeningYet;
   return listening_;
 }
 
@@ -71,14 +71,14 @@ void Listener::poll(bool on) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLEXCLUSIVE;  // which cannot be modified, only added and deleted
   event.data.u64 = of_ == Of::kInternal ? kInternalKey : kListenerKey;
-  if (epoll_ctl(door_.net.poller.epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd_, &event) == 0) polled_ = on;
+  if (epoll_ctl(net_.poller.epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd_, &event) == 0) polled_ = on;
 }
 
 // Who is woken accepts one whatever the balance: the others may not have been woken for it.
 void Listener::accept_some() {
   if (fd_ < 0) return;
-  for (u32 i = 0; i < door_.limits.turn_accepts; i++)
-    if (!accept_one() || !door_.grpc.service.may_accept(door_.net.connections.open())) return;
+  for (u32 i = 0; i < net_.limits.turn_accepts; i++)
+    if (!accept_one() || !net_.host.may_accept(net_.connections.open())) return;
 }
 
 bool Listener::accept_one() {
@@ -94,8 +94,8 @@ bool Listener::accept_one() {
     case ENFILE:
     case ENOBUFS:
     case ENOMEM:
-      door_.counters.accept_errors++;
-      paused_until_ns_ = door_.net.turn.ns + kPause;
+      net_.counters.accept_errors++;
+      paused_until_ns_ = net_.turn.ns + kPause;
       poll(false);
       return false;
     case EBADF:
@@ -110,12 +110,11 @@ bool Listener::accept_one() {
 void Listener::take(int fd) {
   const bool internal = of_ == Of::kInternal;
   if (!internal) set_options(fd);
-  if (door_.net.connections.open() >= connections_max_ ||
-      (internal && peer_of(fd) != door_.net.poller.fds.internal_peer)) {
-    door_.counters.refused++;
+  if (net_.connections.open() >= connections_max_ || (internal && peer_of(fd) != net_.poller.fds.internal_peer)) {
+    net_.counters.refused++;
     ::close(fd);
   } else {
-    door_.adopt(fd, internal);
+    net_.host.adopt(fd, internal);
   }
 }
 
@@ -125,6 +124,6 @@ void Listener::close() {
   fd_ = -1;
 }
 
-u64 Listener::due() const { return fd_ >= 0 && paused_until_ns_ > door_.net.turn.ns ? paused_until_ns_ : kNever; }
+u64 Listener::due() const { return fd_ >= 0 && paused_until_ns_ > net_.turn.ns ? paused_until_ns_ : kNever; }
 
 }  // namespace fastqps::front

@@ -5,14 +5,14 @@
 
 namespace fastqps::front {
 
-class FrontDoor;
+struct NetState;
 
 class Listener {
  public:
   enum class Of : u8 { kClients, kInternal };
 
   // fd: -1: none.
-  Listener(FrontDoor& door, int fd, Of of);
+  Listener(NetState& net, int fd, Of of);
   ~Listener();
 
   // Each turn: asks whether to accept, polls the socket or stops polling it.
@@ -30,7 +30,7 @@ class Listener {
   void take(int fd);
   bool listening();
 
-  FrontDoor& door_;
+  NetState& net_;
   int fd_;
   const Of of_;
   bool polled_ = false, listening_ = false;

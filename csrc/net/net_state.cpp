@@ -32,14 +32,17 @@ Poller::~Poller() {
   close(event_fd);
 }
 
-NetState::NetState(FrontDoor& door, LoopFds fds, const Limits& limits)
-    : poller(fds),
+NetState::NetState(Host& host, LoopFds fds, const Limits& limits, NetCounters& counters)
+    : host(host),
+      limits(limits),
+      counters(counters),
+      poller(fds),
       turn{.ns = now_ns(), .slice = {}},
       wheel(turn.ns),
       read_buffer(std::make_unique<u8[]>(limits.read_bytes)),
-      handshakes(door),
-      listener(door, fds.listener, Listener::Of::kClients),
-      internal(door, fds.internal, Listener::Of::kInternal),
+      handshakes(*this),
+      listener(*this, fds.listener, Listener::Of::kClients),
+      internal(*this, fds.internal, Listener::Of::kInternal),
       rng(turn.ns | 1) {}
 
 void NetState::make_ready(Connection& connection) {

@@ -1,4 +1,4 @@
-// What a loop needs for its sockets, whatever they carry: epoll, timers, connections, and what is to be done in a turn.
+// What an event loop needs for its sockets, whatever they carry: epoll, timers, connections, and the work of a turn.
 #pragma once
 #include <deque>
 #include <memory>
@@ -6,9 +6,10 @@
 
 #include "net/connection_table.h"
 #include "net/handshakes.h"
+#include "net/limits.h"
 #include "net/listener.h"
 #include "net/loop_fds.h"
-#include "net/limits.h"
+#include "net/net_counters.h"
 #include "net/slice.h"
 #include "net/timer_wheel.h"
 #include "net/tls/tls_context.h"
@@ -54,8 +55,22 @@ struct Drain {
   u64 by_ns = kNever;
 };
 
+// What the sockets ask of the front door that they belong to.
+class Host {
+ public:
+  // Called each turn and whenever the number changes: whether to accept more.
+  virtual bool may_accept(u32 connections) = 0;
+  // Takes an accepted socket over.
+  virtual void adopt(int fd, bool internal) = 0;
+  // A session for a connection that needs no handshake, or whose handshake is done; nullptr: no memory.
+  virtual std::unique_ptr<Session> make_session(Connection& connection, bool after_handshake) = 0;
+
+ protected:
+  ~Host() = default;
+};
+
 struct NetState {
-  NetState(FrontDoor& door, LoopFds fds, const Limits& limits);
+  NetState(Host& host, LoopFds fds, const Limits& limits, NetCounters& counters);
 
   void make_ready(Connection& connection);
   // Deletes it at the end of the turn.
@@ -64,6 +79,9 @@ struct NetState {
   void hint(const char* text);
   u32 random() { return u32((rng ^= rng << 13, rng ^= rng >> 7, rng ^= rng << 17) >> 32); }
 
+  Host& host;
+  const Limits& limits;
+  NetCounters& counters;
   Poller poller;
   Turn turn;
   TimerWheel wheel;

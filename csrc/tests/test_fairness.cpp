@@ -183,7 +183,7 @@ TEST(idle_streams_make_room_when_all_calls_are_taken) {
     for (int i = 0; i < 32; i++) second.call("/test.Service/Stream", framed("x"), false);
     greedy.run(), second.run();
     greedy.run_for(3 * limits.stream_idle_when_full);
-    greedy.run_until([&] { return fixture.door.http2.calls.used() < 127; });
+    greedy.run_until([&] { return fixture.door.calls.pool.used() < 127; });
     const i32 asked = other.call("/test.Service/Echo", framed("hello"));
     other.run();
     CHECK_EQ(other.answers[asked].code(), std::string("0"));

@@ -4,12 +4,13 @@
 #include <string_view>
 #include <vector>
 
-#include "front/loop.h"
-#include "net/limits.h"
 #include "grpc/methods.h"
 #include "grpc/service.h"
+#include "net/limits.h"
 
 namespace fastqps::front {
+
+enum class Serving : u8 { kUnknown = 0, kServing = 1, kNotServing = 2, kServiceUnknown = 3 };  // as grpc.health.v1
 
 class Health {
  public:

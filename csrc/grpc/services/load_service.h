@@ -3,11 +3,10 @@
 #pragma once
 #include <vector>
 
-#include "grpc/services/load_report.h"
-#include "front/loop.h"
-#include "net/limits.h"
 #include "grpc/methods.h"
 #include "grpc/service.h"
+#include "grpc/services/load_report.h"
+#include "net/limits.h"
 
 namespace fastqps::front {
 

@@ -3,9 +3,9 @@
 #pragma once
 #include <deque>
 
-#include "grpc/services/rare_queue.h"
 #include "grpc/methods.h"
 #include "grpc/service.h"
+#include "grpc/services/rare_queue.h"
 
 namespace fastqps::front {
 
