@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers as tr
 from checkpoints import FAMILIES, VOCAB, write_checkpoint, write_sentence_modules
 from model_runs import Item, random_items, reference, run
 
@@ -19,6 +20,7 @@ from fastqps.devices import DeviceError, make_runner
 from fastqps.devices.cpu import choose_dtype
 from fastqps.host import machine
 from fastqps.models import ModelCard, ModelError, load_card
+from fastqps.models.checkpoint import Checkpoint
 
 pytestmark = pytest.mark.compute
 
@@ -122,6 +124,24 @@ def test_old_modernbert_and_tensorflow_names(tmp_path: Path) -> None:
     (tmp_path / "old/model.safetensors").unlink()
     want = torch.cat([reference(model, item, False).logits for item in items]).numpy()
     check_everywhere(tmp_path / "old", items, want)
+
+
+def test_shards_beside_a_whole_file_are_not_read(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    items = random_items(np.random.default_rng(0), 5)
+    write_checkpoint(tmp_path, "bert")
+    tensors = load_file(tmp_path / "model.safetensors")
+    save_file({name: tensor + 1 for name, tensor in tensors.items()}, tmp_path / "model-1.safetensors")
+    where = {"weight_map": dict.fromkeys(tensors, "model-1.safetensors")}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(where))
+    theirs = tr.AutoModel.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    want = torch.cat([reference(theirs, item, False).last_hidden_state.mean(1) for item in items]).numpy()
+    check_everywhere(tmp_path, items, want)
+
+    digest = Checkpoint.open(tmp_path).digest()
+    (tmp_path / "model-1.safetensors").unlink()
+    assert Checkpoint.open(tmp_path).digest() == digest
 
 
 def test_dense_and_normalize(tmp_path: Path) -> None:
