@@ -144,6 +144,43 @@ def test_shards_beside_a_whole_file_are_not_read(tmp_path: Path) -> None:
     assert Checkpoint.open(tmp_path).digest() == digest
 
 
+WORDS = "embeddings.word_embeddings.weight"
+NORM = "embeddings.LayerNorm.weight"
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        (WORDS, f"bert.{WORDS}"),
+        (NORM, NORM.replace("weight", "gamma")),
+        (NORM, f"bert.{NORM}".replace("weight", "gamma")),
+    ],
+)
+def test_two_names_of_one_tensor(tmp_path: Path, name: str, other: str) -> None:
+    from safetensors.torch import load_file, save_file
+
+    write_checkpoint(tmp_path, "bert")
+    tensors = load_file(tmp_path / "model.safetensors")
+    save_file({**tensors, other: tensors[name] + 1}, tmp_path / "model.safetensors")
+    with pytest.raises(ModelError) as caught:
+        make_runner("cpu", load_card(str(tmp_path)), MAX_ITEMS, MAX_TOKENS)
+    assert repr(name) in str(caught.value) and repr(other) in str(caught.value)
+
+
+def test_one_tensor_in_two_shards(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    write_checkpoint(tmp_path, "bert")
+    tensors = load_file(tmp_path / "model.safetensors")
+    (tmp_path / "model.safetensors").unlink()
+    save_file(tensors, tmp_path / "model-1.safetensors")
+    save_file({WORDS: tensors[WORDS] + 1}, tmp_path / "model-2.safetensors")
+    where = {"weight_map": {**dict.fromkeys(tensors, "model-1.safetensors"), WORDS: "model-2.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(where))
+    with pytest.raises(ModelError, match="of model-1.safetensors and .* of model-2.safetensors are the same tensor"):
+        make_runner("cpu", load_card(str(tmp_path)), MAX_ITEMS, MAX_TOKENS)
+
+
 def test_dense_and_normalize(tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
