@@ -24,8 +24,8 @@ from fastqps.models.tokenizers.tokenizer import SpecialTokens, Tokenizer
 PROMPT_TOKENS_DEFAULT = 512  # every place in the KV cache has room for the longest prompt
 _ID_END = 1 << 31  # token ids are int32 in a step
 _ENDLESS = (
-    f"No eos_token_id ends a text: {GENERATION_CONFIG} names none, or without that file config.json. As in transformers, "
-    "answers end at their limit, their stop texts or stop tokens."
+    f"No eos_token_id ends a text: {GENERATION_CONFIG} names none, or without that file config.json. As in "
+    "transformers, answers end at their limit, their stop texts or stop tokens."
 )
 _PREFIX_TOKENS_MAX = 1 << 20  # no context holds as many: a prefix is never cut
 

@@ -177,7 +177,7 @@ def test_one_tensor_in_two_shards(tmp_path: Path) -> None:
     save_file({WORDS: tensors[WORDS] + 1}, tmp_path / "model-2.safetensors")
     where = {"weight_map": {**dict.fromkeys(tensors, "model-1.safetensors"), WORDS: "model-2.safetensors"}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(where))
-    with pytest.raises(ModelError, match="of model-1.safetensors and .* of model-2.safetensors are the same tensor"):
+    with pytest.raises(ModelError, match=r"of model-1.safetensors and .* of model-2.safetensors are the same tensor"):
         make_runner("cpu", load_card(str(tmp_path)), MAX_ITEMS, MAX_TOKENS)
 
 

@@ -1,6 +1,6 @@
 """The keys of tokenizer_config.json and special_tokens_map.json, as transformers' tokenizer classes read them.
 
-tests/tokenizers/test_tokenizer_files.py compares answers under these rules with those of transformers' ``AutoTokenizer``.
+tests/tokenizers/test_tokenizer_files.py compares answers under these rules with transformers' ``AutoTokenizer``.
 """
 
 from __future__ import annotations
