@@ -253,6 +253,18 @@ def test_token_types_of_pairs(tmp_path: Path, kind: str, names: list[str] | None
     whole(tmp_path, model, ["the [PAD] day", ("the first", "a second one"), ("[PAD]", "x")])
 
 
+@pytest.mark.parametrize(
+    ("seed", "said"),
+    [(210, "tokenizer_class 'PreTrainedTokenizer' of config.json"), (367, "'special' of"), (461, "'special' of")],
+)
+def test_checkpoints_that_transformers_cannot_read(tmp_path: Path, seed: int, said: str) -> None:
+    Checkpoints(seed).write(tmp_path)
+    with pytest.raises((NotImplementedError, TypeError)):
+        tr.AutoTokenizer.from_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=said):
+        read(tmp_path)
+
+
 @pytest.mark.timeout(36000)
 def test_fuzz(tmp_path: Path) -> None:
     done = refused = 0
