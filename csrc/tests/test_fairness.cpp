@@ -84,7 +84,7 @@ TEST(a_connection_that_ends_takes_its_queued_messages_along) {
 }
 
 TEST(results_of_the_worker_are_delivered_by_the_time_of_a_turn_and_one_at_least) {
-  Limits limits = short_slices();
+  Limits limits = quick_limits();
   limits.turn_work_ns = 1;
   Fixture fixture(limits);
   {
@@ -112,7 +112,7 @@ TEST(one_connection_cannot_take_all_the_room_of_unfinished_messages) {
     Client greedy(fixture.door), other(fixture.door);
     const std::string unfinished = framed(std::string(2'000, 'x')).substr(0, 1'900);
     for (int i = 0; i < 800; i++) greedy.call("/test.Service/Echo", unfinished, false);
-    greedy.run();
+    greedy.run_until([&] { return fixture.counters.bytes_in >= 800 * unfinished.size(); });
     const i32 asked = other.call("/test.Service/Echo", framed(std::string(20'000, 'y')).substr(0, 19'000), false);
     other.run();
     other.more(asked, std::string(1005, 'y'), true);
@@ -298,6 +298,8 @@ TEST(a_text_that_nobody_waits_for_is_not_tokenized) {
   const auto results = queue.take();
   CHECK_EQ(results.size(), size_t(1));
   CHECK(results[0].slot == 1 && !results[0].failure.empty());
+  CHECK(queue.push({1, 1}, {1, 0, false, "the next text of the slot", ""}));
+  CHECK_EQ(queue.pop(8, 0).size(), size_t(1));
 }
 
 // It has been begun where short ones wait, and took too long there.
