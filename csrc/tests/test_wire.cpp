@@ -1,5 +1,5 @@
-// Requests and responses byte by byte. The random proof against the protobuf runtime is tests/api/test_wire.py; here are
-// the rules, one line each.
+// Requests and responses byte by byte. The random proof against the protobuf runtime is tests/api/test_wire.py; here
+// are the rules, one line each.
 #include <limits>
 
 #include "tests/check.h"

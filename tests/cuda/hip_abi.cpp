@@ -1,6 +1,6 @@
 // The table of csrc/step/cuda/cuda_api.h against AMD's own header: names, numbers of parameters, their sizes,
-// constants. Compiled and never run: tests/cuda/test_cuda_native.py. FASTQPS_WRONG_CALL is for a table that is wrong, which
-// must not compile.
+// constants. Compiled and never run: tests/cuda/test_cuda_native.py. FASTQPS_WRONG_CALL is for a table that is wrong,
+// which must not compile.
 #include <hip/hip_runtime_api.h>
 
 #include <type_traits>
