@@ -34,7 +34,7 @@ TRIES = 4
 NEVER_S = 0.1
 """No try may have a p99 like this: a machine that stands still delays one call of a thousand."""
 HIGHER = 10
-"""Levels of priority that server and other client have above the attacker, where this user may have that."""
+"""Levels of priority that server and other client have above the attacker."""
 CALM_S, UNDER_ATTACK_S, BEGUN_S = 1.0, 2.0, 0.5
 
 
@@ -70,21 +70,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     tokens = path / "tokens"
     tokens.write_text(TOKEN + "\n")
     tokens.chmod(0o600)
-    before, nice = os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
+    before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(before)[:-1] or before)
-    set_nice(os.getpid(), nice - HIGHER)
     models = ("--model=minilm", f"--model=hurtful={path}", "--max-input-tokens=64")
     running = None
     try:
         running = Server(*models, "--frontdoors=1", "--dispatchers=1", f"--auth-token-file={tokens}")
-        set_session_nice(running.pid, nice - HIGHER)
         yield running
         running.stop()
     finally:
         if running:
             running.kill()
         os.sched_setaffinity(0, before)
-        set_nice(os.getpid(), nice)
 
 
 def session_nice(pid: int) -> str:
@@ -95,19 +92,15 @@ def session_nice(pid: int) -> str:
         return ""
 
 
-def set_nice(pid: int, nice: int) -> None:
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, pid, nice)
+def lower(leader: int) -> None:
+    """A child that leads a session of its own gets less time than the server and the other client, which get the same.
 
-
-def set_session_nice(leader: int, nice: int) -> None:
-    """Of a child that leads a session of its own: Linux schedules by session first, where it has autogroups, and by
-    process within one. Other load of this machine must not decide the test.
-
-    The session of this process is the user's: its priority would outlive the test.
+    Linux schedules by session first, where it has autogroups, and by process within one. The session of this process is
+    the user's: its priority would outlive the test.
     """
     assert os.getsid(leader) == leader != os.getsid(0)
-    set_nice(leader, nice)
+    nice = os.getpriority(os.PRIO_PROCESS, 0) + HIGHER
+    os.setpriority(os.PRIO_PROCESS, leader, nice)
     with suppress(OSError):
         Path(f"/proc/{leader}/autogroup").write_text(str(nice))
 
@@ -127,7 +120,7 @@ def attacked(server: Server, name: str) -> Iterator[None]:
         start_new_session=True,
     )
     try:
-        set_session_nice(attacker.pid, os.getpriority(os.PRIO_PROCESS, 0) + HIGHER)
+        lower(attacker.pid)
         time.sleep(BEGUN_S)
         yield
         assert attacker.poll() is None, "the attacker has given up"
@@ -190,9 +183,8 @@ def test_another_client_does_not_feel_it_for_long(server: Server, attack: Attack
 
 def test_the_session_of_this_process_keeps_its_priority(server: Server) -> None:
     """The user's shell and all its programs have it, and nobody would restore it if this process were killed."""
-    assert session_nice(os.getpid()) == OWN_SESSION_NICE
-    if OWN_SESSION_NICE and os.getpriority(os.PRIO_PROCESS, 0) < 0:
-        assert session_nice(server.pid) != OWN_SESSION_NICE
+    with attacked(server, "idle_streams"):
+        assert session_nice(os.getpid()) == session_nice(server.pid) == OWN_SESSION_NICE
 
 
 def test_new_clients_find_room_beside_idle_streams(server: Server) -> None:
