@@ -266,16 +266,17 @@ Call* Connection::dequeue() {
   return call;
 }
 
-void Connection::end_idle_streams(u32 most) {
-  std::vector<Call*> idle;
+Connection::Ended Connection::end_idle_streams(u32 most) {
+  std::vector<Call*> found;
   for (Call* call = calls_; call; call = call->next)
-    if (call->kind == MethodKind::kBidi && call->phase == Phase::kOpen &&
-        call->progress_ns + door_.limits.stream_idle_when_full <= door_.net.turn.ns)
-      idle.push_back(call);
-  const auto oldest = idle.begin() + std::min<size_t>(most, idle.size());
-  std::partial_sort(idle.begin(), oldest, idle.end(),
+    if (idle_when_full(door_, *call)) found.push_back(call);
+  most = std::min(most, u32(found.size()));
+  const auto oldest = found.begin() + most;
+  std::partial_sort(found.begin(), oldest, found.end(),
                     [](const Call* a, const Call* b) { return a->progress_ns < b->progress_ns; });
-  for (auto call = idle.begin(); call != oldest; call++) end_idle(door_, **call);
+  u32 ended = 0;
+  for (auto call = found.begin(); call != oldest; call++) ended += end_idle(door_, **call);
+  return {most, ended};
 }
 
 bool Connection::full() const { return open_calls_ + held_after_end_ > 2 * door_.limits.streams; }

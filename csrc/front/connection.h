@@ -87,8 +87,12 @@ class Connection {
   void enqueue(Call& call);
   bool has_queued();
   Call* dequeue();  // nullptr: none is queued
-  // Ends at most so many of its streams that have been idle for a while, the oldest first.
-  void end_idle_streams(u32 most);
+  // Asks at most so many of its streams that have been idle for a while to end, the oldest first. Those to which an
+  // answer is owed do not, and count as fresh.
+  struct Ended {
+    u32 asked, ended;
+  };
+  Ended end_idle_streams(u32 most);
   void gone_held() { held_after_end_++; }
   void released() { held_after_end_ -= held_after_end_ > 0; }
 
@@ -101,6 +105,11 @@ class Connection {
     u64 since_ns = 0;  // 0: none is being received
   } block;
   FloodGuard guard;
+  // Of its streams, as far as pass `pass` over all calls has come: how many are idle, and since when the first one is.
+  struct {
+    u32 pass = 0, streams = 0;
+    u64 oldest_ns = kNever;
+  } idle;
   u64 reassembly_bytes = 0;  // of its messages that are put together or wait
   u32 data_bytes = 0;        // DATA in this read, to be given back to the connection's window
   u64 answer_bytes = 0;      // of answers that nghttp2 has not taken

@@ -7,6 +7,7 @@
 #include "front/counters.h"
 #include "front/grpc_state.h"
 #include "front/http2_state.h"
+#include "front/idle_streams.h"
 #include "front/net_state.h"
 
 namespace fastqps::front {
@@ -59,7 +60,6 @@ class FrontDoor {
   void serve_ready();
   void advance_handshakes();
   void deliver_some_inflated();
-  void make_room();
   void take_commands();
   void take_answers();
   void start_drain(u64 grace_ns);
@@ -72,6 +72,7 @@ class FrontDoor {
   std::mutex commands_mutex_;
   std::vector<Command> commands_;
   std::vector<Connection*> flushing_;
+  IdleStreams idle_streams_{*this};
   u64 last_work_ns_ = 0;
   u64 timers_from_ns_ = 0;  // after this loop stood still; 0: it did not
   bool heard_all_ = false;  // nothing is left in the kernel that epoll would tell of

@@ -13,8 +13,6 @@ namespace fastqps::front {
 namespace {
 
 constexpr u32 kEventsMax = 256;
-constexpr u32 kRoomPart = 64;     // of the calls: so many are kept free of idle streams
-constexpr u32 kEndedInTurn = 16;  // idle streams
 constexpr u64 kStoodStillNs = 10 * kMillisecond, kCatchUpNs = 100 * kMillisecond;
 
 void clear_eventfd(int fd) {
@@ -43,7 +41,7 @@ void FrontDoor::turn() {
   grpc.loads.on_turn(net.turn.ns);
   net.listener.update();
   net.internal.update();
-  make_room();
+  idle_streams_.on_turn();
   flush_dirty();
   reap_closed();
   grpc.tracer.flushed();
@@ -60,7 +58,7 @@ u64 FrontDoor::wait_ns() {
     return 0;
   u64 due = net.turn.ns + limits.sleep_max;
   due = std::min({due, net.wheel.next_ns(), grpc.service.next_wakeup_ns(), net.listener.due(), net.internal.due(),
-                  grpc.loads.due_ns(), net.drain.by_ns});
+                  grpc.loads.due_ns(), idle_streams_.due_ns(), net.drain.by_ns});
   return due > net.turn.ns ? due - net.turn.ns : 0;
 }
 
@@ -138,17 +136,6 @@ void FrontDoor::deliver_some_inflated() {
     http2.inflate_worker.release(each);
     if (now_ns() - net.turn.ns > limits.turn_work_ns) return;
   }
-}
-
-// While nearly all calls are in use, idle streams of the connection that has most calls end for the others.
-void FrontDoor::make_room() {
-  if (http2.calls.used() < limits.calls - limits.calls / kRoomPart) return;
-  Connection* most = nullptr;
-  for (u32 i = 0; i < net.connections.places(); i++) {
-    Connection* connection = net.connections.at(i);
-    if (connection && (!most || connection->open_calls() > most->open_calls())) most = connection;
-  }
-  if (most) most->end_idle_streams(kEndedInTurn);
 }
 
 // A signature takes as long as hundreds of calls: these wait, and not those.
