@@ -29,6 +29,7 @@ class Door:
         tokenizer: str,
         special_tokens: str,
         external: bool,
+        why_uncut: str,
         labels: Sequence[str],
         version: str,
         detokenizer: str,

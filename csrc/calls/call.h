@@ -144,6 +144,12 @@ class CallPool {
   }
   Call& at(u32 index) { return chunks_[index / kChunk][index % kChunk]; }
   u32 used() const { return made_ - u32(free_.size()); }
+  // Places that have ever been used, and the call in one of them; nullptr: it is free.
+  u32 made() const { return made_; }
+  Call* in_use(u32 index) {
+    Call& call = at(index);
+    return call.generation % 2 ? &call : nullptr;
+  }
 
  private:
   static constexpr u32 kChunk = 256;

@@ -11,6 +11,12 @@ namespace fastqps::front {
 CallSession::CallSession(DoorState& door, Connection& connection)
     : answered_ns(door.net.turn.ns), door_(door), connection_(connection), idle_since_ns_(door.net.turn.ns) {}
 
+// Every session of a front door carries calls.
+CallSession* CallSession::find(DoorState& door, ConnectionId id) {
+  Connection* connection = door.net.connections.find(id);
+  return connection ? static_cast<CallSession*>(connection->session()) : nullptr;
+}
+
 Call* CallSession::open_call(i32 stream) {
   door_.counters.calls++;
   Call* call = door_.may_open_call(open_calls_) ? door_.calls.pool.acquire() : nullptr;
@@ -59,16 +65,17 @@ void CallSession::cut(Call& call) {
   mark_dirty();
 }
 
-void CallSession::end_idle_streams(u32 most) {
-  std::vector<Call*> idle;
+CallSession::Ended CallSession::end_idle_streams(u32 most) {
+  std::vector<Call*> found;
   for (Call* call = calls_; call; call = call->next)
-    if (call->kind == MethodKind::kBidi && call->phase == Phase::kOpen &&
-        call->progress_ns + door_.limits.stream_idle_when_full <= door_.net.turn.ns)
-      idle.push_back(call);
-  const auto oldest = idle.begin() + std::min<size_t>(most, idle.size());
-  std::partial_sort(idle.begin(), oldest, idle.end(),
+    if (idle_when_full(door_, *call)) found.push_back(call);
+  most = std::min(most, u32(found.size()));
+  const auto oldest = found.begin() + most;
+  std::partial_sort(found.begin(), oldest, found.end(),
                     [](const Call* a, const Call* b) { return a->progress_ns < b->progress_ns; });
-  for (auto call = idle.begin(); call != oldest; call++) end_idle(door_, **call);
+  u32 ended = 0;
+  for (auto call = found.begin(); call != oldest; call++) ended += end_idle(door_, **call);
+  return {most, ended};
 }
 
 void CallSession::enqueue(Call& call) {

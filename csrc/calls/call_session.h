@@ -16,6 +16,8 @@ struct RefusalHeaders;
 class CallSession : public Session {
  public:
   CallSession(DoorState& door, Connection& connection);
+  // nullptr: the connection is gone, or in its handshake.
+  static CallSession* find(DoorState& door, ConnectionId id);
 
   DoorState& door() { return door_; }
   Connection& connection() { return connection_; }
@@ -50,8 +52,12 @@ class CallSession : public Session {
   bool authorize(std::string_view authorization);
   // Ends a call whose answers are not read.
   void cut(Call& call);
-  // Ends at most so many of its streams that have been idle for a while, the oldest first.
-  void end_idle_streams(u32 most);
+  // Asks at most so many of its streams that have been idle for a while to end, the oldest first. Those to which an
+  // answer is owed do not, and count as fresh.
+  struct Ended {
+    u32 asked, ended;
+  };
+  Ended end_idle_streams(u32 most);
   void gone_held() { held_after_end_++; }
   void released() { held_after_end_ -= held_after_end_ > 0; }
 
@@ -61,6 +67,11 @@ class CallSession : public Session {
   Call* dequeue();  // nullptr: none is queued
   void deliver_queued() override;
 
+  // Of its streams, as far as pass `pass` over all calls has come: how many are idle, and since when the first one is.
+  struct {
+    u32 pass = 0, streams = 0;
+    u64 oldest_ns = kNever;
+  } idle;
   u64 reassembly_bytes = 0;  // of its messages that are put together or wait
   u64 answer_bytes = 0;      // of answers that the protocol has not taken
   u64 answered_ns;           // when it last took a byte of them

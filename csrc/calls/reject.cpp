@@ -194,6 +194,11 @@ void call_timer(DoorState& door, Call& call) {
   arm_call(door, call);
 }
 
+bool idle_when_full(const DoorState& door, const Call& call) {
+  return call.kind == MethodKind::kBidi && call.phase == Phase::kOpen &&
+         call.progress_ns + door.limits.stream_idle_when_full <= door.net.turn.ns;
+}
+
 bool end_idle(DoorState& door, Call& call) {
   const bool waits = call.unsent || call.held_first || !call.reader.between_messages() || call.inflating;
   if (!waits && (!call.in_method || call.method->on_idle(call.id(), call.user)))

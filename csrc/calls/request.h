@@ -51,6 +51,8 @@ void deliver_inflated(DoorState& door, const Inflated& inflated);
 
 // The call's own timer has fired.
 void call_timer(DoorState& door, Call& call);
+// Whether nothing has happened in a stream for so long that it ends if its place is needed.
+bool idle_when_full(const DoorState& door, const Call& call);
 // Ends a stream to which nothing is owed. False: something is.
 bool end_idle(DoorState& door, Call& call);
 // Arms the call's timer for whatever it waits for now.

@@ -96,9 +96,7 @@ void Transport::resume(CallId id) {
 }
 
 void Transport::released(ConnectionId id) {
-  Connection* connection = door_.net.connections.find(id);
-  // Every session of a front door carries calls.
-  if (connection && connection->session()) static_cast<CallSession*>(connection->session())->released();
+  if (CallSession* session = CallSession::find(door_, id)) session->released();
 }
 
 TraceRecord* Transport::trace(CallId id) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "calls/door_state.h"
+#include "calls/idle_streams.h"
 #include "http2/callbacks.h"
 
 namespace fastqps::front {
@@ -49,7 +50,6 @@ class FrontDoor : public DoorState, private Host {
   void serve_ready();
   void advance_handshakes();
   void deliver_some_inflated();
-  void make_room();
   void take_commands();
   void take_answers();
   void start_drain(u64 grace_ns);
@@ -63,6 +63,7 @@ class FrontDoor : public DoorState, private Host {
   std::mutex commands_mutex_;
   std::vector<Command> commands_;
   std::vector<Connection*> flushing_;
+  IdleStreams idle_streams_{*this};
   u64 last_work_ns_ = 0;
   u64 timers_from_ns_ = 0;  // after this loop stood still; 0: it did not
   bool heard_all_ = false;  // nothing is left in the kernel that epoll would tell of

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "calls/call_session.h"
 #include "calls/request.h"
 #include "core/clock.h"
 #include "front/front_door.h"
@@ -15,8 +14,6 @@ namespace fastqps::front {
 namespace {
 
 constexpr u32 kEventsMax = 256;
-constexpr u32 kRoomPart = 64;     // of the calls: so many are kept free of idle streams
-constexpr u32 kEndedInTurn = 16;  // idle streams
 constexpr u64 kStoodStillNs = 10 * kMillisecond, kCatchUpNs = 100 * kMillisecond;
 
 void clear_eventfd(int fd) {
@@ -45,7 +42,7 @@ void FrontDoor::turn() {
   grpc.loads.on_turn(net.turn.ns);
   net.listener.update();
   net.internal.update();
-  make_room();
+  idle_streams_.on_turn();
   flush_dirty();
   reap_closed();
   grpc.tracer.flushed();
@@ -62,7 +59,7 @@ u64 FrontDoor::wait_ns() {
     return 0;
   u64 due = net.turn.ns + limits.sleep_max;
   due = std::min({due, net.wheel.next_ns(), grpc.service.next_wakeup_ns(), net.listener.due(), net.internal.due(),
-                  grpc.loads.due_ns(), net.drain.by_ns});
+                  grpc.loads.due_ns(), idle_streams_.due_ns(), net.drain.by_ns});
   return due > net.turn.ns ? due - net.turn.ns : 0;
 }
 
@@ -140,19 +137,6 @@ void FrontDoor::deliver_some_inflated() {
     calls.inflate_worker.release(each);
     if (now_ns() - net.turn.ns > limits.turn_work_ns) return;
   }
-}
-
-// While nearly all calls are in use, idle streams of the connection that has most calls end for the others.
-void FrontDoor::make_room() {
-  if (calls.pool.used() < limits.calls - limits.calls / kRoomPart) return;
-  CallSession* most = nullptr;
-  for (u32 i = 0; i < net.connections.places(); i++) {
-    Connection* connection = net.connections.at(i);
-    if (!connection || !connection->session()) continue;
-    auto* session = static_cast<CallSession*>(connection->session());  // every session of a front door carries calls
-    if (!most || session->open_calls() > most->open_calls()) most = session;
-  }
-  if (most) most->end_idle_streams(kEndedInTurn);
 }
 
 // A signature takes as long as hundreds of calls: these wait, and not those.

@@ -66,7 +66,7 @@ class LedgerService : public Service {
     return gone_is_held ? Gone::kHeld : Gone::kReleased;
   }
   bool on_idle(CallId call) {
-    if (busy) return false;
+    if (busy || owed.contains({call.index, call.generation})) return false;
     finish(call, {.code = StatusCode::kUnavailable, .message = "idle"});
     return true;
   }
@@ -100,7 +100,8 @@ class LedgerService : public Service {
   size_t hold_after = 0;
   u64 gone_user = 0;
   bool gone_is_held = false;
-  bool busy = false;  // answers are owed to every stream
+  bool busy = false;                   // answers are owed to every stream
+  std::set<std::pair<u32, u32>> owed;  // to these alone
 
  private:
   LedgerMethod echo_{*this, kEchoMethod}, later_{*this, kLaterMethod}, stream_{*this, kStreamMethod},

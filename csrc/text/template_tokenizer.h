@@ -31,6 +31,7 @@ class TemplateTokenizer : public Tokenizer {
   u32 n_special(bool pair) const final;
   u32 second_type_id() const final { return around_.special.second_type_id; }
   std::optional<FileTruncation> file_truncation() const final { return around_.truncation; }
+  bool cuts_left() const final { return around_.cut_left; }
 
  protected:
   // `around` lives as long as the tokenizer.

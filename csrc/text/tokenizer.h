@@ -41,6 +41,7 @@ class Tokenizer {
   virtual u32 vocab_size() const = 0;             // one above the largest id that encode can give
   virtual const std::string& family() const = 0;  // "wordpiece", "bpe"
   virtual std::optional<FileTruncation> file_truncation() const = 0;
+  virtual bool cuts_left() const = 0;  // a text that is too long keeps its end
   virtual std::unique_ptr<Tokenizer> clone() const = 0;
 
  protected:

@@ -42,13 +42,19 @@ class Weights:
         self.where = str(files[0].parent)
         self._tensors: dict[str, torch.Tensor] = {}
         self._read: set[str] = set()
+        origins: dict[str, str] = {}  # names as the files have them
         for file in files:
             try:
                 tensors = load_file(file) if data else _shapes(file)
             except (OSError, SafetensorError) as error:
                 raise ModelError(f"{file}: {error}") from error
             for name, tensor in tensors.items():
-                self._tensors[self._plain(name, prefixes)] = tensor
+                plain = self._plain(name, prefixes)
+                origin = f"{name!r} of {file.name}"
+                if plain in origins:
+                    raise ModelError(f"{self.where}: {origins[plain]} and {origin} are the same tensor of the model")
+                self._tensors[plain] = tensor
+                origins[plain] = origin
 
     @staticmethod
     def _plain(name: str, prefixes: Sequence[str]) -> str:

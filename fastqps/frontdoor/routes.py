@@ -110,6 +110,7 @@ class DoorRoutes:
                 tokenizer=tokenizer.source if tokenizer and native else "",
                 special_tokens=card.special_tokens,
                 external=tokenizer is not None and not native,
+                why_uncut=tokenizer.why_uncut if tokenizer else "",
                 labels=list(card.labels),
                 version=f"{card.name}@{card.version}",
                 detokenizer=tokenizer.source if tokenizer and card.task == "generate" else "",

@@ -171,14 +171,17 @@ class Checkpoint:
         return next((ids[f"{name}_token"] for name in names if f"{name}_token" in ids), -1)
 
     def weight_files(self) -> list[Path]:
-        """The encoder's safetensors files: one, or the shards that the index names."""
-        index = self.encoder / "model.safetensors.index.json"
-        if index.is_file():
-            return [self._shard(index, name) for name in sorted(set(read_json(index)["weight_map"].values()))]
+        """The encoder's safetensors files: one, or the shards that the index names.
+
+        As in transformers, the index has no effect beside a whole file.
+        """
         single = self.encoder / "model.safetensors"
-        if not single.is_file():
+        if single.is_file():
+            return [single]
+        index = self.encoder / "model.safetensors.index.json"
+        if not index.is_file():
             raise ModelError(f"{self.root}: no model.safetensors; only weights in safetensors format are loaded")
-        return [single]
+        return [self._shard(index, name) for name in sorted(set(read_json(index)["weight_map"].values()))]
 
     def _shard(self, index: Path, name: str) -> Path:
         """``ModelError`` for a name that leads out of the folder of its index."""

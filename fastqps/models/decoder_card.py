@@ -23,6 +23,10 @@ from fastqps.models.tokenizers.tokenizer import SpecialTokens, Tokenizer
 
 PROMPT_TOKENS_DEFAULT = 512  # every place in the KV cache has room for the longest prompt
 _ID_END = 1 << 31  # token ids are int32 in a step
+_ENDLESS = (
+    f"No eos_token_id ends a text: {GENERATION_CONFIG} names none, or without that file config.json. As in "
+    "transformers, answers end at their limit, their stop texts or stop tokens."
+)
 _PREFIX_TOKENS_MAX = 1 << 20  # no context holds as many: a prefix is never cut
 
 
@@ -37,6 +41,7 @@ def decoder_card(
     except ModelError as error:
         raise ModelError(f"{checkpoint.root}: {error}") from error
     _check_decoder(checkpoint)
+    eos_ids = _eos_ids(checkpoint, generation)
     context = min(config.context, checkpoint.tokenizer_files.input_limit or config.context)
     prefix = _prefix_ids(checkpoint, prefix_text, config.vocab)
     asked = PROMPT_TOKENS_DEFAULT if max_input_tokens is None else max_input_tokens
@@ -53,13 +58,14 @@ def decoder_card(
         vocab_size=config.vocab,
         tokenizer=checkpoint.tokenizer(),
         max_output_tokens=max_output_tokens,
-        eos_ids=_eos_ids(checkpoint, generation),
+        eos_ids=eos_ids,
         prefix_ids=prefix,
         logit_options=logit_options,
         warnings=(
             *shorter(limit, room, "the model's context has room for"),
             *checkpoint.warnings,
             *generation_warnings(generation),
+            *(() if eos_ids else (_ENDLESS,)),
         ),
         kv_values=config.layers * 2 * config.kv_heads * config.head_dim,
     )
@@ -120,13 +126,11 @@ def _input_limit(checkpoint: Checkpoint, asked: int, context: int, prefix_len: i
 
 
 def _eos_ids(checkpoint: Checkpoint, generation: Keys) -> tuple[int, ...]:
-    """generation_config.json's, else config.json's, else the token that the tokenizer calls eos; none is possible."""
-    said: Any = None
-    for config in (generation, checkpoint.config):
-        said = config.get("eos_token_id") if said is None else said
+    """generation_config.json's; without that file, config.json's. None is possible, as in transformers."""
+    alone = (checkpoint.encoder / GENERATION_CONFIG).is_file()
+    said: Any = (generation if alone else checkpoint.config).get("eos_token_id")
     if said is None:
-        named = checkpoint.named_token("eos")
-        return (named,) if named >= 0 else ()
+        return ()
     ids = said if isinstance(said, list) else [said]
     if not all(type(i) is int and 0 <= i < _ID_END for i in ids):
         raise ModelError(f"{checkpoint.root}: eos_token_id {said!r} is neither a token id nor a list of such")

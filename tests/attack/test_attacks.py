@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from checkpoints import write_checkpoint
+from paths import python_path
 from serving import Server, until
 from tries import until_in_time
 from victim import Victim, ask_livez, growth, p99_s
@@ -33,7 +34,7 @@ TRIES = 4
 NEVER_S = 0.1
 """No try may have a p99 like this: a machine that stands still delays one call of a thousand."""
 HIGHER = 10
-"""Levels of priority that server and other client have above the attacker, where this user may have that."""
+"""Levels of priority that server and other client have above the attacker."""
 CALM_S, UNDER_ATTACK_S, BEGUN_S = 1.0, 2.0, 0.5
 
 
@@ -69,30 +70,42 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     tokens = path / "tokens"
     tokens.write_text(TOKEN + "\n")
     tokens.chmod(0o600)
-    before, nice = os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
+    before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(before)[:-1] or before)
-    prefer(os.getpid(), nice - HIGHER)
     models = ("--model=minilm", f"--model=hurtful={path}", "--max-input-tokens=64")
     running = None
     try:
         running = Server(*models, "--frontdoors=1", "--dispatchers=1", f"--auth-token-file={tokens}")
-        prefer(running.pid, nice - HIGHER)
         yield running
         running.stop()
     finally:
         if running:
             running.kill()
         os.sched_setaffinity(0, before)
-        prefer(os.getpid(), nice)
 
 
-def prefer(pid: int, nice: int) -> None:
-    """What else this machine does is not to decide the test. Linux schedules by session first, where it has autogroups,
-    and by process within one."""
+def session_nice(pid: int) -> str:
+    """Priority of its session ("nice 0"); "" without autogroups."""
+    try:
+        return Path(f"/proc/{pid}/autogroup").read_text().partition(" ")[2]
+    except OSError:
+        return ""
+
+
+def lower(leader: int) -> None:
+    """A child that leads a session of its own gets less time than the server and the other client, which get the same.
+
+    Linux schedules by session first, where it has autogroups, and by process within one. The session of this process is
+    the user's: its priority would outlive the test.
+    """
+    assert os.getsid(leader) == leader != os.getsid(0)
+    nice = os.getpriority(os.PRIO_PROCESS, 0) + HIGHER
+    os.setpriority(os.PRIO_PROCESS, leader, nice)
     with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, pid, nice)
-    with suppress(OSError):
-        Path(f"/proc/{pid}/autogroup").write_text(str(nice))
+        Path(f"/proc/{leader}/autogroup").write_text(str(nice))
+
+
+OWN_SESSION_NICE = session_nice(os.getpid())
 
 
 @contextmanager
@@ -100,9 +113,14 @@ def attacked(server: Server, name: str) -> Iterator[None]:
     """Meanwhile that attacker does what it does."""
     program = [sys.executable, str(Path(__file__).with_name("attackers.py")), name, server.address, server.admin, TOKEN]
     last = str(max(os.sched_getaffinity(os.getppid())))
-    command = ["nice", "-n", str(HIGHER), "taskset", "-c", last, *program]
-    attacker = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    attacker = subprocess.Popen(
+        ["taskset", "-c", last, *program],
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": python_path(os.environ.get("PYTHONPATH", ""))},
+        start_new_session=True,
+    )
     try:
+        lower(attacker.pid)
         time.sleep(BEGUN_S)
         yield
         assert attacker.poll() is None, "the attacker has given up"
@@ -161,6 +179,12 @@ def test_another_client_does_not_feel_it(server: Server, attack: Attack) -> None
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_another_client_does_not_feel_it_for_long(server: Server, attack: Attack) -> None:
     hold(server, attack, 30.0)
+
+
+def test_the_session_of_this_process_keeps_its_priority(server: Server) -> None:
+    """The user's shell and all its programs have it, and nobody would restore it if this process were killed."""
+    with attacked(server, "idle_streams"):
+        assert session_nice(os.getpid()) == session_nice(server.pid) == OWN_SESSION_NICE
 
 
 def test_new_clients_find_room_beside_idle_streams(server: Server) -> None:

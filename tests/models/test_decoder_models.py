@@ -48,7 +48,7 @@ def test_card(tmp_path: Path) -> None:
 
 
 def test_which_token_ends_an_answer(tmp_path: Path) -> None:
-    """generation_config.json's, else config.json's, else the one that the tokenizer calls eos, else none."""
+    """generation_config.json's; without that file, config.json's, else none."""
     write_decoder(tmp_path, "llama", vocab_size=300)
     write_byte_tokenizer(tmp_path)
     (tmp_path / "generation_config.json").unlink()
@@ -58,10 +58,12 @@ def test_which_token_ends_an_answer(tmp_path: Path) -> None:
 
     assert ends() == ()
     edit(tmp_path / "tokenizer_config.json", eos_token="<end>")
-    assert ends() == (257,)
+    assert ends() == (), "transformers does not ask the tokenizer"
     edit(tmp_path / "config.json", eos_token_id=[7, 8, 7])
     assert ends() == (7, 8)
     before = load_card(str(tmp_path), 20, max_output_tokens=20).version
+    edit(tmp_path / "generation_config.json", do_sample=False)
+    assert ends() == (), "it hides config.json's"
     edit(tmp_path / "generation_config.json", eos_token_id=9)
     assert ends() == (9,)
     assert load_card(str(tmp_path), 20, max_output_tokens=20).version != before, "other ends, another version"

@@ -41,7 +41,7 @@ def test_a_limit_beyond_the_bound_is_said(tmp_path: Path) -> None:
 
 
 def test_a_generator_takes_512(tmp_path: Path) -> None:
-    write_decoder(tmp_path, "llama", max_position_embeddings=4096)
+    write_decoder(tmp_path, "llama", max_position_embeddings=4096, eos_token_id=1)
     write_byte_tokenizer(tmp_path)
     card = load_card(str(tmp_path))
     assert card.max_input_tokens == 512

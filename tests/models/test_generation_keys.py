@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import transformers as tr
-from decoders import write_decoder
+from decoders import write_byte_tokenizer, write_decoder
 
 from fastqps import Engine
 from fastqps.models import ModelCard, ModelError, load_card
@@ -17,6 +17,8 @@ from fastqps.models.files.generation_keys import generation_keys
 from fastqps.models.files.keys import UnlistedKeyError
 
 pytestmark = pytest.mark.compute
+
+FAST = "PreTrainedTokenizerFast"
 
 REFUSED: dict[str, Any] = {
     "num_beams": 4,
@@ -146,3 +148,24 @@ def test_unknown_keys_are_a_warning(model: Path) -> None:
 def test_code_cannot_read_an_irrelevant_key() -> None:
     with pytest.raises(UnlistedKeyError):
         generation_keys({"max_new_tokens": 4}).get("max_new_tokens")
+
+
+@pytest.mark.parametrize(
+    "generation", [None, {}, {"eos_token_id": None}, {"eos_token_id": 9}, {"eos_token_id": [8, 9]}]
+)
+@pytest.mark.parametrize("config", [{}, {"eos_token_id": 7}])
+def test_the_tokens_that_end_a_text(tmp_path: Path, generation: dict[str, Any] | None, config: dict[str, Any]) -> None:
+    """As in transformers: a generation_config.json hides config.json's, and the tokenizer's name ends no text."""
+    write_decoder(tmp_path, "llama")
+    write_byte_tokenizer(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": FAST, "eos_token": "<end>"}))
+    path, ends = tmp_path / "config.json", tmp_path / "generation_config.json"
+    others = {key: value for key, value in json.loads(path.read_text()).items() if key != "eos_token_id"}
+    path.write_text(json.dumps(others | config))
+    ends.unlink(missing_ok=True)
+    if generation is not None:
+        ends.write_text(json.dumps(generation))
+    theirs = tr.AutoModelForCausalLM.from_pretrained(tmp_path).generation_config.eos_token_id
+    found = load_card(str(tmp_path), 40, max_output_tokens=30)
+    assert found.eos_ids == tuple([theirs] if isinstance(theirs, int) else theirs or ())
+    assert ("No eos_token_id ends a text" in " ".join(found.warnings)) == (not found.eos_ids)

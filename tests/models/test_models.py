@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers as tr
 from checkpoints import FAMILIES, VOCAB, write_checkpoint, write_sentence_modules
 from model_runs import Item, random_items, reference, run
 
@@ -19,6 +20,7 @@ from fastqps.devices import DeviceError, make_runner
 from fastqps.devices.cpu import choose_dtype
 from fastqps.host import machine
 from fastqps.models import ModelCard, ModelError, load_card
+from fastqps.models.checkpoint import Checkpoint
 
 pytestmark = pytest.mark.compute
 
@@ -122,6 +124,61 @@ def test_old_modernbert_and_tensorflow_names(tmp_path: Path) -> None:
     (tmp_path / "old/model.safetensors").unlink()
     want = torch.cat([reference(model, item, False).logits for item in items]).numpy()
     check_everywhere(tmp_path / "old", items, want)
+
+
+def test_shards_beside_a_whole_file_are_not_read(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    items = random_items(np.random.default_rng(0), 5)
+    write_checkpoint(tmp_path, "bert")
+    tensors = load_file(tmp_path / "model.safetensors")
+    save_file({name: tensor + 1 for name, tensor in tensors.items()}, tmp_path / "model-1.safetensors")
+    where = {"weight_map": dict.fromkeys(tensors, "model-1.safetensors")}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(where))
+    theirs = tr.AutoModel.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    want = torch.cat([reference(theirs, item, False).last_hidden_state.mean(1) for item in items]).numpy()
+    check_everywhere(tmp_path, items, want)
+
+    digest = Checkpoint.open(tmp_path).digest()
+    (tmp_path / "model-1.safetensors").unlink()
+    assert Checkpoint.open(tmp_path).digest() == digest
+
+
+WORDS = "embeddings.word_embeddings.weight"
+NORM = "embeddings.LayerNorm.weight"
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        (WORDS, f"bert.{WORDS}"),
+        (NORM, NORM.replace("weight", "gamma")),
+        (NORM, f"bert.{NORM}".replace("weight", "gamma")),
+    ],
+)
+def test_two_names_of_one_tensor(tmp_path: Path, name: str, other: str) -> None:
+    from safetensors.torch import load_file, save_file
+
+    write_checkpoint(tmp_path, "bert")
+    tensors = load_file(tmp_path / "model.safetensors")
+    save_file({**tensors, other: tensors[name] + 1}, tmp_path / "model.safetensors")
+    with pytest.raises(ModelError) as caught:
+        make_runner("cpu", load_card(str(tmp_path)), MAX_ITEMS, MAX_TOKENS)
+    assert repr(name) in str(caught.value) and repr(other) in str(caught.value)
+
+
+def test_one_tensor_in_two_shards(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    write_checkpoint(tmp_path, "bert")
+    tensors = load_file(tmp_path / "model.safetensors")
+    (tmp_path / "model.safetensors").unlink()
+    save_file(tensors, tmp_path / "model-1.safetensors")
+    save_file({WORDS: tensors[WORDS] + 1}, tmp_path / "model-2.safetensors")
+    where = {"weight_map": {**dict.fromkeys(tensors, "model-1.safetensors"), WORDS: "model-2.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(where))
+    with pytest.raises(ModelError, match=r"of model-1.safetensors and .* of model-2.safetensors are the same tensor"):
+        make_runner("cpu", load_card(str(tmp_path)), MAX_ITEMS, MAX_TOKENS)
 
 
 def test_dense_and_normalize(tmp_path: Path) -> None:

@@ -309,7 +309,9 @@ class Terminal:
         self.process = subprocess.Popen(
             command, stdin=other, stdout=other, stderr=other, start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-            env={**os.environ, "TERM": "xterm-256color", **env},
+            # COLUMNS and LINES, which pytest-xdist sets for its workers, would hide the terminal's own size.
+            env={k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
+            | {"TERM": "xterm-256color", **env},
         )  # fmt: skip
         os.close(other)
         self.text = ""

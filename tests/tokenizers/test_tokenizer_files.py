@@ -253,6 +253,27 @@ def test_token_types_of_pairs(tmp_path: Path, kind: str, names: list[str] | None
     whole(tmp_path, model, ["the [PAD] day", ("the first", "a second one"), ("[PAD]", "x")])
 
 
+def test_null_is_the_unknown_token_none(tmp_path: Path) -> None:
+    """Of a class that writes it into its model, if the vocabulary has that token."""
+    write(tmp_path, "unigram", "camembert", {"unk_token": None}, {})
+    file = read_object(tmp_path / "tokenizer.json")
+    file["model"]["vocab"].append(["None", -20.0])
+    (tmp_path / "tokenizer.json").write_text(json.dumps(file))
+    assert compare(tmp_path, ["a \U00049408 b", ("\U00049408", "a")], [9, 1000])
+
+
+@pytest.mark.parametrize(
+    ("seed", "said"),
+    [(210, "tokenizer_class 'PreTrainedTokenizer' of config.json"), (367, "'special' of"), (461, "'special' of")],
+)
+def test_checkpoints_that_transformers_cannot_read(tmp_path: Path, seed: int, said: str) -> None:
+    Checkpoints(seed).write(tmp_path)
+    with pytest.raises((NotImplementedError, TypeError)):
+        tr.AutoTokenizer.from_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=said):
+        read(tmp_path)
+
+
 @pytest.mark.timeout(36000)
 def test_fuzz(tmp_path: Path) -> None:
     done = refused = 0

@@ -186,7 +186,7 @@ void register_text(py::module_& m) {
            "Path or content of a tokenizer.json. ValueError with the reason when its family is not native. "
            "special_tokens: all, none, or trailing, which leaves out those in front of a text.")
       .def("encode", &NativeTokenizer::encode, "text"_a, "max_tokens"_a = py::none(),
-           "Ids of a text, special tokens included, cut from the right to max_tokens.")
+           "Ids of a text, special tokens included, cut to max_tokens on the side that the file says.")
       .def("encode_pair", &NativeTokenizer::encode_pair, "first"_a, "second"_a, "max_tokens"_a = py::none(),
            "(ids, n): the first n ids have type id 0, the others second_type_id.")
       .def("encode_batch", &NativeTokenizer::encode_batch, "texts"_a, "max_tokens"_a = py::none())
@@ -197,6 +197,7 @@ void register_text(py::module_& m) {
       .def_property_readonly("family", [](const NativeTokenizer& self) { return self.of().family(); })
       .def_property_readonly("second_type_id", [](const NativeTokenizer& self) { return self.of().second_type_id(); })
       .def_property_readonly("vocab_size", [](const NativeTokenizer& self) { return self.of().vocab_size(); })
+      .def_property_readonly("cuts_left", [](const NativeTokenizer& self) { return self.of().cuts_left(); })
       .def_property_readonly("file_truncation", &file_truncation,
                              "(max_tokens, stride) that the file asks for, or None");
 

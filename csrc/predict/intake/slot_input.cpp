@@ -15,12 +15,12 @@ constexpr size_t kLoopTextBytes = 4 << 10;     // longer texts are tokenized by 
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// The text up to the last white space in the second half of its first `bytes`, without that white space: the words in
-// front of it have the tokens that they have in the whole text. Empty: there is none.
+// The text up to the last space behind a word in the second half of its first `bytes`: the words in front of it have
+// the tokens that they have in the whole text, if the tokenizer splits at spaces. A line's end may be part of the token
+// in front of it. Empty: there is no such space.
 std::string_view cut_at_space(std::string_view text, size_t bytes) {
   size_t end = bytes;
-  while (end > bytes / 2 && !is_space(text[end])) end--;
-  while (end > bytes / 2 && is_space(text[end - 1])) end--;
+  while (end > bytes / 2 && (text[end] != ' ' || is_space(text[end - 1]))) end--;
   return text.substr(0, end > bytes / 2 ? end : 0);
 }
 
@@ -35,7 +35,7 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   const RouteSetup& setup = routes_.setup(r);
   item.pair = view.input == Input::kPair;
   std::string_view text = item.pair ? view.pair_first : view.text;
-  if (Refusal refusal = bound_text(view, route, text, item)) return refusal;
+  if (Refusal refusal = bound_text(view, r, text, item)) return refusal;
   if (setup.external_tokenizer || text.size() + view.pair_second.size() > kLoopTextBytes) {
     TokenizeJob job{slot, r, item.pair, std::string(text), std::string(view.pair_second)};
     if (!setup.external_tokenizer) job.tokenizer = setup.of_long_texts;
@@ -71,19 +71,24 @@ Refusal SlotInput::check_tokenizer(const RequestView& view, u32 r) {
 
 // Refuses or cuts a text that is longer than any that the model could take. Without it one message of some MiB takes
 // seconds to tokenize, for a few hundred tokens or for a refusal.
-Refusal SlotInput::bound_text(const RequestView& view, const Route& route, std::string_view& text, Item& item) {
+Refusal SlotInput::bound_text(const RequestView& view, u32 r, std::string_view& text, Item& item) {
+  const Route& route = routes_[r];
   const size_t bytes = text.size() + view.pair_second.size();
   const size_t most = std::max(kTextBytesAlways, kBytesPerToken * route.max_input_tokens);
   if (bytes <= most) return {};
   const char* field = field_of(item);
+  const std::string& why_uncut = routes_.setup(r).why_uncut;
+  if (!item.pair && !why_uncut.empty())
+    return refusals_.refuse_field(field,
+                                  "%zu bytes, at most %zu for a model of at most %u tokens; it cannot be cut: %s",
+                                  bytes, most, route.max_input_tokens, why_uncut.c_str());
   if (item.pair || !view.truncate)
     return refusals_.refuse_field(field, "%zu bytes, at most %zu for a model of at most %u tokens%s", bytes, most,
                                   route.max_input_tokens, item.pair ? "" : "; set truncate to have it cut");
   text = cut_at_space(text, most);
   item.cut = true;
   if (!text.empty()) return {};
-  return refusals_.refuse_field(field, "%zu bytes, at most %zu, and no white space at which it could be cut", bytes,
-                                most);
+  return refusals_.refuse_field(field, "%zu bytes, at most %zu, and no space at which it could be cut", bytes, most);
 }
 
 Refusal SlotInput::hand_over(TokenizeJob job, Item& item) {

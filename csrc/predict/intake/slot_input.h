@@ -25,7 +25,7 @@ class SlotInput {
  private:
   Refusal fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item);
   Refusal check_tokenizer(const RequestView& view, u32 route);
-  Refusal bound_text(const RequestView& view, const Route& route, std::string_view& text, Item& item);
+  Refusal bound_text(const RequestView& view, u32 route, std::string_view& text, Item& item);
   Refusal hand_over(TokenizeJob job, Item& item);
   Refusal busy(const char* why);
   Refusal check_tokens(const Item& item, u32 n_tokens, u32 n_total, const Route& route);

@@ -27,8 +27,9 @@ struct RouteSetup {
   std::unique_ptr<text::Tokenizer> tokenizer;      // null: the tokenize queue, or token ids only
   std::shared_ptr<text::Tokenizer> of_long_texts;  // its clone, for the worker's thread
   bool external_tokenizer = false;
-  bool pairs_only = false;                               // a cross-encoder: one text is refused
-  bool check_ids = false;                                // the tokenizer knows ids that the model does not
+  std::string why_uncut;    // why a text of too many bytes cannot be cut before it is tokenized; empty: it can
+  bool pairs_only = false;  // a cross-encoder: one text is refused
+  bool check_ids = false;   // the tokenizer knows ids that the model does not
   std::shared_ptr<const text::Detokenizer> detokenizer;  // of a model that generates; null: token ids only
   LogitDefaults logit_defaults;                          // of a model that generates
   std::vector<u32> forced_ids;                           // at an answer's limit; empty: any token

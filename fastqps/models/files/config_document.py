@@ -44,7 +44,8 @@ def _section(family: Family) -> str:
     ]
     if isinstance(family, DecoderFamily):
         lines.append(
-            "A `generation_config.json` alone says how to generate where there is one: such keys are irrelevant then."
+            "A `generation_config.json` alone says how to generate where there is one: such keys are irrelevant then, "
+            "and so is `eos_token_id`, even if the `generation_config.json` names none."
         )
     return "\n\n".join(lines) + "\n"
 

@@ -206,7 +206,7 @@ def _xlm_roberta(file: Mapping[str, Any], options: Mapping[str, Any], named: Nam
 
 
 def _camembert(file: Mapping[str, Any], options: Mapping[str, Any], named: Named) -> dict[str, Part | None]:
-    unknown = text_of(named.get("unk_token"))
+    unknown = str(text_of(named.get("unk_token")))  # as in transformers, null is the token "None"
     number = next((i for i, (each, _) in enumerate(file["model"]["vocab"]) if each == unknown), 0)
     return _unigram(number, file, options)
 

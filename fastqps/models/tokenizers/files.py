@@ -13,7 +13,14 @@ from fastqps.models.files.json_files import read_object
 from fastqps.models.files.keys import Keys
 from fastqps.models.tokenizers.added_tokens import AddedTokens, read_token, token
 from fastqps.models.tokenizers.classes import built, has_token_types, post_processor, precompiled, text_of
-from fastqps.models.tokenizers.keys import BACKEND, CLASS_RULES, CONFIG, config_keys, tokenizer_class
+from fastqps.models.tokenizers.keys import (
+    BACKEND,
+    CLASS_RULES,
+    CONFIG,
+    WITHOUT_FILE,
+    config_keys,
+    tokenizer_class,
+)
 from fastqps.models.tokenizers.special_tokens import SpecialTokens, read_special_tokens
 
 _FAR = 1 << 30  # tokens: a truncation that states only its side
@@ -64,6 +71,11 @@ def read_tokenizer_files(path: Path, family_class: str, family_decides: bool, co
     file, config = read_object(path), path.parent / CONFIG
     said = read_object(config) if config.is_file() else {}
     stated = said.get("tokenizer_class")
+    if stated is None and family_class == BACKEND and config_class in WITHOUT_FILE:
+        raise ModelError(
+            f"{path.parent}: tokenizer_class {config_class!r} of config.json is not supported: transformers reads no "
+            f"tokenizer.json for it; set tokenizer_class PreTrainedTokenizerFast in {CONFIG}"
+        )
     kind = tokenizer_class(config_class if stated is None else stated, family_class, family_decides, _byte_level(file))
     if kind not in CLASS_RULES:
         said_class = json.dumps(config_class if stated is None else stated)

@@ -1,6 +1,6 @@
 """The keys of tokenizer_config.json and special_tokens_map.json, as transformers' tokenizer classes read them.
 
-tests/test_tokenizer_keys.py compares answers under these rules with those of transformers' ``AutoTokenizer``.
+tests/tokenizers/test_tokenizer_files.py compares answers under these rules with transformers' ``AutoTokenizer``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_t
 
 # A file's own class: tokenizer.json as it is, with the tokens that tokenizer_config.json adds.
 BACKEND = "TokenizersBackend"
+# Classes for which transformers reads no tokenizer.json, if config.json alone names them and the family has no class.
+WITHOUT_FILE = ("PreTrainedTokenizer", "PythonBackend", "PythonBackendFast")
 # Class names that transformers takes for another. The first group reads tokenizer.json as it is.
 _ALIASES = {
     **dict.fromkeys(("PreTrainedTokenizer", "PythonBackend"), BACKEND),

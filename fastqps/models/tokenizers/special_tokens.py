@@ -112,7 +112,7 @@ def _read_map(folder: Path, kind: str, stated: dict[str, Any]) -> tuple[str, ...
     keys = config_keys(SPECIAL_MAP, read_object(path), kind)
     for key, value in keys.items():
         if key == _EXTRA and isinstance(value, list):
-            read = [_special(each) if isinstance(each, dict) else each for each in value]
+            read = [_special_in_list(each) if isinstance(each, dict) else each for each in value]
             both = [*(stated.get(_EXTRA) or []), *read]
             stated[key] = [each for i, each in enumerate(both) if each not in both[:i]]
         elif key in (_EXTRA, _OLD_EXTRA):
@@ -147,6 +147,12 @@ def _is_name(key: str) -> bool:
 
 def _special(found: Mapping[str, Any]) -> Token:
     return Token(read_token(SPECIAL_MAP, {key: found[key] for key in found if key != "special"}), special=True)
+
+
+def _special_in_list(found: Mapping[str, Any]) -> Token:
+    if "special" in found:
+        raise ModelError(f"{SPECIAL_MAP}: {_EXTRA}: transformers cannot read 'special' of {dict(found)}; delete it")
+    return _special(found)
 
 
 def _spelled(name: str, found: Any) -> str | Token | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from fastqps._core import Detokenizer, NativeTokenizer
+from fastqps.models.tokenizers.beginnings import KEEPS_THE_END, why_uncut
 
 Item = str | tuple[str, str]
 SpecialTokens = Literal["all", "none", "trailing"]
@@ -80,6 +83,13 @@ class Tokenizer:
         """Type id of a pair's ids after `first_len`."""
         return self._native.second_type_id if self._native else 1
 
+    @property
+    def why_uncut(self) -> str:
+        """Why the beginning of a text does not decide its ids after the cut, as `beginnings.why_uncut`; "": it does."""
+        if self._native:  # all families that are native split texts at spaces
+            return KEEPS_THE_END if self._native.cuts_left else ""
+        return why_uncut(json.loads(self._content()))
+
     def n_special(self, *, pair: bool) -> int:
         """Special tokens that are put around a text, or around the two texts of a pair."""
         if self._native:
@@ -119,6 +129,9 @@ class Tokenizer:
         if self.truncation is None or whole.n_total <= self.truncation:
             return whole
         return replace(self._package.encode(item), n_total=whole.n_total)
+
+    def _content(self) -> str:
+        return self.source if self.source.startswith("{") else Path(self.source).read_text(encoding="utf-8")
 
     def _file_truncation(self) -> int | None:
         if self._native:
