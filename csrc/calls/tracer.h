@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "calls/seeds.h"
 #include "core/layout.h"
+#include "core/seeds.h"
 #include "grpc/grpc_status.h"
 
 namespace fastqps::front {
