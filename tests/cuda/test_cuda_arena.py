@@ -19,6 +19,7 @@ from checkpoints import FAMILIES, write_checkpoint, write_sentence_modules
 from decoders import DECODERS, write_decoder
 from model_runs import random_items, run
 from padded import PaddedEncoder
+from paths import python_path
 from reference_ops.encoder_ops import ReferenceEncoderOps
 from serving import PATIENCE_S
 
@@ -41,7 +42,6 @@ CPU = torch.device("cpu")
 # Holds the model of the checkpoint in argv[1] until it is told to end, its manifest in descriptor argv[2].
 _HOLDER = """
 import signal, sys, torch
-sys.path.append("tests")
 from fastqps._core import CudaApi
 from fastqps.devices.cuda.arena import write_arena
 from fastqps.devices.cuda.manifest import publish
@@ -83,7 +83,7 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
     write_checkpoint(path, "modernbert", "embed")
     fd = os.memfd_create("manifest")
     command = [sys.executable, "-c", _HOLDER, str(path), str(fd), fake_cuda.library()]
-    holder = subprocess.Popen(command, pass_fds=(fd,), cwd=fake_cuda.ROOT)
+    holder = subprocess.Popen(command, pass_fds=(fd,), env={**os.environ, "PYTHONPATH": python_path()})
     try:
         yield Held(path, await_manifest(fd, PATIENCE_S), holder)
     finally:
@@ -196,9 +196,12 @@ def test_a_manifest_is_seen_whole_or_not_at_all() -> None:
 
 def test_what_is_not_there_any_more_is_an_error(api: CudaApi, held: Held) -> None:
     """The last one: it ends the holder."""
+    handle = bytes.fromhex(held.manifest.handle)
+    mapped = api.ipc_open(handle)
     held.holder.send_signal(signal.SIGKILL)
     held.holder.wait()
-    api.ipc_close(api.ipc_open(bytes.fromhex(held.manifest.handle)))  # it is mapped here, and so still there
+    api.ipc_close(api.ipc_open(handle))  # it is mapped here, and so still there
+    api.ipc_close(mapped)
     with pytest.raises(CudaError, match="cudaIpcOpenMemHandle"):
         CudaApi(fake_cuda.library()).ipc_open(bytes(64))
     with pytest.raises(CudaError, match="cudaIpcOpenMemHandle: invalid device context"):  # as with CUDA, not one's own
