@@ -4,24 +4,14 @@
 
 #include <algorithm>
 
-#include "net/tls_channel.h"
+#include "http2/session.h"
+#include "net/tls/tls_channel.h"
 
 namespace fastqps::front {
 
-namespace {
-
-constexpr u32 kUnreadAlways = 64 << 10;  // bytes of a connection, however many there are
-constexpr u32 kCallsAlways = 8;          // of a connection, however many there are
-
-}  // namespace
-
 FrontDoor::FrontDoor(Service& service, const Limits& limits, LoopFds fds, Counters& counters, LoadSource load,
                      TraceSource trace)
-    : limits(limits),
-      counters(counters),
-      net(*this, fds, this->limits),
-      http2(this->limits, net.poller.event_fd),
-      grpc(*this, service, this->limits, net.poller.event_fd, load, trace) {}
+    : DoorState(*this, service, limits, fds, counters, load, trace), http2_callbacks_(this->limits) {}
 
 FrontDoor::~FrontDoor() {
   for (u32 i = 0; i < net.connections.places(); i++)
@@ -41,24 +31,16 @@ void FrontDoor::adopt(int fd, bool internal) {
   } else {
     channel = std::make_unique<SocketChannel>(fd);
   }
-  auto connection = std::make_unique<Connection>(*this, net.connections.next_id(), std::move(channel), internal);
+  auto connection = std::make_unique<Connection>(net, net.connections.next_id(), std::move(channel), internal);
   if (!connection->start()) return void(counters.refused++);
   net.connections.add(std::move(connection));
   counters.accepted++;
 }
 
-// The last quarter of the calls is for connections that have less than their share: a few clients which open all the
-// streams they may, and then neither send nor read, keep nobody else out.
-bool FrontDoor::may_open_call(u32 open_calls) const {
-  const u32 used = http2.calls.used();
-  return used < limits.calls - limits.calls / 4 ||
-         open_calls < std::max(limits.calls / 4 / std::max(net.connections.open(), 1u), kCallsAlways);
-}
-
-bool FrontDoor::unread_too_much(u64 answer_bytes) const {
-  if (answer_bytes > 2 * u64(limits.answer_bytes)) return true;
-  return http2.unread_bytes > limits.unread_bytes &&
-         answer_bytes > std::max<u64>(limits.unread_bytes / std::max(net.connections.open(), 1u), kUnreadAlways);
+std::unique_ptr<Session> FrontDoor::make_session(Connection& connection, bool after_handshake) {
+  auto session = std::make_unique<Http2Session>(*this, connection, after_handshake);
+  if (!session->begin(http2_callbacks_)) return nullptr;
+  return session;
 }
 
 void FrontDoor::reap_closed() {
@@ -103,7 +85,7 @@ void FrontDoor::take_commands() {
         net.tls = command.tls;
         break;
       case Command::Kind::kTokens:
-        http2.tokens = command.tokens;
+        calls.tokens = command.tokens;
         break;
     }
   }
@@ -111,7 +93,7 @@ void FrontDoor::take_commands() {
 
 void FrontDoor::take_answers() {
   grpc.rare.send_answers();
-  for (Inflated& each : http2.inflate_worker.take()) http2.inflated.push_back(std::move(each));
+  for (Inflated& each : calls.inflate_worker.take()) calls.inflated.push_back(std::move(each));
 }
 
 void FrontDoor::start_drain(u64 grace_ns) {

@@ -1,14 +1,12 @@
-// One front door: sockets, HTTP/2 and gRPC around one event loop. One thread, but for post().
+// One front door: turns its event loop over sockets, sessions and calls. One thread, but for post().
 #pragma once
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "front/counters.h"
-#include "front/grpc_state.h"
-#include "front/http2_state.h"
-#include "front/idle_streams.h"
-#include "front/net_state.h"
+#include "calls/door_state.h"
+#include "calls/idle_streams.h"
+#include "http2/callbacks.h"
 
 namespace fastqps::front {
 
@@ -22,7 +20,7 @@ struct Command {
   std::shared_ptr<const Tokens> tokens = {};
 };
 
-class FrontDoor {
+class FrontDoor : public DoorState, private Host {
  public:
   FrontDoor(Service& service, const Limits& limits, LoopFds fds, Counters& counters, LoadSource load = {},
             TraceSource trace = {});
@@ -31,11 +29,7 @@ class FrontDoor {
 
   // Takes the socket over; counts it as refused and closes it when there is no room. internal: of this server itself:
   // without TLS, and its calls need no token.
-  void adopt(int fd, bool internal = false);
-  // Whether a connection that has so many calls may open one more.
-  bool may_open_call(u32 open_calls) const;
-  // Whether a connection whose client has so many bytes of answers to read must get no more.
-  bool unread_too_much(u64 answer_bytes) const;
+  void adopt(int fd, bool internal = false) override;
   void post(Command command);
 
   // Turns until stopped or drained.
@@ -48,13 +42,9 @@ class FrontDoor {
   // Wait, read, serve, write. Tests drive these one by one.
   void turn();
 
-  const Limits limits;
-  Counters& counters;
-  NetState net;
-  Http2State http2;
-  GrpcState grpc;
-
  private:
+  bool may_accept(u32 connections) override { return grpc.service.may_accept(connections); }
+  std::unique_ptr<Session> make_session(Connection& connection, bool after_handshake) override;
   void wait();
   void dispatch(u64 key, u32 events);
   void serve_ready();
@@ -69,6 +59,7 @@ class FrontDoor {
   bool finished() const;
   u64 wait_ns();
 
+  const Http2Callbacks http2_callbacks_;
   std::mutex commands_mutex_;
   std::vector<Command> commands_;
   std::vector<Connection*> flushing_;

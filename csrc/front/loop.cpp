@@ -13,12 +13,12 @@ bool Loop::add_rare_method(std::string_view path, MethodKind kind, u16 id) {
 }
 
 HeaderId Loop::add_header(std::string_view name, std::string_view value) {
-  if (door_->http2.headers.size() > 255) return 0;
-  door_->http2.headers.emplace_back(name, value);
-  return HeaderId(door_->http2.headers.size() - 1);
+  if (door_->calls.headers.size() > 255) return 0;
+  door_->calls.headers.emplace_back(name, value);
+  return HeaderId(door_->calls.headers.size() - 1);
 }
 
-void Loop::change_header(HeaderId header, std::string_view value) { door_->http2.headers[header].second = value; }
+void Loop::change_header(HeaderId header, std::string_view value) { door_->calls.headers[header].second = value; }
 
 void Loop::run() { door_->run(); }
 void Loop::stop() { door_->post({.kind = Command::Kind::kStop}); }

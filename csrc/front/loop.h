@@ -3,20 +3,21 @@
 #include <memory>
 #include <string_view>
 
-#include "front/counters.h"
-#include "front/load_report.h"
-#include "front/loop_fds.h"
-#include "front/rare_queue.h"
-#include "front/tokens.h"
-#include "front/tracer.h"
-#include "grpc/limits.h"
+#include "calls/tracer.h"
+#include "grpc/counters.h"
 #include "grpc/methods.h"
 #include "grpc/service.h"
-#include "net/tls_context.h"
+#include "grpc/services/health.h"
+#include "grpc/services/load_report.h"
+#include "grpc/services/rare_queue.h"
+#include "grpc/tokens.h"
+#include "net/limits.h"
+#include "net/loop_fds.h"
+#include "net/tls/tls_context.h"
 
 namespace fastqps::front {
 
-enum class Serving : u8 { kUnknown = 0, kServing = 1, kNotServing = 2, kServiceUnknown = 3 };  // as grpc.health.v1
+class FrontDoor;
 
 class Loop {
  public:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "calls/request.h"
 #include "core/clock.h"
 #include "front/front_door.h"
 
@@ -54,7 +55,7 @@ bool FrontDoor::finished() const {
 // Nanoseconds until something is due; 0: there is work now.
 u64 FrontDoor::wait_ns() {
   if (!net.queues.ready.empty() || !net.queues.handshaking.empty() || !net.queues.dirty.empty() ||
-      !http2.inflated.empty() || !net.queues.closed.empty())
+      !calls.inflated.empty() || !net.queues.closed.empty())
     return 0;
   u64 due = net.turn.ns + limits.sleep_max;
   due = std::min({due, net.wheel.next_ns(), grpc.service.next_wakeup_ns(), net.listener.due(), net.internal.due(),
@@ -104,7 +105,7 @@ void FrontDoor::run_timers() {
   timers_from_ns_ = 0;
   net.wheel.advance(net.turn.ns, [this](Timer& timer) {
     if (timer.kind == kCallTimer) {
-      call_timer(*this, http2.calls.at(timer.owner));
+      call_timer(*this, calls.pool.at(timer.owner));
     } else if (Connection* connection = net.connections.at(timer.owner)) {
       connection->on_timer();
     }
@@ -128,12 +129,12 @@ void FrontDoor::serve_ready() {
 
 // Delivers at least one message in each turn, because these have already waited for the worker.
 void FrontDoor::deliver_some_inflated() {
-  while (!http2.inflated.empty()) {
-    const Inflated each = std::move(http2.inflated.front());
-    http2.inflated.pop_front();
+  while (!calls.inflated.empty()) {
+    const Inflated each = std::move(calls.inflated.front());
+    calls.inflated.pop_front();
     net.turn.slice.begin(now_ns(), limits.connection_work_ns);
     deliver_inflated(*this, each);
-    http2.inflate_worker.release(each);
+    calls.inflate_worker.release(each);
     if (now_ns() - net.turn.ns > limits.turn_work_ns) return;
   }
 }

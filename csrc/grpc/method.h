@@ -7,6 +7,7 @@
 #include <span>
 
 #include "core/types.h"
+#include "net/connection_id.h"
 
 namespace fastqps::front {
 
@@ -14,11 +15,6 @@ struct CallId {
   u32 index = ~0u;
   u32 generation = 0;
   bool operator==(const CallId&) const = default;
-};
-struct ConnectionId {
-  u32 index = ~0u;
-  u32 generation = 0;
-  bool operator==(const ConnectionId&) const = default;
 };
 
 enum class MethodKind : u8 { kUnary, kServerStream, kBidi };

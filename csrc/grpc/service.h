@@ -36,12 +36,12 @@ class Service {
 // A header that every answer of some kind carries, registered before the loop starts. 0: none.
 using HeaderId = u8;
 
-class FrontDoor;
+struct DoorState;
 
 // What the service may do. Loop thread only.
 class Transport {
  public:
-  explicit Transport(FrontDoor& door) : door_(door) {}
+  explicit Transport(DoorState& door) : door_(door) {}
 
   // An answer of this call comes soon.
   void expect(CallId call) const;
@@ -81,7 +81,7 @@ class Transport {
   u32 connections() const;  // open connections
 
  private:
-  FrontDoor& door_;
+  DoorState& door_;
 };
 
 }  // namespace fastqps::front

@@ -2,8 +2,8 @@
 #pragma once
 #include <cstdio>
 
-#include "grpc/limits.h"
 #include "grpc/service.h"
+#include "net/limits.h"
 
 namespace fastqps::front {
 

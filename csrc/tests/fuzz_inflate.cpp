@@ -1,6 +1,6 @@
 // Compressed messages, right and damaged, into rooms that are large enough, or not: what comes out of a right one is
 // what went in, and nothing is written behind the room.
-#include "front/inflate.h"
+#include "grpc/inflate.h"
 #include "tests/check.h"
 #include "tests/compressed.h"
 #include "tests/fuzz.h"

@@ -328,7 +328,7 @@ class Generating {
     for (int i = 0; i < 100 && door.net.connections.open(); i++) door.turn();
     while (!dispatcher->running.empty()) dispatcher->finish('.', Finish::kLength);
     for (int i = 0; i < 10; i++) door.turn();
-    CHECK_EQ(door.http2.calls.used(), 0u);
+    CHECK_EQ(door.calls.pool.used(), 0u);
     CHECK_EQ(door.net.wheel.armed(), u64(0));
     CHECK_EQ(world.segment.door(0).slots_used.load(), 0u);
     CHECK_EQ(service.generations(), 0u);

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "front/shares.h"
+#include "grpc/shares.h"
 #include "predict/intake/queue_loads.h"
 #include "tests/check.h"
 

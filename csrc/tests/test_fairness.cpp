@@ -1,7 +1,7 @@
 // What one connection can take of a door's time and memory, and what it leaves to the others.
 #include <memory>
 
-#include "front/fair_queue.h"
+#include "grpc/fair_queue.h"
 #include "predict/intake/text_worker.h"
 #include "tests/generation_fixture.h"
 #include "tests/transport_fixture.h"
@@ -198,7 +198,7 @@ struct FullDoor {
   Client& open_waiting(u32 calls) { return open(calls, "/test.Service/Later", true); }
   // As many connections as it takes: the last quarter of the calls is for those that have few.
   void fill() {
-    while (fixture.door.http2.calls.used() < fixture.door.limits.calls) open_waiting(8);
+    while (fixture.door.calls.pool.used() < fixture.door.limits.calls) open_waiting(8);
   }
   static u32 ended(const Client& client) {
     u32 ended = 0;
@@ -208,7 +208,7 @@ struct FullDoor {
   // A call of a connection that has had none.
   void serve_another(Client& waiting) {
     waiting.run_for(2 * fixture.door.limits.stream_idle_when_full);
-    waiting.run_until([&] { return fixture.door.http2.calls.used() < fixture.door.limits.calls; });
+    waiting.run_until([&] { return fixture.door.calls.pool.used() < fixture.door.limits.calls; });
     Client other(fixture.door);
     const i32 asked = other.call("/test.Service/Echo", framed("hello"));
     other.run();

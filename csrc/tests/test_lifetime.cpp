@@ -4,6 +4,8 @@
 
 #include <future>
 
+#include "front/loop.h"
+#include "http2/session.h"
 #include "tests/in_time.h"
 #include "tests/transport_fixture.h"
 
@@ -75,7 +77,8 @@ TEST(a_client_that_never_reads_is_not_read_and_closed) {
       client.send(client.output());
       fixture.door.turn();
       // Neither the answers nor the requests that are taken grow beyond their bounds.
-      if (fixture.door.net.connections.at(0)) CHECK(fixture.door.net.connections.at(0)->answer_bytes < 1'000'000);
+      if (const auto* connection = fixture.door.net.connections.at(0))
+        CHECK(static_cast<const Http2Session*>(connection->session())->answer_bytes < 1'000'000);
       CHECK(fixture.counters.bytes_in < 4'000'000);
     }
     ends_between(fixture.door, began + limits.write_timeout, fixture.door.net.turn.ns + limits.write_timeout, [&] {
@@ -230,8 +233,8 @@ TEST(own_pings_find_the_dead) {
     Client alive(fixture.door), dead(fixture.door);
     const u64 spoke = now_ns();
     dead.run();
-    const auto& connection = *fixture.door.net.connections.at(1);
-    ends_after(fixture.door, alive, spoke, limits.keepalive_idle, [&] { return connection.ping_sent > 0; });
+    const auto& session = static_cast<const Http2Session&>(*fixture.door.net.connections.at(1)->session());
+    ends_after(fixture.door, alive, spoke, limits.keepalive_idle, [&] { return session.pings_sent() > 0; });
     ends_after(fixture.door, alive, spoke + limits.keepalive_idle, limits.keepalive_timeout,
                [&] { return fixture.counters.closed_keepalive > 0; });
     CHECK(!alive.eof);
@@ -459,7 +462,7 @@ TEST(a_few_connections_cannot_take_all_calls) {
     for (int i = 0; i < 60; i++) (i % 2 ? first : second).call("/test.Service/Echo", "", false);
     first.run(), second.run();
     CHECK(fixture.counters.refused_streams > 0);
-    CHECK(fixture.door.http2.calls.used() < 64u);
+    CHECK(fixture.door.calls.pool.used() < 64u);
     for (int i = 0; i < 3; i++) {
       const i32 stream = good.call("/test.Service/Echo", framed("hello"));
       good.run();
@@ -479,15 +482,15 @@ TEST(unread_answers_are_bounded_over_all_connections) {
     for (int i = 0; i < 20; i++) {
       for (Client* client : {&a, &b})
         client->call("/test.Service/Echo", framed(std::string(30'000, 'x'))), client->run();
-      CHECK(fixture.door.http2.unread_bytes < 400'000u);
+      CHECK(fixture.door.calls.unread_bytes < 400'000u);
     }
-    CHECK(fixture.door.http2.unread_bytes > 200'000u);
+    CHECK(fixture.door.calls.unread_bytes > 200'000u);
     const i32 stream = good.call("/test.Service/Echo", framed(std::string(30'000, 'x')));
     good.run();
     CHECK_EQ(good.answers[stream].code(), "0");
   }
   fixture.check_clean();
-  CHECK_EQ(fixture.door.http2.unread_bytes, u64(0));
+  CHECK_EQ(fixture.door.calls.unread_bytes, u64(0));
 }
 
 // What was kept for reuse is bounded over all sizes.

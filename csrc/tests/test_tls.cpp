@@ -415,7 +415,7 @@ TEST(half_a_message_of_tls) {
 
 TEST(tokens_are_asked_for) {
   Fixture fixture;
-  fixture.door.http2.tokens = tokens({"another-token-of-the-file", "the-right-token-of-it"}, 1);
+  fixture.door.calls.tokens = tokens({"another-token-of-the-file", "the-right-token-of-it"}, 1);
   {
     Client client(fixture.door);
     for (int i = 0; i < 2; i++) CHECK_EQ(code_of(client, kEcho, {{"authorization", kRight}}), std::string("0"));
@@ -441,10 +441,10 @@ TEST(tokens_are_asked_for) {
     CHECK_EQ(client.answers[stream].header_blocks, 1);
     CHECK_EQ(fixture.counters.unauthenticated, u64(std::size(wrong) + 3));
     // From now on the connection's last good header is worth nothing.
-    fixture.door.http2.tokens = tokens({"the-only-token-that-holds"}, 2);
+    fixture.door.calls.tokens = tokens({"the-only-token-that-holds"}, 2);
     CHECK_EQ(code_of(client, kEcho, {{"authorization", kRight}}), std::string("16"));
     CHECK_EQ(code_of(client, kEcho, {{"authorization", "Bearer the-only-token-that-holds"}}), std::string("0"));
-    fixture.door.http2.tokens = nullptr;
+    fixture.door.calls.tokens = nullptr;
     CHECK_EQ(code_of(client, kEcho), std::string("0"));
   }
   fixture.check_clean();
@@ -452,7 +452,7 @@ TEST(tokens_are_asked_for) {
 
 TEST(the_server_itself_comes_in_without) {
   Secure fixture;
-  fixture.door.http2.tokens = tokens({"the-right-token-of-it"}, 1);
+  fixture.door.calls.tokens = tokens({"the-right-token-of-it"}, 1);
   int ends[2];
   CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
   fixture.door.adopt(ends[1], true);

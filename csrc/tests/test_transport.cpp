@@ -2,6 +2,7 @@
 #include <memory>
 #include <random>
 
+#include "http2/request_headers.h"
 #include "tests/in_time.h"
 #include "tests/transport_fixture.h"
 
@@ -135,7 +136,7 @@ TEST(statuses_with_text_and_details) {
 
 TEST(constant_headers) {
   Fixture fixture;
-  fixture.door.http2.headers.emplace_back("fastqps-model", "m@1");
+  fixture.door.calls.headers.emplace_back("fastqps-model", "m@1");
   {
     Client client(fixture.door);
     for (int i = 0; i < 2; i++) client.call("/test.Service/Later", framed("x"));
@@ -248,7 +249,7 @@ TEST(a_rejection_waits_for_the_half_close) {
                [&] { return client.answers[endless].reset; });
     CHECK(client.answers[wordy].reset);
     CHECK_EQ(client.answers[wordy].error, 0u);
-    CHECK_EQ(fixture.door.http2.calls.used(), 0u);
+    CHECK_EQ(fixture.door.calls.pool.used(), 0u);
   }
   fixture.check_clean();
 }

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "net/tls_context.h"
+#include "net/tls/tls_context.h"
 #include "tests/transport_fixture.h"
 
 namespace fastqps::front {

@@ -144,7 +144,7 @@ struct Fixture {
   void check_clean() {
     for (int i = 0; i < 1000 && door.net.connections.open(); i++) door.turn();
     CHECK_EQ(door.net.connections.open(), 0u);
-    CHECK_EQ(door.http2.calls.used(), 0u);
+    CHECK_EQ(door.calls.pool.used(), 0u);
     CHECK_EQ(door.net.wheel.armed(), u64(0));
     CHECK_EQ(counters.reassembly_bytes, u64(0));
     CHECK_EQ(service.told, service.finished + service.gone);

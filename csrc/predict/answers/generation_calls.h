@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "front/seeds.h"
+#include "core/seeds.h"
 #include "predict/answers/answer_reader.h"
 #include "predict/answers/answers.h"
 #include "predict/answers/item_records.h"

@@ -1,6 +1,6 @@
 #include "predict/intake/text_worker.h"
 
-#include "front/background.h"
+#include "grpc/background.h"
 
 namespace fastqps::front {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/wake.h"
-#include "front/fair_queue.h"
+#include "grpc/fair_queue.h"
 #include "text/tokenizer.h"
 
 namespace fastqps::front {

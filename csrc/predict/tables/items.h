@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/layout.h"
-#include "front/shares.h"
 #include "grpc/service.h"
+#include "grpc/shares.h"
 #include "predict/tables/deadlines.h"
 #include "predict/tables/groups.h"
 #include "predict/tables/model_routes.h"

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "core/segment.h"
-#include "grpc/limits.h"
+#include "net/limits.h"
 
 namespace fastqps::front {
 

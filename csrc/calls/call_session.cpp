@@ -1,0 +1,109 @@
+#include "calls/call_session.h"
+
+#include <algorithm>
+
+#include "calls/answer.h"
+#include "calls/door_state.h"
+#include "calls/request.h"
+
+namespace fastqps::front {
+
+CallSession::CallSession(DoorState& door, Connection& connection)
+    : answered_ns(door.net.turn.ns), door_(door), connection_(connection), idle_since_ns_(door.net.turn.ns) {}
+
+// Every session of a front door carries calls.
+CallSession* CallSession::find(DoorState& door, ConnectionId id) {
+  Connection* connection = door.net.connections.find(id);
+  return connection ? static_cast<CallSession*>(connection->session()) : nullptr;
+}
+
+Call* CallSession::open_call(i32 stream) {
+  door_.counters.calls++;
+  Call* call = door_.may_open_call(open_calls_) ? door_.calls.pool.acquire() : nullptr;
+  if (!call) return door_.counters.refused_streams++, nullptr;
+  call->session = this;
+  call->stream = stream;
+  call->row = MethodTable::kMax;
+  call->opened_ns = call->progress_ns = door_.net.turn.ns;
+  call->next = calls_;
+  if (calls_) calls_->previous = call;
+  calls_ = call;
+  open_calls_++;
+  return call;
+}
+
+void CallSession::close_call(Call& call) {
+  call.phase = Phase::kFinished;
+  forget(call);
+  if (call.trace) door_.grpc.tracer.end(call, StatusCode::kCancelled);
+  release_request(door_, call);
+  release_answer(door_, call);
+  door_.calls.allocator.release(call.path);
+  door_.net.wheel.cancel(call.timer);
+  (call.previous ? call.previous->next : calls_) = call.next;
+  if (call.next) call.next->previous = call.previous;
+  door_.calls.pool.release(call);
+  if (--open_calls_ == 0) idle_since_ns_ = door_.net.turn.ns;
+}
+
+void CallSession::drop_calls() {
+  while (calls_) {
+    if (calls_->phase != Phase::kFinished) door_.counters.lost_calls++;
+    close_call(*calls_);
+  }
+}
+
+void CallSession::end_watches() {
+  for (Call* call = calls_; call; call = call->next)
+    if (call->phase == Phase::kOpen && call->method) call->method->on_retire(call->id());
+}
+
+void CallSession::cut(Call& call) {
+  call.phase = Phase::kFinished;
+  forget(call);
+  reset(call, Reset::kCancelled);
+  mark_dirty();
+}
+
+CallSession::Ended CallSession::end_idle_streams(u32 most) {
+  std::vector<Call*> found;
+  for (Call* call = calls_; call; call = call->next)
+    if (idle_when_full(door_, *call)) found.push_back(call);
+  most = std::min(most, u32(found.size()));
+  const auto oldest = found.begin() + most;
+  std::partial_sort(found.begin(), oldest, found.end(),
+                    [](const Call* a, const Call* b) { return a->progress_ns < b->progress_ns; });
+  u32 ended = 0;
+  for (auto call = found.begin(); call != oldest; call++) ended += end_idle(door_, **call);
+  return {most, ended};
+}
+
+void CallSession::enqueue(Call& call) {
+  if (call.queued) return;
+  call.queued = true;
+  queue_.push_back(call.id());
+  connection_.make_ready();
+}
+
+bool CallSession::has_queued() {
+  while (!queue_.empty() && !door_.calls.pool.find(queue_.front())) queue_.pop_front();
+  return !queue_.empty();
+}
+
+Call* CallSession::dequeue() {
+  if (!has_queued()) return nullptr;
+  Call* call = door_.calls.pool.find(queue_.front());
+  queue_.pop_front();
+  call->queued = false;
+  return call;
+}
+
+void CallSession::deliver_queued() { fastqps::front::deliver_queued(door_, *this); }
+
+bool CallSession::full() const { return open_calls_ + held_after_end_ > 2 * door_.limits.streams; }
+bool CallSession::answers_stuck() const { return answer_bytes > door_.limits.answer_bytes; }
+bool CallSession::authorize(std::string_view authorization) {
+  return connection_.trusted() || !door_.calls.tokens || door_.calls.tokens->accept(authorization, bearer_);
+}
+
+}  // namespace fastqps::front

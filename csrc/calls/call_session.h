@@ -1,0 +1,102 @@
+// A session as its calls see it: what every protocol that carries calls has in common, and the few things that each
+// does in its own way.
+#pragma once
+#include <deque>
+#include <string_view>
+
+#include "calls/call.h"
+#include "grpc/tokens.h"
+#include "net/connection.h"
+
+namespace fastqps::front {
+
+struct DoorState;
+struct RefusalHeaders;
+
+class CallSession : public Session {
+ public:
+  CallSession(DoorState& door, Connection& connection);
+  // nullptr: the connection is gone, or in its handshake.
+  static CallSession* find(DoorState& door, ConnectionId id);
+
+  DoorState& door() { return door_; }
+  Connection& connection() { return connection_; }
+  void mark_dirty() { connection_.mark_dirty(); }
+
+  // ---- in the protocol's own way
+  // Starts the call's answer; its messages follow.
+  virtual void start_answer(Call& call) = 0;
+  // There are messages of the answer again, or its end.
+  virtual void resume_answer(Call& call) = 0;
+  // Answers with a status alone. nullptr: OK.
+  virtual void answer_status(Call& call, const EncodedStatus* status, const RefusalHeaders& headers) = 0;
+  // Ends an answer of which no message has been sent.
+  virtual void end_answer(Call& call, const EncodedStatus& status) = 0;
+  enum class Reset : u8 {
+    kCancelled,  // its answers are not read
+    kMalformed,  // the request is not HTTP
+    kAnswered,   // the answer is complete; the rest of the request is not wanted
+  };
+  // Ends the call's stream without a status.
+  virtual void reset(Call& call, Reset why) = 0;
+  // The client may send so many bytes more of this call's request.
+  virtual void consume(Call& call, u32 bytes) = 0;
+
+  // ---- calls
+  Call* calls() { return calls_; }
+  u32 open_calls() const { return open_calls_; }
+  // Too many calls, with those that the service holds after their end.
+  bool full() const;
+  bool answers_stuck() const;
+  // Whether a call with this authorization header may come in.
+  bool authorize(std::string_view authorization);
+  // Ends a call whose answers are not read.
+  void cut(Call& call);
+  // Asks at most so many of its streams that have been idle for a while to end, the oldest first. Those to which an
+  // answer is owed do not, and count as fresh.
+  struct Ended {
+    u32 asked, ended;
+  };
+  Ended end_idle_streams(u32 most);
+  void gone_held() { held_after_end_++; }
+  void released() { held_after_end_ -= held_after_end_ > 0; }
+
+  // Queues a call whose messages wait for the loop's time.
+  void enqueue(Call& call);
+  bool has_queued() override;
+  Call* dequeue();  // nullptr: none is queued
+  void deliver_queued() override;
+
+  // Of its streams, as far as pass `pass` over all calls has come: how many are idle, and since when the first one is.
+  struct {
+    u32 pass = 0, streams = 0;
+    u64 oldest_ns = kNever;
+  } idle;
+  u64 reassembly_bytes = 0;  // of its messages that are put together or wait
+  u64 answer_bytes = 0;      // of answers that the protocol has not taken
+  u64 answered_ns;           // when it last took a byte of them
+  u64 report_due_ns = 0;     // when an answer may carry a load report again
+
+ protected:
+  // nullptr: there is no room for one more call.
+  Call* open_call(i32 stream);
+  void close_call(Call& call);
+  // Ends all calls with their connection.
+  void drop_calls();
+  // Ends the calls that have no end of their own: watches of health, streams of load reports.
+  void end_watches();
+  // Since when there is no call; while there is none.
+  u64 idle_since_ns() const { return idle_since_ns_; }
+
+  DoorState& door_;
+  Connection& connection_;
+
+ private:
+  KnownBearer bearer_;
+  Call* calls_ = nullptr;
+  std::deque<CallId> queue_;  // ended ones among them
+  u32 open_calls_ = 0, held_after_end_ = 0;
+  u64 idle_since_ns_;
+};
+
+}  // namespace fastqps::front

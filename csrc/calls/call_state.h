@@ -1,0 +1,39 @@
+// What all calls of a loop share, whatever protocol carries them: their memory, and the messages and answers that wait.
+#pragma once
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "calls/call.h"
+#include "calls/request.h"
+#include "grpc/inflate.h"
+#include "grpc/tokens.h"
+#include "net/allocator.h"
+#include "net/limits.h"
+
+namespace fastqps::front {
+
+// Headers that answers carry, by HeaderId.
+using AnswerHeaders = std::vector<std::pair<std::string, std::string>>;
+
+struct CallState {
+  CallState(const Limits& limits, int wake_fd)
+      : pool(limits.calls),
+        inflate_worker(wake_fd, limits.message_bytes),
+        inflate_buffer(std::make_unique<u8[]>(kInflatedInLoopBytes)) {}
+
+  Allocator allocator;
+  CallPool pool;
+  Inflater inflater;
+  InflateWorker inflate_worker;
+  std::unique_ptr<u8[]> inflate_buffer;
+  std::deque<Inflated> inflated;   // to be delivered
+  std::vector<Received> received;  // in the current read
+  u64 unread_bytes = 0;            // of all answers that the protocols have not taken
+  AnswerHeaders headers{1};
+  std::shared_ptr<const Tokens> tokens;  // nullptr: calls need none
+};
+
+}  // namespace fastqps::front

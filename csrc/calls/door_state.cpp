@@ -1,0 +1,28 @@
+#include "calls/door_state.h"
+
+#include <algorithm>
+
+namespace fastqps::front {
+
+namespace {
+
+constexpr u32 kUnreadAlways = 64 << 10;  // bytes of a connection, however many there are
+constexpr u32 kCallsAlways = 8;          // of a connection, however many there are
+
+}  // namespace
+
+// The last quarter of the calls is for connections that have less than their share: a few clients which open all the
+// streams they may, and then neither send nor read, keep nobody else out.
+bool DoorState::may_open_call(u32 open_calls) const {
+  const u32 used = calls.pool.used();
+  return used < limits.calls - limits.calls / 4 ||
+         open_calls < std::max(limits.calls / 4 / std::max(net.connections.open(), 1u), kCallsAlways);
+}
+
+bool DoorState::unread_too_much(u64 answer_bytes) const {
+  if (answer_bytes > 2 * u64(limits.answer_bytes)) return true;
+  return calls.unread_bytes > limits.unread_bytes &&
+         answer_bytes > std::max<u64>(limits.unread_bytes / std::max(net.connections.open(), 1u), kUnreadAlways);
+}
+
+}  // namespace fastqps::front

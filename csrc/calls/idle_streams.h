@@ -1,0 +1,44 @@
+// Makes room for calls when nearly all are in use: idle streams end, of the connection that has most of them.
+//
+// Who has most is found by passes over all calls, a part of them in each turn, so that a full table costs no turn much.
+// A pass ends no more than are needed, and at most half of those that it found: then another connection may have most.
+#pragma once
+#include "core/types.h"
+#include "net/connection_id.h"
+#include "net/limits.h"
+
+namespace fastqps::front {
+
+struct DoorState;
+struct Call;
+
+class IdleStreams {
+ public:
+  explicit IdleStreams(DoorState& door) : door_(door) {}
+
+  // Once in each turn.
+  void on_turn();
+  // When the next part is due.
+  u64 due_ns() const { return due_ns_; }
+
+ private:
+  void look();
+  void begin_pass();
+  void count(Call& call);
+  u32 needed() const;
+  void end_some();
+
+  DoorState& door_;
+  u32 pass_ = 0;  // its number
+  u32 at_ = 0;    // the next call to look at
+  // found so far in this pass
+  ConnectionId most_{};
+  u32 most_streams_ = 0;
+  u32 leaving_ = 0;  // calls that have their answer and are about to be free
+  // found by the last pass
+  ConnectionId ending_{};
+  u32 to_end_ = 0;
+  u64 due_ns_ = kNever;
+};
+
+}  // namespace fastqps::front

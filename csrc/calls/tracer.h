@@ -1,0 +1,60 @@
+// Which calls are traced, and their records: filled while a call runs, written to the segment when it has ended. The
+// supervisor makes spans of them; nothing here waits for anybody.
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "core/layout.h"
+#include "core/seeds.h"
+#include "grpc/grpc_status.h"
+
+namespace fastqps::front {
+
+struct Call;
+struct DoorState;
+
+// Where records go, and how many calls that nobody has decided on are traced: threshold / 2^64 of them.
+struct TraceSource {
+  TraceRing* ring = nullptr;  // nullptr: none is traced
+  u64 threshold = 0;
+};
+
+class Tracer {
+ public:
+  Tracer(DoorState& door, TraceSource source) : door_(door), source_(source) {}
+  ~Tracer();
+  Tracer(const Tracer&) = delete;
+
+  bool on() const { return source_.ring; }
+
+  // Headers of a request, in any order; only while on().
+  void traceparent(Call& call, std::string_view value);
+  void tracestate(Call& call, std::string_view value);
+  // The header block is complete: decides.
+  void begin(Call& call);
+  // A traced call has its status, or never will.
+  void end(Call& call, StatusCode code);
+  // An item of a traced call of many, which has ended. `record`: the call's, with what is the item's own.
+  void item(const TraceRecord& record);
+  // The turn's answers are written.
+  void flushed() {
+    if (!ended_.empty()) publish_ended();
+  }
+
+ private:
+  static constexpr size_t kEndedMax = kTraceEntries;  // more of one turn would find no room in the ring
+
+  TraceRecord* record_of(Call& call);
+  void drop(Call& call);
+  void random_bytes(u8* out, u32 bytes);
+  void publish_ended();
+  void publish(const TraceRecord& record);
+  void count_dropped(const TraceRecord& record);
+
+  DoorState& door_;
+  const TraceSource source_;
+  Seeds random_;
+  std::vector<TraceRecord*> ended_;  // wait for the end of the turn: the time of their last byte
+};
+
+}  // namespace fastqps::front

@@ -1,0 +1,113 @@
+// What the service may do with its calls.
+#include <algorithm>
+#include <utility>
+
+#include "calls/answer.h"
+#include "calls/call_session.h"
+#include "calls/door_state.h"
+#include "grpc/service.h"
+
+namespace fastqps::front {
+
+namespace {
+Call* open_call(DoorState& door, CallId id) {
+  Call* call = door.calls.pool.find(id);
+  return call && call->phase == Phase::kOpen ? call : nullptr;
+}
+}  // namespace
+
+void Transport::expect(CallId id) const { door_.calls.pool.prefetch(id); }
+
+u8* Transport::begin_message(CallId id, size_t max_bytes) {
+  Call* call = open_call(door_, id);
+  if (!call || max_bytes > ~u32(0) - kPrefixBytes) return nullptr;
+  if (door_.unread_too_much(call->session->answer_bytes)) {
+    // Whoever goes on writing after writable() said no loses the call, not the door its memory.
+    door_.counters.not_read++;
+    call->session->cut(*call);
+    return nullptr;
+  }
+  auto* message =
+      static_cast<OutMessage*>(door_.calls.allocator.allocate(sizeof(OutMessage) + kPrefixBytes + max_bytes));
+  if (!message) return call->session->cut(*call), nullptr;  // no memory: the call must not wait for ever
+  message->next = nullptr;
+  message->bytes = u32(kPrefixBytes + max_bytes), message->sent = 0;
+  door_.calls.allocator.release(std::exchange(call->begun, message));
+  return message->data() + kPrefixBytes;
+}
+
+void Transport::commit_message(CallId id, size_t bytes) {
+  Call* call = open_call(door_, id);
+  if (!call || !call->begun) return;
+  OutMessage* message = std::exchange(call->begun, nullptr);
+  message->bytes = std::min(message->bytes, u32(kPrefixBytes + bytes));
+  write_prefix(message->data(), message->bytes - kPrefixBytes);
+  (call->out_last ? call->out_last->next : call->out_first) = message;
+  call->out_last = message;
+  CallSession& session = *call->session;
+  if (session.answer_bytes == 0) session.answered_ns = door_.net.turn.ns;
+  if (call->unsent == 0) call->progress_ns = door_.net.turn.ns;
+  call->unsent += message->bytes;
+  session.answer_bytes += message->bytes;
+  door_.calls.unread_bytes += message->bytes;
+  if (!call->submitted) {
+    session.start_answer(*call);
+    call->submitted = true;
+  } else {
+    session.resume_answer(*call);
+  }
+  session.mark_dirty();
+}
+
+void Transport::finish(CallId id, const Status& status) {
+  if (Call* call = open_call(door_, id)) finish_call(door_, *call, status);
+}
+
+void Transport::set_header(CallId id, HeaderId header) {
+  if (Call* call = open_call(door_, id); call && header < door_.calls.headers.size()) call->header = header;
+}
+
+bool Transport::alive(CallId id) const { return open_call(door_, id); }
+
+void Transport::set_user(CallId id, u64 user) {
+  if (Call* call = open_call(door_, id)) call->user = user;
+}
+
+bool Transport::writable(CallId id) const {
+  const Call* call = open_call(door_, id);
+  return call && call->unsent <= door_.limits.call_unsent_bytes &&
+         call->session->answer_bytes <= door_.limits.answer_bytes;
+}
+
+bool Transport::caught_up(CallId id) const {
+  const Call* call = open_call(door_, id);
+  return call && !call->unsent;
+}
+
+void Transport::hold(CallId id) {
+  if (Call* call = open_call(door_, id)) call->held = true;
+}
+
+void Transport::resume(CallId id) {
+  Call* call = open_call(door_, id);
+  if (!call || !call->held) return;
+  call->held = false;
+  call->session->enqueue(*call);
+}
+
+void Transport::released(ConnectionId id) {
+  if (CallSession* session = CallSession::find(door_, id)) session->released();
+}
+
+TraceRecord* Transport::trace(CallId id) {
+  Call* call = open_call(door_, id);
+  return call ? call->trace : nullptr;
+}
+void Transport::trace_item(const TraceRecord& record) { door_.grpc.tracer.item(record); }
+
+bool Transport::slice_over(size_t bytes) { return door_.net.turn.slice.over(bytes); }
+u64 Transport::turn_ns() const { return door_.net.turn.ns; }
+u32 Transport::open_calls() const { return door_.calls.pool.used(); }
+u32 Transport::connections() const { return door_.net.connections.open(); }
+
+}  // namespace fastqps::front

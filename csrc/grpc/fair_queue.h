@@ -1,0 +1,81 @@
+// Work that a door hands to another thread, fair by connection: each connection's jobs in their order, the connections
+// in turn. Bounds the bytes that wait or are in progress, in total and for each connection (shares.h). Not thread-safe:
+// its owner has a lock.
+#pragma once
+#include <deque>
+#include <unordered_map>
+#include <utility>
+
+#include "grpc/service.h"
+#include "grpc/shares.h"
+
+namespace fastqps::front {
+
+template <class Job>
+class FairQueue {
+ public:
+  struct Entry {
+    u32 connection;  // its index: what held jobs count against
+    u64 bytes;
+    Job job;
+  };
+
+  explicit FairQueue(u64 room_bytes) : room_bytes_(room_bytes) {}
+
+  // False, and nothing done: the connection has its share of the room, or none is left. bytes: what the job holds until
+  // release().
+  bool push(ConnectionId from, u64 bytes, Job job) {
+    Lane& lane = lanes_[from.index];
+    if (held_bytes_ + bytes > room_bytes_ || Shares::over(lane.held_bytes, room_bytes_ - held_bytes_)) {
+      forget_if_idle(from.index);
+      return false;
+    }
+    held_bytes_ += bytes;
+    lane.held_bytes += bytes;
+    if (lane.jobs.empty()) turns_.push_back(from.index);
+    lane.jobs.push_back({from.index, bytes, std::move(job)});
+    return true;
+  }
+
+  bool empty() const { return turns_.empty(); }
+  // The job that pop() would return. Not of an empty queue, as pop().
+  const Job& front() const { return lanes_.at(turns_.front()).jobs.front().job; }
+  Entry pop() {
+    const u32 connection = turns_.front();
+    turns_.pop_front();
+    Lane& lane = lanes_[connection];
+    Entry entry = std::move(lane.jobs.front());
+    lane.jobs.pop_front();
+    if (!lane.jobs.empty()) turns_.push_back(connection);
+    return entry;
+  }
+  // Nothing is left of a job that was popped.
+  void release(u32 connection, u64 bytes) {
+    held_bytes_ -= bytes;
+    lanes_[connection].held_bytes -= bytes;
+    forget_if_idle(connection);
+  }
+  void clear() {
+    while (!empty()) {
+      const Entry entry = pop();
+      release(entry.connection, entry.bytes);
+    }
+  }
+
+ private:
+  struct Lane {
+    std::deque<Entry> jobs;
+    u64 held_bytes = 0;
+  };
+  void forget_if_idle(u32 connection) {
+    const auto lane = lanes_.find(connection);
+    if (!lane->second.held_bytes && lane->second.jobs.empty()) lanes_.erase(lane);
+  }
+
+  const u64 room_bytes_;
+  u64 held_bytes_ = 0;
+  std::unordered_map<u32, Lane> lanes_;
+  std::deque<u32> turns_;  // connections with jobs that wait
+};
+
+}  // namespace fastqps::front

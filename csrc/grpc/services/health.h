@@ -1,0 +1,71 @@
+// grpc.health.v1: Check, Watch and List, answered in the loop.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "grpc/methods.h"
+#include "grpc/service.h"
+#include "net/limits.h"
+
+namespace fastqps::front {
+
+enum class Serving : u8 { kUnknown = 0, kServing = 1, kNotServing = 2, kServiceUnknown = 3 };  // as grpc.health.v1
+
+class Health {
+ public:
+  void add_methods(MethodTable& methods);
+
+  Health(Transport& transport, StandingLimit limit) : transport_(transport), limit_(limit) {
+    set("", Serving::kNotServing);
+  }
+  // Tells the watchers.
+  void set(std::string_view service, Serving serving);
+  // NOT_SERVING for everything, for good.
+  void shut_down();
+
+ private:
+  static constexpr size_t kServices = 256;
+  struct Entry {
+    std::string service;
+    Serving serving;
+  };
+  struct Watcher {
+    CallId call;
+    ConnectionId connection;
+    std::string service;
+    Serving reported;
+  };
+  // Check, Watch or List: answer(call, connection, service).
+  class HealthMethod final : public Method {
+   public:
+    using Answer = void (Health::*)(CallId, ConnectionId, std::string_view);
+    HealthMethod(Health& health, Answer answer) : health_(health), answer_(answer) {}
+    Took on_message(CallId call, std::span<const u8> message, const CallInfo& info) override;
+    Gone on_gone(CallId call, u64) override { return health_.forget(call), Gone::kReleased; }
+    void on_retire(CallId call) override { health_.end_watch(call); }
+
+   private:
+    Health& health_;
+    const Answer answer_;
+  };
+
+  Serving state_of(std::string_view service) const;
+  void check(CallId call, ConnectionId, std::string_view service);
+  void watch(CallId call, ConnectionId connection, std::string_view service);
+  void list(CallId call, ConnectionId, std::string_view);
+  void forget(CallId call);
+  // Ends a watch, so that its connection can become idle.
+  void end_watch(CallId call);
+  void send_state(CallId call, Serving serving);
+  void notify();
+
+  Transport& transport_;
+  HealthMethod check_{*this, &Health::check}, watch_{*this, &Health::watch}, list_{*this, &Health::list};
+  const StandingLimit limit_;
+  std::vector<Entry> entries_;
+  std::vector<Watcher> watchers_;
+  bool down_ = false;
+};
+
+}  // namespace fastqps::front

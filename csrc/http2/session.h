@@ -1,0 +1,107 @@
+// HTTP/2 over one connection: its nghttp2 session, its calls and its times.
+#pragma once
+#include <nghttp2/nghttp2.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "calls/call_session.h"
+#include "http2/flood_guard.h"
+#include "http2/request_headers.h"
+
+namespace fastqps::front {
+
+class Http2Callbacks;
+
+class Http2Session final : public CallSession {
+ public:
+  // may_send: nothing need be heard from the client first.
+  Http2Session(DoorState& door, Connection& connection, bool may_send);
+  ~Http2Session();
+  Http2Session(const Http2Session&) = delete;
+  // False: no memory.
+  bool begin(const Http2Callbacks& callbacks);
+
+  u64 pings_sent() const { return pings_.sent; }
+
+  // ---- for its connection
+  void receive(const u8* data, u32 bytes) override;
+  bool end_of_input() override;
+  bool may_send() const override { return may_send_; }
+  bool fill(OutputBuffer& output) override;
+  bool backlogged(u32 unsent) const override;
+  After flushed(bool unsent, bool input_ended) override;
+  u64 due() const override;
+  void on_timer() override;
+  void retire(Retire reason, u64 grace_ns) override;
+  void end_flood(const char* text) override;
+  void drop() override;
+
+  // ---- for its calls
+  void start_answer(Call& call) override;
+  void resume_answer(Call& call) override;
+  void answer_status(Call& call, const EncodedStatus* status, const RefusalHeaders& headers) override;
+  void end_answer(Call& call, const EncodedStatus& status) override;
+  void reset(Call& call, Reset why) override;
+  void consume(Call& call, u32 bytes) override;
+
+ private:
+  friend class Http2Callbacks;
+
+  // The header block that is being received. Blocks of one connection never overlap.
+  struct HeaderBlock {
+    Call* call = nullptr;  // nullptr: of a refused stream, or trailers of one that has ended
+    bool trailers = false;
+    HeaderRules rules;
+    u32 bytes = 0, fields = 0;
+    u64 since_ns = 0;  // 0: none is being received
+  };
+  struct Pings {
+    u64 sent = 0, acked = 0, sent_ns = 0;
+    u64 spared_ns = 0;  // when a client that must not get any was spared one
+    bool open() const { return sent != acked; }
+  };
+  struct Retirement {
+    enum class State : u8 { kNo, kNoticed, kFinal } state = State::kNo;
+    u64 noticed_ns = 0, by_ns = kNever;
+    const char* text = "";
+  };
+  // What the callbacks ask for.
+  Call* open_stream(i32 stream);
+  void close_stream(Call& call, u32 error);
+  // DATA mostly follows its HEADERS at once: then it is the newest call.
+  Call* call_of(i32 stream) {
+    if (calls() && calls()->stream == stream) return calls();
+    return static_cast<Call*>(nghttp2_session_get_stream_user_data(nghttp2_, stream));
+  }
+  // What a client may not do: acted on after the read, not inside nghttp2.
+  void abuse(Flood kind, const char* text);
+  void greeted();
+  ssize_t read_answer(Call& call, u8* out, size_t room, u32* flags);
+  int send_answer(Call& call, const u8* frame_header, size_t bytes);
+
+  bool recognise(const u8* data, u32 bytes);
+  void answer_http1();
+  void terminate(u32 http2_error, const char* text);
+  void send_final_goaway();
+  bool owes_answers();
+  void cut_stuck_calls();
+  u64 next_look_at_blocked() const;
+  u64 keepalive_from_ns() const { return std::max(connection_.read_ns(), pings_.spared_ns); }
+  bool check_waits();
+  void keep_alive();
+  void ping();
+
+  nghttp2_session* nghttp2_ = nullptr;  // nullptr: it has ended
+  HeaderBlock block_;
+  FloodGuard guard_;
+  Pings pings_;
+  Retirement retirement_;
+  const char* abuse_ = nullptr;  // noted inside a callback, acted on after the read
+  u32 data_bytes_ = 0;           // DATA in this read, to be given back to the connection's window
+  u8 recognised_ = 0;            // bytes of the preface that have come
+  bool settings_received_ = false, may_send_;
+  u64 hello_by_ns_, age_at_ns_;
+};
+
+}  // namespace fastqps::front

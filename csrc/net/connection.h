@@ -1,0 +1,115 @@
+// One client's socket: its bytes in and out, its TLS handshake, and the time limits of the socket. What the bytes mean
+// is its session's.
+#pragma once
+#include <memory>
+#include <utility>
+
+#include "net/channel.h"
+#include "net/connection_id.h"
+#include "net/limits.h"
+#include "net/session.h"
+#include "net/timer_wheel.h"
+
+namespace fastqps::front {
+
+struct NetState;
+
+class Connection {
+ public:
+  // trusted: it comes from this server itself, and its calls need no token.
+  Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> channel, bool trusted);
+  ~Connection();
+  Connection(const Connection&) = delete;
+
+  ConnectionId id() const { return id_; }
+  bool trusted() const { return trusted_; }
+  // nullptr: its handshake is not done.
+  Session* session() const { return session_.get(); }
+  u64 accepted_ns() const { return accepted_ns_; }
+  // When the client last sent something.
+  u64 read_ns() const { return read_ns_; }
+  // By when the client must have said hello: the handshake, and what its protocol begins with.
+  u64 hello_by_ns() const { return hello_by_ns_; }
+
+  // ---- for the loop
+  // False: it cannot be served (no memory).
+  bool start();
+  // epoll says something.
+  void on_events(u32 events);
+  // Delivers messages that wait, or else reads once. True: there may be more to do that epoll does not report.
+  bool serve();
+  // Writes what there is to say; closes when all is said.
+  void flush();
+  void on_timer();
+  // As Session::retire(); in a handshake its client gets a second at most.
+  void retire(Retire reason, u64 grace_ns);
+  bool closed() const { return state_ == State::kClosed; }
+  // False: it is in the ready list already.
+  bool set_ready() { return !std::exchange(in_ready_, true); }
+
+  // ---- for the handshakes
+  // In a handshake: its reads are dear.
+  bool handshaking() const { return !channel_->established() && state_ != State::kLingering; }
+  // Its handshake waits for a place among those that are under way.
+  bool waits_for_place() const { return waits_for_place_; }
+  // It has one now.
+  void begin_handshake();
+  // Times that we have looked at it since.
+  u32 handshake_steps() const { return handshake_steps_; }
+  // There is something of it that we have not looked at, and can: epoll tells of some only at a time.
+  bool has_input() const;
+
+  // ---- for the session
+  // Its output is written at the end of the turn.
+  void mark_dirty();
+  // Served in this turn or the next one.
+  void make_ready();
+  // on_timer() at this time at the latest.
+  void arm_by(u64 at_ns);
+  // Closes at once; its calls are lost.
+  void kill();
+  // Sends what the session has to say, as far as the socket takes it, and closes.
+  void finish();
+  // The same with these bytes, of a session that has said nothing.
+  void finish(const u8* data, u32 bytes);
+  bool ending() const { return state_ == State::kClosed || state_ == State::kLingering; }
+
+ private:
+  enum class State : u8 { kOpen, kLingering, kClosed };
+
+  bool open_session(bool after_handshake);
+  bool read();
+  bool advance_handshake();
+  void end_handshake();
+  void answer_plaintext();
+  void end_tls_flood();
+  void end_of_input();
+  bool fill_output();
+  bool write_unsent();
+  bool write_output();
+  void update_interest();
+  bool paused() const;
+  void linger();
+  bool check_waits();
+  u64 due() const;
+
+  NetState& net_;
+  const ConnectionId id_;
+  std::unique_ptr<Channel> channel_;
+  std::unique_ptr<Session> session_;  // nullptr: in the handshake
+  const bool trusted_;
+  State state_ = State::kOpen;
+  bool in_handshake_ = false, waits_for_place_ = false;
+  bool dirty_ = false, in_ready_ = false, eof_ = false, writable_ = true;
+  u32 handshake_steps_ = 0;
+  u32 interest_ = 0;
+  // what waits for the socket
+  std::unique_ptr<u8[]> unsent_;
+  u32 unsent_begin_ = 0, unsent_end_ = 0;
+  // times
+  Timer timer_;
+  const u64 accepted_ns_;
+  u64 hello_by_ns_, read_ns_, write_progress_ns_, linger_by_ns_ = kNever;
+};
+
+}  // namespace fastqps::front

@@ -1,0 +1,80 @@
+#include "net/handshakes.h"
+
+#include "net/net_state.h"
+
+namespace fastqps::front {
+
+namespace {
+constexpr int kLooksMax = 64;  // at those whose time is over, in one turn
+}
+
+// The more wait, the less time each has: else places would turn over at one rate, and whoever abandons handshakes at a
+// higher one would make everybody else wait until their time is over. So they wait for less than the whole patience.
+u64 Handshakes::patience() const {
+  const Limits& limits = net_.limits;
+  return limits.handshake_patience / (limits.handshakes + waiters_) * limits.handshakes;
+}
+
+// Not while bytes of it are here that we have not looked at: but then the next look is its last.
+bool Handshakes::has_had_its_time(Entry& oldest, const Connection& connection) {
+  if (oldest.reprieved_at && connection.handshake_steps() != oldest.reprieved_at) return true;
+  if (!connection.has_input()) return true;
+  oldest.reprieved_at = connection.handshake_steps();
+  return false;
+}
+
+// One is free, or becomes free: its client has had its time.
+bool Handshakes::has_place() {
+  for (int looks = 0; !answered_.empty() && looks < kLooksMax; answered_.pop_front()) {
+    Entry oldest = answered_.front();
+    Connection* connection = net_.connections.find(oldest.connection);
+    if (!connection || connection->closed() || !connection->handshaking()) continue;
+    if (under_way_ < net_.limits.handshakes) return true;
+    if (net_.turn.ns - oldest.ns < patience()) return false;
+    looks++;
+    if (has_had_its_time(oldest, *connection)) {
+      net_.counters.tls_dropped++;
+      connection->kill();
+    } else {
+      oldest.ns = net_.turn.ns;
+      answered_.push_back(oldest);
+    }
+  }
+  return under_way_ < net_.limits.handshakes;
+}
+
+bool Handshakes::enter(const Connection& connection) {
+  if (waiters_ || !has_place()) {
+    waiting_.push_back({connection.id(), net_.turn.ns});
+    waiters_++;
+    return false;
+  }
+  under_way_++;
+  return true;
+}
+
+void Handshakes::answered(const Connection& connection) { answered_.push_back({connection.id(), net_.turn.ns}); }
+
+// In turn. When that takes so long that clients give up, as there are more of them than this thread can serve, the
+// newest comes first: it is there still, and most of the others are too late anyway.
+void Handshakes::let_in() {
+  const auto waits = [this](const Entry& entry) {
+    const Connection* connection = net_.connections.find(entry.connection);
+    return connection && connection->waits_for_place();
+  };
+  while (!waiting_.empty()) {
+    if (!waits(waiting_.front())) {
+      waiting_.pop_front();
+      continue;
+    }
+    if (!has_place()) return;
+    const bool late = net_.turn.ns - waiting_.front().ns > net_.limits.handshake_wait;
+    const Entry next = late ? waiting_.back() : waiting_.front();
+    late ? waiting_.pop_back() : waiting_.pop_front();
+    if (!waits(next)) continue;
+    under_way_++;
+    net_.connections.find(next.connection)->begin_handshake();
+  }
+}
+
+}  // namespace fastqps::front

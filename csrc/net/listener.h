@@ -1,0 +1,41 @@
+// A listening socket that all doors share. That of clients is polled only while this door should have more connections;
+// the internal one, by which the server calls itself, always.
+#pragma once
+#include "core/types.h"
+
+namespace fastqps::front {
+
+struct NetState;
+
+class Listener {
+ public:
+  enum class Of : u8 { kClients, kInternal };
+
+  // fd: -1: none.
+  Listener(NetState& net, int fd, Of of);
+  ~Listener();
+
+  // Each turn: asks whether to accept, polls the socket or stops polling it.
+  void update();
+  // The socket is readable: accepts at least one connection and at most a turn's.
+  void accept_some();
+  // Stops for good.
+  void close();
+  // When update() should be called again, though nothing happens.
+  u64 due() const;
+
+ private:
+  void poll(bool on);
+  bool accept_one();
+  void take(int fd);
+  bool listening();
+
+  NetState& net_;
+  int fd_;
+  const Of of_;
+  bool polled_ = false, listening_ = false;
+  u64 paused_until_ns_ = 0;  // after EMFILE and its kind
+  u32 connections_max_ = 0;
+};
+
+}  // namespace fastqps::front

@@ -1,0 +1,16 @@
+// What is counted of sockets. As Counters (grpc/counters.h), whose part this is.
+#pragma once
+#include "core/types.h"
+
+namespace fastqps::front {
+
+struct NetCounters {
+  u64 accepted = 0, closed = 0, refused = 0;                       // refused: over the cap
+  u64 accept_errors = 0;                                           // EMFILE and its kind
+  u64 tls_handshakes = 0, tls_failures = 0, plaintext_on_tls = 0;  // failures: those with plaintext are none
+  u64 tls_dropped = 0;                                             // handshakes whose place others waited for
+  u64 closed_write_timeout = 0;
+  u64 bytes_in = 0, bytes_out = 0, reads = 0, writes = 0;
+};
+
+}  // namespace fastqps::front

@@ -1,0 +1,99 @@
+// What an event loop needs for its sockets, whatever they carry: epoll, timers, connections, and the work of a turn.
+#pragma once
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "net/connection_table.h"
+#include "net/handshakes.h"
+#include "net/limits.h"
+#include "net/listener.h"
+#include "net/loop_fds.h"
+#include "net/net_counters.h"
+#include "net/slice.h"
+#include "net/timer_wheel.h"
+#include "net/tls/tls_context.h"
+
+namespace fastqps::front {
+
+// What epoll hands back; a connection's key is its generation and its index.
+inline constexpr u64 kListenerKey = ~u64(0), kWakeKey = ~u64(1), kEventKey = ~u64(2), kInternalKey = ~u64(3);
+// The kinds of timers.
+inline constexpr u16 kCallTimer = 0, kConnectionTimer = 1;
+
+// Frames on their way to the socket. Shared by all connections, so it stays in the cache.
+struct OutputBuffer {
+  static constexpr u32 kFull = 64 << 10;  // from here on it is written; more was slower
+  std::unique_ptr<u8[]> data = std::make_unique<u8[]>(kFull + (32 << 10));
+  u32 bytes = 0;
+};
+
+class Poller {
+ public:
+  explicit Poller(LoopFds fds);
+  ~Poller();
+  Poller(const Poller&) = delete;
+
+  const LoopFds fds;
+  const int epoll_fd, event_fd;  // event_fd: other threads write to it
+};
+
+struct Turn {
+  u64 ns;  // the clock at its start
+  u32 requests = 0, handshakes = 0;
+  Slice slice;  // of the connection that is being served
+};
+
+struct TurnQueues {
+  std::deque<ConnectionId> ready;          // to be served
+  std::deque<ConnectionId> handshaking;    // the same, in a TLS handshake: after the others, a few in a turn
+  std::vector<Connection*> dirty, closed;  // to be flushed, to be deleted: in this turn
+};
+
+struct Drain {
+  bool active = false, stopping = false;
+  u64 by_ns = kNever;
+};
+
+// What the sockets ask of the front door that they belong to.
+class Host {
+ public:
+  // Called each turn and whenever the number changes: whether to accept more.
+  virtual bool may_accept(u32 connections) = 0;
+  // Takes an accepted socket over.
+  virtual void adopt(int fd, bool internal) = 0;
+  // A session for a connection that needs no handshake, or whose handshake is done; nullptr: no memory.
+  virtual std::unique_ptr<Session> make_session(Connection& connection, bool after_handshake) = 0;
+
+ protected:
+  ~Host() = default;
+};
+
+struct NetState {
+  NetState(Host& host, LoopFds fds, const Limits& limits, NetCounters& counters);
+
+  void make_ready(Connection& connection);
+  // Deletes it at the end of the turn.
+  void close_later(Connection& connection) { queues.closed.push_back(&connection); }
+  // At most one line in ten seconds.
+  void hint(const char* text);
+  u32 random() { return u32((rng ^= rng << 13, rng ^= rng >> 7, rng ^= rng << 17) >> 32); }
+
+  Host& host;
+  const Limits& limits;
+  NetCounters& counters;
+  Poller poller;
+  Turn turn;
+  TimerWheel wheel;
+  TurnQueues queues;
+  std::unique_ptr<u8[]> read_buffer;
+  OutputBuffer output;
+  Drain drain;
+  Handshakes handshakes;
+  Listener listener, internal;
+  std::shared_ptr<const TlsContext> tls;  // nullptr: connections are not encrypted
+  u64 rng, next_hint_ns = 0;
+  ConnectionTable connections;  // last: connections use the others until they are gone
+};
+
+}  // namespace fastqps::front
