@@ -18,27 +18,28 @@ build: ## build the C++ extensions in place
 
 include csrc/build.mk
 
-# ---- native tests: every csrc/tests/test_*.cpp is one program. SAN=address|thread|undefined builds and runs them sanitized.
+# ---- native tests: each test_*.cpp in a folder of csrc/tests is one program. SAN=address|thread|undefined builds and runs them sanitized.
 TEST_FLAGS := $(FLAGS) $(if $(SAN),,-O1)
-NATIVE_TESTS := $(patsubst csrc/tests/%.cpp,$(NATIVE)/%,$(wildcard csrc/tests/test_*.cpp))
+NATIVE_TESTS := $(patsubst %.cpp,$(NATIVE)/%,$(notdir $(wildcard csrc/tests/*/test_*.cpp)))
+vpath %.cpp $(wildcard csrc/tests/*)
 LOADGEN_TESTS := $(patsubst loadgen/csrc/tests/%.cpp,$(NATIVE)/loadgen/%,$(wildcard loadgen/csrc/tests/test_*.cpp))
 
 $(NATIVE)/loadgen/test_%: loadgen/csrc/tests/test_%.cpp $(NATIVE)/libloadgen.a
 	@mkdir -p $(@D)
 	$(CXX) $(TEST_FLAGS) -Iloadgen/csrc -MMD -MP $< $(NATIVE)/libloadgen.a $(LIBRARIES) -o $@
-$(NATIVE)/%: csrc/tests/%.cpp $(NATIVE)/libfastqps.a
+$(NATIVE)/%: %.cpp $(NATIVE)/libfastqps.a
 	$(CXX) $(TEST_FLAGS) -Icsrc -MMD -MP $< $(NATIVE)/libfastqps.a $(LIBRARIES) -o $@
 $(NATIVE)/bench/%: csrc/bench/%.cpp $(NATIVE)/libfastqps.a
 	@mkdir -p $(@D)
 	$(CXX) $(FLAGS) -Icsrc -MMD -MP $< $(NATIVE)/libfastqps.a $(LIBRARIES) -o $@
-# A CUDA runtime without a GPU, also with HIP's names: csrc/tests/fake_cuda/fake_cuda.h. Tests load it where a server
+# A CUDA runtime without a GPU, also with HIP's names: csrc/tests/step/fake_cuda/fake_cuda.h. Tests load it where a server
 # would load torch's.
-$(NATIVE)/libfakecudart.so: $(wildcard csrc/tests/fake_cuda/*)
+$(NATIVE)/libfakecudart.so: $(wildcard csrc/tests/step/fake_cuda/*)
 	@mkdir -p $(@D)
 	$(CXX) $(FLAGS) -Icsrc -shared $(filter %.cpp,$^) -o $@
-$(NATIVE)/libfakeamdhip64.so: $(wildcard csrc/tests/fake_cuda/*)
+$(NATIVE)/libfakeamdhip64.so: $(wildcard csrc/tests/step/fake_cuda/*)
 	@mkdir -p $(@D)
-	$(CXX) $(FLAGS) -Icsrc -include csrc/tests/fake_cuda/hip_names.h -shared $(filter %.cpp,$^) -o $@
+	$(CXX) $(FLAGS) -Icsrc -include csrc/tests/step/fake_cuda/hip_names.h -shared $(filter %.cpp,$^) -o $@
 $(NATIVE)/test_cuda_step $(NATIVE)/test_cuda_faults: | $(NATIVE)/libfakeamdhip64.so
 $(NATIVE)/test_cuda_step $(NATIVE)/test_cuda_faults $(NATIVE)/bench/bench_cuda_step: | $(NATIVE)/libfakecudart.so
 
@@ -71,7 +72,7 @@ stress: $(NATIVE)/stress_core ## the core under kills, stops, poison and cancels
 	for mode in 16 129 139 27 32 95 65 71 223 161 63 385 511 1667 2047 2064 2112 2187 2208 2271 4095 4112 4235 4256 5343 6143; do echo "mode $$mode"; $(NATIVE)/stress_core procs 10 $$mode || exit 1; done
 	$(NATIVE)/stress_core orphans
 	$(MAKE) SAN=thread build/native-thread/stress_core && build/native-thread/stress_core threads 30 && build/native-thread/stress_core threads 10 2944
-	csrc/tests/mutants.sh
+	csrc/tests/core/mutants.sh
 
 test: setup $(NATIVE)/libfakecudart.so ## Python and end-to-end tests
 	@BIN="$(BIN)" tools/test.sh
@@ -147,8 +148,8 @@ proto: $(PROTOC) ## write the Python code of proto/ again, after a change there
 fuzz-wire: ## the wire format against the protobuf runtime, about ten minutes; FASTQPS_FUZZ=seconds for each test
 	FASTQPS_FUZZ=$(or $(FASTQPS_FUZZ),90) $(BIN)/python -m pytest -q --timeout 0 tests/api/test_wire.py
 
-# Each program of csrc/tests/fuzz_*.cpp makes an input from its number: `build/native-address/fuzz_wire 1 NUMBER` makes one again.
-FUZZERS := $(patsubst csrc/tests/fuzz_%.cpp,%,$(wildcard csrc/tests/fuzz_*.cpp))
+# Each program of csrc/tests/fuzz makes an input from its number: `build/native-address/fuzz_wire 1 NUMBER` makes one again.
+FUZZERS := $(patsubst csrc/tests/fuzz/fuzz_%.cpp,%,$(wildcard csrc/tests/fuzz/fuzz_*.cpp))
 fuzz-native: ## 1,000,000 inputs for each parser of the front door, with the address and the undefined behaviour sanitizer; FUZZ_INPUTS=count
 	@set -e; for san in address undefined; do \
 	  $(MAKE) --no-print-directory SAN=$$san $(FUZZERS:%=build/native-$$san/fuzz_%); \

@@ -8,7 +8,7 @@
 #include "core/clock.h"
 #include "net/timer_wheel.h"
 #include "tests/check.h"
-#include "tests/http2_client.h"
+#include "tests/transport/http2_client.h"
 
 namespace fastqps::front {
 

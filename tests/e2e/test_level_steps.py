@@ -1,4 +1,4 @@
-"""The steps of a closed loop stay level on a modelled GPU. Exact figures: ``csrc/tests/test_level_steps.cpp``."""
+"""The steps of a closed loop stay level on a modelled GPU. Exact figures: ``csrc/tests/step/test_level_steps.cpp``."""
 
 from __future__ import annotations
 

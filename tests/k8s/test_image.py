@@ -110,7 +110,7 @@ def context() -> list[str]:
     [
         ("setup.py", False),
         ("csrc/core/ring.h", False),
-        ("csrc/tests/stress_core.cpp", True),
+        ("csrc/tests/core/stress_core.cpp", True),
         ("fastqps/telemetry/live/page.html", False),
         ("fastqps/_core.cpython-311-x86_64-linux-gnu.so", True),
         ("fastqps/__pycache__/cli.cpython-311.pyc", True),

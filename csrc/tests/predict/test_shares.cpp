@@ -1,0 +1,159 @@
+// How many items of each connection a front door takes, with a dispatcher that claims when the test says.
+#include <memory>
+
+#include "tests/predict/generation_fixture.h"
+
+using namespace fastqps;
+using namespace fastqps::front;
+
+namespace {
+
+const std::string kOk = "0", kExhausted = "8";
+const std::string kPath = "/fastqps.v1.PredictService/";
+
+// A door with `slots` slots, its generator's queue with so many places, and two connections.
+struct Two {
+  Two(u32 slots, u64 places) : test(sizes(slots)), b(std::make_unique<Client>(test.door)), a(*test.client) {
+    test.world.segment.route(kGeneratorRoute).max_queue_items = places;
+  }
+  ~Two() { b.reset(); }
+  static Sizes sizes(u32 slots) {
+    Sizes sizes = Generating::usual();
+    sizes.slots = slots;
+    return sizes;
+  }
+  // So many calls of one item each; how many of them were refused.
+  u32 refused(Client& client, u32 calls) {
+    std::vector<i32> streams;
+    for (u32 i = 0; i < calls; i++) streams.push_back(client.call(kPath + "Predict", framed(Ask{.ids = {5}}.bytes())));
+    client.run();
+    u32 n = 0;
+    for (const i32 stream : streams) {
+      const front::Answer& answer = client.answers[stream];
+      n += answer.closed;
+      if (answer.closed) CHECK_EQ(answer.fields.at("grpc-status"), kExhausted);
+    }
+    return n;
+  }
+  i32 batch(Client& client, u32 items) {
+    std::string body;
+    for (u32 i = 0; i < items; i++) {
+      const std::string item = Ask{.ids = {5}}.bytes();
+      u8 head[16];
+      WireWriter out(head);
+      out.head(1, item.size());
+      body.append(reinterpret_cast<char*>(head), size_t(out.end() - head)) += item;
+    }
+    const i32 stream = client.call(kPath + "PredictBatch", framed(body));
+    client.run();
+    return stream;
+  }
+  // The items of a batch that were refused; all the others have run by then.
+  u32 refused_of(Client& client, i32 stream) {
+    while (test.dispatcher->claim()) {}
+    while (!test.dispatcher->running.empty()) test.dispatcher->finish('x', Finish::kLength);
+    client.run();
+    const front::Answer& answer = client.answers[stream];
+    CHECK_EQ(answer.code(), kOk);
+    const auto messages = unframed(answer.data);
+    CHECK_EQ(messages.size(), size_t(1));
+    u32 n = 0;
+    for (WireReader in(messages[0]); !in.done();) {
+      u32 tag;
+      std::string_view part;
+      CHECK(in.tag(&tag) && in.bytes(&part));
+      n += read_prediction(part).code == 8;
+    }
+    return n;
+  }
+  // A dispatcher takes all that waits, and the door sees it.
+  size_t claim() {
+    size_t n = 0;
+    while (const size_t more = test.dispatcher->claim()) n += more;
+    test.door.turn();
+    return n;
+  }
+  u64 rejected(Reject why) { return test.world.segment.door_stats(0).rejected[why].load(); }
+
+  Generating test;
+  std::unique_ptr<Client> b;
+  Client& a;
+};
+
+}  // namespace
+
+TEST(one_connection_leaves_a_ninth_of_the_queue) {
+  Two two(128, 36);
+  CHECK_EQ(two.refused(two.a, 40), 8u);
+  CHECK_EQ(two.rejected(kRejectConnection), 8u);
+  CHECK_EQ(two.refused(*two.b, 4), 0u);
+  CHECK_EQ(two.refused(*two.b, 1), 1u);
+  CHECK_EQ(two.rejected(kRejectQueueFull), 1u);
+}
+
+TEST(what_runs_does_not_wait) {
+  Two two(256, 36);
+  for (int i = 0; i < 3; i++) {
+    CHECK_EQ(two.refused(two.a, 30), 0u);
+    CHECK_EQ(two.claim(), size_t(30));
+  }
+  // The other's share is as large as if nothing ran, and who has 90 of them running and none waiting finds a place.
+  CHECK_EQ(two.refused(*two.b, 40), 8u);
+  CHECK_EQ(two.refused(two.a, 3), 0u);
+  CHECK_EQ(two.claim(), size_t(35));
+  CHECK_EQ(two.refused(two.a, 33), 1u);
+}
+
+TEST(what_was_cancelled_waits_no_more_and_a_slot_that_is_used_again_waits_once) {
+  Two two(64, 54);
+  std::vector<i32> streams;
+  for (int i = 0; i < 20; i++) streams.push_back(two.a.call(kPath + "Predict", framed(Ask{.ids = {5}}.bytes())));
+  two.a.run();
+  for (const i32 stream : streams) two.a.reset(stream);
+  two.a.run();
+  CHECK_EQ(two.refused(two.a, 30), 0u);  // in the same slots; the old entries still stand in the ring before them
+  CHECK_EQ(two.claim(), size_t(30));
+  CHECK_EQ(two.refused(*two.b, 1), 0u);
+  CHECK_EQ(two.claim(), size_t(1));
+  // Nothing of either waits. Only the slots are left to share: 31 of 64 are taken.
+  CHECK_EQ(two.refused(*two.b, 40), 10u);
+  CHECK_EQ(two.rejected(kRejectConnection), 10u);
+}
+
+TEST(what_runs_again_after_a_death_waits_again) {
+  Two two(128, 66);
+  CHECK_EQ(two.refused(two.a, 58), 0u);
+  CHECK_EQ(two.claim(), size_t(58));
+  CHECK_EQ(two.refused(two.a, 1), 0u);
+  two.test.dispatcher->die();
+  two.test.door.turn();
+  two.test.dispatcher = std::make_unique<TestDispatcher>(two.test.world.segment, &two.test.world.fds, 2);
+  two.test.door.turn();
+  CHECK_EQ(two.refused(two.a, 1), 1u);  // 59 wait, 7 places are left
+  CHECK_EQ(two.refused(*two.b, 7), 0u);
+}
+
+TEST(a_batch_fills_an_idle_queue) {
+  Two two(128, 36);
+  for (int i = 0; i < 3; i++) CHECK_EQ(two.refused_of(two.a, two.batch(two.a, 36)), 0u);
+  CHECK_EQ(two.refused_of(two.a, two.batch(two.a, 38)), 2u);
+  CHECK_EQ(two.rejected(kRejectQueueFull), 2u);
+  CHECK_EQ(two.rejected(kRejectConnection), 0u);
+  // Beside what its connection has there already, it is nothing special; what others have there is theirs.
+  CHECK_EQ(two.refused(two.a, 1), 0u);
+  CHECK_EQ(two.refused_of(two.a, two.batch(two.a, 35)), 4u);
+  CHECK_EQ(two.rejected(kRejectConnection), 4u);
+  CHECK_EQ(two.refused(*two.b, 3), 0u);
+  CHECK_EQ(two.refused_of(two.a, two.batch(two.a, 33)), 0u);
+}
+
+TEST(a_batch_takes_all_slots_of_an_idle_door) {
+  Two two(32, 1000);
+  CHECK_EQ(two.refused_of(two.a, two.batch(two.a, 32)), 0u);
+  CHECK_EQ(two.refused_of(two.a, two.batch(two.a, 34)), 2u);
+  CHECK_EQ(two.rejected(kRejectSlots), 2u);
+  CHECK_EQ(two.refused(two.a, 32), 3u);
+  CHECK_EQ(two.rejected(kRejectConnection), 3u);
+}
+
+TEST_MAIN

@@ -1,0 +1,324 @@
+// Requests through a decoder's dispatcher: one front door and up to two dispatchers in one thread, over ModelDevice.
+#include <map>
+#include <random>
+
+#include "core/supervise.h"
+#include "tests/step/decode_stepper_fixture.h"
+
+using namespace fastqps;
+using namespace fastqps::test;
+
+TEST(requests_join_and_leave_at_any_step) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  std::map<u32, List> want;
+  for (u32 round = 0; round < 200; round++) {
+    for (u32 i = 0; i < round % 3 && w.slab->used() < 16; i++) {
+      const List prompt{round, i, 5};
+      const u32 n = 1 + (round * 7 + i) % 12;
+      const u32 slot = w.put(prompt, n, round % 2 ? kProgress : 0);
+      CHECK(!want.contains(slot));
+      want[slot] = expected_tokens(prompt, n);
+    }
+    d.turn();
+    w.slab->drain();
+    for (auto& [slot, verdict] : w.host.ended) {
+      CHECK(verdict == Verdict::kDone && w.host.status[slot] == 0);
+      CHECK(w.host.tokens[slot] == want[slot]);
+      want.erase(slot);
+    }
+    w.host.ended.clear();
+  }
+  while (d.turn()) w.slab->drain();
+  w.slab->drain();
+  CHECK_EQ(w.slab->used(), 0u);
+  for (auto& [slot, tokens] : want) CHECK(w.host.tokens[slot] == tokens);
+  CHECK_EQ(w.segment.dispatcher(0).running.load(), 0u);
+  CHECK(w.segment.dispatcher_stats(0).generated_tokens.load() > 500);
+}
+
+TEST(progress_is_told_only_to_who_asked) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  const u32 told = w.put({1, 2}, 6, kProgress | kIgnoreEos), silent = w.put({3}, 6, kIgnoreEos);
+  for (u32 step = 1; step <= 5; step++) {
+    CHECK(d.launch());
+    d.retire();
+    w.slab->drain();
+    CHECK_EQ(w.host.progressed[told], step);
+    CHECK(!w.host.progressed.contains(silent));
+    const u32* ids = reinterpret_cast<const u32*>(w.segment.answer(w.segment.slot(0, told)));
+    CHECK_EQ(ids[step - 1], expected_tokens({1, 2}, step, true).back());
+    const Slot& s = w.segment.slot(0, told);  // its front door may end it now, and tell these times
+    CHECK(s.claimed_ns && s.claimed_ns <= s.gathered_ns && s.gathered_ns <= s.launched_ns);
+  }
+  CHECK(d.launch());
+  d.retire();
+  w.slab->drain();
+  CHECK_EQ(w.host.ended.size(), 2u);
+}
+
+// A cancel reaches a sequence that runs, with a step of it on its way: its cache slot serves the next one at once.
+TEST(a_cancelled_sequence_leaves_at_the_next_step) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  std::vector<u32> slots;
+  for (u32 i = 0; i < 4; i++) slots.push_back(w.put({i}, 12, kIgnoreEos));
+  CHECK(d.launch());
+  const u32 fifth = w.put({77}, 3, kIgnoreEos);  // no cache slot is left for it
+  CHECK(d.launch());
+  d.retire();
+  CHECK(w.state(fifth) == State::kQueued);
+  CHECK(w.slab->cancel(slots[1]) == Cancel::kWaiting);
+  CHECK(w.state(slots[1]) == State::kLaunched);
+  CHECK(d.launch());  // retires the cancelled one; its late row is on the device
+  w.slab->drain();
+  CHECK(w.state(slots[1]) == State::kFree);
+  CHECK(!w.host.ended.contains(slots[1]));                      // nobody waits for it
+  CHECK_EQ(w.segment.dispatcher(0).items_done.load(), u64(1));  // but its place is another's
+  while (d.turn()) w.slab->drain();
+  w.slab->drain();
+  CHECK(w.host.tokens[fifth] == expected_tokens({77}, 3, true));
+  for (u32 i : {0u, 2u, 3u}) CHECK(w.host.tokens[slots[i]] == expected_tokens({i}, 12, true));
+  CHECK_EQ(w.slab->used(), 0u);
+}
+
+TEST(an_old_cancel_hits_nobody) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  const u32 slot = w.put({4}, 5, kIgnoreEos);
+  CHECK(d.launch());
+  RingLine& control = w.segment.control_ring(0, 0);
+  const u32 seq = Word{w.segment.slot(0, slot).state.load()}.seq();
+  control.entry[0] = control_entry(seq - 1, Control::kCancel, slot);
+  control.entry[1] = control_entry(seq, Control::kCancel, slot + 1);
+  control.entry[2] = control_entry(seq, Control::kStop, 0xffffff);  // no such slot
+  control.tail = 3;
+  while (d.turn()) w.slab->drain();
+  w.slab->drain();
+  CHECK(w.host.tokens[slot] == expected_tokens({4}, 5, true));
+}
+
+TEST(expired_requests_never_reach_the_device) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  const u32 late = w.put({1}, 5, 0, 1);
+  CHECK(!d.launch());
+  w.slab->drain();
+  CHECK_EQ(w.host.status[late], 4u);
+}
+
+// What a broken front door writes is bounded before it reaches the step.
+TEST(who_would_be_late_among_those_that_run_is_refused) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  const auto run_slowly = [&] { d.retire(20'000); };
+  const u32 ends = w.put({1, 2}, 4, kIgnoreEos), stays = w.put({3}, 12, kIgnoreEos);
+  for (u32 step = 0; step < 4; step++) {  // two sequences, four tokens, 20 ms each
+    CHECK(d.launch());
+    run_slowly();
+  }
+  w.slab->drain();
+  CHECK(w.host.ended.contains(ends));
+  const u32 joins = w.put({6}, 2, kIgnoreEos, now_ns() + test::kPatienceNs);
+  const u32 hopeless = w.put({4}, 12, kIgnoreEos, now_ns() + 120'000'000);  // it would take 240 ms
+  CHECK(d.launch());
+  w.slab->drain();
+  CHECK_EQ(w.host.status[hopeless], 8);
+  CHECK(w.state(joins) == State::kLaunched && w.state(stays) == State::kLaunched);
+  run_slowly();
+  while (d.turn()) {}
+  w.slab->drain();
+  CHECK_EQ(w.host.status[joins] + w.host.status[stays], 0);
+  // Alone it may run: a wrong expectation could not be corrected otherwise.
+  const u32 alone = w.put({4}, 12, kIgnoreEos, now_ns() + 120'000'000);
+  CHECK(d.launch());
+  CHECK(w.state(alone) == State::kLaunched);
+}
+
+TEST(a_damaged_request_stays_within_its_room) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  const u32 slot = w.put({1, 2, 3}, 5, kIgnoreEos);
+  Slot& s = w.segment.slot(0, slot);
+  s.n_tokens.store(1000);
+  s.sampling.max_tokens = 1 << 30;
+  s.sampling.n_stop_ids = s.sampling.n_suppress_ids = 1000;
+  for (u32 i = 0; i < 16; i++) w.segment.ids(s)[i] = i;
+  while (d.turn()) w.slab->drain();
+  w.slab->drain();
+  CHECK_EQ(w.host.tokens[slot].size(), 12u);
+}
+
+TEST(an_id_beyond_the_vocabulary_never_reaches_the_device) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  const u32 bad = w.put({1, 1000, 3}, 5, kIgnoreEos), good = w.put({1, 999, 3}, 5, kIgnoreEos);
+  while (d.turn()) w.slab->drain();
+  w.slab->drain();
+  CHECK_EQ(w.host.status[bad], 13u);
+  CHECK(w.host.tokens[good] == expected_tokens({1, 999, 3}, 5, true));
+}
+
+TEST(a_suspect_generates_alone) {
+  World w;
+  auto d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 1);
+  const u32 a = w.put({1}, 8, kIgnoreEos), b = w.put({2}, 8, kIgnoreEos);
+  CHECK(d->launch());  // dies with both on the device: suspects
+  publish_death(w.segment, w.fds, 0, 1);
+  w.slab->drain();
+  d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 2);
+  const u32 other = w.put({3}, 2, kIgnoreEos);
+  CHECK(d->launch());
+  CHECK_EQ(d->stepper.step(0).runs.size(), 1u);
+  while (d->turn()) {
+    w.slab->drain();
+    for (u32 s : {0u, 1u}) CHECK(d->stepper.step(s).runs.size() <= 1 || w.slab->used() == 1);
+  }
+  w.slab->drain();
+  CHECK(w.host.tokens[a] == expected_tokens({1}, 8, true));
+  CHECK(w.host.tokens[b] == expected_tokens({2}, 8, true));
+  CHECK(w.host.tokens[other] == expected_tokens({3}, 2, true));
+}
+
+// One death makes suspects of all that ran: whoever comes behind them does not wait until the last one has run alone.
+TEST(others_are_served_between_suspects) {
+  World w;
+  auto d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 1);
+  for (u32 i = 0; i < 4; i++) w.put({i}, 8, kIgnoreEos);
+  CHECK(d->launch());
+  publish_death(w.segment, w.fds, 0, 1);
+  w.slab->drain();
+  d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 2);
+  const u32 other = w.put({9}, 3, kIgnoreEos), another = w.put({8}, 8, kIgnoreEos);
+  while (!w.host.ended.contains(other) || !w.host.ended.contains(another)) {
+    CHECK(d->turn());
+    w.slab->drain();
+  }
+  CHECK_EQ(w.host.ended.size(), 3u);  // behind one suspect
+  while (d->turn()) w.slab->drain();
+  w.slab->drain();
+  CHECK_EQ(w.host.ended.size(), 6u);
+}
+
+// A dispatcher that is busy leaves what comes to one that sleeps, and joins it to its own batch when there is none.
+TEST(work_goes_to_who_is_free) {
+  World w;
+  w.segment.route(0).dispatchers = 3;
+  Dispatcher first(w.segment, &w.fds, 0, 1), second(w.segment, &w.fds, 1, 1);
+  w.put({1}, 9, kIgnoreEos);
+  CHECK(first.launch());
+  CHECK(!second.launch());  // sleeps
+  const u32 later = w.put({2}, 9, kIgnoreEos);
+  CHECK(first.launch());
+  CHECK_EQ(first.stepper.step(1).runs.size(), 1u);  // not joined
+  u64 woken = 0;
+  CHECK(read(w.fds.dispatcher[1], &woken, sizeof woken) == sizeof woken);
+  CHECK(second.launch());
+  CHECK(w.state(later) == State::kLaunched);
+  const u32 third = w.put({3}, 9, kIgnoreEos);
+  first.retire();
+  CHECK(first.launch());  // both are busy: it joins
+  CHECK_EQ(first.stepper.step(0).runs.size(), 2u);
+  CHECK(w.state(third) == State::kLaunched);
+}
+
+// Each lane has its own sequences and cache slots; they go on, and end, in any order.
+TEST(lanes_run_side_by_side) {
+  for (u32 seed = 0; seed < 30; seed++) {
+    std::mt19937 random(seed);
+    World w;
+    const u32 lanes = 2 + seed % 2;
+    Dispatcher d(w.segment, &w.fds, 0, 1, lanes);
+    std::map<u32, List> want;
+    std::vector<u32> used(lanes);
+    for (u32 left = 60, round = 0; left || !want.empty(); round++) {
+      CHECK(round < 5000);
+      if (left && w.slab->used() < 16 && random() % 2) {
+        const List prompt{round, u32(random() % 50)};
+        const u32 n = 1 + u32(random() % 12), slot = w.put(prompt, n, random() % 2 ? kProgress : 0);
+        want[slot] = expected_tokens(prompt, n), left--;
+      }
+      if (!want.empty() && random() % 16 == 0) {
+        const u32 slot = std::next(want.begin(), long(random() % want.size()))->first;
+        if (w.state(slot) != State::kDone) w.slab->cancel(slot), want.erase(slot);
+      }
+      if (random() % 3) d.launch();
+      const u32 lane = u32(random() % lanes);
+      used[lane] += !d.flying[lane].empty();
+      if (!d.flying[lane].empty()) d.retire(0, lane);
+      w.slab->drain();
+      for (auto& [slot, verdict] : w.host.ended)
+        if (want.contains(slot)) {
+          CHECK(verdict == Verdict::kDone && w.host.tokens[slot] == want[slot]);
+          want.erase(slot);
+        }
+      w.host.ended.clear();
+    }
+    while (d.launch()) {}
+    for (u32 lane = 0; lane < lanes; lane++)
+      for (; !d.flying[lane].empty(); d.launch()) d.retire(0, lane);
+    w.slab->drain();
+    CHECK_EQ(w.slab->used(), 0u);
+    CHECK_EQ(w.segment.dispatcher(0).running.load(), 0u);
+    CHECK(std::ranges::all_of(used, [](u32 steps) { return steps > 10; }));
+  }
+}
+
+TEST(a_free_lane_takes_what_waits) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1, 2);
+  for (u32 i = 0; i < 3; i++) {
+    w.put({i}, 9, kIgnoreEos);
+    CHECK(d.launch());
+  }
+  CHECK_EQ(d.flying[0].size() + d.flying[1].size(), size_t(3));
+  CHECK_EQ(d.stepper.step(d.flying[0].front()).runs.size(), 1u);  // not joined while the second lane was free
+  CHECK_EQ(d.stepper.step(d.flying[1].front()).runs.size(), 1u);
+  CHECK_EQ(w.segment.dispatcher(0).running.load(), 3u);  // the third had to join one of them
+}
+
+// A lane rings once. Who looks for requests without waiting, and waits after that, must not miss it in between.
+TEST(a_lane_that_has_rung_is_not_slept_over) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1, 2);
+  w.put({1}, 1, kIgnoreEos);
+  CHECK(d.launch());  // of its only token: nothing is left to prepare on that lane
+  signal_fd(w.fds.dispatcher[0]);
+  const u64 begun = now_ns();
+  CHECK_EQ(d.stepper.gather(2 * test::kPatienceNs), kNothing);
+  CHECK(now_ns() - begun < test::kPatienceNs);
+}
+
+TEST(a_suspect_runs_alone_among_lanes) {
+  World w;
+  auto d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 1, 2);
+  const u32 suspect = w.put({1}, 4, kIgnoreEos);
+  CHECK(d->launch());
+  publish_death(w.segment, w.fds, 0, 1);
+  w.slab->drain();
+  d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 2, 2);
+  const u32 other = w.put({2}, 4, kIgnoreEos);
+  for (u32 round = 0; round < 100 && w.slab->used(); round++) {
+    while (d->launch()) {}
+    CHECK(d->flying[0].empty() || d->flying[1].empty());
+    CHECK(w.state(suspect) != State::kLaunched || w.state(other) != State::kLaunched);
+    for (u32 lane : {0u, 1u})
+      if (!d->flying[lane].empty()) d->retire(0, lane);
+    w.slab->drain();
+  }
+  CHECK(w.host.tokens[suspect] == expected_tokens({1}, 4, true));
+  CHECK(w.host.tokens[other] == expected_tokens({2}, 4, true));
+}
+
+TEST(a_fenced_dispatcher_notices) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  w.put({1}, 3);
+  CHECK(d.stepper.gather(0) == 0);
+  publish_death(w.segment, w.fds, 0, 1);
+  w.slab->drain();
+  CHECK(!d.stepper.launch(0));
+}
+
+TEST_MAIN
