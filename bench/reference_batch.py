@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bench.reference_rows import ReferenceRows
 from fastqps._core import decode_layout
 from fastqps.runners.decode_buffers import DecodeBuffers
-from fastqps.runners.reference_rows import ReferenceRows
 
 
 @dataclass

@@ -44,6 +44,7 @@ u32 DecodeStepper::running() const {
 }
 
 i32 DecodeStepper::gather(u64 timeout_ns) {
+  clock_.returned(now_ns());
   const u32 free = lanes_.freest([this](u32 lane) { return quiet(lane); });
   const u32 next = lanes_.freest([this](u32 lane) { return !quiet(lane); });
   const u64 ahead = next == Lanes::kNoLane ? timeout_ns : clock_.ahead_ns(next, now_ns());
@@ -79,7 +80,8 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   batch.seal(step.rows);
   if (!answer_dropped()) return kFenced;
   claimer_.own().running.store(running(), kRelaxed);
-  prepared(s);
+  progress_[s].gathered_ns = now_ns();
+  for (u32 at : step.joined) requests_[at].gathered_ns = progress_[s].gathered_ns;
   if (!step.rows.runs.empty()) return i32(s);
   clock_.found_nothing(now_ns());
   return kNothing;
@@ -153,11 +155,6 @@ void DecodeStepper::join(u32 s) {
     requests_[at] = {claim, claimed_.claimed_ns, 0, 0};
     step.joined.push_back(at);
   }
-}
-
-void DecodeStepper::prepared(u32 s) {
-  Stepper::prepared(s);
-  for (u32 at : steps_[s].joined) requests_[at].gathered_ns = progress_[s].gathered_ns;
 }
 
 // The sequence is over: its request leaves with the next publish().

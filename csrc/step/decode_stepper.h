@@ -25,7 +25,6 @@ class DecodeStepper final : public Stepper {
   // sequences go on, with the requests that can join them, and without those that front doors no longer want.
   i32 gather(u64 timeout_ns) override;
   [[nodiscard]] bool scatter(u32 s) override;
-  void prepared(u32 s) override;
   StepSize size(u32 s) const override {
     const DecodeStep& rows = steps_[s].rows;
     return {u32(rows.runs.size()), rows.n_tokens, rows.n_admitted};

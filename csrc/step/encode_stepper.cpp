@@ -19,6 +19,7 @@ u32 EncodeStepper::add(const StepBuffers& buffers, u32 lane) {
 }
 
 i32 EncodeStepper::gather(u64 timeout_ns) {
+  clock_.returned(now_ns());
   const u32 lane = lanes_.freest([](u32) { return true; });
   if (lane == Lanes::kNoLane) return rest(timeout_ns), kNothing;
   const bool due = rest_until_due(claimer_, clock_, clock_.ahead_ns(lane, now_ns()), timeout_ns);
@@ -40,7 +41,7 @@ i32 EncodeStepper::gather(u64 timeout_ns) {
   if (!step.batch.dropped.empty() && !answer_dropped(step.batch)) return kFenced;
   if (step.batch.claims.empty()) return kNothing;
   progress_[s].canary = step.batch.canary;
-  prepared(s);
+  progress_[s].gathered_ns = now_ns();
   return i32(s);
 }
 

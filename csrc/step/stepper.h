@@ -37,8 +37,6 @@ class Stepper {
 
   // Waits for a lane that rings, up to timeout_ns.
   void rest(u64 timeout_ns) { claimer_.rest(i64(timeout_ns)); }
-  // The gathered step was prepared over again, until now: --preparation python.
-  virtual void prepared(u32 s) { progress_[s].gathered_ns = now_ns(); }
   void set_ready() { claimer_.own().ready.store(1, kRelease); }
   void leave() { claimer_.leave(); }
 

@@ -7,14 +7,14 @@ from fastqps.config.settings import SETTINGS, Setting
 _KEYS: dict[str, str] = {
     "Common": "model device host port admin-port dispatchers lanes max-batch-items max-input-tokens max-output-tokens "
     "dtype quantization",
-    "Batching and memory": "max-batch-tokens max-batch-delay max-running slots prefix share-weights kernels",
+    "Batching and memory": "max-batch-tokens max-batch-delay max-running slots prefix async-steps share-weights "
+    "kernels",
     "Limits of clients": "allow-single-texts max-queue-items max-message-bytes max-stream-inflight default-timeout "
     "stream-idle-timeout max-connection-age",
     "Start, stop and recovery": "allow-output-change drain-timeout lame-duck step-timeout canary-interval rerun",
     "Security": "tls-cert tls-key tls-client-ca auth-token-file admin-host",
     "Metrics, tracing and scaling": "capacity target-saturation queue-budget load-reports otlp-endpoint trace-ratio",
     "Processes": "frontdoors pin mps",
-    "For comparison": "async-steps preparation",
 }
 
 

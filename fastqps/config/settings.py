@@ -139,13 +139,6 @@ class Config:
         "Prepare the next step while one runs. off runs one step after the other, with the same answers, for "
         "comparison.",
     )
-    preparation: str = _setting(
-        "native",
-        "text",
-        "What prepares a step's tensors: native (C++), or python, as other runtimes do it, with the same answers, for "
-        "comparison.",
-        choices=("native", "python"),
-    )
     max_stream_inflight: int = _setting(
         1024,
         "count",

@@ -17,7 +17,6 @@ class NullRunner:
     """Rows are filled once: the unit vector with equal components for an embedding, zero logits for a classifier."""
 
     instant = True
-    prepare_us = 0.0
 
     def __init__(self, card: ModelCard, max_items: int, max_tokens: int) -> None:
         self.card = card
@@ -51,7 +50,6 @@ class NullDecoder:
     """Every run's token is the same one, which ends nothing; a sequence ends at its length."""
 
     instant = True
-    prepare_us = 0.0
 
     def __init__(self, card: ModelCard, max_runs: int, max_tokens: int, lengths: NDArray[np.int32] | None = None):
         self.card = card

@@ -48,7 +48,6 @@ class Profile:
     overlap: float  # 0 to 1
     table: tuple[tuple[float, float], ...] = ()
     launch_us: float = 0.0  # CPU time of the thread that launches a step
-    prepare_us: float = 0.0  # CPU time in Python for each step that is not prepared in C++
 
     def step_us(self, tokens: int, items: int) -> float:
         """The time of a step that has the device for itself."""
@@ -111,7 +110,7 @@ def write_profile(profile: Profile, path: Path) -> None:
     else:
         lines.append(f"per_token_us = {profile.per_token_us:.10g}")
     lines += [f"per_item_us = {profile.per_item_us:.10g}", f"overlap = {profile.overlap:.10g}"]
-    lines += ["", "[host]", f"launch_us = {profile.launch_us:.10g}", f"prepare_us = {profile.prepare_us:.10g}"]
+    lines += ["", "[host]", f"launch_us = {profile.launch_us:.10g}"]
     text = "\n".join(lines) + "\n"
     _Reader(str(path), tomllib.loads(text)).profile()  # what cannot be read again is not written
     try:
@@ -151,7 +150,6 @@ class _Reader:
             overlap=self._number("step.overlap", 1.0, 0.0),
             table=self._table("step.table"),
             launch_us=self._number("host.launch_us", COST_US_MAX, 0.0),
-            prepare_us=self._number("host.prepare_us", COST_US_MAX, 0.0),
         )
         for key in self._left:
             close = difflib.get_close_matches(key, self._known, n=1, cutoff=0.6)

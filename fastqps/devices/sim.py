@@ -28,7 +28,6 @@ class SimSteps:
     def __init__(self, answers: Any, profile: Profile, device: SimDevice) -> None:
         self.card: ModelCard = answers.card
         self.profile = profile
-        self.prepare_us = profile.prepare_us
         self._answers = answers  # the null device's runner, and its buffers
         self._stamps = answers.buffers().stamps
         self._device = device

@@ -9,7 +9,7 @@ import gc
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fastqps._core import CudaError, Heartbeat, Segment, Stepper, WakeFds
@@ -29,15 +29,9 @@ FENCED = 70  # exit code of a process that finds that it has been declared dead
 class Dispatcher:
     """The loop, and what it needs."""
 
-    def __init__(
-        self,
-        stepper: Stepper,
-        lanes: Sequence[Lane[Any]],
-        prepare: Callable[[int], None] | None = None,
-    ) -> None:
+    def __init__(self, stepper: Stepper, lanes: Sequence[Lane[Any]]) -> None:
         self.stopping = False
         self._stepper = stepper
-        self._prepare = prepare  # builds a gathered step again
         self._steps = [
             _Step(runner.buffers().add_to(stepper, i), i, lane, place)
             for i, lane in enumerate(lanes)
@@ -61,8 +55,6 @@ class Dispatcher:
 
     def _launch(self, gathered: int) -> None:
         _check_ours(gathered >= 0)
-        if self._prepare:
-            self._prepare(gathered)
         _check_ours(self._stepper.launch(gathered))
         step = self._steps[gathered]
         step.on.launch(step.place, *self._stepper.shape(gathered))
@@ -129,17 +121,6 @@ def load_lanes(card: ModelCard, settings: DispatcherSettings, segment: Segment) 
     return make_lanes(runner, settings.lanes, IN_FLIGHT_MAX if settings.async_steps else 1, bell)
 
 
-def load_preparation(
-    settings: DispatcherSettings, stepper: Any, lanes: Sequence[Lane[Any]]
-) -> Callable[[int], None] | None:
-    """The function that prepares gathered steps again, or None."""
-    if settings.preparation == "native":
-        return None
-    from fastqps.runners.preparation import PythonPreparation  # here: it imports torch, which not every device needs
-
-    return PythonPreparation(stepper, [runner for lane in lanes for runner in lane.runners])
-
-
 def main(settings: DispatcherSettings) -> int:
     """Serves until the supervisor stops us. ``ModelError`` and ``DeviceError`` where the model cannot be run here,
     ``DeviceFault`` where the device fails."""
@@ -160,7 +141,7 @@ def serve(settings: DispatcherSettings) -> int:
     for lane in lanes:
         lane.warm_up()
     stepper = make_stepper(card, segment, settings)
-    dispatcher = Dispatcher(stepper, lanes, load_preparation(settings, stepper, lanes))
+    dispatcher = Dispatcher(stepper, lanes)
 
     def stop(number: int, frame: object) -> None:
         dispatcher.stopping = segment.phase == "stopping"  # else it was meant for the supervisor, which drains first

@@ -73,7 +73,6 @@ class DispatcherSettings(Settings):
     max_batch_tokens: int
     lanes: int
     async_steps: bool
-    preparation: str  # native or python
 
 
 @dataclass(frozen=True)

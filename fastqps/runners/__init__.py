@@ -22,7 +22,6 @@ class Runner(Protocol[B_co]):
 
     card: ModelCard
     instant: bool  # `run` takes no time worth a thread of its own
-    prepare_us: float  # CPU time that preparing a step in Python takes on the host of a modelled device; else 0
 
     def buffers(self) -> B_co:
         """The same buffers at every call."""

@@ -23,7 +23,6 @@ class DecoderRunner:
     """
 
     instant = False
-    prepare_us = 0.0
 
     def __init__(self, card: ModelCard, model: Llama, state: DecodeState, max_tokens: int) -> None:
         self.card = card

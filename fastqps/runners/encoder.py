@@ -21,7 +21,6 @@ class EncoderRunner:
     """Static buffers on the CPU and a loaded model over them."""
 
     instant = False
-    prepare_us = 0.0
 
     def __init__(self, model: PackedModel, max_items: int, max_tokens: int) -> None:
         self.card = model.card

@@ -72,7 +72,7 @@ def test_overlap(alone: float, together: float, fixed: float, expected: float) -
 def test_a_written_profile_is_read_again(tmp_path: Path, table: Any) -> None:
     per_token = 0.0 if table else 0.0451
     profile = Profile(
-        "a.b-c", "measured", 'a "source"', "gpu µ", "m@1", "embed", 12.25, per_token, 0.06, 0.33, table, 3.5, 0.0
+        "a.b-c", "measured", 'a "source"', "gpu µ", "m@1", "embed", 12.25, per_token, 0.06, 0.33, table, 3.5
     )
     save(profile, tmp_path / "a.toml")
     assert load_profile(str(tmp_path / "a.toml")) == profile

@@ -29,10 +29,10 @@ STEP = {"fixed_us": 100, "per_token_us": 2, "per_item_us": 3, "overlap": 0.25}
 
 
 def test_a_profile_says_what_a_step_takes(tmp_path: Path) -> None:
-    profile = load_profile(write_profile(tmp_path / "a-1.toml", STEP, {"launch_us": 7, "prepare_us": 6000}))
+    profile = load_profile(write_profile(tmp_path / "a-1.toml", STEP, {"launch_us": 7}))
     assert (profile.name, profile.status, profile.task) == ("a-1", "estimated", "embed")
     assert (profile.fixed_us, profile.per_token_us, profile.per_item_us, profile.overlap) == (100, 2, 3, 0.25)
-    assert (profile.launch_us, profile.prepare_us) == (7, 6000)
+    assert profile.launch_us == 7
     assert profile.step_us(10, 4) == 132
 
 

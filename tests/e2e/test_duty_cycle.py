@@ -1,4 +1,4 @@
-"""Duty cycles that can be computed, measured on a modelled device: steps of 5 ms, 6 ms of Python to prepare each.
+"""Duty cycles that can be computed, measured on a modelled device: steps of 5 ms, 6 ms of the host to launch each.
 
 What else runs on the machine can only lower a duty cycle, so the best of a few tries counts.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from bench_runs import ROOT, bench, until_right
-from duty_cycles import COMMON, HELD, NATIVE, PYTHON, Expected, synchronous, with_launch
+from duty_cycles import COMMON, FAST_HOST, HELD, LAUNCH_MS, SLOW_HOST, Expected, synchronous, with_launch
 
 from fastqps.config import load
 
@@ -26,6 +26,14 @@ def agrees(found: float, computed: float) -> bool:
     return -LOWER_MAX <= found - computed <= HIGHER_MAX
 
 
+def launching_in(launch_ms: float, folder: Path) -> Path:
+    """The profile of a host that launches a step in so many milliseconds."""
+    if launch_ms == LAUNCH_MS:
+        return PROFILE
+    (profile := folder / "step-5ms.toml").write_text(with_launch(PROFILE, launch_ms))
+    return profile
+
+
 def duty_cycle(folder: Path, profile: Path, **settings: Any) -> float:
     chosen = [f"{key.replace('_', '-')}={value}" for key, value in settings.items()]
     flags = [part for one in chosen for part in ("--set", one)]
@@ -33,11 +41,12 @@ def duty_cycle(folder: Path, profile: Path, **settings: Any) -> float:
     return float(report["points"][0]["duty_cycle"])
 
 
-@pytest.mark.parametrize("expected", [PYTHON[0], PYTHON[1], NATIVE[0]], ids=lambda e: e.name)
+@pytest.mark.parametrize("expected", [SLOW_HOST[0], SLOW_HOST[1], FAST_HOST[0]], ids=lambda e: e.name)
 def test_one_dispatcher(expected: Expected, tmp_path: Path) -> None:
+    profile = PROFILE if expected in SLOW_HOST else launching_in(0, tmp_path)
+
     def attempt() -> str:
-        preparation = "native" if expected in NATIVE else "python"
-        found = duty_cycle(tmp_path, PROFILE, preparation=preparation, **expected.settings)
+        found = duty_cycle(tmp_path, profile, **expected.settings)
         right = expected.holds(found) if expected.least else agrees(found, expected.duty_cycle)
         return "" if right else f"{found:.3f}, computed {expected.duty_cycle:.3f}"
 
@@ -47,8 +56,7 @@ def test_one_dispatcher(expected: Expected, tmp_path: Path) -> None:
 @pytest.mark.parametrize("planted_ms", [1.25])
 def test_a_planted_delay_costs_what_it_takes(planted_ms: float, tmp_path: Path) -> None:
     """A synchronous dispatcher whose launches take longer: the device stands still for just that time."""
-    profile = tmp_path / "planted.toml"
-    profile.write_text(with_launch(PROFILE, planted_ms))
+    profile = launching_in(planted_ms, tmp_path)
 
     def attempt() -> str:
         found = duty_cycle(tmp_path, profile, dispatchers=1, **{"async-steps": "off"})
@@ -58,12 +66,12 @@ def test_a_planted_delay_costs_what_it_takes(planted_ms: float, tmp_path: Path) 
     until_right(attempt)
 
 
-@pytest.mark.parametrize(("preparation", "dispatchers", "least"), [("python", 2, 0.97), ("native", 1, 0.99)])
+@pytest.mark.parametrize(("launch_ms", "dispatchers", "least"), [(LAUNCH_MS, 2, 0.97), (0, 1, 0.99)])
 def test_the_tuner_finds_how_many_dispatchers_it_takes(
-    preparation: str, dispatchers: int, least: float, tmp_path: Path
+    launch_ms: float, dispatchers: int, least: float, tmp_path: Path
 ) -> None:
-    """Two where preparing takes longer than the device, one where it does not; and a server takes its file."""
-    device = ("--device", f"sim:{PROFILE}", "--set", f"preparation={preparation}")
+    """Two where a launch takes longer than the device, one where it does not; and a server takes its file."""
+    device = ("--device", f"sim:{launching_in(launch_ms, tmp_path)}")
 
     def attempt() -> str:
         tries = ("--try", "dispatchers=1,2", *HELD, "--duration", "700ms", "--probes", "12")
@@ -75,7 +83,7 @@ def test_the_tuner_finds_how_many_dispatchers_it_takes(
 
     until_right(attempt)
     config = load({}, {}, str(tmp_path / "fastqps.toml")).config
-    assert (config.dispatchers, config.preparation, config.max_batch_items) == (dispatchers, preparation, 8)
+    assert (config.dispatchers, config.max_batch_items) == (dispatchers, 8)
 
 
 def test_stages_add_up_to_what_the_generator_saw(tmp_path: Path) -> None:

@@ -207,7 +207,8 @@ def broken_handshake(address: str, context: ssl.SSLContext, cut: int, reset: boo
 def test_handshakes_left_half_done(guarded: Server, authority: Authority, part: float, most: int) -> None:
     """Who stops inside its hello costs a few KB, who stops behind it tens of KB: and others come in meanwhile.
 
-    There are fewer of them than places. What happens beyond, and what long hellos cost: csrc/tests/transport/test_handshakes.cpp.
+    There are fewer of them than places. csrc/tests/transport/test_handshakes.cpp has what happens beyond, and the cost
+    of long hellos.
     """
     context, many = ssl.create_default_context(cafile=str(authority.certificate)), 400
     context.set_alpn_protocols(["h2"])

@@ -15,6 +15,7 @@ from decoders import VOCAB, write_decoder
 from reference_ops.decode_ops import ReferenceDecodeOps
 from reference_ops.plain_decode_ops import PlainDecodeOps
 
+from bench.reference_rows import ReferenceRows
 from fastqps import Engine
 from fastqps.engine.generator import Generator
 from fastqps.engine.sampling import Sampling
@@ -23,7 +24,6 @@ from fastqps.models.logit_options import LogitOptions
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.runners.decoder import DecoderRunner
-from fastqps.runners.reference_rows import ReferenceRows
 
 pytestmark = [pytest.mark.compute, pytest.mark.usefixtures("one_thread")]
 

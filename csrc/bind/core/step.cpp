@@ -49,54 +49,6 @@ py::class_<HandleOf<S>, Handle> make_type(py::module_& m, const char* name, cons
            "max_tokens"_a, "delay_ns"_a);
 }
 
-// (ids, how many of them belong to the first text) of each item of a step.
-py::list items_of(const EncodeStepper& stepper, const EncodeStep& step) {
-  py::list items;
-  for (u32 i = 0; i < step.n_items; i++) {
-    const u32 n = u32(step.buffers.cu_seqlens[i + 1] - step.buffers.cu_seqlens[i]);
-    Slot& slot = stepper.slot(step.batch.claims[i]);
-    const u32* ids = stepper.segment().ids(slot);
-    items.append(py::make_tuple(std::vector<u32>(ids, ids + n), std::min(slot.first_len, n)));
-  }
-  return items;
-}
-
-// (cache slot, tokens made, first position, ids) of each run of a step.
-py::list runs_of(const DecodeStep& step) {
-  const DecodeLayout& at = step.layout;
-  const i32* in = step.staging;
-  py::list runs;
-  for (u32 i = 0; i < step.runs.size(); i++) {
-    const i32 first = in[at.starts + i], end = in[at.starts + i + 1];
-    std::vector<i32> ids(in + at.token_ids + first, in + at.token_ids + end);
-    runs.append(py::make_tuple(step.runs[i].kv, in[at.made + i], in[at.positions + u32(first)], std::move(ids)));
-  }
-  return runs;
-}
-
-// How the sequences that are new in a step are sampled.
-py::list admitted_of(const DecodeStep& step) {
-  py::list admitted;
-  for (u32 i = 0; i < step.n_admitted; i++) {
-    const i32* param = step.staging + step.layout.admitted + i * kAdmittedWords;
-    const i32* stops = param + kParamStopIds;
-    std::vector<i32> stop_ids(stops, std::find(stops, stops + kStopIdsMax, -1));
-    const i32* never = param + kParamSuppressIds;
-    std::vector<i32> suppress_ids(never, std::find(never, never + kSuppressIdsMax, -1));
-    admitted.append(py::dict("kv_slot"_a = param[kParamSlot],
-                             "seed"_a = u64(u32(param[kParamSeedHigh])) << 32 | u32(param[kParamSeedLow]),
-                             "temperature"_a = std::bit_cast<float>(param[kParamTemperature]),
-                             "top_p"_a = std::bit_cast<float>(param[kParamTopP]), "top_k"_a = param[kParamTopK],
-                             "max_tokens"_a = param[kParamMaxTokens], "stop_ids"_a = std::move(stop_ids),
-                             "ignore_eos"_a = bool(param[kParamFlags] & kParamIgnoreEos),
-                             "logprobs"_a = bool(param[kParamFlags] & kParamLogprobs),
-                             "repetition_penalty"_a = std::bit_cast<float>(param[kParamRepetitionPenalty]),
-                             "no_repeat_ngram_size"_a = param[kParamNoRepeatNgramSize],
-                             "min_tokens"_a = param[kParamMinTokens], "suppress_ids"_a = std::move(suppress_ids)));
-  }
-  return admitted;
-}
-
 u64 nanoseconds(double s) { return u64(std::clamp(s, 0.0, 1e6) * 1e9); }
 
 void check_lane(u32 lane) {
@@ -132,9 +84,6 @@ void register_stepper(py::module_& m) {
       .def(
           "scatter", [](Handle& self, u32 s) { return self.stepper().scatter(s); }, "step"_a, "False: declared dead.")
       .def(
-          "prepared", [](Handle& self, u32 s) { self.stepper().prepared(s); }, "step"_a,
-          "The gathered step was prepared over again, until now.")
-      .def(
           "shape",
           [](Handle& self, u32 s) {
             const StepSize n = self.stepper().size(s);
@@ -166,10 +115,7 @@ void register_step(py::module_& m) {
           },
           py::kw_only(), "input_ids"_a, "position_ids"_a, "token_type_ids"_a, "cu_seqlens"_a, "output"_a, "stamps"_a,
           "max_items"_a, "max_tokens"_a, "width"_a, "lane"_a = 0,
-          "Adds a set of buffers to a lane, by their addresses; returns its step's number.")
-      .def(
-          "contents", [](const EncodeHandle& self, u32 s) { return items_of(self.own, self.own.step(s)); }, "step"_a,
-          "What a gathered step is made of: [(ids, how many of them belong to the first text)].");
+          "Adds a set of buffers to a lane, by their addresses; returns its step's number.");
   make_type<DecodeStepper>(m, "DecodeStepper", "The stepper of a decoder; see csrc/step/decode_stepper.h.")
       .def(
           "add",
@@ -182,16 +128,7 @@ void register_step(py::module_& m) {
           },
           py::kw_only(), "staging"_a, "output"_a, "stamps"_a, "max_tokens"_a, "max_runs"_a, "lane"_a = 0,
           "Adds the blocks of a step to a lane, of decode_layout(max_tokens, max_runs), by address; returns its "
-          "number.")
-      .def(
-          "contents",
-          [](const DecodeHandle& self, u32 s) {
-            const DecodeStep& step = self.own.step(s);
-            return py::make_tuple(runs_of(step), admitted_of(step));
-          },
-          "step"_a,
-          "What a gathered step is made of: [(cache slot, tokens made, first position, ids)], and of each new sequence "
-          "how it is sampled.");
+          "number.");
 }
 
 }  // namespace fastqps::bind

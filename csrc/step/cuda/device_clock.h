@@ -47,13 +47,22 @@ class DeviceClock {
     const u64 waited = std::min(now - begun_ns_, flight.slept_ns + flight.lingered_ns), host = now - begun_ns_ - waited;
     usual_host_ns_ = usual_host_ns_ ? usual_host_ns_ - usual_host_ns_ / 8 + host / 8 : host;
     flying_.push_back(flight);
+    launching_ns_ = now;
     return next_++;
+  }
+  // The host is back from giving the device the step that was launched last.
+  void returned(u64 now) {
+    if (!launching_ns_) return;
+    const u64 took = std::min(now - launching_ns_, kLaunchNsMax);
+    usual_launch_ns_ = usual_launch_ns_ ? usual_launch_ns_ - usual_launch_ns_ / 8 + took / 8 : took;
+    launching_ns_ = 0;
   }
   // A step is finished, and was on the device at these times. Returns how long its lane was at it, from its turn on:
   // what others had of the device meanwhile is a part of it, and will be of the next. No items: a canary's, which is
   // nobody's traffic.
   u64 finish(u64 flight, u32 lane, u64 now, DeviceStamps stamps, u32 items, u32 tokens, u32 capacity_tokens) {
     Flight& own = flying_[flight - (next_ - flying_.size())];
+    if (flight + 1 == next_) launching_ns_ = 0;  // it ran where it was launched: that was no launch alone
     own.end_ns = std::min(u64(stamps.end_ns), now);
     own.start_ns = std::clamp(u64(stamps.start_ns), own.launched_ns, std::max(own.launched_ns, own.end_ns));
     own.end_ns = std::max(own.start_ns, own.end_ns);
@@ -88,13 +97,14 @@ class DeviceClock {
     late_ns_ = std::max(late_ns_ - late_ns_ / 32, std::min(now - std::min(now, wanted), kLateNsMax));
   }
   // Nanoseconds until it is time to prepare a lane's next step: so long before its newest one is likely to be finished
-  // as waking up and preparing one usually take, and a little more. What is claimed later can still be cancelled, can
-  // still expire, and finds more company.
+  // as waking up, preparing and launching one usually take, and a little more. What is claimed later can still be
+  // cancelled, can still expire, and finds more company.
   u64 ahead_ns(u32 lane, u64 now) const {
     const Lane& own = lanes_[lane];
     if (!own.in_flight || own.until_ns <= now) return 0;
     const u64 left = own.until_ns - now;
-    const u64 lead = std::max<u64>(kLeadNs, own.expected_ns / 16) + usual_host_ns_ + usual_host_ns_ / 4 + late_ns_;
+    const u64 host = usual_host_ns_ + usual_launch_ns_;
+    const u64 lead = std::max<u64>(kLeadNs, own.expected_ns / 16) + host + host / 4 + late_ns_;
     return left - std::min(left, lead);
   }
   u64 until_ns(u32 lane) const { return lanes_[lane].until_ns; }  // when its newest step is likely to end; 0: not known
@@ -172,7 +182,8 @@ class DeviceClock {
 
   static constexpr u64 kLeadNs = 300'000;  // waking up for it
   static constexpr u64 kLateNsMax = 10'000'000;
-  static constexpr u64 kStartNs = 200'000;  // an idle device starts a step sooner: else it is busy for others
+  static constexpr u64 kLaunchNsMax = 10'000'000;  // the first launches load code, and are no measure of the others
+  static constexpr u64 kStartNs = 200'000;         // an idle device starts a step sooner: else it is busy for others
 
   Claimer& claimer_;
   StepTimes times_;
@@ -180,7 +191,9 @@ class DeviceClock {
   std::deque<Flight> flying_;  // by launch; behind one that runs also those of other lanes that have ended meanwhile
   u64 next_ = 0;               // number of the next flight
   u64 covered_ns_;             // accounted up to here
-  u64 begun_ns_ = 0, slept_then_ns_ = 0, lingered_then_ns_ = 0, usual_host_ns_ = 0, late_ns_ = 0;
+  u64 begun_ns_ = 0, slept_then_ns_ = 0, lingered_then_ns_ = 0, late_ns_ = 0;
+  u64 usual_host_ns_ = 0, usual_launch_ns_ = 0;
+  u64 launching_ns_ = 0;  // since then the host gives the device a step; 0: it does not
 };
 
 }  // namespace fastqps

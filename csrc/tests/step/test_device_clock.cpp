@@ -141,6 +141,45 @@ TEST(preparation_that_takes_long_is_begun_early) {
   CHECK_EQ(clock.ahead_ns(0, at + 6 * ms), 0u);  // it would be late already
 }
 
+TEST(a_launch_that_takes_long_is_begun_early) {
+  World w;
+  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
+  DeviceClock clock(claimer, 0);
+  const u64 ms = 1'000'000;
+  u64 at = 0;
+  const auto step = [&](u64 launch) {  // 20 ms on the device
+    clock.begin(at);
+    const u64 flight = clock.launch(0, at, at, 10), start = at + launch, end = start + 20 * ms;
+    clock.returned(start);
+    clock.returned(end);  // nothing was launched since
+    clock.finish(flight, 0, end, {i64(start), i64(end)}, 1, 10, 100);
+    at = end;
+  };
+  const auto lead = [&] {  // before the end of a step that has just been launched
+    clock.begin(at);
+    const u64 flight = clock.launch(0, at, at, 10);
+    const u64 left = clock.until_ns(0) - at - clock.ahead_ns(0, at);
+    clock.returned(at);
+    clock.finish(flight, 0, at, {i64(at), i64(at)}, 1, 10, 100);
+    return left;
+  };
+  for (int i = 0; i < 40; i++) step(6 * ms);
+  const u64 long_lead = lead();
+  CHECK(long_lead >= 6 * ms && long_lead <= 10 * ms);
+  for (int i = 0; i < 40; i++) step(0);
+  CHECK(lead() < 3 * ms);
+  clock.begin(at);
+  const u64 slow = clock.launch(0, at, at, 10);
+  clock.returned(at + 1000 * ms);  // it loaded code, say
+  clock.finish(slow, 0, at + 20 * ms, {i64(at), i64(at + 20 * ms)}, 1, 10, 100);
+  CHECK(lead() < 5 * ms);
+  clock.begin(at);
+  const u64 inline_step = clock.launch(0, at, at, 10);
+  clock.finish(inline_step, 0, at + 20 * ms, {i64(at), i64(at + 20 * ms)}, 1, 10, 100);
+  clock.returned(at + 20 * ms);  // the step ran in its launch
+  CHECK(lead() < 5 * ms);
+}
+
 TEST(steps_that_end_early_do_not_add_up_to_a_late_end) {
   World w;
   Claimer claimer(w.segment, &w.fds, 0, 1, 0);

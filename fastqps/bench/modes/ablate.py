@@ -1,4 +1,4 @@
-"""The optimizations one by one: what each adds to one synchronous dispatcher that prepares its steps in Python."""
+"""The optimizations one by one: what each adds to one synchronous dispatcher."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ NOTHING: dict[str, Any] = {
     "dispatchers": 1,
     "lanes": 1,
     "async-steps": "off",
-    "preparation": "python",
     "kernels": "torch",
     "quantization": "none",
 }
@@ -67,7 +66,7 @@ def run(context: Context) -> Result:
     result.extra["optimizations"] = rows
     context.progress.expect((1 + len(optimizations)) * context.repetitions)
     settings = dict(NOTHING)
-    first = context.measure(settings, load, name="1 dispatcher, synchronous, Python preparation")
+    first = context.measure(settings, load, name="1 dispatcher, synchronous")
     rows.append(_row(first, first, first))
     before = first
     for one in optimizations:
@@ -111,7 +110,6 @@ def optimizations_of(dispatchers: int, lanes: int) -> tuple[Optimization, ...]:
         raise ConfigError("--dispatchers and --lanes: more than the 1 that the rows before have")
     return (
         Optimization("+ asynchronous steps", "async-steps", "on"),
-        Optimization("+ C++ preparation", "preparation", "native"),
         Optimization(f"+ {dispatchers} dispatchers", "dispatchers", dispatchers),
         Optimization(f"+ {lanes} lanes", "lanes", lanes),
         Optimization("+ own kernels", "kernels", "own"),

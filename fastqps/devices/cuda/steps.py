@@ -25,7 +25,6 @@ class GraphSteps(ABC, Generic[M, L, B]):
     """
 
     instant = False
-    prepare_us = 0.0
 
     def __init__(self, loaded: Loaded[M], max_items: int, max_tokens: int) -> None:
         self.card = loaded.card

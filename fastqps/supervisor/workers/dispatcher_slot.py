@@ -125,7 +125,6 @@ class DispatcherSlot(WorkerSlot):
             max_batch_tokens=room.tokens,
             lanes=config.lanes,
             async_steps=config.async_steps,
-            preparation=config.preparation,
         )
 
     def fds(self, listener_fd: int) -> tuple[int, ...]:

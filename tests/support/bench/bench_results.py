@@ -259,7 +259,6 @@ def ablate() -> dict[str, Any]:
     optimizations = [
         ("1 dispatcher, synchronous", 0.45, 410.0),
         ("+ asynchronous steps", 0.83, 750.0),
-        ("+ C++ preparation", 0.991, 890.0),
         ("+ 2 dispatchers", 0.993, 1130.0),
         ("+ 2 lanes", 0.992, 1150.0),
     ]
