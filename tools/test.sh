@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Python and end-to-end tests, in three runs: what only computes on all cores, what starts servers two at a time,
-# and what measures alone.
+# The Python and end-to-end tests, in three runs: what only computes on all cores, what starts servers three at a
+# time, and what measures alone.
 #
 # Tests of processes that are killed, stopped and starved depend on the machine's timing. One unlucky moment of a shared
 # machine must not decide over a commit. So up to SECOND_LOOKS failing tests of the last two runs are run again alone:
@@ -12,19 +12,25 @@ BIN=${BIN:-.venv/bin} SECOND_LOOKS=${SECOND_LOOKS:-3}
 cache=build/pytest unstable=build/unstable.txt
 rm -rf "$cache" "$unstable"
 
+unset PYTHONDONTWRITEBYTECODE # each of the thousand processes would compile its modules again
+export OMP_NUM_THREADS=1      # small models lose with every further thread, and the runs fill the cores
+
 run() { "$BIN/python" -m pytest "$@"; }
+marked() { grep -rlE "mark\.$1\b" tests --include='test_*.py'; } # only these files are collected
 
 computed=0
-OMP_NUM_THREADS=1 run --durations=25 -n auto --dist loadfile -m "compute and not nightly" tests || computed=$?
+mapfile -t files < <(marked compute)
+run --durations=25 -n auto --dist loadfile -m "compute and not nightly" "${files[@]}" || computed=$?
 
 status=0
 second() { # both runs keep their failures in one cache
     local code=0
-    run --durations=25 -o cache_dir="$cache" "$@" tests || code=$?
+    run --durations=25 -o cache_dir="$cache" "$@" || code=$?
     [ "$code" -le "$status" ] || status=$code
 }
-second -n 2 --dist loadfile -m "not compute and not alone and not nightly"
-second -m "alone and not nightly"
+second -n 3 --dist loadfile -m "not compute and not alone and not nightly" tests
+mapfile -t files < <(marked alone)
+second -m "alone and not nightly" "${files[@]}"
 if [ "$status" = 1 ]; then # tests have failed; any other code is a run that did not come to its end
     mapfile -t failed < <("$BIN/python" -c 'import json, sys; print(*json.load(sys.stdin), sep="\n")' \
         <"$cache/v/cache/lastfailed")
