@@ -13,7 +13,18 @@ from pathlib import Path
 # The folders of csrc that decide what is in each extension, beside csrc/build.mk, which compiles them.
 TEXT = ("text", "text/unicode", "text/bpe", "text/wordpiece")
 PARTS = {
-    "_core": ("core", *TEXT, "step", "step/cpu", "step/cuda", "step/sim", "bind", "bind/core"),
+    "_core": (
+        "core",
+        *TEXT,
+        "step",
+        "step/encode",
+        "step/decode",
+        "step/cpu",
+        "step/cuda",
+        "step/sim",
+        "bind",
+        "bind/core",
+    ),
     "_front": (
         *("core", *TEXT, "wire", "net", "grpc", "front"),
         *("predict", "predict/tables", "predict/intake", "predict/answers", "predict/upkeep"),

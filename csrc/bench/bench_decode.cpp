@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "core/clock.h"
-#include "step/decode_batch.h"
+#include "step/decode/decode_batch.h"
 
 using namespace fastqps;
 

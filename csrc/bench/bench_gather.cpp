@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "core/slab.h"
-#include "step/encode_stepper.h"
+#include "step/encode/encode_stepper.h"
 
 using namespace fastqps;
 

@@ -1,6 +1,6 @@
 /* fastqps shared-memory protocol: slots, request rings, output hints, deaths, recovery, sleep and wake.
  *
- * Front() is Slab (core/slab.h), Disp() is Claimer (core/claimer.h) as EncodeStepper (step/encode_stepper.h) drives it, Supervisor()
+ * Front() is Slab (core/slab.h), Disp() is Claimer (core/claimer.h) as EncodeStepper (step/encode/encode_stepper.h) drives it, Supervisor()
  * is publish_death (core/supervise.h).
  *
  * One Promela step has at most one effect that another process can see, so a kill -9 can fall between any two effects.

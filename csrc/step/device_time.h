@@ -12,7 +12,7 @@
 #include <mutex>
 
 #include "step/buffers.h"
-#include "step/encode_layout.h"
+#include "step/encode/encode_layout.h"
 
 namespace fastqps {
 

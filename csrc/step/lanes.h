@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "step/cuda/device_clock.h"
+#include "step/device_clock.h"
 
 namespace fastqps {
 

@@ -1,4 +1,4 @@
-"""From a runner's raw rows to what a caller gets, without a server; csrc/step/scatter.cpp is the server's."""
+"""From a runner's raw rows to what a caller gets, without a server; csrc/step/encode/scatter.cpp is the server's."""
 
 from __future__ import annotations
 

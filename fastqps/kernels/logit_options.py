@@ -1,8 +1,8 @@
 """Options that change the logits of a run before its token is drawn: one program for each run.
 
-The semantics are those of csrc/step/logit_options.cpp. A run without options, of a model without rules, ends after it
-has looked at its flags. Otherwise its program writes logits that other lanes of it have read, so barriers stand between
-those phases. All of them are uniform: what they depend on is one number for the whole program.
+The semantics are those of csrc/step/decode/logit_options.cpp. A run without options, of a model without rules, ends
+after it has looked at its flags. Otherwise its program writes logits that other lanes of it have read, so barriers
+stand between those phases. All of them are uniform: what they depend on is one number for the whole program.
 """
 
 from __future__ import annotations
@@ -199,9 +199,9 @@ def logit_options(
     """Changes the logits of ``counts[1]`` runs as their sequences' options and the checkpoint's rules say.
 
     logits [S, vocabulary], changed in place: computed in float32, stored in their own type. starts int32 [S + 1];
-    kv_slots, positions int32 [T]; made int32 [S]; params int32 [slots, 32], the records of csrc/step/decode_layout.h;
-    history int32 [slots, positions]: each sequence's tokens; eos_ids int32. rules int32 [rules, 4] and rule_ids int32
-    are a ``LogitRules``, as ``n_forced`` and ``longest`` are.
+    kv_slots, positions int32 [T]; made int32 [S]; params int32 [slots, 32], the records of
+    csrc/step/decode/decode_layout.h; history int32 [slots, positions]: each sequence's tokens; eos_ids int32. rules
+    int32 [rules, 4] and rule_ids int32 are a ``LogitRules``, as ``n_forced`` and ``longest`` are.
     """
     runs, vocab = logits.shape
     width, n_eos = history.shape[1], len(eos_ids)

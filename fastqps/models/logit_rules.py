@@ -1,4 +1,4 @@
-"""The lists of tokens in a checkpoint's options, as the records that every device reads (csrc/step/logit_options.h)."""
+"""The lists of tokens in a checkpoint's options, as records for all devices (csrc/step/decode/logit_options.h)."""
 
 from __future__ import annotations
 

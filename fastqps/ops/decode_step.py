@@ -30,7 +30,7 @@ class DecodeStep:
     finish: torch.Tensor  # int32 [S]
     admitted: (
         torch.Tensor
-    )  # int32 [≤ S, ADMITTED_WORDS]: parameters of sequences that are new, csrc/step/decode_layout.h
+    )  # int32 [≤ S, ADMITTED_WORDS]: parameters of sequences that are new, csrc/step/decode/decode_layout.h
     counts: torch.Tensor | None = None  # int32 [16]: rows, runs, new sequences, …
     stamps: torch.Tensor | None = None  # int64 [2]: for the device's clock at the step's first and last kernel
 

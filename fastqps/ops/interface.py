@@ -197,7 +197,7 @@ class DecodeOps(Ops, Protocol):
     def change_logits(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
         """logits [S, vocabulary] → the same as each run's options and ``state.rules`` have them, for ``sample``.
 
-        ``logits`` may be overwritten. The reference semantics are those of csrc/step/logit_options.h.
+        ``logits`` may be overwritten. The reference semantics are those of csrc/step/decode/logit_options.h.
         """
 
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:

@@ -77,7 +77,7 @@ class StepBuffers:
         max_tokens: int,
         width: int,
     ) -> StepBuffers:
-        """The sections of a device's blocks, as csrc/step/encode_layout.h has them."""
+        """The sections of a device's blocks, as csrc/step/encode/encode_layout.h has them."""
         at = encode_layout(max_tokens, max_items, width)
 
         def section(name: str, words: int) -> NDArray[np.int32]:

@@ -35,7 +35,7 @@ def record(
     flags: int = LOGPROBS,
     stop_ids: tuple[int, ...] = (),
 ) -> list[int]:
-    """A sequence's parameters but for the slot, as csrc/step/decode_layout.h has them."""
+    """A sequence's parameters but for the slot, as csrc/step/decode/decode_layout.h has them."""
     floats = torch.tensor([temperature, top_p]).view(torch.int32).tolist()
     seeds = torch.tensor([seed]).view(torch.int32).tolist()
     stops = [*stop_ids, *[-1] * (8 - len(stop_ids))]

@@ -41,7 +41,7 @@ CXX: dict[str, tuple[str, ...]] = {
 CXX_CONTENTS = {
     "core": "the shared bytes: slots, rings, wake-ups, clock, histograms",
     "text": "tokenizers",
-    "step": "gather and scatter between slots and packed buffers, and the devices' native parts: `cpu`, `cuda`, `sim`",
+    "step": "gather and scatter of slots and packed buffers (`encode`, `decode`); the devices: `cpu`, `cuda`, `sim`",
     "wire": "protobuf messages, read and written in place",
     "net": "sockets, TLS, timers, and the interface of a session; knows no HTTP",
     "grpc": "messages, status codes, compression, methods, and the standard services; knows no call",

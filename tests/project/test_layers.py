@@ -127,8 +127,8 @@ def definitions(verb: str, folders: tuple[str, ...]) -> list[str]:
     ("verb", "homes"),
     [
         ("put", ["core/slab.h"]),
-        ("gather", ["step/decode_stepper.cpp", "step/encode_stepper.cpp"]),
-        ("scatter", ["step/decode_stepper.cpp", "step/encode_stepper.cpp"]),
+        ("gather", ["step/decode/decode_stepper.cpp", "step/encode/encode_stepper.cpp"]),
+        ("scatter", ["step/decode/decode_stepper.cpp", "step/encode/encode_stepper.cpp"]),
         ("drain", ["core/slab.h"]),
     ],
 )

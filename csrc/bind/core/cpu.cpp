@@ -6,7 +6,7 @@
 #include "bind/bind.h"
 #include "step/cpu/cpu_decode.h"
 #include "step/cpu/cpu_ops.h"
-#include "step/logit_options.h"
+#include "step/decode/logit_options.h"
 #include "step/table_index.h"
 
 namespace py = pybind11;
@@ -137,7 +137,7 @@ void register_logit_options(py::module_& m) {
       "logits"_a, "n_runs"_a, "vocab"_a, "starts"_a, "kv_slots"_a, "positions"_a, "made"_a, "params"_a, "history"_a,
       "history_len"_a, "eos_ids"_a, "n_eos"_a, "rules"_a, "rule_ids"_a, "n_rules"_a, "n_forced"_a, Release(),
       "Changes float32 logits as the checkpoint's rules and each run's options say; step::LogitChanges in "
-      "csrc/step/logit_options.h.");
+      "csrc/step/decode/logit_options.h.");
 }
 
 void register_cpu_decode(py::module_& m) {

@@ -333,7 +333,7 @@ void register_cuda(py::module_& m) {
   m.def(
       "encode_layout", &layout, "max_tokens"_a, "max_items"_a, "width"_a, "token_types"_a = true,
       "Offsets, in 32-bit words, of the sections of an encoder step's staging block, and how large its blocks are; see "
-      "csrc/step/encode_layout.h.");
+      "csrc/step/encode/encode_layout.h.");
   register_api(m);
   register_lane(m);
 }

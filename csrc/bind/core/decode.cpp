@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "bind/bind.h"
-#include "step/decode_batch.h"
+#include "step/decode/decode_batch.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -104,9 +104,11 @@ void register_decode(py::module_& m) {
   m.attr("STOP_IDS_MAX") = kStopIdsMax;
   m.attr("SUPPRESS_IDS_MAX") = kSuppressIdsMax;
   m.def("decode_layout", &layout, "max_tokens"_a, "max_runs"_a,
-        "Offsets, in 32-bit words, of the sections of a decoder step's two blocks; see csrc/step/decode_layout.h.");
-  py::class_<NamedBatch>(m, "DecodeBatch",
-                         "Sequences that generate, and the packed steps made of them; see csrc/step/decode_batch.h.")
+        "Offsets, in 32-bit words, of the sections of a decoder step's two blocks; see "
+        "csrc/step/decode/decode_layout.h.");
+  py::class_<NamedBatch>(
+      m, "DecodeBatch",
+      "Sequences that generate, and the packed steps made of them; see csrc/step/decode/decode_batch.h.")
       .def(py::init<u32, u32>(), "slots"_a, "prefix_len"_a = 0)
       .def("add", &NamedBatch::add, py::kw_only(), "staging"_a, "output"_a, "max_tokens"_a, "max_runs"_a,
            "Adds a step's blocks by their addresses; returns its index.")

@@ -4,8 +4,8 @@
 
 #include "bind/arrays.h"
 #include "bind/bind.h"
-#include "step/decode_stepper.h"
-#include "step/encode_stepper.h"
+#include "step/decode/decode_stepper.h"
+#include "step/encode/encode_stepper.h"
 #include "step/table_index.h"
 
 namespace py = pybind11;
@@ -102,7 +102,7 @@ void register_step(py::module_& m) {
       "indexes"_a, "n"_a, "rows"_a,
       "Where the first of n int32 indexes, given by address, is negative or not below `rows`; n: there is none.");
   register_stepper(m);
-  make_type<EncodeStepper>(m, "EncodeStepper", "The stepper of an encoder; see csrc/step/encode_stepper.h.")
+  make_type<EncodeStepper>(m, "EncodeStepper", "The stepper of an encoder; see csrc/step/encode/encode_stepper.h.")
       .def(
           "add",
           [](EncodeHandle& self, u64 input_ids, u64 position_ids, u64 token_type_ids, u64 cu_seqlens, u64 output,
@@ -116,7 +116,7 @@ void register_step(py::module_& m) {
           py::kw_only(), "input_ids"_a, "position_ids"_a, "token_type_ids"_a, "cu_seqlens"_a, "output"_a, "stamps"_a,
           "max_items"_a, "max_tokens"_a, "width"_a, "lane"_a = 0,
           "Adds a set of buffers to a lane, by their addresses; returns its step's number.");
-  make_type<DecodeStepper>(m, "DecodeStepper", "The stepper of a decoder; see csrc/step/decode_stepper.h.")
+  make_type<DecodeStepper>(m, "DecodeStepper", "The stepper of a decoder; see csrc/step/decode/decode_stepper.h.")
       .def(
           "add",
           [](DecodeHandle& self, u64 staging, u64 output, u64 stamps, u32 max_tokens, u32 max_runs, u32 lane) {

@@ -5,7 +5,7 @@
 // is indexed by run moved on); ranges may run on different threads at once, because runs share no cache slot.
 #pragma once
 #include "step/cpu/cpu_ops.h"
-#include "step/decode_layout.h"
+#include "step/decode/decode_layout.h"
 
 namespace fastqps::step {
 

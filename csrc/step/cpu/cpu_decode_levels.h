@@ -1,7 +1,7 @@
 // The decoder's kernels of one instruction set, and the scratch memory that they need.
 #pragma once
 #include "step/cpu/cpu_decode.h"
-#include "step/philox.h"
+#include "step/decode/philox.h"
 
 namespace fastqps::step {
 

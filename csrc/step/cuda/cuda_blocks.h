@@ -11,7 +11,7 @@
 #include <cstring>
 #include <variant>
 
-#include "step/encode_layout.h"
+#include "step/encode/encode_layout.h"
 #include "step/step_size.h"
 
 namespace fastqps {

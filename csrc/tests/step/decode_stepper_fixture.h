@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/slab.h"
-#include "step/decode_stepper.h"
+#include "step/decode/decode_stepper.h"
 #include "tests/step/model_device.h"
 
 namespace fastqps::test {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "step/decode_batch.h"
+#include "step/decode/decode_batch.h"
 #include "tests/check.h"
 
 namespace fastqps::test {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <random>
 
-#include "step/decode_batch.h"
+#include "step/decode/decode_batch.h"
 #include "tests/step/model_device.h"
 
 using namespace fastqps;

@@ -4,7 +4,7 @@
 #include <array>
 #include <random>
 
-#include "step/cuda/device_clock.h"
+#include "step/device_clock.h"
 #include "tests/check.h"
 
 using namespace fastqps;

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "step/logit_options.h"
+#include "step/decode/logit_options.h"
 #include "tests/check.h"
 
 using namespace fastqps;

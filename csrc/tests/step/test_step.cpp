@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "core/slab.h"
-#include "step/encode_stepper.h"
+#include "step/encode/encode_stepper.h"
 #include "tests/check.h"
 
 using namespace fastqps;

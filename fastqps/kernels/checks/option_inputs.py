@@ -29,7 +29,7 @@ class Run(NamedTuple):
     max_tokens: int = 100
 
     def words(self, slot: int, some_ids: list[int]) -> list[int]:
-        """Its parameters as csrc/step/decode_layout.h has them."""
+        """Its parameters as csrc/step/decode/decode_layout.h has them."""
         record = [0] * _core.ADMITTED_WORDS
         record[_core.PARAM_SLOT], record[_core.PARAM_MAX_TOKENS] = slot, self.max_tokens
         if self[:4] != Run()[:4]:

@@ -37,7 +37,7 @@ class Run(NamedTuple):
         return self.temperature > 0 and self.top_p >= 1 and self.top_k == 0
 
     def words(self, slot: int, stop_id: int) -> list[int]:
-        """Its parameters as csrc/step/decode_layout.h has them."""
+        """Its parameters as csrc/step/decode/decode_layout.h has them."""
         floats = torch.tensor([self.temperature, self.top_p]).view(torch.int32).tolist()
         stops = [stop_id if self.ends == "stop" else -1, *[-1] * 7]
         return [

@@ -1,4 +1,4 @@
-"""One sequence's sampling parameters, by the words of csrc/step/decode_layout.h."""
+"""One sequence's sampling parameters, by the words of csrc/step/decode/decode_layout.h."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def _first(found, at):
 
 @triton.jit
 def _uniform(record, made):
-    """csrc/step/philox.h: number ``made`` of the sequence's seed, in [0, 1), of 24 bits."""
+    """csrc/step/decode/philox.h: number ``made`` of the sequence's seed, in [0, 1), of 24 bits."""
     zero = (made * 0).to(tl.uint32)
     low = tl.load(record + SEED).to(tl.uint32, bitcast=True)
     high = tl.load(record + SEED + 1).to(tl.uint32, bitcast=True)
@@ -311,9 +311,9 @@ def sample(
     """Draws a token for each of ``counts[1]`` runs, says whether its sequence ends with it, keeps it as the newest.
 
     logits [S, vocabulary]; starts int32 [S + 1]; kv_slots int32 [T]; made int32 [S]; params int32 [slots, 32], the
-    records of csrc/step/decode_layout.h; eos_ids int32. Written: tokens int32 [S]; logprobs float32 [S], 0 where not
-    asked for; finish int32 [S]: 0 goes on, 1 stop token, 2 length; last_token int32 by slot; with ``stamps`` int64 [2]
-    the device's clock to the second.
+    records of csrc/step/decode/decode_layout.h; eos_ids int32. Written: tokens int32 [S]; logprobs float32 [S], 0 where
+    not asked for; finish int32 [S]: 0 goes on, 1 stop token, 2 length; last_token int32 by slot; with ``stamps`` int64
+    [2] the device's clock to the second.
     """
     runs, vocab = logits.shape
     shape, n_eos = sample_shape(vocab), len(eos_ids)

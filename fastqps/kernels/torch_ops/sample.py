@@ -44,7 +44,7 @@ def sampled(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """One token for each row of ``logits`` [S, vocabulary], its log-probability and whether it ends its sequence.
 
-    ``params``: int32 [S, ADMITTED_WORDS] of csrc/step/decode_layout.h; ``made``: int32 [S], tokens made before.
+    ``params``: int32 [S, ADMITTED_WORDS] of csrc/step/decode/decode_layout.h; ``made``: int32 [S], tokens made before.
     """
     logits = logits.float()
     wide = torch.where(logits.isnan(), -torch.inf, logits)  # what is no number is never chosen

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-#include "step/decode_layout.h"
+#include "step/decode/decode_layout.h"
 
 namespace fastqps {
 

@@ -1,4 +1,4 @@
-#include "step/logit_options.h"
+#include "step/decode/logit_options.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "step/decode_batch.h"
+#include "step/decode/decode_batch.h"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 // host writes a step into a block of the lane's shape. A graph reads a block of its own shape, which one copy fills
 // (cuda_blocks.h).
 #pragma once
-#include "step/decode_layout.h"
+#include "step/decode/decode_layout.h"
 
 namespace fastqps {
 

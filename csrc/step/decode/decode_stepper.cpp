@@ -1,4 +1,4 @@
-#include "step/decode_stepper.h"
+#include "step/decode/decode_stepper.h"
 
 #include <bit>
 #include <utility>

@@ -3,10 +3,10 @@
 #pragma once
 #include <vector>
 
-#include "step/decode_batch.h"
-#include "step/decode_times.h"
+#include "step/decode/decode_batch.h"
+#include "step/decode/decode_times.h"
+#include "step/decode/prompt_rows.h"
 #include "step/lanes.h"
-#include "step/prompt_rows.h"
 #include "step/stepper.h"
 
 namespace fastqps {

@@ -1,4 +1,4 @@
-#include "step/encode_stepper.h"
+#include "step/encode/encode_stepper.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 // limit forces override what is forbidden before them. Every run has the checkpoint's rules; the other options are in
 // its sequence's parameters (decode_layout.h).
 #pragma once
-#include "step/decode_layout.h"
+#include "step/decode/decode_layout.h"
 
 namespace fastqps::step {
 
