@@ -66,11 +66,14 @@ def test_a_planted_delay_costs_what_it_takes(planted_ms: float, tmp_path: Path) 
     until_right(attempt)
 
 
-@pytest.mark.parametrize(("launch_ms", "dispatchers", "least"), [(LAUNCH_MS, 2, 0.97), (0, 1, 0.99)])
+@pytest.mark.parametrize(("launch_ms", "dispatchers", "least"), [(LAUNCH_MS, 2, 0.9), (0, 1, 0.97)])
 def test_the_tuner_finds_how_many_dispatchers_it_takes(
     launch_ms: float, dispatchers: int, least: float, tmp_path: Path
 ) -> None:
-    """Two where a launch takes longer than the device, one where it does not; and a server takes its file."""
+    """Two where a launch takes longer than the device, one where it does not; and a server takes its file.
+
+    One dispatcher with slow launches keeps the device busy for 83 % of the time at most.
+    """
     device = ("--device", f"sim:{launching_in(launch_ms, tmp_path)}")
 
     def attempt() -> str:

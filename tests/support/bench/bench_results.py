@@ -266,7 +266,7 @@ def ablate() -> dict[str, Any]:
     why = "--quantization fp8 needs a GPU"
     missing = {"name": "+ FP8", "settings": {"quantization": "fp8"}, "reasons": [why], "missing": why}
     points.append(missing | {"rate": None, "verdict": None})
-    return result("ablate", points, best=4)
+    return result("ablate", points, best=3)
 
 
 def starve() -> dict[str, Any]:
