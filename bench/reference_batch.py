@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from bench.reference_rows import ReferenceRows
-from fastqps._core import decode_layout
+from fastqps._core import DecodeLayout
 from fastqps.runners.decode_buffers import DecodeBuffers
 
 
@@ -53,8 +53,8 @@ class ReferenceBatch:
 
     def add(self, *, staging: int, output: int, max_tokens: int, max_runs: int) -> int:
         """Adds the memory of one step, given by address; returns its number."""
-        layout = decode_layout(max_tokens, max_runs)
-        blocks = _block(staging, layout["words"]), _block(output, layout["out_words"])
+        layout = DecodeLayout(max_tokens, max_runs)
+        blocks = _block(staging, layout.words), _block(output, layout.out_words)
         self._steps.append(_Step(DecodeBuffers.over(*blocks, max_runs, max_tokens)))
         return len(self._steps) - 1
 

@@ -1,9 +1,10 @@
-"""The native front door (csrc/bind/front.cpp)."""
+"""The native front door (csrc/bind/front). tests/project/test_stubs.py compares this file with the extension."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from types import ModuleType
 
 RARE_PATHS: tuple[str, ...]
+wire: ModuleType  # the wire format's functions, for tests
 
 class TlsError(ValueError): ...
 
@@ -13,13 +14,22 @@ def check_tls(certificate: bytes, key: bytes, client_ca: bytes) -> int: ...
 class Door:
     def __init__(
         self,
+        *,
         segment_fd: int,
         dispatcher_fds: Sequence[int],
         door_fds: Sequence[int],
         index: int,
         listener_fd: int,
         internal_fd: int,
-        options: Mapping[str, Any],
+        max_message_bytes: int,
+        max_stream_inflight: int,
+        default_timeout_ns: int,
+        max_connection_age_ns: int,
+        stream_idle_timeout_ns: int,
+        canary_interval_ns: int,
+        rerun: bool,
+        load_reports: bool,
+        trace_ratio: float | None,
     ) -> None: ...
     def set_route(
         self,

@@ -10,26 +10,11 @@ import functools
 import zlib
 from pathlib import Path
 
-# The folders of csrc that decide what is in each extension, beside csrc/build.mk, which compiles them.
-TEXT = ("text", "text/unicode", "text/bpe", "text/wordpiece")
+# The folders of csrc that decide what is in each extension, with all that they hold: those that csrc/build.mk compiles
+# into it. Beside them csrc/build.mk itself and the headers in csrc/bind.
 PARTS = {
-    "_core": (
-        "core",
-        *TEXT,
-        "step",
-        "step/encode",
-        "step/decode",
-        "step/cpu",
-        "step/cuda",
-        "step/sim",
-        "bind",
-        "bind/core",
-    ),
-    "_front": (
-        *("core", *TEXT, "wire", "net", "grpc", "front"),
-        *("predict", "predict/tables", "predict/intake", "predict/answers", "predict/upkeep"),
-        *("bind", "bind/front"),
-    ),
+    "_core": ("core", "text", "step", "bind/core"),
+    "_front": ("core", "text", "wire", "net", "http2", "grpc", "calls", "front", "predict", "bind/front"),
 }
 SUFFIXES = (".h", ".cpp", ".inc")
 ROOT = Path(__file__).parents[1]
@@ -41,18 +26,21 @@ class StaleExtension(ImportError):
 
 def checksum(name: str, root: Path = ROOT) -> str:
     """Of the sources of extension ``name`` in the source tree ``root``: eight hex digits."""
-    total = _file_sum(root / "csrc/build.mk")
+    csrc = root / "csrc"
+    total = _file_sum(csrc / "build.mk")
+    for header in sorted((csrc / "bind").glob("*.h")):
+        total = _file_sum(header, total)
     for part in PARTS[name]:
-        total = zlib.crc32(_folder_sum(root / "csrc" / part).to_bytes(4), total)
+        total = zlib.crc32(_folder_sum(csrc / part).to_bytes(4), total)
     return f"{total:08x}"
 
 
 @functools.cache  # both extensions are built from some of them
 def _folder_sum(folder: Path) -> int:
     total = 0
-    for path in sorted(folder.iterdir()):
+    for path in sorted(folder.rglob("*")):
         if path.suffix in SUFFIXES:
-            total = zlib.crc32(path.name.encode(), _file_sum(path, total))
+            total = zlib.crc32(str(path.relative_to(folder)).encode(), _file_sum(path, total))
     return total
 
 

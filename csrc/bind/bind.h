@@ -9,6 +9,9 @@
 namespace fastqps::bind {
 
 void register_segment(pybind11::module_& m);
+void register_processes(pybind11::module_& m);
+void register_load(pybind11::module_& m);
+void register_models(pybind11::module_& m);
 void register_load_window(pybind11::module_& m);
 void register_step(pybind11::module_& m);
 void register_decode(pybind11::module_& m);

@@ -9,6 +9,7 @@
 namespace fastqps::bind {
 
 using SegmentClass = pybind11::class_<SegmentHandle>;
+void define_processes(SegmentClass& segment);
 void define_models(SegmentClass& segment);
 void define_load(SegmentClass& segment);
 

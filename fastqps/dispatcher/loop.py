@@ -97,7 +97,7 @@ def make_stepper(card: ModelCard, segment: Segment, settings: DispatcherSettings
         route=settings.route,
         max_items=settings.max_batch_items,
         max_tokens=settings.max_batch_tokens,
-        delay_ns=segment.route(settings.route)["max_batch_delay_ns"],
+        delay_ns=segment.route(settings.route).max_batch_delay_ns,
     )
 
 

@@ -31,23 +31,21 @@ def main(settings: DoorSettings) -> NoReturn:
     segment = Segment(settings.segment_fd)
     _heartbeat = Heartbeat(segment, "door", settings.index, settings.parent_fd)  # beats as long as it is there
     door = _front.Door(
-        settings.segment_fd,
-        list(settings.wake_dispatchers),
-        list(settings.wake_doors),
-        settings.index,
-        settings.listener_fd,
-        settings.internal_fd,
-        {
-            "max_message_bytes": settings.max_message_bytes,
-            "max_stream_inflight": settings.max_stream_inflight,
-            "default_timeout_ns": settings.default_timeout_ns,
-            "max_connection_age_ns": settings.max_connection_age_ns,
-            "stream_idle_timeout_ns": settings.stream_idle_timeout_ns,
-            "canary_interval_ns": settings.canary_interval_ns,
-            "rerun": settings.rerun,
-            "load_reports": settings.load_reports,
-            "trace_ratio": settings.trace_ratio,
-        },
+        segment_fd=settings.segment_fd,
+        dispatcher_fds=settings.wake_dispatchers,
+        door_fds=settings.wake_doors,
+        index=settings.index,
+        listener_fd=settings.listener_fd,
+        internal_fd=settings.internal_fd,
+        max_message_bytes=settings.max_message_bytes,
+        max_stream_inflight=settings.max_stream_inflight,
+        default_timeout_ns=settings.default_timeout_ns,
+        max_connection_age_ns=settings.max_connection_age_ns,
+        stream_idle_timeout_ns=settings.stream_idle_timeout_ns,
+        canary_interval_ns=settings.canary_interval_ns,
+        rerun=settings.rerun,
+        load_reports=settings.load_reports,
+        trace_ratio=settings.trace_ratio,
     )
     entry = Entry(door, Vault(settings.credentials_fd))
     slow = SlowTokenizers(door, f"frontdoor {settings.index}")

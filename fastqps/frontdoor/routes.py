@@ -33,7 +33,7 @@ class DoorRoutes:
         """Everything that serves, or that the server starts with. ``ModelError`` where one of them cannot be used."""
         for model in range(self._segment.sizes.models):
             found = self._segment.model(model)
-            self._load(model * GENERATIONS + found["serving"])
+            self._load(model * GENERATIONS + found.serving)
         _front.trim_memory()
 
     def load_next(self) -> None:
@@ -41,18 +41,18 @@ class DoorRoutes:
         lets go of those that have gone."""
         for model in range(self._segment.sizes.models):
             found = self._segment.model(model)
-            route = model * GENERATIONS + (found["serving"] + 1) % GENERATIONS
+            route = model * GENERATIONS + (found.serving + 1) % GENERATIONS
             state = self._segment.route(route)
-            if state["state"] == "empty" and self._has_any(route):
+            if state.state == "empty" and self._has_any(route):
                 self._drop(route)
-            if not found["ready"] or state["state"] != "warming" or self._has(route, state["generation"]):
+            if not found.ready or state.state != "warming" or self._has(route, state.generation):
                 continue
             try:
                 self._load(route)
             except Exception as error:  # whatever a file may do to its parser
                 said = str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {error}"
-                print(f"model {found['name']} is not reloaded: {said}", file=sys.stderr)
-                self._segment.refuse_route(self._index, route, state["generation"])
+                print(f"model {found.name} is not reloaded: {said}", file=sys.stderr)
+                self._segment.refuse_route(self._index, route, state.generation)
 
     def load_in_peace(self) -> None:
         """``load_next``, at a low priority, on a thread of its own: the loop has requests to serve."""
@@ -70,7 +70,7 @@ class DoorRoutes:
 
     def list_models(self) -> bytes:
         """The serialized ``ListModelsResponse``."""
-        serving = [m * GENERATIONS + self._segment.model(m)["serving"] for m in range(self._segment.sizes.models)]
+        serving = [m * GENERATIONS + self._segment.model(m).serving for m in range(self._segment.sizes.models)]
         found = [self._found[route] for route in serving]
         return rare_calls.list_models([each.card for each in found], [each.native for each in found])
 
@@ -89,7 +89,7 @@ class DoorRoutes:
         self._freed = True
 
     def _load(self, route: int) -> None:
-        generation = self._segment.route(route)["generation"]
+        generation = self._segment.route(route).generation
         card = ModelCard.from_json(self._segment.card(route))
         tokenizer = load_tokenizer(card)
         native = tokenizer is not None and tokenizer.native

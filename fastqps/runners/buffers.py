@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastqps._core import EncodeStepper, encode_layout
+from fastqps._core import EncodeLayout, EncodeStepper
 
 _ALIGN = 64
 
@@ -78,20 +78,17 @@ class StepBuffers:
         width: int,
     ) -> StepBuffers:
         """The sections of a device's blocks, as csrc/step/encode/encode_layout.h has them."""
-        at = encode_layout(max_tokens, max_items, width)
-
-        def section(name: str, words: int) -> NDArray[np.int32]:
-            return staging[at[name] : at[name] + words]
+        at = EncodeLayout(max_tokens, max_items, width)
 
         return cls(
             max_items=max_items,
             max_tokens=max_tokens,
             width=width,
-            input_ids=section("input_ids", max_tokens),
-            position_ids=section("position_ids", max_tokens),
-            token_type_ids=section("token_type_ids", max_tokens),
-            cu_seqlens=section("cu_seqlens", max_items + 1),
-            output=output[: at["out_words"]].view(np.float32).reshape(max_items, width),
+            input_ids=staging[at.input_ids :][:max_tokens],
+            position_ids=staging[at.position_ids :][:max_tokens],
+            token_type_ids=staging[at.token_type_ids :][:max_tokens],
+            cu_seqlens=staging[at.cu_seqlens :][: max_items + 1],
+            output=output[: at.out_words].view(np.float32).reshape(max_items, width),
             stamps=stamps,
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fastqps._core import ADMITTED_WORDS, HEADER_WORDS, DecodeStepper, decode_layout
+from fastqps._core import ADMITTED_WORDS, HEADER_WORDS, DecodeLayout, DecodeStepper
 from fastqps.runners.buffers import aligned
 
 
@@ -54,8 +54,8 @@ class DecodeBuffers:
     @classmethod
     def allocate(cls, max_runs: int, max_tokens: int) -> DecodeBuffers:
         """Zeroed blocks on cache-line boundaries; their addresses never change."""
-        layout = decode_layout(max_tokens, max_runs)
-        staging, output = aligned(layout["words"], np.int32), aligned(layout["out_words"], np.int32)
+        layout = DecodeLayout(max_tokens, max_runs)
+        staging, output = aligned(layout.words, np.int32), aligned(layout.out_words, np.int32)
         return cls.over(staging, output, max_runs, max_tokens)
 
     @classmethod
@@ -63,11 +63,7 @@ class DecodeBuffers:
         cls, staging: NDArray[np.int32], output: NDArray[np.int32], max_runs: int, max_tokens: int
     ) -> DecodeBuffers:
         """The sections of two blocks that someone else holds."""
-        at = decode_layout(max_tokens, max_runs)
-
-        def section(name: str, words: int) -> NDArray[np.int32]:
-            block = output if name.startswith("out_") else staging
-            return block[at[name] : at[name] + words]
+        at = DecodeLayout(max_tokens, max_runs)
 
         return cls(
             max_runs=max_runs,
@@ -75,15 +71,15 @@ class DecodeBuffers:
             staging=staging,
             output=output,
             header=staging[:HEADER_WORDS],
-            input_ids=section("token_ids", max_tokens),
-            positions=section("positions", max_tokens),
-            kv_slots=section("kv_slots", max_tokens),
-            starts=section("starts", max_runs + 1),
-            made=section("made", max_runs),
-            admitted=section("admitted", max_runs * ADMITTED_WORDS).reshape(max_runs, ADMITTED_WORDS),
-            tokens=section("out_tokens", max_runs),
-            logprobs=section("out_logprobs", max_runs).view(np.float32),
-            finish=section("out_finish", max_runs),
+            input_ids=staging[at.token_ids :][:max_tokens],
+            positions=staging[at.positions :][:max_tokens],
+            kv_slots=staging[at.kv_slots :][:max_tokens],
+            starts=staging[at.starts :][: max_runs + 1],
+            made=staging[at.made :][:max_runs],
+            admitted=staging[at.admitted :][: max_runs * ADMITTED_WORDS].reshape(max_runs, ADMITTED_WORDS),
+            tokens=output[at.out_tokens :][:max_runs],
+            logprobs=output[at.out_logprobs :][:max_runs].view(np.float32),
+            finish=output[at.out_finish :][:max_runs],
             stamps=aligned(2, np.int64),
         )
 

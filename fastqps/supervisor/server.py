@@ -238,4 +238,4 @@ class Supervisor:
 
     def _may_finish(self, worker: DispatcherSlot) -> bool:
         """Not one that does not get on, or whose step nobody waits for any more."""
-        return worker.ready and (self._drained or not worker.line["step_started_ns"])
+        return worker.ready and (self._drained or not worker.line.step_started_ns)

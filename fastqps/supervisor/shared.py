@@ -89,6 +89,6 @@ def _eventfd() -> int:
 
 def _describe(server: Plan) -> str:
     sizes, found = server.sizes(), plan(server.sizes())
-    total = f"{found['total_bytes'] / (1 << 20):.1f} MiB"
-    slot = f"{format_bytes(found['slot_stride'])} for {sizes.max_tokens} tokens and a {sizes.answer_bytes}-byte answer"
+    total = f"{found.total_bytes / (1 << 20):.1f} MiB"
+    slot = f"{format_bytes(found.slot_stride)} for {sizes.max_tokens} tokens and a {sizes.answer_bytes}-byte answer"
     return f"{total}: {sizes.doors} x {sizes.slots} slots of {slot}"

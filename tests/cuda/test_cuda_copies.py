@@ -17,8 +17,8 @@ from fastqps._core import (
     CudaApi,
     CudaLane,
     CudaStep,
-    decode_layout,
-    encode_layout,
+    DecodeLayout,
+    EncodeLayout,
 )
 from fastqps.devices.cuda.buckets import Shape, closer_shapes, covering_shapes, encoder_buckets
 
@@ -49,17 +49,17 @@ def blocks(staging_words: int, output_words: int) -> dict[str, int]:
 @cache
 def decoder(max_runs: int) -> CudaStep:
     """Of a lane for prompts of up to 128 tokens, with all the graphs that its device captures."""
-    api, at = CudaApi(fake_cuda.library()), decode_layout(TOKENS, max_runs)
-    memory = blocks(at["words"], at["out_words"])
+    api, at = CudaApi(fake_cuda.library()), DecodeLayout(TOKENS, max_runs)
+    memory = blocks(at.words, at.out_words)
     lane = CudaLane.decoder(api, stream=api.make_stream(), max_tokens=TOKENS, max_runs=max_runs, **memory)
     return add_graphs(lane, [*covering_shapes(TOKENS, max_runs, 128), *closer_shapes(TOKENS, max_runs)])
 
 
 @cache
 def encoder(token_types: bool) -> CudaStep:
-    api, at = CudaApi(fake_cuda.library()), encode_layout(TOKENS, ITEMS, WIDTH, token_types)
+    api, at = CudaApi(fake_cuda.library()), EncodeLayout(TOKENS, ITEMS, WIDTH, token_types)
     sizes = {"max_tokens": TOKENS, "max_items": ITEMS, "width": WIDTH, "token_types": token_types}
-    memory = blocks(at["device_words"], at["out_words"])
+    memory = blocks(at.device_words, at.out_words)
     lane = CudaLane.encoder(api, stream=api.make_stream(), **sizes, **memory)
     return add_graphs(lane, [Shape(n, min(n, ITEMS)) for n in encoder_buckets(TOKENS, WIDTH, 132)])
 

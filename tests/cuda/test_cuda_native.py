@@ -22,7 +22,7 @@ import torch
 from paths import python_path
 from sum_lane import SumLane
 
-from fastqps._core import CudaApi, CudaError, CudaStep, encode_layout, now_ns
+from fastqps._core import CudaApi, CudaError, CudaStep, EncodeLayout, now_ns
 from fastqps.kernels import TRITON_MISSING
 
 
@@ -42,24 +42,12 @@ def held_graph() -> Iterator[None]:
 
 
 def test_sections_lie_one_behind_the_other() -> None:
-    assert encode_layout(100, 8, 384) == {
-        "input_ids": 16,
-        "token_type_ids": 128,
-        "cu_seqlens": 240,
-        "device_words": 256,
-        "position_ids": 256,
-        "words": 368,
-        "out_words": 8 * 384,
-    }
-    assert encode_layout(100, 8, 384, token_types=False) == {
-        "input_ids": 16,
-        "token_type_ids": 128,
-        "cu_seqlens": 128,
-        "device_words": 144,
-        "position_ids": 144,
-        "words": 256,
-        "out_words": 8 * 384,
-    }
+    at = EncodeLayout(100, 8, 384)
+    assert (at.input_ids, at.token_type_ids, at.cu_seqlens, at.position_ids) == (16, 128, 240, 256)
+    assert (at.device_words, at.words, at.out_words) == (256, 368, 8 * 384)
+    at = EncodeLayout(100, 8, 384, token_types=False)
+    assert (at.input_ids, at.token_type_ids, at.cu_seqlens, at.position_ids) == (16, 128, 128, 144)
+    assert (at.device_words, at.words, at.out_words) == (144, 256, 8 * 384)
 
 
 def test_steps_answer_and_tell_when_they_ran(lane: SumLane) -> None:
@@ -80,8 +68,8 @@ def test_steps_answer_and_tell_when_they_ran(lane: SumLane) -> None:
     for step in steps:
         step.wait()
         assert step.due_s() == 0
-    assert [graph["max_tokens"] for graph in lane.lane.graphs()] == [16, 32]
-    assert sum(graph["steps"] for graph in lane.lane.graphs()) == 40
+    assert [graph.max_tokens for graph in lane.lane.graphs()] == [16, 32]
+    assert sum(graph.steps for graph in lane.lane.graphs()) == 40
 
 
 def test_views_keep_their_step(lane: SumLane) -> None:

@@ -115,10 +115,10 @@ def test_a_graph_is_the_smallest_that_holds_the_step(tmp_path: Path) -> None:
         ids = [[1] * n for n in [60] * (tokens // 60) + [tokens % 60] if n]
         runner.run(*pack_items(card, [(each, len(each)) for each in ids], runner.buffers()))
         ran[bucket] += 1
-        assert {g["max_tokens"]: g["steps"] for g in runner.lane.native.graphs()}[bucket] == ran[bucket]
-    assert [g["max_tokens"] for g in runner.lane.native.graphs()] == [64, 96, 300]
+        assert {g.max_tokens: g.steps for g in runner.lane.native.graphs()}[bucket] == ran[bucket]
+    assert [g.max_tokens for g in runner.lane.native.graphs()] == [64, 96, 300]
     runner.warm_up()
-    assert [g["max_tokens"] for g in runner.lane.native.graphs()] == [64, 96, 128, 192, 256, 300]
+    assert [g.max_tokens for g in runner.lane.native.graphs()] == [64, 96, 128, 192, 256, 300]
     with pytest.raises(ValueError, match="301"):
         runner.launch(5, 301, 61)
     with pytest.raises(ValueError, match="larger than any graph"):
@@ -317,7 +317,7 @@ def test_finer_graphs_only_as_the_start_has_time(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(cuda_lane, "CLOSER_S_MAX", 0.0)
     runner: Any = make_runner("cuda", card, 40, 96)
     runner.warm_up()
-    captured = {(g["max_tokens"], g["max_items"]) for g in runner.lane.native.graphs()}
+    captured = {(g.max_tokens, g.max_items) for g in runner.lane.native.graphs()}
     assert captured == set(runner.lane.covering)
     assert f"{len(captured)} graphs of " in (said := capfd.readouterr().out) and "finer ones left out" in said
     assert cuda_encoder.EncoderLane.closer.fget(runner.lane) == ()  # type: ignore[attr-defined]

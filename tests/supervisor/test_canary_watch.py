@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ S = 10**9
 TICK = S // 10
 
 
-def line(**changes: Any) -> dict[str, Any]:
-    return {"steps_done": 7, "ready": True, "canary_since_ns": 1, "step_started_ns": 0, **changes}
+def line(**changes: Any) -> Any:
+    found = {"steps_done": 7, "ready": True, "canary_since_ns": 1, "step_started_ns": 0, **changes}
+    return SimpleNamespace(**found)
 
 
 def watch(canary: Canary, ticks: int, silent_ns: int = 0, **changes: Any) -> list[tuple[float, str]]:

@@ -40,7 +40,7 @@ class World:
         def generation(number: int) -> Generation:
             return Generation(0, number, cast(Any, SimpleNamespace(name="m", version=f"v{number}")), NOTHING)
 
-        self.line = {"live": True, "ready": True, "flips_seen": 0}
+        self.line = SimpleNamespace(live=True, ready=True, flips_seen=0)
         self.segment = Segment()
         self.old = generation(0)
         door = SimpleNamespace(index=0, title="frontdoor 0", child=None, line=self.line)
@@ -80,17 +80,17 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 @pytest.mark.parametrize("line", [{"live": False, "ready": False}, {"ready": False}, {"flips_seen": FLIPS}])
 def test_who_is_down_or_starts_has_nothing_of_it(world: World, line: dict[str, Any]) -> None:
     """However long a front door takes that died behind the flip, and is started again."""
-    world.line.update(line)
+    vars(world.line).update(line)
     assert world.let_go()
     assert world.next_reload() == "it was read"
 
 
 @pytest.mark.parametrize(("flips_seen", "held"), [(FLIPS - 1, 0), (FLIPS, 2)])
 def test_each_reload_looks_again(world: World, flips_seen: int, held: int) -> None:
-    world.line["flips_seen"], world.segment.held = flips_seen, held
+    world.line.flips_seen, world.segment.held = flips_seen, held
     assert not world.let_go()
     assert world.next_reload() == f"frontdoor 0 may still use m@v0 ({held} items)"
     assert not world.gone()
-    world.line["flips_seen"], world.segment.held = FLIPS + 1, 0  # another model was reloaded meanwhile
+    world.line.flips_seen, world.segment.held = FLIPS + 1, 0  # another model was reloaded meanwhile
     assert world.next_reload() == "it was read"
     assert world.gone()

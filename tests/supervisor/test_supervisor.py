@@ -536,7 +536,7 @@ def test_restart_budget() -> None:
 def test_service_is_counted_in_full() -> None:
     """By a supervisor that seldom gets to look, too: else a minute of service would last ever longer, and who dies now
     and then would stay down. What it takes to start is none."""
-    line = {"heartbeat_ns": 0, "ready": False, "turn_started_ns": 0}
+    line = SimpleNamespace(heartbeat_ns=0, ready=False, turn_started_ns=0)
     segment = SimpleNamespace(door=lambda index: line)
     nothing: Any = None
     worker = FrontDoorSlot(0, nothing, cast(Any, SimpleNamespace(segment=segment)), nothing)
@@ -545,7 +545,7 @@ def test_service_is_counted_in_full() -> None:
         worker.child = cast(Any, SimpleNamespace(exited=SimpleNamespace(done=lambda: False), pid=1, killed=False))
         worker.watched = Watched(start_ns)
         for after_s, ready in ((20, False), (21, True), (24, True), (30, True)):
-            line.update(heartbeat_ns=start_ns + after_s * S, ready=ready)
+            line.heartbeat_ns, line.ready = start_ns + after_s * S, ready
             assert worker.overdue(start_ns + after_s * S, TICK_NS, 30 * S) is None
         start_ns += 300 * S  # it has died long before
     assert worker.served_s == 20

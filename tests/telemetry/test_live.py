@@ -49,13 +49,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(now, "now_ns", lambda: SECOND)
 
 
-def busy_door() -> dict[str, Any]:
+def busy_door() -> SimpleNamespace:
     items = np.zeros((16, 17), dtype=np.uint64)
     items[0, 0], items[1, 0], items[0, 8] = 300, 100, 20
     requests = np.zeros((16, len(METHODS), 17), dtype=np.uint64)
     requests[0, 0, 0], requests[0, METHODS.index("other"), 0] = 50, 9
     return fake_source.process(
-        items=items, requests=requests, inflight_ns=6 * SECOND,
+        {"inflight_ns": 6 * SECOND}, items=items, requests=requests,
         request=fake_source.requests_of(fake_source.histogram(*[100_000] * 99, 10**9)),
         rejected={**dict.fromkeys(REJECTS, 0), "queue_full": 20}, expired={**dict.fromkeys(STAGES, 0), "queue": 4},
         transport={**dict.fromkeys(TRANSPORT_COUNTERS, 0), "bytes_in": 2_000, "bytes_out": 8_000},
@@ -67,8 +67,11 @@ def test_what_happened_between_two_looks(clock: None) -> None:
     before = Counts.read(seen)
     seen.all[0] = busy_door()
     seen.all[2] = fake_source.process(
-        busy_ns=3 * SECOND, idle_ns={**dict.fromkeys(IDLES, 0), "no_work": SECOND}, steps=10, step_items=400,
-        batch_items=fake_source.histogram(30, 50), step_tokens=60, step_capacity_tokens=80, generated_tokens=700,
+        {
+            "busy_ns": 3 * SECOND, "steps": 10, "step_items": 400, "step_tokens": 60, "step_capacity_tokens": 80,
+            "generated_tokens": 700,
+        },
+        idle_ns={**dict.fromkeys(IDLES, 0), "no_work": SECOND}, batch_items=fake_source.histogram(30, 50),
     )  # fmt: skip
     seen.active_ns = SECOND
     found = now.look(seen, before, Counts.read(seen), {"saturation": 0.5})

@@ -42,16 +42,16 @@ def source() -> FakeSource:
     items = np.zeros((16, 17), dtype=np.uint64)
     items[1, 3] = 9
     door = process(
-        requests=requests, items=items, queue_wait_ns=3_000_000_000, inflight_ns=10**9,
+        {"queue_wait_ns": 3_000_000_000, "inflight_ns": 10**9}, requests=requests, items=items,
         request=requests_of(histogram(1_000, 1_000_000, 3_000_000_000), model=1, method="PredictBatch"),
         rejected=dict.fromkeys(REJECTS, 6),
         transport={**dict.fromkeys(TRANSPORT_COUNTERS, 7), "bytes_in": 8},
         expired={**dict.fromkeys(STAGES, 0), "queue": 4},
     )  # fmt: skip
     busy = process(
-        busy_ns=5 * 10**8, idle_ns=dict.fromkeys(IDLES, 10**9), batch_items=histogram(1, 2, 64),
-        batch_tokens=histogram(40, 80),
-        stage={stage: histogram(2_000) for stage in STAGES}, requeued=1, generated_tokens=50,
+        {"busy_ns": 5 * 10**8, "requeued": 1, "generated_tokens": 50},
+        idle_ns=dict.fromkeys(IDLES, 10**9), batch_items=histogram(1, 2, 64), batch_tokens=histogram(40, 80),
+        stage={stage: histogram(2_000) for stage in STAGES},
     )  # fmt: skip
     return FakeSource(door, door, busy, busy, process())
 
@@ -126,7 +126,7 @@ def test_histogram_buckets_are_exact() -> None:
     """Every shown edge counts what a plain list of the values counts."""
     rng = np.random.default_rng(7)
     values = [int(v) for v in np.exp(rng.uniform(0, np.log(10**12), 5000))] + [0, 1, 1023, 1024, 1025, 1535, 1536]
-    buckets = histogram(*values)["buckets"]
+    buckets = histogram(*values).buckets
     edges = Edges(1 << 10, 1 << 36, 2, 1e-9).cumulative(buckets, len(values))
     assert len(edges) > 50
     for edge, count in edges[:-1]:
@@ -136,17 +136,17 @@ def test_histogram_buckets_are_exact() -> None:
     assert edges[-1] == ("+Inf", len(values))
     assert [count for _, count in edges] == sorted(count for _, count in edges)
     small = [1, 1, 2, 3, 4, 7, 8, 15, 16, 64]
-    whole = dict(Edges(2, 1 << 21, 1, 1, whole=True).cumulative(histogram(*small)["buckets"], len(small)))
+    whole = dict(Edges(2, 1 << 21, 1, 1, whole=True).cumulative(histogram(*small).buckets, len(small)))
     for edge in (1, 3, 7, 15, 31, 63, 127):
         assert whole[str(edge)] == sum(v <= edge for v in small)
 
 
 def test_batch_fill_is_of_the_last_seconds(source: FakeSource) -> None:
-    source.all[2] = process(step_tokens=1000, step_capacity_tokens=1000)
+    source.all[2] = process({"step_tokens": 1000, "step_capacity_tokens": 1000})
     fill = FillWindow(source)
     assert fill.ratios() == [None, None]  # nothing since the window began
-    source.all[2] = process(step_tokens=1100, step_capacity_tokens=1400)
-    source.all[3] = process(step_tokens=100, step_capacity_tokens=400)
+    source.all[2] = process({"step_tokens": 1100, "step_capacity_tokens": 1400})
+    source.all[3] = process({"step_tokens": 100, "step_capacity_tokens": 400})
     assert fill.ratios() == [pytest.approx(200 / 800), None]
     for _ in range(11):
         fill.sample()

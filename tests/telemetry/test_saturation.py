@@ -35,10 +35,9 @@ def capacity(**more: Any) -> Capacity:
     return Capacity("a", "0123456789ab", "cpu", {}, 400, 8, "", "", "", **more)
 
 
-def load(**given: Any) -> dict[str, Any]:
-    found = dict.fromkeys(("asked", "in_flight", "slots", "dispatcher", "frontdoor", "device"), 0.0)
-    found = {**found, "queue_wait_s": [0.0], **given}
-    return {"step_s": [0.0] * len(found["queue_wait_s"]), **found}
+def load(**given: Any) -> Any:
+    waits = given.setdefault("queue_wait_s", [0.0])
+    return fake_source.means(**{"step_s": [0.0] * len(waits), **given})
 
 
 @pytest.mark.parametrize(
@@ -195,8 +194,9 @@ def test_a_measured_load_is_its_share_of_the_capacity(k: int) -> None:
     """By each term that limits; a floor under the queue's wait, or one that bends, is no more load than it was."""
     seen = {"share": 1.0, "in_flight": 8.0, **MEASURED["at_knee"]} if k == 2 else MEASURED["below_knee"][k]
     asked, waits = 400 * seen["share"], [seen["queue_wait_p95_s"]]
-    given = {**seen, "asked": asked, "queue_wait_s": waits, "device": seen["device_load"]}
-    terms = Limits.of(capacity(**MEASURED), 0.005).terms(load(**given))
+    given = {name: seen.get(name, 0.0) for name in ("in_flight", "dispatcher", "frontdoor")}
+    measured = load(**given, asked=asked, queue_wait_s=waits, device=seen["device_load"])
+    terms = Limits.of(capacity(**MEASURED), 0.005).terms(measured)
     for cause in ("offered", "in_flight", "queue_wait", "device"):
         assert terms[cause] == pytest.approx(seen["share"]), cause
     assert max(terms, key=terms.__getitem__) != "frontdoor" and max(terms.values()) == pytest.approx(seen["share"])
@@ -234,8 +234,8 @@ def test_meter() -> None:
     source.segment.set_load = lambda **values: said.update(values)
     meter = LoadMeter(source)
     assert (meter.saturation, meter.advised_replicas, meter.peak) == (0, 0, 0)
-    source.load = {**source.load, "asked": 280.0, "items": 300.0, "errors": 5.0, "queue_wait_s": [0.001, 0.002]}
-    source.window.short = lambda: {**source.load, "asked": 600.0}
+    source.load = fake_source.means(asked=280.0, items=300.0, errors=5.0, queue_wait_s=[0.001, 0.002])
+    source.window.short = lambda: fake_source.means(asked=600.0)
     meter.tick()
     assert (meter.saturation, meter.cause) == (pytest.approx(0.7), "offered")
     assert meter.peak == pytest.approx(1.5) and meter.headroom == pytest.approx(120)
@@ -263,11 +263,7 @@ def gauges(page: bytes) -> dict[str, float]:
 
 def test_load_page() -> None:
     source = fake_source.FakeSource(*[fake_source.process()] * 5)
-    source.load = {
-        **source.load,
-        **dict.fromkeys(("items", "slots", "asked"), 123456.789),
-        "queue_wait_s": [1e-9, 9],
-    }
+    source.load = fake_source.means(items=123456.789, slots=123456.789, asked=123456.789, queue_wait_s=[1e-9, 9])
     meter = LoadMeter(source)
     found = gauges(meter.page)
     assert set(found) == LOAD_PAGE | {"fastqps_capacity_requests_per_second"}
@@ -279,7 +275,7 @@ def test_load_page() -> None:
 
 def test_metrics_say_one_cause() -> None:
     source = fake_source.FakeSource(*[fake_source.process()] * 5)
-    source.load = {**source.load, "frontdoor": 0.4}
+    source.load = fake_source.means(frontdoor=0.4)
     found = fake_source.samples(source)
     assert {cause: found[f"fastqps_saturation_cause{{cause={cause}}}"] for cause in CAUSES} == {
         **dict.fromkeys(CAUSES, 0.0), "frontdoor": 1.0

@@ -69,13 +69,7 @@ struct Lane {
     if (!lane.add(address(graph), max_tokens, max_items))
       throw std::runtime_error("a graph was added to a lane while steps are in flight on it");
   }
-  py::list graphs() const {
-    py::list all;
-    for (const CudaGraph& g : lane.graphs())
-      all.append(py::dict("graph"_a = reinterpret_cast<u64>(g.exec), "max_tokens"_a = g.shape.max_tokens,
-                          "max_items"_a = g.shape.max_items, "steps"_a = g.steps, "usual_ns"_a = g.usual_ns));
-    return all;
-  }
+  const std::vector<CudaGraph>& graphs() const { return lane.graphs(); }
 };
 
 class Step {
@@ -148,13 +142,6 @@ class Step {
 template <class T>
 py::array view(T* at, size_t n, py::handle owner) {
   return py::array_t<T>(py::ssize_t(n), at, owner);
-}
-
-py::dict layout(u32 max_tokens, u32 max_items, u32 width, bool token_types) {
-  const EncodeLayout at(max_tokens, max_items, width, token_types);
-  return py::dict("input_ids"_a = at.input_ids, "token_type_ids"_a = at.token_type_ids, "cu_seqlens"_a = at.cu_seqlens,
-                  "position_ids"_a = at.position_ids, "device_words"_a = at.device_words, "words"_a = at.words,
-                  "out_words"_a = at.out_words);
 }
 
 py::bytes ipc_export(Api& self, u64 pointer) {
@@ -246,7 +233,7 @@ void register_api(py::module_& m) {
       .def(
           "counts",
           [](Api& self) {
-            py::dict counts;
+            std::map<std::string, u64> counts;
             for (u32 call = 0; call < kCudaCalls; call++)
               if (const u64 n = self->count(CudaCall(call))) counts[CudaApi::name(CudaCall(call))] = n;
             return counts;
@@ -255,6 +242,12 @@ void register_api(py::module_& m) {
 }
 
 void register_lane(py::module_& m) {
+  py::class_<CudaGraph>(m, "CudaGraph", "A graph of a lane, and how often it has run.")
+      .def_property_readonly("graph", [](const CudaGraph& g) { return reinterpret_cast<u64>(g.exec); })
+      .def_property_readonly("max_tokens", [](const CudaGraph& g) { return g.shape.max_tokens; })
+      .def_property_readonly("max_items", [](const CudaGraph& g) { return g.shape.max_items; })
+      .def_readonly("steps", &CudaGraph::steps)
+      .def_readonly("usual_ns", &CudaGraph::usual_ns);
   py::class_<Lane, std::shared_ptr<Lane>>(
       m, "CudaLane", "One stream of this thread's device, its blocks and its graphs; see csrc/step/cuda/cuda_step.h.")
       .def_static(
@@ -266,7 +259,7 @@ void register_lane(py::module_& m) {
           },
           "api"_a, py::kw_only(), "stream"_a, "staging"_a, "output"_a, "max_tokens"_a, "max_items"_a, "width"_a,
           "token_types"_a,
-          "Addresses of the device's blocks, which a graph reads and writes as encode_layout of its own shape says; "
+          "Addresses of the device's blocks, which a graph reads and writes as EncodeLayout of its own shape says; "
           "STAMP_WORDS stand in front of the output.")
       .def_static(
           "decoder",
@@ -275,7 +268,7 @@ void register_lane(py::module_& m) {
             return std::make_shared<Lane>(std::move(api), blocks, stream, staging, output);
           },
           "api"_a, py::kw_only(), "stream"_a, "staging"_a, "output"_a, "max_tokens"_a, "max_runs"_a,
-          "The same, as decode_layout says.")
+          "The same, as DecodeLayout says.")
       .def("add_graph", &Lane::add_graph, "graph"_a, py::kw_only(), "max_tokens"_a, "max_items"_a,
            "Adds a captured graph for steps of up to so many tokens and items, or replaces the one of that size.")
       .def("graphs", &Lane::graphs,
@@ -330,10 +323,17 @@ void register_cuda(py::module_& m) {
       PyExc_RuntimeError, nullptr);
   m.attr("CudaError") = py::handle(cuda_error);
   m.attr("STAMP_WORDS") = kStampWords;
-  m.def(
-      "encode_layout", &layout, "max_tokens"_a, "max_items"_a, "width"_a, "token_types"_a = true,
-      "Offsets, in 32-bit words, of the sections of an encoder step's staging block, and how large its blocks are; see "
-      "csrc/step/encode/encode_layout.h.");
+  py::class_<EncodeLayout>(m, "EncodeLayout",
+                           "Offsets, in 32-bit words, of the sections of an encoder step's blocks; see "
+                           "csrc/step/encode/encode_layout.h.")
+      .def(py::init<u32, u32, u32, bool>(), "max_tokens"_a, "max_items"_a, "width"_a, "token_types"_a = true)
+      .def_readonly("input_ids", &EncodeLayout::input_ids)
+      .def_readonly("token_type_ids", &EncodeLayout::token_type_ids)
+      .def_readonly("cu_seqlens", &EncodeLayout::cu_seqlens)
+      .def_readonly("position_ids", &EncodeLayout::position_ids)
+      .def_readonly("device_words", &EncodeLayout::device_words)
+      .def_readonly("words", &EncodeLayout::words)
+      .def_readonly("out_words", &EncodeLayout::out_words);
   register_api(m);
   register_lane(m);
 }

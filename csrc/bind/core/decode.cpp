@@ -78,14 +78,6 @@ class NamedBatch {
   std::unordered_map<u64, u32> kv_;
 };
 
-py::dict layout(u32 max_tokens, u32 max_runs) {
-  const DecodeLayout at(max_tokens, max_runs);
-  return py::dict("token_ids"_a = at.token_ids, "positions"_a = at.positions, "kv_slots"_a = at.kv_slots,
-                  "starts"_a = at.starts, "made"_a = at.made, "admitted"_a = at.admitted, "words"_a = at.words,
-                  "out_tokens"_a = at.out_tokens, "out_logprobs"_a = at.out_logprobs, "out_finish"_a = at.out_finish,
-                  "out_words"_a = at.out_words);
-}
-
 }  // namespace
 
 void register_decode(py::module_& m) {
@@ -103,9 +95,21 @@ void register_decode(py::module_& m) {
   m.attr("PARAM_SUPPRESS_IDS") = u32(kParamSuppressIds);
   m.attr("STOP_IDS_MAX") = kStopIdsMax;
   m.attr("SUPPRESS_IDS_MAX") = kSuppressIdsMax;
-  m.def("decode_layout", &layout, "max_tokens"_a, "max_runs"_a,
-        "Offsets, in 32-bit words, of the sections of a decoder step's two blocks; see "
-        "csrc/step/decode/decode_layout.h.");
+  py::class_<DecodeLayout>(m, "DecodeLayout",
+                           "Offsets, in 32-bit words, of the sections of a decoder step's two blocks; see "
+                           "csrc/step/decode/decode_layout.h.")
+      .def(py::init<u32, u32>(), "max_tokens"_a, "max_runs"_a)
+      .def_readonly("token_ids", &DecodeLayout::token_ids)
+      .def_readonly("positions", &DecodeLayout::positions)
+      .def_readonly("kv_slots", &DecodeLayout::kv_slots)
+      .def_readonly("starts", &DecodeLayout::starts)
+      .def_readonly("made", &DecodeLayout::made)
+      .def_readonly("admitted", &DecodeLayout::admitted)
+      .def_readonly("words", &DecodeLayout::words)
+      .def_readonly("out_tokens", &DecodeLayout::out_tokens)
+      .def_readonly("out_logprobs", &DecodeLayout::out_logprobs)
+      .def_readonly("out_finish", &DecodeLayout::out_finish)
+      .def_readonly("out_words", &DecodeLayout::out_words);
   py::class_<NamedBatch>(
       m, "DecodeBatch",
       "Sequences that generate, and the packed steps made of them; see csrc/step/decode/decode_batch.h.")

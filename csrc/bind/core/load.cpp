@@ -2,6 +2,8 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <map>
+
 #include "bind/segment.h"
 #include "core/load_window.h"
 
@@ -11,64 +13,66 @@ using namespace py::literals;
 namespace fastqps::bind {
 namespace {
 
-py::dict histogram(const Histogram& h) {
-  py::array_t<u64> buckets(Histogram::kBuckets);
+using Buckets = py::array_t<u64>;
+
+struct HistogramCounts {
+  u64 count, sum;
+  Buckets buckets;
+};
+
+HistogramCounts read(const Histogram& h) {
+  Buckets buckets(Histogram::kBuckets);
   u64* out = buckets.mutable_data();
   for (u32 i = 0; i < Histogram::kBuckets; i++) out[i] = h.bucket[i].load(kRelaxed);
-  return py::dict("count"_a = h.count.load(kRelaxed), "sum"_a = h.sum.load(kRelaxed), "buckets"_a = buckets);
+  return {h.count.load(kRelaxed), h.sum.load(kRelaxed), buckets};
 }
 
+using ByName = std::map<std::string, u64>;
+
 template <size_t N>
-py::dict named(const std::atomic<u64> (&values)[N], const char* const (&names)[N]) {
-  py::dict out;
+ByName by_name(const std::atomic<u64> (&values)[N], const char* const (&names)[N]) {
+  ByName out;
   for (size_t i = 0; i < N; i++) out[names[i]] = values[i].load(kRelaxed);
   return out;
 }
 
-py::dict stats(const SegmentHandle& self, u32 i) {
+struct ProcessStats {
+  std::map<std::string, HistogramCounts> stage = {};
+  std::vector<std::vector<HistogramCounts>> request = {};  // by model and method
+  HistogramCounts batch_items, batch_tokens;
+  py::array_t<u64> requests;  // [model][method][code]
+  py::array_t<u64> items;     // [model][code]
+  ByName rejected, expired, idle_ns, transport;
+  ByName counters = {};
+};
+
+ProcessStats stats(const SegmentHandle& self, u32 i) {
   const Segment& g = self.segment;
   if (i >= g.sizes().doors + g.sizes().dispatchers) throw py::index_error();
   const Stats& s = i < g.sizes().doors ? g.door_stats(i) : g.dispatcher_stats(i - g.sizes().doors);
-  py::dict out, stage;
-  for (u32 k = 0; k < kStages; k++) stage[kStageNames[k]] = histogram(s.stage[k]);
-  out["stage"] = stage;
-  py::list request;  // by model and method
-  for (u32 m = 0; m < g.sizes().models; m++) {
-    py::list of_model;
-    for (const Histogram& of_method : s.request[m]) of_model.append(histogram(of_method));
-    request.append(of_model);
-  }
-  out["request"] = request;
-  out["batch_items"] = histogram(s.batch_items);
-  out["batch_tokens"] = histogram(s.batch_tokens);
   using Shape = std::vector<py::ssize_t>;
-  py::array_t<u64> requests(Shape{kModelsMax, kMethods, kCodes}), items(Shape{kModelsMax, kCodes});
-  auto r = requests.mutable_unchecked<3>();
-  auto t = items.mutable_unchecked<2>();
+  ProcessStats out{.batch_items = read(s.batch_items),
+                   .batch_tokens = read(s.batch_tokens),
+                   .requests = py::array_t<u64>(Shape{kModelsMax, kMethods, kCodes}),
+                   .items = py::array_t<u64>(Shape{kModelsMax, kCodes}),
+                   .rejected = by_name(s.rejected, kRejectNames),
+                   .expired = by_name(s.expired, kStageNames),
+                   .idle_ns = by_name(s.idle_ns, kIdleNames),
+                   .transport = by_name(s.transport, kTransportNames)};
+  for (u32 k = 0; k < kStages; k++) out.stage.emplace(kStageNames[k], read(s.stage[k]));
+  for (u32 m = 0; m < g.sizes().models; m++) {
+    std::vector<HistogramCounts>& of_model = out.request.emplace_back();
+    for (const Histogram& of_method : s.request[m]) of_model.push_back(read(of_method));
+  }
+  auto requests = out.requests.mutable_unchecked<3>();
+  auto items = out.items.mutable_unchecked<2>();
   for (u32 m = 0; m < kModelsMax; m++)
     for (u32 c = 0; c < kCodes; c++) {
-      t(m, c) = s.items[m][c].load(kRelaxed);
-      for (u32 k = 0; k < kMethods; k++) r(m, k, c) = s.requests[m][k][c].load(kRelaxed);
+      items(m, c) = s.items[m][c].load(kRelaxed);
+      for (u32 k = 0; k < kMethods; k++) requests(m, k, c) = s.requests[m][k][c].load(kRelaxed);
     }
-  out["requests"] = requests;
-  out["items"] = items;
-  out["rejected"] = named(s.rejected, kRejectNames);
-  out["expired"] = named(s.expired, kStageNames);
-  out["idle_ns"] = named(s.idle_ns, kIdleNames);
-  for (const CounterRow& row : kCounters) out[row.name] = (s.*row.counter).load(kRelaxed);
-  out["transport"] = named(s.transport, kTransportNames);
+  for (const CounterRow& row : kCounters) out.counters[row.name] = (s.*row.counter).load(kRelaxed);
   return out;
-}
-
-py::dict load(const LoadLine& l) {
-  const u64 updated = l.updated_ns.load(kAcquire);  // pairs with the release in set_load
-  return py::dict("updated_ns"_a = updated, "utilization"_a = l.utilization.load(kRelaxed),
-                  "cpu_utilization"_a = l.cpu_utilization.load(kRelaxed),
-                  "memory_utilization"_a = l.memory_utilization.load(kRelaxed),
-                  "requests_per_second"_a = l.requests_per_second.load(kRelaxed),
-                  "errors_per_second"_a = l.errors_per_second.load(kRelaxed),
-                  "queue_wait_s"_a = l.queue_wait_s.load(kRelaxed), "items_waiting"_a = l.items_waiting.load(kRelaxed),
-                  "items_running"_a = l.items_running.load(kRelaxed));
 }
 
 void set_load(LoadLine& l, double utilization, double cpu_utilization, double memory_utilization,
@@ -85,24 +89,33 @@ void set_load(LoadLine& l, double utilization, double cpu_utilization, double me
   l.updated_ns.store(now_ns(), kRelease);  // pairs with the acquire of whoever reads them
 }
 
+// Means over a window.
+struct LoadMeans {
+  Load load;
+  std::vector<double> queue_wait_s, step_s;  // by model
+};
+
 using OfModel = double (LoadWindow::*)(u32) const;
 
-py::dict shown(const LoadWindow& window, const Load& load, OfModel queue_wait_s, OfModel step_s) {
-  py::list waits, steps;
-  for (u32 m = 0; m < window.models(); m++) waits.append((window.*queue_wait_s)(m)), steps.append((window.*step_s)(m));
-  return py::dict("seconds"_a = load.seconds, "asked"_a = load.asked, "errors"_a = load.errors, "items"_a = load.items,
-                  "in_flight"_a = load.in_flight, "slots"_a = load.slots, "dispatcher"_a = load.dispatcher,
-                  "frontdoor"_a = load.frontdoor, "device"_a = load.device, "queue_wait_s"_a = waits,
-                  "step_s"_a = steps);
+LoadMeans means(const LoadWindow& window, const Load& load, OfModel queue_wait_s, OfModel step_s) {
+  LoadMeans out{load, {}, {}};
+  for (u32 m = 0; m < window.models(); m++) {
+    out.queue_wait_s.push_back((window.*queue_wait_s)(m));
+    out.step_s.push_back((window.*step_s)(m));
+  }
+  return out;
+}
+
+// A reader of one of Load's means.
+template <double Load::*kMean>
+double mean(const LoadMeans& self) {
+  return self.load.*kMean;
 }
 
 }  // namespace
 
 void define_load(SegmentClass& segment) {
   segment
-      .def(
-          "load", [](const SegmentHandle& s) { return load(s.segment.load()); },
-          "What the supervisor last said about the whole server; updated_ns is 0 before it did.")
       .def(
           "set_load",
           [](const SegmentHandle& s, double utilization, double cpu_utilization, double memory_utilization,
@@ -116,6 +129,37 @@ void define_load(SegmentClass& segment) {
       .def("stats", &stats, "i"_a, "Counters and histograms of process i: front doors first, then dispatchers.");
 }
 
+void register_load(py::module_& m) {
+  py::class_<HistogramCounts>(m, "Histogram", "Observations by bucket; `histogram_upper` has the buckets' edges.")
+      .def_readonly("count", &HistogramCounts::count)
+      .def_readonly("sum", &HistogramCounts::sum)
+      .def_readonly("buckets", &HistogramCounts::buckets);
+  py::class_<ProcessStats>(m, "ProcessStats", "Everything that one process counts.")
+      .def_readonly("stage", &ProcessStats::stage)
+      .def_readonly("request", &ProcessStats::request)
+      .def_readonly("batch_items", &ProcessStats::batch_items)
+      .def_readonly("batch_tokens", &ProcessStats::batch_tokens)
+      .def_readonly("requests", &ProcessStats::requests)
+      .def_readonly("items", &ProcessStats::items)
+      .def_readonly("rejected", &ProcessStats::rejected)
+      .def_readonly("expired", &ProcessStats::expired)
+      .def_readonly("idle_ns", &ProcessStats::idle_ns)
+      .def_readonly("transport", &ProcessStats::transport)
+      .def_readonly("counters", &ProcessStats::counters);
+  py::class_<LoadMeans>(m, "LoadMeans", "Means over one window: rates per second, shares of 1, and by model the waits.")
+      .def_property_readonly("seconds", &mean<&Load::seconds>)
+      .def_property_readonly("asked", &mean<&Load::asked>)
+      .def_property_readonly("errors", &mean<&Load::errors>)
+      .def_property_readonly("items", &mean<&Load::items>)
+      .def_property_readonly("in_flight", &mean<&Load::in_flight>)
+      .def_property_readonly("slots", &mean<&Load::slots>)
+      .def_property_readonly("dispatcher", &mean<&Load::dispatcher>)
+      .def_property_readonly("frontdoor", &mean<&Load::frontdoor>)
+      .def_property_readonly("device", &mean<&Load::device>)
+      .def_readonly("queue_wait_s", &LoadMeans::queue_wait_s)
+      .def_readonly("step_s", &LoadMeans::step_s);
+}
+
 void register_load_window(py::module_& m) {
   py::class_<LoadWindow>(m, "LoadWindow", "What the whole server did in the last 10 s, and in the last second.")
       .def(py::init(
@@ -127,14 +171,14 @@ void register_load_window(py::module_& m) {
       .def(
           "long",
           [](const LoadWindow& self) {
-            return shown(self, self.over_long(), &LoadWindow::queue_wait_long_s, &LoadWindow::step_long_s);
+            return means(self, self.over_long(), &LoadWindow::queue_wait_long_s, &LoadWindow::step_long_s);
           },
           "Means over 10 s: items per second, items in flight, shares of 1; by model queue_wait_s, the p95, and "
           "step_s.")
       .def(
           "short",
           [](const LoadWindow& self) {
-            return shown(self, self.over_short(), &LoadWindow::queue_wait_short_s, &LoadWindow::step_short_s);
+            return means(self, self.over_short(), &LoadWindow::queue_wait_short_s, &LoadWindow::step_short_s);
           },
           "The same over one second.")
       .def_property_readonly("items_waiting", &LoadWindow::items_waiting, "At the last look.")

@@ -61,19 +61,68 @@ void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::stri
   r.card_bytes = u32(card_json.size());
 }
 
-py::dict route(const SegmentHandle& self, u32 i) {
+// What serves a model now.
+struct ModelView {
+  std::string name;
+  u32 serving;
+  bool ready;
+};
+
+ModelView model(const SegmentHandle& self, u32 i) {
+  const Model& found = checked(self.segment, i, self.segment.sizes().models).model(i);
+  return {found.name, found.serving.load(), found.ready.load() != 0};
+}
+
+struct RouteView {
+  const char* state;
+  u64 dispatchers;  // one bit each
+  u32 generation, dimensions, max_input_tokens, max_queue_items, max_batch_items, max_batch_tokens;
+  u64 max_batch_delay_ns;
+  u32 max_output_tokens, prefix_tokens, cache_slots;
+  std::string version;
+};
+
+RouteView route(const SegmentHandle& self, u32 i) {
   const Segment& g = self.segment;
   const Route& r = checked(g, i, g.sizes().routes()).route(i);
   static constexpr const char* kStates[] = {"empty", "warming", "serving", "draining"};
-  return py::dict(
-      "state"_a = kStates[u32(r.state.load())], "dispatchers"_a = r.dispatchers.load(), "generation"_a = r.generation,
-      "dimensions"_a = r.dimensions, "max_input_tokens"_a = r.max_input_tokens, "max_queue_items"_a = r.max_queue_items,
-      "max_batch_items"_a = r.max_batch_items, "max_batch_tokens"_a = r.max_batch_tokens,
-      "max_batch_delay_ns"_a = r.max_batch_delay_ns, "max_output_tokens"_a = r.max_output_tokens,
-      "prefix_tokens"_a = r.prefix_tokens, "cache_slots"_a = r.cache_slots, "version"_a = std::string(r.version));
+  return {.state = kStates[u32(r.state.load())],
+          .dispatchers = r.dispatchers.load(),
+          .generation = r.generation,
+          .dimensions = r.dimensions,
+          .max_input_tokens = r.max_input_tokens,
+          .max_queue_items = r.max_queue_items,
+          .max_batch_items = r.max_batch_items,
+          .max_batch_tokens = r.max_batch_tokens,
+          .max_batch_delay_ns = r.max_batch_delay_ns,
+          .max_output_tokens = r.max_output_tokens,
+          .prefix_tokens = r.prefix_tokens,
+          .cache_slots = r.cache_slots,
+          .version = r.version};
 }
 
 }  // namespace
+
+void register_models(py::module_& m) {
+  py::class_<ModelView>(m, "ModelView", "A model at one moment; `serving` is one of its GENERATIONS places.")
+      .def_readonly("name", &ModelView::name)
+      .def_readonly("serving", &ModelView::serving)
+      .def_readonly("ready", &ModelView::ready);
+  py::class_<RouteView>(m, "RouteView", "One generation of a model at one moment.")
+      .def_readonly("state", &RouteView::state)
+      .def_readonly("dispatchers", &RouteView::dispatchers)
+      .def_readonly("generation", &RouteView::generation)
+      .def_readonly("dimensions", &RouteView::dimensions)
+      .def_readonly("max_input_tokens", &RouteView::max_input_tokens)
+      .def_readonly("max_queue_items", &RouteView::max_queue_items)
+      .def_readonly("max_batch_items", &RouteView::max_batch_items)
+      .def_readonly("max_batch_tokens", &RouteView::max_batch_tokens)
+      .def_readonly("max_batch_delay_ns", &RouteView::max_batch_delay_ns)
+      .def_readonly("max_output_tokens", &RouteView::max_output_tokens)
+      .def_readonly("prefix_tokens", &RouteView::prefix_tokens)
+      .def_readonly("cache_slots", &RouteView::cache_slots)
+      .def_readonly("version", &RouteView::version);
+}
 
 void define_models(SegmentClass& segment) {
   segment
@@ -83,14 +132,7 @@ void define_models(SegmentClass& segment) {
             copy_name(checked(s.segment, i, s.segment.sizes().models).model(i).name, kNameBytes, name, "model name");
           },
           "i"_a, "name"_a)
-      .def(
-          "model",
-          [](const SegmentHandle& s, u32 i) {
-            Model& model = checked(s.segment, i, s.segment.sizes().models).model(i);
-            return py::dict("name"_a = std::string(model.name), "serving"_a = model.serving.load(),
-                            "ready"_a = model.ready.load() != 0);
-          },
-          "i"_a)
+      .def("model", &model, "i"_a)
       .def("set_route", &set_route, "i"_a, py::kw_only(), "generation"_a, "task"_a, "activation"_a, "normalize"_a,
            "dimensions"_a, "vocab_size"_a, "max_input_tokens"_a, "max_queue_items"_a, "max_batch_items"_a,
            "max_batch_tokens"_a, "max_batch_delay_ns"_a, "pair_type_id"_a, "position_offset"_a, "version"_a,

@@ -1,7 +1,9 @@
 // Exports the front doors' trace records.
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <algorithm>
+#include <array>
 
 #include "bind/bind.h"
 
@@ -18,23 +20,15 @@ const TraceRing& ring_of(const SegmentHandle& s, u32 door) {
 
 py::bytes id(const u8* bytes, size_t n) { return py::bytes(reinterpret_cast<const char*>(bytes), n); }
 
-py::tuple as_tuple(const TraceRecord& r) {
-  py::tuple at(kStages + 1);
-  for (u32 i = 0; i <= kStages; i++) at[i] = r.at_ns[i];
-  return py::make_tuple(
-      r.kind == TraceKind::kItem, id(r.trace_id, sizeof r.trace_id), id(r.parent_id, sizeof r.parent_id),
-      id(r.span_id, sizeof r.span_id), py::bytes(r.state, std::min<size_t>(r.state_bytes, kTraceStateBytes)), r.method,
-      r.code, r.model == kTraceUnknown ? -1 : int(r.model), r.dispatcher == kTraceUnknown ? -1 : int(r.dispatcher),
-      r.items, r.input_tokens, r.output_tokens, r.batch_items, at);
-}
+i32 known(u16 index) { return index == kTraceUnknown ? -1 : i32(index); }
 
-py::list take_traces(const SegmentHandle& s, u32 door, u32 most) {
+std::vector<TraceRecord> take_traces(const SegmentHandle& s, u32 door, u32 most) {
   ring_of(s, door);
   TraceRing& ring = s.segment.trace_ring(door);
   const u64 head = ring.head.load(kRelaxed), tail = ring.tail.load(kAcquire);  // pairs with the door's release
   const u64 n = tail - head <= kTraceEntries ? std::min<u64>(tail - head, most) : 0;
-  py::list out;
-  for (u64 i = 0; i < n; i++) out.append(as_tuple(ring.record[(head + i) % kTraceEntries]));
+  std::vector<TraceRecord> out;
+  for (u64 i = 0; i < n; i++) out.push_back(ring.record[(head + i) % kTraceEntries]);
   ring.head.store(tail - head <= kTraceEntries ? head + n : tail, kRelease);  // pairs with the door's acquire
   return out;
 }
@@ -42,9 +36,25 @@ py::list take_traces(const SegmentHandle& s, u32 door, u32 most) {
 }  // namespace
 
 void register_trace(py::module_& m) {
+  using R = TraceRecord;
+  py::class_<R>(m, "TraceRecord", "A call that has ended, or an item of one that has many.")
+      .def_property_readonly("is_item", [](const R& r) { return r.kind == TraceKind::kItem; })
+      .def_property_readonly("trace_id", [](const R& r) { return id(r.trace_id, sizeof r.trace_id); })
+      .def_property_readonly("parent_id", [](const R& r) { return id(r.parent_id, sizeof r.parent_id); })
+      .def_property_readonly("span_id", [](const R& r) { return id(r.span_id, sizeof r.span_id); })
+      .def_property_readonly(
+          "state", [](const R& r) { return py::bytes(r.state, std::min<size_t>(r.state_bytes, kTraceStateBytes)); })
+      .def_readonly("method", &R::method)
+      .def_readonly("code", &R::code)
+      .def_property_readonly("model", [](const R& r) { return known(r.model); })
+      .def_property_readonly("dispatcher", [](const R& r) { return known(r.dispatcher); })
+      .def_readonly("items", &R::items)
+      .def_readonly("input_tokens", &R::input_tokens)
+      .def_readonly("output_tokens", &R::output_tokens)
+      .def_readonly("batch_items", &R::batch_items)
+      .def_property_readonly("at_ns", [](const R& r) { return std::to_array(r.at_ns); });
   m.def("take_traces", &take_traces, "segment"_a, "door"_a, "most"_a,
-        "The oldest records of a front door, taken away: tuples in the order of TraceRecord's fields in "
-        "fastqps/telemetry/tracing.");
+        "The oldest records of a front door, taken away.");
   m.def(
       "dropped_spans", [](const SegmentHandle& s, u32 door) { return ring_of(s, door).dropped_spans.load(kRelaxed); },
       "segment"_a, "door"_a, "Spans that found no room, in all incarnations of the door.");

@@ -32,17 +32,28 @@ PyObject* tls_error = nullptr;  // fastqps._front.TlsError: (part, what is wrong
 class Door {
  public:
   Door(int segment_fd, const std::vector<int>& dispatcher_fds, const std::vector<int>& door_fds, u32 index,
-       int listener_fd, int internal_fd, const py::dict& options)
+       int listener_fd, int internal_fd, u32 max_message_bytes, u32 max_stream_inflight, u64 default_timeout_ns,
+       u64 max_connection_age_ns, u64 stream_idle_timeout_ns, u64 canary_interval_ns, bool rerun, bool load_reports,
+       std::optional<double> trace_ratio)
       : segment_(attach(segment_fd)),
         fds_(wake_fds(dispatcher_fds, door_fds)),
-        service_(segment_, &fds_, predict_options(index, options)) {
-    loop_ = std::make_unique<Loop>(service_, limits(options),
+        service_(segment_, &fds_,
+                 PredictOptions{.door = index,
+                                .max_stream_inflight = max_stream_inflight,
+                                .default_timeout_ns = default_timeout_ns,
+                                .canary_interval_ns = canary_interval_ns,
+                                .rerun = rerun}) {
+    Limits limits;
+    limits.message_bytes = max_message_bytes;
+    limits.age_max = max_connection_age_ns;
+    limits.stream_idle = stream_idle_timeout_ns;
+    loop_ = std::make_unique<Loop>(service_, limits,
                                    LoopFds{.listener = listener_fd,
                                            .wake = fds_.door[index],
                                            .internal = internal_fd,
                                            .internal_peer = i32(getppid())},
-                                   counters_, LoadSource{&segment_.load(), option(options, "load_reports", false)},
-                                   trace_source(segment_, index, options));
+                                   counters_, LoadSource{&segment_.load(), load_reports},
+                                   trace_source(segment_, index, trace_ratio));
     for (u16 i = 0; i < std::size(kRarePaths); i++)
       loop_->add_rare_method(kRarePaths[i], i == kListModels ? MethodKind::kUnary : MethodKind::kBidi, i);
     service_.set_loop(loop_.get(), &counters_);
@@ -190,31 +201,9 @@ class Door {
     std::copy(doors.begin(), doors.end(), fds.door.begin());
     return fds;
   }
-  template <class T>
-  static T option(const py::dict& options, const char* name, T otherwise) {
-    return options.contains(name) ? options[name].cast<T>() : otherwise;
-  }
-  static PredictOptions predict_options(u32 index, const py::dict& options) {
-    PredictOptions out;
-    out.door = index;
-    out.max_stream_inflight = option(options, "max_stream_inflight", out.max_stream_inflight);
-    out.default_timeout_ns = option(options, "default_timeout_ns", out.default_timeout_ns);
-    out.canary_interval_ns = option(options, "canary_interval_ns", out.canary_interval_ns);
-    out.rerun = option(options, "rerun", out.rerun);
-    return out;
-  }
-  static TraceSource trace_source(const Segment& segment, u32 index, const py::dict& options) {
-    if (!options.contains("trace_ratio") || options["trace_ratio"].is_none()) return {};
-    const double ratio = options["trace_ratio"].cast<double>();
-    return {&segment.trace_ring(index), ratio >= 1 ? ~u64(0) : u64(std::ldexp(ratio, 64))};
-  }
-  static Limits limits(const py::dict& options) {
-    Limits out;
-    out.message_bytes = option(options, "max_message_bytes", out.message_bytes);
-    out.age_max = option(options, "max_connection_age_ns", out.age_max);
-    out.stream_idle = option(options, "stream_idle_timeout_ns", out.stream_idle);
-    out.connections = option(options, "max_connections", out.connections);
-    return out;
+  static TraceSource trace_source(const Segment& segment, u32 index, std::optional<double> ratio) {
+    if (!ratio) return {};
+    return {&segment.trace_ring(index), *ratio >= 1 ? ~u64(0) : u64(std::ldexp(*ratio, 64))};
   }
 
   Segment segment_;
@@ -240,11 +229,16 @@ i64 check_tls(const std::string& certificate, const std::string& key, const std:
 
 PYBIND11_MODULE(_front, m) {
   fastqps::bind::check_identity("_front");
+  using fastqps::u32, fastqps::u64;
   using fastqps::bind::Door;
   m.doc() = "The native front door of fastqps.";
   py::class_<Door>(m, "Door")
-      .def(py::init<int, const std::vector<int>&, const std::vector<int>&, fastqps::u32, int, int, const py::dict&>(),
-           "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "internal_fd"_a, "options"_a)
+      .def(py::init<int, const std::vector<int>&, const std::vector<int>&, u32, int, int, u32, u32, u64, u64, u64, u64,
+                    bool, bool, std::optional<double>>(),
+           py::kw_only(), "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "internal_fd"_a,
+           "max_message_bytes"_a, "max_stream_inflight"_a, "default_timeout_ns"_a, "max_connection_age_ns"_a,
+           "stream_idle_timeout_ns"_a, "canary_interval_ns"_a, "rerun"_a, "load_reports"_a, "trace_ratio"_a,
+           "Times are nanoseconds, 0: none. trace_ratio: of calls whose clients decided nothing; None traces none.")
       .def("drop_route", &Door::drop_route, "route"_a)
       .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "generation"_a, "tokenizer"_a, "special_tokens"_a,
            "external"_a, "why_uncut"_a, "labels"_a, "version"_a, "detokenizer"_a, "pairs_only"_a, "logit_defaults"_a,

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import torch
 
-from fastqps._core import ADMITTED_WORDS, HEADER_WORDS, CudaLane, CudaStep, decode_layout
+from fastqps._core import ADMITTED_WORDS, HEADER_WORDS, CudaLane, CudaStep, DecodeLayout
 from fastqps.architectures.llama import Llama
 from fastqps.devices.cuda.backend import Body
 from fastqps.devices.cuda.buckets import Shape, closer_shapes, covering_shapes
@@ -51,8 +51,8 @@ class DecoderLane(GraphLane):
 
     def __init__(self, loaded: Loaded[Decoder], slots: int, max_tokens: int) -> None:
         card = loaded.card
-        largest = decode_layout(max_tokens, slots)
-        super().__init__(loaded.backend, card, largest["words"], largest["out_words"])
+        largest = DecodeLayout(max_tokens, slots)
+        super().__init__(loaded.backend, card, largest.words, largest.out_words)
         self._model, self._slots, self._max_tokens = loaded.model.llama, slots, max_tokens
         if not loaded.model.has_state:
             needed = kv_bytes(card, slots, loaded.model.item_bytes)
@@ -70,23 +70,20 @@ class DecoderLane(GraphLane):
 
     def body(self, shape: Shape) -> Body:
         rows, runs = shape
-        at = decode_layout(rows, runs)
-
-        def section(name: str, words: int) -> torch.Tensor:
-            block = self.output if name.startswith("out_") else self.staging
-            return block[at[name] :][:words]
+        at = DecodeLayout(rows, runs)
+        staging, output = self.staging, self.output
 
         step = DecodeStep(
-            token_ids=section("token_ids", rows),
-            positions=section("positions", rows),
-            kv_slots=section("kv_slots", rows),
-            starts=section("starts", runs + 1),
-            made=section("made", runs),
-            tokens=section("out_tokens", runs),
-            logprobs=section("out_logprobs", runs).view(torch.float32),
-            finish=section("out_finish", runs),
-            admitted=section("admitted", runs * ADMITTED_WORDS).view(runs, ADMITTED_WORDS),
-            counts=self.staging[:HEADER_WORDS],
+            token_ids=staging[at.token_ids :][:rows],
+            positions=staging[at.positions :][:rows],
+            kv_slots=staging[at.kv_slots :][:rows],
+            starts=staging[at.starts :][: runs + 1],
+            made=staging[at.made :][:runs],
+            tokens=output[at.out_tokens :][:runs],
+            logprobs=output[at.out_logprobs :][:runs].view(torch.float32),
+            finish=output[at.out_finish :][:runs],
+            admitted=staging[at.admitted :][: runs * ADMITTED_WORDS].view(runs, ADMITTED_WORDS),
+            counts=staging[:HEADER_WORDS],
             stamps=self.stamps,
         )
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import torch
 
-from fastqps._core import HEADER_WORDS, CudaLane, CudaStep, encode_layout
+from fastqps._core import HEADER_WORDS, CudaLane, CudaStep, EncodeLayout
 from fastqps.architectures.packed import PackedModel
 from fastqps.devices.cuda.backend import Body
 from fastqps.devices.cuda.buckets import Shape, encoder_buckets
@@ -25,8 +25,8 @@ class EncoderLane(GraphLane):
     def __init__(self, loaded: Loaded[PackedModel], max_items: int, max_tokens: int) -> None:
         card = loaded.card
         self._token_types = card.second_segment_type != 0
-        largest = encode_layout(max_tokens, max_items, card.dimensions, self._token_types)
-        super().__init__(loaded.backend, card, largest["device_words"], largest["out_words"])
+        largest = EncodeLayout(max_tokens, max_items, card.dimensions, self._token_types)
+        super().__init__(loaded.backend, card, largest.device_words, largest.out_words)
         self._model, self._max_items, self._max_tokens = loaded.model, max_items, max_tokens
         self._no_types = self.staging.new_zeros(0 if self._token_types else max_tokens)
         self._rows = self.output.view(torch.float32).view(max_items, card.dimensions)
@@ -46,17 +46,15 @@ class EncoderLane(GraphLane):
 
     def body(self, shape: Shape) -> Body:
         tokens, items = shape
-        at = encode_layout(tokens, items, self._card.dimensions, self._token_types)
-
-        def section(name: str, words: int) -> torch.Tensor:
-            return self.staging[at[name] :][:words]
+        at = EncodeLayout(tokens, items, self._card.dimensions, self._token_types)
+        staging = self.staging
 
         step = Step(
-            ids=section("input_ids", tokens),
-            positions=section("input_ids", 0),  # the device counts them itself
-            types=section("token_type_ids", tokens) if self._token_types else self._no_types[:tokens],
-            starts=section("cu_seqlens", items + 1),
-            counts=self.staging[:HEADER_WORDS],
+            ids=staging[at.input_ids :][:tokens],
+            positions=staging[:0],  # the device counts them itself
+            types=staging[at.token_type_ids :][:tokens] if self._token_types else self._no_types[:tokens],
+            starts=staging[at.cu_seqlens :][: items + 1],
+            counts=staging[:HEADER_WORDS],
             output=self._rows[:items],
             stamps=self.stamps,
         )

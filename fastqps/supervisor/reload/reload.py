@@ -157,7 +157,7 @@ class Reloader:
 
     def _all_ready(self, generation: Generation, workers: Sequence[DispatcherSlot]) -> bool:
         """A front door that starts now loads what serves and what warms up, before it serves."""
-        live = [door for door in self._doors if door.line["live"]]
+        live = [door for door in self._doors if door.line.live]
         loaded = all(self._door_route(door, generation.route)[0] == generation.number for door in live)
         return loaded and all(worker.ready for worker in workers)
 
@@ -224,8 +224,8 @@ class Reloader:
         """The front doors that have something of a route, or may accept more for it. Not one that is down, nor one that
         is starting: what it accepts later is for what serves then."""
         lines = [(door, door.line) for door in self._doors]
-        serving = [(door, line) for door, line in lines if line["live"] and line["ready"]]
-        return [door for door, line in serving if line["flips_seen"] < flips or self._door_route(door, route)[2]]
+        serving = [(door, line) for door, line in lines if line.live and line.ready]
+        return [door for door, line in serving if line.flips_seen < flips or self._door_route(door, route)[2]]
 
     def _held(self, route: int) -> int:
         return sum(self._door_route(door, route)[2] for door in self._doors)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from fastqps._core import DispatcherState
 
 MISSES_MAX = 3
 MISS_NS_MIN = 1_000_000_000  # whatever the interval: a busy machine may keep a process waiting for its core
@@ -26,16 +25,16 @@ class Canary:
         nobody asks it, and one that has nothing to do is not stuck."""
         return (now_ns - self._progress_ns) / 1e9 if self._interval_ns else None
 
-    def overdue(self, now_ns: int, charge_ns: int, line: Mapping[str, Any], silent_ns: int) -> str | None:
+    def overdue(self, now_ns: int, charge_ns: int, line: DispatcherState, silent_ns: int) -> str | None:
         """Why its process must be killed, or None. Once a tick, with what the segment says about the process now.
 
         Time counts in which a canary waits, nothing is on the device (what takes too long there is --step-timeout's)
         and the heartbeat goes on (else the process has no core, or is stopped, which others see).
         """
-        if line["steps_done"] != self._steps_done or not line["ready"]:
-            self._steps_done, self._progress_ns, self._waited_ns = line["steps_done"], now_ns, 0
+        if line.steps_done != self._steps_done or not line.ready:
+            self._steps_done, self._progress_ns, self._waited_ns = line.steps_done, now_ns, 0
             return None
-        if not line["canary_since_ns"] or line["step_started_ns"] or not self._interval_ns:
+        if not line.canary_since_ns or line.step_started_ns or not self._interval_ns:
             self._waited_ns = 0
             return None
         if silent_ns > SILENCE_MAX_NS:

@@ -6,8 +6,8 @@ import contextlib
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
+from fastqps._core import DispatcherState
 from fastqps.devices import Device
 from fastqps.process.children import DispatcherSettings
 from fastqps.supervisor.generation import Generation
@@ -28,7 +28,6 @@ class DispatcherSlot(WorkerSlot):
     """A dispatcher's."""
 
     role = "dispatcher"
-    step = "step_started_ns"
     epoch = 0
     sharing: Sharing | None = None  # of its GPU, where it runs on one
     generation: Generation | None = None  # what its process serves
@@ -42,8 +41,12 @@ class DispatcherSlot(WorkerSlot):
         return f"dispatcher {self.index} ({self.device.label})"
 
     @property
-    def line(self) -> dict[str, Any]:
+    def line(self) -> DispatcherState:
         return self.shared.segment.dispatcher(self.index)
+
+    @property
+    def busy_since_ns(self) -> int:
+        return self.line.step_started_ns
 
     @property
     def empty(self) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from fastqps._core import DoorState
 from fastqps.process.children import DoorSettings
 from fastqps.supervisor.workers.slot import WorkerSlot
 
@@ -12,15 +11,18 @@ class FrontDoorSlot(WorkerSlot):
     """A front door's."""
 
     role = "frontdoor"
-    step = "turn_started_ns"
 
     @property
     def title(self) -> str:
         return f"frontdoor {self.index}"
 
     @property
-    def line(self) -> dict[str, Any]:
+    def line(self) -> DoorState:
         return self.shared.segment.door(self.index)
+
+    @property
+    def busy_since_ns(self) -> int:
+        return self.line.turn_started_ns
 
     def announce(self, pid: int) -> None:
         self.shared.segment.start_door(self.index, pid)

@@ -6,7 +6,7 @@ import signal
 from abc import ABC, abstractmethod
 from typing import Any
 
-from fastqps._core import now_ns
+from fastqps._core import DispatcherState, DoorState, now_ns
 from fastqps.process.children import CHILD_MODULES, Settings, write_settings
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
@@ -22,7 +22,6 @@ class WorkerSlot(ABC):
     """Starts its process, tells the segment, and after each death settles what the dead left behind."""
 
     role: str
-    step: str  # where its line says when it began what it does now; 0: nothing
     on_trial = False  # it has to show first that it can serve: if it cannot, the server goes on without
     retired = False  # what it has left to do is its last
     served_s = 0.0  # how long its processes have been ready, all together
@@ -49,8 +48,13 @@ class WorkerSlot(ABC):
 
     @property
     @abstractmethod
-    def line(self) -> dict[str, Any]:
+    def line(self) -> DoorState | DispatcherState:
         """The process's state in the shared segment."""
+
+    @property
+    @abstractmethod
+    def busy_since_ns(self) -> int:
+        """When the process began what it does now; 0: nothing."""
 
     @property
     def empty(self) -> bool:
@@ -66,7 +70,7 @@ class WorkerSlot(ABC):
     def ready(self) -> bool:
         """Whether it runs and serves. The segment's state of a dead process is settled after it is reaped, or when all
         of its device's are, so a killed process counts as not ready from the start: it may never be reaped."""
-        return self.child is not None and not self.child.exited.done() and not self.killed and bool(self.line["ready"])
+        return self.child is not None and not self.child.exited.done() and not self.killed and self.line.ready
 
     @property
     def killed(self) -> bool:
@@ -99,14 +103,14 @@ class WorkerSlot(ABC):
         if self.child is None or self.child.exited.done() or self.killed:
             return None
         line, pid = self.line, self.child.pid
-        if line["ready"]:  # all of the time: what is not charged to it has not made it start again
+        if line.ready:  # all of the time: what is not charged to it has not made it start again
             self.served_s += (now - max(self._looked_ns, self.watched.started_ns)) / 1e9
         self._looked_ns = now
         return self.watched.overdue(
             charge_ns,
-            heartbeat_ns=line["heartbeat_ns"],
-            ready=line["ready"],
-            step_started_ns=line[self.step],
+            heartbeat_ns=line.heartbeat_ns,
+            ready=line.ready,
+            step_started_ns=self.busy_since_ns,
             step_timeout_ns=step_timeout_ns,
             is_stopped=lambda: is_stopped(pid),
         )

@@ -41,7 +41,7 @@ class WorkerSlots:
                 yield worker.role, worker.child.pid
         for door in self.doors:
             if door.child:
-                yield from (("tokenizer", pid) for pid in door.line["tokenizers"])
+                yield from (("tokenizer", pid) for pid in door.line.tokenizers)
         for sharing in self.sharings.values():
             yield from sharing.processes()
 
@@ -56,7 +56,7 @@ class WorkerSlots:
         """How the dispatchers that run answered the server's own requests."""
         now = now_ns()
         return [
-            Canaries(worker.index, int(worker.line["canaries"]), worker.canary.missed, worker.canary.age_s(now))
+            Canaries(worker.index, int(worker.line.canaries), worker.canary.missed, worker.canary.age_s(now))
             for worker in self.dispatchers
             if worker.child is not None
         ]

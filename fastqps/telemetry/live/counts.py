@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fastqps._core import IDLES, METHODS, REJECTS, STAGES, now_ns
+from fastqps._core import IDLES, METHODS, REJECTS, STAGES, ProcessStats, now_ns
 from fastqps.api.codes import CODES
 from fastqps.telemetry.metrics.histograms import Merged
 from fastqps.telemetry.metrics.source import Source
@@ -63,28 +62,28 @@ class Counts:
         source.busy.update()
         return cls(
             at_ns=now_ns(),
-            by_code=sum((door["items"].sum(axis=0) for door in doors), np.zeros(len(CODES), dtype=np.uint64)),
-            calls=int(sum(int(door["requests"][:, :_OWN].sum()) for door in doors)),
-            rejected={reason: sum(door["rejected"][reason] for door in doors) for reason in REJECTS},
-            expired=sum(sum(door["expired"].values()) for door in doors),
-            inflight_ns=sum(door["inflight_ns"] for door in doors),
-            request=Merged.of(found for door in doors for model in door["request"] for found in model),
-            stages={stage: Merged.of(process["stage"][stage] for process in stats) for stage in STAGES},
+            by_code=sum((door.items.sum(axis=0) for door in doors), np.zeros(len(CODES), dtype=np.uint64)),
+            calls=int(sum(int(door.requests[:, :_OWN].sum()) for door in doors)),
+            rejected={reason: sum(door.rejected[reason] for door in doors) for reason in REJECTS},
+            expired=sum(sum(door.expired.values()) for door in doors),
+            inflight_ns=sum(door.counters["inflight_ns"] for door in doors),
+            request=Merged.of(found for door in doors for model in door.request for found in model),
+            stages={stage: Merged.of(process.stage[stage] for process in stats) for stage in STAGES},
             batches=[_batches(source, model, dispatchers) for model in range(len(source.models))],
             dispatchers=[_dispatcher(found) for found in dispatchers],
             active_ns=[source.busy.busy_ns(i) for i in range(len(source.devices))],
-            bytes=[(door["transport"]["bytes_in"], door["transport"]["bytes_out"]) for door in doors],
+            bytes=[(door.transport["bytes_in"], door.transport["bytes_out"]) for door in doors],
         )
 
 
-def _batches(source: Source, model: int, dispatchers: Sequence[dict[str, Any]]) -> BatchCounts:
+def _batches(source: Source, model: int, dispatchers: Sequence[ProcessStats]) -> BatchCounts:
     own = [found for d, found in enumerate(dispatchers) if source.model_of(d) == model]
+    names = ("step_tokens", "step_capacity_tokens", "generated_tokens")
     return BatchCounts(
-        Merged.of(found["batch_items"] for found in own),
-        *(sum(found[name] for found in own) for name in ("step_tokens", "step_capacity_tokens", "generated_tokens")),
+        Merged.of(found.batch_items for found in own), *(sum(found.counters[name] for found in own) for name in names)
     )
 
 
-def _dispatcher(found: dict[str, Any]) -> DispatcherCounts:
-    idle = {reason: found["idle_ns"][reason] for reason in IDLES}
-    return DispatcherCounts(found["busy_ns"], idle, found["steps"], found["step_items"])
+def _dispatcher(found: ProcessStats) -> DispatcherCounts:
+    idle = {reason: found.idle_ns[reason] for reason in IDLES}
+    return DispatcherCounts(found.counters["busy_ns"], idle, found.counters["steps"], found.counters["step_items"])

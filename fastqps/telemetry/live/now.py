@@ -46,8 +46,8 @@ def look(seen: Seen, before: Counts, after: Counts, load: Mapping[str, Any] | No
         "expired": _rate(before.expired, after.expired, seconds),
         "latency": {name: _us(request.quantile(q)) for name, q in QUANTILES.items()} | {"mean": _us(request.mean)},
         "in_flight": _rate(before.inflight_ns, after.inflight_ns, seconds * 1e9),
-        "running": sum(line["running"] for line in lines),
-        "slots_used": sum(line["slots_used"] for line in lines),
+        "running": sum(line.running for line in lines),
+        "slots_used": sum(line.slots_used for line in lines),
         "slots": len(lines) * seen.segment.sizes.slots,
         "load": load,
         "models": [_model(seen, i, before, after, seconds) for i in range(len(seen.models))],
@@ -61,7 +61,7 @@ def look(seen: Seen, before: Counts, after: Counts, load: Mapping[str, Any] | No
             {
                 "index": i,
                 "ready": serves,
-                "connections": line["connections"],
+                "connections": line.connections,
                 "received": _rate(then[0], now[0], seconds),
                 "sent": _rate(then[1], now[1], seconds),
             }
@@ -78,12 +78,12 @@ def _model(seen: Seen, model: int, before: Counts, after: Counts, seconds: float
     limits, room = seen.segment.route(route), now.step_room - then.step_room
     return {
         "name": seen.models[model],
-        "version": limits["version"],
+        "version": limits.version,
         "waiting": seen.segment.waiting(route),
         "oldest": max(0.0, (now_ns() - since) * _US) if since else 0.0,
         "batch_items": _short(Spread(then.items, now.items).mean),
         "fill": _short((now.step_tokens - then.step_tokens) / room) if room > 0 else None,
-        "tokens_made": _rate(then.tokens_made, now.tokens_made, seconds) if limits["cache_slots"] else None,
+        "tokens_made": _rate(then.tokens_made, now.tokens_made, seconds) if limits.cache_slots else None,
     }
 
 

@@ -10,12 +10,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import choose_encoder
 
 from fastqps import __version__
-from fastqps._core import COUNTERS, IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, now_ns
+from fastqps._core import COUNTERS, IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, ProcessStats, now_ns
 from fastqps.api.codes import CODES, FAULTS
 from fastqps.telemetry.metrics.canaries import canary_families
 from fastqps.telemetry.metrics.credentials import credential_families
@@ -78,11 +79,11 @@ class Metrics:
         yield from canary_families(self._source.canaries())
         yield from self._tracing()
 
-    def _requests(self, doors: list[dict[str, Any]]) -> Iterator[Any]:
+    def _requests(self, doors: list[ProcessStats]) -> Iterator[Any]:
         requests = CounterMetricFamily("fastqps_requests", "Calls answered.", labels=["model", "method", "code"])
         items = CounterMetricFamily("fastqps_items", "Items answered; a batch has many.", labels=["model", "code"])
-        by_method = sum(door["requests"] for door in doors)
-        by_item = sum(door["items"] for door in doors)
+        by_method = np.sum([door.requests for door in doors], axis=0)
+        by_item = np.sum([door.items for door in doors], axis=0)
         for m, model in enumerate(self._source.models):
             for k, method in enumerate(METHODS):
                 for c, code in enumerate(CODES):
@@ -96,22 +97,22 @@ class Metrics:
         yield requests
         yield items
 
-    def _durations(self, doors: list[dict[str, Any]], dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
+    def _durations(self, doors: list[ProcessStats], dispatchers: list[ProcessStats]) -> Iterator[Any]:
         request = HistogramMetricFamily(
             "fastqps_request_duration_seconds", "From a call's headers to its answer.", labels=["model", "method"]
         )
         for m, model in enumerate(self._source.models):
             for k, method in enumerate(SERVED_METHODS):
-                merged = Merged.of(door["request"][m][k] for door in doors)
+                merged = Merged.of(door.request[m][k] for door in doors)
                 merged.add_to(request, [model, method], self._time_edges, _NS)
         yield request
         stages = HistogramMetricFamily("fastqps_stage_duration_seconds", "Where items spend time.", labels=["stage"])
         for stage in STAGES:
-            merged = Merged.of(process["stage"][stage] for process in (*doors, *dispatchers))
+            merged = Merged.of(process.stage[stage] for process in (*doors, *dispatchers))
             merged.add_to(stages, [stage], self._time_edges, _NS)
         yield stages
 
-    def _queue(self, doors: list[dict[str, Any]]) -> Iterator[Any]:
+    def _queue(self, doors: list[ProcessStats]) -> Iterator[Any]:
         segment, now = self._source.segment, now_ns()
         waiting = GaugeMetricFamily("fastqps_requests_waiting", "Items that wait for a dispatcher.", labels=["model"])
         oldest = GaugeMetricFamily("fastqps_queue_oldest_age_seconds", "Age of the oldest of them.", labels=["model"])
@@ -126,19 +127,19 @@ class Metrics:
         waits = GaugeMetricFamily(
             "fastqps_queue_wait_p95_seconds", f"Of the items of the last {WINDOW_S} s.", labels=["model"]
         )
-        for model, wait_s in zip(self._source.models, self.meter.load["queue_wait_s"], strict=True):
+        for model, wait_s in zip(self._source.models, self.meter.load.queue_wait_s, strict=True):
             waits.add_metric([model], wait_s)
         yield waits
-        yield _gauge("requests_running", "Items that a dispatcher holds.", sum(d["running"] for d in lines))
+        yield _gauge("requests_running", "Items that a dispatcher holds.", sum(d.running for d in lines))
         yield _gauge("slots", "Items that the front doors can hold.", segment.sizes.doors * segment.sizes.slots)
-        yield _gauge("slots_used", "Items that they hold.", sum(d["slots_used"] for d in lines))
+        yield _gauge("slots_used", "Items that they hold.", sum(d.slots_used for d in lines))
 
-    def _batches(self, dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
+    def _batches(self, dispatchers: list[ProcessStats]) -> Iterator[Any]:
         for name, what in (("batch_items", "Items in a batch."), ("batch_tokens", "Tokens in a batch.")):
             family = HistogramMetricFamily(f"fastqps_{name}", what, labels=["model"])
             for m, model in enumerate(self._source.models):
                 own = (s for d, s in enumerate(dispatchers) if self._source.model_of(d) == m)
-                Merged.of(s[name] for s in own).add_to(family, [model], self._count_edges, 1)
+                Merged.of(getattr(s, name) for s in own).add_to(family, [model], self._count_edges, 1)
             yield family
         what = f"Tokens in the batches of the last {FILL_S} s, over their room."
         fill = GaugeMetricFamily("fastqps_batch_fill_ratio", what, labels=["model"])
@@ -147,22 +148,22 @@ class Metrics:
                 fill.add_metric([model], ratio)
         yield fill
 
-    def _generation(self, dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
+    def _generation(self, dispatchers: list[ProcessStats]) -> Iterator[Any]:
         segment, lines = self._source.segment, self._source.segment.dispatchers()
         made = CounterMetricFamily("fastqps_generated_tokens", "Tokens generated.", labels=["model"])
         slots = GaugeMetricFamily("fastqps_cache_slots", "Sequences that can run at a time.", labels=["model"])
         used = GaugeMetricFamily("fastqps_cache_slots_used", "Sequences that run.", labels=["model"])
         for m, model in enumerate(self._source.models):
             own = {d: serves for d, serves in self._source.filled().items() if self._source.model_of(d) == m}
-            per_dispatcher = segment.route(self._source.route_of(m))["cache_slots"]
+            per_dispatcher = segment.route(self._source.route_of(m)).cache_slots
             if per_dispatcher:  # it generates
                 ever = (d for d in range(len(dispatchers)) if self._source.model_of(d) == m)
-                made.add_metric([model], sum(dispatchers[d]["generated_tokens"] for d in ever))
+                made.add_metric([model], sum(dispatchers[d].counters["generated_tokens"] for d in ever))
                 slots.add_metric([model], per_dispatcher * len(own))
-                used.add_metric([model], sum(lines[d]["running"] for d, serves in own.items() if serves))
+                used.add_metric([model], sum(lines[d].running for d, serves in own.items() if serves))
         yield from (made, slots, used)
 
-    def _device(self, dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
+    def _device(self, dispatchers: list[ProcessStats]) -> Iterator[Any]:
         labels = ["device", "dispatcher"]
         busy = CounterMetricFamily("fastqps_device_busy_seconds", "Time in which steps ran.", labels=labels)
         idle = CounterMetricFamily(
@@ -172,14 +173,14 @@ class Metrics:
         items = CounterMetricFamily("fastqps_step_items", "Items in them.", labels=labels)
         lines = self._source.segment.dispatchers()
         for d, stats in enumerate(dispatchers):
-            if not lines[d]["epoch"]:  # there has never been one; else its counters stay, whether it is there or not
+            if not lines[d].epoch:  # there has never been one; else its counters stay, whether it is there or not
                 continue
             device = self._source.devices[self._source.device_of(d)]
-            busy.add_metric([device, str(d)], stats["busy_ns"] * _NS)
-            steps.add_metric([device, str(d)], stats["steps"])
-            items.add_metric([device, str(d)], stats["step_items"])
+            busy.add_metric([device, str(d)], stats.counters["busy_ns"] * _NS)
+            steps.add_metric([device, str(d)], stats.counters["steps"])
+            items.add_metric([device, str(d)], stats.counters["step_items"])
             for reason in IDLES:
-                idle.add_metric([device, str(d), reason], stats["idle_ns"][reason] * _NS)
+                idle.add_metric([device, str(d), reason], stats.idle_ns[reason] * _NS)
         active = CounterMetricFamily(
             "fastqps_device_active_seconds", "Time in which a step of any dispatcher ran.", labels=["device"]
         )
@@ -188,26 +189,26 @@ class Metrics:
             active.add_metric([name], self._source.busy.busy_ns(i) * _NS)
         yield from (busy, idle, steps, items, active)
 
-    def _troubles(self, doors: list[dict[str, Any]]) -> Iterator[Any]:
+    def _troubles(self, doors: list[ProcessStats]) -> Iterator[Any]:
         rejected = CounterMetricFamily("fastqps_rejected", "Items refused, and why.", labels=["reason"])
         for reason in REJECTS:
-            rejected.add_metric([reason], sum(door["rejected"][reason] for door in doors))
+            rejected.add_metric([reason], sum(door.rejected[reason] for door in doors))
         yield rejected
         expired = CounterMetricFamily(
             "fastqps_expired", "Items whose time passed, and in which stage.", labels=["stage"]
         )
         for stage in STAGES:
-            expired.add_metric([stage], sum(door["expired"][stage] for door in doors))
+            expired.add_metric([stage], sum(door.expired[stage] for door in doors))
         yield expired
 
-    def _transport(self, doors: list[dict[str, Any]]) -> Iterator[Any]:
+    def _transport(self, doors: list[ProcessStats]) -> Iterator[Any]:
         received = CounterMetricFamily("fastqps_received_bytes", "Bytes from clients.", labels=["frontdoor"])
         sent = CounterMetricFamily("fastqps_sent_bytes", "Bytes to clients.", labels=["frontdoor"])
         events = CounterMetricFamily(
             "fastqps_transport_events", "What the HTTP/2 layer saw and did.", labels=["frontdoor", "event"]
         )
         for i, door in enumerate(doors):
-            counters = door["transport"]
+            counters = door.transport
             received.add_metric([str(i)], counters["bytes_in"])
             sent.add_metric([str(i)], counters["bytes_out"])
             for event in TRANSPORT_COUNTERS:
@@ -228,7 +229,7 @@ class Metrics:
                 terms.add_metric([cause], meter.terms[cause])
         yield from (terms, causes)
         what = f"Share of the time in which the most used device would do its work in full steps; mean {last}."
-        yield _gauge("device_load_ratio", what, meter.load["device"])
+        yield _gauge("device_load_ratio", what, meter.load.device)
         what = "Servers like this one that its load deserves; the sum over all is their right number."
         yield _gauge("advised_replicas", what, meter.advised_replicas)
         what = "The saturation that servers should have."
@@ -237,14 +238,14 @@ class Metrics:
             yield _gauge("capacity_requests_per_second", "Items per second at the knee, as measured.", capacity.rate)
             yield _gauge("headroom_requests_per_second", "Items per second that still fit.", meter.headroom)
 
-    def _usage(self, doors: list[dict[str, Any]], dispatchers: list[dict[str, Any]]) -> Iterator[Any]:
+    def _usage(self, doors: list[ProcessStats], dispatchers: list[ProcessStats]) -> Iterator[Any]:
         lines = self._source.segment.dispatchers()
-        ever = {d: stats for d, stats in enumerate(dispatchers) if lines[d]["epoch"]}
+        ever = {d: stats for d, stats in enumerate(dispatchers) if lines[d].epoch}
         for role, processes in (("dispatcher", ever), ("frontdoor", dict(enumerate(doors)))):
             what = "Time in which its loop did not sleep."
             busy = CounterMetricFamily(f"fastqps_{role}_busy_seconds", what, labels=[role])
             for i, stats in processes.items():
-                busy.add_metric([str(i)], stats["awake_ns"] * _NS)
+                busy.add_metric([str(i)], stats.counters["awake_ns"] * _NS)
             yield busy
         cpu = CounterMetricFamily("fastqps_cpu_seconds", "CPU time of the processes.", labels=["role"])
         for role, used_s in self.meter.usage.cpu_s.items():
@@ -265,7 +266,7 @@ class Metrics:
         connections = GaugeMetricFamily("fastqps_connections", "Open client connections.", labels=["frontdoor"])
         up = GaugeMetricFamily("fastqps_process_ready", "1: the process serves.", labels=["role", "index"])
         for i, line in enumerate(self._source.segment.doors()):
-            connections.add_metric([str(i)], line["connections"])
+            connections.add_metric([str(i)], line.connections)
         serving = {"frontdoor": dict(enumerate(self._source.doors())), "dispatcher": self._source.filled()}
         for role, workers in serving.items():
             for i, serves in workers.items():
@@ -289,11 +290,12 @@ class Metrics:
         yield _gauge("start_time_seconds", "When the server was started, since 1970.", self._started_s)
 
 
-def _counters(stats: list[dict[str, Any]]) -> Iterator[CounterMetricFamily]:
+def _counters(stats: list[ProcessStats]) -> Iterator[CounterMetricFamily]:
     """The counters without labels whose rows in csrc/core/layout.h name a metric, summed over all processes."""
-    for name, metric, help_, scale in COUNTERS:
-        if metric:
-            yield _counter(metric, help_, sum(process[name] for process in stats) * scale)
+    for row in COUNTERS:
+        if row.metric:
+            total = sum(process.counters[row.name] for process in stats)
+            yield _counter(row.metric, row.help, total * row.scale)
 
 
 def _counter(name: str, what: str, value: float) -> CounterMetricFamily:

@@ -7,12 +7,13 @@ from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from fastqps._core import ProcessStats
 from fastqps.telemetry.metrics.source import Source
 
 
-def credential_families(source: Source, doors: list[dict[str, Any]]) -> Iterator[Any]:
+def credential_families(source: Source, doors: list[ProcessStats]) -> Iterator[Any]:
     """Metrics of credentials. Those of TLS are left out without TLS, since an expiry of 0 would raise an alarm."""
-    refused = sum(door["transport"]["unauthenticated"] for door in doors)
+    refused = sum(door.transport["unauthenticated"] for door in doors)
     yield CounterMetricFamily("fastqps_unauthenticated", "Calls without one of the tokens.", value=refused)
     expires = GaugeMetricFamily(
         "fastqps_tls_certificate_expiry_timestamp_seconds", "When the certificate expires, since 1970."

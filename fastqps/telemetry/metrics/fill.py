@@ -33,5 +33,5 @@ class FillWindow:
         for d in range(source.segment.sizes.dispatchers):
             stats, model = source.segment.stats(doors + d), source.model_of(d)
             tokens, room = totals[model]
-            totals[model] = (tokens + stats["step_tokens"], room + stats["step_capacity_tokens"])
+            totals[model] = (tokens + stats.counters["step_tokens"], room + stats.counters["step_capacity_tokens"])
         return totals

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from prometheus_client.core import HistogramMetricFamily
 
-from fastqps._core import histogram_upper
+from fastqps._core import Histogram, histogram_upper
 
 BUCKETS = 320
 Buckets = npt.NDArray[np.uint64]
@@ -41,11 +40,11 @@ class Merged:
     sum: int = 0
 
     @classmethod
-    def of(cls, parts: Iterable[dict[str, Any]]) -> Merged:
+    def of(cls, parts: Iterable[Histogram]) -> Merged:
         merged = cls(np.zeros(BUCKETS, dtype=np.uint64))
         for part in parts:
-            merged.buckets = merged.buckets + part["buckets"]
-            merged.sum += part["sum"]
+            merged.buckets = merged.buckets + part.buckets
+            merged.sum += part.sum
         return merged
 
     def add_to(self, family: HistogramMetricFamily, labels: Sequence[str], edges: Edges, scale: float) -> None:

@@ -41,9 +41,9 @@ class LoadMeter:
             utilization=self.saturation,
             cpu_utilization=self.usage.cpu_utilization,
             memory_utilization=self.usage.memory_utilization,
-            requests_per_second=self.load["items"],
-            errors_per_second=self.load["errors"],
-            queue_wait_s=max(self.load["queue_wait_s"]),
+            requests_per_second=self.load.items,
+            errors_per_second=self.load.errors,
+            queue_wait_s=max(self.load.queue_wait_s),
             items_waiting=self.items_waiting,
             items_running=self.items_running,
         )
@@ -83,10 +83,10 @@ class LoadMeter:
             {
                 "requests_waiting": self.items_waiting,
                 "requests_running": self.items_running,
-                "slot_utilization": self.load["slots"],
+                "slot_utilization": self.load.slots,
                 "saturation_ratio": self.saturation,
-                "queue_wait_p95_seconds": max(self.load["queue_wait_s"]),
-                "requests_per_second": self.load["items"],
+                "queue_wait_p95_seconds": max(self.load.queue_wait_s),
+                "requests_per_second": self.load.items,
                 "ready": float(self._source.ready),
                 "capacity_requests_per_second": self._source.capacity.rate if self._source.capacity else None,
             }

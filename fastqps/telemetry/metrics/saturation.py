@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from fastqps._core import LoadMeans
 from fastqps.telemetry.capacity import Capacity
 
 OFFERED = "offered"
@@ -90,13 +90,14 @@ class Limits:
             return cls(None, curves, batch_delay_s)
         return cls(capacity.rate, {**curves, "in_flight": curve(0.0, "in_flight")}, batch_delay_s)
 
-    def terms(self, load: Mapping[str, Any]) -> dict[str, float]:
-        """By cause, in shares of the capacity. ``load``: as ``_core.LoadWindow`` says it, of any window."""
-        waits = zip(load["queue_wait_s"], load["step_s"], strict=True)
-        found = {cause: curve.share(load[cause]) for cause, curve in self.curves.items() if cause != "queue_wait"}
+    def terms(self, load: LoadMeans) -> dict[str, float]:
+        """By cause, in shares of the capacity. ``load``: of any window."""
+        waits = zip(load.queue_wait_s, load.step_s, strict=True)
+        means = {cause: curve for cause, curve in self.curves.items() if cause != "queue_wait"}
+        found = {cause: curve.share(getattr(load, cause)) for cause, curve in means.items()}
         found["queue_wait"] = max(self._wait_share(wait_s, step_s) for wait_s, step_s in waits)
         if self.rate is not None:
-            found[OFFERED] = load["asked"] / self.rate
+            found[OFFERED] = load.asked / self.rate
         return {cause: found[cause] for cause in CAUSES if cause in found}
 
     def _wait_share(self, wait_s: float, step_s: float) -> float:

@@ -1,59 +1,35 @@
-"""A traced call as its front door wrote it (``TraceRecord`` in csrc/core/layout.h)."""
+"""The stages of a traced call, from what its front door wrote."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from fastqps._core import METHODS, STAGES
+from fastqps._core import METHODS, STAGES, TraceRecord
 
 OF_MANY = ("PredictBatch", "PredictStream")
 
 
-class Record(NamedTuple):
-    """A call that has ended, or an item of one that has many. -1: no such thing is known."""
+def span_ns(record: TraceRecord) -> tuple[int, int]:
+    """(start, end): when the client's request came and when its answer was written, never before its start."""
+    return record.at_ns[0], max(record.at_ns[-1], record.at_ns[0])
 
-    is_item: bool
-    trace_id: bytes
-    parent_id: bytes  # all 0: nobody's
-    span_id: bytes
-    state: bytes  # the client's tracestate
-    method: int
-    code: int
-    model: int
-    dispatcher: int
-    items: int  # of the call
-    input_tokens: int
-    output_tokens: int
-    batch_items: int  # that were in its batch; 0: not known
-    at_ns: tuple[int, ...]  # stage k from at_ns[k] to at_ns[k + 1], by now_ns(); 0: it was not reached
 
-    @property
-    def start_ns(self) -> int:
-        """When its client's request came."""
-        return self.at_ns[0]
+def stages(record: TraceRecord) -> list[tuple[str, int, int]]:
+    """(name, start, end) of each stage that it went through, within the whole and one after the other.
 
-    @property
-    def end_ns(self) -> int:
-        """When its answer was written; never before its start."""
-        return max(self.at_ns[-1], self.start_ns)
-
-    def stages(self) -> list[tuple[str, int, int]]:
-        """(name, start, end) of each stage that it went through, within the whole and one after the other.
-
-        The one in which it ended without an answer lasts to its end. A call of many items has none of its own.
-        """
-        if not self.is_item and METHODS[self.method] in OF_MANY:
-            return []
-        found = []
-        for k, name in enumerate(STAGES):
-            start, end = self.at_ns[k : k + 2]
-            if not start:
-                continue
-            last = not end and self.code
-            if not end and not last:
-                continue
-            start = min(max(start, self.start_ns), self.end_ns)
-            found.append((name, start, self.end_ns if last else min(max(end, start), self.end_ns)))
-            if last:
-                break
-        return found
+    The one in which it ended without an answer lasts to its end. A call of many items has none of its own.
+    """
+    if not record.is_item and METHODS[record.method] in OF_MANY:
+        return []
+    found = []
+    first_ns, last_ns = span_ns(record)
+    for k, name in enumerate(STAGES):
+        start, end = record.at_ns[k : k + 2]
+        if not start:
+            continue
+        last = not end and record.code
+        if not end and not last:
+            continue
+        start = min(max(start, first_ns), last_ns)
+        found.append((name, start, last_ns if last else min(max(end, start), last_ns)))
+        if last:
+            break
+    return found

@@ -11,9 +11,9 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
 from fastqps import __version__
-from fastqps._core import METHODS
+from fastqps._core import METHODS, TraceRecord
 from fastqps.api.codes import CODES
-from fastqps.telemetry.tracing.record import Record
+from fastqps.telemetry.tracing.record import span_ns, stages
 
 SERVICE = "fastqps.v1.PredictService"
 SERVICE_NAME = "fastqps"
@@ -37,7 +37,7 @@ class SpanMaker:
         self._resource = resource
         self._random = random.Random()
 
-    def spans(self, record: Record, epoch_ns: int) -> list[ReadableSpan]:
+    def spans(self, record: TraceRecord, epoch_ns: int) -> list[ReadableSpan]:
         """The record's own span first. ``epoch_ns``: what has to be added to its times to have them since 1970."""
         trace_id = int.from_bytes(record.trace_id, "big")
         state = TraceState.from_header([record.state.decode("ascii", "replace")]) if record.state else TraceState()
@@ -45,6 +45,7 @@ class SpanMaker:
         parent_id = int.from_bytes(record.parent_id, "big")
         parent = SpanContext(trace_id, parent_id, not record.is_item, _SAMPLED, state) if parent_id else None
         failed = CODES[record.code] in FAILURES
+        start_ns, end_ns = span_ns(record)
         found = [
             ReadableSpan(
                 name="item" if record.is_item else f"{SERVICE}/{METHODS[record.method]}",
@@ -54,12 +55,12 @@ class SpanMaker:
                 attributes=self._attributes(record),
                 kind=SpanKind.INTERNAL if record.is_item else SpanKind.SERVER,
                 status=Status(StatusCode.ERROR, CODES[record.code]) if failed else Status(),
-                start_time=record.start_ns + epoch_ns,
-                end_time=record.end_ns + epoch_ns,
+                start_time=start_ns + epoch_ns,
+                end_time=end_ns + epoch_ns,
                 instrumentation_scope=_SCOPE,
             )
         ]
-        for name, start_ns, end_ns in record.stages():
+        for name, start_ns, end_ns in stages(record):
             found.append(
                 ReadableSpan(
                     name=name,
@@ -73,7 +74,7 @@ class SpanMaker:
             )
         return found
 
-    def _attributes(self, record: Record) -> dict[str, str | int]:
+    def _attributes(self, record: TraceRecord) -> dict[str, str | int]:
         found: dict[str, str | int] = {} if record.is_item else {"rpc.system": "grpc", "rpc.service": SERVICE}
         found["rpc.method"] = METHODS[record.method]
         found["rpc.grpc.status_code"] = record.code

@@ -14,7 +14,6 @@ from typing import Any
 from fastqps._core import dropped_spans, now_ns, take_traces
 from fastqps.process.off_loop import UnexpectedError, off_loop
 from fastqps.telemetry.tracing.exporter import Exporter
-from fastqps.telemetry.tracing.record import Record
 
 TICK_S = 0.2
 RECORDS_PER_TICK = 100  # of all doors; what is more waits in the rings, or is dropped there
@@ -61,7 +60,7 @@ class Tracing:
             for door in range(self._segment.sizes.doors):
                 share = -(-left // (self._segment.sizes.doors - door))  # of a quiet door the others get the rest
                 for record in take_traces(self._segment, door, share):
-                    self._exporter.put(self._maker.spans(Record(*record), epoch_ns))
+                    self._exporter.put(self._maker.spans(record, epoch_ns))
                     left -= 1
         return most - left
 

@@ -10,7 +10,7 @@ import fake_cuda
 import numpy as np
 from numpy.typing import NDArray
 
-from fastqps._core import STAMP_WORDS, CudaApi, CudaLane, encode_layout
+from fastqps._core import STAMP_WORDS, CudaApi, CudaLane, EncodeLayout
 
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -21,10 +21,10 @@ class SumLane:
     tokens, items, width = 64, 8, 4
 
     def __init__(self, api: CudaApi) -> None:
-        self.at = encode_layout(self.tokens, self.items, self.width)
-        self._staging = np.zeros(self.at["device_words"], np.int32)
+        self.at = EncodeLayout(self.tokens, self.items, self.width)
+        self._staging = np.zeros(self.at.device_words, np.int32)
         self._kept: list[object] = []
-        self._output = np.zeros(STAMP_WORDS + self.at["out_words"], np.int32)
+        self._output = np.zeros(STAMP_WORDS + self.at.out_words, np.int32)
         self.lane = CudaLane.encoder(
             api,
             stream=api.make_stream(),
@@ -43,17 +43,17 @@ class SumLane:
         """Fills a staging block; returns what a step's ``launch`` takes."""
         lengths = [len(ids) for ids in items]
         starts = np.cumsum([0, *lengths])
-        staging[self.at["cu_seqlens"] :][: len(starts)] = starts
-        staging[self.at["input_ids"] :][: starts[-1]] = np.concatenate(items)
+        staging[self.at.cu_seqlens :][: len(starts)] = starts
+        staging[self.at.input_ids :][: starts[-1]] = np.concatenate(items)
         return len(items), int(starts[-1]), max(lengths)
 
     def rows(self, output: NDArray[np.int32]) -> NDArray[np.float32]:
         return output.view(np.float32).reshape(self.items, self.width)
 
     def _run(self, tokens: int) -> None:
-        at = encode_layout(tokens, self.items, self.width, token_types=False)
+        at = EncodeLayout(tokens, self.items, self.width, token_types=False)
         rows = self.rows(self._output[STAMP_WORDS:])
-        starts, ids = (self._staging[at[name] :] for name in ("cu_seqlens", "input_ids"))
+        starts, ids = (self._staging[begin:] for begin in (at.cu_seqlens, at.input_ids))
         for item in range(self._staging[1]):
             rows[item] = ids[starts[item] : starts[item + 1]].sum()
 

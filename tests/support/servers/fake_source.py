@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,26 +21,24 @@ from fastqps.telemetry.metrics.collector import SERVED_METHODS
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
-def histogram(*values: int) -> dict[str, Any]:
+def histogram(*values: int) -> SimpleNamespace:
     """As the segment gives one."""
     uppers = np.array([histogram_upper(i) for i in range(320)])
     buckets = np.zeros(320, dtype=np.uint64)
     for value in values:
         buckets[int(np.searchsorted(uppers, value, side="right"))] += 1
-    return {"count": len(values), "sum": sum(values), "buckets": buckets}
+    return SimpleNamespace(count=len(values), sum=sum(values), buckets=buckets)
 
 
-def requests_of(found: dict[str, Any], model: int = 0, method: str = "Predict") -> list[list[dict[str, Any]]]:
+def requests_of(found: SimpleNamespace, model: int = 0, method: str = "Predict") -> list[list[SimpleNamespace]]:
     """The durations of two models' calls, by model and method; all but those of one are empty."""
     wanted = model, SERVED_METHODS.index(method)
     return [[found if (m, k) == wanted else histogram() for k in range(len(SERVED_METHODS))] for m in range(2)]
 
 
-def process(**changes: Any) -> dict[str, Any]:
-    """The counters of one process."""
-    zero = dict.fromkeys((name for name, *_ in COUNTERS), 0)
-    return {
-        **zero,
+def process(counters: Mapping[str, int] | None = None, **changes: Any) -> SimpleNamespace:
+    """What one process counts."""
+    zero = {
         "stage": {stage: histogram() for stage in STAGES},
         "request": [[histogram() for _ in SERVED_METHODS] for _ in range(2)],
         "batch_items": histogram(),
@@ -50,8 +49,18 @@ def process(**changes: Any) -> dict[str, Any]:
         "expired": dict.fromkeys(STAGES, 0),
         "idle_ns": dict.fromkeys(IDLES, 0),
         "transport": dict.fromkeys(TRANSPORT_COUNTERS, 0),
-        **changes,
     }
+    assert changes.keys() <= zero.keys()
+    counted = dict.fromkeys((row.name for row in COUNTERS), 0) | dict(counters or {})
+    return SimpleNamespace(**{**zero, **changes}, counters=counted)
+
+
+def means(**changes: Any) -> SimpleNamespace:
+    """The load of two models over a window."""
+    names = ("seconds", "asked", "errors", "items", "in_flight", "slots", "dispatcher", "frontdoor", "device")
+    found = {**dict.fromkeys(names, 0.0), "queue_wait_s": [0.0, 0.0], "step_s": [0.0, 0.0]}
+    assert changes.keys() <= found.keys()
+    return SimpleNamespace(**{**found, **changes})
 
 
 class FakeSource:
@@ -70,17 +79,13 @@ class FakeSource:
         expires_s=1.5e9, reloads={"ok": 3, "failed": 0}, refused={"tls": False, "tokens": True}
     )
 
-    def __init__(self, *stats: dict[str, Any]) -> None:
+    def __init__(self, *stats: SimpleNamespace) -> None:
         self.all = list(stats)
-        self.load = dict.fromkeys(
-            ("seconds", "asked", "errors", "items", "in_flight", "slots", "dispatcher", "frontdoor",
-             "device"), 0.0,
-        )  # fmt: skip
-        self.load |= {"queue_wait_s": [0.0, 0.0], "step_s": [0.0, 0.0]}  # type: ignore[dict-item]
+        self.load = means()
         self.window = SimpleNamespace(
             look=lambda: None, long=lambda: self.load, short=lambda: self.load, items_waiting=5, items_running=6
         )
-        door = {"connections": 3, "running": 4, "slots_used": 5, "pid": 0}
+        door = SimpleNamespace(connections=3, running=4, slots_used=5, pid=0)
         self.segment = SimpleNamespace(
             sizes=SimpleNamespace(doors=2, dispatchers=3, slots=64),
             total_bytes=1 << 20,
@@ -88,11 +93,11 @@ class FakeSource:
             stats=lambda i: self.all[i],
             doors=lambda: [door, door],
             dispatchers=lambda: [
-                {"running": 6, "pid": 0, "epoch": 1},
-                {"running": 1, "pid": 0, "epoch": 1},
-                {"running": 9, "pid": 0, "epoch": 1},
+                SimpleNamespace(running=6, pid=0, epoch=1),
+                SimpleNamespace(running=1, pid=0, epoch=1),
+                SimpleNamespace(running=9, pid=0, epoch=1),
             ],
-            route=lambda route: {"cache_slots": 0 if route else 100, "version": "0123456789ab"},
+            route=lambda route: SimpleNamespace(cache_slots=0 if route else 100, version="0123456789ab"),
             waiting=lambda route: 10 + route,
             oldest_ns=lambda route: 0 if route else now_ns() - 2_000_000_000,
         )
