@@ -52,17 +52,15 @@ def source(n: int, dispatchers: int = 3) -> fake_source.FakeSource:
     )
     idle = dict.fromkeys(fake_source.IDLES, 0) | {"no_work": SECOND // 10 * n, "gather": SECOND // 10 * n}
     busy = fake_source.process(
-        busy_ns=8 * SECOND // 10 * n,
+        {"busy_ns": 8 * SECOND // 10 * n, "steps": 50 * n, "generated_tokens": 25 * n},
         idle_ns=idle,
-        steps=50 * n,
-        generated_tokens=25 * n,
         batch_items=fake_source.histogram(*[8] * n),
         batch_tokens=fake_source.histogram(*[240] * n),
         stage={stage: fake_source.histogram(*[1_000_000] * n) for stage in fake_source.STAGES},
     )
     found = fake_source.FakeSource(door, door, *[busy] * dispatchers)
     found.capacity = None
-    found.segment.dispatchers = lambda: [{"running": 6, "epoch": 1}] * dispatchers
+    found.segment.dispatchers = lambda: [SimpleNamespace(running=6, epoch=1)] * dispatchers
     found.segment.sizes.dispatchers = dispatchers
     found.filled = lambda: {d: d != 2 for d in range(dispatchers)}  # type: ignore[method-assign]
     found.model_of = lambda dispatcher: int(dispatcher == 2)  # type: ignore[method-assign]
