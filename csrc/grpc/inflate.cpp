@@ -71,16 +71,21 @@ void InflateWorker::work() {
     if (stop_) return;
     const auto [connection, held, job] = jobs_.pop();
     lock.unlock();
+    give_way();
     room.resize(message_bytes_ + size_t(1));
     u32 bytes = 0;
     const InflateResult result =
         inflater.inflate(job.encoding, reinterpret_cast<const u8*>(job.bytes.data()), u32(job.bytes.size()),
                          reinterpret_cast<u8*>(room.data()), message_bytes_ + 1, bytes);
     const bool too_large = result == InflateResult::kTooLarge || bytes > message_bytes_;
+    // Copied before the lock is taken: the loop takes it, too, and would wait for this thread's next turn on the CPU.
+    Inflated inflated{job.call, connection, too_large ? InflateResult::kTooLarge : result,
+                      result == InflateResult::kDone && !too_large ? room.substr(0, bytes) : std::string()};
     lock.lock();
-    done_.push_back({job.call, connection, too_large ? InflateResult::kTooLarge : result,
-                     result == InflateResult::kDone && !too_large ? room.substr(0, bytes) : std::string()});
+    done_.push_back(std::move(inflated));
+    lock.unlock();
     signal_fd(wake_fd_);
+    lock.lock();
   }
 }
 

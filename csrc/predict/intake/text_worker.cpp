@@ -36,7 +36,10 @@ void TextWorker::work() {
   while (true) {
     std::vector<TokenizeJob> jobs = queue_.pop(1, kForEver);
     if (queue_.closed()) return;
-    for (const TokenizeJob& job : jobs) queue_.done({tokenized(job)});
+    for (const TokenizeJob& job : jobs) {
+      give_way();
+      queue_.done({tokenized(job)});
+    }
   }
 }
 
