@@ -13,7 +13,7 @@ run() {
         tests) "$BIN/python" -m pytest -m nightly -v --durations=0 tests ;;
         rolls) FASTQPS_ROLLS=20 "$BIN/python" -m pytest -v tests/proxies/test_rolling_restart.py ;;
         soak) FASTQPS_SOAK=600 FASTQPS_SOAK_GENERATION=300 "$BIN/python" -m pytest -v --timeout 0 \
-            tests/e2e/test_soak.py tests/e2e/test_generation_soak.py ;;
+            tests/e2e/recovery/test_soak.py tests/e2e/generation/test_generation_soak.py ;;
         generation) make test-generation ;;
         sanitizers)
             make native-test SAN=address && make native-test SAN=undefined && make native-test SAN=thread ;;

@@ -9,36 +9,19 @@ import re
 import signal
 import urllib.error
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import psutil
 import pytest
 from ledger import OK, Ledger, Load, batch, channel_to, connect_in_turn, unary
-from serving import PATIENCE_S, Server, descriptors, until
+from leftovers import nothing_left
+from serving import PATIENCE_S, Server, until
 
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
 KILL_TOKEN = 29_999
-WORKERS = ["frontdoor 0", "frontdoor 1", "dispatcher 0", "dispatcher 1"]
-
-
-@contextmanager
-def nothing_left(server: Server) -> Iterator[dict[str, psutil.Process]]:
-    """Gives the processes by worker slot. At the end each worker runs, with as many descriptors as before, and no
-    slot of shared memory is in use."""
-    before = {worker: server.child(worker) for worker in WORKERS}
-    files = {worker: descriptors(process) for worker, process in before.items()}
-    own = descriptors(psutil.Process(server.pid))
-    yield before
-    until(lambda: all(map(server.ready, WORKERS)), f"all are ready\n{server.log()}")
-    until(lambda: not any(server.connections()), "no connection")
-    server.until_idle()
-    until(lambda: {worker: descriptors(server.child(worker)) for worker in WORKERS} == files, f"descriptors as {files}")
-    until(lambda: descriptors(psutil.Process(server.pid)) == own, "the supervisor's descriptors")
-    assert len(server.processes()) == 1 + len(WORKERS), server.processes()
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:

@@ -18,8 +18,8 @@ import grpc
 import psutil
 from echo_generator import PACE, write_generator
 from ledger import CANCELLED, EXPIRED, OK, REFUSED
+from leftovers import nothing_left
 from serving import Server
-from test_chaos import nothing_left
 
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc

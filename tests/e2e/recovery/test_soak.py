@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import pytest
 from ledger import OK, Ledger, Load
+from leftovers import WORKERS, nothing_left
 from service import Service
 from serving import Server
-from test_chaos import WORKERS, nothing_left
 
 SOAK_S = float(os.environ.get("FASTQPS_SOAK", "0"))
 REST_S = 15.0  # of service, for one worker slot: one that dies more than five times in a minute of it stays down
