@@ -664,6 +664,19 @@ def embed(
     eps: float,
 ) -> None: ...
 def means(out: int, rows: int, bfloat16: bool, width: int, starts: int, n_items: int) -> None: ...
+def mean_bags(
+    out: int,
+    ids: int,
+    starts: int,
+    n_items: int,
+    table: int,
+    number: Literal["float32", "float16", "bfloat16", "int8"],
+    width: int,
+    n_ids: int,
+    mapping: int = 0,
+    weights: int = 0,
+    skipped_id: int = 0xFFFFFFFF,
+) -> None: ...
 def rms_norm(out: int, rows: int, bfloat16: bool, n_rows: int, weight: int, width: int, eps: float) -> None: ...
 def embed_tokens(
     out: int,

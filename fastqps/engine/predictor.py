@@ -67,9 +67,9 @@ class Predictor:
             if _is_text(item):
                 done = next(tokenized)
                 self._check_length(number, done.n_total, truncate)
-                if not done.ids:
+                if not done.ids and not self.card.static:
                     raise ValueError(f"item {number} has no tokens")
-                found.append((done.ids, done.first_len))
+                found.append((done.ids or [self.card.empty_id], max(done.first_len, 1)))
             else:
                 found.append(self._check_ids(number, item, truncate))
         return found

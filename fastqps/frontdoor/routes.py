@@ -117,6 +117,7 @@ class DoorRoutes:
                 pairs_only=card.pairs_only,
                 logit_defaults=(o.repetition_penalty, o.no_repeat_ngram_size, o.min_new_tokens, o.min_length),
                 forced_ids=o.forced,
+                empty_id=card.empty_id if card.static else None,
             )
         except ValueError as error:
             raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None

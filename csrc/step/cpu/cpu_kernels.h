@@ -4,6 +4,7 @@
 #include "step/cpu/cpu_vectors_kernel.h"
 #include "step/cpu/cpu_attention_kernel.h"
 #include "step/cpu/cpu_rows_kernel.h"
+#include "step/cpu/cpu_bags_kernel.h"
 #ifdef FASTQPS_AVX512_BF16
 #include "step/cpu/cpu_attention_bf16_kernel.h"
 #endif
@@ -30,4 +31,17 @@ void means(const Means& job, float* scratch) {
   job.number == Number::kFloat32 ? mean_rows<float>(job, scratch) : mean_rows<u16>(job, scratch);
 }
 
-const Kernels kKernels = {kName, attend, normalize, embed, means, &kDecodeKernels};
+void mean_bags(const Bags& job, float* scratch) {
+  switch (job.number) {
+    case TableNumber::kFloat32:
+      return mean_of_bags<float>(job, scratch);
+    case TableNumber::kFloat16:
+      return mean_of_bags<HalfBits>(job, scratch);
+    case TableNumber::kBfloat16:
+      return mean_of_bags<u16>(job, scratch);
+    case TableNumber::kInt8:
+      return mean_of_bags<i8>(job, scratch);
+  }
+}
+
+const Kernels kKernels = {kName, attend, normalize, embed, means, mean_bags, &kDecodeKernels};

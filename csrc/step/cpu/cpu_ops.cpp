@@ -30,7 +30,8 @@ float* scratch(u64 n_floats) {
 std::vector<const Kernels*> cpu_ops_levels() {
   std::vector<const Kernels*> found;
 #if defined(__x86_64__)
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
+                    __builtin_cpu_supports("f16c");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (avx512 && __builtin_cpu_supports("avx512bf16")) found.push_back(&step::avx512_bf16::kKernels);
@@ -39,6 +40,13 @@ std::vector<const Kernels*> cpu_ops_levels() {
 #endif
   found.push_back(&baseline::kKernels);
   return found;
+}
+
+// Of the longest item: the rows that its ids name, and their weights.
+u64 scratch_floats(const Bags& job) {
+  u64 longest = 0;
+  for (u32 i = 0; i < job.n_items; i++) longest = std::max(longest, u64(job.starts[i + 1] - job.starts[i]));
+  return 2 * longest;
 }
 
 u64 scratch_floats(const Attention& job) {
@@ -54,5 +62,6 @@ void attend(const Attention& job) { chosen_kernels().attend(job, scratch(scratch
 void normalize(const Normalization& job) { chosen_kernels().normalize(job, scratch(scratch_floats(job.norm))); }
 void embed(const Embedding& job) { chosen_kernels().embed(job, scratch(scratch_floats(job.norm))); }
 void means(const Means& job) { chosen_kernels().means(job, scratch(job.width)); }
+void mean_bags(const Bags& job) { chosen_kernels().mean_bags(job, scratch(scratch_floats(job))); }
 
 }  // namespace fastqps::step

@@ -62,4 +62,25 @@ struct Means {
 };
 void means(const Means& job);
 
+// Numbers of a table of rows. A half has 1 + 5 + 10 bits, unlike Number's bf16.
+enum class TableNumber : u32 { kFloat32 = 0, kFloat16 = 1, kBfloat16 = 2, kInt8 = 3 };
+struct HalfBits {
+  u16 bits;
+};
+
+// The mean of the table's rows that an item's ids name, each times its id's weight. Ids from n_ids on and skipped_id
+// name none and are not counted; an item without a row gives zeros.
+struct Bags {
+  const void* table;     // [any, width]
+  const i32* mapping;    // null, or [n_ids]: the row of each id; else it is the id itself
+  const float* weights;  // null, or [n_ids]
+  const i32* ids;        // [tokens]
+  const i32* starts;     // [n_items + 1], ascending
+  float* out;            // [n_items, width]
+  u32 n_items, width, n_ids;
+  u32 skipped_id;  // ~0: none
+  TableNumber number;
+};
+void mean_bags(const Bags& job);
+
 }  // namespace fastqps::step

@@ -13,6 +13,7 @@ inline constexpr u32 kColumns = 16;
 // Floats of scratch memory, on a cache line's boundary, that a job needs.
 u64 scratch_floats(const Attention& job);
 inline u64 scratch_floats(const Norm& norm) { return 2 * u64(norm.width); }
+u64 scratch_floats(const Bags& job);
 
 struct Kernels {
   const char* name;
@@ -20,6 +21,7 @@ struct Kernels {
   void (*normalize)(const Normalization&, float* scratch);
   void (*embed)(const Embedding&, float* scratch);
   void (*means)(const Means&, float* scratch);
+  void (*mean_bags)(const Bags&, float* scratch);
   const DecodeKernels* decode;
 };
 

@@ -38,6 +38,12 @@ inline void write_vec(u16* to, Vec x) {
   __builtin_memcpy(to, &half, sizeof half);
 }
 
+// fp16: the exponent is moved by a product, which gets subnormals right, too. Not for infinity and NaN.
+inline float half_to_float(u16 x) {
+  const float magnitude = __builtin_bit_cast(float, u32(x & 0x7fff) << 13) * 0x1p112f;
+  return __builtin_bit_cast(float, __builtin_bit_cast(u32, magnitude) | u32(x & 0x8000) << 16);
+}
+
 // Rows of either number to floats and back.
 inline void read_row(float* to, const float* from, u32 n) { __builtin_memcpy(to, from, n * sizeof(float)); }
 inline void read_row(float* to, const u16* from, u32 n) {

@@ -54,6 +54,8 @@ def choose_dtype(name: str) -> torch.dtype:
 
 def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> CudaEncoder:
     """Loads an encoder onto the GPU. ``DeviceError``, ``ModelError`` and ``ConfigError`` where that cannot be."""
+    if card.static:
+        raise DeviceError(f"{card.name} is a static model, which device cuda does not run; use --device cpu")
     backend, dtype = _open(place)
     held = await_held(card, place, dtype)
     with starting(card, backend, max_tokens):

@@ -73,6 +73,16 @@ def read_sentence_config(root: Path, encoder: Path, scores: bool) -> SentenceCon
     )
 
 
+def read_static_config(root: Path) -> tuple[str, ...]:
+    """Warnings about the file of a static model in ``root``. ``ModelError`` for what would change a text."""
+    path = root / MODEL_FILE
+    model = Keys(str(path), optional_object(path), MODEL)
+    if model.get("model_type", _MODEL_TYPES[0]) != _MODEL_TYPES[0]:
+        raise ModelError(f"{path}: model_type {model['model_type']!r} does not fit a static model; it embeds")
+    _check_prompt(str(path), model, _EMPTY_PROMPTS)
+    return model.warnings()
+
+
 def _unread(root: Path, encoder: Path, model: Keys, listed: bool, cross: bool) -> SentenceConfig:
     """The settings of a checkpoint whose files sentence-transformers does not read."""
     if encoder != root:

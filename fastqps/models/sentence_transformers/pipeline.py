@@ -30,7 +30,7 @@ _TYPE = re.compile(
     r"sentence_transformers\.(?:models|(?:base|sentence_transformer|cross_encoder)\.modules)(?:\.(\w+))?\.(\w+)"
 )
 _MODULES = {"Transformer": "transformer", "Pooling": "pooling", "Dense": "dense"}
-_MODULES |= {"Normalize": "normalize", "Dropout": "dropout"}
+_MODULES |= {"Normalize": "normalize", "Dropout": "dropout", "StaticEmbedding": "static_embedding"}
 _DENSE_ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid")
 
 
@@ -48,13 +48,15 @@ class Dense:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Pooling, then projections in order, then L2 normalisation or not. ``transformer`` is the encoder's folder.
+    """Pooling, then projections in order, then L2 normalisation or not. ``transformer`` is the encoder's folder, or
+    that of the table of a ``static`` model, which has no pooling of its own.
 
     ``scores`` means that the transformer gives scores itself, as in a cross-encoder: then nothing follows it.
     """
 
     transformer: str = ""
     scores: bool = False
+    static: bool = False
     pooling: Pooling = "mean"
     dense: tuple[Dense, ...] = ()
     normalize: bool = False
@@ -136,12 +138,14 @@ def read_pipeline(root: Path) -> Pipeline:
     kinds = [kind for kind, _ in modules]
     if kinds == ["Transformer"]:
         return Pipeline(transformer=modules[0][1], scores=True)
-    rest = kinds[2:]
+    static = kinds[:1] == ["StaticEmbedding"]
+    rest = kinds[1 if static else 2 :]
     dense = [kind for kind in rest if kind == "Dense"]
-    if kinds[:2] != ["Transformer", "Pooling"] or rest not in (dense, [*dense, "Normalize"]):
+    if (not static and kinds[:2] != ["Transformer", "Pooling"]) or rest not in (dense, [*dense, "Normalize"]):
         raise ModelError(
-            f"{listing}: modules {', '.join(kinds)} are not supported; supported are: Transformer, Pooling, "
-            "then any number of Dense, then Normalize or nothing; or, in a cross-encoder, Transformer alone"
+            f"{listing}: modules {', '.join(kinds)} are not supported; supported are: Transformer, Pooling, or "
+            "StaticEmbedding, then any number of Dense, then Normalize or nothing; or, in a cross-encoder, Transformer "
+            "alone"
         )
     warnings: tuple[str, ...] = ()
     if normalize := rest[-1:] == ["Normalize"]:
@@ -151,7 +155,8 @@ def read_pipeline(root: Path) -> Pipeline:
     projections = tuple(_dense(root, folder) for kind, folder in modules if kind == "Dense")
     return Pipeline(
         transformer=modules[0][1],
-        pooling=_pooling(root / modules[1][1] / "config.json"),
+        static=static,
+        pooling="mean" if static else _pooling(root / modules[1][1] / "config.json"),
         dense=projections,
         normalize=normalize,
         warnings=(*(sentence for projection in projections for sentence in projection.warnings), *warnings),

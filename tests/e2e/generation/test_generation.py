@@ -510,7 +510,7 @@ def test_the_command_line(
         ["--address", server.address, "--stream"],
     ):
         if "--model" in where:
-            monkeypatch.setattr("fastqps.devices.cpu.choose_dtype", lambda name: torch.float32)
+            monkeypatch.setattr("fastqps.devices.cpu.transformer.choose_dtype", lambda name: torch.float32)
         assert main(["predict", *where, *flags]) == 0
         assert capsys.readouterr().out == expected + "\n"
 

@@ -1,4 +1,4 @@
-"""The CPU, through torch and oneDNN."""
+"""Transformers on the CPU, through torch and oneDNN."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from fastqps.ops.cpu.product_times import product_times
 from fastqps.ops.precision import QUANTIZATIONS, Precision
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
-from fastqps.runners.kinds import DECODE, ENCODE
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -56,9 +55,6 @@ def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
         runner = DecoderRunner.load(card, CpuDecodeOps(dtype, precision), slots, max_tokens)
     precision.conclude()
     return runner
-
-
-RUNNERS = {ENCODE: make_encoder, DECODE: make_decoder}
 
 
 def _name() -> str:

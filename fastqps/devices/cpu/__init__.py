@@ -1,0 +1,40 @@
+"""The CPU. Transformers need torch; static models do without, and their processes stay small."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastqps.devices.errors import DeviceError
+from fastqps.devices.place import Place
+from fastqps.models.card import ModelCard
+from fastqps.runners import Runner
+from fastqps.runners.kinds import DECODE, ENCODE
+from fastqps.runners.static import load_static
+
+
+def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> Runner[Any]:
+    """Loads an encoder or a static model in this process."""
+    if not card.static:
+        from fastqps.devices.cpu import transformer
+
+        return transformer.make_encoder(card, max_items, max_tokens, place)
+    for setting, given, known in (
+        ("dtype", place.dtype, ("auto", "float32")),
+        ("quantization", place.quantization, ("none", "auto")),
+    ):
+        if given not in known:
+            raise DeviceError(
+                f"--{setting} {given} has no effect on {card.name}, a static model: its table is read as it is stored, "
+                f"and summed in float32; leave --{setting} at {known[0]}"
+            )
+    return load_static(card, max_items, max_tokens)
+
+
+def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> Runner[Any]:
+    """Loads a generator in this process."""
+    from fastqps.devices.cpu import transformer
+
+    return transformer.make_decoder(card, slots, max_tokens, place)
+
+
+RUNNERS = {ENCODE: make_encoder, DECODE: make_decoder}

@@ -1,0 +1,24 @@
+"""What identifies a model: a digest over the files that decide its answers, and a stamp that shows a change."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def digest(root: Path, files: Sequence[Path]) -> str:
+    """12 hex digits of SHA-256 over the names, relative to ``root``, and the contents of ``files``."""
+    total = hashlib.sha256()
+    for path in files:
+        total.update(f"{path.relative_to(root).as_posix()}\0{path.stat().st_size}\0".encode())
+        with path.open("rb") as stream:
+            total.update(hashlib.file_digest(stream, "sha256").digest())
+    return total.hexdigest()[:12]
+
+
+def stamp(files: Sequence[Path]) -> str:
+    """Stays the same while none of ``files`` is written or replaced. Their contents are not read."""
+    stats = [(str(path), path.stat()) for path in files]
+    facts = [(path, found.st_ino, found.st_size, found.st_mtime_ns) for path, found in stats]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]

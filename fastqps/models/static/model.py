@@ -1,0 +1,187 @@
+"""A static model's files: which tensors, which tokenizer, and what follows the mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastqps.models.card import Activation, ModelError
+from fastqps.models.files import deciding_files
+from fastqps.models.files.json_files import read_object
+from fastqps.models.sentence_transformers.pipeline import Dense
+from fastqps.models.static.tensors import Tensor, read_tensors
+
+TABLE_KINDS = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "I8": "int8"}
+
+
+@dataclass(frozen=True)
+class Head:
+    """The linear layers of a classifier behind the embedding, with ReLU between them."""
+
+    file: Path
+    layers: int
+    labels: tuple[str, ...]
+    activation: Activation
+
+
+@dataclass(frozen=True)
+class StaticModel:
+    """``dense`` and ``normalize`` follow the mean, then ``head``. ``max_tokens`` None: the files set no limit."""
+
+    root: Path
+    table_file: Path
+    table_name: str
+    tokenizer_file: Path
+    files: tuple[Path, ...]  # all that decide an answer
+    dense: tuple[Dense, ...] = ()
+    normalize: bool = False
+    head: Head | None = None
+    max_tokens: int | None = None
+    drops_unknown: bool = False  # the tokenizer's unknown token counts for nothing
+    warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def tensors(self) -> dict[str, Tensor]:
+        """Of the file with the table."""
+        return read_tensors(self.table_file)
+
+    @property
+    def table(self) -> Tensor:
+        """[rows, width]. ``ModelError`` where it is missing or of another shape or kind."""
+        found = self.tensors.get(self.table_name)
+        if found is None:
+            raise ModelError(f"{self.table_file}: no tensor {self.table_name}")
+        if found.kind not in TABLE_KINDS or len(found.shape) != 2 or 0 in found.shape:
+            raise ModelError(
+                f"{self.table_file}: tensor {self.table_name} is {found.kind} {list(found.shape)}; supported are "
+                f"tables [rows, width] of {', '.join(TABLE_KINDS)}"
+            )
+        return found
+
+    @property
+    def by_id(self) -> dict[str, Tensor]:
+        """model2vec's tensors with one number for each token id: ``mapping`` and ``weights``, where they are there."""
+        if self.table_name != "embeddings":
+            return {}
+        names = ("mapping", "weights")
+        found: dict[str, Tensor] = {name: self.tensors[name] for name in names if name in self.tensors}
+        lengths = {name: tensor.shape for name, tensor in found.items()}
+        if any(len(shape) != 1 or not shape[0] for shape in lengths.values()) or len(set(lengths.values())) > 1:
+            raise ModelError(f"{self.table_file}: mapping and weights need one number for each token id: {lengths}")
+        if "mapping" in found and found["mapping"].kind not in ("I32", "I64"):
+            raise ModelError(f"{self.table_file}: mapping is {found['mapping'].kind}; supported: I32, I64")
+        return found
+
+    @property
+    def n_ids(self) -> int:
+        """Token ids that name a row."""
+        return next((tensor.shape[0] for tensor in self.by_id.values()), self.table.shape[0])
+
+    def mapping(self) -> NDArray[np.int32] | None:
+        """[n_ids]: the row of each token id; None: the id itself. ``ModelError`` for rows that are not there."""
+        if "mapping" not in self.by_id:
+            if self.n_ids > self.table.shape[0]:
+                raise ModelError(f"{self.table_file}: {self.n_ids} weights for {self.table.shape[0]} rows")
+            return None
+        found = self.by_id["mapping"].map()
+        if found.min() < 0 or found.max() >= self.table.shape[0]:
+            raise ModelError(
+                f"{self.table_file}: mapping names row {found.min() if found.min() < 0 else found.max()} of "
+                f"{self.table.shape[0]}"
+            )
+        return np.ascontiguousarray(found, np.int32)
+
+    def weights(self) -> NDArray[np.float32] | None:
+        """[n_ids]: what the row of each token id is multiplied by; None: 1."""
+        return self.by_id["weights"].read() if "weights" in self.by_id else None
+
+    @cached_property
+    def tokenizer(self) -> dict[str, Any]:
+        """The tokenizer.json."""
+        return read_object(self.tokenizer_file)
+
+    def vocabulary(self) -> dict[str, int]:
+        """Token ids by their text, added tokens included."""
+        vocab = self.tokenizer["model"]["vocab"]
+        found = {text: i for i, (text, _) in enumerate(vocab)} if isinstance(vocab, list) else dict(vocab)
+        return found | {token["content"]: token["id"] for token in self.tokenizer.get("added_tokens") or ()}
+
+    def unknown_id(self) -> int | None:
+        """The id of the token that stands for what the tokenizer does not know."""
+        model = self.tokenizer["model"]
+        if model.get("unk_token") is not None:
+            return self.vocabulary().get(model["unk_token"])
+        return None if model.get("unk_id") is None else int(model["unk_id"])
+
+    def file_truncation(self) -> int | None:
+        """The limit that tokenizer.json states."""
+        stated = self.tokenizer.get("truncation")
+        return int(stated["max_length"]) if stated else None
+
+    def dense_layers(self) -> list[tuple[NDArray[np.float32], NDArray[np.float32] | None, str]]:
+        """(weight [out, in], bias [out], activation) of each projection."""
+        found, width = [], self.table.shape[1]
+        for dense in self.dense:
+            file = self.root / dense.folder / "model.safetensors"
+            weight = _matrix(file, "linear.weight", width)
+            if weight.shape != (dense.out_features, dense.in_features):
+                raise ModelError(
+                    f"{file}: linear.weight is {list(weight.shape)}, and its config.json says "
+                    f"{[dense.out_features, dense.in_features]}"
+                )
+            bias = _vector(file, "linear.bias", len(weight)) if dense.bias else None
+            found.append((weight, bias, dense.activation))
+            width = len(weight)
+        return found
+
+    def head_layers(self) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        """(weight [out, in], bias [out]) of each layer of the head."""
+        if self.head is None:
+            return []
+        found = []
+        width = self.dense[-1].out_features if self.dense else self.table.shape[1]
+        for i in range(self.head.layers):
+            weight = _matrix(self.head.file, f"head.{i}.weight", width)
+            found.append((weight, _vector(self.head.file, f"head.{i}.bias", len(weight))))
+            width = len(weight)
+        if found and width != len(self.head.labels):
+            raise ModelError(
+                f"{self.head.file}: the last layer gives {width} numbers for {len(self.head.labels)} labels"
+            )
+        return found
+
+    def digest(self) -> str:
+        """12 hex digits over the relative names and contents of all files that decide an answer."""
+        return deciding_files.digest(self.root, self.files)
+
+    def stamp(self) -> str:
+        """Stays the same while none of these files is written or replaced."""
+        return deciding_files.stamp(self.files)
+
+
+def _tensor(file: Path, name: str, dimensions: int) -> Tensor:
+    found = read_tensors(file).get(name)
+    if found is None:
+        raise ModelError(f"{file}: no tensor {name}")
+    if len(found.shape) != dimensions or found.kind not in ("F64", "F32", "F16", "BF16"):
+        raise ModelError(f"{file}: tensor {name} is {found.kind} {list(found.shape)}")
+    return found
+
+
+def _matrix(file: Path, name: str, width: int) -> NDArray[np.float32]:
+    found = _tensor(file, name, 2)
+    if found.shape[1] != width or not found.shape[0]:
+        raise ModelError(f"{file}: tensor {name} is {list(found.shape)}, and {width} numbers go in")
+    return found.read()
+
+
+def _vector(file: Path, name: str, width: int) -> NDArray[np.float32]:
+    found = _tensor(file, name, 1)
+    if found.shape[0] != width:
+        raise ModelError(f"{file}: tensor {name} has {found.shape[0]} numbers, and its layer {width}")
+    return found.read()

@@ -1,0 +1,133 @@
+"""Runs a static model: one C++ call for the means of a step, straight into its output rows, and no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastqps._core import mean_bags
+from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.static import StaticModel, open_static
+from fastqps.models.static.model import TABLE_KINDS
+from fastqps.runners.buffers import StepBuffers, aligned
+from fastqps.runners.first_steps import first_steps
+
+Rows = NDArray[np.float32]
+_NOTHING = 0xFFFFFFFF
+_GELU_ERF = np.array([0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429])
+
+
+class StaticTable:
+    """The mapped table of a static model, and what follows the mean. Shared by the runners of a process."""
+
+    def __init__(self, model: StaticModel, card: ModelCard) -> None:
+        self.card = card
+        self.tensor = model.table
+        self.table = self.tensor.map()
+        self.tensor.check_finite(self.table)
+        self.mapping, self.weights = model.mapping(), model.weights()
+        unknown = model.unknown_id() if model.drops_unknown else None
+        self.skipped_id = _NOTHING if unknown is None else unknown
+        self.n_ids, self.width = model.n_ids, model.table.shape[1]
+        self._dense, self._head = model.dense_layers(), model.head_layers()
+        self._normalize = model.normalize and bool(self._head)  # else that is done when answers are written
+
+    @property
+    def answers_means(self) -> bool:
+        """Whether nothing follows the mean."""
+        return not self._dense and not self._head
+
+    def means(self, b: StepBuffers, out: Rows, n_items: int) -> None:
+        """The mean of each item's rows, float32 [n_items, width], into ``out``."""
+        mean_bags(
+            out.ctypes.data,
+            b.input_ids.ctypes.data,
+            b.cu_seqlens.ctypes.data,
+            n_items,
+            self.table.ctypes.data,
+            TABLE_KINDS[self.tensor.kind],  # type: ignore[arg-type]
+            self.width,
+            self.n_ids,
+            0 if self.mapping is None else self.mapping.ctypes.data,
+            0 if self.weights is None else self.weights.ctypes.data,
+            self.skipped_id,
+        )
+
+    def finish(self, rows: Rows) -> Rows:
+        """What follows the mean: projections, and a classifier's normalisation and layers; not its activation."""
+        for weight, bias, activation in self._dense:
+            rows = rows @ weight.T
+            rows = _ACTIVATIONS[activation](rows if bias is None else rows + bias)
+        if self._normalize:
+            rows = rows / (np.linalg.norm(rows, axis=1, keepdims=True) + 1e-32)
+        for i, (weight, bias) in enumerate(self._head):
+            rows = rows @ weight.T + bias
+            if i + 1 < len(self._head):
+                rows = np.maximum(rows, 0)
+        return rows
+
+
+class StaticRunner:
+    """Static buffers over a mapped table."""
+
+    instant = False
+
+    def __init__(self, table: StaticTable, max_items: int, max_tokens: int) -> None:
+        self.card = table.card
+        self._table = table
+        self._buffers = StepBuffers.allocate(max_items, max_tokens, table.card.dimensions)
+        self._means = (
+            self._buffers.output
+            if table.answers_means
+            else aligned(max_items * table.width, np.float32).reshape(max_items, table.width)
+        )
+
+    def buffers(self) -> StepBuffers:
+        return self._buffers
+
+    def run(self, n_items: int, n_tokens: int, n_new: int, /) -> None:
+        """Computes the rows of ``n_items`` items."""
+        del n_tokens, n_new
+        self._table.means(self._buffers, self._means, n_items)
+        if not self._table.answers_means:
+            self._buffers.output[:n_items] = self._table.finish(self._means[:n_items])
+
+    def for_another_step(self) -> StaticRunner:
+        return StaticRunner(self._table, self._buffers.max_items, self._buffers.max_tokens)
+
+    def for_another_lane(self) -> StaticRunner:
+        return self.for_another_step()
+
+    def warm_up(self) -> None:
+        """Runs a step of one short item and a full one; ``ModelError`` where the answers are no numbers."""
+        first_steps(self.card, self._buffers, self.run)
+
+
+def load_static(card: ModelCard, max_items: int, max_tokens: int) -> StaticRunner:
+    """Maps the model's table. ``ModelError`` where its files cannot be used."""
+    model = open_static(Path(card.path))
+    if model is None:
+        raise ModelError(f"{card.path}: no static model any more; reload it")
+    return StaticRunner(StaticTable(model, card), max_items, max_tokens)
+
+
+def _gelu(x: Rows) -> Rows:
+    # The error function to 1.5e-7 (Abramowitz and Stegun, 7.1.26): numpy has none.
+    z = np.abs(x.astype(np.float64)) / np.sqrt(2)
+    t = 1 / (1 + 0.3275911 * z)
+    erf = 1 - (np.polyval(_GELU_ERF[::-1], t) * t) * np.exp(-z * z)
+    found: Rows = (0.5 * x * (1 + np.copysign(erf, x))).astype(np.float32)
+    return found
+
+
+# By the name of the class of torch.nn.
+_ACTIVATIONS: Mapping[str, Callable[[Rows], Rows]] = {
+    "Identity": lambda x: x,
+    "Tanh": np.tanh,
+    "ReLU": lambda x: np.maximum(x, 0),
+    "GELU": _gelu,
+    "Sigmoid": lambda x: (0.5 * (1 + np.tanh(0.5 * x))).astype(np.float32),
+}
