@@ -14,10 +14,23 @@ from fastqps.models.static import StaticModel, open_static
 from fastqps.models.static.model import TABLE_KINDS
 from fastqps.runners.buffers import StepBuffers, aligned
 from fastqps.runners.first_steps import first_steps
+from fastqps.runners.mapped_tensors import check_finite, map_tensor, read_floats
 
 Rows = NDArray[np.float32]
 _NOTHING = 0xFFFFFFFF
 _GELU_ERF = np.array([0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429])
+
+
+def _read_mapping(model: StaticModel) -> NDArray[np.int32] | None:
+    """[n_ids]: the row of each token id; None: the id itself. ``ModelError`` for rows that are not there."""
+    tensor, rows = model.by_id.get("mapping"), model.table.shape[0]
+    if tensor is None:
+        return None
+    found = map_tensor(tensor)
+    if found.min() < 0 or found.max() >= rows:
+        wrong = found.min() if found.min() < 0 else found.max()
+        raise ModelError(f"{tensor.file}: mapping names row {wrong} of {rows}")
+    return np.ascontiguousarray(found, np.int32)
 
 
 class StaticTable:
@@ -26,13 +39,15 @@ class StaticTable:
     def __init__(self, model: StaticModel, card: ModelCard) -> None:
         self.card = card
         self.tensor = model.table
-        self.table = self.tensor.map()
-        self.tensor.check_finite(self.table)
-        self.mapping, self.weights = model.mapping(), model.weights()
+        self.table = map_tensor(self.tensor)
+        check_finite(self.tensor, self.table)
+        self.mapping = _read_mapping(model)
+        self.weights = read_floats(model.by_id["weights"]) if "weights" in model.by_id else None
         unknown = model.unknown_id() if model.drops_unknown else None
         self.skipped_id = _NOTHING if unknown is None else unknown
         self.n_ids, self.width = model.n_ids, model.table.shape[1]
-        self._dense, self._head = model.dense_layers(), model.head_layers()
+        self._dense = [(read_floats(w), None if b is None else read_floats(b), f) for w, b, f in model.dense_tensors()]
+        self._head = [(read_floats(weight), read_floats(bias)) for weight, bias in model.head_tensors()]
         self._normalize = model.normalize and bool(self._head)  # else that is done when answers are written
 
     @property

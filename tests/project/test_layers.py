@@ -92,7 +92,7 @@ def test_python_imports_go_down() -> None:
         ("fastqps", ("grpc", "torch", "fastqps._core")),
         (
             "fastqps.frontdoor.process",
-            ("torch", "fastqps.dispatcher.loop", "fastqps.runners.lane", "fastqps.runners", "fastqps.devices"),
+            ("torch", "numpy", "fastqps.dispatcher.loop", "fastqps.runners.lane", "fastqps.runners", "fastqps.devices"),
         ),
         (
             "fastqps.dispatcher.loop",

@@ -7,9 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fastqps.models.card import Activation, ModelError
 from fastqps.models.files import deciding_files
 from fastqps.models.files.json_files import read_object
@@ -73,6 +70,8 @@ class StaticModel:
         lengths = {name: tensor.shape for name, tensor in found.items()}
         if any(len(shape) != 1 or not shape[0] for shape in lengths.values()) or len(set(lengths.values())) > 1:
             raise ModelError(f"{self.table_file}: mapping and weights need one number for each token id: {lengths}")
+        if "mapping" not in found and any(tensor.shape[0] > self.table.shape[0] for tensor in found.values()):
+            raise ModelError(f"{self.table_file}: weights for more token ids than the table has rows: {lengths}")
         if "mapping" in found and found["mapping"].kind not in ("I32", "I64"):
             raise ModelError(f"{self.table_file}: mapping is {found['mapping'].kind}; supported: I32, I64")
         return found
@@ -82,23 +81,31 @@ class StaticModel:
         """Token ids that name a row."""
         return next((tensor.shape[0] for tensor in self.by_id.values()), self.table.shape[0])
 
-    def mapping(self) -> NDArray[np.int32] | None:
-        """[n_ids]: the row of each token id; None: the id itself. ``ModelError`` for rows that are not there."""
-        if "mapping" not in self.by_id:
-            if self.n_ids > self.table.shape[0]:
-                raise ModelError(f"{self.table_file}: {self.n_ids} weights for {self.table.shape[0]} rows")
-            return None
-        found = self.by_id["mapping"].map()
-        if found.min() < 0 or found.max() >= self.table.shape[0]:
-            raise ModelError(
-                f"{self.table_file}: mapping names row {found.min() if found.min() < 0 else found.max()} of "
-                f"{self.table.shape[0]}"
-            )
-        return np.ascontiguousarray(found, np.int32)
+    def dense_tensors(self) -> list[tuple[Tensor, Tensor | None, str]]:
+        """(weight [out, in], bias [out], activation) of each projection."""
+        found = []
+        width = self.table.shape[1]
+        for dense in self.dense:
+            file = self.root / dense.folder / "model.safetensors"
+            weight = find_layer(file, "linear.weight", (dense.out_features, width))
+            bias = find_layer(file, "linear.bias", (dense.out_features,)) if dense.bias else None
+            found.append((weight, bias, dense.activation))
+            width = dense.out_features
+        return found
 
-    def weights(self) -> NDArray[np.float32] | None:
-        """[n_ids]: what the row of each token id is multiplied by; None: 1."""
-        return self.by_id["weights"].read() if "weights" in self.by_id else None
+    def head_tensors(self) -> list[tuple[Tensor, Tensor]]:
+        """(weight [out, in], bias [out]) of each layer of the head."""
+        found = []
+        width = self.dense[-1].out_features if self.dense else self.table.shape[1]
+        for i in range(self.head.layers if self.head else 0):
+            assert self.head
+            weight = find_layer(self.head.file, f"head.{i}.weight", (-1, width))
+            width = weight.shape[0]
+            found.append((weight, find_layer(self.head.file, f"head.{i}.bias", (width,))))
+        if self.head and width != len(self.head.labels):
+            labels = len(self.head.labels)
+            raise ModelError(f"{self.head.file}: the last layer gives {width} numbers for {labels} labels")
+        return found
 
     @cached_property
     def tokenizer(self) -> dict[str, Any]:
@@ -123,38 +130,6 @@ class StaticModel:
         stated = self.tokenizer.get("truncation")
         return int(stated["max_length"]) if stated else None
 
-    def dense_layers(self) -> list[tuple[NDArray[np.float32], NDArray[np.float32] | None, str]]:
-        """(weight [out, in], bias [out], activation) of each projection."""
-        found, width = [], self.table.shape[1]
-        for dense in self.dense:
-            file = self.root / dense.folder / "model.safetensors"
-            weight = _matrix(file, "linear.weight", width)
-            if weight.shape != (dense.out_features, dense.in_features):
-                raise ModelError(
-                    f"{file}: linear.weight is {list(weight.shape)}, and its config.json says "
-                    f"{[dense.out_features, dense.in_features]}"
-                )
-            bias = _vector(file, "linear.bias", len(weight)) if dense.bias else None
-            found.append((weight, bias, dense.activation))
-            width = len(weight)
-        return found
-
-    def head_layers(self) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        """(weight [out, in], bias [out]) of each layer of the head."""
-        if self.head is None:
-            return []
-        found = []
-        width = self.dense[-1].out_features if self.dense else self.table.shape[1]
-        for i in range(self.head.layers):
-            weight = _matrix(self.head.file, f"head.{i}.weight", width)
-            found.append((weight, _vector(self.head.file, f"head.{i}.bias", len(weight))))
-            width = len(weight)
-        if found and width != len(self.head.labels):
-            raise ModelError(
-                f"{self.head.file}: the last layer gives {width} numbers for {len(self.head.labels)} labels"
-            )
-        return found
-
     def digest(self) -> str:
         """12 hex digits over the relative names and contents of all files that decide an answer."""
         return deciding_files.digest(self.root, self.files)
@@ -164,24 +139,18 @@ class StaticModel:
         return deciding_files.stamp(self.files)
 
 
-def _tensor(file: Path, name: str, dimensions: int) -> Tensor:
+def find_layer(file: Path, name: str, shape: tuple[int, ...]) -> Tensor:
+    """A projection's or head's tensor of ``shape``, -1: any size. ``ModelError`` where it is missing or another."""
     found = read_tensors(file).get(name)
     if found is None:
         raise ModelError(f"{file}: no tensor {name}")
-    if len(found.shape) != dimensions or found.kind not in ("F64", "F32", "F16", "BF16"):
-        raise ModelError(f"{file}: tensor {name} is {found.kind} {list(found.shape)}")
+    sizes = [size if want < 0 else want for want, size in zip(shape, found.shape, strict=False)]
+    if (
+        list(found.shape) != sizes
+        or 0 in sizes
+        or len(sizes) < len(shape)
+        or found.kind not in ("F64", "F32", "F16", "BF16")
+    ):
+        wanted = ", ".join("any" if size < 0 else str(size) for size in shape)
+        raise ModelError(f"{file}: tensor {name} is {found.kind} {list(found.shape)}; it must be floats [{wanted}]")
     return found
-
-
-def _matrix(file: Path, name: str, width: int) -> NDArray[np.float32]:
-    found = _tensor(file, name, 2)
-    if found.shape[1] != width or not found.shape[0]:
-        raise ModelError(f"{file}: tensor {name} is {list(found.shape)}, and {width} numbers go in")
-    return found.read()
-
-
-def _vector(file: Path, name: str, width: int) -> NDArray[np.float32]:
-    found = _tensor(file, name, 1)
-    if found.shape[0] != width:
-        raise ModelError(f"{file}: tensor {name} has {found.shape[0]} numbers, and its layer {width}")
-    return found.read()
