@@ -54,8 +54,18 @@ BpeModel::BpeModel(BpeConfig config)
       around(config.around),
       vocab_size(largest_id(config)),
       rule(config.rule),
-      add_prefix_space(config.add_prefix_space),
-      nfc(config.nfc ? &Nfc::get() : nullptr) {}
+      prefix_space(config.prefix_space),
+      by_character(!config.characters.empty()),
+      near_characters(by_character ? kNear : 0, Trie::kNone),
+      nfc(config.nfc ? &Nfc::get() : nullptr) {
+  for (const auto& [character, id] : config.characters) {
+    if (character < kNear) {
+      near_characters[character] = id;
+    } else {
+      far_characters.emplace(character, id);
+    }
+  }
+}
 
 Bpe::Bpe(std::shared_ptr<const BpeModel> model)
     : TemplateTokenizer(model->around), model_(std::move(model)), merger_(model_->merges) {}
@@ -71,6 +81,7 @@ void Bpe::run(std::string_view text, Ids& ids) {
     repair(text, repaired_);
     text = repaired_;
   }
+  begin_ = text.data();
   find_tokens(model_->raw, text, ids, [&](std::string_view between) { run_between(between, ascii, ids); });
   let_go(repaired_);
 }
@@ -114,7 +125,9 @@ void Bpe::run_between(std::string_view text, bool ascii, Ids& ids) {
 }
 
 void Bpe::run_stretch(std::string_view text, Ids& ids) {
-  if (model_->add_prefix_space && text[0] != ' ') {
+  if (model_->by_character) {
+    text = spaced(text);
+  } else if (model_->prefix_space == PrefixSpace::kUnlessThere && text[0] != ' ') {
     prefixed_.assign(1, ' ').append(text);
     text = prefixed_;
   }
@@ -131,8 +144,32 @@ void Bpe::run_stretch(std::string_view text, Ids& ids) {
     case WordRule::kQwen:
       run_words<WordRule::kQwen>(text, ids);
       break;
+    case WordRule::kSpaced:
+      run_words<WordRule::kSpaced>(text, ids);
+      break;
+    case WordRule::kEachSpace:
+      run_words<WordRule::kEachSpace>(text, ids);
+      break;
   }
   let_go(prefixed_);
+}
+
+// With a space in front where the model wants one, and for each U+2581, which is another spelling of the space.
+std::string_view Bpe::spaced(std::string_view text) {
+  constexpr std::string_view kSpelled = "\u2581";
+  const bool there = text[0] == ' ' || text.starts_with(kSpelled);
+  const bool prefix = model_->prefix_space == PrefixSpace::kAlways ||
+                      (model_->prefix_space == PrefixSpace::kUnlessThere && !there) ||
+                      (model_->prefix_space == PrefixSpace::kFirstUnlessThere && !there && text.data() == begin_);
+  std::size_t at = text.find(kSpelled);
+  if (!prefix && at == std::string_view::npos) return text;
+  prefixed_.assign(prefix ? 1 : 0, ' ');
+  while (at != std::string_view::npos) {
+    prefixed_.append(text.substr(0, at)).push_back(' ');
+    text.remove_prefix(at + kSpelled.size());
+    at = text.find(kSpelled);
+  }
+  return prefixed_.append(text);
 }
 
 template <WordRule kRule>
@@ -197,10 +234,32 @@ u32 Bpe::split(Word word) {
       return 1;
     }
   }
+  if (model_->by_character) return characters(word);
   u32 n = 0;
   for (u32 i = 0; i < word.n_bytes; ++i) {
     const u32 id = model_->byte_ids[word.begin[i]];
     if (id != Trie::kNone) pieces_[n++] = id;
+  }
+  return merger_.merge({pieces_.data(), n});
+}
+
+// SentencePiece: a character without an id is its bytes.
+u32 Bpe::characters(Word word) {
+  constexpr u32 kSpace = 0x2581;
+  constexpr u32 kMostIds = 3;  // of one byte: a space may be the bytes of U+2581
+  if (pieces_.size() < kMostIds * word.n_bytes) pieces_.resize(kMostIds * word.n_bytes);
+  u32 n = 0;
+  for (const u8 *p = word.begin, *end = p + word.n_bytes; p < end;) {
+    const Decoded c = decode(p, end);
+    const u32 point = c.point == ' ' ? kSpace : c.point;
+    if (const u32 id = model_->id_of(point); id != Trie::kNone) [[likely]] {
+      pieces_[n++] = id;
+    } else {
+      u8 bytes[4];
+      const u32 n_bytes = encode_utf8(point, bytes);
+      for (u32 i = 0; i < n_bytes; ++i) pieces_[n++] = model_->byte_ids[bytes[i]];
+    }
+    p += c.n_bytes;
   }
   return merger_.merge({pieces_.data(), n});
 }

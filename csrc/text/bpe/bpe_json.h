@@ -23,6 +23,13 @@ class BpeReader : private FileReader {
   bool byte_level(const Json& at, bool use_regex);
   bool split_pattern(const Json& at);
   bool patterns();
+  // SentencePiece's.
+  bool spaced(const Json& file);
+  bool spaced_normalizer(const Json& at, bool& replaces);
+  bool spaced_step(const Json& at, bool& replaces);
+  bool metaspace(const Json& at);
+  bool characters();
+  bool words_end_at_spaces();
 
   BpeConfig& config_;
 };

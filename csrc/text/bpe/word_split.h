@@ -1,5 +1,6 @@
 // Text to words, as the regular expressions of the byte-level pre-tokenizers split it: every byte is in one word.
 #pragma once
+#include <cstring>
 #include <string_view>
 
 #include "text/unicode/code_classes.h"
@@ -12,6 +13,8 @@ enum class WordRule : u8 {
   kLlama3,      // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
                 // \s*[\r\n]+|\s+(?!\S)|\s+
   kQwen,        // the same with \p{N}
+  kSpaced,      // SentencePiece's: a run of spaces and the characters behind it, up to the next space
+  kEachSpace,   // the same, but each space of a run begins a word
 };
 
 inline constexpr std::string_view kLlama3Pattern =
@@ -30,6 +33,7 @@ class WordSplit {
   const u8* next(const u8* p) {
     if constexpr (kRule == WordRule::kGpt2) return gpt2(p);
     if constexpr (kRule == WordRule::kGpt2Digits) return digits(p);
+    if constexpr (kRule == WordRule::kSpaced || kRule == WordRule::kEachSpace) return spaced(p);
     return llama3(p);
   }
 
@@ -62,6 +66,17 @@ class WordSplit {
       stretch_end_ = run(p, [](Char c) { return !c.is(CodeClasses::kNumeric); });
     }
     return gpt2(p);
+  }
+
+  const u8* spaced(const u8* p) const {
+    if constexpr (kRule == WordRule::kSpaced) {
+      while (p < end_ && *p == ' ') ++p;
+    } else if (*p == ' ') {
+      ++p;
+    }
+    if (p == end_) return end_;
+    const void* space = std::memchr(p, ' ', static_cast<std::size_t>(end_ - p));
+    return space ? static_cast<const u8*>(space) : end_;
   }
 
   const u8* gpt2(const u8* p) const {

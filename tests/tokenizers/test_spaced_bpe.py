@@ -1,0 +1,175 @@
+"""SentencePiece's byte-pair encoding, natively, against the `tokenizers` package: ids must be identical."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import unicodedata
+from functools import cache
+from typing import Any
+
+import pytest
+import tokenizers
+from bpe_files import ByteLevelTexts, corpus
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from fastqps._core import NativeTokenizer
+from fastqps.models.names import packaged
+from fastqps.models.tokenizers.tokenizer import Tokenizer
+
+pytestmark = pytest.mark.compute
+
+FUZZ = int(os.environ.get("FASTQPS_FUZZ_TEXTS", "4000"))
+SPACE = "\u2581"
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+METASPACES = {
+    f"{scheme}-{'split' if split else 'whole'}": {
+        "type": "Metaspace", "replacement": SPACE, "prepend_scheme": scheme, "split": split
+    }
+    for scheme in ("always", "first", "never")
+    for split in (True, False)
+}  # fmt: skip
+NAMES = ("llama2", "gemma", *METASPACES)
+
+
+@cache
+def trained() -> dict[str, Any]:
+    """A model whose merges end at spaces, as Llama 2's do, with all bytes."""
+    tokenizer = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="never")
+    trainer = trainers.BpeTrainer(
+        vocab_size=1500, special_tokens=["<unk>", "<s>", "</s>", *BYTES], limit_alphabet=120, show_progress=False
+    )
+    tokenizer.train_from_iterator(corpus(), trainer)
+    tokenizer.pre_tokenizer = None  # type: ignore[assignment]
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 1)]
+    )
+    found = json.loads(tokenizer.to_str())
+    found["added_tokens"] = [token for token in found["added_tokens"] if not token["content"].startswith("<0x")]
+    merges, vocab = found["model"]["merges"], found["model"]["vocab"]
+    for n in (2, 4, 8):  # runs of spaces are tokens
+        vocab[SPACE * n] = len(vocab)
+        merges.append([SPACE * (n // 2), SPACE * (n // 2)])
+    return dict(found)
+
+
+@cache
+def content(name: str) -> str:
+    file = dict(trained())
+    if name == "gemma":
+        file["normalizer"] = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
+    if name in METASPACES:
+        file["normalizer"], file["pre_tokenizer"] = None, METASPACES[name]
+    return json.dumps(file)
+
+
+def add_tokens(text: str, *tokens: AddedToken) -> str:
+    tokenizer = tokenizers.Tokenizer.from_str(text)
+    tokenizer.add_tokens(list(tokens))
+    return str(tokenizer.to_str())
+
+
+def check(content: str, texts: list[str]) -> None:
+    native, bare = NativeTokenizer(content), NativeTokenizer(content, "none")
+    package = tokenizers.Tokenizer.from_str(content)
+    for i, text in enumerate(texts):
+        assert native.encode(text) == package.encode(text).ids, ascii(text)
+        assert bare.encode(text) == package.encode(text, add_special_tokens=False).ids, ascii(text)
+        if i % 8 == 0:
+            pair = package.encode(text, texts[i - 1])
+            ids, first = native.encode_pair(text, texts[i - 1])
+            assert (ids, first) == (pair.ids, sum(type_id == 0 for type_id in pair.type_ids)), ascii(text)
+
+
+def odd_texts() -> list[str]:
+    spaces = ["", " ", "  ", "   ", SPACE, f"{SPACE} ", f" {SPACE}", "\n", "\t ", "\u00a0", "\u3000"]
+    found = [a + b + c for a in spaces for b in ("a", "the", "é", "😀", "<s>", "\0") for c in spaces]
+    return [*found, "x" * 500, " x" * 300, "\0\0", "a\0", "</s>a", "<s> <s>", "<0x41>", "<unk>", "日本語" * 50]
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("name", NAMES)
+def test_fuzz(name: str) -> None:
+    texts = ByteLevelTexts(NAMES.index(name))
+    made = [texts.text() for _ in range(FUZZ // len(NAMES) + 50)]
+    words = random.Random(1)
+    lines = [line for line in corpus()[:300] if words.random() < 0.5]
+    check(content(name), [*odd_texts(), *made, *lines])
+
+
+@pytest.mark.parametrize("name", ["llama2", "first-whole"])
+def test_every_code_point(name: str) -> None:
+    assigned = [chr(i) for i in range(sys.maxunicode + 1) if unicodedata.category(chr(i)) not in ("Cn", "Cs")]
+    step = 50
+    texts = ["".join(assigned[i : i + step]) for i in range(0, len(assigned), step)]
+    check(content(name), [*texts, *(f"a {c} b" for c in assigned[:: len(assigned) // 3000])])
+
+
+@pytest.mark.parametrize("name", ["llama2", "first-split", "always-whole"])
+def test_added_tokens(name: str) -> None:
+    tokens = (
+        AddedToken("[A]", normalized=False),
+        AddedToken("[L]", normalized=False, lstrip=True),
+        AddedToken("[R]", normalized=False, rstrip=True),
+        AddedToken("solo", normalized=False, single_word=True),
+    )
+    spoken = add_tokens(content(name), *tokens)
+    pick = random.Random(2)
+    parts = ["[A]", "[L]", "[R]", "solo", " ", "  ", "the", " of", SPACE, "é", "<s>", ""]
+    check(spoken, ["".join(pick.choices(parts, k=pick.randint(1, 8))) for _ in range(1500)])
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"model": {"ignore_merges": True}}, "ignore_merges"),
+        ({"model": {"drop": "<0x0A>"}}, "lacks <0x0A>"),
+        ({"model": {"merge": ["e", SPACE]}}, "goes over the end of a word"),
+        ({"normalizer": {"type": "NFKC"}}, "only Prepend and Replace"),
+        ({"normalizer": None}, "spaces are not written"),
+        ({"normalizer": {"type": "Prepend", "prepend": "x"}}, "Prepend"),
+        ({"pre_tokenizer": METASPACES["always-split"]}, "behind a normalizer"),
+        (
+            {"normalizer": None, "pre_tokenizer": {**METASPACES["always-split"], "replacement": "_"}},
+            "another character",
+        ),
+        (
+            {"normalizer": None, "pre_tokenizer": {**METASPACES["always-split"], "prepend_scheme": "x"}},
+            "prepend_scheme",
+        ),
+    ],
+)
+def test_what_is_not_native(change: dict[str, Any], reason: str) -> None:
+    file = json.loads(content("llama2"))
+    model = change.pop("model", {}) if "model" in change else {}
+    file |= change
+    if "ignore_merges" in model:
+        file["model"]["ignore_merges"] = True
+    if "drop" in model:
+        del file["model"]["vocab"][model["drop"]]
+    if "merge" in model:
+        left, right = model["merge"]
+        file["model"]["vocab"][left + right] = len(file["model"]["vocab"])
+        file["model"]["merges"].append([left, right])
+    with pytest.raises(ValueError, match=reason):
+        NativeTokenizer(json.dumps(file))
+
+
+def test_tokens_of_normalized_texts_are_not_native() -> None:
+    with pytest.raises(ValueError, match="normalized text"):
+        NativeTokenizer(add_tokens(content("llama2"), AddedToken("the", normalized=True)))
+
+
+@pytest.mark.skipif(packaged("wordllama") is None, reason="needs the package wordllama")
+def test_wordllama() -> None:
+    folder = packaged("wordllama")
+    assert folder is not None
+    path = folder / "tokenizers/l2_supercat_tokenizer_config.json"
+    assert Tokenizer.from_file(path).native
+    texts = ByteLevelTexts(5)
+    check(path.read_text(), [*odd_texts(), *corpus()[:500], *(texts.text() for _ in range(FUZZ // 4))])
