@@ -12,10 +12,11 @@ from typing import Any
 from examples.demo.check import check
 from examples.demo.correct import show_page, show_stream
 from examples.demo.sentences import ALIKE
+from examples.demo.static import show_static
 from fastqps import Client
 from fastqps.process.server_process import ServerError, ServerProcess
 
-FLAGS = ("--model", "minilm", "--model", "grammar", "--frontdoors", "2", "--dispatchers", "2")
+FLAGS = ("--model", "minilm", "--model", "grammar", "--model", "wordllama", "--frontdoors", "2", "--dispatchers", "3")
 SECONDS, IN_FLIGHT = 10, 256
 MUCH_ALIKE = 0.4
 
@@ -36,7 +37,8 @@ def main() -> int:
                 kept = Path(folder) / "kept.npz"
                 failed = show_load(server.address, kept)
                 wrong = show_check(kept)
-            print("6. Drain the server: SIGTERM, open requests are finished, then it ends")
+                wrong = show_static(server.address, Path(folder)) or wrong
+            print("7. Drain the server: SIGTERM, open requests are finished, then it ends")
             code = server.drain()
             print(f"   exit code {code}")
     except ServerError as error:
