@@ -88,10 +88,9 @@ class StaticTable:
 class StaticRunner:
     """Static buffers over a mapped table."""
 
-    instant = False
-
     def __init__(self, table: StaticTable, max_items: int, max_tokens: int) -> None:
         self.card = table.card
+        self.instant = table.answers_means  # a handover to another thread costs more than the means of a step
         self._table = table
         self._buffers = StepBuffers.allocate(max_items, max_tokens, table.card.dimensions)
         self._means = (
