@@ -10,10 +10,10 @@ from typing import Any
 
 from loadgen import files, hgrm, options, plan, results, terminal
 from loadgen import run as runs
+from loadgen.atomic_file import replace_file
 from loadgen.errors import FAILURE, INTERRUPTED, INVALID, OK, UNSTABLE, LoadgenError
 from loadgen.run import Run
 from loadgen.verdict import Verdict
-from loadgen.whole import write_whole
 
 _CODES = {"VALID": OK, "UNSTABLE": UNSTABLE, "INVALID": INVALID}
 
@@ -57,7 +57,7 @@ def _run(arguments: list[str]) -> int:
         if o.json == "-":
             print(text, end="", flush=True)
         else:
-            write_whole(Path(o.json), text)
+            replace_file(Path(o.json), text)
     if o.hgrm:
         files.write_histograms(o.hgrm, run)
     if o.samples:

@@ -8,11 +8,11 @@ import os
 from pathlib import Path
 
 from loadgen import hgrm
+from loadgen.atomic_file import replace_file
 from loadgen.errors import UsageError
 from loadgen.histogram import Histogram
 from loadgen.results import MAIN
 from loadgen.run import Run
-from loadgen.whole import write_whole
 
 
 def require_folder(path: str) -> None:
@@ -44,4 +44,4 @@ def write_samples(path: str, run: Run) -> None:
     for sample in run.result["samples"]:
         answer = base64.b64encode(sample["answer"]).decode()
         lines.append(json.dumps({"payload": sample["payload"], "request_id": sample["request_id"], "answer": answer}))
-    write_whole(Path(path), "".join(line + "\n" for line in lines))
+    replace_file(Path(path), "".join(line + "\n" for line in lines))

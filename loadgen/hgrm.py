@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from loadgen.atomic_file import replace_file
 from loadgen.errors import UsageError
 from loadgen.histogram import DIGITS, HIGHEST_NS, Histogram
-from loadgen.whole import write_whole
 
 if TYPE_CHECKING:
     from hdrh.histogram import HdrHistogram
@@ -43,7 +43,7 @@ def write_percentiles(path: Path, histogram: Histogram) -> None:
         f"#[Max     = {histogram.max_ns / 1e6:12.3f}, TotalCount     = {histogram.count:12d}]",
         f"#[Buckets = {32:12d}, SubBuckets     = {2048:12d}]",
     ]
-    write_whole(path, "\n".join(lines) + "\n")
+    replace_file(path, "\n".join(lines) + "\n")
 
 
 def write_log(path: Path, start_unix_s: float, intervals: Iterable[tuple[float, float, Histogram]]) -> None:
@@ -55,7 +55,7 @@ def write_log(path: Path, start_unix_s: float, intervals: Iterable[tuple[float, 
     ]
     for start_s, length_s, histogram in intervals:
         lines.append(f"{start_s:.3f},{length_s:.3f},{histogram.max_ns / 1e6:.3f},{encode(histogram)}")
-    write_whole(path, "\n".join(lines) + "\n")
+    replace_file(path, "\n".join(lines) + "\n")
 
 
 def _library(histogram: Histogram) -> HdrHistogram:

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.gpu.targets import TARGETS
 from bench.row import Row, markdown
-from fastqps.bench.results.whole import write_whole
+from fastqps.bench.results.atomic_file import replace_file
 
 SCHEMA_VERSION = 2
 MODE = "gpu-check"
@@ -93,8 +93,8 @@ class Results:
 
     def _write(self, found: dict[str, Any]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(self.path, json.dumps(found, indent=1, allow_nan=False) + "\n")
-        write_whole(self.path.with_suffix(".md"), page(found))
+        replace_file(self.path, json.dumps(found, indent=1, allow_nan=False) + "\n")
+        replace_file(self.path.with_suffix(".md"), page(found))
 
 
 def _entry(step: str, row: Row, target: str) -> dict[str, Any]:

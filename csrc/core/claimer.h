@@ -43,13 +43,13 @@ struct BatchLimits {
   u64 delay_ns = 0;  // how long the first request of a batch may wait for company
 };
 
-// What this dispatcher is doing when it looks for work.
-enum class Look : u8 {
-  kFree,    // nothing: it may sleep, and takes whatever there is
-  kBeside,  // other lanes of it run, this one is free: as kFree, but for suspects, which run alone
-  kAhead,   // a step is on the device: it takes only a full batch that no other dispatcher is free for. A small step
-            // taken early would only keep its requests from growing into a larger one
-  kJoin,    // sequences run: it takes whatever can join them, if no other dispatcher is free for it
+// What a dispatcher is doing when it claims.
+enum class ClaimMode : u8 {
+  kFree,      // nothing: it may sleep, and takes whatever there is
+  kLaneFree,  // other lanes of it run, this one is free: as kFree, but for suspects, which run alone
+  kAhead,     // a step is on the device: it takes only a full batch that no other dispatcher is free for. A small step
+              // taken early would only keep its requests from growing into a larger one
+  kJoin,      // sequences run: it takes whatever can join them, if no other dispatcher is free for it
 };
 
 class Claimer {
@@ -69,10 +69,10 @@ class Claimer {
   // Fills `batch` within its limits. False: nothing was claimed, and unless it looked for what may join, it has waited
   // up to timeout_ns (< 0: until it was rung for): a free one for requests, any for a lane that rings its eventfd. A
   // free one may also wait limits.delay_ns for company of what it has claimed.
-  bool next(Batch& batch, Look look, const BatchLimits& limits, i64 timeout_ns) {
-    if (look_once(batch, look, limits, timeout_ns)) return true;
+  bool next(Batch& batch, ClaimMode mode, const BatchLimits& limits, i64 timeout_ns) {
+    if (look_once(batch, mode, limits, timeout_ns)) return true;
     // A request that ended the sleep is taken now, not in the caller's next turn: that would cost it some µs.
-    return look == Look::kFree && timeout_ns && look_once(batch, look, limits, 0);
+    return mode == ClaimMode::kFree && timeout_ns && look_once(batch, mode, limits, 0);
   }
 
   // Reads what front doors no longer want: gone(door, slot, seq) for each, and takes it out of `batch`. Of
@@ -147,36 +147,37 @@ class Claimer {
   DispatcherLine& own() const { return segment_.dispatcher(me_); }
   BusyRing& busy_ring() const { return segment_.busy_ring(me_); }
   u64 slept_ns() const { return slept_ns_; }
-  u64 lingered_ns() const { return lingered_ns_; }
+  u64 delayed_ns() const { return delayed_ns_; }
 
  private:
-  bool look_once(Batch& batch, Look look, const BatchLimits& limits, i64 timeout_ns) {
+  bool look_once(Batch& batch, ClaimMode mode, const BatchLimits& limits, i64 timeout_ns) {
     batch.clear();
     limits_ = limits;
-    const bool free = look == Look::kFree || look == Look::kBeside;
-    if (look != Look::kFree && alone_) {  // nothing shares the device with a suspect
-      if (look != Look::kJoin) rest(timeout_ns);
+    const bool free = mode == ClaimMode::kFree || mode == ClaimMode::kLaneFree;
+    if (mode != ClaimMode::kFree && alone_) {  // nothing shares the device with a suspect
+      if (mode != ClaimMode::kJoin) rest(timeout_ns);
       return false;
     }
     set_mode(own().sleep, kHungry);  // "I am about to look at every ring"
     bool suspects = any(kSuspect);
     // Suspects come first, one at a time, and run alone; but not two of them one after the other while others wait. A
     // death makes suspects of all that ran.
-    if (look == Look::kFree && suspects && !(alone_ && any_usual())) {
+    if (mode == ClaimMode::kFree && suspects && !(alone_ && any_usual())) {
       claim_class(batch, kSuspect, 1);
       batch.suspect = !batch.claims.empty();
     }
-    const bool usual = look == Look::kFree || (!suspects && (free || worth_claiming(look)));
+    const bool usual = mode == ClaimMode::kFree || (!suspects && (free || worth_claiming(mode)));
     if (batch.empty() && usual) claim_classes(batch);
-    if (batch.empty() && look == Look::kFree) claim_canary(batch);
+    if (batch.empty() && mode == ClaimMode::kFree) claim_canary(batch);
     if (batch.empty() && free && usual) {
       sleep(timeout_ns);
       return false;
     }
-    if (limits_.delay_ns && free && !batch.empty() && !batch.suspect && !batch.canary) linger(batch, look, timeout_ns);
+    if (limits_.delay_ns && free && !batch.empty() && !batch.suspect && !batch.canary)
+      await_company(batch, mode, timeout_ns);
     if (!batch.empty()) alone_ = batch.suspect;
     say_busy();
-    if (batch.empty() && look != Look::kJoin) rest(timeout_ns);
+    if (batch.empty() && mode != ClaimMode::kJoin) rest(timeout_ns);
     batch.claimed_ns = now_ns();
     count_awake(batch.claimed_ns);  // one that never sleeps counts, too
     for (size_t i = batch.claims.size(); i-- > 0;) {
@@ -202,7 +203,7 @@ class Claimer {
   }
 
   // Whether enough requests wait, and no other dispatcher of this model is free to take them.
-  bool worth_claiming(Look look) const {
+  bool worth_claiming(ClaimMode mode) const {
     if (!limits_.items) return false;
     // relaxed: a guess. If it is wrong, the sleeper is woken and finds nothing, or we claim a little later.
     for (u64 rest = others(); rest; rest &= rest - 1)
@@ -210,8 +211,8 @@ class Claimer {
     u64 waiting = 0;
     for (u32 f = 0; f < segment_.sizes().doors; f++)
       for (u32 c = 0; c < kSuspect; c++) waiting += ring_waiting(ring(f, c), segment_.ring_entries());
-    return waiting >=
-           (look == Look::kAhead ? limits_.items : 1);  // a guess; when it is wrong the requests wait for the next look
+    // A guess; when it is wrong the requests wait for the next look.
+    return waiting >= (mode == ClaimMode::kAhead ? limits_.items : 1);
   }
 
   // Highest class first; the low class first at every 16th claim, so that it is never starved.
@@ -330,11 +331,11 @@ class Claimer {
   }
   // Waits for company until the oldest request has waited delay_ns, or the batch is full; while other lanes run, only
   // until one of them wants something.
-  void linger(Batch& batch, Look look, i64 timeout_ns) {
+  void await_company(Batch& batch, ClaimMode mode, i64 timeout_ns) {
     u64 start = now_ns(), until = start + limits_.delay_ns;
     // relaxed: behind the acquire of their claims.
     for (const Claim& c : batch.claims) until = std::min(until, slot(c).queued_ns.load(kRelaxed) + limits_.delay_ns);
-    if (look == Look::kBeside && timeout_ns >= 0) until = std::min(until, start + u64(timeout_ns));
+    if (mode == ClaimMode::kLaneFree && timeout_ns >= 0) until = std::min(until, start + u64(timeout_ns));
     u64 now = start;
     while (now < until && batch.claims.size() < limits_.items && batch.n_tokens < limits_.tokens) {
       announce_sleep(own().sleep);
@@ -345,9 +346,9 @@ class Claimer {
       claim_classes(batch);
       now = now_ns();
       if (batch.claims.size() > before) continue;
-      if (any_work() || (rung && look == Look::kBeside)) break;  // what waits does not fit; or a lane rang
+      if (any_work() || (rung && mode == ClaimMode::kLaneFree)) break;  // what waits does not fit; or a lane rang
     }
-    lingered_ns_ += now - start;
+    delayed_ns_ += now - start;
   }
 
   static constexpr u32 kPiece = 256;
@@ -362,7 +363,7 @@ class Claimer {
   std::vector<RingProducer> outputs_;
   unsigned turn_ = 0;
   bool alone_ = false;  // the newest step is a suspect's
-  u64 slept_ns_ = 0, lingered_ns_ = 0;
+  u64 slept_ns_ = 0, delayed_ns_ = 0;
   u64 woke_ns_ = now_ns();  // up to here its time is counted
 };
 

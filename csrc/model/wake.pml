@@ -1,7 +1,7 @@
 /* fastqps sleep and wake: no wake-up is lost, whoever is killed, at whatever point.
  *
- * core/wake.h, with Claimer::next, linger, sleep, rest and leave (core/claimer.h), Slab::publish, announce and settle_all
- * (core/slab.h), publish_death (core/supervise.h). Claiming ahead, joining and lingering follow guesses of what is worth
+ * core/wake.h, with Claimer::next, await_company, sleep, rest and leave (core/claimer.h), Slab::publish, announce and settle_all
+ * (core/slab.h), publish_death (core/supervise.h). Claiming ahead, joining and the batch delay follow guesses of what is worth
  * while; here every guess may go either way. A lane may ring at any time: who holds a batch may wake without a reason.
  *
  * Slots are left out (protocol.pml has them). A request is a token: in ring[f], held by a dispatcher, or a hint in out[].
@@ -179,7 +179,7 @@ got:
 #if LINGER
     if
     :: skip                                                     /* the batch is full, or has waited long enough */
-    :: d_step { sl[self] = ASLEEP; NEWSLEEP(self) };            /* linger(): announce */
+    :: d_step { sl[self] = ASLEEP; NEWSLEEP(self) };            /* await_company(): announce */
        if :: ring[0] > 0 -> goto company :: else fi;            /* recheck */
 #if F > 1
        if :: ring[1] > 0 -> goto company :: else fi;

@@ -21,7 +21,7 @@ class DeviceClock {
 
   // The host looks for work now.
   void begin(u64 now) {
-    begun_ns_ = now, slept_then_ns_ = claimer_.slept_ns(), lingered_then_ns_ = claimer_.lingered_ns();
+    begun_ns_ = now, slept_then_ns_ = claimer_.slept_ns(), delayed_then_ns_ = claimer_.delayed_ns();
   }
   // It found none, and nothing is on the device: the time until now was idle.
   void found_nothing(u64 now) {
@@ -29,7 +29,7 @@ class DeviceClock {
     Flight none{.begun_ns = begun_ns_};
     none.gathered_ns = none.launched_ns = now;
     none.slept_ns = claimer_.slept_ns() - slept_then_ns_;
-    none.lingered_ns = claimer_.lingered_ns() - lingered_then_ns_;
+    none.delayed_ns = claimer_.delayed_ns() - delayed_then_ns_;
     account_idle(none, now);
     covered_ns_ = std::max(covered_ns_, now);
   }
@@ -43,8 +43,8 @@ class DeviceClock {
     tell_oldest();
     Flight flight{.begun_ns = begun_ns_, .gathered_ns = gathered_ns, .launched_ns = now};
     flight.slept_ns = claimer_.slept_ns() - slept_then_ns_;
-    flight.lingered_ns = claimer_.lingered_ns() - lingered_then_ns_;
-    const u64 waited = std::min(now - begun_ns_, flight.slept_ns + flight.lingered_ns), host = now - begun_ns_ - waited;
+    flight.delayed_ns = claimer_.delayed_ns() - delayed_then_ns_;
+    const u64 waited = std::min(now - begun_ns_, flight.slept_ns + flight.delayed_ns), host = now - begun_ns_ - waited;
     usual_host_ns_ = usual_host_ns_ ? usual_host_ns_ - usual_host_ns_ / 8 + host / 8 : host;
     flying_.push_back(flight);
     launching_ns_ = now;
@@ -116,7 +116,7 @@ class DeviceClock {
   // A step on its way through the device.
   struct Flight {
     u64 begun_ns = 0, gathered_ns = 0, launched_ns = 0;  // of the host: looked for work, packed it, gave it away
-    u64 slept_ns = 0, lingered_ns = 0;                   // of the time from begun_ns to gathered_ns
+    u64 slept_ns = 0, delayed_ns = 0;                    // of the time from begun_ns to gathered_ns
     u64 start_ns = 0, end_ns = 0;                        // of the device; 0: not finished
   };
   struct Lane {
@@ -173,7 +173,7 @@ class DeviceClock {
     take(kIdleShared, shared);
     take(kIdleLaunch, launching - shared);
     const u64 gathering = since(f.begun_ns, std::min(f.gathered_ns, until));
-    const u64 waited = std::min(gathering, f.slept_ns + f.lingered_ns), slept = std::min(waited, f.slept_ns);
+    const u64 waited = std::min(gathering, f.slept_ns + f.delayed_ns), slept = std::min(waited, f.slept_ns);
     take(kIdleGather, gathering - waited);
     take(kIdleNoWork, slept);
     take(kIdleDelay, waited - slept);
@@ -191,7 +191,7 @@ class DeviceClock {
   std::deque<Flight> flying_;  // by launch; behind one that runs also those of other lanes that have ended meanwhile
   u64 next_ = 0;               // number of the next flight
   u64 covered_ns_;             // accounted up to here
-  u64 begun_ns_ = 0, slept_then_ns_ = 0, lingered_then_ns_ = 0, late_ns_ = 0;
+  u64 begun_ns_ = 0, slept_then_ns_ = 0, delayed_then_ns_ = 0, late_ns_ = 0;
   u64 usual_host_ns_ = 0, usual_launch_ns_ = 0;
   u64 launching_ns_ = 0;  // since then the host gives the device a step; 0: it does not
 };

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-import fastqps.bench.results.whole
-import loadgen.whole
+import fastqps.bench.results.atomic_file
+import loadgen.atomic_file
 from loadgen.errors import LoadgenError
 
 
@@ -27,7 +27,7 @@ def full_disk() -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, handler)
 
 
-@pytest.mark.parametrize("write", [fastqps.bench.results.whole.write_whole, loadgen.whole.write_whole])
+@pytest.mark.parametrize("write", [fastqps.bench.results.atomic_file.replace_file, loadgen.atomic_file.replace_file])
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path, write: Callable[[Path, str], object]) -> None:
     kept, new = tmp_path / "kept", tmp_path / "new"
     write(kept, "old")
@@ -39,8 +39,8 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, write: Callable[[Path
 
 def test_a_device_takes_what_it_can_and_a_link_stays_one(tmp_path: Path) -> None:
     with pytest.raises(LoadgenError, match="cannot write /dev/full: No space left"):
-        loadgen.whole.write_whole(Path("/dev/full"), "x")
+        loadgen.atomic_file.replace_file(Path("/dev/full"), "x")
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "file")
-    loadgen.whole.write_whole(link, "x")
+    loadgen.atomic_file.replace_file(link, "x")
     assert link.is_symlink() and (tmp_path / "file").read_text() == "x"

@@ -71,8 +71,10 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   BatchLimits room{
       .items = batch.free_slots(), .tokens = std::min(rows, prompt_rows(lane)), .delay_ns = limits_.delay_ns};
   if (rows < route_->max_input_tokens) room.items = 0;  // a claim takes one request at least
-  const Look look = !quiet(lane) ? Look::kJoin : clock_.idle() && !running() ? Look::kFree : Look::kBeside;
-  claimer_.next(claimed_, look, room, i64(timeout_ns));
+  const ClaimMode mode = !quiet(lane)                  ? ClaimMode::kJoin
+                         : clock_.idle() && !running() ? ClaimMode::kFree
+                                                       : ClaimMode::kLaneFree;
+  claimer_.next(claimed_, mode, room, i64(timeout_ns));
   read_controls();  // before the step is packed: what nobody wants any more gets no row in it
   shed(lane);
   batch.begin(step.rows);

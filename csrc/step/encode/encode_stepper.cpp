@@ -29,8 +29,10 @@ i32 EncodeStepper::gather(u64 timeout_ns) {
   EncodeStep& step = steps_[s];
   step.n_items = step.n_tokens = 0;
   clock_.begin(now_ns());
-  const Look look = clock_.in_flight(lane) ? Look::kAhead : clock_.idle() ? Look::kFree : Look::kBeside;
-  const bool claimed = claimer_.next(step.batch, look, limits_, i64(timeout_ns));
+  const ClaimMode mode = clock_.in_flight(lane) ? ClaimMode::kAhead
+                         : clock_.idle()        ? ClaimMode::kFree
+                                                : ClaimMode::kLaneFree;
+  const bool claimed = claimer_.next(step.batch, mode, limits_, i64(timeout_ns));
   claimer_.read_controls(step.batch, [](u32, u32, u32) {});  // what runs already cannot be stopped
   if (!claimed) {
     clock_.found_nothing(now_ns());

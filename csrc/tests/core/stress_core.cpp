@@ -75,8 +75,8 @@ void dispatcher(u32 me, u32 epoch) {
   Batch runs, next;
   while (world->stop.load(kRelaxed) != 2) {
     bool ahead = d.in_flight > 0;
-    const Look look = !ahead ? Look::kFree : mode & kLanes ? Look::kBeside : Look::kAhead;
-    bool claimed = d.claimer.next(next, look, limits, ahead ? 0 : timeout_ns());
+    const ClaimMode claim_mode = !ahead ? ClaimMode::kFree : mode & kLanes ? ClaimMode::kLaneFree : ClaimMode::kAhead;
+    bool claimed = d.claimer.next(next, claim_mode, limits, ahead ? 0 : timeout_ns());
     d.claimer.read_controls(next, [](u32, u32, u32) {});
     if (claimed) {
       world->ahead += ahead;

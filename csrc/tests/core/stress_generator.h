@@ -45,7 +45,7 @@ struct Generator {
   void gather(Batch& batch) {
     const bool idle = runs.empty();
     const BatchLimits room{.items = kRunning - u32(runs.size()), .tokens = 40};
-    bool claimed = claimer.next(batch, idle ? Look::kFree : Look::kJoin, room, timeout_ns());
+    bool claimed = claimer.next(batch, idle ? ClaimMode::kFree : ClaimMode::kJoin, room, timeout_ns());
     claimer.read_controls(batch, [this](u32 door, u32 slot, u32 seq) { drop(door, slot, seq); });
     for (const auto& [claim, code] : batch.dropped) {
       if (!claimer.launch(claim)) fenced();

@@ -195,7 +195,7 @@ struct Encoder : Claimer {
   Encoder(Segment segment, const WakeFds* fds, u32 me, u32 epoch, BatchLimits batch)
       : Claimer(segment, fds, me, epoch, 0), limits(batch) {}
   bool next(Batch& batch, bool ahead, i64 timeout_ns) {
-    bool claimed = Claimer::next(batch, ahead ? Look::kAhead : Look::kFree, limits, timeout_ns);
+    bool claimed = Claimer::next(batch, ahead ? ClaimMode::kAhead : ClaimMode::kFree, limits, timeout_ns);
     read_controls(batch, [](u32, u32, u32) {});
     return claimed;
   }
@@ -690,8 +690,8 @@ TEST(cancel_in_each_state) {
 // A dispatcher that generates: a claim runs until it is finished, and what it makes is told.
 struct Generator : Claimer {
   Generator(World& w, u32 me, u32 epoch = 1) : Claimer(w.segment, &w.fds, me, epoch, 0) {}
-  Claim start(Batch& batch, Look look = Look::kFree) {
-    CHECK(next(batch, look, {.items = 1, .tokens = 40}, 0));
+  Claim start(Batch& batch, ClaimMode mode = ClaimMode::kFree) {
+    CHECK(next(batch, mode, {.items = 1, .tokens = 40}, 0));
     CHECK(launch(batch.claims[0]));
     return batch.claims[0];
   }
@@ -715,7 +715,7 @@ TEST(progress_is_told_while_launched_and_wanted) {
   out.entry[0] = out.entry[1] = i;
   out.tail = 1;
   w.doors[0].drain();  // an old hint, of a slot that is QUEUED
-  CHECK(g.next(b, Look::kFree, {.items = 1, .tokens = 40}, 0));
+  CHECK(g.next(b, ClaimMode::kFree, {.items = 1, .tokens = 40}, 0));
   out.tail = 2;
   w.doors[0].drain();  // and CLAIMED
   CHECK(w.hosts[0].progressed.empty());
@@ -867,7 +867,7 @@ TEST(controls_are_for_what_is_claimed_and_what_runs) {
   u32 running = w.put(5, kNormal, 1, 1);
   Claim c = g.start(runs);
   u32 claimed = w.put(6), fine = w.put(7);
-  CHECK(g.next(b, Look::kJoin, {.items = 4, .tokens = 40}, 0));
+  CHECK(g.next(b, ClaimMode::kJoin, {.items = 4, .tokens = 40}, 0));
   CHECK_EQ(b.n_tokens, 13u);
   CHECK(w.doors[0].cancel(claimed) == Cancel::kWaiting);
   CHECK(w.doors[1].cancel(running, Control::kStop) == Cancel::kWaiting);
@@ -887,18 +887,18 @@ TEST(joining_takes_what_fits) {
   World w;
   Generator g(w, 0);
   Batch b;
-  CHECK(!g.next(b, Look::kJoin, {.items = 2, .tokens = 40}, 0));  // nothing there: and it does not sleep
+  CHECK(!g.next(b, ClaimMode::kJoin, {.items = 2, .tokens = 40}, 0));  // nothing there: and it does not sleep
   for (int i = 0; i < 4; i++) w.put(10);
   announce_sleep(w.segment.dispatcher(1).sleep);
   w.segment.route(0).dispatchers.store(1);  // the sleeper is another route's
-  CHECK(g.next(b, Look::kJoin, {.items = 2, .tokens = 40}, 0));
+  CHECK(g.next(b, ClaimMode::kJoin, {.items = 2, .tokens = 40}, 0));
   CHECK_EQ(b.claims.size(), 2u);
-  CHECK(g.next(b, Look::kJoin, {.items = 4, .tokens = 15}, 0));  // one need not fill a batch
+  CHECK(g.next(b, ClaimMode::kJoin, {.items = 4, .tokens = 15}, 0));  // one need not fill a batch
   CHECK_EQ(b.claims.size(), 1u);
-  CHECK(!g.next(b, Look::kJoin, {.items = 0, .tokens = 40}, 0));  // every cache slot is taken
+  CHECK(!g.next(b, ClaimMode::kJoin, {.items = 0, .tokens = 40}, 0));  // every cache slot is taken
   CHECK(mode_of(g.own().sleep.load()) == kBusy);
-  CHECK(
-      g.next(b, Look::kJoin, {.items = 4, .tokens = 40, .delay_ns = ~u64(0) >> 1}, 0));  // nor does it wait for company
+  CHECK(g.next(b, ClaimMode::kJoin, {.items = 4, .tokens = 40, .delay_ns = ~u64(0) >> 1},
+               0));  // nor does it wait for company
   CHECK_EQ(b.claims.size(), 1u);
 }
 
@@ -912,10 +912,10 @@ TEST(who_lets_nobody_join_wakes_another) {
     set_mode(w.segment.dispatcher(0).sleep, kHungry);  // the door counts on it, and signals nobody
     w.put(10, why == kSuspectWaits ? u32(kSuspect) : u32(kNormal));
     announce_sleep(w.segment.dispatcher(1).sleep);
-    CHECK(!g.next(b, Look::kJoin, {.items = why == kNoRoom ? 0u : 4u, .tokens = 40}, 0));
+    CHECK(!g.next(b, ClaimMode::kJoin, {.items = why == kNoRoom ? 0u : 4u, .tokens = 40}, 0));
     CHECK(mode_of(g.own().sleep.load()) == kBusy);
     CHECK(w.signalled(w.fds.dispatcher[1]));
-    CHECK(other.next(b, Look::kFree, {.items = 4, .tokens = 40}, 0));
+    CHECK(other.next(b, ClaimMode::kFree, {.items = 4, .tokens = 40}, 0));
     CHECK_EQ(b.suspect, why == kSuspectWaits);
   }
 }
@@ -929,16 +929,16 @@ TEST(nothing_joins_while_suspects_wait_or_run) {
   Claim first = g.start(b);
   w.put(1, kSuspect);
   u32 fresh = w.put(1);
-  CHECK(!g.next(b, Look::kJoin, {.items = 4, .tokens = 40}, 0));  // until nothing runs
+  CHECK(!g.next(b, ClaimMode::kJoin, {.items = 4, .tokens = 40}, 0));  // until nothing runs
   g.end(first);
   Claim suspect = g.start(b);
   CHECK(b.suspect);
-  CHECK(!g.next(b, Look::kJoin, {.items = 4, .tokens = 40}, 0));  // it runs alone
+  CHECK(!g.next(b, ClaimMode::kJoin, {.items = 4, .tokens = 40}, 0));  // it runs alone
   g.end(suspect);
   Claim second = g.start(b);
   CHECK(!b.suspect && second.slot == fresh);
   u32 third = w.put(1);
-  CHECK(g.next(b, Look::kJoin, {.items = 4, .tokens = 40}, 0));  // as before
+  CHECK(g.next(b, ClaimMode::kJoin, {.items = 4, .tokens = 40}, 0));  // as before
   CHECK(slots_of(b) == List{third});
 }
 
@@ -1012,10 +1012,10 @@ TEST(lingering_gathers_company) {
   w.put(1, kNormal, now_ns());
   w.put(1, kNormal, now_ns());
   w.put(1, kNormal, now_ns());
-  u64 before = c.lingered_ns();
+  u64 before = c.delayed_ns();
   CHECK(c.next(b, false, 0));  // full at once
   CHECK_EQ(b.claims.size(), 2u);
-  CHECK(c.lingered_ns() - before < 2'000'000);
+  CHECK(c.delayed_ns() - before < 2'000'000);
 }
 
 TEST(new_front_door_adopts_what_its_predecessor_left) {

@@ -230,7 +230,7 @@ class TestDispatcher {
   // Takes what waits; how many were claimed.
   size_t claim() {
     Batch batch;
-    claimer_.next(batch, Look::kFree, {}, 0);
+    claimer_.next(batch, ClaimMode::kFree, {}, 0);
     for (const Claim& c : batch.claims) {
       CHECK(claimer_.launch(c));
       Slot& s = claimer_.slot(c);

@@ -117,7 +117,7 @@ TEST(sleep_is_no_work) {
   DeviceClock clock(claimer, start);
   clock.begin(now_ns());
   Batch batch;
-  CHECK(!claimer.next(batch, Look::kFree, {}, 30'000'000));
+  CHECK(!claimer.next(batch, ClaimMode::kFree, {}, 30'000'000));
   const u64 end = now_ns();
   clock.found_nothing(end);
   const Idles idle = w.idle();

@@ -54,10 +54,10 @@ struct BpeModel {
   u32 vocab_size;
   WordRule rule;
   PrefixSpace prefix_space;
-  bool by_character;  // SentencePiece's
+  bool by_character;                            // SentencePiece's
   std::vector<u32> near_characters;             // ids of those below kNear, Trie::kNone: it has none
   std::unordered_map<u32, u32> far_characters;  // of the others
-  const Nfc* nfc;  // or null
+  const Nfc* nfc;                               // or null
 };
 
 class Bpe final : public TemplateTokenizer {
@@ -93,7 +93,7 @@ class Bpe final : public TemplateTokenizer {
   Merger merger_;
   std::vector<u32> pieces_;  // of one word
   Nfc::Scratch scratch_;
-  const char* begin_ = nullptr;  // of the whole text
+  const char* begin_ = nullptr;               // of the whole text
   std::string repaired_, normal_, prefixed_;  // text that is not as it came
 };
 

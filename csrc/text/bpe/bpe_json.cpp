@@ -148,7 +148,8 @@ bool BpeReader::patterns() {
 bool BpeReader::spaced(const Json& file) {
   bool replaces = false;
   config_.rule = WordRule::kSpaced;
-  if (!envelope(file) || !model(file["model"]) || !spaced_normalizer(member(file, "normalizer"), replaces)) return false;
+  if (!envelope(file) || !model(file["model"]) || !spaced_normalizer(member(file, "normalizer"), replaces))
+    return false;
   const Json& words = file["pre_tokenizer"];
   if (!words.is_null()) {
     if (replaces || config_.prefix_space != PrefixSpace::kNone)

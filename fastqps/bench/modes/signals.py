@@ -12,9 +12,9 @@ from fastqps.bench.flags import Common
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.gauges import Gauges
 from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.results.atomic_file import replace_file
 from fastqps.bench.results.point import INVALID, Point
 from fastqps.bench.results.result import BenchError, Result
-from fastqps.bench.results.whole import write_whole
 from fastqps.errors import ConfigError
 from fastqps.telemetry.capacity import read_capacity
 from fastqps.telemetry.metrics.saturation import OFFERED
@@ -126,7 +126,7 @@ def _write(context: Context, capacity: float, cpus: int, levels: list[Level]) ->
     result.extra["recording"] = found
     path = context.folder / RECORDING
     try:
-        write_whole(path, json.dumps(found, indent=1) + "\n")
+        replace_file(path, json.dumps(found, indent=1) + "\n")
     except OSError as error:
         raise BenchError(f"cannot write {path}: {error.strerror}") from None
     result.best = next(k for k, share in enumerate(SHARES) if share == 1.0)

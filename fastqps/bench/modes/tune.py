@@ -11,9 +11,9 @@ from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.saturate import saturating
 from fastqps.bench.measure.target import check_settings
+from fastqps.bench.results.atomic_file import replace_file
 from fastqps.bench.results.point import INVALID, Point, median_point
 from fastqps.bench.results.result import BenchError, Result
-from fastqps.bench.results.whole import write_whole
 from fastqps.bench.search.choice import DOUBT_MAX, Choice
 from fastqps.bench.search.knobs import knobs_of, parse_try
 from fastqps.bench.search.search import Found, Search, Setting
@@ -191,7 +191,7 @@ class _Tuner:
         lines = [f"Found by `fastqps bench tune` on {result.started}{commit}"]
         lines += [f"{result.verdict}: {doubt}" for doubt in doubts]
         try:
-            return write_whole(path, settings_file(self._context.target.loaded(setting), lines))
+            return replace_file(path, settings_file(self._context.target.loaded(setting), lines))
         except OSError as error:
             raise BenchError(f"cannot write {path}: {error.strerror}") from None
 

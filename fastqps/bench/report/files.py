@@ -7,8 +7,8 @@ from pathlib import Path
 from fastqps.bench.report.hgrm import latency_hgrm
 from fastqps.bench.report.page import page
 from fastqps.bench.report.points_csv import points_csv
+from fastqps.bench.results.atomic_file import replace_file
 from fastqps.bench.results.result import Result
-from fastqps.bench.results.whole import write_whole
 
 PAGE, POINTS, SPECTRUM = "report.html", "points.csv", "latency.hgrm"
 
@@ -19,4 +19,4 @@ def write_report(result: Result, folder: Path) -> list[Path]:
     Raises OSError where that cannot be.
     """
     texts = {PAGE: page(result), POINTS: points_csv(result), SPECTRUM: latency_hgrm(result)}
-    return [write_whole(folder / name, text) for name, text in texts.items() if text is not None]
+    return [replace_file(folder / name, text) for name, text in texts.items() if text is not None]

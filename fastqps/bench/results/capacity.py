@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fastqps.bench.results.atomic_file import replace_file
 from fastqps.bench.results.point import BEYOND_MIN, Point
 from fastqps.bench.results.result import BenchError, Result
-from fastqps.bench.results.whole import write_whole
 from fastqps.errors import ConfigError
 from fastqps.telemetry.capacity import SCHEMA_VERSION, read_capacity
 
@@ -66,7 +66,7 @@ def write_capacity(result: Result, point: Point, folder: Path, below: Sequence[P
     """Writes FOLDER/capacity.json; its path."""
     path = folder / CAPACITY
     try:
-        return write_whole(path, json.dumps(capacity_of(result, point, below), indent=1) + "\n")
+        return replace_file(path, json.dumps(capacity_of(result, point, below), indent=1) + "\n")
     except OSError as error:
         raise BenchError(f"cannot write {path}: {error.strerror}") from None
 

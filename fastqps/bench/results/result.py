@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from fastqps.bench.results.atomic_file import replace_file
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.shape import misfit
-from fastqps.bench.results.whole import write_whole
 from fastqps.errors import (
     FAILURE,
     GENERATOR_BOUND,
@@ -77,7 +77,7 @@ class Result:
 
     def write(self, folder: Path) -> Path:
         """Writes FOLDER/report.json; its path. OSError where that cannot be."""
-        return write_whole(folder / REPORT, json.dumps(self.as_json(), indent=1, allow_nan=False) + "\n")
+        return replace_file(folder / REPORT, json.dumps(self.as_json(), indent=1, allow_nan=False) + "\n")
 
 
 def read_result(path: Path) -> Result:

@@ -8,7 +8,7 @@ from pathlib import Path
 from loadgen.errors import LoadgenError
 
 
-def write_whole(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
     """Raises ``LoadgenError`` where it cannot be written."""
     try:
         if path.exists() and not path.is_file():

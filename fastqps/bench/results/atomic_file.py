@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 
 
-def write_whole(path: Path, text: str) -> Path:
+def replace_file(path: Path, text: str) -> Path:
     """The path. OSError where it cannot be written. Surrogates, which cannot be encoded, become question marks."""
     draft = path.with_name(f"{path.name}.part")
     try:
