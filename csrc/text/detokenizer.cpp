@@ -1,8 +1,11 @@
 #include "text/detokenizer.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <unordered_set>
+#include <utility>
 
 #include "text/bpe/byte_alphabet.h"
 #include "text/unicode/utf8.h"
@@ -54,6 +57,24 @@ u32 append_lossy(const u8* p, const u8* end, std::string& out) {
   return 0;
 }
 
+// The byte that a piece such as <0x0A> stands for.
+std::optional<u8> byte_of_piece(std::string_view piece) {
+  if (piece.size() != 6 || !piece.starts_with("<0x") || piece[5] != '>') return std::nullopt;
+  u8 byte = 0;
+  const char* end = piece.data() + 5;
+  return std::from_chars(piece.data() + 3, end, byte, 16).ptr == end ? std::optional(byte) : std::nullopt;
+}
+
+std::string with_spaces(std::string_view piece) {
+  constexpr std::string_view kSpelled = "\u2581";
+  std::string out;
+  for (std::size_t at = piece.find(kSpelled); at != std::string_view::npos; at = piece.find(kSpelled)) {
+    out.append(piece.substr(0, at)).push_back(' ');
+    piece.remove_prefix(at + kSpelled.size());
+  }
+  return out.append(piece);
+}
+
 }  // namespace
 
 Detokenizer::Detokenizer(const Tokens& tokens) {
@@ -69,7 +90,48 @@ Detokenizer::Detokenizer(const Tokens& tokens) {
   }
 }
 
+Detokenizer::Detokenizer(const Tokens& tokens, const std::vector<std::pair<u32, u8>>& byte_ids, u32 strip)
+    : Detokenizer(tokens) {
+  pieces_ = true;
+  strip_ = strip;
+  is_byte_.resize(n_ids());
+  for (const auto& [id, byte] : byte_ids) is_byte_[id] = true;
+}
+
+void Detokenizer::append_pieces(DetokenizerState& state, const u32* ids, std::size_t n, std::string& out) const {
+  for (std::size_t i = 0; i < n; ++i) {
+    std::string_view rest = bytes(ids[i]);
+    if (rest.empty()) continue;
+    if (is_byte_[ids[i]]) {
+      state.bytes += rest;
+      continue;
+    }
+    if (!state.bytes.empty()) put_bytes(state, out);
+    put_piece(state, rest, out);
+  }
+}
+
+void Detokenizer::put_piece(DetokenizerState& state, std::string_view piece, std::string& out) const {
+  while (state.n_stripped < strip_ && piece.starts_with(' ')) {
+    piece.remove_prefix(1);
+    ++state.n_stripped;
+  }
+  if (!piece.empty()) state.n_stripped = strip_;
+  out += piece;
+}
+
+void Detokenizer::put_bytes(DetokenizerState& state, std::string& out) const {
+  std::string run = std::exchange(state.bytes, {});
+  if (!valid_utf8(run)) {
+    const std::size_t n = run.size();
+    run.clear();
+    for (std::size_t i = 0; i < n; ++i) run += kReplacementBytes;
+  }
+  put_piece(state, run, out);
+}
+
 void Detokenizer::append(DetokenizerState& state, const u32* ids, std::size_t n, std::string& out) const {
+  if (pieces_) return append_pieces(state, ids, n, out);
   for (std::size_t i = 0; i < n; ++i) {
     std::string_view rest = bytes(ids[i]);
     if (rest.empty()) continue;
@@ -100,9 +162,11 @@ void Detokenizer::append(DetokenizerState& state, const u32* ids, std::size_t n,
   }
 }
 
-void Detokenizer::finish(DetokenizerState& state, std::string& out) {
+void Detokenizer::finish(DetokenizerState& state, std::string& out) const {
   if (state.n_held) out.append(kReplacementBytes);
   state.n_held = 0;
+  if (!state.bytes.empty()) put_bytes(state, out);
+  state.n_stripped = 0;
 }
 
 std::shared_ptr<const Detokenizer> DetokenizerReader::read(const Json& file) {
@@ -112,6 +176,10 @@ std::shared_ptr<const Detokenizer> DetokenizerReader::read(const Json& file) {
     return nullptr;
   }
   bool nfc = false;
+  if (pieces_ && !config_.normalized_tokens.empty()) {
+    refuse("added_tokens: one is found in normalized text");
+    return nullptr;
+  }
   if (!config_.normalized_tokens.empty() && !nfc_normalizer(member(file, "normalizer"), nfc)) return nullptr;
   std::unordered_set<std::string> special;
   for (const auto* added : {&config_.raw_tokens, &config_.normalized_tokens}) {
@@ -123,8 +191,18 @@ std::shared_ptr<const Detokenizer> DetokenizerReader::read(const Json& file) {
 
   // The package takes an added token's normalized text, also for the question of whether it is special.
   Detokenizer::Tokens tokens;
+  std::vector<std::pair<u32, u8>> byte_ids;
   const auto put = [&](const std::string& token, u32 id) {
-    tokens.emplace_back(id, special.contains(token) ? "" : bytes_of_token(token).value_or(token));
+    if (special.contains(token)) {
+      tokens.emplace_back(id, "");
+    } else if (!pieces_) {
+      tokens.emplace_back(id, bytes_of_token(token).value_or(token));
+    } else if (const std::optional<u8> byte = byte_of_piece(token)) {
+      tokens.emplace_back(id, std::string(1, char(*byte)));
+      byte_ids.emplace_back(id, *byte);
+    } else {
+      tokens.emplace_back(id, with_spaces(token));
+    }
   };
   for (const auto& [token, id] : ids_) {
     if (id >= kIdsMax) return refuse("model: an id is above " + std::to_string(kIdsMax)), nullptr;
@@ -133,6 +211,7 @@ std::shared_ptr<const Detokenizer> DetokenizerReader::read(const Json& file) {
   for (const auto* added : {&config_.raw_tokens, &config_.normalized_tokens}) {
     for (const AddedToken& token : *added) put(token.pattern, token.id);
   }
+  if (pieces_) return std::make_shared<const Detokenizer>(tokens, byte_ids, strip_);
   return std::make_shared<const Detokenizer>(tokens);
 }
 
@@ -140,8 +219,37 @@ bool DetokenizerReader::decoder(const Json& at) {
   if (has_type(at, "Sequence") && member(at, "decoders").is_array() && at["decoders"].size() == 1) {
     return known_keys(at, "decoder", {"type", "decoders"}) && decoder(at["decoders"][0]);
   }
-  if (!has_type(at, "ByteLevel")) return refuse("decoder: only ByteLevel is native");
+  if (has_type(at, "Sequence")) return pieces(at);
+  if (!has_type(at, "ByteLevel")) return refuse("decoder: only ByteLevel, and SentencePiece's Sequence, are native");
   return known_keys(at, "decoder", {"type"}, {"add_prefix_space", "trim_offsets", "use_regex"});
+}
+
+// Replace, ByteFallback, Fuse, and a Strip of spaces at the beginning or none.
+bool DetokenizerReader::pieces(const Json& at) {
+  if (!known_keys(at, "decoder", {"type", "decoders"})) return false;
+  const Json& steps = at["decoders"];
+  if (!steps.is_array() || steps.size() < 3 || steps.size() > 4)
+    return refuse("decoder: a Sequence that is not native");
+  if (!piece_step(steps[0], "Replace") || !piece_step(steps[1], "ByteFallback") || !piece_step(steps[2], "Fuse"))
+    return false;
+  pieces_ = true;
+  return steps.size() == 3 || piece_step(steps[3], "Strip");
+}
+
+bool DetokenizerReader::piece_step(const Json& at, const char* type) {
+  if (!has_type(at, type)) return refuse(std::string("decoder: a Sequence without ") + type + " in its place");
+  if (at["type"] == "Replace") {
+    if (!known_keys(at, "decoder", {"type", "pattern", "content"})) return false;
+    const Json& pattern = at["pattern"];
+    const bool spaces = pattern.is_object() && pattern.size() == 1 && member(pattern, "String") == "\u2581";
+    return (spaces && at["content"] == " ") || refuse("decoder: a Replace of something else than U+2581 by a space");
+  }
+  if (at["type"] != "Strip") return known_keys(at, "decoder", {"type"});
+  if (!known_keys(at, "decoder", {"type", "content", "start", "stop"})) return false;
+  if (at["content"] != " " || at["stop"] != 0 || !is_u32(at["start"]))
+    return refuse("decoder: a Strip that is not native");
+  strip_ = at["start"].get<u32>();
+  return true;
 }
 
 }  // namespace fastqps::text

@@ -16,6 +16,9 @@ namespace fastqps::text {
 struct DetokenizerState {
   std::array<u8, 3> held{};  // the bytes of a character that is not complete yet
   u8 n_held = 0;
+  // SentencePiece only.
+  u32 n_stripped = 0;  // spaces taken from the beginning; the maximum once other text has come
+  std::string bytes;   // a run of byte tokens: decoded together, or one U+FFFD for each if that is not valid UTF-8
 };
 
 // Immutable, for all threads.
@@ -24,13 +27,15 @@ class Detokenizer {
   // Ids and their bytes; special tokens have none. Of two entries for one id the later counts.
   using Tokens = std::vector<std::pair<u32, std::string>>;
   explicit Detokenizer(const Tokens& tokens);
+  // SentencePiece's: tokens are characters, those in byte_ids a byte each. Takes `strip` spaces from the beginning.
+  Detokenizer(const Tokens& tokens, const std::vector<std::pair<u32, u8>>& byte_ids, u32 strip);
 
   // Appends the text of the next ids to out. Ids outside of the vocabulary have no text. Bytes that cannot become a
   // character are U+FFFD, one for each longest beginning of one, as Rust's String::from_utf8_lossy has it.
   void append(DetokenizerState& state, const u32* ids, std::size_t n, std::string& out) const;
 
   // To be called at the end: a character that was never completed becomes U+FFFD.
-  static void finish(DetokenizerState& state, std::string& out);
+  void finish(DetokenizerState& state, std::string& out) const;
 
   std::string_view bytes(u32 id) const {
     return id < n_ids() ? std::string_view(bytes_).substr(starts_[id], starts_[id + 1] - starts_[id]) : "";
@@ -38,8 +43,15 @@ class Detokenizer {
   u32 n_ids() const { return static_cast<u32>(starts_.size() - 1); }
 
  private:
+  void append_pieces(DetokenizerState& state, const u32* ids, std::size_t n, std::string& out) const;
+  void put_piece(DetokenizerState& state, std::string_view piece, std::string& out) const;
+  void put_bytes(DetokenizerState& state, std::string& out) const;
+
   std::string bytes_;
   std::vector<u32> starts_;  // by id, and the end
+  bool pieces_ = false;      // SentencePiece's
+  std::vector<bool> is_byte_;
+  u32 strip_ = 0;
 };
 
 class DetokenizerReader : private FileReader {
@@ -49,10 +61,15 @@ class DetokenizerReader : private FileReader {
 
  private:
   bool decoder(const Json& at);
+  bool pieces(const Json& at);  // SentencePiece's
+  bool piece_step(const Json& at, const char* type);
   FileConfig config_;
+  bool pieces_ = false;
+  u32 strip_ = 0;
 };
 
-// `source` as load_native has it. Null, with the reason in *why, when the file's decoder is not ByteLevel.
+// `source` as load_native has it. Null, with the reason in *why, when the file's decoder is neither ByteLevel nor
+// SentencePiece's.
 std::shared_ptr<const Detokenizer> load_detokenizer(const std::string& source, std::string* why);
 
 }  // namespace fastqps::text

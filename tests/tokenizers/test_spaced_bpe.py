@@ -15,7 +15,7 @@ import tokenizers
 from bpe_files import ByteLevelTexts, corpus
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from fastqps._core import NativeTokenizer
+from fastqps._core import Detokenizer, NativeTokenizer
 from fastqps.models.names import packaged
 from fastqps.models.tokenizers.tokenizer import Tokenizer
 
@@ -45,7 +45,9 @@ def trained() -> dict[str, Any]:
     )
     tokenizer.train_from_iterator(corpus(), trainer)
     tokenizer.pre_tokenizer = None  # type: ignore[assignment]
-    tokenizer.decoder = decoders.Fuse()
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 1)]
     )
@@ -173,3 +175,47 @@ def test_wordllama() -> None:
     assert Tokenizer.from_file(path).native
     texts = ByteLevelTexts(5)
     check(path.read_text(), [*odd_texts(), *corpus()[:500], *(texts.text() for _ in range(FUZZ // 4))])
+
+
+def check_decode(native: Detokenizer, package: Any, ids: list[int], pick: random.Random) -> None:
+    expected = package.decode(ids, skip_special_tokens=True)
+    assert native.decode(ids) == expected, ids
+    stream, text, at = native.stream(), "", 0
+    while at < len(ids):
+        n = pick.choice([0, 1, 1, 1, 2, 5])
+        text += stream.append(ids[at : at + n])
+        assert expected.startswith(text), ids
+        at += n
+    assert text + stream.finish() == expected, ids
+
+
+@pytest.mark.parametrize("strip", [0, 1, 2, None])
+def test_ids_to_text(strip: int | None) -> None:
+    file = json.loads(content("llama2"))
+    steps = file["decoder"]["decoders"]
+    steps[3:] = [] if strip is None else [{**steps[3], "start": strip}]
+    native, package = Detokenizer(json.dumps(file)), tokenizers.Tokenizer.from_str(json.dumps(file))
+    pick, texts = random.Random(3), ByteLevelTexts(7)
+    vocab = file["model"]["vocab"]
+    spaces, some_bytes = [vocab[SPACE * n] for n in (1, 2, 4)], [vocab[piece] for piece in BYTES]
+    for i in range(FUZZ // 2):
+        ids = package.encode(texts.text(), add_special_tokens=i % 2 > 0).ids
+        check_decode(native, package, ids, pick)
+        kinds = (range(len(vocab) + 3), some_bytes, spaces)
+        check_decode(native, package, [pick.choice(pick.choice(kinds)) for _ in range(pick.randint(0, 12))], pick)
+
+
+@pytest.mark.parametrize(
+    ("place", "change", "reason"),
+    [
+        (0, {"content": "_"}, "a Replace of something else"),
+        (1, {"type": "Fuse"}, "without ByteFallback in its place"),
+        (3, {"stop": 1}, "a Strip that is not native"),
+        (3, {"content": "x"}, "a Strip that is not native"),
+    ],
+)
+def test_decoders_that_are_not_native(place: int, change: dict[str, Any], reason: str) -> None:
+    file = json.loads(content("llama2"))
+    file["decoder"]["decoders"][place] |= change
+    with pytest.raises(ValueError, match=reason):
+        Detokenizer(json.dumps(file))
