@@ -21,7 +21,7 @@ std::string decode(const Detokenizer& of, const std::vector<Ids>& pieces, const 
     of.append(state, ids.data(), ids.size(), out);
     out += between;
   }
-  detokenizer.finish(state, out);
+  of.finish(state, out);
   return out;
 }
 
