@@ -6,11 +6,11 @@ import importlib.util
 import os
 from typing import Any
 
-import torch
-
 
 def interpret_kernels() -> None:
     """To be called before anything imports kernels: how they run is decided where they are defined."""
+    import torch
+
     if torch.cuda.is_available():
         return
     os.environ["TRITON_INTERPRET"] = "1"
