@@ -141,8 +141,6 @@ PLOTS = {
     "compare": f"differences {OF_ALTERNATIVES} lateness",
     "soak": "timeline processes duty-dispatchers stage-shares stage-times spectrum lateness",
     "replay": "timeline duty-dispatchers stage-shares stage-times spectrum lateness",
-    "signals": f"signals {OF_LOADS}",
-    "autoscale": "tradeoff signals course-0",
     "interrupted": "",
 }
 
@@ -291,7 +289,6 @@ SENTENCES = {
     "compare": "VALID  rate +4.2 %  p99 \u221212.0 %",
     "overload": "VALID  at 5,924/s offered goodput is 100 % of its peak 1,153/s  80.3 % refused",
     "starve": "VALID  1 core, noisy neighbour: 39.1 % of 1,066/s kept  p99 2.17 s > 50 ms",
-    "autoscale": "VALID  best: saturation at 0.5 with 1.76 × the least pods and 1.1 % of the time outside of the SLO",
     "interrupted": "INTERRUPTED  no point was measured",
 }
 

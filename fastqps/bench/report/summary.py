@@ -82,12 +82,6 @@ def accuracy_limit(row: Mapping[str, Any]) -> str:
     return f"{signs[bool(row['holds'])]} {accuracy_figure(row, 'limit')}"
 
 
-def picked_trial(contest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The trial of a signal's best target; empty where there is none."""
-    found: Mapping[str, Any] = {} if contest["picked"] is None else contest["trials"][contest["picked"]]
-    return found
-
-
 def _point_facts(result: Result, rate_word: str = "") -> list[str]:
     point, facts = main_point(result), []
     if point is None:
@@ -184,17 +178,6 @@ def _accuracy(result: Result) -> list[str]:
     return [f"{row['name']} {accuracy_figure(row, 'value')} {accuracy_limit(row)}".strip() for row in limited]
 
 
-def _autoscale(result: Result) -> list[str]:
-    contests = [c for c in result.extra["autoscale"]["contests"] if picked_trial(c)]
-    facts: list[str] = []
-    for contest in sorted(contests, key=lambda contest: float(picked_trial(contest)["score"]))[:2]:
-        trial = picked_trial(contest)
-        out = f"{wording.percent(trial['out_share'])} of the time outside of the SLO"
-        pods = f"{trial['pods_over_least']:.2f} × the least pods"
-        facts.append(f"{'next' if facts else 'best'}: {contest['name']} at {trial['target']:g} with {pods} and {out}")
-    return facts or ["no signal has a target that could be set"]
-
-
 def _starve(result: Result) -> list[str]:
     points = [point for point in result.points if verdict_of(point) not in ("INVALID", NOT_RUN)]
     least = min(points, key=lambda point: point.rate, default=None)
@@ -223,7 +206,7 @@ def _good_rate(point: Point) -> float:
     return point.rate if point.goodput is None else point.goodput
 
 
-_WITHOUT_POINTS: dict[str, Callable[[Result], list[str]]] = {"accuracy": _accuracy, "autoscale": _autoscale}
+_WITHOUT_POINTS: dict[str, Callable[[Result], list[str]]] = {"accuracy": _accuracy}
 _MODES: dict[str, Callable[[Result], list[str]]] = {
     "find-max": _find_max,
     "sweep": lambda result: _find_max(result) if result.best_point else _point_facts(result),
