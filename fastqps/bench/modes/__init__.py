@@ -18,7 +18,6 @@ MODES = {
     "tune": "find the settings with the highest rate within the SLO, and write a fastqps.toml",
     "breakdown": "show where a request's time goes, stage by stage, at 1 to 512 calls in flight",
     "ablate": "measure what each optimization adds to one synchronous dispatcher that prepares in Python",
-    "starve": "measure rate and latency with fewer cores and a noisy neighbour",
     "overload": "measure goodput beyond capacity, and the time to recover",
     "soak": "detect drift of latency, memory or descriptors under a long load",
     "replay": "replay recorded traffic",

@@ -178,15 +178,6 @@ def _accuracy(result: Result) -> list[str]:
     return [f"{row['name']} {accuracy_figure(row, 'value')} {accuracy_limit(row)}".strip() for row in limited]
 
 
-def _starve(result: Result) -> list[str]:
-    points = [point for point in result.points if verdict_of(point) not in ("INVALID", NOT_RUN)]
-    least = min(points, key=lambda point: point.rate, default=None)
-    if least is None or len(points) < 2 or not least.offered_rate:
-        return _point_facts(result)
-    kept = wording.percent(least.rate / least.offered_rate)
-    return [f"{least.name}: {kept} of {wording.rate(least.offered_rate)} kept", *_latency(result, least)]
-
-
 def _overload(result: Result) -> list[str]:
     points = [point for point in steady(result.points) if verdict_of(point) != "INVALID" and _good_rate(point)]
     heaviest = max((p for p in points if p.offered_rate), key=lambda point: point.offered_rate or 0.0, default=None)
@@ -215,6 +206,5 @@ _MODES: dict[str, Callable[[Result], list[str]]] = {
     "compare": _compare,
     "ablate": _ablate,
     "calibrate": _calibrate,
-    "starve": _starve,
     "overload": _overload,
 }

@@ -260,17 +260,6 @@ def ablate() -> dict[str, Any]:
     return result("ablate", points, best=3)
 
 
-def starve() -> dict[str, Any]:
-    points = []
-    for cores in (16, 8, 4, 2, 1):
-        for neighbour in (False, True):
-            capacity = CAPACITY * min(1.0, (0.3 + 0.35 * cores) * (0.55 if neighbour and cores < 4 else 1.0))
-            name = f"{cores} core{'s' * (cores > 1)}" + (", noisy neighbour" if neighbour else "")
-            one = point(name, 0.9 * CAPACITY, capacity=capacity, settings={"cores": cores, "neighbour": neighbour})
-            points.append(one | {"verdict": "VALID", "reasons": []})
-    return result("starve", points)
-
-
 def _difference(name: str, metric: str, a: float, b: float, interval: list[float]) -> dict[str, Any]:
     significant = interval[0] > 0 or interval[1] < 0
     figures = {"a": a, "b": b, "difference": b / a - 1, "interval": interval, "significant": significant}
@@ -332,7 +321,6 @@ ALL = {
     "breakdown": breakdown,
     "tune": tune,
     "ablate": ablate,
-    "starve": starve,
     "compare": compare,
     "calibrate": calibrate,
     "soak": soak,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastqps.bench.report.plots.alternatives import calibration, differences, optimizations, starvation
+from fastqps.bench.report.plots.alternatives import calibration, differences, optimizations
 from fastqps.bench.report.plots.bars import (
     duty_by_dispatcher,
     duty_by_point,
@@ -23,7 +23,6 @@ _PLOTS = (
     explored_grid,
     search_path,
     optimizations,
-    starvation,
     latency_by_load,
     goodput_by_load,
     fates_by_load,
