@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/layout.h"
 #include "grpc/method.h"
 
 namespace fastqps::front {
@@ -20,7 +21,7 @@ struct MethodRow {
   MethodKind kind;
   Method* method;
   MethodRole role = MethodRole::kService;
-  u8 trace_id = 0;  // what a traced call's record says: an Rpc
+  Rpc rpc = kOther;  // the name of its calls in traces
 };
 
 class MethodTable {

@@ -28,9 +28,9 @@ from fastqps.telemetry.metrics.saturation import CAUSES
 from fastqps.telemetry.metrics.source import Source
 from fastqps.telemetry.metrics.versions import version_families
 
-# Shown from the start, with 0: what a series is born with is no increase, so its first failures would raise no alarm.
-# In the order of METHODS, whose last is "other".
-SERVED_METHODS = ("Predict", "PredictBatch", "PredictStream", "Generate")
+# These series exist from the start, with the value 0. A counter that appears with its first failure shows no increase,
+# so that failure would raise no alarm.
+SERVED_METHODS = METHODS[:-1]  # all but "other"
 SHOWN_CODES = {"OK", *FAULTS}
 _NS = 1e-9
 
