@@ -1,4 +1,4 @@
-"""The calls of a front door that Python answers: reflection and the list of models. Never Predict."""
+"""The calls that Python answers in a front door: reflection and the list of models, never a prediction."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def serve(door: _front.Door, models: Callable[[], bytes]) -> None:
             method = methods[number]
             try:
                 body = method.answer(message) if event == MESSAGE else None
-            except Exception as error:  # a reply must go out whatever this call holds
+            except Exception as error:  # the call must be answered whatever it contains
                 door.answer_rare(call, None, True, INTERNAL, f"{type(error).__name__}: {error}")
                 continue
             # Only a half-close ends a stream's input: several messages may arrive together before it.

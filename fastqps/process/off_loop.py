@@ -1,4 +1,4 @@
-"""Work that would hold the loop up, on a thread that nobody waits for when the server ends."""
+"""Runs work that would block the event loop on a daemon thread, which does not delay the server's end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class UnexpectedError(FastqpsError):
-    """An unexpected exception of work off the loop, or the reason why it could not start."""
+    """Work on a thread raised an unexpected exception, or its thread could not start."""
 
 
 async def off_loop(work: Callable[[], T]) -> T:
