@@ -1,4 +1,4 @@
-// Which methods exist: full paths, matched exactly. Filled before the loop starts, read-only afterwards.
+// The table of methods by full path, matched exactly. It is filled before the loop starts, and read-only afterwards.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace fastqps::front {
 
-// What the transport does for a method's calls.
+// How the transport treats a method's calls.
 enum class MethodRole : u8 {
   kService,  // messages as long as messages may be, traces, load reports; the method keeps the deadline of its requests
   kControl,  // short messages; the transport keeps the deadline
@@ -28,7 +28,7 @@ class MethodTable {
  public:
   static constexpr u32 kMax = 64;
 
-  // False: no room, a path that is not "/service/method", or one that is there already.
+  // Returns false if there is no room, or if the path is not "/service/method" or exists already.
   bool add(MethodRow row);
   // The method's place in all(), or -1.
   int find(std::string_view path) const;
