@@ -2,8 +2,8 @@
 #pragma once
 #include "predict/answers/answers.h"
 #include "predict/answers/item_records.h"
-#include "predict/intake/tokenizers.h"
 #include "predict/tables/slots.h"
+#include "predict/tokenize/tokenizers.h"
 #include "predict/upkeep/phase_watch.h"
 
 namespace fastqps::front {

@@ -2,10 +2,10 @@
 #pragma once
 #include <vector>
 
-#include "predict/intake/tokenizers.h"
 #include "predict/tables/items.h"
 #include "predict/tables/refusal.h"
 #include "predict/tables/slots.h"
+#include "predict/tokenize/tokenizers.h"
 #include "wire/request_view.h"
 
 namespace fastqps::front {

@@ -2,13 +2,13 @@
 // references to the tables that it needs.
 #pragma once
 #include "predict/intake/queue_loads.h"
-#include "predict/intake/tokenizers.h"
 #include "predict/tables/generation.h"
 #include "predict/tables/items.h"
 #include "predict/tables/options.h"
 #include "predict/tables/refusal.h"
 #include "predict/tables/slots.h"
 #include "predict/tables/turn_clock.h"
+#include "predict/tokenize/tokenizers.h"
 
 namespace fastqps::front {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <thread>
 
-#include "predict/intake/tokenize_queue.h"
+#include "predict/tokenize/tokenize_queue.h"
 
 namespace fastqps::front {
 

@@ -1,9 +1,9 @@
 // Distributes texts that the loop does not tokenize itself: long texts to a thread of this process, and texts of models
 // without a native tokenizer to separate processes.
 #pragma once
-#include "predict/intake/text_worker.h"
-#include "predict/intake/tokenize_queue.h"
 #include "predict/tables/door_memory.h"
+#include "predict/tokenize/text_worker.h"
+#include "predict/tokenize/tokenize_queue.h"
 
 namespace fastqps::front {
 
