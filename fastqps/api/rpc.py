@@ -58,7 +58,7 @@ def value_or_raise(result: Prediction | PredictionError) -> Prediction:
 
 
 def values_or_raise(results: list[Prediction | PredictionError]) -> list[Prediction]:
-    """All of them. Raises the first failure, with the item's place: among thousands nobody finds it otherwise."""
+    """Returns all values. Raises the first failure, with the item's place among them."""
     values: list[Prediction] = []
     for number, result in enumerate(results):
         if isinstance(result, PredictionError):

@@ -41,7 +41,7 @@ class SimSteps:
         self._stream = stream
 
     def launch(self, n_items: int, n_tokens: int, n_new: int, /) -> None:
-        """Starts a step. What it answers is there at once; nobody looks before its end."""
+        """Starts a step. The answers are written at once, but are read only after its end."""
         self._answers.run(n_items, n_tokens, n_new)
         start_ns, self._end_ns = self._stream.launch(n_tokens, n_items)
         self._stamps[:] = start_ns, self._end_ns

@@ -34,7 +34,7 @@ class Look:
 
 
 def look(admin: str, pid: int | None, gpm: Gpm | None = None) -> Look:
-    """Now. A page that cannot be had just then is None: a server that is overloaded should not end the measurement."""
+    """Now. A page that cannot be read is None, so that an overloaded server does not end the measurement."""
     page = None
     if admin:
         with contextlib.suppress(ScrapeError):
@@ -43,7 +43,7 @@ def look(admin: str, pid: int | None, gpm: Gpm | None = None) -> Look:
 
 
 class Looks:
-    """Looks at a server when measuring begins and when it ends, in a thread of its own."""
+    """Reads a server's pages at the beginning and at the end of a measurement, on its own thread."""
 
     def __init__(self, take: Callable[[], Look]) -> None:
         self._take = take
@@ -141,7 +141,7 @@ def _dispatchers(change: Difference) -> list[dict[str, Any]]:
 
 
 def _devices(change: Difference, dispatchers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The union over a device's dispatchers is the server's to know; of a single one it is its own busy time."""
+    """The server knows the union over a device's dispatchers. For a single dispatcher it is that one's busy time."""
     found = []
     for device in dict.fromkeys(d["device"] for d in dispatchers):
         own = [d["busy"] for d in dispatchers if d["device"] == device]

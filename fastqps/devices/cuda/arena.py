@@ -28,7 +28,7 @@ _OUT_OF_MEMORY = 2
 
 
 def check_allocator() -> None:
-    """``ConfigError`` where torch is asked for expandable segments, which cannot be shared in all containers."""
+    """Raises ``ConfigError`` if torch is set to expandable segments, which cannot be shared in all containers."""
     for name in _ALLOCATOR:
         options = dict(option.partition(":")[::2] for option in os.environ.get(name, "").replace(" ", "").split(","))
         if options.get("expandable_segments", "False").lower() in ("true", "1"):
@@ -80,7 +80,7 @@ def block_at(pointer: int, size_bytes: int, device: torch.device) -> torch.Tenso
 
 
 class _CudaArray:
-    """Device memory as torch is told of it."""
+    """Device memory, described to torch."""
 
     def __init__(self, pointer: int, size_bytes: int) -> None:
         self.__cuda_array_interface__ = {

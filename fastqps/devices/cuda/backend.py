@@ -45,7 +45,7 @@ class Backend(Protocol):
         """One that waits for no other."""
 
     def make_pool(self) -> Any:
-        """Memory of graphs that never run at the same time."""
+        """Makes a memory pool for graphs that never run at the same time."""
 
     def run(self, body: Body, stream: Stream) -> None:
         """Runs ``body`` behind what the stream has to do, and waits for its end."""

@@ -1,4 +1,4 @@
-"""Which sizes of steps have a captured graph, and why these.
+"""The sizes of steps that have a captured graph.
 
 A graph computes so many rows however few the step holds, so a step runs in the smallest graph that holds it. More
 graphs waste fewer rows; each costs time at start-up and some memory. Where a step takes the same time however few its

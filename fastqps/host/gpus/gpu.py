@@ -43,7 +43,7 @@ class Gpu:
 
     @property
     def architecture(self) -> str:
-        """For people: "compute capability 9.0", "gfx942"."""
+        """A readable name: "compute capability 9.0", "gfx942"."""
         if self.vendor == NVIDIA:
             return "compute capability " + ".".join(map(str, self.capability))
         return f"gfx{self.capability[0]}" + "".join(f"{part:x}" for part in self.capability[1:])

@@ -36,7 +36,7 @@ _NS = 1e-9
 
 
 class Metrics:
-    """Collects on demand; ``page`` is what an HTTP server answers with."""
+    """The collector of all metrics, which reads them on demand. ``page`` is the body of the HTTP answer."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -49,7 +49,7 @@ class Metrics:
         self._registry.register(self)
 
     def sample(self) -> None:
-        """Once a second: for what is said about the last seconds."""
+        """Samples the values that have a window of some seconds. Call it once a second."""
         self._fill.sample()
 
     def page(self, accept: str) -> tuple[bytes, str]:
@@ -173,7 +173,7 @@ class Metrics:
         items = CounterMetricFamily("fastqps_step_items", "Items in them.", labels=labels)
         lines = self._source.segment.dispatchers()
         for d, stats in enumerate(dispatchers):
-            if not lines[d].epoch:  # there has never been one; else its counters stay, whether it is there or not
+            if not lines[d].epoch:  # it has never run; after its end its counters stay
                 continue
             device = self._source.devices[self._source.device_of(d)]
             busy.add_metric([device, str(d)], stats.counters["busy_ns"] * _NS)
@@ -291,7 +291,7 @@ class Metrics:
 
 
 def _counters(stats: list[ProcessStats]) -> Iterator[CounterMetricFamily]:
-    """The counters without labels whose rows in csrc/core/layout.h name a metric, summed over all processes."""
+    """The counters without labels, summed over all processes: those whose rows in csrc/core/layout.h name a metric."""
     for row in COUNTERS:
         if row.metric:
             total = sum(process.counters[row.name] for process in stats)

@@ -70,7 +70,7 @@ class LoadMeter:
         return self.saturation / self._source.target_saturation
 
     def shown(self) -> dict[str, Any]:
-        """For people."""
+        """The load as text."""
         return {"saturation": self.saturation, "cause": self.cause, "headroom": self.headroom}
 
     def _read(self) -> None:

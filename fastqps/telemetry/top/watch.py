@@ -23,7 +23,7 @@ class Watch:
 
     @property
     def age_s(self) -> float:
-        """Of what the server said last."""
+        """The age of the server's last answer."""
         return time.monotonic() - self._last.at_s
 
     def look(self, *, raising: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Tracing of one server: reads what its front doors have traced, and hands the spans on."""
+"""Tracing of one server: reads the front doors' trace records, and exports them as spans."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Tracing:
         self._exporter = Exporter(lambda spans: self._otlp.export(spans) is SpanExportResult.SUCCESS, self._on_turn)
 
     async def run(self) -> None:
-        """Never ends by itself: a server without traces serves as well."""
+        """Exports spans for ever. Errors do not end it, because a server can serve without traces."""
         said = ""
         while True:
             await asyncio.sleep(TICK_S)
@@ -65,7 +65,7 @@ class Tracing:
         return most - left
 
     def spans(self) -> dict[str, int]:
-        """Spans by what became of them."""
+        """The number of spans by outcome."""
         doors = sum(dropped_spans(self._segment, door) for door in range(self._segment.sizes.doors))
         return {
             "exported": self._exporter.exported,
@@ -90,7 +90,7 @@ class Tracing:
 
 
 class _Reasons(logging.Handler):
-    """Keeps the newest of what OpenTelemetry says about exports; our log tells of it once."""
+    """Keeps OpenTelemetry's newest message about exports, which the server logs once."""
 
     last = ""
 
