@@ -6,7 +6,7 @@ from typing import Protocol
 
 from fastqps.admin.http import Answer, Request
 
-CHANGES = ("/reload",)  # what changes the server, and does not only ask it
+CHANGES = ("/reload",)  # requests that change the server
 
 
 class Guarded(Protocol):

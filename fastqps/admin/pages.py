@@ -1,4 +1,4 @@
-"""Which page answers what."""
+"""The pages of the admin port, by path."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Admin:
 
     async def __aexit__(self, *error: object) -> None:
         self.sampling.cancel()
-        await asyncio.wait([self.sampling])  # what it raised is not this end's affair
+        await asyncio.wait([self.sampling])  # its exceptions are handled elsewhere
         try:
             await self._predict.close()
         finally:

@@ -34,7 +34,7 @@ BATCHES_IN_FLIGHT_MAX = 4
 
 
 def channel_options(channels: int) -> list[tuple[str, Any]]:
-    """gRPC itself retries what never left this machine, and nothing else: what a server has seen may have run."""
+    """The options of a channel. gRPC retries only calls that never left this machine, since others may have run."""
     options: list[tuple[str, Any]] = [("grpc.max_receive_message_length", 64 << 20)]
     if channels > 1:  # else channels to one address share a connection
         options.append(("grpc.use_local_subchannel_pool", 1))

@@ -224,7 +224,8 @@ class _Sender(StreamCount):
         self._room = asyncio.Semaphore(rpc.STREAM_IN_FLIGHT_MAX)
 
     async def run(self) -> None:
-        """Items that fail end the sending; what was sent is still answered. A broken call is the reader's affair."""
+        """Sends the items. An item that fails ends the sending, and sent items are still answered. The reader handles a
+        broken call."""
         with suppress(grpc.RpcError, asyncio.InvalidStateError):
             try:
                 async for message in self._messages():

@@ -209,7 +209,7 @@ class Client(ClientBase):
             )
 
     def ready(self, *, timeout_s: float = 1.0) -> bool:
-        """Whether the server is there and says that it serves. timeout_s: seconds to wait for its answer."""
+        """Whether the server is reachable and reports that it serves. timeout_s: seconds to wait for its answer."""
         try:
             return rpc.is_serving(
                 self._methods.health(rpc.health_request(), timeout=timeout_s, metadata=self._metadata)

@@ -17,7 +17,7 @@ from fastqps.runners import DecodeBuffers, StepBuffers
 from fastqps.runners.kinds import DECODE, ENCODE
 
 _US = 1000.0
-_EARLY_NS = 50_000  # a step is said to be done so long before its end: who then waits for it comes in time
+_EARLY_NS = 50_000  # a step is reported as done this long before its end, so that its waiter is in time
 
 
 class SimSteps:

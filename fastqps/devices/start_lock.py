@@ -1,4 +1,4 @@
-"""Locks between starting processes of one user: what one measures or writes, another must not disturb meanwhile."""
+"""Locks between starting processes of one user, so that none disturbs another's measurement or file."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Capacity:
 
 
 def read_capacity(path: str) -> Capacity:
-    """The file's content. ``ConfigError`` says why it cannot be used."""
+    """Reads a capacity file. Raises ``ConfigError`` if it cannot be used."""
     try:
         with Path(path).open("rb") as stream:
             data = stream.read(BYTES_MAX + 1)
@@ -124,7 +124,7 @@ def _figures(found: Any, where: str) -> dict[str, float]:
 
 
 def _object(found: dict[str, Any], key: str) -> dict[str, Any]:
-    """Of older files it is not there."""
+    """An object of the file, which older files lack."""
     value = found.get(key) or {}
     if not isinstance(value, dict):
         raise ValueError(f"{key} is {_shown(value)}, not an object")

@@ -73,7 +73,7 @@ def check_layout(parameters: SharedParameters, manifest: Manifest) -> None:
 
 
 def block_at(pointer: int, size_bytes: int, device: torch.device) -> torch.Tensor:
-    """uint8 [size_bytes] over memory that somebody else owns, for as long as the process lives."""
+    """A tensor, uint8 [size_bytes], over memory of another owner, which must live as long as the process."""
     if device.type == "cpu":  # of a fake device
         return torch.from_numpy(np.ctypeslib.as_array((ctypes.c_uint8 * size_bytes).from_address(pointer)))
     return torch.as_tensor(_CudaArray(pointer, size_bytes), device=device)

@@ -87,7 +87,7 @@ def closer_shapes(max_tokens: int, max_runs: int) -> list[Shape]:
 
 
 def _sizes(most: int, factor: int) -> list[int]:
-    """16 and what follows by ``factor``, with ``most`` as the last."""
+    """The sizes from 16 up, each ``factor`` times the previous one; the last is ``most``."""
     found = []
     size = _ROWS_MIN
     while size < most:

@@ -20,7 +20,7 @@ _HEADER_BYTES_MAX = 100 << 20  # safetensors' own limit
 
 
 def is_out_of_memory(reason: str) -> bool:
-    """Whether an error of torch, Triton or cuBLAS, which have one each, says that the GPU's memory is too small."""
+    """Whether an error of torch, Triton or cuBLAS means that the GPU's memory is too small."""
     return any(words in reason.lower() for words in _OUT_OF_MEMORY)
 
 

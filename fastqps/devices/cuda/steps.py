@@ -62,7 +62,7 @@ class GraphSteps(ABC, Generic[M, L, B]):
 
     @property
     def step(self) -> CudaStep:
-        """Its pinned blocks, and what launches them."""
+        """The pinned blocks of a step, and their launcher."""
         self._need_lane()
         assert self._step
         return self._step

@@ -9,7 +9,9 @@ from fastqps._core import CudaApi
 
 DEBUG = os.environ.get("FASTQPS_DEBUG_DEVICE") == "1"
 STEP_CALLS = {"cudaMemcpyAsync", "cudaGraphLaunch", "cudaEventRecord", "cudaEventQuery"}
-STEP_CALLS |= {"cudaGetLastError"}  # asks the device nothing: a query that says "not yet" leaves that behind
+STEP_CALLS |= {
+    "cudaGetLastError"
+}  # does not call the device, because a query that returns "not ready" leaves an error behind
 
 
 class Watched(ABC):

@@ -15,7 +15,7 @@ class Vendor(NamedTuple):
     among what that one has left, by number; of those the first that is set holds."""
 
     name: str
-    platform: str  # what torch has to be built for
+    platform: str  # the platform that torch must be built for
     visible: str
     within: tuple[str, ...]
     mps: bool  # whether its processes can share a GPU by MPS
@@ -81,7 +81,7 @@ def choose(every: Iterable[Gpu], text: str) -> Iterator[Gpu]:
 
 
 def indexed(gpus: Iterable[Gpu]) -> tuple[Gpu, ...]:
-    """The same, with their places as ``index``."""
+    """The GPUs with their places as ``index``."""
     return tuple(replace(gpu, index=index) for index, gpu in enumerate(gpus))
 
 

@@ -15,7 +15,7 @@ class Spread:
     """Of what came between ``before`` and ``after``, in the histogram's unit."""
 
     def __init__(self, before: Merged, after: Merged) -> None:
-        # One writer counts, another process reads: what seems to shrink was read a moment too early.
+        # One process counts and another reads, so a value that seems to shrink was read a moment too early.
         self._buckets = np.maximum(after.buckets.astype(np.int64) - before.buckets.astype(np.int64), 0)
         self.count = int(self._buckets.sum())
         self._sum = max(0, after.sum - before.sum)

@@ -11,7 +11,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 @dataclass(frozen=True)
 class Canaries:
-    """Of one dispatcher, over all its incarnations. ``age_s``: since it last finished a step, of a client or a canary.
+    """The canaries of one dispatcher, over all its incarnations. ``age_s``: since it last finished a step, of a client
+    or a canary.
 
     None: no canaries are sent, so an idle dispatcher's age would raise a false alarm.
     """

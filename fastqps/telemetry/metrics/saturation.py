@@ -12,13 +12,13 @@ OFFERED = "offered"
 CAUSES = (OFFERED, "in_flight", "queue_wait", "dispatcher", "frontdoor", "device", "slots")
 BUDGET_SHARE = 0.1  # of the SLO's p99: what may be spent on waiting
 # Where neither an SLO nor a budget is known: a request waits for the step that runs, at any load; beyond that so many
-# more are the limit, and at the least what a busy machine may take to wake a process.
+# more are the limit, but at least the time in which a busy machine wakes a process.
 BUDGET_STEPS = 4
 BUDGET_LEAST_S = 0.005
 # A share of the time. Work comes in bursts: a process or device that is busier than this makes queues.
 PROCESS_BUSY_MAX = 0.80
 DEVICE_BUSY_MAX = 0.85
-# Beyond the knee a queue is as long as the overload is old: it says that there are too few servers, not by how many.
+# Beyond the knee a queue grows with time, so it shows that there are too few servers, but not how many are missing.
 OVER_MAX = 1.5
 RISE = 1.15  # from one load to the next; what rises by less is noise as much as load, and is taken for less of it
 

@@ -31,8 +31,8 @@ class Source(Protocol):
     busy: Any  # _core.BusyUnion
     window: Any  # _core.LoadWindow
     capacity: Capacity | None  # as measured, if that is known
-    queue_budget_s: float | None  # what requests may wait, where the capacity does not say; None: nobody said
-    batch_delay_s: float  # what they wait for company, at the most
+    queue_budget_s: float | None  # how long requests may wait, if the capacity file does not say; None: not set
+    batch_delay_s: float  # the longest batch delay
     target_saturation: float  # above 0
 
     @property

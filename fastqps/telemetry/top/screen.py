@@ -17,12 +17,12 @@ from fastqps.telemetry.top.watch import Watch
 from fastqps.telemetry.top.words import NONE, count, listed, percent, printable, span, uptime
 
 FRAME = 2  # rows of a panel's border
-LATE_S = 3.0  # so old may the newest numbers be before the head says so
+LATE_S = 3.0  # the head warns if the newest numbers are older
 NAME_MOST = 16
 
 
 class Screen:
-    """Renders what ``watch`` knows when it is asked to. ``live``: within the terminal's height."""
+    """Renders the state of ``watch`` on demand. ``live``: within the terminal's height."""
 
     def __init__(self, watch: Watch, interval_s: float, *, live: bool) -> None:
         self._watch = watch
@@ -128,7 +128,7 @@ def _models(models: Sequence[Model], width: int) -> Table:
 
 
 class _Column(NamedTuple):
-    """Of the models' table. ``width`` with the gap behind it."""
+    """A column of the models' table. ``width`` includes the gap behind it."""
 
     title: str
     width: int

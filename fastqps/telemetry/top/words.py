@@ -44,7 +44,7 @@ def uptime(seconds: float) -> str:
 
 
 def listed(rates: Mapping[str, float], *, always: str = "") -> str:
-    """``OK 1,230/s, NOT_FOUND 3/s``: those that are not 0, and the one named ``always``."""
+    """Lists rates as ``OK 1,230/s, NOT_FOUND 3/s``: those above 0, and the one named ``always``."""
     return ", ".join(f"{name} {count(rate)}/s" for name, rate in rates.items() if rate or name == always)
 
 

@@ -16,7 +16,7 @@ from fastqps.process.off_loop import UnexpectedError, off_loop
 from fastqps.telemetry.tracing.exporter import Exporter
 
 TICK_S = 0.2
-RECORDS_PER_TICK = 100  # of all doors; what is more waits in the rings, or is dropped there
+RECORDS_PER_TICK = 100  # for all doors; further records wait in the rings, or are dropped there
 EXPORT_TIMEOUT_S = 10.0
 
 
