@@ -31,11 +31,11 @@ class Shape:
         return float(self.calls[-1])
 
     def moments_s(self, calls: Floats) -> Floats:
-        """When the ``calls``-th call is due, in seconds."""
+        """The time at which the ``calls``-th call is due, in seconds."""
         return np.interp(calls, self.calls, self.t_s)
 
     def preceded(self, rate: float, seconds: float) -> Shape:
-        """With ``seconds`` of a constant ``rate`` in front."""
+        """The shape after ``seconds`` of a constant ``rate``."""
         if seconds <= 0:
             return self
         t_s = np.concatenate([[0.0], self.t_s + seconds])

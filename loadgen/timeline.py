@@ -1,4 +1,4 @@
-"""What happened second by second: from the engine's steps to seconds of the measured window."""
+"""The timeline of a run: converts the engine's steps to seconds of the measured window."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Timeline:
         return self.seconds[before:]
 
     def measured(self) -> list[Second]:
-        """Those of the measured window."""
+        """The seconds of the measured window."""
         return [second for second in self.seconds if second.phase == "measured"]
 
     def _place(self, step: Interval) -> tuple[str, int]:

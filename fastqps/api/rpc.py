@@ -24,11 +24,11 @@ read_list_models = pb.ListModelsResponse.FromString
 
 
 def as_is(data: bytes) -> bytes:
-    """For messages that are read elsewhere."""
+    """Returns a message unchanged; it is read elsewhere."""
     return data
 
 
-# More answers than this are not waited for at a time, in one call.
+# The most unanswered items of one call.
 STREAM_IN_FLIGHT_MAX = 512
 BATCHES_IN_FLIGHT_MAX = 4
 

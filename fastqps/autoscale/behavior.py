@@ -1,4 +1,4 @@
-"""How fast an autoscaler may go, and how long it looks back: ``spec.behavior`` of an HPA, and its defaults."""
+"""The speed of an autoscaler and its look-back time: ``spec.behavior`` of an HPA, and its defaults."""
 
 from __future__ import annotations
 

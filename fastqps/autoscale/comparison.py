@@ -86,7 +86,8 @@ class Contest:
 
 
 def pick(scores: Sequence[float]) -> int | None:
-    """Of targets in their order, the one whose own and next score are the best at their worst."""
+    """Picks the target for which the worse of its own and the next one's score is best. ``trials`` are ordered by
+    target."""
     if len(scores) < 2:
         return 0 if scores else None
     return min(range(len(scores) - 1), key=lambda k: max(scores[k], scores[k + 1]))
@@ -128,5 +129,5 @@ def _run_json(outcome: Outcome, course: bool) -> dict[str, Any]:
 
 
 def signals_of(names: Iterable[str]) -> list[Signal]:
-    """By key; all of them where none is named."""
+    """The signals by key; all of them if no key is given."""
     return [SIGNALS[name] for name in names] or list(SIGNALS.values())

@@ -96,7 +96,7 @@ def step(seed: int) -> Shape:
 
 
 def heavier(seed: int) -> Shape:
-    """The same rate throughout; for an hour each request takes 1.6 times as long."""
+    """A constant rate; for an hour each request takes 1.6 times as long."""
     seconds = 2 * HOUR_S
     costs = np.ones(seconds)
     costs[1800:5400] = np.interp(np.arange(3600), [0, 300, 3300, 3600], [1.0, 1.6, 1.6, 1.0])
@@ -110,7 +110,7 @@ SHAPES: dict[str, Callable[[int], Shape]] = {
 
 
 def scaled(shape: Shape, factor: float) -> Shape:
-    """With so many times the requests."""
+    """The shape with a multiple of the requests."""
     return replace(shape, rates=np.clip(shape.rates * factor, 0.0, RATE_MAX))
 
 

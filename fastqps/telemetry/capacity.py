@@ -22,8 +22,8 @@ _A_NUMBER = f"not a number within {LEAST:g} to {MOST:g}"
 
 @dataclass(frozen=True)
 class Capacity:
-    """Of one model at one version on one device with these settings. ``rate``: items per second at the knee, where
-    more load would break the SLO; ``in_flight``: items at a time at that rate."""
+    """The capacity of one version of a model on one device with these settings. ``rate``: items per second at the knee,
+    where more load would break the SLO; ``in_flight``: items at a time at that rate."""
 
     model: str
     version: str

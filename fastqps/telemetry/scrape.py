@@ -42,7 +42,7 @@ class Histogram:
         return self.sum / self.count if self.count else None
 
     def quantile(self, q: float) -> float | None:
-        """Where a share ``q`` of the observations is reached, between a bucket's edges in proportion.
+        """The value below which a share ``q`` of the observations lies, interpolated within a bucket.
 
         None if nothing was observed. Values beyond the last finite edge count as that edge.
         """

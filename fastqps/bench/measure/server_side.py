@@ -25,7 +25,7 @@ STAGE, STEP_ITEMS = "fastqps_stage_duration_seconds", "fastqps_step_items_total"
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a server. None: it has no admin port, its processes are not ours to see, no GPU tells."""
+    """One reading of a server. None: it has no admin port, its processes are not visible, or no GPU reports."""
 
     page: Scrape | None
     cpu_s: dict[str, float] | None
@@ -103,7 +103,7 @@ def describe(point: Point, before: Look, after: Look) -> None:
 
 
 def describe_gpus(point: Point, gpm: Gpm, before: Look, after: Look) -> None:
-    """How much of each visible GPU was in use; beside what the server says about its device cuda:INDEX."""
+    """The use of each visible GPU, together with the server's own figures of its device cuda:INDEX."""
     if before.gpus is None or after.gpus is None:
         return
     names = {gpu.number: f"cuda:{gpu.index}" for gpu in find_gpus().visible}
@@ -159,7 +159,7 @@ def _stage(change: Difference, stage: str) -> Summary:
 
 
 def _limits(change: Difference, after: Scrape) -> dict[str, float]:
-    """What may be the limit, as ``fastqps.telemetry.metrics.saturation`` has it."""
+    """The possible limits, as in ``fastqps.telemetry.metrics.saturation``."""
     found = {
         "queue_wait_p95_s": change.histogram(STAGE, stage="queue").quantile(0.95) or 0.0,
     }

@@ -161,7 +161,7 @@ def _as_json(
 
 
 def _notes(among: list[Scenario], contests: list[Contest], worth: float) -> list[str]:
-    """Where saturation is not the best, in words."""
+    """Notes on scenarios in which saturation is not the best signal."""
     notes = [f"{found.signal.name}: no target could be set, it says next to nothing below the capacity"
              for found in contests if found.picked is None]  # fmt: skip
     picked = {found.signal.key: found.trials[found.picked] for found in contests if found.picked is not None}

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(options: argparse.Namespace, common: Common) -> None:
-    """That there is something to look for."""
+    """Checks that there is something to look for."""
     if common.slo is None:
         raise ConfigError("find-max needs to know what is good enough: --slo p99=20ms,err=0.1%")
     if options.probes < 4 or not 0.001 <= options.precision <= 0.5:
@@ -117,7 +117,7 @@ class _Prober:
 
 
 def _below(context: Context, knee: float) -> list[Point]:
-    """What the server says of itself at less load. Left out is what could not be sent, or was not answered."""
+    """The server's own figures at lower loads. Loads that could not be sent, or were not answered, are left out."""
     points, usual = [], context.load
     for k, share in enumerate(SHARES_BELOW):
         rate = share * knee

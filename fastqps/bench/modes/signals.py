@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(options: argparse.Namespace, common: Common) -> None:
-    """That the gauges have the time to say something, and that there is something that good is."""
+    """Checks that the run is long enough for the gauges, and that there is an objective."""
     common.load.at_rate(read_capacity(options.capacity).rate)
     if common.slo is None:
         raise ConfigError("signals needs to know what is good enough: --slo p99=20ms")

@@ -67,7 +67,7 @@ def run(context: Context) -> Result:
 
 
 def _nothing_grew(found: Sequence[Drift]) -> list[str]:
-    """What can be said where no series grew: of one with too few samples, nothing."""
+    """The verdict if no series grew: none for a series with too few samples."""
     if not found:
         return ["no second was measured: nothing is known of what grew"]
     unknown = [one.name for one in found if one.slope_per_hour is None]
@@ -111,7 +111,7 @@ def sample(processes: Sequence[Usage], t_s: float) -> dict[str, Any]:
 
 
 def of_processes(samples: Sequence[dict[str, Any]]) -> list[Drift]:
-    """Of each role's memory and descriptors, after the run has settled."""
+    """The drift of each role's memory and descriptors, after the run has settled."""
     settled = samples[int(SETTLED * len(samples)) :]
     found = []
     for key, kind, unit in (("memory_bytes", "memory", "bytes"), ("descriptors", "descriptors", "")):

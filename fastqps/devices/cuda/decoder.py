@@ -30,7 +30,7 @@ class Decoder:
 
     @property
     def item_bytes(self) -> int:
-        """Of one number in the KV cache."""
+        """The bytes of one number in the KV cache."""
         return self._pattern.cache.element_size()
 
     @property

@@ -9,9 +9,8 @@ from fastqps._core import CudaApi
 
 DEBUG = os.environ.get("FASTQPS_DEBUG_DEVICE") == "1"
 STEP_CALLS = {"cudaMemcpyAsync", "cudaGraphLaunch", "cudaEventRecord", "cudaEventQuery"}
-STEP_CALLS |= {
-    "cudaGetLastError"
-}  # does not call the device, because a query that returns "not ready" leaves an error behind
+# cudaGetLastError does not call the device. It clears the error that a query leaves which returns "not ready".
+STEP_CALLS |= {"cudaGetLastError"}
 
 
 class Watched(ABC):

@@ -42,7 +42,8 @@ class TokenizerFiles:
 
 
 def without_tokenizer(config: Mapping[str, Any]) -> TokenizerFiles:
-    """For a checkpoint that takes token ids alone. ``config``: its tokenizer_config.json, which may state a limit."""
+    """The files of a checkpoint that takes only token ids. ``config``: its tokenizer_config.json, which may set a
+    limit."""
     return TokenizerFiles(token_types=True, input_limit=_limit(Keys(CONFIG, config, CLASS_RULES[BACKEND])))
 
 

@@ -41,7 +41,7 @@ class Reloads:
 
     @property
     def counts(self) -> Counter[tuple[str, OutcomeName]]:
-        """How often reloads have ended how, by model."""
+        """The number of reloads by outcome, for each model."""
         return self._reloader.counts
 
     @property

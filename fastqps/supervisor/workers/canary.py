@@ -26,7 +26,7 @@ class Canary:
         return (now_ns - self._progress_ns) / 1e9 if self._interval_ns else None
 
     def overdue(self, now_ns: int, charge_ns: int, line: DispatcherState, silent_ns: int) -> str | None:
-        """Why its process must be killed, or None. Once a tick, with what the segment says about the process now.
+        """Returns why its process must be killed, or None. Call it once a tick, with the segment's present state.
 
         Time counts in which a canary waits, nothing is on the device (what takes too long there is --step-timeout's)
         and the heartbeat goes on (else the process has no core, or is stopped, which others see).

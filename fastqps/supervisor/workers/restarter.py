@@ -17,7 +17,7 @@ from fastqps.supervisor.workers.slot import WorkerSlot
 
 
 class Restarter:
-    """One for each worker slot. ``on_given_up`` is called when its process stays down, and when it is back."""
+    """Restarts the process of one worker slot. ``on_given_up`` is called when it stays down, and when it is back."""
 
     def __init__(
         self,

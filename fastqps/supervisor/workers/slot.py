@@ -116,7 +116,7 @@ class WorkerSlot(ABC):
         )
 
     def cannot_be_ended(self, charge_ns: int) -> bool:
-        """Once a tick: whether its process is given up just now, because it was killed long ago and is still there."""
+        """Whether its process is given up now, because it was killed long ago and still exists. Call it once a tick."""
         if self.child is None or self.child.exited.done() or not self.killed or self.given_up:
             return False
         self.watched.dying_ns += charge_ns

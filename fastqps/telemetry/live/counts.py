@@ -29,7 +29,7 @@ class DispatcherCounts:
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """Of one model."""
+    """The batches of one model."""
 
     items: Merged
     step_tokens: int

@@ -1,4 +1,4 @@
-"""Where the observations between two looks at a histogram lie."""
+"""The distribution of the observations between two readings of a histogram."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOWER = np.concatenate(([0.0], _UPPER[:-1]))
 
 
 class Spread:
-    """Of what came between ``before`` and ``after``, in the histogram's unit."""
+    """The distribution of the observations between ``before`` and ``after``, in the histogram's unit."""
 
     def __init__(self, before: Merged, after: Merged) -> None:
         # One process counts and another reads, so a value that seems to shrink was read a moment too early.

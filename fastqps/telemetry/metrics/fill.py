@@ -1,4 +1,4 @@
-"""How full batches are: a ratio over the last seconds, which a counter alone cannot say."""
+"""The fill ratio of batches over the last seconds, which a counter alone cannot show."""
 
 from __future__ import annotations
 

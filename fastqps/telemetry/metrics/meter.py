@@ -66,7 +66,8 @@ class LoadMeter:
 
     @property
     def advised_replicas(self) -> float:
-        """How many servers like this one its load deserves, a fraction: the sum over servers is their right number."""
+        """The number of such servers that this one's load needs, as a fraction. The sum over servers is their right
+        number."""
         return self.saturation / self._source.target_saturation
 
     def shown(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How much of its capacity a server uses: the largest of what could be its limit, and which it is."""
+"""The saturation of a server: the largest of its utilization terms, and which one that is."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Limits:
         return cls(capacity.rate, {**curves, "in_flight": curve(0.0, "in_flight")}, batch_delay_s)
 
     def terms(self, load: LoadMeans) -> dict[str, float]:
-        """By cause, in shares of the capacity. ``load``: of any window."""
+        """The terms by cause, as shares of the capacity. ``load``: of any window."""
         waits = zip(load.queue_wait_s, load.step_s, strict=True)
         means = {cause: curve for cause, curve in self.curves.items() if cause != "queue_wait"}
         found = {cause: curve.share(getattr(load, cause)) for cause, curve in means.items()}
@@ -101,7 +101,7 @@ class Limits:
         return {cause: found[cause] for cause in CAUSES if cause in found}
 
     def _wait_share(self, wait_s: float, step_s: float) -> float:
-        """Of one model, whose requests find steps of ``step_s`` running; 0: none has ended yet."""
+        """The wait term of one model, whose requests find steps of ``step_s`` running; 0: none has ended yet."""
         if (curve := self.curves.get("queue_wait")) is not None:
             return curve.share(wait_s)
         budget_s = max(BUDGET_LEAST_S, BUDGET_STEPS * step_s)

@@ -18,7 +18,7 @@ class Part:
     glyph: str
 
     def shown(self, colour: bool) -> str:
-        """One cell of it."""
+        """One cell of the part."""
         return ("█" if self.glyph != "·" else "─") if colour else self.glyph
 
 

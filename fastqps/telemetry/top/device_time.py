@@ -1,4 +1,4 @@
-"""Where each device's time went: the union over its dispatchers, then each of them with the reasons for its gaps."""
+"""The time of each device: the union over its dispatchers, then each dispatcher with the reasons for its gaps."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def _cache(model: Model) -> str:
 
 
 def _stages(stages: Sequence[Stage], columns: int, width: int, colour: bool) -> Table:
-    """With their tails in one column; or in two columns, which take half the height."""
+    """The stages in one column with their tails, or in two columns, which take half the height."""
     table = Table.grid(padding=(0, 1))
     bar = bar_of(width // columns - (38 if columns == 1 else 21))
     longest = max((stage.mean_s for stage in stages), default=0.0) or 1.0
