@@ -60,7 +60,7 @@ class Histogram:
         return int(self._percentiles_ns([percentile])[0])
 
     def summary_us(self) -> dict[str, Any]:
-        """What results hold of it. ``too_few``: percentiles that have fewer than 10 samples beyond them."""
+        """The summary for results. ``too_few``: percentiles that have fewer than 10 samples beyond them."""
         values = self._percentiles_ns(list(PERCENTILES.values()))
         found: dict[str, Any] = {name: us(value) for name, value in zip(PERCENTILES, values, strict=True)}
         found |= {"max": us(self.max_ns), "mean": us(self.mean_ns), "count": self.count}

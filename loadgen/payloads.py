@@ -1,4 +1,4 @@
-"""What the calls carry: messages from files, or made here as one text field; and which call carries which."""
+"""The payloads of calls: messages from files, or made here as one text field; and their assignment to calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the rate runs over time: cumulative calls as a line with corners, of which every point can be solved for.
+"""The rate over time, as a piecewise linear function of cumulative calls that can be inverted exactly.
 
 A schedule is made in two steps. Gaps between calls come from a process of rate 1 (``arrivals``); a shape then says at
 what moment of the run that many calls are due. So every shape works with every process, and its mean is exact.

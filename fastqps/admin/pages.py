@@ -47,7 +47,7 @@ class Served(Seen, Guarded, Reloadable, Protocol):
     """The server that the pages show."""
 
     def own_target(self) -> str:
-        """Where the front doors answer the server's own calls, as a gRPC target."""
+        """The gRPC target of the server's own calls."""
 
 
 class Admin:

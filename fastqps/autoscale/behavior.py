@@ -28,8 +28,8 @@ class Policy:
 
 @dataclass(frozen=True)
 class Rules:
-    """Of one direction. ``select``: which policy counts where several say something. ``tolerance``: how far from its
-    target a metric may be, as a share of it, before anything is done."""
+    """The rules of one direction. ``select``: which of several policies counts. ``tolerance``: how far from its target
+    a metric may be, as a share of it, before anything is done."""
 
     window_s: float
     policies: tuple[Policy, ...]

@@ -113,7 +113,7 @@ def contest(
 
 
 def contest_json(found: Contest, worth: float) -> dict[str, Any]:
-    """For a report; courses only of the picked trial, because they are long."""
+    """The contest for a report, with courses of the picked trial only, because they are long."""
     rows = []
     for k, trial in enumerate(found.trials):
         figures = {"target": trial.target, "share": trial.share, "score": trial.score(worth)}

@@ -1,4 +1,4 @@
-"""Which GPUs ``--device cuda`` and ``auto`` mean, and why there are none. Imports no torch, makes no CUDA context."""
+"""Resolves ``--device cuda`` and ``auto`` to GPUs. Imports no torch and makes no CUDA context."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def choose_device() -> Choice:
 
 
 def chosen_gpus(text: str) -> tuple[Gpu, ...]:
-    """Of ``cuda`` (all that are visible) or ``cuda:0,2``.
+    """The GPUs of ``cuda`` (all that are visible) or ``cuda:0,2``.
 
     Raises ``ConfigError`` for what makes no sense, ``DeviceError`` where there is no such GPU or no way to use it.
     """

@@ -148,7 +148,7 @@ class Target:
         return {"device": text, "profiles": _profiles(text)}
 
     def describe(self) -> dict[str, Any]:
-        """For ``Result.target``; the model follows when it is known."""
+        """The JSON value for ``Result.target``; the model is added when it is known."""
         where = {"address": None if self.own else self.address, "own": self.own, "settings": dict(self.base)}
         secured = {"tls": True} if self.access.tls_ca else {}
         return where | secured | ({"config": self.config_file} if self.config_file else {})

@@ -34,7 +34,7 @@ class Optimization:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How many dispatchers and lanes, and the load."""
+    """Adds flags for the numbers of dispatchers and lanes, and for the load."""
     parser.add_argument(
         "--dispatchers", type=int, default=2, metavar="N", help="of the row `+ N dispatchers` (default: 2)"
     )

@@ -28,7 +28,7 @@ AHEAD_NS = 300_000_000  # then both have heard that they begin
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the profile goes, and whether it is checked."""
+    """Adds flags for the profile's file and its check."""
     parser.add_argument(
         "-o", "--profile", metavar="FILE", default="", help="the profile (default: profile.toml in --output)"
     )

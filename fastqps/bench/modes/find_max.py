@@ -26,7 +26,7 @@ SEEDS_BELOW = 1000  # beyond those of all probes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How long to look."""
+    """Adds flags for the length of the search."""
     parser.add_argument("--probes", type=int, default=16, metavar="N", help="most measurements (default: 16)")
     parser.add_argument("--precision", type=float, default=0.05, metavar="SHARE", help="of the rate (default: 0.05)")
     parser.add_argument("--start", type=float, metavar="R", help="rate to begin with (default: found in a closed loop)")
@@ -189,7 +189,7 @@ def _find_nothing(context: Context, found: Bracket, prober: _Prober) -> None:
 
 
 def _tell_what_is_above(context: Context, found: Bracket, prober: _Prober) -> None:
-    """How well the highest rate is known."""
+    """Adds a note on how precisely the highest rate is known."""
     result = context.result
     if found.unknown is not None:
         context.note(f"{found.unknown:,.0f}/s cannot be decided: {_reasons(prober, found.unknown)}")

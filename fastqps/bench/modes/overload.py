@@ -24,7 +24,7 @@ REFUSED = "RESOURCE_EXHAUSTED"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the multiples are of."""
+    """Adds a flag for the capacity that the multiples refer to."""
     parser.add_argument(
         "--capacity",
         metavar="FILE|R",

@@ -26,7 +26,7 @@ DURATION_S_MIN = SETTLED_S + 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the loads are shares of."""
+    """Adds a flag for the capacity that the loads are shares of."""
     parser.add_argument(
         "--capacity", metavar="FILE", required=True, help="capacity.json of find-max: loads are shares of its rate"
     )

@@ -23,7 +23,7 @@ LEAST = {"memory": 0.05, "descriptors": 0.05, "p50": 0.2, "p99": 0.3}  # growth 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What load. (How long: --duration.)"""
+    """Adds flags for the load; --duration sets its length."""
     parser.add_argument("--rate", type=float, metavar="R", help="calls per second (default: 70 %% of the peak)")
     parser.add_argument(
         "--pid", type=int, metavar="PID", help="supervisor of a server at --address, to watch its processes"

@@ -1,4 +1,4 @@
-"""The same load while the server has fewer and fewer cores, alone on them and beside a noisy neighbour."""
+"""Applies the same load while the server has fewer and fewer cores, with and without a noisy neighbour."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Drawing:
         self._context.__exit__(None, None, None)
 
     def legend(self, panel: Axes) -> None:
-        """What the panel's colours mean, above everything, in as many columns as there is room for."""
+        """Draws the legend of the panel's colours at the top, in as many columns as there is room for."""
         entries = {label: handle for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
         labels = list(entries)
         if labels:

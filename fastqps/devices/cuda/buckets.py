@@ -22,7 +22,7 @@ _RUNS_APART = 4  # factor between the run counts of the graphs that cover all
 
 
 class Shape(NamedTuple):
-    """How much a graph holds. Of a decoder, ``tokens`` are its rows and ``items`` its runs."""
+    """The capacity of a graph. For a decoder, ``tokens`` are rows and ``items`` runs."""
 
     tokens: int
     items: int
@@ -97,7 +97,7 @@ def _sizes(most: int, factor: int) -> list[int]:
 
 
 def _up(n: int) -> int:
-    """To whole tiles of the tensor cores."""
+    """Rounds up to whole tiles of the tensor cores."""
     return -(-n // _ROWS_MIN) * _ROWS_MIN
 
 

@@ -55,7 +55,7 @@ class GraphSteps(ABC, Generic[M, L, B]):
 
     @property
     def lane(self) -> L:
-        """Where its steps run."""
+        """The lane on which its steps run."""
         self._need_lane()
         assert self._lane
         return self._lane

@@ -63,7 +63,7 @@ def tokenizer_source(path: str, parts: str) -> str:
 
 
 def read_tokenizer_files(path: Path, family_class: str, family_decides: bool, config_class: Any) -> TokenizerFiles:
-    """Of the tokenizer.json at ``path``. ``config_class``: the tokenizer class that config.json names, or None.
+    """Reads the tokenizer.json at ``path``. ``config_class``: the tokenizer class that config.json names, or None.
 
     ``family_class`` and ``family_decides`` as ``tokenizer_class``.
 

@@ -78,7 +78,7 @@ class Source(Protocol):
         """How often processes were started again, by role."""
 
     def kernel_fallbacks(self) -> Mapping[str, int]:
-        """How often torch's operation took the place of each kernel; empty where no device has kernels."""
+        """How often torch's operation replaced each kernel; empty if no device has kernels."""
 
     def canaries(self) -> Sequence[Canaries]:
         """The canaries of each running dispatcher."""
