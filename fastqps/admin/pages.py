@@ -17,7 +17,7 @@ from fastqps.admin.live import Live
 from fastqps.admin.predict import Predict
 from fastqps.admin.reload import Reloadable, ReloadPage
 from fastqps.admin.server import Server
-from fastqps.process.off_loop import UnexpectedError
+from fastqps.process.background import UnexpectedError
 from fastqps.telemetry.live import Sampler, Seen
 from fastqps.telemetry.metrics import Metrics
 from fastqps.telemetry.metrics.load_page import CONTENT_TYPE as LOAD_PAGE

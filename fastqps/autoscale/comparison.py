@@ -30,8 +30,8 @@ class Scenario:
     setup: Setup
 
     @property
-    def told(self) -> str:
-        return self.shape.told + ("" if self.setup.nodes == Nodes() else ", and most new pods wait for a node")
+    def description(self) -> str:
+        return self.shape.description + ("" if self.setup.nodes == Nodes() else ", and most new pods wait for a node")
 
 
 def scenarios(setup: Setup, seed: int, names: Iterable[str] = ()) -> list[Scenario]:

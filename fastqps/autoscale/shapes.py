@@ -23,7 +23,7 @@ class Shape:
     """``rates[k]``: requests per second in second k; ``costs[k]``: what each takes, of what was recorded."""
 
     name: str
-    told: str
+    description: str
     rates: Floats
     costs: Floats
 
@@ -32,9 +32,11 @@ class Shape:
         return len(self.rates)
 
 
-def _shape(name: str, told: str, rates: Floats, noise: Floats | None = None, costs: Floats | None = None) -> Shape:
+def _shape(
+    name: str, description: str, rates: Floats, noise: Floats | None = None, costs: Floats | None = None
+) -> Shape:
     rates = np.clip(rates if noise is None else rates * noise, 0.0, RATE_MAX)
-    return Shape(name, told, rates, np.ones(len(rates)) if costs is None else costs)
+    return Shape(name, description, rates, np.ones(len(rates)) if costs is None else costs)
 
 
 def _noise(seconds: int, share: float, memory_s: float, seed: int) -> Floats:

@@ -134,7 +134,7 @@ class Methods:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def mapped_errors() -> Iterator[None]:
     """Raises errors.CallError for what gRPC raises, and for an answer that cannot be read."""
     try:
         yield

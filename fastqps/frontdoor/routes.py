@@ -92,7 +92,7 @@ class DoorRoutes:
         card = ModelCard.from_json(self._segment.card(route))
         tokenizer = load_tokenizer(card)
         native = tokenizer is not None and tokenizer.native
-        o = card.logit_options or LogitOptions()
+        options = card.logit_options or LogitOptions()
         if tokenizer and not native:
             print(
                 f"model {card.name}: tokenizing through the tokenizers package: {tokenizer.why_not_native}",
@@ -114,8 +114,13 @@ class DoorRoutes:
                 version=f"{card.name}@{card.version}",
                 detokenizer=tokenizer.source if tokenizer and card.task == "generate" else "",
                 pairs_only=card.pairs_only,
-                logit_defaults=(o.repetition_penalty, o.no_repeat_ngram_size, o.min_new_tokens, o.min_length),
-                forced_ids=o.forced,
+                logit_defaults=(
+                    options.repetition_penalty,
+                    options.no_repeat_ngram_size,
+                    options.min_new_tokens,
+                    options.min_length,
+                ),
+                forced_ids=options.forced,
                 empty_id=card.empty_id if card.static else None,
             )
         except ValueError as error:

@@ -14,7 +14,7 @@ from typing import Any
 
 from fastqps._core import now_ns
 from fastqps.errors import FAILURE, NOT_DRAINED, OK
-from fastqps.process.off_loop import UnexpectedError, off_loop
+from fastqps.process.background import UnexpectedError, in_background
 from fastqps.supervisor.credentials.watch import CredentialWatch
 from fastqps.supervisor.gpu.failure_domain import Domain, make_domains
 from fastqps.supervisor.gpu.sharing import Sharing
@@ -229,7 +229,7 @@ class Supervisor:
         if self._tracing:  # the front doors have ended, so their rings get no more records
             close = functools.partial(self._tracing.close, 0.0 if hurry else TRACING_GRACE_S)
             try:
-                await off_loop(close)
+                await in_background(close)
             except UnexpectedError as error:
                 self.log.event("supervisor", f"tracing: the last spans are lost: {error}")
         for sharing in self.workers.sharings.values():

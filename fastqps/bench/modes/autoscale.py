@@ -153,7 +153,7 @@ def _as_json(
     setup |= {"spare_pods": options.spare_pods, "node_start": options.node_start, "scale": options.scale}
     return {
         "recording": recording.as_json(),
-        "scenarios": [{"name": one.name, "told": one.told, "seconds": one.shape.seconds} for one in among],
+        "scenarios": [{"name": one.name, "told": one.description, "seconds": one.shape.seconds} for one in among],
         "contests": [contest_json(found, options.worth) for found in contests],
         "worth": options.worth,
         "setup": setup,

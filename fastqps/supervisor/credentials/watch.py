@@ -6,8 +6,8 @@ import asyncio
 import datetime
 
 from fastqps.errors import ConfigError
+from fastqps.process.background import UnexpectedError, in_background
 from fastqps.process.credentials import Credentials, Vault
-from fastqps.process.off_loop import UnexpectedError, off_loop
 from fastqps.supervisor.credentials.files import CredentialFiles
 from fastqps.supervisor.log import Log
 
@@ -63,12 +63,12 @@ class CredentialWatch:
         """New contents are in use when two looks in a row find the same: a file that is written in place is whole at
         its end only, and half of a token, or of a chain, looks whole too.
         """
-        state = await off_loop(self._files.state)  # on a thread, because a file system may hang
+        state = await in_background(self._files.state)  # on a thread, because a file system may hang
         if state == self._state:
             self._coming, self._failing_since, self._complaint = None, None, ""
             return
         before, self._coming = self._coming, None
-        found = await off_loop(self._files.read)
+        found = await in_background(self._files.read)
         self._failing_since, self._complaint = None, ""
         if found != before:
             self._coming = found

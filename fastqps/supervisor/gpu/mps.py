@@ -19,7 +19,7 @@ from pathlib import Path
 
 from fastqps.errors import FastqpsError
 from fastqps.host.gpus import VISIBLE, Gpu
-from fastqps.process.off_loop import UnexpectedError, off_loop
+from fastqps.process.background import UnexpectedError, in_background
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.run_directory import PIPES, RunDirectory, kill_mps
 from fastqps.supervisor.workers.child import Child, environment
@@ -165,7 +165,7 @@ class MpsDaemon:
     async def _ask(self, command: str) -> str:
         """Sends a command to the daemon and returns its answer."""
         try:
-            return await off_loop(lambda: self._ask_now(command))
+            return await in_background(lambda: self._ask_now(command))
         except UnexpectedError as error:
             raise MpsError(f"{PROGRAM} cannot be asked: {error}") from None
 

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from fastqps.errors import FastqpsError
+from fastqps.process.background import in_background
 from fastqps.process.children import LOAD_ROUTES
-from fastqps.process.off_loop import off_loop
 from fastqps.process.reloaded import OutcomeName, Reloaded
 from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.gpu.failure_domain import Domain
@@ -92,7 +92,7 @@ class Reloader:
     ) -> tuple[OutcomeName, str]:
         if now.model in self._leaving and (problem := await self._remove(*self._leaving[now.model], 0.0)):
             raise _Failed(problem)
-        found = await off_loop(lambda: next_model(self._server, now.card, path))
+        found = await in_background(lambda: next_model(self._server, now.card, path))
         if (found.card.version, found.card.path) == (now.card.version, now.card.path):
             return "unchanged", ""
         if not self._server.reloads:

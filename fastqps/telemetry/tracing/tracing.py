@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastqps._core import dropped_spans, now_ns, take_traces
-from fastqps.process.off_loop import UnexpectedError, off_loop
+from fastqps.process.background import UnexpectedError, in_background
 from fastqps.telemetry.tracing.exporter import Exporter
 
 TICK_S = 0.2
@@ -45,7 +45,7 @@ class Tracing:
         while True:
             await asyncio.sleep(TICK_S)
             try:  # the loop has more urgent things to do
-                await off_loop(functools.partial(self.collect, RECORDS_PER_TICK))
+                await in_background(functools.partial(self.collect, RECORDS_PER_TICK))
                 said = ""
             except UnexpectedError as error:
                 if str(error) != said:
