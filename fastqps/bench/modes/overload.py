@@ -83,8 +83,8 @@ def _recover(context: Context, capacity: float) -> None:
 def recovery_s(
     timeline: Sequence[dict[str, Any]], after_s: float, rate: float, p99_us_max: float | None
 ) -> float | None:
-    """Seconds from the end of the overload to the first second from which on answers are as many and as quick as they
-    should be. 0: at once. None: they were not while we looked.
+    """Seconds from the end of the overload until rate and latency of answers stay as they should be. 0: at once. None:
+    not during the run.
     """
     calm = [row for row in timeline if _begin_s(row) >= after_s - ALIGNED_S]
     usual = [

@@ -217,7 +217,7 @@ def _growing(most: int, factor: int) -> list[int]:
 
 
 def main(text: str) -> int:
-    """Answers until nobody asks any more."""
+    """Measures the requested shapes until its input ends."""
     asked = json.loads(text)
     steps = open_steps(asked["settings"], asked["config_file"])
     steps.lane.warm_up()

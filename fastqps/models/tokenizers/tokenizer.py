@@ -233,7 +233,8 @@ def _load(source: str) -> Any:
 
 @_failures()
 def _cutting(source: str, max_tokens: int | None, leading: int) -> Any:
-    """The package's object; leaves `max_tokens` and `leading` more, in the file's way if at its length."""
+    """The package's tokenizer, which cuts at `max_tokens` plus `leading`; at the file's own length it cuts as the file
+    says."""
     tokenizer = _load(source)
     tokenizer.no_padding()
     stated = tokenizer.truncation or {}
