@@ -118,6 +118,7 @@ class DoorRoutes:
                 logit_defaults=(o.repetition_penalty, o.no_repeat_ngram_size, o.min_new_tokens, o.min_length),
                 forced_ids=o.forced,
                 empty_id=card.empty_id if card.static else None,
+                characters_max=card.max_characters,
             )
         except ValueError as error:
             raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None
