@@ -122,6 +122,7 @@ class DoorRoutes:
                 ),
                 forced_ids=options.forced,
                 empty_id=card.empty_id if card.static else None,
+                characters_max=card.max_characters,
             )
         except ValueError as error:
             raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None

@@ -25,6 +25,7 @@ KERNELS = (
     "quantise_rows",
     "tile_attention",
     "pool",
+    "bag_means",
     "end_step",
     "embed_tokens",
     "rope_kv",

@@ -24,6 +24,15 @@ std::string_view cut_at_space(std::string_view text, size_t bytes) {
   return text.substr(0, end > bytes / 2 ? end : 0);
 }
 
+// Bytes of the text's first `most` characters, or of all where it has no more.
+size_t bytes_of_characters(std::string_view text, size_t most) {
+  if (text.size() <= most) return text.size();
+  size_t characters = 0;
+  for (size_t at = 0; at < text.size(); at++)
+    if ((u8(text[at]) & 0xc0) != 0x80 && characters++ == most) return at;
+  return text.size();
+}
+
 const char* field_of(const Item& item) { return item.pair ? "pair" : "text"; }
 
 }  // namespace
@@ -35,6 +44,8 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   const RouteSetup& setup = routes_.setup(r);
   item.pair = view.input == Input::kPair;
   std::string_view text = item.pair ? view.pair_first : view.text;
+  if (setup.characters_max && !item.pair)
+    if (Refusal refusal = bound_characters(setup.characters_max, text, item)) return refusal;
   if (Refusal refusal = bound_text(view, r, text, item)) return refusal;
   if (setup.external_tokenizer || text.size() + view.pair_second.size() > kLoopTextBytes) {
     TokenizeJob job{slot, r, item.pair, std::string(text), std::string(view.pair_second)};
@@ -56,7 +67,7 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
     if (Refusal refusal = check_ids(field_of(item), ids, encoded.n_tokens, route)) return refusal;
   s.first_len = encoded.first_len;
   s.n_tokens.store(encoded.n_tokens, kRelaxed);
-  item.truncated = encoded.truncated;
+  item.truncated |= encoded.truncated;
   return {};
 }
 
@@ -70,6 +81,18 @@ Refusal SlotInput::check_tokenizer(const RequestView& view, u32 r) {
                                   "the model '%s' scores pairs of texts; send a pair, or start the server with "
                                   "--allow-single-texts",
                                   routes_.name(r));
+  return {};
+}
+
+// Refuses or cuts a text of more characters than its model's package would read.
+Refusal SlotInput::bound_characters(u32 most, std::string_view& text, Item& item) {
+  const size_t bytes = bytes_of_characters(text, most);
+  if (bytes == text.size()) return {};
+  if (!item.truncate)
+    return refusals_.refuse_field(
+        "text", "more than %u characters, which the model takes at most; set truncate to have it cut", most);
+  text = text.substr(0, bytes);
+  item.truncated = true;
   return {};
 }
 
@@ -177,7 +200,7 @@ void SlotInput::write(const TokenizeResult& result, Item& item) {
   std::copy(result.ids.begin(), result.ids.end(), memory_.segment.ids(s));
   s.first_len = std::min(result.first_len, n_tokens);
   s.n_tokens.store(n_tokens, kRelaxed);
-  item.truncated = result.n_total > n_tokens;
+  item.truncated |= result.n_total > n_tokens;
 }
 
 }  // namespace fastqps::front

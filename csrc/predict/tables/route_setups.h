@@ -34,6 +34,7 @@ struct RouteSetup {
   std::shared_ptr<const text::Detokenizer> detokenizer;  // of a generative model; null: token ids only
   LogitDefaults logit_defaults;                          // of a model that generates
   std::vector<u32> forced_ids;                           // forced at an answer's limit; empty: any token
+  u32 characters_max = 0;                                // of a text; 0: any number
   std::optional<u32> empty_id;                           // for a text without tokens; none: it is refused
   std::vector<std::string> labels;
   std::string version;  // NAME@VERSION, for the header
