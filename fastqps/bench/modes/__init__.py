@@ -23,7 +23,7 @@ MODES = {
     "soak": "detect drift of latency, memory or descriptors under a long load",
     "replay": "replay recorded traffic",
     "calibrate": "measure the steps of a device, and write a profile for --device sim:FILE",
-    "accuracy": "compare a model's answers in FP8 with its answers without it",
+    "accuracy": "compare a quantised model's answers with its answers without quantization",
     "signals": "record what each signal of the server says at each load, for autoscale",
     "autoscale": "simulate an autoscaler on recorded signals: which one to scale on, at which target",
     "compare": "compare two results, and tell differences from noise",
