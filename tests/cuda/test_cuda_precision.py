@@ -98,5 +98,5 @@ def test_a_gpu_without_fp8(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 
 def test_what_is_no_quantization() -> None:
-    with pytest.raises(DeviceError, match="no quantization 'int8'"):
-        make_precision(Place("cuda:0", quantization="int8"), gpu(), torch.bfloat16, (64,))
+    with pytest.raises(DeviceError, match="no quantization 'int4'"):
+        make_precision(Place("cuda:0", quantization="int4"), gpu(), torch.bfloat16, (64,))
