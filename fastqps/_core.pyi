@@ -677,6 +677,24 @@ def mean_bags(
     weights: int = 0,
     skipped_id: int = 0xFFFFFFFF,
 ) -> None: ...
+
+INT8_MULTIPLE: int
+INT8_INPUTS_MAX: int
+
+class Int8Matrix:
+    def __init__(self, weight: int, bias: int, outputs: int, inputs: int) -> None: ...
+    def multiply(
+        self,
+        out: int,
+        x: int,
+        bfloat16: bool,
+        n_rows: int,
+        threads: int,
+        activation: Literal["none", "gelu", "gelu_tanh", "relu", "silu"] = "none",
+        gated: bool = False,
+        residual: int = 0,
+    ) -> None: ...
+
 def rms_norm(out: int, rows: int, bfloat16: bool, n_rows: int, weight: int, width: int, eps: float) -> None: ...
 def embed_tokens(
     out: int,

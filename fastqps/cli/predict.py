@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--quantization",
-        choices=("none", "fp8", "auto"),
-        help="matrix products in FP8, of a model here (default: none)",
+        choices=("none", "fp8", "int8", "auto"),
+        help="quantised matrix products, of a model here (default: none)",
     )
     parser.add_argument(
         "--pair", action="store_true", help="texts come in pairs: each two arguments, or lines with a tab between"

@@ -216,10 +216,11 @@ class Config:
     quantization: str = _setting(
         "none",
         "text",
-        "FP8 for the matrix products of a model's inner layers, on cpu and cuda. fp8: all except attention's output "
-        "projection. auto: those for which FP8 is faster; the first start measures them and stores the choice beside "
-        "the model. See docs/quantization.md.",
-        choices=("none", "fp8", "auto"),
+        "8-bit formats for the matrix products of a model's inner layers. int8: all of them, on cpu. fp8: all except "
+        "attention's output projection, on cuda, and on cpu to test it. auto: those for which the device's format "
+        "(int8 on cpu, FP8 on cuda) is faster; the first start measures them and stores the choice beside the model. "
+        "See docs/quantization.md.",
+        choices=("none", "fp8", "int8", "auto"),
     )
     kernels: str = _setting(
         "auto",

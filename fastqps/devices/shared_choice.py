@@ -51,6 +51,6 @@ def _lock(stack: ExitStack, root: Path, precision: Precision) -> None:
     """One lock for all that is stored for a model, so that nobody writes over what another has just stored."""
     digest = hashlib.sha256(str(root).encode()).hexdigest()[:16]
     try:
-        stack.enter_context(alone(f"precision-{digest}", "measuring products in FP8"))
+        stack.enter_context(alone(f"precision-{digest}", "measuring quantised products"))
     except DeviceError as error:
         precision.log(f"quantization auto: warning: {error}; this process measures for itself")

@@ -24,7 +24,7 @@ from fastqps.ops.precision import EPILOGUES, Kind, Timed
 
 FILE = "fastqps-precision.json"
 CHOICES_MAX = 32  # in a file; the oldest go first
-_FORMAT = 1  # to be raised when something else is measured: older files are then ignored
+_FORMAT = 2  # to be raised when something else is measured: older files are then ignored
 _BYTES_MAX = 1 << 20
 
 Log = Callable[[str], None]
@@ -142,14 +142,14 @@ def _parsed(entry: dict[str, Any]) -> tuple[Circumstances, Choice]:
     )
     rows = tuple(_checked(n, int) for n in entry["rows"])
     products = tuple(timed_of(product) for product in entry["products"])
-    if any(len(times) != len(rows) for timed in products for times in (timed.us, timed.fp8_us)):
+    if any(len(times) != len(rows) for timed in products for times in (timed.us, timed.quantised_us)):
         raise ValueError("a product has not as many times as there are sizes of steps")
     return Circumstances(model, device, torch, dtype, rows), Choice(measured, products)
 
 
 def timed_json(timed: Timed) -> dict[str, Any]:
     """Converts a measurement to an object of JSON, for ``timed_of``."""
-    rest = {"us": timed.us, "fp8_us": timed.fp8_us, "fp8": timed.fp8}
+    rest = {"us": timed.us, "quantised_us": timed.quantised_us, "quantised": timed.quantised}
     return {**dataclasses.asdict(timed.kind), **rest}
 
 
@@ -158,9 +158,9 @@ def timed_of(found: dict[str, Any]) -> Timed:
     if found["epilogue"] not in EPILOGUES:
         raise ValueError(f"no product has the epilogue {found['epilogue']!r}")
     outputs, inputs = (_checked(found[name], int) for name in ("outputs", "inputs"))
-    fused, fp8 = (_checked(found[name], bool) for name in ("fused", "fp8"))
-    plain_us, fp8_us = (tuple(_time(us) for us in found[name]) for name in ("us", "fp8_us"))
-    return Timed(Kind(outputs, inputs, fused, found["epilogue"]), plain_us, fp8_us, fp8)
+    fused, quantised = (_checked(found[name], bool) for name in ("fused", "quantised"))
+    plain_us, quantised_us = (tuple(_time(us) for us in found[name]) for name in ("us", "quantised_us"))
+    return Timed(Kind(outputs, inputs, fused, found["epilogue"]), plain_us, quantised_us, quantised)
 
 
 def _time(us: Any) -> float:

@@ -21,7 +21,8 @@ class Engine:
 
     ``model`` is a known name (``minilm``) or a checkpoint's directory, ``device`` ``cpu``, ``cuda`` (the first visible
     GPU) or ``cuda:1``, ``auto`` (cuda where that is possible, else cpu), ``null`` or ``sim:PROFILE``, ``dtype``
-    ``auto``, ``float32``, ``bfloat16`` or, on cuda, ``float16``, ``quantization`` ``none``, ``fp8`` or ``auto``,
+    ``auto``, ``float32``, ``bfloat16`` or, on cuda, ``float16``, ``quantization`` ``none``, ``fp8``,
+    on cpu ``int8``, or ``auto``,
     ``kernels`` of cuda ``auto`` (own ones that agree with torch), ``own`` or ``torch``. Raises ``ModelError``,
     ``DeviceError``, and ``DeviceFault`` where a GPU fails. ``max_input_tokens`` must have room for the tokenizer's
     special tokens and, of an encoder, for one token of each text of a pair; None: the model's own limit (a generator's:

@@ -1,4 +1,4 @@
-"""Which of a model's matrix products run in FP8: none, all that gain by it, or those that have proved faster."""
+"""Which of a model's matrix products are quantised: none, all that gain by it, or those that have proved faster."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from fastqps._core import INT8_INPUTS_MAX
 from fastqps.ops.fp8 import fits
 from fastqps.ops.interface import Site
 
-Quantization = Literal["none", "fp8", "auto"]
+Quantization = Literal["none", "fp8", "int8", "auto"]
+Format = Literal["fp8", "int8"]
 Epilogue = Literal["", "residual", "gelu"]
-GAIN_MIN = 0.05  # of the time: for less it is not worth what FP8 costs in accuracy
-QUANTIZATIONS: tuple[Quantization, ...] = ("none", "fp8", "auto")
+GAIN_MIN = 0.05  # of the time: for less it is not worth what it costs in accuracy
+QUANTIZATIONS: tuple[Quantization, ...] = ("none", "fp8", "int8", "auto")
+_NAMES: dict[Format, str] = {"fp8": "FP8", "int8": "int8"}
 EPILOGUES: tuple[Epilogue, ...] = ("", "residual", "gelu")
 
 
@@ -21,9 +24,9 @@ EPILOGUES: tuple[Epilogue, ...] = ("", "residual", "gelu")
 class Kind:
     """The properties that decide the speed of a product: a weight's shape, and the operations before and after it.
 
-    ``fused``: the kernel that makes the rows also quantises them, so that FP8 needs no launch for that. ``epilogue``:
-    what the product in the model's type does with its result in the same launch, and an FP8 product leaves to the next
-    kernel: the addition of the residual, or gelu.
+    ``fused``: the kernel that makes the rows also quantises them, so that a quantised product needs no launch for that.
+    ``epilogue``: what the product in the model's type does with its result in the same launch, and an FP8 product
+    leaves to the next kernel: the addition of the residual, or gelu.
     """
 
     outputs: int
@@ -43,21 +46,22 @@ class Product:
 
 @dataclass(frozen=True)
 class Timed:
-    """A kind of product as it was measured, and whether FP8 was chosen for it."""
+    """A kind of product as it was measured, and whether it is quantised."""
 
     kind: Kind
     us: tuple[float, ...]  # in the model's type, for each size of steps
-    fp8_us: tuple[float, ...]
-    fp8: bool
+    quantised_us: tuple[float, ...]
+    quantised: bool
 
 
 class Precision:
     """Decides for each product as a model is built, and logs what it has decided.
 
-    ``auto`` takes FP8 for a kind of product where it is at least ``GAIN_MIN`` faster over all sizes of steps together.
+    ``auto`` quantises a kind of product where that is at least ``GAIN_MIN`` faster over all sizes of steps together.
 
-    ``rows``: the sizes of steps that ``auto`` measures; ``time_us(product, fp8)`` measures one of them. ``fused``: the
-    sites whose rows this device quantises in the kernel that makes them.
+    ``rows``: the sizes of steps that ``auto`` measures; ``time_us(product, quantised)`` measures one of them.
+    ``fused``: the sites whose rows this device quantises in the kernel that makes them. ``auto_format``: the format
+    that ``auto`` weighs on this device.
     """
 
     def __init__(
@@ -66,6 +70,7 @@ class Precision:
         rows: Sequence[int] = (),
         time_us: Callable[[Product, bool], float] | None = None,
         fused: Sequence[str] = (),
+        auto_format: Format = "fp8",
         log: Callable[[str], None] = lambda line: print(line, file=sys.stderr),
     ) -> None:
         if quantization not in QUANTIZATIONS:
@@ -73,6 +78,7 @@ class Precision:
         if quantization == "auto" and not (rows and time_us):
             raise ValueError("auto needs sizes of steps and something that measures")
         self.quantization, self.rows, self.log = quantization, tuple(rows), log
+        self.format: Format = "int8" if quantization == "int8" else "fp8" if quantization == "fp8" else auto_format
         self.measured = False  # by this process, and not recalled
         self._time_us, self._fused = time_us, frozenset(fused)
         self._timed: dict[Kind, Timed] = {}
@@ -88,10 +94,11 @@ class Precision:
         """Takes over what another process has measured and chosen."""
         self._timed.update((found.kind, found) for found in timed)
 
-    def wants_fp8(self, outputs: int, inputs: int, site: Site, *, held: bool = False, epilogue: Epilogue = "") -> bool:
-        """Whether this product runs in FP8. ``held``: the checkpoint has its weight in FP8, and so has decided where.
+    def quantises(self, outputs: int, inputs: int, site: Site, *, held: bool = False, epilogue: Epilogue = "") -> bool:
+        """Whether this product runs in ``format``. ``held``: the checkpoint has its weight in FP8.
 
-        Otherwise a head and the first and last layer keep the model's type: they cost most accuracy.
+        A checkpoint in FP8 has decided which products run in FP8. Otherwise a head and the first and last layer keep
+        the model's type: they cost most accuracy.
         """
         self._asked += 1
         self._held += held
@@ -102,10 +109,10 @@ class Precision:
         return found
 
     def conclude(self) -> None:
-        """Logs how much of the model is FP8. Called once it is built."""
+        """Logs how much of the model is quantised. Called once it is built."""
         counts = f"of {self._asked} matrix products"
         if self.quantization != "none":
-            self.log(f"quantization {self.quantization}: {self._given} {counts} in FP8")
+            self.log(f"quantization {self.quantization}: {self._given} {counts} in {_NAMES[self.format]}")
         elif self._held:
             kept = "are FP8 in the checkpoint and dequantised; --quantization fp8 keeps them"
             self.log(f"quantization none: {self._held} {counts} {kept}")
@@ -113,8 +120,14 @@ class Precision:
     def _decide(self, outputs: int, inputs: int, site: Site, held: bool, epilogue: Epilogue) -> bool:
         if self.quantization == "none" or not fits(outputs, inputs):
             return False
+        if self.format == "int8":
+            held = False
+            if inputs > INT8_INPUTS_MAX:
+                return False
         if not held and (site.kind == "head" or site.layer in (0, site.layers - 1)):
             return False
+        if self.quantization == "int8":
+            return True
         if self.quantization == "fp8":
             # No kernel can quantise attention's rows as it writes them, because each program has one head of them.
             return held or site.kind != "out"
@@ -127,19 +140,19 @@ class Precision:
         if kind not in self._timed:
             assert self._time_us
             products = [Product(kind, rows, weights) for rows in self.rows]
-            plain, fp8 = (tuple(self._time_us(p, in_fp8) for p in products) for in_fp8 in (False, True))
-            timed = Timed(kind, plain, fp8, sum(fp8) <= (1 - GAIN_MIN) * sum(plain))
+            plain, quantised = (tuple(self._time_us(p, way) for p in products) for way in (False, True))
+            timed = Timed(kind, plain, quantised, sum(quantised) <= (1 - GAIN_MIN) * sum(plain))
             self._timed[kind], self.measured = timed, True
-            self.log(_line(timed, self.rows))
-        return self._timed[kind].fp8
+            self.log(_line(timed, self.rows, _NAMES[self.format]))
+        return self._timed[kind].quantised
 
 
-def _line(timed: Timed, rows: Sequence[int]) -> str:
+def _line(timed: Timed, rows: Sequence[int], name: str) -> str:
     kind = timed.kind
-    plain, fp8 = (" / ".join(f"{us:,.1f}" for us in times) for times in (timed.us, timed.fp8_us))
+    plain, quantised = (" / ".join(f"{us:,.1f}" for us in times) for times in (timed.us, timed.quantised_us))
     with_rows = "" if kind.fused else " with quantising its rows"
     with_epilogue = f" with its {kind.epilogue}" if kind.epilogue else ""
     return (
         f"quantization auto: {kind.outputs} × {kind.inputs}{with_epilogue} at {'/'.join(f'{n:,}' for n in rows)} rows: "
-        f"{plain} µs, FP8{with_rows} {fp8} µs: {'FP8' if timed.fp8 else 'no FP8'}"
+        f"{plain} µs, {name}{with_rows} {quantised} µs: {'' if timed.quantised else 'no '}{name}"
     )

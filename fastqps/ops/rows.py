@@ -8,28 +8,40 @@ from functools import partial
 import torch
 from torch.nn import functional as F
 
+from fastqps.kernels.results import Activation
 from fastqps.kernels.torch_ops.rows import quantise_rows
 from fastqps.models.card import ModelError
 from fastqps.models.families.encoder import GATES
 from fastqps.ops.interface import Reader, Rows
 
 Function = Callable[[torch.Tensor], torch.Tensor]
-_TANH: Function = partial(F.gelu, approximate="tanh")
-_FUNCTIONS: dict[str, Function] = {
+# hidden_act of config.json -> what the kernels call it.
+KINDS: dict[str, Activation] = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+}
+_FUNCTIONS: dict[Activation, Function] = {
     "gelu": F.gelu,
-    "gelu_new": _TANH,
-    "gelu_fast": _TANH,
-    "gelu_pytorch_tanh": _TANH,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "relu": F.relu,
     "silu": F.silu,
 }
 
 
+def kind_of(activation: str) -> Activation:
+    """``ModelError`` if it is none of ``GATES``."""
+    if activation not in KINDS:
+        raise ModelError(f"activation {activation!r} is not supported; supported: {', '.join(GATES)}")
+    return KINDS[activation]
+
+
 def function(activation: str) -> Function:
     """``ModelError`` if it is none of ``GATES``."""
-    if activation not in _FUNCTIONS:
-        raise ModelError(f"activation {activation!r} is not supported; supported: {', '.join(GATES)}")
-    return _FUNCTIONS[activation]
+    return _FUNCTIONS[kind_of(activation)]
 
 
 def rows_for(x: torch.Tensor, into: Reader | None) -> Rows:

@@ -125,7 +125,7 @@ def test_what_a_product_would_write_itself_is_told_to_the_choice(monkeypatch: py
     asked: list[str] = []
 
     class Asked(Precision):
-        def wants_fp8(self, *args: Any, epilogue: str = "", **more: Any) -> bool:
+        def quantises(self, *args: Any, epilogue: str = "", **more: Any) -> bool:
             asked.append(epilogue)
             return False
 

@@ -92,11 +92,11 @@ def test_a_gpu_without_fp8(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         make_precision(Place("cuda:0", quantization="fp8"), gpu(), torch.bfloat16, (64,))
     assert caught.value.exit_code == 3
     found = make_precision(Place("cuda:0", quantization="auto"), gpu(), torch.bfloat16, (64,))
-    assert not found.wants_fp8(64, 64, Site("up", 1, 4))
+    assert not found.quantises(64, 64, Site("up", 1, 4))
     assert "cuda:0 multiplies no FP8" in capsys.readouterr().err
     make_precision(Place("cuda:0"), gpu(), torch.bfloat16, (64,))
 
 
 def test_what_is_no_quantization() -> None:
-    with pytest.raises(DeviceError, match="no quantization 'int8'"):
-        make_precision(Place("cuda:0", quantization="int8"), gpu(), torch.bfloat16, (64,))
+    with pytest.raises(DeviceError, match="no quantization 'int4'"):
+        make_precision(Place("cuda:0", quantization="int4"), gpu(), torch.bfloat16, (64,))

@@ -197,9 +197,9 @@ def test_auto_keeps_what_is_faster_here(tmp_path: Path, capfd: pytest.CaptureFix
     assert stored.startswith("quantization auto: choice stored in ")
     assert [line.split(": ")[1].split(" at ")[0] for line in lines] == ["96 × 32", "32 × 32", "64 × 32", "32 × 64"]
     chosen = [line.rpartition(" µs: ")[2] for line in lines]
-    assert set(chosen) <= {"FP8", "no FP8"}
-    inner = (LAYERS - 2) * chosen.count("FP8")
-    assert last == f"quantization auto: {inner} of {4 * LAYERS} matrix products in FP8"
+    assert set(chosen) <= {"int8", "no int8"}
+    inner = (LAYERS - 2) * chosen.count("int8")
+    assert last == f"quantization auto: {inner} of {4 * LAYERS} matrix products in int8"
 
 
 def test_a_server_computes_what_this_process_does() -> None:
@@ -220,8 +220,8 @@ def test_a_server_computes_what_this_process_does() -> None:
 
 def test_what_is_no_quantization(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, "bert")
-    with pytest.raises(DeviceError, match="no quantization 'int8'; there is: none, fp8, auto"):
-        make_runner("cpu", load_card(str(tmp_path)), 4, 64, quantization="int8")
+    with pytest.raises(DeviceError, match="no quantization 'int4'; there is: none, fp8, int8, auto"):
+        make_runner("cpu", load_card(str(tmp_path)), 4, 64, quantization="int4")
 
 
 def test_minilm_stays_what_it_is() -> None:

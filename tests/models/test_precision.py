@@ -1,4 +1,4 @@
-"""Which products run in FP8: by rule, or by times that a table gives."""
+"""Which products are quantised: by rule, or by times that a table gives."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def quiet(quantization: str) -> Precision:
 def test_none_is_none() -> None:
     lines: list[str] = []
     precision = Precision("none", log=lines.append)
-    assert not precision.wants_fp8(64, 64, INNER)
+    assert not precision.quantises(64, 64, INNER)
     precision.conclude()
     assert lines == []
-    assert not precision.wants_fp8(64, 64, INNER, held=True)
+    assert not precision.quantises(64, 64, INNER, held=True)
     precision.conclude()
     dequantised = "are FP8 in the checkpoint and dequantised; --quantization fp8 keeps them"
     assert lines == [f"quantization none: 1 of 2 matrix products {dequantised}"]
@@ -43,17 +43,41 @@ def test_none_is_none() -> None:
     ],
 )
 def test_only_inner_layers_are_quantised_unless_the_checkpoint_is(site: Site, inner: bool) -> None:
-    assert quiet("fp8").wants_fp8(64, 64, site) is inner
-    assert quiet("fp8").wants_fp8(64, 64, site, held=True)
-    assert not quiet("none").wants_fp8(64, 64, site)
+    assert quiet("fp8").quantises(64, 64, site) is inner
+    assert quiet("fp8").quantises(64, 64, site, held=True)
+    assert not quiet("none").quantises(64, 64, site)
+
+
+def test_int8_takes_attentions_output_too_and_no_layer_for_a_checkpoint_in_fp8() -> None:
+    lines: list[str] = []
+    precision = Precision("int8", log=lines.append)
+    assert precision.format == "int8"
+    for kind in ("qkv", "out", "up", "down"):
+        assert precision.quantises(64, 64, Site(kind, 1, 4))  # type: ignore[arg-type]
+        assert not precision.quantises(64, 64, Site(kind, 0, 4), held=True)  # type: ignore[arg-type]
+    assert not precision.quantises(64, 64, Site("head", 1, 4))
+    assert not precision.quantises(64, (1 << 16) + 16, INNER), "its sums would overflow"
+    assert precision.quantises(64, 1 << 16, INNER)
+    precision.conclude()
+    assert lines == ["quantization int8: 5 of 11 matrix products in int8"]
+
+
+def test_auto_weighs_the_devices_own_format() -> None:
+    lines: list[str] = []
+    precision = Precision("auto", (64,), Stopwatch(), auto_format="int8", log=lines.append)
+    assert precision.quantises(1152, 384, INNER) and precision.format == "int8"
+    assert not precision.quantises(384, 384, Site("qkv", 0, 4), held=True)
+    precision.conclude()
+    assert lines[0] == "quantization auto: 1152 × 384 at 64 rows: 5.0 µs, int8 with quantising its rows 4.0 µs: int8"
+    assert lines[-1] == "quantization auto: 1 of 2 matrix products in int8"
 
 
 @pytest.mark.parametrize(("outputs", "inputs"), [(40, 64), (64, 40), (2, 64), (64, 8)])
 def test_shapes_that_do_not_fit(outputs: int, inputs: int) -> None:
-    for quantization in ("none", "fp8", "auto"):
+    for quantization in ("none", "fp8", "int8", "auto"):
         precision = Precision(quantization, (8,), lambda product, fp8: -fp8, log=lambda line: None)
-        assert not precision.wants_fp8(outputs, inputs, INNER)
-        assert not precision.wants_fp8(outputs, inputs, INNER, held=True)
+        assert not precision.quantises(outputs, inputs, INNER)
+        assert not precision.quantises(outputs, inputs, INNER, held=True)
 
 
 # µs of a product with 64 and with 512 rows, plain and in FP8.
@@ -81,7 +105,7 @@ def test_auto_keeps_what_is_faster_for_each_shape_and_says_so() -> None:
     chosen = {}
     for layer in range(4):
         for kind, shape in (("qkv", (1152, 384)), ("out", (384, 384)), ("up", (1536, 384)), ("down", (384, 1536))):
-            chosen[layer, kind] = precision.wants_fp8(*shape, Site(kind, layer, 4))  # type: ignore[arg-type]
+            chosen[layer, kind] = precision.quantises(*shape, Site(kind, layer, 4))  # type: ignore[arg-type]
     assert {key for key, fp8 in chosen.items() if fp8} == {(1, "qkv"), (1, "up"), (2, "qkv"), (2, "up")}
     # Each shape once: two sizes, both ways.
     assert len(watch.measured) == 4 * 2 * 2
@@ -101,23 +125,23 @@ def test_one_shape_at_two_kinds_of_sites_is_two() -> None:
     watch = Stopwatch()
     precision = Precision("auto", (64,), watch, fused=("up",), log=lambda line: None)
     for kind in ("out", "up", "out"):
-        precision.wants_fp8(384, 384, Site(kind, 1, 4))
+        precision.quantises(384, 384, Site(kind, 1, 4))
     found = [(p.kind.fused, fp8) for p, fp8 in watch.measured]
     assert found == [(False, False), (False, True), (True, False), (True, True)]
 
 
 def test_what_a_checkpoint_holds_is_measured_too() -> None:
     precision = Precision("auto", (512,), Stopwatch(), log=lambda line: None)
-    assert precision.wants_fp8(1152, 384, Site("qkv", 0, 4), held=True)
-    assert not precision.wants_fp8(384, 384, Site("out", 0, 4), held=True)
+    assert precision.quantises(1152, 384, Site("qkv", 0, 4), held=True)
+    assert not precision.quantises(384, 384, Site("out", 0, 4), held=True)
 
 
 def test_what_a_product_does_with_its_result_is_measured_with_it() -> None:
     lines: list[str] = []
     watch = Stopwatch()
     precision = Precision("auto", (64, 512), watch, fused=("qkv", "up", "down"), log=lines.append)
-    assert precision.wants_fp8(1152, 384, Site("qkv", 1, 4))
-    assert precision.wants_fp8(1152, 384, Site("down", 1, 4), epilogue="residual")
+    assert precision.quantises(1152, 384, Site("qkv", 1, 4))
+    assert precision.quantises(1152, 384, Site("down", 1, 4), epilogue="residual")
     assert [p.kind for p, _ in watch.measured[::4]] == [Kind(1152, 384, True), Kind(1152, 384, True, "residual")]
     assert lines[1].startswith("quantization auto: 1152 × 384 with its residual at 64/512 rows: ")
 
@@ -127,31 +151,31 @@ def test_down_stays_where_up_writes_gelu_itself() -> None:
     slow, fast = (384, 384), (1152, 384)
     for up, fp8 in ((slow, False), (fast, True)):
         precision = Precision("auto", (512,), Stopwatch(), fused=("up", "down"), log=lambda line: None)
-        assert precision.wants_fp8(*up, Site("up", 1, 4), epilogue="gelu") is fp8
-        assert precision.wants_fp8(*fast, Site("down", 1, 4)) is fp8
-        assert precision.wants_fp8(*fast, Site("down", 2, 4)), "another layer's"
+        assert precision.quantises(*up, Site("up", 1, 4), epilogue="gelu") is fp8
+        assert precision.quantises(*fast, Site("down", 1, 4)) is fp8
+        assert precision.quantises(*fast, Site("down", 2, 4)), "another layer's"
     without = Precision("auto", (512,), Stopwatch(), fused=("up", "down"), log=lambda line: None)
-    assert not without.wants_fp8(*slow, Site("up", 1, 4))
-    assert without.wants_fp8(*fast, Site("down", 1, 4)), "a gated activation is a kernel of its own either way"
+    assert not without.quantises(*slow, Site("up", 1, 4))
+    assert without.quantises(*fast, Site("down", 1, 4)), "a gated activation is a kernel of its own either way"
 
 
 def test_what_is_recalled_is_not_measured() -> None:
     lines: list[str] = []
     first = Precision("auto", (64, 512), Stopwatch(), log=lambda line: None)
-    assert first.wants_fp8(1152, 384, INNER) and not first.wants_fp8(384, 384, INNER)
-    assert first.measured and [timed.fp8 for timed in first.timed] == [True, False]
+    assert first.quantises(1152, 384, INNER) and not first.quantises(384, 384, INNER)
+    assert first.measured and [timed.quantised for timed in first.timed] == [True, False]
     watch = Stopwatch()
     second = Precision("auto", (64, 512), watch, log=lines.append)
     second.recall([*first.timed, Timed(Kind(48, 48, False), (1.0, 1.0), (9.0, 9.0), True)])
-    assert second.wants_fp8(1152, 384, INNER) and not second.wants_fp8(384, 384, INNER)
-    assert second.wants_fp8(48, 48, INNER), "what was chosen holds, whatever its times"
+    assert second.quantises(1152, 384, INNER) and not second.quantises(384, 384, INNER)
+    assert second.quantises(48, 48, INNER), "what was chosen holds, whatever its times"
     assert not second.measured and watch.measured == [] and lines == []
-    assert second.wants_fp8(1536, 384, INNER)
+    assert second.quantises(1536, 384, INNER)
     assert second.measured and len(second.timed) == 4
 
 
 def test_what_cannot_be() -> None:
-    with pytest.raises(ValueError, match="'int8' is not one of none, fp8, auto"):
-        Precision("int8")
+    with pytest.raises(ValueError, match="'int4' is not one of none, fp8, int8, auto"):
+        Precision("int4")
     with pytest.raises(ValueError, match="auto needs"):
         Precision("auto")

@@ -85,7 +85,7 @@ def start(card: ModelCard, measured: list[Product], device: str = "a GPU", fp8: 
     log = Log()
     one = precision(log, measured, fp8)
     with shared_choice(one, card, device, torch.bfloat16):
-        found = one.wants_fp8(48, 64, Site("up", 1, 4))
+        found = one.quantises(48, 64, Site("up", 1, 4))
     return found, log
 
 
@@ -121,11 +121,11 @@ def test_the_oldest_choices_go(tmp_path: Path) -> None:
 
 def changed(**changes: Any) -> str:
     """A file whose only choice is another than CHOICE."""
-    product = {"outputs": 48, "inputs": 64, "fused": True, "epilogue": "gelu", "us": [3, 6], "fp8_us": [3, 4]}
-    product |= {"fp8": True, **{key: value for key, value in changes.items() if key != "measured"}}
+    product = {"outputs": 48, "inputs": 64, "fused": True, "epilogue": "gelu", "us": [3, 6], "quantised_us": [3, 4]}
+    product |= {"quantised": True, **{key: value for key, value in changes.items() if key != "measured"}}
     entry = {"model": "0123456789ab", "device": "a GPU", "torch": "2.11.0", "dtype": "bfloat16", "rows": [16, 512]}
     entry |= {"measured": changes.get("measured", "yesterday"), "products": [product]}
-    return json.dumps({"format": 1, "choices": [entry]})
+    return json.dumps({"format": 2, "choices": [entry]})
 
 
 def test_the_file_of_the_next_test_is_good_without_its_changes(tmp_path: Path) -> None:
@@ -138,16 +138,16 @@ def test_the_file_of_the_next_test_is_good_without_its_changes(tmp_path: Path) -
     [
         ("", "Expecting value"),
         ("\x00\xff", "decode|Expecting value"),
-        ('{"format": 1}', "not a file of fastqps: KeyError"),
+        ('{"format": 2}', "not a file of fastqps: KeyError"),
         ("[]", "not a file of fastqps: TypeError"),
-        ('{"format": 2, "choices": []}', "its format is 2, not 1"),
-        ('{"format": 1, "choices": {"a": 1}}', "not a file of fastqps"),
+        ('{"format": 1, "choices": []}', "its format is 1, not 2"),
+        ('{"format": 2, "choices": {"a": 1}}', "not a file of fastqps"),
         ("[" * 100_000, "not a file of fastqps: RecursionError"),
         (" " * ((1 << 20) + 1), "more than 1048576 bytes"),
-        (changed(fp8=1), "1 is not of type bool"),
+        (changed(quantised=1), "1 is not of type bool"),
         (changed(outputs="48"), "'48' is not of type int"),
         (changed(us=[1]), "not as many times as there are sizes"),
-        (changed(fp8_us=[1, float("nan")]), "nan is not a time"),
+        (changed(quantised_us=[1, float("nan")]), "nan is not a time"),
         (changed(us=[1, -1]), "-1 is not a time"),
         (changed(epilogue="tanh"), "no product has the epilogue 'tanh'"),
         (changed(measured=5), "5 is not of type str"),
@@ -257,7 +257,7 @@ def test_one_measures_and_the_others_wait_for_it(model: Path) -> None:
     def begin(fp8: bool) -> None:
         one = precision(Log(), measured, fp8, slow_s=0.02)
         with shared_choice(one, card, "a GPU", torch.bfloat16):
-            found.append(one.wants_fp8(48, 64, Site("up", 1, 4)))
+            found.append(one.quantises(48, 64, Site("up", 1, 4)))
 
     threads = [threading.Thread(target=begin, args=(i % 2 == 0,)) for i in range(6)]
     for thread in threads:
@@ -271,7 +271,7 @@ def test_one_measures_and_the_others_wait_for_it(model: Path) -> None:
 def test_a_model_that_does_not_load_stores_nothing(model: Path) -> None:
     one = precision(Log(), [])
     with pytest.raises(ValueError, match="torn"), shared_choice(one, card_of(model), "a GPU", torch.bfloat16):
-        assert one.wants_fp8(48, 64, Site("up", 1, 4))
+        assert one.quantises(48, 64, Site("up", 1, 4))
         raise ValueError("torn")
     assert not (model / FILE).exists()
     assert start(card_of(model), [])[0], "its lock is free again"

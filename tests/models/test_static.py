@@ -255,7 +255,7 @@ def test_bad_heads_are_refused(tmp_path: Path, changes: dict[str, Any], message:
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("options", [{"quantization": "fp8"}, {"dtype": "bfloat16"}])
+@pytest.mark.parametrize("options", [{"quantization": "fp8"}, {"quantization": "int8"}, {"dtype": "bfloat16"}])
 def test_settings_without_effect_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
     static_models.model2vec(tmp_path / "m")
     with pytest.raises(DeviceError, match="has no effect on m, a static model"):

@@ -114,7 +114,7 @@ def test_bad_file(tmp_path: Path, content: str, message: str) -> None:
         ({"port": "x"}, "--port: 'x' is not a whole number"),
         ({"max-message-bytes": "1"}, "--max-message-bytes: 1B is not within 1KiB to 256MiB"),
         ({"dtype": "int4"}, "--dtype: 'int4' is not one of auto, float32, bfloat16, float16"),
-        ({"quantization": "int8"}, "--quantization: 'int8' is not one of none, fp8, auto"),
+        ({"quantization": "int4"}, "--quantization: 'int4' is not one of none, fp8, int8, auto"),
         ({"mps": "maybe"}, "--mps: 'maybe' is not one of off, auto, on"),
         ({"share-weights": "maybe"}, "--share-weights: 'maybe' is neither on nor off"),
         ({"lanes": "9"}, "--lanes: 9 is not within 1 to 8"),

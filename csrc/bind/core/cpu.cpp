@@ -7,6 +7,7 @@
 #include "bind/bind.h"
 #include "step/cpu/cpu_decode.h"
 #include "step/cpu/cpu_ops.h"
+#include "step/cpu/int8/matrix.h"
 #include "step/decode/logit_options.h"
 #include "step/table_index.h"
 
@@ -71,9 +72,48 @@ void register_rows(py::module_& m) {
       "silu(gate) * up; step::GatedSilu in csrc/step/cpu/cpu_decode.h.");
 }
 
+step::Activation activation(const std::string& name) {
+  static constexpr std::pair<const char*, step::Activation> kActivations[] = {
+      {"none", step::Activation::kNone},
+      {"gelu", step::Activation::kGelu},
+      {"gelu_tanh", step::Activation::kGeluTanh},
+      {"relu", step::Activation::kRelu},
+      {"silu", step::Activation::kSilu}};
+  for (const auto& [known, activation] : kActivations)
+    if (name == known) return activation;
+  throw py::value_error("activation: '" + name + "' is none of none, gelu, gelu_tanh, relu, silu");
+}
+
+void register_int8(py::module_& m) {
+  m.attr("INT8_MULTIPLE") = step::kInt8Multiple;
+  m.attr("INT8_INPUTS_MAX") = step::kInt8InputsMax;
+  py::class_<step::Int8Matrix>(m, "Int8Matrix", "A weight in int8, and its products; csrc/step/cpu/int8/product.h.")
+      .def(py::init([](u64 weight, u64 bias, u32 outputs, u32 inputs) {
+             if (!outputs || !inputs || outputs % step::kInt8Multiple || inputs % step::kInt8Multiple ||
+                 inputs > step::kInt8InputsMax)
+               throw py::value_error("a weight of " + std::to_string(outputs) + " x " + std::to_string(inputs) +
+                                     " has no product in int8");
+             py::gil_scoped_release release;
+             return step::Int8Matrix(address<const float>(weight), address<const float>(bias), outputs, inputs);
+           }),
+           "weight"_a, "bias"_a, "outputs"_a, "inputs"_a, "Quantises a float32 weight [outputs, inputs].")
+      .def(
+          "multiply",
+          [](const step::Int8Matrix& matrix, u64 out, u64 x, bool bfloat16, u32 n_rows, u32 threads,
+             const std::string& activate, bool gated, u64 residual) {
+            const step::Int8Product job{matrix.view(), address(x),       address(out),         address(residual),
+                                        n_rows,        number(bfloat16), activation(activate), gated};
+            py::gil_scoped_release release;
+            step::multiply_int8(job, threads);
+          },
+          "out"_a, "x"_a, "bfloat16"_a, "n_rows"_a, "threads"_a, "activation"_a = "none", "gated"_a = false,
+          "residual"_a = 0, "One product with what follows it; step::Int8Product in csrc/step/cpu/int8/product.h.");
+}
+
 }  // namespace
 
 void register_cpu_ops(py::module_& m) {
+  register_int8(m);
   m.def(
       "attend",
       [](u64 out, u64 qkv, bool bfloat16, u32 heads, u32 head_dim, u64 starts, u32 n_items, u64 positions, u64 rotary,

@@ -22,7 +22,7 @@ MODES = {
     "soak": "detect drift of latency, memory or descriptors under a long load",
     "replay": "replay recorded traffic",
     "calibrate": "measure the steps of a device, and write a profile for --device sim:FILE",
-    "accuracy": "compare a model's answers in FP8 with its answers without it",
+    "accuracy": "compare a quantised model's answers with its answers without quantization",
     "compare": "compare two results, and tell differences from noise",
 }
 

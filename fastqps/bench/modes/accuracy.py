@@ -1,4 +1,4 @@
-"""The accuracy of FP8: a model's answers against its answers without it, on the same device, without a server."""
+"""The accuracy of FP8 and int8: a model's answers against those without, on the same device, without a server."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", metavar="DEVICE", default="cpu", help="where both run (default: cpu)")
     parser.add_argument("--dtype", metavar="DTYPE", default="auto", help="of both (default: auto)")
     parser.add_argument(
-        "--quantization", choices=("fp8", "auto"), default="fp8", help="of the one that is judged (default: fp8)"
+        "--quantization",
+        choices=("fp8", "int8", "auto"),
+        default="fp8",
+        help="of the one that is judged (default: fp8)",
     )
     parser.add_argument(
         "--texts",

@@ -67,4 +67,4 @@ def _precision(place: Place, dtype: torch.dtype, rows: tuple[int, ...]) -> Preci
     """``rows``: of a small step and of a large one, or the piece that it is computed in."""
     if place.quantization not in QUANTIZATIONS:
         raise DeviceError(f"no quantization {place.quantization!r}; there is: {', '.join(QUANTIZATIONS)}")
-    return Precision(place.quantization, rows, product_times(dtype))
+    return Precision(place.quantization, rows, product_times(dtype, "int8"), auto_format="int8")

@@ -31,12 +31,14 @@ def decoder_rows(slots: int, max_tokens: int) -> tuple[int, ...]:
 def make_precision(
     place: Place, backend: Backend, dtype: torch.dtype, rows: tuple[int, ...], kernels: Operations | None = None
 ) -> Precision:
-    """``DeviceError`` for an unknown quantization, and for ``fp8`` on a GPU that has none.
+    """``DeviceError`` for an unknown quantization, for ``int8``, and for ``fp8`` on a GPU that has none.
 
     ``kernels`` quantise rows where ``auto`` measures; unless given, the own kernels.
     """
     if place.quantization not in QUANTIZATIONS:
         raise DeviceError(f"no quantization {place.quantization!r}; there is: {', '.join(QUANTIZATIONS)}")
+    if place.quantization == "int8":
+        raise DeviceError(f"--quantization int8: {backend.where} multiplies in no int8, only cpu does; use fp8 or auto")
     if place.quantization != "none" and (reason := refused(backend.device)):
         if place.quantization == "fp8":
             raise DeviceError(
@@ -54,7 +56,7 @@ def _product_times(
     if backend.device.type != "cuda":
         from fastqps.ops.cpu import product_times as cpu_product_times
 
-        return cpu_product_times.product_times(dtype)
+        return cpu_product_times.product_times(dtype, "fp8")
     from fastqps.ops.cuda import product_times as cuda_product_times
 
     return cuda_product_times.product_times(dtype, backend.device, kernels)

@@ -10,6 +10,7 @@ import torch
 
 from fastqps import _core
 from fastqps.ops.cpu.fp8 import CpuFp8Activated, CpuFp8Gated, CpuFp8Linear
+from fastqps.ops.cpu.int8 import CpuInt8Activated, CpuInt8Linear
 from fastqps.ops.cpu.linear import CpuActivated, CpuGated, CpuLinear
 from fastqps.ops.fp8 import Quantised, Weight, concatenate, joined, plain
 from fastqps.ops.interface import Activated, Linear, Reader, Rows, Site
@@ -60,7 +61,7 @@ class CpuGatedSilu:
 
 
 class CpuOps:
-    """Parameters stay where they were read to, in ``dtype``; ``precision`` says which products run in FP8."""
+    """Parameters stay where they were read to, in ``dtype``; ``precision`` says which products are quantised."""
 
     device = torch.device("cpu")
     reads_weights = True
@@ -73,23 +74,33 @@ class CpuOps:
         return tensor.contiguous()
 
     def linear(self, weight: Weight, bias: torch.Tensor | None, site: Site) -> Linear:
-        if self._wants_fp8(weight, site):
-            return CpuFp8Linear(weight, bias, self.dtype)
-        return CpuLinear(plain(weight), bias, self.dtype)
+        if not self._quantises(weight, site):
+            return CpuLinear(plain(weight), bias, self.dtype)
+        return self._quantised(weight, bias)
+
+    def _quantised(self, weight: Weight, bias: torch.Tensor | None) -> CpuInt8Linear | CpuFp8Linear:
+        int8 = self._precision.format == "int8"
+        return CpuInt8Linear(weight, bias, self.dtype) if int8 else CpuFp8Linear(weight, bias, self.dtype)
 
     def activated(self, weight: Weight, bias: torch.Tensor | None, activation: str, site: Site) -> Activated:
-        if self._wants_fp8(weight, site):
-            return CpuFp8Activated(CpuFp8Linear(weight, bias, self.dtype), activation)
-        return CpuActivated(CpuLinear(plain(weight), bias, self.dtype), activation)
+        if not self._quantises(weight, site):
+            return CpuActivated(CpuLinear(plain(weight), bias, self.dtype), activation)
+        linear = self._quantised(weight, bias)
+        if isinstance(linear, CpuInt8Linear):
+            return CpuInt8Activated(linear, activation, gated=False)
+        return CpuFp8Activated(linear, activation)
 
     def gated(
         self, gate: Weight, up: Weight, biases: tuple[torch.Tensor, torch.Tensor] | None, activation: str, site: Site
     ) -> Activated:
         both, bias = concatenate([gate, up]), joined(biases) if biases else None
+        if self._quantises(both, site):
+            linear = self._quantised(both, bias)
+            if isinstance(linear, CpuInt8Linear):
+                return CpuInt8Activated(linear, activation, gated=True)
+            return CpuGatedSilu(linear) if activation == "silu" else CpuFp8Gated(linear, activation)
         if activation == "silu":
-            return CpuGatedSilu(self.linear(both, bias, site))
-        if self._wants_fp8(both, site):
-            return CpuFp8Gated(CpuFp8Linear(both, bias, self.dtype), activation)
+            return CpuGatedSilu(CpuLinear(plain(both), bias, self.dtype))
         gate_bias, up_bias = biases or (None, None)
         first, second = CpuLinear(plain(gate), gate_bias, self.dtype), CpuLinear(plain(up), up_bias, self.dtype)
         return CpuGated(first, second, activation)
@@ -102,9 +113,9 @@ class CpuOps:
     def rows(self, x: torch.Tensor, into: Reader) -> Rows:
         return rows_for(x, into)
 
-    def _wants_fp8(self, weight: Weight, site: Site) -> bool:
+    def _quantises(self, weight: Weight, site: Site) -> bool:
         outputs, inputs = weight.shape
-        return self._precision.wants_fp8(outputs, inputs, site, held=isinstance(weight, Quantised))
+        return self._precision.quantises(outputs, inputs, site, held=isinstance(weight, Quantised))
 
 
 def is_bf16(x: torch.Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""How long matrix products take on this CPU, in bf16 or fp32 and in FP8: what ``--quantization auto`` goes by."""
+"""How long matrix products take on this CPU, in bf16 or fp32 and quantised: what ``--quantization auto`` goes by."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from collections.abc import Callable
 import torch
 
 from fastqps.ops.cpu.fp8 import CpuFp8Linear
+from fastqps.ops.cpu.int8 import CpuInt8Linear
 from fastqps.ops.cpu.linear import CpuLinear
-from fastqps.ops.precision import Product
+from fastqps.ops.precision import Format, Product
 from fastqps.ops.rows import rows_for
 
 RUNS_MIN, RUNS_MAX = 7, 100
 LONG_S = 0.05  # of one product's runs
 
 
-def product_times(dtype: torch.dtype) -> Callable[[Product, bool], float]:
+def product_times(dtype: torch.dtype, quantised_format: Format) -> Callable[[Product, bool], float]:
     """The function with which ``Precision`` measures products: one weight of each shape, whatever the caches hold."""
 
-    def time_us(product: Product, fp8: bool) -> float:
+    make = CpuInt8Linear if quantised_format == "int8" else CpuFp8Linear
+
+    def time_us(product: Product, quantised: bool) -> float:
         x, weight = (torch.randn(n, product.kind.inputs) for n in (product.rows, product.kind.outputs))
         x = x.to(dtype)
-        linear = CpuFp8Linear(weight, None, dtype) if fp8 else CpuLinear(weight, None, dtype)
+        linear = make(weight, None, dtype) if quantised else CpuLinear(weight, None, dtype)
         with torch.inference_mode():
             return _shortest_us(lambda: linear(rows_for(x, linear)))
 

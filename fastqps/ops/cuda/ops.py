@@ -95,7 +95,7 @@ class CudaOps:
     def _linear(self, weight: Weight, bias: torch.Tensor | None, site: Site, epilogue: Epilogue) -> Linear:
         outputs, inputs = weight.shape
         held = isinstance(weight, Quantised)
-        if not self._precision.wants_fp8(outputs, inputs, site, held=held, epilogue=epilogue):
+        if not self._precision.quantises(outputs, inputs, site, held=held, epilogue=epilogue):
             return CudaLinear(self.keep(plain(weight).to(self.dtype)), self.keep_optional(bias, self.dtype))
         quantised = quantised_for(self.device, weight)
         kept = Quantised(self.keep(quantised.values), self.keep(quantised.scales))

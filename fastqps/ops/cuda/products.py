@@ -6,20 +6,10 @@ import torch
 from torch.nn import functional as F
 
 from fastqps.kernels.operations import Operations
-from fastqps.kernels.results import Activation
-from fastqps.models.card import ModelError
-from fastqps.models.families.encoder import GATES
 from fastqps.ops.fp8 import Quantised, multiply
 from fastqps.ops.interface import Linear, Reader, Rows
+from fastqps.ops.rows import KINDS, kind_of
 
-_KERNEL: dict[str, Activation] = {
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-    "silu": "silu",
-}
 _GELUS = ("gelu", "gelu_tanh")
 
 
@@ -28,7 +18,7 @@ def fuses_gelu(activation: str, device: torch.device, dtype: torch.dtype) -> boo
 
     cuBLASLt's is the approximation by tanh: in 16 bits it is off by a hundredth of what rounding is (docs/kernels.md).
     """
-    return _KERNEL.get(activation) in _GELUS and device.type == "cuda" and dtype.itemsize == 2
+    return KINDS.get(activation) in _GELUS and device.type == "cuda" and dtype.itemsize == 2
 
 
 class CudaLinear:
@@ -79,9 +69,7 @@ class CudaActivated:
     """An activation behind a product; ``gated``, of its first half, times its second."""
 
     def __init__(self, linear: Linear, activation: str, kernels: Operations, gated: bool) -> None:
-        if activation not in _KERNEL:
-            raise ModelError(f"activation {activation!r} is not supported; supported: {', '.join(GATES)}")
-        self._linear, self._kind, self._gated, self.fp8 = linear, _KERNEL[activation], gated, linear.fp8
+        self._linear, self._kind, self._gated, self.fp8 = linear, kind_of(activation), gated, linear.fp8
         self._activate = kernels.activate
         self._fused: CudaLinear | None = None
         if isinstance(linear, CudaLinear) and linear.fuses_gelu and self._kind in _GELUS and not gated:

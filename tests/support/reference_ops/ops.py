@@ -125,7 +125,7 @@ class ReferenceOps:
     def _linear(self, weight: Weight, bias: torch.Tensor | None, site: Site) -> ReferenceLinear:
         kept: Weight
         outputs, inputs = weight.shape
-        if self._precision.wants_fp8(outputs, inputs, site, held=isinstance(weight, Quantised)):
+        if self._precision.quantises(outputs, inputs, site, held=isinstance(weight, Quantised)):
             quantised = weight if isinstance(weight, Quantised) else quantise_weight(weight)
             kept = Quantised(self.keep(quantised.values), self.keep(quantised.scales))
         else:

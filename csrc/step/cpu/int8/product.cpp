@@ -1,0 +1,46 @@
+// The int8 product of the chosen instruction set, spread over threads.
+#include "step/cpu/int8/product.h"
+
+#include <algorithm>
+
+#include "step/cpu/cpu_ops_levels.h"
+#include "step/cpu/int8/levels.h"
+#include "step/cpu/team.h"
+
+namespace fastqps::step {
+namespace {
+
+constexpr u64 kThreadWork = 1 << 18;  // multiplications below which another thread costs more than it saves
+constexpr u32 kRowsOfPart = 24;       // weights are read once for as many
+constexpr u32 kRowsMin = 12;          // with fewer for each thread, quantising a row is worth doing twice
+constexpr u32 kRowsStep = 6;          // of a tile
+
+u32 ceiling(u64 n, u64 by) { return u32((n + by - 1) / by); }
+
+// The i-th of `parts` ranges of `n`, as equal as whole steps allow.
+std::pair<u32, u32> share(u32 n, u32 step, u32 parts, u32 i) {
+  const u64 steps = ceiling(n, step);
+  return {std::min(n, u32(steps * i / parts) * step), std::min(n, u32(steps * (i + 1) / parts) * step)};
+}
+
+}  // namespace
+
+void pack_int8(i8* panels, i32* starts, const i8* values, u32 outputs, u32 inputs) {
+  pack_int8(chosen_int8(), panels, starts, values, outputs, inputs);
+}
+
+void multiply_int8(const Int8Product& job, u32 threads) {
+  const Int8Kernels& level = chosen_int8();
+  const u32 rows = job.n_rows, outputs = job.weight.outputs / (job.gated ? 2 : 1);
+  const u64 work = u64(rows) * job.weight.outputs * job.weight.inputs;
+  threads = u32(std::clamp<u64>(work / kThreadWork, 1, threads));
+  const u32 across = std::min({ceiling(u64(threads) * kRowsMin, std::max(rows, 1u)), threads, outputs / kInt8Multiple});
+  const u32 down = std::min(ceiling(ceiling(rows, kRowsOfPart), threads) * threads, ceiling(rows, kRowsStep));
+  team_run(threads, across * down, [&](u32 i) {
+    const auto [row, row_end] = share(rows, kRowsStep, down, i / across);
+    const auto [output, output_end] = share(outputs, kInt8Multiple, across, i % across);
+    level.multiply(job, {row, row_end, output, output_end}, scratch(scratch_floats(job)));
+  });
+}
+
+}  // namespace fastqps::step

@@ -1,0 +1,218 @@
+"""int8 on the CPU: products against plain torch, whole models against transformers with the same numbers rounded."""
+
+from __future__ import annotations
+
+import random
+from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import VOCAB, write_checkpoint
+from decoders import VOCAB as DECODER_VOCAB
+from decoders import write_decoder
+
+from examples.grammar.mistakes import pairs
+from fastqps import Client, Engine, _core
+from fastqps.bench.accuracy import of_embeddings, of_generations
+from fastqps.bench.measure.texts import Lengths, made_texts, vocabulary_of
+from fastqps.devices import DeviceError
+from fastqps.devices.cuda.precision import make_precision
+from fastqps.devices.place import Place
+from fastqps.models.names import packaged
+from fastqps.ops.cpu.int8 import CpuInt8Activated, CpuInt8Linear
+from fastqps.ops.fp8 import quantise_weight
+from fastqps.ops.interface import Rows
+from fastqps.ops.rows import function
+from fastqps.process.server_process import ServerProcess
+
+pytestmark = pytest.mark.compute
+
+LAYERS = 4
+PROMPTS = [[(7 * i + 3 * j) % DECODER_VOCAB for j in range(n)] for i, n in enumerate((1, 5, 9, 20))]
+ITEMS = [[(11 * i + 5 * j) % VOCAB for j in range(n)] for i, n in enumerate((2, 7, 16, 33))]
+
+
+def rounded(x: torch.Tensor) -> torch.Tensor:
+    """What int8 leaves of each row: multiples of its largest number / 127."""
+    largest = x.float().abs().amax(-1, keepdim=True)
+    by = torch.tensor(127.0) / largest.clamp(min=1e-30)  # of a plain number, torch would multiply the reciprocal
+    return (x.float() * by).round() * (largest / 127)
+
+
+def product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return (rounded(x).double() @ rounded(weight).double().T).float()
+
+
+def close(found: torch.Tensor, want: torch.Tensor, dtype: torch.dtype) -> None:
+    assert found.dtype == dtype
+    tolerance = 1e-2 if dtype == torch.bfloat16 else 1e-5
+    torch.testing.assert_close(found.float(), want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("rows", "outputs", "inputs"), [(1, 16, 16), (7, 48, 400), (130, 160, 64)])
+def test_a_product_is_that_of_the_rounded_numbers(rows: int, outputs: int, inputs: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(rows)
+    x, weight, bias = (
+        torch.randn(rows, inputs).to(dtype),
+        torch.randn(outputs, inputs) / inputs**0.5,
+        torch.randn(outputs),
+    )
+    linear = CpuInt8Linear(weight, bias, dtype)
+    want = product(x, weight) + bias
+    close(linear(Rows(x)), want, dtype)
+    residual = torch.randn(rows, outputs).to(dtype)
+    sums = want + residual.float()
+    close(linear.plus(Rows(x), residual), sums, dtype)
+    close(CpuInt8Linear(weight, None, dtype)(Rows(x)), want - bias, dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu", "silu"])
+def test_activations_follow_the_product(activation: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(3)
+    x, weight, bias = 3 * torch.randn(50, 64).to(dtype), torch.randn(96, 64) / 8, torch.randn(96)
+    linear = CpuInt8Linear(weight, bias, dtype)
+    want = product(x, weight) + bias
+    gate, up = want.chunk(2, 1)
+    close(CpuInt8Activated(linear, activation, False)(Rows(x), linear).tensor, function(activation)(want), dtype)
+    close(CpuInt8Activated(linear, activation, True)(Rows(x), linear).tensor, function(activation)(gate) * up, dtype)
+
+
+def test_a_checkpoint_in_fp8_is_dequantised() -> None:
+    x, weight = torch.randn(5, 32), quantise_weight(torch.randn(16, 32))
+    assert torch.equal(
+        CpuInt8Linear(weight, None, torch.float32)(Rows(x)),
+        CpuInt8Linear(weight.dequantised(), None, torch.float32)(Rows(x)),
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 12, 47, 300])
+def test_neither_company_nor_threads_change_a_row(rows: int) -> None:
+    torch.manual_seed(rows)
+    x, weight = torch.randn(rows, 384), torch.randn(1536, 384)
+    linear, before, found = CpuInt8Linear(weight, None, torch.float32), torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3, 8):
+            torch.set_num_threads(threads)
+            found.append(CpuInt8Activated(linear, "gelu", True)(Rows(x), linear).tensor)
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(found[0], other) for other in found[1:])
+    for row in (0, rows // 2, rows - 1):
+        alone = CpuInt8Activated(linear, "gelu", True)(Rows(x[row : row + 1].clone()), linear).tensor
+        assert torch.equal(alone[0], found[0][row])
+
+
+def test_a_weight_with_nan_answers_nan() -> None:
+    weight = torch.randn(16, 16)
+    weight[3, 5] = torch.nan
+    out = CpuInt8Linear(weight, None, torch.float32)(Rows(torch.randn(2, 16)))
+    assert out[:, 3].isnan().all() and out.isnan().sum() == 2
+
+
+@pytest.mark.parametrize(("outputs", "inputs"), [(24, 16), (16, 24), (0, 16), (16, (1 << 16) + 16)])
+def test_shapes_without_a_product(outputs: int, inputs: int) -> None:
+    with pytest.raises(ValueError, match=f"a weight of {outputs} x {inputs} has no product in int8"):
+        _core.Int8Matrix(0, 0, outputs, inputs)
+
+
+# ---- whole models
+
+
+def round_products(layers: list[torch.nn.Module]) -> None:
+    """Has each product of these layers see what int8 leaves of its rows and of its weight."""
+    for layer in layers:
+        for module in layer.modules():
+            if isinstance(module, torch.nn.Linear):
+                module.weight.data = rounded(module.weight.data)
+                module.register_forward_pre_hook(lambda module, args: (rounded(args[0]), *args[1:]))
+
+
+def encoded(path: Path, quantization: str, items: list[list[int]] = ITEMS) -> np.ndarray[Any, Any]:
+    return np.stack(Engine(str(path), dtype="float32", quantization=quantization).predict(items))
+
+
+def oracle(model: Any) -> np.ndarray[Any, Any]:
+    with torch.inference_mode():
+        return np.stack([model(torch.tensor([ids])).last_hidden_state[0].mean(0).numpy() for ids in ITEMS])
+
+
+def deviation(found: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> float:
+    return float(np.linalg.norm(found - want) / np.linalg.norm(want))
+
+
+@pytest.mark.parametrize(("family", "layers"), [("bert", "encoder.layer"), ("modernbert", "layers")])
+def test_inner_layers_of_an_encoder(family: str, layers: str, tmp_path: Path) -> None:
+    model = write_checkpoint(tmp_path, family, num_hidden_layers=LAYERS)
+    plain = oracle(model)
+    round_products(list(model.get_submodule(layers))[1:-1])
+    want, found = oracle(model), encoded(tmp_path, "int8")
+    # A number that falls on the other side of a rounding limit changes others by as much as the format is coarse.
+    assert deviation(found, want) < 0.1 * deviation(want, plain) < 0.01
+    alone = np.concatenate([encoded(tmp_path, "int8", [item]) for item in ITEMS])
+    assert np.abs(alone - found).max() == 0
+
+
+@pytest.mark.parametrize("kind", ["llama-gqa-tied", "qwen2"])
+def test_inner_layers_of_a_decoder(kind: str, tmp_path: Path) -> None:
+    model: Any = write_decoder(tmp_path, kind, num_hidden_layers=LAYERS)
+    round_products(list(model.get_submodule("model.layers"))[1:-1])
+    engine = Engine(str(tmp_path), dtype="float32", quantization="int8", max_output_tokens=8)
+    errors: list[float] = []
+    for ids, answer in zip(PROMPTS, engine.generate(PROMPTS, logprobs=True), strict=True):
+        with torch.inference_mode():
+            logits = model(torch.tensor([ids + answer.token_ids])).logits[0].log_softmax(-1)
+        want = [float(logits[len(ids) + i - 1, token]) for i, token in enumerate(answer.token_ids)]
+        errors += list(np.abs(np.subtract(answer.logprobs or [], want)))
+    engine.close()
+    assert np.median(errors) < 1e-4 and max(errors) < 0.1
+
+
+def test_a_server_computes_what_this_process_does() -> None:
+    prompts = ["Nora have these axes and your ant feeds us.", "She go home yesterday."]
+    lines: list[str] = []
+    flags = ("--model", "grammar", "--device", "cpu", "--dispatchers", "1", "--max-running", "4")
+    with (
+        ServerProcess(*flags, "--quantization", "int8", on_line=lines.append) as server,
+        Client(server.address) as client,
+    ):
+        served = [client.generate(prompt, logprobs=True) for prompt in prompts]
+    assert any("(cpu): quantization int8: 8 of 17 matrix products in int8" in line for line in lines), lines
+    here = Engine("grammar", quantization="int8").generate(prompts, logprobs=True)
+    assert [found.token_ids for found in served] == [found.token_ids for found in here]
+    assert served[0].logprobs == pytest.approx(here[0].logprobs, abs=0.02)
+
+
+def test_a_gpu_refuses_it() -> None:
+    backend: Any = SimpleNamespace(device=torch.device("cpu"), where="cuda:0")
+    with pytest.raises(DeviceError, match="--quantization int8: cuda:0 multiplies in no int8, only cpu does") as caught:
+        make_precision(Place("cuda:0", quantization="int8"), backend, torch.bfloat16, (64,))
+    assert "\n" not in str(caught.value)
+
+
+# ---- the bounds are the project's; ``make accuracy`` holds them over more texts
+
+
+def test_minilm_stays_what_it_is() -> None:
+    folder = packaged("minilm")
+    if folder is None:
+        pytest.skip("the weights of minilm are not installed")
+    texts = made_texts(60, Lengths.parse("uniform:4,40"), random.Random(5), vocabulary_of(folder))
+    before, after = (Engine("minilm", quantization=q).predict(texts) for q in ("none", "int8"))
+    found = of_embeddings(before, after)  # type: ignore[arg-type]
+    assert 0.995 <= found["cosine_mean"] < 0.9999 and found["cosine_worst"] >= 0.98
+
+
+def test_grammar_corrects_as_before() -> None:
+    held = list(islice(pairs(7, held=True), 300))
+    before, after = (
+        Engine("grammar", quantization=q).generate([pair.wrong for pair in held], logprobs=True)
+        for q in ("none", "int8")
+    )
+    found = of_generations(before, after, [pair.right for pair in held])
+    assert found["exact_loss"] <= 0.01 and found["logprob_error_worst"] > 0
