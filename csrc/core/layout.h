@@ -108,13 +108,14 @@ struct alignas(64) Route {
   u32 vocab_size;         // ids at or above it are refused
   u32 max_input_tokens;
   u32 max_queue_items;  // waiting, over all doors
-  u32 max_batch_items, max_batch_tokens;
+  std::atomic<u32> max_batch_items;  // [S, or D once before it is ready] 0: its dispatchers have not chosen it yet
+  u32 max_batch_tokens;
   u64 max_batch_delay_ns;
   u32 position_offset;    // position id of a first token; RoBERTa: padding id + 1, and padding is not counted
   u32 pair_type_id;       // token type of a pair's second text
   u32 max_output_tokens;  // generators: room for them in a slot's answer
   u32 prefix_tokens;      // generators: ids that stand in front of every prompt, and in no slot
-  u32 cache_slots;        // generators: sequences that one dispatcher can run
+  std::atomic<u32> cache_slots;  // [as max_batch_items] generators: sequences that one dispatcher can run
   u32 card_bytes;
   char version[16];  // 12 hex digits
 };

@@ -63,6 +63,7 @@ class DispatcherSettings(Settings):
     route: int  # model * generations + generation
     device: str  # its own: one of those of the server
     device_index: int  # its line in the segment
+    device_make: str  # all of one make are equally fast
     dtype: str
     quantization: str
     weights_fd: int  # where a holder of the weights tells of them; -1: each dispatcher has its own
@@ -70,6 +71,7 @@ class DispatcherSettings(Settings):
     kernels_fd: int  # the file of the server's kernels.journal
     threads: int  # CPU threads to compute with
     max_batch_items: int  # of a generator: sequences that run
+    choose_items: bool  # max_batch_items is the most, of which the first dispatcher chooses
     max_batch_tokens: int
     lanes: int
     async_steps: bool

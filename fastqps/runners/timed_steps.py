@@ -1,0 +1,69 @@
+"""Times a dispatcher's steps of chosen sizes, before its first request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from fastqps.models.card import ModelCard
+from fastqps.runners.buffers import StepBuffers
+from fastqps.runners.decode_buffers import DecodeBuffers
+from fastqps.runners.first_steps import USUAL_TOKENS, Size, fill_items, fill_rows
+from fastqps.runners.lane import Lane
+
+BLOCK_S = 0.01  # of steps of one size behind each other: the noise of a machine is in all sizes alike
+_LONG_S = 0.02  # a step beside which the gap to the next one is nothing
+
+
+class TimedSteps:
+    """Runs steps through all lanes as a dispatcher under load does: the next one waits on the lane behind each.
+
+    Items have the usual number of tokens. Of a decoder, a step has one row for each running sequence.
+    """
+
+    def __init__(self, card: ModelCard, lanes: Sequence[Lane[Any]]) -> None:
+        self._card = card
+        self._places = [(lane, i) for i in range(len(lanes[0].runners)) for lane in lanes]
+        self._step_s: dict[int, float] = {}
+        b = self._buffers(*self._places[0])
+        if isinstance(b, DecodeBuffers):
+            self.most = b.max_runs
+        else:
+            self._length = min(USUAL_TOKENS, card.max_input_tokens, b.max_tokens)
+            self.most = min(b.max_items, b.max_tokens // self._length)
+
+    def __call__(self, size: int, for_s: float = BLOCK_S) -> tuple[float, int]:
+        """Steps of ``size`` items for so long, at least one: (seconds, steps)."""
+        # The largest size below says how long this one takes at least.
+        expected_s = max((s for n, s in self._step_s.items() if n <= size), default=0.0)
+        places = self._places if expected_s < _LONG_S else self._places[:1]
+        sizes = [self._fill(lane, i, size) for lane, i in places]
+        if size not in self._step_s and expected_s < _LONG_S:
+            self._run(places, sizes, 0.0)  # libraries prepare what they need for a new size
+        seconds, steps = self._run(places, sizes, for_s)
+        self._step_s[size] = seconds / steps
+        return seconds, steps
+
+    def _run(self, places: Sequence[tuple[Lane[Any], int]], sizes: Sequence[Size], for_s: float) -> tuple[float, int]:
+        began, steps = time.perf_counter(), 0
+        while not steps or time.perf_counter() - began < for_s:
+            for (lane, i), size in zip(places, sizes, strict=True):
+                if steps >= len(places):
+                    lane.wait(i)
+                lane.launch(i, *size)
+                steps += 1
+        for lane, i in places:
+            lane.wait(i)
+        return time.perf_counter() - began, steps
+
+    def _fill(self, lane: Lane[Any], i: int, size: int) -> Size:
+        b = self._buffers(lane, i)
+        if isinstance(b, DecodeBuffers):
+            return fill_rows(b, len(self._card.prefix_ids), size, 1)
+        return fill_items(self._card, b, size, self._length)
+
+    @staticmethod
+    def _buffers(lane: Lane[Any], i: int) -> StepBuffers | DecodeBuffers:
+        found: StepBuffers | DecodeBuffers = lane.runners[i].buffers()
+        return found
