@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
@@ -11,12 +12,14 @@ SHARE = 0.95  # of the best rate
 STEP_S_MIN = 0.0005
 ROUNDS_MIN, ROUNDS_MAX = 5, 21
 MEASURE_S = 0.5  # then ROUNDS_MIN are enough
+GIVE_UP_S = 5.0  # of a slow machine, or one on which much else runs
 ERROR_MAX = 0.05  # of a ratio of two rates; beyond it the measurement says nothing
 # Sizes from a step of this length on are measured only while doubling gains more than GAIN_MIN: there costs that do not
 # grow with the step are known, and each measurement takes as long as all before it.
 _LONG_S = 0.02
 _GAIN_MIN = 1.02
 _ERROR_MIN = 0.003
+_ROUNDS_KNOWN = 3  # fewer say nothing of how far they are apart
 _SIGMA_OF_MAD, _SIGMA_OF_MEDIAN = 1.48, 1.25
 
 TimeSteps = Callable[[int], tuple[float, int]]
@@ -70,7 +73,7 @@ class _Search:
     def run_round(self) -> None:
         """Measures each size once, and further ones while they may be faster."""
         for size in self._sizes:
-            if size not in self._taken and self._peaked():
+            if (size not in self._taken and self._peaked()) or self._spent_s > GIVE_UP_S:
                 return
             seconds, steps = self._time_steps(size)
             self._spent_s += seconds
@@ -79,6 +82,8 @@ class _Search:
     def over(self) -> bool:
         """Whether more rounds would say nothing new, or take too long."""
         rounds = self._rounds()
+        if self._spent_s > GIVE_UP_S:
+            return True
         if rounds < ROUNDS_MIN:
             return False
         if rounds >= ROUNDS_MAX or self._spent_s > MEASURE_S:
@@ -130,6 +135,8 @@ class _Search:
 
     def _error(self) -> float:
         """Of a ratio of two medians, at 95 %, by the deviations of all sizes together."""
+        if self._rounds() < _ROUNDS_KNOWN:
+            return math.inf
         apart: list[float] = []
         for size, taken in self._taken.items():
             apart += sorted(abs(s / self._step_s(size) - 1) for s in taken)[1:]  # the median's own is 0

@@ -23,7 +23,7 @@ PROGRAM = (sys.executable, "-P", "-m", "fastqps.dispatcher.split_trial")
 ITEMS_OF_CORE = 8  # of the steps that are compared: both splits have equally many requests on the device
 RUN_S = 0.1  # of each measurement
 _AHEAD_S = 0.03  # then all have heard that they begin
-LIMIT_S = 60.0  # of the whole trial; then the rule holds
+LIMIT_S = 20.0  # of the whole trial; on a machine with so much else to do, a start must not wait for it
 
 
 class TrialError(Exception):
@@ -38,7 +38,8 @@ class Trials:
         count, threads = max(n for n, _ in splits), max(each for _, each in splits)
         self._items = ITEMS_OF_CORE * count
         self._processes: list[subprocess.Popen[str]] = []
-        self._timer = threading.Timer(LIMIT_S, self._kill)
+        self._late = False
+        self._timer = threading.Timer(LIMIT_S, self._give_up)
         asked = {
             "card": card.to_json(),
             "dtype": config.dtype,
@@ -99,9 +100,15 @@ class Trials:
                 found: dict[str, Any] = json.loads(line)
                 return found
         process.wait()
+        if self._late:
+            raise TrialError(f"it took longer than {LIMIT_S:g} s")
         self._log.seek(0)
         said = [line for line in self._log.read().splitlines() if line.strip()]
         raise TrialError(said[-1] if said else f"a process ended with code {process.returncode}")
+
+    def _give_up(self) -> None:
+        self._late = True
+        self._kill()
 
     def _kill(self) -> None:
         for process in self._processes:

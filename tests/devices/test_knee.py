@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fastqps.runners.knee import MEASURE_S, ROUNDS_MIN, SHARE, Knee, find_knee, sizes_up_to
+from fastqps.runners.knee import GIVE_UP_S, MEASURE_S, ROUNDS_MIN, SHARE, Knee, find_knee, sizes_up_to
 
 Curve = Callable[[int], float]  # seconds of a step of so many items
 SEEDS = 100
@@ -119,6 +119,14 @@ def test_it_takes_some_hundred_milliseconds() -> None:
     machine = Machine(straight(2000, 4000), 0, 0.0)
     find_knee(machine, 64)
     assert machine.largest == 32, "16 and 32 are equally fast: 64 cannot be faster"
+
+
+def test_it_gives_up_where_steps_take_for_ever() -> None:
+    """On a machine with twenty times as much to do as it can, a start must not wait for a measurement."""
+    machine = Machine(straight(60_000, 70_000), 0, 0.3)
+    knee = find_knee(machine, 64)
+    assert not knee.decided and knee.items == 64
+    assert machine.seconds < GIVE_UP_S + 2 * (60_000 + 64 * 70_000) * 1e-6
 
 
 def test_a_size_that_joins_late() -> None:
