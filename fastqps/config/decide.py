@@ -74,7 +74,7 @@ def most_items(config: Config) -> int:
 
 
 def most_dispatchers(config: Config) -> int:
-    """The most dispatchers of a model: those that are set, or those of which a start on cpu measures how many to use."""
+    """The most dispatchers of a model: those that are set, or those that a start on cpu measures."""
     cores = machine.usable_cores(len(server_cpus(config)))
     return config.dispatchers or max(1, cores // max(1, len(config.model)))
 

@@ -1,7 +1,7 @@
 """Files of choices beside a model: each was measured once, and is read by all that serve the model from then on.
 
-A file holds choices for several circumstances (devices, versions of torch, sizes of steps), the newest last. It does not
-belong to the checkpoint: no digest covers it, and deleting it only has the choice measured again.
+A file holds choices for several circumstances (devices, versions of torch, sizes of steps), the newest last. It does
+not belong to the checkpoint: no digest covers it, and deleting it only has the choice measured again.
 """
 
 from __future__ import annotations

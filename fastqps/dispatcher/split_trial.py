@@ -1,8 +1,8 @@
 """One of several processes that find out how to split a CPU: ``python -m fastqps.dispatcher.split_trial``.
 
-Each loads the model as a dispatcher would, and runs steps when it is asked to, at the same time as the others. The first
-line on stdin says what to load, each further one what to run; each answer is a line of JSON on stdout. The end of stdin
-ends the process. ``fastqps.supervisor.split`` is the other side.
+Each loads the model as a dispatcher would, and runs steps when it is asked to, at the same time as the others. The
+first line on stdin says what to load, each further one what to run; each answer is a line of JSON on stdout. The end of
+stdin ends the process. ``fastqps.supervisor.split`` is the other side.
 """
 
 from __future__ import annotations

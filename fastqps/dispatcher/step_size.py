@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +93,9 @@ def _choose(card: ModelCard, settings: DispatcherSettings, segment: Segment, lan
         path, choice = found
         _say(f"{name}: {choice.items}, choice of {choice.measured} read from {path}")
         return choice.items
-    steps = TimedSteps(card, lanes)
+    # Others may run on the CPUs meanwhile, as the dispatchers that serve during a reload: CPU time is not theirs.
+    alone = settings.device == "cpu" and settings.threads == 1
+    steps = TimedSteps(card, lanes, time.process_time if alone else time.perf_counter)
     knee = find_knee(steps, steps.most)
     # A step that holds as many items of usual length as there is room for may hold more that are shorter.
     items = settings.max_batch_items if knee.items == steps.most else knee.items

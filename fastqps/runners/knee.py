@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
@@ -12,7 +13,7 @@ SHARE = 0.95  # of the best rate
 STEP_S_MIN = 0.0005
 ROUNDS_MIN, ROUNDS_MAX = 5, 21
 MEASURE_S = 0.5  # then ROUNDS_MIN are enough
-GIVE_UP_S = 5.0  # of a slow machine, or one on which much else runs
+GIVE_UP_S = 10.0  # of a slow machine, or one on which much else runs
 ERROR_MAX = 0.05  # of a ratio of two rates; beyond it the measurement says nothing
 # Sizes from a step of this length on are measured only while doubling gains more than GAIN_MIN: there costs that do not
 # grow with the step are known, and each measurement takes as long as all before it.
@@ -50,12 +51,13 @@ def sizes_up_to(most: int) -> list[int]:
     return [*(1 << i for i in range((most - 1).bit_length())), most]
 
 
-def find_knee(time_steps: TimeSteps, most: int) -> Knee:
+def find_knee(time_steps: TimeSteps, most: int, clock: Callable[[], float] = time.monotonic) -> Knee:
     """``time_steps`` runs steps of a size: (seconds, steps). All sizes take turns, so that a disturbance meets all.
+    ``clock`` tells how long the measurement takes.
 
     Of several sizes that may reach ``SHARE`` within the error of the measurement, the largest is taken.
     """
-    search = _Search(time_steps, sizes_up_to(most))
+    search = _Search(time_steps, sizes_up_to(most), clock)
     while not search.over():
         search.run_round()
     return search.knee()
@@ -64,29 +66,28 @@ def find_knee(time_steps: TimeSteps, most: int) -> Knee:
 class _Search:
     """The measured seconds per step of each size, by round."""
 
-    def __init__(self, time_steps: TimeSteps, sizes: list[int]) -> None:
+    def __init__(self, time_steps: TimeSteps, sizes: list[int], clock: Callable[[], float]) -> None:
         self._time_steps = time_steps
         self._sizes = sizes
         self._taken: dict[int, list[float]] = {}
-        self._spent_s = 0.0
+        self._clock, self._began_s = clock, clock()
 
     def run_round(self) -> None:
         """Measures each size once, and further ones while they may be faster."""
         for size in self._sizes:
-            if (size not in self._taken and self._peaked()) or self._spent_s > GIVE_UP_S:
+            if (size not in self._taken and self._peaked()) or self._spent_s() > GIVE_UP_S:
                 return
             seconds, steps = self._time_steps(size)
-            self._spent_s += seconds
             self._taken.setdefault(size, []).append(seconds / steps)
 
     def over(self) -> bool:
         """Whether more rounds would say nothing new, or take too long."""
         rounds = self._rounds()
-        if self._spent_s > GIVE_UP_S:
+        if self._spent_s() > GIVE_UP_S:
             return True
         if rounds < ROUNDS_MIN:
             return False
-        if rounds >= ROUNDS_MAX or self._spent_s > MEASURE_S:
+        if rounds >= ROUNDS_MAX or self._spent_s() > MEASURE_S:
             return True
         return self._error() <= ERROR_MAX and self._choice(self._error()) == self._choice(0.0)
 
@@ -95,8 +96,11 @@ class _Search:
         rates = tuple((size, size / self._step_s(size)) for size in self._taken)
         error = self._error()
         if error > ERROR_MAX:
-            return Knee(self._sizes[-1], rates, False, self._spent_s)
-        return Knee(self._choice(error), rates, True, self._spent_s)
+            return Knee(self._sizes[-1], rates, False, self._spent_s())
+        return Knee(self._choice(error), rates, True, self._spent_s())
+
+    def _spent_s(self) -> float:
+        return self._clock() - self._began_s
 
     def _rounds(self) -> int:
         """In which every size took part: one may have joined late."""
@@ -142,4 +146,4 @@ class _Search:
             apart += sorted(abs(s / self._step_s(size) - 1) for s in taken)[1:]  # the median's own is 0
         n = self._rounds()
         sigma = _SIGMA_OF_MAD * median(apart)
-        return max(_ERROR_MIN, 2 * _SIGMA_OF_MEDIAN * sigma * (2 / n) ** 0.5)
+        return max(_ERROR_MIN, 2 * _SIGMA_OF_MEDIAN * sigma * math.sqrt(2 / n))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastqps.models.card import ModelCard
@@ -19,10 +19,14 @@ _LONG_S = 0.02  # a step beside which the gap to the next one is nothing
 class TimedSteps:
     """Runs steps through all lanes as a dispatcher under load does: the next one waits on the lane behind each.
 
-    Items have the usual number of tokens. Of a decoder, a step has one row for each running sequence.
+    Items have the usual number of tokens. Of a decoder, a step has one row for each running sequence. ``clock`` counts
+    the seconds: of the process's CPU time, where the device is one thread of it and others may run on its CPU.
     """
 
-    def __init__(self, card: ModelCard, lanes: Sequence[Lane[Any]]) -> None:
+    def __init__(
+        self, card: ModelCard, lanes: Sequence[Lane[Any]], clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._clock = clock
         self._card = card
         self._places = [(lane, i) for i in range(len(lanes[0].runners)) for lane in lanes]
         self._step_s: dict[int, float] = {}
@@ -46,8 +50,8 @@ class TimedSteps:
         return seconds, steps
 
     def _run(self, places: Sequence[tuple[Lane[Any], int]], sizes: Sequence[Size], for_s: float) -> tuple[float, int]:
-        began, steps = time.perf_counter(), 0
-        while not steps or time.perf_counter() - began < for_s:
+        began, steps = self._clock(), 0
+        while not steps or self._clock() - began < for_s:
             for (lane, i), size in zip(places, sizes, strict=True):
                 if steps >= len(places):
                     lane.wait(i)
@@ -55,7 +59,7 @@ class TimedSteps:
                 steps += 1
         for lane, i in places:
             lane.wait(i)
-        return time.perf_counter() - began, steps
+        return self._clock() - began, steps
 
     def _fill(self, lane: Lane[Any], i: int, size: int) -> Size:
         b = self._buffers(lane, i)

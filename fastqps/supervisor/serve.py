@@ -174,4 +174,5 @@ def _describe_model(card: ModelCard, room: Room) -> str:
         return name
     prefix = f", prefix of {len(card.prefix_ids)} tokens" if card.prefix_ids else ""
     cache = f"; KV cache {format_size(room.kv_bytes)}" if room.kv_bytes else ""
-    return f"{name} (a dispatcher runs {room.running} sequences{prefix}{cache})"
+    most = "at most " if room.choose else ""
+    return f"{name} (a dispatcher runs {most}{room.running} sequences{prefix}{cache})"

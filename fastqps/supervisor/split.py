@@ -97,9 +97,7 @@ def choose_dispatchers(config: Config, cards: Sequence[ModelCard], log: Log) -> 
     return more[0][0] if prod(gains) ** (1 / len(gains)) >= GAIN else few[0]
 
 
-def _gain(
-    config: Config, card: ModelCard, both: tuple[Split, Split], cores: int, models: int, log: Log
-) -> float:
+def _gain(config: Config, card: ModelCard, both: tuple[Split, Split], cores: int, models: int, log: Log) -> float:
     """How many times as fast the second split is; 1 where that cannot be told."""
     assert config.lanes and config.max_batch_tokens
     root = Path(card.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 
@@ -44,6 +45,10 @@ CURVES: dict[str, tuple[Curve, int, int]] = {
 }
 
 
+def found_on(machine: Machine, most: int) -> Knee:
+    return find_knee(machine, most, lambda: machine.seconds)
+
+
 class Machine:
     """Runs steps of a curve: each block takes longer by a share, and a few are interrupted."""
 
@@ -73,13 +78,13 @@ def loss(curve: Curve, most: int, chosen: int) -> float:
 def test_sizes_double_up_to_the_most(most: int) -> None:
     sizes = sizes_up_to(most)
     assert sizes[0] == 1 and sizes[-1] == most
-    assert all(a < b <= 2 * a for a, b in zip(sizes, sizes[1:], strict=False))
+    assert all(a < b <= 2 * a for a, b in itertools.pairwise(sizes))
 
 
 @pytest.mark.parametrize("name", CURVES)
 def test_without_noise_it_is_the_smallest_with_the_share(name: str) -> None:
     curve, most, expected = CURVES[name]
-    knee = find_knee(Machine(curve, 0, 0.0), most)
+    knee = found_on(Machine(curve, 0, 0.0), most)
     assert knee.decided and knee.items == expected
     assert loss(curve, most, expected) <= 1 - SHARE + 0.003
     if expected < most:
@@ -92,7 +97,7 @@ def test_noise_costs_latency_and_no_rate(name: str, noise: float, interrupted: f
     """Over many seeds: hardly ever less than the share, or than the largest size has, which is taken where nothing can
     be told; and on a quiet machine rarely more than twice the size."""
     curve, most, expected = CURVES[name]
-    found = [find_knee(Machine(curve, seed, noise, interrupted), most) for seed in range(SEEDS)]
+    found = [found_on(Machine(curve, seed, noise, interrupted), most) for seed in range(SEEDS)]
     allowed = max(1 - SHARE, loss(curve, most, most))
     beyond = sorted(loss(curve, most, knee.items) - allowed for knee in found)
     assert beyond[int(0.98 * SEEDS)] <= 0.02, beyond[-5:]
@@ -102,7 +107,7 @@ def test_noise_costs_latency_and_no_rate(name: str, noise: float, interrupted: f
 
 def test_a_machine_that_is_too_busy_decides_nothing() -> None:
     curve, most, _ = CURVES["MiniLM on two cores"]
-    found = [find_knee(Machine(curve, seed, 1.0), most) for seed in range(SEEDS)]
+    found = [found_on(Machine(curve, seed, 1.0), most) for seed in range(SEEDS)]
     undecided = [knee for knee in found if not knee.decided]
     assert len(undecided) > 0.5 * SEEDS
     assert {knee.items for knee in undecided} == {most}
@@ -112,19 +117,19 @@ def test_it_takes_some_hundred_milliseconds() -> None:
     """Long steps are measured as far as they gain something, and no more often than necessary."""
     for curve, most, _ in CURVES.values():
         machine = Machine(curve, 0, 0.01)
-        knee = find_knee(machine, most)
+        knee = found_on(machine, most)
         one_round = sum(max(curve(n), BLOCK_S) for n in sizes_up_to(most))
         assert knee.seconds == pytest.approx(machine.seconds)
         assert machine.seconds < MEASURE_S + ROUNDS_MIN * 1.1 * one_round
     machine = Machine(straight(2000, 4000), 0, 0.0)
-    find_knee(machine, 64)
+    found_on(machine, 64)
     assert machine.largest == 32, "16 and 32 are equally fast: 64 cannot be faster"
 
 
 def test_it_gives_up_where_steps_take_for_ever() -> None:
     """On a machine with twenty times as much to do as it can, a start must not wait for a measurement."""
     machine = Machine(straight(60_000, 70_000), 0, 0.3)
-    knee = find_knee(machine, 64)
+    knee = found_on(machine, 64)
     assert not knee.decided and knee.items == 64
     assert machine.seconds < GIVE_UP_S + 2 * (60_000 + 64 * 70_000) * 1e-6
 
@@ -137,6 +142,6 @@ def test_a_size_that_joins_late() -> None:
     def run(size: int) -> tuple[float, int]:
         return times[size] * (next(rounds) if size == 2 else 1.0), 1
 
-    knee: Knee = find_knee(run, 8)
+    knee: Knee = find_knee(run, 8, lambda: 0.0)
     assert knee.items == 8 and knee.decided
     assert knee.best == pytest.approx(8 / 0.13)

@@ -105,7 +105,9 @@ def test_the_first_start_measures_and_the_next_one_reads(
     assert stored == f"step size: choice stored in {model / STEPS.file}"
     assert start(card) == 16 and measured.times == 1
     [read] = capsys.readouterr().err.splitlines()
-    assert read.startswith("max-batch-items auto: 16, choice of 20") and read.endswith(f"Z read from {model / STEPS.file}")
+    assert read.startswith("max-batch-items auto: 16, choice of 20") and read.endswith(
+        f"Z read from {model / STEPS.file}"
+    )
     assert load_card(str(model)) == card, "the file is no part of the checkpoint"
 
 
@@ -152,9 +154,7 @@ def test_another_version_is_measured(model: Path, measured: Measured) -> None:
     assert start(card) == 16 and measured.times == 2
 
 
-def test_what_is_uncertain_is_not_stored(
-    model: Path, measured: Measured, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_uncertain_is_not_stored(model: Path, measured: Measured, capsys: pytest.CaptureFixture[str]) -> None:
     measured.items, measured.decided = [64, 16], False
     card = load_card(str(model))
     assert start(card) == 64

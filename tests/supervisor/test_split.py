@@ -79,9 +79,7 @@ def test_which_splits_are_compared(cores: int, models: int, lanes: int, expected
     assert splits(cores, models, lanes) == expected
 
 
-@pytest.mark.parametrize(
-    ("ratio", "expected"), [(0.7, 4), (1.0, 4), (1.03, 4), (1.1, 8), (1.34, 8)]
-)
+@pytest.mark.parametrize(("ratio", "expected"), [(0.7, 4), (1.0, 4), (1.03, 4), (1.1, 8), (1.34, 8)])
 def test_more_dispatchers_have_to_be_worth_it(
     ratio: float, expected: int, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,7 +91,9 @@ def test_more_dispatchers_have_to_be_worth_it(
     assert choose_dispatchers(config(model), [card], log.append) == expected
     line, stored = log
     assert line.startswith("dispatchers auto: model: ") and "/s with 4 of 2 threads, " in line, line
-    assert line.endswith("/s with 8 of 1 thread") and stored == f"dispatchers auto: choice stored in {model / SPLITS.file}"
+    assert (
+        line.endswith("/s with 8 of 1 thread") and stored == f"dispatchers auto: choice stored in {model / SPLITS.file}"
+    )
     log.clear()
     assert choose_dispatchers(config(model), [card], log.append) == expected
     assert measured == ["model"] and len(log) == 1 and log[0].endswith(f"Z read from {model / SPLITS.file}")
@@ -179,5 +179,5 @@ def test_a_trial_has_a_limit(model: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_model_that_does_not_load_says_why(model: Path) -> None:
     card = load_card(str(model))
     (model / "model.safetensors").write_bytes(b"torn")
-    with pytest.raises(TrialError, match="model.safetensors"):
+    with pytest.raises(TrialError, match=r"model\.safetensors"):
         Trials(card, config(model), [(1, 2), (2, 1)])

@@ -110,7 +110,8 @@ def test_all_choose_what_the_holder_has_chosen(serve: Serve, gpu: dict[str, str]
     PRECISION.store([tmp_path / PRECISION.file], here, Choice("2026-11-22T10:00:00Z", products), lambda line: None)
     server = serve(f"--model=m={tmp_path}", "--dispatchers=2", "--quantization=auto", *FLAGS, env=gpu)
     said = [line for line in server.log().splitlines() if "quantization auto" in line]
-    read = f"weights of m (cuda:0): quantization auto: choice of 2026-11-22T10:00:00Z read from {tmp_path / PRECISION.file}"
+    path = tmp_path / PRECISION.file
+    read = f"weights of m (cuda:0): quantization auto: choice of 2026-11-22T10:00:00Z read from {path}"
     counted = "quantization auto: 6 of 16 matrix products in FP8"
     assert len(said) == 3 and said[0].endswith(read), said
     assert sorted(line.partition(": ")[0][-12:] for line in said[1:]) == ["r 0 (cuda:0)", "r 1 (cuda:0)"], said
