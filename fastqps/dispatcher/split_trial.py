@@ -42,7 +42,7 @@ def main() -> int:
 def _load(asked: dict[str, Any]) -> TimedSteps:
     card = ModelCard.from_json(asked["card"])
     options = {key: asked[key] for key in ("dtype", "quantization", "threads")}
-    runner = make_runner("cpu", card, asked["max_items"], asked["max_tokens"], **options)  # type: ignore[arg-type]
+    runner = make_runner("cpu", card, asked["max_items"], asked["max_tokens"], **options)
     runner.warm_up()
     return TimedSteps(card, [make_lane(runner, 2)])
 

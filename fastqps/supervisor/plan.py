@@ -96,11 +96,10 @@ def make_plan(config: Config, choose: Callable[[Config, Sequence[ModelCard]], in
 
     ``choose`` says how many dispatchers each model has on cpu, unless that is set.
     """
-    assert config.frontdoors and config.lanes  # decided
     cards = _cards(config)
     if not config.dispatchers:
         config = dataclasses.replace(config, dispatchers=choose(config, cards))
-    assert config.dispatchers
+    assert config.frontdoors and config.dispatchers and config.lanes  # decided
     devices = list_devices(config.device)
     for card in cards:
         for device in devices:

@@ -161,6 +161,13 @@ def test_weights_that_do_not_fit_so_often(model: Path, monkeypatch: pytest.Monke
     assert dispatchers_by_rule(config(model), [load_card(str(model))]) == 4
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is."""
+    monkeypatch.setattr("fastqps.supervisor.trials.LIMIT_S", 250.0)
+
+
+@pytest.mark.usefixtures("patient")
 def test_the_processes_compute(model: Path) -> None:
     """Two at a time, and one with two threads; all are gone afterwards."""
     with Trials(load_card(str(model)), config(model, dtype="float32"), [(1, 2), (2, 1)]) as found:
@@ -176,6 +183,7 @@ def test_a_trial_has_a_limit(model: Path, monkeypatch: pytest.MonkeyPatch) -> No
         Trials(load_card(str(model)), config(model), [(1, 2), (2, 1)])
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_model_that_does_not_load_says_why(model: Path) -> None:
     card = load_card(str(model))
     (model / "model.safetensors").write_bytes(b"torn")
