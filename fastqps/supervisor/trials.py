@@ -49,9 +49,9 @@ class Trials:
             "max_tokens": config.max_batch_tokens,
         }
         try:
-            self._timer.start()
             for _ in range(count):
                 self._processes.append(self._start(threads))
+            self._timer.start()  # it ends those that there are
             for process in self._processes:
                 self._ask(process, asked)
             for process in self._processes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def choices(server: Server) -> list[str]:
     return [line.partition(": ")[2] for line in server.lines if re.search(r"(batch-items|running) auto: ", line)]
 
 
-def test_a_start_measures_once_and_the_next_one_reads(serve: Serve, model: Path) -> None:
+def test_a_start_measures_once_and_the_next_one_reads(serve: Serve, model: Path, tmp_path: Path) -> None:
     """Of two dispatchers one measures; one that is restarted takes what was chosen, and so does the next server.
     Batches hold so many items, which the share of a batch that is filled counts, too."""
     flags = (f"--model={model}", "--device=cpu", "--dtype=float32", "--dispatchers=2", AUTO)
@@ -106,7 +107,9 @@ def test_a_generator_runs_as_many_sequences_as_were_chosen(serve: Serve, tmp_pat
     engine = fastqps.Engine(str(model), device="cpu", dtype="float32", max_input_tokens=16, max_output_tokens=24)
     exact = [list(made.token_ids) for made in engine.generate(prompts, max_tokens=24, ignore_eos=True)]
     with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
-        found = [list(client.generate(prompt, max_tokens=24, ignore_eos=True).token_ids) for prompt in prompts]
+        with ThreadPoolExecutor(len(prompts)) as pool:  # all at once
+            answers = pool.map(lambda prompt: client.generate(prompt, max_tokens=24, ignore_eos=True), prompts)
+            found = [list(answer.token_ids) for answer in answers]
     assert found == exact
 
 
