@@ -51,11 +51,12 @@ def choices(server: Server) -> list[str]:
 def test_a_start_measures_once_and_the_next_one_reads(serve: Serve, model: Path, tmp_path: Path) -> None:
     """Of two dispatchers one measures; one that is restarted takes what was chosen, and so does the next server.
     Batches hold so many items, which the share of a batch that is filled counts, too."""
-    flags = (f"--model={model}", "--device=cpu", "--dtype=float32", "--dispatchers=2", AUTO)
+    profile = write_profile(tmp_path / "p.toml", {"fixed_us": 300, "per_token_us": 0, "per_item_us": 10})
+    flags = (f"--model={model}", f"--device=sim:{profile}", "--dispatchers=2", AUTO)
     server = start(serve, *flags, knee=4)
     [line] = choices(server)
     assert re.fullmatch(
-        r"max-batch-items auto: 4 of at most 64, [\d,]+/s of at best [\d,]+/s \(measured in .* s\)", line
+        r"max-batch-items auto: 4 of at most 1024, [\d,]+/s of at best [\d,]+/s \(measured in .* s\)", line
     )
     assert f"step size: choice stored in {model / STEPS.file}" in server.log()
     old = server.child("dispatcher 0")
@@ -106,10 +107,9 @@ def test_a_generator_runs_as_many_sequences_as_were_chosen(serve: Serve, tmp_pat
     prompts = [[7 + i, 8, 9] for i in range(12)]
     engine = fastqps.Engine(str(model), device="cpu", dtype="float32", max_input_tokens=16, max_output_tokens=24)
     exact = [list(made.token_ids) for made in engine.generate(prompts, max_tokens=24, ignore_eos=True)]
-    with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
-        with ThreadPoolExecutor(len(prompts)) as pool:  # all at once
-            answers = pool.map(lambda prompt: client.generate(prompt, max_tokens=24, ignore_eos=True), prompts)
-            found = [list(answer.token_ids) for answer in answers]
+    with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client, ThreadPoolExecutor(len(prompts)) as pool:
+        answers = pool.map(lambda prompt: client.generate(prompt, max_tokens=24, ignore_eos=True), prompts)  # at once
+        found = [list(answer.token_ids) for answer in answers]
     assert found == exact
 
 
