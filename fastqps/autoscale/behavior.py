@@ -1,4 +1,4 @@
-"""How fast an autoscaler may go, and how long it looks back: ``spec.behavior`` of an HPA, and its defaults."""
+"""The speed of an autoscaler and its look-back time: ``spec.behavior`` of an HPA, and its defaults."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Policy:
 
 @dataclass(frozen=True)
 class Rules:
-    """Of one direction. ``select``: which policy counts where several say something. ``tolerance``: how far from its
-    target a metric may be, as a share of it, before anything is done."""
+    """The rules of one direction. ``select``: which of several policies counts. ``tolerance``: how far from its target
+    a metric may be, as a share of it, before anything is done."""
 
     window_s: float
     policies: tuple[Policy, ...]

@@ -47,7 +47,7 @@ class Cluster:
         self._ready = pods
 
     def ready(self, now_s: float) -> int:
-        """How many answer requests."""
+        """The number of pods that answer requests."""
         if now_s >= self._next_s:
             self._count(now_s)
         return self._ready

@@ -30,8 +30,8 @@ class Scenario:
     setup: Setup
 
     @property
-    def told(self) -> str:
-        return self.shape.told + ("" if self.setup.nodes == Nodes() else ", and most new pods wait for a node")
+    def description(self) -> str:
+        return self.shape.description + ("" if self.setup.nodes == Nodes() else ", and most new pods wait for a node")
 
 
 def scenarios(setup: Setup, seed: int, names: Iterable[str] = ()) -> list[Scenario]:
@@ -86,7 +86,8 @@ class Contest:
 
 
 def pick(scores: Sequence[float]) -> int | None:
-    """Of targets in their order, the one whose own and next score are the best at their worst."""
+    """Picks the target for which the worse of its own and the next one's score is best. ``trials`` are ordered by
+    target."""
     if len(scores) < 2:
         return 0 if scores else None
     return min(range(len(scores) - 1), key=lambda k: max(scores[k], scores[k + 1]))
@@ -112,7 +113,7 @@ def contest(
 
 
 def contest_json(found: Contest, worth: float) -> dict[str, Any]:
-    """For a report; courses only of the picked trial, because they are long."""
+    """The contest for a report, with courses of the picked trial only, because they are long."""
     rows = []
     for k, trial in enumerate(found.trials):
         figures = {"target": trial.target, "share": trial.share, "score": trial.score(worth)}
@@ -128,5 +129,5 @@ def _run_json(outcome: Outcome, course: bool) -> dict[str, Any]:
 
 
 def signals_of(names: Iterable[str]) -> list[Signal]:
-    """By key; all of them where none is named."""
+    """The signals by key; all of them if no key is given."""
     return [SIGNALS[name] for name in names] or list(SIGNALS.values())

@@ -21,7 +21,7 @@ Proposal = Callable[[], int]  # raises NoMetric
 
 @dataclass(frozen=True)
 class Spec:
-    """How many pods there may be, and how fast their number may change."""
+    """The bounds of the number of pods, and of its rate of change."""
 
     replicas_min: int
     replicas_max: int
@@ -35,13 +35,13 @@ class Spec:
 
     @property
     def tolerance(self) -> Tolerance:
-        """Of its metric."""
+        """The tolerance of its metric."""
         return Tolerance(self.behavior.up.tolerance, self.behavior.down.tolerance)
 
 
 @dataclass
 class History:
-    """What an autoscaler remembers, as far back as its rules look."""
+    """The memory of an autoscaler, as long as its rules look back."""
 
     asked: list[tuple[float, int]] = field(default_factory=list)  # (when, pods that metrics asked for)
     added: list[tuple[float, int]] = field(default_factory=list)  # (when, by how many)

@@ -18,7 +18,7 @@ ALL = 0.98  # of what was offered
 
 @dataclass(slots=True)
 class Second:
-    """What became of a second's items, in shares of what was offered; ``cell``: the state that the pod was in."""
+    """The outcomes of a second's items, as shares of the offered load. ``cell``: the state of the pod."""
 
     cell: int
     answered: float
@@ -59,11 +59,11 @@ class PodCurves:
         }
 
     def cell(self, load: float) -> int:
-        """Of a load in items per second."""
+        """The cell of a load in items per second."""
         return min(CELLS, int(load * self._per_load + 0.5))
 
     def cell_of_queue(self, items: float) -> int:
-        """Of the lowest load with so many waiting."""
+        """The cell of the lowest load with this many waiting items."""
         return min(CELLS, bisect_left(self.waiting, items))
 
 
@@ -73,7 +73,7 @@ def _answered(level: Level) -> float:
 
 
 def _idle(name: str, values: list[float]) -> float:
-    """Of a pod without any load: CPU is used then, too; all else is nothing."""
+    """The state of a pod without load: it uses CPU, and everything else is 0."""
     return values[0] * 0.5 if name == "cpu" else 0.0
 
 

@@ -63,7 +63,7 @@ def tally(pods: Iterable[Pods], now_s: float, *, cpu: bool = False, initializati
 
 
 def _is_new(pod: Pods, now_s: float, initialization_s: float, readiness_s: float) -> bool:
-    """What it used may have been its start."""
+    """Whether a pod is so new that its CPU use may be that of its start."""
     if pod.started_s is None:
         return True
     if pod.started_s + initialization_s > now_s:

@@ -1,4 +1,4 @@
-"""How many pods one metric asks for: the formulas of Kubernetes' autoscaler, in its own integer arithmetic.
+"""The number of pods that one metric asks for: the formulas of Kubernetes' autoscaler, in its own integer arithmetic.
 
 All amounts are whole thousandths (``milli``), and averages are cut down to such, because the API knows no others: a
 metric that lives below a thousandth of its unit cannot be scaled on.
@@ -19,7 +19,7 @@ class NoMetric(Exception):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far a ratio may be from 1, in each direction."""
+    """The allowed distance of a ratio from 1, in each direction."""
 
     up: float = TOLERANCE
     down: float = TOLERANCE
@@ -33,7 +33,7 @@ EVEN = Tolerance()
 
 
 def milli(value: float) -> int:
-    """As metric adapters hand a number over: thousandths, cut off."""
+    """Converts a number as metric adapters do: to thousandths, cut off."""
     return int(value * 1000)
 
 
@@ -73,7 +73,7 @@ def from_resource(seen: Tally, target_percent: int, current: int, tolerance: Tol
 
 
 def _damped(before: float, after: float, counted: int, current: int, tolerance: Tolerance) -> int:
-    """With pods filled in of which nothing is known: never in the other direction, and never further."""
+    """The proposal with assumed values for pods without metrics. It never reverses or exceeds the plain one."""
     if tolerance.holds(after) or (before < 1 < after) or (after < 1 < before):
         return current
     wanted = math.ceil(after * counted)

@@ -1,4 +1,4 @@
-"""What one pod's signals say at each load, as measured: the bridge from a real server to the simulated cluster.
+"""One pod's measured signals at each load, which connect a real server with the simulated cluster.
 
 ``fastqps bench signals`` writes such a file. Between its levels everything runs in straight lines; beyond the last
 one a pod does what it did there, and refuses the rest.
@@ -54,12 +54,12 @@ class Recording:
     command: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """What the file holds."""
+        """The content of its file."""
         return {"schema_version": SCHEMA_VERSION, **asdict(self)}
 
 
 def read_recording(path: str) -> Recording:
-    """Of a file. ``ConfigError`` says why it cannot be used."""
+    """Reads a recording from a file. Raises ``ConfigError`` if it cannot be used."""
     try:
         found = json.loads(Path(path).read_bytes())
     except OSError as error:
@@ -73,7 +73,7 @@ def read_recording(path: str) -> Recording:
 
 
 def recording_of(found: Any) -> Recording:
-    """Of what a file holds. ``ValueError`` says what is wrong with it."""
+    """Makes a recording of a file's content. Raises ``ValueError`` if it is invalid."""
     if not isinstance(found, dict) or "levels" not in found:
         raise ValueError("is no recording; fastqps bench signals writes one")
     if found.get("schema_version") != SCHEMA_VERSION:

@@ -23,7 +23,7 @@ class Shape:
     """``rates[k]``: requests per second in second k; ``costs[k]``: what each takes, of what was recorded."""
 
     name: str
-    told: str
+    description: str
     rates: Floats
     costs: Floats
 
@@ -32,9 +32,11 @@ class Shape:
         return len(self.rates)
 
 
-def _shape(name: str, told: str, rates: Floats, noise: Floats | None = None, costs: Floats | None = None) -> Shape:
+def _shape(
+    name: str, description: str, rates: Floats, noise: Floats | None = None, costs: Floats | None = None
+) -> Shape:
     rates = np.clip(rates if noise is None else rates * noise, 0.0, RATE_MAX)
-    return Shape(name, told, rates, np.ones(len(rates)) if costs is None else costs)
+    return Shape(name, description, rates, np.ones(len(rates)) if costs is None else costs)
 
 
 def _noise(seconds: int, share: float, memory_s: float, seed: int) -> Floats:
@@ -96,7 +98,7 @@ def step(seed: int) -> Shape:
 
 
 def heavier(seed: int) -> Shape:
-    """The same rate throughout; for an hour each request takes 1.6 times as long."""
+    """A constant rate; for an hour each request takes 1.6 times as long."""
     seconds = 2 * HOUR_S
     costs = np.ones(seconds)
     costs[1800:5400] = np.interp(np.arange(3600), [0, 300, 3300, 3600], [1.0, 1.6, 1.6, 1.0])
@@ -110,7 +112,7 @@ SHAPES: dict[str, Callable[[int], Shape]] = {
 
 
 def scaled(shape: Shape, factor: float) -> Shape:
-    """With so many times the requests."""
+    """The shape with a multiple of the requests."""
     return replace(shape, rates=np.clip(shape.rates * factor, 0.0, RATE_MAX))
 
 

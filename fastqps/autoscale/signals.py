@@ -18,7 +18,7 @@ class Path:
     delay_s: float = 1.0
 
     def seen_s(self, now_s: float) -> float:
-        """When what can be seen now was scraped."""
+        """When the currently visible values were scraped."""
         return (now_s - self.delay_s) // self.scrape_s * self.scrape_s
 
 
@@ -52,7 +52,7 @@ SIGNALS: dict[str, Signal] = {
 
 
 class Trail:
-    """What one signal of a pod was, tick by tick, and what of that is seen of pods of some age.
+    """The values of one signal of a pod by tick, and those visible for pods of some age.
 
     Values are of a pod that has its share of the load; one that has just become ready shows a part of it, because its
     window reaches back into the time when it had none.
@@ -64,11 +64,11 @@ class Trail:
         self._sums = [0.0]
 
     def append(self, value: float) -> None:
-        """Of the next tick."""
+        """Appends the value of the next tick."""
         self._sums.append(self._sums[-1] + value)
 
     def pods(self, cohorts: list[Cohort], now_s: float, cpu_request: int) -> list[Pods]:
-        """As the autoscaler sees them now."""
+        """The pods as the autoscaler sees them now."""
         signal = self._signal
         seen_s = signal.path.seen_s(now_s)
         found = []

@@ -33,7 +33,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Setup:
-    """What is the same for all signals. ``replicas_max`` is high enough not to matter, unless that is the point."""
+    """The setup that all signals share. ``replicas_max`` is too high to matter, unless the scenario is about it."""
 
     start: Start = field(default_factory=Start)
     nodes: Nodes = field(default_factory=Nodes)
@@ -47,8 +47,9 @@ class Setup:
 
 @dataclass
 class Outcome:
-    """Of one run. ``seconds_out``: outside of the SLO, because p99 was too high or more than REFUSED_MAX was refused;
-    ``least_pod_seconds``: what an autoscaler would have used that knew the future and pods that start at once."""
+    """The outcome of one run. ``seconds_out``: outside of the SLO, because p99 was too high or more than REFUSED_MAX
+    was refused; ``least_pod_seconds``: what an autoscaler would have used that knew the future and pods that start at
+    once."""
 
     seconds: float = 0.0
     seconds_out: float = 0.0
@@ -64,7 +65,7 @@ class Outcome:
 
     @property
     def out_share(self) -> float:
-        """Of the time."""
+        """The share of the time outside of the SLO."""
         return self.seconds_out / self.seconds
 
     @property
@@ -113,7 +114,7 @@ class Run:
             self._turn(now_s + tick_s, counts=counts)
 
     def _value(self, signal: Signal, cell: int, asked: float, cost: float) -> float:
-        """Of a pod in a recorded state that is ``asked`` for so many items per second, each so many times as dear."""
+        """The signal of a pod in a recorded state that is ``asked`` for items at a rate, each with a relative cost."""
         value = self._curves.signals[signal.key][cell]
         if signal.key == "saturation":  # what is asked for now, and what the state is evidence of
             return max(asked / self._curves.capacity, self._curves.signals["evidence"][cell])

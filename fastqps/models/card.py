@@ -76,7 +76,7 @@ class ModelCard:
 
     @property
     def special_tokens(self) -> SpecialTokens:
-        """Which ones the tokenizer puts around a text: a prefix has brought those that begin one."""
+        """The special tokens that the tokenizer adds to a text. After a prefix it adds none at the beginning."""
         if self.static:
             return "none"
         return "trailing" if self.prefix_ids else "all"
@@ -87,7 +87,7 @@ class ModelCard:
         return self.max_input_tokens + self.max_output_tokens
 
     def kv_numbers(self, slots: int) -> int:
-        """In the KV cache of so many sequences: theirs, the padding's, and the prefix's, which lies there once."""
+        """The numbers in the KV cache of this many sequences, with the padding and one copy of the prefix."""
         return ((slots + KV_PADDING_SLOTS) * self.kv_positions + len(self.prefix_ids)) * self.kv_values
 
     def to_json(self) -> str:

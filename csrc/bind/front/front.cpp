@@ -21,11 +21,6 @@ namespace {
 
 using namespace fastqps::front;
 
-enum Rare : u16 { kListModels = 0, kReflectionV1, kReflectionV1Alpha };
-constexpr const char* kRarePaths[] = {"/fastqps.v1.PredictService/ListModels",
-                                      "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-                                      "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"};
-
 PyObject* tls_error = nullptr;  // fastqps._front.TlsError: (part, what is wrong with it)
 
 // One front door: segment, service and loop, in the order in which they need one another.
@@ -54,8 +49,6 @@ class Door {
                                            .internal_peer = i32(getppid())},
                                    counters_, LoadSource{&segment_.load(), load_reports},
                                    trace_source(segment_, index, trace_ratio));
-    for (u16 i = 0; i < std::size(kRarePaths); i++)
-      loop_->add_rare_method(kRarePaths[i], i == kListModels ? MethodKind::kUnary : MethodKind::kBidi, i);
     service_.set_loop(loop_.get(), &counters_);
   }
 
@@ -126,6 +119,11 @@ class Door {
       std::memcpy(found.emplace_back().data(), digest.data(), digest.size());
     }
     loop_->set_tokens(found.empty() ? nullptr : std::make_shared<Tokens>(std::move(found), ++token_sets_));
+  }
+
+  void add_rare_method(const std::string& path, bool unary, u16 number) {
+    if (!loop_->add_rare_method(path, unary ? MethodKind::kUnary : MethodKind::kBidi, number))
+      throw py::value_error("the method " + path + " exists already, is not /service/method, or is one too many");
   }
 
   u32 run() {
@@ -250,6 +248,8 @@ PYBIND11_MODULE(_front, m) {
       .def("set_tokens", &Door::set_tokens, "digests"_a)
       .def("run", &Door::run, "Serves until stop(), or until a drain has ended; the number of items that this cut off.")
       .def("stop", &Door::stop)
+      .def("add_rare_method", &Door::add_rare_method, "path"_a, "unary"_a, "number"_a,
+           "Before run(): next_rare() returns the calls of this method, under its number.")
       .def("next_rare", &Door::next_rare, "timeout_ms"_a)
       .def("answer_rare", &Door::answer_rare, "call"_a, "message"_a, "last"_a, "code"_a = 0, "status"_a = "")
       .def("next_texts", &Door::next_texts, "long_ones"_a, "most"_a, "timeout_ms"_a)
@@ -270,8 +270,5 @@ PYBIND11_MODULE(_front, m) {
   m.def(
       "check_tls", &fastqps::bind::check_tls, "certificate"_a, "key"_a, "client_ca"_a,
       "When the certificate expires, in seconds since 1970. TlsError where no door could serve with these PEM texts.");
-  py::tuple paths(std::size(fastqps::bind::kRarePaths));
-  for (size_t i = 0; i < std::size(fastqps::bind::kRarePaths); i++) paths[i] = py::str(fastqps::bind::kRarePaths[i]);
-  m.attr("RARE_PATHS") = paths;
   fastqps::bind::register_wire(m);
 }

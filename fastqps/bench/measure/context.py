@@ -148,7 +148,7 @@ class _Watch:
 
 
 def default_name(load: LoadSpec) -> str:
-    """What a point is called that nobody gave a name."""
+    """The name of a point that was given none."""
     if load.in_flight is not None:
         return f"{load.in_flight} in flight"
     return Path(load.trace).name if load.rate is None else f"{load.rate:,.0f}/s"

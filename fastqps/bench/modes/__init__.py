@@ -31,8 +31,8 @@ MODES = {
 
 
 class Mode(Protocol):
-    """What a module of a mode has. One that starts no server has ``run_alone(options) -> Result`` in
-    the place of ``run``, and gets no common flags but --output."""
+    """The interface of a mode's module. One that starts no server has ``run_alone(options) -> Result`` in the place of
+    ``run``, and gets no common flags but --output."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Flags of its own, beside the common ones."""

@@ -153,7 +153,7 @@ def _as_json(
     setup |= {"spare_pods": options.spare_pods, "node_start": options.node_start, "scale": options.scale}
     return {
         "recording": recording.as_json(),
-        "scenarios": [{"name": one.name, "told": one.told, "seconds": one.shape.seconds} for one in among],
+        "scenarios": [{"name": one.name, "told": one.description, "seconds": one.shape.seconds} for one in among],
         "contests": [contest_json(found, options.worth) for found in contests],
         "worth": options.worth,
         "setup": setup,
@@ -161,7 +161,7 @@ def _as_json(
 
 
 def _notes(among: list[Scenario], contests: list[Contest], worth: float) -> list[str]:
-    """Where saturation is not the best, in words."""
+    """Notes on scenarios in which saturation is not the best signal."""
     notes = [f"{found.signal.name}: no target could be set, it says next to nothing below the capacity"
              for found in contests if found.picked is None]  # fmt: skip
     picked = {found.signal.key: found.trials[found.picked] for found in contests if found.picked is not None}

@@ -26,14 +26,14 @@ DURATION_S_MIN = SETTLED_S + 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the loads are shares of."""
+    """Adds a flag for the capacity that the loads are shares of."""
     parser.add_argument(
         "--capacity", metavar="FILE", required=True, help="capacity.json of find-max: loads are shares of its rate"
     )
 
 
 def check(options: argparse.Namespace, common: Common) -> None:
-    """That the gauges have the time to say something, and that there is something that good is."""
+    """Checks that the run is long enough for the gauges, and that there is an objective."""
     common.load.at_rate(read_capacity(options.capacity).rate)
     if common.slo is None:
         raise ConfigError("signals needs to know what is good enough: --slo p99=20ms")

@@ -1,4 +1,4 @@
-"""The same load while the server has fewer and fewer cores, alone on them and beside a noisy neighbour."""
+"""Applies the same load while the server has fewer and fewer cores, with and without a noisy neighbour."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _counts(text: str, available: int) -> list[int]:
 
 
 def _load(context: Context, cpus: tuple[int, ...]) -> LoadSpec:
-    """What ``--rate`` says; else a share of the peak, which is measured first."""
+    """The load of ``--rate``, or a share of the peak, which is measured first."""
     if context.options.rate is not None:
         return context.load.at_rate(context.options.rate)
     peak = context.measure({}, context.load.closed(IN_FLIGHT), name="peak", keep=False, server_cpus=cpus)

@@ -30,7 +30,8 @@ def severity(verdict: str) -> str:
 
 
 def one_line(result: Result) -> str:
-    """For the terminal: ``VALID  max 1,184/s  p99 18.3 ms ≤ 20 ms  goodput 99.7 %  (n = 71,040)``."""
+    """The result in one line for the terminal: ``VALID  max 1,184/s  p99 18.3 ms ≤ 20 ms  goodput 99.7 %  (n =
+    71,040)``."""
     return "  ".join([result.verdict, *facts_of(result)])
 
 

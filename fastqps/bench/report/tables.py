@@ -23,7 +23,7 @@ class PlainTable:
 
 
 def tables_of(result: Result) -> list[PlainTable]:
-    """Those that hold something."""
+    """The tables that are not empty."""
     makers = (_contests, _scenarios, _accuracy, _farthest, _differences, _drift, _stages, _decisions)
     return [table for make in makers if (table := make(result)).rows]
 
@@ -90,7 +90,7 @@ def _differences(result: Result) -> PlainTable:
 
 
 def _shown(metric: str) -> Callable[[float | None], str]:
-    """How a compared figure is written, by its name in a point."""
+    """Formats a compared figure by its name in a point."""
     if metric.endswith("_us"):
         return wording.time
     return wording.percent if metric == "duty_cycle" else wording.rate

@@ -44,7 +44,7 @@ _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torc
 
 
 def choose_dtype(name: str) -> torch.dtype:
-    """``auto`` is bf16. ``DeviceError`` for what this device cannot do."""
+    """Resolves ``auto``, which is bf16. Raises ``DeviceError`` for a type that the GPU cannot compute."""
     if name == "auto":
         name = "bfloat16"
     if name not in _DTYPES:
@@ -53,7 +53,8 @@ def choose_dtype(name: str) -> torch.dtype:
 
 
 def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> CudaEncoder:
-    """Loads an encoder onto the GPU. ``DeviceError``, ``ModelError`` and ``ConfigError`` where that cannot be."""
+    """Loads an encoder onto the GPU. Raises ``DeviceError``, ``ModelError`` or ``ConfigError`` if that is
+    impossible."""
     if card.static:
         raise DeviceError(f"{card.name} is a static model, which device cuda does not run; use --device cpu")
     backend, dtype = _open(place)
@@ -74,7 +75,8 @@ def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place)
 
 
 def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> CudaDecoder:
-    """Loads a generator onto the GPU. ``DeviceError``, ``ModelError`` and ``ConfigError`` where that cannot be."""
+    """Loads a generator onto the GPU. Raises ``DeviceError``, ``ModelError`` or ``ConfigError`` if that is
+    impossible."""
     backend, dtype = _open(place)
     held = await_held(card, place, dtype)
     with starting(card, backend, max_tokens):

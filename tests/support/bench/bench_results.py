@@ -352,7 +352,7 @@ def _simulated() -> str:
     for trial in contests[0]["trials"]:
         trial["runs"][0]["course"] = trial["runs"][0]["course"][::30]
     own = {"contests": contests, "worth": 10.0, "recording": made_recording().as_json()}
-    own["scenarios"] = [{"name": one.name, "told": one.told, "seconds": one.shape.seconds} for one in among]
+    own["scenarios"] = [{"name": one.name, "told": one.description, "seconds": one.shape.seconds} for one in among]
     return json.dumps(own)
 
 

@@ -42,7 +42,7 @@ _PLOTS = (
 
 
 def plots_of(result: Result) -> list[Plot]:
-    """Those that the result has data for, the most important ones of its mode first."""
+    """The plots for which the result has data, the most important ones of its mode first."""
     over_time = result.mode in ("soak", "replay")
     order = dict.fromkeys((*_OVER_TIME, *_PLOTS)) if over_time else _PLOTS
     return [*(plot for draw in order if (plot := draw(result)) is not None), *courses(result)]

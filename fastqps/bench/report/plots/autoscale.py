@@ -1,4 +1,4 @@
-"""What an autoscaler makes of signals: their trade-offs, and the pods of each over the time of each scenario."""
+"""Plots of autoscaling by signal: their trade-offs, and the number of pods over time in each scenario."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _picked_text(trial: Mapping[str, Any]) -> str:
 
 
 def courses(result: Result) -> list[Plot]:
-    """For each scenario the traffic, and each signal's pods."""
+    """Plots the traffic and each signal's pods for each scenario."""
     found = result.extra.get("autoscale", {"scenarios": (), "contests": ()})
     plots = []
     for k, scenario in enumerate(found["scenarios"]):
