@@ -96,7 +96,7 @@ struct alignas(64) Model {
 };
 
 // One generation of one model: its limits, and how its answers are computed. S writes it while kWarming; then it is
-// constant.
+// constant, except for what its first dispatcher chooses before it is ready.
 enum class RouteState : u32 { kEmpty = 0, kWarming = 1, kServing = 2, kDraining = 3 };
 struct alignas(64) Route {
   std::atomic<RouteState> state;
