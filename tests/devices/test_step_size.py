@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from checkpoints import write_checkpoint
 from generators import write_generator
+from profiles import write_profile
 
 from fastqps._core import now_ns
 from fastqps.devices import make_runner
@@ -21,7 +22,7 @@ from fastqps.dispatcher.step_size import STEPS, step_size
 from fastqps.models import load_card
 from fastqps.models.card import ModelCard
 from fastqps.process.children import DispatcherSettings
-from fastqps.runners.knee import Knee
+from fastqps.runners.knee import Knee, find_knee
 from fastqps.runners.lane import Lane, make_lanes
 from fastqps.runners.timed_steps import BLOCK_S, TimedSteps
 
@@ -243,6 +244,19 @@ def test_steps_are_timed_through_all_lanes(model: Path, monkeypatch: pytest.Monk
         assert all(began < start <= end for start, end in stamps), "all buffers were used"
     for lane in both:
         lane.close()
+
+
+def test_a_device_that_works_by_itself_tells_its_own_time(model: Path, tmp_path: Path) -> None:
+    """However late the host is: the times are the profile's, and the choice is the exact one."""
+    profile = write_profile(tmp_path / "p.toml", {"fixed_us": 300, "per_token_us": 0, "per_item_us": 100})
+    steps = TimedSteps(
+        load_card(str(model)), make_lanes(make_runner(f"sim:{profile}", load_card(str(model)), 512, 16384), 1, 2)
+    )
+    for size in (1, 8, 64):
+        seconds, count = steps(size)
+        assert seconds / count == pytest.approx(300e-6 + size * 100e-6, rel=1e-3)
+    knee = find_knee(steps, steps.most)
+    assert knee.decided and knee.items == 64, "300 µs are 5 % of the time of a step of 57 items"
 
 
 def test_sequences_of_a_generator_are_timed(tmp_path: Path) -> None:
