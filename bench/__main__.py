@@ -26,6 +26,7 @@ PARTS = {
     "prepare": "preparing a step of generation, against torch",
     "light": "memory, idle CPU, start",
     "starvation": "all processes on one core",
+    "knee": "steps of the chosen size, against fixed sizes",
     "scrapes": "the CPU cost of scrapes",
 }
 RESULTS = Path(__file__).parent / "results"

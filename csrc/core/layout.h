@@ -96,7 +96,7 @@ struct alignas(64) Model {
 };
 
 // One generation of one model: its limits, and how its answers are computed. S writes it while kWarming; then it is
-// constant.
+// constant, except for what its first dispatcher chooses before it is ready.
 enum class RouteState : u32 { kEmpty = 0, kWarming = 1, kServing = 2, kDraining = 3 };
 struct alignas(64) Route {
   std::atomic<RouteState> state;
@@ -108,14 +108,15 @@ struct alignas(64) Route {
   u32 dimensions;         // floats in a row of the device's output: embedding width, or number of labels
   u32 vocab_size;         // ids at or above it are refused
   u32 max_input_tokens;
-  u32 max_queue_items;  // limit of waiting items, over all doors
-  u32 max_batch_items, max_batch_tokens;
+  u32 max_queue_items;               // limit of waiting items, over all doors
+  std::atomic<u32> max_batch_items;  // [S, or D once before it is ready] 0: its dispatchers have not chosen it yet
+  u32 max_batch_tokens;
   u64 max_batch_delay_ns;
-  u32 position_offset;    // position id of a first token; RoBERTa: padding id + 1, and padding is not counted
-  u32 pair_type_id;       // token type of a pair's second text
-  u32 max_output_tokens;  // generators: room for them in a slot's answer
-  u32 prefix_tokens;      // generators: ids in front of every prompt, kept in no slot
-  u32 cache_slots;        // generators: sequences that one dispatcher can run
+  u32 position_offset;           // position id of a first token; RoBERTa: padding id + 1, and padding is not counted
+  u32 pair_type_id;              // token type of a pair's second text
+  u32 max_output_tokens;         // generators: room for them in a slot's answer
+  u32 prefix_tokens;             // generators: ids in front of every prompt, kept in no slot
+  std::atomic<u32> cache_slots;  // [as max_batch_items] generators: sequences that one dispatcher can run
   u32 card_bytes;
   char version[16];  // 12 hex digits
 };

@@ -166,7 +166,7 @@ class LoadWindow {
     if (route >= segment_.sizes().routes() || device >= devices_) return;
     const StepSums now = sums_of(stats);
     StepSums since = now - steps_[d];
-    since.item_room = since.steps * segment_.route(route).max_batch_items;
+    since.item_room = since.steps * segment_.route(route).max_batch_items.load(kRelaxed);
     work_[device * models_ + route / kGenerations] += since;
     steps_[d] = now;
     const Histogram& queue = stats.stage[kQueue];

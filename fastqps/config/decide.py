@@ -12,12 +12,14 @@ DISPATCHERS_MAX = 64  # over all models: one bit each in a route's mask
 MODELS_MAX = 16
 _STEP_INPUT_MIN = 512  # tokens of its longest input that a step has room for, also where models take less
 _SLOTS_MIN, _SLOTS_MAX, _SLOT_IDS_BYTES_MAX, _ID_BYTES = 1024, 8192, 64 << 20, 4
+_ITEMS_CPU, _ITEMS_NULL, _ITEMS_MOST = 64, 256, 1024  # of a step whose best size is yet to be measured, by device
 RUNNING_DEFAULT = 1024  # sequences of a generator's dispatcher, where steps, slots and memory have room for them
 
 
 def decide(config: Config) -> Config:
     """The same configuration with every ``auto`` decided, but for what each model has of its own
-    (``max_input_tokens``, ``max_running``). Reads models' configurations, loads none, and imports no torch.
+    (``max_input_tokens``, ``max_running``), and for what is measured at the start (``max_batch_items``, and the
+    ``dispatchers`` of cpu). Reads models' configurations, loads none, and imports no torch.
 
     Raises ``ConfigError``, and ``DeviceError`` for a device that this version does not have.
     """
@@ -28,8 +30,10 @@ def decide(config: Config) -> Config:
     cores = machine.usable_cores(len(server_cpus(config)))
     modelled = device.startswith("sim:")
     gpu = device.startswith("cuda")
-    dispatchers = config.dispatchers or (1 if modelled or gpu else max(1, cores // 2 // len(models)))
-    if dispatchers * len(models) * devices > DISPATCHERS_MAX:
+    dispatchers = config.dispatchers
+    if not dispatchers and device != "cpu":
+        dispatchers = 1 if modelled or gpu else max(1, cores // 2 // len(models))
+    if dispatchers and dispatchers * len(models) * devices > DISPATCHERS_MAX:
         total = f"{dispatchers} for each of {len(models)} models"
         total += f" and {devices} devices" if devices > 1 else ""
         raise ConfigError(f"--dispatchers: {total} is more than {DISPATCHERS_MAX} in all")
@@ -58,10 +62,21 @@ def decide(config: Config) -> Config:
         frontdoors=config.frontdoors or min(32, max(1, cores // 4)),
         dispatchers=dispatchers,
         lanes=config.lanes or (2 if gpu else 1),
-        max_batch_items=config.max_batch_items or (64 if small else 1024 if gpu else 256),
+        max_batch_items=config.max_batch_items or (_ITEMS_NULL if device == "null" else None),
         max_batch_tokens=tokens,
         slots=slots,
     )
+
+
+def most_items(config: Config) -> int:
+    """The most items of a step: those that are set, or those up to which dispatchers look for the best size."""
+    return config.max_batch_items or (_ITEMS_CPU if config.device == "cpu" else _ITEMS_MOST)
+
+
+def most_dispatchers(config: Config) -> int:
+    """The most dispatchers of a model: those that are set, or those that a start on cpu measures."""
+    cores = machine.usable_cores(len(server_cpus(config)))
+    return config.dispatchers or max(1, cores // max(1, len(config.model)))
 
 
 def _own_limit(model: str) -> int:

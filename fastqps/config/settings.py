@@ -34,8 +34,8 @@ def _setting(default: Any, kind: Kind, help: str, **more: Any) -> Any:
 
 @dataclass(frozen=True)
 class Config:
-    """All settings of one server, checked. None in a field that has an ``auto``: not decided yet (``decide``; of
-    the queue's budget never, it follows the steps)."""
+    """All settings of one server, checked. None in a field that has an ``auto``: not decided yet (``decide``; never of
+    the queue's budget, which follows the steps, nor of what a start measures)."""
 
     model: tuple[str, ...] = _setting(
         (),
@@ -69,7 +69,8 @@ class Config:
         "Dispatcher processes of each model and device.",
         least=1,
         most=64,
-        auto="half of the cores, divided among the models, at least 1; on cuda and sim 1",
+        auto="on cuda and sim 1; else half of the cores, divided among the models, at least 1. On cpu the first start "
+        "of a model also measures one for each core, takes that if it is 5 % faster, and stores the choice beside it",
     )
     lanes: int | None = _setting(
         None,
@@ -86,7 +87,8 @@ class Config:
         "Most requests in a batch. A generator's steps hold --max-running sequences instead.",
         least=1,
         most=4096,
-        auto="64 on cpu, 1024 on cuda, 256 on null and sim",
+        auto="the smallest batch with 95 % of the best rate, of at most 64 on cpu, 1024 on cuda and sim; the first "
+        "start of a model measures it and stores the choice beside the model. 256 on null. See docs/step-size.md",
     )
     max_batch_tokens: int | None = _setting(
         None,
@@ -130,8 +132,8 @@ class Config:
         "Most sequences that a generator's dispatcher runs at a time. Each has a place in the KV cache.",
         least=1,
         most=1 << 16,
-        auto="1024, or as many as --max-batch-tokens and --slots have room for and a quarter of the memory holds (on "
-        "cuda half of the GPU's)",
+        auto="the fewest with 95 % of the best rate, measured as --max-batch-items is, of at most 1024, or as many as "
+        "--max-batch-tokens and --slots have room for and a quarter of the memory holds (on cuda half of the GPU's)",
     )
     async_steps: bool = _setting(
         True,

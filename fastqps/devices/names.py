@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import json
 from dataclasses import dataclass
 
 from fastqps.devices.cuda_choice import choose_device, chosen_gpus
 from fastqps.devices.profile import Profile, check_task, load_profile
 from fastqps.errors import ConfigError
+from fastqps.host import machine
 from fastqps.host.gpus import Gpu
 from fastqps.models.card import ModelCard
 
@@ -33,6 +37,14 @@ class Device:
     def spec_alone(self) -> str:
         """The argument of ``make_runner`` in a process that sees no other GPU, as a server's dispatchers do."""
         return "cuda:0" if self.gpu else self.spec
+
+    @property
+    def make(self) -> str:
+        """The same for devices that are equally fast."""
+        if self.profile:
+            figures = json.dumps(dataclasses.asdict(self.profile)).encode()
+            return f"sim {self.profile.name} {hashlib.sha256(figures).hexdigest()[:12]}"
+        return self.gpu.name if self.gpu else machine.cpu_model()
 
     def check(self, card: ModelCard) -> None:
         """Raises ``ConfigError`` if the profile cannot model a device that runs this model."""

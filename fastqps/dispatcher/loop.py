@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from fastqps._core import CudaError, Heartbeat, Segment, Stepper, WakeFds
 from fastqps.devices import DeviceFault, make_runner
+from fastqps.dispatcher.step_size import step_size
 from fastqps.models.card import ModelCard
 from fastqps.models.cards import check_files
 from fastqps.process.children import LEAVE, DispatcherSettings
@@ -88,15 +89,15 @@ def _check_ours(ours: bool) -> None:
         os._exit(FENCED)
 
 
-def make_stepper(card: ModelCard, segment: Segment, settings: DispatcherSettings) -> Stepper:
-    """Makes the native half of the loop, for the kind of the model's steps."""
+def make_stepper(card: ModelCard, segment: Segment, settings: DispatcherSettings, max_items: int) -> Stepper:
+    """Makes the native half of the loop, for the kind of the model's steps. ``max_items`` is ``step_size``'s result."""
     return step_kind(card).make_stepper(
         segment,
         WakeFds(dispatchers=list(settings.wake_dispatchers), doors=list(settings.wake_doors)),
         settings.index,
         epoch=settings.epoch,
         route=settings.route,
-        max_items=settings.max_batch_items,
+        max_items=max_items,
         max_tokens=settings.max_batch_tokens,
         delay_ns=segment.route(settings.route).max_batch_delay_ns,
     )
@@ -143,7 +144,7 @@ def serve(settings: DispatcherSettings) -> int:
         check_files(card)
     for lane in lanes:
         lane.warm_up()
-    stepper = make_stepper(card, segment, settings)
+    stepper = make_stepper(card, segment, settings, step_size(card, settings, segment, lanes))
     dispatcher = Dispatcher(stepper, lanes)
 
     def stop(number: int, frame: object) -> None:

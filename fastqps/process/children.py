@@ -63,6 +63,7 @@ class DispatcherSettings(Settings):
     route: int  # model * generations + generation
     device: str  # one device, even if the server has several
     device_index: int  # its line in the segment
+    device_make: str  # all of one make are equally fast
     dtype: str
     quantization: str
     weights_fd: int  # in-memory file of the weight holder; -1: the dispatcher has its own weights
@@ -70,6 +71,7 @@ class DispatcherSettings(Settings):
     kernels_fd: int  # the file of the server's kernels.journal
     threads: int  # CPU threads to compute with
     max_batch_items: int  # generators: sequences that run at a time
+    choose_items: bool  # max_batch_items is the most, of which the first dispatcher chooses
     max_batch_tokens: int
     lanes: int
     async_steps: bool

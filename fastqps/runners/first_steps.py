@@ -1,4 +1,4 @@
-"""The steps that a runner makes before the first request, which then finds all ready."""
+"""The steps that a runner makes before the first request: those that warm it up, and those that are measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from fastqps.runners.buffers import StepBuffers
 from fastqps.runners.decode_buffers import DecodeBuffers
 
 Run = Callable[[int, int, int], None]
-_USUAL_TOKENS = 32  # of an item or prompt of a full step
+Size = tuple[int, int, int]  # the three numbers of a step that its runner's ``run`` takes
+USUAL_TOKENS = 32  # of an item or prompt of a full step
 _NOT_FINITE = "the model's first answer is not finite: its weights hold NaN or infinity"
 
 
@@ -22,16 +23,21 @@ def first_steps(card: ModelCard, b: StepBuffers, run: Run) -> None:
     ``ModelError`` where the answers are no numbers: then every client's would be none.
     """
     longest = min(card.max_input_tokens, b.max_tokens)
-    full = min(b.max_items, max(1, b.max_tokens // _USUAL_TOKENS))
-    for n_items, length in ((1, min(2, longest)), (full, min(_USUAL_TOKENS, longest))):
-        n_tokens = n_items * length
-        b.input_ids[:n_tokens] = 0
-        b.token_type_ids[:n_tokens] = 0
-        b.position_ids[:n_tokens] = card.position_offset + np.arange(n_tokens) % length
-        b.cu_seqlens[: n_items + 1] = np.arange(n_items + 1) * length
-        run(n_items, n_tokens, n_items)
+    full = min(b.max_items, max(1, b.max_tokens // USUAL_TOKENS))
+    for n_items, length in ((1, min(2, longest)), (full, min(USUAL_TOKENS, longest))):
+        run(*fill_items(card, b, n_items, length))
         if not np.isfinite(b.output[:n_items]).all():
             raise ModelError(_NOT_FINITE)
+
+
+def fill_items(card: ModelCard, b: StepBuffers, n_items: int, length: int) -> Size:
+    """Packs a step of items with ``length`` tokens each."""
+    n_tokens = n_items * length
+    b.input_ids[:n_tokens] = 0
+    b.token_type_ids[:n_tokens] = 0
+    b.position_ids[:n_tokens] = card.position_offset + np.arange(n_tokens) % length
+    b.cu_seqlens[: n_items + 1] = np.arange(n_items + 1) * length
+    return n_items, n_tokens, n_items
 
 
 def first_rows(card: ModelCard, b: DecodeBuffers, prefix_len: int, run: Run) -> None:
@@ -39,18 +45,24 @@ def first_rows(card: ModelCard, b: DecodeBuffers, prefix_len: int, run: Run) -> 
 
     ``ModelError`` where the model gives no numbers: then every client's tokens would mean nothing.
     """
-    for length in (1, min(b.max_tokens, card.max_input_tokens, _USUAL_TOKENS)):
+    for length in (1, min(b.max_tokens, card.max_input_tokens, USUAL_TOKENS)):
         runs = 1 if length == 1 else min(b.max_runs, b.max_tokens // length)
-        n = runs * length
-        b.header[:5] = n, runs, runs, b.max_tokens, b.max_runs
-        b.input_ids[:n] = 0
-        b.positions[:n] = prefix_len + np.arange(n) % length
-        b.kv_slots[:n] = np.arange(n) // length
-        b.starts[: runs + 1] = np.arange(runs + 1) * length
-        b.made[:runs] = 0
-        b.admitted[:runs] = 0
-        b.admitted[:runs, PARAM_SLOT] = np.arange(runs)
+        size = fill_rows(b, prefix_len, runs, length)
         b.admitted[:runs, PARAM_FLAGS] = PARAM_LOGPROBS  # they show a model that gives no numbers
-        run(runs, n, runs)
+        run(*size)
         if not np.isfinite(b.logprobs[:runs]).all():
             raise ModelError(_NOT_FINITE)
+
+
+def fill_rows(b: DecodeBuffers, prefix_len: int, runs: int, length: int) -> Size:
+    """Packs a step of new sequences with ``length`` rows each, in the first cache slots."""
+    n = runs * length
+    b.header[:5] = n, runs, runs, b.max_tokens, b.max_runs
+    b.input_ids[:n] = 0
+    b.positions[:n] = prefix_len + np.arange(n) % length
+    b.kv_slots[:n] = np.arange(n) // length
+    b.starts[: runs + 1] = np.arange(runs + 1) * length
+    b.made[:runs] = 0
+    b.admitted[:runs] = 0
+    b.admitted[:runs, PARAM_SLOT] = np.arange(runs)
+    return runs, n, runs

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fastqps._core import DISPATCHERS_MAX, Sizes
@@ -19,6 +20,7 @@ from fastqps.models.names import resolve
 from fastqps.supervisor.gpu.placement import Cpus, Placement, pinned, unpinned
 from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
 from fastqps.supervisor.room import Memory, Room, room_of
+from fastqps.supervisor.split import dispatchers_by_rule
 from fastqps.telemetry.capacity import Capacity, read_capacity
 from fastqps.telemetry.metrics.saturation import DEVICE_BUSY_MAX
 
@@ -89,11 +91,16 @@ class Plan:
         )
 
 
-def make_plan(config: Config) -> Plan:
+def make_plan(config: Config, choose: Callable[[Config, Sequence[ModelCard]], int] = dispatchers_by_rule) -> Plan:
     """Makes the plan of a decided configuration. Reads the models' cards; raises ``ModelError`` if one cannot be
-    served."""
-    assert config.frontdoors and config.dispatchers and config.lanes  # decided
+    served.
+
+    ``choose`` returns the number of dispatchers of each model on cpu. It is called unless that is set.
+    """
     cards = _cards(config)
+    if not config.dispatchers:
+        config = dataclasses.replace(config, dispatchers=choose(config, cards))
+    assert config.frontdoors and config.dispatchers and config.lanes  # decided
     devices = list_devices(config.device)
     for card in cards:
         for device in devices:

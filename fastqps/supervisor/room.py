@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fastqps.config import Config
-from fastqps.config.decide import RUNNING_DEFAULT
+from fastqps.config.decide import RUNNING_DEFAULT, most_items
 from fastqps.config.units import format_bytes
 from fastqps.errors import ConfigError
 from fastqps.host import machine
@@ -26,6 +26,7 @@ class Room:
     tokens: int  # most tokens of a step
     running: int = 0  # most sequences at a time; each has a row in every step
     kv_bytes: int = 0
+    choose: bool = False  # whether dispatchers measure how many of ``items`` are enough
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,9 @@ def room_of(card: ModelCard, config: Config, memory: Memory) -> Room:
 
     Raises ``ConfigError`` if a step cannot hold the sequences, or the memory cannot hold their KV cache.
     """
-    assert config.max_batch_items and config.max_batch_tokens and config.frontdoors  # decided
+    assert config.max_batch_tokens and config.frontdoors  # decided
     if card.task != "generate":
-        return Room(config.max_batch_items, config.max_batch_tokens)
+        return Room(most_items(config), config.max_batch_tokens, choose=config.max_batch_items is None)
     rows = config.max_batch_tokens - card.max_input_tokens
     if rows < (config.max_running or 1):
         raise ConfigError(
@@ -69,7 +70,8 @@ def room_of(card: ModelCard, config: Config, memory: Memory) -> Room:
             f"{format_size(kv_bytes * memory.sharers)} of {memory.whose} {format_size(memory.bytes)}; lower it, "
             "--max-input-tokens or --max-output-tokens"
         )
-    return Room(items=running, tokens=config.max_batch_tokens, running=running, kv_bytes=kv_bytes)
+    choose = config.max_running is None and config.device != "null"
+    return Room(items=running, tokens=config.max_batch_tokens, running=running, kv_bytes=kv_bytes, choose=choose)
 
 
 def on_gpu(config: Config) -> bool:

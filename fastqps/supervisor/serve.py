@@ -31,6 +31,7 @@ from fastqps.supervisor.room import Room, format_size
 from fastqps.supervisor.run_directory import RunDirectory
 from fastqps.supervisor.server import Supervisor
 from fastqps.supervisor.shared import Shared
+from fastqps.supervisor.split import choose_dispatchers
 from fastqps.telemetry.tracing import Tracing, find_endpoint
 
 FILES_MIN = 256  # for at most 32 front doors and 64 dispatchers with their eventfds, and some clients
@@ -53,10 +54,11 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
         listener = stack.enter_context(bind(config.host, config.port, "--port"))
         admin = stack.enter_context(bind(config.admin_host, config.admin_port, "--admin-port", "--admin-host"))
         credentials = CredentialWatch(CredentialFiles.of(config))
-        server = make_plan(config)
+        choices: list[str] = []
+        server = make_plan(config, lambda config, cards: choose_dispatchers(config, cards, choices.append))
         shared = stack.enter_context(contextlib.closing(Shared(server, credentials.vault.fd)))
         log = stack.enter_context(contextlib.closing(Log()))
-        said = (*notes, tracing_note, _describe(server, shared), *exposures(config))
+        said = (*notes, tracing_note, *choices, _describe(server, shared), *exposures(config))
         for line in filter(None, said):
             log.event("supervisor", line)
         for card in server.cards:
@@ -66,7 +68,7 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
             log.event(
                 "supervisor", f"no model can be reloaded: {server.dispatchers} dispatchers leave no worker slot free"
             )
-        for doubt in doubts(server.capacity, config, server.cards[0].version) if server.capacity else ():
+        for doubt in doubts(server.capacity, server.config, server.cards[0].version) if server.capacity else ():
             log.event("supervisor", doubt)
         # Signals are blocked until they are handled, because from here on there are files to remove.
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
@@ -172,4 +174,5 @@ def _describe_model(card: ModelCard, room: Room) -> str:
         return name
     prefix = f", prefix of {len(card.prefix_ids)} tokens" if card.prefix_ids else ""
     cache = f"; KV cache {format_size(room.kv_bytes)}" if room.kv_bytes else ""
-    return f"{name} (a dispatcher runs {room.running} sequences{prefix}{cache})"
+    most = "at most " if room.choose else ""
+    return f"{name} (a dispatcher runs {most}{room.running} sequences{prefix}{cache})"

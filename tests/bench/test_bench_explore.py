@@ -25,7 +25,8 @@ from fastqps.bench.results.result import BenchError, Result
 from fastqps.bench.slo import Slo
 from fastqps.config import load
 from fastqps.config.document import settings_file
-from fastqps.devices.stored_choice import FILE
+from fastqps.devices.stored_choice import PRECISION
+from fastqps.dispatcher.step_size import STEPS
 from fastqps.errors import ConfigError
 
 pytestmark = pytest.mark.compute
@@ -143,8 +144,9 @@ def test_tune_has_the_choice_of_auto_measured_anew(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "config.json").write_text("{}")
-    stored = tmp_path / FILE
+    stored, steps = tmp_path / PRECISION.file, tmp_path / STEPS.file
     stored.write_text("{}")
+    steps.write_text("{}")
     base = {"model": [f"m={tmp_path}"], "device": "cpu", "dispatchers": 1}
     if values == "auto":
         tries, base = "dispatchers=1", {**base, "quantization": "auto"}
@@ -156,6 +158,7 @@ def test_tune_has_the_choice_of_auto_measured_anew(
     )
     run("tune", tuned)
     assert stored.exists() is kept
+    assert not steps.exists(), "max-batch-items auto is the first value that is tried"
 
 
 def test_tune_shows_every_candidate_once_with_its_runs(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from fake_mps.path import FAKE_MPS_PATH
 
 from fastqps.config import Config, decide
+from fastqps.config.decide import most_items
 from fastqps.devices import choose_device, cuda_choice, list_devices, one_device
 from fastqps.devices.errors import DeviceError
 from fastqps.doctor import gpus as doctor_gpus
@@ -199,7 +200,7 @@ def test_defaults_on_a_gpu(machine: pytest.MonkeyPatch) -> None:
     machine.setenv(gpus.VISIBLE, "0")
     found = decide(Config(model=("minilm",)))
     assert (found.device, found.dispatchers, found.lanes) == ("cuda:0", 1, 2)
-    assert (found.max_batch_items, found.max_batch_tokens) == (1024, 16384)
+    assert (found.max_batch_items, most_items(found), found.max_batch_tokens) == (None, 1024, 16384)
     assert decide(Config(model=("minilm",), dtype="float16", lanes=1)).lanes == 1
     assert decide(Config(model=("minilm",), device="null")).lanes == 1
     machine.setenv(gpus.FAKE_LIBRARY, "/a/libfakecudart.so")

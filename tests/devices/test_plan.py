@@ -65,6 +65,7 @@ def kv_bytes(running: int, prefix: int = 3) -> int:
 
 def test_an_encoder_has_room_as_the_settings_say() -> None:
     assert room_of(ENCODER, config(max_batch_items=7, max_batch_tokens=600), 0) == Room(7, 600)
+    assert room_of(ENCODER, config(max_batch_tokens=600), 0) == Room(64, 600, choose=True)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,8 @@ def test_an_encoder_has_room_as_the_settings_say() -> None:
 )
 def test_room_for_sequences(settings: dict[str, Any], sharers: int, running: int, tokens: int) -> None:
     expected = 0 if settings.get("device") == "null" else kv_bytes(running)
-    assert room_of(GENERATOR, config(**settings), sharers) == Room(running, tokens, running, expected)
+    choose = "max_running" not in settings and "device" not in settings
+    assert room_of(GENERATOR, config(**settings), sharers) == Room(running, tokens, running, expected, choose)
 
 
 def test_kv_caches_take_at_most_a_quarter_of_the_memory() -> None:

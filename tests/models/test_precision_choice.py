@@ -17,18 +17,10 @@ import torch
 from checkpoints import write_checkpoint
 
 from fastqps import Engine
-from fastqps.devices import stored_choice
+from fastqps.devices import choice_file
+from fastqps.devices.choice_file import CHOICES_MAX
 from fastqps.devices.shared_choice import shared_choice
-from fastqps.devices.stored_choice import (
-    CHOICES_MAX,
-    FILE,
-    Choice,
-    Circumstances,
-    find_choice,
-    forget_choices,
-    places,
-    store_choice,
-)
+from fastqps.devices.stored_choice import PRECISION, Choice, Circumstances
 from fastqps.models import load_card
 from fastqps.models.card import ModelCard
 from fastqps.models.cards import check_files
@@ -39,6 +31,7 @@ from fastqps.process.server_process import ServerProcess
 
 pytestmark = pytest.mark.compute
 
+FILE = PRECISION.file
 HERE = Circumstances("0123456789ab", "a GPU", "2.11.0", "bfloat16", (16, 512))
 PRODUCTS = (Timed(Kind(48, 64, True, "gelu"), (3.0, 6.5), (3.5, 4.0), True),)
 CHOICE = Choice("2026-11-22T10:00:00Z", PRODUCTS)
@@ -92,9 +85,9 @@ def start(card: ModelCard, measured: list[Product], device: str = "a GPU", fp8: 
 def test_what_is_stored_comes_back(tmp_path: Path) -> None:
     path = tmp_path / FILE
     log = Log()
-    store_choice([path], HERE, CHOICE, log)
+    PRECISION.store([path], HERE, CHOICE, log)
     assert log == [f"quantization auto: choice stored in {path}"]
-    assert find_choice([tmp_path / "none", path], HERE, log) == (path, CHOICE)
+    assert PRECISION.find([tmp_path / "none", path], HERE, log) == (path, CHOICE)
     others = [
         replace(HERE, model="other"),
         replace(HERE, device="another GPU"),
@@ -102,20 +95,20 @@ def test_what_is_stored_comes_back(tmp_path: Path) -> None:
         replace(HERE, dtype="float16"),
         replace(HERE, rows=(16, 1024)),
     ]
-    assert [find_choice([path], other, log) for other in others] == [None] * len(others)
+    assert [PRECISION.find([path], other, log) for other in others] == [None] * len(others)
     later = replace(CHOICE, measured="2026-11-23T10:00:00Z")
-    store_choice([path], others[0], CHOICE, log)
-    store_choice([path], HERE, later, log)
-    assert find_choice([path], HERE, log) == (path, later)
-    assert find_choice([path], others[0], log) == (path, CHOICE)
+    PRECISION.store([path], others[0], CHOICE, log)
+    PRECISION.store([path], HERE, later, log)
+    assert PRECISION.find([path], HERE, log) == (path, later)
+    assert PRECISION.find([path], others[0], log) == (path, CHOICE)
     assert len(log) == 3 and list(tmp_path.iterdir()) == [path]
 
 
 def test_the_oldest_choices_go(tmp_path: Path) -> None:
     path = tmp_path / FILE
     for i in range(CHOICES_MAX + 3):
-        store_choice([path], replace(HERE, device=f"GPU {i}"), CHOICE, quiet)
-    kept = [i for i in range(CHOICES_MAX + 3) if find_choice([path], replace(HERE, device=f"GPU {i}"), quiet)]
+        PRECISION.store([path], replace(HERE, device=f"GPU {i}"), CHOICE, quiet)
+    kept = [i for i in range(CHOICES_MAX + 3) if PRECISION.find([path], replace(HERE, device=f"GPU {i}"), quiet)]
     assert kept == list(range(3, CHOICES_MAX + 3))
 
 
@@ -130,7 +123,7 @@ def changed(**changes: Any) -> str:
 
 def test_the_file_of_the_next_test_is_good_without_its_changes(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(changed())
-    assert find_choice([tmp_path / FILE], HERE, pytest.fail)
+    assert PRECISION.find([tmp_path / FILE], HERE, pytest.fail)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +174,7 @@ def test_the_next_start_reads_it(model: Path, capfd: pytest.CaptureFixture[str])
     assert entry["model"] == before.version and entry["dtype"] == "float32" and " threads" in entry["device"]
     assert card_of(model) == before, "the file is no part of the checkpoint"
     check_files(before)
-    forget_choices(model)
+    PRECISION.forget(model)
     Engine(str(model), dtype="float32", quantization="auto").close()
     assert len(capfd.readouterr().err.splitlines()) == len(times) + 2
 
@@ -235,9 +228,9 @@ def test_a_full_disk_is_a_warning(model: Path, cache: Path, monkeypatch: pytest.
 def test_no_folder_at_all(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert places(model) == [model / FILE]
-    monkeypatch.setattr(stored_choice, "PACKAGED", {"minilm": ("a package", "model")})
-    monkeypatch.setattr(stored_choice, "packaged", lambda name: model)
+    assert PRECISION.places(model) == [model / FILE]
+    monkeypatch.setattr(choice_file, "PACKAGED", {"minilm": ("a package", "model")})
+    monkeypatch.setattr(choice_file, "packaged", lambda name: model)
     found, log = start(card_of(model), [])
     assert found and log[-1].startswith("quantization auto: warning: the choice cannot be stored (no folder")
 
@@ -245,8 +238,8 @@ def test_no_folder_at_all(model: Path, tmp_path: Path, monkeypatch: pytest.Monke
 def test_nothing_is_written_into_a_package(cache: Path) -> None:
     grammar = packaged("grammar")
     assert grammar is not None
-    assert [path.parent for path in places(grammar)] == [cache]
-    assert [path.parent for path in places(grammar.parent)] == [grammar.parent, cache]
+    assert [path.parent for path in PRECISION.places(grammar)] == [cache]
+    assert [path.parent for path in PRECISION.places(grammar.parent)] == [grammar.parent, cache]
 
 
 def test_one_measures_and_the_others_wait_for_it(model: Path) -> None:
@@ -291,11 +284,11 @@ def test_writers_at_once_leave_a_whole_file(tmp_path: Path) -> None:
 
     def write(number: int) -> None:
         for i in range(20):
-            store_choice([path], replace(HERE, device=f"{number}.{i}"), CHOICE, quiet)
+            PRECISION.store([path], replace(HERE, device=f"{number}.{i}"), CHOICE, quiet)
 
     def read() -> None:
         while not done.is_set():
-            find_choice([path], HERE, faults)
+            PRECISION.find([path], HERE, faults)
 
     reader = threading.Thread(target=read)
     writers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
@@ -306,7 +299,7 @@ def test_writers_at_once_leave_a_whole_file(tmp_path: Path) -> None:
     done.set()
     reader.join()
     assert faults == [] and list(tmp_path.iterdir()) == [path]
-    assert find_choice([path], HERE, faults) is None and faults == []
+    assert PRECISION.find([path], HERE, faults) is None and faults == []
 
 
 def test_the_dispatchers_of_a_server_choose_alike(model: Path, cache: Path) -> None:

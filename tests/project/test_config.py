@@ -11,7 +11,7 @@ import pytest
 from paths import ROOT
 
 from fastqps.config import SETTINGS, Config, Loaded, decide, load
-from fastqps.config.decide import server_cpus
+from fastqps.config.decide import most_dispatchers, most_items, server_cpus
 from fastqps.config.document import effective_toml, settings_page
 from fastqps.config.units import format_bytes, format_duration, parse_bytes, parse_duration
 from fastqps.devices import DeviceError
@@ -162,14 +162,16 @@ def test_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "usable_cores", lambda cpus=None: 16)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     found = decide(Config(model=("minilm",)))
-    assert (found.device, found.frontdoors, found.dispatchers) == ("cpu", 4, 8)
-    assert (found.max_batch_items, found.max_batch_tokens) == (64, 4096)
-    assert decide(Config(model=("a", "b", "c"))).dispatchers == 2
+    assert (found.device, found.frontdoors, found.max_batch_tokens) == ("cpu", 4, 4096)
+    assert (found.dispatchers, found.max_batch_items) == (None, None), "what a start measures"
+    assert (most_dispatchers(found), most_items(found)) == (16, 64)
+    assert decide(Config(model=("a", "b", "c"), device="null")).dispatchers == 2
+    assert most_items(decide(Config(model=("a",), device="sim:h200-minilm-l6"))) == 1024
     assert decide(Config(model=("a",), max_input_tokens=8192)).max_batch_tokens == 8192 + 1024
     assert decide(Config(model=("a",), max_running=5000)).max_batch_tokens == 512 + 5000
     assert decide(Config(model=("a",), device="null")).max_batch_items == 256
     monkeypatch.setattr(machine, "usable_cores", lambda cpus=None: 1)
-    found = decide(Config(model=("a", "b")))
+    found = decide(Config(model=("a", "b"), device="null"))
     assert (found.frontdoors, found.dispatchers) == (1, 1)
 
 

@@ -48,14 +48,14 @@ void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::stri
   r.vocab_size = vocab_size;
   r.max_input_tokens = max_input_tokens;
   r.max_queue_items = max_queue_items;
-  r.max_batch_items = max_batch_items;
+  r.max_batch_items.store(max_batch_items, kRelaxed);  // who reads it has seen the route's state
   r.max_batch_tokens = max_batch_tokens;
   r.max_batch_delay_ns = max_batch_delay_ns;
   r.pair_type_id = pair_type_id;
   r.position_offset = position_offset;
   r.max_output_tokens = max_output_tokens;
   r.prefix_tokens = prefix_tokens;
-  r.cache_slots = cache_slots;
+  r.cache_slots.store(cache_slots, kRelaxed);
   copy_name(r.version, sizeof r.version, version, "version");
   std::memcpy(g.card(i), card_json.data(), card_json.size());
   r.card_bytes = u32(card_json.size());
@@ -92,12 +92,12 @@ RouteView route(const SegmentHandle& self, u32 i) {
           .dimensions = r.dimensions,
           .max_input_tokens = r.max_input_tokens,
           .max_queue_items = r.max_queue_items,
-          .max_batch_items = r.max_batch_items,
+          .max_batch_items = r.max_batch_items.load(kRelaxed),
           .max_batch_tokens = r.max_batch_tokens,
           .max_batch_delay_ns = r.max_batch_delay_ns,
           .max_output_tokens = r.max_output_tokens,
           .prefix_tokens = r.prefix_tokens,
-          .cache_slots = r.cache_slots,
+          .cache_slots = r.cache_slots.load(kRelaxed),
           .version = r.version};
 }
 
@@ -138,6 +138,14 @@ void define_models(SegmentClass& segment) {
            "max_batch_tokens"_a, "max_batch_delay_ns"_a, "pair_type_id"_a, "position_offset"_a, "version"_a,
            "card_json"_a, "max_output_tokens"_a = 0, "prefix_tokens"_a = 0, "cache_slots"_a = 0)
       .def("route", &route, "i"_a)
+      .def(
+          "set_batch_items",
+          [](const SegmentHandle& s, u32 i, u32 items, u32 cache_slots) {
+            Route& r = checked(s.segment, i, s.segment.sizes().routes()).route(i);
+            r.cache_slots.store(cache_slots, kRelaxed);  // statistics; the dispatchers agree on the other by a lock
+            r.max_batch_items.store(items, kRelaxed);
+          },
+          "i"_a, "items"_a, py::kw_only(), "cache_slots"_a, "What the route's dispatchers chose.")
       .def(
           "card",
           [](const SegmentHandle& s, u32 i) {

@@ -82,7 +82,7 @@ class QueueLoads {
       step_ns = std::max(step_ns, d.step_usual_ns.load(kRelaxed));
       n++;
     }
-    load.batch_items = n * segment_.route(r).max_batch_items;
+    load.batch_items = n * segment_.route(r).max_batch_items.load(kRelaxed);
     bool saturated = load.waiting >= load.batch_items;
     u64 completed = done - std::min(done, load.done);
     // A window ends with a completion, because one step can last longer than many shortest windows and its items belong

@@ -29,10 +29,10 @@ DecodeStepper::DecodeStepper(Segment segment, const WakeFds* fds, u32 me, u32 ep
   ended_.reserve(max_running());
 }
 
-u32 DecodeStepper::add(i32* staging, const i32* output, const DeviceStamps* stamps, u32 lane) {
+u32 DecodeStepper::add(i32* staging, const i32* output, const DeviceStamps* stamps, u32 lane, u32 max_runs) {
   while (batches_.size() <= lane) batches_.emplace_back(max_running(), route_->prefix_tokens);
   requests_.resize(batches_.size() * max_running());
-  steps_.push_back({DecodeStep(staging, output, limits_.tokens, max_running())});
+  steps_.push_back({DecodeStep(staging, output, limits_.tokens, std::max(max_runs, max_running()))});
   steps_.back().joined.reserve(max_running());
   return add_step(stamps, lane);
 }

@@ -17,9 +17,9 @@ class DecodeStepper final : public Stepper {
   // and one longest prompt, or nothing could join a full batch.
   DecodeStepper(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 route, BatchLimits limits);
 
-  // Adds the memory of one step to a lane, laid out as DecodeLayout(limits.tokens, limits.items); returns its number.
-  // As many to each lane as steps can be on it.
-  u32 add(i32* staging, const i32* output, const DeviceStamps* stamps, u32 lane = 0);
+  // Adds the memory of one step to a lane, laid out as DecodeLayout(limits.tokens, max_runs); returns its number. As
+  // many to each lane as steps can be on it. max_runs: at least limits.items, which is what 0 stands for.
+  u32 add(i32* staging, const i32* output, const DeviceStamps* stamps, u32 lane = 0, u32 max_runs = 0);
 
   // Packs the next step of a lane on which nothing runs, if requests wait. Else it packs the next step of a lane whose
   // sequences go on, with the requests that can join them, and without those that front doors no longer want.

@@ -6,6 +6,7 @@ from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.target import Settings
 from fastqps.config import decide
+from fastqps.config.decide import most_dispatchers, most_items
 
 IN_FLIGHT_MIN = 16
 WAIT_S_MAX = 2.0  # of a call among so many; and never more than a quarter of its deadline
@@ -30,6 +31,6 @@ def saturating(context: Context, in_flight: int | None, widest: Settings, start:
 def items_for(context: Context, settings: Settings) -> int:
     """Two batches in each lane's hands and two that wait; at most half of what may wait, so that none is refused."""
     config = decide(context.target.loaded(settings).config)
-    batch = config.max_running or config.max_batch_items or 1
-    places = (config.dispatchers or 1) * (config.lanes or 1)
+    batch = config.max_running or most_items(config)
+    places = most_dispatchers(config) * (config.lanes or 1)
     return min(batch * (2 * places + 2), config.max_queue_items // 2)

@@ -18,6 +18,7 @@ from fastqps.bench.steps import fit
 from fastqps.bench.steps.step_costs import Cost, Shape
 from fastqps.bench.steps.step_process import StepProcess
 from fastqps.config import decide
+from fastqps.config.decide import most_items
 from fastqps.devices import kind_of, list_devices
 from fastqps.devices.profile import NAME_MAX, Profile, write_profile
 from fastqps.errors import ConfigError
@@ -169,4 +170,4 @@ def _check(context: Context, device: str, path: Path) -> None:
 def _sizes(context: Context) -> dict[str, Any]:
     """The batch sizes of a server on the device, whose defaults differ from those on a modelled device."""
     config = decide(context.target.loaded({}).config)
-    return {"max-batch-items": config.max_batch_items, "max-batch-tokens": config.max_batch_tokens}
+    return {"max-batch-items": most_items(config), "max-batch-tokens": config.max_batch_tokens}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from fastqps.bench.search.within import highest_within
 from fastqps.bench.statistics.race import Rules
 from fastqps.config import decide
 from fastqps.config.document import settings_file
+from fastqps.devices.choice_file import ChoiceFile
+from fastqps.dispatcher.step_size import STEPS
 from fastqps.errors import ConfigError
 from fastqps.models.names import resolve
 from fastqps.supervisor.plan import named_models
@@ -99,19 +102,25 @@ class _Tuner:
         )
 
     def forget_choices(self) -> None:
-        """Has the first server with ``--quantization auto`` measure anew, on the machine as it is now."""
-        base = self._context.target.base.get("quantization")
-        if "auto" not in next((knob.values for knob in self._knobs if knob.name == "quantization"), (base,)):
-            return
-        from fastqps.devices.stored_choice import forget_choices  # here: it imports torch
+        """Has the first server that measures a choice do so anew, on the machine as it is now."""
+        files: list[ChoiceFile[Any, Any]] = []
+        if self._tries_auto("max-batch-items"):
+            files.append(STEPS)
+        if self._tries_auto("quantization"):
+            from fastqps.devices.stored_choice import PRECISION  # here: it imports torch
 
+            files.append(PRECISION)
         config = decide(self._context.target.loaded({}).config)
-        for _, model in named_models(config):
+        for file, (_, model) in itertools.product(files, named_models(config)):
             root = resolve(model)[1]
             try:
-                forget_choices(root)
+                file.forget(root)
             except OSError as error:
                 raise ConfigError(f"the stored choice of {root} cannot be measured anew: {error}") from None
+
+    def _tries_auto(self, key: str) -> bool:
+        base = self._context.target.base.get(key)
+        return "auto" in next((knob.values for knob in self._knobs if knob.name == key), (base,))
 
     def points(self) -> list[Point]:
         """One for each setting that was measured."""

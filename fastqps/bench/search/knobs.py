@@ -9,6 +9,7 @@ from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.target import check_settings
 from fastqps.bench.search.search import Knob, Setting
 from fastqps.config import decide
+from fastqps.config.decide import most_items
 from fastqps.errors import ConfigError
 from fastqps.host import machine
 
@@ -31,13 +32,13 @@ def _usual(context: Context) -> dict[str, tuple[Any, ...]]:
     config = decide(context.target.loaded({}).config)
     generates = config.max_running is not None
     cores = machine.usable_cores(len(context.pinning.server or machine.allowed_cpus()))
-    items, tokens = config.max_batch_items or 64, config.max_batch_tokens or 4096
+    tokens = config.max_batch_tokens or 4096
     most = max(2, min(DISPATCHERS_MAX, cores))
     found: dict[str, tuple[Any, ...]] = {"dispatchers": tuple(n for n in (1, 2, 3, 4, 6, 8) if n <= most)}
     if _possible(context, {"lanes": 2}):
         found["lanes"] = (1, 2)
     if not generates:
-        found["max-batch-items"] = _around(items, most=4096)
+        found["max-batch-items"] = ("auto", *_around(most_items(config), most=4096))
     found["max-batch-tokens"] = _around(tokens, most=1 << 20)
     found["max-batch-delay"] = ("0us", "200us", "1ms")
     if (config.device or "").startswith("cuda"):  # on a CPU it only costs

@@ -19,7 +19,7 @@ from serving import PATIENCE_S, Server, title_of
 
 from fastqps import Client, Engine
 from fastqps.devices.cuda.precision import encoder_rows
-from fastqps.devices.stored_choice import FILE, Choice, Circumstances, store_choice
+from fastqps.devices.stored_choice import PRECISION, Choice, Circumstances
 from fastqps.models import load_card
 from fastqps.ops.fp8 import refused
 from fastqps.ops.precision import Kind, Timed
@@ -107,10 +107,11 @@ def test_all_choose_what_the_holder_has_chosen(serve: Serve, gpu: dict[str, str]
     times = (1.0,) * len(here.rows)
     kinds = [Kind(96, 32, True), Kind(32, 32, False), Kind(64, 32, True), Kind(32, 64, True)]
     products = tuple(Timed(kind, times, times, kind.fused) for kind in kinds)  # as `fp8` would have it
-    store_choice([tmp_path / FILE], here, Choice("2026-11-22T10:00:00Z", products), lambda line: None)
+    PRECISION.store([tmp_path / PRECISION.file], here, Choice("2026-11-22T10:00:00Z", products), lambda line: None)
     server = serve(f"--model=m={tmp_path}", "--dispatchers=2", "--quantization=auto", *FLAGS, env=gpu)
     said = [line for line in server.log().splitlines() if "quantization auto" in line]
-    read = f"weights of m (cuda:0): quantization auto: choice of 2026-11-22T10:00:00Z read from {tmp_path / FILE}"
+    path = tmp_path / PRECISION.file
+    read = f"weights of m (cuda:0): quantization auto: choice of 2026-11-22T10:00:00Z read from {path}"
     counted = "quantization auto: 6 of 16 matrix products in FP8"
     assert len(said) == 3 and said[0].endswith(read), said
     assert sorted(line.partition(": ")[0][-12:] for line in said[1:]) == ["r 0 (cuda:0)", "r 1 (cuda:0)"], said
@@ -127,7 +128,7 @@ def test_auto_without_a_stored_choice(serve: Serve, gpu: dict[str, str], tmp_pat
     server = serve(f"--model=m={tmp_path}", "--dispatchers=1", "--quantization=auto", *FLAGS, env=gpu)
     times = [line for line in server.log().splitlines() if " at 16/32/128 rows: " in line]
     assert len(times) == 4 and all("weights of m (cuda:0): " in line for line in times), server.log()
-    assert f"choice stored in {tmp_path / FILE}" in server.log()
+    assert f"choice stored in {tmp_path / PRECISION.file}" in server.log()
     with Client(server.address) as client:
         assert np.isfinite(client.embed(IDS)).all()
 

@@ -1,0 +1,167 @@
+"""Steps of the size that a start chooses, against fixed sizes: throughput, and the latency that smaller steps save."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import statistics
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.environment import two_cpus
+from bench.load import PREDICT, PREDICT_BATCH, Load, loadgen
+from bench.row import Row
+from bench.texts import batches, request, texts
+from fastqps.bench.measure.workload import write_messages
+from fastqps.bench.results.result import BenchError
+from fastqps.process.server_process import ServerProcess
+from fastqps.v1 import predict_pb2 as pb
+
+SERVER_CPU, LOAD_CPU = two_cpus()
+BULK = 64  # items of a call that nobody waits for
+TOKENS = 16  # of a generated answer
+_CHOSEN = re.compile(r"auto: (\d+)\D")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model on a device, and the sizes that its choice is compared with. ``before``: the default without a choice."""
+
+    name: str
+    flags: tuple[str, ...]
+    key: str  # the setting that is chosen
+    before: int
+    fixed: tuple[int, ...]
+    load: Load
+    generates: bool = False
+
+
+_ENCODER, _DECODER = "max-batch-items", "max-running"
+SUBJECTS = (
+    Subject("MiniLM, cpu", ("--model=minilm", "--device=cpu"), _ENCODER, 64, (4, 16, 32), Load(8, 32)),
+    Subject("grammar, cpu", ("--model=grammar", "--device=cpu"), _DECODER, 1024, (32, 128), Load(16, 32), True),
+    Subject(
+        "sim:h200-minilm-l6", ("--model=minilm", "--device=sim:h200-minilm-l6"), _ENCODER, 256, (64, 512, 1024),
+        Load(16, 256),
+    ),
+    Subject(
+        "sim:h200-qwen2.5-0.5b", ("--model=grammar", "--device=sim:h200-qwen2.5-0.5b"), _DECODER, 1024, (128, 512),
+        Load(16, 128), True,
+    ),
+)  # fmt: skip
+
+
+def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
+    """Each model in turn: one server for each size on one core, the load on the other, all sizes in turns."""
+    rows: list[Row] = []
+    points: list[dict[str, Any]] = []
+    for subject in SUBJECTS:
+        found = _measure(subject, folder, repetitions, seconds)
+        rows += _rows(subject, found)
+        points.append({"name": subject.name, **found})
+    return rows, points
+
+
+def _measure(subject: Subject, folder: Path, repetitions: int, seconds: float) -> dict[str, Any]:
+    """By size: rates at saturation, p50 at half of the capacity, p50 of single calls beside calls of many items."""
+    many = texts(1024, words=10 if subject.generates else 30, seed=2)
+    single = write_messages(folder / "single", [_message(text, subject) for text in many])
+    urgent = write_messages(folder / "urgent", [_message(text, subject, pb.PRIORITY_HIGH) for text in many])
+    bulk = write_messages(folder / "bulk", _bulk(many, subject))
+    sizes = [str(size) for size in sorted({*subject.fixed, subject.before})]
+    with contextlib.ExitStack() as stack:
+        servers = {size: stack.enter_context(_serve(subject, size)) for size in ["auto", *sizes]}
+        chosen = servers["auto"].chosen
+        rates: dict[str, list[float]] = {size: [] for size in servers}
+        half: dict[str, list[float]] = {size: [] for size in ("auto", str(subject.before))}
+        beside: dict[str, list[float]] = {size: [] for size in half}
+        load = Load(subject.load.connections, subject.load.inflight, seconds)
+        for _ in range(repetitions):
+            for size, server in servers.items():
+                rates[size].append(loadgen(server.address, PREDICT, single, load, LOAD_CPU)["rate"])
+        offered = statistics.median(rates[str(subject.before)]) / 2
+        for _ in range(repetitions):
+            for size in half:
+                run = loadgen(servers[size].address, PREDICT, single, load, LOAD_CPU, rate=offered)
+                half[size].append(run["response_time_us"]["p50"])
+                beside[size].append(_beside_bulk(servers[size].address, bulk, urgent, offered / 10, seconds))
+    return {"chosen": chosen, "rates": rates, "offered": offered, "half_p50_us": half, "beside_bulk_p50_us": beside}
+
+
+class _Server(ServerProcess):
+    """Knows which size it has chosen."""
+
+    chosen = 0
+
+    def __init__(self, flags: Sequence[str]) -> None:
+        super().__init__(*flags, cpus=[SERVER_CPU], on_line=self._see)
+
+    def _see(self, line: str) -> None:
+        if "auto: " in line and (found := _CHOSEN.search(line)):
+            self.chosen = int(found[1])
+
+
+def _serve(subject: Subject, size: str) -> _Server:
+    more = ("--frontdoors=1", "--dispatchers=1", f"--max-output-tokens={TOKENS}", "--max-queue-items=65536")
+    return _Server((*subject.flags, *more, f"--{subject.key}={size}"))
+
+
+def _message(text: str, subject: Subject, priority: pb.Priority = pb.PRIORITY_UNSPECIFIED) -> pb.PredictRequest:
+    message = request(text)
+    message.priority = priority
+    if subject.generates:
+        message.generate.CopyFrom(pb.GenerateOptions(max_tokens=TOKENS, ignore_eos=True))
+    return message
+
+
+def _bulk(many: Sequence[str], subject: Subject) -> list[pb.PredictBatchRequest]:
+    found = batches(many, BULK)
+    for batch in found:
+        for item in batch.items:
+            item.CopyFrom(_message(item.text, subject))
+    return found
+
+
+def _beside_bulk(address: str, bulk: Path, urgent: Path, rate: float, seconds: float) -> float:
+    """p50 of single calls of high priority, while two clients have calls of ``BULK`` items answered."""
+    failed: list[BaseException] = []
+
+    def saturate() -> None:
+        try:
+            loadgen(address, PREDICT_BATCH, bulk, Load(2, 2, seconds + 1), LOAD_CPU)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=saturate)
+    thread.start()
+    run = loadgen(address, PREDICT, urgent, Load(4, 64, seconds), LOAD_CPU, rate=rate)
+    thread.join()
+    if failed:
+        raise BenchError(f"the calls of many items: {failed[0]}")
+    return float(run["response_time_us"]["p50"])
+
+
+def _rows(subject: Subject, found: dict[str, Any]) -> list[Row]:
+    rate = {size: statistics.median(rates) for size, rates in found["rates"].items()}
+    best = max((size for size in rate if size != "auto"), key=lambda size: rate[size])
+    before = str(subject.before)
+    half, beside = (
+        {size: statistics.median(values) for size, values in found[key].items()}
+        for key in ("half_p50_us", "beside_bulk_p50_us")
+    )
+    fixed = ", ".join(f"{size}: {rate[size]:,.0f}" for size in rate if size != "auto")
+    what = f"{subject.name}: {subject.key} {found['chosen']}, chosen,"
+    return [
+        Row(f"{what} over the best fixed size", 100 * rate["auto"] / rate[best], "%", 97, note=f"/s of {fixed}"),
+        Row(
+            f"{subject.name}: p50 at half load, over that with {before}", half["auto"] / half[before], "×",
+            note=f"{found['offered']:,.0f}/s offered; {half['auto']:,.0f} and {half[before]:,.0f} µs",
+        ),
+        Row(
+            f"{subject.name}: p50 of urgent calls beside calls of {BULK} items, over that with {before}",
+            beside["auto"] / beside[before], "×", note=f"{beside['auto']:,.0f} and {beside[before]:,.0f} µs",
+        ),
+    ]  # fmt: skip

@@ -1,0 +1,134 @@
+"""How many items a model's steps have with ``--max-batch-items auto``, and its sequences with ``--max-running auto``.
+
+The first dispatcher of a model measures, or reads what is stored beside it. The others take it from the segment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastqps._core import Segment
+from fastqps.devices.choice_file import ChoiceFile, checked, now_utc
+from fastqps.models.card import ModelCard
+from fastqps.process.children import DispatcherSettings
+from fastqps.runners.knee import Knee, find_knee
+from fastqps.runners.lane import Lane
+from fastqps.runners.timed_steps import TimedSteps
+
+_GENERATES = "max-running auto"
+_ANSWERS = "max-batch-items auto"
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """The circumstances under which a stored choice is valid."""
+
+    model: str  # version of the checkpoint
+    device: str  # its make
+    torch: str  # "": the device does without
+    dtype: str
+    quantization: str
+    kernels: str
+    threads: int
+    dispatchers: int
+    lanes: int
+    async_steps: bool
+    max_items: int
+    max_tokens: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The size, the rates that it follows from, and the time of measurement: ISO 8601, UTC."""
+
+    measured: str
+    items: int
+    rates: tuple[tuple[int, float], ...]
+
+
+def _entry(circumstances: Circumstances, choice: Choice) -> dict[str, Any]:
+    return {**dataclasses.asdict(circumstances), **dataclasses.asdict(choice)}
+
+
+def _parsed(entry: dict[str, Any]) -> tuple[Circumstances, Choice]:
+    kinds = {"str": str, "int": int, "bool": bool}
+    fields = dataclasses.fields(Circumstances)
+    where = Circumstances(**{field.name: checked(entry[field.name], kinds[str(field.type)]) for field in fields})
+    items = checked(entry["items"], int)
+    if not 1 <= items <= where.max_items:
+        raise ValueError(f"steps of {items} items, where {where.max_items} is the most")
+    rates = tuple((checked(size, int), float(rate)) for size, rate in entry["rates"])
+    return where, Choice(checked(entry["measured"], str), items, rates)
+
+
+STEPS = ChoiceFile("step size", "fastqps-steps.json", "steps", 1, _entry, _parsed)
+
+
+def step_size(card: ModelCard, settings: DispatcherSettings, segment: Segment, lanes: Sequence[Lane[Any]]) -> int:
+    """The most items of a step, of a generator the most sequences of a lane. Nothing may run on the lanes yet."""
+    if not settings.choose_items:
+        return settings.max_batch_items
+    if chosen := segment.route(settings.route).max_batch_items:
+        return chosen
+    with STEPS.measuring(Path(card.path), _say):
+        chosen = segment.route(settings.route).max_batch_items or _choose(card, settings, segment, lanes)
+        cache_slots = chosen * settings.lanes if card.task == "generate" else 0
+        segment.set_batch_items(settings.route, chosen, cache_slots=cache_slots)
+    return chosen
+
+
+def _choose(card: ModelCard, settings: DispatcherSettings, segment: Segment, lanes: Sequence[Lane[Any]]) -> int:
+    if lanes[0].runners[0].instant:
+        return settings.max_batch_items  # a step of any size is short, and each costs the host time
+    paths = STEPS.places(Path(card.path))
+    where = _circumstances(card, settings, segment)
+    name = _GENERATES if card.task == "generate" else _ANSWERS
+    if found := STEPS.find(paths, where, _say):
+        path, choice = found
+        _say(f"{name}: {choice.items}, choice of {choice.measured} read from {path}")
+        return choice.items
+    # Others may run on the CPUs meanwhile, as the dispatchers that serve during a reload: CPU time is not theirs.
+    alone = settings.device == "cpu" and settings.threads == 1
+    steps = TimedSteps(card, lanes, time.process_time if alone else time.perf_counter)
+    knee = find_knee(steps, steps.most)
+    # A step that holds as many items of usual length as there is room for may hold more that are shorter.
+    items = settings.max_batch_items if knee.items == steps.most else knee.items
+    _say(f"{name}: {items} of at most {settings.max_batch_items}, {_reason(knee)}")
+    if knee.decided:
+        STEPS.store(paths, where, Choice(now_utc(), items, knee.rates), _say)
+    return items
+
+
+def _circumstances(card: ModelCard, settings: DispatcherSettings, segment: Segment) -> Circumstances:
+    torch = sys.modules.get("torch")
+    return Circumstances(
+        model=card.version,
+        device=settings.device_make,
+        torch=str(torch.__version__) if torch else "",
+        dtype=settings.dtype,
+        quantization=settings.quantization,
+        kernels=settings.kernels,
+        threads=settings.threads,
+        dispatchers=segment.route(settings.route).dispatchers.bit_count(),
+        lanes=settings.lanes,
+        async_steps=settings.async_steps,
+        max_items=settings.max_batch_items,
+        max_tokens=settings.max_batch_tokens,
+    )
+
+
+def _reason(knee: Knee) -> str:
+    took = f"measured in {knee.seconds:.1f} s"
+    if not knee.decided:
+        return f"as the rates vary too much to choose fewer ({took}); the next start measures again"
+    return f"{knee.rate:,.0f}/s of at best {knee.best:,.0f}/s ({took})"
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,161 @@
+"""How many dispatchers share the cores on the device cpu: measured at a model's first start, and kept beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from math import prod
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from fastqps.config import Config
+from fastqps.config.decide import DISPATCHERS_MAX, server_cpus
+from fastqps.devices.choice_file import ChoiceFile, Log, checked, now_utc
+from fastqps.host import machine
+from fastqps.models import ModelCard
+from fastqps.supervisor.trials import Split, TrialError, Trials
+
+# How much faster more dispatchers have to be: fewer take less memory, and answer a single request sooner.
+GAIN = 1.05
+ROUNDS_MIN, ROUNDS_MAX = 3, 9
+CERTAIN = 0.8  # share of the rounds that agree
+_MEMORY_SHARE = 4  # the weights of all dispatchers together take at most one part in so many
+_FIELDS = ("model", "device", "torch", "dtype", "quantization", "cores", "models", "lanes", "max_tokens")
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """The circumstances under which a stored choice is valid."""
+
+    model: str  # version of the checkpoint
+    device: str
+    torch: str
+    dtype: str
+    quantization: str
+    cores: int
+    models: int  # that share them
+    lanes: int
+    max_tokens: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Items per second of each split (dispatchers, threads of each), and the time of measurement: ISO 8601, UTC."""
+
+    measured: str
+    rates: tuple[tuple[Split, float], ...]
+
+
+def _entry(circumstances: Circumstances, choice: Choice) -> dict[str, Any]:
+    rates = [[*split, rate] for split, rate in choice.rates]
+    return {**dataclasses.asdict(circumstances), "measured": choice.measured, "rates": rates}
+
+
+def _parsed(entry: dict[str, Any]) -> tuple[Circumstances, Choice]:
+    texts, numbers = _FIELDS[:5], _FIELDS[5:]
+    where = Circumstances(
+        *(checked(entry[name], str) for name in texts), *(checked(entry[name], int) for name in numbers)
+    )
+    rates = tuple(((checked(n, int), checked(each, int)), checked(rate, float)) for n, each, rate in entry["rates"])
+    if len(rates) != 2 or min(rate for _, rate in rates) <= 0:
+        raise ValueError("not the rates of two splits")
+    return where, Choice(checked(entry["measured"], str), rates)
+
+
+SPLITS = ChoiceFile("dispatchers auto", "fastqps-splits.json", "splits", 1, _entry, _parsed)
+
+
+def splits(cores: int, models: int, lanes: int) -> list[Split]:
+    """(dispatchers of each model, threads of each lane): by the rule, and one thread for each core, if that differs."""
+    few = min(max(1, cores // 2 // models), DISPATCHERS_MAX // models)
+    many = min(max(1, cores // models), DISPATCHERS_MAX // 2 // models)  # a reload needs as many again
+    return [(n, max(1, cores // (n * models * lanes))) for n in sorted({few, max(few, many)})]
+
+
+def dispatchers_by_rule(config: Config, cards: Sequence[ModelCard]) -> int:
+    """The dispatchers of each model on the device cpu, where nothing is measured."""
+    assert config.lanes  # decided
+    return splits(machine.usable_cores(len(server_cpus(config))), len(cards), config.lanes)[0][0]
+
+
+def choose_dispatchers(config: Config, cards: Sequence[ModelCard], log: Log) -> int:
+    """The dispatchers of each model on the device cpu. Measures only what is not stored for a model.
+
+    The models share one number: the split that is the faster one on the mean of them. Static models compute in one
+    thread, and are no reason for either.
+    """
+    assert config.lanes and config.max_batch_tokens  # decided
+    cores = machine.usable_cores(len(server_cpus(config)))
+    few, *more = splits(cores, len(cards), config.lanes)
+    measured = [card for card in cards if not card.static]
+    if not more or not measured or not _fits(measured, more[0][0]):
+        return few[0]
+    gains = [_gain(config, card, (few, more[0]), cores, len(cards), log) for card in measured]
+    return more[0][0] if prod(gains) ** (1 / len(gains)) >= GAIN else few[0]
+
+
+def _gain(config: Config, card: ModelCard, both: tuple[Split, Split], cores: int, models: int, log: Log) -> float:
+    """How many times as fast the second split is; 1 where that cannot be told."""
+    assert config.lanes and config.max_batch_tokens
+    root = Path(card.path)
+    paths = SPLITS.places(root)
+    where = Circumstances(
+        card.version, machine.cpu_model(), version("torch"), config.dtype, config.quantization, cores, models,
+        config.lanes, config.max_batch_tokens,
+    )  # fmt: skip
+    with SPLITS.measuring(root, log):
+        if found := SPLITS.find(paths, where, log):
+            path, choice = found
+            log(f"{_said(card, choice)}, choice of {choice.measured} read from {path}")
+            return _ratio(choice)
+        try:
+            with Trials(card, config, both) as trials:
+                rounds = _rounds(trials, both)
+        except TrialError as error:
+            log(f"dispatchers auto: {card.name}: warning: not measured ({error}); {_named(both[0])}, by rule")
+            return 1.0
+        choice = Choice(now_utc(), tuple((split, median(r[i] for r in rounds)) for i, split in enumerate(both)))
+        if not _certain(rounds):
+            log(f"{_said(card, choice)}, which is too uncertain to choose; the next start measures again")
+            return 1.0
+        log(_said(card, choice))
+        SPLITS.store(paths, where, choice, log)
+        return _ratio(choice)
+
+
+def _rounds(trials: Trials, both: tuple[Split, Split]) -> list[tuple[float, float]]:
+    """The rates of both splits in turns, until the rounds agree."""
+    rounds: list[tuple[float, float]] = []
+    while len(rounds) < ROUNDS_MIN or (len(rounds) < ROUNDS_MAX and not _certain(rounds)):
+        rounds.append((trials.rate(both[0]), trials.rate(both[1])))
+    return rounds
+
+
+def _certain(rounds: Sequence[tuple[float, float]]) -> bool:
+    """Whether most rounds find the same split."""
+    share = sum(more >= GAIN * few for few, more in rounds) / len(rounds)
+    return max(share, 1 - share) >= CERTAIN
+
+
+def _ratio(choice: Choice) -> float:
+    (_, few), (_, more) = choice.rates
+    return more / few
+
+
+def _said(card: ModelCard, choice: Choice) -> str:
+    few, more = (f"{rate:,.0f}/s with {_named(split)}" for split, rate in choice.rates)
+    return f"dispatchers auto: {card.name}: {few}, {more}"
+
+
+def _named(split: Split) -> str:
+    dispatchers, threads = split
+    return f"{dispatchers} of {threads} thread{'s' if threads > 1 else ''}"
+
+
+def _fits(cards: Sequence[ModelCard], dispatchers: int) -> bool:
+    """Whether there is memory for the weights of so many dispatchers, and for those of a reload beside them."""
+    files = [file for card in cards for file in Path(card.path).rglob("*.safetensors")]
+    return dispatchers * sum(file.stat().st_size for file in files) * _MEMORY_SHARE <= machine.memory_bytes()

@@ -1,0 +1,147 @@
+"""The search for the smallest step that is fast enough, on rate curves that are known, with the noise of machines."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+
+import pytest
+
+from fastqps.runners.knee import GIVE_UP_S, MEASURE_S, ROUNDS_MIN, SHARE, Knee, find_knee, sizes_up_to
+
+Curve = Callable[[int], float]  # seconds of a step of so many items
+SEEDS = 100
+BLOCK_S = 0.01
+
+
+def straight(fixed_us: float, item_us: float) -> Curve:
+    return lambda n: (fixed_us + item_us * n) * 1e-6
+
+
+def cache_overflow(n: int) -> float:
+    """From 32 items on, activations no longer fit into the cache."""
+    return (1500 + 1000 * n * (1.3 if n > 32 else 1.0)) * 1e-6
+
+
+def tiles(n: int) -> float:
+    """A device that computes 128 items at a time, however few there are."""
+    return (300 + 900 * -(-n // 128)) * 1e-6
+
+
+# name: (curve, most, the size that an exact measurement chooses)
+CURVES: dict[str, tuple[Curve, int, int]] = {
+    "MiniLM on two cores": (straight(2000, 4000), 64, 16),
+    "MiniLM on a faster CPU": (straight(900, 1700), 64, 16),
+    "no fixed cost": (straight(0, 3000), 64, 1),
+    "short steps": (straight(5, 20), 64, 32),  # from STEP_S_MIN on
+    "steps that take no time": (straight(20, 0.5), 256, 256),
+    "nothing but fixed cost": (straight(4000, 1), 64, 64),
+    "weights from memory": (straight(150_000, 4000), 64, 64),
+    "a modelled GPU": (straight(128, 1.5), 512, 512),
+    "a faster modelled GPU": (straight(30, 1.5), 1024, 512),
+    "a cache that overflows": (cache_overflow, 64, 16),
+    "tiles": (tiles, 1024, 512),
+}
+
+
+def found_on(machine: Machine, most: int) -> Knee:
+    return find_knee(machine, most, lambda: machine.seconds)
+
+
+class Machine:
+    """Runs steps of a curve: each block takes longer by a share, and a few are interrupted."""
+
+    def __init__(self, curve: Curve, seed: int, noise: float, interrupted: float = 0.0) -> None:
+        self._curve, self._noise, self._interrupted = curve, noise, interrupted
+        self._random = random.Random(seed)
+        self.seconds = 0.0
+        self.largest = 0
+
+    def __call__(self, size: int) -> tuple[float, int]:
+        steps = max(1, round(BLOCK_S / self._curve(size)))
+        seconds = steps * self._curve(size) * (1 + abs(self._random.gauss(0, self._noise)))
+        if self._random.random() < self._interrupted:
+            seconds += self._random.uniform(0, 0.02)
+        self.seconds += seconds
+        self.largest = max(self.largest, size)
+        return seconds, steps
+
+
+def loss(curve: Curve, most: int, chosen: int) -> float:
+    """The share of the best rate that a size is short of."""
+    best = max(n / curve(n) for n in range(1, most + 1))
+    return 1 - chosen / curve(chosen) / best
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 64, 100, 1024])
+def test_sizes_double_up_to_the_most(most: int) -> None:
+    sizes = sizes_up_to(most)
+    assert sizes[0] == 1 and sizes[-1] == most
+    assert all(a < b <= 2 * a for a, b in itertools.pairwise(sizes))
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_without_noise_it_is_the_smallest_with_the_share(name: str) -> None:
+    curve, most, expected = CURVES[name]
+    knee = found_on(Machine(curve, 0, 0.0), most)
+    assert knee.decided and knee.items == expected
+    assert loss(curve, most, expected) <= 1 - SHARE + 0.003
+    if expected < most:
+        assert knee.rate == pytest.approx(expected / curve(expected))
+
+
+@pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize(("noise", "interrupted"), [(0.005, 0.0), (0.03, 0.1), (0.15, 0.3)])
+def test_noise_costs_latency_and_no_rate(name: str, noise: float, interrupted: float) -> None:
+    """Over many seeds: hardly ever less than the share, or than the largest size has, which is taken where nothing can
+    be told; and on a quiet machine rarely more than twice the size."""
+    curve, most, expected = CURVES[name]
+    found = [found_on(Machine(curve, seed, noise, interrupted), most) for seed in range(SEEDS)]
+    allowed = max(1 - SHARE, loss(curve, most, most))
+    beyond = sorted(loss(curve, most, knee.items) - allowed for knee in found)
+    assert beyond[int(0.98 * SEEDS)] <= 0.02, beyond[-5:]
+    if noise <= 0.01:
+        assert sum(knee.items <= 2 * expected for knee in found) >= 0.98 * SEEDS
+
+
+def test_a_machine_that_is_too_busy_decides_nothing() -> None:
+    curve, most, _ = CURVES["MiniLM on two cores"]
+    found = [found_on(Machine(curve, seed, 1.0), most) for seed in range(SEEDS)]
+    undecided = [knee for knee in found if not knee.decided]
+    assert len(undecided) > 0.5 * SEEDS
+    assert {knee.items for knee in undecided} == {most}
+
+
+def test_it_takes_some_hundred_milliseconds() -> None:
+    """Long steps are measured as far as they gain something, and no more often than necessary."""
+    for curve, most, _ in CURVES.values():
+        machine = Machine(curve, 0, 0.01)
+        knee = found_on(machine, most)
+        one_round = sum(max(curve(n), BLOCK_S) for n in sizes_up_to(most))
+        assert knee.seconds == pytest.approx(machine.seconds)
+        assert machine.seconds < MEASURE_S + ROUNDS_MIN * 1.1 * one_round
+    machine = Machine(straight(2000, 4000), 0, 0.0)
+    found_on(machine, 64)
+    assert machine.largest == 32, "16 and 32 are equally fast: 64 cannot be faster"
+
+
+def test_it_gives_up_where_steps_take_for_ever() -> None:
+    """On a machine with twenty times as much to do as it can, a start must not wait for a measurement."""
+    machine = Machine(straight(60_000, 70_000), 0, 0.3)
+    knee = found_on(machine, 64)
+    assert not knee.decided and knee.items == 64
+    assert machine.seconds < GIVE_UP_S + 2 * (60_000 + 64 * 70_000) * 1e-6
+
+
+def test_a_size_that_joins_late() -> None:
+    """The first round finds no gain by noise: what a later one adds counts as the others do."""
+    times = {1: 0.1, 2: 0.104, 4: 0.11, 8: 0.13}
+    rounds = iter([1.9, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+
+    def run(size: int) -> tuple[float, int]:
+        return times[size] * (next(rounds) if size == 2 else 1.0), 1
+
+    knee: Knee = find_knee(run, 8, lambda: 0.0)
+    assert knee.items == 8 and knee.decided
+    assert knee.best == pytest.approx(8 / 0.13)

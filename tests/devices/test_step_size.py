@@ -1,0 +1,271 @@
+"""The size of steps is chosen once: measured by the first dispatcher, stored, and the same for all others."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from checkpoints import write_checkpoint
+from generators import write_generator
+from profiles import write_profile
+
+from fastqps._core import now_ns
+from fastqps.devices import make_runner
+from fastqps.dispatcher import step_size as module
+from fastqps.dispatcher.step_size import STEPS, step_size
+from fastqps.models import load_card
+from fastqps.models.card import ModelCard
+from fastqps.process.children import DispatcherSettings
+from fastqps.runners.knee import Knee, find_knee
+from fastqps.runners.lane import Lane, make_lanes
+from fastqps.runners.timed_steps import BLOCK_S, TimedSteps
+
+RATES = ((1, 200.0), (8, 240.0), (16, 245.0))
+
+
+@dataclass
+class Route:
+    """A segment of one route, as far as the choice goes."""
+
+    max_batch_items: int = 0
+    dispatchers: int = 0b11
+    cache_slots: int = 0
+
+    def route(self, i: int) -> Route:
+        return self
+
+    def set_batch_items(self, i: int, items: int, *, cache_slots: int) -> None:
+        self.max_batch_items, self.cache_slots = items, cache_slots
+
+
+@dataclass
+class Measured:
+    """Stands for ``find_knee``: finds sizes in order."""
+
+    items: list[int] = field(default_factory=lambda: [16, 32, 8])
+    decided: bool = True
+    times: int = 0
+
+    def __call__(self, steps: TimedSteps, most: int) -> Knee:
+        time.sleep(0.02)
+        self.times += 1
+        return Knee(self.items[self.times - 1], RATES, self.decided, 0.3)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "fastqps" / "steps"
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
+    found = Measured()
+    monkeypatch.setattr(module, "find_knee", found)
+    return found
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    write_checkpoint(tmp_path / "model", "bert", num_hidden_layers=1)
+    return tmp_path / "model"
+
+
+def settings(**changes: Any) -> DispatcherSettings:
+    usual = {"route": 0, "device": "cpu", "device_make": "a CPU", "dtype": "auto", "quantization": "none"}
+    usual |= {"kernels": "auto", "threads": 1, "lanes": 1, "async_steps": True, "choose_items": True}
+    usual |= {"max_batch_items": 64, "max_batch_tokens": 4096}
+    return SimpleNamespace(**{**usual, **changes})  # type: ignore[return-value]
+
+
+def lanes(instant: bool = False) -> list[Lane[Any]]:
+    buffers = SimpleNamespace(max_items=64, max_tokens=4096)
+    return [SimpleNamespace(runners=[SimpleNamespace(instant=instant, buffers=lambda: buffers)])]  # type: ignore[list-item]
+
+
+def start(card: ModelCard, route: Route | None = None, **changes: Any) -> int:
+    """What a dispatcher chooses, by default as the first one of a server."""
+    found = step_size(card, settings(**changes), route or Route(), lanes())  # type: ignore[arg-type]
+    assert route is None or route.max_batch_items == found
+    return found
+
+
+def test_the_first_start_measures_and_the_next_one_reads(
+    model: Path, measured: Measured, capsys: pytest.CaptureFixture[str]
+) -> None:
+    card = load_card(str(model))
+    assert start(card) == 16
+    chosen, stored = capsys.readouterr().err.splitlines()
+    assert chosen == "max-batch-items auto: 16 of at most 64, 245/s of at best 245/s (measured in 0.3 s)"
+    assert stored == f"step size: choice stored in {model / STEPS.file}"
+    assert start(card) == 16 and measured.times == 1
+    [read] = capsys.readouterr().err.splitlines()
+    assert read.startswith("max-batch-items auto: 16, choice of 20") and read.endswith(
+        f"Z read from {model / STEPS.file}"
+    )
+    assert load_card(str(model)) == card, "the file is no part of the checkpoint"
+
+
+def test_the_others_of_a_server_follow_the_first_whatever_is_stored(model: Path, measured: Measured) -> None:
+    card, route = load_card(str(model)), Route()
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.append(start(card, route))) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    STEPS.forget(model)
+    assert start(card, route) == 16
+    assert found == [16] * 5 and measured.times == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"device_make": "another CPU"},
+        {"dtype": "float32"},
+        {"quantization": "fp8"},
+        {"kernels": "torch"},
+        {"threads": 2},
+        {"lanes": 2},
+        {"async_steps": False},
+        {"max_batch_items": 48},
+        {"max_batch_tokens": 2048},
+    ],
+)
+def test_other_circumstances_are_measured_for_themselves(
+    changes: dict[str, Any], model: Path, measured: Measured
+) -> None:
+    card = load_card(str(model))
+    assert [start(card), start(card, **changes), start(card)] == [16, 32, 16]
+    assert measured.times == 2
+    assert start(card, Route(dispatchers=0b111)) == 8
+
+
+def test_another_version_is_measured(model: Path, measured: Measured) -> None:
+    card = load_card(str(model))
+    assert start(card) == 16
+    assert start(replace(card, version="ffffffffffff")) == 32
+    assert start(card) == 16 and measured.times == 2
+
+
+def test_what_is_uncertain_is_not_stored(model: Path, measured: Measured, capsys: pytest.CaptureFixture[str]) -> None:
+    measured.items, measured.decided = [64, 16], False
+    card = load_card(str(model))
+    assert start(card) == 64
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("max-batch-items auto: 64 of at most 64, as the rates vary too much to choose fewer (")
+    assert line.endswith("; the next start measures again")
+    assert not (model / STEPS.file).exists()
+    measured.decided = True
+    assert start(card) == 16
+
+
+def test_nothing_is_chosen_where_a_size_is_set_or_steps_are_instant(model: Path, measured: Measured) -> None:
+    card = load_card(str(model))
+    assert step_size(card, settings(choose_items=False), Route(), lanes()) == 64  # type: ignore[arg-type]
+    assert step_size(card, settings(), Route(), lanes(instant=True)) == 64  # type: ignore[arg-type]
+    assert measured.times == 0 and not (model / STEPS.file).exists()
+
+
+def entry(**changes: Any) -> str:
+    """A file with one choice that ``start`` would take, but for the changes."""
+    found = {"model": "", "device": "a CPU", "torch": "", "dtype": "auto", "quantization": "none", "kernels": "auto"}
+    found |= {"threads": 1, "dispatchers": 2, "lanes": 1, "async_steps": True, "max_items": 64, "max_tokens": 4096}
+    found |= {"measured": "yesterday", "items": 4, "rates": [[1, 2.0]]}
+    return json.dumps({"format": 1, "choices": [{**found, **changes}]})
+
+
+def test_the_file_of_the_next_test_is_good_without_its_changes(tmp_path: Path) -> None:
+    (tmp_path / STEPS.file).write_text(entry())
+    assert len(STEPS._read(tmp_path / STEPS.file)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "Expecting property name"),
+        ("[]", "not a file of fastqps: TypeError"),
+        ('{"format": 7, "choices": []}', "its format is 7, not 1"),
+        (entry(items=0), "steps of 0 items, where 64 is the most"),
+        (entry(items=65), "steps of 65 items, where 64 is the most"),
+        (entry(items="4"), "'4' is not of type int"),
+        (entry(items=True), "True is not of type int"),
+        (entry(threads=None), "None is not of type int"),
+        (entry(rates=[[1]]), "not enough values to unpack"),
+        (entry(async_steps=1), "1 is not of type bool"),
+    ],
+)
+def test_a_damaged_file_is_one_warning_and_is_replaced(
+    text: str, reason: str, model: Path, measured: Measured, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = model / STEPS.file
+    path.write_text(text)
+    card = load_card(str(model))
+    assert start(card) == 16
+    warning, _, stored = capsys.readouterr().err.splitlines()
+    assert warning.startswith(f"step size: warning: {path} holds no choices that can be used (") and reason in warning
+    assert stored == f"step size: choice stored in {path}"
+    assert start(card) == 16 and measured.times == 1
+
+
+def test_a_store_that_cannot_be_written_to(
+    model: Path, tmp_path: Path, measured: Measured, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Then the server has one choice all the same, and the next start measures again."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    (model / STEPS.file).mkdir()  # nobody writes a file there, not even root
+    card, route = load_card(str(model)), Route()
+    assert [start(card, route), start(card, route)] == [16, 16] and measured.times == 1
+    warnings = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert len(warnings) == 2 and "cannot be stored" in warnings[1] and "the next start measures again" in warnings[1]
+    assert start(card) == 32
+
+
+def test_steps_are_timed_through_all_lanes(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each size as it would be served: usual lengths, full step included, for as long as asked."""
+    monkeypatch.setattr("fastqps.runners.timed_steps._LONG_S", 1e9)  # on a busy machine every step is long
+    card = load_card(str(model))
+    both = make_lanes(make_runner("cpu", card, 20, 256, dtype="float32", threads=1), 2, 2)
+    steps = TimedSteps(card, both)
+    assert steps.most == 8, "of 32 tokens each"
+    for size in (1, 8):
+        began = now_ns()
+        seconds, count = steps(size)
+        assert BLOCK_S <= seconds <= (now_ns() - began) / 1e9 and count >= 4
+        stamps = [runner.buffers().stamps for lane in both for runner in lane.runners]
+        assert all(began < start <= end for start, end in stamps), "all buffers were used"
+    for lane in both:
+        lane.close()
+
+
+def test_a_device_that_works_by_itself_tells_its_own_time(model: Path, tmp_path: Path) -> None:
+    """However late the host is: the times are the profile's, and the choice is the exact one."""
+    profile = write_profile(tmp_path / "p.toml", {"fixed_us": 300, "per_token_us": 0, "per_item_us": 100})
+    steps = TimedSteps(
+        load_card(str(model)), make_lanes(make_runner(f"sim:{profile}", load_card(str(model)), 512, 16384), 1, 2)
+    )
+    for size in (1, 8, 64):
+        seconds, count = steps(size)
+        assert seconds / count == pytest.approx(300e-6 + size * 100e-6, rel=1e-3)
+    knee = find_knee(steps, steps.most)
+    assert knee.decided and knee.items == 64, "300 µs are 5 % of the time of a step of 57 items"
+
+
+def test_sequences_of_a_generator_are_timed(tmp_path: Path) -> None:
+    card = load_card(str(write_generator(tmp_path / "g")), 16, max_output_tokens=16)
+    lanes = make_lanes(make_runner("cpu", card, 12, 64, dtype="float32", threads=1), 1, 2)
+    steps = TimedSteps(card, lanes)
+    assert steps.most == 12
+    seconds, count = steps(12, 0.0)
+    assert seconds > 0 and count == 2
+    buffers = lanes[0].runners[1].buffers()
+    assert buffers.header[:3].tolist() == [12, 12, 12] and buffers.kv_slots[:12].tolist() == list(range(12))
+    lanes[0].close()

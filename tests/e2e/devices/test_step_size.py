@@ -1,0 +1,151 @@
+"""Servers that choose the size of steps and the split of the cores by measurement, and keep what they chose.
+
+A machine may be too busy to decide anything, so where that counts the measurement finds a given size.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from checkpoints import write_checkpoint
+from fake_cuda import environment
+from generators import write_generator
+from profiles import write_profile
+from serving import PATIENCE_S, Server
+
+import fastqps
+from fastqps.dispatcher.step_size import STEPS
+from fastqps.host import machine
+from fastqps.supervisor.split import SPLITS
+
+Serve = Callable[..., Server]
+CHOSEN = re.compile(r"max-(batch-items|running) auto: (\d+) of at most (\d+), ")
+AUTO = "--max-batch-items=auto"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    write_checkpoint(tmp_path / "m", "bert", num_hidden_layers=1)
+    return tmp_path / "m"
+
+
+def start(serve: Serve, *flags: str, knee: int) -> Server:
+    """A server whose first dispatcher finds this size."""
+    return serve(*flags, echo=True, env={"TEST_DISPATCHER": "measured_dispatcher", "TEST_KNEE": str(knee)})
+
+
+def choices(server: Server) -> list[str]:
+    """What the server said of sizes: one line where one dispatcher has measured or read."""
+    return [line.partition(": ")[2] for line in server.lines if re.search(r"(batch-items|running) auto: ", line)]
+
+
+def test_a_start_measures_once_and_the_next_one_reads(serve: Serve, model: Path, tmp_path: Path) -> None:
+    """Of two dispatchers one measures; one that is restarted takes what was chosen, and so does the next server.
+    Batches hold so many items, which the share of a batch that is filled counts, too."""
+    profile = write_profile(tmp_path / "p.toml", {"fixed_us": 300, "per_token_us": 0, "per_item_us": 10})
+    flags = (f"--model={model}", f"--device=sim:{profile}", "--dispatchers=2", AUTO)
+    server = start(serve, *flags, knee=4)
+    [line] = choices(server)
+    assert re.fullmatch(
+        r"max-batch-items auto: 4 of at most 1024, [\d,]+/s of at best [\d,]+/s \(measured in .* s\)", line
+    )
+    assert f"step size: choice stored in {model / STEPS.file}" in server.log()
+    old = server.child("dispatcher 0")
+    old.kill()
+    server.until_filled("dispatcher 0", old)
+    assert len(choices(server)) == 1
+    with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
+        for _ in range(3):
+            client.predict_batch([[5, 6, 7]] * 64)
+    metrics = server.metrics()
+    assert 192 <= metrics["fastqps_batch_items_sum"] <= 4 * metrics["fastqps_batch_items_count"]
+    server.stop()
+    [read] = choices(start(serve, *flags, knee=8))
+    assert read.startswith("max-batch-items auto: 4, choice of 20"), read
+    assert read.endswith(f"Z read from {model / STEPS.file}")
+
+
+def test_nothing_can_be_stored(serve: Serve, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warning, and one choice for all dispatchers all the same."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    (model / STEPS.file).mkdir()  # nobody writes a file there, not even root
+    server = start(serve, f"--model={model}", "--device=cpu", "--dispatchers=2", AUTO, knee=4)
+    assert len(choices(server)) == 1
+    assert "step size: warning: the choice cannot be stored (" in server.log()
+
+
+def test_a_reload_measures_the_new_version(serve: Serve, model: Path, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "two", "bert", num_hidden_layers=2)
+    server = start(serve, f"--model=m={model}", "--device=cpu", "--dtype=float32", AUTO, knee=4)
+    status, found = server.reload(**{"model": "m", "from": str(tmp_path / "two")})
+    assert status == 200, found
+    assert [bool(CHOSEN.match(line)) for line in choices(server)] == [True, True]
+    assert (tmp_path / "two" / STEPS.file).exists()
+    status, found = server.reload(**{"model": "m", "from": str(model)})
+    assert status == 200, found
+    assert "max-batch-items auto: 4, choice of 20" in choices(server)[2]
+
+
+def test_a_generator_runs_as_many_sequences_as_were_chosen(serve: Serve, tmp_path: Path) -> None:
+    """Fewer than there are cache slots: the answers are the same, the rest waits, and the metrics say how many."""
+    model = write_generator(tmp_path / "g")
+    limits = ("--max-input-tokens=16", "--max-output-tokens=24", "--dtype=float32", "--lanes=2")
+    server = start(serve, f"--model=m={model}", "--device=cpu", *limits, knee=3)
+    [line] = choices(server)
+    assert line.startswith("max-running auto: 3 of at most 1024, "), line
+    assert server.metrics()["fastqps_cache_slots{m}"] == 2 * 3
+    prompts = [[7 + i, 8, 9] for i in range(12)]
+    engine = fastqps.Engine(str(model), device="cpu", dtype="float32", max_input_tokens=16, max_output_tokens=24)
+    exact = [list(made.token_ids) for made in engine.generate(prompts, max_tokens=24, ignore_eos=True)]
+    with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client, ThreadPoolExecutor(len(prompts)) as pool:
+        answers = pool.map(lambda prompt: client.generate(prompt, max_tokens=24, ignore_eos=True), prompts)  # at once
+        found = [list(answer.token_ids) for answer in answers]
+    assert found == exact
+
+
+@pytest.mark.parametrize("device", ["sim", "cuda:0"])
+def test_other_devices_are_measured_by_the_same_path(serve: Serve, device: str, model: Path, tmp_path: Path) -> None:
+    """For good, with whatever outcome this machine has time for."""
+    if device == "sim":
+        device += ":" + write_profile(tmp_path / "p.toml", {"fixed_us": 300, "per_token_us": 0, "per_item_us": 100})
+    flags = (f"--device={device}", "--max-batch-tokens=256", "--max-input-tokens=64", "--dtype=float32", "--lanes=2")
+    server = serve(f"--model={model}", *flags, AUTO, env=environment())
+    [line] = choices(server)
+    assert CHOSEN.match(line), line
+    with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
+        assert len(client.predict_batch([[5, 6, 7]] * 50)) == 50
+
+
+def test_what_is_set_is_not_measured(serve: Serve, model: Path) -> None:
+    server = serve(f"--model={model}", "--device=cpu", "--dispatchers=1", "--max-batch-items=7")
+    null = serve(f"--model={model}", "--device=null", AUTO)
+    assert not choices(server) and not choices(null)
+    assert "dispatchers auto" not in server.log()
+    assert not (model / STEPS.file).exists() and not (model / SPLITS.file).exists()
+
+
+@pytest.mark.skipif(machine.usable_cores() < 2, reason="one core cannot be split")
+def test_the_first_start_measures_the_split_of_the_cores(serve: Serve, model: Path) -> None:
+    """One line says what was found, and the server has the dispatchers that follow from it."""
+    server = serve(f"--model={model}", "--device=cpu", "--dtype=float32", "--dispatchers=auto")
+    [line] = [line for line in server.lines if "dispatchers auto: m: " in line]
+    started = sum("started dispatcher" in line for line in server.lines)
+    if "not measured (it took longer than" in line or "too uncertain" in line:  # a busy machine
+        assert started == max(1, machine.usable_cores() // 2) and not (model / SPLITS.file).exists()
+        return
+    assert re.search(r"m: [\d,]+/s with \d+ of \d+ threads?, [\d,]+/s with \d+ of 1 thread", line), line
+    assert (model / SPLITS.file).exists()
+    again = serve(f"--model={model}", "--device=cpu", "--dtype=float32", "--dispatchers=auto")
+    [read] = [line for line in again.lines if "dispatchers auto: m: " in line]
+    assert f"Z read from {model / SPLITS.file}" in read
+    assert sum("started dispatcher" in line for line in again.lines) == started
