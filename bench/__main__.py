@@ -19,7 +19,8 @@ from fastqps.bench.results.environment import Others, commit
 PARTS = {
     "transport": "the host path on one core, against a grpc.aio echo",
     "openloop": "the load generator on one core, against h2load",
-    "work": "MiniLM over gRPC, against sentence-transformers",
+    "work": "MiniLM over gRPC, against sentence-transformers, OpenVINO and onnxruntime",
+    "static": "a static model over gRPC, against model2vec and the null device",
     "gather": "packing a batch, against torch",
     "generate": "a small Llama, against transformers",
     "prepare": "preparing a step of generation, against torch",

@@ -33,6 +33,7 @@ _PLOTTED = (
     ("gather", "gather over torch", "packing a batch of tokens, over torch"),
     ("generate", "over gRPC, 2 dispatchers, over generate_batch", "10M decoder over gRPC, over transformers batching"),
     ("generate", "over gRPC, 2 dispatchers, over generate", "10M decoder over gRPC, over transformers generate"),
+    ("static", "static Predict over model2vec encode", "static model over gRPC, over model2vec in process"),
     ("work", "Predict over sentence-transformers", "MiniLM over gRPC, over sentence-transformers"),
 )
 

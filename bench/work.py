@@ -1,4 +1,7 @@
-"""Real embeddings over gRPC against sentence-transformers in its own process, on the same cores and texts."""
+"""Real embeddings over gRPC against sentence-transformers in its own process, on the same cores and texts.
+
+Then against OpenVINO and onnxruntime: ``work_peers``.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,19 @@ from sentence_transformers import SentenceTransformer
 from bench.load import PREDICT, PREDICT_BATCH, Load, loadgen, read_samples
 from bench.row import Row
 from bench.texts import batches, request, texts
+from bench.work_peers import measure_peers
 from fastqps import Client
 from fastqps.api.prediction import PredictionError
 from fastqps.bench.measure.workload import write_messages
 from fastqps.bench.results.result import BenchError
+from fastqps.host.machine import bfloat16_flags
 from fastqps.models.names import resolve
 from fastqps.process.server_process import ServerProcess
 
 THREADS = 2
 TEXTS, BATCH = 1024, 64
 COSINE_MIN = 0.999
+DTYPE = "bfloat16" if bfloat16_flags() else "float32"  # of both sides
 _LAYERS = 6
 _SHAPES = ((384, 1152), (384, 384), (384, 1536), (1536, 384))  # inputs, outputs of each layer's products
 
@@ -35,7 +41,7 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
     torch.set_num_threads(THREADS)
     many = texts(TEXTS, seed=2)
     peer = _Peer(many)
-    flags = ("--model", "minilm", "--device", "cpu", "--dtype", "bfloat16", "--frontdoors", "1", "--dispatchers", "2")
+    flags = ("--model", "minilm", "--device", "cpu", "--dtype", DTYPE, "--frontdoors", "1", "--dispatchers", "2")
     unary = write_messages(folder / "unary", map(request, many))
     batch = write_messages(folder / "batch", batches(many, BATCH))
     with ServerProcess(*flags) as server:
@@ -62,7 +68,9 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
             for name, run in runs.items():
                 rates[name].append(run())
     median = {name: statistics.median(found) for name, found in rates.items()}
-    return _rows(median, peer), [{"name": n, "rate": median[n], "rates": r} for n, r in rates.items()]
+    points = [{"name": n, "rate": median[n], "rates": r} for n, r in rates.items()]
+    other_rows, other_points = measure_peers(folder, many, repetitions, seconds)
+    return [*_rows(median, peer), *other_rows], [*points, *other_points]
 
 
 def _stream_rate(address: str, many: list[str], seconds: float) -> float:
@@ -89,7 +97,7 @@ class _Peer:
     def __init__(self, many: list[str]) -> None:
         self._texts = many
         _, path = resolve("minilm")
-        self._model = SentenceTransformer(str(path), device="cpu", model_kwargs={"dtype": torch.bfloat16})
+        self._model = SentenceTransformer(str(path), device="cpu", model_kwargs={"dtype": getattr(torch, DTYPE)})
         self._exact = SentenceTransformer(str(path), device="cpu").encode(many, batch_size=BATCH)
         lengths = [len(self._model.tokenizer.encode(text)) for text in many]
         self.tokens_mean = statistics.fmean(lengths)
@@ -121,8 +129,8 @@ def _bound(tokens_mean: float, seconds: float) -> float:
     core's rate times THREADS, so that no thread waits for another one."""
     torch.set_num_threads(1)
     rows = round(BATCH * tokens_mean)
-    inputs = {width: torch.randn(rows, width, dtype=torch.bfloat16) for width, _ in _SHAPES}
-    weights = [torch.randn(outputs, width, dtype=torch.bfloat16) for width, outputs in _SHAPES]
+    inputs = {width: torch.randn(rows, width, dtype=getattr(torch, DTYPE)) for width, _ in _SHAPES}
+    weights = [torch.randn(outputs, width, dtype=getattr(torch, DTYPE)) for width, outputs in _SHAPES]
     packed = [torch.ops.mkldnn._reorder_linear_weight(weight, rows) for weight in weights]
     began, done = time.perf_counter(), 0
     while not done or time.perf_counter() - began < seconds:
@@ -138,12 +146,12 @@ def _bound(tokens_mean: float, seconds: float) -> float:
 def _rows(rate: dict[str, float], peer: _Peer) -> list[Row]:
     other = rate["sentence-transformers"]
     bound = f"matrix products alone: {rate['matrix products']:,.0f}/s"
-    note = f"{THREADS} cores, bf16, {peer.tokens_mean:.0f} tokens; least cosine {peer.cosine_least:.5f}; {bound}"
+    note = f"{THREADS} cores, {DTYPE}, {peer.tokens_mean:.0f} tokens; least cosine {peer.cosine_least:.5f}; {bound}"
     return [
         Row("MiniLM texts over gRPC, Predict", rate["Predict"], "/s", note=note),
         Row("MiniLM texts over gRPC, PredictBatch of 64", rate["PredictBatch"], "/s"),
         Row("MiniLM texts over gRPC, PredictStream", rate["PredictStream"], "/s", note="Python client, same cores"),
-        Row("sentence-transformers encode, in-process", other, "/s", note="bf16, batch 64"),
+        Row("sentence-transformers encode, in-process", other, "/s", note=f"{DTYPE}, batch {BATCH}"),
         Row("Predict over sentence-transformers", rate["Predict"] / other, "×", 1.3, 1.6),
         Row("PredictBatch over sentence-transformers", rate["PredictBatch"] / other, "×", 1.3, 1.6),
     ]

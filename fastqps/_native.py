@@ -25,7 +25,7 @@ class StaleExtension(ImportError):
 
 
 def checksum(name: str, root: Path = ROOT) -> str:
-    """Of the sources of extension ``name`` in the source tree ``root``: eight hex digits."""
+    """The checksum of the sources of extension ``name`` in the source tree ``root``: eight hex digits."""
     csrc = root / "csrc"
     total = _file_sum(csrc / "build.mk")
     for header in sorted((csrc / "bind").glob("*.h")):
@@ -65,7 +65,8 @@ def check(name: str, version: str, sources: str, root: Path = ROOT) -> None:
 
 
 def stale(error: ImportError) -> StaleExtension | None:
-    """What ``check`` raised, if that is why an import failed: pybind11 hides it behind "initialization failed"."""
+    """Returns the exception of ``check`` if it made an import fail. pybind11 hides it behind "initialization
+    failed"."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, StaleExtension):
         cause = cause.__cause__

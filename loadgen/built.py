@@ -14,7 +14,7 @@ SUFFIXES = (".h", ".cpp")
 
 
 def checksum(tree: Path = TREE) -> str:
-    """Of the engine's sources in the source tree ``tree``: eight hex digits."""
+    """The checksum of the engine's sources in the source tree ``tree``: eight hex digits."""
     total = 0
     for part in PARTS:
         for path in sorted((tree / "loadgen" / "csrc" / part).iterdir()):

@@ -69,7 +69,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def exit_code(run: Run, verdict: Verdict, found: dict[str, Any]) -> int:
-    """Of a run that has results."""
+    """The exit code of a run that has results."""
     if run.interrupted:
         return INTERRUPTED
     if verdict.failed:

@@ -60,7 +60,7 @@ class Histogram:
         return int(self._percentiles_ns([percentile])[0])
 
     def summary_us(self) -> dict[str, Any]:
-        """What results hold of it. ``too_few``: percentiles that have fewer than 10 samples beyond them."""
+        """The summary for results. ``too_few``: percentiles that have fewer than 10 samples beyond them."""
         values = self._percentiles_ns(list(PERCENTILES.values()))
         found: dict[str, Any] = {name: us(value) for name, value in zip(PERCENTILES, values, strict=True)}
         found |= {"max": us(self.max_ns), "mean": us(self.mean_ns), "count": self.count}
@@ -77,7 +77,7 @@ class Histogram:
         return [[p, us(value)] for p, value in zip(percentiles, self._percentiles_ns(percentiles), strict=True)]
 
     def spectrum_percentiles(self) -> list[float]:
-        """As far as there are samples: the last but 100 % has at least one beyond it."""
+        """The percentiles of the spectrum that have samples: the last one below 100 % has at least one beyond it."""
         found = []
         half = 50.0
         while half * 2 / 100 * self.count >= 1:
@@ -86,7 +86,7 @@ class Histogram:
         return [*(p for p in found if (100 - p) / 100 * self.count >= 1), 100.0] if self.count else []
 
     def upto(self, percentiles: Sequence[float]) -> NDArray[np.int64]:
-        """How many values are not above each percentile, int64[len(percentiles)]."""
+        """The number of values that are not above each percentile, int64[len(percentiles)]."""
         return np.cumsum(self.counts)[self._places(percentiles)].astype(np.int64)
 
     def _percentiles_ns(self, percentiles: Sequence[float]) -> NDArray[np.int64]:

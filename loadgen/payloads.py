@@ -1,4 +1,4 @@
-"""What the calls carry: messages from files, or made here as one text field; and which call carries which."""
+"""The payloads of calls: messages from files, or made here as one text field; and their assignment to calls."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _check(payloads: list[bytes]) -> None:
 
 
 def order(kind: str, calls: int, payloads: int, seed: int) -> NDArray[np.uint32]:
-    """Which payload each call carries, uint32[calls]: one after the other, or at random, all as likely."""
+    """The payload of each call, uint32[calls]: in turn, or at random with equal chances."""
     if kind == "random":
         return np.random.default_rng([seed, 3]).integers(0, payloads, calls, dtype=np.uint32)
     return np.arange(calls, dtype=np.uint32) % np.uint32(payloads)

@@ -129,12 +129,12 @@ def document(run: Run, verdict: Verdict, o: argparse.Namespace, command: Sequenc
 
 
 def summary(found: dict[str, Any], closed: bool) -> dict[str, Any]:
-    """Of one kind of time; that of a closed loop says what it is not good for."""
+    """The summary of one kind of time. For a closed loop it states what the times do not show."""
     return Histogram.of(found).summary_us() | ({"note": CLOSED_NOTE} if closed else {})
 
 
 def notes(run: Run, answers: dict[str, Any] | None) -> list[str]:
-    """What a reader of the figures should know and that takes nothing of their worth."""
+    """Notes for readers of the figures, which do not invalidate them."""
     result, found = run.result, []
     timed = (result["lateness"], result["own_lateness"], result["response"])
     late_ns, own_ns, response_ns = (Histogram.of(times).percentile_ns(99) for times in timed)
@@ -157,7 +157,7 @@ def notes(run: Run, answers: dict[str, Any] | None) -> list[str]:
 
 
 def verified(run: Run, o: argparse.Namespace) -> dict[str, Any] | None:
-    """How many answers were compared, and how many were wrong; None: that was not asked for."""
+    """The number of compared answers and of wrong ones; None if answers were not compared."""
     if not o.verify:
         return None
     if run.plan.expected is not None:

@@ -29,7 +29,7 @@ _KEPT_SAMPLES = 1_000
 
 @dataclass(frozen=True)
 class Run:
-    """What was measured. ``interrupted``: by Ctrl-C. ``started_unix_s``: when."""
+    """The result of a run. ``interrupted``: by Ctrl-C. ``started_unix_s``: its start."""
 
     plan: Plan
     result: Result

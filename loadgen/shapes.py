@@ -1,4 +1,4 @@
-"""How the rate runs over time: cumulative calls as a line with corners, of which every point can be solved for.
+"""The rate over time, as a piecewise linear function of cumulative calls that can be inverted exactly.
 
 A schedule is made in two steps. Gaps between calls come from a process of rate 1 (``arrivals``); a shape then says at
 what moment of the run that many calls are due. So every shape works with every process, and its mean is exact.
@@ -31,11 +31,11 @@ class Shape:
         return float(self.calls[-1])
 
     def moments_s(self, calls: Floats) -> Floats:
-        """When the ``calls``-th call is due, in seconds."""
+        """The time at which the ``calls``-th call is due, in seconds."""
         return np.interp(calls, self.calls, self.t_s)
 
     def preceded(self, rate: float, seconds: float) -> Shape:
-        """With ``seconds`` of a constant ``rate`` in front."""
+        """The shape after ``seconds`` of a constant ``rate``."""
         if seconds <= 0:
             return self
         t_s = np.concatenate([[0.0], self.t_s + seconds])

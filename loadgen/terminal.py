@@ -46,7 +46,7 @@ class Progress:
             print(json.dumps({"phase": "start", **told}), flush=True)
 
     def __call__(self, engine: Engine, seconds: list[Second]) -> None:
-        """With the seconds that have become complete."""
+        """Prints the seconds that are complete."""
         for second in seconds:
             self._second = second
             if self._json:

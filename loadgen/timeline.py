@@ -1,4 +1,4 @@
-"""What happened second by second: from the engine's steps to seconds of the measured window."""
+"""The timeline of a run: converts the engine's steps to seconds of the measured window."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STEPS_NS = ((4 * NS, NS // 10), (8 * NS, NS // 5), (20 * NS, NS // 2))  # short
 
 
 def step_ns(duration_ns: int) -> int:
-    """How often the engine reports: at least 20 times in a run of two seconds or more, and at least once a second."""
+    """The interval of the engine's reports: at least 20 in a run of two seconds or more, and at least one a second."""
     return next((step for limit, step in _STEPS_NS if duration_ns < limit), NS)
 
 
@@ -90,7 +90,7 @@ class Timeline:
         return self.seconds[before:]
 
     def measured(self) -> list[Second]:
-        """Those of the measured window."""
+        """The seconds of the measured window."""
         return [second for second in self.seconds if second.phase == "measured"]
 
     def _place(self, step: Interval) -> tuple[str, int]:

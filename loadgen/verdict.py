@@ -32,7 +32,7 @@ _T_MANY = 2.1
 
 @dataclass(frozen=True)
 class Measured:
-    """What a verdict needs to know.
+    """The measured values on which a verdict depends.
 
     ``due`` calls in the measured window, ``sent`` of them within it. ``own_lateness_p99_ns``: of the lateness that the
     generator caused; ``own_share``: its part in all lateness. For each whole interval of the window: ``open_calls``,

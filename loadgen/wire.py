@@ -1,4 +1,5 @@
-"""As much of protobuf's wire format as a tool without a schema needs: varints, delimited messages, one string field."""
+"""The part of protobuf's wire format that a tool without a schema needs: varints, delimited messages, one string
+field."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def main() -> None:
     run_protoc(f"--python_out={ROOT}", f"--pyi_out={ROOT}", f"--grpc_python_out={ROOT}", PREDICT)
     files = [(file.name, literal(file.SerializeToString())) for file in compile_files(build)]
     entries = [f'    "{name}": b64decode(\n{text}\n    ),\n' for name, text in files]
-    (ROOT / "fastqps" / "descriptors.py").write_text(HEAD + "".join(entries) + "}\n")
+    (ROOT / "fastqps" / "api" / "descriptors.py").write_text(HEAD + "".join(entries) + "}\n")
 
 
 if __name__ == "__main__":

@@ -11,14 +11,18 @@ from interpreter import interpret_kernels
 from paths import ROOT
 from serving import Server
 
-interpret_kernels()
-
 # Programs inherit what is ignored here: SIGHUP under nohup, SIGINT behind an & in a script.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 SERVERS = pytest.StashKey[list[Server]]()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Not where tests are only handed out to other processes: it imports torch."""
+    if not session.config.getoption("numprocesses", None):
+        interpret_kernels()
 
 
 @pytest.hookimpl(wrapper=True)

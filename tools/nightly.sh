@@ -6,11 +6,12 @@ cd "$(dirname "$0")/.."
 export BIN=${BIN:-.venv/bin}
 exec </dev/null
 
-parts=(day tests rolls soak generation sanitizers model fuzz stress)
+parts=(day tests static rolls soak generation sanitizers model fuzz stress)
 run() {
     case $1 in
         day) SECOND_LOOKS=0 tools/test.sh ;;
         tests) "$BIN/python" -m pytest -m nightly -v --durations=0 tests ;;
+        static) FASTQPS_STATIC_TEXTS=100000 "$BIN/python" -m pytest -v --timeout 0 tests/models/test_static.py ;;
         rolls) FASTQPS_ROLLS=20 "$BIN/python" -m pytest -v tests/proxies/test_rolling_restart.py ;;
         soak) FASTQPS_SOAK=600 FASTQPS_SOAK_GENERATION=300 "$BIN/python" -m pytest -v --timeout 0 \
             tests/e2e/recovery/test_soak.py tests/e2e/generation/test_generation_soak.py ;;

@@ -12,6 +12,7 @@ from bench.kernels.compile import Case
 from fastqps._core import ADMITTED_WORDS
 from fastqps.kernels.activate import activate
 from fastqps.kernels.add_norm import add_norm
+from fastqps.kernels.bag_means import bag_means
 from fastqps.kernels.embed_norm import embed_norm
 from fastqps.kernels.embed_tokens import embed_tokens
 from fastqps.kernels.last_rows import last_rows
@@ -86,6 +87,7 @@ def all_cases(fp8: bool, brief: bool = False) -> Iterator[Case]:
             continue
         for encoder in ENCODERS[::2] if brief else ENCODERS:
             yield from _encoder_cases(encoder, name, dtype, fp8)
+        yield from _static_cases(name, dtype)
         for decoder in DECODERS[:1] if brief else DECODERS:
             yield from _decoder_cases(decoder, name, dtype, fp8)
             yield from _slots_cases(decoder, name, dtype)
@@ -122,6 +124,19 @@ def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool
         yield Case(f"{at} add_norm fp8", partial(norm, want_fp8=True))
         yield Case(f"{at} activate fp8", partial(act, fp8=True))
         yield Case(f"{at} quantise_rows", partial(quantise_rows, x, counts))
+
+
+def _static_cases(type_name: str, dtype: torch.dtype) -> Iterator[Case]:
+    """A table of potion-base-8M's shape; int8 beside float32."""
+    ids, marks, counts = (meta(n, dtype=torch.int32) for n in (_ROWS, 513, 16))
+    stamps, out = meta(2, dtype=torch.int64), meta(512, 256)
+    for of_table, kind in ((type_name, dtype), *([("int8", torch.int8)] if dtype == torch.float32 else [])):
+        table = meta(29528, 256, dtype=kind)
+        bags = partial(bag_means, table, None, None, ids, marks, counts, 29528, 1, out=out, stamps=stamps)
+        yield Case(f"potion-8M {of_table} bag_means", bags, bytes=(_ROWS + 512) * 256 * kind.itemsize)
+    weights, mapping = meta(29528), meta(29528, dtype=torch.int32)
+    bags = partial(bag_means, meta(8000, 256, dtype=dtype), mapping, weights, ids, marks, counts, 29528, 1, out=out)
+    yield Case(f"potion-8M {type_name} bag_means mapped", bags, bytes=(_ROWS + 512) * 256 * dtype.itemsize)
 
 
 def _decoder_cases(model: Decoder, type_name: str, dtype: torch.dtype, fp8: bool) -> Iterator[Case]:

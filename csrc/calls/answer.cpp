@@ -12,7 +12,7 @@ namespace fastqps::front {
 
 namespace {
 
-// So that clients which were refused together do not come back together; and not at once.
+// Spreads retries, so that clients which were refused together do not return together.
 i32 jittered(DoorState& door, i32 ms) {
   return ms <= 0 ? ms : std::max(1, i32(ms * (0.8 + 0.4 * (door.net.random() / 4294967296.0))));
 }
@@ -94,7 +94,7 @@ void release_answer(DoorState& door, Call& call) {
   door.calls.allocator.release(std::exchange(call.trailers, nullptr));
 }
 
-// A status can still take the place of an answer of which nothing is out; one that is cut in two says nothing.
+// A status can replace an answer of which no byte has been sent. After that, a cut answer would be useless.
 void expire_answer(DoorState& door, Call& call) {
   door.counters.not_read++;
   if (call.out_first && call.out_first->sent) return call.session->cut(call);

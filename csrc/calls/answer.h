@@ -1,4 +1,4 @@
-// The answer side of a call: its messages and its status, on their way into the session.
+// The answer side of a call: its messages and its status, until the session takes them.
 #pragma once
 #include "calls/call.h"
 
@@ -6,7 +6,7 @@ namespace fastqps::front {
 
 struct DoorState;
 
-// What differs from a plain gRPC status in a refusal.
+// How a refusal differs from a plain gRPC status.
 struct RefusalHeaders {
   u16 http_status = 200;
   bool allow_post = false;
@@ -14,15 +14,15 @@ struct RefusalHeaders {
   bool bearer = false;  // a token would help
 };
 
-// Ends the call: after its messages, or with a status alone.
+// Ends the call after its messages, or with a status alone.
 void finish_call(DoorState& door, Call& call, const Status& status, const RefusalHeaders& headers = {});
 // The deadline of a finished call has passed before the client's windows let its answer go.
 void expire_answer(DoorState& door, Call& call);
-// Gives back what the answer side holds.
+// Frees everything that the answer side holds.
 void release_answer(DoorState& door, Call& call);
 
 // ---- for sessions
-// The session has taken so many bytes of the call's messages.
+// Records that the session has taken this many bytes of the call's messages.
 void count_sent(DoorState& door, Call& call, u32 bytes);
 // Moves the next `bytes` of the call's messages to out.
 void copy_answer(DoorState& door, Call& call, u8* out, size_t bytes);

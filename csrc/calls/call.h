@@ -22,7 +22,7 @@ enum class Phase : u8 {
   kFinished,  // the status has been submitted, or waits behind the last messages
 };
 
-// Why a call is refused before its service sees it, in the order in which faults of one header block are reported.
+// Why a call is refused before its service sees it. Faults of one header block are reported in this order.
 enum class Fault : u8 {
   kNone,
   kHeaderList,
@@ -69,7 +69,7 @@ struct OutMessage {
   u8* data() { return reinterpret_cast<u8*>(this + 1); }
 };
 
-// Four cache lines: thousands of calls are open at once, and each turn touches other ones.
+// Four cache lines, because thousands of calls are open at once and each turn touches different ones.
 struct alignas(64) Call {
   // who
   CallSession* session;
@@ -117,7 +117,7 @@ struct alignas(64) Call {
   TraceRecord* trace;  // nullptr: the call is not traced
 
   CallId id() const { return {index, generation}; }
-  // Messages wait: for the service, for a worker, or until the client reads its answers.
+  // Whether messages wait for the service, for a worker, or for the client to read its answers.
   bool paused(u32 unsent_max) const { return held || inflating || unsent > unsent_max; }
 };
 static_assert(sizeof(Call) == 256);
@@ -144,7 +144,7 @@ class CallPool {
   }
   Call& at(u32 index) { return chunks_[index / kChunk][index % kChunk]; }
   u32 used() const { return made_ - u32(free_.size()); }
-  // Places that have ever been used, and the call in one of them; nullptr: it is free.
+  // The number of places used so far, and the call in one of them; nullptr if it is free.
   u32 made() const { return made_; }
   Call* in_use(u32 index) {
     Call& call = at(index);

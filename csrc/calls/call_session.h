@@ -1,5 +1,5 @@
-// A session as its calls see it: what every protocol that carries calls has in common, and the few things that each
-// does in its own way.
+// A session as its calls see it: the common part of every protocol that carries calls, and the functions that each
+// implements.
 #pragma once
 #include <deque>
 #include <string_view>
@@ -26,7 +26,7 @@ class CallSession : public Session {
   // ---- in the protocol's own way
   // Starts the call's answer; its messages follow.
   virtual void start_answer(Call& call) = 0;
-  // There are messages of the answer again, or its end.
+  // Continues an answer that has new messages or has ended.
   virtual void resume_answer(Call& call) = 0;
   // Answers with a status alone. nullptr: OK.
   virtual void answer_status(Call& call, const EncodedStatus* status, const RefusalHeaders& headers) = 0;
@@ -39,21 +39,21 @@ class CallSession : public Session {
   };
   // Ends the call's stream without a status.
   virtual void reset(Call& call, Reset why) = 0;
-  // The client may send so many bytes more of this call's request.
+  // Lets the client send this many more bytes of the call's request.
   virtual void consume(Call& call, u32 bytes) = 0;
 
   // ---- calls
   Call* calls() { return calls_; }
   u32 open_calls() const { return open_calls_; }
-  // Too many calls, with those that the service holds after their end.
+  // Whether there are too many calls, including ended ones that the service still holds.
   bool full() const;
   bool answers_stuck() const;
   // Whether a call with this authorization header may come in.
   bool authorize(std::string_view authorization);
   // Ends a call whose answers are not read.
   void cut(Call& call);
-  // Asks at most so many of its streams that have been idle for a while to end, the oldest first. Those to which an
-  // answer is owed do not, and count as fresh.
+  // Asks at most this many idle streams to end, the oldest first. Streams with unanswered messages stay, and count as
+  // fresh.
   struct Ended {
     u32 asked, ended;
   };
@@ -67,7 +67,7 @@ class CallSession : public Session {
   Call* dequeue();  // nullptr: none is queued
   void deliver_queued() override;
 
-  // Of its streams, as far as pass `pass` over all calls has come: how many are idle, and since when the first one is.
+  // How many of its streams pass `pass` has found idle so far, and since when the oldest of them is.
   struct {
     u32 pass = 0, streams = 0;
     u64 oldest_ns = kNever;
@@ -83,7 +83,7 @@ class CallSession : public Session {
   void close_call(Call& call);
   // Ends all calls with their connection.
   void drop_calls();
-  // Ends the calls that have no end of their own: watches of health, streams of load reports.
+  // Ends calls that would never end by themselves: health watches and load report streams.
   void end_watches();
   // Since when there is no call; while there is none.
   u64 idle_since_ns() const { return idle_since_ns_; }

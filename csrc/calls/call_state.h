@@ -1,4 +1,4 @@
-// What all calls of a loop share, whatever protocol carries them: their memory, and the messages and answers that wait.
+// The shared state of all calls of a loop, for every protocol: their memory, and waiting messages and answers.
 #pragma once
 #include <deque>
 #include <memory>

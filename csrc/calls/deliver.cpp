@@ -1,4 +1,4 @@
-// From received messages to the methods that answer them.
+// Delivers received messages to their methods.
 #include <utility>
 
 #include "calls/answer.h"
@@ -12,7 +12,7 @@ namespace {
 
 enum class Place : u8 { kFront, kBack };
 
-// Keeps a message for later, in front of those that wait or behind them. False: there is no room, and the call has been
+// Keeps a message for later, before or behind those that wait. Returns false if there was no room and the call was
 // refused.
 bool keep(DoorState& door, Call& call, const Received& received, Place place) {
   u8* body = received.body;
@@ -55,7 +55,7 @@ Took dispatch(DoorState& door, Call& call, std::span<const u8> message) {
   return call.method->on_message(call.id(), message, info_of(door, call));
 }
 
-// Hands over plain bytes; what is left of them waits in front of the call's other messages.
+// Delivers plain bytes. A rest that the method did not take waits before the call's other messages.
 void dispatch_or_keep(DoorState& door, CallId id, std::span<const u8> message) {
   if (dispatch(door, *door.calls.pool.find(id), message) == Took::kAll) return;
   Call* call = door.calls.pool.find(id);
@@ -128,7 +128,7 @@ u32 deliver_held(DoorState& door, Call& call) {
   return received.bytes;
 }
 
-// Whether a message may not be delivered yet, however much time there is.
+// Whether a message must wait for another reason than the loop's time.
 bool must_wait(const DoorState& door, const Call& call) {
   if (call.kind != MethodKind::kBidi) return !call.half_closed;
   return call.held_first || call.paused(door.limits.call_unsent_bytes);

@@ -11,8 +11,8 @@ constexpr u32 kCallsAlways = 8;          // of a connection, however many there 
 
 }  // namespace
 
-// The last quarter of the calls is for connections that have less than their share: a few clients which open all the
-// streams they may, and then neither send nor read, keep nobody else out.
+// The last quarter of the calls is reserved for connections below their share. So a few clients that open all their
+// streams, and then neither send nor read, do not keep others out.
 bool DoorState::may_open_call(u32 open_calls) const {
   const u32 used = calls.pool.used();
   return used < limits.calls - limits.calls / 4 ||

@@ -1,5 +1,5 @@
-// What connections, sessions and calls of one front door share: each layer's part. FrontDoor (front/front_door.h) turns
-// the loop over it.
+// The shared state of a front door's connections, sessions and calls, layer by layer. FrontDoor (front/front_door.h)
+// runs the loop over it.
 #pragma once
 #include "calls/call_state.h"
 #include "calls/grpc_state.h"
@@ -18,9 +18,9 @@ struct DoorState {
         grpc(*this, service, this->limits, net.poller.event_fd, load, trace) {}
   DoorState(const DoorState&) = delete;
 
-  // Whether a connection that has so many calls may open one more.
+  // Whether a connection with this many calls may open one more.
   bool may_open_call(u32 open_calls) const;
-  // Whether a connection whose client has so many bytes of answers to read must get no more.
+  // Whether a connection with this many unread bytes of answers must get no more.
   bool unread_too_much(u64 answer_bytes) const;
 
   const Limits limits;

@@ -1,4 +1,4 @@
-// What is served: the service, and the methods that every front door has.
+// The service, and the methods that every front door has.
 #pragma once
 #include "calls/tracer.h"
 #include "grpc/methods.h"

@@ -1,7 +1,7 @@
-// Makes room for calls when nearly all are in use: idle streams end, of the connection that has most of them.
+// Makes room when nearly all calls are in use, by ending idle streams of the connection that has most of them.
 //
-// Who has most is found by passes over all calls, a part of them in each turn, so that a full table costs no turn much.
-// A pass ends no more than are needed, and at most half of those that it found: then another connection may have most.
+// Passes over all calls find that connection. Each turn does a part of a pass, so that no turn takes long. A pass ends
+// no more streams than needed, and at most half of those that it found, because then another connection may have most.
 #pragma once
 #include "core/types.h"
 #include "net/connection_id.h"

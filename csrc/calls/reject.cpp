@@ -1,4 +1,4 @@
-// How calls end that their service never sees, or that break the framing.
+// Ends calls that their service never sees, or that break the framing.
 #include <cstdio>
 
 #include "calls/answer.h"
@@ -83,25 +83,26 @@ Description describe(const DoorState& door, const Call& call, char* text, size_t
   return {Code::kInternal};
 }
 
-// A message has to come, or the rest of one.
+// The time limit of a call that waits for a message, or for the rest of one.
 bool receiving(const Call& call) {
   return !call.half_closed && (call.kind != MethodKind::kBidi || !call.reader.between_messages());
 }
 
-// When too little of a message has come: by the rate, so that a byte now and then does not keep it alive.
+// The time at which too little of a message has arrived. It depends on the rate, so that an occasional byte does not
+// keep the call alive.
 u64 stalled_at(const Limits& limits, const Call& call) {
   if (call.reader.between_messages()) return call.progress_ns + limits.message_timeout;
   return call.message_ns + limits.message_timeout + u64(call.reader.have()) * kSecond / limits.message_bytes_per_s;
 }
 
-// When a stream has been idle for too long.
+// The time at which a stream has been idle for too long.
 u64 idle_at(const Limits& limits, const Call& call) {
   const bool standing = call.kind != MethodKind::kBidi || call.half_closed || !limits.stream_idle;
   return standing ? kNever : call.progress_ns + limits.stream_idle;
 }
 
-// A unary call's deadline is its service's to keep, with its one request. Of a stream the service knows the requests'
-// only: the call's own stays with us.
+// The service keeps a unary call's deadline, with its one request. For a stream it knows only the requests' deadlines,
+// so the call's own is kept here.
 bool expires_here(const Call& call) {
   return call.deadline_ns && (!call.in_method || call.role != MethodRole::kService || call.kind == MethodKind::kBidi);
 }
@@ -126,7 +127,7 @@ void forget(Call& call) {
   if (call.method->on_gone(call.id(), call.user) == Gone::kHeld) call.session->gone_held();
 }
 
-// No trailers: a client that breaks HTTP would not expect them.
+// Sends no trailers, because a client that breaks HTTP would not expect them.
 void malformed(DoorState& door, Call& call) {
   door.counters.protocol_errors++;
   call.phase = Phase::kFinished;
@@ -188,7 +189,7 @@ void call_timer(DoorState& door, Call& call) {
       break;
   }
   if (expires_here(call) && call.deadline_ns <= now) return reject(door, call, Fault::kDeadline, true);
-  if (call.paused(door.limits.call_unsent_bytes)) call.progress_ns = call.message_ns = now;  // it is we who let it wait
+  if (call.paused(door.limits.call_unsent_bytes)) call.progress_ns = call.message_ns = now;  // this server made it wait
   if (receiving(call) && stalled_at(door.limits, call) <= now) return reject(door, call, Fault::kStalled, true);
   if (idle_at(door.limits, call) <= now && end_idle(door, call)) return;
   arm_call(door, call);

@@ -12,11 +12,11 @@ namespace fastqps::front {
 
 namespace {
 
-// What a held message takes beside its bytes: its record, and the least block of the allocator.
+// The overhead of a held message: its record, and the smallest block of the allocator.
 constexpr u32 kHeldBytes = 64;
 
-// Messages count as reassembly from their first byte until they are dropped. Of what is free a connection may hold
-// eight times as much (Shares): so one that fills the room, or several, leave some of it to everybody else.
+// Messages count as reassembly from their first byte until they are dropped. A connection may hold eight times the free
+// part (Shares), so greedy connections always leave some room to others.
 bool reserve(DoorState& door, CallSession& session, u64 bytes) {
   u64& total = door.counters.reassembly_bytes;
   const u64 limit = door.limits.reassembly_bytes;
@@ -31,7 +31,7 @@ void give_back(DoorState& door, CallSession& session, u64 bytes) {
   session.reassembly_bytes -= bytes;
 }
 
-// What MessageReader asks while a call's DATA is read.
+// The sink of MessageReader while a call's DATA is read.
 struct Sink {
   DoorState& door;
   Call& call;

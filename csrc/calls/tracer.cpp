@@ -17,7 +17,7 @@ Tracer::~Tracer() {
   }
 }
 
-// The call's record, which may be made just now; nullptr: no memory.
+// Returns the call's record, and creates it if necessary; nullptr if there is no memory.
 TraceRecord* Tracer::record_of(Call& call) {
   if (call.trace) return call.trace;
   if (void* block = door_.calls.allocator.allocate(sizeof(TraceRecord))) call.trace = new (block) TraceRecord{};
@@ -26,7 +26,7 @@ TraceRecord* Tracer::record_of(Call& call) {
 
 void Tracer::drop(Call& call) { door_.calls.allocator.release(std::exchange(call.trace, nullptr)); }
 
-// One that comes twice says nothing.
+// A header that is repeated is ignored.
 void Tracer::traceparent(Call& call, std::string_view value) {
   TraceContext context;
   const bool again = call.trace_parent != TraceParent::kNone;
@@ -47,7 +47,7 @@ void Tracer::tracestate(Call& call, std::string_view value) {
     record->state_bytes = u16(append_tracestate(value, record->state, record->state_bytes, kTraceStateBytes));
 }
 
-// The client's decision holds where it made one; else every so many-th call is traced, by chance.
+// The client's decision holds if it made one. Otherwise a random share of the calls is traced.
 void Tracer::begin(Call& call) {
   const bool served = call.role == MethodRole::kService && call.method;
   const bool decided = call.trace_parent == TraceParent::kSampled || call.trace_parent == TraceParent::kNotSampled;
@@ -56,14 +56,14 @@ void Tracer::begin(Call& call) {
   if (!served || !sampled) return drop(call);
   TraceRecord* record = record_of(call);
   if (!record) return;
-  if (!decided) {  // a trace of our own: what another one's state says is not of it
+  if (!decided) {  // a new trace: the received state belongs to another one
     random_bytes(record->trace_id, sizeof record->trace_id);
     std::memset(record->parent_id, 0, sizeof record->parent_id);
     record->state_bytes = 0;
   }
   random_bytes(record->span_id, sizeof record->span_id);
   record->kind = TraceKind::kCall;
-  record->method = door_.grpc.methods.all()[call.row].trace_id;
+  record->method = door_.grpc.methods.all()[call.row].rpc;
   record->model = record->dispatcher = kTraceUnknown;
   record->at_ns[kReceive] = call.opened_ns;
 }

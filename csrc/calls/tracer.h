@@ -1,5 +1,5 @@
-// Which calls are traced, and their records: filled while a call runs, written to the segment when it has ended. The
-// supervisor makes spans of them; nothing here waits for anybody.
+// Decides which calls are traced. Fills their records while they run, and writes them to the segment when they end. The
+// supervisor turns records into spans. Nothing here waits.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -13,7 +13,7 @@ namespace fastqps::front {
 struct Call;
 struct DoorState;
 
-// Where records go, and how many calls that nobody has decided on are traced: threshold / 2^64 of them.
+// The destination of records, and the share of undecided calls to trace: threshold / 2^64.
 struct TraceSource {
   TraceRing* ring = nullptr;  // nullptr: none is traced
   u64 threshold = 0;
@@ -32,7 +32,7 @@ class Tracer {
   void tracestate(Call& call, std::string_view value);
   // The header block is complete: decides.
   void begin(Call& call);
-  // A traced call has its status, or never will.
+  // A traced call has ended, with or without a status.
   void end(Call& call, StatusCode code);
   // An item of a traced call of many, which has ended. `record`: the call's, with what is the item's own.
   void item(const TraceRecord& record);

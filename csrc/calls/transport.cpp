@@ -1,4 +1,4 @@
-// What the service may do with its calls.
+// The functions by which the service answers its calls.
 #include <algorithm>
 #include <utility>
 
@@ -22,7 +22,7 @@ u8* Transport::begin_message(CallId id, size_t max_bytes) {
   Call* call = open_call(door_, id);
   if (!call || max_bytes > ~u32(0) - kPrefixBytes) return nullptr;
   if (door_.unread_too_much(call->session->answer_bytes)) {
-    // Whoever goes on writing after writable() said no loses the call, not the door its memory.
+    // A method that writes on after writable() returned false loses the call. Otherwise the door would lose its memory.
     door_.counters.not_read++;
     call->session->cut(*call);
     return nullptr;

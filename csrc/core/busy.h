@@ -1,5 +1,5 @@
-// When devices were busy: each dispatcher writes the times of its steps into a ring of its own; the supervisor makes
-// the union of those that share a device. Two steps that overlap on one device keep it busy once.
+// When devices were busy. Each dispatcher writes the intervals of its steps into its own ring, and the supervisor
+// computes their union for each device, so that overlapping steps count once.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -9,11 +9,12 @@
 
 namespace fastqps {
 
-// The dispatcher's end. One writer, which never waits: what nobody reads in time is overwritten.
+// The dispatcher's end. It never waits: entries that are not read in time are overwritten.
 inline void write_busy(BusyRing& ring, u64 start_ns, u64 end_ns) {
   const u64 i = ring.count.load(kRelaxed);  // relaxed: our own word
   BusyRing::Entry& entry = ring.entry[i % kBusyEntries];
-  // Pairs with the fence in BusyUnion::read: who sees a part of this entry sees that the count has come to it.
+  // Pairs with the fence in BusyUnion::read: a reader that sees a part of this entry also sees the count that preceded
+  // it.
   std::atomic_thread_fence(kRelease);
   // relaxed: the fence orders them behind the older count, the store below before the new one.
   entry.start_ns.store(start_ns, kRelaxed);
@@ -21,15 +22,15 @@ inline void write_busy(BusyRing& ring, u64 start_ns, u64 end_ns) {
   ring.count.store(i + 1, kRelease);  // pairs with the acquire in BusyUnion::read
 }
 
-// Times in any order; the length of their union. Bounded: what lies kHorizonNs before the newest end is closed, and of
-// a later time before that only the rest counts.
+// The total length of the union of intervals, which come in any order. Memory is bounded: spans that end kHorizonNs
+// before the newest end are closed, and a late interval counts only behind them.
 class Coverage {
  public:
   void add(u64 start, u64 end) {
     start = std::max(start, closed_ns_);
     if (start >= end) return;
     auto next = spans_.upper_bound(start);
-    if (next != spans_.begin() && std::prev(next)->second >= start) --next;  // it touches the one before
+    if (next != spans_.begin() && std::prev(next)->second >= start) --next;  // it touches the previous span
     u64 first = start, last = end, known = 0;
     while (next != spans_.end() && next->first <= end) {
       first = std::min(first, next->first), last = std::max(last, next->second);
@@ -56,14 +57,14 @@ class Coverage {
   u64 closed_ns_ = 0, total_ns_ = 0;
 };
 
-// The supervisor's end: the union over the dispatchers of each device, from its making on.
+// The supervisor's end: the union over the dispatchers of each device, from construction on.
 class BusyUnion {
  public:
   explicit BusyUnion(Segment segment) : segment_(segment), devices_(segment.sizes().devices) {
     for (u32 d = 0; d < segment.sizes().dispatchers; d++) read_.push_back(segment.busy_ring(d).count.load(kAcquire));
   }
 
-  // Takes in what dispatchers have written since; often enough that no ring comes round (kBusyEntries).
+  // Reads the new entries of all dispatchers. Must be called before any ring wraps (kBusyEntries).
   void update() {
     for (u32 d = 0; d < segment_.sizes().dispatchers; d++) {
       const u32 device =

@@ -1,7 +1,7 @@
-// The dispatcher's end of the protocol: look, claim, launch, report progress, finish, sleep.
+// The dispatcher's end of the protocol: claim, launch, report progress, finish, sleep.
 //
-// A function that returns false because a state word is not ours any more means that this process has been declared
-// dead while it lived: it must exit at once and touch nothing.
+// launch() and finish() return false if a state word no longer belongs to this process. The supervisor has then
+// declared it dead while it lived, and it must exit at once without another write.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -40,12 +40,12 @@ struct Batch {
 struct BatchLimits {
   u32 items = 256;
   u32 tokens = 8192;
-  u64 delay_ns = 0;  // how long the first request of a batch may wait for company
+  u64 delay_ns = 0;  // how long the first request of a batch may wait for others
 };
 
-// What a dispatcher is doing when it claims.
+// What a dispatcher is doing when it claims, which decides what it may take.
 enum class ClaimMode : u8 {
-  kFree,      // nothing: it may sleep, and takes whatever there is
+  kFree,      // nothing: it takes any request, and may sleep
   kLaneFree,  // other lanes of it run, this one is free: as kFree, but for suspects, which run alone
   kAhead,     // a step is on the device: it takes only a full batch that no other dispatcher is free for. A small step
               // taken early would only keep its requests from growing into a larger one
@@ -66,17 +66,17 @@ class Claimer {
     for (u32 f = 0; f < segment.sizes().doors; f++) outputs_.emplace_back(segment.output_ring(me, f), entries);
   }
 
-  // Fills `batch` within its limits. False: nothing was claimed, and unless it looked for what may join, it has waited
-  // up to timeout_ns (< 0: until it was rung for): a free one for requests, any for a lane that rings its eventfd. A
-  // free one may also wait limits.delay_ns for company of what it has claimed.
+  // Fills `batch` within its limits. Returns false if nothing was claimed. Except in mode kJoin it has then slept up to
+  // timeout_ns (< 0: until its eventfd was signalled). A lane that finishes ends the sleep in any mode, a new request
+  // only if a lane is free. With a free lane it may also wait limits.delay_ns for more requests.
   bool next(Batch& batch, ClaimMode mode, const BatchLimits& limits, i64 timeout_ns) {
     if (look_once(batch, mode, limits, timeout_ns)) return true;
-    // A request that ended the sleep is taken now, not in the caller's next turn: that would cost it some µs.
+    // Take a request that ended the sleep now. In the caller's next turn it would be some µs later.
     return mode == ClaimMode::kFree && timeout_ns && look_once(batch, mode, limits, 0);
   }
 
-  // Reads what front doors no longer want: gone(door, slot, seq) for each, and takes it out of `batch`. Of
-  // requests that this process does not hold, it is too late, or old.
+  // Reads the control rings. A request of `batch` that its front door has cancelled is dropped. For all others it calls
+  // gone(door, slot, seq); if this process does not hold that request, the entry is late or stale.
   template <class Gone>
   void read_controls(Batch& batch, Gone gone) {
     for (u32 f = 0; f < segment_.sizes().doors; f++)
@@ -89,24 +89,24 @@ class Claimer {
       });
   }
 
-  // Takes a claimed request out of the batch: it is answered with `code`, without the device.
+  // Removes a claimed request from the batch, so that it is answered with `code` without the device.
   void drop(Batch& batch, size_t at, u16 code) {
     batch.n_tokens -= batch.claims[at].n_tokens;
     batch.dropped.push_back({batch.claims[at], code});
     batch.claims.erase(batch.claims.begin() + i64(at));
   }
 
-  // CLAIMED → LAUNCHED. All of a batch before anything of it reaches the device.
+  // CLAIMED → LAUNCHED. Called for all requests of a batch before any of it reaches the device.
   [[nodiscard]] bool launch(const Claim& c) { return advance(c, State::kClaimed, State::kLaunched); }
 
-  // More tokens of a LAUNCHED request are in its slot, and n_made tells: a hint that may be lost, for the next one, or
-  // that of the end, finds the same. Half of the ring is kept for the ends.
+  // Leaves a hint that n_made of a LAUNCHED request has grown. It may be lost, because a later hint leads to the same
+  // tokens. Half of the ring is reserved for the hints of finish().
   void progress(const Claim& c) {
     (void)outputs_[c.door].push(c.slot, outputs_[c.door].capacity() / 2);
     FASTQPS_POINT(13);
   }
 
-  // The answer is in the slot: LAUNCHED → DONE, and a hint. The hints of a batch become visible at publish().
+  // The answer is in the slot: LAUNCHED → DONE, and a hint. publish() makes the hints of a batch visible.
   [[nodiscard]] bool finish(const Claim& c) {
     FASTQPS_POINT(7);
     if (!advance(c, State::kLaunched, State::kDone))
@@ -127,17 +127,17 @@ class Claimer {
       }
   }
 
-  // Waits for a lane to ring the eventfd, up to timeout_ns, while nobody counts on this process to look. Whether
-  // something rang.
+  // Waits up to timeout_ns for a lane to signal the eventfd. Meanwhile no other process relies on this one to claim.
+  // Returns whether it was signalled.
   bool rest(i64 timeout_ns) {
     say_busy();
     return doze(timeout_ns);
   }
 
-  // Before this process leaves for good: nobody may count on it to look, and a wake-up that it got is passed on.
+  // Called before this process exits: no other process may rely on it, and a wake-up that it received is passed on.
   void leave() { say_busy(); }
 
-  // Requests wait that run alone; until they have, nothing joins what runs.
+  // Whether suspects wait. They run alone, so until they are done no request joins running ones.
   bool suspects_wait() const { return any(kSuspect); }
 
   Slot& slot(const Claim& c) const { return segment_.slot(c.door, c.slot); }
@@ -160,8 +160,8 @@ class Claimer {
     }
     set_mode(own().sleep, kHungry);  // "I am about to look at every ring"
     bool suspects = any(kSuspect);
-    // Suspects come first, one at a time, and run alone; but not two of them one after the other while others wait. A
-    // death makes suspects of all that ran.
+    // Suspects come first, one at a time, and run alone. Between two of them other waiting requests run, because one
+    // death can make many suspects.
     if (mode == ClaimMode::kFree && suspects && !(alone_ && any_usual())) {
       claim_class(batch, kSuspect, 1);
       batch.suspect = !batch.claims.empty();
@@ -179,7 +179,7 @@ class Claimer {
     say_busy();
     if (batch.empty() && mode != ClaimMode::kJoin) rest(timeout_ns);
     batch.claimed_ns = now_ns();
-    count_awake(batch.claimed_ns);  // one that never sleeps counts, too
+    count_awake(batch.claimed_ns);  // also for a dispatcher that never sleeps
     for (size_t i = batch.claims.size(); i-- > 0;) {
       u64 deadline = slot(batch.claims[i]).deadline_ns;
       if (deadline && batch.claimed_ns >= deadline) drop(batch, i, kDeadlineExceeded);
@@ -202,7 +202,7 @@ class Claimer {
     return ours;
   }
 
-  // Whether enough requests wait, and no other dispatcher of this model is free to take them.
+  // Whether enough requests wait and no other dispatcher of this route sleeps.
   bool worth_claiming(ClaimMode mode) const {
     if (!limits_.items) return false;
     // relaxed: a guess. If it is wrong, the sleeper is woken and finds nothing, or we claim a little later.
@@ -211,7 +211,7 @@ class Claimer {
     u64 waiting = 0;
     for (u32 f = 0; f < segment_.sizes().doors; f++)
       for (u32 c = 0; c < kSuspect; c++) waiting += ring_waiting(ring(f, c), segment_.ring_entries());
-    // A guess; when it is wrong the requests wait for the next look.
+    // A guess. If it is wrong, the requests wait for the next look.
     return waiting >= (mode == ClaimMode::kAhead ? limits_.items : 1);
   }
 
@@ -224,7 +224,7 @@ class Claimer {
     }
   }
 
-  // Takes from the door whose head has waited longest, a piece at a time, so that doors stay level.
+  // Takes a few requests at a time from the front door whose head has waited longest, so that none falls behind.
   void claim_class(Batch& batch, u32 kind, u32 want) {
     u32 doors = segment_.sizes().doors, piece = std::max(8u, want / (2 * doors));
     while (want) {
@@ -254,13 +254,13 @@ class Claimer {
     u64 taken[kPiece];
     for (;;) {
       u64 tail = r.tail.load(kSeqCst);   // T; before the head, as in ring_waiting()
-      u64 head = r.head.load(kAcquire);  // of 64 bits: an old head can never be current again
+      u64 head = r.head.load(kAcquire);  // 64 bits: an old head can never be current again
       u64 n = tail - head;
-      if (n == 0 || n > entries) return true;  // others took it meanwhile: the caller looks again
+      if (n == 0 || n > entries) return true;  // another dispatcher took them: the caller looks again
       n = std::min(n, u64(std::min(want, kPiece)));
-      // Entries are read before the swap: afterwards the producer may overwrite them. The tokens of a slot are a hint
-      // here, and exact if the claim below succeeds: they were written before this seq was queued.
-      // relaxed: the tail was loaded behind its producer's store of it, and the swap validates what was read.
+      // Entries are read before the swap, because afterwards the producer may overwrite them. A slot's token count is a
+      // hint here. If the claim below succeeds it is exact, because it was written before this seq was queued.
+      // relaxed: the load of the tail orders these reads, and the swap validates them.
       u32 tokens = batch.n_tokens;
       u64 fits = 0;
       for (; fits < n; fits++) {
@@ -293,8 +293,8 @@ class Claimer {
     FASTQPS_POINT(3);
   }
 
-  // Claims a canary if no request waits. A front door signals our eventfd after it puts a canary, whether we sleep or
-  // not: so a look that came too early is repeated, and the door need not see our announcement.
+  // Claims a canary if no request waits. A front door signals the eventfd after every canary, also if this process is
+  // awake. So a look that came too early is repeated, and the door need not see the announcement of sleep.
   void claim_canary(Batch& batch) {
     for (u32 f = 0; f < segment_.sizes().doors && batch.claims.empty(); f++) {
       const Word w{segment_.canary_slot(f, me_).state.load(kAcquire)};
@@ -303,7 +303,7 @@ class Claimer {
     batch.canary = !batch.claims.empty();
   }
 
-  // "I shall not look for a while": what I leave is somebody else's.
+  // Announces that this process will not look for a while, and wakes another for the requests that it leaves.
   void say_busy() {
     set_mode(own().sleep, kBusy);
     FASTQPS_POINT(4);
@@ -318,7 +318,7 @@ class Claimer {
     doze(timeout_ns);
     slept_ns_ += now_ns() - start;
   }
-  // sleep_on, told apart from the time in which this process works.
+  // sleep_on, which does not count as awake time.
   bool doze(i64 timeout_ns) {
     count_awake(now_ns());
     const bool rung = sleep_on(fds_->dispatcher[me_], timeout_ns);
@@ -329,8 +329,8 @@ class Claimer {
     bump(stats_->awake_ns, now - woke_ns_);
     woke_ns_ = now;
   }
-  // Waits for company until the oldest request has waited delay_ns, or the batch is full; while other lanes run, only
-  // until one of them wants something.
+  // Waits for more requests until the oldest has waited delay_ns or the batch is full. While other lanes run, it ends
+  // as soon as one of them signals.
   void await_company(Batch& batch, ClaimMode mode, i64 timeout_ns) {
     u64 start = now_ns(), until = start + limits_.delay_ns;
     // relaxed: behind the acquire of their claims.
@@ -346,7 +346,8 @@ class Claimer {
       claim_classes(batch);
       now = now_ns();
       if (batch.claims.size() > before) continue;
-      if (any_work() || (rung && mode == ClaimMode::kLaneFree)) break;  // what waits does not fit; or a lane rang
+      if (any_work() || (rung && mode == ClaimMode::kLaneFree))
+        break;  // those that wait do not fit; or a lane signalled
     }
     delayed_ns_ += now - start;
   }
@@ -362,9 +363,9 @@ class Claimer {
   Stats* stats_;
   std::vector<RingProducer> outputs_;
   unsigned turn_ = 0;
-  bool alone_ = false;  // the newest step is a suspect's
+  bool alone_ = false;  // the newest step runs a suspect
   u64 slept_ns_ = 0, delayed_ns_ = 0;
-  u64 woke_ns_ = now_ns();  // up to here its time is counted
+  u64 woke_ns_ = now_ns();  // awake time is counted up to here
 };
 
 }  // namespace fastqps

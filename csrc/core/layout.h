@@ -9,13 +9,13 @@
 //   | slots [door][slot, then canary slot of each dispatcher]
 //
 // Rules: offsets, never pointers; trivially copyable data only; every word has one writer, or is changed by
-// compare-and-swap as a whole; nobody ever waits for a process that may be dead.
+// compare-and-swap as a whole; no process ever waits for another that may be dead.
 //
 // Writers, in brackets behind each field: D the front door that owns it, d the dispatcher that owns it, S the
 // supervisor (of a dead process's words only after waitid has reaped it). A crash leaves: of D, slots in any state and
 // rings with old entries (its next incarnation adopts and consumes them); of d, CLAIMED and LAUNCHED slots (each door
 // settles its own once the death is published) and DONE slots without a hint (found by the same settling); of S,
-// nothing that matters: every child dies with it.
+// nothing: every child dies with it.
 #pragma once
 #include "core/histogram.h"
 #include "core/types.h"
@@ -95,46 +95,47 @@ struct alignas(64) Model {
   std::atomic<u32> ready;    // [S] 0 until the first generation serves
 };
 
-// One generation of one model: its limits and how its answers are finished. Written by S while kWarming, then constant.
+// One generation of one model: its limits, and how its answers are computed. S writes it while kWarming; then it is
+// constant.
 enum class RouteState : u32 { kEmpty = 0, kWarming = 1, kServing = 2, kDraining = 3 };
 struct alignas(64) Route {
   std::atomic<RouteState> state;
   std::atomic<u64> dispatchers;  // [S] bit d: dispatcher d serves this route
   u32 generation;                // grows with every reload of the model
   Task task;
-  Activation activation;  // classification: what makes scores of logits
+  Activation activation;  // classification: turns logits into scores
   u32 normalize;          // embeddings: L2, unless the request says otherwise
   u32 dimensions;         // floats in a row of the device's output: embedding width, or number of labels
   u32 vocab_size;         // ids at or above it are refused
   u32 max_input_tokens;
-  u32 max_queue_items;  // waiting, over all doors
+  u32 max_queue_items;  // limit of waiting items, over all doors
   u32 max_batch_items, max_batch_tokens;
   u64 max_batch_delay_ns;
   u32 position_offset;    // position id of a first token; RoBERTa: padding id + 1, and padding is not counted
   u32 pair_type_id;       // token type of a pair's second text
   u32 max_output_tokens;  // generators: room for them in a slot's answer
-  u32 prefix_tokens;      // generators: ids that stand in front of every prompt, and in no slot
+  u32 prefix_tokens;      // generators: ids in front of every prompt, kept in no slot
   u32 cache_slots;        // generators: sequences that one dispatcher can run
   u32 card_bytes;
   char version[16];  // 12 hex digits
 };
 
-// kLameDuck: it serves as before, but says that it will go, so that clients go elsewhere before it refuses them.
+// kLameDuck: the server serves as before but reports not ready, so that clients leave before it refuses them.
 enum class Phase : u32 { kStarting = 0, kServing = 1, kLameDuck = 2, kDraining = 3, kStopping = 4 };
 struct alignas(64) SupervisorLine {
   std::atomic<u32> deaths;   // [S] grows at every published death of a dispatcher; doors settle when it changes
   std::atomic<Phase> phase;  // [S]
   std::atomic<u64> drain_deadline_ns;  // [S]
-  std::atomic<u32> flips;              // [S] how often another generation of some model has come to serve
-  std::atomic<u64> poison_until_ns;    // [D, by compare-and-swap] until then some door's PoisonMark may hold; 0: none
+  std::atomic<u32> flips;              // [S] grows whenever another generation of a model begins to serve
+  std::atomic<u64> poison_until_ns;    // [D, by compare-and-swap] end of the doors' last PoisonMark; 0: none
 };
 
-// The load of the whole server, for load reports. Written ten times a second; each value is
-// whole, and none is older than updated_ns says.
+// The load of the whole server, for load reports. Written ten times a second. Each value is read whole, and none is
+// older than updated_ns.
 struct alignas(64) LoadLine {
   std::atomic<double> utilization;         // [S] of the server's capacity, mean of 10 s; above 1 beyond it
   std::atomic<double> cpu_utilization;     // [S] of the server's CPUs, 0 to 1
-  std::atomic<double> memory_utilization;  // [S] of what the container or the machine has, 0 to 1
+  std::atomic<double> memory_utilization;  // [S] of the container's or the machine's memory, 0 to 1
   std::atomic<double> requests_per_second, errors_per_second;  // [S] items; errors that are not the clients' fault
   std::atomic<double> queue_wait_s;                            // [S] p95 of the last 10 s
   std::atomic<double> items_waiting, items_running;            // [S] now
@@ -159,11 +160,11 @@ struct alignas(64) DoorLine {
   std::atomic<u32> live;                      // [S] 1 from start to reaping
   std::atomic<u32> ready;                     // [D] serves
   std::atomic<u32> slots_used;                // [D]
-  std::atomic<u32> running;                   // [D] claimed by a dispatcher, as far as it knows
+  std::atomic<u32> running;                   // [D] requests that it has seen claimed by a dispatcher
   std::atomic<u32> pid;                       // [S]
-  std::atomic<u64> turn_started_ns;           // [D] of its loop, 0 while it sleeps: a hung loop shows
-  std::atomic<u32> flips_seen;  // [D] what it accepts from now on is for the generations that serve since then
-  std::atomic<u64> lost_items;  // [D] taken, but ended UNAVAILABLE; S adds what a dead one had. All incarnations
+  std::atomic<u64> turn_started_ns;           // [D] start of its loop's turn; 0 while it sleeps. Reveals a hung loop
+  std::atomic<u32> flips_seen;  // [D] value of flips; new requests go to the generations that it made serve
+  std::atomic<u64> lost_items;  // [D] accepted, ended UNAVAILABLE; S adds those of a dead door. All incarnations
   std::atomic<u32> tokenizers[kTokenizerProcesses];  // [D] their pids; 0: none
   PoisonMark poison[kPoisonEntries];  // [D] fingerprints of requests that killed dispatchers; all doors read them
 };
@@ -172,7 +173,7 @@ struct alignas(64) DoorLine {
 struct alignas(64) DoorRoute {
   std::atomic<u32> loaded;   // [D] 1 + the generation whose requests it can take and answer
   std::atomic<u32> refused;  // [D] 1 + the generation whose files it could not use
-  std::atomic<u32> held;     // [D] its items of this route, whoever has them. Written while a route is draining
+  std::atomic<u32> held;     // [D] its items of this route, claimed or not. Written while a route is draining
 };
 
 struct alignas(64) DispatcherLine {
@@ -188,16 +189,16 @@ struct alignas(64) DispatcherLine {
   std::atomic<u64> items_done;                // [d] all incarnations; doors take the completion rate from it
   std::atomic<u64> step_usual_ns;             // [d] moving average, from claim to answer
   std::atomic<u32> running;                   // [d] sequences that generate now
-  std::atomic<u64> steps_done;                // [d] all incarnations, canaries' too: that it grows is forward progress
+  std::atomic<u64> steps_done;                // [d] all incarnations, with canaries; growth is forward progress
   std::atomic<u64> canary_ns;                 // [d] how long its newest canary took, from claim to answer
 };
 
-// A device, as far as its dispatchers share something of it.
+// The state of a device that its dispatchers share.
 struct alignas(64) DeviceLine {
   std::atomic<u64> sim_until_ns;  // [d, by compare-and-swap] a modelled device's work is reserved up to here
 };
 
-// The newest times in which a dispatcher's device ran a step. The supervisor makes their union over dispatchers.
+// The newest intervals in which a dispatcher's device ran a step. The supervisor computes their union over dispatchers.
 struct alignas(64) BusyRing {
   std::atomic<u64> count;  // [d] entries written so far
   struct Entry {
@@ -206,8 +207,8 @@ struct alignas(64) BusyRing {
   alignas(64) Entry entry[kBusyEntries];  // [d] entry i at i % kBusyEntries, before the count says so
 };
 
-// A traced call that has ended, or an item of one that has many: what the supervisor makes spans of.
-inline constexpr u32 kTraceEntries = 128;  // read five times a second; what finds no room is dropped and counted
+// A traced call that has ended, or an item of a call with many. The supervisor turns records into spans.
+inline constexpr u32 kTraceEntries = 128;  // read five times a second; records without room are dropped and counted
 inline constexpr u32 kTraceStateBytes = 256;
 inline constexpr u16 kTraceUnknown = 0xffff;
 enum class TraceKind : u8 { kCall = 0, kItem = 1 };
@@ -242,7 +243,7 @@ struct alignas(64) RingLine {
   alignas(64) std::atomic<u64> entry[1];
 };
 
-// Options of a request's answer, and the dispatcher's remarks on it.
+// Options of a request's answer.
 enum SlotFlag : u8 {
   kNormalizeSet = 1,
   kNormalize = 2,
@@ -250,7 +251,7 @@ enum SlotFlag : u8 {
   kWantTimings = 8,
   kIgnoreEos = 16,
   kLogprobs = 32,
-  kProgress = 64,  // the front door wants to hear of every token, not only of the last
+  kProgress = 64,  // the dispatcher leaves a hint for every token, not only for the last
 };
 enum class Answer : u8 { kNone = 0, kFloats = 1, kRaw = 2, kLabels = 3, kTokens = 4 };
 enum class Finish : u8 { kNot = 0, kStop = 1, kLength = 2 };  // why a generation has ended
@@ -259,7 +260,7 @@ struct LabelScore {
   float score;
 };
 
-// How a generator makes a request's tokens. The defaults of the last fields change no logits.
+// How a generator chooses a request's tokens. The defaults of the last fields change no logits.
 inline constexpr u32 kStopIdsMax = 8;
 inline constexpr u32 kSuppressIdsMax = 8;
 struct alignas(64) Sampling {
@@ -272,23 +273,23 @@ struct alignas(64) Sampling {
   u32 stop_ids[kStopIdsMax];
   float repetition_penalty = 1;  // above 0; 1: off
   u32 no_repeat_ngram_size = 0;  // 0: off
-  u32 min_tokens = 0;            // of the answer, before which no end-of-text token is chosen
-  u32 min_length = 0;            // the same of prefix, prompt and answer together
+  u32 min_tokens = 0;            // no end-of-text token is chosen before this many tokens of the answer
+  u32 min_length = 0;            // the same, for prefix, prompt and answer together
   u32 n_suppress_ids = 0;
   u32 suppress_ids[kSuppressIdsMax] = {};  // never chosen
 };
 static_assert(sizeof(Sampling) == 128);
 
 // A generator's answer in a slot: u32 ids[max_output_tokens], then float logprobs[max_output_tokens]. While LAUNCHED
-// its dispatcher adds tokens behind those that n_made counts, and the front door may read up to n_made. The token that
-// ends the generation comes with DONE, and never by n_made.
+// its dispatcher appends tokens and then raises n_made; the front door may read the first n_made. The last token comes
+// with DONE and is never counted by n_made.
 inline constexpr u32 kTokenBytes = sizeof(u32) + sizeof(float);
 //
-// A canary is a request that a front door makes for itself, one token long, to see that a certain dispatcher gets on.
-// It has the slot that is kept for the two of them, and no entry in any ring: an idle dispatcher looks at its slots.
+// A canary is a request of one token that a front door sends to one dispatcher, to check that it makes progress. It
+// uses the slot that is reserved for this pair and has no ring entry: an idle dispatcher reads its canary slots.
 struct alignas(64) Slot {
   std::atomic<u64> state;      // D: FREE→QUEUED→FREE, requeue, DONE→FREE. d: QUEUED→CLAIMED→LAUNCHED→DONE
-  std::atomic<u64> queued_ns;  // D; a hint for anyone (which ring's head is oldest)
+  std::atomic<u64> queued_ns;  // D; others use it as a hint (which ring's head is oldest)
   std::atomic<u32> n_tokens;   // D; a hint until claimed, then exact
   u32 first_len;               // D: tokens of the first text; the rest has token type Route::pair_type_id
   u64 deadline_ns;             // D: 0 for none
@@ -303,16 +304,16 @@ struct alignas(64) Slot {
   Answer kind;
   u8 answer_dtype;
   u32 n_values;                                                         // floats, raw elements, labels, or tokens
-  u64 claimed_ns, gathered_ns, launched_ns, finished_ns, scattered_ns;  // the same for a whole batch, but for the first
-  std::atomic<u32> n_made;  // tokens so far, or some of them; D sets it 0 when it queues the slot
+  u64 claimed_ns, gathered_ns, launched_ns, finished_ns, scattered_ns;  // the whole batch's, except claimed_ns
+  std::atomic<u32> n_made;  // tokens so far, possibly fewer; D sets it to 0 when it queues the slot
   Finish finish;
-  u32 batch_items;  // how many were in its batch; of a generator when it joined
+  u32 batch_items;  // items in its batch; for a generation, when it joined
 
   Sampling sampling;  // D: generators only
 };
 static_assert(sizeof(Slot) == 256 && alignof(Slot) == 64);
 
-// One block per process; it alone writes it. The index of front door i is i, of dispatcher j doors + j.
+// One block per process, which alone writes it. Front door i has index i; dispatcher j has index doors + j.
 enum Rpc : u8 { kPredict = 0, kPredictBatch, kPredictStream, kGenerate, kOther, kMethods };
 inline constexpr const char* kMethodNames[kMethods] = {"Predict", "PredictBatch", "PredictStream", "Generate", "other"};
 inline constexpr u32 kCodes = 17;
@@ -325,8 +326,9 @@ enum Reject : u32 {
   kRejects
 };
 inline constexpr const char* kRejectNames[kRejects] = {"queue_full", "slots", "predicted_miss", "poison", "connection"};
-// Why a device stood still: nothing waited, a batch waited for company, a step was prepared, it was on its way to the
-// device, it waited there while those of others ran, the answers of the one before were copied out.
+// Why a device was idle: no request waited; a batch waited for more requests; a step was being prepared; a step was
+// being launched; it waited on the device for other dispatchers' steps; the previous step's answers were being copied
+// out.
 enum Idle : u32 { kIdleNoWork = 0, kIdleDelay, kIdleGather, kIdleLaunch, kIdleShared, kIdleScatter, kIdles };
 inline constexpr const char* kIdleNames[kIdles] = {"no_work", "batch_delay", "gather", "launch", "shared", "scatter"};
 
@@ -369,27 +371,27 @@ inline constexpr const char* kTransportNames[kTransports] = {
 struct alignas(64) Stats {
   Histogram stage[kStages];
   Histogram batch_items, batch_tokens;  // dispatcher
-  // door: from the read of the headers to the answer's submission, of the methods that a model serves
+  // door: from reading the headers to submitting the answer, for the methods that a model serves
   Histogram request[kModelsMax][kOther];
   std::atomic<u64> requests[kModelsMax][kMethods][kCodes];  // door
   std::atomic<u64> items[kModelsMax][kCodes];               // door
   std::atomic<u64> rejected[kRejects];                      // door
   std::atomic<u64> expired[kStages];                        // door: by the stage in which the deadline passed
   std::atomic<u64> queue_wait_ns, inflight_ns;              // door: integrals
-  std::atomic<u64> canaries[kDispatchersMax];               // door: those that came back, by dispatcher
+  std::atomic<u64> canaries[kDispatchersMax];               // door: answered canaries, by dispatcher
   std::atomic<u64> busy_ns, idle_ns[kIdles];                // dispatcher
-  std::atomic<u64> awake_ns;                                // its loop did not sleep: what it cannot give to more work
+  std::atomic<u64> awake_ns;                                // time in which its loop did not sleep
   std::atomic<u64> steps, step_items, step_tokens, step_capacity_tokens;  // dispatcher
-  // The same: of each step its time on the device, its tokens squared, and its tokens times its time. The last two
+  // dispatcher: sums over steps of the time on the device, of tokens squared, and of tokens times time. The last two
   // wrap.
   std::atomic<u64> step_ns, step_tokens_squared, step_tokens_times_ns;
   std::atomic<u64> generated_tokens;  // dispatcher
   std::atomic<u64> claimed, stale_entries, lost_hints, requeued, suspects, poisoned;
   std::atomic<u64> transport[kTransports];  // door: copied once a second
-  std::atomic<u64> tokenizer_restarts;      // door: ended because of a text, or dead
+  std::atomic<u64> tokenizer_restarts;      // door: tokenizer processes that were killed because of a text, or died
 };
 
-// A counter without labels. Python sees all of them by name; those with a metric are on the metrics page as they are.
+// A counter without labels. Python reads all of them by name. Those with a metric appear on the metrics page.
 struct CounterRow {
   const char* name;
   std::atomic<u64> Stats::*counter;
@@ -414,7 +416,7 @@ inline constexpr CounterRow kCounters[] = {
     {"stale_entries", &Stats::stale_entries},
     {"lost_hints", &Stats::lost_hints},
     {"tokenizer_restarts", &Stats::tokenizer_restarts, "tokenizer_restarts",
-     "Processes of tokenizers that are not native which a text ended, or that died."},
+     "Processes of tokenizers that are not native that were killed because of a text, or died."},
 };
 
 }  // namespace fastqps

@@ -1,5 +1,5 @@
-// The server's load in the last seconds. The supervisor samples the counters of all processes every 100 ms. Values over
-// a time are differences of counters, so they are exact however late a sample is.
+// The server's load in the last seconds. The supervisor samples the counters of all processes every 100 ms. Rates are
+// differences of counters, so they are exact however late a sample is.
 #pragma once
 #include <algorithm>
 #include <deque>
@@ -15,21 +15,21 @@ namespace fastqps {
 // Means over a window.
 struct Load {
   double seconds = 0;  // how long it is
-  // Items per second that came, however they end. Not those that the client got wrong, nor those that were turned away
-  // at once because there is nobody to take any: of these a broken server, which is quick at it, is sent all there are.
+  // Items per second that arrived, however they end. Invalid items do not count, nor do items rejected because no
+  // dispatcher is left: a broken server rejects quickly and would attract any number of them.
   double asked = 0;
-  double errors = 0;  // items per second that ended not OK, and not by the client's fault
+  double errors = 0;  // items per second that failed by no fault of the client
   double items = 0;   // items per second that ended, of all codes
   double in_flight = 0;
   double slots = 0;                      // share of them in use
   double dispatcher = 0, frontdoor = 0;  // share of the time in which the busiest one did not sleep
-  double device = 0;  // share of the time in which the most used one would do the same work in full steps
+  double device = 0;  // share of the time that the busiest device would need for the same work in full steps
 };
 
 class LoadWindow {
  public:
   static constexpr u64 kLongNs = 10'000'000'000, kShortNs = 1'000'000'000;
-  static constexpr size_t kLooksMax = 256;  // more in the long window make it shorter
+  static constexpr size_t kLooksMax = 256;  // more samples than this shorten the long window
 
   LoadWindow(Segment segment, const BusyUnion& busy, u64 now)
       : segment_(segment),
@@ -46,11 +46,11 @@ class LoadWindow {
         long_(kLongNs, buckets()),
         short_(kShortNs, buckets()) {
     look(now);
-    looks_.back().waits.assign(buckets(), 0);  // what was before is of no window
+    looks_.back().waits.assign(buckets(), 0);  // earlier waits belong to no window
     long_.reset(), short_.reset();
   }
 
-  // Reads all counters. BusyUnion::update comes before.
+  // Takes a sample of all counters. Call BusyUnion::update first.
   void look(u64 now) {
     Look& at = looks_.emplace_back();
     at.ns = now;
@@ -64,12 +64,12 @@ class LoadWindow {
   Load over_long() const { return over(looks_[long_.first]); }
   Load over_short() const { return over(looks_[short_.first]); }
 
-  // p95 of the time that a model's items waited, or where none was taken the age of the oldest that waits.
+  // p95 of the time that a model's items waited. If none was claimed in the window, the age of the oldest waiting item.
   double queue_wait_long_s(u32 model) const { return queue_wait_s(long_, model); }
   double queue_wait_short_s(u32 model) const { return queue_wait_s(short_, model); }
 
-  // How long the step takes that a model's request finds running; where none of its own ended in that time, as it was
-  // when one did. 0: not known.
+  // The expected duration of the step that is running when a request of the model arrives. If no step of the model
+  // ended in the window, the last known value. 0: not known.
   double step_long_s(u32 model) const { return step_s_[model]; }
   double step_short_s(u32 model) const { return step_s(short_, model); }
 
@@ -107,7 +107,7 @@ class LoadWindow {
 
   size_t buckets() const { return size_t(models_) * Histogram::kBuckets; }
 
-  // Reads other processes' statistics. relaxed: each is a number of its own, and they order nothing.
+  // Reads other processes' statistics. relaxed: the numbers are independent and order nothing.
   void count(Look& at) {
     u64 used = 0;
     running_ = waiting_ = 0;
@@ -146,7 +146,7 @@ class LoadWindow {
     if (code == kOk || code == kCancelled || shed || failed) at.wanted += n;
   }
 
-  // relaxed: the sums of a step that is being counted may be split between two looks.
+  // relaxed: the sums of a step that is being counted may be split between two samples.
   static StepSums sums_of(const Stats& stats) {
     StepSums sums;
     sums.steps = stats.steps.load(kRelaxed), sums.items = stats.step_items.load(kRelaxed);
@@ -211,7 +211,7 @@ class LoadWindow {
     return last.work[device * models_ + model] - first.work[device * models_ + model];
   }
 
-  // The share of the time of a device's steps that their work would take in full ones.
+  // The share of a device's step time that the same work would take in full steps.
   double used(u32 device, const Look& first, const Look& last) const {
     double needed_ns = 0, all_ns = 0;
     for (u32 m = 0; m < models_; m++) {
@@ -221,8 +221,8 @@ class LoadWindow {
     return all_ns > 0 ? needed_ns / all_ns : 0;
   }
 
-  // How long the step takes that a request finds running: one of any model on the device, and the more likely the
-  // more of its time such steps have. On the device where that is longest.
+  // The expected duration of the step that a new request finds running, on the device where it is longest. Steps of all
+  // models on the device count, weighted by their time.
   double step_s(const Part& part, u32 model) const {
     const Look &first = looks_[part.first], &last = looks_.back();
     double longest_s = 0;
@@ -260,7 +260,7 @@ class LoadWindow {
       if (part->first)
         part->first--;
       else
-        part->drop(looks_[1]);  // from now on it is what was before the window
+        part->drop(looks_[1]);  // it is now the last sample before the window
     }
     looks_.pop_front();
   }

@@ -1,4 +1,4 @@
-// The rings' moves. An entry is a hint: the slot's state word decides whether it still means anything.
+// Operations on rings. An entry is a hint: the slot's state word decides whether it is still valid.
 //
 // Sync points, by name:
 //   T  tail: the producer's seq_cst store makes its entries readable; consumers load it seq_cst. seq_cst, not release,
@@ -16,7 +16,7 @@ namespace fastqps {
 class RingProducer {
  public:
   RingProducer() = default;
-  // The producer's next incarnation goes on where the ring stands.
+  // The producer's next incarnation continues at the ring's tail.
   RingProducer(RingLine& ring, u64 entries)
       : ring_(&ring),
         mask_(entries - 1),
@@ -24,7 +24,7 @@ class RingProducer {
         head_(ring.head.load(kAcquire)),
         seen_(tail_) {}
 
-  // False if the ring holds `limit` entries already. *position: where the entry went.
+  // Returns false if the ring holds `limit` entries already. *position: the entry's position.
   bool push(u64 entry, u64 limit, u64* position = nullptr) {
     if (tail_ - head_ >= limit) {
       head_ = ring_->head.load(kAcquire);  // H
@@ -41,8 +41,8 @@ class RingProducer {
   // Entries that consumers have not taken yet, unpublished ones included. A guess: heads move.
   u64 waiting() const { return tail_ - ring_->head.load(kRelaxed); }  // relaxed: a guess
   u64 head() const { return ring_->head.load(kAcquire); }             // H
-  // Calls see(entry, position) for those of this producer's entries that consumers have taken since the last call. One
-  // whose place has a newer entry by now comes with the newer one's bytes.
+  // Calls see(entry, position) for each entry that consumers have taken since the last call. If its place has been
+  // reused, `entry` is the newer one.
   template <class See>
   void see_taken(See see) {
     const u64 taken = ring_->head.load(kRelaxed);  // relaxed: the entries are ours
@@ -56,20 +56,20 @@ class RingProducer {
   u64 mask_ = 0, tail_ = 0, head_ = 0, seen_ = 0;
 };
 
-// Entries that wait in a ring. 0 also for a tail that no producer can have written.
+// The number of entries that wait in a ring; 0 for a tail that no producer can have written.
 //
-// The tail is loaded first. Whatever head we then see is at most `entries` behind it (the producer had seen that head
-// before it stored this tail), and a head beyond it means that others took everything up to this tail: what came later
-// was stored after our load, and its producer looks at our sleep word after that store. The head may be old otherwise:
-// that costs a useless look.
+// The tail is loaded first. The head that is then loaded is at most `entries` behind it, because the producer had seen
+// that head before it stored this tail. A head beyond the tail means that others took all entries up to it. Later
+// entries were stored after this load, and their producer reads our sleep word after that store. An old head costs a
+// useless look.
 inline u64 ring_waiting(const RingLine& ring, u64 entries) {
   u64 tail = ring.tail.load(kSeqCst);       // T
   u64 n = tail - ring.head.load(kRelaxed);  // relaxed: an old head is allowed, see above
   return n <= entries ? n : 0;
 }
 
-// Drains a single-consumer ring: calls take(entry) for each, and before that expect(entry) some entries ahead, which
-// may prefetch what take will read.
+// Drains a single-consumer ring: calls take(entry) for each entry, and expect(entry) some entries ahead, which may
+// prefetch data for take.
 template <class Take, class Expect>
 void ring_drain(RingLine& ring, u64 entries, Take take, Expect expect) {
   constexpr u64 kAhead = 4;

@@ -1,14 +1,14 @@
 // The front door's end of the protocol: it owns its slots, the tails of its request rings, and every answer.
 //
-// Recovery is not a special path. To settle a slot is to look at its state word and do what that says; deaths, ticks
-// and hints only make the door look. Every put() ends in exactly one answer().
+// Recovery is not a special path. To settle a slot is to read its state word and act on it. Deaths, ticks and hints
+// only trigger this. Every put() ends in exactly one answer().
 //
 // Host, the server or a test, provides:
-//   void answer(u32 slot, u64 user, Verdict)   once for each put(), unless cancel() said that the caller has to answer
-//   void progress(u32 slot, u64 user)          a generator has made more tokens: Slot::n_made. Not for each of them
-//   void restarted(u32 slot, u64 user)         it will run again, from its beginning: the tokens it made are void
-//   void released(u32 slot, u64 user)          the slot is free again: answered or not, nobody holds it any more
-//   void expect(u32 slot)                      an answer of this slot follows soon: time to prefetch what it needs
+//   void answer(u32 slot, u64 user, Verdict)   once for each put(), unless cancel() made it the caller's duty
+//   void progress(u32 slot, u64 user)          a generator has made more tokens (Slot::n_made); some calls are skipped
+//   void restarted(u32 slot, u64 user)         the request will run again from its beginning: its tokens are void
+//   void released(u32 slot, u64 user)          the slot is free again, whether it was answered or not
+//   void expect(u32 slot)                      an answer of this slot follows soon: prefetch its data
 #pragma once
 #include <vector>
 
@@ -20,11 +20,11 @@ namespace fastqps {
 enum class Verdict : u8 {
   kDone,         // the slot holds the dispatcher's answer or its status
   kPoison,       // four strikes: it broke the dispatchers that held it
-  kBroken,       // its dispatcher died after launch, and it may not run again; perhaps a neighbour's doing
+  kBroken,       // its dispatcher died after launch, and it may not run again; another request may be the cause
   kUnavailable,  // could not be queued again
 };
 enum class Cancel : u8 {
-  kFreed,    // nobody had touched it; the slot is free
+  kFreed,    // no dispatcher had claimed it; the slot is free
   kWaiting,  // a dispatcher holds it; the caller answers now, the slot returns later
   kDone,     // the answer is here already: drain() hands it out
 };
@@ -32,7 +32,7 @@ enum class Cancel : u8 {
 template <class Host>
 class Slab {
  public:
-  // rerun: a request whose dispatcher died after launch runs again; else that is its end.
+  // rerun: a request whose dispatcher died after launch runs again; otherwise it ends.
   Slab(Segment segment, const WakeFds* fds, u32 door, Host& host, bool rerun = true)
       : segment_(segment), fds_(fds), door_(door), host_(host), rerun_(rerun), waker_(segment, fds) {
     const Sizes& sizes = segment.sizes();
@@ -45,9 +45,9 @@ class Slab {
     is_dirty_.assign(rings_.size(), 0);
   }
 
-  // Once, before anything else. After a crash of the predecessor (reaped by now) it consumes what that had published,
-  // forgets old hints, and adopts every slot that is not FREE as an orphan: nothing that a living dispatcher holds is
-  // freed.
+  // Called once, before anything else. After a crash of the predecessor, which is reaped by now, it consumes that one's
+  // ring entries, forgets old hints, and adopts every slot that is not FREE as an orphan. Nothing that a living
+  // dispatcher holds is freed.
   void adopt() {
     deaths_seen_ = segment_.supervisor().deaths.load(kSeqCst);
     for (u32 d = 0; d < segment_.sizes().dispatchers; d++) {
@@ -71,7 +71,7 @@ class Slab {
     }
     for (u32 d = 0; d < segment_.sizes().dispatchers; d++) {
       settle_canary(d);
-      // relaxed: a dispatcher that is woken in vain looks once more and sleeps.
+      // relaxed: a needless wake-up costs one look at the rings.
       if (Word{segment_.canary_slot(door_, d).state.load(kRelaxed)}.state() == State::kQueued)
         signal_fd(fds_->dispatcher[d]);  // the predecessor may have died before it could
     }
@@ -91,8 +91,8 @@ class Slab {
   }
   void give_back(u32 i) { free_.push_back(i); }
 
-  // Queues a filled slot. False, and nothing done, if the ring is full: not more than `slots` new entries wait in one
-  // ring, so that requeues always find room in its other half. Visible to dispatchers at publish().
+  // Queues a filled slot; dispatchers see it after publish(). Returns false, and does nothing, if the ring is full: at
+  // most `slots` new entries wait in one ring, so that requeues always find room in its other half.
   bool put(u32 i, u32 route, u32 kind, u64 user, u64 now) {
     u32 ring = route * kClasses + kind;
     if (rings_[ring].waiting() >= segment_.sizes().slots) return false;
@@ -112,8 +112,8 @@ class Slab {
     return true;
   }
 
-  // Puts a canary into the slot that is kept for dispatcher d, which finds it there once nothing else waits, and runs
-  // it like any request. False, and nothing done: the last one is still there.
+  // Puts a canary into the slot that is reserved for dispatcher d. The dispatcher finds it once no request waits, and
+  // runs it like any request. Returns false, and does nothing, if the last one is still there.
   bool put_canary(u32 d, u64 now) {
     settle_canary(d);  // its hint may have been lost
     Slot& s = segment_.canary_slot(door_, d);
@@ -136,7 +136,7 @@ class Slab {
     signal_fd(fds_->dispatcher[d]);
     return true;
   }
-  // Canaries that are on their way.
+  // The number of canaries that are not back yet.
   u32 canaries() const {
     u32 n = 0;
     // relaxed: a number for the log.
@@ -145,10 +145,10 @@ class Slab {
     return n;
   }
 
-  // Makes everything that was put readable and wakes one dispatcher of each route. After every group of pushes.
+  // Makes all queued slots visible and wakes one dispatcher of each route. Called after every group of pushes.
   void publish() { publish(false); }
 
-  // Hands out the answers that have come, then settles what deaths have left. Once a turn.
+  // Passes finished answers to the host, then settles slots of dispatchers that have died. Called once a turn.
   void drain() {
     for (u32 d = 0; d < segment_.sizes().dispatchers; d++)
       ring_drain(
@@ -165,8 +165,8 @@ class Slab {
     }
   }
 
-  // Calls taken(slot) for each that was put and has left its ring since the last call: a dispatcher claims it, or has
-  // passed over it. Not for those that were cancelled before. Once a turn, behind drain().
+  // Calls taken(slot) for each queued slot that has left its ring since the last call, because a dispatcher claims it
+  // or has skipped it. Slots that were cancelled before are left out. Called once a turn, after drain().
   template <class Taken>
   void see_taken(Taken taken) {
     for (u32 ring = 0; ring < rings_.size(); ring++)
@@ -178,18 +178,18 @@ class Slab {
       });
   }
 
-  // A part of its answer is with its client: it can never run again.
+  // Records that the client has a part of the answer, so that the request never runs again.
   void begun(u32 i) { records_[i].begun = true; }
 
-  // The client is gone, or the deadline has passed (kCancel), or it has all that it wants (kStop). Only for a slot that
-  // was put and not answered yet.
+  // Ends a request because its client is gone or its deadline has passed (kCancel), or because its text is complete
+  // (kStop). Only for a slot that was put and is not answered yet.
   Cancel cancel(u32 i, Control why = Control::kCancel) {
     Word w{slot(i).state.load(kAcquire)};
     if (w.state() == State::kDone) return Cancel::kDone;
     if (w.state() == State::kQueued &&
         slot(i).state.compare_exchange_strong(w.bits, Word::make(State::kFree, w.seq()).bits, kAcqRel, kAcquire)) {
       open_--;
-      recycle(i);  // its ring entry has become an old one
+      recycle(i);  // its ring entry is stale now
       return Cancel::kFreed;
     }
     if (w.state() == State::kDone) return Cancel::kDone;
@@ -200,7 +200,7 @@ class Slab {
   }
   // The dispatcher that holds slot i, or answered it. relaxed: the caller has seen it held by an acquire.
   u32 owner(u32 i) { return Word{slot(i).state.load(kRelaxed)}.owner(); }
-  // Where the request is now, for the message of an expired deadline. relaxed: only a word of that message.
+  // Where the request is now, for the message of an expired deadline. relaxed: used only in that message.
   State state(u32 i) { return Word{slot(i).state.load(kRelaxed)}.state(); }
 
   // Sleep: announce, recheck (true: nothing has come), sleep in the event loop with our eventfd among its descriptors,
@@ -215,8 +215,8 @@ class Slab {
   }
   void awake() { set_mode(segment_.door(door_).sleep, kBusy); }
 
-  // Looks at every slot in use, and wakes every sleeper of a route where something waits. After a death; and at a slow
-  // tick, for what a stopped process keeps to itself: a hint, or the wake-up that everybody counts on.
+  // Settles every slot in use, and wakes every sleeping dispatcher of a route with waiting requests. Called after a
+  // death, and by a slow tick in case a stopped process holds back a hint or a wake-up.
   void settle_all() {
     for (u32 i = 0; i < records_.size(); i++) {
       settle(i);
@@ -224,7 +224,7 @@ class Slab {
     }
     for (u32 d = 0; d < segment_.sizes().dispatchers; d++) settle_canary(d);
     for (u32 ring = 0; ring < rings_.size(); ring++)
-      if (rings_[ring].waiting()) mark_dirty(ring);  // whoever was to look at it may be the one who died
+      if (rings_[ring].waiting()) mark_dirty(ring);  // the dispatcher that was woken for it may have died
     publish(true);
   }
 
@@ -252,8 +252,7 @@ class Slab {
     u64 user = 0;
   };
 
-  // Tells the dispatcher that holds slot i that nobody wants it any more. Full: it works in vain until it is told
-  // again.
+  // Tells the dispatcher that holds slot i to drop the request. If the control ring is full, the tick repeats this.
   void tell(u32 i, Word w, Control why) {
     RingLine& ring = segment_.control_ring(door_, w.owner() % segment_.sizes().dispatchers);
     u64 tail = ring.tail.load(kRelaxed);  // relaxed: our own word
@@ -318,7 +317,7 @@ class Slab {
       host_.progress(i, records_[i].user);  // or an old hint: then there is nothing new to read
     }
   }
-  // Thousands of requests are open, so what an answer's entry leads to has left the near caches.
+  // With thousands of open requests, the data of this one is no longer in the near caches.
   void expect_output(u32 i) {
     if (i >= records_.size()) return;
     Slot& s = slot(i);
@@ -329,7 +328,8 @@ class Slab {
     host_.expect(i);
   }
 
-  // w: the word to be replaced; ours to replace, unless it is QUEUED and a slow dispatcher claims it first.
+  // Queues slot i again. w: its state word, which only this door may replace; but if it is QUEUED, a slow dispatcher
+  // can claim it first.
   void requeue(u32 i, Word w, u32 kind) {
     u32 seq = w.seq() + 1;
     if (w.state() != State::kQueued) {    // its dispatcher is dead: the slot is ours
@@ -348,8 +348,8 @@ class Slab {
       recycle(i);
     }
   }
-  // No client waits for a canary, so no record of it is kept, and one whose dispatcher died is not
-  // repeated. One that is QUEUED stays for the next incarnation.
+  // No client waits for a canary, so no record of it is kept, and it is not repeated if its dispatcher dies. A QUEUED
+  // one stays for the dispatcher's next incarnation.
   void settle_canary(u32 d) {
     Slot& s = segment_.canary_slot(door_, d);
     const Word w{s.state.load(kAcquire)};  // A
@@ -374,9 +374,9 @@ class Slab {
           break;
         }
         bool launched = w.state() == State::kLaunched;
-        // A generator's request that has made tokens got through the step that was its first, in which a request that
-        // breaks its device does so: it is hardly the cause, and among the suspects it would hold up everybody.
-        // relaxed: its dispatcher is dead, and the acquire of that came first.
+        // A request that kills its dispatcher does so in its first step. A generation that has made tokens survived
+        // that step, so it is hardly the cause, and as a suspect it would delay all others.
+        // relaxed: the acquire of its dispatcher's death came first.
         bool tried = slot(i).n_made.load(kRelaxed) && r.ring % kClasses != kSuspect;
         u32 strikes = slot(i).strikes += launched && !tried ? 2 : 1;
         if (r.held == Held::kOrphan) {
@@ -398,7 +398,7 @@ class Slab {
           requeue(i, w, r.ring % kClasses);  // entry consumed, slot not claimed: its consumer died, or is very slow
         }
         break;
-      case State::kFree:  // not ours to see: a used record's slot is never FREE
+      case State::kFree:  // unreachable: the slot of a used record is never FREE
         break;
     }
   }

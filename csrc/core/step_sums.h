@@ -1,5 +1,4 @@
-// Sums over steps, and two estimates from them: how long a step takes, and how much more a device could do in the time
-// that they took.
+// Sums over steps, and two estimates from them: how long a step takes, and how well the steps use the device.
 #pragma once
 #include <algorithm>
 
@@ -10,7 +9,7 @@ namespace fastqps {
 struct StepSums {
   u64 steps = 0, items = 0, item_room = 0, tokens = 0, token_room = 0;
   u64 ns = 0;                                   // on the device, each from its start to its end
-  u64 tokens_squared = 0, tokens_times_ns = 0;  // of each step; they wrap, and differences are right for all that
+  u64 tokens_squared = 0, tokens_times_ns = 0;  // sums over steps; they wrap, but their differences are right
 
   StepSums& operator+=(const StepSums& o) {
     return each(o, [](u64 a, u64 b) { return a + b; });
@@ -22,14 +21,14 @@ struct StepSums {
 
   double mean_s() const { return steps ? double(ns) / double(steps) * 1e-9 : 0; }
 
-  // Of tokens or items, whichever is fuller.
+  // The fill ratio of the steps, by tokens or by items, whichever is higher.
   double fill() const {
     auto share = [](u64 of, u64 room) { return room ? double(of) / double(room) : 0.0; };
     return std::min(1.0, std::max(share(tokens, token_room), share(items, item_room)));
   }
 
-  // The share of a usual step's time that it would also take with next to nothing in it: that of the straight line
-  // through the steps' times by their tokens. Where all had as many tokens no line is known, and it is 1.
+  // The share of a usual step's time that does not depend on its tokens, from a linear fit of step times over tokens.
+  // It is 1 if all steps had the same number of tokens, because then no line is known.
   double fixed_share() const {
     if (!steps || !ns || !tokens) return 1;
     const double n = double(steps), mean_tokens = double(tokens) / n, mean_ns = double(ns) / n;
@@ -39,12 +38,12 @@ struct StepSums {
     return std::clamp(1 - with_ns / (varies + noise * noise) * mean_tokens / mean_ns, 0.0, 1.0);
   }
 
-  // The share of their time that the same work would take in full steps: the fixed part is paid for once a step, the
+  // The share of the steps' time that the same work would take in full steps. The fixed part is paid once per step, the
   // rest for each token.
   double used() const { return 1 - fixed_share() * (1 - fill()); }
 
  private:
-  static constexpr double kNoise = 0.05;  // of the tokens: sizes that differ by less say nothing about their cost
+  static constexpr double kNoise = 0.05;  // of the mean tokens: smaller differences say nothing about their cost
 
   template <class F>
   StepSums& each(const StepSums& o, F f) {

@@ -32,8 +32,8 @@ inline void settle_door(Segment segment, u32 door) {
   }
 }
 
-// When the oldest canary that a dispatcher has still to answer was put; 0: there is none. Not one that died with an
-// incarnation before: its front door frees the slot, and that may be down, or never come back.
+// When the oldest canary that a dispatcher still has to answer was put; 0: there is none. Canaries that died with an
+// earlier incarnation are ignored: only their front door frees the slot, and it may be down.
 inline u64 canary_since_ns(Segment segment, u32 dispatcher) {
   u64 since = 0;
   for (u32 f = 0; f < segment.sizes().doors; f++) {

@@ -15,7 +15,7 @@
 
 namespace fastqps {
 
-// The eventfds of all processes, made by the supervisor and inherited. -1: nobody to signal.
+// The eventfds of all processes, created by the supervisor and inherited. -1: no process to signal.
 struct WakeFds {
   std::array<int, kDispatchersMax> dispatcher;
   std::array<int, kDoorsMax> door;
@@ -26,8 +26,8 @@ inline void signal_fd(int fd) {
   u64 one = 1;
   if (fd >= 0) (void)!write(fd, &one, sizeof one);
 }
-// Sleeps until the eventfd is signalled or the time is over (< 0: for ever), and takes the signal. Whether there was
-// one. Without time it leaves a signal to whoever can wait for it.
+// Sleeps until the eventfd is signalled or the time is over (< 0: no limit). Returns whether there was a signal, and
+// consumes it. With timeout_ns 0 it leaves the signal for a later call.
 inline bool sleep_on(int fd, i64 timeout_ns) {
   if (timeout_ns == 0) return false;
   pollfd p{fd, POLLIN, 0};

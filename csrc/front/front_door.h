@@ -1,4 +1,4 @@
-// One front door: turns its event loop over sockets, sessions and calls. One thread, but for post().
+// One front door: runs the event loop over sockets, sessions and calls. Only post() is called by other threads.
 #pragma once
 #include <mutex>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace fastqps::front {
 
-// What another thread asks of the loop.
+// A command of another thread to the loop.
 struct Command {
   enum class Kind : u8 { kStop, kDrain, kServing, kTls, kTokens } kind;
   u64 grace_ns = 0;
@@ -27,8 +27,8 @@ class FrontDoor : public DoorState, private Host {
   ~FrontDoor();
   FrontDoor(const FrontDoor&) = delete;
 
-  // Takes the socket over; counts it as refused and closes it when there is no room. internal: of this server itself:
-  // without TLS, and its calls need no token.
+  // Takes the socket over. If there is no room, counts it as refused and closes it. internal: a connection of this
+  // server itself, without TLS and without tokens.
   void adopt(int fd, bool internal = false) override;
   void post(Command command);
 

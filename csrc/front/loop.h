@@ -1,4 +1,4 @@
-// The event loop of one front door: one thread, epoll, everything of a wake-up done together.
+// The event loop of one front door: one thread, which handles all epoll events of a wake-up together.
 #pragma once
 #include <memory>
 #include <string_view>
@@ -45,8 +45,8 @@ class Loop {
   void drain(u64 grace_ns);
   // The health of a service; "" is the whole server. At the start "" is NOT_SERVING and nothing else is known.
   void set_serving(std::string_view service, Serving serving);
-  // From now on: what new connections begin with (nullptr: they are not encrypted), what calls must carry (nullptr:
-  // nothing). Before run() they hold from the first connection on.
+  // Set the TLS context of new connections (nullptr: no encryption) and the tokens of new calls (nullptr: none). Before
+  // run() they hold from the first connection on.
   void set_tls(std::shared_ptr<const TlsContext> context);
   void set_tokens(std::shared_ptr<const Tokens> tokens);
   RareQueue& rare();

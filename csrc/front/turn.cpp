@@ -67,7 +67,7 @@ void FrontDoor::wait() {
   std::array<epoll_event, kEventsMax> events;
   const int room = int(std::min(limits.events, kEventsMax));
   const u64 sleep_ns = wait_ns();
-  // Under load something is there already: then nobody needs to be told that this loop sleeps.
+  // Under load events are there already, so the loop need not announce its sleep.
   int n = epoll_wait(net.poller.epoll_fd, events.data(), room, 0);
   if (n <= 0 && sleep_ns && net.turn.ns - last_work_ns_ >= limits.spin && grpc.service.about_to_sleep()) {
     n = epoll_wait(net.poller.epoll_fd, events.data(), room, int((sleep_ns + kMillisecond - 1) / kMillisecond));
@@ -76,8 +76,8 @@ void FrontDoor::wait() {
   }
   const u64 expected_ns = net.turn.ns + sleep_ns;
   net.turn.ns = now_ns();
-  // Whoever spoke while this loop stood still (no core for it, a process that was stopped) is heard before time runs
-  // out for it. A loop that is always late has timers, too.
+  // After a standstill (no core, a stopped process), clients that sent meanwhile are read before their time limits are
+  // applied. A loop that is always late has timers, too.
   if (net.turn.ns > expected_ns + kStoodStillNs && !timers_from_ns_) timers_from_ns_ = net.turn.ns + kCatchUpNs;
   heard_all_ = n < room;
   if (n > 0) last_work_ns_ = net.turn.ns;
@@ -112,7 +112,7 @@ void FrontDoor::run_timers() {
   });
 }
 
-// Each ready connection once, within the turn's budget; what is left comes first in the next turn.
+// Serves each ready connection once, within the turn's budget. The rest comes first in the next turn.
 void FrontDoor::serve_ready() {
   u64 now = now_ns();
   for (size_t left = net.queues.ready.size(); left && net.turn.requests < limits.turn_requests; left--) {
@@ -139,7 +139,7 @@ void FrontDoor::deliver_some_inflated() {
   }
 }
 
-// A signature takes as long as hundreds of calls: these wait, and not those.
+// A TLS signature takes as long as hundreds of calls, so handshakes wait for calls and not the other way round.
 void FrontDoor::advance_handshakes() {
   net.handshakes.let_in();
   size_t left = std::min<size_t>(net.queues.handshaking.size(), limits.turn_hellos);

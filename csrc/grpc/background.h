@@ -1,4 +1,4 @@
-// Threads of a door beside its loop: what they do may wait, and what the loop does may not.
+// Background threads of a front door, whose work may wait for the loop.
 #pragma once
 #include <sched.h>
 #include <sys/resource.h>
@@ -6,16 +6,16 @@
 
 namespace fastqps::front {
 
-// The calling thread gives way to the loop where both want the same CPU. Otherwise one client's long texts and
-// compressed messages would take two thirds of it from the calls of all others.
+// Lets the loop precede the calling thread on a shared CPU. Otherwise one client's long texts and compressed messages
+// would take two thirds of the CPU from all other calls.
 inline void work_in_background() {
   constexpr int kNicer = 10;
   const id_t self = id_t(gettid());
   setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + kNicer);
 }
 
-// Between two pieces of work. Without it the scheduler keeps a loop or a dispatcher that has just woken waiting for the
-// rest of this thread's slice, some milliseconds, in spite of its priority.
+// Call it between two pieces of work. Otherwise a loop or dispatcher that has just woken waits some milliseconds for
+// the end of this thread's slice, despite its priority.
 inline void give_way() { sched_yield(); }
 
 }  // namespace fastqps::front

@@ -1,5 +1,5 @@
-// What the transport counts: plain numbers with one writer, the loop. They may lie in shared memory; who reads them
-// from another thread or process sees each one whole, and all of them at slightly different moments.
+// The counters of the transport: plain numbers that only the loop writes. They may lie in shared memory. Other threads
+// and processes read each one whole, but all at slightly different moments.
 #pragma once
 #include "core/types.h"
 #include "grpc/grpc_status.h"

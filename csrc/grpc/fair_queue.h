@@ -1,6 +1,6 @@
-// Work that a door hands to another thread, fair by connection: each connection's jobs in their order, the connections
-// in turn. Bounds the bytes that wait or are in progress, in total and for each connection (shares.h). Not thread-safe:
-// its owner has a lock.
+// A queue of jobs for another thread that is fair to connections: they take turns, and each one's jobs keep their
+// order. It bounds the bytes that wait or are in progress, in total and for each connection (shares.h). Not
+// thread-safe: the owner locks it.
 #pragma once
 #include <deque>
 #include <unordered_map>
@@ -22,8 +22,8 @@ class FairQueue {
 
   explicit FairQueue(u64 room_bytes) : room_bytes_(room_bytes) {}
 
-  // False, and nothing done: the connection has its share of the room, or none is left. bytes: what the job holds until
-  // release().
+  // Returns false, and does nothing, if the connection has its share of the room or none is left. bytes: the room that
+  // the job takes until release().
   bool push(ConnectionId from, u64 bytes, Job job) {
     Lane& lane = lanes_[from.index];
     if (held_bytes_ + bytes > room_bytes_ || Shares::over(lane.held_bytes, room_bytes_ - held_bytes_)) {
@@ -49,7 +49,7 @@ class FairQueue {
     if (!lane.jobs.empty()) turns_.push_back(connection);
     return entry;
   }
-  // Nothing is left of a job that was popped.
+  // Frees the room of a popped job.
   void release(u32 connection, u64 bytes) {
     held_bytes_ -= bytes;
     lanes_[connection].held_bytes -= bytes;

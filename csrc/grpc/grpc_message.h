@@ -1,6 +1,6 @@
 // gRPC's message framing: one flag byte, four bytes of length (big-endian), the message. Frames and messages are
-// unrelated: a prefix may be split anywhere. A message that lies whole in one chunk is handed over in place; others are
-// put together.
+// unrelated: a prefix may be split anywhere. A message that lies whole in one chunk is passed on in place; others are
+// reassembled.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -26,7 +26,7 @@ inline void write_prefix(u8* p, u32 bytes) {
 //                                                empty); body is now the sink's
 class MessageReader {
  public:
-  // False: the sink stopped it; nothing may be fed any more.
+  // Returns false if the sink has stopped the reader. Do not call it again then.
   template <class Sink>
   bool feed(const u8* data, size_t bytes, Sink& sink) {
     while (bytes) {
@@ -49,7 +49,7 @@ class MessageReader {
   }
 
   bool between_messages() const { return have_prefix_ == 0; }
-  // Bytes of the unfinished message that have come.
+  // Bytes of the unfinished message so far.
   u32 have() const { return have_prefix_ < kPrefixBytes ? 0 : have_; }
   // The unfinished message's buffer, which becomes the caller's; nullptr: there is none.
   u8* take_body() {
@@ -80,7 +80,7 @@ class MessageReader {
   template <class Sink>
   bool put_together(const u8* data, u32 taken, Sink& sink) {
     if (!body_ || have_ + taken > room_) {
-      // Room grows with what has come, not with what was announced: announcing costs the sender nothing.
+      // Room grows with the received bytes, not with the announced length, which costs the sender nothing.
       const u32 room = std::min<u64>(length(), std::max<u64>(u64(have_ + taken) * 2, 1024));
       const u32 before = this->room();
       u8* grown = sink.grow(take_body(), before, room);

@@ -1,4 +1,4 @@
-// Compressed requests. Short ones are inflated in the loop; what inflates to more than 64 KiB, on one worker thread.
+// Inflates compressed requests: short ones in the loop, those of more than 64 KiB on one worker thread.
 #pragma once
 #include <zlib.h>
 
@@ -47,9 +47,9 @@ class InflateWorker {
   InflateWorker(int wake_fd, u32 message_bytes) : wake_fd_(wake_fd), message_bytes_(message_bytes) {}
   ~InflateWorker();
 
-  // Loop only. False: too many wait, or too many of this connection.
+  // Loop only. Returns false if too many jobs wait, in all or of this connection.
   bool push(CallId call, ConnectionId connection, Encoding encoding, const u8* data, u32 bytes);
-  // Loop only. What is taken counts until it is released.
+  // Loop only. A job counts until it is released.
   std::vector<Inflated> take();
   void release(const Inflated& inflated);
 

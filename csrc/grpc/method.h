@@ -1,8 +1,8 @@
-// A gRPC method: what becomes of its calls. Each method is one object, and one row of the MethodTable (methods.h).
+// A gRPC method handles the events of its calls. Each method is one object, and one row of the MethodTable (methods.h).
 //
-// Everything here runs on the loop's one thread. A call is named by a CallId, a value: outside the transport nothing
-// holds a pointer to a call, because a call may end at any moment (RST_STREAM, lost connection). A CallId of an ended
-// call is harmless: every function takes it and does nothing.
+// All functions run on the loop's thread. A CallId identifies a call by value. Outside the transport nothing holds a
+// pointer to a call, because a call may end at any moment (RST_STREAM, lost connection). All functions accept the
+// CallId of an ended call and do nothing.
 #pragma once
 #include <span>
 
@@ -19,7 +19,7 @@ struct CallId {
 
 enum class MethodKind : u8 { kUnary, kServerStream, kBidi };
 
-// What the transport knows about the call that a message came on.
+// The transport's data about the call of a message.
 struct CallInfo {
   u64 deadline_ns;  // absolute, CLOCK_MONOTONIC, from grpc-timeout; 0: none. A unary call's is the method's to keep
                     // from on_message on; a kBidi call ends at it by itself
@@ -30,10 +30,10 @@ struct CallInfo {
   bool traced;
 };
 
-// Whether a call that has gone still costs something. Held ones count against their connection until released().
+// Whether an ended call still uses resources. A held one counts against its connection until released().
 enum class Gone : u8 { kReleased, kHeld };
 
-// How much of a message the method has taken. kPart: it wants the same message again when the loop has time for it.
+// How much of a message the method has taken. kPart: the loop delivers the same message again when it has time.
 enum class Took : u8 { kAll, kPart };
 
 // No function may block.
@@ -52,7 +52,7 @@ class Method {
   // A kBidi call has had no message and no answer for long. False: an answer is owed to it. True: it ends; with the
   // method's own status if it has called finish().
   virtual bool on_idle(CallId, [[maybe_unused]] u64 user) { return true; }
-  // The call's connection is to close. A call that has no end of its own has to end now.
+  // The call's connection is about to close. A call that would never end by itself must end now.
   virtual void on_retire(CallId) {}
 };
 

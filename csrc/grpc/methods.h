@@ -1,14 +1,15 @@
-// Which methods exist: full paths, matched exactly. Filled before the loop starts, read-only afterwards.
+// The table of methods by full path, matched exactly. It is filled before the loop starts, and read-only afterwards.
 #pragma once
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/layout.h"
 #include "grpc/method.h"
 
 namespace fastqps::front {
 
-// What the transport does for a method's calls.
+// How the transport treats a method's calls.
 enum class MethodRole : u8 {
   kService,  // messages as long as messages may be, traces, load reports; the method keeps the deadline of its requests
   kControl,  // short messages; the transport keeps the deadline
@@ -20,14 +21,14 @@ struct MethodRow {
   MethodKind kind;
   Method* method;
   MethodRole role = MethodRole::kService;
-  u8 trace_id = 0;  // what a traced call's record says: an Rpc
+  Rpc rpc = kOther;  // the name of its calls in traces
 };
 
 class MethodTable {
  public:
   static constexpr u32 kMax = 64;
 
-  // False: no room, a path that is not "/service/method", or one that is there already.
+  // Returns false if there is no room, or if the path is not "/service/method" or exists already.
   bool add(MethodRow row);
   // The method's place in all(), or -1.
   int find(std::string_view path) const;

@@ -1,4 +1,4 @@
-// The seam between the transport (HTTP/2, gRPC framing) and what it serves.
+// The interface between the transport (HTTP/2, gRPC framing) and the service.
 //
 // One turn of the loop: wait; read ready connections, and after each read on_message() of the methods whose messages
 // are complete; on_turn(); one write per connection that has something to say; timers.
@@ -12,7 +12,7 @@ namespace fastqps::front {
 class MethodTable;
 class Transport;
 
-// Implemented by what is served: its methods, and its part of each turn. No function may block.
+// The service implements this: its methods, and its part of each turn. No function may block.
 class Service {
  public:
   virtual ~Service() = default;
@@ -24,12 +24,13 @@ class Service {
   virtual void on_turn(u64 now_ns) = 0;
   // After the turn's answers have been written to their sockets, if there were any.
   virtual void on_flushed() = 0;
-  // When on_turn is wanted next if nothing else happens; absolute, ~0: never.
+  // The absolute time at which on_turn must be called if nothing else happens; ~0: never.
   virtual u64 next_wakeup_ns() = 0;
-  // Before the loop sleeps: announce, look again; false: there is work, do not sleep. awake() follows each true.
+  // Called before the loop sleeps: announces the sleep and looks for work again. Returns false if there is work.
+  // awake() follows each true.
   virtual bool about_to_sleep() = 0;
   virtual void awake() = 0;
-  // Called each turn and whenever the number changes: publish it, and say whether this door should accept more.
+  // Called each turn and whenever the number changes: publishes it, and returns whether this door should accept more.
   virtual bool may_accept(u32 connections) = 0;
 };
 
@@ -38,12 +39,12 @@ using HeaderId = u8;
 
 struct DoorState;
 
-// What the service may do. Loop thread only.
+// The functions that the service may call, on the loop's thread only.
 class Transport {
  public:
   explicit Transport(DoorState& door) : door_(door) {}
 
-  // An answer of this call comes soon.
+  // Announces that an answer of this call follows soon.
   void expect(CallId call) const;
   // Room for a message of at most max_bytes, in a pooled buffer that belongs to the call; nullptr: the call has ended,
   // or its connection does not read its answers (then on_gone has been or will be called). At most one at a time per
@@ -60,17 +61,17 @@ class Transport {
   void set_user(CallId call, u64 user);
   // False while more than 256 KiB of the call's answers, or 4 MiB of its connection's, wait for the client.
   bool writable(CallId call) const;
-  // False while any of the call's answer waits for the client's windows or its socket.
+  // False while a part of the call's answer waits for the client's windows or its socket.
   bool caught_up(CallId call) const;
   // kBidi: between hold and resume no on_message for this call; its client runs out of window.
   void hold(CallId call);
   void resume(CallId call);
-  // A call that on_gone left kHeld no longer costs anything.
+  // Releases a call for which on_gone returned kHeld.
   void released(ConnectionId connection);
 
-  // What a traced call's record is to say, until finish(); nullptr: the call has ended, or is not traced.
+  // The record of a traced call, to be filled in until finish(); nullptr if the call has ended or is not traced.
   TraceRecord* trace(CallId call);
-  // An item of a traced call has ended. `record`: the call's, with what is the item's own.
+  // Records that an item of a traced call has ended. `record`: a copy of the call's, with the item's own data.
   void trace_item(const TraceRecord& record);
 
   // Whether the connection's part of this turn is over, after `bytes` more of its message: then kPart is the answer.

@@ -1,10 +1,10 @@
-// What each connection has waiting and what it holds at a door, and when that is more than its share. One client may
-// send as many requests as it likes; it must not take the whole queue with them.
+// Counts the waiting and held items of each connection of a front door, and decides when one exceeds its share. A
+// client may send any number of requests, but they must not fill the whole queue.
 //
-// As switches share their memory among their ports (Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998): nobody
-// has more than eight times what is free. So one greedy connection leaves a ninth of the queue to those that have
-// little in it, n of them get equal parts of the rest, and nobody has to know how many there are. Nothing waits idle
-// for it: eight ninths of a queue keep dispatchers as busy as nine.
+// No connection may have more than eight times the free part, as switches share memory among ports (Choudhury and
+// Hahne, Dynamic Queue Length Thresholds, 1998). So one greedy connection leaves a ninth of the queue to others.
+// Several get equal parts of the rest, without knowing their number. Eight ninths of a queue keep dispatchers as busy
+// as a full one.
 #pragma once
 #include <vector>
 
@@ -20,7 +20,7 @@ class Shares {
 
   static bool over(u64 own, u64 free) { return own >= kOfFree * free; }
 
-  // An item has a slot, and waits until a dispatcher takes it.
+  // Counts an item that has a slot and waits for a dispatcher.
   void add(ConnectionId connection, u32 route) {
     const size_t row = row_of(connection);
     if (row >= items_.size()) items_.resize(row + routes_ + 1);
@@ -35,7 +35,8 @@ class Shares {
   u32 slots(ConnectionId connection) const { return at(row_of(connection) + routes_); }
 
  private:
-  // By the connection's place alone: the few items that one left with a dispatcher count for the next one there.
+  // Counts by the connection's place alone, so items that an ended connection left with a dispatcher count for its
+  // successor.
   size_t row_of(ConnectionId connection) const { return size_t(connection.index) * (routes_ + 1); }
   u32 at(size_t i) const { return i < items_.size() ? items_[i] : 0; }
 

@@ -1,4 +1,4 @@
-// Streams that have no end of their own: watches of health, streams of load reports. One client may not have them all.
+// Limits streams that never end by themselves (health watches, load reports), so that one client cannot have them all.
 #pragma once
 #include <cstdio>
 
@@ -7,12 +7,13 @@
 
 namespace fastqps::front {
 
-// The last quarter of the door's is for connections that have none.
+// The last quarter of the front door's streams is reserved for connections that have none.
 constexpr bool may_stand(u32 own, u32 used, StandingLimit limit) {
   return own < limit.connection && used < limit.door && (own == 0 || used < limit.door - limit.door / 4);
 }
 
-// False: there is no room for one more, and the call has ended with the reason. what: the streams, in the plural.
+// Returns false if there is no room for one more; the call has then ended with the reason. what: the kind of stream, in
+// the plural.
 inline bool take_standing(Transport& transport, CallId call, const char* what, u32 own, u32 used, StandingLimit limit) {
   if (may_stand(own, used, limit)) return true;
   char text[160];

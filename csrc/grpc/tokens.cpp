@@ -42,7 +42,7 @@ bool Tokens::accept(std::string_view header, KnownBearer& known) const {
   return true;
 }
 
-// Looks at all of them, also behind one that fits.
+// Compares all of them, even after a match.
 bool Tokens::holds(std::string_view token) const {
   Digest found{};
   if (EVP_DigestInit_ex2(context_.get(), sha256_.get(), nullptr) != 1 ||

@@ -1,5 +1,5 @@
-// The bearer tokens that calls may carry. Known by their SHA-256 alone: digests have one length, so that comparing them
-// takes as long whatever was guessed, and nobody who reads the set finds a token.
+// The accepted bearer tokens, stored as SHA-256 digests. Digests have one length, so that a comparison takes the same
+// time for every guess, and reading the set reveals no token.
 #pragma once
 #include <openssl/evp.h>
 
@@ -13,7 +13,7 @@
 
 namespace fastqps::front {
 
-// The header that a connection's last good call had, as it came: the next one mostly has the same, and hashing costs
+// The authorization header of a connection's last accepted call. The next call usually has the same, and hashing costs
 // more than all other headers together.
 struct KnownBearer {
   std::string header;

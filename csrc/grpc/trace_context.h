@@ -1,4 +1,4 @@
-// W3C Trace Context, as far as a server needs it: whose trace a call belongs to, and whether it is recorded.
+// W3C Trace Context, as far as a server needs it: the trace of a call, and whether it is recorded.
 #pragma once
 #include <string_view>
 
@@ -12,7 +12,7 @@ struct TraceContext {
   bool sampled;
 };
 
-// A traceparent header. False: it is none, and has to be ignored.
+// Parses a traceparent header. Returns false if it is invalid and must be ignored.
 bool parse_traceparent(std::string_view value, TraceContext* out);
 
 // Appends the members of a tracestate header to those that `bytes` of `out` hold, as many whole ones as there is room

@@ -1,4 +1,4 @@
-// What nghttp2 1.52 lets a client do too often. One per connection; says so, and the connection acts after the read.
+// Counts what nghttp2 1.52 lets a client do too often, for one connection, which acts on it after the read.
 #pragma once
 #include "core/types.h"
 #include "grpc/counters.h"
@@ -17,12 +17,12 @@ class FloodGuard {
     roll(now_ns);
     opened_++;
   }
-  // A stream that was reset before it could be worth anything, or that the peer made us reset.
+  // Counts a stream that was reset before its request was complete, or that the peer made this server reset.
   bool reset(const Limits& limits, u64 now_ns) {
     roll(now_ns);
     return ++resets_ > limits.resets_per_10s && resets_ * 2 > opened_;
   }
-  // A PING: true from the strike on that is too many. Answers in between forgive all.
+  // Counts a PING. Returns true once there are too many. Answers in between clear the count.
   bool ping(const Limits& limits, u64 now_ns) {
     const bool early = !answered_ && now_ns - last_ping_ns_ < limits.ping_interval_min;
     if (answered_) strikes_ = 0;

@@ -1,4 +1,4 @@
-// A session's times: what it waits for, keepalive, age, and the way out.
+// The time limits of a session: waits, keepalive, age, and shutdown.
 #include <algorithm>
 #include <cstring>
 
@@ -92,7 +92,7 @@ void Http2Session::ping() {
   mark_dirty();
 }
 
-// Also at unread answers whose deadline passes: a tenth of a second late at most.
+// Also checks unread answers whose deadline passes, at most a tenth of a second late.
 u64 Http2Session::next_look_at_blocked() const {
   return door_.net.turn.ns + std::min(door_.limits.window_timeout / 4, 100 * kMillisecond);
 }
@@ -121,7 +121,7 @@ void Http2Session::retire(Retire reason, u64 grace_ns) {
   retirement_.by_ns = std::min(retirement_.by_ns, door_.net.turn.ns + grace_ns);
   connection_.arm_by(retirement_.by_ns);
   if (retirement_.state != Retirement::State::kNo) return;
-  // What it asks first may be under way, and lost if it were closed now: it is sent away when it has said hello.
+  // The first request may be under way, and closing now would lose it. So the client is sent away after its hello.
   if (!settings_received_) {
     hello_by_ns_ = std::min(hello_by_ns_, door_.net.turn.ns + kNoticeTime);
     return connection_.arm_by(hello_by_ns_);

@@ -1,5 +1,4 @@
-// What a request's header block must be: HTTP/2's rules, which nghttp2 could check too, but at a price per header, and
-// gRPC's.
+// Checks a request's header block by the rules of HTTP/2 and gRPC. nghttp2 could check the former, but slower.
 #include "http2/request_headers.h"
 
 #include <algorithm>
@@ -115,7 +114,7 @@ bool pseudo_header(DoorState& door, Call& call, HeaderRules& rules, std::string_
   return true;
 }
 
-// Health is for whoever asks: the probes of Kubernetes have no token.
+// Health needs no token, because the probes of Kubernetes have none.
 bool is_authorized(const DoorState& door, const Call& call) {
   return !door.calls.tokens || call.authorized || call.role == MethodRole::kProbe ||
          call.session->connection().trusted();

@@ -128,7 +128,7 @@ void Http2Session::close_stream(Call& call, u32 error) {
   if (call.reset) {
     if (call.phase != Phase::kFinished) door_.counters.client_resets++;
   } else if (error != NGHTTP2_NO_ERROR && error != NGHTTP2_REFUSED_STREAM && error != NGHTTP2_CANCEL) {
-    // A stream that the client made us reset costs as much as one that it resets itself.
+    // A stream that the client made this server reset costs as much as one that the client resets.
     if (guard_.reset(door_.limits, door_.net.turn.ns)) abuse(Flood::kResets, "too many resets");
   }
   close_call(call);
@@ -179,7 +179,7 @@ After Http2Session::flushed(bool unsent, bool input_ended) {
   return After::kLinger;
 }
 
-// After the client's end. What its windows hold back is no answer to come: it can open them no more.
+// After the client's end. Answers that its windows hold back can never be sent, because it cannot open them any more.
 bool Http2Session::owes_answers() {
   for (const Call* call = calls(); call; call = call->next)
     if (call->phase != Phase::kFinished) return true;

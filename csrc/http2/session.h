@@ -74,7 +74,7 @@ class Http2Session final : public CallSession {
     if (calls() && calls()->stream == stream) return calls();
     return static_cast<Call*>(nghttp2_session_get_stream_user_data(nghttp2_, stream));
   }
-  // What a client may not do: acted on after the read, not inside nghttp2.
+  // Notes an abuse by the client. The session acts on it after the read, not inside nghttp2.
   void abuse(Flood kind, const char* text);
   void greeted();
   ssize_t read_answer(Call& call, u8* out, size_t room, u32* flags);

@@ -227,7 +227,7 @@ more:
 #endif
 #if BESIDE
     do
-    :: sl[self] = HUNGRY;                                       /* next(kBeside) */
+    :: sl[self] = HUNGRY;                                       /* next(kLaneFree) */
        if
        :: TAKE(0);                                              /* it got something; or leaves it, while suspects wait */
 #if F > 1

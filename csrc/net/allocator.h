@@ -1,4 +1,4 @@
-// Freelists for one thread: what a request allocates, inside nghttp2 and here, is the same few sizes again and again.
+// Freelists for one thread, because requests allocate the same few sizes again and again, here and inside nghttp2.
 #pragma once
 #include <nghttp2/nghttp2.h>
 

@@ -91,7 +91,7 @@ bool Connection::read() {
   return channel_->buffered() && !paused();
 }
 
-// What the client has asked in full is still answered.
+// Complete requests of the client are still answered.
 void Connection::end_of_input() {
   if (state_ != State::kOpen) return kill();
   eof_ = true;
@@ -109,7 +109,7 @@ void Connection::update_interest() {
   if (state_ == State::kLingering) {
     want = EPOLLIN;
   } else if (!waits_for_place_) {
-    // Who waits for one of the two must not be woken by the other, which is there and stays.
+    // Waiting for one of the two, it must not be woken by the other, which is ready all the time.
     if (!eof_ && !paused() && !channel_->wants_write()) want |= EPOLLIN | EPOLLRDHUP;
     if (channel_->wants_write() || (!writable_ && !channel_->wants_read())) want |= EPOLLOUT;
   }
@@ -201,7 +201,7 @@ void Connection::finish(const u8* data, u32 bytes) {
   linger();
 }
 
-// Closing a socket with unread input would destroy what was written last: so the input is read to its end first.
+// Closing a socket with unread input would discard the last output, so the input is read to its end first.
 void Connection::linger() {
   if (state_ == State::kClosed) return;
   end_handshake();

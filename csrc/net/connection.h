@@ -1,5 +1,5 @@
-// One client's socket: its bytes in and out, its TLS handshake, and the time limits of the socket. What the bytes mean
-// is its session's.
+// One client's socket: its bytes in and out, its TLS handshake, and the time limits of the socket. The session
+// interprets the bytes.
 #pragma once
 #include <memory>
 #include <utility>
@@ -28,7 +28,7 @@ class Connection {
   u64 accepted_ns() const { return accepted_ns_; }
   // When the client last sent something.
   u64 read_ns() const { return read_ns_; }
-  // By when the client must have said hello: the handshake, and what its protocol begins with.
+  // The time limit for the client's hello: the handshake, and the first bytes of its protocol.
   u64 hello_by_ns() const { return hello_by_ns_; }
 
   // ---- for the loop
@@ -36,9 +36,9 @@ class Connection {
   bool start();
   // epoll says something.
   void on_events(u32 events);
-  // Delivers messages that wait, or else reads once. True: there may be more to do that epoll does not report.
+  // Delivers waiting messages, or else reads once. Returns true if there may be more work that epoll does not report.
   bool serve();
-  // Writes what there is to say; closes when all is said.
+  // Writes pending output, and closes if that was the last.
   void flush();
   void on_timer();
   // As Session::retire(); in a handshake its client gets a second at most.
@@ -68,7 +68,7 @@ class Connection {
   void arm_by(u64 at_ns);
   // Closes at once; its calls are lost.
   void kill();
-  // Sends what the session has to say, as far as the socket takes it, and closes.
+  // Sends the session's output, as far as the socket takes it, and closes.
   void finish();
   // The same with these bytes, of a session that has said nothing.
   void finish(const u8* data, u32 bytes);

@@ -8,8 +8,8 @@ namespace {
 constexpr int kLooksMax = 64;  // at those whose time is over, in one turn
 }
 
-// The more wait, the less time each has: else places would turn over at one rate, and whoever abandons handshakes at a
-// higher one would make everybody else wait until their time is over. So they wait for less than the whole patience.
+// The more connections wait, the less time each handshake has. With a fixed time, places would be freed at a fixed
+// rate, and clients that abandon handshakes faster would block all others.
 u64 Handshakes::patience() const {
   const Limits& limits = net_.limits;
   return limits.handshake_patience / (limits.handshakes + waiters_) * limits.handshakes;
@@ -55,8 +55,8 @@ bool Handshakes::enter(const Connection& connection) {
 
 void Handshakes::answered(const Connection& connection) { answered_.push_back({connection.id(), net_.turn.ns}); }
 
-// In turn. When that takes so long that clients give up, as there are more of them than this thread can serve, the
-// newest comes first: it is there still, and most of the others are too late anyway.
+// Takes them in turn. If the wait is so long that clients give up, the newest comes first, because it is still there
+// and most others are not.
 void Handshakes::let_in() {
   const auto waits = [this](const Entry& entry) {
     const Connection* connection = net_.connections.find(entry.connection);

@@ -1,5 +1,5 @@
-// The TLS handshakes that are under way at a door. Each takes tens of KB until it is done, and a client may leave it
-// half done: so there are places for so many, and a client that lets us wait for it loses its own to one that comes.
+// The TLS handshakes in progress at a front door. Each takes tens of KB, and a client may leave it unfinished. So their
+// number is limited, and a client that makes the server wait loses its place to a new one.
 #pragma once
 #include <deque>
 
@@ -14,15 +14,15 @@ class Handshakes {
  public:
   explicit Handshakes(NetState& net) : net_(net) {}
 
-  // False: all places are taken, and the connection is told when it has one.
+  // Returns false if all places are taken. The connection is notified when it has one.
   bool enter(const Connection& connection);
-  // One that has a place has been answered for the first time: now it is the client that we wait for.
+  // Records that a handshake has been answered for the first time, so that the server now waits for the client.
   void answered(const Connection& connection);
-  // One that had a place needs it no more.
+  // Frees the place of a handshake.
   void leave() { under_way_--; }
-  // One that waited for a place waits no more.
+  // Removes a handshake that waited for a place.
   void stop_waiting() { waiters_--; }
-  // Each turn: those that wait, as far as there are places.
+  // Called each turn: gives free places to those that wait.
   void let_in();
 
  private:

@@ -74,7 +74,7 @@ void Listener::poll(bool on) {
   if (epoll_ctl(net_.poller.epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd_, &event) == 0) polled_ = on;
 }
 
-// Who is woken accepts one whatever the balance: the others may not have been woken for it.
+// A woken front door accepts one connection despite the balance, because possibly no other was woken for it.
 void Listener::accept_some() {
   if (fd_ < 0) return;
   for (u32 i = 0; i < net_.limits.turn_accepts; i++)

@@ -1,5 +1,5 @@
-// A listening socket that all doors share. That of clients is polled only while this door should have more connections;
-// the internal one, by which the server calls itself, always.
+// A listening socket that all front doors share. The clients' socket is polled only while this door should accept more
+// connections. The internal one, for the server's own calls, is always polled.
 #pragma once
 #include "core/types.h"
 

@@ -1,4 +1,4 @@
-// What is counted of sockets. As Counters (grpc/counters.h), whose part this is.
+// The counters of sockets, a part of Counters (grpc/counters.h).
 #pragma once
 #include "core/types.h"
 

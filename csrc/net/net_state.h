@@ -1,4 +1,4 @@
-// What an event loop needs for its sockets, whatever they carry: epoll, timers, connections, and the work of a turn.
+// The state of an event loop's sockets, for any protocol: epoll, timers, connections, and the work of a turn.
 #pragma once
 #include <deque>
 #include <memory>
@@ -55,7 +55,7 @@ struct Drain {
   u64 by_ns = kNever;
 };
 
-// What the sockets ask of the front door that they belong to.
+// The interface of the front door to its sockets.
 class Host {
  public:
   // Called each turn and whenever the number changes: whether to accept more.

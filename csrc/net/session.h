@@ -10,7 +10,7 @@ namespace fastqps::front {
 
 struct OutputBuffer;
 
-// Why a connection is sent away.
+// Why a connection is retired.
 enum class Retire : u8 { kAge, kIdle, kDrain };
 
 enum class After : u8 {
@@ -41,8 +41,8 @@ class Session {
   // Whether so much output waits, with `unsent` bytes that the socket did not take, that the client must be made to
   // read before it may send more.
   virtual bool backlogged(u32 unsent) const = 0;
-  // What becomes of the connection after a flush. `unsent`: the socket did not take everything. `input_ended`: the
-  // client sends no more.
+  // Decides about the connection after a flush. `unsent`: the socket did not take everything. `input_ended`: the client
+  // sends no more.
   virtual After flushed(bool unsent, bool input_ended) = 0;
 
   // ---- time
@@ -56,7 +56,7 @@ class Session {
   virtual void retire(Retire reason, u64 grace_ns) = 0;
   // Says that the client floods the layer below, and ends the connection.
   virtual void end_flood(const char* text) = 0;
-  // Ends all calls without another word.
+  // Ends all calls without further output.
   virtual void drop() = 0;
 };
 

@@ -18,7 +18,7 @@ Took BatchMethod::on_message(CallId call, std::span<const u8> message, const Cal
     groups_[g].unanswered = u32(n);
     if (!n) return groups_.send_batch(g), Took::kAll;
   }
-  // A refused last item ends the call, and then the group is gone: nothing may look at it behind this loop.
+  // A refused last item ends the call and frees the group, so it must not be read after this loop.
   for (u32 i = groups_[g].taken; i < n; i++) {
     groups_[g].taken = i + 1;
     RequestView view;

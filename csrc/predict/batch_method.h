@@ -21,7 +21,7 @@ class BatchMethod final : public Method {
         refusals_(refusals),
         items_(items_max) {}
 
-  // Takes as many items as its connection's part of the turn allows; the loop then comes again with the same message.
+  // Takes as many items as the connection's part of the turn allows. The loop then delivers the same message again.
   Took on_message(CallId call, std::span<const u8> message, const CallInfo& info) override;
   Gone on_gone(CallId, u64 user) override { return withdrawals_.group_gone(user); }
 

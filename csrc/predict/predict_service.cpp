@@ -21,7 +21,7 @@ PredictService::PredictService(Segment segment, const WakeFds* fds, const Predic
       counters_(tables_.memory, tables_.attachment, tables_.slots),
       gauges_(tables_.memory, tables_.slots),
       balance_(tables_.memory) {
-  for (auto& pid : tables_.memory.line.tokenizers) pid.store(0, kRelaxed);  // of the door before
+  for (auto& pid : tables_.memory.line.tokenizers) pid.store(0, kRelaxed);  // those of the previous incarnation
 }
 
 void PredictService::on_attach(Transport& transport) {
@@ -54,7 +54,7 @@ void PredictService::finish_texts() {
   });
 }
 
-// What this turn has taken in becomes readable, and what dispatchers have finished is answered.
+// Publishes the requests of this turn, and answers those that dispatchers have finished.
 void PredictService::drain(u64 now) {
   tables_.slots.publish();
   tables_.clock.drain_ns = now_ns();
@@ -68,7 +68,7 @@ void PredictService::look_at_queues(u64 now) {
   tables_.loads.look(now);
 }
 
-// Once a second: what no event announces.
+// Runs once a second, for conditions that no event announces.
 void PredictService::tick(u64 now) {
   ticked_ns_ = now;
   if (tables_.slots.used()) {
@@ -79,7 +79,7 @@ void PredictService::tick(u64 now) {
   if (phase_.draining()) methods_.stream.close_streams(now, phase_.drain_is_late(now));
 }
 
-// The answers of this turn are with the kernel, but for what its sockets did not take.
+// The answers of this turn have been passed to the kernel, as far as the sockets had room.
 void PredictService::on_flushed() {
   TurnClock& clock = tables_.clock;
   if (!clock.answers) return;
@@ -87,7 +87,8 @@ void PredictService::on_flushed() {
   clock.answers = 0;
 }
 
-// The tick is for a stopped dispatcher that keeps a hint or a wake-up to itself: it must come while the door sleeps.
+// The tick repairs the damage of a stopped dispatcher that holds back a hint or a wake-up, so it must also end the
+// door's sleep.
 u64 PredictService::next_wakeup_ns() {
   return std::min(
       {tables_.items.deadlines.soonest_ns(), canaries_.due_ns(), tables_.slots.used() ? ticked_ns_ + kTickNs : kNever});
@@ -105,7 +106,7 @@ bool PredictService::about_to_sleep() {
 void PredictService::awake() {
   tables_.slots.awake();
   const u64 now = now_ns();
-  look_at_queues(now);  // before what woke this door is read: dispatchers took from them all the while
+  look_at_queues(now);  // first, because dispatchers took requests while this door slept
   gauges_.awake(now);
 }
 

@@ -1,8 +1,8 @@
 // The service of a front door: message → request → slot → ring, and back from the output rings to answers.
 //
-// An *item* is one PredictRequest that holds a slot. Predict and Generate have one; a batch or stream call has many and
-// a *group* that knows them. Every item ends in exactly one answer; every call that it is told about ends in finish()
-// or on_gone().
+// An *item* is one PredictRequest that holds a slot. Predict and Generate calls have one item. A batch or stream call
+// has many, and a *group* that lists them. Every item ends in exactly one answer, and every call in finish() or
+// on_gone().
 #pragma once
 #include "predict/answers/slot_events.h"
 #include "predict/predict_methods.h"
@@ -22,7 +22,8 @@ class PredictService final : public Service {
   // Any thread, one at a time.
   void count_tokenizer_restart() { bump(tables_.memory.stats.tokenizer_restarts); }
   void set_tokenizer_pid(u32 which, u32 pid) { tables_.memory.line.tokenizers[which].store(pid, kRelaxed); }
-  // The loop that runs this service, and its counters: for health, draining and the segment's copy of the counters.
+  // Sets the loop that runs this service, and its counters. They serve health, draining and the segment's copy of the
+  // counters.
   void set_loop(Loop* loop, const Counters* counters) {
     tables_.attachment.loop = loop, tables_.attachment.counters = counters;
   }
@@ -36,9 +37,9 @@ class PredictService final : public Service {
   void awake() override;
   bool may_accept(u32 connections) override { return balance_.may_accept(connections); }
 
-  // Items that were accepted and that the end of the loop, or of a drain's time, left without an answer.
+  // The number of accepted items that were left without an answer when the loop or the drain ended.
   u32 cut_off() const { return answers_.withdrawals.cut_off() + tables_.slots.open() + tables_.tokenizers.wanted(); }
-  // Generations that have a slot.
+  // The number of generations that have a slot.
   u32 generations() const { return tables_.generations.open(); }
 
  private:

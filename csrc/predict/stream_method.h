@@ -21,10 +21,11 @@ class StreamMethod final : public Method {
   Gone on_gone(CallId, u64 user) override { return withdrawals_.group_gone(user); }
   bool on_idle(CallId, u64 user) override;
 
-  // Once a turn: streams that were held back, because too much of them was in flight or unread.
+  // Called once a turn: resumes streams that were held because too many items were in flight or unread.
   void resume_held();
-  // Once a second of a drain. A stream may go on for ever, a drain may not: a quiet one ends. When it is late in the
-  // drain, streams are not read any more, and each ends with its last answer. A client that half-closed ends it itself.
+  // Called once a second during a drain. A stream may be endless, but a drain is not, so idle streams are ended. Late
+  // in the drain, streams are no longer read, and each ends with its last answer. A stream whose client has half-closed
+  // ends by itself.
   void close_streams(u64 now, bool late);
 
  private:

@@ -4,15 +4,15 @@
 
 namespace fastqps {
 
-inline constexpr u32 kLanesMax = 8;  // streams of steps that a dispatcher runs side by side
+inline constexpr u32 kLanesMax = 8;  // most lanes of one dispatcher
 
 // When the device started and ended a step, in nanoseconds of CLOCK_MONOTONIC.
 struct DeviceStamps {
   i64 start_ns = 0, end_ns = 0;
 };
 
-// Addresses of buffers that the runner owns (fastqps/runners/buffers.py gives their shapes). Items lie one behind the
-// other without padding.
+// Addresses of buffers that the runner owns; fastqps/runners/buffers.py gives their shapes. Items are packed without
+// padding.
 struct StepBuffers {
   i32* input_ids = nullptr;       // [max_tokens]
   i32* position_ids = nullptr;    // [max_tokens]
@@ -33,8 +33,8 @@ struct EncodeStep {
 // Packs the claimed requests into the step's buffers. Sets n_items and n_tokens.
 void pack(const Segment& segment, const Route& route, EncodeStep& step);
 
-// Writes the answer of output row `row` into the slot, as its request and its route say: dimensions, normalisation and
-// dtype of an embedding; activation and top labels of a classification.
+// Writes the answer of output row `row` into the slot, in the form that its request and its route ask for: dimensions,
+// normalisation and dtype of an embedding; activation and top labels of a classification.
 void write_answer(const Segment& segment, const Route& route, const float* row, Slot& slot);
 
 }  // namespace fastqps

@@ -1,8 +1,8 @@
-// Where a device's time goes, as its dispatcher sees it: busy with steps, or idle and why; and when it is likely to be
-// done with what it has.
+// Accounts for a device's time, as its dispatcher sees it: busy with steps, or idle and why. Also predicts when its
+// steps will be done.
 //
-// Busy is what the device itself says of each step: when it started and when it ended. What lies between two steps is
-// idle, also while the next one was already on its way, and is put down to what the host was doing then.
+// Busy is the time from a step's start to its end, by the device's own stamps. The time between two steps is idle, even
+// if the next one was already being launched, and is attributed to what the host was doing then.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -19,11 +19,11 @@ class DeviceClock {
  public:
   DeviceClock(Claimer& claimer, u64 now) : claimer_(claimer), covered_ns_(now) {}
 
-  // The host looks for work now.
+  // The host begins to look for work.
   void begin(u64 now) {
     begun_ns_ = now, slept_then_ns_ = claimer_.slept_ns(), delayed_then_ns_ = claimer_.delayed_ns();
   }
-  // It found none, and nothing is on the device: the time until now was idle.
+  // The host found no work and no step is on the device: the time until now was idle.
   void found_nothing(u64 now) {
     if (!flying_.empty()) return;
     Flight none{.begun_ns = begun_ns_};
@@ -33,7 +33,7 @@ class DeviceClock {
     account_idle(none, now);
     covered_ns_ = std::max(covered_ns_, now);
   }
-  // A step of `tokens`, packed at gathered_ns, goes to the device's lane now. Returns what finish() wants.
+  // A step of `tokens`, packed at gathered_ns, is launched on a lane now. Returns the flight's number, for finish().
   u64 launch(u32 lane, u64 gathered_ns, u64 now, u32 tokens) {
     Lane& own = lanes_[lane];
     const u64 expected = times_.expected_ns(tokens);
@@ -50,19 +50,19 @@ class DeviceClock {
     launching_ns_ = now;
     return next_++;
   }
-  // The host is back from giving the device the step that was launched last.
+  // The host has finished launching the newest step.
   void returned(u64 now) {
     if (!launching_ns_) return;
     const u64 took = std::min(now - launching_ns_, kLaunchNsMax);
     usual_launch_ns_ = usual_launch_ns_ ? usual_launch_ns_ - usual_launch_ns_ / 8 + took / 8 : took;
     launching_ns_ = 0;
   }
-  // A step is finished, and was on the device at these times. Returns how long its lane was at it, from its turn on:
-  // what others had of the device meanwhile is a part of it, and will be of the next. No items: a canary's, which is
-  // nobody's traffic.
+  // A step has finished; start and end are its times on the device. Returns how long it occupied its lane. That
+  // includes time in which other lanes used the device, as it will for the next step. No items: a canary's step, which
+  // is not traffic.
   u64 finish(u64 flight, u32 lane, u64 now, DeviceStamps stamps, u32 items, u32 tokens, u32 capacity_tokens) {
     Flight& own = flying_[flight - (next_ - flying_.size())];
-    if (flight + 1 == next_) launching_ns_ = 0;  // it ran where it was launched: that was no launch alone
+    if (flight + 1 == next_) launching_ns_ = 0;  // launching also ran it, so the time is not that of a launch
     own.end_ns = std::min(u64(stamps.end_ns), now);
     own.start_ns = std::clamp(u64(stamps.start_ns), own.launched_ns, std::max(own.launched_ns, own.end_ns));
     own.end_ns = std::max(own.start_ns, own.end_ns);
@@ -76,14 +76,14 @@ class DeviceClock {
     while (!flying_.empty() && flying_.front().end_ns) account(flying_.front()), flying_.pop_front();
     Lane& at = lanes_[lane];
     at.since_ns = --at.in_flight ? now : 0;
-    // From what is known now: else what steps took less than expected would add up as long as the lane is never empty.
+    // Start from the present: otherwise deviations from expected times would add up as long as the lane is never empty.
     if (at.in_flight && at.expected_ns) at.until_ns = own_end + at.in_flight * at.expected_ns;
     tell_oldest();
     return took;
   }
-  // A canary was answered.
+  // Records that a canary was answered.
   void answered_canary(u64 claimed_ns, u64 now) { claimer_.own().canary_ns.store(now - claimed_ns, kRelaxed); }
-  // `n` requests were answered; the last of them had been claimed then.
+  // Records that `n` requests were answered, of which the last was claimed at claimed_ns.
   void answered(u32 n, u64 claimed_ns, u64 now) {
     DispatcherLine& own = claimer_.own();
     bump(own.items_done, n);
@@ -91,14 +91,14 @@ class DeviceClock {
     own.step_usual_ns.store(usual ? usual - usual / 8 + took / 8 : took, kRelaxed);
   }
 
-  // The host wanted to be woken then, and woke now. On a machine that does other things too it may be late by more than
-  // a step's time: the worst of late counts, and is forgotten over some 30 steps.
+  // Records how late the host woke. On a busy machine that can be more than a step's time, so the worst recent delay
+  // counts, and fades over about 30 steps.
   void woke(u64 wanted, u64 now) {
     late_ns_ = std::max(late_ns_ - late_ns_ / 32, std::min(now - std::min(now, wanted), kLateNsMax));
   }
-  // Nanoseconds until it is time to prepare a lane's next step: so long before its newest one is likely to be finished
-  // as waking up, preparing and launching one usually take, and a little more. What is claimed later can still be
-  // cancelled, can still expire, and finds more company.
+  // Nanoseconds until it is time to prepare a lane's next step. That is the expected end of its newest step, less the
+  // usual time to wake up, prepare and launch one, and a margin. Claiming late lets requests still expire or be
+  // cancelled, and makes batches larger.
   u64 ahead_ns(u32 lane, u64 now) const {
     const Lane& own = lanes_[lane];
     if (!own.in_flight || own.until_ns <= now) return 0;
@@ -109,19 +109,19 @@ class DeviceClock {
   }
   u64 until_ns(u32 lane) const { return lanes_[lane].until_ns; }  // when its newest step is likely to end; 0: not known
   u32 in_flight(u32 lane) const { return lanes_[lane].in_flight; }
-  bool idle() const { return flying_.empty(); }  // nothing is on any lane
+  bool idle() const { return flying_.empty(); }  // no step is on any lane
   StepTimes& times() { return times_; }
 
  private:
-  // A step on its way through the device.
+  // A step in flight.
   struct Flight {
-    u64 begun_ns = 0, gathered_ns = 0, launched_ns = 0;  // of the host: looked for work, packed it, gave it away
-    u64 slept_ns = 0, delayed_ns = 0;                    // of the time from begun_ns to gathered_ns
-    u64 start_ns = 0, end_ns = 0;                        // of the device; 0: not finished
+    u64 begun_ns = 0, gathered_ns = 0, launched_ns = 0;  // host: began to look for work, packed the step, launched it
+    u64 slept_ns = 0, delayed_ns = 0;                    // parts of the time from begun_ns to gathered_ns
+    u64 start_ns = 0, end_ns = 0;                        // device; 0: not finished
   };
   struct Lane {
     u64 until_ns = 0, expected_ns = 0;  // of its newest step; 0: not known
-    u64 since_ns = 0;                   // when we saw its oldest step's turn come; 0: there is none
+    u64 since_ns = 0;                   // since when its oldest step has been running; 0: none
     u64 ended_ns = 0;                   // when its newest finished step did
     u32 in_flight = 0;
   };
@@ -139,7 +139,7 @@ class DeviceClock {
     bump(stats.step_tokens_times_ns, tokens * took_ns);
   }
 
-  // How long the oldest step of any lane has had its turn: the supervisor ends what takes too long.
+  // Publishes since when the oldest step of any lane runs. The supervisor kills a dispatcher whose step takes too long.
   void tell_oldest() {
     u64 oldest = 0;
     for (const Lane& lane : lanes_)
@@ -147,15 +147,16 @@ class DeviceClock {
     claimer_.own().step_started_ns.store(oldest, kRelaxed);  // relaxed: only compared with the clock
   }
 
-  // Steps are accounted in the order of their launch, in which they also start but for small differences between lanes.
+  // Steps are accounted in the order of their launch. They also start in that order, except for small differences
+  // between lanes.
   void account(const Flight& flight) {
     account_idle(flight, flight.start_ns);
     const u64 from = std::max(flight.start_ns, covered_ns_);
     if (flight.end_ns > from) bump(claimer_.stats().busy_ns, flight.end_ns - from);
     covered_ns_ = std::max(covered_ns_, flight.end_ns);
   }
-  // The device stood still from covered_ns_ to `until`: why. The host's own times tell it: before it looked for work it
-  // was busy with the answers of the step before.
+  // Attributes the device's idle time from covered_ns_ to `until` to reasons, by the host's own times. Before the host
+  // looked for work it was busy with the previous step's answers.
   void account_idle(const Flight& f, u64 until) {
     if (until <= covered_ns_) return;
     Stats& stats = claimer_.stats();
@@ -182,18 +183,18 @@ class DeviceClock {
 
   static constexpr u64 kLeadNs = 300'000;  // waking up for it
   static constexpr u64 kLateNsMax = 10'000'000;
-  static constexpr u64 kLaunchNsMax = 10'000'000;  // the first launches load code, and are no measure of the others
-  static constexpr u64 kStartNs = 200'000;         // an idle device starts a step sooner: else it is busy for others
+  static constexpr u64 kLaunchNsMax = 10'000'000;  // the first launches load code and do not count
+  static constexpr u64 kStartNs = 200'000;         // an idle device starts sooner; beyond this it ran others' steps
 
   Claimer& claimer_;
   StepTimes times_;
   std::array<Lane, kLanesMax> lanes_{};
-  std::deque<Flight> flying_;  // by launch; behind one that runs also those of other lanes that have ended meanwhile
+  std::deque<Flight> flying_;  // by launch; includes ended steps of other lanes behind a running one
   u64 next_ = 0;               // number of the next flight
   u64 covered_ns_;             // accounted up to here
   u64 begun_ns_ = 0, slept_then_ns_ = 0, delayed_then_ns_ = 0, late_ns_ = 0;
   u64 usual_host_ns_ = 0, usual_launch_ns_ = 0;
-  u64 launching_ns_ = 0;  // since then the host gives the device a step; 0: it does not
+  u64 launching_ns_ = 0;  // since when the host has been launching a step; 0: it is not
 };
 
 }  // namespace fastqps

@@ -1,4 +1,4 @@
-// A dispatcher's lanes, which run side by side: each runs its own steps in the order in which they were launched.
+// A dispatcher's lanes, which run in parallel. Each runs its own steps in the order of their launch.
 #pragma once
 #include <algorithm>
 #include <utility>
@@ -14,19 +14,19 @@ class Lanes {
 
   explicit Lanes(const DeviceClock& clock) : clock_(clock) {}
 
-  // One more step for a lane to fill; lanes are numbered from 0 up to kLanesMax - 1.
+  // Adds a step to a lane; lanes are numbered from 0 to kLanesMax - 1.
   void add(u32 lane, u32 step) {
     if (lane >= steps_.size()) steps_.resize(lane + 1);
     steps_[lane].push_back(step);
   }
   u32 count() const { return u32(steps_.size()); }
-  // The step that it fills next: a free one where it has room, as they end in their order.
+  // The step that a lane fills next. It is free if the lane has room, because steps end in order.
   u32 step(u32 lane) const { return steps_[lane].front(); }
-  // That one was launched.
+  // Moves on to the next step, after that one was launched.
   void turn(u32 lane) { std::rotate(steps_[lane].begin(), steps_[lane].begin() + 1, steps_[lane].end()); }
 
-  // Of those with room that are `wanted`, the one with the least to do: with the fewest steps, and of those the one
-  // that is likely to end first. kNoLane: there is none.
+  // Returns the least loaded lane that has room and for which wanted(lane) is true: the one with the fewest steps in
+  // flight, and among equals the one that will end first. kNoLane: there is none.
   template <class Wanted>
   u32 freest(Wanted wanted) const {
     u32 best = kNoLane;
@@ -43,8 +43,9 @@ class Lanes {
   std::vector<std::vector<u32>> steps_;
 };
 
-// Rests until it is time to prepare a lane's next step, ahead_ns from now, and takes that off the time that is left.
-// False: a lane rang or the time was over before. Then no time is left: what rang has to be looked at.
+// Rests until it is time to prepare a lane's next step, ahead_ns from now, and deducts that time from timeout_ns.
+// Returns false if a lane signalled or the timeout passed first. After a signal it sets timeout_ns to 0, because the
+// caller must look at that lane.
 inline bool rest_until_due(Claimer& claimer, DeviceClock& clock, u64 ahead_ns, u64& timeout_ns) {
   if (!ahead_ns) return true;
   const u64 most = std::min(ahead_ns, timeout_ns), until = now_ns() + most;

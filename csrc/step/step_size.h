@@ -1,4 +1,4 @@
-// How much one step computes, of whatever kind it is.
+// The size of one step of any kind.
 #pragma once
 #include "core/types.h"
 
@@ -6,7 +6,7 @@ namespace fastqps {
 
 struct StepSize {
   u32 items, tokens;  // of a decoder: runs and rows
-  u32 new_items;      // items that no earlier step has seen: all of an encoder's
+  u32 new_items;      // items that were in no earlier step; all of an encoder's
 };
 
 }  // namespace fastqps

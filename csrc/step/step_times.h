@@ -1,4 +1,4 @@
-// How long steps take on the device, by their size: learned from the steps that have run.
+// Expected step times by size, learned from the steps that have run.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -8,10 +8,10 @@
 
 namespace fastqps {
 
-// Sizes are classes of tokens within a factor of two: what a small step takes says little about a large one's tokens.
+// Each class of sizes covers a factor of two in tokens, because the time of a small step says little about a large one.
 class StepTimes {
  public:
-  // A step of `tokens` is likely to take so many ns; 0 while none of its size has run.
+  // The expected time of a step of `tokens`, in ns; 0 while none of its size has run.
   u64 expected_ns(u32 tokens) const { return u64(per_token_ns_[size_class(tokens)] * tokens); }
 
   void learn(u32 tokens, u64 took_ns) {
@@ -19,7 +19,7 @@ class StepTimes {
     double seen = double(took_ns) / std::max(tokens, 1u);
     known = known > 0 ? known * 0.75 + seen * 0.25 : seen;
   }
-  // Somebody was refused because of this expectation: a wrong one must fade, for nothing else may correct it.
+  // Lowers an expectation that led to a rejection. If it was wrong, possibly nothing else corrects it.
   void doubt(u32 tokens) { per_token_ns_[size_class(tokens)] *= 0.98; }
 
  private:

@@ -26,7 +26,7 @@ bool Stepper::launch(u32 s) {
   return true;
 }
 
-// What the host is late by counts as scatter.
+// The host's delay counts as scatter.
 u64 Stepper::ended_ns(u32 s, u64 now) const {
   return std::clamp(u64(progress_[s].stamps->end_ns), progress_[s].launched_ns, now);
 }

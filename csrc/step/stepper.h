@@ -1,5 +1,5 @@
-// The interface of all kinds of steps: gather packs one, launch gives it to the device, which runs it, and scatter
-// hands out its answers. The device's own part is the caller's, between launch and scatter.
+// The interface of all kinds of steps: gather packs a step, launch marks its requests, and scatter writes its answers.
+// The caller runs the step on the device between launch and scatter.
 //
 // A kind of model is one implementation: encode_stepper.h answers a whole batch with each step, decode_stepper.h makes
 // one token of every running sequence.
@@ -23,19 +23,20 @@ class Stepper {
   Stepper(const Stepper&) = delete;
   Stepper& operator=(const Stepper&) = delete;
 
-  // Claims requests and packs them into the next step of a lane, which it returns. It waits up to timeout_ns until
-  // there is a step: for requests where a lane is free, for the time to prepare the next step of a lane that runs one,
-  // and always for a lane that rings. Expired and cancelled requests are answered here, without the device.
+  // Claims requests, packs them into the next step of a lane, and returns that step. It waits up to timeout_ns: for
+  // requests if a lane is free, for the time to prepare the next step of a running lane, and always for a lane that
+  // signals. It answers expired and cancelled requests without the device.
   virtual i32 gather(u64 timeout_ns) = 0;
-  // CLAIMED → LAUNCHED for the requests that are new in the step; then the caller gives it to the device. False:
-  // fenced.
+  // CLAIMED → LAUNCHED for the step's new requests. The caller then runs the step on the device. Returns false if this
+  // process is fenced.
   [[nodiscard]] bool launch(u32 s);
-  // The device has computed the step: its answers go into the slots, and waiting front doors wake. False: fenced.
+  // Writes the answers of a computed step into the slots and wakes waiting front doors. Returns false if this process
+  // is fenced.
   [[nodiscard]] virtual bool scatter(u32 s) = 0;
-  // Of a gathered step: what its runner takes.
+  // The arguments of the runner for a gathered step.
   virtual StepSize size(u32 s) const = 0;
 
-  // Waits for a lane that rings, up to timeout_ns.
+  // Waits up to timeout_ns for a lane that signals.
   void rest(u64 timeout_ns) { claimer_.rest(i64(timeout_ns)); }
   void set_ready() { claimer_.own().ready.store(1, kRelease); }
   void leave() { claimer_.leave(); }
@@ -44,7 +45,7 @@ class Stepper {
   Slot& slot(const Claim& claim) const { return claimer_.slot(claim); }
 
  protected:
-  // How far a step is on its way, beside what its kind keeps of it.
+  // The progress of a step, for every kind.
   struct Progress {
     const DeviceStamps* stamps;
     u32 lane;
@@ -57,13 +58,14 @@ class Stepper {
 
   // Registers one more step of a lane; returns its number.
   u32 add_step(const DeviceStamps* stamps, u32 lane);
-  // Moves the step's new requests to LAUNCHED. False: fenced.
+  // Moves the step's new requests to LAUNCHED. Returns false if this process is fenced.
   [[nodiscard]] virtual bool launch_requests(u32 s) = 0;
-  // The step was launched at progress_[s].launched_ns.
+  // Records that the step was launched at progress_[s].launched_ns.
   virtual void note_launch(u32) {}
-  // When the device ended the step, within what the host has seen.
+  // When the device ended the step, clamped to the times that the host has seen.
   u64 ended_ns(u32 s, u64 now) const;
-  // The step's answers were given at `now`. Returns how long its lane took. A canary's items count as nobody's.
+  // Records that the step's answers were written at `now`. Returns how long it occupied its lane. A canary's items are
+  // not counted.
   u64 finish_step(u32 s, u64 now);
 
   Segment segment_;

@@ -6,8 +6,8 @@
 
 namespace fastqps {
 
-// Where the first index stands that is below `least` or not below `rows`; n: there is none. One pass over the indexes,
-// which compilers vectorize.
+// Returns the place of the first index below `least` or not below `rows`; n if there is none. One pass, which compilers
+// vectorize.
 inline u32 first_beyond(const i32* indexes, u32 n, u32 rows, i32 least = 0) {
   const auto distance = [least](i32 index) { return u32(index) - u32(least); };  // below `least`: a very large one
   const u32 end = rows - u32(least);

@@ -6,21 +6,21 @@ from typing import Protocol
 
 from fastqps.admin.http import Answer, Request
 
-CHANGES = ("/reload",)  # what changes the server, and does not only ask it
+CHANGES = ("/reload",)  # requests that change the server
 
 
 class Guarded(Protocol):
     """The store of the accepted tokens."""
 
     def admits(self, authorization: str) -> bool:
-        """Whether who sends this authorization header may ask for something."""
+        """Whether this authorization header is accepted."""
 
     def open_to_others(self) -> bool:
         """Whether other machines can reach the admin port, and no token is needed."""
 
 
 def refusal(guarded: Guarded, request: Request) -> Answer | None:
-    """The answer to who may not come in."""
+    """The answer to a request without access."""
     if request.method != "POST":
         return None
     if "origin" in request.headers:  # a browser's page, of any site, which loopback does not keep out

@@ -1,4 +1,4 @@
-"""Which page answers what."""
+"""The pages of the admin port, by path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fastqps.admin.live import Live
 from fastqps.admin.predict import Predict
 from fastqps.admin.reload import Reloadable, ReloadPage
 from fastqps.admin.server import Server
-from fastqps.process.off_loop import UnexpectedError
+from fastqps.process.background import UnexpectedError
 from fastqps.telemetry.live import Sampler, Seen
 from fastqps.telemetry.metrics import Metrics
 from fastqps.telemetry.metrics.load_page import CONTENT_TYPE as LOAD_PAGE
@@ -47,7 +47,7 @@ class Served(Seen, Guarded, Reloadable, Protocol):
     """The server that the pages show."""
 
     def own_target(self) -> str:
-        """Where the front doors answer the server's own calls, as a gRPC target."""
+        """The gRPC target of the server's own calls."""
 
 
 class Admin:
@@ -72,7 +72,7 @@ class Admin:
 
     async def __aexit__(self, *error: object) -> None:
         self.sampling.cancel()
-        await asyncio.wait([self.sampling])  # what it raised is not this end's affair
+        await asyncio.wait([self.sampling])  # its exceptions are handled elsewhere
         try:
             await self._predict.close()
         finally:

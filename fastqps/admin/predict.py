@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fastqps.errors import CallError
-from fastqps.process.off_loop import off_loop
+from fastqps.process.background import in_background
 
 if TYPE_CHECKING:
     from fastqps.client.aio import AsyncClient
@@ -38,7 +38,7 @@ class Predict:
         """
         single = not isinstance(asked, list)
         items = [asked] if single else asked
-        await off_loop(_import)
+        await in_background(_import)
         from fastqps.api.prediction_json import error_json, prediction_json
 
         if not 0 < len(items) <= ITEMS_MAX:

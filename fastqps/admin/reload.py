@@ -1,4 +1,4 @@
-"""``POST /reload``: a model is read again, and serves when it is ready. ``GET /reload``: what is served now."""
+"""``POST /reload`` reads a model again, which serves when it is ready. ``GET /reload`` lists the served models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Reloads(Protocol):
         """The step at which a running reload is; "" if none runs."""
 
     def start(self, model: int, path: str) -> asyncio.Task[Reloaded | None]:
-        """Begins. ``ReloadRefused`` where it cannot be now."""
+        """Begins a reload. Raises ``ReloadRefused`` if it cannot begin now."""
 
 
 class Reloadable(Protocol):
@@ -36,7 +36,7 @@ class Reloadable(Protocol):
     reloads: Any  # Reloads
 
     def versions(self) -> Sequence[ServedVersion]:
-        """Of all models, by their index."""
+        """The versions of all models, by index."""
 
 
 class ReloadPage:
@@ -59,7 +59,7 @@ class ReloadPage:
             task = self._server.reloads.start(model, path)
         except ReloadRefused as refused:
             return _error(409, str(refused))
-        await asyncio.wait([task], timeout=WAIT_S)  # it goes on, whether somebody waits for it or not
+        await asyncio.wait([task], timeout=WAIT_S)  # it continues even if no client waits for it
         if not task.done():
             return Answer.data(202, self._state())
         if task.cancelled() or task.exception() is not None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from fastqps.admin import http
 from fastqps.admin.http import Answer, Handler, Refused, Request
 
-END_MAX_S = 1.0  # for those who are being answered
+END_MAX_S = 1.0  # for open answers
 
 
 class Server:
@@ -25,7 +25,7 @@ class Server:
         self.connections: set[Connection] = set()
         self.idle: dict[Connection, None] = {}  # between requests, the longest first
         self.sending: dict[Connection, None] = {}  # in the middle of a request, the longest first
-        self.taking: dict[Connection, None] = {}  # of a last answer what is not sent yet, the longest first
+        self.taking: dict[Connection, None] = {}  # the unsent rest of last answers, the longest first
 
     async def __aenter__(self) -> Server:
         loop = asyncio.get_running_loop()
@@ -67,7 +67,7 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._loop = loop
         self._received = bytearray()
-        self._head: tuple[Request, int] | None = None  # of the request whose body is awaited
+        self._head: tuple[Request, int] | None = None  # the request whose body is awaited
         self._last: tuple[bytes, Request, int] | None = None  # as it came, and what it means
         self._answering: asyncio.Task[None] | None = None
         self._turn: asyncio.Handle | None = None  # the next request of those that came together
@@ -226,7 +226,7 @@ class Connection(asyncio.Protocol):
         self._slow = None if seconds is None else self._loop.call_later(seconds, self._transport.abort)
 
     def _look_idle(self) -> None:
-        """One timer for all requests: it goes off once a minute, however many there were."""
+        """Closes idle connections. One timer serves all requests and fires once a minute."""
         left_s = self._idle_since_s + http.IDLE_S - self._loop.time()
         if self in self._server.idle and left_s <= 0:
             self._transport.abort()

@@ -1,4 +1,4 @@
-"""From a runner's raw rows to what a caller gets, without a server; csrc/step/encode/scatter.cpp is the server's."""
+"""Turns a runner's raw rows into answers, without a server. In a server csrc/step/encode/scatter.cpp does this."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class Prediction:
     timings: dict[str, int] | None = None
 
     def __repr__(self) -> str:
-        """Without the embedding's numbers, which fill several screens, and what is not set."""
+        """Omits unset fields and the embedding's numbers, which would fill several screens."""
         names = ("request_id", "labels", "generation", "usage", "timings")
         said = {name: getattr(self, name) for name in names}
         parts = [f"{name}={value!r}" for name, value in said.items() if value is not None]
@@ -126,7 +126,7 @@ def read_batch(data: bytes) -> list[Prediction | PredictionError]:
     out: list[Prediction | PredictionError] = []
     at = 0
     while at < len(data):
-        if data[at] != 0x0A:  # something beside items
+        if data[at] != 0x0A:  # other fields than items
             return [_from_message(item) for item in pb.PredictBatchResponse.FromString(data).items]
         try:
             size, start = _varint(data, at + 1)

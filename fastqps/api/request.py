@@ -5,7 +5,7 @@ from typing import Literal, TypedDict, TypeVar
 
 from fastqps.v1 import predict_pb2 as pb
 
-# A text, a pair of texts, token ids (special tokens included), or a whole request message for what the rest cannot say.
+# A text, a pair of texts, token ids (with special tokens), or a whole request message for all other options.
 Item = str | tuple[str, str] | Sequence[int] | pb.PredictRequest
 
 Priority = Literal["low", "normal", "high"]
@@ -175,7 +175,7 @@ def split_batches(messages: Iterable[pb.PredictRequest]) -> Iterator[pb.PredictB
 
 
 def texts_only(texts: Sequence[Item]) -> Sequence[Item]:
-    """The same. Raises TypeError for one text, which would be taken for its letters."""
+    """Returns the texts. Raises TypeError for a single text, which would be read as a list of letters."""
     if isinstance(texts, str):
         raise TypeError("wants a list of texts, not one text")
     return texts

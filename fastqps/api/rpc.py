@@ -24,17 +24,17 @@ read_list_models = pb.ListModelsResponse.FromString
 
 
 def as_is(data: bytes) -> bytes:
-    """For messages that are read elsewhere."""
+    """Returns a message unchanged; it is read elsewhere."""
     return data
 
 
-# More answers than this are not waited for at a time, in one call.
+# The most unanswered items of one call.
 STREAM_IN_FLIGHT_MAX = 512
 BATCHES_IN_FLIGHT_MAX = 4
 
 
 def channel_options(channels: int) -> list[tuple[str, Any]]:
-    """gRPC itself retries what never left this machine, and nothing else: what a server has seen may have run."""
+    """The options of a channel. gRPC retries only calls that never left this machine, since others may have run."""
     options: list[tuple[str, Any]] = [("grpc.max_receive_message_length", 64 << 20)]
     if channels > 1:  # else channels to one address share a connection
         options.append(("grpc.use_local_subchannel_pool", 1))
@@ -58,7 +58,7 @@ def value_or_raise(result: Prediction | PredictionError) -> Prediction:
 
 
 def values_or_raise(results: list[Prediction | PredictionError]) -> list[Prediction]:
-    """All of them. Raises the first failure, with the item's place: among thousands nobody finds it otherwise."""
+    """Returns all values. Raises the first failure, with the item's place among them."""
     values: list[Prediction] = []
     for number, result in enumerate(results):
         if isinstance(result, PredictionError):

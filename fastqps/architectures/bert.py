@@ -51,15 +51,12 @@ class Bert:
 
     def __init__(self, weights: Weights, config: BertConfig, max_tokens: int, ops: EncoderOps) -> None:
         del max_tokens  # its table of positions bounds an input
-        self.hidden = config.hidden
-        at = "embeddings."
-        words = weights(f"{at}word_embeddings.weight", config.vocab, self.hidden)
-        places = weights(f"{at}position_embeddings.weight", config.positions, self.hidden)
-        kinds: torch.Tensor | None = None
-        if config.types:
-            kinds = weights(f"{at}token_type_embeddings.weight", config.types, self.hidden)
-        norm = _norm(weights, f"{at}LayerNorm", config)
-        self._embedding = ops.embedding(words, places, kinds, norm, config.position_offset)
+        self.hidden, names = config.hidden, config.tensors
+        words = weights(f"{names.words}.weight", config.vocab, self.hidden)
+        positions = weights(f"{names.positions}.weight", config.positions, self.hidden)
+        types = weights(f"{names.types}.weight", config.types, self.hidden) if config.types else None
+        norm = _norm(weights, names.embedding_norm, config)
+        self._embedding = ops.embedding(words, positions, types, norm, config.position_offset)
         self._layers = [_Layer(weights, i, config, ops) for i in range(config.layers)]
         check_unread(weights, config.tensors.layer.partition("{")[0], config.layers)
         self._readers = [*(layer.qkv for layer in self._layers), None]

@@ -38,7 +38,7 @@ class Weights:
     """
 
     def __init__(self, files: Sequence[Path], prefixes: Sequence[str] = (), data: bool = True) -> None:
-        """Without ``data`` the tensors are on ``meta``: names, shapes and types, and nothing is read but those."""
+        """Opens the files. Without ``data`` it reads only names, shapes and types, and the tensors are on ``meta``."""
         self.where = str(files[0].parent)
         self._tensors: dict[str, torch.Tensor] = {}
         self._read: set[str] = set()

@@ -1,4 +1,4 @@
-"""How far a model's answers are from those of the same model in another precision."""
+"""The distance of a model's answers from those of the same model in another precision."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NORM_MIN = 1e-12
 
 @dataclass(frozen=True)
 class Kind:
-    """One figure: in words, as a share or a number, and on which side of a limit it is good. "": it has no limit."""
+    """One figure: its words, its unit (share or number), and the good side of its limit; "" if it has none."""
 
     words: str
     good: Literal["least", "most", ""] = ""
@@ -97,7 +97,7 @@ def of_generations(before: Sequence[Generation], after: Sequence[Generation], ri
 
 
 def distance(task: str, before: Any, after: Any) -> float:
-    """How far two answers to one item are apart, 0 for equal ones: to find those that are farthest."""
+    """The distance of two answers to one item, 0 for equal ones. It serves to find the farthest."""
     if task == "embed":
         return 1 - _cosine(before, after)
     if task == "classify":

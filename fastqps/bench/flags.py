@@ -72,7 +72,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Common:
-    """What the flags mean."""
+    """The values of the common flags."""
 
     workload: Workload
     load: LoadSpec  # with one call in flight: modes put their own loads in its place

@@ -16,7 +16,7 @@ def parse_values(flag: str, text: str) -> list[str]:
 
 
 def parse_counts(flag: str, text: str, most: int) -> list[int]:
-    """The same of whole numbers from 1 to ``most``."""
+    """Parses a list of whole numbers from 1 to ``most``."""
     values = parse_values(flag, text)
     for value in values:
         if not value.isdecimal() or not 1 <= int(value) <= most:

@@ -131,7 +131,7 @@ def _prepare(
 
 
 def _words(common: Common, served: str) -> list[str]:
-    """Of the model's own vocabulary, where the model lies here."""
+    """Words of the model's own vocabulary, if its files are here."""
     from fastqps.models.names import resolve  # it imports what reads checkpoints
 
     given = common.settings.get("model") or served  # NAME, DIR or NAME=DIR; several in a list or with commas
@@ -144,7 +144,7 @@ def _words(common: Common, served: str) -> list[str]:
 
 @contextlib.contextmanager
 def _folder(options: argparse.Namespace) -> Iterator[Path]:
-    """Where files go. It can be written to, and one that stays empty is taken away again."""
+    """The folder for files. It is writable, and is removed again if it stays empty."""
     stamp = now_utc().translate(str.maketrans("", "", "-:"))
     folder = Path(options.output or f"fastqps-bench-{options.mode}-{stamp}")
     made = not folder.exists()

@@ -72,7 +72,7 @@ class Slo:
 
     @property
     def latency_us(self) -> float:
-        """What an answer may take to count as good: the limit of the highest percentile."""
+        """The longest latency of a good answer: the limit of the highest percentile."""
         return max(self.limits_us.values())
 
     @property
@@ -89,11 +89,11 @@ class Slo:
         return max(self.answers_min, errors)
 
     def seconds(self, rate: float) -> float:
-        """How long a run has to measure to decide every limit, at ``rate`` calls per second."""
+        """The seconds that a run must measure to decide every limit, at ``rate`` calls per second."""
         return MARGIN * self.calls_min / rate
 
     def judge(self, point: Point) -> Judgement:
-        """Which limits the point breaks, and which ones it has too few answers for."""
+        """Judges a point: which limits it exceeds, and for which it has too few answers."""
         found = Judgement()
         for name, limit_us in self.limits_us.items():
             measured = point.response_time_us.get(name)

@@ -14,7 +14,7 @@ _FLAGS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How a text is made, and how it is shown."""
+    """Adds flags for generating a text, and for showing it."""
     group = parser.add_argument_group("models that generate")
     group.add_argument("--max-tokens", type=int, metavar="N", help="most tokens to make (default: the limit)")
     group.add_argument("--temperature", type=float, metavar="T", help="0: the likeliest token; higher: more varied")

@@ -27,7 +27,7 @@ from fastqps.api.prediction import (
 )
 from fastqps.api.request import Item, Options, split_batches, texts_only, to_message
 from fastqps.api.served_model import Model, read_models
-from fastqps.client.base import ClientBase, Methods, StreamCount, told
+from fastqps.client.base import ClientBase, Methods, StreamCount, mapped_errors
 from fastqps.v1 import predict_pb2 as pb
 
 
@@ -68,7 +68,7 @@ class AsyncClient(ClientBase):
         attempts = self._attempts(timeout_s)
         while True:
             try:
-                with told():
+                with mapped_errors():
                     data = await next(self._methods.predict)(
                         message, timeout=attempts.left_s(), metadata=self._metadata
                     )
@@ -103,7 +103,7 @@ class AsyncClient(ClientBase):
         under_way: deque[Any] = deque()
         out: list[Prediction | PredictionError] = []
         try:
-            with told():
+            with mapped_errors():
                 for batch in split_batches(messages):
                     if len(under_way) == rpc.BATCHES_IN_FLIGHT_MAX:
                         out += read_batch(await under_way.popleft())
@@ -144,7 +144,7 @@ class AsyncClient(ClientBase):
         while True:
             call = next(self._methods.generate)(message, timeout=attempts.left_s(), metadata=self._metadata)
             try:
-                with told():
+                with mapped_errors():
                     async for data in call:
                         chunk = read_chunk(data)
                         yield chunk
@@ -171,7 +171,7 @@ class AsyncClient(ClientBase):
         sender = _Sender(call, items, options, self._timeout_s(timeout_s))
         sending = asyncio.create_task(sender.run())
         try:
-            with told():
+            with mapped_errors():
                 try:
                     async for data in call:
                         sender.answered()
@@ -185,7 +185,7 @@ class AsyncClient(ClientBase):
 
     async def models(self, *, timeout_s: float | None = None) -> list[Model]:
         """As Client.models()."""
-        with told():
+        with mapped_errors():
             return read_models(
                 await self._methods.models(
                     pb.ListModelsRequest(), timeout=self._timeout_s(timeout_s), metadata=self._metadata
@@ -224,7 +224,8 @@ class _Sender(StreamCount):
         self._room = asyncio.Semaphore(rpc.STREAM_IN_FLIGHT_MAX)
 
     async def run(self) -> None:
-        """Items that fail end the sending; what was sent is still answered. A broken call is the reader's affair."""
+        """Sends the items. An item that fails ends the sending, and sent items are still answered. The reader handles a
+        broken call."""
         with suppress(grpc.RpcError, asyncio.InvalidStateError):
             try:
                 async for message in self._messages():

@@ -134,7 +134,7 @@ class Methods:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def mapped_errors() -> Iterator[None]:
     """Raises errors.CallError for what gRPC raises, and for an answer that cannot be read."""
     try:
         yield
@@ -150,7 +150,7 @@ class StreamCount:
     """The open items of one PredictStream call: numbers the messages and checks at the end that all were answered."""
 
     def __init__(self) -> None:
-        self._failure: Exception | None = None  # what the items raised
+        self._failure: Exception | None = None  # the exception that the items raised
         self._finished = False  # all items were sent
         self._sent = 0
         self._answered = 0
@@ -161,7 +161,7 @@ class StreamCount:
         return message
 
     def check(self) -> None:
-        """At the end of the answers: raises what the items raised, or Internal if an answer is missing."""
+        """Called after the last answer: raises the items' own exception, or Internal if an answer is missing."""
         if self._failure:
             raise self._failure
         if not self._finished or self._answered != self._sent:

@@ -25,7 +25,7 @@ from fastqps.api.prediction import (
 )
 from fastqps.api.request import Item, Options, split_batches, texts_only, to_message
 from fastqps.api.served_model import Model, read_models
-from fastqps.client.base import ClientBase, Methods, StreamCount, told
+from fastqps.client.base import ClientBase, Methods, StreamCount, mapped_errors
 from fastqps.v1 import predict_pb2 as pb
 
 
@@ -66,7 +66,7 @@ class Client(ClientBase):
         attempts = self._attempts(timeout_s)
         while True:
             try:
-                with told():
+                with mapped_errors():
                     data = next(self._methods.predict)(message, timeout=attempts.left_s(), metadata=self._metadata)
                     return rpc.value_or_raise(read_prediction(data))
             except errors.CallError as error:
@@ -103,7 +103,7 @@ class Client(ClientBase):
         under_way: deque[Any] = deque()
         out: list[Prediction | PredictionError] = []
         try:
-            with told():
+            with mapped_errors():
                 for batch in split_batches(messages):
                     if len(under_way) == rpc.BATCHES_IN_FLIGHT_MAX:
                         out += read_batch(under_way.popleft().result())
@@ -162,7 +162,7 @@ class Client(ClientBase):
         while True:
             call: Any = next(self._methods.generate)(message, timeout=attempts.left_s(), metadata=self._metadata)
             try:
-                with told():
+                with mapped_errors():
                     for data in call:
                         chunk = read_chunk(data)
                         yield chunk
@@ -190,7 +190,7 @@ class Client(ClientBase):
         sender = _Sender(to_message(item, options, item_timeout_s) for item in items)
         call: Any = next(self._methods.stream)(sender.messages(), metadata=self._metadata)
         try:
-            with told():
+            with mapped_errors():
                 for data in call:
                     sender.answered()
                     yield read_prediction(data)
@@ -201,7 +201,7 @@ class Client(ClientBase):
 
     def models(self, *, timeout_s: float | None = None) -> list[Model]:
         """The models that are served. timeout_s: seconds for the call. Raises errors.CallError."""
-        with told():
+        with mapped_errors():
             return read_models(
                 self._methods.models(
                     pb.ListModelsRequest(), timeout=self._timeout_s(timeout_s), metadata=self._metadata
@@ -209,7 +209,7 @@ class Client(ClientBase):
             )
 
     def ready(self, *, timeout_s: float = 1.0) -> bool:
-        """Whether the server is there and says that it serves. timeout_s: seconds to wait for its answer."""
+        """Whether the server is reachable and reports that it serves. timeout_s: seconds to wait for its answer."""
         try:
             return rpc.is_serving(
                 self._methods.health(rpc.health_request(), timeout=timeout_s, metadata=self._metadata)

@@ -1,4 +1,4 @@
-"""Which GPUs ``--device cuda`` and ``auto`` mean, and why there are none. Imports no torch, makes no CUDA context."""
+"""Resolves ``--device cuda`` and ``auto`` to GPUs. Imports no torch and makes no CUDA context."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def choose_device() -> Choice:
 
 
 def chosen_gpus(text: str) -> tuple[Gpu, ...]:
-    """Of ``cuda`` (all that are visible) or ``cuda:0,2``.
+    """The GPUs of ``cuda`` (all that are visible) or ``cuda:0,2``.
 
     Raises ``ConfigError`` for what makes no sense, ``DeviceError`` where there is no such GPU or no way to use it.
     """
@@ -76,7 +76,7 @@ def usable_gpus(numbers: Sequence[int] = ()) -> tuple[Gpu, ...]:
 
 
 def torch_lack() -> str:
-    """Why the installed torch cannot use a GPU, and where it is not obvious what to do about it; "" if it can."""
+    """Why the installed torch cannot use a GPU, and what to do if that is not obvious; "" if it can."""
     torch, triton = package_path("torch"), package_path("triton")
     if torch is None:
         return "torch is not installed"
@@ -97,7 +97,7 @@ def torch_mismatch(vendor: Vendor) -> str:
 
 
 def check_gpu(gpu: Gpu) -> None:
-    """``DeviceError`` says why this one cannot be used."""
+    """Raises ``DeviceError`` if this GPU cannot be used."""
     if gpu.vendor == AMD and gpu.architecture not in AMD_ARCHITECTURES:
         raise DeviceError(f"{gpu.name} is a {gpu.architecture}; the kernels need {' or '.join(AMD_ARCHITECTURES)}")
     if gpu.vendor == NVIDIA and gpu.capability < CAPABILITY_MIN:

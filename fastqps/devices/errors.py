@@ -10,6 +10,6 @@ class DeviceError(FastqpsError):
 
 
 class DeviceFault(FastqpsError):
-    """The device is in an error that this process cannot clear: whatever it asks of it from now on fails."""
+    """The device has an error that this process cannot clear, so every further call fails."""
 
     exit_code = DEVICE_FAULT

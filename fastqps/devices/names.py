@@ -25,7 +25,7 @@ class Device:
 
     @property
     def description(self) -> str:
-        """The label, and which GPU it is, or whether its figures were ever measured."""
+        """The label with the GPU's name, or with a note that its figures were not measured."""
         about = self.profile.status if self.profile else self.gpu.name if self.gpu else ""
         return f"{self.label} ({about})" if about else self.label
 
@@ -35,13 +35,13 @@ class Device:
         return "cuda:0" if self.gpu else self.spec
 
     def check(self, card: ModelCard) -> None:
-        """``ConfigError`` where it cannot stand for a device that runs this model."""
+        """Raises ``ConfigError`` if the profile cannot model a device that runs this model."""
         if self.profile:
             check_task(card, self.profile)
 
 
 def kind_of(spec: str) -> str:
-    """The module that a device belongs to: what stands before the colon."""
+    """The module of a device: the part before the colon."""
     return spec.partition(":")[0]
 
 

@@ -62,7 +62,7 @@ class NullDecoder:
         return self._buffers
 
     def run(self, n_runs: int, n_tokens: int, n_admitted: int, /) -> None:
-        """Says which sequences are at their end: the tokens are already there."""
+        """Marks the sequences that have ended; their tokens are written already."""
         b = self._buffers
         self._lengths[b.admitted[:n_admitted, PARAM_SLOT]] = b.admitted[:n_admitted, PARAM_MAX_TOKENS]
         last = self._lengths[b.kv_slots[b.starts[:n_runs]]] <= b.made[:n_runs] + 1

@@ -1,4 +1,4 @@
-"""Where a runner computes."""
+"""The arguments of a device's module: the place in which a runner computes."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def shipped() -> list[str]:
 
 
 def write_profile(profile: Profile, path: Path) -> None:
-    """Writes what ``load_profile`` reads. ``ConfigError`` where it cannot be written."""
+    """Writes a profile for ``load_profile``. Raises ``ConfigError`` if it cannot be written."""
     lines = [f"{key} = {json.dumps(getattr(profile, key), ensure_ascii=False)}" for key in _TEXTS]
     lines += ["", "[step]", f"fixed_us = {profile.fixed_us:.10g}"]
     if profile.table:
@@ -112,7 +112,7 @@ def write_profile(profile: Profile, path: Path) -> None:
     lines += [f"per_item_us = {profile.per_item_us:.10g}", f"overlap = {profile.overlap:.10g}"]
     lines += ["", "[host]", f"launch_us = {profile.launch_us:.10g}"]
     text = "\n".join(lines) + "\n"
-    _Reader(str(path), tomllib.loads(text)).profile()  # what cannot be read again is not written
+    _Reader(str(path), tomllib.loads(text)).profile()  # a profile that could not be read again is not written
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -123,7 +123,7 @@ _TEXTS = ("name", "status", "source", "gpu", "model", "task")
 
 
 class _Reader:
-    """Takes known keys out of a document; what is left is an error."""
+    """Takes known keys out of a document. Other keys are an error."""
 
     def __init__(self, file: str, document: dict[str, Any]) -> None:
         self._file = file

@@ -17,7 +17,7 @@ from fastqps.runners import DecodeBuffers, StepBuffers
 from fastqps.runners.kinds import DECODE, ENCODE
 
 _US = 1000.0
-_EARLY_NS = 50_000  # a step is said to be done so long before its end: who then waits for it comes in time
+_EARLY_NS = 50_000  # a step is reported as done this long before its end, so that its waiter is in time
 
 
 class SimSteps:
@@ -41,7 +41,7 @@ class SimSteps:
         self._stream = stream
 
     def launch(self, n_items: int, n_tokens: int, n_new: int, /) -> None:
-        """Starts a step. What it answers is there at once; nobody looks before its end."""
+        """Starts a step. The answers are written at once, but are read only after its end."""
         self._answers.run(n_items, n_tokens, n_new)
         start_ns, self._end_ns = self._stream.launch(n_tokens, n_items)
         self._stamps[:] = start_ns, self._end_ns

@@ -1,4 +1,4 @@
-"""Locks between starting processes of one user: what one measures or writes, another must not disturb meanwhile."""
+"""Locks between starting processes of one user, so that none disturbs another's measurement or file."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _open(path: Path, task: str) -> int:
 
 
 def _wait(handle: int, task: str, wait_s_max: float) -> None:
-    start, told = time.monotonic(), False
+    start, reported = time.monotonic(), False
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -60,9 +60,9 @@ def _wait(handle: int, task: str, wait_s_max: float) -> None:
                 f"another process has been {task} for {wait_s_max:g} s; see which of this user's processes holds it, "
                 "and end it if it hangs"
             )
-        if waited > _TELL_S and not told:
+        if waited > _TELL_S and not reported:
             print(f"waiting for another process that is {task}", flush=True)
-            told = True
+            reported = True
         time.sleep(_POLL_S)
 
 

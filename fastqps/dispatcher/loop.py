@@ -1,6 +1,6 @@
-"""A dispatcher: pulls requests, runs them in batches on its device, gives the answers back. One model, one process.
+"""A dispatcher: claims requests of one model, runs them in batches on its device, and writes the answers.
 
-The loop is the same for every kind of steps: gather, launch, run, scatter. ``fastqps.runners.kinds`` has the kinds.
+The loop is the same for every kind of steps: gather, launch, run, scatter. ``fastqps.runners.kinds`` lists the kinds.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from fastqps.process.children import LEAVE, DispatcherSettings
 from fastqps.runners.kinds import step_kind
 from fastqps.runners.lane import Lane, make_lanes
 
-IN_FLIGHT_MAX = 2  # steps on a lane: one runs, the next one waits for it. --async-steps off: one
-# The longest sleep. It bounds how late idle time is counted, and how late a signal behind the check of `stopping`.
+IN_FLIGHT_MAX = 2  # steps on a lane: one runs and the next one waits. With --async-steps off only one
+# The longest sleep. It bounds how late idle time is counted, and how late a signal is seen that arrives after the check
+# of `stopping`.
 IDLE_S = (0.1,)
-FENCED = 70  # exit code of a process that finds that it has been declared dead
+FENCED = 70  # exit code of a process that has been declared dead
 
 
 class Dispatcher:
-    """The loop, and what it needs."""
+    """The dispatcher's loop and its state."""
 
     def __init__(self, stepper: Stepper, lanes: Sequence[Lane[Any]]) -> None:
         self.stopping = False
@@ -42,7 +43,7 @@ class Dispatcher:
     def serve(self) -> None:
         """Gathers, launches and scatters until ``stopping``: step n+1 is prepared while n runs, and n-1 is answered.
 
-        All waiting is in ``gather``: for requests, for the time to prepare a step, for a lane that is done with one.
+        Only ``gather`` waits: for requests, for the time to prepare a step, or for a lane to finish one.
         """
         while not self.stopping or any(self._in_flight):
             look = self._stepper.rest if self.stopping else self._stepper.gather
@@ -61,21 +62,21 @@ class Dispatcher:
         self._in_flight[step.lane].append(step)
 
     def _retire(self, step: _Step) -> None:
-        step.on.wait(step.place)  # raises what it raised
+        step.on.wait(step.place)  # raises the step's exception
         _check_ours(self._stepper.scatter(step.number))
 
     def _due_s(self) -> float:
-        """The most to wait: until a lane that does not ring may be done, or, where nothing runs, for a while."""
+        """The longest wait: until a lane without a signal may be done, or IDLE_S if nothing runs."""
         return min([steps[0].due_s() for steps in self._in_flight if steps] or IDLE_S)
 
 
 class _Step(NamedTuple):
-    """One set of buffers."""
+    """One set of buffers of a lane."""
 
-    number: int  # the stepper's
+    number: int  # in the stepper
     lane: int
     on: Lane[Any]
-    place: int  # its number there
+    place: int  # in the lane
 
     def due_s(self) -> float:
         return self.on.due_s(self.place)
@@ -88,7 +89,7 @@ def _check_ours(ours: bool) -> None:
 
 
 def make_stepper(card: ModelCard, segment: Segment, settings: DispatcherSettings) -> Stepper:
-    """The native half of the loop, of the kind of the model's steps."""
+    """Makes the native half of the loop, for the kind of the model's steps."""
     return step_kind(card).make_stepper(
         segment,
         WakeFds(dispatchers=list(settings.wake_dispatchers), doors=list(settings.wake_doors)),
@@ -102,7 +103,7 @@ def make_stepper(card: ModelCard, segment: Segment, settings: DispatcherSettings
 
 
 def load_lanes(card: ModelCard, settings: DispatcherSettings, segment: Segment) -> list[Lane[Any]]:
-    """The model on its device, with the steps that can be in flight."""
+    """Loads the model onto its device, as lanes with all steps that can be in flight."""
     runner = make_runner(
         settings.device,
         card,
@@ -122,8 +123,10 @@ def load_lanes(card: ModelCard, settings: DispatcherSettings, segment: Segment) 
 
 
 def main(settings: DispatcherSettings) -> int:
-    """Serves until the supervisor stops us. ``ModelError`` and ``DeviceError`` where the model cannot be run here,
-    ``DeviceFault`` where the device fails."""
+    """Serves until the supervisor stops this process.
+
+    Raises ``ModelError`` or ``DeviceError`` if the model cannot run here, and ``DeviceFault`` if the device fails.
+    """
     try:
         return serve(settings)
     except CudaError as error:
@@ -131,12 +134,12 @@ def main(settings: DispatcherSettings) -> int:
 
 
 def serve(settings: DispatcherSettings) -> int:
-    """``main``, where no device fails."""
+    """Serves as ``main`` does, but lets ``CudaError`` through."""
     segment = Segment(settings.segment_fd)
     heartbeat = Heartbeat(segment, "dispatcher", settings.index, settings.parent_fd)
     card = ModelCard.from_json(segment.card(settings.route))
     lanes = load_lanes(card, settings, segment)
-    if settings.weights_fd < 0:  # else their holder has looked
+    if settings.weights_fd < 0:  # otherwise the weight holder has checked them
         check_files(card)
     for lane in lanes:
         lane.warm_up()
@@ -144,16 +147,17 @@ def serve(settings: DispatcherSettings) -> int:
     dispatcher = Dispatcher(stepper, lanes)
 
     def stop(number: int, frame: object) -> None:
-        dispatcher.stopping = segment.phase == "stopping"  # else it was meant for the supervisor, which drains first
+        # Otherwise the signal was meant for the supervisor, which drains first.
+        dispatcher.stopping = segment.phase == "stopping"
 
     def leave(number: int, frame: object) -> None:
         dispatcher.stopping = True
 
     signal.signal(signal.SIGTERM, stop)
-    signal.signal(LEAVE, leave)  # the device's other dispatchers are ended, too: all start again
+    signal.signal(LEAVE, leave)  # all dispatchers of the device restart together
     gc.collect()
     gc.freeze()
-    gc.disable()  # a collection would stop the device; nothing here makes cycles
+    gc.disable()  # a collection would stall the device, and the loop makes no cycles
     stepper.set_ready()
     dispatcher.serve()
     stepper.leave()

@@ -1,6 +1,6 @@
-"""Holds a model's weights on a GPU, for all dispatchers of both: one copy, which each of them maps. --share-weights.
+"""Holds one copy of a model's weights on a GPU, which all its dispatchers there map (--share-weights).
 
-It does nothing else, and outlives them: the supervisor ends it when the last of them has ended.
+It does nothing else. The supervisor ends it after the last of these dispatchers.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ END = signal.SIGUSR1
 
 
 def main(settings: HolderSettings) -> int:
-    """Until the supervisor says so. Raises as a dispatcher where the weights cannot be loaded."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {END})  # for sigwait, and however early it comes
+    """Holds the weights until the supervisor ends the process. Raises like a dispatcher if they cannot be loaded."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {END})  # blocked for sigwait, however early the signal comes
     card = ModelCard.from_json(Segment(settings.segment_fd).card(settings.route))
     try:
         hold_weights(

@@ -1,4 +1,4 @@
-"""Generation in this process: continuous batching without a server. What the tests drive, and the Engine uses."""
+"""Generation in this process: continuous batching without a server, for the Engine and for tests."""
 
 from __future__ import annotations
 
@@ -121,11 +121,12 @@ class Generator:
         self._waiting: dict[int, tuple[list[int], Sampling]] = {}
         self._running: set[int] = set()
         self._requests = 0
-        self._kept: list[Token] = []  # made while somebody waited for others
+        self._kept: list[Token] = []  # made while a caller waited for others
         self._detokenizer = _detokenizer(card)
 
     def add(self, ids: Sequence[int], sampling: Sampling) -> int:
-        """A new request, which joins as soon as there is room; returns its number. ``ValueError`` says why not."""
+        """Adds a request, which joins as soon as there is room. Returns its number. Raises ``ValueError`` if it is
+        invalid."""
         self._check("the prompt", ids)
         self._requests += 1
         self._waiting[self._requests] = list(ids), sampling.checked(self.card)

@@ -53,6 +53,7 @@ class Predictor:
         """(ids, number of leading ids that belong to the first text) of every item."""
         if isinstance(items, str):
             raise ValueError("predict takes a list of items, not one text")
+        items = [self._bound_characters(number, item, truncate) for number, item in enumerate(items)]
         texts = [item for item in items if _is_text(item)]
         if texts and self._tokenizer is None:
             raise ModelError(f"{self.card.path} has no tokenizer.json: only token ids can be given")
@@ -73,6 +74,17 @@ class Predictor:
             else:
                 found.append(self._check_ids(number, item, truncate))
         return found
+
+    def _bound_characters(self, number: int, item: Item, truncate: bool) -> Item:
+        """The item, or as many characters of it as its model's package would read."""
+        most = self.card.max_characters
+        if not most or not isinstance(item, str) or len(item) <= most:
+            return item
+        if not truncate:
+            raise ValueError(
+                f"item {number} has {len(item)} characters; the model takes {most} (truncate=True cuts it)"
+            )
+        return item[:most]
 
     def _check_length(self, number: int, tokens: int, truncate: bool) -> None:
         limit = self.card.max_input_tokens

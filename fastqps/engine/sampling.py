@@ -1,4 +1,4 @@
-"""How a sequence's tokens are drawn and when it ends: the options of one request for generation, checked alone."""
+"""The options of one request for generation: how tokens are drawn, and when the sequence ends."""
 
 from __future__ import annotations
 

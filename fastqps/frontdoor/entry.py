@@ -1,4 +1,4 @@
-"""Tells a front door's loop who may come in, and again when the supervisor has new certificates or tokens."""
+"""Passes certificates and tokens to a front door's loop, at its start and whenever the supervisor has new ones."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Door(Protocol):
         """Sets the certificates of connections that are accepted from now on."""
 
     def set_tokens(self, digests: list[bytes]) -> None:
-        """For calls from now on."""
+        """Sets the tokens of calls that begin from now on."""
 
 
 class Entry:
-    """Tells the door at once what holds; ``watch`` tells it what follows."""
+    """Passes the current credentials to the door at once, and later ones in ``watch``."""
 
     def __init__(self, door: Door, vault: Vault) -> None:
         self._door = door
@@ -30,13 +30,13 @@ class Entry:
         self._tell(self._told, Credentials())
 
     def watch(self) -> None:
-        """Without end, in a thread of its own."""
+        """Watches for new credentials for ever. Run it on its own thread."""
         while True:
             time.sleep(LOOK_S)
             self.look()
 
     def look(self) -> None:
-        """Once."""
+        """Passes new credentials on, if there are any."""
         if self._vault.version() == self._version:
             return
         self._version, found = self._vault.read()

@@ -1,4 +1,4 @@
-"""A front door's process: Python starts the native loop, and answers its rare calls. No torch in here."""
+"""A front door's process: Python starts the native loop and answers its rare calls. It never imports torch."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SIGNALS = {signal.SIGTERM, LOAD_ROUTES}
 
 
 def main(settings: DoorSettings) -> NoReturn:
-    """Serves until the supervisor's drain has ended, or until it stops us; then the process ends.
+    """Serves until the supervisor's drain has ended or it stops this process. Never returns.
 
-    Its exit code is NOT_DRAINED where that cut off items that were not answered yet.
+    The exit code is NOT_DRAINED if that left items without an answer.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # before any thread is started: all inherit it
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # before any thread starts, so that all inherit the mask
     threading.excepthook = _die
     segment = Segment(settings.segment_fd)
-    _heartbeat = Heartbeat(segment, "door", settings.index, settings.parent_fd)  # beats as long as it is there
+    _heartbeat = Heartbeat(segment, "door", settings.index, settings.parent_fd)  # beats until it is deleted
     door = _front.Door(
         segment_fd=settings.segment_fd,
         dispatcher_fds=settings.wake_dispatchers,
@@ -51,25 +51,25 @@ def main(settings: DoorSettings) -> NoReturn:
     slow = SlowTokenizers(door, f"frontdoor {settings.index}")
     routes = DoorRoutes(door, segment, settings.index, slow)
     routes.load_served()
-    routes.load_next()  # what the server is reloading as we start
+    routes.load_next()  # a generation that is warming up already
     rare_calls.serve(door, routes.list_models)
     threading.Thread(target=entry.watch, name="credentials", daemon=True).start()
-    # The loop runs in C++ on this thread, so no Python handler could: a thread waits for the signals.
+    # The loop runs in C++ on this thread, where no Python signal handler runs, so another thread waits for the signals.
     threading.Thread(target=_take_signals, args=(door, segment, routes), name="signals", daemon=True).start()
     cut_off = door.run()
-    # Nothing is left to do, but a thread may still be in native code, as one that loads a tokenizer: where the
-    # interpreter went first, its way back into Python would be a crash.
+    # A thread may still be in native code, for example loading a tokenizer. If the interpreter shut down first, that
+    # thread would crash on its return to Python.
     os._exit(NOT_DRAINED if cut_off else OK)
 
 
 def _die(failure: threading.ExceptHookArgs) -> None:
-    """A helper thread that ends would leave its calls unanswered and their slots taken; a new process serves on."""
+    """Ends the process if a helper thread fails. Otherwise its calls would stay unanswered and their slots in use."""
     sys.__excepthook__(failure.exc_type, failure.exc_value or failure.exc_type(), failure.exc_traceback)
     os._exit(FAILURE)
 
 
 def _take_signals(door: _front.Door, segment: Segment, routes: DoorRoutes) -> None:
-    """The supervisor alone ends us: a SIGTERM to all processes of a service must not cut off what it drains."""
+    """Obeys SIGTERM only if the supervisor is stopping: one sent to all processes must not cut off a drain."""
     while True:
         if signal.sigwait(SIGNALS) == LOAD_ROUTES:
             routes.load_in_peace()

@@ -1,9 +1,10 @@
-"""The calls of a front door that Python answers: reflection and the list of models. Never Predict."""
+"""The calls that Python answers in a front door: reflection and the list of models, never a prediction."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
 from fastqps import _front
 from fastqps.api import reflection
@@ -38,26 +39,42 @@ def list_models(cards: list[ModelCard], native: list[bool]) -> bytes:
     return answer.SerializeToString()
 
 
-def serve(door: _front.Door, models: Callable[[], bytes]) -> None:
-    """Answers rare calls on a thread of its own until the door has stopped running. ``models``: as ``list_models``."""
-    answers: list[Callable[[bytes], bytes]] = [
-        lambda request: models(),
-        lambda request: reflection.answer(request, "v1"),
-        lambda request: reflection.answer(request, "v1alpha"),
+class RareMethod(NamedTuple):
+    """One method: ``answer`` takes a serialized request and returns a serialized response."""
+
+    path: str
+    unary: bool  # otherwise a bidirectional stream with one response for each request
+    answer: Callable[[bytes], bytes]
+
+
+def rare_methods(models: Callable[[], bytes]) -> list[RareMethod]:
+    """The table of all methods. ``models`` returns what ``list_models`` does."""
+    reflect = "ServerReflection/ServerReflectionInfo"
+    return [
+        RareMethod("/fastqps.v1.PredictService/ListModels", True, lambda _: models()),
+        RareMethod(f"/grpc.reflection.v1.{reflect}", False, lambda request: reflection.answer(request, "v1")),
+        RareMethod(f"/grpc.reflection.v1alpha.{reflect}", False, lambda request: reflection.answer(request, "v1alpha")),
     ]
 
+
+def serve(door: _front.Door, models: Callable[[], bytes]) -> None:
+    """Adds all rare methods, and answers their calls on a separate thread until the door stops running."""
+    methods = rare_methods(models)
+    for number, method in enumerate(methods):
+        door.add_rare_method(method.path, method.unary, number)
+
     def work() -> None:
-        while (found := door.next_rare(-1)) is not None:
-            call, method, event, message, _ = found
+        while (taken := door.next_rare(-1)) is not None:
+            call, number, event, message, _ = taken
             if event == GONE:
                 continue
-            unary = method == 0
+            method = methods[number]
             try:
-                body = answers[method](message) if event == MESSAGE else None
-            except Exception as error:  # a reply must go out whatever this call holds
+                body = method.answer(message) if event == MESSAGE else None
+            except Exception as error:  # the call must be answered whatever it contains
                 door.answer_rare(call, None, True, INTERNAL, f"{type(error).__name__}: {error}")
                 continue
             # Only a half-close ends a stream's input: several messages may arrive together before it.
-            door.answer_rare(call, body, unary or event == HALF_CLOSE)
+            door.answer_rare(call, body, method.unary or event == HALF_CLOSE)
 
     threading.Thread(target=work, name="rare calls", daemon=True).start()

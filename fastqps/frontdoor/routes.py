@@ -19,7 +19,7 @@ _NONE = -1
 
 
 class DoorRoutes:
-    """One thread at a time loads; any thread asks for the list of models."""
+    """The models of a front door, by route. One thread at a time may load; any thread may list the models."""
 
     def __init__(self, door: _front.Door, segment: Segment, index: int, slow: SlowTokenizers) -> None:
         self._door = door
@@ -30,15 +30,15 @@ class DoorRoutes:
         self._freed = False
 
     def load_served(self) -> None:
-        """Everything that serves, or that the server starts with. ``ModelError`` where one of them cannot be used."""
+        """Loads all serving generations. Raises ``ModelError`` if one of them cannot be used."""
         for model in range(self._segment.sizes.models):
             found = self._segment.model(model)
             self._load(model * GENERATIONS + found.serving)
         _front.trim_memory()
 
     def load_next(self) -> None:
-        """Generations that warm up for a reload. One that cannot be used is refused: what serves goes on serving. And
-        lets go of those that have gone."""
+        """Loads generations that warm up for a reload, and drops those that are gone. One that cannot be used is
+        refused, and the serving generation stays."""
         for model in range(self._segment.sizes.models):
             found = self._segment.model(model)
             route = model * GENERATIONS + (found.serving + 1) % GENERATIONS
@@ -49,13 +49,13 @@ class DoorRoutes:
                 continue
             try:
                 self._load(route)
-            except Exception as error:  # whatever a file may do to its parser
+            except Exception as error:  # a file may raise anything in its parser
                 said = str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {error}"
                 print(f"model {found.name} is not reloaded: {said}", file=sys.stderr)
                 self._segment.refuse_route(self._index, route, state.generation)
 
     def load_in_peace(self) -> None:
-        """``load_next``, at a low priority, on a thread of its own: the loop has requests to serve."""
+        """Runs ``load_next`` on its own thread at a low priority, so that the loop keeps its CPU."""
 
         def work() -> None:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
@@ -64,7 +64,7 @@ class DoorRoutes:
         thread = threading.Thread(target=work, name="routes", daemon=True)
         thread.start()
         thread.join()
-        if self._freed:  # not on that thread: who holds the allocator's locks should not be of low priority
+        if self._freed:  # not on that thread: a holder of the allocator's locks should not have a low priority
             _front.trim_memory()
             self._freed = False
 
@@ -81,8 +81,7 @@ class DoorRoutes:
         return route in self._found and self._found[route].generation == generation
 
     def _drop(self, route: int) -> None:
-        """Drops a generation that no request uses any more. Its card stays: it is small, and ListModels may be reading
-        it at this moment."""
+        """Drops a generation that no request uses any more. Its card stays, because ListModels may be reading it."""
         self._found[route].generation = _NONE
         self._slow.drop(route)
         self._door.drop_route(route)
@@ -93,7 +92,7 @@ class DoorRoutes:
         card = ModelCard.from_json(self._segment.card(route))
         tokenizer = load_tokenizer(card)
         native = tokenizer is not None and tokenizer.native
-        o = card.logit_options or LogitOptions()
+        options = card.logit_options or LogitOptions()
         if tokenizer and not native:
             print(
                 f"model {card.name}: tokenizing through the tokenizers package: {tokenizer.why_not_native}",
@@ -115,9 +114,15 @@ class DoorRoutes:
                 version=f"{card.name}@{card.version}",
                 detokenizer=tokenizer.source if tokenizer and card.task == "generate" else "",
                 pairs_only=card.pairs_only,
-                logit_defaults=(o.repetition_penalty, o.no_repeat_ngram_size, o.min_new_tokens, o.min_length),
-                forced_ids=o.forced,
+                logit_defaults=(
+                    options.repetition_penalty,
+                    options.no_repeat_ngram_size,
+                    options.min_new_tokens,
+                    options.min_length,
+                ),
+                forced_ids=options.forced,
                 empty_id=card.empty_id if card.static else None,
+                characters_max=card.max_characters,
             )
         except ValueError as error:
             raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None

@@ -35,7 +35,7 @@ def item_of(token, cu_seqlens, n_items, entries, SCAN: tl.constexpr, STRIDE: tl.
 
 @triton.jit
 def padding_before(ids, padding, start, row, SPAN: tl.constexpr = 256):
-    """How many tokens from ``start`` up to ``row`` are padding."""
+    """The number of padding tokens from ``start`` up to ``row``."""
     near = tl.arange(0, SPAN)
     found = tl.zeros([SPAN], tl.int32)
     for at in range(start, row, SPAN):

@@ -1,4 +1,4 @@
-"""Which 8-bit floating-point format the matrix products of a device read. Imports no Triton.
+"""The 8-bit floating-point format of a device's matrix products. Imports no Triton.
 
 Both formats have 4 bits of exponent and 3 of mantissa. e4m3fn is the format of the Open Compute Project: NVIDIA's GPUs,
 AMD's from gfx950 on, checkpoints and the CPU have it. gfx942 (MI300) has e4m3fnuz: the exponent's bias is 8 and not 7,

@@ -1,4 +1,4 @@
-"""Which kernels were checked on which GPU, and what came of it: in a file that outlives the process that writes it.
+"""A journal of kernels that were checked on each GPU, with results, in a file that outlives the process.
 
 A kernel can end the process that checks it: an illegal address makes its CUDA context useless, and the compiler may
 crash. So each check is announced before it begins. An announcement without a verdict, seen while nobody else holds the
@@ -25,6 +25,7 @@ KERNELS = (
     "quantise_rows",
     "tile_attention",
     "pool",
+    "bag_means",
     "end_step",
     "embed_tokens",
     "rope_kv",
@@ -107,7 +108,7 @@ class Journal:
         return (last["gpu"], last["kernel"], last["shape"]) if last and "fault" not in last else None
 
     def fallbacks(self) -> Mapping[str, int]:
-        """How often the operation in plain torch took each kernel's place."""
+        """How often plain torch's operation replaced each kernel."""
         found = dict.fromkeys(KERNELS, 0)
         for verdict in self.verdicts():
             found[verdict.kernel] += bool(verdict.fault)

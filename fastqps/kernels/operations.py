@@ -29,6 +29,7 @@ class Operations:
         self.quantise_rows = choose("quantise_rows", torch_ops.quantise_rows)
         self.tile_attention = choose("tile_attention", torch_ops.tile_attention)
         self.pool = choose("pool", torch_ops.pool)
+        self.bag_means = choose("bag_means", torch_ops.bag_means)
         self.end_step = choose("end_step", torch_ops.end_step)
         self.embed_tokens = choose("embed_tokens", torch_ops.embed_tokens)
         self.rope_kv = choose("rope_kv", torch_ops.rope_kv)

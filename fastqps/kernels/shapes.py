@@ -97,6 +97,11 @@ def pool_shape() -> TileShape:
     return TileShape(32, 128, 4)
 
 
+def bag_shape() -> TileShape:
+    """Rows lie anywhere in the table: 16 of them are in flight at once, each as two whole cache lines of float16."""
+    return TileShape(16, 128, 4)
+
+
 def rope_kv_shape(head_dim: int) -> TileShape:
     """Rows are heads, columns the numbers of a half, both halves of which a lane holds: eight of each in bf16."""
     columns = max(8, next_power_of_2(head_dim // 2))

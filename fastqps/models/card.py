@@ -67,6 +67,7 @@ class ModelCard:
     logit_options: LogitOptions | None = None  # of a generator: the checkpoint's; None: logits are sampled as they are
     tokenizer_parts: str = ""  # JSON of what replaces parts of tokenizer.json, as the files beside it say; "": nothing
     empty_id: int = -1  # of a static model: the id that stands for a text without tokens; it names no vector
+    max_characters: int = 0  # of a static model: characters that a text may have; 0: any number
     warnings: tuple[str, ...] = ()  # what its operator should know, a sentence each: a limit, a head that is left out
 
     @property
@@ -76,7 +77,7 @@ class ModelCard:
 
     @property
     def special_tokens(self) -> SpecialTokens:
-        """Which ones the tokenizer puts around a text: a prefix has brought those that begin one."""
+        """The special tokens that the tokenizer adds to a text. After a prefix it adds none at the beginning."""
         if self.static:
             return "none"
         return "trailing" if self.prefix_ids else "all"
@@ -87,7 +88,7 @@ class ModelCard:
         return self.max_input_tokens + self.max_output_tokens
 
     def kv_numbers(self, slots: int) -> int:
-        """In the KV cache of so many sequences: theirs, the padding's, and the prefix's, which lies there once."""
+        """The numbers in the KV cache of this many sequences, with the padding and one copy of the prefix."""
         return ((slots + KV_PADDING_SLOTS) * self.kv_positions + len(self.prefix_ids)) * self.kv_values
 
     def to_json(self) -> str:

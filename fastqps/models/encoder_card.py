@@ -80,7 +80,7 @@ def _activation(checkpoint: Checkpoint, labels: int) -> Activation:
 
 
 def _cross_encoder_activation(checkpoint: Checkpoint, labels: int) -> Activation:
-    """By the first key that is there; where it names no function, by the number of labels."""
+    """The activation, by the first key that is present; if that names no function, by the number of labels."""
     own = checkpoint.config.get("sentence_transformers")
     if not isinstance(own, dict):
         own = {}

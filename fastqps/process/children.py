@@ -16,10 +16,10 @@ CHILD_MODULES = {
     "dispatcher": "fastqps.dispatcher.loop",
     "holder": "fastqps.dispatcher.weight_holder",
 }
-# To a dispatcher: finish what is on the device, and end. One that is not ready yet has nothing to finish.
+# Asks a dispatcher to finish its steps and exit. One that is not ready yet has no steps and dies at once.
 LEAVE = signal.SIGUSR1
-# To a front door: a generation warms up, whose files it has to load, or one has gone. A process that is not ready for
-# it ignores it.
+# Asks a front door to load a generation that warms up, or to drop one that is gone. A process that does not handle it
+# yet ignores it.
 LOAD_ROUTES = signal.SIGURG
 
 
@@ -27,22 +27,22 @@ LOAD_ROUTES = signal.SIGURG
 class Settings:
     """The settings of all roles. Descriptors are inherited and open; times are in nanoseconds."""
 
-    index: int  # of this front door, or of this dispatcher, from 0
+    index: int  # the number of this front door or dispatcher, from 0
     title: str  # "frontdoor 0", "dispatcher 1 (cpu)": for the process title and the log
     parent_pid: int
-    parent_fd: int  # read end of a pipe that closes when the supervisor is gone
+    parent_fd: int  # read end of a pipe that closes when the supervisor dies
     segment_fd: int
     wake_dispatchers: tuple[int, ...]  # eventfds, by index
     wake_doors: tuple[int, ...]
-    cpus: tuple[int, ...]  # empty: wherever the supervisor may run
+    cpus: tuple[int, ...]  # empty: those of the supervisor
 
 
 @dataclass(frozen=True)
 class DoorSettings(Settings):
-    """A front door's."""
+    """The settings of a front door."""
 
     listener_fd: int  # bound; the supervisor calls listen() when the server is ready
-    internal_fd: int  # the same, for the supervisor's own calls
+    internal_fd: int  # a second listener, for the supervisor's own calls
     credentials_fd: int  # of a credentials.Vault
     max_message_bytes: int
     max_stream_inflight: int
@@ -52,24 +52,24 @@ class DoorSettings(Settings):
     canary_interval_ns: int  # 0: none
     rerun: bool
     load_reports: bool  # in the trailers of answers
-    trace_ratio: float | None  # of the calls whose clients decided nothing; None: none at all is traced
+    trace_ratio: float | None  # share of calls to trace if the client has not decided; None: no tracing
 
 
 @dataclass(frozen=True)
 class DispatcherSettings(Settings):
-    """A dispatcher's. Its model's card is ``Segment.card(route)``."""
+    """The settings of a dispatcher. Its model's card is ``Segment.card(route)``."""
 
     epoch: int  # of this incarnation; each restart has a higher one
     route: int  # model * generations + generation
-    device: str  # its own: one of those of the server
+    device: str  # one device, even if the server has several
     device_index: int  # its line in the segment
     dtype: str
     quantization: str
-    weights_fd: int  # where a holder of the weights tells of them; -1: each dispatcher has its own
+    weights_fd: int  # in-memory file of the weight holder; -1: the dispatcher has its own weights
     kernels: str
     kernels_fd: int  # the file of the server's kernels.journal
     threads: int  # CPU threads to compute with
-    max_batch_items: int  # of a generator: sequences that run
+    max_batch_items: int  # generators: sequences that run at a time
     max_batch_tokens: int
     lanes: int
     async_steps: bool
@@ -96,7 +96,7 @@ _ROLES: dict[str, type[Settings]] = {
 
 
 def write_settings(settings: Settings) -> str:
-    """One line of JSON for the child's command line."""
+    """Returns the settings as one line of JSON, for the child's command line."""
     role = next(name for name, kind in _ROLES.items() if isinstance(settings, kind))
     return json.dumps({"role": role, **dataclasses.asdict(settings)})
 

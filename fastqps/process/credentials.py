@@ -1,7 +1,8 @@
 """Certificates and tokens, and the in-memory file by which the supervisor hands them to front doors.
 
-Only front doors and the supervisor have that file. It has two places; the newer complete one counts. A front door that
-reads while the supervisor writes, or that starts after files on disk have become useless, finds the last good ones.
+Only front doors and the supervisor have that file. It has two places, of which the newer complete one counts. So a
+front door that reads during a write, or starts after the files on disk have become invalid, finds the last valid
+credentials.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Credentials:
             return False
         found = digest(authorization[len(_SCHEME) :].lstrip(" ").encode("utf-8", "surrogateescape"))
         good = False
-        for token in self.tokens:  # all of them, also behind one that fits
+        for token in self.tokens:  # compare all of them, even after a match
             good |= hmac.compare_digest(found, token)
         return good
 
@@ -63,11 +64,11 @@ class Vault:
         os.pwrite(self.fd, _HEAD.pack(version, len(data), hashlib.sha256(data).digest()), at)
 
     def version(self) -> int:
-        """The newest, perhaps not yet whole."""
+        """The newest version, possibly still being written."""
         return max(self._head(place)[0] for place in (0, 1))
 
     def read(self) -> tuple[int, Credentials]:
-        """(version, what it holds) of the newest whole one."""
+        """Returns (version, credentials) of the newest complete version."""
         for place in sorted((0, 1), key=lambda place: self._head(place)[0], reverse=True):
             version, size, checksum = self._head(place)
             data = os.pread(self.fd, min(size, _PLACE_BYTES), place * _PLACE_BYTES + _HEAD.size)

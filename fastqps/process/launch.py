@@ -22,10 +22,10 @@ def main(argv: list[str]) -> int:
     module, text = argv
     settings: Settings = read_settings(text)
     die_with_parent(settings.parent_pid)
-    # The supervisor alone ends its children. A service manager that signals all processes means the server as a whole.
+    # Only the supervisor ends its children. A service manager that signals all processes addresses the whole server.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(LEAVE, lambda number, frame: os._exit(OK))  # until MODULE has something to finish first
+    signal.signal(LEAVE, lambda number, frame: os._exit(OK))  # until MODULE has work that it must finish
     if settings.cpus:
         os.sched_setaffinity(0, settings.cpus)
     import setproctitle
@@ -36,7 +36,7 @@ def main(argv: list[str]) -> int:
     except FastqpsError as error:
         print(error, file=sys.stderr, flush=True)
         if error.exit_code == DEVICE_FAULT:
-            os._exit(DEVICE_FAULT)  # what else would run on the way out asks the device for something
+            os._exit(DEVICE_FAULT)  # other exit handlers would call the device
         return error.exit_code
     except ImportError as failure:
         reason = stale(failure)

@@ -12,10 +12,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """Has the kernel kill this process when its parent dies, also by SIGKILL; ends it if the parent has died already.
+    """Makes the kernel kill this process when its parent dies. Exits at once if the parent is dead already.
 
-    The signal comes when the parent's *thread* that started us ends, so a child has to be started by a thread that
-    lives as long as its process. A fork does not inherit it; another program in the same process does.
+    The kernel acts when the parent's *thread* that started this process ends, so that thread must live as long as the
+    parent. A fork does not inherit this; an exec keeps it.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:

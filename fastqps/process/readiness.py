@@ -1,4 +1,4 @@
-"""Whether the server serves, and why not: what /readyz and /livez answer."""
+"""The readiness of a server and its reasons, as /readyz and /livez report it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ _PHASES = {"lame duck": "a lame duck: it serves, and will drain soon"}
 
 
 class Process(Protocol):
-    """One place of a process in the server, filled or not."""
+    """One worker slot of the server, running or empty."""
 
-    given_up: str  # why it is not started again; "" while it is
+    given_up: str  # why it is not restarted; "" while it is
 
     @property
     def ready(self) -> bool:
-        """It runs and serves."""
+        """Whether it runs and serves."""
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Its name in logs."""
 
 
 class ModelProcess(Process, Protocol):
-    """One that serves a certain model."""
+    """A worker slot that serves one model."""
 
     @property
     def model(self) -> int:
@@ -33,10 +33,11 @@ class ModelProcess(Process, Protocol):
 
 @dataclass(frozen=True)
 class Readiness:
-    """``reasons``: why it is not ready; empty: it is. ``degraded``: processes that are down while others do their work.
+    """``reasons``: why it is not ready; empty if it is. ``degraded``: processes that are down while others do their
+    work.
 
-    ``hopeless``: roles without any process that would be started again; only a restart of the server helps.
-    ``answers``: whether requests are served all the same, as those are that come to a lame duck.
+    ``hopeless``: roles whose processes all stay down, so that only a restart of the server helps. ``answers``: whether
+    requests are served anyway, as by a lame duck.
     """
 
     reasons: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""How the reload of a model ended: what the supervisor says, and the admin port answers."""
+"""The outcome of a model's reload, as the supervisor reports it to the admin port."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ OUTCOMES: tuple[OutcomeName, ...] = ("reloaded", "unchanged", "failed")
 
 @dataclass(frozen=True)
 class Reloaded:
-    """``version``: what serves now; ``before``: what served when it began."""
+    """The outcome of one reload. ``version`` serves now; ``before`` served when it began."""
 
     model: str
     outcome: OutcomeName
     version: str
     before: str
-    reason: str  # why it failed; else what there is to say
+    reason: str  # why it failed, or a remark on its success
     took_s: float
 
 
 @dataclass(frozen=True)
 class ServedVersion:
-    """The version of a model that serves now."""
+    """The serving version of a model."""
 
     model: str
     version: str
@@ -33,4 +33,4 @@ class ServedVersion:
 
 
 class ReloadRefused(FastqpsError):
-    """Not now: another one runs, or the server is not serving."""
+    """A reload cannot start now: another one runs, or the server is not serving."""

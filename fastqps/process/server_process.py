@@ -19,7 +19,7 @@ _LINES_KEPT = 200
 
 
 class ServerError(Exception):
-    """The server did not come up; the message ends with what it said."""
+    """The server did not become ready; the message ends with its output."""
 
 
 class ServerProcess:
@@ -63,7 +63,7 @@ class ServerProcess:
         self._reader.start()
         try:
             self._ready.wait(self._ready_timeout_s)
-            if not self.address and self._ready.is_set():  # it has said its last: let it end with its own exit code
+            if not self.address and self._ready.is_set():  # its output has ended: let it exit with its own code
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(5)
         except BaseException:
@@ -87,11 +87,11 @@ class ServerProcess:
 
     @property
     def ended(self) -> bool:
-        """It runs no longer."""
+        """Whether it has ended."""
         return self._process.poll() is not None
 
     def drain(self, timeout_s: float = 60.0) -> int:
-        """Ends the server as SIGTERM does: open requests are finished. The exit code, also when it had ended before."""
+        """Sends SIGTERM, so that open requests are finished. Returns the exit code, also of an ended server."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:

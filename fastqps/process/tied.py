@@ -1,6 +1,6 @@
 """``python -m fastqps.process.tied PARENT COMMAND…`` becomes that command. The kernel kills it when PARENT dies.
 
-For programs that are not ours: the signal outlives the change of program.
+For foreign programs, since the parent-death signal survives an exec.
 """
 
 from __future__ import annotations

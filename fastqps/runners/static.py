@@ -43,17 +43,16 @@ class StaticTable:
         check_finite(self.tensor, self.table)
         self.mapping = _read_mapping(model)
         self.weights = read_floats(model.by_id["weights"]) if "weights" in model.by_id else None
-        unknown = model.unknown_id() if model.drops_unknown else None
-        self.skipped_id = _NOTHING if unknown is None else unknown
+        self.unknown_id = model.unknown_id() if model.drops_unknown else None  # an id that counts for nothing
         self.n_ids, self.width = model.n_ids, model.table.shape[1]
-        self._dense = [(read_floats(w), None if b is None else read_floats(b), f) for w, b, f in model.dense_tensors()]
-        self._head = [(read_floats(weight), read_floats(bias)) for weight, bias in model.head_tensors()]
-        self._normalize = model.normalize and bool(self._head)  # else that is done when answers are written
+        self.dense = [(read_floats(w), None if b is None else read_floats(b), f) for w, b, f in model.dense_tensors()]
+        self.head = [(read_floats(weight), read_floats(bias)) for weight, bias in model.head_tensors()]
+        self.normalize = model.normalize and bool(self.head)  # else that is done when answers are written
 
     @property
     def answers_means(self) -> bool:
         """Whether nothing follows the mean."""
-        return not self._dense and not self._head
+        return not self.dense and not self.head
 
     def means(self, b: StepBuffers, out: Rows, n_items: int) -> None:
         """The mean of each item's rows, float32 [n_items, width], into ``out``."""
@@ -68,19 +67,19 @@ class StaticTable:
             self.n_ids,
             0 if self.mapping is None else self.mapping.ctypes.data,
             0 if self.weights is None else self.weights.ctypes.data,
-            self.skipped_id,
+            _NOTHING if self.unknown_id is None else self.unknown_id,
         )
 
     def finish(self, rows: Rows) -> Rows:
         """What follows the mean: projections, and a classifier's normalisation and layers; not its activation."""
-        for weight, bias, activation in self._dense:
+        for weight, bias, activation in self.dense:
             rows = rows @ weight.T
             rows = _ACTIVATIONS[activation](rows if bias is None else rows + bias)
-        if self._normalize:
+        if self.normalize:
             rows = rows / (np.linalg.norm(rows, axis=1, keepdims=True) + 1e-32)
-        for i, (weight, bias) in enumerate(self._head):
+        for i, (weight, bias) in enumerate(self.head):
             rows = rows @ weight.T + bias
-            if i + 1 < len(self._head):
+            if i + 1 < len(self.head):
                 rows = np.maximum(rows, 0)
         return rows
 
@@ -120,12 +119,17 @@ class StaticRunner:
         first_steps(self.card, self._buffers, self.run)
 
 
-def load_static(card: ModelCard, max_items: int, max_tokens: int) -> StaticRunner:
+def open_table(card: ModelCard) -> StaticTable:
     """Maps the model's table. ``ModelError`` where its files cannot be used."""
     model = open_static(Path(card.path))
     if model is None:
         raise ModelError(f"{card.path}: no static model any more; reload it")
-    return StaticRunner(StaticTable(model, card), max_items, max_tokens)
+    return StaticTable(model, card)
+
+
+def load_static(card: ModelCard, max_items: int, max_tokens: int) -> StaticRunner:
+    """The runner over a mapped table. ``ModelError`` where its files cannot be used."""
+    return StaticRunner(open_table(card), max_items, max_tokens)
 
 
 def _gelu(x: Rows) -> Rows:

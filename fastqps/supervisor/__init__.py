@@ -1,4 +1,4 @@
-"""The supervisor process: everything of a server that is not on the path of a request."""
+"""The supervisor process: everything in a server that is not on the path of a request."""
 
 from fastqps.supervisor.serve import serve
 

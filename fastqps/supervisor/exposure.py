@@ -1,4 +1,4 @@
-"""Warns once at the start of what a publicly reachable server leaves open."""
+"""Warnings at the start of a publicly reachable server about missing protection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastqps.config import Config
 
 
 def exposures(config: Config) -> Iterator[str]:
-    """A line for each, none for a server that only its own machine can reach."""
+    """Returns a line for each missing protection. There is none if only this machine can reach the server."""
     if not is_loopback(config.host):
         if not config.tls_cert:
             yield f"--host {config.host}: calls are not encrypted; --tls-cert and --tls-key encrypt them"
@@ -25,7 +25,7 @@ def exposures(config: Config) -> Iterator[str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it. A name that is none for sure counts as reachable."""
+    """Whether only this machine can reach a host. A name that may be public counts as public."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

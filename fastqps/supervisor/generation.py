@@ -12,8 +12,8 @@ from fastqps.supervisor.room import Room
 
 @dataclass(frozen=True)
 class Generation:
-    """``number`` grows with every reload of the model. Two of them in a row are on different routes: while one serves,
-    the next one warms up, or the one before finishes what it has begun."""
+    """``number`` grows with every reload of the model. Successive generations use different routes: while one serves,
+    the next one can warm up, or the previous one finish its requests."""
 
     model: int
     number: int
@@ -22,12 +22,12 @@ class Generation:
 
     @property
     def route(self) -> int:
-        """Its place in the segment."""
+        """Its index in the segment."""
         return int(self.model * GENERATIONS + self.number % GENERATIONS)
 
     @property
     def name(self) -> str:
-        """As clients see it."""
+        """Its name and version, as clients see them."""
         return f"{self.card.name}@{self.card.version}"
 
 

@@ -1,4 +1,4 @@
-"""Sockets that are bound at start and listened on when the server is ready."""
+"""Sockets that are bound at start and begin to listen when the server is ready."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ BACKLOG = 4096
 SO_ATTACH_FILTER = 26
 # Classic BPF over the TCP header, as (code, jump if true, jump if false, constant): the flags' byte; SYN; drop; keep.
 DROP_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
-# After a SIGKILL the kernel takes a moment to end the old server's processes, which hold the port.
+# After a SIGKILL the kernel takes a moment to end the old server's processes, which still hold the port.
 RETRY_S = 1.0
 
 
 def bind(host: str, port: int, setting: str, host_setting: str = "--host") -> socket.socket:
-    """A bound TCP socket that does not listen yet. ``ConfigError`` names the setting where that is not possible."""
+    """Returns a bound TCP socket that does not listen yet. Raises ``ConfigError``, which names the setting."""
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV
@@ -32,7 +32,8 @@ def bind(host: str, port: int, setting: str, host_setting: str = "--host") -> so
     while True:
         sock = socket.socket(family, socket.SOCK_STREAM)
         sock.setblocking(False)
-        # For addresses that old connections linger on. It also lets two servers bind, and the second fails to listen.
+        # Allows addresses that are still used by old connections. It also lets two servers bind, but the second fails
+        # to listen.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
@@ -47,8 +48,8 @@ def bind(host: str, port: int, setting: str, host_setting: str = "--host") -> so
 
 
 def bind_internal() -> socket.socket:
-    """A socket for the server's calls to itself, whatever clients need. It has a name that nobody guesses and no file;
-    front doors also look who has connected."""
+    """A socket for the server's calls to itself, whatever clients need. It has a random abstract name and no file.
+    Front doors also check which process has connected."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.setblocking(False)
     sock.bind(f"\0fastqps-{secrets.token_hex(16)}")
@@ -56,12 +57,12 @@ def bind_internal() -> socket.socket:
 
 
 def internal_target(sock: socket.socket) -> str:
-    """The same as gRPC's clients write it."""
+    """The address of the internal socket, as gRPC clients write it."""
     return f"unix-abstract:{sock.getsockname()[1:].decode()}"
 
 
 def listen(sock: socket.socket, setting: str) -> None:
-    """From now on clients can connect; the front doors accept them."""
+    """Starts to listen, so that clients can connect. The front doors accept them."""
     try:
         sock.listen(BACKLOG)
     except OSError as error:
@@ -70,15 +71,16 @@ def listen(sock: socket.socket, setting: str) -> None:
 
 
 def refuse_new(sock: socket.socket) -> None:
-    """Ignores connections that begin from now on. Those that have begun can still be accepted.
+    """Ignores new connections from now on. Those that have begun can still be accepted.
 
-    The kernel resets all that waits for accept when a socket stops to listen, requests under way included. So first
-    nobody new may come: a socket filter drops their SYN. They send it again after a second, and are refused then.
+    When a socket stops listening, the kernel resets all connections that wait for accept, even with requests under way.
+    So new connections must be stopped first: a socket filter drops their SYN. Clients repeat it after a second, and are
+    refused then.
     """
     program = b"".join(struct.pack("=HBBI", *instruction) for instruction in DROP_SYN)
     buffer = ctypes.create_string_buffer(program)
     filter_ = struct.pack("@HP", len(DROP_SYN), ctypes.addressof(buffer))
-    with contextlib.suppress(OSError):  # a kernel without: a few may be reset
+    with contextlib.suppress(OSError):  # a kernel without filters: a few connections may be reset
         sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, filter_)
 
 

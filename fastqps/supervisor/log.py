@@ -1,4 +1,4 @@
-"""One line per event on stderr: time, role, what happened. A reader that stalls never stalls the server."""
+"""Logs one line per event on stderr: time, role, event. A reader that stalls never stalls the server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), *range(10, 32), *ran
 
 
 class Log:
-    """Writes from a thread of its own; when stderr is blocked, lines beyond a bound are dropped and counted."""
+    """Writes on its own thread. While stderr is blocked, lines beyond a limit are dropped and counted."""
 
     def __init__(self, fd: int = STDERR) -> None:
         self._fd = fd
@@ -26,7 +26,7 @@ class Log:
         self._thread.start()
 
     def event(self, role: str, text: str) -> None:
-        """One line. Never blocks."""
+        """Logs one line. Never blocks."""
         now = datetime.datetime.now().strftime("%H:%M:%S.%f")[:-3]
         line = f"{now} {role}: {_shown(text)}\n"
         try:
@@ -38,7 +38,7 @@ class Log:
             self._dropped += 1
 
     def close(self) -> None:
-        """Waits until all is written, at most FLUSH_S."""
+        """Waits until all lines are written, at most FLUSH_S."""
         try:
             self._lines.put(None, timeout=FLUSH_S)
         except queue.Full:
@@ -52,7 +52,7 @@ class Log:
                 while data:
                     data = data[os.write(self._fd, data) :]
             except OSError:
-                continue  # nobody reads our log: no reason to stop serving
+                continue  # stderr is closed: no reason to stop serving
 
 
 def _shown(text: str) -> str:

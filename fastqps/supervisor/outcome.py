@@ -12,17 +12,17 @@ from fastqps.errors import FAILURE, NO_DEVICE, NO_MODEL, USAGE
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.terminal import Terminal
 
-# A child that cannot start for one of these reasons never will: the server ends with the same code.
+# A child that ends with one of these codes can never start, so the server ends with the same code.
 FATAL_AT_START = (USAGE, NO_DEVICE, NO_MODEL)
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Outcome:
-    """Made inside the running loop."""
+    """The signals and failures that end the server. Create it inside the running loop."""
 
     def __init__(self, log: Log) -> None:
         self.leaving = asyncio.Event()  # the first signal
-        self.draining = asyncio.Event()  # no new clients: who ends now is not started again to take them
+        self.draining = asyncio.Event()  # no new clients: front doors that end now are not restarted
         self.hurry = asyncio.Event()  # the second
         self._log = log
         self._failed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -33,8 +33,8 @@ class Outcome:
         return self._failed.result() if self._failed.done() else None
 
     def take_signals(self, reload: Callable[[], None]) -> None:
-        """From now on SIGTERM and SIGINT are ours, and SIGHUP, which asks for a ``reload``; also those that have come
-        while they were blocked."""
+        """Handles SIGTERM, SIGINT and SIGHUP (``reload``) from now on; also those that have come while they were
+        blocked."""
         nohup = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
         terminal = Terminal()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -43,7 +43,7 @@ class Outcome:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     def ignore_signals(self) -> None:
-        """How this process ends is settled, and all that it has to do: a signal changes neither any more."""
+        """Ignores signals from now on, because the way in which this process ends is settled."""
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
@@ -54,7 +54,7 @@ class Outcome:
             self._failed.set_result(code)
 
     def watch(self, task: asyncio.Task[Any]) -> None:
-        """A task that raises ends the server."""
+        """Makes the server end if this task raises."""
         task.add_done_callback(self._on_task_end)
 
     async def first(self, *things: Awaitable[Any]) -> None:
@@ -65,7 +65,8 @@ class Outcome:
             task.cancel()
 
     def _take(self, number: signal.Signals, handle: Callable[[], None]) -> None:
-        """Not by ``loop.add_signal_handler``: the loop would give them back when it closes, and the next one kill."""
+        """Handles a signal. Not ``loop.add_signal_handler``: a closing loop restores the handlers, so that a signal
+        kills."""
         loop = asyncio.get_running_loop()
         signal.signal(number, lambda *_: loop.call_soon_threadsafe(handle))
 
@@ -83,7 +84,7 @@ class Outcome:
             reload()
         elif nohup:
             self._log.event("supervisor", "the terminal is gone")
-        else:  # without us nobody would drain
+        else:  # otherwise the signal would end this process without a drain
             self._on_signal(signal.SIGHUP)
 
     def _on_task_end(self, task: asyncio.Task[Any]) -> None:

@@ -31,8 +31,8 @@ TOKEN_BYTES = 8  # id and log probability
 class Plan:
     """A server, before anything is started.
 
-    Its dispatchers are numbered by model, then by device: ``dispatchers_each`` for each pair of them. Behind them there
-    are as many worker slots again, empty: when a model is reloaded, the dispatchers of its next generation take them.
+    Dispatchers are numbered by model, then by device, ``dispatchers_each`` for each pair. As many empty worker slots
+    follow: when a model is reloaded, the dispatchers of its next generation take them.
     """
 
     config: Config
@@ -41,7 +41,7 @@ class Plan:
     rooms: tuple[Room, ...]  # of each model
     doors: int
     dispatchers_each: int
-    threads: int  # to compute with, of each lane
+    threads: int  # compute threads of each lane
     door_cpus: tuple[Cpus, ...]  # of each front door
     dispatcher_cpus: tuple[Cpus, ...]
     capacity: Capacity | None = None
@@ -62,7 +62,7 @@ class Plan:
         return self.dispatchers * (2 if self.reloads else 1)
 
     def workers_of(self, model: int, generation: int) -> range:
-        """The worker slots of a generation's dispatchers: two in a row have different ones."""
+        """The worker slots of a generation's dispatchers. Successive generations have different ones."""
         each = self.dispatchers_each * len(self.devices)
         first = model * each + generation % 2 * self.dispatchers
         return range(first, first + each)
@@ -90,7 +90,8 @@ class Plan:
 
 
 def make_plan(config: Config) -> Plan:
-    """From a decided configuration. Reads the models' cards: ``ModelError`` where one cannot be served."""
+    """Makes the plan of a decided configuration. Reads the models' cards; raises ``ModelError`` if one cannot be
+    served."""
     assert config.frontdoors and config.dispatchers and config.lanes  # decided
     cards = _cards(config)
     devices = list_devices(config.device)
@@ -118,7 +119,7 @@ def make_plan(config: Config) -> Plan:
 
 
 def memory_of(config: Config, cards: tuple[ModelCard, ...], devices: tuple[Device, ...]) -> Memory:
-    """That of the smallest GPU, which the dispatchers of that GPU alone divide; or the machine's, and all do."""
+    """The memory for KV caches: the smallest GPU's, shared by its dispatchers, or the machine's, shared by all."""
     assert config.lanes and config.dispatchers
     lanes = config.lanes * config.dispatchers * sum(card.task == "generate" for card in cards)
     gpus = [device.gpu for device in devices if device.gpu]
@@ -138,7 +139,7 @@ def _capacity(config: Config, cards: tuple[ModelCard, ...]) -> Capacity | None:
 
 
 def doubts(capacity: Capacity, config: Config, version: str) -> list[str]:
-    """Why the capacity may not be that of this server, which serves this version: lines for its log."""
+    """Log lines about differences between the server that was measured and this one."""
     found = [doubt] if (doubt := capacity.doubt(version)) else []
     if others := _other_settings(capacity, config):
         found.append(f"--capacity was measured with other settings: {'; '.join(others)}")
@@ -151,7 +152,7 @@ def doubts(capacity: Capacity, config: Config, version: str) -> list[str]:
 
 
 def _other_settings(capacity: Capacity, config: Config) -> list[str]:
-    """``dispatchers 2, now 1``: settings with which the capacity was measured, and which are others now."""
+    """Lists the settings that differ from those of the measurement, as ``dispatchers 2, now 1``."""
     found = []
     for setting in SETTINGS:
         then, now = capacity.settings.get(setting.key), getattr(config, setting.field)
@@ -167,7 +168,7 @@ def _other_settings(capacity: Capacity, config: Config) -> list[str]:
 
 
 def answer_bytes(card: ModelCard) -> int:
-    """The longest answer of a model, as it lies in a slot."""
+    """The size of a model's longest answer in a slot."""
     if card.task == "generate":
         return card.max_output_tokens * TOKEN_BYTES
     return card.dimensions * (LABEL_BYTES if card.task == "classify" else FLOAT_BYTES)
@@ -190,7 +191,7 @@ def named_models(config: Config) -> list[tuple[str, str]]:
 
 
 def read_card(name: str, path: str, config: Config) -> ModelCard:
-    """The card of what lies there now, with the prefix that its file has now. ``ModelError``, ``ConfigError``."""
+    """Reads the card and the prefix from the files as they are now. Raises ``ModelError`` or ``ConfigError``."""
     prefixes = read_prefixes(config.prefix, [name for name, _ in named_models(config)])
     return _card(name, path, config, prefix_of(name, prefixes))
 
@@ -209,7 +210,7 @@ def _card(name: str, path: str, config: Config, prefix: str) -> ModelCard:
         raise ConfigError(f"{' or '.join(_flag(key, config) for key in error.lower)}: {error}") from None
     except ModelError as error:
         if prefix:
-            _card(name, path, config, "")  # raises what is not the prefix's fault
+            _card(name, path, config, "")  # raises the model's own errors first
             raise ConfigError(f"--prefix: {error}") from None
         raise
 
@@ -220,7 +221,7 @@ def _flag(key: str, config: Config) -> str:
 
 
 def _split(model: str) -> tuple[str, str]:
-    """(name, directory or known name) of what a user wrote behind --model."""
+    """Splits the value of --model into (name, directory or known name)."""
     name, equals, path = model.partition("=")
     if not equals:
         return resolve(model)[0], model
@@ -230,12 +231,12 @@ def _split(model: str) -> tuple[str, str]:
 
 
 def _threads(cpus: int, lanes: int, placement: Placement) -> int:
-    """More threads than CPUs would wait for each other: a pinned dispatcher has one."""
+    """The compute threads of a lane: one for a pinned dispatcher, since more threads than CPUs wait for each other."""
     return 1 if any(placement.dispatchers) else max(1, machine.usable_cores(cpus) // lanes)
 
 
 def _placement(config: Config, cpus: Cpus, gpus: Sequence[Gpu | None]) -> Placement:
-    """The cpu device computes on all cores, so there nothing has its own."""
+    """The placement of all processes. With the cpu device none is pinned, because it computes on all cores."""
     assert config.frontdoors
     if config.pin == "off" or config.device == "cpu":
         return unpinned(config.frontdoors, len(gpus))

@@ -1,4 +1,4 @@
-"""``--prefix``: which text stands in front of every prompt of which model."""
+"""``--prefix``: the text in front of every prompt, by model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALL = ""
 
 
 def read_prefixes(named: Sequence[str], models: Sequence[str]) -> Mapping[str, str]:
-    """The files' texts by model name; ``ALL`` for the one that has none. ``named``: FILE or NAME=FILE.
+    """Reads the files' texts by model name; ``ALL`` is the key of a file without a name. ``named``: FILE or NAME=FILE.
 
     Raises ``ConfigError`` for a file that cannot be read or is no text, and for a model that is not served.
     """
@@ -31,12 +31,12 @@ def read_prefixes(named: Sequence[str], models: Sequence[str]) -> Mapping[str, s
 
 
 def prefix_of(model: str, prefixes: Mapping[str, str]) -> str:
-    """The text for one model; "" where it has none."""
+    """The prefix of one model; "" if it has none."""
     return prefixes.get(model, prefixes.get(ALL, ""))
 
 
 def check_used(prefixes: Mapping[str, str], cards: Sequence[ModelCard]) -> None:
-    """Raises ``ConfigError`` where a prefix would have no effect."""
+    """Raises ``ConfigError`` if a prefix would have no effect."""
     generators = {card.name for card in cards if card.task == "generate"}
     if prefixes and not generators:
         raise ConfigError("--prefix: none of the served models generates text")

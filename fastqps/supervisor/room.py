@@ -1,4 +1,4 @@
-"""How much one dispatcher of a model holds at a time: requests, tokens, and the sequences of a generator."""
+"""How much one dispatcher of a model can hold at a time: requests, tokens, and sequences of a generator."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fastqps.host.gpus import Gpu
 from fastqps.models import ModelCard
 from fastqps.models.card import KV_PADDING_SLOTS
 
-# Without --max-running all KV caches take at most one part in so many of the memory.
+# Without --max-running all KV caches together take at most 1 / this number of the memory.
 MEMORY_SHARE = 4
-GPU_MEMORY_SHARE = 2  # nothing else is there but weights and graphs
+GPU_MEMORY_SHARE = 2  # only weights and graphs need memory besides
 
 
 @dataclass(frozen=True)
 class Room:
-    """Of one lane. ``running`` and ``kv_bytes`` (its KV cache) are 0 for what is no generator."""
+    """The room of one lane. ``running`` and ``kv_bytes`` (its KV cache) are 0 for an encoder."""
 
     items: int  # most requests that a step answers
     tokens: int  # most tokens of a step
@@ -30,7 +30,7 @@ class Room:
 
 @dataclass(frozen=True)
 class Memory:
-    """Where KV caches lie, and how many lanes of generators divide it."""
+    """The memory that holds KV caches, and the number of generators' lanes that share it."""
 
     bytes: int
     sharers: int
@@ -39,7 +39,7 @@ class Memory:
 
     @classmethod
     def of(cls, sharers: int, gpu: Gpu | None = None) -> Memory:
-        """A GPU's, or the machine's."""
+        """The memory of a GPU, or of the machine."""
         if gpu:
             return cls(gpu.memory_bytes, sharers, GPU_MEMORY_SHARE, f"{gpu.name}'s")
         return cls(machine.memory_bytes(), sharers, MEMORY_SHARE, "this machine's")
@@ -86,7 +86,7 @@ def format_size(n: int) -> str:
 
 def _running_auto(card: ModelCard, config: Config, rows: int, memory: Memory) -> int:
     assert config.frontdoors and config.slots
-    most = min(RUNNING_DEFAULT, rows, config.slots * config.frontdoors)  # more requests than slots there are never
+    most = min(RUNNING_DEFAULT, rows, config.slots * config.frontdoors)  # there are never more requests than slots
     share = memory.bytes // memory.share // memory.sharers
     if _kv_bytes(card, most, config) <= share:
         return most
@@ -95,8 +95,8 @@ def _running_auto(card: ModelCard, config: Config, rows: int, memory: Memory) ->
 
 
 def _kv_bytes(card: ModelCard, running: int, config: Config) -> int:
-    """Of one dispatcher's KV cache, the prefix with it."""
-    if config.device != "cpu" and not on_gpu(config):  # null and modelled devices hold none
+    """The size of one dispatcher's KV cache, with the prefix."""
+    if config.device != "cpu" and not on_gpu(config):  # null and modelled devices have no cache
         return 0
     return card.kv_numbers(running) * _number_bytes(config)
 

@@ -1,4 +1,4 @@
-"""A private directory of this run, for sockets; and what runs that were killed have left of theirs."""
+"""A private directory of this run, for sockets. Also clears the directories of killed runs."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from fastqps.supervisor.log import Log
 PREFIX = "fqps"  # short: a socket's path has at most 107 bytes
 OWNER = "owner"
 PIPES = "CUDA_MPS_PIPE_DIRECTORY"
-MPS_PROGRAMS = "nvidia-cuda-mps"  # how the kernel names them: the first 15 bytes
+MPS_PROGRAMS = "nvidia-cuda-mps"  # the kernel's names: the first 15 bytes
 
 
 class RunDirectory:
-    """Mode 700, with a subdirectory for each purpose. A locked file in it says that its run lives.
+    """A directory with mode 700 and a subdirectory for each purpose. A locked file in it shows that its run lives.
 
-    A context manager: at its end all of it goes.
+    A context manager, which removes the directory at its end.
     """
 
     def __init__(self, log: Log) -> None:
-        """Clears what dead runs of this user have left. ``OSError`` where no directory can be made."""
+        """Clears directories of this user's dead runs. Raises ``OSError`` if no directory can be made."""
         self._log = log
         self._sweep()
-        hidden = Path(tempfile.mkdtemp(prefix=f".{PREFIX}"))  # under a name that no sweep takes until it is locked
+        # Until it is locked it has a name that no other run clears.
+        hidden = Path(tempfile.mkdtemp(prefix=f".{PREFIX}"))
         try:
             self._owner = os.open(hidden / OWNER, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         except OSError:
@@ -41,7 +42,7 @@ class RunDirectory:
         hidden.rename(self.path)
 
     def folder(self, name: str) -> Path:
-        """A subdirectory, made where it is not there: what clears temporary directories may have taken all of it."""
+        """A subdirectory, made if missing, because a cleaner of temporary files may have removed everything."""
         path = self.path / name
         self.path.mkdir(mode=0o700, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)
@@ -63,7 +64,7 @@ class RunDirectory:
 
 
 def kill_mps(folder: Path) -> list[int]:
-    """SIGKILL to the MPS daemons and servers whose pipes are below ``folder``; their pids."""
+    """Kills the MPS daemons and servers whose pipes are below ``folder``. Returns their pids."""
     found = list(_mps_processes(folder))
     for pid in found:
         with contextlib.suppress(ProcessLookupError):
@@ -85,7 +86,7 @@ def _lives(path: Path) -> bool:
 def _mps_processes(folder: Path) -> Iterator[int]:
     wanted = f"{PIPES}={folder}/".encode()
     for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has ended, or is another user's
+        with contextlib.suppress(OSError):  # it has ended, or belongs to another user
             if (process / "comm").read_text().strip() == MPS_PROGRAMS:
                 entries = (process / "environ").read_bytes().split(b"\0")
                 if any(entry.startswith(wanted) for entry in entries):

@@ -33,7 +33,7 @@ from fastqps.supervisor.server import Supervisor
 from fastqps.supervisor.shared import Shared
 from fastqps.telemetry.tracing import Tracing, find_endpoint
 
-FILES_MIN = 256  # our own, at most 32 front doors and 64 dispatchers with their eventfds, and some for clients
+FILES_MIN = 256  # for at most 32 front doors and 64 dispatchers with their eventfds, and some clients
 
 
 def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Sequence[str] = ()) -> int:
@@ -68,9 +68,8 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
             )
         for doubt in doubts(server.capacity, config, server.cards[0].version) if server.capacity else ():
             log.event("supervisor", doubt)
-        signal.pthread_sigmask(
-            signal.SIG_BLOCK, SIGNALS
-        )  # until they are taken: there are files to remove from here on
+        # Signals are blocked until they are handled, because from here on there are files to remove.
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         sharings = _sharings(server, log, stack)
         if config.share_weights:
             _add_holders(sharings, server, shared, log, stack)
@@ -78,7 +77,7 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             try:
                 return runner.run(_run(server, shared, listener, admin, log, modules, sharings, credentials, tracing))
-            except FastqpsError as error:  # after the start errors are events of the log like all others
+            except FastqpsError as error:  # after the start, errors are log events
                 log.event("supervisor", str(error))
                 return error.exit_code
 
@@ -94,7 +93,7 @@ async def _run(
     credentials: CredentialWatch,
     tracing: Tracing | None,
 ) -> int:
-    # Here: another server may have bound it, too, and the loop closes a socket that fails to listen and says no port.
+    # Listen here: another server may have bound the port, too, and the event loop's error would not name it.
     listen(admin_socket, "--admin-port")
     supervisor = Supervisor(server, shared, listener, log, credentials, modules, sharings, tracing)
     supervisor.fleet.set_routes()
@@ -104,7 +103,7 @@ async def _run(
 
 
 def _tracing(server: Plan, shared: Shared, log: Log) -> Tracing | None:
-    """None: nothing is traced."""
+    """The tracing of the server; None if no call is traced."""
     if not server.config.otlp_endpoint:
         return None
     models = [card.name for card in server.cards]
@@ -112,7 +111,7 @@ def _tracing(server: Plan, shared: Shared, log: Log) -> Tracing | None:
 
 
 def _sharings(server: Plan, log: Log, stack: contextlib.ExitStack) -> dict[int, Sharing]:
-    """How each GPU will be shared, by the index of its device."""
+    """The sharing of each GPU, by the index of its device."""
     gpus = {i: device for i, device in enumerate(server.devices) if device.gpu}
     if not gpus:
         return {}
@@ -127,22 +126,23 @@ def _sharings(server: Plan, log: Log, stack: contextlib.ExitStack) -> dict[int, 
 def _add_holders(
     sharings: Mapping[int, Sharing], server: Plan, shared: Shared, log: Log, stack: contextlib.ExitStack
 ) -> None:
-    """One for each GPU and model."""
+    """Adds a weight holder for each GPU and model."""
     for number, (device, first) in enumerate(itertools.product(sharings, first_generations(server))):
         holder = stack.enter_context(contextlib.closing(Holder(number, first, device, server, shared, log)))
         sharings[device].holders.append(holder)
 
 
 def _fill_standard_descriptors() -> None:
-    """Where we were started without stdin, stdout or stderr, no socket of ours may take their numbers: a child would
-    get its own output in its place, and whoever prints would write to a client."""
+    """Opens /dev/null for a missing stdin, stdout or stderr. Otherwise a socket could get its number, and a child's
+    output would go to a client."""
     while (fd := os.open(os.devnull, os.O_RDWR)) <= STDERR:
         os.set_inheritable(fd, True)
     os.close(fd)
 
 
 def _raise_file_limit() -> None:
-    """Each connection is a file of a front door. ``ConfigError`` where not even a few would be left for clients."""
+    """Raises the limit of open files, since each connection is one. Raises ``ConfigError`` if few would be left for
+    clients."""
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files != resource.RLIM_INFINITY and files < FILES_MIN:
         raise ConfigError(f"at most {files} files may be open; a server needs {FILES_MIN} (ulimit -n)")
@@ -166,7 +166,7 @@ def _describe(server: Plan, shared: Shared) -> str:
 
 
 def _describe_model(card: ModelCard, room: Room) -> str:
-    """A generator's with what each lane of its dispatchers holds."""
+    """Describes a model for the log; a generator with the capacity of each lane."""
     name = f"{card.name}@{card.version}"
     if not room.running:
         return name

@@ -1,4 +1,5 @@
-"""The supervisor: starts everything, watches it, restarts what dies, drains. Never on the path of a request."""
+"""The supervisor: starts, watches and drains all processes, and restarts those that die. No request passes through
+it."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import Any
 
 from fastqps._core import now_ns
 from fastqps.errors import FAILURE, NOT_DRAINED, OK
-from fastqps.process.off_loop import UnexpectedError, off_loop
+from fastqps.process.background import UnexpectedError, in_background
 from fastqps.supervisor.credentials.watch import CredentialWatch
 from fastqps.supervisor.gpu.failure_domain import Domain, make_domains
 from fastqps.supervisor.gpu.sharing import Sharing
@@ -34,10 +35,10 @@ from fastqps.telemetry.tracing import Tracing
 
 READY_POLL_S = 0.02
 DRAIN_SLACK_S = 1.0  # a front door keeps the drain's deadline itself; after this much more it is killed
-ACCEPT_S = 0.1  # for front doors to accept who has connected; one that sleeps looks at the others each 0.1 s
-STOP_GRACE_S = 2.0  # for dispatchers without work
+ACCEPT_S = 0.1  # time for front doors to accept connected clients; a sleeping one checks every 0.1 s
+STOP_GRACE_S = 2.0  # time for idle dispatchers to end
 REAP_MAX_S = 5.0
-TRACING_GRACE_S = 2.0  # for the last spans to reach their collector
+TRACING_GRACE_S = 2.0  # time for the last spans to reach the collector
 
 
 class Supervisor:
@@ -94,17 +95,17 @@ class Supervisor:
             await self._end()
 
     def depend_on(self, task: asyncio.Task[None]) -> None:
-        """The server ends if it raises."""
+        """Makes the server end if this task raises."""
         self._outcome.watch(task)
 
     # ---- start
 
     async def _start(self) -> None:
-        """Everything runs, or is about to. ``DeviceError`` where a GPU cannot be shared as it has to be."""
+        """Starts all processes. Raises ``DeviceError`` if a GPU cannot be shared as asked."""
         for sharing in self.workers.sharings.values():
             opening = asyncio.ensure_future(sharing.open())
             await self._outcome.first(opening, self._outcome.leaving.wait())
-            if not opening.done():  # its daemon does not answer, and a signal came
+            if not opening.done():  # a signal came while its daemon did not answer
                 return
             opening.result()
         self._watch_over(self._watch())
@@ -135,12 +136,12 @@ class Supervisor:
         return True
 
     def _open(self, admin: str) -> None:
-        """Lets the clients in, and says so."""
+        """Starts to accept clients, and logs it."""
         self.fleet.open()
         self.segment.set_phase("serving")
         listen(self.listener, "--port")
         self.shared.internal.listen()
-        self.shared.wake_everybody()  # the front doors would look at the phase when their sleep ends
+        self.shared.wake_everybody()  # otherwise the front doors would see the phase only when their sleep ends
         models = ", ".join(generation.name for generation in self.fleet.serving)
         took_s = time.monotonic() - self.started_s
         where = f"at {address(self.listener)}, admin {admin}"
@@ -152,7 +153,7 @@ class Supervisor:
     # ---- watch
 
     async def _watch(self) -> None:
-        """Kills what does not get on. Its restarter then restarts it."""
+        """Kills processes that make no progress. Their restarters then restart them."""
         own = OwnTime(now_ns())
         timeout_ns = self.server.config.step_timeout_ns
         while True:
@@ -171,7 +172,7 @@ class Supervisor:
     # ---- end
 
     async def _lame_duck(self) -> None:
-        """Goes on as before, but not ready: who sends clients here has the time to see it."""
+        """Serves as before but reports not ready, so that load balancers have time to notice."""
         lame_duck_s = self.server.config.lame_duck_ns / 1e9
         if not lame_duck_s or self._outcome.failed is not None:
             return
@@ -196,14 +197,15 @@ class Supervisor:
         return self._outcome.failed or (OK if self._drained else NOT_DRAINED)
 
     async def _refuse_clients(self) -> None:
-        """Before anybody is sent away, who might come back here. The front doors take in who is here already."""
+        """Refuses new connections before any client is sent away, because it could come back. Connected ones are
+        accepted."""
         refuse_new(self.listener)
         await self._outcome.first(asyncio.sleep(ACCEPT_S), self._outcome.hurry.wait())
         with contextlib.suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
 
     async def _end(self) -> None:
-        """No process is left behind, whatever happened before."""
+        """Ends all processes, whatever happened before."""
         self._outcome.leaving.set()
         self._outcome.draining.set()
         self.reloads.cancel()
@@ -224,10 +226,10 @@ class Supervisor:
             await asyncio.wait([asyncio.create_task(stop) for stop in stops], timeout=REAP_MAX_S)
         if restarts:
             await asyncio.wait(restarts, timeout=REAP_MAX_S)
-        if self._tracing:  # the front doors have ended: what is in their rings is all there will be
+        if self._tracing:  # the front doors have ended, so their rings get no more records
             close = functools.partial(self._tracing.close, 0.0 if hurry else TRACING_GRACE_S)
             try:
-                await off_loop(close)
+                await in_background(close)
             except UnexpectedError as error:
                 self.log.event("supervisor", f"tracing: the last spans are lost: {error}")
         for sharing in self.workers.sharings.values():
@@ -237,5 +239,6 @@ class Supervisor:
         self.log.event("supervisor", f"stopped; not ended: {', '.join(left)}" if left else "stopped")
 
     def _may_finish(self, worker: DispatcherSlot) -> bool:
-        """Not one that does not get on, or whose step nobody waits for any more."""
+        """Whether a dispatcher may finish its step: not if it makes no progress, or if no request waits for the
+        step."""
         return worker.ready and (self._drained or not worker.line.step_started_ns)

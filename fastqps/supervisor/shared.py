@@ -14,10 +14,10 @@ from fastqps.supervisor.plan import Plan
 
 
 class Shared:
-    """Made once at start; the kernel frees it all when the last process is gone."""
+    """The shared resources. They are made once at start, and the kernel frees them with the last process."""
 
     def __init__(self, server: Plan, credentials_fd: int) -> None:
-        """Raises ``ConfigError`` where the memory cannot be had."""
+        """Raises ``ConfigError`` if the memory cannot be allocated."""
         sizes = server.sizes()
         self.sizes_text = _describe(server)
         self._config = server.config
@@ -40,23 +40,23 @@ class Shared:
 
     @property
     def inherited(self) -> tuple[int, ...]:
-        """The descriptors that every child gets."""
+        """The descriptors that every child inherits."""
         return (self.segment_fd, self.parent_fd, *self.wake_dispatchers, *self.wake_doors)
 
     def wake_everybody(self) -> None:
-        """Has all processes look at the phase now."""
+        """Wakes all processes, so that they read the phase now."""
         for fd in (*self.wake_doors, *self.wake_dispatchers):
             os.eventfd_write(fd, 1)
 
     def close(self) -> None:
-        """Closes the descriptors: whatever child were still alive would end now."""
+        """Closes the descriptors. A child that is still alive ends with that."""
         for fd in (*self.inherited, self._own_end):
             os.close(fd)
         self.kernels.close()
         self.internal.close()
 
     def announce(self, generation: Generation) -> None:
-        """Tells the front doors and its dispatchers of a generation that is going to warm up."""
+        """Writes a generation that is about to warm up into the segment, for front doors and its dispatchers."""
         card, room, config = generation.card, generation.room, self._config
         assert config.lanes  # decided
         self.segment.set_route(

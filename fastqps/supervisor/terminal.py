@@ -1,4 +1,4 @@
-"""Tells a SIGHUP of a closed terminal, which ends the server, from one that asks for a reload."""
+"""Distinguishes the SIGHUP of a closed terminal, which ends the server, from a request to reload."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 
 
 class Terminal:
-    """The one that the server was started from, if any."""
+    """The terminal from which the server was started, if any."""
 
     def __init__(self) -> None:
         self._had = _is_there()
 
     def lost(self) -> bool:
-        """Whether it has gone since it was last asked: then a SIGHUP was about that."""
+        """Whether the terminal has closed since the last call, which explains a SIGHUP."""
         if not self._had or _is_there():
             return False
         self._had = False

@@ -19,7 +19,7 @@ from fastqps.telemetry.tracing import Tracing
 
 
 class View:
-    """``fastqps.admin.Served``. It changes nothing; ``reloads`` is who may."""
+    """Implements ``fastqps.admin.Served``. Read-only, except ``reloads``."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class View:
     # ---- whether it serves
 
     def readiness(self) -> Readiness:
-        """For /readyz and /livez."""
+        """The readiness, for /readyz and /livez."""
         return readiness(self.segment.phase, self._workers.doors, self._workers.fleet.serving_workers(), self.models)
 
     @property
@@ -62,7 +62,7 @@ class View:
     # ---- its processes
 
     def processes(self) -> Iterator[tuple[str, int]]:
-        """All that the server consists of now: (role, pid)."""
+        """The (role, pid) of all processes of the server."""
         return self._workers.processes()
 
     def restarts(self) -> dict[str, int]:
@@ -70,17 +70,17 @@ class View:
         return self._workers.restarts()
 
     def kernel_fallbacks(self) -> Mapping[str, int]:
-        """How often torch's operation took the place of each kernel; empty where no device has kernels."""
+        """How often torch's operation replaced each kernel; empty if no device has kernels."""
         on_gpu = any(device.gpu for device in self._server.devices)
         return self._shared.kernels.fallbacks() if on_gpu else {}
 
     def canaries(self) -> list[Canaries]:
-        """How the dispatchers that run answered the server's own requests."""
+        """The canary results of the running dispatchers."""
         return self._workers.canaries()
 
     def filled(self) -> dict[int, bool]:
-        """The dispatchers that shall serve, and whether each does. The other indices are kept for the next generation
-        of their model: one that warms up, or has only to end, is no process that is down, however long it takes."""
+        """The dispatchers that must serve, and whether each does. Other indices are reserved for a model's next
+        generation, which may warm up or end for any time without being down."""
         filled = self._workers.fleet.filled()
         return {worker.index: worker.ready for worker in filled if not (worker.on_trial or worker.retired)}
 
@@ -108,29 +108,29 @@ class View:
         return [ServedVersion(each.card.name, each.card.version, each.number) for each in serving]
 
     def reload_counts(self) -> dict[tuple[str, str], int]:
-        """How often reloads have ended how, by model and outcome."""
+        """The number of reloads by model and outcome."""
         return {(name, outcome): self.reloads.counts[name, outcome] for name in self.models for outcome in OUTCOMES}
 
     def reload_failed(self) -> dict[str, bool]:
         """For each model: whether its last reload failed."""
         return {name: self.reloads.outcomes.get(name) == "failed" for name in self.models}
 
-    # ---- who may come in
+    # ---- access
 
     def own_target(self) -> str:
-        """Where the front doors answer the server's own calls."""
+        """The address at which the front doors answer the server's own calls."""
         return internal_target(self._shared.internal)
 
     def admits(self, authorization: str) -> bool:
-        """Whether who sends this authorization header may ask for something."""
+        """Whether this authorization header is accepted."""
         return self.credentials.now.admits(authorization)
 
     def open_to_others(self) -> bool:
         """Whether other machines can reach the admin port, and no token is needed."""
         return not self.credentials.now.tokens and not is_loopback(self._server.config.admin_host)
 
-    # ---- what is traced
+    # ---- tracing
 
     def trace_spans(self) -> dict[str, int]:
-        """Spans of traced calls, by what became of them; empty where none are traced."""
+        """The number of spans by outcome; empty if no call is traced."""
         return self._tracing.spans() if self._tracing else {}

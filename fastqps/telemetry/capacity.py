@@ -22,8 +22,8 @@ _A_NUMBER = f"not a number within {LEAST:g} to {MOST:g}"
 
 @dataclass(frozen=True)
 class Capacity:
-    """Of one model at one version on one device with these settings. ``rate``: items per second at the knee, where
-    more load would break the SLO; ``in_flight``: items at a time at that rate."""
+    """The capacity of one version of a model on one device with these settings. ``rate``: items per second at the knee,
+    where more load would break the SLO; ``in_flight``: items at a time at that rate."""
 
     model: str
     version: str
@@ -59,7 +59,7 @@ class Capacity:
 
 
 def read_capacity(path: str) -> Capacity:
-    """The file's content. ``ConfigError`` says why it cannot be used."""
+    """Reads a capacity file. Raises ``ConfigError`` if it cannot be used."""
     try:
         with Path(path).open("rb") as stream:
             data = stream.read(BYTES_MAX + 1)
@@ -124,7 +124,7 @@ def _figures(found: Any, where: str) -> dict[str, float]:
 
 
 def _object(found: dict[str, Any], key: str) -> dict[str, Any]:
-    """Of older files it is not there."""
+    """An object of the file, which older files lack."""
     value = found.get(key) or {}
     if not isinstance(value, dict):
         raise ValueError(f"{key} is {_shown(value)}, not an object")

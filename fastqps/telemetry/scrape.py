@@ -19,7 +19,7 @@ Samples = Mapping[tuple[str, Labels], float]
 
 
 class ScrapeError(FastqpsError):
-    """There is no metrics page, or what answers is not one. The message names the address and says why."""
+    """There is no metrics page at the address, or it is not one. The message names the address and the reason."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Histogram:
         return self.sum / self.count if self.count else None
 
     def quantile(self, q: float) -> float | None:
-        """Where a share ``q`` of the observations is reached, between a bucket's edges in proportion.
+        """The value below which a share ``q`` of the observations lies, interpolated within a bucket.
 
         None if nothing was observed. Values beyond the last finite edge count as that edge.
         """
@@ -77,7 +77,7 @@ class Scrape:
         return sum(value for _, value in self.series(name, **labels))
 
     def find(self, name: str, **labels: str) -> float | None:
-        """As ``total``; None where there is no such series."""
+        """Returns ``total``, or None if there is no such series."""
         values = [value for _, value in self.series(name, **labels)]
         return sum(values) if values else None
 

@@ -1,11 +1,11 @@
-"""tune, ablate, breakdown and starve on servers that are formulas: what they ask for, and what they make of it."""
+"""tune, ablate and breakdown on servers that are formulas: what they ask for, and what they make of it."""
 
 from __future__ import annotations
 
 import argparse
 import random
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,6 @@ class Formula(Context):
     answer: Answer
     asked: list[dict[str, Any]]
     loads: list[LoadSpec]
-    cpus: list[Sequence[int] | None]
 
     def measure(
         self,
@@ -59,11 +58,9 @@ class Formula(Context):
         name: str = "",
         keep: bool = True,
         repetitions: int | None = None,
-        server_cpus: Sequence[int] | None = None,
     ) -> Point:
         self.asked.append(dict(settings))
         self.loads.append(load)
-        self.cpus.append(server_cpus)
         point = self.answer(dict(settings), load)
         point.name, point.settings = name, dict(settings)
         point.load = load.describe(self.payloads.call)
@@ -99,7 +96,7 @@ def context(
         progress=Silent(),
         result=Result(mode, started="2026-11-20T16:30:00Z"),
     )
-    found.answer, found.asked, found.loads, found.cpus = answer, [], [], []
+    found.answer, found.asked, found.loads = answer, [], []
     return found
 
 
@@ -433,7 +430,7 @@ def test_tune_refuses(flags: tuple[str, ...], base: dict[str, Any], said: str, t
         run("tune", context("tune", tmp_path, peaks({}), *flags, base=base))
 
 
-@pytest.mark.parametrize("mode", ["tune", "ablate", "starve"])
+@pytest.mark.parametrize("mode", ["tune", "ablate"])
 def test_a_server_elsewhere_cannot_be_varied(mode: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="leave out --address"):
         run(mode, context(mode, tmp_path, peaks({}), address="127.0.0.1:1"))
@@ -580,70 +577,3 @@ def test_breakdown_by_a_generator_that_was_the_limit(tmp_path: Path) -> None:
 def test_breakdown_refuses(levels: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="concurrency"):
         run("breakdown", context("breakdown", tmp_path, staged, "--concurrency", levels))
-
-
-# ---- starve
-
-
-def test_starve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    noisy: list[Sequence[int]] = []
-    monkeypatch.setattr("fastqps.bench.modes.starve.Neighbour", lambda cpus: noisy.append(cpus) or _Nothing())
-
-    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
-        cores = len(found.cpus[-1] or ())
-        full = 1000.0 * cores
-        return Point("", rate=full if load.rate is None else min(load.rate, full), p99_us=1.0, status={"OK": 1})
-
-    found = context("starve", tmp_path, answer)
-    result = run("starve", found)
-    assert [len(cpus or ()) for cpus in found.cpus] == [4, 4, 4, 2, 2, 1, 1]  # the first one finds the peak
-    assert {one.rate for one in found.loads[1:]} == {2800.0}
-    assert noisy == [(0, 1, 2, 3), (0, 1), (0,)]
-    rows = result.extra["starve"]
-    assert [(row["cores"], row["neighbour"]) for row in rows[:3]] == [(4, False), (4, True), (2, False)]
-    assert [round(row["kept"], 3) for row in rows] == [1, 1, 0.714, 0.714, 0.357, 0.357]
-    assert [point.settings for point in result.points][-1] == {"cores": 1, "neighbour": True}
-
-
-class _Nothing:
-    def __enter__(self) -> None: ...
-    def __exit__(self, *of: object) -> None: ...
-
-
-def test_starve_takes_what_came_and_leaves_out_what_the_generator_lost(tmp_path: Path) -> None:
-    """Of random arrivals fewer come than the rate says: that is nothing lost."""
-
-    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
-        cores = len(found.cpus[-1] or ())
-        point = Point("", rate=40.0 if cores > 1 else 10.0, offered_rate=40.0, status={"OK": 400})
-        point.verdict = "VALID" if cores > 1 else "INVALID"
-        return point
-
-    found = context("starve", tmp_path, answer, "--rate", "50", "--no-neighbour")
-    result = run("starve", found)
-    assert [row["kept"] for row in result.extra["starve"]] == [1, 1, None]
-    assert "100 % of 40/s kept" in one_line(result)
-
-
-def test_starve_with_a_rate_and_chosen_cores(tmp_path: Path) -> None:
-    found = context(
-        "starve",
-        tmp_path,
-        lambda s, load: Point("", rate=load.rate or 0),
-        "--rate",
-        "500",
-        "--cores",
-        "1,3",
-        "--no-neighbour",
-    )
-    run("starve", found)
-    assert [(one.rate, len(cpus or ())) for one, cpus in zip(found.loads, found.cpus, strict=True)] == [
-        (500, 3),
-        (500, 1),
-    ]
-
-
-@pytest.mark.parametrize("cores", ["5", "0", "1,1"])
-def test_starve_refuses(cores: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cores"):
-        run("starve", context("starve", tmp_path, staged, "--cores", cores))

@@ -136,13 +136,10 @@ PLOTS = {
     "breakdown": OF_ALTERNATIVES,
     "tune": f"grid search {OF_ALTERNATIVES} lateness",
     "ablate": f"optimizations {OF_ALTERNATIVES} lateness",
-    "starve": f"starvation {OF_ALTERNATIVES} lateness",
     "calibrate": f"calibration {OF_ALTERNATIVES} lateness",
     "compare": f"differences {OF_ALTERNATIVES} lateness",
     "soak": "timeline processes duty-dispatchers stage-shares stage-times spectrum lateness",
     "replay": "timeline duty-dispatchers stage-shares stage-times spectrum lateness",
-    "signals": f"signals {OF_LOADS}",
-    "autoscale": "tradeoff signals course-0",
     "interrupted": "",
 }
 
@@ -290,8 +287,6 @@ SENTENCES = {
     "calibrate": "VALID  12 shapes of steps, the profile is off by 3.1 % at most  peak rate on the profile \u22122.2 %",
     "compare": "VALID  rate +4.2 %  p99 \u221212.0 %",
     "overload": "VALID  at 5,924/s offered goodput is 100 % of its peak 1,153/s  80.3 % refused",
-    "starve": "VALID  1 core, noisy neighbour: 39.1 % of 1,066/s kept  p99 2.17 s > 50 ms",
-    "autoscale": "VALID  best: saturation at 0.5 with 1.76 × the least pods and 1.1 % of the time outside of the SLO",
     "interrupted": "INTERRUPTED  no point was measured",
 }
 
@@ -444,7 +439,7 @@ def test_no_damage_ends_in_a_traceback(data: st.DataObject) -> None:
     print_result(result, io.StringIO())
 
 
-@pytest.mark.parametrize("name", ["sweep", "breakdown", "tune", "starve", "soak"])
+@pytest.mark.parametrize("name", ["sweep", "breakdown", "tune", "soak"])
 def test_each_part_of_a_point_may_be_missing(name: str) -> None:
     """All points lack the same: what a target without an admin port, or an interrupted run, looks like."""
     result = bench_results.ALL[name]()

@@ -10,6 +10,7 @@ from kernel_rows import DEVICE, by_torch_too, check_fp8, kernel_only, near, norm
 from packed_rows import Packed, attention, packed
 from torch.nn import functional as F
 
+from fastqps.kernels.bag_means import bag_means
 from fastqps.kernels.embed_norm import Embedded, embed_norm
 from fastqps.kernels.pool import pool
 from fastqps.kernels.shapes import AttentionShape, search_shape
@@ -17,7 +18,7 @@ from fastqps.kernels.stamps import end_step
 from fastqps.kernels.tile_attention import tile_attention
 
 pytestmark = pytest.mark.compute
-computed_by = by_torch_too(__name__, "embed_norm", "end_step", "pool", "tile_attention")
+computed_by = by_torch_too(__name__, "bag_means", "embed_norm", "end_step", "pool", "tile_attention")
 
 WIDTH = 48
 LENGTHS = {
@@ -226,6 +227,32 @@ def test_pooling_beside_what_is_not_finite(mode: Any, bad: float) -> None:
     hidden[5:35] = bad
     after = pool(hidden, step.cu_seqlens, step.counts, mode)
     assert torch.equal(after[[0, 2]], before[[0, 2]]) and not after[1].isfinite().any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int8])
+@pytest.mark.parametrize(("mapped", "weighted"), [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("name", ["ragged", "none"])
+def test_means_of_bags(name: str, dtype: torch.dtype, mapped: bool, weighted: bool) -> None:
+    step, rows, n_ids, skipped = packed(LENGTHS[name]), 37, 50, 3
+    table = (40 * normal(rows, 200)).to(dtype)
+    mapping = torch.arange(n_ids, dtype=torch.int32, device=DEVICE) * 7 % rows if mapped else None
+    weights = normal(n_ids).abs() if weighted else None
+    n_ids = n_ids if mapped or weighted else rows
+    if weighted and not mapped:
+        n_ids, weights = rows, normal(rows).abs()
+    ids = torch.arange(len(step.ids), dtype=torch.int32, device=DEVICE) * 13 % (n_ids + 4)
+    ids[::5] = skipped
+    ids[sum(step.lengths) :] = 1 << 30  # of an older step: no index may come from it
+    items = len(step.lengths)
+    out = torch.full((items + 3, 200), 7.0, device=DEVICE)
+    assert bag_means(table, mapping, weights, ids, step.cu_seqlens, step.counts, n_ids, skipped, out=out) is out
+    for row, (start, end) in zip(out, step.spans(), strict=False):
+        wanted = torch.zeros(200, device=DEVICE)
+        named = [i for i in ids[start:end].tolist() if i < n_ids and i != skipped]
+        for i in named:
+            wanted += table[i if mapping is None else int(mapping[i])].float() * (1 if weights is None else weights[i])
+        near(row, wanted / max(1, len(named)))
+    assert (out[items:] == 7).all()  # no row of padding is written
 
 
 @kernel_only

@@ -10,6 +10,8 @@ import pytest
 from loadgen import arrivals, traces
 from loadgen.errors import UsageError
 
+pytestmark = pytest.mark.compute
+
 SEEDS = range(12)
 
 

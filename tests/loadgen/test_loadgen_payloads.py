@@ -16,6 +16,8 @@ from fastqps.v1 import predict_pb2 as pb
 from loadgen import hgrm, histogram, payloads, texts, units, wire
 from loadgen.errors import UsageError
 
+pytestmark = pytest.mark.compute
+
 
 @pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 16383, 16384, 2**31, 2**63, 2**64 - 1])
 def test_varints_are_those_of_protobuf(value: int) -> None:

@@ -14,6 +14,8 @@ from loadgen.errors import UsageError
 from loadgen.timeline import Timeline, step_ns
 from loadgen.verdict import Measured, judge
 
+pytestmark = pytest.mark.compute
+
 MS = 1_000_000
 GOOD = Measured(
     closed=False,

@@ -25,6 +25,8 @@ from fastqps.models.families import FAMILIES, DecoderFamily
 from fastqps.models.files.config_document import page
 from fastqps.models.files.keys import Keys
 
+pytestmark = pytest.mark.compute
+
 GENERATORS = {kind for kind, family in FAMILIES.items() if isinstance(family, DecoderFamily)}
 LLAMA3_SHAPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LLAMA3 = LLAMA3_SHAPE | {"rope_theta": 5e5}

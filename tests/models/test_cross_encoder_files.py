@@ -16,6 +16,8 @@ from sentence_transformers import CrossEncoder
 from fastqps.engine.engine import Engine
 from fastqps.models import ModelError, load_card
 
+pytestmark = pytest.mark.compute
+
 RUNS = int(os.environ.get("FASTQPS_SENTENCE_RUNS", "150"))
 SEED = int(os.environ.get("FASTQPS_SENTENCE_SEED", "0"))
 PAIRS = [("a b", "c d a"), ("c", "b"), ("d c b a b c d", "a b c")]

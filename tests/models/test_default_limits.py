@@ -15,6 +15,8 @@ from fastqps.engine.engine import Engine
 from fastqps.models import load_card
 from fastqps.supervisor.plan import make_plan
 
+pytestmark = pytest.mark.compute
+
 
 def _long_model(path: Path, positions: int = 8192) -> str:
     write_checkpoint(path, "modernbert", num_hidden_layers=1, vocab_size=300, max_position_embeddings=positions)

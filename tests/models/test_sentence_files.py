@@ -17,6 +17,8 @@ from sentence_transformers import SentenceTransformer
 from fastqps.engine.engine import Engine
 from fastqps.models import ModelError, load_card
 
+pytestmark = pytest.mark.compute
+
 RUNS = int(os.environ.get("FASTQPS_SENTENCE_RUNS", "150"))
 MESSAGES = {kind: {"method": "forward", "method_output_name": "last_hidden_state"} for kind in ("text", "message")}
 POOLED = [(SPELLINGS["Transformer"][0], ""), (SPELLINGS["Pooling"][0], "1_Pooling")]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,13 @@ pytestmark = pytest.mark.compute
 
 CLOSE = 1e-5
 MAX_TOKENS = 4096  # that no text here has
+COUNT = int(os.environ.get("FASTQPS_STATIC_TEXTS", "300"))  # make nightly: 100,000
 WORDLLAMA = pytest.mark.skipif(packaged("wordllama") is None, reason="needs the package wordllama")
+
+
+@cache
+def all_texts() -> list[str]:
+    return static_models.texts(COUNT)
 
 
 def embeddings(path: Path | str, texts: list[str]) -> Any:
@@ -37,7 +45,7 @@ def embeddings(path: Path | str, texts: list[str]) -> Any:
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
 @pytest.mark.parametrize(("weighted", "mapped"), [(False, False), (True, False), (True, True), (False, True)])
 def test_model2vec(tmp_path: Path, dtype: Any, weighted: bool, mapped: bool) -> None:
-    texts = static_models.texts(300)
+    texts = all_texts()
     reference = static_models.model2vec(tmp_path / "m", 100, dtype, weighted=weighted, mapped=mapped)
     # The package sums fp16 tables in fp16 where nothing weighs the rows: the reference is the same table as float32.
     reference.embedding = reference.embedding.astype(np.float32)
@@ -48,15 +56,57 @@ def test_model2vec(tmp_path: Path, dtype: Any, weighted: bool, mapped: bool) -> 
 @pytest.mark.parametrize("normalize", [False, True])
 def test_model2vec_says_whether_embeddings_are_normalized(tmp_path: Path, normalize: bool) -> None:
     reference = static_models.model2vec(tmp_path / "m", normalize=normalize)
-    texts = static_models.texts(50)
+    wanted = reference.encode(all_texts(), use_multiprocessing=False)
+    assert np.abs(embeddings(tmp_path / "m", all_texts()) - wanted).max() < CLOSE
+
+
+@pytest.mark.parametrize("max_length", [7, 60, 512])
+def test_long_texts_are_cut_as_model2vec_cuts_them(tmp_path: Path, max_length: int) -> None:
+    """By characters before they are tokenized, then by tokens; unknown ones count until they are left out."""
+    static_models.model2vec(tmp_path / "m")
+    static_models.rewrite(tmp_path / "m/config.json", max_length=max_length)
+    from model2vec import StaticModel
+
+    reference = StaticModel.from_pretrained(tmp_path / "m")
+    spaces = " " * 5000
+    texts = [*all_texts(), f"{spaces}the", f"the{spaces}ba", "é" * 3000, "日本 the " * 900, "ba de " * 900]
     wanted = reference.encode(texts, use_multiprocessing=False)
-    assert np.abs(embeddings(tmp_path / "m", texts) - wanted).max() < CLOSE
+    engine = Engine(str(tmp_path / "m"))
+    assert engine.card.max_characters == max_length * reference.median_token_length
+    assert np.abs(engine.embed(texts, truncate=True) - wanted).max() < CLOSE
+    with pytest.raises(ValueError, match=f"5003 characters; the model takes {engine.card.max_characters} "):
+        engine.embed([f"{spaces}the"])
+    engine.close()
+    shorter = Engine(str(tmp_path / "m"), max_input_tokens=5)
+    wanted = reference.encode(texts, use_multiprocessing=False, max_length=5)
+    assert np.abs(shorter.embed(texts, truncate=True) - wanted).max() < CLOSE
+
+
+@pytest.mark.parametrize("quantize_to", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("clusters", [None, 40])
+def test_quantized_model2vec(tmp_path: Path, quantize_to: str, clusters: int | None) -> None:
+    """As the package itself makes a model smaller: clusters of its vocabulary, fewer dimensions, other numbers."""
+    from model2vec.model import quantize_model
+
+    model = static_models.model2vec(tmp_path / "whole", 64)
+    small = quantize_model(model, vocabulary_quantization=clusters, quantize_to=quantize_to, dimensionality=32)
+    small.save_pretrained(tmp_path / "m")
+    small.embedding = small.embedding.astype(np.float32)  # the package would sum fp16 in fp16
+    wanted = small.encode(all_texts(), use_multiprocessing=False)
+    assert np.abs(embeddings(tmp_path / "m", all_texts()) - wanted).max() < CLOSE
+
+
+@pytest.mark.parametrize("kind", static_models.TOKENIZERS)
+def test_other_tokenizers(tmp_path: Path, kind: str) -> None:
+    reference = static_models.model2vec(tmp_path / "m", tokenizer=static_models.TOKENIZERS[kind]())
+    wanted = reference.encode(all_texts(), use_multiprocessing=False)
+    assert np.abs(embeddings(tmp_path / "m", all_texts()) - wanted).max() < CLOSE
 
 
 @pytest.mark.parametrize("dense", ["", "Tanh", "GELU", "Identity", "ReLU", "Sigmoid"])
 @pytest.mark.parametrize("normalize", [False, True])
 def test_sentence_transformers(tmp_path: Path, dense: str, normalize: bool) -> None:
-    texts = static_models.texts(200)
+    texts = all_texts()
     reference = static_models.sentence_transformers(tmp_path / "s", dense=dense, normalize=normalize)
     wanted = reference.encode(texts)
     assert np.abs(embeddings(tmp_path / "s", texts) - wanted).max() < CLOSE
@@ -64,14 +114,14 @@ def test_sentence_transformers(tmp_path: Path, dense: str, normalize: bool) -> N
 
 @pytest.mark.parametrize(("activation", "hidden"), [("softmax", (16,)), ("sigmoid", ()), ("softmax", (8, 8))])
 def test_classifiers(tmp_path: Path, activation: str, hidden: tuple[int, ...]) -> None:
-    texts = static_models.texts(200)
+    texts = all_texts()
     reference = static_models.classifier(tmp_path / "c", activation, hidden)
     wanted = reference.predict_proba(texts, use_multiprocessing=False)
     engine = Engine(str(tmp_path / "c"), max_input_tokens=MAX_TOKENS)
     assert engine.card.labels == ("no", "perhaps", "yes")
-    for answer, row in zip(engine.predict(texts, truncate=True), wanted, strict=True):
-        found = dict(answer)
-        assert [found[label] for label in engine.card.labels] == pytest.approx(row, abs=CLOSE)
+    answers = map(dict, engine.predict(texts, truncate=True))
+    found = np.array([[answer[label] for label in engine.card.labels] for answer in answers])
+    assert np.abs(found - wanted).max() < CLOSE
 
 
 def test_a_regressor_has_scores(tmp_path: Path) -> None:
@@ -94,7 +144,7 @@ def test_wordllama() -> None:
     table = load_file(folder / "weights/l2_supercat_256.safetensors")["embedding.weight"]
     tokenizer = Tokenizer.from_file(str(folder / "tokenizers/l2_supercat_tokenizer_config.json"))
     reference = WordLlamaInference(table, tokenizer)
-    texts = [text for text in static_models.texts(300) if text]
+    texts = [text for text in all_texts() if text]
     wanted = reference.embed(texts)
     found = embeddings("wordllama", texts)
     assert np.abs(found - wanted).max() < CLOSE

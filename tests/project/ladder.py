@@ -13,7 +13,7 @@ from paths import ROOT
 # Low to high.
 PYTHON = (
     ("_native", "errors", "host", "kernels", "v1"),
-    ("autoscale", "models", "process"),
+    ("models", "process"),
     ("api", "ops"),
     ("architectures", "client"),
     ("runners",),

@@ -21,7 +21,7 @@ from fastqps.admin import Admin, http, pages, reload
 from fastqps.admin.predict import Predict
 from fastqps.admin.server import Connection
 from fastqps.admin.server import Server as AdminServer
-from fastqps.process.off_loop import UnexpectedError
+from fastqps.process.background import UnexpectedError
 from fastqps.process.readiness import Readiness
 from fastqps.process.reloaded import Reloaded, ReloadRefused
 from fastqps.supervisor.listener import bind

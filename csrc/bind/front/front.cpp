@@ -21,11 +21,6 @@ namespace {
 
 using namespace fastqps::front;
 
-enum Rare : u16 { kListModels = 0, kReflectionV1, kReflectionV1Alpha };
-constexpr const char* kRarePaths[] = {"/fastqps.v1.PredictService/ListModels",
-                                      "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-                                      "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"};
-
 PyObject* tls_error = nullptr;  // fastqps._front.TlsError: (part, what is wrong with it)
 
 // One front door: segment, service and loop, in the order in which they need one another.
@@ -54,8 +49,6 @@ class Door {
                                            .internal_peer = i32(getppid())},
                                    counters_, LoadSource{&segment_.load(), load_reports},
                                    trace_source(segment_, index, trace_ratio));
-    for (u16 i = 0; i < std::size(kRarePaths); i++)
-      loop_->add_rare_method(kRarePaths[i], i == kListModels ? MethodKind::kUnary : MethodKind::kBidi, i);
     service_.set_loop(loop_.get(), &counters_);
   }
 
@@ -65,12 +58,13 @@ class Door {
   // logit_defaults: the checkpoint's (repetition penalty, n-gram size, least tokens, least length) of such a model.
   // forced_ids: what its answers' limit forces.
   // empty_id: the id of a text without tokens; none: such a text is refused.
+  // characters_max: that a text may have; 0: any number.
   // From any thread; the loop takes it over between two turns.
   void set_route(u32 route, u32 generation, const std::string& tokenizer, const std::string& special, bool external,
                  const std::string& why_uncut, const std::vector<std::string>& labels, const std::string& version,
                  const std::string& detokenizer, bool pairs_only,
                  const std::tuple<float, u32, u32, u32>& logit_defaults, const std::vector<u32>& forced_ids,
-                 std::optional<u32> empty_id) {
+                 std::optional<u32> empty_id, u32 characters_max) {
     if (route >= segment_.sizes().routes()) throw py::index_error();
     const py::gil_scoped_release nogil;  // a large tokenizer takes a second
     RouteSetup setup;
@@ -92,6 +86,7 @@ class Door {
     setup.logit_defaults = {penalty, ngram_size, min_tokens, min_length};
     setup.forced_ids = forced_ids;
     setup.empty_id = empty_id;
+    setup.characters_max = characters_max;
     setup.labels = labels;
     setup.version = version;
     setup.generation = generation;
@@ -126,6 +121,11 @@ class Door {
       std::memcpy(found.emplace_back().data(), digest.data(), digest.size());
     }
     loop_->set_tokens(found.empty() ? nullptr : std::make_shared<Tokens>(std::move(found), ++token_sets_));
+  }
+
+  void add_rare_method(const std::string& path, bool unary, u16 number) {
+    if (!loop_->add_rare_method(path, unary ? MethodKind::kUnary : MethodKind::kBidi, number))
+      throw py::value_error("the method " + path + " exists already, is not /service/method, or is one too many");
   }
 
   u32 run() {
@@ -245,11 +245,13 @@ PYBIND11_MODULE(_front, m) {
       .def("drop_route", &Door::drop_route, "route"_a)
       .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "generation"_a, "tokenizer"_a, "special_tokens"_a,
            "external"_a, "why_uncut"_a, "labels"_a, "version"_a, "detokenizer"_a, "pairs_only"_a, "logit_defaults"_a,
-           "forced_ids"_a, "empty_id"_a)
+           "forced_ids"_a, "empty_id"_a, "characters_max"_a)
       .def("set_tls", &Door::set_tls, "certificate"_a, "key"_a, "client_ca"_a)
       .def("set_tokens", &Door::set_tokens, "digests"_a)
       .def("run", &Door::run, "Serves until stop(), or until a drain has ended; the number of items that this cut off.")
       .def("stop", &Door::stop)
+      .def("add_rare_method", &Door::add_rare_method, "path"_a, "unary"_a, "number"_a,
+           "Before run(): next_rare() returns the calls of this method, under its number.")
       .def("next_rare", &Door::next_rare, "timeout_ms"_a)
       .def("answer_rare", &Door::answer_rare, "call"_a, "message"_a, "last"_a, "code"_a = 0, "status"_a = "")
       .def("next_texts", &Door::next_texts, "long_ones"_a, "most"_a, "timeout_ms"_a)
@@ -270,8 +272,5 @@ PYBIND11_MODULE(_front, m) {
   m.def(
       "check_tls", &fastqps::bind::check_tls, "certificate"_a, "key"_a, "client_ca"_a,
       "When the certificate expires, in seconds since 1970. TlsError where no door could serve with these PEM texts.");
-  py::tuple paths(std::size(fastqps::bind::kRarePaths));
-  for (size_t i = 0; i < std::size(fastqps::bind::kRarePaths); i++) paths[i] = py::str(fastqps::bind::kRarePaths[i]);
-  m.attr("RARE_PATHS") = paths;
   fastqps::bind::register_wire(m);
 }

@@ -1,5 +1,5 @@
-// What a server says of its load to clients that choose among servers: an OrcaLoadReport (xds.data.orca.v3), which
-// Envoy's and grpc's weighted round robin read.
+// The server's load report for clients that choose among servers: an OrcaLoadReport (xds.data.orca.v3), which the
+// weighted round robin of Envoy and gRPC reads.
 #pragma once
 #include <string_view>
 
@@ -7,7 +7,7 @@
 
 namespace fastqps::front {
 
-// The numbers of one report. Whatever is not finite or below 0 is said as 0.
+// The numbers of one report. A number that is not finite, or below 0, is reported as 0.
 struct Load {
   double utilization = 0;  // 1: at the limit of what the server can do; may be more
   double cpu_utilization = 0, memory_utilization = 0;
@@ -17,16 +17,16 @@ struct Load {
 
 inline constexpr u32 kLoadReportBytes = 256;  // more than any report takes
 
-// Writes the message. Utilization and rate are at least 0.001: to a balancer 0 means that it was not said.
+// Writes the message. Utilization and rate are at least 0.001, because balancers read 0 as a missing value.
 u32 write_load_report(const Load& load, u8* out);
 
-// Where a server's load stands, and who is told of it without asking.
+// The source of the load, and whether answers carry it without being asked.
 struct LoadSource {
   const LoadLine* line = nullptr;  // the supervisor's; nullptr: there is nothing to say
   bool in_trailers = false;        // answers carry it
 };
 
-// The report of the moment, encoded at most ten times a second however often it is asked for.
+// The current report, encoded at most ten times a second.
 class LoadReports {
  public:
   static constexpr u64 kPeriodNs = 100'000'000;

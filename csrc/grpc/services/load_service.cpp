@@ -75,10 +75,10 @@ void LoadService::send_due(u64 now_ns) {
     Stream& stream = streams_[i];
     if (now_ns >= stream.due_ns) {
       stream.due_ns = now_ns + stream.interval_ns;
-      // Who does not read gets the newest report when it does, not each one in between.
+      // A client that does not read gets the newest report later, not each one in between.
       if (transport_.caught_up(stream.call)) send_report(stream.call, now_ns);
     }
-    // What ended in send_report() has left its place to the next one, which is looked at in the next turn.
+    // A stream that ended in send_report() was replaced by another one, which is handled in the next turn.
     if (i < streams_.size()) due_ns_ = std::min(due_ns_, streams_[i].due_ns);
   }
 }

@@ -1,5 +1,5 @@
-// How long a TLS client says that its hello is, read from the records before OpenSSL sees them: OpenSSL takes hellos of
-// 128 KB, and several times the memory, from clients that nobody knows yet. A usual one has less than 2 KB.
+// Reads the announced length of a TLS client's hello from the records before OpenSSL sees them. OpenSSL accepts hellos
+// of 128 KB, and takes several times that memory, from any client. A usual hello has less than 2 KB.
 #pragma once
 #include <algorithm>
 
@@ -11,7 +11,7 @@ class HelloGauge {
  public:
   static constexpr u32 kMax = 16 << 10;
 
-  // The next bytes, cut anywhere. False: a message in them is longer.
+  // Takes the next bytes, cut anywhere. Returns false if a message in them is longer than allowed.
   bool feed(const u8* data, size_t bytes) {
     while (bytes) {
       size_t n = 1;

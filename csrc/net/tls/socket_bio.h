@@ -1,4 +1,4 @@
-// A connection's socket as OpenSSL's source and sink. Its own would raise SIGPIPE where a client has gone.
+// A connection's socket as OpenSSL's source and sink. OpenSSL's own would raise SIGPIPE if a client has gone.
 #pragma once
 #include <openssl/bio.h>
 

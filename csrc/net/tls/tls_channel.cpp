@@ -23,8 +23,8 @@ constexpr u8 kRetryRandom[] = {0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11,
                                0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91};
 constexpr u8 kServerHello = 2;
 constexpr size_t kRandomAt = 6;  // behind type, length and version
-// Changes of keys, mostly: once in millions of records. Each costs more than a call, and OpenSSL takes all that have
-// come in one read, so that who sends nothing else would keep the loop in it.
+// Mostly key updates, once in millions of records. Each costs more than a call, and OpenSSL handles all received ones
+// in one read, so a client that sends nothing else would keep the loop busy.
 constexpr u32 kAsidesMax = 256;
 
 }  // namespace
@@ -93,8 +93,8 @@ bool TlsChannel::plaintext() const {
   return recv(fd_, &first, 1, MSG_PEEK) == 1 && first != kHandshakeRecord;
 }
 
-// OpenSSL takes tens of KB from its first byte on. So it begins when the first record is whole, or its first 4 KB: who
-// sends less than that, or nothing, costs what it has sent.
+// OpenSSL takes tens of KB from its first byte on. So it starts when the first record, or its first 4 KB, is complete.
+// A client that sends less costs only the bytes that it has sent.
 Handshake TlsChannel::read_hello() {
   if (hello_.empty() && plaintext()) return Handshake::kPlaintext;
   char part[kHelloPart];
@@ -176,7 +176,7 @@ i64 TlsChannel::decrypt(u8* data, size_t bytes) {
       if (SSL_has_pending(ssl_)) continue;
       return i64(got);
     }
-    // What was read before the end or the error counts; the next read finds the same again.
+    // Bytes read before the end or the error count; the next read reports the same again.
     const int error = SSL_get_error(ssl_, 0);
     wants_write_ = error == SSL_ERROR_WANT_WRITE;  // the client wants our keys changed too, and reads nothing
     if (!wearisome() && (error == SSL_ERROR_WANT_READ || wants_write_)) return got ? i64(got) : kAgain;

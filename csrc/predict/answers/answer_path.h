@@ -1,4 +1,4 @@
-// The way of an answer from its slot to its call, put together.
+// The objects on an answer's path from its slot to its call.
 #pragma once
 #include "predict/answers/answers.h"
 #include "predict/answers/generation_calls.h"

@@ -1,4 +1,4 @@
-// Reads what a dispatcher has left in a slot: an answer, laid out for the writer, or the reason why there is none.
+// Reads a dispatcher's result from a slot: an answer, as views for the encoder, or the reason for its absence.
 #pragma once
 #include <vector>
 
@@ -25,15 +25,16 @@ class AnswerReader {
         clock_(clock),
         refusals_(refusals) {}
 
-  // Whether there is no answer but read_refusal().
+  // Whether the slot holds no answer; then read_refusal() returns the reason.
   bool failed(u32 slot, Verdict verdict) { return verdict != Verdict::kDone || slots_.slot(slot).status; }
   Refusal read_refusal(u32 slot, Verdict verdict);
   Refusal unreadable() { return refusals_.refuse(StatusCode::kInternal, "the dispatcher's answer cannot be read"); }
 
-  // An encoder's answer. The views are valid until the next one. False: these bytes cannot be an answer of this route.
+  // Reads an encoder's answer. The views are valid until the next call. Returns false if the bytes cannot be an answer
+  // of this route.
   bool read(u32 slot, ResponseView& response, Timings& timings, Usage& usage);
   Usage read_usage(u32 slot, u32 output_tokens);
-  // done: its dispatcher ended it; else the door did, and the slot's last times are not there yet.
+  // done: the dispatcher ended the generation. Otherwise the door did, and the slot's last timestamps are not set yet.
   Timings read_timings(u32 slot, bool done);
 
  private:

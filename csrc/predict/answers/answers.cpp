@@ -4,7 +4,7 @@
 
 namespace fastqps::front {
 
-// The last message of a call that has one item, and the call's end. write(out) fills `size` bytes.
+// Sends the last message of a call with one item, and ends the call. write(out) fills `size` bytes.
 template <class Write>
 void Answers::end_call(const Item& item, size_t size, Write write) {
   u8* out = attachment_->begin_message(item.call, size);

@@ -19,7 +19,7 @@ class Answers {
   void answer(const Item& item, const ResponseView& response);
   void answer(const Item& item, const ChunkView& last);
   void answer(const Item& item, const Refusal& refusal);
-  // An item that never got a slot. `view` holds what could be read of it.
+  // Answers an item that never got a slot. `view` holds the fields that could be read.
   void refuse(const Origin& from, const RequestView& view, const Refusal& refusal);
 
  private:

@@ -48,9 +48,10 @@ void GenerationCalls::read_progress(u32 slot) {
   const Item& item = items_[slot];
   const Generation* generation = generations_.find(slot);
   if (!generation || item.answered) return;
-  const u32 made = slots_.slot(slot).n_made.load(kAcquire);  // pairs with the dispatcher's store: the tokens are there
-  if (made <= generation->taken() || made > token_room(slot)) return;  // nothing new, or bytes that nobody should write
-  // Chunks of a few bytes take several times their size in memory: a client that does not read gets the rest in one.
+  const u32 made = slots_.slot(slot).n_made.load(kAcquire);  // pairs with the dispatcher's store: they are readable
+  if (made <= generation->taken() || made > token_room(slot)) return;  // nothing new, or impossible bytes
+  // A chunk of a few bytes takes several times its size in memory. So a client that reads slowly gets the rest in one
+  // chunk.
   if (generation->stream() && !attachment_->caught_up(item.call)) return;
   advance(slot, made, Finish::kNot);
 }
@@ -65,8 +66,8 @@ bool GenerationCalls::finish(u32 slot) {
   return sound;
 }
 
-// `made` tokens are there. Sends what is new to a stream, and answers if the generation has ended: as its dispatcher
-// says, or by a stop string.
+// Reads the first `made` tokens. Sends the new ones to a stream, and answers if the dispatcher or a stop string has
+// ended the generation.
 void GenerationCalls::advance(u32 slot, u32 made, Finish finish) {
   Generation& generation = *generations_.find(slot);
   const bool read_before = generation.taken() > 0;
@@ -75,14 +76,14 @@ void GenerationCalls::advance(u32 slot, u32 made, Finish finish) {
     if (generation.stream()) send_chunk(slot, view);
     return;
   }
-  if (!generation.stream() && read_before) {  // that was only to find a stop string
+  if (!generation.stream() && read_before) {  // these tokens were read only to find a stop string
     generation.restart();
     view = read_tokens(slot, made, finish);
   }
   view.finish_reason = generation.stopped() || finish == Finish::kStop ? FinishReason::kStop : FinishReason::kLength;
   items_.answer(slot);
   send_last(slot, view, finish != Finish::kNot);
-  if (finish == Finish::kNot) slots_.cancel(slot, Control::kStop);  // whether it has just ended or not: it is answered
+  if (finish == Finish::kNot) slots_.cancel(slot, Control::kStop);  // no matter whether it has just ended
 }
 
 // How many tokens the slot's answer can hold.
@@ -91,8 +92,8 @@ u32 GenerationCalls::token_room(u32 slot) const {
       std::min<u64>(routes_[items_[slot].route].max_output_tokens, memory_.segment.sizes().answer_bytes / kTokenBytes));
 }
 
-// The tokens from the first unread one up to the made-th, or to the one that completes a stop string. Ids are copied:
-// their size and their bytes must be of one moment, whatever the dispatcher's process does.
+// Returns the unread tokens up to the made-th, or up to the one that completes a stop string. It copies ids, because
+// the dispatcher's process could change them between two reads.
 GenerationView GenerationCalls::read_tokens(u32 slot, u32 made, Finish finish) {
   Generation& generation = *generations_.find(slot);
   Slot& s = slots_.slot(slot);
@@ -125,7 +126,7 @@ void GenerationCalls::send_chunk(u32 slot, const GenerationView& view) {
   attachment_->commit_message(item.call, size);
 }
 
-// done: its dispatcher ended it.
+// done: the dispatcher ended the generation.
 void GenerationCalls::send_last(u32 slot, const GenerationView& view, bool done) {
   const Item& item = items_[slot];
   const Generation& generation = *generations_.find(slot);

@@ -1,8 +1,8 @@
-// Items of a model that generates: their options go into the slot, and their tokens are read while they are made.
+// Items of generative models: writes their options into the slot, and reads their tokens while they are generated.
 //
 // Predict reads a generation once, at its end, unless it has stop strings. Generate, and requests with stop strings,
 // are read whenever the slab reports progress. Tokens wait in the slot until they are read, so a client that does not
-// read its chunks costs nothing: it gets the rest in one.
+// read its chunks costs no memory: it gets the rest in one chunk.
 #pragma once
 #include <string>
 #include <vector>
@@ -30,11 +30,11 @@ class GenerationCalls {
         records_(records),
         answers_(answers) {}
 
-  // Only for a request that RequestChecker let pass. The slot's flags for scatter are written before.
+  // Call only for a request that RequestChecker accepted, after the slot's flags for scatter are written.
   void begin(const RequestView& view, u32 route, u32 slot, bool stream);
-  // More tokens have come.
+  // Called when a generation has more tokens.
   void read_progress(u32 slot);
-  // A dispatcher's answer that has come in full. False: these bytes cannot be one.
+  // Sends a dispatcher's complete answer. Returns false if the bytes cannot be an answer.
   bool finish(u32 slot);
 
  private:

@@ -1,5 +1,5 @@
-// Open calls of many items: PredictBatch, which is answered when all of its items are, and PredictStream, each of whose
-// items is answered at once.
+// Open calls of many items: PredictBatch, answered when all its items are, and PredictStream, whose items are answered
+// one by one.
 #pragma once
 #include "predict/answers/call_counts.h"
 #include "predict/tables/groups.h"
@@ -24,18 +24,18 @@ class GroupCalls {
   u32 open(CallId call, Rpc method, const CallInfo& info);
 
   void link(u32 group, u32 slot, u32 route);
-  // The group is gone afterwards if that was all of it.
+  // Frees the group if this was its last item.
   void unlink(u32 group, u32 slot);
   void free_if_done(u32 group);
 
-  // A batch keeps its answers until all are there; a stream sends each at once.
+  // A batch keeps its answers until it has all; a stream sends each at once.
   void answer(u32 group, u32 index, const ResponseView& response);
   void send_batch(u32 group);
   void end(u32 group, const Status& status);
-  // Ends a stream of a draining server to which nothing is owed.
+  // Ends a stream without unanswered items, on a draining server.
   void end_drained(u32 group);
 
-  // Between the two no message of the call is delivered.
+  // Between hold and resume no message of the call is delivered.
   void hold(u32 group);
   template <class MayGo>
   void resume_held(MayGo may_go) {

@@ -38,7 +38,7 @@ void ItemRecords::trace(const Item& item, u32 slot, Ended ended, StatusCode code
   at[kParse] = items_.times(slot).parse_begun_ns;
   at[kTokenize] = items_.times(slot).parse_ended_ns;
   if (!item.tokenizing) at[kQueue] = s.queued_ns.load(kRelaxed);
-  if (ended != Ended::kUnanswered) {  // else these are of nobody, or of an earlier request
+  if (ended != Ended::kUnanswered) {  // otherwise the slot's times belong to no request, or to an earlier one
     const bool done = ended == Ended::kByDispatcher;
     at[kGather] = s.claimed_ns, at[kLaunch] = s.gathered_ns, at[kDevice] = s.launched_ns;
     at[kScatter] = done ? s.finished_ns : now;

@@ -9,7 +9,7 @@ namespace fastqps::front {
 
 class ItemRecords {
  public:
-  // Which of a slot's times are there, and of this item.
+  // Which of a slot's timestamps are set and belong to this item.
   enum class Ended : u8 { kByDispatcher, kByDoor, kUnanswered };
 
   ItemRecords(const DoorMemory& memory, const Attachment& attachment, Slots& slots, Items& items,
@@ -21,11 +21,11 @@ class ItemRecords {
         generations_(generations),
         clock_(clock) {}
 
-  // Whether an item's times are wanted. Of a call of many items the first ones' are.
+  // Whether an item's times are recorded. For a call of many items, only those of the first few are.
   bool is_traced(const Origin& from, u32 route);
-  // A slot's answer goes out now.
+  // Records that a slot's answer is sent now.
   void answered(u32 slot, Ended ended);
-  // An item of a traced call has ended. `item` may be a copy: its slot may be free already.
+  // Records that an item of a traced call has ended. `item` may be a copy, because its slot may be free already.
   void trace(const Item& item, u32 slot, Ended ended, StatusCode code);
 
  private:

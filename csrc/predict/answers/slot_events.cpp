@@ -21,7 +21,7 @@ void SlotEvents::answer(u32 slot, u64, Verdict verdict) {
     path_.answers.answer(item, path_.reader.unreadable());
 }
 
-// An encoder's answer. False: the slot's bytes cannot be one.
+// Sends an encoder's answer. Returns false if the slot's bytes cannot be one.
 bool SlotEvents::answer_row(u32 slot) {
   ResponseView response;
   Timings timings;
@@ -32,13 +32,13 @@ bool SlotEvents::answer_row(u32 slot) {
   return true;
 }
 
-// Nothing of the item is with its client.
+// The client has received nothing of this item.
 void SlotEvents::restarted(u32 slot, u64) {
   tables_.items.wait_again(tables_.items[slot]);
   if (Generation* generation = tables_.generations.find(slot)) generation->restart();
 }
 
-// Nothing of the item may stay.
+// Releases everything that the item holds.
 void SlotEvents::released(u32 slot, u64) {
   Item& item = tables_.items[slot];
   tables_.items.deadlines.clear(slot);

@@ -1,4 +1,4 @@
-// What the slab announces about slots, passed on to whom it concerns.
+// The slab's host: passes its events about slots on to the objects that handle them.
 #pragma once
 #include <utility>
 
@@ -9,17 +9,17 @@ namespace fastqps::front {
 
 class SlotEvents {
  public:
-  // Both may still be under construction: they are used from the first turn on.
+  // Both may still be under construction, because they are first used in the first turn.
   SlotEvents(ServiceTables& tables, AnswerPath& path) : tables_(tables), path_(path) {}
 
-  // The slab's host: core/slab.h says when each is called. The slot's bytes are ours until answer() returns.
+  // core/slab.h says when each is called. The slot's bytes belong to this process until answer() returns.
   void answer(u32 slot, u64 user, Verdict verdict);
   void progress(u32 slot, u64) { path_.generating.read_progress(slot); }
   void restarted(u32 slot, u64 user);
   void released(u32 slot, u64 user);
   void expect(u32 slot) {
     __builtin_prefetch(&tables_.items[slot]);
-    // The item of the slot before is in the cache by now, and leads to its call.
+    // By now the previous slot's item is in the cache, so its call can be prefetched.
     tables_.attachment->expect(tables_.items[std::exchange(expected_, slot)].call);
   }
 

@@ -14,7 +14,7 @@ Stage stage_of(State state) {
 Gone Withdrawals::call_gone(u64 user) {
   if (!user) return Gone::kReleased;
   const u32 slot = u32(user - 1);
-  if (items_[slot].answered) return Gone::kReleased;  // cut as its answer was written: Answers counts it
+  if (items_[slot].answered) return Gone::kReleased;  // it was cut while its answer was written: Answers counts it
   const Item kept = items_[slot];
   counts_.item(kept.route, StatusCode::kCancelled);
   counts_.call(kept.route, kept.method, StatusCode::kCancelled, kept.received_ns);
@@ -36,13 +36,14 @@ Gone Withdrawals::group_gone(u64 user) {
     }
     slot = next;
   }
-  groups_[g].gone = true;  // not before: with its last slot the group would be freed under this loop, and then again
+  groups_[g].gone = true;  // set only now: otherwise releasing the last slot would free the group inside this loop
   groups_[g].holds_connection = held;
   groups_.free_if_done(g);
   return held ? Gone::kHeld : Gone::kReleased;
 }
 
-// The client of an unanswered item is gone. True: a dispatcher, or a tokenizer's thread, still holds the slot.
+// Ends an unanswered item whose client is gone. Returns true if a dispatcher or a tokenizer's thread still holds the
+// slot.
 bool Withdrawals::abandon(u32 slot) {
   items_.answer(slot);
   cut_off_ += phase_.drain_is_over(attachment_->turn_ns());
@@ -66,13 +67,14 @@ void Withdrawals::give_up_waiting() {
     const Item kept = items_[slot];
     if (slots_.state(slot) != State::kQueued || kept.answered) continue;
     if (memory_.route(kept.route).dispatchers.load(kRelaxed)) continue;
-    // One that is claimed just now is not ours any more.
+    // A slot that has just been claimed is left to its dispatcher.
     if (take_back(slot))
       answers_.answer(kept, refusals_.refuse(StatusCode::kUnavailable, "no dispatcher of this model is left"));
   }
 }
 
-// An unanswered item is the caller's to answer now. False: its answer is here already, and drain() hands it out.
+// Takes an unanswered item back, so that the caller answers it. Returns false if its answer is here already: drain()
+// sends it.
 bool Withdrawals::take_back(u32 slot) {
   if (items_[slot].tokenizing) {
     drop_text(slot);

@@ -1,9 +1,9 @@
-// Items that end otherwise than by an answer: their client is gone, their time is over, or nobody will ever take them.
+// Items that end without an answer, because their client is gone, their deadline has passed, or no dispatcher is left.
 #pragma once
 #include "predict/answers/answers.h"
 #include "predict/answers/item_records.h"
-#include "predict/intake/tokenizers.h"
 #include "predict/tables/slots.h"
+#include "predict/tokenize/tokenizers.h"
 #include "predict/upkeep/phase_watch.h"
 
 namespace fastqps::front {
@@ -26,16 +26,16 @@ class Withdrawals {
         refusals_(refusals),
         phase_(phase) {}
 
-  // The call of one item, or of a group, has ended early. kHeld: a dispatcher, or a tokenizer, still holds a slot.
-  // user: as the call's, 0 where it never got so far.
+  // The call of one item, or of a group, has ended early. Returns kHeld if a dispatcher or a tokenizer still holds a
+  // slot. user: the call's user word, 0 if it was never set.
   Gone call_gone(u64 user);
   Gone group_gone(u64 user);
-  // The deadline has passed: the client hears it now; a dispatcher that holds the slot gives it back later.
+  // Answers an item whose deadline has passed. A dispatcher that holds its slot returns it later.
   void expire(u32 slot);
-  // Once a second. Items of routes whose dispatchers all stay down: nobody will ever claim them.
+  // Called once a second: ends waiting items of routes whose dispatchers all stay down.
   void give_up_waiting();
 
-  // Items without an answer whose connections this server closed at the end of a drain.
+  // The number of items without an answer whose connections this server closed at the end of a drain.
   u32 cut_off() const { return cut_off_; }
 
  private:

@@ -22,7 +22,8 @@ Refusal Admission::check(const RequestView& view, u32 r, const Origin& from, u64
   }
   if (!route.dispatchers.load(kRelaxed))
     return refusals_.refuse(StatusCode::kUnavailable, "no dispatcher of this model is left");
-  // A generation of few tokens does not take as long as the usual one; how many that has is not known, but its limit.
+  // A generation of few tokens takes less time than the usual one. The usual length is not known, so the route's limit
+  // stands for it.
   const u32 tokens = view.generate.max_tokens;
   const u64 predicted = loads_.predicted_ns(r, tokens ? double(tokens) / route.max_output_tokens : 1);
   if (loads_.full(r)) {
@@ -44,9 +45,9 @@ Refusal Admission::check(const RequestView& view, u32 r, const Origin& from, u64
   return {};
 }
 
-// Others come first where this connection has more than its share of the queue or the slots. But a batch whose
-// connection has nothing else there is taken as far as there are places: one as large as a small queue would find the
-// same end at each of its retries, and of an idle server too.
+// Rejects an item if its connection already has its share of the queue or of the slots. A batch whose connection has no
+// other items is exempt and may use all free places: otherwise one as large as a small queue would be rejected at every
+// retry, even by an idle server.
 Refusal Admission::check_share(u32 r, const Origin& from, u64 predicted_ns) {
   const u32 all = memory_.segment.sizes().slots, left = all - slots_.used();
   const u32 waiting = items_.shares.waiting(from.info->connection, r);

@@ -1,4 +1,4 @@
-// Whether a route takes one more request. Decided before the request is tokenized, so that a refusal costs
+// Decides whether a route accepts one more request, before the request is tokenized, so that a rejection costs
 // microseconds.
 #pragma once
 #include "predict/intake/queue_loads.h"
@@ -11,7 +11,7 @@ namespace fastqps::front {
 
 class Admission {
  public:
-  // default_timeout_ns: of requests that name none; 0: none.
+  // default_timeout_ns: for requests without a deadline; 0: none.
   Admission(const DoorMemory& memory, Slots& slots, Items& items, QueueLoads& loads, RefusalWriter& refusals,
             u64 default_timeout_ns)
       : memory_(memory),
@@ -21,10 +21,10 @@ class Admission {
         refusals_(refusals),
         default_timeout_ns_(default_timeout_ns) {}
 
-  // The earliest of the call's deadline, the item's timeout and the server's; 0: none of them is set.
+  // Returns the earliest of the call's deadline, the item's timeout and the server's default; 0 if none is set.
   u64 deadline_of(const RequestView& view, const CallInfo& info) const;
   Refusal check(const RequestView& view, u32 route, const Origin& from, u64 now, u64 deadline);
-  // All slots are in use.
+  // The rejection if all slots are in use.
   Refusal no_slot(u32 route);
 
  private:

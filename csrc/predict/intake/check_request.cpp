@@ -1,4 +1,5 @@
-// The limits on a request's values that hold for every model. Each refusal names the field, the value and the limit.
+// Checks the limits on a request's values that hold for every model. Each refusal names the field, the value and the
+// limit.
 #include <cmath>
 
 #include "text/stop_strings.h"

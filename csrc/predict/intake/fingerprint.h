@@ -1,4 +1,4 @@
-// A 64-bit fingerprint of token ids: for recognising a request that has broken dispatchers when it comes again.
+// A 64-bit fingerprint of token ids, to recognise a request that has killed dispatchers when a client repeats it.
 #pragma once
 #include "core/types.h"
 

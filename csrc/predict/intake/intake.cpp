@@ -43,7 +43,7 @@ Item& Intake::begin_item(const RequestView& view, const Origin& from, u32 route,
   s.dtype = u8(view.output.dtype);
   s.flags = u8((view.output.has_normalize ? kNormalizeSet : 0) | (view.output.normalize ? kNormalize : 0) |
                (view.output.raw_scores ? kRawScores : 0) | (view.output.timings ? kWantTimings : 0));
-  // Made in place: a copy of a fresh one waits for the narrow stores that made it.
+  // Constructed in place: copying a fresh item would stall on the narrow stores that filled it.
   return *new (&items_[slot]) Item{.call = from.call,
                                    .connection = from.info->connection,
                                    .request_id = view.request_id,
@@ -56,7 +56,7 @@ Item& Intake::begin_item(const RequestView& view, const Origin& from, u32 route,
                                    .truncate = view.truncate};
 }
 
-// Keeps the times of the item's first stages.
+// Stores the times of the item's first stages.
 void Intake::stamp(const Origin& from, Item& item, u32 slot, u64 begun_ns, u64 parsed_ns, bool timed) {
   items_.times(slot) = {begun_ns, parsed_ns};
   const u64 now = queue_.stamp();
@@ -66,7 +66,7 @@ void Intake::stamp(const Origin& from, Item& item, u32 slot, u64 begun_ns, u64 p
     memory_.sample(kParse, parsed_ns - begun_ns);
   }
   if (item.tokenizing) {
-    item.sampled = timed;  // the stage ends when its worker is done
+    item.sampled = timed;  // the stage ends when the worker is done
     return;
   }
   item.tokenize_us = u32((now - parsed_ns) / 1000);

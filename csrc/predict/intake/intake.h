@@ -1,4 +1,4 @@
-// Takes requests in: from a message's bytes to a slot in a ring.
+// Accepts requests: from a message's bytes to a slot in a ring.
 #pragma once
 #include <string_view>
 
@@ -31,11 +31,11 @@ class Intake {
         input_(input),
         queue_(queue) {}
 
-  // Reads, checks and queues one item. On refusal `view` holds what could be read of it, at least its request_id where
-  // there is one, and no slot is held.
+  // Reads, checks and queues one item. After a refusal no slot is held, and `view` holds the fields that could be read,
+  // at least the request_id if there is one.
   Refusal accept(std::string_view message, const Origin& from, RequestView& view);
-  // A text that another thread has tokenized, or dropped: queues its item. A refusal is the caller's to send, to the
-  // item as it was before.
+  // Queues the item of a text that another thread has tokenized or dropped. The caller sends a refusal, to its copy of
+  // the item.
   Refusal finish_text(const TokenizeResult& result);
 
  private:

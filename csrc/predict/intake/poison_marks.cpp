@@ -33,7 +33,8 @@ void PoisonMarks::mark(u32 slot) {
   oldest->fingerprint.store(print, kRelaxed);
   const u64 until = now_ns() + kPoisonNs;
   oldest->until_ns.store(until, kRelaxed);
-  // The doors look at this word first. Release: who finds it raised finds the mark, before any client hears of it.
+  // The doors read this word first. Release: a door that reads the new value also reads the mark, before any client is
+  // answered.
   std::atomic<u64>& last = segment.supervisor().poison_until_ns;
   for (u64 seen = last.load(kRelaxed); seen < until && !last.compare_exchange_weak(seen, until, kRelease, kRelaxed);) {}
   bump(memory_.stats.poisoned);

@@ -1,4 +1,4 @@
-// The fingerprints of requests that have broken dispatchers. Such a request is refused for ten minutes by all doors.
+// The fingerprints of requests that have killed dispatchers. All doors reject such a request for ten minutes.
 #pragma once
 #include "predict/tables/door_memory.h"
 #include "predict/tables/slots.h"
@@ -10,8 +10,8 @@ class PoisonMarks {
   PoisonMarks(const DoorMemory& memory, Slots& slots) : memory_(memory), slots_(slots) {}
 
   bool marked(Slot& slot, u64 now) const {
-    // Nearly always one look at a word that nobody writes: it costs no more than to remember what it said, and what
-    // another door has found out holds here with the next request. Partner: mark().
+    // This is nearly always one read of a word that nobody writes, as cheap as a cached copy. So a mark of another door
+    // holds here from the next request on. Partner: mark().
     return memory_.segment.supervisor().poison_until_ns.load(kAcquire) > now && find(slot, now);
   }
   void mark(u32 slot);

@@ -1,4 +1,4 @@
-// How much waits in the queue of each route, and when a request that is queued now is likely to be answered.
+// How many items wait in the queue of each route, and when a request that is queued now is likely to be answered.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -11,7 +11,7 @@ class QueueLoads {
  public:
   explicit QueueLoads(Segment segment) : segment_(segment), routes_(segment.sizes().routes()) {}
 
-  // Once a turn, and after a sleep: how much waits, over all doors.
+  // Called once a turn and after a sleep: counts the waiting items of all doors.
   void look(u64 now_ns) {
     const Sizes& sizes = segment_.sizes();
     for (u32 r = 0; r < sizes.routes(); r++) {
@@ -38,26 +38,26 @@ class QueueLoads {
     return load.waiting + load.added >= segment_.route(route).max_queue_items;
   }
 
-  // Places that are left in the queue.
+  // The number of free places in the queue.
   u64 free(u32 route) const {
     const Load& load = routes_[route];
     const u64 all = segment_.route(route).max_queue_items, waiting = load.waiting + load.added;
     return all - std::min(all, waiting);
   }
 
-  // When a request that is queued now is likely to be answered, in ns from now; 0: not known. Waiting ÷ completion rate
-  // + the usual step. The rate is only learned, and only used, while the queue holds more than the dispatchers can take
-  // at once: below that, completions say how much was asked, not how much could be done, and full steps are the
-  // measure. share: of the usual step, that this request needs at the least.
+  // The expected time until a request that is queued now is answered, in ns: waiting items ÷ completion rate + the
+  // usual step. 0: not known. The rate is learned and used only while the queue holds more than the dispatchers can
+  // take at once. Below that, completions measure the demand, not the capacity, so full steps are used instead. share:
+  // the least share of the usual step that this request needs.
   u64 predicted_ns(u32 route, double share = 1) const {
     const Load& load = routes_[route];
     u64 waiting = load.waiting + load.added;
-    // Nothing waits: the next step may be this request's alone, and much shorter than the usual one.
+    // No item waits, so the next step may hold this request alone and be much shorter than usual.
     if (!load.fresh || !waiting || !load.batch_items) return 0;
     const u64 own_ns = u64(double(load.step_ns) * share);
     if (waiting >= load.batch_items && load.items_per_s > 0)
       return u64(double(waiting) / load.items_per_s * 1e9) + own_ns;
-    // Not measured: at least until those steps have ended that run now.
+    // The rate is not known: at least until the running steps have ended.
     return u64(std::min(1.0, double(waiting) / double(load.batch_items)) * double(load.step_ns)) + own_ns;
   }
 
@@ -70,7 +70,7 @@ class QueueLoads {
     u64 looked_ns = 0, done = 0, batch_items = 0, step_ns = 0;
     double items_per_s = 0;
     bool saturated = false;  // at the start of the window
-    bool fresh = false;      // something was completed lately: a stalled estimate must not refuse for ever
+    bool fresh = false;      // items were completed lately: a stalled estimate must not reject for ever
   };
 
   void measure(u32 r, u64 now_ns) {
@@ -85,14 +85,14 @@ class QueueLoads {
     load.batch_items = n * segment_.route(r).max_batch_items;
     bool saturated = load.waiting >= load.batch_items;
     u64 completed = done - std::min(done, load.done);
-    // A window ends with a completion: a step may be longer than many of the shortest windows, and its items belong to
-    // all of them.
+    // A window ends with a completion, because one step can last longer than many shortest windows and its items belong
+    // to all of them.
     if (!completed && now_ns - load.looked_ns < std::max(kStaleNs, 2 * step_ns)) return;
     if (load.looked_ns && completed && load.saturated && saturated) {
       double rate = double(completed) / double(now_ns - load.looked_ns) * 1e9;
       load.items_per_s = load.items_per_s > 0 ? load.items_per_s * 0.75 + rate * 0.25 : rate;
     } else if (!saturated) {
-      load.items_per_s = 0;  // what an overload of the past could do says nothing about the next burst
+      load.items_per_s = 0;  // the rate of a past overload says nothing about the next burst
     }
     load.fresh = completed > 0;
     load.step_ns = step_ns;

@@ -16,7 +16,7 @@ Refusal RequestChecker::check(std::string_view message, Rpc method, RequestView&
   return routes_[route].task == Task::kGenerate ? check_generator(view, route) : check_encoder(view, route, method);
 }
 
-// Names the models that are served, as many as the message has room for.
+// Lists the served models, as many as the message has room for.
 Refusal RequestChecker::not_served(std::string_view name) {
   Refusal refusal =
       refusals_.refuse_field("model", "'%.*s' is not served here; served: %s", int(std::min<size_t>(name.size(), 100)),

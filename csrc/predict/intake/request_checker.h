@@ -1,5 +1,5 @@
-// What a request may ask: of every model (check_request.cpp), and of the model that it names. Each refusal names the
-// field, the value and the limit.
+// Checks a request against the limits of all models (check_request.cpp) and of the model that it names. Each refusal
+// names the field, the value and the limit.
 #pragma once
 #include <string_view>
 
@@ -14,8 +14,8 @@ class RequestChecker {
  public:
   RequestChecker(ModelRoutes& routes, RefusalWriter& refusals) : routes_(routes), refusals_(refusals) {}
 
-  // Reads a message and finds the route that serves its model. On refusal `view` holds what could be read of it, at
-  // least its request_id where there is one.
+  // Reads a message and finds the route that serves its model. After a refusal `view` holds the fields that could be
+  // read, at least the request_id if there is one.
   Refusal check(std::string_view message, Rpc method, RequestView& view, u32& route);
 
  private:

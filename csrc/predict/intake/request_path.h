@@ -1,4 +1,4 @@
-// The way of a request from its message to a ring, put together.
+// The objects on a request's path from its message to a ring.
 #pragma once
 #include "predict/answers/answer_path.h"
 #include "predict/intake/intake.h"

@@ -10,8 +10,8 @@ u64 RequestQueue::stamp() { return stamp_ns_ = now_ns(); }
 Refusal RequestQueue::put(u32 slot) {
   static constexpr Class kClassOf[] = {kNormal, kLow, kNormal, kHigh};  // by fastqps.v1.Priority
   const Item& item = items_[slot];
-  // The wait for a dispatcher begins where the stages before it end. A clock for every item would cost a percent of its
-  // work: the first one of a turn has its own, and those behind it the newest that there is.
+  // An item's wait for a dispatcher begins when its earlier stages end. Reading the clock for every item would cost a
+  // percent of its work, so only the first item of a turn does, and later ones use the newest reading.
   if (stamp_ns_ < attachment_->turn_ns()) stamp();
   const u64 now = stamp_ns_;
   Refusal refusal;

@@ -21,11 +21,11 @@ class RequestQueue {
         events_(events),
         refusals_(refusals) {}
 
-  // On refusal the slot is free again and nothing of the item is left.
+  // After a refusal the slot is free again and the item is gone.
   Refusal put(u32 slot);
-  // Frees a slot that was never put, with all that is known of its item.
+  // Frees a slot that was never put, and its item.
   void discard(u32 slot);
-  // Reads the clock for an item's own times; what is put next in this turn waits from here on.
+  // Reads the clock for an item's own times. The wait of items that are put later in this turn counts from here.
   u64 stamp();
 
  private:

@@ -9,19 +9,28 @@ namespace fastqps::front {
 
 namespace {
 
-constexpr size_t kTextBytesAlways = 64 << 10;  // that a text may have, however few tokens the model takes
-constexpr size_t kBytesPerToken = 128;         // beyond that; the longest tokens of usual vocabularies have as many
+constexpr size_t kTextBytesAlways = 64 << 10;  // allowed for any text, however few tokens the model takes
+constexpr size_t kBytesPerToken = 128;         // allowed beyond that; the length of the longest usual tokens
 constexpr size_t kLoopTextBytes = 4 << 10;     // longer texts are tokenized by another thread
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// The text up to the last space behind a word in the second half of its first `bytes`: the words in front of it have
-// the tokens that they have in the whole text, if the tokenizer splits at spaces. A line's end may be part of the token
-// in front of it. Empty: there is no such space.
+// Cuts a text at the last space behind a word in the second half of its first `bytes`, or returns an empty text if
+// there is none. If the tokenizer splits at spaces, the words before the cut have the same tokens as in the whole text.
+// Line ends do not count, because one may belong to the token before it.
 std::string_view cut_at_space(std::string_view text, size_t bytes) {
   size_t end = bytes;
   while (end > bytes / 2 && (text[end] != ' ' || is_space(text[end - 1]))) end--;
   return text.substr(0, end > bytes / 2 ? end : 0);
+}
+
+// Bytes of the text's first `most` characters, or of all where it has no more.
+size_t bytes_of_characters(std::string_view text, size_t most) {
+  if (text.size() <= most) return text.size();
+  size_t characters = 0;
+  for (size_t at = 0; at < text.size(); at++)
+    if ((u8(text[at]) & 0xc0) != 0x80 && characters++ == most) return at;
+  return text.size();
 }
 
 const char* field_of(const Item& item) { return item.pair ? "pair" : "text"; }
@@ -35,6 +44,8 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   const RouteSetup& setup = routes_.setup(r);
   item.pair = view.input == Input::kPair;
   std::string_view text = item.pair ? view.pair_first : view.text;
+  if (setup.characters_max && !item.pair)
+    if (Refusal refusal = bound_characters(setup.characters_max, text, item)) return refusal;
   if (Refusal refusal = bound_text(view, r, text, item)) return refusal;
   if (setup.external_tokenizer || text.size() + view.pair_second.size() > kLoopTextBytes) {
     TokenizeJob job{slot, r, item.pair, std::string(text), std::string(view.pair_second)};
@@ -56,7 +67,7 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
     if (Refusal refusal = check_ids(field_of(item), ids, encoded.n_tokens, route)) return refusal;
   s.first_len = encoded.first_len;
   s.n_tokens.store(encoded.n_tokens, kRelaxed);
-  item.truncated = encoded.truncated;
+  item.truncated |= encoded.truncated;
   return {};
 }
 
@@ -73,8 +84,20 @@ Refusal SlotInput::check_tokenizer(const RequestView& view, u32 r) {
   return {};
 }
 
-// Refuses or cuts a text that is longer than any that the model could take. Without it one message of some MiB takes
-// seconds to tokenize, for a few hundred tokens or for a refusal.
+// Refuses or cuts a text of more characters than its model's package would read.
+Refusal SlotInput::bound_characters(u32 most, std::string_view& text, Item& item) {
+  const size_t bytes = bytes_of_characters(text, most);
+  if (bytes == text.size()) return {};
+  if (!item.truncate)
+    return refusals_.refuse_field(
+        "text", "more than %u characters, which the model takes at most; set truncate to have it cut", most);
+  text = text.substr(0, bytes);
+  item.truncated = true;
+  return {};
+}
+
+// Refuses or cuts a text that is longer than any that the model could take. Otherwise a message of a few MiB would take
+// seconds to tokenize, only to be cut or refused.
 Refusal SlotInput::bound_text(const RequestView& view, u32 r, std::string_view& text, Item& item) {
   const Route& route = routes_[r];
   const size_t bytes = text.size() + view.pair_second.size();
@@ -109,7 +132,7 @@ Refusal SlotInput::busy(const char* why) {
   return refusal;
 }
 
-// n_tokens: those that were written; n_total: of the whole text.
+// n_tokens: tokens written; n_total: tokens of the whole text.
 Refusal SlotInput::check_tokens(const Item& item, u32 n_tokens, u32 n_total, const Route& route) {
   const char* field = field_of(item);
   if (!n_total) return refusals_.refuse_field(field, "0 tokens, at least 1");
@@ -141,7 +164,7 @@ Refusal SlotInput::fill_ids(const RequestView& view, const Route& route, u32 slo
   return {};
 }
 
-// An id beyond the model's vocabulary would break the batch that it came into.
+// An id beyond the model's vocabulary would break its whole batch.
 Refusal SlotInput::check_ids(const char* field, const u32* ids, u32 n, const Route& route) {
   const u32 largest = *std::max_element(ids, ids + n);
   if (largest < route.vocab_size) return {};
@@ -171,13 +194,13 @@ void SlotInput::write_empty(u32 slot, u32 id) {
 }
 
 void SlotInput::write(const TokenizeResult& result, Item& item) {
-  if (!result.n_total) return write_empty(result.slot, *routes_.setup(item.route).empty_id);  // check() let it pass
+  if (!result.n_total) return write_empty(result.slot, *routes_.setup(item.route).empty_id);  // check() accepted it
   const u32 n_tokens = u32(result.ids.size());
   Slot& s = slots_.slot(result.slot);
   std::copy(result.ids.begin(), result.ids.end(), memory_.segment.ids(s));
   s.first_len = std::min(result.first_len, n_tokens);
   s.n_tokens.store(n_tokens, kRelaxed);
-  item.truncated = result.n_total > n_tokens;
+  item.truncated |= result.n_total > n_tokens;
 }
 
 }  // namespace fastqps::front

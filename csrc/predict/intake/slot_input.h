@@ -1,11 +1,11 @@
-// A request's token ids, into its slot: its own, or those of its text.
+// Writes a request's token ids into its slot: those of the message, or those of its text.
 #pragma once
 #include <vector>
 
-#include "predict/intake/tokenizers.h"
 #include "predict/tables/items.h"
 #include "predict/tables/refusal.h"
 #include "predict/tables/slots.h"
+#include "predict/tokenize/tokenizers.h"
 #include "wire/request_view.h"
 
 namespace fastqps::front {
@@ -16,9 +16,9 @@ class SlotInput {
             RefusalWriter& refusals)
       : memory_(memory), slots_(slots), routes_(routes), tokenizers_(tokenizers), refusals_(refusals) {}
 
-  // Writes the request's ids into the slot, or hands its text to another thread: then item.tokenizing is set.
+  // Writes the request's ids into the slot. If it hands the text to another thread instead, it sets item.tokenizing.
   Refusal fill(const RequestView& view, u32 route, u32 slot, Item& item);
-  // What another thread has made of the item's text.
+  // Writes the ids that another thread has made of the item's text.
   Refusal check(const TokenizeResult& result, const Item& item);
   void write(const TokenizeResult& result, Item& item);
 
@@ -26,6 +26,7 @@ class SlotInput {
   Refusal fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item);
   void write_empty(u32 slot, u32 id);
   Refusal check_tokenizer(const RequestView& view, u32 route);
+  Refusal bound_characters(u32 most, std::string_view& text, Item& item);
   Refusal bound_text(const RequestView& view, u32 route, std::string_view& text, Item& item);
   Refusal hand_over(TokenizeJob job, Item& item);
   Refusal busy(const char* why);

@@ -1,4 +1,4 @@
-// What the service is attached to once it runs: the transport from on_attach() on, and the loop where there is one.
+// The transport and the loop that the service is attached to. The transport is set by on_attach().
 #pragma once
 #include "front/loop.h"
 #include "grpc/service.h"

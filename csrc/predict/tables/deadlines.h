@@ -1,5 +1,5 @@
-// The deadlines of a door's slots. Almost none of them ever passes, so keeping them must cost nothing: one store to
-// set, one to clear, and a look at all of them only when the soonest that was known at the last look has come.
+// The deadlines of a door's slots. Almost none of them passes, so they must cost next to nothing: one store to set, one
+// to clear, and a scan only when the earliest deadline of the last scan has come.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -22,9 +22,9 @@ class Deadlines {
     used_ = std::max(used_, slot + 1);
   }
   void clear(u32 slot) { at_ns_[slot] = kNone; }
-  u64 soonest_ns() const { return soonest_ns_; }  // or earlier: the request that had it may have been answered
+  u64 soonest_ns() const { return soonest_ns_; }  // or earlier, because its request may have been answered
 
-  // Calls expire(slot) for each deadline that has passed; expire may clear, not set.
+  // Calls expire(slot) for each deadline that has passed. expire may clear deadlines but not set any.
   template <class Expire>
   void advance(u64 now_ns, Expire expire) {
     if (now_ns < soonest_ns_) return;
@@ -46,7 +46,7 @@ class Deadlines {
  private:
   std::vector<u64> at_ns_;
   u64 soonest_ns_ = kNone;
-  u32 used_ = 0;  // slots are taken last freed first: the used ones lie together
+  u32 used_ = 0;  // the slot freed last is taken first, so the used ones lie together
 };
 
 }  // namespace fastqps::front

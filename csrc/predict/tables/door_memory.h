@@ -1,4 +1,4 @@
-// One front door's part of the shared memory: what it reads, and the lines that it alone writes.
+// One front door's view of the shared memory, with the lines that it alone writes.
 #pragma once
 #include "core/segment.h"
 #include "core/wake.h"
@@ -6,7 +6,8 @@
 namespace fastqps::front {
 
 struct DoorMemory {
-  // A clock costs as much as the parser: one of so many items is timed, and counts as often.
+  // Reading the clock costs as much as parsing. So one of kSampleEvery items is timed, and its time counts kSampleEvery
+  // times.
   static constexpr u32 kSampleEvery = 8;
 
   DoorMemory(Segment segment, const WakeFds* fds, u32 door)
@@ -17,7 +18,7 @@ struct DoorMemory {
   void sample(Stage stage, u64 ns) const { stats.stage[stage].record(ns, kSampleEvery); }
 
   const Segment segment;
-  const WakeFds* const fds;  // nullptr: there is no other process
+  const WakeFds* const fds;  // nullptr: no other process
   const u32 door;
   Stats& stats;
   DoorLine& line;

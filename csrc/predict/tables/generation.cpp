@@ -5,7 +5,7 @@ namespace fastqps::front {
 void Generation::begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream) {
   detokenizer_ = detokenizer;
   stream_ = stream;
-  (void)stops_.assign(stops);  // check_request() has held them to the limits
+  (void)stops_.assign(stops);  // check_request() has checked the limits
   begun = false;
   restart();
 }
@@ -34,7 +34,7 @@ void Generation::read(std::span<const u32> ids, Finish finish, std::string& text
   stops_.finish(text);
 }
 
-// True: a stop string is complete.
+// Returns whether a stop string is complete.
 bool Generation::pass_piece(std::string& text) {
   if (stops_.empty()) return false;
   const bool matched = stops_.feed(piece_, text);

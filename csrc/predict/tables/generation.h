@@ -1,4 +1,4 @@
-// How far the front door has read each generation that runs, and the text that it holds back.
+// How far the front door has read each running generation, and the text that it holds back.
 #pragma once
 #include <deque>
 #include <span>
@@ -12,26 +12,25 @@
 
 namespace fastqps::front {
 
-// One request's. Its tokens stay in the slot: here is only what reading on needs. In the steady state nothing is
-// allocated, and the text held is shorter than the longest stop string.
+// The state of one request's reader. The tokens stay in the slot. In the steady state nothing is allocated, and the
+// text held back is shorter than the longest stop string.
 class Generation {
  public:
-  // detokenizer: null for token ids only, else it outlives this. The stop strings are copied.
+  // detokenizer: null for token ids only; otherwise it must outlive this object. The stop strings are copied.
   void begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream);
-  // The tokens read so far are void.
+  // Discards the tokens read so far.
   void restart();
-  // Keeps nothing: it waits for another request.
+  // Prepares the object for another request.
   void end();
 
-  // Reads the tokens behind those that it has read, and appends their text, whole characters only, to `text`. It stops
-  // behind the token that completes a stop string. `finish`: whether and how the last of them ended the generation; a
-  // token that stopped it has no text.
+  // Reads the next tokens and appends their text to `text`, in whole characters. It stops after the token that
+  // completes a stop string. `finish`: whether and how the last token ended the generation. A stop token has no text.
   void read(std::span<const u32> ids, Finish finish, std::string& text);
 
   u32 taken() const { return taken_; }       // tokens read
-  bool stopped() const { return stopped_; }  // by a stop string: nothing behind it is read
-  bool stream() const { return stream_; }    // goes out token by token
-  bool begun = false;                        // a part of it is with its client
+  bool stopped() const { return stopped_; }  // by a stop string: later tokens are not read
+  bool stream() const { return stream_; }    // sent token by token
+  bool begun = false;                        // the client has a part of it
 
  private:
   bool pass_piece(std::string& text);
@@ -39,7 +38,7 @@ class Generation {
   const text::Detokenizer* detokenizer_ = nullptr;
   text::DetokenizerState state_;
   text::StopStrings stops_;
-  std::string piece_;  // text of one token, on its way through stops_
+  std::string piece_;  // text of one token, before stops_ has checked it
   u32 taken_ = 0;
   bool stream_ = false, stopped_ = false;
 };

@@ -22,7 +22,7 @@ u32 Groups::open(CallId call, Rpc method, const CallInfo& info) {
 
 void Groups::free(u32 g) {
   if (groups_[g].held) std::erase(held_, g);
-  groups_[g] = Group{};  // a large batch's memory goes back
+  groups_[g] = Group{};  // frees a large batch's memory
   free_.push_back(g);
 }
 

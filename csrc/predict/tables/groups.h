@@ -1,4 +1,4 @@
-// Calls of many items: which slots belong to one, what it still owes its client, and which are held back.
+// Calls of many items: their slots, the number of unanswered items, and whether the call is held.
 #pragma once
 #include <utility>
 #include <vector>
@@ -14,17 +14,17 @@ struct Group {
   Rpc method = kPredictBatch;
   u64 received_ns = 0;
   u64 active_ns = 0;    // a stream's newest message or answer
-  u32 first = ~u32(0);  // its items that hold slots
+  u32 first = ~u32(0);  // head of the list of its slots
   u32 slots = 0;        // how many
   u32 taken = 0;        // of a batch's items
-  u32 unanswered = 0;   // items that came and have no answer yet, with or without a slot
+  u32 unanswered = 0;   // accepted items without an answer, with or without a slot
   u32 route = 0;        // of its newest item, for the counters
   bool open = false, half_closed = false, gone = false, held = false, holds_connection = false;
-  bool closing = false;                    // a stream of a draining server: no more of its messages are taken
+  bool closing = false;                    // a stream of a draining server: no further messages are read
   std::vector<u8> bytes;                   // a batch's answers, encoded, in the order in which they came
   std::vector<std::pair<u32, u32>> parts;  // item → (start, size) in bytes
 
-  // Nobody looks at it any more: its call has ended, and its slots are free.
+  // Its call has ended and its slots are free, so the group can be reused.
   bool done() const { return !slots && (!open || gone); }
 };
 
@@ -43,10 +43,10 @@ class Groups {
   void unlink(u32 g, u32 slot);
   u32 next(u32 slot) const { return links_[slot].next; }  // of the same group, or kNone
 
-  // False: it is held already.
+  // Returns false if it is held already.
   bool hold(u32 g);
   bool any_held() const { return !held_.empty(); }
-  // Those for which may_go(group) holds are held no longer: go(call) for each.
+  // Releases each held group for which may_go(group) returns true, and calls go(call).
   template <class MayGo, class Go>
   void resume(MayGo may_go, Go go) {
     for (size_t i = held_.size(); i-- > 0;) {

@@ -1,4 +1,4 @@
-// The table of items. An *item* is one PredictRequest that holds a slot: its row has the slot's number.
+// The table of items. An *item* is one PredictRequest that holds a slot, and its row has the slot's number.
 #pragma once
 #include <new>
 #include <utility>
@@ -18,21 +18,21 @@ struct alignas(64) Item {
   CallId call;
   ConnectionId connection;
   u64 request_id = 0, received_ns = 0;
-  u32 group = Groups::kNone, index = 0;  // of a batch or stream call: which, and where in its batch
+  u32 group = Groups::kNone, index = 0;  // of a batch or stream call, and the place in its batch
   u32 parse_us = 0, tokenize_us = 0;
   u16 route = 0;
   Rpc method = kPredict;
   u8 priority = 0;
   bool stamped = false;  // its times are in the table
   bool sampled = false, traced = false;
-  bool tokenizing = false;  // not put yet: a worker has its text
+  bool tokenizing = false;  // not put yet, because a worker has its text
   bool truncate = false, truncated = false;
   bool pair = false;
-  bool cut = false;  // its text was cut before it was tokenized: what is left has to fill the model's limit
+  bool cut = false;  // its text was cut before it was tokenized; the rest must fill the model's limit
   bool answered = false;
   bool held = false;              // counts in its route
-  bool waits = false;             // for a dispatcher, or for its text's tokens before that: counts in the shares
-  bool holds_connection = false;  // its call has gone, but it still counts there
+  bool waits = false;             // for its tokens or for a dispatcher; counts in its connection's share
+  bool holds_connection = false;  // its call is gone, but it still counts against the connection
 };
 static_assert(sizeof(Item) == 64);
 
@@ -46,7 +46,7 @@ struct Origin {
   const CallInfo* info;
   Rpc method;
   u32 group = Groups::kNone, index = 0;
-  u32 batch_slots = 0;  // that its batch holds already
+  u32 batch_slots = 0;  // slots that its batch holds already
 };
 
 class Items {
@@ -80,7 +80,7 @@ class Items {
     end_wait(item);
     shares.remove(item.connection);
   }
-  // From here on the item is its caller's to answer, once.
+  // Marks the item as answered. The caller must answer it, once.
   void answer(u32 slot) {
     items_[slot].answered = true;
     deadlines.clear(slot);

@@ -32,7 +32,7 @@ std::string ModelRoutes::names() const {
 void ModelRoutes::take_setups(Loop* loop) {
   setups_.take([&](u32 route, const RouteSetup& setup) {
     DoorRoute& line = memory_.segment.door_route(memory_.door, route);
-    // The supervisor has waited for the last of them. If it had not, an item would use freed memory: so refuse.
+    // The supervisor waits until no item is left. Refuse if it did not, because an item would use freed memory.
     if (held_[route]) {
       line.refused.store(setup.generation + 1, kRelease);
       return false;
@@ -52,8 +52,8 @@ void ModelRoutes::take_setups(Loop* loop) {
   });
 }
 
-// Runs in the turn that reads the flips: what was accepted before is counted in held_, and what is accepted later goes
-// to the generations that serve since then.
+// Runs in the turn that reads the flips. Items accepted before are counted in held_; later ones go to the new
+// generations.
 void ModelRoutes::report_held() {
   const u32 flips = memory_.segment.supervisor().flips.load(kAcquire);
   if (flips == flips_seen_ && !draining_) return;

@@ -1,4 +1,4 @@
-// The routes of the models: which one serves a name, what was loaded for it, and how many items hold slots of it.
+// The routes of the models: which one serves a name, its loaded setup, and how many items hold its slots.
 #pragma once
 #include <string>
 #include <string_view>
@@ -17,9 +17,10 @@ class ModelRoutes {
   explicit ModelRoutes(const DoorMemory& memory);
 
   const Route& operator[](u32 route) const { return memory_.route(route); }
-  // The route that serves a model, kUnknown, or kStarting: none of its generations serves. Empty: the first model.
+  // Returns the route that serves a model, kUnknown, or kStarting if none of its generations serves yet. An empty name
+  // is the first model.
   i32 find(std::string_view model) const;
-  // Where a call that names no known model is counted.
+  // The route under which a call of an unknown model is counted.
   u32 first() const { return u32(std::max(find({}), 0)); }
   const char* name(u32 route) const { return memory_.segment.model(route / kGenerations).name; }
   // All models' names, quoted, for a message.
@@ -33,9 +34,10 @@ class ModelRoutes {
   void hold(u32 route) { held_[route]++; }
   void release(u32 route) { held_[route]--; }
 
-  // Once a turn. Takes over what another thread has loaded for the next generation of a model.
+  // Called once a turn: takes the setups that another thread has loaded for a model's next generation.
   void take_setups(Loop* loop);
-  // Last in a turn. Tells the supervisor how many items each route holds, while a generation is being replaced.
+  // Called at the end of a turn: while a generation is being replaced, reports to the supervisor how many items each
+  // route holds.
   void report_held();
 
  private:

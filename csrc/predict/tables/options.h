@@ -1,4 +1,4 @@
-// What a front door's service can be set to.
+// The options of a front door's service.
 #pragma once
 #include "core/types.h"
 

@@ -1,4 +1,4 @@
-// Why an item is not accepted, or has a status instead of an answer.
+// The status of an item that is not accepted or gets no answer.
 #pragma once
 #include <algorithm>
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace fastqps::front {
 
-// Its views are valid until the next refusal.
+// The views are valid until the next refusal.
 struct Refusal {
   StatusCode code = StatusCode::kOk;
   std::string_view message = {};
@@ -16,13 +16,13 @@ struct Refusal {
   i32 retry_after_ms = -1;
 
   explicit operator bool() const { return code != StatusCode::kOk; }
-  // Tells the client to try again after about so long, at most ten seconds.
+  // Asks the client to try again after about this time, at most ten seconds.
   void retry_after_ns(u64 ns, u64 least_ms = 1) {
     retry_after_ms = i32(std::clamp<u64>(ns / 1'000'000, least_ms, 10'000));
   }
 };
 
-// Writes refusals into one buffer: only one of them is under way at a time.
+// Writes refusals into one buffer, so only one is valid at a time.
 class RefusalWriter {
  public:
   Refusal refuse(StatusCode code, const char* format, ...) __attribute__((format(printf, 3, 4)));

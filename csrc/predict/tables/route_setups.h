@@ -1,5 +1,5 @@
-// What a door knows of each route beyond the segment, by the model's card. A new generation's is loaded by another
-// thread and comes over here; the loop takes it between two turns.
+// A front door's own data of each route, such as tokenizers and labels. Another thread loads that of a new generation,
+// and the loop takes it over between two turns.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace fastqps::front {
 
-// What the checkpoint's generation_config.json says of options that a request may set.
+// Defaults of request options from the checkpoint's generation_config.json.
 struct LogitDefaults {
   float repetition_penalty = 1;
   u32 no_repeat_ngram_size = 0, min_tokens = 0, min_length = 0;
@@ -28,17 +28,18 @@ struct RouteSetup {
   std::unique_ptr<text::Tokenizer> tokenizer;      // null: the tokenize queue, or token ids only
   std::shared_ptr<text::Tokenizer> of_long_texts;  // its clone, for the worker's thread
   bool external_tokenizer = false;
-  std::string why_uncut;    // why a text of too many bytes cannot be cut before it is tokenized; empty: it can
+  std::string why_uncut;    // why a text of too many bytes cannot be cut before tokenizing; empty: it can
   bool pairs_only = false;  // a cross-encoder: one text is refused
-  bool check_ids = false;   // the tokenizer knows ids that the model does not
-  std::shared_ptr<const text::Detokenizer> detokenizer;  // of a model that generates; null: token ids only
+  bool check_ids = false;   // the tokenizer has ids beyond the model's vocabulary
+  std::shared_ptr<const text::Detokenizer> detokenizer;  // of a generative model; null: token ids only
   LogitDefaults logit_defaults;                          // of a model that generates
-  std::vector<u32> forced_ids;                           // at an answer's limit; empty: any token
-  std::optional<u32> empty_id;                           // of a text without tokens; none: it is refused
+  std::vector<u32> forced_ids;                           // forced at an answer's limit; empty: any token
+  u32 characters_max = 0;                                // of a text; 0: any number
+  std::optional<u32> empty_id;                           // for a text without tokens; none: it is refused
   std::vector<std::string> labels;
   std::string version;  // NAME@VERSION, for the header
   u32 generation = 0;
-  bool dropped = false;  // nothing but this: the generation before has gone, and no other is there
+  bool dropped = false;  // a setup without content: the previous generation is gone, and there is no other
 };
 
 class RouteSetups {
@@ -48,7 +49,7 @@ class RouteSetups {
   // Loop only.
   RouteSetup& operator[](u32 route) { return setups_[route]; }
   HeaderId& header(u32 route) { return headers_[route]; }
-  // Loop only: what has come since the last time. take(route, setup): whether it shall replace the one before.
+  // Loop only: calls take(route, setup) for each new setup. take returns whether it replaces the current one.
   template <class Take>
   void take(Take take) {
     if (!offered_.load(std::memory_order_acquire)) return;
@@ -59,7 +60,7 @@ class RouteSetups {
         if (!take(route, setup)) continue;
         std::swap(setups_[route], setup);
       }
-      discarded_.swap(offers_);  // large ones take a while to free: not on the loop's time
+      discarded_.swap(offers_);  // freed by another thread, because large ones take a while
     }
     taken_.notify_all();
   }
@@ -74,7 +75,7 @@ class RouteSetups {
     }
     signal_fd(wake_fd_);
   }
-  // Any thread but the loop's: frees what was replaced, once the loop has taken what was offered, or after most_ms.
+  // Any thread but the loop's: frees replaced setups once the loop has taken the new ones, or after most_ms.
   void free_replaced(int most_ms) {
     Offers replaced;
     {
@@ -88,7 +89,7 @@ class RouteSetups {
   using Offers = std::vector<std::pair<u32, RouteSetup>>;
   const int wake_fd_;
   std::vector<RouteSetup> setups_;
-  std::vector<HeaderId> headers_;  // of each route, for good: its value changes
+  std::vector<HeaderId> headers_;  // of each route, for ever: only its value changes
   std::mutex mutex_;
   std::condition_variable taken_;
   std::atomic<bool> offered_ = false;

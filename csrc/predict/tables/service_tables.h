@@ -1,19 +1,19 @@
-// What the parts of the service share: the segment, the routes, and what is known of each slot. They are data; the
-// parts that work on them take those that they need.
+// The data that the parts of the service share: the segment, the routes, and a table row for each slot. Each part takes
+// references to the tables that it needs.
 #pragma once
 #include "predict/intake/queue_loads.h"
-#include "predict/intake/tokenizers.h"
 #include "predict/tables/generation.h"
 #include "predict/tables/items.h"
 #include "predict/tables/options.h"
 #include "predict/tables/refusal.h"
 #include "predict/tables/slots.h"
 #include "predict/tables/turn_clock.h"
+#include "predict/tokenize/tokenizers.h"
 
 namespace fastqps::front {
 
 struct ServiceTables {
-  // events: hears of the slots from the first turn on.
+  // events: receives the slab's events from the first turn on.
   ServiceTables(Segment segment, const WakeFds* fds, const PredictOptions& options, SlotEvents& events)
       : memory(segment, fds, options.door),
         slots(segment, fds, options.door, events, options.rerun),

@@ -1,5 +1,5 @@
-// The front door's slots. What happens to them is announced to SlotEvents (slot_events.h), which every file that calls
-// the slab has to include.
+// The front door's slots. The slab reports its events to SlotEvents (slot_events.h), which every file that calls the
+// slab must include.
 #pragma once
 #include "core/slab.h"
 

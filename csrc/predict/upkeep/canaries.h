@@ -1,4 +1,4 @@
-// When this front door sends each dispatcher a canary.
+// Decides when this front door sends a canary to each dispatcher.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -10,17 +10,17 @@ namespace fastqps::front {
 
 class Canaries {
  public:
-  // interval_ns: how long a dispatcher may stand still before it is asked whether it would get on; 0: nobody asks.
+  // interval_ns: how long a dispatcher may finish no step before it gets a canary; 0: no canaries.
   Canaries(Segment segment, u32 door, u64 interval_ns)
       : segment_(segment),
         interval_ns_(interval_ns),
-        // Who comes first asks, and those behind see its canary: one of the doors does, as long as it lives.
+        // Doors check at different times, so the first one sends the canary and the others see its result.
         after_ns_(interval_ns * door / (2 * u64(segment.sizes().doors))),
         look_ns_(interval_ns ? 0 : kNever) {}
 
   u64 due_ns() const { return look_ns_; }
 
-  // put(d) for each dispatcher that has finished no step in its interval.
+  // Calls put(d) for each dispatcher that has finished no step in its interval.
   template <class Put>
   void look(u64 now, Put put) {
     if (now < look_ns_) return;
@@ -31,7 +31,8 @@ class Canaries {
       const bool asked = line.ready.load(kRelaxed) && done == seen_[d].steps_done;
       if (asked && now < seen_[d].due_ns) continue;
       if (asked) put(d);
-      // One that takes long comes seldom: who comes meanwhile waits for it. But not so seldom that alarms go off.
+      // Slow canaries are sent rarely, because requests that arrive meanwhile wait for them. The interval is bounded,
+      // so that no alarm fires.
       const u64 rest_ns = std::min(kShare * line.canary_ns.load(kRelaxed), kRestNsMax);
       seen_[d] = {done, now + std::max(interval_ns_, rest_ns) + after_ns_};
     }

@@ -3,12 +3,12 @@
 namespace fastqps::front {
 
 namespace {
-// A door may hold a sixteenth more connections than another one, so that fewer have to be left to it.
+// A door may hold a sixteenth more connections than another one, so that fewer connections must be left to the other.
 constexpr u32 kAheadPart = 16;
 }  // namespace
 
-// The other doors may sleep without an eye on the listener, because they were ahead before. So a door that goes ahead
-// wakes those that are behind: else a burst of clients waits for their sleep to end.
+// Other doors may be asleep without polling the listener, because they were ahead before. So a door that gets ahead
+// wakes those behind; otherwise a burst of clients would wait for their sleep to end.
 bool ConnectionBalance::may_accept(u32 connections) {
   memory_.line.connections.store(connections, kRelaxed);  // relaxed: the others only compare it
   const fastqps::Phase phase = memory_.segment.supervisor().phase.load(kRelaxed);

@@ -1,5 +1,5 @@
-// Copies numbers that are counted in this process into the segment, once a second. They go on from what earlier
-// incarnations of this front door had counted.
+// Copies this process's counters into the segment once a second. They continue from the values of earlier incarnations
+// of this front door.
 #pragma once
 #include "predict/tables/attachment.h"
 #include "predict/tables/door_memory.h"

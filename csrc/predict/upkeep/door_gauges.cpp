@@ -7,7 +7,7 @@
 namespace fastqps::front {
 
 void DoorGauges::begin_turn(u64 now) {
-  // Not those that this turn has read: they were not here before.
+  // Excludes the items that this turn has read, because they were not open before.
   bump(memory_.stats.inflight_ns, u64(open_then_) * (now - std::min(now, last_turn_ns_)));
   last_turn_ns_ = now;
   count_awake(now);
@@ -15,7 +15,7 @@ void DoorGauges::begin_turn(u64 now) {
 }
 
 void DoorGauges::count_load() {
-  // relaxed: each number is whole, and nothing else is read by them
+  // relaxed: each number is whole, and readers infer nothing else from it
   memory_.line.slots_used.store(slots_.used(), kRelaxed);
   u64 waiting = 0;
   for (u32 r = 0; r < memory_.segment.sizes().routes(); r++) waiting += slots_.waiting(r);

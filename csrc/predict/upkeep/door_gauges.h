@@ -1,4 +1,4 @@
-// What a front door says of its own loop: whether it is awake, how long, and how much it holds.
+// A front door's gauges of its own loop: whether it is awake, since when, and how many items it holds.
 #pragma once
 #include "predict/tables/door_memory.h"
 #include "predict/tables/slots.h"
@@ -22,7 +22,7 @@ class DoorGauges {
   Slots& slots_;
   u64 last_turn_ns_ = 0;
   u32 open_then_ = 0;  // at the end of that turn
-  u64 woke_ns_ = 0;    // up to here its time is counted; 0: its first turn is to come
+  u64 woke_ns_ = 0;    // awake time is counted up to here; 0: before the first turn
 };
 
 }  // namespace fastqps::front

@@ -1,4 +1,4 @@
-// Follows the phase of the server, which the supervisor announces: health, draining, stopping.
+// Follows the server's phase, which the supervisor announces, and sets health, drains or stops accordingly.
 #pragma once
 #include "predict/tables/attachment.h"
 #include "predict/tables/door_memory.h"
@@ -9,13 +9,13 @@ class PhaseWatch {
  public:
   PhaseWatch(const DoorMemory& memory, const Attachment& attachment) : memory_(memory), attachment_(attachment) {}
 
-  // Once a turn.
+  // Called once a turn.
   void watch(u64 now);
 
   bool draining() const { return phase_ == fastqps::Phase::kDraining; }
-  // More than half of the drain's time has passed.
+  // Whether more than half of the drain's time has passed.
   bool drain_is_late(u64 now) const { return now >= drain_began_ns_ + (drain_by_ns_ - drain_began_ns_) / 2; }
-  // All of it: now it is we who end the connections.
+  // Whether all of it has passed, so that this door ends the connections itself.
   bool drain_is_over(u64 now) const { return now >= drain_by_ns_; }
 
  private:

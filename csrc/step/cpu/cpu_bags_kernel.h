@@ -37,25 +37,30 @@ inline float read_one(const HalfBits* from) { return half_to_float(from->bits); 
 inline float read_one(const u16* from) { return widen(*from); }
 inline float read_one(const i8* from) { return float(*from); }
 
-// The rows of one item, with what each is multiplied by: the ids that name none are left out.
+// The rows of one item, with what each is multiplied by: the ids that name none are left out. kRowsAhead more
+// rows follow: the next item's.
 struct BagRows {
   const u32* row;
   const float* weight;  // null: 1
   u32 n;
 };
 
-// Adds up kVectors vectors of each row from column `at` on, in registers.
+// Asks for the cache lines of a whole row. The hardware's prefetchers do not know where the next row is.
+template <class T>
+inline void prefetch_row(const Bags& job, u32 row) {
+  const char* from = (const char*)((const T*)job.table + u64(row) * job.width);
+  for (u64 at = 0; at < job.width * sizeof(T); at += 64) __builtin_prefetch(from + at);
+}
+
+// Adds up kVectors vectors of each row from column `at` on, in registers. The first pass over an item's rows asks for
+// those of all its columns, and for the first ones of the next item.
 template <u32 kVectors, class T>
 inline void sum_columns(const Bags& job, const BagRows& rows, u32 at, float share, float* out) {
-  constexpr u32 kAhead = 4;  // rows whose cache lines are asked for before they are added
   const T* table = (const T*)job.table + at;
   Vec sums[kVectors] = {};
   for (u32 t = 0; t < rows.n; t++) {
     const T* row = table + u64(rows.row[t]) * job.width;
-    if (t + kAhead < rows.n) {
-      const char* next = (const char*)(table + u64(rows.row[t + kAhead]) * job.width);
-      for (u32 b = 0; b < kVectors * kLanes * sizeof(T); b += 64) __builtin_prefetch(next + b);
-    }
+    if (at == 0) prefetch_row<T>(job, rows.row[t + kRowsAhead]);
     if (rows.weight) {
       const Vec weight = splat(rows.weight[t]);
       for (u32 v = 0; v < kVectors; v++) sums[v] += read_lanes(row + v * kLanes) * weight;
@@ -82,18 +87,16 @@ inline void mean_of_bag(const Bags& job, const BagRows& rows, float* out) {
   }
 }
 
-// scratch: the rows of one item and their weights.
+// scratch: how many rows each item has; then the rows of the step and their weights.
 template <class T>
 inline void mean_of_bags(const Bags& job, float* scratch) {
-  u32 longest = 0;
+  const u32 n_tokens = u32(job.starts[job.n_items] - job.starts[0]);
+  u32* counts = (u32*)scratch;
+  u32* row = counts + job.n_items;
+  float* weight = scratch + job.n_items + n_tokens + kRowsAhead;
+  u32 n = 0;
   for (u32 i = 0; i < job.n_items; i++) {
-    const u32 n = u32(job.starts[i + 1] - job.starts[i]);
-    longest = n > longest ? n : longest;
-  }
-  u32* row = (u32*)scratch;
-  float* weight = scratch + longest;
-  for (u32 i = 0; i < job.n_items; i++) {
-    u32 n = 0;
+    const u32 before = n;
     for (i32 t = job.starts[i]; t < job.starts[i + 1]; t++) {
       const u32 id = u32(job.ids[t]);
       if (id >= job.n_ids || id == job.skipped_id) continue;
@@ -101,6 +104,11 @@ inline void mean_of_bags(const Bags& job, float* scratch) {
       if (job.weights) weight[n] = job.weights[id];
       n++;
     }
-    mean_of_bag<T>(job, {row, job.weights ? weight : nullptr, n}, job.out + u64(i) * job.width);
+    counts[i] = n - before;
+  }
+  for (u32 i = 0; i < kRowsAhead; i++) row[n + i] = n ? row[n - 1] : 0;
+  for (u32 i = 0; i < job.n_items; i++) {
+    mean_of_bag<T>(job, {row, job.weights ? weight : nullptr, counts[i]}, job.out + u64(i) * job.width);
+    row += counts[i], weight += counts[i];
   }
 }

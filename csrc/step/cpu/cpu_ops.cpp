@@ -44,9 +44,8 @@ std::vector<const Kernels*> cpu_ops_levels() {
 
 // Of the longest item: the rows that its ids name, and their weights.
 u64 scratch_floats(const Bags& job) {
-  u64 longest = 0;
-  for (u32 i = 0; i < job.n_items; i++) longest = std::max(longest, u64(job.starts[i + 1] - job.starts[i]));
-  return 2 * longest;
+  const u64 n_tokens = u64(job.starts[job.n_items] - job.starts[0]);
+  return job.n_items + 2 * (n_tokens + kRowsAhead);
 }
 
 u64 scratch_floats(const Attention& job) {

@@ -9,6 +9,8 @@ namespace fastqps::step {
 
 // Columns of a head and rows of an item are padded to multiples of this in scratch memory.
 inline constexpr u32 kColumns = 16;
+// Rows of a bag's table that are asked for before they are added.
+inline constexpr u32 kRowsAhead = 8;
 
 // Floats of scratch memory, on a cache line's boundary, that a job needs.
 u64 scratch_floats(const Attention& job);

@@ -10,10 +10,10 @@ namespace {
 
 // Wheels name them libcudart.so.13 or libamdhip64.so, some libcudart-hash.so.12.
 constexpr const char* kRuntimes[] = {"libcudart", "libamdhip64"};
-// Those of torch's libraries that call the runtime.
+// torch's libraries that call the runtime.
 constexpr const char* kTorch[] = {"libc10_cuda", "libc10_hip", "libtorch_cuda", "libtorch_hip"};
 
-// The files that this process has mapped whose names begin with one of `prefixes`.
+// Returns the files mapped by this process whose names begin with one of `prefixes`.
 template <size_t N>
 std::set<std::string> loaded(const char* const (&prefixes)[N]) {
   std::set<std::string> found;
@@ -27,8 +27,8 @@ std::set<std::string> loaded(const char* const (&prefixes)[N]) {
   return found;
 }
 
-// The runtime that torch is linked to. A look-up in one library goes through what it depends on and no further, so
-// another framework's runtime is never found. Empty: torch is not loaded, or keeps its runtime's names to itself.
+// Finds the runtime that torch is linked to. A look-up in one library searches only its dependencies, so another
+// framework's runtime is never found. Empty: torch is not loaded, or hides its runtime's names.
 std::string torch_runtime() {
   for (const std::string& path : loaded(kTorch)) {
     void* torch = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
@@ -37,7 +37,7 @@ std::string torch_runtime() {
     if (!entry) entry = dlsym(torch, "hipGetDevice");
     Dl_info info{};
     const bool known = entry && dladdr(entry, &info) && info.dli_fname;
-    dlclose(torch);  // only what dlopen has counted: torch stays
+    dlclose(torch);  // drops only dlopen's reference: torch stays loaded
     if (known) return info.dli_fname;
   }
   return {};
@@ -63,7 +63,7 @@ std::unique_ptr<CudaApi> CudaApi::open(const std::string& path, std::string* err
   std::unique_ptr<CudaApi> api(new CudaApi);
   api->path_ = path.empty() ? loaded_runtime(error) : path;
   if (api->path_.empty()) return nullptr;
-  // Never closed: its threads and its memory are the process's.
+  // Never closed, because its threads and its memory live as long as the process.
   void* library = dlopen(api->path_.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (!library) {
     *error = dlerror();

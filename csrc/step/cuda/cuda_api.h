@@ -1,7 +1,6 @@
-// The GPU's runtime library, CUDA's or AMD's HIP, found at run time in the library that torch has loaded. Neither
-// vendor's headers are needed to build this, and streams, graphs and memory are the same ones that torch sees. Handles
-// are opaque, as they are to CUDA's own users. HIP has the same functions, constants and error numbers under other
-// names; here all have CUDA's, as in torch.
+// The GPU's runtime library, CUDA or AMD's HIP, found at run time in the library that torch has loaded. So the build
+// needs no vendor's headers, and streams, graphs and memory are shared with torch. Handles are opaque. HIP has the same
+// functions, constants and error numbers under other names; here all have CUDA's names, as in torch.
 #pragma once
 #include <array>
 #include <atomic>
@@ -13,15 +12,15 @@
 namespace fastqps {
 
 using CudaHandle = void*;  // a stream, an event or an executable graph
-struct CudaIpcHandle {     // names a piece of device memory to other processes; passed by value, as CUDA does
+struct CudaIpcHandle {     // identifies device memory to other processes; passed by value, as in CUDA
   char bytes[64];
 };
 
-inline constexpr int kCudaNotReady = 600;  // what a query says of work that goes on: no error
+inline constexpr int kCudaNotReady = 600;  // returned by a query while work is running; not an error
 inline constexpr int kCudaToDevice = 1, kCudaToHost = 2, kCudaAnyWay = 4;
 inline constexpr unsigned kCudaStreamNonBlocking = 1, kCudaEventNoTiming = 2, kCudaIpcLazy = 1;
 
-// Every entry point that is called: CUDA's name, HIP's, its parameters. Each returns 0 or an error's number.
+// Every entry point in use: CUDA's name, HIP's name, and the parameters. Each returns 0 or an error number.
 // tests/cuda/hip_abi.cpp compares it with AMD's own header.
 #define FASTQPS_CUDA_CALLS(CALL)                                                     \
   CALL(cudaRuntimeGetVersion, hipRuntimeGetVersion, int*)                            \
@@ -56,22 +55,22 @@ enum CudaCall : u32 {
       kCudaCalls
 };
 
-// What a call returned. True: it failed.
+// The result of a call; true if it failed.
 struct CudaStatus {
   CudaCall call = kCudaCalls;
   int code = 0;
   explicit operator bool() const { return code != 0; }
 };
 
-// Calls are counted by entry point, from mark() on. Thread-safe; a device is chosen for each thread (cudaSetDevice).
+// Counts calls by entry point, from mark() on. Thread-safe; each thread chooses its device (cudaSetDevice).
 class CudaApi {
  public:
-  // The library at `path`; empty: the one that torch is linked to, or the only one that this process has loaded. Null,
-  // and why, where there is none, or one that lacks an entry point.
+  // Opens the library at `path`. An empty path means the one that torch is linked to, or the only one that this process
+  // has loaded. Returns null and the reason if there is none or it lacks an entry point.
   static std::unique_ptr<CudaApi> open(const std::string& path, std::string* error);
 
   const std::string& path() const { return path_; }
-  // CUDA's name, whatever the runtime, and the name that the library has.
+  // CUDA's name and the name in the loaded library.
   static const char* name(CudaCall call);
   const char* own_name(CudaCall call) const;
   const char* text(int code) const { return error_string_(code); }
@@ -80,7 +79,7 @@ class CudaApi {
     for (auto& count : counts_) count.store(0, kRelaxed);
   }
 
-  // relaxed: a count is read long after
+  // relaxed: counts are read much later
 #define FASTQPS_CUDA_METHOD(name, hip, ...)       \
   template <class... Args>                        \
   CudaStatus name(Args... args) {                 \

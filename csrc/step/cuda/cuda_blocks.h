@@ -1,9 +1,9 @@
-// A step's two blocks on their way to a GPU and back, an encoder's or a decoder's.
+// A step's two blocks, which are copied to a GPU and back, for encoders and decoders.
 //
-// The host writes a step into blocks of the lane's shape, whose sections lie as far apart as the largest step needs. A
-// graph is captured for fewer tokens and items, and reads its sections at the offsets of its own shape. pack() moves
-// the used part of each section there, so one copy brings the step, and little more than the step. unpack() moves what
-// came back to where the host reads it.
+// The host writes a step into blocks of the lane's shape, whose sections have room for the largest step. A graph is
+// captured for fewer tokens and items, and reads its sections at the offsets of its own shape. pack() moves the used
+// part of each section to these offsets, so that one copy transfers little more than the step. unpack() moves the
+// results to the offsets that the host reads.
 //
 //   lane    header | tokens ............ | tokens ............ | items ...... |
 //   graph   header | tokens . | tokens . | items
@@ -17,7 +17,7 @@
 namespace fastqps {
 
 struct GraphShape {
-  u32 max_tokens, max_items;  // the most that the graph computes
+  u32 max_tokens, max_items;  // the graph's capacity
 };
 
 struct CopyWords {
@@ -38,7 +38,7 @@ struct EncodeBlocks {
   }
   bool holds(StepSize n) const { return n.items <= layout.max_items && n.tokens <= layout.max_tokens; }
 
-  // `to`: a block of the graph's shape.
+  // Packs a step into `to`, a block of the graph's shape.
   CopyWords pack(const i32* from, i32* to, GraphShape shape, StepSize n) const {
     const EncodeLayout at = of(shape);
     to[kHeaderTokens] = i32(n.tokens), to[kHeaderItems] = i32(n.items), to[kHeaderNewItems] = i32(n.new_items);
@@ -47,7 +47,7 @@ struct EncodeBlocks {
     move_words(to + at.cu_seqlens, from + layout.cu_seqlens, n.items + 1);
     return {at.cu_seqlens + n.items + 1, kStampWords + n.items * layout.width};
   }
-  // Rows of answers lie one behind the other, whatever the shape.
+  // Rows of answers are contiguous in every shape.
   void unpack(i32*, GraphShape, u32) const {}
 };
 
@@ -73,7 +73,7 @@ struct DecodeBlocks {
     move_words(to + at.admitted, from + layout.admitted, n.new_items * kAdmittedWords);
     return {at.admitted + n.new_items * kAdmittedWords, kStampWords + at.out_finish + n.items};
   }
-  // In place. The last section goes first: each moves up, over words of its own or of no section.
+  // Works in place. Sections move up, last one first, so that each overwrites only its own words or unused ones.
   void unpack(i32* output, GraphShape shape, u32 runs) const {
     const DecodeLayout at(shape.max_tokens, shape.max_items);
     move_words(output + layout.out_finish, output + at.out_finish, runs);

@@ -12,14 +12,14 @@ namespace fastqps {
 namespace {
 
 void sleep_ns(u64 ns) {
-  // Else the kernel adds 50 µs of its own.
+  // Without this the kernel delays every wake-up by 50 µs.
   static thread_local const int slack = prctl(PR_SET_TIMERSLACK, 1);
   static_cast<void>(slack);
   const timespec t{0, long(ns)};
   nanosleep(&t, nullptr);  // a signal ends it: the caller's loop looks again
 }
 
-// A time that falls quickly and rises slowly: who looks too early looks again, who looks too late loses the time.
+// An average that falls quickly and rises slowly: looking too early costs another look, looking too late costs time.
 u64 learn(u64 usual, u64 took) {
   if (!usual) return took;
   return took < usual ? (usual + took) / 2 : usual + (took - usual) / 8;
@@ -42,7 +42,7 @@ bool CudaLane::add(CudaHandle exec, u32 max_tokens, u32 max_items) {
   return true;
 }
 
-// The first that has the items among those that have the tokens: a few of the same tokens, as a rule.
+// Among the graphs with enough tokens, take the first with enough items. Usually a few have the same tokens.
 const CudaGraph* CudaLane::smallest(StepSize n) const {
   const auto fewer = [](const CudaGraph& graph, u32 tokens) { return graph.shape.max_tokens < tokens; };
   auto at = std::lower_bound(graphs_.begin(), graphs_.end(), n.tokens, fewer);
@@ -149,7 +149,7 @@ CudaStep::Progress CudaStep::wait(u64 timeout_ns, u64 spin_ns) {
   }
 }
 
-// One query. The step's memory is the host's again once it says so.
+// Queries the event once. When it is done, the step's memory belongs to the host again.
 CudaStep::Progress CudaStep::look() {
   if (lane_.fault_) return Progress::kFault;
   if (!running_) return Progress::kDone;
@@ -167,13 +167,13 @@ CudaStep::Progress CudaStep::look() {
 }
 
 void CudaStep::finish(u64 now) {
-  // "Not ready" too stays this thread's last error until it is read: torch's next check would take it for its own.
+  // Even "not ready" stays this thread's last error until it is read, and torch's next check would report it.
   if (asked_early_) lane_.api_.cudaGetLastError();
   running_ = asked_early_ = false;
   RawStamps raw;
   std::memcpy(static_cast<void*>(&raw), output_, sizeof raw);
   stamps_ = lane_.time_.place(launched_ns_, raw, now);
-  // What is known of the device's clock changes a little from step to step, but a stream runs one behind the other.
+  // The estimate of the device's clock changes a little from step to step, but the steps of a stream never overlap.
   stamps_.start_ns = std::max(stamps_.start_ns, i64(lane_.ended_ns_));
   stamps_.end_ns = std::max(stamps_.end_ns, stamps_.start_ns);
   CudaGraph& graph = lane_.graphs_[graph_];

@@ -1,14 +1,14 @@
-// Steps on a GPU. A lane is one stream with its device blocks and its captured graphs; a step of it is one copy to the
-// device, one graph, one copy back and one event, behind the steps that the stream has already. Nothing here waits but
-// wait(), nothing allocates but open(), and no call concerns a single request.
+// Steps on a GPU. A lane is one stream with its device blocks and its captured graphs. A step is one copy to the
+// device, one graph, one copy back and one event, enqueued after the stream's earlier steps. Only wait() waits, only
+// open() allocates, and no call handles single requests.
 //
 //   staging ──pack──► pinned block ──copy──► device staging ──graph──► device output ──copy──► pinned output, event
 //   one each step                            one each lane: the stream's order protects it     one each step
 //
 // A copy reads its source when the stream reaches it, which may be long after launch(). So launch() packs the step into
 // a pinned block that nothing else writes, and the caller may write the staging block at once. The output belongs to
-// the device from launch() until the step is done. Errors are values, and stay: what CUDA says once of a lane it is
-// told again ever after.
+// the device from launch() until the step is done. Errors are values and permanent: after a CUDA error every call on
+// the lane returns it.
 #pragma once
 #include <memory>
 #include <string>
@@ -27,15 +27,15 @@ struct CudaGraph {
   u64 steps = 0, usual_ns = 0;
 };
 
-// For one thread at a time, with its steps.
+// Used with its steps by one thread at a time.
 class CudaLane {
  public:
   // Addresses of the device's blocks: staging of device_words(), output with kStampWords in front.
   CudaLane(CudaApi& api, DeviceTime& time, StepBlocks blocks, CudaHandle stream, i32* staging, i32* output)
       : api_(api), time_(time), blocks_(std::move(blocks)), stream_(stream), staging_(staging), output_(output) {}
 
-  // Adds a graph over these blocks, or replaces that of the same size. False, and nothing done, while steps are in
-  // flight.
+  // Adds a graph over these blocks, or replaces the one of the same size. Returns false, and does nothing, while steps
+  // are in flight.
   [[nodiscard]] bool add(CudaHandle exec, u32 max_tokens, u32 max_items);
   const std::vector<CudaGraph>& graphs() const { return graphs_; }
   const StepBlocks& blocks() const { return blocks_; }
@@ -57,7 +57,7 @@ class CudaLane {
   std::vector<CudaGraph> graphs_;  // by tokens, then items
   CudaStatus fault_;
   u64 launched_ = 0, ended_ = 0;     // steps
-  u64 ended_ns_ = 0, until_ns_ = 0;  // when the newest ended one did; when all are likely to be done. 0: not known
+  u64 ended_ns_ = 0, until_ns_ = 0;  // end of the newest finished step; expected end of all. 0: not known
 };
 
 class CudaStep {
@@ -65,7 +65,7 @@ class CudaStep {
   enum class Launch { kDone, kRunning, kTooLarge, kNoGraph, kFault };  // kRunning: its last step is not done
   enum class Progress { kDone, kGoesOn, kFault };
 
-  // A step's host blocks. Null where there is no memory for them: why.
+  // Allocates a step's host blocks. Returns null, and the reason in *status, if there is no memory.
   static std::unique_ptr<CudaStep> open(CudaLane& lane, CudaStatus* status);
   ~CudaStep();
   CudaStep(const CudaStep&) = delete;
@@ -74,18 +74,18 @@ class CudaStep {
   // Where the host writes the step.
   i32* staging() { return staging_.data()->words; }
   i32* output() const { return output_ + kStampWords; }
-  // Of the last step that was seen to be done.
+  // The times of the last finished step.
   DeviceStamps* stamps() { return &stamps_; }
 
-  // Gives the step in the staging block to the device.
+  // Enqueues the step in the staging block on the device.
   Launch launch(StepSize n);
-  // What launch() does around a graph of that shape, for those who run its kernels one by one: packs the step, and
-  // moves the answers that were copied to output(). The step must not be in flight. Returns the packed step.
+  // The parts of launch() around a graph of that shape, for callers that run its kernels one by one: packs the step,
+  // and moves the copied answers to output(). The step must not be in flight. Returns the packed step.
   const i32* pack(StepSize n, GraphShape shape, CopyWords* words);
   void unpack(u32 items, GraphShape shape);
-  // Nanoseconds after which to look again; 0: it is done, or so nearly that wait() may as well.
+  // Nanoseconds after which to look again; 0: it is done, or close enough for wait().
   u64 due_ns();
-  // Waits for so long until the step is done: spins for spin_ns, then sleeps ever longer between two looks.
+  // Waits until the step is done or the time is over. Spins for spin_ns, then sleeps ever longer between two looks.
   Progress wait(u64 timeout_ns, u64 spin_ns);
 
  private:
@@ -100,8 +100,8 @@ class CudaStep {
   void finish(u64 now);
   u64 expected_end_ns() const;
 
-  static constexpr u64 kNearNs = 50'000;   // so long before its end a step is waited for
-  static constexpr u64 kLateNs = 200'000;  // and so long after it; then it is looked at now and then
+  static constexpr u64 kNearNs = 50'000;   // before its expected end a step is waited for
+  static constexpr u64 kLateNs = 200'000;  // after it; then it is checked occasionally
   static constexpr u64 kLookNsMin = 20'000, kLookNsMax = 1'000'000, kSleepNsMax = 100'000;
 
   CudaLane& lane_;
@@ -114,7 +114,7 @@ class CudaStep {
   size_t graph_ = 0;                     // number in the lane's table
   u32 items_ = 0;                        // of the last launch
   u64 number_ = 0;                       // of the lane's launches
-  u64 launched_ns_ = 0, behind_ns_ = 0;  // behind_ns_: when the steps before it were likely to be done. 0: not known
+  u64 launched_ns_ = 0, behind_ns_ = 0;  // behind_ns_: expected end of the steps before it; 0: not known
 };
 
 }  // namespace fastqps

@@ -38,7 +38,7 @@ void DecodeBatch::begin(DecodeStep& step) {
     starts[n] = i32(n);
     made[n] = i32(s.issued++);
     step.runs[n++] = {kv, s.generation};
-    s.issued == s.max_tokens ? stop_going(kv) : void(i++);  // who stops leaves its place to the last one
+    s.issued == s.max_tokens ? stop_going(kv) : void(i++);  // stop_going() puts the last one into its place
   }
   step.n_tokens = n;
 }

@@ -1,10 +1,9 @@
-// Which sequences generate, and the packed steps made of them: continuous batching without any shared memory.
+// The running sequences of one lane and their packed steps: continuous batching, independent of shared memory.
 //
-// Each step holds one decode row for every sequence that still has tokens to make, and the whole prompts of those that
-// join. A sequence leaves at its own last token and its cache slot is free at once. Steps may be prepared before the
-// ones ahead of them have been retired: the token that a decode row begins with is carried over on the device, and a
-// row that turns out to be behind its sequence's end is late: its slot's generation has moved on, and its token is
-// dropped.
+// Each step holds one decode row for every unfinished sequence, and the whole prompts of those that join. A sequence
+// leaves at its last token, and its cache slot is free at once. A step can be prepared before earlier ones are retired,
+// because the device carries each sequence's newest token over. If the sequence has ended meanwhile, its prepared row
+// is late: the cache slot's generation no longer matches, and the token is dropped.
 #pragma once
 #include <bit>
 #include <cstring>
@@ -44,9 +43,9 @@ class DecodeBatch {
  public:
   static constexpr u32 kNobody = ~u32(0);
 
-  // slots: cache slots for sequences. prefix_len: positions that stand in front of every prompt.
+  // slots: cache slots for sequences. prefix_len: positions in front of every prompt.
   DecodeBatch(u32 slots, u32 prefix_len) : prefix_len_(prefix_len), sequences_(slots) {
-    for (u32 kv = slots; kv-- > 0;) free_.push_back(kv);  // low slots first: their memory is warm, or there at all
+    for (u32 kv = slots; kv-- > 0;) free_.push_back(kv);  // low slots first: their memory is warm or allocated
     going_.reserve(slots);
   }
 
@@ -55,33 +54,34 @@ class DecodeBatch {
   // Sequences that will have a row in the next step.
   u32 going() const { return u32(going_.size()); }
 
-  // Tokens of a sequence that have come back.
+  // Tokens of a sequence that the device has returned.
   u32 made(u32 kv) const { return sequences_[kv].made; }
 
-  // Begins a step: one decode row for each sequence that has tokens left to make. The step has room for all of them.
+  // Begins a step with one decode row for each unfinished sequence. The step has room for all of them.
   void begin(DecodeStep& step);
 
-  // Adds a prompt of n >= 1 ids as a new sequence. kNobody, and nothing done, if there is no cache slot, run or room
-  // for its rows; else its cache slot, which is the sequence's name until retire() hands out its last token, or drop().
+  // Adds a prompt of n >= 1 ids as a new sequence. Returns its cache slot, which identifies the sequence until retire()
+  // returns its last token or drop() ends it. Returns kNobody, and does nothing, if there is no cache slot, run or room
+  // for its rows.
   u32 admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags);
 
-  // The step is complete: it may go to the device. With no runs there is nothing to do.
+  // Completes the step, which can then be launched unless it has no runs.
   void seal(DecodeStep& step);
 
-  // The device has computed the step: token(kv, made, Token) for each sequence that lives, `made` tokens before it. At
-  // a token with a finish its sequence is gone already.
+  // Retires a step that the device has computed: calls token(kv, made, Token) for each live sequence, where `made`
+  // tokens came before. If the token has a finish, its sequence is gone already.
   template <class OnToken>
   void retire(const DecodeStep& step, OnToken token);
 
-  // Ends a sequence now; tokens of it that are on their way are dropped.
+  // Ends a sequence now. Its tokens in flight are dropped.
   void drop(u32 kv) { release(kv); }
 
  private:
   struct Sequence {
     u32 generation = 0;  // grows with every end of a sequence in this cache slot
     u32 position = 0;    // of its next row
-    u32 issued = 0;      // tokens that steps have been prepared for
-    u32 made = 0;        // tokens that came back
+    u32 issued = 0;      // tokens for which steps are prepared
+    u32 made = 0;        // tokens that the device has returned
     u32 max_tokens = 0;
     u32 at = kNobody;  // its place in going_
   };

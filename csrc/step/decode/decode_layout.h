@@ -1,5 +1,5 @@
-// The static memory of a decoder's step, in 32-bit words: what the host writes for the device, and what it gets back.
-// fastqps/runners/decode_buffers.py holds both blocks and reads the same offsets.
+// The static memory of a decoder's step, in 32-bit words: the block that the host writes and the block that it reads
+// back. fastqps/runners/decode_buffers.py holds both blocks and reads the same offsets.
 //
 // A *run* is the rows that one sequence has in a step: all of its prompt, or one decode row. Each run is sampled once,
 // from its last row. T and S, the most rows and runs, are the block's shape: sections begin at offsets that depend on
@@ -16,7 +16,7 @@ inline constexpr i32 kCarryOver = -1;  // a token id: the sequence's newest toke
 
 enum HeaderWord : u32 { kHeaderTokens = 0, kHeaderRuns = 1, kHeaderAdmitted = 2, kHeaderT = 3, kHeaderS = 4 };
 
-// Parameters of a sequence that is new in the step. The device keeps them by cache slot, before it does anything else.
+// Parameters of a sequence that is new in the step. The device first stores them by cache slot.
 enum AdmittedWord : u32 {
   kParamSlot = 0,
   kParamSeedLow = 1,
@@ -27,10 +27,10 @@ enum AdmittedWord : u32 {
   kParamMaxTokens = 6,
   kParamFlags = 7,
   kParamStopIds = 8,  // eight; -1: none
-  // The words below mean something only with kParamLogitOptions.
+  // The words below are used only with kParamLogitOptions.
   kParamRepetitionPenalty = 16,  // bits of a float
   kParamNoRepeatNgramSize = 17,
-  kParamMinTokens = 18,    // of the answer, before which no end-of-text token is chosen
+  kParamMinTokens = 18,    // no end-of-text token is chosen before this many tokens of the answer
   kParamSuppressIds = 24,  // eight; -1: none
 };
 static_assert(kParamStopIds + kStopIdsMax <= kParamRepetitionPenalty);
@@ -44,7 +44,7 @@ struct DecodeLayout {
   u32 positions;             // [T] position ids, the prefix's included
   u32 kv_slots;              // [T] cache slot of each row
   u32 starts;                // [S + 1] run i owns rows starts[i] … starts[i + 1] - 1
-  u32 made;                  // [S] tokens that the run's sequence has made before this one
+  u32 made;                  // [S] earlier tokens of the run's answer
   u32 admitted;              // [S][kAdmittedWords]; last: a copy needs no more of it than there is
   u32 words;
 

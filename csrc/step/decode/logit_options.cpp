@@ -32,7 +32,7 @@ const i32* params_of(const i32* params, const i32* starts, const i32* kv_slots, 
 
 bool has_options(const i32* params) { return u32(params[kParamFlags]) & kParamLogitOptions; }
 
-// Makes every token of the sequence less likely, each of them once: all are read before one is written.
+// Makes every token of the sequence less likely, once each: it reads all logits before it writes one.
 void penalise(Row& row, float penalty) {
   float* found = scratch(row.length);
   for (u32 i = 0; i < row.length; i++) {
@@ -42,7 +42,7 @@ void penalise(Row& row, float penalty) {
   for (u32 i = 0; i < row.length; i++) row.logits[row.tokens[i]] = found[i];
 }
 
-// Forbids the tokens that would end a run of n tokens that the sequence has already.
+// Forbids the tokens that would complete an n-gram that the sequence has already.
 void forbid_repeats(Row& row, u32 n) {
   if (row.length < n) return;
   const i32* newest = row.tokens + row.length - (n - 1);
@@ -50,7 +50,7 @@ void forbid_repeats(Row& row, u32 n) {
     if (std::equal(newest, newest + (n - 1), row.tokens + last - (n - 1))) row.forbid(row.tokens[last]);
 }
 
-// What the sequence's own options say, but for suppressed tokens. Not at a limit that forces tokens.
+// Applies the sequence's own options, except suppressed tokens. Not called at a limit that forces tokens.
 void apply_own(Row& row, const LogitChanges& job, const i32* params, i32 made) {
   const float penalty = std::bit_cast<float>(params[kParamRepetitionPenalty]);
   const u32 n = u32(params[kParamNoRepeatNgramSize]);

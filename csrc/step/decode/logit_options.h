@@ -1,8 +1,8 @@
 // Options that change a run's logits before its token is chosen from them, on the CPU.
 //
-// The order is that of transformers: what is penalised first can still be forbidden, and the tokens that an answer's
-// limit forces override what is forbidden before them. Every run has the checkpoint's rules; the other options are in
-// its sequence's parameters (decode_layout.h).
+// The order is that of transformers: a penalised token can still be forbidden, and the tokens that an answer's limit
+// forces override earlier bans. The checkpoint's rules hold for every run; the other options are in its sequence's
+// parameters (decode_layout.h).
 #pragma once
 #include "step/decode/decode_layout.h"
 
@@ -11,15 +11,15 @@ namespace fastqps::step {
 // A rule of the checkpoint: a record of these words.
 enum RuleWord : u32 {
   kRuleKind = 0,
-  kRuleToken = 1,   // what the rule is about
-  kRuleBefore = 2,  // how many tokens have to stand before it
-  kRuleBegin = 3,   // where those begin in LogitRules::ids
+  kRuleToken = 1,   // the token that the rule concerns
+  kRuleBefore = 2,  // number of tokens that must precede it
+  kRuleBegin = 3,   // their offset in LogitRules::ids
   kRuleWords = 4
 };
 enum RuleKind : i32 {
-  kRuleForced = 0,     // at the answer's limit no token is possible that has no such rule
+  kRuleForced = 0,     // at the answer's limit only tokens with this rule are possible
   kRuleForbidden = 1,  // below the answer's limit, if there are forced tokens; always, if not
-  kRuleNotFirst = 2    // the answer's first token is another one
+  kRuleNotFirst = 2    // forbidden as the answer's first token
 };
 
 struct LogitRules {
@@ -41,10 +41,10 @@ struct LogitChanges {
   u32 n_runs, vocab, history_len, n_eos;
 };
 
-// Whether a run of the step has options of its own. If not, and without rules, change_logits() would change nothing.
+// Whether any run of the step has options. Without options and rules, change_logits() changes nothing.
 bool any_logit_options(const i32* starts, const i32* kv_slots, u32 n_runs, const i32* params);
 
-// Forbidden tokens get minus infinity. Where that is all of them, the first token is the only possible one.
+// Forbidden tokens get minus infinity. If all are forbidden, the first token is the only possible one.
 void change_logits(const LogitChanges& job);
 
 }  // namespace fastqps::step

@@ -1,5 +1,5 @@
-// The static memory of an encoder's step on a device that works by itself, in 32-bit words: what the host writes for
-// it, and what it gets back. A decoder's: decode_layout.h.
+// The static memory of an encoder's step on an asynchronous device, in 32-bit words: the block that the host writes and
+// the block that it reads back. decode_layout.h is the decoder's.
 //
 // T and S, the most tokens and items, are the block's shape: sections begin at offsets that depend on nothing else. The
 // host writes a step into a block of the lane's shape. A graph reads a block of its own shape, which one copy fills
@@ -9,7 +9,7 @@
 
 namespace fastqps {
 
-// In front of any output block that a device writes: when it started and ended the step, by its own clock.
+// The head of every output block that a device writes: when it started and ended the step, by its own clock.
 inline constexpr u32 kStampWords = 16;
 struct RawStamps {
   i64 start_ns = 0, end_ns = 0;
@@ -21,10 +21,10 @@ enum EncodeHeaderWord : u32 { kHeaderItems = 1, kHeaderNewItems = 2 };  // word 
 struct EncodeLayout {
   u32 max_tokens, max_items, width;  // T, S, and numbers of an output row
   u32 input_ids;                     // [T]
-  u32 token_type_ids;                // [T]; on the device of no words for models that do not tell texts of a pair apart
+  u32 token_type_ids;                // [T]; takes no words on the device if the model has no token types
   u32 cu_seqlens;                    // [S + 1]; last: a copy needs no more of it than the step has items
-  u32 position_ids;                  // [T]; never copied: the device counts them itself
-  u32 device_words;                  // what the device's staging block has
+  u32 position_ids;                  // [T]; never copied: the device computes them itself
+  u32 device_words;                  // size of the device's staging block
   u32 words;
 
   u32 out_words;  // float32 [S][width], behind kStampWords

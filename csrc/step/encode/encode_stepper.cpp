@@ -23,7 +23,7 @@ i32 EncodeStepper::gather(u64 timeout_ns) {
   const u32 lane = lanes_.freest([](u32) { return true; });
   if (lane == Lanes::kNoLane) return rest(timeout_ns), kNothing;
   const bool due = rest_until_due(claimer_, clock_, clock_.ahead_ns(lane, now_ns()), timeout_ns);
-  if (!due && lanes_.count() > 1) return kNothing;  // another lane's end goes first
+  if (!due && lanes_.count() > 1) return kNothing;  // first retire another lane's finished step
 
   const u32 s = lanes_.step(lane);
   EncodeStep& step = steps_[s];
@@ -33,7 +33,7 @@ i32 EncodeStepper::gather(u64 timeout_ns) {
                          : clock_.idle()        ? ClaimMode::kFree
                                                 : ClaimMode::kLaneFree;
   const bool claimed = claimer_.next(step.batch, mode, limits_, i64(timeout_ns));
-  claimer_.read_controls(step.batch, [](u32, u32, u32) {});  // what runs already cannot be stopped
+  claimer_.read_controls(step.batch, [](u32, u32, u32) {});  // running requests cannot be stopped
   if (!claimed) {
     clock_.found_nothing(now_ns());
     return kNothing;
@@ -47,25 +47,25 @@ i32 EncodeStepper::gather(u64 timeout_ns) {
   return i32(s);
 }
 
-// Packs the step without the requests that hold a token id beyond the vocabulary: the device would read behind its
-// embedding table. A front door refuses such ids, so only a broken one sends them. The check reads the step's own
-// copy, which no other process can change, and costs one pass over the ids of the step.
+// Packs the step without requests that hold a token id beyond the vocabulary, because the device would read behind its
+// embedding table. Front doors refuse such ids, so only a broken one sends them. The check reads the step's own copy,
+// which no other process can change, in one pass.
 void EncodeStepper::pack_known(EncodeStep& step) {
   Batch& batch = step.batch;
   if (batch.claims.empty()) return;
   pack(segment_, *route_, step);
   const StepBuffers& b = step.buffers;
   if (first_beyond(b.input_ids, step.n_tokens, route_->vocab_size) == step.n_tokens) return;
-  for (u32 i = step.n_items; i-- > 0;) {  // from the last on, since drop() moves those behind the dropped one
+  for (u32 i = step.n_items; i-- > 0;) {  // backwards, because drop() moves later ones
     const u32 first = u32(b.cu_seqlens[i]), n = u32(b.cu_seqlens[i + 1]) - first;
     if (first_beyond(b.input_ids + first, n, route_->vocab_size) < n) claimer_.drop(batch, i, kInternal);
   }
   pack_known(step);
 }
 
-// Requests that the step would answer too late are refused now: a device that works for them is lost to those behind.
-// The earliest deadline goes first, since every request less makes the step shorter. One stays, so that a wrong
-// expectation is corrected by a step that runs.
+// Rejects requests that the step would answer too late, so that the device does not work for them in vain. The earliest
+// deadline goes first, since every rejection makes the step shorter. One request stays, so that a step runs and
+// corrects a wrong expectation.
 void EncodeStepper::shed(u32 s) {
   Batch& batch = steps_[s].batch;
   const u64 now = batch.claimed_ns;
@@ -75,14 +75,14 @@ void EncodeStepper::shed(u32 s) {
     for (size_t i = 0; i < batch.claims.size(); i++)
       if (u64 at = claimer_.slot(batch.claims[i]).deadline_ns; at && at < deadline) first = i, deadline = at;
     const u64 expected = clock_.times().expected_ns(batch.n_tokens);
-    // An eighth more: half of all steps take longer than expected, and an answer just too late is work in vain.
+    // A margin of an eighth: half of all steps take longer than expected, and a late answer is wasted work.
     if (!expected || std::max(now, clock_.until_ns(progress_[s].lane)) + expected + expected / 8 <= deadline) return;
     clock_.times().doubt(batch.n_tokens);
     claimer_.drop(batch, first, kResourceExhausted);
   }
 }
 
-// Expired and cancelled requests go the same way as all others, LAUNCHED included, so that there is one way back.
+// Expired and cancelled requests take the path of all others, through LAUNCHED, so that there is only one way back.
 bool EncodeStepper::answer_dropped(const Batch& batch) {
   for (const auto& [claim, code] : batch.dropped) {
     Slot& slot = claimer_.slot(claim);
@@ -120,7 +120,7 @@ bool EncodeStepper::scatter(u32 s) {
     const u64 queued = std::min(slot.queued_ns.load(kRelaxed), step.batch.claimed_ns);
     claimer_.stats().stage[kQueue].record(step.batch.claimed_ns - queued);
   }
-  const u64 now = now_ns();  // one stamp for the batch, before the first of its answers can be read
+  const u64 now = now_ns();  // one stamp for the batch, before any of its answers can be read
   for (const Claim& claim : claims) {
     claimer_.slot(claim).scattered_ns = now;
     if (!claimer_.finish(claim)) return false;
@@ -135,7 +135,7 @@ bool EncodeStepper::scatter(u32 s) {
   return true;
 }
 
-// Where the time of the batch's requests went.
+// Records the stage times of the batch's requests.
 void EncodeStepper::count(u32 s, u64 finished_ns, u64 now) {
   const Progress& progress = progress_[s];
   const Batch& batch = steps_[s].batch;

@@ -10,7 +10,7 @@ class EncodeStepper final : public Stepper {
   EncodeStepper(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 route, BatchLimits limits)
       : Stepper(segment, fds, me, epoch, route, limits) {}
 
-  // Adds a set of buffers to a lane; returns its step's number. As many to each lane as steps can be on it.
+  // Adds a set of buffers to a lane; returns its step's number. Each lane gets as many as it can have steps in flight.
   u32 add(const StepBuffers& buffers, u32 lane = 0);
 
   i32 gather(u64 timeout_ns) override;

@@ -6,8 +6,8 @@
 namespace fastqps {
 namespace {
 
-// Positions from `from` up. Where that is not 0, as in RoBERTa, the id below it is that of padding: transformers does
-// not count such tokens, not even one that is spelled in a text, and gives them the position of that number.
+// Writes positions from `from` up. If `from` is not 0, as in RoBERTa, the id below it is the padding token's.
+// transformers does not count such tokens, even if a text spells one, and gives them that id as position.
 void count_up(const i32* ids, i32* out, u32 n, u32 from) {
   if (from == 0) {
     for (u32 i = 0; i < n; i++) out[i] = i32(i);
@@ -35,7 +35,7 @@ void pack(const Segment& segment, const Route& route, EncodeStep& step) {
       for (u32 byte = 0; byte < claims[n + 1].n_tokens * sizeof(u32); byte += 64) __builtin_prefetch(next + byte);
     }
     Slot& slot = segment.slot(claims[n].door, claims[n].slot);
-    u32 len = std::min(claims[n].n_tokens, b.max_tokens - at);  // claims fit, unless a front door lied about its tokens
+    u32 len = std::min(claims[n].n_tokens, b.max_tokens - at);  // claims fit, unless a front door is broken
     u32 first = std::min(slot.first_len, len);
     std::memcpy(b.input_ids + at, segment.ids(slot), len * sizeof(u32));
     count_up(b.input_ids + at, b.position_ids + at, len, route.position_offset);

@@ -5,7 +5,8 @@
 
 #include "step/buffers.h"
 
-// Several builds of one function, chosen at load by the processor: a wheel runs everywhere and is fast where it can be.
+// Several builds of one function, chosen at load time by the processor, so that one wheel runs everywhere and uses wide
+// vectors where they exist.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define FASTQPS_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -17,7 +18,7 @@ namespace {
 
 enum DType : u8 { kFloat32 = 1, kFloat16 = 2, kInt8 = 3 };  // fastqps.v1.DType; 0 means kFloat32
 
-// Sixteen partial sums in a fixed order: vectors may be used, and the result is the same with all of them.
+// Sixteen partial sums in a fixed order, so that the result is the same for every vector width.
 FASTQPS_CLONES float sum_of_squares(const float* x, u32 n) {
   float part[16] = {};
   u32 i = 0;
@@ -82,7 +83,7 @@ void write_classification(const Segment& segment, const Route& route, const floa
     }
   }
   u32 keep = slot.top_labels ? std::min<u32>(slot.top_labels, n) : n;
-  // Best first; equal scores in the order of the labels. NaN sorts last: the order must stay an order.
+  // Best first; equal scores in the order of the labels. NaN sorts last, because the comparison must be a strict order.
   auto better = [](const LabelScore& a, const LabelScore& b) {
     bool nan_a = std::isnan(a.score), nan_b = std::isnan(b.score);
     if (nan_a != nan_b) return nan_b;

@@ -11,7 +11,7 @@
 namespace fastqps {
 namespace {
 
-constexpr u64 kSpinNsMax = 50'000;  // how late a sleeper may wake and still be in time
+constexpr u64 kSpinNsMax = 50'000;  // most time that is spent spinning instead of sleeping
 
 u64 cpu_ns() {
   timespec t;
@@ -19,10 +19,10 @@ u64 cpu_ns() {
   return u64(t.tv_sec) * 1'000'000'000u + u64(t.tv_nsec);
 }
 
-// How late this thread usually wakes: it sleeps so much less, and spins no longer than it must.
+// How late this thread usually wakes. It sleeps that much less, so that it spins as little as possible.
 struct Lateness {
   u64 usual_ns = kSpinNsMax;
-  Lateness() { prctl(PR_SET_TIMERSLACK, 1); }  // else the kernel adds 50 µs of its own
+  Lateness() { prctl(PR_SET_TIMERSLACK, 1); }  // otherwise the kernel adds 50 µs
   void learn(u64 late_ns) { usual_ns += (std::min(late_ns, kSpinNsMax) * 5 / 4 >> 3) - (usual_ns >> 3); }
 };
 

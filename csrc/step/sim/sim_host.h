@@ -1,10 +1,10 @@
-// What a modelled device does to the thread that drives it.
+// The host's side of a modelled device: computing and sleeping for exact times.
 #pragma once
 #include "core/types.h"
 
 namespace fastqps {
 
-// Computes for so long, by the thread's own CPU clock: what it is kept from by others does not count.
+// Computes for this long by the thread's own CPU clock, so that preemption does not count.
 void burn_cpu(u64 ns);
 
 // Sleeps until that moment of CLOCK_MONOTONIC, and spins its last few µs. False: a signal came first.

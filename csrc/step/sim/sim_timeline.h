@@ -1,16 +1,16 @@
-// A modelled device: what a step costs it, and when it runs beside those of the other dispatchers and lanes.
+// A modelled device: the cost of a step, and when it runs among the steps of other dispatchers and lanes.
 //
-// A step has two parts. Its work occupies the device, whoever it is for. Its fixed part is a chain of latencies
-// (launch, one kernel behind the other): the step is not ready sooner, but of `overlap` of it other streams' steps can
-// make use.
+// A step has two parts. Its work occupies the device exclusively. Its fixed part is a chain of latencies (the launch,
+// one kernel after another): the step must wait for all of it, but other streams' steps can use the share `overlap` of
+// it.
 //
 //   stream 1  [ shared | hidden ]
 //   stream 2           [ shared | hidden ]        shared = work + (1 − overlap) × fixed, hidden = overlap × fixed
 //
-// The shared parts are reserved one behind the other, in the order of the launches, on one word that all dispatchers of
-// the device have in common. A stream's steps run in order: one that was launched while another ran starts when that
-// one ends, though its share of the device was reserved at its launch. Nobody has to act at that moment, and a
-// dispatcher that dies leaves nothing behind but the reservations of what it had launched, as on a real device.
+// The shared parts are reserved one after another, in the order of the launches, in one word that all dispatchers of
+// the device share. A stream's steps run in order: one that was launched while another ran starts when that one ends,
+// though its share of the device was reserved at its launch. No process must act at that moment. A dispatcher that dies
+// leaves only its reservations behind, as on a real device.
 #pragma once
 #include <algorithm>
 #include <utility>
@@ -21,10 +21,10 @@
 namespace fastqps {
 
 inline constexpr u64 kSimStepNsMax = 10'000'000'000;
-// More than a server can have launched ahead: a word that says so is wrong, and heals as time passes.
+// No server can launch this far ahead. A reservation beyond it is wrong and is cut.
 inline constexpr u64 kSimBacklogNsMax = 60'000'000'000;
 
-// What a step takes of the device, in nanoseconds.
+// The cost of a step on the device, in nanoseconds.
 struct SimStep {
   u64 shared_ns = 0, hidden_ns = 0;
 };
@@ -40,7 +40,8 @@ struct SimCost {
 
  private:
   static u64 bounded(double ns) { return u64(std::clamp(ns, 0.0, double(kSimStepNsMax))); }
-  // Straight lines between the table's points; as at the first one below it, and on as before beyond the last.
+  // Interpolates linearly between the table's points. Below the first point it is constant; beyond the last it
+  // continues the last line.
   double tokens_ns(u32 tokens) const {
     if (table.empty()) return per_token_ns * tokens;
     if (tokens <= table.front().first || table.size() == 1) return table.front().second;
@@ -61,9 +62,9 @@ class SimTimeline {
 
   explicit SimTimeline(std::atomic<u64>& until_ns) : until_ns_(until_ns) {}
 
-  // A step launched now, in a stream whose newest step ends at behind_ns.
+  // Reserves a step that is launched now, in a stream whose newest step ends at behind_ns.
   Interval reserve(u64 now, u64 behind_ns, SimStep step) {
-    u64 until = until_ns_.load(kRelaxed), from;  // relaxed, twice: the word is all that is said
+    u64 until = until_ns_.load(kRelaxed), from;  // relaxed, twice: the word carries no other data
     do {
       from = std::min(std::max(now, until), now + kSimBacklogNsMax);
     } while (!until_ns_.compare_exchange_weak(until, from + step.shared_ns, kRelaxed));

@@ -45,13 +45,13 @@ mutant look-then-announce claimer.h '/void sleep\(i64/,/^  }/{s/announce_sleep\(
 mutant wake-then-tail slab.h 's/rings_\[ring\].publish\(\);//;s/^    dirty_.clear\(\);/for (u32 ring : dirty_) rings_[ring].publish(); &/' \
   '' 'procs 15 16' 'STUCK'
 mutant suspects-share-batches claimer.h 's/claim_class\(batch, kSuspect, 1\)/claim_class(batch, kSuspect, 4)/' '' 'procs 10 32' 'BAD'
-mutant suspects-share-device claimer.h 's/if \(look != Look::kFree \&\& alone_\) \{/if (false) {/' '' 'procs 10 32' 'BAD'
-mutant suspects-beside-others claimer.h 's/\(free \|\| worth_claiming/(true || worth_claiming/;s/if \(look == Look::kFree \&\& suspects/if (free \&\& suspects/' '' 'procs 10 4128' 'BAD'
+mutant suspects-share-device claimer.h 's/if \(mode != ClaimMode::kFree \&\& alone_\) \{/if (false) {/' '' 'procs 10 32' 'BAD'
+mutant suspects-beside-others claimer.h 's/\(free \|\| worth_claiming/(true || worth_claiming/;s/if \(mode == ClaimMode::kFree \&\& suspects/if (free \&\& suspects/' '' 'procs 10 4128' 'BAD'
 mutant token-budget-ignored claimer.h 's/if \(tokens \+ more > limits_.tokens \&\& tokens\) break;//' '' 'procs 3 0' 'BAD'
 
 mutant canary-of-the-dead-stays slab.h 's/!\(held \&\& segment_\.dead\(w\)\)/true/' '' 'procs 5 9' 'STUCK|BAD'
 mutant canary-without-a-bell slab.h '/FASTQPS_POINT\(32\);/{n;s/signal_fd.*;//}' '' 'procs 15 16' 'STUCK'
-mutant canary-beside-others claimer.h 's/look == Look::kFree\) claim_canary/free) claim_canary/' '' 'procs 5 4096' 'BAD'
+mutant canary-beside-others claimer.h 's/mode == ClaimMode::kFree\) claim_canary/free) claim_canary/' '' 'procs 5 4096' 'BAD'
 
 mutant old-cancel-drops-another claimer.h 's/ \&\& c.seq == seq\)/)/' '' 'threads 5' 'BAD'
 # generators
@@ -60,7 +60,7 @@ mutant restart-is-not-told slab.h 's/host_.restarted\(i, records_\[i\].user\);//
 mutant tokens-of-the-slots-last-request slab.h 's/^    s.n_made.store\(0, kRelaxed\);//' '' 'procs 5 2048' 'BAD'
 mutant tokens-after-the-stop slab.h 's/ \&\& records_\[i\].held == Held::kOpen\)/)/' '' 'procs 5 2176' 'BAD'
 mutant progress-fills-the-ring claimer.h 's/capacity\(\) \/ 2/capacity()/' '' 'procs 15 2112' 'STUCK|BAD'
-mutant joins-a-suspect claimer.h 's/if \(look != Look::kFree \&\& alone_\) \{/if (false) {/' '' 'procs 10 2080' 'BAD'
+mutant joins-a-suspect claimer.h 's/if \(mode != ClaimMode::kFree \&\& alone_\) \{/if (false) {/' '' 'procs 10 2080' 'BAD'
 
 # threads: what the processor of this machine forgives, TSan does not
 san='-O1 -fsanitize=thread'

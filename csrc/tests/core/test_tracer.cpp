@@ -115,7 +115,7 @@ TEST(the_clients_decision_holds) {
     CHECK(hex(record.span_id, 8) != hex(record.parent_id, 8));
     CHECK_EQ(std::string(record.state, record.state_bytes), std::string("vendor=1"));
     CHECK_EQ(int(record.code), 0);
-    CHECK_EQ(int(record.method), int(kEchoMethod));
+    CHECK_EQ(int(record.method), int(kOther));
     CHECK(record.at_ns[0] && record.at_ns[kStages] >= record.at_ns[0]);
     echo(client, {{"traceparent", kNotSampled}});
     echo(client, {{"tracestate", "vendor=1"}, {"traceparent", kNotSampled}});

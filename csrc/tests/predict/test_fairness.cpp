@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "grpc/fair_queue.h"
-#include "predict/intake/text_worker.h"
+#include "predict/tokenize/text_worker.h"
 #include "tests/predict/generation_fixture.h"
 #include "tests/transport/transport_fixture.h"
 

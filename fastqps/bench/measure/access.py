@@ -19,11 +19,11 @@ class Access:
 
     @property
     def client_options(self) -> dict[str, Any]:
-        """What a ``Client`` is made with."""
+        """The options of a ``Client``."""
         return {"tls_ca": self.tls_ca, "tls_cert": self.tls_cert, "tls_key": self.tls_key, "token": self.token}
 
     @property
     def generator_flags(self) -> list[str]:
-        """Of ``python -m loadgen``."""
+        """The flags of ``python -m loadgen`` for the access."""
         paths = {name: getattr(self, name) for name in ("tls_ca", "tls_cert", "tls_key", "token_file")}
         return [part for name, path in paths.items() if path for part in (f"--{name.replace('_', '-')}", path)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -72,21 +71,19 @@ class Context:
         name: str = "",
         keep: bool = True,
         repetitions: int | None = None,
-        server_cpus: Sequence[int] | None = None,
     ) -> Point:
         """Measures ``load`` on a server with ``settings`` (beside those of the target), started or used again.
 
         ``keep``: append it to the result's points. ``repetitions``: the point with the median rate counts.
-        ``server_cpus``: instead of the usual ones. Ctrl-C keeps what was measured, marked as interrupted, and goes on
-        as KeyboardInterrupt. Raises ``BenchError`` where nothing could be measured.
+        Ctrl-C keeps what was measured, marked as interrupted, and goes on as KeyboardInterrupt. Raises ``BenchError``
+        where nothing could be measured.
         """
         name = name or default_name(load)
-        cpus = self.pinning.server if server_cpus is None else server_cpus
         taken: list[Point] = []
         for k in range(self.repetitions if repetitions is None else repetitions):
             # Another seed for each, or they would all be the same accident.
             again = dataclasses.replace(load, seed=load.seed + 1000 * k)
-            taken.append(self._measure_once(settings, again, name, cpus))
+            taken.append(self._measure_once(settings, again, name))
             if taken[-1].interrupted:
                 break
         point = taken[0] if len(taken) == 1 else median_point(taken)
@@ -106,8 +103,8 @@ class Context:
         self.result.notes.append(text)
         self.progress.say(text)
 
-    def _measure_once(self, settings: Settings, load: LoadSpec, name: str, cpus: Sequence[int]) -> Point:
-        server = self.target.use(settings, cpus)
+    def _measure_once(self, settings: Settings, load: LoadSpec, name: str) -> Point:
+        server = self.server(settings)
         point = Point(name, dict(settings), load.describe(self.payloads.call), started=now_utc())
         looks = Looks(partial(server_side.look, server.admin, server.pid, self._gpm))
         self.progress.begin(name, load.warmup_s + load.duration_s)
@@ -148,7 +145,7 @@ class _Watch:
 
 
 def default_name(load: LoadSpec) -> str:
-    """What a point is called that nobody gave a name."""
+    """The name of a point that was given none."""
     if load.in_flight is not None:
         return f"{load.in_flight} in flight"
     return Path(load.trace).name if load.rate is None else f"{load.rate:,.0f}/s"

@@ -72,7 +72,7 @@ def run_generator(flags: Sequence[str], *, cpus: Sequence[int], on_line: Callabl
 
 
 def child_prefix(cpus: Sequence[int]) -> list[str]:
-    """What a child's command begins with: it ends when we are killed, and is confined to ``cpus``, if there are any."""
+    """The beginning of a child's command, which ties its life to this process and confines it to ``cpus``, if any."""
     tied = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
     return tied + (["taskset", "-c", ",".join(map(str, cpus))] if cpus else [])
 

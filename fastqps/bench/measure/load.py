@@ -53,11 +53,11 @@ class LoadSpec:
         return "closed" if self.in_flight is not None else "open"
 
     def at_rate(self, rate: float, **more: Any) -> Self:
-        """The same with another rate, in an open loop."""
+        """This load with another rate, in an open loop."""
         return dataclasses.replace(self, rate=rate, in_flight=None, trace="", **more)
 
     def closed(self, in_flight: int, **more: Any) -> Self:
-        """The same with so many calls in flight, in a closed loop."""
+        """This load with this many calls in flight, in a closed loop."""
         return dataclasses.replace(self, rate=None, in_flight=in_flight, trace="", **more)
 
     def describe(self, call: Call) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class LoadSpec:
         return found | {name: getattr(self, name) for name in fields}
 
     def flags(self, payloads: Payloads) -> list[str]:
-        """Of ``python -m loadgen``, without target and outputs."""
+        """The flags of ``python -m loadgen``, without target and outputs."""
         flags: dict[str, Any] = {"method": payloads.method, "call": payloads.rpc, "payload": payloads.path}
         connections = self.connections
         if self.in_flight is not None:
@@ -97,5 +97,5 @@ class LoadSpec:
 
 
 def seconds(value_s: float) -> str:
-    """As a duration that every parser reads: whole microseconds."""
+    """Formats a duration in whole microseconds, which every parser reads."""
     return f"{round(value_s * 1e6)}us"

@@ -19,7 +19,7 @@ class Pinning:
     note: str = ""  # what a reader of the result must know about it
 
     def as_json(self) -> dict[str, list[int]]:
-        """For ``Result.target``."""
+        """The JSON value for ``Result.target``."""
         return {"server_cpus": list(self.server), "load_cpus": list(self.load)}
 
 

@@ -12,8 +12,8 @@ _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Usage:
-    """Of one process: its title, CPU seconds since its start (``kernel_s`` of them in the kernel), resident bytes
-    (``shared_bytes`` of them shared memory), open descriptors."""
+    """The usage of one process: its title, CPU seconds since its start (``kernel_s`` of them in the kernel), resident
+    bytes (``shared_bytes`` of them shared memory), open descriptors."""
 
     title: str
     cpu_s: float
@@ -29,7 +29,7 @@ class Usage:
 
 
 def usage(pid: int) -> list[Usage]:
-    """Of a process and all its descendants; those that end while we look are left out."""
+    """The usage of a process and its descendants. Those that end meanwhile are left out."""
     return [found for p in _tree(pid) for found in _usage(p)]
 
 

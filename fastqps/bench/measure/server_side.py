@@ -25,7 +25,7 @@ STAGE, STEP_ITEMS = "fastqps_stage_duration_seconds", "fastqps_step_items_total"
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a server. None: it has no admin port, its processes are not ours to see, no GPU tells."""
+    """One reading of a server. None: it has no admin port, its processes are not visible, or no GPU reports."""
 
     page: Scrape | None
     cpu_s: dict[str, float] | None
@@ -34,7 +34,7 @@ class Look:
 
 
 def look(admin: str, pid: int | None, gpm: Gpm | None = None) -> Look:
-    """Now. A page that cannot be had just then is None: a server that is overloaded should not end the measurement."""
+    """Now. A page that cannot be read is None, so that an overloaded server does not end the measurement."""
     page = None
     if admin:
         with contextlib.suppress(ScrapeError):
@@ -43,7 +43,7 @@ def look(admin: str, pid: int | None, gpm: Gpm | None = None) -> Look:
 
 
 class Looks:
-    """Looks at a server when measuring begins and when it ends, in a thread of its own."""
+    """Reads a server's pages at the beginning and at the end of a measurement, on its own thread."""
 
     def __init__(self, take: Callable[[], Look]) -> None:
         self._take = take
@@ -103,7 +103,7 @@ def describe(point: Point, before: Look, after: Look) -> None:
 
 
 def describe_gpus(point: Point, gpm: Gpm, before: Look, after: Look) -> None:
-    """How much of each visible GPU was in use; beside what the server says about its device cuda:INDEX."""
+    """The use of each visible GPU, together with the server's own figures of its device cuda:INDEX."""
     if before.gpus is None or after.gpus is None:
         return
     names = {gpu.number: f"cuda:{gpu.index}" for gpu in find_gpus().visible}
@@ -141,7 +141,7 @@ def _dispatchers(change: Difference) -> list[dict[str, Any]]:
 
 
 def _devices(change: Difference, dispatchers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The union over a device's dispatchers is the server's to know; of a single one it is its own busy time."""
+    """The server knows the union over a device's dispatchers. For a single dispatcher it is that one's busy time."""
     found = []
     for device in dict.fromkeys(d["device"] for d in dispatchers):
         own = [d["busy"] for d in dispatchers if d["device"] == device]
@@ -159,7 +159,7 @@ def _stage(change: Difference, stage: str) -> Summary:
 
 
 def _limits(change: Difference, after: Scrape) -> dict[str, float]:
-    """What may be the limit, as ``fastqps.telemetry.metrics.saturation`` has it."""
+    """The possible limits, as in ``fastqps.telemetry.metrics.saturation``."""
     found = {
         "queue_wait_p95_s": change.histogram(STAGE, stage="queue").quantile(0.95) or 0.0,
     }

@@ -30,7 +30,7 @@ _OURS = ("host", "port", "admin-port")
 
 @dataclass(frozen=True)
 class Server:
-    """What runs now. ``admin`` "": its metrics cannot be reached; ``pid`` None: its processes are not ours."""
+    """The running server. ``admin`` "": its metrics cannot be reached; ``pid`` None: its processes are not ours."""
 
     address: str
     admin: str
@@ -148,7 +148,7 @@ class Target:
         return {"device": text, "profiles": _profiles(text)}
 
     def describe(self) -> dict[str, Any]:
-        """For ``Result.target``; the model follows when it is known."""
+        """The JSON value for ``Result.target``; the model is added when it is known."""
         where = {"address": None if self.own else self.address, "own": self.own, "settings": dict(self.base)}
         secured = {"tls": True} if self.access.tls_ca else {}
         return where | secured | ({"config": self.config_file} if self.config_file else {})
@@ -190,7 +190,7 @@ class Target:
 
 
 def _profiles(device: str) -> list[dict[str, str]]:
-    """What there is to say about modelled devices, as far as their profiles can be read here."""
+    """Notes on modelled devices whose profiles can be read here."""
     found = []
     for spec in device.split(","):
         kind, _, name = spec.strip().partition(":")
@@ -215,7 +215,7 @@ def check_settings(settings: Settings, config_file: str = "") -> None:
 
 
 def as_flags(settings: Settings) -> list[str]:
-    """As on the command line."""
+    """The settings as flags of the command line."""
     flags = []
     for key, value in settings.items():
         values = value if isinstance(value, list | tuple) else [value]

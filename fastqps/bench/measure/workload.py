@@ -24,7 +24,7 @@ ITEMS_MAX = 1024  # of a PredictBatch call
 
 @dataclass(frozen=True)
 class Call:
-    """How the items are asked for. ``items`` in one call."""
+    """How items are requested. ``items``: their number in one call."""
 
     name: str  # predict, batch:N, stream, generate: as the user wrote it
     method: str
@@ -55,7 +55,8 @@ def parse_call(text: str) -> Call:
 
 @dataclass(frozen=True)
 class Workload:
-    """What to ask. ``text_file``: one text a line; else ``texts`` texts are made, of ``lengths`` words."""
+    """The texts of a measurement. ``text_file``: one text a line. Otherwise ``texts`` texts of ``lengths`` words are
+    made."""
 
     call: Call
     model: str = ""  # in the requests; "": the server's default

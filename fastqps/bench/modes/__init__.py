@@ -18,21 +18,18 @@ MODES = {
     "tune": "find the settings with the highest rate within the SLO, and write a fastqps.toml",
     "breakdown": "show where a request's time goes, stage by stage, at 1 to 512 calls in flight",
     "ablate": "measure what each optimization adds to one synchronous dispatcher that prepares in Python",
-    "starve": "measure rate and latency with fewer cores and a noisy neighbour",
     "overload": "measure goodput beyond capacity, and the time to recover",
     "soak": "detect drift of latency, memory or descriptors under a long load",
     "replay": "replay recorded traffic",
     "calibrate": "measure the steps of a device, and write a profile for --device sim:FILE",
     "accuracy": "compare a model's answers in FP8 with its answers without it",
-    "signals": "record what each signal of the server says at each load, for autoscale",
-    "autoscale": "simulate an autoscaler on recorded signals: which one to scale on, at which target",
     "compare": "compare two results, and tell differences from noise",
 }
 
 
 class Mode(Protocol):
-    """What a module of a mode has. One that starts no server has ``run_alone(options) -> Result`` in
-    the place of ``run``, and gets no common flags but --output."""
+    """The interface of a mode's module. One that starts no server has ``run_alone(options) -> Result`` in the place of
+    ``run``, and gets no common flags but --output."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Flags of its own, beside the common ones."""

@@ -34,7 +34,7 @@ class Optimization:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How many dispatchers and lanes, and the load."""
+    """Adds flags for the numbers of dispatchers and lanes, and for the load."""
     parser.add_argument(
         "--dispatchers", type=int, default=2, metavar="N", help="of the row `+ N dispatchers` (default: 2)"
     )
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(options: argparse.Namespace, common: Common) -> None:
-    """That there is something to vary."""
+    """Checks that there is something to vary."""
     if options.address:
         raise ConfigError("ablate varies settings, so it starts a server itself; leave out --address")
     optimizations_of(options.dispatchers, options.lanes)
@@ -105,7 +105,7 @@ def _judge(context: Context, first: Point) -> None:
 
 
 def optimizations_of(dispatchers: int, lanes: int) -> tuple[Optimization, ...]:
-    """In the order in which they are added."""
+    """The optimizations in the order in which they are added."""
     if not (1 < dispatchers <= 64 and 1 < lanes <= 16):
         raise ConfigError("--dispatchers and --lanes: more than the 1 that the rows before have")
     return (
@@ -118,7 +118,7 @@ def optimizations_of(dispatchers: int, lanes: int) -> tuple[Optimization, ...]:
 
 
 def why_not(context: Context, settings: Settings) -> str:
-    """Why no server of this target can have these settings; empty: one can."""
+    """Why no server of this target can have these settings; empty if one can."""
     try:
         check_settings({**context.target.base, **settings})
         decide(context.target.loaded(settings).config)

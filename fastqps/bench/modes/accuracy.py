@@ -167,7 +167,7 @@ def _read(path: Path, count: int | None, answered: bool) -> tuple[Items, list[st
 
 
 def _answers(options: argparse.Namespace, quantization: str, items: Items) -> Sequence[Any]:
-    """What the model answers in one precision. It is gone before the next one is loaded."""
+    """The model's answers in one precision. The model is freed before the next one is loaded."""
     from fastqps.engine.engine import Engine
 
     print(f"quantization {quantization}: {len(items):,} texts", file=sys.stderr)

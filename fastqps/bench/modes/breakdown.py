@@ -1,4 +1,4 @@
-"""Where a request's time goes, stage by stage, by the server's own stamps; what they do not cover is the wire."""
+"""The time of a request, stage by stage, by the server's own stamps. The rest is the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What steps cost on a device, as a profile that ``--device sim:FILE`` takes; checked against the device itself."""
+"""Measures the cost of steps on a device as a profile for ``--device sim:FILE``, and checks it against the device."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AHEAD_NS = 300_000_000  # then both have heard that they begin
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the profile goes, and whether it is checked."""
+    """Adds flags for the profile's file and its check."""
     parser.add_argument(
         "-o", "--profile", metavar="FILE", default="", help="the profile (default: profile.toml in --output)"
     )
@@ -91,7 +91,7 @@ def _calibrate(context: Context, name: str, device: str, task: str) -> Profile:
 
 
 def _computer(context: Context, device: str) -> str:
-    """What computed: the GPU, or the CPU."""
+    """The name of the GPU or CPU that computed."""
     gpu = list_devices(device)[0].gpu
     return gpu.name if gpu else f"{device}: {context.result.environment.get('cpu', '')}"
 
@@ -117,7 +117,7 @@ def _periods(shape: Shape, *processes: StepProcess) -> list[float]:
 
 
 def _report(context: Context, profile: Profile, costs: list[Cost], alone_us: float, together_us: float) -> None:
-    """What was measured beside what the profile makes of it."""
+    """Compares measured times with those of the profile."""
     fitted = [profile.step_us(cost.tokens, cost.items) for cost in costs]
     worst = fit.deviation(costs, fitted)
     context.note(
@@ -143,7 +143,7 @@ def _report(context: Context, profile: Profile, costs: list[Cost], alone_us: flo
 
 
 def _check(context: Context, device: str, path: Path) -> None:
-    """The same load on the device and on its profile."""
+    """Applies the same load to the device and to its profile."""
     load = saturating(context, context.options.in_flight, {}, {})
     dispatchers = {"dispatchers": context.target.base.get("dispatchers", 1)}
     real = context.measure(dispatchers, load, name=device)
@@ -167,6 +167,6 @@ def _check(context: Context, device: str, path: Path) -> None:
 
 
 def _sizes(context: Context) -> dict[str, Any]:
-    """Of batches: those of a server on the device, which has other defaults than one on a modelled one."""
+    """The batch sizes of a server on the device, whose defaults differ from those on a modelled device."""
     config = decide(context.target.loaded({}).config)
     return {"max-batch-items": config.max_batch_items, "max-batch-tokens": config.max_batch_tokens}

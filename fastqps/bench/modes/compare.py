@@ -82,7 +82,7 @@ def pairs_of(a: Result, b: Result) -> list[tuple[Point, Point]]:
 
 
 def samples(point: Point, metric: str) -> list[float]:
-    """What a figure was, several times: in repetitions, or else in blocks of a run's seconds."""
+    """The samples of a figure: one for each repetition, or for each block of seconds of one run."""
     if len(point.repetitions) > 1:
         return _numbers([repetition.get(metric) for repetition in point.repetitions])
     if metric not in _BY_SECOND:

@@ -26,14 +26,14 @@ SEEDS_BELOW = 1000  # beyond those of all probes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How long to look."""
+    """Adds flags for the length of the search."""
     parser.add_argument("--probes", type=int, default=16, metavar="N", help="most measurements (default: 16)")
     parser.add_argument("--precision", type=float, default=0.05, metavar="SHARE", help="of the rate (default: 0.05)")
     parser.add_argument("--start", type=float, metavar="R", help="rate to begin with (default: found in a closed loop)")
 
 
 def check(options: argparse.Namespace, common: Common) -> None:
-    """That there is something to look for."""
+    """Checks that there is something to look for."""
     if common.slo is None:
         raise ConfigError("find-max needs to know what is good enough: --slo p99=20ms,err=0.1%")
     if options.probes < 4 or not 0.001 <= options.precision <= 0.5:
@@ -117,7 +117,7 @@ class _Prober:
 
 
 def _below(context: Context, knee: float) -> list[Point]:
-    """What the server says of itself at less load. Left out is what could not be sent, or was not answered."""
+    """The server's own figures at lower loads. Loads that could not be sent, or were not answered, are left out."""
     points, usual = [], context.load
     for k, share in enumerate(SHARES_BELOW):
         rate = share * knee
@@ -189,7 +189,7 @@ def _find_nothing(context: Context, found: Bracket, prober: _Prober) -> None:
 
 
 def _tell_what_is_above(context: Context, found: Bracket, prober: _Prober) -> None:
-    """How well the highest rate is known."""
+    """Adds a note on how precisely the highest rate is known."""
     result = context.result
     if found.unknown is not None:
         context.note(f"{found.unknown:,.0f}/s cannot be decided: {_reasons(prober, found.unknown)}")

@@ -24,7 +24,7 @@ REFUSED = "RESOURCE_EXHAUSTED"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the multiples are of."""
+    """Adds a flag for the capacity that the multiples refer to."""
     parser.add_argument(
         "--capacity",
         metavar="FILE|R",
@@ -83,8 +83,8 @@ def _recover(context: Context, capacity: float) -> None:
 def recovery_s(
     timeline: Sequence[dict[str, Any]], after_s: float, rate: float, p99_us_max: float | None
 ) -> float | None:
-    """Seconds from the end of the overload to the first second from which on answers are as many and as quick as they
-    should be. 0: at once. None: they were not while we looked.
+    """Seconds from the end of the overload until rate and latency of answers stay as they should be. 0: at once. None:
+    not during the run.
     """
     calm = [row for row in timeline if _begin_s(row) >= after_s - ALIGNED_S]
     usual = [

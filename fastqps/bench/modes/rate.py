@@ -65,7 +65,7 @@ def judge(context: Context, point: Point) -> None:
 
 
 def _what_decides(slo: Slo, point: Point) -> str:
-    """How to measure what the point could not decide. A trace ends by itself."""
+    """Advice on how to decide what the point could not. A trace ends by itself."""
     needed = f"{slo} takes {slo.calls_min:,} calls"
     if not point.rate or point.load.get("trace"):
         return needed

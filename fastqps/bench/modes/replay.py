@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(options: argparse.Namespace, common: Common) -> None:
-    """That there is a trace."""
+    """Checks that there is a trace."""
     if not Path(options.trace).is_file():
         raise ConfigError(f"there is no trace {options.trace}")
     load_of(options, common.load)

@@ -23,7 +23,7 @@ LEAST = {"memory": 0.05, "descriptors": 0.05, "p50": 0.2, "p99": 0.3}  # growth 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What load. (How long: --duration.)"""
+    """Adds flags for the load; --duration sets its length."""
     parser.add_argument("--rate", type=float, metavar="R", help="calls per second (default: 70 %% of the peak)")
     parser.add_argument(
         "--pid", type=int, metavar="PID", help="supervisor of a server at --address, to watch its processes"
@@ -67,7 +67,7 @@ def run(context: Context) -> Result:
 
 
 def _nothing_grew(found: Sequence[Drift]) -> list[str]:
-    """What can be said where no series grew: of one with too few samples, nothing."""
+    """The verdict if no series grew: none for a series with too few samples."""
     if not found:
         return ["no second was measured: nothing is known of what grew"]
     unknown = [one.name for one in found if one.slope_per_hour is None]
@@ -111,7 +111,7 @@ def sample(processes: Sequence[Usage], t_s: float) -> dict[str, Any]:
 
 
 def of_processes(samples: Sequence[dict[str, Any]]) -> list[Drift]:
-    """Of each role's memory and descriptors, after the run has settled."""
+    """The drift of each role's memory and descriptors, after the run has settled."""
     settled = samples[int(SETTLED * len(samples)) :]
     found = []
     for key, kind, unit in (("memory_bytes", "memory", "bytes"), ("descriptors", "descriptors", "")):

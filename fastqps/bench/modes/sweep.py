@@ -20,7 +20,7 @@ P99_ANSWERS = round(BEYOND_MIN / 0.01)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which rates."""
+    """Adds flags for the rates."""
     parser.add_argument("--points", type=int, default=10, metavar="N", help="8 to 12 rates (default: 10)")
     parser.add_argument("--rates", metavar="R,R,…", default="", help="these instead of 10 to 130 %% of the peak")
 

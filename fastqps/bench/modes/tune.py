@@ -30,7 +30,7 @@ PROBES_MAX = 150
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to vary, and when a gain counts."""
+    """Adds flags for the settings to vary, and for the least gain that counts."""
     parser.add_argument(
         "--try",
         dest="tries",
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(options: argparse.Namespace, common: Common) -> None:
-    """What is tried, and when it counts."""
+    """Checks the values to try, and the least gain that counts."""
     if options.address:
         raise ConfigError("tune varies settings, so it starts a server itself; leave out --address")
     for text in options.tries:
@@ -118,7 +118,7 @@ class _Tuner:
         return [median_point(runs) for runs in self._runs.values() if runs]
 
     def conclude(self, found: Found) -> Result:
-        """What is best, why, and the file."""
+        """Reports the best settings with reasons, and writes the file."""
         result = self._context.result
         result.extra["tune"] = found.as_json()
         if found.setting is None:
@@ -227,7 +227,7 @@ class _Tuner:
         self._context.note(choice.reason)
 
     def _name(self, setting: Setting) -> str:
-        """What is other than at the start."""
+        """The settings that differ from those at the start."""
         changed = [f"{knob.name} {setting[knob.name]}" for knob in self._knobs if setting[knob.name] != knob.values[0]]
         return ", ".join(changed) or "start"
 

@@ -61,7 +61,7 @@ class Column:
 
 
 def columns_of(result: Result) -> list[Column]:
-    """Those in which some point has a value: name, verdict, figures, varied settings."""
+    """The columns in which some point has a value: name, verdict, figures, varied settings."""
     searched = searched_settings(result)
     settings = [] if searched else [_setting(name) for name in varied_settings(result.points)]
     head = " · ".join(map(wording.words, searched)) or "point"

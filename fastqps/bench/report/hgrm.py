@@ -7,7 +7,7 @@ from fastqps.bench.results.result import Result
 
 
 def latency_hgrm(result: Result) -> str | None:
-    """Of the point that stands for the run; None if it has no spectrum."""
+    """The latencies of the point that stands for the run; None if it has no spectrum."""
     point = main_point(result)
     pairs = point.spectrum.get("response") if point else None
     count = point.response_time_us.get("count") if point else None

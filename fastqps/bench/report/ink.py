@@ -120,7 +120,7 @@ class Drawing:
         self._context.__exit__(None, None, None)
 
     def legend(self, panel: Axes) -> None:
-        """What the panel's colours mean, above everything, in as many columns as there is room for."""
+        """Draws the legend of the panel's colours at the top, in as many columns as there is room for."""
         entries = {label: handle for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
         labels = list(entries)
         if labels:
@@ -132,7 +132,7 @@ class Drawing:
         """The figure as an ``<svg>`` element. ``alt``: what it shows, for readers who cannot see it."""
         raw = io.BytesIO()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a glyph that the layout's font lacks is in the reader's
+            warnings.simplefilter("ignore")  # a glyph missing in the layout's font exists in the reader's
             layout = self.figure.get_layout_engine()
             if layout is not None:  # here, or saving would draw everything twice for it
                 layout.execute(self.figure)

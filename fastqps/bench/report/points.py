@@ -1,4 +1,4 @@
-"""What tables, plots and sentences say of points beyond their fields."""
+"""Derived values of points for tables, plots and sentences."""
 
 from __future__ import annotations
 

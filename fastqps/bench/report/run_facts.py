@@ -1,4 +1,4 @@
-"""What was run, where, when and with which software: without that a figure cannot be judged or measured again."""
+"""The facts of a run (command, machine, time, software), without which a figure cannot be judged or repeated."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _server(target: Mapping[str, Any]) -> str:
 
 
 def _load(result: Result) -> str:
-    """What all points have in common."""
+    """The load that all points have in common."""
     values = {name: {_plain(point.load.get(name)) for point in result.points} for name in _LOAD}
     common = {name: found.pop() for name, found in values.items() if len(found) == 1}
     return ", ".join(_LOAD[name].format(value) for name, value in common.items() if value)

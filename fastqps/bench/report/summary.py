@@ -30,7 +30,8 @@ def severity(verdict: str) -> str:
 
 
 def one_line(result: Result) -> str:
-    """For the terminal: ``VALID  max 1,184/s  p99 18.3 ms ≤ 20 ms  goodput 99.7 %  (n = 71,040)``."""
+    """The result in one line for the terminal: ``VALID  max 1,184/s  p99 18.3 ms ≤ 20 ms  goodput 99.7 %  (n =
+    71,040)``."""
     return "  ".join([result.verdict, *facts_of(result)])
 
 
@@ -80,12 +81,6 @@ def accuracy_limit(row: Mapping[str, Any]) -> str:
         return ""
     signs = ("<", "≥") if row["good"] == "least" else (">", "≤")
     return f"{signs[bool(row['holds'])]} {accuracy_figure(row, 'limit')}"
-
-
-def picked_trial(contest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The trial of a signal's best target; empty where there is none."""
-    found: Mapping[str, Any] = {} if contest["picked"] is None else contest["trials"][contest["picked"]]
-    return found
 
 
 def _point_facts(result: Result, rate_word: str = "") -> list[str]:
@@ -184,26 +179,6 @@ def _accuracy(result: Result) -> list[str]:
     return [f"{row['name']} {accuracy_figure(row, 'value')} {accuracy_limit(row)}".strip() for row in limited]
 
 
-def _autoscale(result: Result) -> list[str]:
-    contests = [c for c in result.extra["autoscale"]["contests"] if picked_trial(c)]
-    facts: list[str] = []
-    for contest in sorted(contests, key=lambda contest: float(picked_trial(contest)["score"]))[:2]:
-        trial = picked_trial(contest)
-        out = f"{wording.percent(trial['out_share'])} of the time outside of the SLO"
-        pods = f"{trial['pods_over_least']:.2f} × the least pods"
-        facts.append(f"{'next' if facts else 'best'}: {contest['name']} at {trial['target']:g} with {pods} and {out}")
-    return facts or ["no signal has a target that could be set"]
-
-
-def _starve(result: Result) -> list[str]:
-    points = [point for point in result.points if verdict_of(point) not in ("INVALID", NOT_RUN)]
-    least = min(points, key=lambda point: point.rate, default=None)
-    if least is None or len(points) < 2 or not least.offered_rate:
-        return _point_facts(result)
-    kept = wording.percent(least.rate / least.offered_rate)
-    return [f"{least.name}: {kept} of {wording.rate(least.offered_rate)} kept", *_latency(result, least)]
-
-
 def _overload(result: Result) -> list[str]:
     points = [point for point in steady(result.points) if verdict_of(point) != "INVALID" and _good_rate(point)]
     heaviest = max((p for p in points if p.offered_rate), key=lambda point: point.offered_rate or 0.0, default=None)
@@ -223,7 +198,7 @@ def _good_rate(point: Point) -> float:
     return point.rate if point.goodput is None else point.goodput
 
 
-_WITHOUT_POINTS: dict[str, Callable[[Result], list[str]]] = {"accuracy": _accuracy, "autoscale": _autoscale}
+_WITHOUT_POINTS: dict[str, Callable[[Result], list[str]]] = {"accuracy": _accuracy}
 _MODES: dict[str, Callable[[Result], list[str]]] = {
     "find-max": _find_max,
     "sweep": lambda result: _find_max(result) if result.best_point else _point_facts(result),
@@ -232,6 +207,5 @@ _MODES: dict[str, Callable[[Result], list[str]]] = {
     "compare": _compare,
     "ablate": _ablate,
     "calibrate": _calibrate,
-    "starve": _starve,
     "overload": _overload,
 }

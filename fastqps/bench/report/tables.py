@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fastqps.bench.report import wording
 from fastqps.bench.report.points import number, text
 from fastqps.bench.report.stages import stage_table
-from fastqps.bench.report.summary import accuracy_figure, accuracy_limit, picked_trial
+from fastqps.bench.report.summary import accuracy_figure, accuracy_limit
 from fastqps.bench.results.result import Result
 
 
@@ -23,44 +23,9 @@ class PlainTable:
 
 
 def tables_of(result: Result) -> list[PlainTable]:
-    """Those that hold something."""
-    makers = (_contests, _scenarios, _accuracy, _farthest, _differences, _drift, _stages, _decisions)
+    """The tables that are not empty."""
+    makers = (_accuracy, _farthest, _differences, _drift, _stages, _decisions)
     return [table for make in makers if (table := make(result)).rows]
-
-
-def _contests(result: Result) -> PlainTable:
-    rows = []
-    for contest in result.extra.get("autoscale", {}).get("contests", ()):
-        if not (trial := picked_trial(contest)):
-            rows.append([contest["name"], *[wording.NOTHING] * 7])
-            continue
-        lost, offered, turns = (sum(run[key] for run in trial["runs"]) for key in ("lost", "offered", "reversals"))
-        share = wording.percent(trial["share"]) if trial["share"] else ""
-        cells = [
-            f"{trial['target']:g}",
-            share,
-            f"{trial['pods_over_least']:.2f} ×",
-            wording.percent(trial["out_share"]),
-        ]
-        cells += [wording.percent(lost / offered if offered else None), wording.count(turns), f"{trial['score']:.2f}"]
-        rows.append([contest["name"], *cells])
-    head = ["signal", "target", "of capacity", "pods, of the least", "outside of the SLO", "lost", "turns", "score"]
-    return PlainTable("signals", "Signals, each at its best target", head, rows)
-
-
-def _scenarios(result: Result) -> PlainTable:
-    rows = []
-    found = result.extra.get("autoscale", {"scenarios": (), "contests": ()})
-    for k, scenario in enumerate(found["scenarios"]):
-        for contest in found["contests"]:
-            if trial := picked_trial(contest):
-                run = trial["runs"][k]
-                row = [f"{scenario['name']}: {contest['name']}", f"{run['pod_seconds'] / 3600:,.1f}"]
-                row += [f"{run['pods_over_least']:.2f} ×", wording.percent(run["out_share"])]
-                row += [wording.percent(run["lost"] / run["offered"] if run["offered"] else None)]
-                rows.append([*row, *(wording.count(run[key]) for key in ("pods_max", "scalings", "reversals"))])
-    head = ["", "pods · hours", "of the least", "outside of the SLO", "lost", "most pods", "changes", "turns"]
-    return PlainTable("scenarios", "Scenarios", head, rows)
 
 
 def _accuracy(result: Result) -> PlainTable:
@@ -90,7 +55,7 @@ def _differences(result: Result) -> PlainTable:
 
 
 def _shown(metric: str) -> Callable[[float | None], str]:
-    """How a compared figure is written, by its name in a point."""
+    """Formats a compared figure by its name in a point."""
     if metric.endswith("_us"):
         return wording.time
     return wording.percent if metric == "duty_cycle" else wording.rate

@@ -1,4 +1,4 @@
-"""What a run shows on a terminal: a progress bar on stderr while it measures, and its table and verdict on stdout.
+"""The terminal output of a run: a progress bar on stderr while it measures, then its table and verdict on stdout.
 
 Where nobody watches (a pipe, a file, CI), the bar becomes one plain line for each point, without control codes."""
 
@@ -27,7 +27,7 @@ _PLAIN_WIDTH = 200  # of tables that go into a file
 
 
 class RunProgress:
-    """How far a run is, in points. Used as a context manager; every method is cheap and none raises for odd values.
+    """Shows the progress of a run in points. A context manager; every method is cheap, and none raises for odd values.
 
     >>> with RunProgress("sweep") as progress:
     ...     progress.expect(10)  # points; may grow later

@@ -1,1 +1,1 @@
-"""What a measurement found, and the files that keep it."""
+"""The results of measurements, and their files."""

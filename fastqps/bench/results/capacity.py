@@ -19,8 +19,8 @@ WAITS_MIN = round(BEYOND_MIN / 0.05)  # answers without which a p95 is not worth
 
 
 def capacity_of(result: Result, point: Point, below: Sequence[Point] = ()) -> dict[str, Any]:
-    """What the file holds. ``rate`` and ``in_flight`` count items, of which a batch call has many. ``below``: points of
-    less load, the least first."""
+    """The content of a capacity file. ``rate`` and ``in_flight`` count items, of which a batch call has many.
+    ``below``: points of less load, the least first."""
     target, items = result.target, point.load.get("items_per_call", 1)
     return {
         "schema_version": SCHEMA_VERSION,

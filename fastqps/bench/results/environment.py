@@ -44,7 +44,7 @@ def commit() -> str:
 
 
 class Others:
-    """How much of the machine's CPU time other programs took since this was made. Rates suffer from it, unevenly."""
+    """Measures the share of CPU time that other programs took since its construction. It lowers rates unevenly."""
 
     def __init__(self) -> None:
         self._total_s, self._busy_s = _machine_cpu_s()

@@ -89,7 +89,7 @@ class Point:
         return max(calls, _not_ok(self.items_status)) if of_batches and self.items_status else calls
 
     def as_json(self) -> dict[str, Any]:
-        """What the result file holds."""
+        """The point as a JSON value."""
         found = dataclasses.asdict(self)
         return found | {"rate": None, "verdict": None} if self.missing else found
 

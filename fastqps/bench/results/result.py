@@ -62,7 +62,7 @@ class Result:
 
     @property
     def exit_code(self) -> int:
-        """Of the command."""
+        """The exit code of the command."""
         return EXIT_CODES[self.verdict]
 
     @property
@@ -71,7 +71,7 @@ class Result:
         return None if self.best is None else self.points[self.best]
 
     def as_json(self) -> dict[str, Any]:
-        """What report.json holds."""
+        """The result as a JSON value."""
         own = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in ("points", "extra")}
         return {"schema_version": SCHEMA_VERSION, **own, "points": [p.as_json() for p in self.points], **self.extra}
 

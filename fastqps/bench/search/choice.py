@@ -1,4 +1,4 @@
-"""What one race of the tuner decided, why, by how much beyond the noise, and what it left open."""
+"""The outcome of one race of the tuner: its choice, the reason, the gain beyond the noise, and open questions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DOUBT_MAX = 0.10  # what noise leaves to a value that was not chosen; more, and 
 
 @dataclass(frozen=True)
 class Lead:
-    """How far the chosen value is ahead of ``over``, the next best one that was measured beside it."""
+    """The lead of the chosen value over ``over``, the next best one of the same race."""
 
     over: Any
     gain: Gain

@@ -55,7 +55,7 @@ class Found:
     over_start: Gain | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """For report.json."""
+        """The JSON value for report.json."""
         return {
             "probes": self.probes,
             "noise": self.noise,

@@ -74,7 +74,7 @@ def _decide(context: Context, settings: Settings, slo: Slo, name: str, rate: flo
 
 
 def _between(slo: Slo, good: Point, bad: Point | None, low: float, high: float) -> float:
-    """Where the latency crosses its limit, between the two rates on a straight line through the logarithms."""
+    """The rate at which the latency crosses its limit, interpolated linearly between the logarithms of two rates."""
     if bad is None or high / low > STEP:
         return low
     shares = []

@@ -37,7 +37,7 @@ class Drift:
 
 
 def drift(name: str, unit: str, series: Sequence[tuple[float, float]], least: float) -> Drift:
-    """Of (seconds, value) samples. ``least``: smaller growth is none."""
+    """The drift of (seconds, value) samples. Growth below ``least`` does not count."""
     if len(series) < SAMPLES_MIN:
         return Drift(name, unit, None, None, None, None, None, False)
     size = -(-len(series) // BLOCKS)

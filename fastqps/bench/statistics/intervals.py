@@ -1,4 +1,4 @@
-"""How sure a figure is: 95 % intervals for percentiles, for means, and for differences of means."""
+"""95 % intervals for percentiles, for means, and for differences of means."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def mean_interval(values: Sequence[float]) -> list[float] | None:
 
 
 def blocks(values: Sequence[float]) -> list[float]:
-    """At most ``BLOCKS`` means of neighbouring values, a rest at the end left out."""
+    """Means of at most ``BLOCKS`` blocks of neighbouring values, without a rest at the end."""
     size = max(1, len(values) // BLOCKS)
     return [fmean(values[at : at + size]) for at in range(0, len(values) - size + 1, size)]
 
 
 def rate_interval(per_second: Sequence[float]) -> list[float] | None:
-    """Of a run's rate, from its whole seconds: means of blocks of them."""
+    """The interval of a run's rate, from means of blocks of its whole seconds."""
     found = mean_interval(blocks(per_second)) if len(per_second) >= 4 else None
     return None if found is None else [max(0.0, found[0]), found[1]]
 

@@ -17,7 +17,7 @@ ERROR = 0.025  # on each side: intervals cover 95 %
 
 @dataclass(frozen=True)
 class Rules:
-    """When a race is decided."""
+    """The rules by which a race is decided."""
 
     gain_min: float = 0.02  # a more complicated candidate must promise as much; 0.02 is 2 %
     rounds_min: int = 2
@@ -30,7 +30,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Gain:
-    """How much more one candidate does than another, as log ratio."""
+    """The gain of one candidate over another, as log ratio."""
 
     mean: float
     half: float  # of the 95 % interval
@@ -172,7 +172,7 @@ class _Field:
             self.left = kept
 
     def simplest(self) -> int | None:
-        """Of those that are left. None where nobody is, or all failed."""
+        """The simplest of the remaining candidates; None if none is left or all failed."""
         return next((c for c in self.left if any(self.rates[c])), None)
 
     def closest(self, winner: int) -> int | None:

@@ -30,7 +30,7 @@ def straight(costs: Sequence[Cost]) -> tuple[float, float, float]:
 
 
 def deviation(costs: Sequence[Cost], predicted: Sequence[float]) -> float:
-    """Of the worst step, relative."""
+    """The relative deviation of the worst step."""
     return max(abs(us / cost.us - 1) for cost, us in zip(costs, predicted, strict=True))
 
 

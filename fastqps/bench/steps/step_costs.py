@@ -1,4 +1,5 @@
-"""What steps cost on a device: ``python -m fastqps.bench.steps.step_costs JSON``, a dispatcher without a server.
+"""Measures the cost of steps on a device: ``python -m fastqps.bench.steps.step_costs JSON``, a dispatcher without a
+server.
 
 It runs steps through the same runners and lanes. A line of JSON on stdin asks for something, lines of JSON on stdout
 answer, the last of them ``{"done": true}``. ``StepProcess`` is the other side.
@@ -36,7 +37,7 @@ SHORT_REPEATS = 3  # of shorter steps, behind one that does not count
 
 @dataclass(frozen=True)
 class Cost:
-    """Of a step of this shape: medians, in µs. ``launch_us`` is CPU time of the thread that launches."""
+    """The cost of a step of this shape: medians, in µs. ``launch_us`` is CPU time of the thread that launches."""
 
     tokens: int
     items: int
@@ -50,7 +51,7 @@ class Steps(Protocol):
     lane: Lane[Any]
 
     def shapes(self) -> list[Shape]:
-        """Those to measure, the cheapest first."""
+        """The shapes to measure, the cheapest first."""
 
     def prepare(self, shape: Shape) -> tuple[int, int, int]:
         """Fills the next step's buffers; the three numbers that its launch takes."""
@@ -216,7 +217,7 @@ def _growing(most: int, factor: int) -> list[int]:
 
 
 def main(text: str) -> int:
-    """Answers until nobody asks any more."""
+    """Measures the requested shapes until its input ends."""
     asked = json.loads(text)
     steps = open_steps(asked["settings"], asked["config_file"])
     steps.lane.warm_up()

@@ -45,7 +45,7 @@ class StepProcess:
             self._child.stdin.flush()
 
     def answers(self) -> Iterator[dict[str, Any]]:
-        """To what was asked, as they come."""
+        """Yields the answers to the requests as they arrive."""
         assert self._child.stdout
         for line in self._child.stdout:
             with suppress(ValueError):  # a line that is no JSON is somebody's warning

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
+from fastqps.devices.static_settings import check_static_settings
 from fastqps.models.card import ModelCard
 from fastqps.runners import Runner
 from fastqps.runners.kinds import DECODE, ENCODE
@@ -18,15 +18,7 @@ def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place)
         from fastqps.devices.cpu import transformer
 
         return transformer.make_encoder(card, max_items, max_tokens, place)
-    for setting, given, known in (
-        ("dtype", place.dtype, ("auto", "float32")),
-        ("quantization", place.quantization, ("none", "auto")),
-    ):
-        if given not in known:
-            raise DeviceError(
-                f"--{setting} {given} has no effect on {card.name}, a static model: its table is read as it is stored, "
-                f"and summed in float32; leave --{setting} at {known[0]}"
-            )
+    check_static_settings(card, place)
     return load_static(card, max_items, max_tokens)
 
 

@@ -21,7 +21,8 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def choose_dtype(name: str) -> torch.dtype:
-    """``auto`` is bf16 where the CPU has it, else fp32. ``DeviceError`` for what this device cannot do."""
+    """Resolves ``auto``: bf16 if the CPU supports it, else fp32. Raises ``DeviceError`` for a type that it cannot
+    compute."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         raise DeviceError("device cpu needs a torch with oneDNN (mkldnn), which this one is not")
     if name == "auto":

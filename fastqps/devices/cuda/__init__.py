@@ -3,6 +3,7 @@
 * ``buckets``: which sizes of steps have a graph, and why.
 * ``lane``: a stream, the static memory of its steps, its graphs.
 * ``encoder``, ``decoder``: runners, each over pinned buffers of its own.
+* ``static``: the table of a static model, which ``encoder`` runs.
 * ``checked``: which operations are the own kernels, and which are plain torch.
 * ``held``, ``arena``: weights that one process holds for all of a GPU.
 * ``backend``: what they need of CUDA. ``open_backend`` chooses it: ``torch_cuda`` is a GPU, ``fake`` a CPU that behaves
@@ -27,6 +28,7 @@ from fastqps.devices.cuda.loaded import Loaded, report_device_faults, starting
 from fastqps.devices.cuda.memory import check_cache, check_weights, kv_bytes, parameters, report_oom_of_weights
 from fastqps.devices.cuda.open_backend import open_backend
 from fastqps.devices.cuda.precision import decoder_rows, encoder_rows, make_precision
+from fastqps.devices.cuda.static import hold_static, make_static
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
 from fastqps.devices.start_lock import alone_on
@@ -44,7 +46,7 @@ _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torc
 
 
 def choose_dtype(name: str) -> torch.dtype:
-    """``auto`` is bf16. ``DeviceError`` for what this device cannot do."""
+    """Resolves ``auto``, which is bf16. Raises ``DeviceError`` for a type that the GPU cannot compute."""
     if name == "auto":
         name = "bfloat16"
     if name not in _DTYPES:
@@ -53,9 +55,10 @@ def choose_dtype(name: str) -> torch.dtype:
 
 
 def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> CudaEncoder:
-    """Loads an encoder onto the GPU. ``DeviceError``, ``ModelError`` and ``ConfigError`` where that cannot be."""
+    """Loads an encoder onto the GPU. Raises ``DeviceError``, ``ModelError`` or ``ConfigError`` if that is
+    impossible."""
     if card.static:
-        raise DeviceError(f"{card.name} is a static model, which device cuda does not run; use --device cpu")
+        return make_static(card, max_items, max_tokens, place)
     backend, dtype = _open(place)
     held = await_held(card, place, dtype)
     with starting(card, backend, max_tokens):
@@ -74,7 +77,8 @@ def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place)
 
 
 def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> CudaDecoder:
-    """Loads a generator onto the GPU. ``DeviceError``, ``ModelError`` and ``ConfigError`` where that cannot be."""
+    """Loads a generator onto the GPU. Raises ``DeviceError``, ``ModelError`` or ``ConfigError`` if that is
+    impossible."""
     backend, dtype = _open(place)
     held = await_held(card, place, dtype)
     with starting(card, backend, max_tokens):
@@ -97,6 +101,9 @@ def hold_weights(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
 
     ``slots`` and ``max_tokens`` are those of the processes that map them: ``auto`` goes by the sizes of their steps.
     """
+    if card.static:
+        hold_static(card, place)
+        return
     backend, dtype = _open(place)
     rows, load_model = _WEIGHTS[step_kind(card)]
     kernels = make_operations(place, backend)

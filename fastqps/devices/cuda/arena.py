@@ -28,7 +28,7 @@ _OUT_OF_MEMORY = 2
 
 
 def check_allocator() -> None:
-    """``ConfigError`` where torch is asked for expandable segments, which cannot be shared in all containers."""
+    """Raises ``ConfigError`` if torch is set to expandable segments, which cannot be shared in all containers."""
     for name in _ALLOCATOR:
         options = dict(option.partition(":")[::2] for option in os.environ.get(name, "").replace(" ", "").split(","))
         if options.get("expandable_segments", "False").lower() in ("true", "1"):
@@ -73,14 +73,14 @@ def check_layout(parameters: SharedParameters, manifest: Manifest) -> None:
 
 
 def block_at(pointer: int, size_bytes: int, device: torch.device) -> torch.Tensor:
-    """uint8 [size_bytes] over memory that somebody else owns, for as long as the process lives."""
+    """A tensor, uint8 [size_bytes], over memory of another owner, which must live as long as the process."""
     if device.type == "cpu":  # of a fake device
         return torch.from_numpy(np.ctypeslib.as_array((ctypes.c_uint8 * size_bytes).from_address(pointer)))
     return torch.as_tensor(_CudaArray(pointer, size_bytes), device=device)
 
 
 class _CudaArray:
-    """Device memory as torch is told of it."""
+    """Device memory, described to torch."""
 
     def __init__(self, pointer: int, size_bytes: int) -> None:
         self.__cuda_array_interface__ = {

@@ -45,10 +45,10 @@ class Backend(Protocol):
         """One that waits for no other."""
 
     def make_pool(self) -> Any:
-        """Memory of graphs that never run at the same time."""
+        """Makes a memory pool for graphs that never run at the same time."""
 
     def run(self, body: Body, stream: Stream) -> None:
-        """Runs ``body`` behind what the stream has to do, and waits for its end."""
+        """Runs ``body`` after the stream's present work, and waits for its end."""
 
     def capture(self, body: Body, stream: Stream, pool: Any, stamps: int) -> Graph:
         """The work that ``body`` gives to the stream, for any number of times. It may run once.
@@ -57,10 +57,10 @@ class Backend(Protocol):
         """
 
     def capturing(self) -> bool:
-        """Whether what this thread gives to its stream is captured, and so does not run now."""
+        """Whether this thread's stream is being captured, so that its work does not run now."""
 
     def launcher(self, name: str) -> Callable[..., Any]:
-        """The launcher of the kernel of that name. ``ImportError`` where Triton cannot be used."""
+        """The launcher of the kernel of that name. Raises ``ImportError`` if Triton cannot be used."""
 
     def watch(self) -> None:
         """``RuntimeError`` if since its first call anything was done but steps: the debug mode's look at each."""

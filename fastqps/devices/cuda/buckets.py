@@ -1,4 +1,4 @@
-"""Which sizes of steps have a captured graph, and why these.
+"""The sizes of steps that have a captured graph.
 
 A graph computes so many rows however few the step holds, so a step runs in the smallest graph that holds it. More
 graphs waste fewer rows; each costs time at start-up and some memory. Where a step takes the same time however few its
@@ -22,7 +22,7 @@ _RUNS_APART = 4  # factor between the run counts of the graphs that cover all
 
 
 class Shape(NamedTuple):
-    """How much a graph holds. Of a decoder, ``tokens`` are its rows and ``items`` its runs."""
+    """The capacity of a graph. For a decoder, ``tokens`` are rows and ``items`` runs."""
 
     tokens: int
     items: int
@@ -87,7 +87,7 @@ def closer_shapes(max_tokens: int, max_runs: int) -> list[Shape]:
 
 
 def _sizes(most: int, factor: int) -> list[int]:
-    """16 and what follows by ``factor``, with ``most`` as the last."""
+    """The sizes from 16 up, each ``factor`` times the previous one; the last is ``most``."""
     found = []
     size = _ROWS_MIN
     while size < most:
@@ -97,7 +97,7 @@ def _sizes(most: int, factor: int) -> list[int]:
 
 
 def _up(n: int) -> int:
-    """To whole tiles of the tensor cores."""
+    """Rounds up to whole tiles of the tensor cores."""
     return -(-n // _ROWS_MIN) * _ROWS_MIN
 
 

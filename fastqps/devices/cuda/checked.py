@@ -1,4 +1,4 @@
-"""Which kernels a model on this GPU uses: those that were tried here and agree with plain torch."""
+"""The kernels that a model uses on this GPU: those that were tested here and agree with plain torch."""
 
 from __future__ import annotations
 

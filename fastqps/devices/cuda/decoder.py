@@ -30,7 +30,7 @@ class Decoder:
 
     @property
     def item_bytes(self) -> int:
-        """Of one number in the KV cache."""
+        """The bytes of one number in the KV cache."""
         return self._pattern.cache.element_size()
 
     @property
@@ -39,7 +39,7 @@ class Decoder:
         return bool(self._unused)
 
     def new_state(self) -> DecodeState:
-        """Of no sequences. It holds zeros: what a kernel masks out must not be NaN by chance."""
+        """A state without sequences. It holds zeros, because a value that a kernel masks out must not be NaN."""
         state = self._unused.pop() if self._unused else self._pattern.another()
         with torch.inference_mode():
             state.cache.zero_()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Protocol
 
 import torch
 
 from fastqps._core import HEADER_WORDS, CudaLane, CudaStep, EncodeLayout
-from fastqps.architectures.packed import PackedModel
 from fastqps.devices.cuda.backend import Body
 from fastqps.devices.cuda.buckets import Shape, encoder_buckets
 from fastqps.devices.cuda.lane import GraphLane
@@ -19,10 +19,18 @@ from fastqps.runners.buffers import StepBuffers
 from fastqps.runners.first_steps import Run, first_steps
 
 
+class StepModel(Protocol):
+    """``Step`` → float32 [items, card.dimensions], in its output; of transformers and static models alike."""
+
+    hidden: int  # the width that its matrix products have, or its table
+
+    def __call__(self, step: Step) -> torch.Tensor: ...
+
+
 class EncoderLane(GraphLane):
     """Steps of up to ``max_tokens`` tokens in ``max_items`` items."""
 
-    def __init__(self, loaded: Loaded[PackedModel], max_items: int, max_tokens: int) -> None:
+    def __init__(self, loaded: Loaded[StepModel], max_items: int, max_tokens: int) -> None:
         card = loaded.card
         self._token_types = card.second_segment_type != 0
         largest = EncodeLayout(max_tokens, max_items, card.dimensions, self._token_types)
@@ -68,7 +76,7 @@ class EncoderLane(GraphLane):
         return run
 
 
-class CudaEncoder(GraphSteps[PackedModel, EncoderLane, StepBuffers]):
+class CudaEncoder(GraphSteps[StepModel, EncoderLane, StepBuffers]):
     """``AsyncRunner`` of an encoder."""
 
     def make_lane(self) -> EncoderLane:

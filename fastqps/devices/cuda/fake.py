@@ -34,7 +34,7 @@ class _Stream:
 
 
 class _NoCollection:
-    """Holds up Python's garbage collector: it could free what waits for the stream whose thread it runs on."""
+    """Suspends Python's garbage collector, which could free objects that wait for the stream of its own thread."""
 
     def __init__(self) -> None:
         self._lock, self._inside, self._enabled = threading.Lock(), 0, False
@@ -102,7 +102,7 @@ class FakeCuda(Watched):
                 with _no_collection:
                     body()
                 self._replay.runs = False
-            except BaseException:  # a kernel has nobody to raise to: the step's answers stay what they were
+            except BaseException:  # a kernel cannot raise: the step's answers stay unchanged
                 traceback.print_exc()
 
         callback = _Callback(run)
@@ -115,7 +115,7 @@ class FakeCuda(Watched):
         return faulty(name, launcher(name) if self.interprets else getattr(torch_ops, name))
 
     def seal(self) -> None:
-        self._library.fakeMark()  # counts what anybody calls, not only ``api``
+        self._library.fakeMark()  # counts all callers, not only ``api``
 
     def check_memory(self) -> None:
         calls = {name: self._library.fakeCount(name.encode()) for name in _MEMORY_CALLS}

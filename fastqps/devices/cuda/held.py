@@ -36,7 +36,7 @@ def await_held(card: ModelCard, place: Place, dtype: torch.dtype) -> Manifest | 
 
 
 def build_over(backend: Backend, held: Manifest | None, build: Callable[[Parameters], M]) -> M:
-    """The model that ``build`` makes, over what is held or over memory of its own."""
+    """Builds the model over held weights, or over its own memory."""
     if held is None:
         return build(Parameters(backend.device))
     parameters = map_arena(backend.api, backend.device, held)

@@ -25,7 +25,7 @@ class GraphLane(ABC):
     ``native``.
     """
 
-    native: CudaLane  # what launches into the stream
+    native: CudaLane  # launches into the stream
     complete = False  # every graph that ``capture_all`` makes is there: none is captured any more
 
     def __init__(self, backend: Backend, card: ModelCard, staging_words: int, output_words: int) -> None:
@@ -67,7 +67,7 @@ class GraphLane(ABC):
         return ()
 
     def smallest(self, n_tokens: int, n_items: int) -> Shape:
-        """Of ``covering``, the size that a step runs in. ``ValueError`` for one that no limit allows."""
+        """The size of ``covering`` in which a step runs. Raises ``ValueError`` for a step beyond all limits."""
         fits = [shape for shape in self.covering if shape.tokens >= n_tokens and shape.items >= n_items]
         if not fits:
             raise ValueError(
@@ -93,7 +93,7 @@ class GraphLane(ABC):
         self.backend.run(empty, self.stream)
         graph = self.backend.capture(body, self.stream, self._pool, self._block.data_ptr())
         self.native.add_graph(graph.handle, max_tokens=shape.tokens, max_items=shape.items)
-        self._graphs[shape] = graph  # and with it what the graph reads and writes
+        self._graphs[shape] = graph  # and with it the memory that the graph reads and writes
 
     def capture_all(self) -> None:
         """Makes all graphs that are needed, and as many of the others as a start-up has time for.

@@ -52,7 +52,7 @@ def report_device_faults(backend: Backend) -> Iterator[None]:
     try:
         yield
     except (CudaError, torch.OutOfMemoryError):
-        raise  # they say what they are
+        raise  # their class identifies them
     except RuntimeError as error:
         cause = _cause(error)
         reason = str(cause).partition("\n")[0]
@@ -68,7 +68,7 @@ def report_device_faults(backend: Backend) -> Iterator[None]:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The first of CUDA's errors: a capture that has failed says at its end only that it had failed before."""
+    """The first of CUDA's errors, because the last one of a failed capture only reports an earlier failure."""
     while isinstance(before := error.__context__, RuntimeError):
         error = before
     return error

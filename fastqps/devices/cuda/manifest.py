@@ -30,7 +30,7 @@ class Manifest:
     products: list[dict[str, Any]] = field(default_factory=list)
 
     def check(self, about: dict[str, str]) -> None:
-        """``DeviceError`` where a reader wants something else than what is held."""
+        """Raises ``DeviceError`` if the held weights are not those that a reader expects."""
         other = [
             f"{name} {self.about.get(name)}, not {wanted}"
             for name, wanted in about.items()

@@ -20,12 +20,12 @@ _HEADER_BYTES_MAX = 100 << 20  # safetensors' own limit
 
 
 def is_out_of_memory(reason: str) -> bool:
-    """Whether an error of torch, Triton or cuBLAS, which have one each, says that the GPU's memory is too small."""
+    """Whether an error of torch, Triton or cuBLAS means that the GPU's memory is too small."""
     return any(words in reason.lower() for words in _OUT_OF_MEMORY)
 
 
 def parameters(files: Sequence[Path]) -> int:
-    """How many numbers the tensors of safetensors files hold. Their headers alone are read."""
+    """The number of elements in the tensors of safetensors files. Reads only their headers."""
     total = 0
     for path in files:
         try:
@@ -39,7 +39,7 @@ def parameters(files: Sequence[Path]) -> int:
 
 
 def kv_bytes(card: ModelCard, slots: int, itemsize: int) -> int:
-    """Of one lane's cache of so many sequences. (The prefix is counted with each lane; the lanes share it.)"""
+    """The size of one lane's cache of this many sequences. (The prefix counts for each lane, though lanes share it.)"""
     return card.kv_numbers(slots) * itemsize
 
 

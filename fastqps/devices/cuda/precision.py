@@ -1,4 +1,4 @@
-"""Which matrix products of a model run in FP8 on a GPU."""
+"""The choice of a model's matrix products that run in FP8 on a GPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def encoder_rows(max_tokens: int) -> tuple[int, ...]:
 
 
 def decoder_rows(slots: int, max_tokens: int) -> tuple[int, ...]:
-    """The same: few sequences, all that can run, and as many again and their like of prompts."""
+    """The row counts to measure for a decoder: few sequences, all that can run, and as many with prompts."""
     return tuple(sorted({min(max_tokens, rows) for rows in (_ROWS_MIN, slots, 3 * slots)}))
 
 

@@ -55,14 +55,14 @@ class GraphSteps(ABC, Generic[M, L, B]):
 
     @property
     def lane(self) -> L:
-        """Where its steps run."""
+        """The lane on which its steps run."""
         self._need_lane()
         assert self._lane
         return self._lane
 
     @property
     def step(self) -> CudaStep:
-        """Its pinned blocks, and what launches them."""
+        """The pinned blocks of a step, and their launcher."""
         self._need_lane()
         assert self._step
         return self._step

@@ -43,7 +43,7 @@ class TorchCuda(Watched):
         self._then: dict[str, int] = {}
 
     def memory(self) -> tuple[int, int]:
-        torch.cuda.empty_cache()  # what torch keeps for itself is free
+        torch.cuda.empty_cache()  # torch's cached memory counts as free
         return torch.cuda.mem_get_info(self.device)
 
     def make_stream(self) -> Stream:
@@ -54,7 +54,7 @@ class TorchCuda(Watched):
         return torch.cuda.graph_pool_handle()
 
     def run(self, body: Body, stream: Stream) -> None:
-        # What the default stream still does (weights and tables on their way to the device) comes first.
+        # The default stream's work (copies of weights and tables to the device) comes first.
         torch.cuda.synchronize(self.device)
         with torch.cuda.stream(stream):  # type: ignore[arg-type]
             body()

@@ -9,7 +9,8 @@ from fastqps._core import CudaApi
 
 DEBUG = os.environ.get("FASTQPS_DEBUG_DEVICE") == "1"
 STEP_CALLS = {"cudaMemcpyAsync", "cudaGraphLaunch", "cudaEventRecord", "cudaEventQuery"}
-STEP_CALLS |= {"cudaGetLastError"}  # asks the device nothing: a query that says "not yet" leaves that behind
+# cudaGetLastError does not call the device. It clears the error that a query leaves which returns "not ready".
+STEP_CALLS |= {"cudaGetLastError"}
 
 
 class Watched(ABC):

@@ -1,6 +1,6 @@
-"""Tokenizers that are not native here: the `tokenizers` package, in processes of a front door that can be ended.
+"""Tokenizers that are not native: the `tokenizers` package, in separate processes that a front door can kill.
 
-Nothing in here tokenizes in the front door's own process. ``SlowTokenizers`` is what a front door uses.
+No text is tokenized in the front door's own process. ``SlowTokenizers`` is the interface.
 """
 
 from __future__ import annotations

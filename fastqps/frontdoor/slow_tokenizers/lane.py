@@ -41,7 +41,7 @@ class Door(Protocol):
 
 
 class Lane(ABC):
-    """``run`` on a thread of its own. A worker that does not get on with a text is ended; only that text suffers."""
+    """One lane of texts; call ``run`` on its own thread. A worker that is too slow is killed; only its text fails."""
 
     index: int  # among the processes of the front door's tokenizers
     title: str
@@ -55,9 +55,9 @@ class Lane(ABC):
         self._worker: Worker | None = None
 
     def run(self) -> None:
-        """Without end."""
+        """Tokenizes texts for ever."""
         while True:
-            self._ready_worker()  # a text does not wait for it
+            self._ready_worker()  # started early, so that no text waits for it
             self.turn(WAIT_MS)
 
     def turn(self, timeout_ms: int) -> None:
@@ -68,15 +68,14 @@ class Lane(ABC):
 
     @abstractmethod
     def give_up(self, waiting: deque[Job], why: str, died: bool) -> None:
-        """Decides about the first text, on which a worker was ended or ``died``: takes it out, or leaves it in to be
-        tried again."""
+        """Removes the first text, on which a worker was killed or ``died``, or keeps it for another try."""
 
     def _encode(self, waiting: deque[Job]) -> None:
-        """Takes out what has ended, as far as a worker comes."""
+        """Encodes texts with one worker, and removes those that are finished."""
         try:
             worker = self._ready_worker()
             worker.ask(waiting)
-        except EndedError:  # it had nothing to do: no text is to blame
+        except EndedError:  # it was idle, so no text is to blame
             self._end_worker()
             return
         results: list[Result] = []
@@ -122,12 +121,12 @@ class Lane(ABC):
         for _ in range(FORK_TRIES):
             try:
                 return self._template.fork(self.title, self.nice)
-            except (OSError, ValueError):  # no memory, process or descriptor is left at this moment
+            except (OSError, ValueError):  # no memory, process or descriptor is free at this moment
                 time.sleep(FORK_AGAIN_S)
         return self._template.fork(self.title, self.nice)
 
     def _end_worker(self) -> int:
-        """The signal by which it ended."""
+        """Ends the worker, and returns the signal that ended it."""
         assert self._worker
         worker, self._worker = self._worker, None
         self._door.count_tokenizer_restart()
@@ -171,7 +170,7 @@ class LongTexts(Lane):
     _suspect: Job | None = None
 
     def give_up(self, waiting: deque[Job], why: str, died: bool) -> None:
-        """A worker may have been killed for no fault of its text, which is tried once more then."""
+        """Tries a text once more if its worker died, because another process may have killed the worker."""
         if died and waiting[0] is not self._suspect:
             self._suspect = waiting[0]
             return

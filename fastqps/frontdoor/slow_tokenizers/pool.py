@@ -10,14 +10,14 @@ from fastqps.frontdoor.slow_tokenizers.template import Template
 
 
 class SlowTokenizers:
-    """By route. Processes, and the threads that use them, start with the first one.
+    """The tokenizers by route. The first one starts the processes and the threads that use them.
 
-    ``name``: of the front door, for the titles of its processes.
+    ``name``: the front door's, for the titles of its processes.
     """
 
     def __init__(self, door: Door, name: str) -> None:
-        # Started here, not when the first tokenizer comes: a reload's thread has a low priority, which they would
-        # inherit.
+        # Started here and not by the first tokenizer: a reload runs on a thread of low priority, which these threads
+        # would inherit.
         self._thread = ThreadPoolExecutor(1, "tokenizers")
         self._thread.submit(lambda: None).result()
         self._template = Template(name, self._thread)
@@ -33,7 +33,7 @@ class SlowTokenizers:
             self._thread.submit(self._start_lanes).result()
 
     def drop(self, route: int) -> None:
-        """Texts of that route will not come any more."""
+        """Drops the tokenizer of a route that gets no more texts."""
         self._template.drop(route)
 
     def _start_lanes(self) -> None:

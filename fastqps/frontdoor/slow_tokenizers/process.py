@@ -34,17 +34,17 @@ class _Template:
         self._control = control
         self._name = name
         self._tokenizers: dict[int, Tokenizer] = {}
-        self._workers: set[int] = set()  # pids; each is ours until we have waited for it
+        self._workers: set[int] = set()  # pids of children that are not yet reaped
 
     def run(self) -> None:
-        """Until the front door has closed its end."""
+        """Serves the front door until it closes the connection."""
         while True:
             data, fds, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES, 1)
             if not data:
                 return
             try:
                 answer = [self._do(*json.loads(data), *fds), ""]
-            except Exception as error:  # whatever a file may do to its parser
+            except Exception as error:  # a file may raise anything in its parser
                 answer = [None, str(error) or type(error).__name__]
             for fd in fds:
                 os.close(fd)
@@ -62,12 +62,12 @@ class _Template:
     def _load(self, route: int, card: str) -> None:
         tokenizer = load_tokenizer(ModelCard.from_json(card))
         assert tokenizer is not None, "a model without a tokenizer needs none of us"
-        for item in ("a", ("a", "a"), "a" * 4096):  # all that is read late is there before the first fork
+        for item in ("a", ("a", "a"), "a" * 4096):  # loads everything that is imported lazily before the first fork
             with suppress(ValueError):
                 tokenizer.encode_items([item])
         self._tokenizers[route] = tokenizer
         gc.collect()
-        gc.freeze()  # a worker's collections write to none of it: forks share its pages
+        gc.freeze()  # collections in workers must not write to these pages, which forks share
 
     def _drop(self, route: int) -> None:
         self._tokenizers.pop(route, None)
@@ -89,7 +89,7 @@ class _Template:
             os.nice(nice)
             setproctitle.setproctitle(f"fastqps: tokenizer of {self._name}, {title}")
             with open(os.devnull, "w") as nowhere:
-                os.dup2(nowhere.fileno(), sys.stderr.fileno())  # a panic says so there, as often as a client wants
+                os.dup2(nowhere.fileno(), sys.stderr.fileno())  # a panic writes there, as often as a client causes one
             serve(Connection(os.dup(fd)), self._tokenizers)
         finally:
             os._exit(1)
@@ -109,7 +109,7 @@ def main(argv: list[str]) -> None:
     fd, parent, name = argv
     die_with_parent(int(parent))
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # the supervisor alone ends its processes
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # only the supervisor ends its processes
         signal.signal(number, signal.SIG_IGN)
     setproctitle.setproctitle(f"fastqps: tokenizers of {name}")
     _Template(socket.socket(fileno=int(fd)), name).run()

@@ -33,23 +33,23 @@ class Template:
 
     @property
     def changes(self) -> int:
-        """How often tokenizers came and went. A worker that knows fewer of them is to be replaced."""
+        """The number of loads and drops so far. A worker forked before the latest of them must be replaced."""
         return self._changes
 
     def load(self, route: int, card: str) -> None:
-        """``ValueError`` where the tokenizer of a model's card cannot be used."""
+        """Loads the tokenizer of a model's card. Raises ``ValueError`` if it cannot be used."""
         self._thread.submit(self._load, route, card).result()
 
     def drop(self, route: int) -> None:
-        """Its tokenizer is not needed any more."""
+        """Drops the tokenizer of a route."""
         self._thread.submit(self._drop, route).result()
 
     def fork(self, title: str, nice: int) -> Worker:
-        """A new worker, with all tokenizers that are loaded."""
+        """Forks a new worker, which has all loaded tokenizers."""
         return self._thread.submit(self._fork, title, nice).result()
 
     def end(self, worker: Worker) -> int:
-        """Ends a worker, whatever it does; the signal by which it ended, or 0."""
+        """Kills a worker, and returns the signal that ended it, or 0."""
         return self._thread.submit(self._end, worker).result()
 
     def _load(self, route: int, card: str) -> None:
@@ -73,7 +73,7 @@ class Template:
         return int(self._ask("end", worker.pid))
 
     def _ask(self, *message: Any, fd: int | None = None) -> Any:
-        """The answer; ``ValueError`` with what the process says is wrong."""
+        """Sends a message and returns its answer. Raises ``ValueError`` with the process's own error."""
         for _ in range(TRIES - 1):
             try:
                 return self._ask_once(message, fd)
@@ -95,7 +95,7 @@ class Template:
         return value
 
     def _start(self) -> None:
-        """With all that was loaded in the one before."""
+        """Starts the process, and loads the tokenizers that the previous one had."""
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             command = [sys.executable, "-m", "fastqps.frontdoor.slow_tokenizers.process"]
@@ -104,7 +104,7 @@ class Template:
                 [*command, str(fd), str(os.getpid()), self._name],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(fd,),
-                env={**os.environ, "TOKENIZERS_PARALLELISM": "false"},  # it has to fork
+                env={**os.environ, "TOKENIZERS_PARALLELISM": "false"},  # it must be able to fork
             )
         self.pid = self._process.pid
         self._changes += 1

@@ -1,4 +1,4 @@
-"""A process that encodes texts, one after the other: its own side, and the front door's."""
+"""A process that encodes texts one after another: the worker's side and the front door's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PAGE = resource.getpagesize()
 
 
 def serve(connection: Connection, tokenizers: Mapping[int, Tokenizer]) -> NoReturn:
-    """In the worker: encodes what comes, and answers each text when it is done. An empty answer: it was refused."""
+    """Runs in the worker: encodes each text and answers it. An empty answer means that the text was refused."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     bytes_max = _pages(os.getpid())[0] * _PAGE + ADDRESS_SPACE_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (bytes_max, bytes_max))
@@ -53,11 +53,11 @@ def _encoded(tokenizer: Tokenizer | None, item: Item) -> bytes:
 
 
 class TooSlowError(Exception):
-    """No answer within the time that a text has, or while somebody waited for it."""
+    """A text was not answered within its time limit."""
 
 
 class EndedError(Exception):
-    """The worker has ended, or says what none would."""
+    """The worker has ended, or sends an invalid answer."""
 
 
 class Worker:
@@ -76,7 +76,7 @@ class Worker:
         self._answered_s = (0.0, 0.0)
 
     def ask(self, jobs: Iterable[Job]) -> None:
-        """Sends texts. As many answers have to be taken before the next ones are sent."""
+        """Sends texts. The caller must take as many answers before it sends more."""
         try:
             self._connection.send_bytes(json.dumps([[route, *texts] for _, route, _, *texts in jobs]).encode())
         except OSError as error:
@@ -88,7 +88,7 @@ class Worker:
         return bool(self._readable.poll(within_s * 1000))
 
     def answer(self, job: Job) -> Result:
-        """That of the oldest text without one. Waits for it; ``EndedError`` where it does not come."""
+        """Waits for the answer of the oldest unanswered text. Raises ``EndedError`` if the worker ends first."""
         slot = job[0]
         try:
             data = self._connection.recv_bytes()
@@ -101,22 +101,22 @@ class Worker:
         return slot, data[_HEAD.size :], first_len, n_total, ""
 
     def used_s(self) -> tuple[float, float]:
-        """Since its newest answer: CPU time, and the time of day."""
+        """CPU time and elapsed time since its newest answer."""
         now_s, before_s = self._now_s(), self._answered_s
         return now_s[0] - before_s[0], now_s[1] - before_s[1]
 
     def has_grown(self) -> bool:
-        """Whether it keeps much memory that it did not have at its start."""
+        """Whether its memory has grown much since its start."""
         return _pages(self.pid)[1] * _PAGE > self._resident_bytes + GROWTH_BYTES
 
     def close(self) -> None:
-        """A worker that waits for texts ends."""
+        """Closes the connection, which ends an idle worker."""
         self._connection.close()
 
     def _now_s(self) -> tuple[float, float]:
         try:
             cpu_s = time.clock_gettime(~self.pid << 3 | _PROCESS_CLOCK)
-        except OSError:  # it has ended, as its connection will tell
+        except OSError:  # it has ended; the connection will report that
             cpu_s = self._answered_s[0]
         return cpu_s, time.monotonic()
 

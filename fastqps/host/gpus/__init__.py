@@ -17,7 +17,7 @@ from fastqps.host.gpus.nvidia import find_nvidia
 __all__ = ["AMD", "FAKES", "FAKE_LIBRARY", "NVIDIA", "VISIBLE", "Gpu", "Gpus", "Vendor", "find_gpus"]
 
 VISIBLE = NVIDIA.visible
-FAKE_LIBRARY = "FASTQPS_TEST_FAKE_CUDA"  # tests only: a libcudart whose GPUs are threads of the CPU
+FAKE_LIBRARY = "FASTQPS_TEST_FAKE_CUDA"  # for tests: a libcudart whose GPUs are threads of the CPU
 FAKES = 2
 
 

@@ -71,7 +71,7 @@ def _distinct(every: list[Gpu]) -> list[Gpu]:
 
 
 def _properties(folder: Path) -> dict[str, int]:
-    """A file of names and numbers; empty where it cannot be read."""
+    """Reads a file of names and numbers; empty if it cannot be read."""
     pairs = (line.split() for line in _text(folder / "properties").splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
 

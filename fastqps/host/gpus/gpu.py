@@ -15,7 +15,7 @@ class Vendor(NamedTuple):
     among what that one has left, by number; of those the first that is set holds."""
 
     name: str
-    platform: str  # what torch has to be built for
+    platform: str  # the platform that torch must be built for
     visible: str
     within: tuple[str, ...]
     mps: bool  # whether its processes can share a GPU by MPS
@@ -43,7 +43,7 @@ class Gpu:
 
     @property
     def architecture(self) -> str:
-        """For people: "compute capability 9.0", "gfx942"."""
+        """A readable name: "compute capability 9.0", "gfx942"."""
         if self.vendor == NVIDIA:
             return "compute capability " + ".".join(map(str, self.capability))
         return f"gfx{self.capability[0]}" + "".join(f"{part:x}" for part in self.capability[1:])
@@ -81,7 +81,7 @@ def choose(every: Iterable[Gpu], text: str) -> Iterator[Gpu]:
 
 
 def indexed(gpus: Iterable[Gpu]) -> tuple[Gpu, ...]:
-    """The same, with their places as ``index``."""
+    """The GPUs with their places as ``index``."""
     return tuple(replace(gpu, index=index) for index, gpu in enumerate(gpus))
 
 

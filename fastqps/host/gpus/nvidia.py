@@ -39,7 +39,7 @@ def find_nvidia(environment: Mapping[str, str], sysfs: Path) -> Gpus:
 
 @cache
 def _initialize() -> None:
-    """Once in a process: where nothing keeps the driver's state, it takes a second."""
+    """Initializes the driver once in a process. It takes a second if no other process keeps the driver loaded."""
     import_module("pynvml").nvmlInit()
 
 

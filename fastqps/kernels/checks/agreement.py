@@ -1,4 +1,4 @@
-"""How far a kernel's result may be from that of plain torch.
+"""The tolerance of a kernel's result against that of plain torch.
 
 Both round the same numbers of float32, so they differ where the order of sums differs, and by roundings to the type of
 what is written. A single number that is far off shows in the largest error; one that is a little off in many places
@@ -32,7 +32,7 @@ _FP8_FLOOR = 2.0**-7  # of rows scaled to the largest number: at least four step
 
 @dataclass(frozen=True)
 class Difference:
-    """By how much a result is off. ``largest`` is an absolute error; infinite: a number where there is none."""
+    """The deviation of a result. ``largest`` is an absolute error; infinite if only one of the two is a number."""
 
     result: str
     largest: float

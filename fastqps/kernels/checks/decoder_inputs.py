@@ -34,7 +34,7 @@ class _Step:
         return sum(rows for _, _, rows in self.runs)
 
     def arguments(self, a: dict[str, Any], prefix_len: int = 0) -> dict[str, Any]:
-        """Those of the call that place rows."""
+        """The arguments of the call that place rows."""
         found = {
             "positions": [prefix_len + first + i for _, first, rows in self.runs for i in range(rows)],
             "kv_slots": [slot for slot, _, rows in self.runs for _ in range(rows)],

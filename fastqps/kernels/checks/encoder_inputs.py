@@ -96,6 +96,26 @@ def pool(random: Random, a: dict[str, Any]) -> Case:
     return Case(a | step, ["out"] if a["out"] is not None else [], {"out": items, "result": items})
 
 
+def bag_means(random: Random, a: dict[str, Any]) -> Case:
+    """Ids of all kinds: an item of nothing but skipped ones, ids beyond the table, and those that name a row."""
+    lengths, n_ids, table = _lengths(_LENGTHS[1], _TOKENS_MIN), a["n_ids"], a["table"]
+    total, items = sum(lengths), len(lengths)
+    ids = random.below(n_ids + 2, total + _SPARE)
+    ids[: lengths[0]] = a["skipped_id"] if a["skipped_id"] >= 0 else n_ids
+    ids[lengths[0] :: 7] = a["skipped_id"] if a["skipped_id"] >= 0 else 0
+    rows = len(table)
+    step = {
+        "mapping": None if a["mapping"] is None else random.below(rows, n_ids),
+        "weights": None if a["weights"] is None else random.normal(n_ids, like=a["weights"]),
+        "ids": ids,
+        "cu_seqlens": random.ints([0, *accumulate(lengths)], items + 4),
+        "counts": random.ints([total, items, _LENGTHS[1]], len(a["counts"])),
+        "out": None if a["out"] is None else random.normal(items + 3, table.shape[1], like=a["out"]),
+        "stamps": random.stamps(a["stamps"]),
+    }
+    return Case(a | step, ["out"] if a["out"] is not None else [], {"out": items, "result": items})
+
+
 def end_step(random: Random, a: dict[str, Any]) -> Case:
     """Checks only that the kernel runs: torch has no clock to compare with."""
     return Case({"stamps": random.stamps(a["stamps"])})
@@ -108,5 +128,6 @@ ENCODER_INPUTS: dict[str, Inputs] = {
     "quantise_rows": quantise_rows,
     "tile_attention": tile_attention,
     "pool": pool,
+    "bag_means": bag_means,
     "end_step": end_step,
 }

@@ -47,7 +47,7 @@ class Random:
         self._generator = torch.Generator(self.device).manual_seed(_SEED)
 
     def normal(self, *shape: int, like: torch.Tensor, live: int | None = None) -> torch.Tensor:
-        """Of the type of ``like``; rows from ``live`` on are NaN."""
+        """Normal random numbers of the type of ``like``; rows from ``live`` on are NaN."""
         x = torch.randn(*shape, generator=self._generator, device=self.device)
         x[shape[0] if live is None else live :] = torch.nan
         return x.to(like.dtype)
@@ -67,5 +67,5 @@ class Random:
         return torch.tensor(filled[:size], dtype=torch.int32, device=self.device)
 
     def stamps(self, given: torch.Tensor | None) -> torch.Tensor | None:
-        """Where the device may write the time."""
+        """A buffer for the device's time stamps."""
         return None if given is None else torch.zeros(2, dtype=torch.int64, device=self.device)

@@ -21,7 +21,7 @@ _SPARE = 3
 
 
 class Run(NamedTuple):
-    """How one run is sampled."""
+    """The sampling options of one run."""
 
     temperature: float = 0.0
     top_p: float = 1.0

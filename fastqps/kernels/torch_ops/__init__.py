@@ -11,7 +11,7 @@ No function writes stamps: torch cannot read the device's clock. The host's time
 from __future__ import annotations
 
 from fastqps.kernels.torch_ops.attention import tile_attention
-from fastqps.kernels.torch_ops.items import embed_norm, pool
+from fastqps.kernels.torch_ops.items import bag_means, embed_norm, pool
 from fastqps.kernels.torch_ops.logit_options import logit_options
 from fastqps.kernels.torch_ops.rows import activate, add_norm, quantise_rows
 from fastqps.kernels.torch_ops.sample import sample
@@ -22,6 +22,7 @@ from fastqps.kernels.torch_ops.stamps import end_step
 __all__ = [
     "activate",
     "add_norm",
+    "bag_means",
     "embed_norm",
     "embed_tokens",
     "end_step",

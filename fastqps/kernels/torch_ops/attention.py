@@ -22,7 +22,7 @@ def tile_attention(
     """qkv [tokens, 3 · heads · size] → [tokens, heads · size]; every row sees its item's rows, both ways.
 
     No row sees further than the longest item, or the window, is long. So with blocks of that many rows each block needs
-    its own keys, those of the block before and those of the block behind. ``longest`` 0: an item may be all rows.
+    its own keys, those of the block before and those of the block behind. ``longest`` 0: an item may have all rows.
 
     Where an item's value is not finite, its rows that see it become NaN; other items' rows do not.
     """

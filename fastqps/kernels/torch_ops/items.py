@@ -1,4 +1,4 @@
-"""The first and the last operation of an encoder's step: from token ids to rows, and from rows to items."""
+"""The first and the last operation of an encoder's step, and a static model's only one: ids to rows, rows to items."""
 
 from __future__ import annotations
 
@@ -88,4 +88,34 @@ def pool(
             sums = empty.scatter_add(0, item, hidden.float())[:-1]
             rows = sums / marks.diff().clamp(min=1)[:, None]
     live = (torch.arange(items, device=hidden.device) < counts[1])[:, None]
+    return rows if out is None else out.copy_(torch.where(live, rows, out))
+
+
+def bag_means(
+    table: torch.Tensor,
+    mapping: torch.Tensor | None,
+    weights: torch.Tensor | None,
+    ids: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    counts: torch.Tensor,
+    n_ids: int,
+    skipped_id: int = -1,
+    *,
+    out: torch.Tensor | None = None,
+    stamps: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """table [rows, width] → float32 [items, width]: the weighted mean of the rows that each item's ids name."""
+    marks, items = _marks(cu_seqlens, counts), len(cu_seqlens) - 1
+    token = torch.arange(len(ids), device=ids.device)
+    named = (token < counts[0]) & (ids >= 0) & (ids < n_ids) & (ids != skipped_id)
+    known = torch.where(named, ids, 0)
+    x = table[known if mapping is None else mapping[known]].float()
+    if weights is not None:
+        x = x * weights[known][:, None]
+    x = torch.where(named[:, None], x, 0.0)
+    item = _item_of(marks, token)
+    sums = x.new_zeros(items + 1, x.shape[1]).index_add(0, item, x)[:-1]
+    found = x.new_zeros(items + 1).index_add(0, item, named.float())[:-1]
+    rows = sums / found.clamp(min=1)[:, None]
+    live = (torch.arange(items, device=ids.device) < counts[1])[:, None]
     return rows if out is None else out.copy_(torch.where(live, rows, out))

@@ -16,7 +16,7 @@ _KINDS = ("full_attention", "sliding_attention")
 
 @dataclass(frozen=True)
 class Rope:
-    """How positions turn queries and keys. ``factor`` and what follows it belong to scaled types only."""
+    """The rotation of queries and keys by position. ``factor`` and the fields after it belong to scaled types only."""
 
     kind: str  # one of ROPE_TYPES
     theta: float
@@ -176,7 +176,7 @@ def _rope(config: Mapping[str, Any], context: int) -> Rope:
 
 
 def _original_context(config: Mapping[str, Any], said: Mapping[str, Any], where: str, context: int) -> int:
-    """At the top level of the file it decides, also where the rotary parameters have another one."""
+    """The original context length. The key at the file's top level decides, even over that of the rotary parameters."""
     key = "original_max_position_embeddings"
     if key in config:
         return size(config, key)

@@ -41,7 +41,7 @@ class EncoderConfig:
 
 @dataclass(frozen=True)
 class BertTensors:
-    """Where a family keeps its tensors; ``layer`` is a format of the layer's number."""
+    """The names of a family's tensors behind the prefix. ``layer`` is a format string for the layer's number."""
 
     layer: str
     query: str
@@ -52,6 +52,10 @@ class BertTensors:
     up: str
     down: str
     down_norm: str
+    words: str = "embeddings.word_embeddings"
+    positions: str = "embeddings.position_embeddings"
+    types: str = "embeddings.token_type_embeddings"
+    embedding_norm: str = "embeddings.LayerNorm"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What identifies a model: a digest over the files that decide its answers, and a stamp that shows a change."""
+"""The identity of a model: a digest over the files that decide its answers, and a stamp that shows a change."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def generation_keys(found: Mapping[str, Any]) -> Keys:
 
 
 def read_logit_options(config: Keys, vocab: int) -> LogitOptions | None:
-    """Those of generation_config.json, for ``vocab`` token ids; None where none changes anything.
+    """The options of generation_config.json, for ``vocab`` token ids; None if none has an effect.
 
     ``ModelError`` names the key whose value cannot be used.
     """

@@ -36,6 +36,7 @@ def static_card(model: StaticModel, name: str, max_input_tokens: int | None) -> 
         normalize=model.normalize and not head,
         activation=head.activation if head else "identity",
         empty_id=model.n_ids,
+        max_characters=model.max_characters(limit),
         warnings=(*(shorter(limit, model.max_tokens) if model.max_tokens else ()), *model.warnings),
     )
 

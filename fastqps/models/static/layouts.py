@@ -77,6 +77,7 @@ def _model2vec(root: Path, folder: Path, pipeline: Pipeline, config: dict[str, A
         normalize=bool(keys.get("normalize", pipeline.normalize)),
         head=_head(root, keys),
         drops_unknown=True,
+        cuts_characters=True,
         warnings=(*keys.warnings(), *read_static_config(root), *pipeline.warnings),
     )
     return _with_limit(model, None if limit is None else int(limit))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from fastqps.models.card import Activation, ModelError
@@ -40,6 +41,7 @@ class StaticModel:
     head: Head | None = None
     max_tokens: int | None = None
     drops_unknown: bool = False  # the tokenizer's unknown token counts for nothing
+    cuts_characters: bool = False  # before a text is tokenized, by the limit and the median length of a token
     warnings: tuple[str, ...] = ()
 
     @cached_property
@@ -117,6 +119,12 @@ class StaticModel:
         vocab = self.tokenizer["model"]["vocab"]
         found = {text: i for i, (text, _) in enumerate(vocab)} if isinstance(vocab, list) else dict(vocab)
         return found | {token["content"]: token["id"] for token in self.tokenizer.get("added_tokens") or ()}
+
+    def max_characters(self, max_tokens: int) -> int:
+        """Characters of a text that are read where ``max_tokens`` tokens are; 0: all."""
+        if not self.cuts_characters or self.max_tokens is None:
+            return 0
+        return max_tokens * int(median(map(len, self.vocabulary())))
 
     def unknown_id(self) -> int | None:
         """The id of the token that stands for what the tokenizer does not know."""

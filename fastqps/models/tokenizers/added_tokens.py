@@ -68,7 +68,8 @@ class AddedTokens:
         return self._ids.get(content, self.vocabulary(content))
 
     def listed(self) -> list[dict[str, Any]]:
-        """As tokenizer.json lists them. ``ModelError`` where the package would read other ids from that list."""
+        """The added tokens of tokenizer.json. Raises ``ModelError`` if the package would read other ids from that
+        list."""
         found = [self.by_id[i] for i in sorted(self.by_id)]
         again = AddedTokens(self.vocabulary, self.size)
         again.add(found)

@@ -42,7 +42,8 @@ class TokenizerFiles:
 
 
 def without_tokenizer(config: Mapping[str, Any]) -> TokenizerFiles:
-    """For a checkpoint that takes token ids alone. ``config``: its tokenizer_config.json, which may state a limit."""
+    """The files of a checkpoint that takes only token ids. ``config``: its tokenizer_config.json, which may set a
+    limit."""
     return TokenizerFiles(token_types=True, input_limit=_limit(Keys(CONFIG, config, CLASS_RULES[BACKEND])))
 
 
@@ -62,7 +63,7 @@ def tokenizer_source(path: str, parts: str) -> str:
 
 
 def read_tokenizer_files(path: Path, family_class: str, family_decides: bool, config_class: Any) -> TokenizerFiles:
-    """Of the tokenizer.json at ``path``. ``config_class``: the tokenizer class that config.json names, or None.
+    """Reads the tokenizer.json at ``path``. ``config_class``: the tokenizer class that config.json names, or None.
 
     ``family_class`` and ``family_decides`` as ``tokenizer_class``.
 

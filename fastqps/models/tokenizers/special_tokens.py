@@ -29,7 +29,7 @@ class SpecialTokens:
     unknown: tuple[str, ...]  # keys of special_tokens_map.json that no rule names
 
     def to_add(self, present: set[str]) -> list[Token]:
-        """Those that are added to a tokenizer that has the added tokens ``present``."""
+        """The tokens to add to a tokenizer that has the added tokens ``present``."""
         found: list[str | Token] = [self.added[i] for i in sorted(self.added)]
         known = present | {each["content"] for each in self.added.values()}
         for each in (*self.named.values(), *self.extra):
@@ -39,7 +39,7 @@ class SpecialTokens:
         return [_marked(each, names) for each in found]
 
     def contents(self) -> list[str]:
-        """Of all that are named, and of the extra ones."""
+        """The contents of all named special tokens, and of the extra ones."""
         found = (text_of(each) for each in (*self.named.values(), *self.extra))
         return list(dict.fromkeys(each for each in found if each is not None))
 

@@ -36,7 +36,7 @@ class Encoded:
 
 
 class Tokenizer:
-    """The same ids either way; `native` tells which it is, `why_not_native` why it is not."""
+    """A tokenizer, native or not, with the same ids. `native` tells which it is, `why_not_native` why it is not."""
 
     def __init__(self, source: str, max_tokens: int | None, special_tokens: SpecialTokens) -> None:
         self.source = source  # the path of a tokenizer.json, or its content
@@ -69,7 +69,8 @@ class Tokenizer:
     def from_source(
         cls, source: str, *, max_tokens: int | None = None, special_tokens: SpecialTokens = "all"
     ) -> Tokenizer:
-        """As `from_file`, of a path or of the JSON of a tokenizer.json, which begins with `{`."""
+        """Makes a tokenizer like `from_file`, from a path or from the JSON of a tokenizer.json, which begins with
+        `{`."""
         if special_tokens not in get_args(SpecialTokens):
             raise ValueError(f"special_tokens: {special_tokens!r} is none of {', '.join(get_args(SpecialTokens))}")
         return cls(source, max_tokens, special_tokens)
@@ -234,7 +235,8 @@ def _load(source: str) -> Any:
 
 @_failures()
 def _cutting(source: str, max_tokens: int | None, leading: int) -> Any:
-    """The package's object; leaves `max_tokens` and `leading` more, in the file's way if at its length."""
+    """The package's tokenizer, which cuts at `max_tokens` plus `leading`; at the file's own length it cuts as the file
+    says."""
     tokenizer = _load(source)
     tokenizer.no_padding()
     stated = tokenizer.truncation or {}
@@ -249,7 +251,7 @@ def _cutting(source: str, max_tokens: int | None, leading: int) -> Any:
 
 @_failures()
 def _leading(source: str) -> tuple[int, int]:
-    """How many special tokens are put in front of a text, and of a pair: those before a token that is always found."""
+    """The number of special tokens in front of a text, and of a pair, found by a probe token."""
     from tokenizers import AddedToken
 
     tokenizer = _cutting(source, None, 0)

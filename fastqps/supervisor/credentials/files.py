@@ -1,4 +1,4 @@
-"""The files that the flags of TLS and ``--auth-token-file`` name, read and checked."""
+"""Reads and checks the files of the TLS flags and of ``--auth-token-file``."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fastqps.process.credentials import Credentials, digest
 FILE_BYTES_MAX = 256 << 10
 TOKENS_MAX = 1024
 TOKEN_LENGTHS = range(16, 4097)
-_TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]+")  # what RFC 6750 lets stand in the header
+_TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]+")  # the characters of a token in RFC 6750
 _PARTS = {"certificate": "tls_cert", "key": "tls_key", "client_ca": "tls_client_ca"}
 
 
 @dataclass(frozen=True)
 class CredentialFiles:
-    """Their paths, empty where there is none."""
+    """The paths of the credential files; empty for a flag that is not set."""
 
     tls_cert: str
     tls_key: str
@@ -28,7 +28,7 @@ class CredentialFiles:
 
     @staticmethod
     def of(config: Config) -> CredentialFiles:
-        """Raises ``ConfigError`` for flags that need others."""
+        """Takes the paths from the flags. Raises ``ConfigError`` if one lacks another."""
         if bool(config.tls_cert) != bool(config.tls_key):
             have, lack = ("--tls-cert", "--tls-key") if config.tls_cert else ("--tls-key", "--tls-cert")
             raise ConfigError(f"{have} needs {lack} too: a certificate and its key")
@@ -40,7 +40,7 @@ class CredentialFiles:
         return bool(self.tls_cert or self.auth_token_file)
 
     def state(self) -> tuple[object, ...]:
-        """Another one when a file, or a link on the way to it, has changed. Kubernetes changes a link."""
+        """A value that changes with each file and with each link on the way to it. Kubernetes replaces a link."""
         return tuple(_state(path) for path in (self.tls_cert, self.tls_key, self.tls_client_ca, self.auth_token_file))
 
     def read(self) -> tuple[Credentials, float]:
@@ -59,7 +59,7 @@ class CredentialFiles:
         return _read(flag, path).decode("latin-1") if path else ""
 
     def _expires_s(self, pem: dict[str, str]) -> float:
-        from fastqps._front import TlsError, check_tls  # here: a server without TLS never needs it in this process
+        from fastqps._front import TlsError, check_tls  # only here: without TLS this process never needs it
 
         try:
             return float(check_tls(*(pem[part].encode("latin-1") for part in _PARTS)))
@@ -92,11 +92,11 @@ def _read(setting: str, path: str) -> bytes:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # a named pipe would wait for its writer
+    return os.open(path, flags | os.O_NONBLOCK)  # opening a named pipe would wait for its writer
 
 
 def _tokens(path: str) -> tuple[str, ...]:
-    """One token a line; empty lines and those that begin with # are none. No message shows what stands in the file."""
+    """Reads one token a line, except empty lines and lines that begin with #. No message quotes the file."""
     found = []
     for number, line in enumerate(_read("auth_token_file", path).splitlines(), 1):
         token = line.strip()

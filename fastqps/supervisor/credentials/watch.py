@@ -1,4 +1,4 @@
-"""Takes over certificates and tokens whose files change while the server runs; bad ones change nothing."""
+"""Reloads certificates and tokens when their files change. Invalid files are ignored."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import asyncio
 import datetime
 
 from fastqps.errors import ConfigError
+from fastqps.process.background import UnexpectedError, in_background
 from fastqps.process.credentials import Credentials, Vault
-from fastqps.process.off_loop import UnexpectedError, off_loop
 from fastqps.supervisor.credentials.files import CredentialFiles
 from fastqps.supervisor.log import Log
 
 LOOK_S = 0.5
-# Files that are written one after the other do not fit together for a moment: that is told only when it lasts.
+# Files that are written one after another do not match for a moment. An error is reported only if it lasts.
 COMPLAIN_AFTER_S = 2.0
 
 
 class CredentialWatch:
     """Holds what is in force: ``now``, and ``expires_s`` of the certificate, 0 without TLS.
 
-    Reads the files when it is made: ``ConfigError`` where the server cannot begin with them.
+    Reads the files at construction. Raises ``ConfigError`` if they are invalid.
     """
 
     def __init__(self, files: CredentialFiles) -> None:
         self._files = files
-        self._state = files.state()  # before they are read: what changes meanwhile is seen
+        self._state = files.state()  # taken before reading, so that a change meanwhile is noticed
         self.now, self.expires_s = files.read()
         self.vault = Vault()
         self._version = 1
         self.vault.write(self._version, self.now)
-        self.reloads = {"ok": 0, "failed": 0}  # of TLS files
-        self._coming: tuple[Credentials, float] | None = None  # what the look before found, and this one may confirm
+        self.reloads = {"ok": 0, "failed": 0}  # of the TLS files
+        self._coming: tuple[Credentials, float] | None = None  # new contents that the next look must confirm
         self._complaint = ""
         self._failing_since: float | None = None
-        self._blind = ""  # why the last look saw nothing
+        self._blind = ""  # why the last look failed
 
     @property
     def refused(self) -> dict[str, bool]:
@@ -48,13 +48,13 @@ class CredentialWatch:
             await self.look(log)
 
     async def look(self, log: Log) -> None:
-        """Once: reads the files where they have changed. Whatever comes of it, the server goes on."""
+        """Reads the files if they have changed. No error here ends the server."""
         try:
             await self._look(log)
             self._blind = ""
         except ConfigError as error:
             self._failed(str(error), log)
-        except UnexpectedError as error:  # of the machine, not of the files
+        except UnexpectedError as error:  # the machine's fault, not that of the files
             if str(error) != self._blind:
                 self._blind = str(error)
                 log.event("supervisor", f"cannot look whether certificates or tokens have changed: {error}")
@@ -63,12 +63,12 @@ class CredentialWatch:
         """New contents are in use when two looks in a row find the same: a file that is written in place is whole at
         its end only, and half of a token, or of a chain, looks whole too.
         """
-        state = await off_loop(self._files.state)  # a file system that hangs stops nobody else
+        state = await in_background(self._files.state)  # on a thread, because a file system may hang
         if state == self._state:
             self._coming, self._failing_since, self._complaint = None, None, ""
             return
         before, self._coming = self._coming, None
-        found = await off_loop(self._files.read)
+        found = await in_background(self._files.read)
         self._failing_since, self._complaint = None, ""
         if found != before:
             self._coming = found
@@ -102,5 +102,5 @@ class CredentialWatch:
 
 
 def day(seconds: float) -> str:
-    """A time since 1970, for people."""
+    """Formats a time in seconds since 1970."""
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("on %Y-%m-%d at %H:%M UTC")

@@ -1,16 +1,15 @@
-"""Processes that a fault of one ends all of: the dispatchers that share a GPU under MPS, or the weights on it. Else
-each is alone in its own.
+"""A failure domain: dispatchers that must restart together, because they share a GPU under MPS, or the weights on it.
 
-MPS reports a fatal fault of one client to all clients of that GPU, and a client that is killed at work may leave the
-others hanging. So when one faults, all are ended and reaped, and only then what they held is put back: a mate that is
-about to die, too, would take it. The daemon is restarted, and they start again: one of each model first, and the others
-when it has run the suspects, the requests that may have caused the fault. So those run alone, and a second fault of
-theirs hits nobody else's.
+Any other process is alone in its domain. MPS reports a fatal fault of one client to all clients of that GPU, and
+killing a client at work may leave the others hanging. So after a fault all dispatchers are ended and reaped. Only
+then are their requests put back, because another dispatcher that is about to die would take them. The daemon is
+restarted. Then one dispatcher of each model starts and runs the suspects, the requests that may have caused the
+fault. The others start after that, so a second fault of a suspect harms no other request.
 
-A model that is reloaded must not end those who serve. So a dispatcher that is still on trial, or that a reload removes,
-is taken off the GPU before it is killed, which leaves its mates alone. One on trial that dies by a signal of its own
-may have hurt them; that is seen by themselves: they fault, or get on no more and are killed. Only a fault that the GPU
-reports to all counts at once, and whose trial it was is not tried again.
+A reload must not end the serving dispatchers. So a dispatcher on trial (of a generation that does not serve yet), or
+one that a reload removes, is taken off the GPU before it is killed, which spares the others. If one on trial dies by
+itself, it may have harmed the others. They then fault too, or make no progress and are killed. Only a fault that the
+GPU reports to all counts at once, and the generation on trial is not tried again.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
 from fastqps.supervisor.workers.restarts import WINDOW_S, RestartBudget
 from fastqps.supervisor.workers.slot import WorkerSlot
 
-FAULTS_MAX = 3  # in WINDOW_S of service; at the next one it stays down
+FAULTS_MAX = 3  # faults in WINDOW_S of service; at the next one the domain stays down
 POLL_S = 0.02
-LEAVE_MAX_S = 1.0  # for the others to finish their steps
+LEAVE_MAX_S = 1.0  # time for the others to finish their steps
 TAKE_OFF_MAX_S = 0.5
 REAP_MAX_S = 30.0
-SUSPECTS_MAX_S = 60.0  # then the others start all the same
-MAY_BE_MPS = (FAILURE, NO_DEVICE)  # how a dispatcher ends for which CUDA does not start, for example
+SUSPECTS_MAX_S = 60.0  # after this time the others start anyway
+MAY_BE_MPS = (FAILURE, NO_DEVICE)  # for example the exit code if CUDA does not start
 
 
 class Domain:
-    """``workers``: one worker slot, or all dispatchers of a GPU whose ``sharing`` has them run together."""
+    """``workers``: one worker slot, or all dispatchers of a GPU if its ``sharing`` lets them run together."""
 
     def __init__(
         self, workers: Sequence[WorkerSlot], outcome: Outcome, log: Log, sharing: Sharing | None = None
@@ -53,30 +52,32 @@ class Domain:
         self._sharing = sharing
         self._name = sharing.label if sharing else workers[0].title
         self._budget = RestartBudget(FAULTS_MAX)
-        self._served_s, self._seen_s = 0.0, dict[WorkerSlot, float]()  # at the last fault; of each worker slot
+        self._served_s, self._seen_s = 0.0, dict[WorkerSlot, float]()  # of each worker slot, at the last fault
         self._unsettled: list[WorkerSlot] = []  # their processes are reaped
         self._restart: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
         self._led_s = 0.0  # when the first ones became ready
-        self._open = len(workers) == 1  # for those behind the first ones
+        self._open = len(workers) == 1  # set when the others may start
 
-    # ---- what the restarters ask
+    # ---- called by restarters
 
     def fill(self) -> None:
-        """A worker slot is filled, first or after it was empty. Where it is the only one, the domain begins anew:
-        what another generation's dispatcher did there is not held against this one."""
+        """Records that a worker slot is filled, first or after it was empty. If it is the only one, the domain begins
+        anew: what another generation's dispatcher did there is not held against this one."""
         if len(self._workers) == 1:
             self.down, self._budget = "", RestartBudget(FAULTS_MAX)
 
     async def admit(self, worker: WorkerSlot) -> bool:
-        """Waits until the worker slot's process may start. False: it stays down, for the reason in ``down``."""
+        """Waits until the worker slot's process may start. Returns False if it stays down, for the reason in
+        ``down``."""
         while not self.down and not self._may_start(worker):
             await asyncio.sleep(POLL_S)
         return not self.down
 
     def faulted(self, worker: WorkerSlot, code: int | None) -> bool:
-        """Whether a death is this domain's affair: a fault, or a consequence of one. Then it settles what the dead
-        left, and ``admit`` says what follows. Otherwise the process alone is started again.
+        """Whether the domain handles a death, because it is a fault or a consequence of one.
+
+        If so, it settles the dead process, and ``admit`` decides what follows. Otherwise only that process restarts.
         """
         if self._restart is not None:
             self._unsettled.append(worker)
@@ -92,7 +93,7 @@ class Domain:
         return fault
 
     def _is_fault(self, worker: WorkerSlot, code: int | None) -> bool:
-        """Whether a death has hurt the others, or may have."""
+        """Whether a death has harmed the others, or may have."""
         if worker.taken_off:
             return False
         if worker.on_trial:
@@ -100,16 +101,16 @@ class Domain:
         return code == DEVICE_FAULT or (code is not None and code < 0 and len(self._filled()) > 1)
 
     def cancel(self) -> list[asyncio.Task[None]]:
-        """Ends all restarts. Returns the tasks to wait for: one of them may have to kill a daemon first."""
+        """Cancels all restarts. Returns the tasks to wait for, because one may have to kill a daemon first."""
         tasks = [task for task in (self._restart, self._checking) if task]
         for task in tasks:
             task.cancel()
         return tasks
 
-    # ---- its own life, under MPS
+    # ---- its own task, under MPS
 
     async def watch(self) -> None:
-        """Counts the daemon's clients once all are ready, and sees when the daemon ends."""
+        """Counts the daemon's clients once all are ready, and then watches the daemon."""
         assert self._sharing
         while not self.down:
             await asyncio.sleep(POLL_S)
@@ -135,7 +136,7 @@ class Domain:
         self.checked = True
 
     def _goes_without(self, code: int | None, reason: str) -> bool:
-        """Whether what does not start is tried again without MPS, which may be the reason."""
+        """Whether dispatchers that do not start are tried without MPS, which may be the reason."""
         return code in MAY_BE_MPS and self._sharing is not None and self._sharing.renounce(reason)
 
     def _may_start(self, worker: WorkerSlot) -> bool:
@@ -148,7 +149,7 @@ class Domain:
         return [worker for worker in self._workers if not worker.empty]
 
     def _first(self) -> list[WorkerSlot]:
-        """One of each model, and of each of its generations."""
+        """One worker slot of each generation of each model."""
         found: dict[int, WorkerSlot] = {}
         for worker in self._filled():
             if isinstance(worker, DispatcherSlot) and not worker.given_up and not worker.on_trial:
@@ -156,7 +157,7 @@ class Domain:
         return list(found.values())
 
     def _settled(self) -> bool:
-        """Whether the first ones serve and have taken all suspects. It stays so until the next fault."""
+        """Whether the first ones serve and have run all suspects. It stays true until the next fault."""
         first = self._first()
         if not all(worker.ready for worker in first):
             return False
@@ -173,10 +174,10 @@ class Domain:
 
     def _begin(self, cause: str) -> None:
         if self._checking:
-            self._checking.cancel()  # whom it counts will not be there
+            self._checking.cancel()  # the processes that it counts are about to end
         delay_s = self._budget.next_delay_s(self._serve_until_now())
         if self.down:
-            self._log.event("supervisor", f"{cause}: {self._name} is down")  # it could not be ended then
+            self._log.event("supervisor", f"{cause}: {self._name} is down")  # it could not be ended at that time
         elif delay_s is None:
             times = f"{FAULTS_MAX + 1} faults within {WINDOW_S:g} s of service"
             self.down = f"{times}; the last: {cause}"
@@ -187,8 +188,8 @@ class Domain:
         self._outcome.watch(self._restart)
 
     def _serve_until_now(self) -> float:
-        """How long it has served: from fault to fault as long as the worker that served longest. A reload changes which
-        one that is."""
+        """Adds up how long the domain has served: between two faults, as long as the worker that served longest. A
+        reload can change which one that is."""
         self._served_s += max(worker.served_s - self._seen_s.get(worker, 0.0) for worker in self._workers)
         self._seen_s = {worker: worker.served_s for worker in self._workers}
         return self._served_s
@@ -211,7 +212,7 @@ class Domain:
         self._restart = None
 
     async def _end_all(self) -> None:
-        """In the order that does least harm on the GPU; returns when all are reaped."""
+        """Ends all processes, in the order that does least harm on the GPU. Returns when all are reaped."""
         for child in self._children():
             child.signal(LEAVE)
         if await self._left(LEAVE_MAX_S) and self._sharing:
@@ -224,7 +225,7 @@ class Domain:
             self._log.event("supervisor", f"{self._name} stays down: {self.down}")
 
     async def _left(self, timeout_s: float) -> bool:
-        """Waits for the worker slots to be empty. Whether some are not."""
+        """Waits for the worker slots to become empty. Returns whether some do not."""
         give_up = time.monotonic() + timeout_s
         while self._children() and time.monotonic() < give_up:
             await asyncio.sleep(POLL_S)
@@ -235,7 +236,7 @@ class Domain:
 
 
 def make_domains(workers: Sequence[WorkerSlot], outcome: Outcome, log: Log) -> dict[WorkerSlot, Domain]:
-    """The domain of each worker slot, once it is known which GPUs are shared how."""
+    """Returns the domain of each worker slot. The sharing of each GPU must be known."""
     found: dict[WorkerSlot, Domain] = {}
     joint: dict[Sharing, Domain] = {}
     for worker in workers:
@@ -250,6 +251,6 @@ def make_domains(workers: Sequence[WorkerSlot], outcome: Outcome, log: Log) -> d
 
 
 def _shared(worker: WorkerSlot) -> Sharing | None:
-    """How it uses its GPU together with others; None: it has none, or for itself."""
+    """How a worker shares its GPU; None if it has no GPU, or has one alone."""
     sharing = worker.sharing if isinstance(worker, DispatcherSlot) else None
     return sharing if sharing and sharing.together else None

@@ -1,4 +1,4 @@
-"""The process that holds one model's weights on one GPU, for the dispatchers of both."""
+"""The process that holds one model's weights on one GPU, for the model's dispatchers there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REAP_MAX_S = 5.0
 
 
 class Holder:
-    """``fd``: a file in memory, in which its process tells the dispatchers where the weights are."""
+    """``fd``: an in-memory file, in which the process tells the dispatchers where the weights are."""
 
     def __init__(
         self, number: int, generation: Generation, device: int, server: Plan, shared: Shared, log: Log
@@ -38,22 +38,22 @@ class Holder:
 
     @property
     def running(self) -> bool:
-        """Its process is there."""
+        """Whether its process runs."""
         return self.pid is not None
 
     @property
     def pid(self) -> int | None:
-        """Of its process, while it is there."""
+        """The pid of its process, while it runs."""
         return self._child.pid if self._child and not self._child.exited.done() else None
 
     @property
     def exit_code(self) -> int | None:
-        """Of its process, where that has ended without having been told to."""
+        """The exit code of its process, if that has ended unexpectedly."""
         return self._child.exited.result() if self._child and self._child.exited.done() else None
 
     @property
     def reason(self) -> str:
-        """Why ``exit_code`` is a number."""
+        """Why its process has ended."""
         assert self.exit_code is not None
         said = f": {self._last_line}" if self._last_line else ""
         return f"{self.title} {ended(self.exit_code)}{said}"
@@ -61,7 +61,7 @@ class Holder:
     def start(self, sees: dict[str, str]) -> None:
         """Starts its process, which takes as long as loading the model. ``sees``: the environment of its GPU.
 
-        Nobody maps what an earlier one held. ``OSError`` where the system refuses a process.
+        No process may still map an earlier one's weights. Raises ``OSError`` if the system refuses a process.
         """
         os.ftruncate(self.fd, 0)
         self._last_line = ""
@@ -71,21 +71,22 @@ class Holder:
         self._log.event("supervisor", f"started {self.title} (pid {self._child.pid})")
 
     async def stop(self) -> None:
-        """When nobody maps it any more. At most END_MAX_S and REAP_MAX_S: a driver in trouble may hold it for good."""
+        """Ends it, once no process maps the weights. Waits at most END_MAX_S and REAP_MAX_S: a driver may hold it for
+        ever."""
         child, self._child = self._child, None
         if child is None:
             return
         child.signal(END)
         try:
             await asyncio.wait([child.exited], timeout=END_MAX_S)
-        finally:  # also where nobody waits for us any more
+        finally:  # even if no caller waits any more
             child.signal(signal.SIGKILL)
         await asyncio.wait([child.exited], timeout=REAP_MAX_S)
         if not child.exited.done():
             self._log.event("supervisor", f"{self.title} (pid {child.pid}) cannot be ended: the driver holds it")
 
     def close(self) -> None:
-        """At the very end. Again does nothing."""
+        """Closes the file, at the server's end. A second call does nothing."""
         if self.fd >= 0:
             os.close(self.fd)
         self.fd = -1

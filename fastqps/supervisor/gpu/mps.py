@@ -19,31 +19,31 @@ from pathlib import Path
 
 from fastqps.errors import FastqpsError
 from fastqps.host.gpus import VISIBLE, Gpu
-from fastqps.process.off_loop import UnexpectedError, off_loop
+from fastqps.process.background import UnexpectedError, in_background
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.run_directory import PIPES, RunDirectory, kill_mps
 from fastqps.supervisor.workers.child import Child, environment
 
 PROGRAM = "nvidia-cuda-mps-control"
-DRIVER = "/usr/local/nvidia/bin"  # of containers that get the driver's programs mounted there, on the PATH or not
+DRIVER = "/usr/local/nvidia/bin"  # where containers get the driver's programs mounted, possibly outside the PATH
 LOGS = "CUDA_MPS_LOG_DIRECTORY"
 LONGEST_SOCKET = "control_privileged"
 SOCKET_PATH_MAX = 107  # bytes
 START_MAX_S = 10.0
 ASK_MAX_S = 3.0
-SERVERS_MAX = 4  # a daemon of one GPU and one user has one
-CLIENTS_MAX_S = 3.0  # from the readiness of a process until it counts as a client
-QUIT_S = 2  # for servers to end by themselves
+SERVERS_MAX = 4  # a daemon for one GPU and one user has one
+CLIENTS_MAX_S = 3.0  # from a process's readiness until it counts as a client
+QUIT_S = 2  # time for servers to end by themselves
 QUIT_MAX_S = 5.0
 POLL_S = 0.1
 
 
 class MpsError(FastqpsError):
-    """Why there is no daemon; for people."""
+    """There is no daemon; the message says why."""
 
 
 class MpsDaemon:
-    """Of one GPU. ``start`` may be called again after ``stop``."""
+    """The daemon of one GPU. ``start`` may be called again after ``stop``."""
 
     def __init__(self, gpu: Gpu, run: RunDirectory, log: Log) -> None:
         self.title = f"mps {gpu.index}"
@@ -58,21 +58,22 @@ class MpsDaemon:
 
     @property
     def pipes(self) -> Path:
-        """Where its clients find it."""
+        """The folder in which its clients find it."""
         return self._folder / "p"
 
     @property
     def pids(self) -> list[int]:
-        """The daemon's, and those of the servers that it was last seen to have."""
+        """The pids of the daemon and of its last known servers."""
         return [] if self._child is None or self.ended else [self._child.pid, *self._servers]
 
     @property
     def ended(self) -> bool:
-        """It has been started, and is there no more."""
+        """Whether it was started and has ended."""
         return self._child is not None and self._child.exited.done()
 
     async def start(self) -> None:
-        """Returns when it answers. ``MpsError`` where that does not come about; then nothing is left of it."""
+        """Starts the daemon, and returns when it answers. Raises ``MpsError`` otherwise, and leaves no process
+        behind."""
         self._program = _program(self._gpu)
         _check_length(self.pipes)
         try:
@@ -105,7 +106,7 @@ class MpsDaemon:
         return missing
 
     async def terminate(self, pids: Collection[int]) -> bool:
-        """Takes clients off the GPU, so that a signal does not meet their work there. Whether none of them is on it."""
+        """Takes clients off the GPU, so that a signal does not hit their work. Returns whether all have left it."""
         try:
             for server, client in await self._clients():
                 if client in pids:
@@ -116,14 +117,14 @@ class MpsDaemon:
         return True
 
     async def stop(self) -> None:
-        """When it returns, nothing of it runs any more: by its own command, or else by SIGKILL."""
+        """Ends the daemon and its servers, by its own command or by SIGKILL."""
         child, self._child = self._child, None
         self._servers = []
         if child is None:
             return
         try:
             await self._quit(child)
-        finally:  # also where nobody waits for us any more
+        finally:  # even if no caller waits any more
             child.signal(signal.SIGKILL)
             if left := kill_mps(self._folder):
                 self._log.event("supervisor", f"{self.title}: killed what it left behind: {', '.join(map(str, left))}")
@@ -154,7 +155,7 @@ class MpsDaemon:
             await asyncio.sleep(POLL_S)
 
     async def _clients(self) -> list[tuple[int, int]]:
-        """(server, client), as process ids."""
+        """Returns (server, client) pairs of process ids."""
         found = []
         self._servers = _numbers(await self._ask("get_server_list"))[:SERVERS_MAX]
         for server in self._servers:
@@ -164,7 +165,7 @@ class MpsDaemon:
     async def _ask(self, command: str) -> str:
         """Sends a command to the daemon and returns its answer."""
         try:
-            return await off_loop(lambda: self._ask_now(command))
+            return await in_background(lambda: self._ask_now(command))
         except UnexpectedError as error:
             raise MpsError(f"{PROGRAM} cannot be asked: {error}") from None
 
@@ -192,7 +193,7 @@ class MpsDaemon:
     def _environment(self) -> dict[str, str]:
         own = environment()
         return own | {
-            "PATH": os.pathsep.join(filter(None, (own.get("PATH"), str(Path(self._program).parent)))),  # of its server
+            "PATH": os.pathsep.join(filter(None, (own.get("PATH"), str(Path(self._program).parent)))),  # has its server
             VISIBLE: self._gpu.uuid,
             PIPES: str(self.pipes),
             LOGS: str(self._folder / "l"),
@@ -203,7 +204,7 @@ class MpsDaemon:
         self._log.event(self.title, line)
 
     def _why(self) -> str:
-        """The last that it said, on its output or in its logs."""
+        """The last line of its output or its logs."""
         said = self._last_line
         for name in ("control.log", "server.log"):
             path = self._folder / "l" / name
@@ -213,7 +214,7 @@ class MpsDaemon:
 
 
 def find_program() -> str | None:
-    """Where the daemon is: on the PATH, or with the driver."""
+    """Finds the daemon's program on the PATH or beside the driver."""
     return shutil.which(PROGRAM) or shutil.which(PROGRAM, path=DRIVER)
 
 

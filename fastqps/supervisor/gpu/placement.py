@@ -1,4 +1,4 @@
-"""Which process gets which CPUs: each its own where there are enough, dispatchers of a GPU some that are near it."""
+"""Assigns CPUs to processes: one to each if there are enough, and to dispatchers of a GPU CPUs near it."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from dataclasses import dataclass
 
 from fastqps.host.gpus import Gpu
 
-Cpus = tuple[int, ...]  # empty: wherever the server may run
+Cpus = tuple[int, ...]  # empty: all CPUs of the server
 
 
 @dataclass(frozen=True)
 class Placement:
-    """CPUs of each front door and of each dispatcher."""
+    """The CPUs of each front door and of each dispatcher."""
 
     doors: tuple[Cpus, ...]
     dispatchers: tuple[Cpus, ...]
 
 
 def unpinned(doors: int, dispatchers: int) -> Placement:
-    """The placement in which no process has CPUs of its own."""
+    """The placement that pins no process."""
     return Placement(((),) * doors, ((),) * dispatchers)
 
 
 def pinned(cpus: Cpus, doors: int, gpus: Sequence[Gpu | None]) -> Placement:
     """One CPU for each process. ``gpus``: the GPU of each dispatcher; None: it has none.
 
-    Dispatchers of GPUs choose first, then the front doors, which keep away from the GPUs as long as they can. One CPU
-    at least stays for the supervisor; where there are fewer nobody is pinned.
+    Dispatchers of GPUs choose first, then front doors, which prefer CPUs away from GPUs. At least one CPU stays for the
+    supervisor; with fewer CPUs no process is pinned.
     """
     if len(cpus) < doors + len(gpus) + 1:
         return unpinned(doors, len(gpus))

@@ -1,4 +1,4 @@
-"""How the dispatchers of one GPU share it: at the same time, by an MPS daemon of ours, or each in its turn; and the
+"""How the dispatchers of one GPU share it: at the same time through a private MPS daemon, or in turns. Also the
 processes that hold weights for them, if any do."""
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from fastqps.supervisor.log import Log
 from fastqps.supervisor.run_directory import PIPES, RunDirectory
 
 TRITON_CACHE = "TRITON_CACHE_DIR"
-NO_DAEMON = "none"  # an empty folder. Without a setting CUDA looks for a daemon where anybody may have started one
+NO_DAEMON = "none"  # an empty folder. By default CUDA looks for a daemon in a place where any user may have started one
 
 
 class Lost(NamedTuple):
-    """Something that all dispatchers of a GPU need."""
+    """An ended process on which all dispatchers of a GPU depend."""
 
     reason: str
-    code: int | None = None  # with which its process ended, where that says more
+    code: int | None = None  # the exit code of its process, if it is informative
 
 
 class Sharing:
@@ -40,16 +40,16 @@ class Sharing:
         self._log = log
         self._daemon: MpsDaemon | None = None
         self.holders: list[Holder] = []
-        self.holders_on_trial: list[Holder] = []  # of a generation that does not serve yet: nobody else needs them
+        self.holders_on_trial: list[Holder] = []  # of generations that do not serve yet
 
     @property
     def together(self) -> bool:
-        """At the same time, or over the same weights; then a fault of one is one of all."""
+        """Whether they run at the same time or over the same weights, so that a fault of one is a fault of all."""
         return self._daemon is not None or bool(self.holders)
 
     @property
     def one_context(self) -> bool:
-        """Whether the GPU reports a fault of one to all: MPS makes them one to it."""
+        """Whether the GPU reports a fault of one to all, as under MPS."""
         return self._daemon is not None
 
     @property
@@ -65,7 +65,7 @@ class Sharing:
         return next((h for h in (*self.holders, *self.holders_on_trial) if h.route == route), None)
 
     def processes(self) -> Iterator[tuple[str, int]]:
-        """The (role, pid) of each process beside the dispatchers."""
+        """The (role, pid) of each other process: daemon and holders."""
         for holder in (*self.holders, *self.holders_on_trial):
             if holder.pid is not None:
                 yield "holder", holder.pid
@@ -74,13 +74,13 @@ class Sharing:
                 yield "mps", pid
 
     def environment(self) -> dict[str, str]:
-        """Of its dispatchers, beside the usual: they see this GPU alone, as number 0."""
+        """The additional environment of its dispatchers, in which this GPU is the only one, with number 0."""
         pipes = self._daemon.pipes if self._daemon else self._run.folder(NO_DAEMON)
         cache = _triton_cache() or self._run.folder("triton")
         return {**self._gpu.environment(), PIPES: str(pipes), TRITON_CACHE: str(cache)}
 
     async def open(self) -> None:
-        """Before the dispatchers start. ``DeviceError`` where --mps on cannot be had, or where they cannot share."""
+        """Prepares the GPU before the dispatchers start. Raises ``DeviceError`` if they cannot share it as asked."""
         await self._open_daemon()
         self._start_holders()
 
@@ -101,7 +101,8 @@ class Sharing:
             )
 
     async def check(self, pids: Collection[int]) -> None:
-        """Once they are ready: all are the daemon's clients. ``DeviceError`` with --mps on, else a warning."""
+        """Checks that all ready dispatchers are the daemon's clients. Raises ``DeviceError`` with --mps on, otherwise
+        warns."""
         if self._daemon is None:
             return
         try:
@@ -118,12 +119,12 @@ class Sharing:
             )
 
     def try_holder(self, holder: Holder) -> None:
-        """Starts one for a generation that warms up. ``OSError`` where the system refuses a process."""
+        """Starts a holder for a generation that warms up. Raises ``OSError`` if the system refuses a process."""
         self.holders_on_trial.append(holder)
         holder.start(self.environment())
 
     def keep_holder(self, route: int) -> None:
-        """That generation serves now."""
+        """Keeps the holder of a generation that serves now."""
         kept = [holder for holder in self.holders_on_trial if holder.route == route]
         self.holders += kept
         self.holders_on_trial = []
@@ -137,9 +138,9 @@ class Sharing:
                 holder.close()
 
     async def take_off(self, pids: Collection[int], timeout_s: float) -> bool:
-        """Before processes that may be at work are killed. Whether nobody else on the GPU will notice that."""
+        """Takes processes off the GPU before they are killed. Returns whether the others will not be affected."""
         if self._daemon is None:
-            return True  # each has the GPU to itself in its turn
+            return True  # they take turns, so a kill hits no other
         taking = asyncio.ensure_future(self._daemon.terminate(pids))
         done, _ = await asyncio.wait([taking], timeout=timeout_s)
         taking.cancel()
@@ -157,7 +158,7 @@ class Sharing:
         return True
 
     async def reopen(self) -> None:
-        """After a fault, when none of its dispatchers is left: a fresh daemon, and holders. Raises as ``open``.
+        """Starts a fresh daemon and holders after a fault, when no dispatcher is left. Raises as ``open`` does.
 
         Without a daemon a fault is none of the holders', and those that run are kept.
         """
@@ -177,7 +178,7 @@ class Sharing:
                     raise DeviceError(f"cannot start {holder.title}: {error}") from None
 
     async def close(self) -> None:
-        """After its dispatchers have ended."""
+        """Ends the daemon and the holders, after the dispatchers."""
         await asyncio.gather(*(holder.stop() for holder in (*self.holders, *self.holders_on_trial)))
         daemon, self._daemon = self._daemon, None
         if daemon:
@@ -190,6 +191,6 @@ class Sharing:
 
 
 def _triton_cache() -> Path | None:
-    """Where compiled kernels are kept, for all processes and the next start. None: this user has no such place."""
+    """The folder in which compiled kernels are cached across starts. None if this user has none."""
     given = os.environ.get(TRITON_CACHE)
     return Path(given) if given else machine.cache_folder("triton")

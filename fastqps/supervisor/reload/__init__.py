@@ -1,1 +1,1 @@
-"""New versions of models, warmed up beside those that serve."""
+"""Reloads models: warms up a new version while the old one serves."""

@@ -17,7 +17,7 @@ CARD_BYTES_MAX = 256 << 10  # csrc/core/layout.h: kCardBytes
 
 
 class NextModel(NamedTuple):
-    """``note``: what a restart of the server would do otherwise; "" for nothing."""
+    """The next version of a model. ``note``: how a restart of the server would differ; "" if it would not."""
 
     card: ModelCard
     room: Room
@@ -25,10 +25,10 @@ class NextModel(NamedTuple):
 
 
 def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
-    """The model that lies at ``path`` now, under the name that it has. Reads all its files: not on the loop's thread.
+    """Loads the model at ``path`` under its present name. Reads all its files, so do not call it on the loop's thread.
 
-    ``ModelError``, ``ConfigError`` or ``DeviceError`` where it cannot be read, or not be served by this server: the
-    room for ids and answers was settled when it started.
+    Raises ``ModelError``, ``ConfigError`` or ``DeviceError`` if it cannot be read or does not fit this server, whose
+    slots have a fixed size.
     """
     sizes = server.sizes()
     card = read_card(now.name, path, server.config)
@@ -62,9 +62,9 @@ def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
 
 
 def check_memory(pids: Iterable[int]) -> None:
-    """Whether as much as these processes have, the dispatchers of the generation that serves, is there once more.
+    """Checks that there is memory for a second set of the serving generation's dispatchers.
 
-    ``ModelError`` where it is not: else the kernel would soon kill somebody, and not always one of the new ones.
+    Raises ``ModelError`` if not. Otherwise the kernel would soon kill a process, and not always a new one.
     """
     needed, free = sum(map(private_bytes, pids)), machine.memory_bytes() - machine.memory_used_bytes()
     if needed > free:
@@ -82,7 +82,7 @@ def _shorter(card: ModelCard, full: int) -> str:
 
 
 def _changed(now: ModelCard, card: ModelCard) -> str:
-    """How its answers would be others in kind; "" where they would not."""
+    """How the kind of its answers would change; "" if it would not."""
     if card.dimensions != now.dimensions:
         what = "labels" if card.task == "classify" else "dimensions"
         return f"it gives {card.dimensions} {what}, and {now.name} {now.dimensions}"

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from fastqps.errors import FastqpsError
+from fastqps.process.background import in_background
 from fastqps.process.children import LOAD_ROUTES
-from fastqps.process.off_loop import off_loop
 from fastqps.process.reloaded import OutcomeName, Reloaded
 from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.gpu.failure_domain import Domain
@@ -31,17 +31,17 @@ from fastqps.supervisor.workers.slots import WorkerSlots
 
 READY_MAX_S = 600.0
 POLL_S = 0.02
-LEAVE_MAX_S = 10.0  # for dispatchers that have nothing left to do but a step
-TRIAL_LEAVE_MAX_S = 5.0  # a long call into a library may keep them; they hold nothing of anybody's
-CLEAN_MAX_S = 5.0  # after the old dispatchers' end: the front doors' tick answers what waited for them
+LEAVE_MAX_S = 10.0  # for dispatchers that have at most one step to finish
+TRIAL_LEAVE_MAX_S = 5.0  # a long library call may delay them; they hold no requests
+CLEAN_MAX_S = 5.0  # after the old dispatchers' end: the front doors' tick answers the requests that waited for them
 
 
 class _Failed(FastqpsError):
-    """The generation before goes on serving."""
+    """The reload failed, and the old generation continues to serve."""
 
 
 class Reloader:
-    """One reload at a time."""
+    """Reloads models, one at a time."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class Reloader:
         log: Log,
     ) -> None:
         self.counts: Counter[tuple[str, OutcomeName]] = Counter()
-        self.outcomes: dict[str, OutcomeName] = {}  # of each model's last one
-        self.running = ""  # what is done now; "" while there is no reload
+        self.outcomes: dict[str, OutcomeName] = {}  # of the last reload of each model
+        self.running = ""  # the present step; "" while there is no reload
         self._server = server
         self._shared = shared
         self._doors = workers.doors
@@ -63,10 +63,11 @@ class Reloader:
         self._log = log
         self._paths = [path for _, path in named_models(server.config)]
         self._numbers = [0] * len(self._paths)  # the newest generation of each model, also of those that failed
-        self._leaving: dict[int, tuple[Generation, int]] = {}  # by model: as for ``_remove``, which has not done it yet
+        # By model: the arguments of a ``_remove`` that has not succeeded yet.
+        self._leaving: dict[int, tuple[Generation, int]] = {}
 
     async def reload(self, model: int, path: str, domains: Mapping[WorkerSlot, Domain]) -> Reloaded:
-        """Has the model be what lies at ``path`` now; "": where it was read last. Never two at a time."""
+        """Reloads a model from ``path``; "" means from where it was read last. Never call it twice at a time."""
         assert not self.running
         began_s, now = time.monotonic(), self._fleet.serving[model]
         name = now.card.name
@@ -91,7 +92,7 @@ class Reloader:
     ) -> tuple[OutcomeName, str]:
         if now.model in self._leaving and (problem := await self._remove(*self._leaving[now.model], 0.0)):
             raise _Failed(problem)
-        found = await off_loop(lambda: next_model(self._server, now.card, path))
+        found = await in_background(lambda: next_model(self._server, now.card, path))
         if (found.card.version, found.card.path) == (now.card.version, now.card.path):
             return "unchanged", ""
         if not self._server.reloads:
@@ -118,7 +119,8 @@ class Reloader:
         return "reloaded", found.note
 
     def _next(self, now: Generation, found: NextModel) -> Generation:
-        """A number that no other had: nobody takes one that was given up for it. And the other route."""
+        """The next generation: on the other route, with a new number, so that it is never taken for an abandoned
+        one."""
         number = self._numbers[now.model] + 1
         number += (number - now.number) % 2 == 0
         self._numbers[now.model] = number
@@ -127,7 +129,7 @@ class Reloader:
     # ---- before the flip
 
     async def _warm_up(self, generation: Generation, domains: Mapping[WorkerSlot, Domain]) -> None:
-        """Returns once everybody can serve it; ``_Failed`` once that is not to be expected."""
+        """Returns once all processes can serve the generation. Raises ``_Failed`` once one never will."""
         workers = self._fleet.take_workers(generation)
         for worker in workers:
             worker.on_trial = True
@@ -156,7 +158,7 @@ class Reloader:
                 raise _Failed(f"cannot start what holds its weights: {error}") from None
 
     def _all_ready(self, generation: Generation, workers: Sequence[DispatcherSlot]) -> bool:
-        """A front door that starts now loads what serves and what warms up, before it serves."""
+        """Whether all processes can serve the generation. A front door that starts now loads it before it serves."""
         live = [door for door in self._doors if door.line.live]
         loaded = all(self._door_route(door, generation.route)[0] == generation.number for door in live)
         return loaded and all(worker.ready for worker in workers)
@@ -172,13 +174,13 @@ class Reloader:
         for door in self._doors:
             if self._door_route(door, generation.route)[1] == generation.number:
                 if door.child:
-                    door.child.read()  # it said why before it refused
+                    door.child.read()  # it has logged the reason
                 raise _Failed(f"{door.title} cannot use it: {door.last_line}")
 
-    # ---- after it
+    # ---- after the flip
 
     async def _let_go(self, old: Generation, flips: int) -> None:
-        """Ends the old dispatchers once no front door has anything of theirs, or --drain-timeout has passed."""
+        """Ends the old dispatchers once no front door holds their requests, or --drain-timeout has passed."""
         limit_s = self._server.config.drain_timeout_ns / 1e9
         if not await self._until_clean(old.route, flips, limit_s):
             self._log.event(
@@ -188,8 +190,8 @@ class Reloader:
             self._log.event("supervisor", f"{old.card.name} cannot be reloaded again as long as {problem}")
 
     async def _remove(self, gone: Generation, flips: int, leave_max_s: float) -> str:
-        """Ends the dispatchers of a generation that does not serve, and has the front doors let go of what they loaded
-        for it. ``flips``: what they have seen when they accept nothing for it any more.
+        """Ends the dispatchers of a generation that does not serve, and makes the front doors drop it. ``flips``: what
+        they have seen when they accept nothing for it any more.
 
         "", or why its workers and its route cannot be used again: the next reload, which needs them, tries again.
         """

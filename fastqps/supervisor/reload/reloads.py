@@ -15,7 +15,7 @@ from fastqps.supervisor.workers.slot import WorkerSlot
 
 
 class Reloads:
-    """One at a time. A SIGHUP that comes while one runs is remembered, once: files may have changed behind it."""
+    """Runs one reload at a time. A SIGHUP during a reload is remembered once, because files may have changed since."""
 
     def __init__(
         self,
@@ -41,16 +41,16 @@ class Reloads:
 
     @property
     def counts(self) -> Counter[tuple[str, OutcomeName]]:
-        """How often reloads have ended how, by model."""
+        """The number of reloads by outcome, for each model."""
         return self._reloader.counts
 
     @property
     def outcomes(self) -> Mapping[str, OutcomeName]:
-        """How the last reload of each model ended, by model, where there was one."""
+        """The outcome of each model's last reload, for models that had one."""
         return self._reloader.outcomes
 
     def start(self, model: int, path: str) -> asyncio.Task[Reloaded | None]:
-        """Begins to reload one model. ``path``: from where; "": from where it was read. ``ReloadRefused``."""
+        """Begins to reload one model from ``path``; "" means from where it was read. May raise ``ReloadRefused``."""
         if self._running():
             raise ReloadRefused(f"another reload runs: {self.doing or 'it is about to begin'}")
         self._check_phase()
@@ -69,7 +69,7 @@ class Reloads:
             self._begin([(model, "") for model in range(len(self._models))])
 
     def cancel(self) -> None:
-        """The server ends: what was begun goes no further."""
+        """Cancels a running reload, because the server ends."""
         if self._task:
             self._task.cancel()
 
@@ -93,5 +93,5 @@ class Reloads:
             self.last = found = await self._reloader.reload(model, path, self._domains)
         if self._again:
             self._again = False
-            asyncio.get_running_loop().call_soon(self.start_all)  # when this one has ended
+            asyncio.get_running_loop().call_soon(self.start_all)  # after this one
         return found

@@ -1,12 +1,12 @@
-"""Whether a dispatcher that looks alive gets on, by the canaries that the front doors send it."""
+"""Detects dispatchers that are alive but make no progress, by the canaries that front doors send them."""
 
 from __future__ import annotations
 
 from fastqps._core import DispatcherState
 
 MISSES_MAX = 3
-MISS_NS_MIN = 1_000_000_000  # whatever the interval: a busy machine may keep a process waiting for its core
-SILENCE_MAX_NS = 300_000_000  # from here on its heartbeat is the question
+MISS_NS_MIN = 1_000_000_000  # the least patience: on a busy machine a process may wait for its core
+SILENCE_MAX_NS = 300_000_000  # beyond this the heartbeat decides
 
 
 class Canary:
@@ -21,12 +21,12 @@ class Canary:
         self._waited_ns = 0
 
     def age_s(self, now_ns: int) -> float | None:
-        """Seconds since it was last seen to have finished a step, a client's or a canary's, or to have started. None:
-        nobody asks it, and one that has nothing to do is not stuck."""
+        """Seconds since its start or its last finished step, of a client or a canary. None: canaries are off, and an
+        idle dispatcher is not stuck."""
         return (now_ns - self._progress_ns) / 1e9 if self._interval_ns else None
 
     def overdue(self, now_ns: int, charge_ns: int, line: DispatcherState, silent_ns: int) -> str | None:
-        """Why its process must be killed, or None. Once a tick, with what the segment says about the process now.
+        """Returns why its process must be killed, or None. Call it once a tick, with the segment's present state.
 
         Time counts in which a canary waits, nothing is on the device (what takes too long there is --step-timeout's)
         and the heartbeat goes on (else the process has no core, or is stopped, which others see).

@@ -1,4 +1,4 @@
-"""One child process: started, its output read line by line, killed, reaped."""
+"""One child process: starts it, reads its output line by line, kills and reaps it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ REAP_AGAIN_S = 0.1
 class Child:
     """A running process. Start it on the main thread: its parent-death signal belongs to the thread that started it.
 
-    ``exited`` is set with the exit code (negative: the signal) once the process is reaped, never before. ``OSError``:
-    the system refuses something that it needs, and it is not there.
+    ``exited`` is set with the exit code (negative: the signal) once the process is reaped, never before. Raises
+    ``OSError`` if the system refuses a resource; then there is no process.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Child:
         environment: Mapping[str, str],
         on_line: Callable[[str], None],
     ) -> None:
-        self.killed = False  # by us; until it is reaped it may still take a while, or for ever
+        self.killed = False  # by the supervisor; reaping may follow late or never
         self._loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = self._loop.create_future()
         self._on_line = on_line
@@ -61,21 +61,21 @@ class Child:
             raise
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal; nothing where the process has been reaped."""
+        """Sends a signal. Does nothing once the process is reaped."""
         if not self.exited.done():
             self.killed = self.killed or number == signal.SIGKILL
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(number)
 
     async def stop(self, grace_s: float) -> int:
-        """SIGTERM, then SIGKILL after ``grace_s``; the exit code."""
+        """Sends SIGTERM, then SIGKILL after ``grace_s``. Returns the exit code."""
         self.signal(signal.SIGTERM)
         await asyncio.wait([self.exited], timeout=grace_s)
         self.signal(signal.SIGKILL)
         return await asyncio.shield(self.exited)
 
     def read(self) -> bool:
-        """Hands on the lines that are there. False: nothing more for now, or ever."""
+        """Passes available lines on. Returns False if there are none for now, or at the end."""
         try:
             data = os.read(self._output, 65536)
         except BlockingIOError:
@@ -106,11 +106,11 @@ class Child:
     def _reap(self) -> None:
         code = self._process.poll()
         self._loop.remove_reader(self._pidfd)
-        if code is None:  # it has ended, and a debugger has not let go of it
+        if code is None:  # it has ended, but a debugger still holds it
             self._loop.call_later(REAP_AGAIN_S, self._loop.add_reader, self._pidfd, self._reap)
             return
         os.close(self._pidfd)
-        for _ in range(READS_LAST_MAX):  # why it died may still be in the pipe
+        for _ in range(READS_LAST_MAX):  # the reason of its death may still be in the pipe
             if not self.read():
                 break
         if self._partial:
@@ -122,7 +122,7 @@ class Child:
 
 
 def ended(code: int) -> str:
-    """How a process ended, for people."""
+    """Describes how a process ended, for messages."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:
@@ -137,7 +137,7 @@ def command(module: str, settings: str) -> list[str]:
 
 
 def environment(threads: int | None = None) -> dict[str, str]:
-    """The supervisor's own, with this package's place, and how many threads libraries may compute with."""
+    """The supervisor's environment, with the path of this package and the thread count of libraries."""
     found = dict(os.environ)
     home = str(Path(__file__).parent.parent.parent)
     found["PYTHONPATH"] = os.pathsep.join(filter(None, (home, found.get("PYTHONPATH"))))

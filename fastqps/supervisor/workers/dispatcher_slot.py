@@ -1,4 +1,4 @@
-"""The place of dispatcher j: of one generation of one model after the other, or empty."""
+"""The worker slot of dispatcher j. It serves successive generations of models, or is empty."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from fastqps.supervisor.workers.child import Child, environment
 from fastqps.supervisor.workers.restarts import RestartBudget
 from fastqps.supervisor.workers.slot import WorkerSlot
 
-TAKE_OFF_MAX_S = 3.0  # nobody waits for it
+TAKE_OFF_MAX_S = 3.0  # not awaited
 
 
 class DispatcherSlot(WorkerSlot):
-    """A dispatcher's."""
+    """The worker slot of a dispatcher."""
 
     role = "dispatcher"
     epoch = 0
-    sharing: Sharing | None = None  # of its GPU, where it runs on one
+    sharing: Sharing | None = None  # of its GPU, if it has one
     generation: Generation | None = None  # what its process serves
 
     def __init__(self, index: int, server: Plan, shared: Shared, log: Log, module: str | None = None) -> None:
@@ -54,13 +54,13 @@ class DispatcherSlot(WorkerSlot):
 
     @property
     def route(self) -> int:
-        """On which it serves."""
+        """The route that it serves."""
         assert self.generation
         return self.generation.route
 
     @property
     def model(self) -> int:
-        """The index of the model that it serves, now or later."""
+        """The index of the model that it serves or will serve."""
         return self.server.model_of(self.index)
 
     @property
@@ -79,18 +79,18 @@ class DispatcherSlot(WorkerSlot):
         return self.shared.segment.suspects_waiting(self.route)
 
     async def remove(self, reason: str) -> None:
-        """Kills its process. Before that its work is taken off the GPU, so that the others there do not notice."""
+        """Takes its work off the GPU, so that others there are not affected, and then kills its process."""
         child = self.child
         if child is None or self.killed:
             return
         self.log.event("supervisor", f"removing {self.title} (pid {child.pid}): {reason}")
         if self.sharing:
-            self.taken_off = True  # from the command on, which may be its end
+            self.taken_off = True  # marked before the command, which may end it
             self.taken_off = await self.sharing.take_off([child.pid], TAKE_OFF_MAX_S)
         child.signal(signal.SIGKILL)
 
     def clear(self) -> None:
-        """Its generation needs it no more, and its process is reaped and settled."""
+        """Empties the slot, after its process is reaped and settled."""
         self.generation = None
         self.retired = self.on_trial = self.taken_off = False
         self.given_up = self.last_line = ""
@@ -139,10 +139,10 @@ class DispatcherSlot(WorkerSlot):
         return environment(self.server.threads) | own
 
     def pin(self) -> None:
-        """To its CPUs, which its predecessor had until now: while that served, it ran wherever there was room."""
+        """Pins it to its CPUs, once its predecessor on them has ended. Until then it ran unpinned."""
         if self.child is None or not self._cpus():
             return
-        with contextlib.suppress(OSError):  # it has just died; the next one starts there
+        with contextlib.suppress(OSError):  # it has just died; the next one starts pinned
             for task in Path(f"/proc/{self.child.pid}/task").iterdir():
                 os.sched_setaffinity(int(task.name), self._cpus())
 
@@ -150,5 +150,5 @@ class DispatcherSlot(WorkerSlot):
         return self.server.dispatcher_cpus[self.index % self.server.dispatchers]
 
     def _holder(self) -> Holder | None:
-        """Of its weights, where they are shared."""
+        """The holder of its weights, if they are shared."""
         return self.sharing.holder_of(self.route) if self.sharing else None

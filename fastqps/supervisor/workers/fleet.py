@@ -1,4 +1,4 @@
-"""The dispatchers' worker slots, and which generation of which model is on them."""
+"""The dispatchers' worker slots, and the generation that each serves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
 
 
 class Fleet:
-    """``serving``: the generation of each model that answers, from the start on or since its last reload."""
+    """The worker slots of all dispatchers. ``serving``: the serving generation of each model."""
 
     def __init__(self, workers: Sequence[DispatcherSlot], server: Plan, shared: Shared) -> None:
         self.workers = workers
@@ -43,13 +43,13 @@ class Fleet:
         return [worker for generation in self.serving for worker in self.workers_of(generation)]
 
     def open(self) -> None:
-        """The first generations serve."""
+        """Makes the first generations serve."""
         for generation in self.serving:
             self._shared.segment.set_route_state(generation.route, "serving")
             self._shared.segment.serve(generation.model, generation.number)
 
     def flip(self, generation: Generation) -> int:
-        """Makes this generation serve and the one before drain. Returns the number of flips that doors must see."""
+        """Makes this generation serve and its predecessor drain. Returns the number of flips that doors must see."""
         self.serving[generation.model] = generation
         return self._shared.segment.flip(generation.model, generation.number)
 

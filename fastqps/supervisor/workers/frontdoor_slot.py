@@ -1,4 +1,4 @@
-"""The place of front door i."""
+"""The worker slot of front door i."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fastqps.supervisor.workers.slot import WorkerSlot
 
 
 class FrontDoorSlot(WorkerSlot):
-    """A front door's."""
+    """The worker slot of a front door."""
 
     role = "frontdoor"
 

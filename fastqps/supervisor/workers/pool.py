@@ -27,24 +27,25 @@ class WorkerPool:
         self._restarters: dict[WorkerSlot, asyncio.Task[int]] = {}
 
     def fill(self, worker: WorkerSlot, domain: Domain) -> None:
-        """From now on there is a process in it, whatever becomes of each."""
+        """Keeps a process running in a worker slot from now on."""
         domain.fill()
         restarter = Restarter(worker, domain, self._listener_fd, self._outcome, self._log, self._on_given_up)
         self._restarters[worker] = asyncio.create_task(restarter.run())
         self._outcome.watch(self._restarters[worker])
 
     def restarter(self, worker: WorkerSlot) -> asyncio.Task[int]:
-        """Ends when the worker slot is given up, or not needed any more."""
+        """The task that ends when the worker slot is given up or no longer needed."""
         return self._restarters[worker]
 
     def __iter__(self) -> Iterator[asyncio.Task[int]]:
         return iter(self._restarters.values())
 
     async def empty(self, workers: Sequence[DispatcherSlot], grace_s: float) -> str:
-        """Ends their processes, by force after ``grace_s``, and empties the slots. Returns "", or why it cannot."""
+        """Ends the slots' processes, by force after ``grace_s``, and empties the slots. Returns "", or why it
+        cannot."""
         restarters = {
             worker: self._restarters[worker] for worker in workers if worker in self._restarters
-        }  # a worker that never ran has none
+        }  # a worker that never ran has no restarter
         for worker, restarter in restarters.items():
             worker.retired = True
             if worker.child:

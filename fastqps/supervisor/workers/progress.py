@@ -1,4 +1,4 @@
-"""When a process that is alive must be killed because it does not get on."""
+"""Decides when a living process must be killed because it makes no progress."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 
 TICK_NS = 100_000_000
 STOPPED_MAX_NS = 1_000_000_000
-SILENCE_MAX_NS = 5_000_000_000  # of one that is not stopped: on a busy machine it may only be waiting for a core
+SILENCE_MAX_NS = 5_000_000_000  # for a process that is not stopped: on a busy machine it may only wait for a core
 FIRST_BEAT_MAX_NS = 60_000_000_000
 READY_MAX_NS = 600_000_000_000
 
 
 class OwnTime:
-    """The time that passed for the watched as far as we can tell.
+    """The time that has passed for the watched processes.
 
-    When the watcher itself comes late, so perhaps did everybody: a tick counts as TICK_NS at most, and what is above
-    is put down to the machine.
+    If the watcher itself is late, all processes may have been delayed. So a tick counts little more than TICK_NS, and
+    the rest is blamed on the machine.
     """
 
     def __init__(self, now_ns: int) -> None:
@@ -33,17 +33,17 @@ class OwnTime:
 class Watched:
     """One incarnation of a process.
 
-    What is held against it is the sum of what its ticks are charged, never the difference of two times: a machine that
-    stood still (a virtual one that was paused, a frozen container) would have everybody's steps too late at once.
+    Its lateness is a sum of charged ticks, never the difference of two times. Otherwise all steps would be too late at
+    once after a pause of the machine (a paused virtual machine, a frozen container).
     """
 
-    started_ns: int  # this and other times: of CLOCK_MONOTONIC
+    started_ns: int  # times are of CLOCK_MONOTONIC
     age_ns: int = 0
     beat_ns: int = 0
     silent_ns: int = 0
     step_started_ns: int = 0
-    step_ns: int = 0  # how long that step has taken
-    dying_ns: int = 0  # since it was killed
+    step_ns: int = 0  # duration of that step so far
+    dying_ns: int = 0  # time since it was killed
 
     def overdue(
         self,
@@ -55,9 +55,10 @@ class Watched:
         step_timeout_ns: int,
         is_stopped: Callable[[], bool],
     ) -> str | None:
-        """Why it must be killed, or None. Once a tick, with what the segment says about the process now."""
+        """Returns why it must be killed, or None. Call it once a tick, with the segment's present state of the
+        process."""
         self.age_ns += charge_ns
-        if heartbeat_ns <= self.started_ns:  # its heartbeat thread has not begun: it is importing
+        if heartbeat_ns <= self.started_ns:  # its heartbeat thread has not started: it is still importing
             late = self.age_ns > FIRST_BEAT_MAX_NS
             return f"gave no sign of life in {FIRST_BEAT_MAX_NS // 10**9} s after its start" if late else None
         if heartbeat_ns != self.beat_ns:
@@ -78,7 +79,7 @@ class Watched:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process has been stopped (SIGSTOP, a debugger), which its heartbeat alone cannot tell from starving."""
+    """Whether a process is stopped (SIGSTOP, a debugger). By its heartbeat alone it could also be starving."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

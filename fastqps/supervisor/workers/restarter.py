@@ -17,7 +17,7 @@ from fastqps.supervisor.workers.slot import WorkerSlot
 
 
 class Restarter:
-    """One for each worker slot. ``on_given_up`` is called when its process stays down, and when it is back."""
+    """Restarts the process of one worker slot. ``on_given_up`` is called when it stays down, and when it is back."""
 
     def __init__(
         self,
@@ -37,9 +37,9 @@ class Restarter:
         self._is_door = isinstance(worker, FrontDoorSlot)
 
     async def run(self) -> int:
-        """Until the worker slot is given up, or the server drains and does not need it any more.
+        """Runs until the worker slot is given up, or until a draining server no longer needs it.
 
-        Returns how its process ended while the server drained: OK also where there was none.
+        Returns the exit code of its process during the drain, or OK if there was none.
         """
         while True:
             if not await self._domain.admit(self.worker):
@@ -51,7 +51,7 @@ class Restarter:
                 self.worker.settle()
             if self.worker.retired:
                 return OK
-            # Under MPS all get the error, in any order, so whose it was is not known. It may hit those who serve again.
+            # Under MPS all clients get the error in any order, so its cause is unknown. It may hit serving ones again.
             if self.worker.on_trial and code == DEVICE_FAULT:
                 self._give_up(self.worker.last_line)
                 return OK
@@ -74,7 +74,8 @@ class Restarter:
                 return OK
 
     async def _fill(self) -> int | None:
-        """One incarnation, from start to reaped; its exit code. None: the system gave us no process."""
+        """Runs one incarnation from its start until it is reaped. Returns its exit code; None if the system refused a
+        process."""
         code: int | None = None
         worker = self.worker
         try:
@@ -86,7 +87,7 @@ class Restarter:
             self._log.event("supervisor", f"started {worker.title} (pid {child.pid})")
             code = await asyncio.shield(child.exited)
             self._log.event("supervisor", f"{worker.title} (pid {child.pid}) {ended(code)}")
-            if child.killed and worker.given_up:  # nobody could end it until now
+            if child.killed and worker.given_up:  # it could not be ended until now
                 worker.given_up = ""
                 self._on_given_up()
         worker.child = None
@@ -101,7 +102,7 @@ class Restarter:
                 await self._outcome.draining.wait()
 
     def _refuse(self, code: int) -> None:
-        """Its process can never start."""
+        """Gives up a process that can never start."""
         if self.worker.on_trial:
             self._give_up(self.worker.last_line)
         else:

@@ -1,4 +1,4 @@
-"""How soon, and how often, a process that died is started again."""
+"""Limits how soon and how often a dead process is restarted."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ DELAY_MAX_S = 5.0
 
 
 class RestartBudget:
-    """At most ``most`` restarts in any WINDOW_S of service: the first at once, the others ever later.
+    """Allows at most ``most`` restarts in any WINDOW_S of service: the first at once, later ones with growing delays.
 
-    Time in which nothing was served does not count: of what takes minutes to start and dies then no two deaths would
-    fall into one window, and it would be started for ever.
+    Only time with service counts. Otherwise a process that dies after minutes of starting would never have two deaths
+    in one window, and would be restarted for ever.
     """
 
     def __init__(self, most: int = RESTARTS_MAX) -> None:
@@ -22,8 +22,8 @@ class RestartBudget:
         self._deaths: deque[float] = deque(maxlen=most + 1)
 
     def next_delay_s(self, served_s: float) -> float | None:
-        """Seconds to wait before the restart that a death calls for; None: it stays down. ``served_s``: how long there
-        was service until then, before and after all deaths."""
+        """Returns the seconds to wait before the restart after a death; None if the process stays down. ``served_s``:
+        total time with service so far."""
         while self._deaths and served_s - self._deaths[0] >= WINDOW_S:
             self._deaths.popleft()
         self._deaths.append(served_s)

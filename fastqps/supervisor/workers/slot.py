@@ -15,17 +15,17 @@ from fastqps.supervisor.workers.child import Child, command, environment
 from fastqps.supervisor.workers.progress import Watched, is_stopped
 from fastqps.supervisor.workers.restarts import RestartBudget
 
-REAP_MAX_S = 30.0  # after a SIGKILL; from then on nobody counts on its end
+REAP_MAX_S = 30.0  # after a SIGKILL; after that its end is no longer awaited
 
 
 class WorkerSlot(ABC):
-    """Starts its process, tells the segment, and after each death settles what the dead left behind."""
+    """Starts its process, records it in the segment, and settles the segment after each death."""
 
     role: str
-    on_trial = False  # it has to show first that it can serve: if it cannot, the server goes on without
-    retired = False  # what it has left to do is its last
-    served_s = 0.0  # how long its processes have been ready, all together
-    taken_off = False  # the GPU: how its process ends is nobody else's affair
+    on_trial = False  # it has not served yet: if it cannot, the server continues without it
+    retired = False  # it finishes its work and is not restarted
+    served_s = 0.0  # total time in which its processes were ready
+    taken_off = False  # off the GPU: the end of its process affects no other
 
     def __init__(self, index: int, server: Plan, shared: Shared, log: Log, module: str | None = None) -> None:
         self.index = index
@@ -44,7 +44,7 @@ class WorkerSlot(ABC):
     @property
     @abstractmethod
     def title(self) -> str:
-        """As in the log and in the process's title."""
+        """Its name in the log and in the process's title."""
 
     @property
     @abstractmethod
@@ -54,7 +54,7 @@ class WorkerSlot(ABC):
     @property
     @abstractmethod
     def busy_since_ns(self) -> int:
-        """When the process began what it does now; 0: nothing."""
+        """When the process began its present work; 0 if it is idle."""
 
     @property
     def empty(self) -> bool:
@@ -68,8 +68,8 @@ class WorkerSlot(ABC):
 
     @property
     def ready(self) -> bool:
-        """Whether it runs and serves. The segment's state of a dead process is settled after it is reaped, or when all
-        of its device's are, so a killed process counts as not ready from the start: it may never be reaped."""
+        """Whether it runs and serves. A dead process is settled in the segment after it is reaped, or when all of its
+        device's are, so a killed process counts as not ready from the start: it may never be reaped."""
         return self.child is not None and not self.child.exited.done() and not self.killed and self.line.ready
 
     @property
@@ -93,17 +93,17 @@ class WorkerSlot(ABC):
         return child
 
     def kill(self, reason: str) -> None:
-        """SIGKILL, once, with the reason in the log; it is settled when it has been reaped."""
+        """Sends SIGKILL once, and logs the reason. The process is settled when it is reaped."""
         if self.child is not None and not self.killed:
             self.log.event("supervisor", f"killing {self.title} (pid {self.child.pid}): {reason}")
             self.child.signal(signal.SIGKILL)
 
     def overdue(self, now: int, charge_ns: int, step_timeout_ns: int) -> str | None:
-        """Once a tick: why its process must be killed, or None."""
+        """Returns why its process must be killed, or None. Call it once a tick."""
         if self.child is None or self.child.exited.done() or self.killed:
             return None
         line, pid = self.line, self.child.pid
-        if line.ready:  # all of the time: what is not charged to it has not made it start again
+        if line.ready:  # the whole time, also ticks that were not charged to it
             self.served_s += (now - max(self._looked_ns, self.watched.started_ns)) / 1e9
         self._looked_ns = now
         return self.watched.overdue(
@@ -116,7 +116,7 @@ class WorkerSlot(ABC):
         )
 
     def cannot_be_ended(self, charge_ns: int) -> bool:
-        """Once a tick: whether its process is given up just now, because it was killed long ago and is still there."""
+        """Whether its process is given up now, because it was killed long ago and still exists. Call it once a tick."""
         if self.child is None or self.child.exited.done() or not self.killed or self.given_up:
             return False
         self.watched.dying_ns += charge_ns
@@ -128,11 +128,11 @@ class WorkerSlot(ABC):
 
     @abstractmethod
     def announce(self, pid: int) -> None:
-        """Tells the segment about the incarnation that starts. Pid 0: it is not there yet."""
+        """Records the incarnation that starts in the segment. Pid 0: it does not exist yet."""
 
     @abstractmethod
     def settle(self) -> None:
-        """Tells the segment that the process is dead. Only after it has been reaped: no late store can come."""
+        """Records the death in the segment. Only after reaping, when no late store can follow."""
 
     @abstractmethod
     def settings(self, listener_fd: int, parent_pid: int) -> Settings:
@@ -144,7 +144,7 @@ class WorkerSlot(ABC):
         return self.shared.inherited
 
     def environment(self) -> dict[str, str]:
-        """Its own."""
+        """The additional environment of its process."""
         return environment()
 
     def _common(self, parent_pid: int, cpus: tuple[int, ...]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""All worker slots of a server, and what is common to them."""
+"""All worker slots of a server and their shared state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WorkerSlots:
         self.fleet = Fleet(self.dispatchers, server, shared)
 
     def processes(self) -> Iterator[tuple[str, int]]:
-        """All that the server consists of now: (role, pid)."""
+        """The (role, pid) of all processes of the server."""
         yield "supervisor", os.getpid()
         for worker in self.all:
             if worker.child:
@@ -53,7 +53,7 @@ class WorkerSlots:
         return found
 
     def canaries(self) -> list[Canaries]:
-        """How the dispatchers that run answered the server's own requests."""
+        """The canary results of the running dispatchers."""
         now = now_ns()
         return [
             Canaries(worker.index, int(worker.line.canaries), worker.canary.missed, worker.canary.age_s(now))

@@ -1,4 +1,4 @@
-"""All counters of a server at one moment, read once: two of these say what happened between them."""
+"""All counters of a server at one moment. The difference of two such readings shows what happened between them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastqps.telemetry.metrics.histograms import Merged
 from fastqps.telemetry.metrics.source import Source
 
 Totals = npt.NDArray[np.uint64]
-_OWN = METHODS.index("other")  # what the transport answered itself: no call of a client's for a model
+_OWN = METHODS.index("other")  # calls that the transport answered itself, not for a model
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class DispatcherCounts:
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """Of one model."""
+    """The batches of one model."""
 
     items: Merged
     step_tokens: int
-    step_room: int  # what the tokens of those batches had room for
+    step_room: int  # the token room of those batches
     tokens_made: int
 
 

@@ -1,4 +1,4 @@
-"""One look: what a server did between two readings of its counters, as the page gets it. Times in µs, rates per second,
+"""The activity of a server between two readings of its counters, as the page shows it. Times in µs, rates per second,
 shares of 1; None: there was nothing to say it from."""
 
 from __future__ import annotations

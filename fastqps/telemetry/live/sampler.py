@@ -1,4 +1,5 @@
-"""Looks once a second, whoever watches: a page that is opened while something goes wrong shows how it began."""
+"""Samples the server once a second even if nobody watches, so that a page that is opened during an incident shows its
+beginning."""
 
 from __future__ import annotations
 

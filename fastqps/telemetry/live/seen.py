@@ -9,7 +9,7 @@ from fastqps.telemetry.metrics.source import Source
 
 
 class Seen(Source, Protocol):
-    """Its counters, and what is known of it beside them."""
+    """A server's counters, and other knowledge of it."""
 
     def readiness(self) -> Readiness:
         """Whether the server serves, and why not."""

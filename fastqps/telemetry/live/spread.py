@@ -1,4 +1,4 @@
-"""Where the observations between two looks at a histogram lie."""
+"""The distribution of the observations between two readings of a histogram."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _LOWER = np.concatenate(([0.0], _UPPER[:-1]))
 
 
 class Spread:
-    """Of what came between ``before`` and ``after``, in the histogram's unit."""
+    """The distribution of the observations between ``before`` and ``after``, in the histogram's unit."""
 
     def __init__(self, before: Merged, after: Merged) -> None:
-        # One writer counts, another process reads: what seems to shrink was read a moment too early.
+        # One process counts and another reads, so a value that seems to shrink was read a moment too early.
         self._buckets = np.maximum(after.buckets.astype(np.int64) - before.buckets.astype(np.int64), 0)
         self.count = int(self._buckets.sum())
         self._sum = max(0, after.sum - before.sum)

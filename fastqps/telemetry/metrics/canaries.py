@@ -11,9 +11,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 @dataclass(frozen=True)
 class Canaries:
-    """Of one dispatcher, over all its incarnations. ``age_s``: since it was last seen to finish a step, anybody's.
+    """The canaries of one dispatcher, over all its incarnations. ``age_s``: since it last finished a step, of a client
+    or a canary.
 
-    None: no canaries are sent, and its age would raise an alarm where there is nothing to do.
+    None: no canaries are sent, so an idle dispatcher's age would raise a false alarm.
     """
 
     dispatcher: int

@@ -28,15 +28,15 @@ from fastqps.telemetry.metrics.saturation import CAUSES
 from fastqps.telemetry.metrics.source import Source
 from fastqps.telemetry.metrics.versions import version_families
 
-# Shown from the start, with 0: what a series is born with is no increase, so its first failures would raise no alarm.
-# In the order of METHODS, whose last is "other".
-SERVED_METHODS = ("Predict", "PredictBatch", "PredictStream", "Generate")
+# These series exist from the start, with the value 0. A counter that appears with its first failure shows no increase,
+# so that failure would raise no alarm.
+SERVED_METHODS = METHODS[:-1]  # all but "other"
 SHOWN_CODES = {"OK", *FAULTS}
 _NS = 1e-9
 
 
 class Metrics:
-    """Collects on demand; ``page`` is what an HTTP server answers with."""
+    """The collector of all metrics, which reads them on demand. ``page`` is the body of the HTTP answer."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -49,7 +49,7 @@ class Metrics:
         self._registry.register(self)
 
     def sample(self) -> None:
-        """Once a second: for what is said about the last seconds."""
+        """Samples the values that have a window of some seconds. Call it once a second."""
         self._fill.sample()
 
     def page(self, accept: str) -> tuple[bytes, str]:
@@ -141,7 +141,7 @@ class Metrics:
                 own = (s for d, s in enumerate(dispatchers) if self._source.model_of(d) == m)
                 Merged.of(getattr(s, name) for s in own).add_to(family, [model], self._count_edges, 1)
             yield family
-        what = f"Tokens in the batches of the last {FILL_S} s, over their room."
+        what = f"Tokens in the batches of the last {FILL_S} s, divided by their room."
         fill = GaugeMetricFamily("fastqps_batch_fill_ratio", what, labels=["model"])
         for model, ratio in zip(self._source.models, self._fill.ratios(), strict=True):
             if ratio is not None:
@@ -173,7 +173,7 @@ class Metrics:
         items = CounterMetricFamily("fastqps_step_items", "Items in them.", labels=labels)
         lines = self._source.segment.dispatchers()
         for d, stats in enumerate(dispatchers):
-            if not lines[d].epoch:  # there has never been one; else its counters stay, whether it is there or not
+            if not lines[d].epoch:  # it has never run; after its end its counters stay
                 continue
             device = self._source.devices[self._source.device_of(d)]
             busy.add_metric([device, str(d)], stats.counters["busy_ns"] * _NS)
@@ -205,7 +205,7 @@ class Metrics:
         received = CounterMetricFamily("fastqps_received_bytes", "Bytes from clients.", labels=["frontdoor"])
         sent = CounterMetricFamily("fastqps_sent_bytes", "Bytes to clients.", labels=["frontdoor"])
         events = CounterMetricFamily(
-            "fastqps_transport_events", "What the HTTP/2 layer saw and did.", labels=["frontdoor", "event"]
+            "fastqps_transport_events", "Events of the HTTP/2 layer.", labels=["frontdoor", "event"]
         )
         for i, door in enumerate(doors):
             counters = door.transport
@@ -219,20 +219,22 @@ class Metrics:
     def _saturation(self) -> Iterator[Any]:
         meter, capacity = self.meter, self._source.capacity
         last = f"of the last {WINDOW_S} s"
-        yield _gauge("saturation_ratio", f"How near its limits the server is, 1: there; mean {last}.", meter.saturation)
-        yield _gauge("saturation_peak_ratio", f"The same, the highest of any second {last}.", meter.peak)
-        terms = GaugeMetricFamily("fastqps_saturation_term_ratio", "What each could be the cause of.", labels=["cause"])
-        causes = GaugeMetricFamily("fastqps_saturation_cause", "1: what the saturation is due to.", labels=["cause"])
+        yield _gauge(
+            "saturation_ratio", f"The largest of the saturation terms, 1 at the limit; mean {last}.", meter.saturation
+        )
+        yield _gauge("saturation_peak_ratio", f"The highest saturation of any second {last}.", meter.peak)
+        terms = GaugeMetricFamily("fastqps_saturation_term_ratio", "Saturation terms by cause.", labels=["cause"])
+        causes = GaugeMetricFamily("fastqps_saturation_cause", "1 for the cause of the saturation.", labels=["cause"])
         for cause in CAUSES:
             causes.add_metric([cause], float(cause == meter.cause))
             if cause in meter.terms:
                 terms.add_metric([cause], meter.terms[cause])
         yield from (terms, causes)
-        what = f"Share of the time in which the most used device would do its work in full steps; mean {last}."
+        what = f"Share of time that the busiest device would need for its work in full steps; mean {last}."
         yield _gauge("device_load_ratio", what, meter.load.device)
-        what = "Servers like this one that its load deserves; the sum over all is their right number."
+        what = "Servers that this one's load needs; summed over all servers, their right number."
         yield _gauge("advised_replicas", what, meter.advised_replicas)
-        what = "The saturation that servers should have."
+        what = "The target of the saturation."
         yield _gauge("target_saturation_ratio", what, self._source.target_saturation)
         if capacity is not None and meter.headroom is not None:
             yield _gauge("capacity_requests_per_second", "Items per second at the knee, as measured.", capacity.rate)
@@ -251,13 +253,15 @@ class Metrics:
         for role, used_s in self.meter.usage.cpu_s.items():
             cpu.add_metric([role], used_s)
         yield cpu
-        memory = GaugeMetricFamily("fastqps_memory_bytes", "Private memory, and what all share.", labels=["role"])
+        memory = GaugeMetricFamily(
+            "fastqps_memory_bytes", "Memory: private by role, and shared by all.", labels=["role"]
+        )
         for role, used in self.meter.usage.memory().items():
             memory.add_metric([role], used)
         yield memory
 
     def _tracing(self) -> Iterator[Any]:
-        spans = CounterMetricFamily("fastqps_trace_spans", "Spans, by what became of them.", labels=["outcome"])
+        spans = CounterMetricFamily("fastqps_trace_spans", "Spans by outcome.", labels=["outcome"])
         for outcome, count in self._source.trace_spans().items():
             spans.add_metric([outcome], count)
         yield spans
@@ -274,7 +278,7 @@ class Metrics:
         yield connections
         yield up
         yield _gauge("ready", "1: load balancers should send requests here.", float(self._source.ready))
-        what = "Own kernels that torch's operation replaces: they failed their check."
+        what = "Kernels that failed their check, so that torch's operation replaces them."
         fallbacks = CounterMetricFamily("fastqps_kernel_fallbacks", what, labels=["kernel"])
         for kernel, count in self._source.kernel_fallbacks().items():
             fallbacks.add_metric([kernel], count)
@@ -291,7 +295,7 @@ class Metrics:
 
 
 def _counters(stats: list[ProcessStats]) -> Iterator[CounterMetricFamily]:
-    """The counters without labels whose rows in csrc/core/layout.h name a metric, summed over all processes."""
+    """The counters without labels, summed over all processes: those whose rows in csrc/core/layout.h name a metric."""
     for row in COUNTERS:
         if row.metric:
             total = sum(process.counters[row.name] for process in stats)

@@ -1,4 +1,4 @@
-"""The families about who may come in."""
+"""The metric families of certificates and tokens."""
 
 from __future__ import annotations
 

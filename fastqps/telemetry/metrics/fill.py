@@ -1,4 +1,4 @@
-"""How full batches are: a ratio over the last seconds, which a counter alone cannot say."""
+"""The fill ratio of batches over the last seconds, which a counter alone cannot show."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FillWindow:
         self._samples.append(self._totals())
 
     def ratios(self) -> list[float | None]:
-        """Tokens in batches, over what they had room for. None: no batch in the window."""
+        """The tokens in batches divided by the room for them. None: no batch in the window."""
         first, last = self._samples[0], self._totals()
         changes = [(now[0] - then[0], now[1] - then[1]) for then, now in zip(first, last, strict=True)]
         return [tokens / room if room else None for tokens, room in changes]

@@ -114,10 +114,10 @@ class Gpm:
         for at, name in enumerate(_METRICS.values()):
             asked.metrics[at].metricId = getattr(nvml, name)
         nvml.nvmlGpmMetricsGet(asked)
-        told = [asked.metrics[at] for at in range(len(_METRICS))]
+        measured = [asked.metrics[at] for at in range(len(_METRICS))]
         shares = {
             field: metric.value / 100 if metric.nvmlReturn == 0 else None
-            for field, metric in zip(_METRICS, told, strict=True)
+            for field, metric in zip(_METRICS, measured, strict=True)
         }
         name = nvml.nvmlDeviceGetName(self._gpus[index])
         return GpuUse(index=index, name=name.decode() if isinstance(name, bytes) else name, **shares)

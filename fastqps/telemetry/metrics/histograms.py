@@ -48,6 +48,6 @@ class Merged:
         return merged
 
     def add_to(self, family: HistogramMetricFamily, labels: Sequence[str], edges: Edges, scale: float) -> None:
-        """One series. The count is that of the buckets: theirs and ``count`` may be a record apart."""
+        """Adds one series. Its count is the sum of the buckets, because ``count`` may differ by a record."""
         count = int(self.buckets.sum())
         family.add_metric(labels, edges.cumulative(self.buckets, count), sum_value=self.sum * scale)

@@ -8,6 +8,6 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def load_page(values: Mapping[str, float | None]) -> bytes:
-    """One gauge for each name, without labels; None: it is left out. Below 1 KiB."""
+    """The page with one gauge for each name, without labels; None is left out. It is below 1 KiB."""
     shown = ((f"fastqps_{name}", value) for name, value in values.items() if value is not None)
     return "".join(f"# TYPE {name} gauge\n{name} {value:.9g}\n" for name, value in shown).encode()

@@ -66,11 +66,12 @@ class LoadMeter:
 
     @property
     def advised_replicas(self) -> float:
-        """How many servers like this one its load deserves, a fraction: the sum over servers is their right number."""
+        """The number of such servers that this one's load needs, as a fraction. The sum over servers is their right
+        number."""
         return self.saturation / self._source.target_saturation
 
     def shown(self) -> dict[str, Any]:
-        """For people."""
+        """The load as text."""
         return {"saturation": self.saturation, "cause": self.cause, "headroom": self.headroom}
 
     def _read(self) -> None:

@@ -1,4 +1,4 @@
-"""How much of its capacity a server uses: the largest of what could be its limit, and which it is."""
+"""The saturation of a server: the largest of its utilization terms, and which one that is."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ OFFERED = "offered"
 CAUSES = (OFFERED, "in_flight", "queue_wait", "dispatcher", "frontdoor", "device", "slots")
 BUDGET_SHARE = 0.1  # of the SLO's p99: what may be spent on waiting
 # Where neither an SLO nor a budget is known: a request waits for the step that runs, at any load; beyond that so many
-# more are the limit, and at the least what a busy machine may take to wake a process.
+# more are the limit, but at least the time in which a busy machine wakes a process.
 BUDGET_STEPS = 4
 BUDGET_LEAST_S = 0.005
 # A share of the time. Work comes in bursts: a process or device that is busier than this makes queues.
 PROCESS_BUSY_MAX = 0.80
 DEVICE_BUSY_MAX = 0.85
-# Beyond the knee a queue is as long as the overload is old: it says that there are too few servers, not by how many.
+# Beyond the knee a queue grows with time, so it shows that there are too few servers, but not how many are missing.
 OVER_MAX = 1.5
 RISE = 1.15  # from one load to the next; what rises by less is noise as much as load, and is taken for less of it
 
@@ -91,7 +91,7 @@ class Limits:
         return cls(capacity.rate, {**curves, "in_flight": curve(0.0, "in_flight")}, batch_delay_s)
 
     def terms(self, load: LoadMeans) -> dict[str, float]:
-        """By cause, in shares of the capacity. ``load``: of any window."""
+        """The terms by cause, as shares of the capacity. ``load``: of any window."""
         waits = zip(load.queue_wait_s, load.step_s, strict=True)
         means = {cause: curve for cause, curve in self.curves.items() if cause != "queue_wait"}
         found = {cause: curve.share(getattr(load, cause)) for cause, curve in means.items()}
@@ -101,7 +101,7 @@ class Limits:
         return {cause: found[cause] for cause in CAUSES if cause in found}
 
     def _wait_share(self, wait_s: float, step_s: float) -> float:
-        """Of one model, whose requests find steps of ``step_s`` running; 0: none has ended yet."""
+        """The wait term of one model, whose requests find steps of ``step_s`` running; 0: none has ended yet."""
         if (curve := self.curves.get("queue_wait")) is not None:
             return curve.share(wait_s)
         budget_s = max(BUDGET_LEAST_S, BUDGET_STEPS * step_s)

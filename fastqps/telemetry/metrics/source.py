@@ -31,8 +31,8 @@ class Source(Protocol):
     busy: Any  # _core.BusyUnion
     window: Any  # _core.LoadWindow
     capacity: Capacity | None  # as measured, if that is known
-    queue_budget_s: float | None  # what requests may wait, where the capacity does not say; None: nobody said
-    batch_delay_s: float  # what they wait for company, at the most
+    queue_budget_s: float | None  # how long requests may wait, if the capacity file does not say; None: not set
+    batch_delay_s: float  # the longest batch delay
     target_saturation: float  # above 0
 
     @property
@@ -78,7 +78,7 @@ class Source(Protocol):
         """How often processes were started again, by role."""
 
     def kernel_fallbacks(self) -> Mapping[str, int]:
-        """How often torch's operation took the place of each kernel; empty where no device has kernels."""
+        """How often torch's operation replaced each kernel; empty if no device has kernels."""
 
     def canaries(self) -> Sequence[Canaries]:
         """The canaries of each running dispatcher."""

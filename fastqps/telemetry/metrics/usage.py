@@ -47,7 +47,7 @@ class Usage:
         self.memory_utilization = min(1.0, memory_used_bytes() / self._memory_bytes)
 
     def memory(self) -> dict[str, int]:
-        """Bytes by role, each counted once: what processes have to themselves, and what they share."""
+        """Bytes by role, each counted once: private memory of processes, and shared memory."""
         found = dict.fromkeys(ROLES, 0)
         for role, pid in self._processes():
             found[role] += private_bytes(pid)

@@ -11,14 +11,14 @@ from rich.text import Text
 
 @dataclass(frozen=True)
 class Part:
-    """What a piece of a bar means. ``glyph`` tells it from others where there is no colour."""
+    """The meaning of a piece of a bar. ``glyph`` distinguishes it if there is no colour."""
 
     name: str
     style: str
     glyph: str
 
     def shown(self, colour: bool) -> str:
-        """One cell of it."""
+        """One cell of the part."""
         return ("█" if self.glyph != "·" else "─") if colour else self.glyph
 
 
@@ -45,12 +45,12 @@ def bar_of(width: int) -> int:
 
 
 def idle_part(reason: str) -> Part:
-    """Of an idle reason, also of one that a newer server may have."""
+    """The part of an idle reason, also of an unknown one from a newer server."""
     return IDLE.get(reason, Part(reason, "red", reason[:1]))
 
 
 def stacked(parts: Sequence[tuple[Part, float]], width: int, *, colour: bool) -> Text:
-    """Shares of 1 behind one another; what they leave is free."""
+    """Draws shares of 1 one after another; the rest is free."""
     cells = _cells([share for _, share in parts], width)
     bar = Text()
     for (part, _), n in zip((*parts, (FREE, 0.0)), (*cells, width - sum(cells)), strict=True):

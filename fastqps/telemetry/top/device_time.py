@@ -1,4 +1,4 @@
-"""Where each device's time went: the union over its dispatchers, then each of them with the reasons for its gaps."""
+"""The time of each device: the union over its dispatchers, then each dispatcher with the reasons for its gaps."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PERCENT, GAPS = 5, 3  # columns
 
 
 def rows(view: View) -> int:
-    """Beside those of the dispatchers: a device each, and the legend."""
+    """The number of rows besides those of dispatchers: one for each device, and the legend."""
     return len(view.active) + 1
 
 
 def device_time(view: View, width: int, colour: bool, room: int) -> RenderableType:
-    """``room``: rows for dispatchers; what does not fit is summed up."""
+    """The device time of dispatchers in ``room`` rows. Those that do not fit are summed up."""
     name = min(NAME_MOST, width // 5, max(NAME_LEAST, *map(len, view.active), 0))
     bar = bar_of((width - name - PERCENT - GAPS) // 2)
     table = Table.grid(padding=(0, 1))

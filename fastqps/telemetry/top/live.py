@@ -10,7 +10,7 @@ from rich.live import Live
 from fastqps.telemetry.top.screen import Screen
 from fastqps.telemetry.top.watch import Ticks, Watch
 
-DRAWS_PER_S = 4  # so soon it follows a new size, and says how long a server has been silent
+DRAWS_PER_S = 4  # how soon it follows a new size, and updates how long a server has been silent
 
 
 def show(watch: Watch, interval_s: float, console: Console) -> None:

@@ -17,12 +17,12 @@ from fastqps.telemetry.top.watch import Watch
 from fastqps.telemetry.top.words import NONE, count, listed, percent, printable, span, uptime
 
 FRAME = 2  # rows of a panel's border
-LATE_S = 3.0  # so old may the newest numbers be before the head says so
+LATE_S = 3.0  # the head warns if the newest numbers are older
 NAME_MOST = 16
 
 
 class Screen:
-    """Renders what ``watch`` knows when it is asked to. ``live``: within the terminal's height."""
+    """Renders the state of ``watch`` on demand. ``live``: within the terminal's height."""
 
     def __init__(self, watch: Watch, interval_s: float, *, live: bool) -> None:
         self._watch = watch
@@ -128,7 +128,7 @@ def _models(models: Sequence[Model], width: int) -> Table:
 
 
 class _Column(NamedTuple):
-    """Of the models' table. ``width`` with the gap behind it."""
+    """A column of the models' table. ``width`` includes the gap behind it."""
 
     title: str
     width: int
@@ -152,7 +152,7 @@ def _cache(model: Model) -> str:
 
 
 def _stages(stages: Sequence[Stage], columns: int, width: int, colour: bool) -> Table:
-    """With their tails in one column; or in two columns, which take half the height."""
+    """The stages in one column with their tails, or in two columns, which take half the height."""
     table = Table.grid(padding=(0, 1))
     bar = bar_of(width // columns - (38 if columns == 1 else 21))
     longest = max((stage.mean_s for stage in stages), default=0.0) or 1.0

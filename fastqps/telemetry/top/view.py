@@ -76,7 +76,7 @@ class View:
 
     @property
     def rate(self) -> float:
-        """Items answered, with whatever code."""
+        """Items answered with any code."""
         return sum(self.items.values())
 
 
@@ -146,7 +146,7 @@ def _dispatchers(change: Difference, after: Scrape, per_s: float) -> tuple[Dispa
     for labels, busy_s in change.series("fastqps_device_busy_seconds_total"):
         index, device = labels["dispatcher"], labels["device"]
         idle_s = change.by("fastqps_device_idle_seconds_total", "reason", dispatcher=index)
-        # What the dispatcher accounts for is its time: a step that is under way counts when it is over.
+        # A dispatcher accounts for a step when it is over, so a running step does not count yet.
         accounted_s = busy_s + sum(idle_s.values())
         steps = change.find("fastqps_steps_total", dispatcher=index)
         found.append(

@@ -11,7 +11,8 @@ ANSWER_MAX_S = 5.0  # then the look has failed, and the next one is due
 
 
 class Watch:
-    """``view``: what the last two looks said; ``trouble``: why the newest look failed, or nothing."""
+    """Watches a server. ``view``: the result of the last two readings; ``trouble``: why the newest one failed, or
+    ""."""
 
     def __init__(self, admin: str) -> None:
         """Takes the first look. Raises ``ScrapeError`` where there is no server."""
@@ -23,11 +24,12 @@ class Watch:
 
     @property
     def age_s(self) -> float:
-        """Of what the server said last."""
+        """The age of the server's last answer."""
         return time.monotonic() - self._last.at_s
 
     def look(self, *, raising: bool = False) -> None:
-        """One more look. A failure is told in ``trouble``, and the last view stands; ``raising``: ``ScrapeError``."""
+        """Reads the server once more. A failure is noted in ``trouble``, and the last view stays. ``raising``: it
+        raises ``ScrapeError`` instead."""
         try:
             found = _fastqps(self.admin)
         except ScrapeError as error:

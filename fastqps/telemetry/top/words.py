@@ -44,12 +44,12 @@ def uptime(seconds: float) -> str:
 
 
 def listed(rates: Mapping[str, float], *, always: str = "") -> str:
-    """``OK 1,230/s, NOT_FOUND 3/s``: those that are not 0, and the one named ``always``."""
+    """Lists rates as ``OK 1,230/s, NOT_FOUND 3/s``: those above 0, and the one named ``always``."""
     return ", ".join(f"{name} {count(rate)}/s" for name, rate in rates.items() if rate or name == always)
 
 
 def cut(name: str, width: int) -> str:
-    """What is in the middle of a long name goes: its beginning says what it is, its end which one."""
+    """Shortens a long name in the middle, because its ends identify it."""
     if len(name) <= width:
         return name
     tail = max(0, (width - 1) // 3)
@@ -57,7 +57,7 @@ def cut(name: str, width: int) -> str:
 
 
 def printable(name: str) -> str:
-    """A name that a server sent, without what would move the cursor."""
+    """A name from a server, without characters that move the cursor."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
 
 

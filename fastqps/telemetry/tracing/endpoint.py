@@ -1,4 +1,4 @@
-"""Where spans go: ``--otlp-endpoint``, or what OpenTelemetry's own environment variables say."""
+"""The destination of spans: ``--otlp-endpoint``, or OpenTelemetry's own environment variables."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Exporter:
                 self._changed.notify()
 
     def close(self, timeout_s: float) -> None:
-        """Exports what is queued, as far as that is done in time; the rest counts as dropped."""
+        """Exports queued spans until the time limit. The rest counts as dropped."""
         with self._changed:
             self._closing = True
             self._changed.notify()

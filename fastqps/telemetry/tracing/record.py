@@ -1,4 +1,4 @@
-"""The stages of a traced call, from what its front door wrote."""
+"""The stages of a traced call, from its front door's record."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ OF_MANY = ("PredictBatch", "PredictStream")
 
 
 def span_ns(record: TraceRecord) -> tuple[int, int]:
-    """(start, end): when the client's request came and when its answer was written, never before its start."""
+    """Returns (start, end): when the request arrived, and when its answer was written. The end is never before the
+    start."""
     return record.at_ns[0], max(record.at_ns[-1], record.at_ns[0])
 
 

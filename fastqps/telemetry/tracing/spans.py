@@ -38,7 +38,7 @@ class SpanMaker:
         self._random = random.Random()
 
     def spans(self, record: TraceRecord, epoch_ns: int) -> list[ReadableSpan]:
-        """The record's own span first. ``epoch_ns``: what has to be added to its times to have them since 1970."""
+        """Makes the spans of a record, its own span first. ``epoch_ns``: offset of its times to those since 1970."""
         trace_id = int.from_bytes(record.trace_id, "big")
         state = TraceState.from_header([record.state.decode("ascii", "replace")]) if record.state else TraceState()
         own = SpanContext(trace_id, int.from_bytes(record.span_id, "big"), False, _SAMPLED, state)

@@ -1,4 +1,4 @@
-"""Tracing of one server: reads what its front doors have traced, and hands the spans on."""
+"""Tracing of one server: reads the front doors' trace records, and exports them as spans."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastqps._core import dropped_spans, now_ns, take_traces
-from fastqps.process.off_loop import UnexpectedError, off_loop
+from fastqps.process.background import UnexpectedError, in_background
 from fastqps.telemetry.tracing.exporter import Exporter
 
 TICK_S = 0.2
-RECORDS_PER_TICK = 100  # of all doors; what is more waits in the rings, or is dropped there
+RECORDS_PER_TICK = 100  # for all doors; further records wait in the rings, or are dropped there
 EXPORT_TIMEOUT_S = 10.0
 
 
@@ -40,12 +40,12 @@ class Tracing:
         self._exporter = Exporter(lambda spans: self._otlp.export(spans) is SpanExportResult.SUCCESS, self._on_turn)
 
     async def run(self) -> None:
-        """Never ends by itself: a server without traces serves as well."""
+        """Exports spans for ever. Errors do not end it, because a server can serve without traces."""
         said = ""
         while True:
             await asyncio.sleep(TICK_S)
             try:  # the loop has more urgent things to do
-                await off_loop(functools.partial(self.collect, RECORDS_PER_TICK))
+                await in_background(functools.partial(self.collect, RECORDS_PER_TICK))
                 said = ""
             except UnexpectedError as error:
                 if str(error) != said:
@@ -65,7 +65,7 @@ class Tracing:
         return most - left
 
     def spans(self) -> dict[str, int]:
-        """Spans by what became of them."""
+        """The number of spans by outcome."""
         doors = sum(dropped_spans(self._segment, door) for door in range(self._segment.sizes.doors))
         return {
             "exported": self._exporter.exported,
@@ -90,7 +90,7 @@ class Tracing:
 
 
 class _Reasons(logging.Handler):
-    """Keeps the newest of what OpenTelemetry says about exports; our log tells of it once."""
+    """Keeps OpenTelemetry's newest message about exports, which the server logs once."""
 
     last = ""
 

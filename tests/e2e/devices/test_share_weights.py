@@ -122,9 +122,9 @@ def test_all_choose_what_the_holder_has_chosen(serve: Serve, gpu: dict[str, str]
 
 
 def test_auto_without_a_stored_choice(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> None:
-    """The holder measures sizes of the dispatchers' steps, and stores them; those measure nothing."""
+    """The holder measures sizes of its dispatcher's steps, and stores them; that one measures nothing."""
     write_checkpoint(tmp_path, "bert", num_hidden_layers=3)
-    server = serve(f"--model=m={tmp_path}", "--dispatchers=2", "--quantization=auto", *FLAGS, env=gpu)
+    server = serve(f"--model=m={tmp_path}", "--dispatchers=1", "--quantization=auto", *FLAGS, env=gpu)
     times = [line for line in server.log().splitlines() if " at 16/32/128 rows: " in line]
     assert len(times) == 4 and all("weights of m (cuda:0): " in line for line in times), server.log()
     assert f"choice stored in {tmp_path / FILE}" in server.log()

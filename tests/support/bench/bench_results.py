@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import math
 import random
 from typing import Any
-
-from recordings import made_recording
-
-from fastqps.autoscale.comparison import Contest, contest, contest_json, scenarios
-from fastqps.autoscale.pod import PodCurves
-from fastqps.autoscale.signals import SIGNALS
-from fastqps.autoscale.simulation import Setup
 
 SERVICE_US = 844.0  # mean; a capacity of 1,185 requests/s
 CAPACITY = 1e6 / SERVICE_US
@@ -269,17 +260,6 @@ def ablate() -> dict[str, Any]:
     return result("ablate", points, best=3)
 
 
-def starve() -> dict[str, Any]:
-    points = []
-    for cores in (16, 8, 4, 2, 1):
-        for neighbour in (False, True):
-            capacity = CAPACITY * min(1.0, (0.3 + 0.35 * cores) * (0.55 if neighbour and cores < 4 else 1.0))
-            name = f"{cores} core{'s' * (cores > 1)}" + (", noisy neighbour" if neighbour else "")
-            one = point(name, 0.9 * CAPACITY, capacity=capacity, settings={"cores": cores, "neighbour": neighbour})
-            points.append(one | {"verdict": "VALID", "reasons": []})
-    return result("starve", points)
-
-
 def _difference(name: str, metric: str, a: float, b: float, interval: list[float]) -> dict[str, Any]:
     significant = interval[0] > 0 or interval[1] < 0
     figures = {"a": a, "b": b, "difference": b / a - 1, "interval": interval, "significant": significant}
@@ -333,29 +313,6 @@ def compare() -> dict[str, Any]:
     return result("compare", points, differences=differences, slo=None)
 
 
-def signals() -> dict[str, Any]:
-    points = [point(f"{share:g} × capacity", share * 1000.0) for share in (0.2, 0.6, 1.0, 1.4)]
-    return result("signals", points, best=2, recording=made_recording().as_json())
-
-
-def autoscale() -> dict[str, Any]:
-    """Of two signals, one of which has no target; without points, as nothing was served."""
-    return result("autoscale", [], autoscale=json.loads(_simulated()))
-
-
-@functools.cache
-def _simulated() -> str:
-    curves = PodCurves(made_recording())
-    among = scenarios(Setup(), 1, ["ramp"])
-    found = contest(curves, SIGNALS["saturation"], among, 10.0, lambda: None, [(0.5, 0.55), (0.65, 0.65)])
-    contests = [contest_json(found, 10.0), contest_json(Contest(SIGNALS["waiting"], [], None), 10.0)]
-    for trial in contests[0]["trials"]:
-        trial["runs"][0]["course"] = trial["runs"][0]["course"][::30]
-    own = {"contests": contests, "worth": 10.0, "recording": made_recording().as_json()}
-    own["scenarios"] = [{"name": one.name, "told": one.told, "seconds": one.shape.seconds} for one in among]
-    return json.dumps(own)
-
-
 ALL = {
     "rate": rate,
     "sweep": sweep,
@@ -364,12 +321,9 @@ ALL = {
     "breakdown": breakdown,
     "tune": tune,
     "ablate": ablate,
-    "starve": starve,
     "compare": compare,
     "calibrate": calibrate,
     "soak": soak,
-    "signals": signals,
-    "autoscale": autoscale,
     "replay": lambda: result("replay", [point("trace.jsonl", 700.0)], slo=None),
     "interrupted": lambda: result("rate", [], verdict="INTERRUPTED"),
 }

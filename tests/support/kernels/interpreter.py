@@ -6,17 +6,18 @@ import importlib.util
 import os
 from typing import Any
 
-import torch
-
 
 def interpret_kernels() -> None:
     """To be called before anything imports kernels: how they run is decided where they are defined."""
+    import torch
+
     if torch.cuda.is_available():
         return
     os.environ["TRITON_INTERPRET"] = "1"
     if importlib.util.find_spec("triton"):
         _let_scalars_be_bounds()
         _name_e4m3fnuz()
+        _patch_once_a_launch()
 
 
 def _let_scalars_be_bounds() -> None:
@@ -44,3 +45,32 @@ def _name_e4m3fnuz() -> None:
         scope.set_attr(lang.dtype, "to_ir", lambda t, builder: t if t.name == "fp8e4b8" else to_ir(t, builder))
 
     interpreter._patch_lang_core = with_e4m3fnuz
+
+
+def _patch_once_a_launch() -> None:
+    """Patches the language at the first call of a launch: the interpreter does it again for each call of a function in
+    a kernel, to the same effect, and that is a third of its time."""
+    from triton.runtime import interpreter
+
+    patch, language = interpreter._patch_lang, (interpreter.tl, interpreter.tl.core)
+    modules: dict[Any, tuple[int, ...]] = {}  # the modules of the language that a function sees
+    patched: set[tuple[int, ...]] = set()
+
+    def patch_first(function: Any) -> Any:
+        if function not in modules:
+            seen = function.__globals__.values()
+            modules[function] = tuple(id(module) for module in language if any(value is module for value in seen))
+        if modules[function] in patched:
+            return interpreter._LangPatchScope()
+        patched.add(modules[function])
+        scope = patch(function)
+        restore = scope.restore
+
+        def end_launch() -> None:  # called for the kernel's own scope only
+            patched.clear()
+            restore()
+
+        scope.restore = end_launch
+        return scope
+
+    interpreter._patch_lang = patch_first

@@ -25,6 +25,9 @@ def _encoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     rotary = torch.randn(50, 2, width // heads // 2)
     attention = {"qkv": x.repeat(1, 3), "row_start": ids, "row_end": ids, "heads": heads}
     pool = {"hidden": x, "cu_seqlens": marks, "counts": counts, "stamps": stamps}
+    bags = {"table": tables["words"], "mapping": None, "weights": None, "ids": ids, "cu_seqlens": marks}
+    bags |= {"counts": counts, "n_ids": 70, "stamps": stamps}
+    mapped = {"mapping": _ints(95), "weights": torch.ones(95), "n_ids": 95, "skipped_id": 3}
     return {
         "embed_norm": [
             embed | {"position_offset": 2, "want_fp8": True},
@@ -49,6 +52,7 @@ def _encoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
         ],
         "pool": [pool | {"mode": mode} for mode in ("mean", "cls", "max")]
         + [pool | {"mode": "mean", "out": torch.zeros(8, width)}],
+        "bag_means": [bags, bags | mapped | {"out": torch.zeros(8, width)}],
         "end_step": [{"stamps": stamps}],
     }
 

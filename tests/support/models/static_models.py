@@ -26,6 +26,34 @@ def word_pieces(unknown: bool = True) -> Tokenizer:
     return tokenizer
 
 
+def pieces_of_words() -> Tokenizer:
+    """Unigram with Metaspace, as of XLM-R, whose unknown token is an id."""
+    pieces = [("<unk>", 0.0), *((f"▁{word}", -3.0) for word in WORDS), *((chr(c), -6.0) for c in range(33, 127))]
+    tokenizer = Tokenizer(models.Unigram([*pieces, ("▁", -5.0)], unk_id=0))
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    return tokenizer
+
+
+def whole_words() -> Tokenizer:
+    """WordLevel, as model2vec has it for vocabularies of words."""
+    tokenizer = Tokenizer(models.WordLevel({text: i for i, text in enumerate(["[UNK]", *WORDS])}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    return tokenizer
+
+
+def byte_pairs() -> Tokenizer:
+    """Byte-level BPE without merges, as of ModernBERT: nothing is unknown."""
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({text: i for i, text in enumerate(letters)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return tokenizer
+
+
+TOKENIZERS = {"Unigram": pieces_of_words, "WordLevel": whole_words, "BPE": byte_pairs}
+
+
 def table(rows: int, width: int, dtype: Any = np.float32, seed: int = 1) -> Any:
     values = np.random.default_rng(seed).normal(size=(rows, width))
     return (values * 40).astype(np.int8) if dtype == np.int8 else values.astype(dtype)
@@ -40,11 +68,12 @@ def model2vec(
     weighted: bool = False,
     mapped: bool = False,
     seed: int = 1,
+    tokenizer: Tokenizer | None = None,
 ) -> Any:
     """Saves a model2vec model without a limit; returns the package's own."""
     from model2vec import StaticModel
 
-    tokenizer = word_pieces()
+    tokenizer = tokenizer or word_pieces()
     n = tokenizer.get_vocab_size()
     random = np.random.default_rng(seed)
     rows = n // 3 if mapped else n

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fastqps.bench.report.plots.alternatives import calibration, differences, optimizations, starvation
-from fastqps.bench.report.plots.autoscale import courses, signal_curves, trade_off
+from fastqps.bench.report.plots.alternatives import calibration, differences, optimizations
 from fastqps.bench.report.plots.bars import (
     duty_by_dispatcher,
     duty_by_point,
@@ -19,14 +18,11 @@ from fastqps.bench.results.result import Result
 
 _OVER_TIME = (timeline, process_drift)  # of the modes that look at one load over time
 _PLOTS = (
-    trade_off,
-    signal_curves,
     calibration,
     differences,
     explored_grid,
     search_path,
     optimizations,
-    starvation,
     latency_by_load,
     goodput_by_load,
     fates_by_load,
@@ -42,7 +38,7 @@ _PLOTS = (
 
 
 def plots_of(result: Result) -> list[Plot]:
-    """Those that the result has data for, the most important ones of its mode first."""
+    """The plots for which the result has data, the most important ones of its mode first."""
     over_time = result.mode in ("soak", "replay")
     order = dict.fromkeys((*_OVER_TIME, *_PLOTS)) if over_time else _PLOTS
-    return [*(plot for draw in order if (plot := draw(result)) is not None), *courses(result)]
+    return [plot for draw in order if (plot := draw(result)) is not None]

@@ -8,9 +8,8 @@ from matplotlib.ticker import NullLocator
 
 from fastqps.bench.report import wording
 from fastqps.bench.report.ink import INK, Drawing
-from fastqps.bench.report.plots.plot import Plot, line, name_rows, note_behind, share_axis, shorten, time_axis
-from fastqps.bench.report.points import number, rate_of, response_us
-from fastqps.bench.results.point import Point
+from fastqps.bench.report.plots.plot import Plot, line, name_rows, note_behind, shorten, time_axis
+from fastqps.bench.report.points import rate_of, response_us
 from fastqps.bench.results.result import Result
 
 _BARS_MAX, _DIFFERENCES_MAX = 24, 40
@@ -51,38 +50,6 @@ def optimizations(result: Result) -> Plot | None:
         "device work instead of waiting for the host; one that raises the rate alone makes the steps cheaper."
     )
     return Plot("optimizations", "One optimization after the other", svg, reading)
-
-
-def starvation(result: Result) -> Plot | None:
-    """Rate kept and p99 over the server's cores, with and without a noisy neighbour."""
-    held = [(cores, point) for point in result.points if (cores := number(point.settings, "cores")) is not None]
-    if result.mode != "starve" or not held:
-        return None
-    counts, points = sorted({cores for cores, _ in held}, reverse=True), [point for _, point in held]
-    with Drawing("starvation", 330, rows=2) as drawing:
-        kept, p99 = drawing.panels
-        for neighbour, label, ink in ((False, "alone", "p50"), (True, "with a noisy neighbour", "p99")):
-            own = [(counts.index(cores), p) for cores, p in held if p.settings.get("neighbour") is neighbour]
-            line(kept, [(place, _kept(point)) for place, point in own], ink, "o-", label=label, markersize=4)
-            line(p99, [(place, response_us(point, "p99")) for place, point in own], ink, "o-", markersize=4)
-        share_axis(kept, of_y=True, high=1.08)
-        kept.set_ylabel("rate kept")
-        time_axis(p99, [response_us(point, "p99") for point in points], "p99")
-        p99.set_xticks(range(len(counts)), [f"{cores:g}" for cores in counts])
-        p99.set_xlabel("cores of the server")
-        drawing.legend(kept)
-        told = ((p.name, wording.percent(_kept(p)), wording.time(response_us(p, "p99"))) for p in points)
-        svg = drawing.svg("; ".join(f"{name}: {share} of the rate, p99 {time}" for name, share, time in told) + ".")
-    reading = (
-        "The same load on fewer and fewer cores. A server that degrades well loses rate in proportion to the cores "
-        "that it lacks; a cliff means that processes wait for each other instead of working."
-    )
-    return Plot("starvation", "On fewer cores", svg, reading)
-
-
-def _kept(point: Point) -> float:
-    """Share of what was offered that was answered OK."""
-    return point.rate / point.offered_rate if point.offered_rate else 0.0
 
 
 def differences(result: Result) -> Plot | None:

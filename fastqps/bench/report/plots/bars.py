@@ -85,7 +85,7 @@ def _idle(found: object) -> dict[str, float]:
 
 
 def _scaled(shares: Mapping[str, float], total: float) -> dict[str, float]:
-    """The same proportions that add up to ``total``."""
+    """The values scaled so that they add up to ``total``."""
     whole = sum(max(0.0, share) for share in shares.values())
     return {name: max(0.0, share) / whole * total for name, share in shares.items()} if whole > 0 else {}
 
@@ -134,7 +134,7 @@ def stage_share_bars(result: Result) -> Plot | None:
 
 
 def stage_time_bars(result: Result) -> Plot | None:
-    """The same in microseconds."""
+    """The mean time of each stage in microseconds, as bars."""
     rows = _stage_rows(result)
     if not rows:
         return None

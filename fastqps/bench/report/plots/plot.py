@@ -136,7 +136,7 @@ def slo_lines(panel: Axes, result: Result) -> list[float]:
 
 
 def bar_name(result: Result, point: Point, length: int) -> str:
-    """What a point is called beside a bar, with its verdict if it is in doubt."""
+    """The label of a point's bar: its name, with its verdict if that is in doubt."""
     name, verdict = shorten(name_of(result, point), length), verdict_of(point)
     return name if verdict == "VALID" else f"{name} {verdict}"
 

@@ -1,9 +1,9 @@
-// Tokenizes long texts on a thread of its own, by native tokenizers: a long text takes as long as hundreds of usual
-// requests, which do not wait for it in the loop.
+// Tokenizes long texts natively on a separate thread. A long text takes as long as hundreds of usual requests, which
+// would otherwise wait for it in the loop.
 #pragma once
 #include <thread>
 
-#include "predict/intake/tokenize_queue.h"
+#include "predict/tokenize/tokenize_queue.h"
 
 namespace fastqps::front {
 
@@ -13,7 +13,8 @@ class TextWorker {
   ~TextWorker();
   TextWorker(const TextWorker&) = delete;
 
-  // Loop only. The job has a tokenizer. False, and nothing done: too much text waits, or too much of this connection.
+  // Loop only. The job has a tokenizer. Returns false, and does nothing, if too much text waits in all or from this
+  // connection.
   bool push(ConnectionId from, TokenizeJob job);
   void drop(u32 slot) { queue_.drop(slot); }
   std::vector<TokenizeResult> take() { return queue_.take(); }

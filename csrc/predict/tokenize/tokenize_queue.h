@@ -1,4 +1,4 @@
-// Texts that the loop does not tokenize itself, on their way to another thread and back: long ones, and those of models
+// Carries texts that the loop does not tokenize itself to another thread and back: long texts, and those of models
 // whose tokenizer is not native (the `tokenizers` package).
 #pragma once
 #include <chrono>
@@ -20,8 +20,8 @@ struct TokenizeJob {
   u32 route;
   bool pair;
   std::string first, second;
-  std::shared_ptr<text::Tokenizer> tokenizer = {};  // the worker's; null: the `tokenizers` package's of this route
-  u32 tokens_max = 0;                               // that are written
+  std::shared_ptr<text::Tokenizer> tokenizer = {};  // for the worker; null: the route uses the `tokenizers` package
+  u32 tokens_max = 0;                               // most ids to write
   ConnectionId from = {};                           // set by push()
   size_t bytes() const { return first.size() + second.size() + sizeof(TokenizeJob); }
 };
@@ -29,29 +29,29 @@ struct TokenizeResult {
   u32 slot;
   std::vector<u32> ids;  // at most the route's max_input_tokens
   u32 first_len, n_total;
-  std::string failure;  // why there are no ids, for the client; empty: there are
-  bool busy = false;    // a failure that is not the text's: the client can try again
+  std::string failure;  // for the client: why there are no ids; empty: success
+  bool busy = false;    // the failure is not the text's fault: the client can try again
 };
 
-// Texts that wait in different lanes do not wait for one another: each lane has a worker of its own.
+// Each lane has its own worker, so texts in one lane do not wait for those in another.
 enum class TextLane : u8 { kUsual, kLong, kCount };
 
-// A job holds its slot until its result is taken: so the slots bound their number, and kRoomBytes their texts.
+// A job holds its slot until its result is taken. So the slots bound the number of jobs, and kRoomBytes their texts.
 class TokenizeQueue {
  public:
-  static constexpr u64 kRoomBytes = 64 << 20;    // of texts that wait, in each lane
-  static constexpr size_t kPopBytes = 16 << 10;  // after so much text a worker gets no more at once
+  static constexpr u64 kRoomBytes = 64 << 20;    // limit of waiting texts, in each lane
+  static constexpr size_t kPopBytes = 16 << 10;  // most text that a worker gets at once
   static constexpr const char* kNoRoom = "too much text waits for this model's tokenizer";
 
   TokenizeQueue(int wake_fd, u32 slots) : wake_fd_(wake_fd), dropped_(slots) {}
 
-  // Loop only. False, and nothing done: too much text waits, or too much of this connection.
+  // Loop only. Returns false, and does nothing, if too much text waits in all or from this connection.
   bool push(ConnectionId from, TokenizeJob job, TextLane lane = TextLane::kUsual) {
     std::lock_guard lock(mutex_);
     dropped_[job.slot] = false;
     return push_locked(from, std::move(job), lane);
   }
-  // Any thread: a job that was popped waits again, in the long lane. Where there is no room it fails.
+  // Any thread: puts a popped job into the long lane. The job fails if there is no room.
   void defer(TokenizeJob job) {
     const u32 slot = job.slot;
     const ConnectionId from = job.from;
@@ -62,12 +62,12 @@ class TokenizeQueue {
     }
     signal_fd(wake_fd_);
   }
-  // Any thread: whether nobody wants a job's tokens any more. Of a job that has no result yet.
+  // Any thread: whether a job without a result has been dropped.
   bool dropped(u32 slot) {
     std::lock_guard lock(mutex_);
     return dropped_[slot];
   }
-  // Loop only: nobody wants its tokens any more. One that still waits is not tokenized.
+  // Loop only: drops a job. If it still waits it is not tokenized.
   void drop(u32 slot) {
     std::lock_guard lock(mutex_);
     dropped_[slot] = true;
@@ -77,7 +77,8 @@ class TokenizeQueue {
     return std::exchange(results_, {});
   }
 
-  // Any thread: up to `most` jobs of one route and lane. Waits at most timeout_ms (< 0: for ever); empty after close().
+  // Any thread: takes up to `most` jobs of one route and lane. Waits at most timeout_ms (< 0: no limit). Returns
+  // nothing after close().
   std::vector<TokenizeJob> pop(size_t most, int timeout_ms, TextLane lane = TextLane::kUsual) {
     std::unique_lock lock(mutex_);
     FairQueue<TokenizeJob>& jobs = jobs_[u32(lane)];

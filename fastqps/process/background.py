@@ -1,4 +1,4 @@
-"""Work that would hold the loop up, on a thread that nobody waits for when the server ends."""
+"""Runs work that would block the event loop on a daemon thread, which does not delay the server's end."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ T = TypeVar("T")
 
 
 class UnexpectedError(FastqpsError):
-    """An unexpected exception of work off the loop, or the reason why it could not start."""
+    """Work on a thread raised an unexpected exception, or its thread could not start."""
 
 
-async def off_loop(work: Callable[[], T]) -> T:
-    """Runs ``work`` on a daemon thread, which never delays the server's end. Exceptions other than our own become
-    ``UnexpectedError``, and so does a refusal to start a thread, as at the limit of a container's processes.
+async def in_background(work: Callable[[], T]) -> T:
+    """Runs ``work`` on a daemon thread, which never delays the server's end.
+
+    Exceptions other than ``FastqpsError`` become ``UnexpectedError``, and so does a failure to start the thread.
 
     The loop's executor does not fit: if it cannot start a thread, it keeps the work and cannot be shut down.
     """
@@ -32,15 +33,15 @@ async def off_loop(work: Callable[[], T]) -> T:
 
     def run() -> None:
         try:
-            found = work()
+            value = work()
         except Exception as error:
             known = error if isinstance(error, FastqpsError) else UnexpectedError(f"{type(error).__name__}: {error}")
             tell(lambda: done.set_exception(known))
         else:
-            tell(lambda: done.set_result(found))
+            tell(lambda: done.set_result(value))
 
     try:
-        threading.Thread(target=run, name="off-loop", daemon=True).start()
+        threading.Thread(target=run, name="background", daemon=True).start()
     except RuntimeError as error:
         raise UnexpectedError(f"no thread can be started: {error}") from None
     return await done

@@ -1,4 +1,4 @@
-#include "predict/intake/text_worker.h"
+#include "predict/tokenize/text_worker.h"
 
 #include "grpc/background.h"
 

@@ -1,9 +1,9 @@
-// Where texts go that the loop does not tokenize itself: long ones to a thread of this process, those of models whose
-// tokenizer is not native to processes of their own.
+// Distributes texts that the loop does not tokenize itself: long texts to a thread of this process, and texts of models
+// without a native tokenizer to separate processes.
 #pragma once
-#include "predict/intake/text_worker.h"
-#include "predict/intake/tokenize_queue.h"
 #include "predict/tables/door_memory.h"
+#include "predict/tokenize/text_worker.h"
+#include "predict/tokenize/tokenize_queue.h"
 
 namespace fastqps::front {
 
@@ -13,20 +13,20 @@ class Tokenizers {
       : external_(memory.fds->door[memory.door], memory.segment.sizes().slots),
         native_(memory.fds->door[memory.door], memory.segment.sizes().slots) {}
 
-  // A job with a tokenizer is the thread's. False, and nothing done: too much text waits, or too much of this
-  // connection.
+  // A job with a tokenizer goes to the thread. Returns false, and does nothing, if too much text waits in all or from
+  // this connection.
   bool push(ConnectionId from, TokenizeJob job, TextLane lane) {
     const bool pushed = job.tokenizer ? native_.push(from, std::move(job)) : external_.push(from, std::move(job), lane);
     wanted_ += pushed;
     return pushed;
   }
-  // Nobody wants the text's tokens any more.
+  // Drops a text whose tokens are no longer wanted.
   void drop(u32 slot, bool external) {
     wanted_--;
     external ? external_.drop(slot) : native_.drop(slot);
   }
-  // Once a turn: finish(result) for each text that has its tokens, or was dropped. It returns whether they were still
-  // wanted.
+  // Called once a turn: calls finish(result) for each text that is tokenized or dropped. finish returns whether the
+  // tokens were still wanted.
   template <class Finish>
   void take(Finish finish) {
     for (const TokenizeResult& result : external_.take()) wanted_ -= finish(result);
@@ -34,7 +34,7 @@ class Tokenizers {
   }
 
   TokenizeQueue& external() { return external_; }
-  u32 wanted() const { return wanted_; }  // texts whose tokens somebody waits for
+  u32 wanted() const { return wanted_; }  // texts whose tokens are still wanted
 
  private:
   TokenizeQueue external_;

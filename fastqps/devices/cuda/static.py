@@ -1,0 +1,109 @@
+"""A static model on a GPU: its table as it is stored, one kernel for the means, and torch for what follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from fastqps.devices.cuda.backend import Backend
+from fastqps.devices.cuda.checked import make_operations
+from fastqps.devices.cuda.encoder import CudaEncoder
+from fastqps.devices.cuda.held import await_held, build_over, hold
+from fastqps.devices.cuda.loaded import Loaded, report_device_faults, starting
+from fastqps.devices.cuda.memory import check_weights, report_oom_of_weights
+from fastqps.devices.cuda.open_backend import open_backend
+from fastqps.devices.place import Place
+from fastqps.devices.start_lock import alone_on
+from fastqps.devices.static_settings import check_static_settings
+from fastqps.kernels.operations import Operations
+from fastqps.models.card import ModelCard
+from fastqps.ops.parameters import Parameters
+from fastqps.ops.precision import Precision
+from fastqps.ops.step import Step
+from fastqps.runners.static import StaticTable, open_table
+
+_DTYPE = torch.float32  # of all that is computed
+
+# By the name of the class of torch.nn.
+_ACTIVATIONS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "Identity": lambda x: x,
+    "Tanh": torch.tanh,
+    "ReLU": torch.relu,
+    "GELU": functional.gelu,
+    "Sigmoid": torch.sigmoid,
+}
+
+
+class StaticBags:
+    """``Step`` → float32 [items, card.dimensions]."""
+
+    def __init__(self, files: StaticTable, where: Parameters, kernels: Operations) -> None:
+        def keep(found: NDArray[Any]) -> torch.Tensor:
+            return where.keep(torch.from_numpy(np.array(found)))
+
+        def keep_optional(found: NDArray[Any] | None) -> torch.Tensor | None:
+            return None if found is None else keep(found)
+
+        table = torch.from_numpy(np.array(files.table))
+        self.hidden = files.width
+        self._table = where.keep(table.view(torch.bfloat16) if table.dtype == torch.uint16 else table)
+        self._mapping, self._weights = keep_optional(files.mapping), keep_optional(files.weights)
+        self._n_ids, self._skipped_id = files.n_ids, -1 if files.unknown_id is None else files.unknown_id
+        self._dense = [(keep(weight), keep_optional(bias), kind) for weight, bias, kind in files.dense]
+        self._head = [(keep(weight), keep(bias)) for weight, bias in files.head]
+        self._normalize = files.normalize
+        self._bag_means, self._end_step = kernels.bag_means, kernels.end_step
+
+    def __call__(self, step: Step) -> torch.Tensor:
+        assert step.counts is not None and step.output is not None and step.stamps is not None
+        bags = self._table, self._mapping, self._weights, step.ids, step.starts, step.counts
+        out = None if self._dense or self._head else step.output
+        rows = self._bag_means(*bags, self._n_ids, self._skipped_id, out=out, stamps=step.stamps)
+        if out is None:
+            rows = step.output.copy_(self._finish(rows))
+        self._end_step(step.stamps)
+        return rows
+
+    def _finish(self, rows: torch.Tensor) -> torch.Tensor:
+        for weight, bias, activation in self._dense:
+            rows = _ACTIVATIONS[activation](functional.linear(rows, weight, bias))
+        if self._normalize:
+            rows = rows / (torch.linalg.vector_norm(rows, dim=1, keepdim=True) + 1e-32)
+        for i, (weight, bias) in enumerate(self._head):
+            rows = functional.linear(rows, weight, bias)
+            if i + 1 < len(self._head):
+                rows = torch.relu(rows)
+        return rows
+
+
+def make_static(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> CudaEncoder:
+    """Loads a static model onto the GPU. ``DeviceError``, ``ModelError`` and ``ConfigError`` where that cannot be."""
+    check_static_settings(card, place)
+    files, backend = open_table(card), open_backend(place)
+    held = await_held(card, place, _DTYPE)
+    with starting(card, backend, max_tokens):
+        if held is None:
+            _check_room(files, backend)
+        kernels = make_operations(place, backend)
+        model = build_over(backend, held, lambda where: StaticBags(files, where, kernels))
+    return CudaEncoder(Loaded(card, backend, model), max_items, max_tokens)
+
+
+def hold_static(card: ModelCard, place: Place) -> None:
+    """Loads a static model's table alone, for other processes to map. Raises as ``make_static``."""
+    check_static_settings(card, place)
+    files, backend = open_table(card), open_backend(place)
+    kernels = make_operations(place, backend)
+    with alone_on(backend.uuid), report_oom_of_weights(card, backend.where), report_device_faults(backend):
+        _check_room(files, backend)
+        hold(card, backend, place, _DTYPE, Precision("none"), lambda where: StaticBags(files, where, kernels))
+
+
+def _check_room(files: StaticTable, backend: Backend) -> None:
+    free, _ = backend.memory()
+    check_weights(files.card, files.table.nbytes, free, backend.where)
