@@ -53,7 +53,7 @@ def main() -> None:
     package = tokenizers.Tokenizer.from_file(path)
     package.no_padding()
     package.no_truncation()
-    by_id = (w.removeprefix("Ġ") for w, _ in sorted(package.get_vocab().items(), key=lambda item: item[1]))
+    by_id = (w.lstrip("Ġ▁") for w, _ in sorted(package.get_vocab().items(), key=lambda item: item[1]))
     words = list(dict.fromkeys(w for w in by_id if w.isascii() and w.isalpha()))
     for name, accents in (("ascii", False), ("a sixth accented", True)):
         texts = sentences(words[26:], accents)

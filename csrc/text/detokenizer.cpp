@@ -1,13 +1,13 @@
 #include "text/detokenizer.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <unordered_set>
 #include <utility>
 
 #include "text/bpe/byte_alphabet.h"
+#include "text/spaced/byte_pieces.h"
+#include "text/spaced/spaced_json.h"
 #include "text/unicode/utf8.h"
 
 namespace fastqps::text {
@@ -57,27 +57,20 @@ u32 append_lossy(const u8* p, const u8* end, std::string& out) {
   return 0;
 }
 
-// The byte that a piece such as <0x0A> stands for.
-std::optional<u8> byte_of_piece(std::string_view piece) {
-  if (piece.size() != 6 || !piece.starts_with("<0x") || piece[5] != '>') return std::nullopt;
-  u8 byte = 0;
-  const char* end = piece.data() + 5;
-  return std::from_chars(piece.data() + 3, end, byte, 16).ptr == end ? std::optional(byte) : std::nullopt;
-}
-
-std::string with_spaces(std::string_view piece) {
-  constexpr std::string_view kSpelled = "\u2581";
+std::string without(std::string_view text, std::string_view part) {
   std::string out;
-  for (std::size_t at = piece.find(kSpelled); at != std::string_view::npos; at = piece.find(kSpelled)) {
-    out.append(piece.substr(0, at)).push_back(' ');
-    piece.remove_prefix(at + kSpelled.size());
+  for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part)) {
+    out.append(text.substr(0, at));
+    text.remove_prefix(at + part.size());
   }
-  return out.append(piece);
+  return out.append(text);
 }
 
 }  // namespace
 
-Detokenizer::Detokenizer(const Tokens& tokens) {
+Detokenizer::Detokenizer(const Tokens& tokens) { fill(tokens); }
+
+void Detokenizer::fill(const Tokens& tokens) {
   u32 n = 0;
   for (const auto& [id, bytes] : tokens) n = std::max(n, id + 1);
   std::vector<const std::string*> by_id(n);
@@ -90,33 +83,52 @@ Detokenizer::Detokenizer(const Tokens& tokens) {
   }
 }
 
-Detokenizer::Detokenizer(const Tokens& tokens, const std::vector<std::pair<u32, u8>>& byte_ids, u32 strip)
-    : Detokenizer(tokens) {
-  pieces_ = true;
-  strip_ = strip;
-  is_byte_.resize(n_ids());
-  for (const auto& [id, byte] : byte_ids) is_byte_[id] = true;
+Detokenizer::Detokenizer(const Tokens& tokens, PieceRules rules) : rules_(rules) {
+  Tokens texts = tokens;
+  for (auto& [id, text] : texts) {
+    if (is_byte_.size() <= id) is_byte_.resize(id + std::size_t{1});
+    const auto byte = rules.byte_tokens ? byte_of_piece(text) : std::nullopt;
+    is_byte_[id] = byte.has_value();
+    real_spaces_.erase(id);
+    if (byte) {
+      text.assign(1, static_cast<char>(*byte));
+    } else if (rules.spaces) {
+      if (rules.drops_first && text.find(' ') != std::string::npos) real_spaces_.insert_or_assign(id, text);
+      text = with_spaces(text);
+    }
+  }
+  fill(texts);
 }
 
 void Detokenizer::append_pieces(DetokenizerState& state, const u32* ids, std::size_t n, std::string& out) const {
   for (std::size_t i = 0; i < n; ++i) {
-    std::string_view rest = bytes(ids[i]);
-    if (rest.empty()) continue;
+    const std::string_view piece = bytes(ids[i]);
+    if (piece.empty()) continue;
     if (is_byte_[ids[i]]) {
-      state.bytes += rest;
+      state.bytes += piece;
       continue;
     }
     if (!state.bytes.empty()) put_bytes(state, out);
-    put_piece(state, rest, out);
+    if (rules_->drops_first && !state.begun) {
+      put_piece(state, first_piece(ids[i], piece), out);
+    } else {
+      put_piece(state, piece, out);
+    }
   }
 }
 
+std::string Detokenizer::first_piece(u32 id, std::string_view piece) const {
+  const auto found = real_spaces_.find(id);
+  return found == real_spaces_.end() ? without(piece, " ") : without(found->second, kSpelledSpace);
+}
+
 void Detokenizer::put_piece(DetokenizerState& state, std::string_view piece, std::string& out) const {
-  while (state.n_stripped < strip_ && piece.starts_with(' ')) {
+  state.begun = true;
+  while (state.n_stripped < rules_->strip && piece.starts_with(' ')) {
     piece.remove_prefix(1);
     ++state.n_stripped;
   }
-  if (!piece.empty()) state.n_stripped = strip_;
+  if (!piece.empty()) state.n_stripped = rules_->strip;
   out += piece;
 }
 
@@ -126,12 +138,14 @@ void Detokenizer::put_bytes(DetokenizerState& state, std::string& out) const {
     const std::size_t n = run.size();
     run.clear();
     for (std::size_t i = 0; i < n; ++i) run += kReplacementBytes;
+  } else if (rules_->meta_spaces) {
+    run = rules_->drops_first && !state.begun ? without(run, kSpelledSpace) : with_spaces(run);
   }
   put_piece(state, run, out);
 }
 
 void Detokenizer::append(DetokenizerState& state, const u32* ids, std::size_t n, std::string& out) const {
-  if (pieces_) return append_pieces(state, ids, n, out);
+  if (rules_) return append_pieces(state, ids, n, out);
   for (std::size_t i = 0; i < n; ++i) {
     std::string_view rest = bytes(ids[i]);
     if (rest.empty()) continue;
@@ -167,88 +181,112 @@ void Detokenizer::finish(DetokenizerState& state, std::string& out) const {
   state.n_held = 0;
   if (!state.bytes.empty()) put_bytes(state, out);
   state.n_stripped = 0;
+  state.begun = false;
 }
 
 std::shared_ptr<const Detokenizer> DetokenizerReader::read(const Json& file) {
   const Json& model = member(file, "model");
-  if (!decoder(member(file, "decoder")) || !vocabulary(model.is_object() ? member(model, "vocab") : model) ||
+  const Json& vocab = model.is_object() ? member(model, "vocab") : model;
+  if (!decoder(member(file, "decoder")) || !(vocab.is_array() ? scored_vocabulary(vocab) : vocabulary(vocab)) ||
       !added_tokens(member(file, "added_tokens"))) {
     return nullptr;
   }
-  bool nfc = false;
-  if (pieces_ && !config_.normalized_tokens.empty()) {
-    refuse("added_tokens: one is found in normalized text");
-    return nullptr;
-  }
-  if (!config_.normalized_tokens.empty() && !nfc_normalizer(member(file, "normalizer"), nfc)) return nullptr;
   std::unordered_set<std::string> special;
   for (const auto* added : {&config_.raw_tokens, &config_.normalized_tokens}) {
     for (const AddedToken& token : *added) {
       if (token.special) special.insert(token.pattern);
     }
   }
-  if (nfc) compose(config_.normalized_tokens);
+  if (!normalized(member(file, "normalizer"))) return nullptr;
 
   // The package takes an added token's normalized text, also for the question of whether it is special.
   Detokenizer::Tokens tokens;
-  std::vector<std::pair<u32, u8>> byte_ids;
   const auto put = [&](const std::string& token, u32 id) {
     if (special.contains(token)) {
       tokens.emplace_back(id, "");
-    } else if (!pieces_) {
-      tokens.emplace_back(id, bytes_of_token(token).value_or(token));
-    } else if (const std::optional<u8> byte = byte_of_piece(token)) {
-      tokens.emplace_back(id, std::string(1, char(*byte)));
-      byte_ids.emplace_back(id, *byte);
     } else {
-      tokens.emplace_back(id, with_spaces(token));
+      tokens.emplace_back(id, by_piece_ ? token : bytes_of_token(token).value_or(token));
     }
   };
   for (const auto& [token, id] : ids_) {
     if (id >= kIdsMax) return refuse("model: an id is above " + std::to_string(kIdsMax)), nullptr;
+    if (rules_.drops_first && token.empty()) return refuse("model: an empty piece"), nullptr;
     put(token, id);
   }
+  for (u32 id = 0; id < scored_.size(); ++id) put(scored_[id].first, id);
   for (const auto* added : {&config_.raw_tokens, &config_.normalized_tokens}) {
     for (const AddedToken& token : *added) put(token.pattern, token.id);
   }
-  if (pieces_) return std::make_shared<const Detokenizer>(tokens, byte_ids, strip_);
+  if (by_piece_) return std::make_shared<const Detokenizer>(tokens, rules_);
   return std::make_shared<const Detokenizer>(tokens);
 }
 
+bool DetokenizerReader::normalized(const Json& at) {
+  if (config_.normalized_tokens.empty()) return true;
+  std::string why;
+  std::vector<NormalizerStep> steps;
+  if (!NormalizersReader(config_, why).read(at, steps)) return refuse(why);
+  normalize(Normalizers(std::move(steps)), config_.normalized_tokens);
+  return true;
+}
+
 bool DetokenizerReader::decoder(const Json& at) {
-  if (has_type(at, "Sequence") && member(at, "decoders").is_array() && at["decoders"].size() == 1) {
-    return known_keys(at, "decoder", {"type", "decoders"}) && decoder(at["decoders"][0]);
+  if (has_type(at, "Sequence")) {
+    if (!known_keys(at, "decoder", {"type", "decoders"})) return false;
+    const Json& steps = at["decoders"];
+    if (!steps.is_array() || steps.empty()) return refuse("decoder: a Sequence of nothing");
+    return steps.size() == 1 ? decoder(steps[0]) : pieces(steps);
   }
-  if (has_type(at, "Sequence")) return pieces(at);
-  if (!has_type(at, "ByteLevel")) return refuse("decoder: only ByteLevel, and SentencePiece's Sequence, are native");
+  if (!has_type(at, "ByteLevel")) return pieces(Json::array({at}));
   return known_keys(at, "decoder", {"type"}, {"add_prefix_space", "trim_offsets", "use_regex"});
 }
 
-// Replace, ByteFallback, Fuse, and a Strip of spaces at the beginning or none.
-bool DetokenizerReader::pieces(const Json& at) {
-  if (!known_keys(at, "decoder", {"type", "decoders"})) return false;
-  const Json& steps = at["decoders"];
-  if (!steps.is_array() || steps.size() < 3 || steps.size() > 4)
-    return refuse("decoder: a Sequence that is not native");
-  if (!piece_step(steps[0], "Replace") || !piece_step(steps[1], "ByteFallback") || !piece_step(steps[2], "Fuse"))
-    return false;
-  pieces_ = true;
-  return steps.size() == 3 || piece_step(steps[3], "Strip");
+// Of Replace, ByteFallback, Metaspace, Fuse and Strip some, in this order.
+bool DetokenizerReader::pieces(const Json& steps) {
+  by_piece_ = true;
+  std::size_t done = 0;
+  for (const char* type : {"Replace", "ByteFallback", "Metaspace", "Fuse", "Strip"}) {
+    if (done < steps.size() && has_type(steps[done], type) && !piece_step(steps[done++])) return false;
+  }
+  if (done == steps.size()) return true;
+  const Json& type = steps[done].is_object() ? member(steps[done], "type") : Json();
+  const std::string name = type.is_string() ? type.get<std::string>() : "one without a type";
+  return refuse("decoder: " + name + (done ? " in this place" : "") +
+                " is not native, only ByteLevel and SentencePiece's are");
 }
 
-bool DetokenizerReader::piece_step(const Json& at, const char* type) {
-  if (!has_type(at, type)) return refuse(std::string("decoder: a Sequence without ") + type + " in its place");
-  if (at["type"] == "Replace") {
+bool DetokenizerReader::piece_step(const Json& at) {
+  const std::string& type = at["type"].get_ref<const std::string&>();
+  if (type == "Replace") {
     if (!known_keys(at, "decoder", {"type", "pattern", "content"})) return false;
     const Json& pattern = at["pattern"];
-    const bool spaces = pattern.is_object() && pattern.size() == 1 && member(pattern, "String") == "\u2581";
-    return (spaces && at["content"] == " ") || refuse("decoder: a Replace of something else than U+2581 by a space");
+    rules_.spaces = pattern.is_object() && pattern.size() == 1 && member(pattern, "String") == kSpelledSpace;
+    return (rules_.spaces && at["content"] == " ") ||
+           refuse("decoder: a Replace of something else than U+2581 by a space");
   }
-  if (at["type"] != "Strip") return known_keys(at, "decoder", {"type"});
+  if (type == "Metaspace") {
+    if (!known_keys(at, "decoder", {"type", "replacement"}, {"prepend_scheme", "split", "add_prefix_space", "str_rep"}))
+      return false;
+    if (at["replacement"] != kSpelledSpace) return refuse("decoder: Metaspace with another character than U+2581");
+    if (rules_.spaces) return refuse("decoder: Metaspace behind a Replace");
+    const Json& add = member(at, "add_prefix_space");
+    const bool never = member(at, "prepend_scheme") == "never";
+    if (add == false && !never) return refuse("decoder: add_prefix_space and prepend_scheme differ");
+    rules_.spaces = rules_.meta_spaces = true;
+    rules_.drops_first = !never;
+    return true;
+  }
+  rules_.byte_tokens = rules_.byte_tokens || type == "ByteFallback";
+  fused_ = fused_ || type == "Fuse";
+  return type == "Strip" ? strip(at) : known_keys(at, "decoder", {"type"});
+}
+
+bool DetokenizerReader::strip(const Json& at) {
   if (!known_keys(at, "decoder", {"type", "content", "start", "stop"})) return false;
+  if (!fused_) return refuse("decoder: a Strip of each token");
   if (at["content"] != " " || at["stop"] != 0 || !is_u32(at["start"]))
     return refuse("decoder: a Strip that is not native");
-  strip_ = at["start"].get<u32>();
+  rules_.strip = at["start"].get<u32>();
   return true;
 }
 

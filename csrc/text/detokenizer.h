@@ -3,8 +3,10 @@
 #pragma once
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -17,18 +19,27 @@ struct DetokenizerState {
   std::array<u8, 3> held{};  // the bytes of a character that is not complete yet
   u8 n_held = 0;
   // SentencePiece only.
+  bool begun = false;  // a token has come
   u32 n_stripped = 0;  // spaces taken from the beginning; the maximum once other text has come
   std::string bytes;   // a run of byte tokens: decoded together, or one U+FFFD for each if that is not valid UTF-8
+};
+
+// How SentencePiece's tokens become text.
+struct PieceRules {
+  bool spaces = false;       // U+2581 is a space, also that of byte tokens if meta_spaces
+  bool meta_spaces = false;  // Metaspace does it
+  bool drops_first = false;  // but in the first token it is nothing
+  bool byte_tokens = false;  // tokens such as <0x0A> are bytes
+  u32 strip = 0;             // spaces that are taken from the beginning
 };
 
 // Immutable, for all threads.
 class Detokenizer {
  public:
-  // Ids and their bytes; special tokens have none. Of two entries for one id the later counts.
+  // Ids and their texts; special tokens have none. Of two entries for one id the later counts.
   using Tokens = std::vector<std::pair<u32, std::string>>;
-  explicit Detokenizer(const Tokens& tokens);
-  // SentencePiece's: tokens are characters, those in byte_ids a byte each. Takes `strip` spaces from the beginning.
-  Detokenizer(const Tokens& tokens, const std::vector<std::pair<u32, u8>>& byte_ids, u32 strip);
+  explicit Detokenizer(const Tokens& tokens);  // texts are bytes
+  Detokenizer(const Tokens& tokens, PieceRules rules);
 
   // Appends the text of the next ids to out. Ids outside of the vocabulary have no text. Bytes that cannot become a
   // character are U+FFFD, one for each longest beginning of one, as Rust's String::from_utf8_lossy has it.
@@ -43,15 +54,17 @@ class Detokenizer {
   u32 n_ids() const { return static_cast<u32>(starts_.size() - 1); }
 
  private:
+  void fill(const Tokens& tokens);
   void append_pieces(DetokenizerState& state, const u32* ids, std::size_t n, std::string& out) const;
   void put_piece(DetokenizerState& state, std::string_view piece, std::string& out) const;
   void put_bytes(DetokenizerState& state, std::string& out) const;
+  std::string first_piece(u32 id, std::string_view piece) const;
 
   std::string bytes_;
   std::vector<u32> starts_;  // by id, and the end
-  bool pieces_ = false;      // SentencePiece's
+  std::optional<PieceRules> rules_;
   std::vector<bool> is_byte_;
-  u32 strip_ = 0;
+  std::unordered_map<u32, std::string> real_spaces_;  // tokens that have other spaces than U+2581, as they are spelled
 };
 
 class DetokenizerReader : private FileReader {
@@ -62,10 +75,12 @@ class DetokenizerReader : private FileReader {
  private:
   bool decoder(const Json& at);
   bool pieces(const Json& at);  // SentencePiece's
-  bool piece_step(const Json& at, const char* type);
+  bool piece_step(const Json& at);
+  bool strip(const Json& at);
+  bool normalized(const Json& at);
   FileConfig config_;
-  bool pieces_ = false;
-  u32 strip_ = 0;
+  bool by_piece_ = false, fused_ = false;
+  PieceRules rules_;
 };
 
 // `source` as load_native has it. Null, with the reason in *why, when the file's decoder is neither ByteLevel nor

@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "text/unicode/char_table.h"
-#include "text/unicode/nfc.h"
+#include "text/unicode/normal_form.h"
 #include "text/unicode/utf8.h"
 
 namespace fastqps::text {
@@ -89,6 +89,18 @@ bool FileReader::vocabulary(const Json& at) {
   return true;
 }
 
+bool FileReader::scored_vocabulary(const Json& at) {
+  if (!at.is_array()) return refuse("model: the vocabulary is not a list");
+  for (const Json& each : at) {
+    if (!each.is_array() || each.size() != 2 || !each[0].is_string() || !each[1].is_number())
+      return refuse("model: an entry of the vocabulary is not a piece and its score");
+    ids_.insert_or_assign(each[0].get<std::string>(), static_cast<u32>(scored_.size()));
+    scored_.emplace_back(each[0].get<std::string>(), each[1].get<double>());
+  }
+  vocab_size_ = static_cast<u32>(scored_.size());
+  return true;
+}
+
 // Ids are given as the package gives them: the vocabulary's, else one after the other from the vocabulary's size on.
 bool FileReader::added_tokens(const Json& at) {
   if (at.is_null()) return true;
@@ -154,8 +166,8 @@ bool FileReader::nfc_normalizer(const Json& at, bool& nfc) {
 }
 
 void FileReader::compose(std::vector<AddedToken>& tokens) {
-  Nfc::Scratch scratch;
-  for (AddedToken& token : tokens) Nfc::get().normalize(std::string(token.pattern), scratch, token.pattern);
+  NormalForm::Scratch scratch;
+  for (AddedToken& token : tokens) NormalForm::c().normalize(std::string(token.pattern), scratch, token.pattern);
 }
 
 bool FileReader::surround(const Json& file) {

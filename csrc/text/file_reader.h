@@ -28,6 +28,7 @@ class FileReader {
 
   bool envelope(const Json& file);
   bool vocabulary(const Json& at);                       // fills ids_; ids are distinct
+  bool scored_vocabulary(const Json& at);                // fills ids_ and scored_: Unigram's
   bool added_tokens(const Json& at);                     // after vocabulary()
   bool check_patterns(bool space_at_ends);               // after the normalized ones were normalized
   bool nfc_normalizer(const Json& at, bool& nfc);        // none, or NFC
@@ -41,7 +42,8 @@ class FileReader {
   static bool is_u32(const Json& at);
   static bool has_type(const Json& at, const char* type);
 
-  std::unordered_map<std::string, u32> ids_;  // vocabulary, then added tokens
+  std::unordered_map<std::string, u32> ids_;            // vocabulary, then added tokens; of equal ones the last
+  std::vector<std::pair<std::string, double>> scored_;  // by id
 
  private:
   bool added_token(const Json& at);

@@ -4,6 +4,8 @@
 
 #include "text/bpe/bpe_json.h"
 #include "text/detokenizer.h"
+#include "text/json_file.h"
+#include "text/unigram/unigram_json.h"
 #include "text/wordpiece/wordpiece_json.h"
 
 namespace fastqps::text {
@@ -15,7 +17,7 @@ namespace {
 bool read(const std::string& source, nlohmann::json& file, std::string* why) {
   const std::size_t first = source.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && source[first] == '{') {
-    file = nlohmann::json::parse(source, nullptr, /*allow_exceptions=*/false);
+    file = parse_json(source);
   } else {
     std::ifstream stream(source, std::ios::binary);
     std::ostringstream all;
@@ -23,7 +25,7 @@ bool read(const std::string& source, nlohmann::json& file, std::string* why) {
       *why = "cannot read " + source;
       return false;
     }
-    file = nlohmann::json::parse(all.str(), nullptr, false);
+    file = parse_json(all.str());
   }
   if (!file.is_object()) *why = "not a JSON object";
   return file.is_object();
@@ -61,7 +63,13 @@ std::unique_ptr<Tokenizer> load_native(const std::string& source, std::string* w
     config.around.special.keep(special);
     return std::make_unique<Bpe>(std::make_shared<const BpeModel>(std::move(config)));
   }
-  *why = type.empty() ? "no model" : "model: " + type + " is not native, only WordPiece and byte-level BPE are";
+  if (type == "Unigram") {
+    UnigramConfig config;
+    if (!UnigramReader(config, *why).read(file)) return nullptr;
+    config.around.special.keep(special);
+    return std::make_unique<Unigram>(std::make_shared<const UnigramModel>(std::move(config)));
+  }
+  *why = type.empty() ? "no model" : "model: " + type + " is not native, only WordPiece, BPE and Unigram are";
   return nullptr;
 }
 

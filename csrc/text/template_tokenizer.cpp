@@ -74,11 +74,16 @@ Encoded TemplateTokenizer::encode_pair(std::string_view first, std::string_view 
   const bool fits = max_tokens >= n_special;
   const u32 room = fits ? max_tokens - n_special : 0;
   const u32 n_head = static_cast<u32>(t.pair_head.size());
-  // With this bound a caller's generous room costs no memory.
-  const u32 second_room = static_cast<u32>(std::min<u64>(room, second.size() * 4));
-  if (second_.size() < second_room) second_.resize(second_room);
   const u32 n_first = count(first, fits ? out + n_head : out, room);
-  const u32 n_second = count(second, second_.data(), second_room);
+  // A caller's generous room costs no memory: few texts have more ids than this, and they are run again.
+  u32 second_room = static_cast<u32>(std::min<u64>(room, second.size() * kUsualIdsPerByte));
+  if (second_.size() < second_room) second_.resize(second_room);
+  u32 n_second = count(second, second_.data(), second_room);
+  if (n_second > second_room && second_room < room) {
+    second_room = std::min(room, n_second);
+    second_.resize(second_room);
+    n_second = count(second, second_.data(), second_room);
+  }
   const u32 n_total = n_first + n_second + n_special;
   if (!fits) return {0, n_total, 0, true};
 

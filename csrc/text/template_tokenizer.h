@@ -52,7 +52,7 @@ class TemplateTokenizer : public Tokenizer {
       ++n;
     }
   };
-  // The text's own ids: at most four a byte.
+  // The text's own ids.
   virtual void run(std::string_view text, Ids& ids) = 0;
 
  private:

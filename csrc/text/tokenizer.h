@@ -16,6 +16,9 @@ struct Encoded {
   bool truncated = false;
 };
 
+// Ids that a byte of text gives at most, unless a normalizer makes much of little.
+inline constexpr u32 kUsualIdsPerByte = 4;
+
 // The truncation of the tokenizer.json. encode() ignores it, since a served model's own limit replaces it.
 struct FileTruncation {
   u32 max_tokens;  // special tokens included
@@ -39,9 +42,10 @@ class Tokenizer {
   virtual u32 n_special(bool pair) const = 0;     // special tokens that are added to every text or pair
   virtual u32 second_type_id() const = 0;         // type id of a pair's ids after first_len: BERT 1, RoBERTa 0
   virtual u32 vocab_size() const = 0;             // one above the largest id that encode can give
-  virtual const std::string& family() const = 0;  // "wordpiece", "bpe"
+  virtual const std::string& family() const = 0;  // "wordpiece", "bpe", "unigram"
   virtual std::optional<FileTruncation> file_truncation() const = 0;
-  virtual bool cuts_left() const = 0;  // a text that is too long keeps its end
+  virtual bool cuts_left() const = 0;         // a text that is too long keeps its end
+  virtual bool splits_at_spaces() const = 0;  // the ids in front of a space are the same whatever follows it
   virtual std::unique_ptr<Tokenizer> clone() const = 0;
 
  protected:

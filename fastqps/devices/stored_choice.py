@@ -68,4 +68,4 @@ def _time(us: Any) -> float:
     return float(us)
 
 
-PRECISION = ChoiceFile("quantization auto", "fastqps-precision.json", "precision", 1, _entry, _parsed)
+PRECISION = ChoiceFile("quantization auto", "fastqps-precision.json", "precision", 2, _entry, _parsed)

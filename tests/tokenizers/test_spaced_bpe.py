@@ -14,6 +14,7 @@ import pytest
 import tokenizers
 from bpe_files import ByteLevelTexts, corpus
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from unigram_files import SpacedTexts, precompiled
 
 from fastqps._core import Detokenizer, NativeTokenizer
 from fastqps.models.names import packaged
@@ -31,7 +32,7 @@ METASPACES = {
     for scheme in ("always", "first", "never")
     for split in (True, False)
 }  # fmt: skip
-NAMES = ("llama2", "gemma", *METASPACES)
+NAMES = ("llama2", "gemma", "llama2-normalized", "over-ends", "mapped", *METASPACES)
 
 
 @cache
@@ -65,6 +66,19 @@ def content(name: str) -> str:
     file = dict(trained())
     if name == "gemma":
         file["normalizer"] = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
+        file["pre_tokenizer"] = {
+            "type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False
+        }  # fmt: skip
+    if name == "llama2-normalized":  # as early conversions of Llama 2 have it
+        file["added_tokens"] = [{**token, "normalized": True} for token in file["added_tokens"]]
+    if name == "over-ends":  # merges that go over the ends of words
+        model = {**file["model"], "vocab": dict(file["model"]["vocab"]), "merges": list(file["model"]["merges"])}
+        for left, right in (("e", SPACE), (f"e{SPACE}", "t"), ("s", SPACE)):
+            model["vocab"][left + right] = len(model["vocab"])
+            model["merges"].insert(40, [left, right])
+        file["model"] = model
+    if name == "mapped":
+        file["normalizer"] = {"type": "Sequence", "normalizers": [precompiled(), file["normalizer"]]}
     if name in METASPACES:
         file["normalizer"], file["pre_tokenizer"] = None, METASPACES[name]
     return json.dumps(file)
@@ -97,7 +111,7 @@ def odd_texts() -> list[str]:
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("name", NAMES)
 def test_fuzz(name: str) -> None:
-    texts = ByteLevelTexts(NAMES.index(name))
+    texts = SpacedTexts(NAMES.index(name))
     made = [texts.text() for _ in range(FUZZ // len(NAMES) + 50)]
     words = random.Random(1)
     lines = [line for line in corpus()[:300] if words.random() < 0.5]
@@ -112,18 +126,22 @@ def test_every_code_point(name: str) -> None:
     check(content(name), [*texts, *(f"a {c} b" for c in assigned[:: len(assigned) // 3000])])
 
 
-@pytest.mark.parametrize("name", ["llama2", "first-split", "always-whole"])
-def test_added_tokens(name: str) -> None:
+@pytest.mark.parametrize("name", ["llama2", "first-split", "always-whole", "mapped"])
+@pytest.mark.parametrize("normalized", [False, True])
+def test_added_tokens(name: str, normalized: bool) -> None:
     tokens = (
-        AddedToken("[A]", normalized=False),
-        AddedToken("[L]", normalized=False, lstrip=True),
-        AddedToken("[R]", normalized=False, rstrip=True),
-        AddedToken("solo", normalized=False, single_word=True),
+        AddedToken("[A]", normalized=normalized),
+        AddedToken("[L]", normalized=normalized, lstrip=True),
+        AddedToken("[R]", normalized=normalized, rstrip=True),
+        AddedToken("solo", normalized=normalized, single_word=True),
     )
     spoken = add_tokens(content(name), *tokens)
     pick = random.Random(2)
     parts = ["[A]", "[L]", "[R]", "solo", " ", "  ", "the", " of", SPACE, "é", "<s>", ""]
     check(spoken, ["".join(pick.choices(parts, k=pick.randint(1, 8))) for _ in range(1500)])
+    native, package = Detokenizer(spoken), tokenizers.Tokenizer.from_str(spoken)
+    for _ in range(300):
+        check_decode(native, package, [pick.randrange(package.get_vocab_size()) for _ in range(6)], pick)
 
 
 @pytest.mark.parametrize(
@@ -131,11 +149,14 @@ def test_added_tokens(name: str) -> None:
     [
         ({"model": {"ignore_merges": True}}, "ignore_merges"),
         ({"model": {"drop": "<0x0A>"}}, "lacks <0x0A>"),
-        ({"model": {"merge": ["e", SPACE]}}, "goes over the end of a word"),
-        ({"normalizer": {"type": "NFKC"}}, "only Prepend and Replace"),
+        ({"normalizer": {"type": "BertNormalizer"}}, "BertNormalizer is not native"),
         ({"normalizer": None}, "spaces are not written"),
-        ({"normalizer": {"type": "Prepend", "prepend": "x"}}, "Prepend"),
-        ({"pre_tokenizer": METASPACES["always-split"]}, "behind a normalizer"),
+        ({"normalizer": {"type": "Prepend", "prepend": "x"}}, "spaces are not written"),
+        ({"normalizer": {"type": "Prepend", "prepend": 1}}, "something else than text"),
+        (
+            {"pre_tokenizer": {"type": "Split", "pattern": {"String": "x"}, "behavior": "Isolated", "invert": False}},
+            "a Split",
+        ),
         (
             {"normalizer": None, "pre_tokenizer": {**METASPACES["always-split"], "replacement": "_"}},
             "another character",
@@ -154,17 +175,8 @@ def test_what_is_not_native(change: dict[str, Any], reason: str) -> None:
         file["model"]["ignore_merges"] = True
     if "drop" in model:
         del file["model"]["vocab"][model["drop"]]
-    if "merge" in model:
-        left, right = model["merge"]
-        file["model"]["vocab"][left + right] = len(file["model"]["vocab"])
-        file["model"]["merges"].append([left, right])
     with pytest.raises(ValueError, match=reason):
         NativeTokenizer(json.dumps(file))
-
-
-def test_tokens_of_normalized_texts_are_not_native() -> None:
-    with pytest.raises(ValueError, match="normalized text"):
-        NativeTokenizer(add_tokens(content("llama2"), AddedToken("the", normalized=True)))
 
 
 @pytest.mark.skipif(packaged("wordllama") is None, reason="needs the package wordllama")
@@ -209,7 +221,7 @@ def test_ids_to_text(strip: int | None) -> None:
     ("place", "change", "reason"),
     [
         (0, {"content": "_"}, "a Replace of something else"),
-        (1, {"type": "Fuse"}, "without ByteFallback in its place"),
+        (1, {"type": "WordPiece"}, "WordPiece in this place"),
         (3, {"stop": 1}, "a Strip that is not native"),
         (3, {"content": "x"}, "a Strip that is not native"),
     ],

@@ -46,15 +46,13 @@ class NativeTokenizer {
   py::list encode(const py::str& text, std::optional<u32> max_tokens) {
     const std::string_view bytes = utf8(text);
     const std::lock_guard lock(mutex_);
-    const u32 room = reserve(bytes.size(), false, max_tokens);
-    return to_list(ids_.data(), tokenizer_->encode(bytes, ids_.data(), room).n_tokens);
+    return to_list(ids_.data(), encode_one(bytes, max_tokens).n_tokens);
   }
 
   py::tuple encode_pair(const py::str& first, const py::str& second, std::optional<u32> max_tokens) {
     const std::string_view a = utf8(first), b = utf8(second);
     const std::lock_guard lock(mutex_);
-    const u32 room = reserve(a.size() + b.size(), true, max_tokens);
-    const text::Encoded done = tokenizer_->encode_pair(a, b, ids_.data(), room);
+    const text::Encoded done = encode_two(a, b, max_tokens);
     return py::make_tuple(to_list(ids_.data(), done.n_tokens), done.first_len);
   }
 
@@ -82,14 +80,10 @@ class NativeTokenizer {
     for (const py::handle item : items) {
       text::Encoded done;
       if (py::isinstance<py::str>(item)) {
-        const std::string_view bytes = utf8(item);
-        const u32 room = reserve(bytes.size(), false, max_tokens);
-        done = tokenizer_->encode(bytes, ids_.data(), room);
+        done = encode_one(utf8(item), max_tokens);
       } else {
         const auto [first, second] = item.cast<std::pair<py::str, py::str>>();
-        const std::string_view a = utf8(first), b = utf8(second);
-        const u32 room = reserve(a.size() + b.size(), true, max_tokens);
-        done = tokenizer_->encode_pair(a, b, ids_.data(), room);
+        done = encode_two(utf8(first), utf8(second), max_tokens);
       }
       out.append(py::make_tuple(to_list(ids_.data(), done.n_tokens), done.n_total, done.first_len));
     }
@@ -103,16 +97,34 @@ class NativeTokenizer {
                   std::vector<u32>& lengths) {
     const std::lock_guard lock(mutex_);
     for (std::string_view text : texts) {
-      const u32 room = reserve(text.size(), false, max_tokens);
-      const u32 n = tokenizer_->encode(text, ids_.data(), room).n_tokens;
+      const u32 n = encode_one(text, max_tokens).n_tokens;
       ids.insert(ids.end(), ids_.begin(), ids_.begin() + n);
       lengths.push_back(n);
     }
   }
 
-  // Makes room for the ids of n_bytes of text (no byte gives more than four), but for no more than max_tokens.
-  u32 reserve(std::size_t n_bytes, bool pair, std::optional<u32> max_tokens) {
-    const u64 most = std::min<u64>(n_bytes * 4 + tokenizer_->n_special(pair), max_tokens.value_or(kNoLimit));
+  text::Encoded encode_one(std::string_view text, std::optional<u32> max_tokens) {
+    return with_room(text.size(), false, max_tokens,
+                     [&](u32 room) { return tokenizer_->encode(text, ids_.data(), room); });
+  }
+
+  text::Encoded encode_two(std::string_view first, std::string_view second, std::optional<u32> max_tokens) {
+    return with_room(first.size() + second.size(), true, max_tokens,
+                     [&](u32 room) { return tokenizer_->encode_pair(first, second, ids_.data(), room); });
+  }
+
+  // Makes room for the ids of n_bytes of text, but for no more than max_tokens. Few texts have more: they are run
+  // again.
+  template <class Encode>
+  text::Encoded with_room(std::size_t n_bytes, bool pair, std::optional<u32> max_tokens, Encode encode) {
+    const u64 usual = n_bytes * text::kUsualIdsPerByte + tokenizer_->n_special(pair);
+    const u64 limit = max_tokens.value_or(kNoLimit);
+    const text::Encoded done = encode(reserve(std::min(usual, limit)));
+    if (!done.truncated || usual >= limit) return done;
+    return encode(reserve(std::min<u64>(done.n_total, limit)));
+  }
+
+  u32 reserve(u64 most) {
     if (ids_.size() < most || ids_.size() > most + kKeptIds) ids_.assign(most, 0);
     return static_cast<u32>(most);
   }
@@ -198,6 +210,8 @@ void register_text(py::module_& m) {
       .def_property_readonly("second_type_id", [](const NativeTokenizer& self) { return self.of().second_type_id(); })
       .def_property_readonly("vocab_size", [](const NativeTokenizer& self) { return self.of().vocab_size(); })
       .def_property_readonly("cuts_left", [](const NativeTokenizer& self) { return self.of().cuts_left(); })
+      .def_property_readonly("splits_at_spaces",
+                             [](const NativeTokenizer& self) { return self.of().splits_at_spaces(); })
       .def_property_readonly("file_truncation", &file_truncation,
                              "(max_tokens, stride) that the file asks for, or None");
 

@@ -13,9 +13,9 @@
 #include "tests/check.h"
 #include "text/bpe/byte_alphabet.h"
 #include "text/bpe/merges.h"
-#include "text/bpe/word_split.h"
+#include "text/words/word_split.h"
 #include "text/tokenizer.h"
-#include "text/unicode/nfc.h"
+#include "text/unicode/normal_form.h"
 
 using namespace fastqps;
 using namespace fastqps::text;
@@ -186,12 +186,12 @@ TEST(nfc) {
       {"e\xCC\xB4\xCC\x81", "\xC3\xA9\xCC\xB4", false},
       {"e\xE2\x80\x8D\xCC\x81", "e\xE2\x80\x8D\xCC\x81", false},  // a character of class 0 blocks
   };
-  Nfc::Scratch scratch;
+  NormalForm::Scratch scratch;
   std::string out;
   for (const auto& row : table) {
-    Nfc::get().normalize(row.text, scratch, out);
+    NormalForm::c().normalize(row.text, scratch, out);
     CHECK_EQ(out, std::string(row.normal));
-    CHECK_EQ(Nfc::get().surely_normal(row.text), row.quick);
+    CHECK_EQ(NormalForm::c().surely_normal(row.text), row.quick);
   }
 }
 

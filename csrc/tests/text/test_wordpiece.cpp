@@ -12,7 +12,7 @@
 #include "text/tokenizer.h"
 #include "text/trie.h"
 #include "text/unicode/utf8.h"
-#include "text/word_cache.h"
+#include "text/words/word_cache.h"
 
 using namespace fastqps;
 using namespace fastqps::text;

@@ -10,17 +10,13 @@
 
 #include "text/added_tokens.h"
 #include "text/bpe/merges.h"
-#include "text/bpe/word_split.h"
 #include "text/file_reader.h"
-#include "text/template_tokenizer.h"
+#include "text/spaced/spaced_text.h"
 #include "text/trie.h"
-#include "text/unicode/nfc.h"
-#include "text/word_cache.h"
+#include "text/unicode/normal_form.h"
+#include "text/words/word_tokenizer.h"
 
 namespace fastqps::text {
-
-// Where SentencePiece puts a space in front of a text.
-enum class PrefixSpace : u8 { kNone, kAlways, kUnlessThere, kFirstUnlessThere };
 
 struct BpeConfig : FileConfig {
   std::array<u32, 256> byte_ids{};  // Trie::kNone: the vocabulary lacks the byte, which then vanishes
@@ -30,8 +26,9 @@ struct BpeConfig : FileConfig {
   std::vector<std::pair<std::string, u32>> whole_words;  // bytes of words that are not merged but taken as they are
   u32 vocab_size = 0;                                    // one above the largest id of the vocabulary
   WordRule rule = WordRule::kGpt2;
-  PrefixSpace prefix_space = PrefixSpace::kNone;
+  bool prefix_space = false;  // a space is put in front of a text that has none
   bool nfc = false;
+  SpacedConfig spaced;  // of SentencePiece
 };
 
 // Everything that does not change: shared by the tokenizers of all threads.
@@ -53,48 +50,37 @@ struct BpeModel {
   Surround around;
   u32 vocab_size;
   WordRule rule;
-  PrefixSpace prefix_space;
+  bool prefix_space;
   bool by_character;                            // SentencePiece's
+  SpacedConfig spaced;                          // likewise
   std::vector<u32> near_characters;             // ids of those below kNear, Trie::kNone: it has none
   std::unordered_map<u32, u32> far_characters;  // of the others
-  const Nfc* nfc;                               // or null
+  const NormalForm* nfc;                        // or null
 };
 
-class Bpe final : public TemplateTokenizer {
+class Bpe final : public WordTokenizer {
  public:
   explicit Bpe(std::shared_ptr<const BpeModel> model);
 
   u32 vocab_size() const override { return model_->vocab_size; }
   const std::string& family() const override;
+  bool splits_at_spaces() const override {
+    return model_->rule != WordRule::kWhole || model_->spaced.white_space_splits;
+  }
   std::unique_ptr<Tokenizer> clone() const override { return std::make_unique<Bpe>(model_); }
 
  private:
-  struct Word {
-    const u8* begin;
-    u32 n_bytes;
-  };
-  static constexpr u32 kLookahead = 32;
-
-  void run(std::string_view text, Ids& ids) override;
-  template <class Between>
-  void find_tokens(const AddedTokens& tokens, std::string_view text, Ids& ids, Between between);
-  void run_between(std::string_view text, bool ascii, Ids& ids);
+  void run_between(std::string_view text, bool first, bool ascii, Ids& ids) override;
+  void run_spaced(std::string_view text, bool first, Ids& ids);
   void run_stretch(std::string_view text, Ids& ids);
-  std::string_view spaced(std::string_view text);
-  template <WordRule kRule>
-  void run_words(std::string_view text, Ids& ids);
-  void put_words(const Word* words, u32 n, const u8* end, Ids& ids);
-  void put_word(Word word, WordKey key, Ids& ids);
-  u32 split(Word word);
+  u32 split(Word word) override;
   u32 characters(Word word);
 
   std::shared_ptr<const BpeModel> model_;
-  WordCache cache_;
   Merger merger_;
-  std::vector<u32> pieces_;  // of one word
-  Nfc::Scratch scratch_;
-  const char* begin_ = nullptr;               // of the whole text
-  std::string repaired_, normal_, prefixed_;  // text that is not as it came
+  SpacedText spaced_;
+  NormalForm::Scratch scratch_;
+  std::string normal_, prefixed_;  // text that is not as it came
 };
 
 }  // namespace fastqps::text

@@ -1,25 +1,19 @@
 #include "text/bpe/bpe_json.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "text/bpe/byte_alphabet.h"
+#include "text/spaced/byte_pieces.h"
 #include "text/unicode/utf8.h"
 
 namespace fastqps::text {
 
-namespace {
-
-constexpr const char* kSpace = "\u2581";
-
-}  // namespace
-
 bool BpeReader::read(const Json& file) {
   if (file.contains("model") && file["model"].is_object() && member(file["model"], "byte_fallback") == true &&
-      (member(file, "pre_tokenizer").is_null() || has_type(file["pre_tokenizer"], "Metaspace")))
-    return spaced(file);
+      is_spaced(member(file, "pre_tokenizer")))
+    return by_character(file);
   return envelope(file) && model(file["model"]) && nfc_normalizer(member(file, "normalizer"), config_.nfc) &&
          pre_tokenizer(file["pre_tokenizer"]) && added_tokens(member(file, "added_tokens")) && patterns() &&
          surround(file);
@@ -103,7 +97,7 @@ bool BpeReader::pre_tokenizer(const Json& at) {
   if (!all.is_array() || all.size() != 2) return refuse("pre_tokenizer: a Sequence that is not native");
   const bool digits = has_type(all[0], "Digits");
   if (!byte_level(all[1], /*use_regex=*/digits)) return false;
-  if (config_.prefix_space != PrefixSpace::kNone) return refuse("pre_tokenizer: add_prefix_space in a Sequence");
+  if (config_.prefix_space) return refuse("pre_tokenizer: add_prefix_space in a Sequence");
   if (!digits) return split_pattern(all[0]);
   config_.rule = WordRule::kGpt2Digits;
   return known_keys(all[0], "pre_tokenizer", {"type", "individual_digits"}) &&
@@ -118,7 +112,7 @@ bool BpeReader::byte_level(const Json& at, bool use_regex) {
     return refuse("pre_tokenizer: a flag is not true or false");
   }
   if ((stated.is_null() || stated.get<bool>()) != use_regex) return refuse("pre_tokenizer: ByteLevel's use_regex");
-  if (at["add_prefix_space"].get<bool>()) config_.prefix_space = PrefixSpace::kUnlessThere;
+  config_.prefix_space = at["add_prefix_space"].get<bool>();
   return true;
 }
 
@@ -145,68 +139,15 @@ bool BpeReader::patterns() {
 
 // SentencePiece's byte-pair encoding: spaces are written as U+2581, and a character that the vocabulary lacks is its
 // bytes.
-bool BpeReader::spaced(const Json& file) {
-  bool replaces = false;
+bool BpeReader::by_character(const Json& file) {
   config_.rule = WordRule::kSpaced;
-  if (!envelope(file) || !model(file["model"]) || !spaced_normalizer(member(file, "normalizer"), replaces))
+  if (!envelope(file) || !model(file["model"]) || !added_tokens(member(file, "added_tokens")) || !spaced(file) ||
+      !check_patterns(/*space_at_ends=*/true) || !surround(file))
     return false;
-  const Json& words = file["pre_tokenizer"];
-  if (!words.is_null()) {
-    if (replaces || config_.prefix_space != PrefixSpace::kNone)
-      return refuse("pre_tokenizer: one behind a normalizer that writes spaces as U+2581");
-    if (!metaspace(words)) return false;
-  } else if (!replaces) {
-    return refuse("normalizer: spaces are not written as U+2581");
-  }
-  if (!added_tokens(member(file, "added_tokens")) || !check_patterns(/*space_at_ends=*/true) || !surround(file))
-    return false;
-  if (!config_.normalized_tokens.empty()) return refuse("added_tokens: one is found in normalized text");
-  return config_.rule == WordRule::kEachSpace || words_end_at_spaces();
-}
-
-bool BpeReader::spaced_normalizer(const Json& at, bool& replaces) {
-  if (at.is_null()) return true;
-  if (!has_type(at, "Sequence")) return spaced_step(at, replaces);
-  if (!known_keys(at, "normalizer", {"type", "normalizers"})) return false;
-  if (!at["normalizers"].is_array()) return refuse("normalizer: normalizers is not a list");
-  for (const Json& step : at["normalizers"])
-    if (!spaced_step(step, replaces)) return false;
-  return true;
-}
-
-bool BpeReader::spaced_step(const Json& at, bool& replaces) {
-  if (has_type(at, "Prepend")) {
-    if (!known_keys(at, "normalizer", {"type", "prepend"})) return false;
-    if (at["prepend"] != kSpace || replaces || config_.prefix_space != PrefixSpace::kNone)
-      return refuse("normalizer: a Prepend that is not native");
-    config_.prefix_space = PrefixSpace::kAlways;
-    return true;
-  }
-  if (!has_type(at, "Replace")) return refuse("normalizer: only Prepend and Replace are native with byte_fallback");
-  if (!known_keys(at, "normalizer", {"type", "pattern", "content"})) return false;
-  const Json& pattern = at["pattern"];
-  if (!pattern.is_object() || pattern.size() != 1 || member(pattern, "String") != " " || at["content"] != kSpace)
-    return refuse("normalizer: a Replace that does not write spaces as U+2581");
-  replaces = true;
-  return true;
-}
-
-bool BpeReader::metaspace(const Json& at) {
-  if (!has_type(at, "Metaspace")) return refuse("pre_tokenizer: only Metaspace is native with byte_fallback");
-  if (!known_keys(at, "pre_tokenizer", {"type", "replacement", "prepend_scheme"}, {"split", "add_prefix_space"}))
-    return false;
-  if (at["replacement"] != kSpace) return refuse("pre_tokenizer: Metaspace that writes spaces as another character");
-  if (at.contains("add_prefix_space")) return refuse("pre_tokenizer: Metaspace with add_prefix_space");
-  const Json& split = member(at, "split");
-  if (!split.is_null() && !split.is_boolean()) return refuse("pre_tokenizer: split is not true or false");
-  if (split != false) config_.rule = WordRule::kEachSpace;
-  const Json& scheme = at["prepend_scheme"];
-  if (scheme == "always") {
-    config_.prefix_space = PrefixSpace::kUnlessThere;
-  } else if (scheme == "first") {
-    config_.prefix_space = PrefixSpace::kFirstUnlessThere;
-  } else if (scheme != "never") {
-    return refuse("pre_tokenizer: an unknown prepend_scheme");
+  if (config_.spaced.split) {
+    config_.rule = WordRule::kEachSpace;
+  } else if (!words_end_at_spaces()) {
+    config_.rule = WordRule::kWhole;
   }
   return true;
 }
@@ -214,10 +155,9 @@ bool BpeReader::metaspace(const Json& at) {
 // Without all 256 bytes the package falls back to its unknown token, in an order of its own.
 bool BpeReader::characters() {
   for (u32 byte = 0; byte < 256; ++byte) {
-    char name[8];
-    std::snprintf(name, sizeof name, "<0x%02X>", byte);
+    const std::string name = piece_of_byte(static_cast<u8>(byte));
     const auto found = ids_.find(name);
-    if (found == ids_.end()) return refuse(std::string("model: byte_fallback, and the vocabulary lacks ") + name);
+    if (found == ids_.end()) return refuse("model: byte_fallback, and the vocabulary lacks " + name);
     config_.byte_ids[byte] = found->second;
   }
   for (const auto& [token, id] : ids_) {
@@ -233,12 +173,9 @@ bool BpeReader::characters() {
 bool BpeReader::words_end_at_spaces() {
   std::unordered_map<u32, const std::string*> tokens;
   for (const auto& [token, id] : ids_) tokens.emplace(id, &token);
-  for (const Merge& merge : config_.merges) {
-    const std::string &left = *tokens[merge.left], &right = *tokens[merge.right];
-    if (right.starts_with(kSpace) && !left.ends_with(kSpace))
-      return refuse("model: merge '" + left + " " + right + "' goes over the end of a word");
-  }
-  return true;
+  return std::none_of(config_.merges.begin(), config_.merges.end(), [&](const Merge& merge) {
+    return tokens[merge.right]->starts_with(kSpelledSpace) && !tokens[merge.left]->ends_with(kSpelledSpace);
+  });
 }
 
 }  // namespace fastqps::text

@@ -4,13 +4,13 @@
 #include <string>
 
 #include "text/bpe/bpe.h"
-#include "text/file_reader.h"
+#include "text/spaced/spaced_json.h"
 
 namespace fastqps::text {
 
-class BpeReader : private FileReader {
+class BpeReader : private SpacedReader {
  public:
-  BpeReader(BpeConfig& config, std::string& why) : FileReader(config, why), config_(config) {}
+  BpeReader(BpeConfig& config, std::string& why) : SpacedReader(config, config.spaced, why), config_(config) {}
   // False, with the reason in `why`, when the native tokenizer would not give the ids of the `tokenizers` package.
   bool read(const nlohmann::json& file);
 
@@ -24,10 +24,7 @@ class BpeReader : private FileReader {
   bool split_pattern(const Json& at);
   bool patterns();
   // SentencePiece's.
-  bool spaced(const Json& file);
-  bool spaced_normalizer(const Json& at, bool& replaces);
-  bool spaced_step(const Json& at, bool& replaces);
-  bool metaspace(const Json& at);
+  bool by_character(const Json& file);
   bool characters();
   bool words_end_at_spaces();
 

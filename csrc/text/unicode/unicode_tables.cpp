@@ -15,8 +15,22 @@ std::span<const Range> letters() { return kLetter; }
 std::span<const Range> numbers() { return kNumber; }
 std::span<const Range> numeric() { return kNumeric; }
 std::span<const Mapping> decompositions() { return kDecomposition; }
+std::span<const LongMapping> compatibility() { return kCompatibility; }
+std::span<const u32> compatibility_pool() { return kCompatibilityPool; }
+std::span<const Range> combining_marks() { return kCombiningMark; }
 std::span<const Mapping> lowercase() { return kLowercase; }
 std::span<const CombiningClass> combining_classes() { return kCombiningClass; }
 std::span<const Composition> compositions() { return kComposition; }
+std::span<const Range> grapheme_controls() { return kGraphemeControl; }
+std::span<const Range> grapheme_extending() { return kGraphemeExtending; }
+std::span<const Range> grapheme_extend() { return kGraphemeExtend; }
+std::span<const Range> grapheme_prepend() { return kGraphemePrepend; }
+std::span<const Range> grapheme_before_lead() { return kGraphemeBeforeLead; }
+std::span<const Range> grapheme_before_vowel() { return kGraphemeBeforeVowel; }
+std::span<const Range> grapheme_before_tail() { return kGraphemeBeforeTail; }
+std::span<const Range> grapheme_pictures() { return kGraphemePicture; }
+std::span<const Range> grapheme_consonants() { return kGraphemeConsonant; }
+std::span<const Range> grapheme_linkers() { return kGraphemeLinker; }
+std::span<const Range> grapheme_conjuncts() { return kGraphemeConjunct; }
 
 }  // namespace fastqps::text::unicode

@@ -1,5 +1,5 @@
 // How the `tokenizers` package treats code points, as gen_unicode.py found it: sorted and compact, too slow for a hot
-// loop. CharTable, CodeClasses and Nfc expand the parts that they need.
+// loop. CharTable, CodeClasses, NormalForm and Graphemes expand the parts that they need.
 #pragma once
 #include <algorithm>
 #include <span>
@@ -14,6 +14,9 @@ struct Range {
 struct Mapping {
   u32 from;
   u32 to[4];  // ends at the first 0
+};
+struct LongMapping {
+  u32 from, first, n;  // in a pool
 };
 struct CombiningClass {
   u32 first, last;
@@ -33,9 +36,25 @@ std::span<const Range> letters();  // \p{L}
 std::span<const Range> numbers();  // \p{N}
 std::span<const Range> numeric();  // what the Digits pre-tokenizer splits off
 std::span<const Mapping> decompositions();
+std::span<const LongMapping> compatibility();  // of characters whose NFKD is not their NFD
+std::span<const u32> compatibility_pool();
 std::span<const Mapping> lowercase();
+std::span<const Range> combining_marks();  // what StripAccents removes
 std::span<const CombiningClass> combining_classes();
 std::span<const Composition> compositions();
+
+// What extended grapheme clusters depend on.
+std::span<const Range> grapheme_controls();
+std::span<const Range> grapheme_extending();  // Extend, ZWJ, SpacingMark
+std::span<const Range> grapheme_extend();
+std::span<const Range> grapheme_prepend();
+std::span<const Range> grapheme_before_lead();  // what a leading consonant of Hangul joins; with vowels and tails alike
+std::span<const Range> grapheme_before_vowel();
+std::span<const Range> grapheme_before_tail();
+std::span<const Range> grapheme_pictures();
+std::span<const Range> grapheme_consonants();
+std::span<const Range> grapheme_linkers();
+std::span<const Range> grapheme_conjuncts();  // what may stand between linkers and consonants
 
 inline bool contains(std::span<const Range> ranges, u32 point) {
   const auto after = [](u32 p, const Range& r) { return p < r.first; };

@@ -9,7 +9,7 @@
 #include "text/template_tokenizer.h"
 #include "text/unicode/char_table.h"
 #include "text/unicode/normalizer.h"
-#include "text/word_cache.h"
+#include "text/words/word_cache.h"
 #include "text/wordpiece/ascii_window.h"
 
 namespace fastqps::text {
@@ -45,6 +45,7 @@ class WordPiece final : public TemplateTokenizer {
 
   u32 vocab_size() const override { return model_->vocab_size; }
   const std::string& family() const override;
+  bool splits_at_spaces() const override { return true; }
   std::unique_ptr<Tokenizer> clone() const override { return std::make_unique<WordPiece>(model_); }
 
  private:

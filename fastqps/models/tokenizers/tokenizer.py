@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from fastqps._core import Detokenizer, NativeTokenizer
-from fastqps.models.tokenizers.beginnings import KEEPS_THE_END, why_uncut
+from fastqps.models.tokenizers.beginnings import KEEPS_THE_END, NO_SPLITS, why_uncut
 
 Item = str | tuple[str, str]
 SpecialTokens = Literal["all", "none", "trailing"]
@@ -87,8 +87,10 @@ class Tokenizer:
     @property
     def why_uncut(self) -> str:
         """Why the beginning of a text does not decide its ids after the cut, as `beginnings.why_uncut`; "": it does."""
-        if self._native:  # all families that are native split texts at spaces
-            return KEEPS_THE_END if self._native.cuts_left else ""
+        if self._native and self._native.cuts_left:
+            return KEEPS_THE_END
+        if self._native:
+            return "" if self._native.splits_at_spaces else NO_SPLITS
         return why_uncut(json.loads(self._content()))
 
     def n_special(self, *, pair: bool) -> int:

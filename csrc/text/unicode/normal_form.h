@@ -1,4 +1,4 @@
-// Unicode's normalization form C, as the `tokenizers` package has it.
+// Unicode's normalization forms C, D, KC and KD, as the `tokenizers` package has them.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,10 +9,13 @@
 
 namespace fastqps::text {
 
-// Immutable; one for the whole process.
-class Nfc {
+// Immutable; one of each for the whole process.
+class NormalForm {
  public:
-  static const Nfc& get();
+  static const NormalForm& c();
+  static const NormalForm& d();
+  static const NormalForm& kc();
+  static const NormalForm& kd();
 
   // True for most text that is normal already, and for no other: no character that is a mark, composes with one before
   // it, or is written otherwise in normal form. `text` is valid UTF-8.
@@ -26,16 +29,23 @@ class Nfc {
   void normalize(std::string_view text, Scratch& scratch, std::string& out) const;
 
  private:
-  Nfc();
+  struct Parts {
+    const u32* points;
+    u32 n;
+  };
+  NormalForm(bool compatibility, bool composes);
   void decompose(u32 point, Scratch& scratch) const;
   void put(u32 point, Scratch& scratch) const;
+  void compose(std::vector<u32>& points) const;
   u32 composed(u32 first, u32 second) const;  // 0: they stay two
   static void sort_marks(Scratch& scratch);
   bool plain(u32 point) const { return plain_[point >> 6] >> (point & 63) & 1; }
 
+  const bool composes_;
+  u32 first_changed_ = 0;                      // all code points below are plain
   std::vector<u64> plain_;                     // a bit for each code point
   std::vector<u8> ccc_;                        // canonical combining class
-  std::unordered_map<u32, const u32*> parts_;  // of a character that is taken apart: at most four
+  std::unordered_map<u32, Parts> parts_;       // of a character that is taken apart
   std::unordered_map<u64, u32> compositions_;  // first << 32 | second
 };
 

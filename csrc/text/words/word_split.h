@@ -15,6 +15,7 @@ enum class WordRule : u8 {
   kQwen,        // the same with \p{N}
   kSpaced,      // SentencePiece's: a run of spaces and the characters behind it, up to the next space
   kEachSpace,   // the same, but each space of a run begins a word
+  kWhole,       // all of it
 };
 
 inline constexpr std::string_view kLlama3Pattern =
@@ -33,6 +34,7 @@ class WordSplit {
   const u8* next(const u8* p) {
     if constexpr (kRule == WordRule::kGpt2) return gpt2(p);
     if constexpr (kRule == WordRule::kGpt2Digits) return digits(p);
+    if constexpr (kRule == WordRule::kWhole) return end_;
     if constexpr (kRule == WordRule::kSpaced || kRule == WordRule::kEachSpace) return spaced(p);
     return llama3(p);
   }

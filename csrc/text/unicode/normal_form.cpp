@@ -1,4 +1,4 @@
-#include "text/unicode/nfc.h"
+#include "text/unicode/normal_form.h"
 
 #include <algorithm>
 
@@ -9,6 +9,7 @@ namespace fastqps::text {
 namespace {
 
 constexpr u32 kLeadFirst = 0x1100, kVowelFirst = 0x1161, kTailBefore = 0x11A7;
+constexpr u32 kFirstTakenApart = 0xA0;  // the no-break space, in the compatible forms
 constexpr u32 kVowels = 21, kTails = 28, kLeads = 19;
 
 bool is_syllable(u32 point) { return point >= unicode::kHangulFirst && point <= unicode::kHangulLast; }
@@ -25,34 +26,63 @@ void for_each_point(std::string_view text, Each each) {
 
 }  // namespace
 
-const Nfc& Nfc::get() {
-  static const Nfc nfc;
-  return nfc;
+const NormalForm& NormalForm::c() {
+  static const NormalForm form(/*compatibility=*/false, /*composes=*/true);
+  return form;
 }
 
-Nfc::Nfc() : plain_(kCodePoints / 64, ~u64{0}), ccc_(kCodePoints) {
+const NormalForm& NormalForm::d() {
+  static const NormalForm form(false, false);
+  return form;
+}
+
+const NormalForm& NormalForm::kc() {
+  static const NormalForm form(true, true);
+  return form;
+}
+
+const NormalForm& NormalForm::kd() {
+  static const NormalForm form(true, false);
+  return form;
+}
+
+NormalForm::NormalForm(bool compatibility, bool composes)
+    : composes_(composes), plain_(kCodePoints / 64, ~u64{0}), ccc_(kCodePoints) {
   const auto never_plain = [&](u32 point) { plain_[point >> 6] &= ~(u64{1} << (point & 63)); };
   for (const auto& r : unicode::combining_classes()) {
     std::fill(ccc_.begin() + r.first, ccc_.begin() + r.last + 1, r.ccc);
     for (u32 point = r.first; point <= r.last; ++point) never_plain(point);
   }
   for (const auto& m : unicode::decompositions()) {
-    parts_.emplace(m.from, m.to);
+    const auto end = std::find(m.to, m.to + 4, 0u);
+    parts_.emplace(m.from, Parts{m.to, static_cast<u32>(end - m.to)});
     never_plain(m.from);
   }
-  for (const auto& c : unicode::compositions()) {
-    compositions_.emplace(static_cast<u64>(c.first) << 32 | c.second, c.composed);
-    plain_[c.composed >> 6] |= u64{1} << (c.composed & 63);
+  if (composes) {
+    for (const auto& c : unicode::compositions()) {
+      compositions_.emplace(static_cast<u64>(c.first) << 32 | c.second, c.composed);
+      plain_[c.composed >> 6] |= u64{1} << (c.composed & 63);
+    }
+    for (const auto& c : unicode::compositions()) never_plain(c.second);
+    for (u32 i = 0; i < kVowels; ++i) never_plain(kVowelFirst + i);
+    for (u32 i = 1; i < kTails; ++i) never_plain(kTailBefore + i);
+  } else {
+    for (u32 point = unicode::kHangulFirst; point <= unicode::kHangulLast; ++point) never_plain(point);
   }
-  for (const auto& c : unicode::compositions()) never_plain(c.second);
-  for (u32 i = 0; i < kVowels; ++i) never_plain(kVowelFirst + i);
-  for (u32 i = 1; i < kTails; ++i) never_plain(kTailBefore + i);
+  if (compatibility) {
+    for (const auto& m : unicode::compatibility()) {
+      parts_.insert_or_assign(m.from, Parts{unicode::compatibility_pool().data() + m.first, m.n});
+      never_plain(m.from);
+    }
+  }
+  while (plain(first_changed_)) ++first_changed_;
 }
 
-bool Nfc::surely_normal(std::string_view text) const {
+bool NormalForm::surely_normal(std::string_view text) const {
   const u8* p = reinterpret_cast<const u8*>(text.data());
+  const u32 lead = first_changed_ >> 6 | 0xC0;  // the first byte of the first character that is not plain, of two
   for (const u8* end = p + text.size(); p < end;) {
-    if (*p < 0xCC) {  // below U+0300 all is normal
+    if (*p < lead) {
       p += *p < 0x80 ? 1 : 2;
       continue;
     }
@@ -63,14 +93,22 @@ bool Nfc::surely_normal(std::string_view text) const {
   return true;
 }
 
-void Nfc::normalize(std::string_view text, Scratch& scratch, std::string& out) const {
+void NormalForm::normalize(std::string_view text, Scratch& scratch, std::string& out) const {
   scratch.points.clear();
   scratch.marks.clear();
   for_each_point(text, [&](u32 point) { decompose(point, scratch); });
   sort_marks(scratch);
 
-  // Each character joins the last starter where they compose and nothing between them blocks it.
-  std::vector<u32>& points = scratch.points;
+  if (composes_) compose(scratch.points);
+  out.clear();
+  u8 bytes[4];
+  for (const u32 point : scratch.points) {
+    out.append(reinterpret_cast<const char*>(bytes), encode_utf8(point, bytes));
+  }
+}
+
+// Each character joins the last starter where they compose and nothing between them blocks it.
+void NormalForm::compose(std::vector<u32>& points) const {
   constexpr std::size_t kNoStarter = ~std::size_t{0};
   std::size_t starter = kNoStarter, n = 0;
   u32 last_class = 0;
@@ -87,14 +125,10 @@ void Nfc::normalize(std::string_view text, Scratch& scratch, std::string& out) c
     last_class = ccc;
     points[n++] = point;
   }
-  out.clear();
-  u8 bytes[4];
-  for (std::size_t i = 0; i < n; ++i) {
-    out.append(reinterpret_cast<const char*>(bytes), encode_utf8(points[i], bytes));
-  }
+  points.resize(n);
 }
 
-void Nfc::decompose(u32 point, Scratch& scratch) const {
+void NormalForm::decompose(u32 point, Scratch& scratch) const {
   if (is_syllable(point)) {
     const u32 s = point - unicode::kHangulFirst;
     put(kLeadFirst + s / (kVowels * kTails), scratch);
@@ -102,13 +136,13 @@ void Nfc::decompose(u32 point, Scratch& scratch) const {
     if (s % kTails) put(kTailBefore + s % kTails, scratch);
     return;
   }
-  const auto found = point < 0xC0 ? parts_.end() : parts_.find(point);
+  const auto found = point < kFirstTakenApart ? parts_.end() : parts_.find(point);
   if (found == parts_.end()) return put(point, scratch);
-  for (u32 i = 0; i < 4 && found->second[i]; ++i) put(found->second[i], scratch);
+  for (u32 i = 0; i < found->second.n; ++i) put(found->second.points[i], scratch);
 }
 
 // Marks wait until the next character of class 0, then they are sorted by class, keeping the order within a class.
-void Nfc::put(u32 point, Scratch& scratch) const {
+void NormalForm::put(u32 point, Scratch& scratch) const {
   if (const u64 ccc = ccc_[point]) {
     scratch.marks.push_back(ccc << 56 | static_cast<u64>(scratch.marks.size()) << 21 | point);
     return;
@@ -117,13 +151,13 @@ void Nfc::put(u32 point, Scratch& scratch) const {
   scratch.points.push_back(point);
 }
 
-void Nfc::sort_marks(Scratch& scratch) {
+void NormalForm::sort_marks(Scratch& scratch) {
   if (scratch.marks.size() > 1) std::sort(scratch.marks.begin(), scratch.marks.end());
   for (const u64 mark : scratch.marks) scratch.points.push_back(static_cast<u32>(mark & 0x1FFFFF));
   scratch.marks.clear();
 }
 
-u32 Nfc::composed(u32 first, u32 second) const {
+u32 NormalForm::composed(u32 first, u32 second) const {
   if (first - kLeadFirst < kLeads && second - kVowelFirst < kVowels) {
     return unicode::kHangulFirst + ((first - kLeadFirst) * kVowels + (second - kVowelFirst)) * kTails;
   }

@@ -1,0 +1,276 @@
+"""The Unigram model natively, against the `tokenizers` package: ids and texts must be identical.
+
+FASTQPS_FUZZ_TEXTS=1000000 sets how many texts the differential fuzz generates for all configurations together
+(`make fuzz-tokenizer`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import unicodedata
+from typing import Any
+
+import pytest
+import tokenizers
+from bpe_files import corpus
+from charsmap import precompiled as written
+from tokenizers import AddedToken
+from unigram_files import NAMES, SPACE, SpacedTexts, content, metaspace, replace, sequence
+
+from fastqps._core import Detokenizer, NativeTokenizer
+from fastqps.models.tokenizers.tokenizer import Tokenizer
+
+pytestmark = pytest.mark.compute
+
+FUZZ = int(os.environ.get("FASTQPS_FUZZ_TEXTS", "4000"))
+
+
+class Twins:
+    """A native tokenizer and the package's, from the same bytes."""
+
+    def __init__(self, file: str) -> None:
+        self.native, self.bare = NativeTokenizer(file), NativeTokenizer(file, "none")
+        self.detokenizer = Detokenizer(file)
+        self.package: Any = tokenizers.Tokenizer.from_str(file)
+        self.n_ids = self.package.get_vocab_size()
+
+    def check(self, text: str) -> list[int]:
+        expected: list[int] = self.package.encode(text).ids
+        assert self.native.encode(text) == expected, ascii(text)
+        return expected
+
+    def check_bare(self, text: str) -> None:
+        assert self.bare.encode(text) == self.package.encode(text, add_special_tokens=False).ids, ascii(text)
+
+    def check_pair(self, first: str, second: str, max_tokens: int | None = None) -> None:
+        found = self.package.encode(first, second)
+        ids, n_first = self.native.encode_pair(first, second, max_tokens)
+        assert (ids, n_first) == (found.ids, sum(kind == 0 for kind in found.type_ids)), (ascii(first), ascii(second))
+
+    def check_decode(self, ids: list[int], pick: random.Random) -> None:
+        expected = self.package.decode(ids, skip_special_tokens=True)
+        assert self.detokenizer.decode(ids) == expected, ids
+        stream, text, at = self.detokenizer.stream(), "", 0
+        while at < len(ids):
+            n = pick.choice([0, 1, 1, 1, 2, 5])
+            text += stream.append(ids[at : at + n])
+            assert expected.startswith(text), ids
+            at += n
+        assert text + stream.finish() == expected, ids
+
+
+def odd_texts() -> list[str]:
+    spaces = ["", " ", "  ", "   ", SPACE, f"{SPACE} ", f" {SPACE}", "\n", "\t ", "\u00a0", "\u3000", "\x01", "\u0301"]
+    found = [a + b + c for a in spaces for b in ("a", "the", "é", "😀", "<s>", "\0", "\u00a8") for c in spaces]
+    runs = [c * n for c in "!a0.é" for n in range(1, 40)]
+    return [*found, *runs, "x" * 500, " x" * 300, "\0\0", "a\0", "<s> <s>", "<unk>x<unk>", "<0x41>", "日本語" * 50]
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("name", NAMES)
+def test_fuzz(name: str) -> None:
+    texts, pick, twins = SpacedTexts(NAMES.index(name)), random.Random(1), Twins(content(name))
+    for text in odd_texts():
+        twins.check_decode(twins.check(text), pick)
+    for i in range(FUZZ // len(NAMES) + 50):
+        text = texts.text()
+        ids = twins.check(text)
+        if i % 4 == 0:
+            ids = [pick.randint(0, twins.n_ids + 3) for _ in range(pick.randint(0, 40))]
+            twins.check_bare(text)
+        twins.check_decode(ids, pick)
+        if i % 8 == 0:
+            twins.check_pair(text, texts.text())
+
+
+@pytest.mark.parametrize("name", ["xlm-r", "albert", "nmt", "bytes"])
+def test_every_code_point(name: str) -> None:
+    assigned = [chr(i) for i in range(sys.maxunicode + 1) if unicodedata.category(chr(i)) not in ("Cn", "Cs")]
+    twins, pick = Twins(content(name)), random.Random(1)
+    for at in range(0, len(assigned), 50):
+        twins.check_decode(twins.check("".join(assigned[at : at + 50])), pick)
+    for c in assigned[:: len(assigned) // 3000]:
+        twins.check(f"a{c} {c}b {c}\u0301 b")
+
+
+@pytest.mark.parametrize("name", ["xlm-r", "albert", "t5-first"])
+@pytest.mark.parametrize("normalized", [False, True])
+def test_added_tokens(name: str, normalized: bool) -> None:
+    tokenizer: Any = tokenizers.Tokenizer.from_str(content(name))
+    tokenizer.add_tokens([AddedToken("[A]", normalized=normalized), AddedToken("fußﬁ", normalized=normalized)])
+    tokenizer.add_tokens(
+        [
+            AddedToken("[L]", normalized=normalized, lstrip=True),
+            AddedToken("[R]", normalized=normalized, rstrip=True),
+            AddedToken("solo", normalized=normalized, single_word=True),
+        ]
+    )
+    twins, pick = Twins(tokenizer.to_str()), random.Random(2)
+    parts = [
+        "[A]",
+        "[a]",
+        "[L]",
+        "[R]",
+        "fußﬁ",
+        "fußfi",
+        "solo",
+        "Solo",
+        " ",
+        "  ",
+        "the",
+        " of",
+        SPACE,
+        "é",
+        "<s>",
+        "",
+    ]
+    for _ in range(1500):
+        ids = twins.check("".join(pick.choices(parts, k=pick.randint(1, 8))))
+        twins.check_decode(ids, pick)
+
+
+def test_cut_texts() -> None:
+    twins, texts = Twins(content("xlm-r")), SpacedTexts(77)
+    for i in range(300):
+        if i % 50 == 0:
+            max_tokens = [5, 6, 9, 16, 33, 64][i // 50]
+            twins.package.enable_truncation(max_tokens)
+        first, second = texts.text(), texts.text()
+        assert twins.native.encode(first, max_tokens) == twins.package.encode(first).ids, ascii(first)
+        twins.check_pair(first, second, max_tokens)
+
+
+MARKS = [chr(cp) for cp in (0x300, 0x301, 0x340, 0x903, 0x93E, 0x94D, 0xE31, 0x200C, 0x200D, 0x20E3, 0xFE0F, 0x1F3FB)]
+BASES = [
+    *"abé\r\n\t \x00\x7f\u00ad\u00a9\u00ae\u0600\u0915\u0995\u1039\u1100\u1160\u11a8\uac00\uac01\ud7b0\u2600\u200b",
+    "\U0001f600", "\U0001f1e6", "\U00011000", "\u0e01", "\u3042", "\ufeff", "\u2028", "\u0d4e", "\u1000", "\ua960",
+]  # fmt: skip
+
+
+def test_clusters_of_characters() -> None:
+    """With maps whose keys are parts of clusters, it shows in the text where each cluster ends."""
+    pick = random.Random(5)
+    for _ in range(20):
+        alone = [c for c in [*BASES, *MARKS] if c != "\0" and pick.random() < 0.4]
+        keys = {c: pick.choice(["X", "", "YZ", "é", c * 2]) for c in alone}
+        for _ in range(30):
+            keys["".join(pick.choices([c for c in [*BASES, *MARKS] if c != "\0"], k=pick.randint(2, 3)))] = "W"
+        file = json.loads(content("never")) | {"normalizer": json.loads(written(keys))}
+        file["pre_tokenizer"] = metaspace(pick.choice(["first", "never"]))
+        file["model"] |= {
+            "vocab": [["<unk>", 0], *([[c, -i] for i, c in enumerate(["X", *BASES, *MARKS])])],
+            "unk_id": 0,
+        }
+        file |= {"added_tokens": [], "post_processor": None}
+        twins = Twins(json.dumps(file))
+        for _ in range(400):
+            twins.check("".join(pick.choices([*BASES, *MARKS, *MARKS], k=pick.randint(1, 9))))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("key", ["a", "\u0300", "\u00a9", "\u0915", "\u1100", "\u1160", "\u11a8"])
+def test_clusters_with_every_code_point(key: str) -> None:
+    """Each beside a key and between two, with marks."""
+    file = json.loads(content("never")) | {"normalizer": json.loads(written({key: "X"})), "post_processor": None}
+    marks = ["X", "\u0300", "\u0301", "\u200d", "\u094d"]
+    file["model"] |= {"vocab": [["<unk>", 0], *([[c, -i] for i, c in enumerate(marks)])], "unk_id": 0}
+    file |= {"added_tokens": [], "pre_tokenizer": metaspace("never")}
+    twins = Twins(json.dumps(file))
+    points = [*range(0x3400), *range(0xA000, 0xAC40), *range(0xD790, 0xD800), *range(0xF900, 0x12000)]
+    points += [*range(0x12000, 0x20000, 3), *range(0xE0000, 0xE1000, 5)]
+    chars = [chr(cp) for cp in points if not 0xD800 <= cp < 0xE000]
+    texts = [
+        "|".join(
+            f"{c}{key}\u0300|{key}{c}|{c}\u0300\u0301|{c}\u200d{key}\u0300|{key}{c}\u094d{key}\u0300" for c in part
+        )
+        for part in (chars[at : at + 8] for at in range(0, len(chars), 8))
+    ]
+    for text, found in zip(texts, twins.package.encode_batch_fast(texts), strict=True):
+        assert twins.native.encode(text) == found.ids, ascii(text)
+
+
+def test_much_of_little() -> None:
+    """More ids than four for each byte."""
+    keys = {"a": "bcdefghijklm" * 9}
+    file = json.loads(content("bytes")) | {"normalizer": json.loads(written(keys))}
+    twins = Twins(json.dumps(file))
+    twins.check("aaa aa")
+    twins.check_pair("aa", "aaaa a")
+
+
+@pytest.mark.parametrize("name", ["xlm-r", "t5", "spaced"])
+def test_from_file(name: str) -> None:
+    tokenizer = Tokenizer.from_source(content(name), max_tokens=40)
+    assert tokenizer.native and not tokenizer.why_not_native
+    assert bool(tokenizer.why_uncut) == (name == "spaced")
+    text = corpus()[3]
+    assert tokenizer.encode_batch([text, ""]) == [tokenizer.encode(text), tokenizer.encode("")]
+
+
+def test_numbers_are_read_as_the_package_reads_them() -> None:
+    """Its scores are off by the last bit, and orders of equal pieces depend on it."""
+    pick = random.Random(9)
+    spelled = ["-3.4635426998138428", "-1e-3", "-12345678901234567890123", "2.5E+2", "0.1e1", "-0.0", "7", "-1e-320"]
+    spelled += [repr(pick.uniform(-20, 0)) for _ in range(200)] + [f"{pick.uniform(-20, 0):.25f}" for _ in range(50)]
+    letters = "abcdefgh"
+    for at in range(0, len(spelled), 8):
+        file = json.loads(content("mbart")) | {"post_processor": None, "added_tokens": [], "pre_tokenizer": metaspace()}
+        runs = [c * n for c in letters for n in (1, 2, 3)]
+        marked = [["<unk>", 0], *([run, f"@{i}"] for i, run in enumerate(runs))]
+        file["model"] |= {"vocab": marked, "unk_id": 0}
+        text = json.dumps(file)
+        for i in range(len(runs)):
+            text = text.replace(f'"@{i}"', spelled[(at + i) % len(spelled)])
+        twins = Twins(text)
+        for c in letters:
+            for n in range(1, 30):
+                twins.check(c * n)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"model": {"unk_id": None}}, "no unk_id"),
+        ({"model": {"unk_id": 10**6}}, "unk_id is not in the vocabulary"),
+        ({"model": {"vocab": [["a"]]}}, "not a piece and its score"),
+        ({"model": {"alpha": 0.1}}, "unknown key alpha"),
+        ({"normalizer": {"type": "BertNormalizer"}}, "BertNormalizer is not native"),
+        ({"normalizer": replace({"Regex": "a+"}, "")}, "a Replace of the regular expression a"),
+        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAA"}}, "not base64"),
+        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, "cut off"),
+        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "BAAAAAAEAAA="}}, "leads out of itself"),
+        ({"pre_tokenizer": None}, "spaces are not written"),
+        ({"pre_tokenizer": {"type": "Whitespace"}}, "only Metaspace and WhitespaceSplit"),
+        ({"pre_tokenizer": {"type": "WhitespaceSplit"}}, "spaces are not written"),
+        (
+            {"pre_tokenizer": sequence({"type": "Digits"}, metaspace(), kind="pretokenizers")},
+            "only Metaspace and WhitespaceSplit",
+        ),
+        ({"pre_tokenizer": {**metaspace(), "replacement": "_"}}, "another character"),
+        ({"pre_tokenizer": {**metaspace(), "prepend_scheme": "x"}}, "prepend_scheme"),
+        ({"pre_tokenizer": {**metaspace(), "add_prefix_space": False}}, "add_prefix_space and prepend_scheme differ"),
+        ({"normalizer": {"type": "NFC"}, "pre_tokenizer": metaspace("first")}, "first behind a normal form"),
+    ],
+)
+def test_what_is_not_native(change: dict[str, Any], reason: str) -> None:
+    file = json.loads(content("xlm-r"))
+    model = file["model"] | change.get("model", {})
+    with pytest.raises(ValueError, match=reason):
+        NativeTokenizer(json.dumps(file | change | {"model": model}))
+
+
+@pytest.mark.parametrize(
+    ("decoder", "reason"),
+    [
+        (None, "one without a type is not native"),
+        ({"type": "WordPiece", "prefix": "##", "cleanup": True}, "WordPiece is not native"),
+        ({**metaspace(), "replacement": "_"}, "another character"),
+        (sequence({"type": "Fuse"}, metaspace(), kind="decoders"), "Metaspace in this place"),
+    ],
+)
+def test_decoders_that_are_not_native(decoder: dict[str, Any] | None, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Detokenizer(json.dumps(json.loads(content("xlm-r")) | {"decoder": decoder}))
