@@ -23,7 +23,7 @@ struct Int8Kernels {
 // Rows that are quantised together, and floats of scratch memory that they need.
 inline constexpr u32 kInt8RowsTogether = 48;
 inline u64 scratch_floats(const Int8Product& job) {
-  return u64(kInt8RowsTogether) * (job.weight.inputs / 2 + 1) + kInt8Multiple;
+  return u64(kInt8RowsTogether) * (job.weight.inputs / 2 + 1);  // entries of 16 bits, and scales
 }
 
 void pack_int8(const Int8Kernels& level, i8* panels, i32* starts, const i8* values, u32 outputs, u32 inputs);
