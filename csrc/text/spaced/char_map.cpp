@@ -34,8 +34,10 @@ std::optional<CharMap> CharMap::read(std::string_view bytes, std::string* why) {
   map.strings_ = bytes.substr(used);
   if (!valid_utf8(map.strings_)) return refuse("its strings are not UTF-8");
   if (!map.check(why)) return std::nullopt;
-  const u32 root = offset(map.units_[0]);
-  for (u32 byte = 0; byte < 256; ++byte) map.keeps_[byte] = byte == 0 || label(map.units_[root ^ byte]) != byte;
+  for (u32 i = 0; i < 0x80; ++i) {
+    const u8 text[] = {static_cast<u8>(i), '\n'};
+    map.keeps_[i] = !map.find(text, text + (i == '\r' ? 2 : 1));
+  }
   return map;
 }
 
@@ -87,7 +89,7 @@ void CharMap::run(std::string_view text, std::string& out, std::vector<i32>* cha
   const u8* p = reinterpret_cast<const u8*>(text.data());
   const u8* const end = p + text.size();
   while (p < end) {
-    const u8* const plain = p;  // in front of ASCII, an ASCII character is a cluster, but for \r\n: both are keys then
+    const u8* const plain = p;  // in front of ASCII, an ASCII character is a cluster, but for \r\n
     while (p < end && *p < 0x80 && keeps_[*p] && (p + 1 == end || p[1] < 0x80)) ++p;
     out.append(reinterpret_cast<const char*>(plain), static_cast<std::size_t>(p - plain));
     if (changes) changes->insert(changes->end(), static_cast<std::size_t>(p - plain), 1);

@@ -21,7 +21,7 @@ class CharMap {
   // character: how many of the old ones it stands for.
   void run(std::string_view text, std::string& out, std::vector<i32>* changes) const;
 
-  // Whether no key begins with this byte.
+  // Whether this ASCII character stays as it is in front of ASCII, and at the end.
   bool keeps(u8 byte) const { return keeps_[byte]; }
 
  private:
