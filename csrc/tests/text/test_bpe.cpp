@@ -13,9 +13,9 @@
 #include "tests/check.h"
 #include "text/bpe/byte_alphabet.h"
 #include "text/bpe/merges.h"
-#include "text/words/word_split.h"
 #include "text/tokenizer.h"
 #include "text/unicode/normal_form.h"
+#include "text/words/word_split.h"
 
 using namespace fastqps;
 using namespace fastqps::text;

@@ -9,8 +9,8 @@
 #include "text/template_tokenizer.h"
 #include "text/unicode/char_table.h"
 #include "text/unicode/normalizer.h"
-#include "text/words/word_cache.h"
 #include "text/wordpiece/ascii_window.h"
+#include "text/words/word_cache.h"
 
 namespace fastqps::text {
 
