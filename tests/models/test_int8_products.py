@@ -152,8 +152,10 @@ def test_inner_layers_of_an_encoder(family: str, layers: str, tmp_path: Path) ->
     plain = oracle(model)
     round_products(list(model.get_submodule(layers))[1:-1])
     want, found = oracle(model), encoded(tmp_path, "int8")
-    # A number that falls on the other side of a rounding limit changes others by as much as the format is coarse.
-    assert deviation(found, want) < 0.1 * deviation(want, plain) < 0.01
+    coarse = deviation(want, plain)
+    errors = [deviation(*rows) for rows in zip(found, want, strict=True)]
+    # A number that falls on the other side of a rounding limit changes its item by as much as the format is coarse.
+    assert np.median(errors) < 0.01 * coarse and max(errors) < coarse < 0.1
     alone = np.concatenate([encoded(tmp_path, "int8", [item]) for item in ITEMS])
     assert np.abs(alone - found).max() == 0
 

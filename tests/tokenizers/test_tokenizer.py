@@ -212,7 +212,8 @@ def test_fallback_gives_what_native_gives(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"model": {"type": "Unigram"}}, "Unigram is not native"),
+        ({"model": {"type": "Unigram"}}, "model: no vocab"),
+        ({"model": {"type": "WordLevel"}}, "WordLevel is not native"),
         ({"normalizer": {"type": "NFC"}}, "only BertNormalizer"),
         ({"normalizer": {"type": "BertNormalizer", "lowercase": True}}, "normalizer: no clean_text"),
         ({"normalizer": UNCASED | {"type": "BertNormalizer", "more": 1}}, "unknown key more"),
