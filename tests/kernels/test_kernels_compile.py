@@ -66,6 +66,7 @@ def test_an_older_gpu_has_no_fp8_but_all_else() -> None:
     assert not any("fp8" in b["case"] for b in older)
 
 
+@pytest.mark.nightly  # in between, all cases are compiled for sm_90, and the products for an MI300X
 @pytest.mark.parametrize("architecture", ["gfx942", "gfx950"])
 def test_all_compile_for_amd(architecture: str) -> None:
     found = builds(f"--arch={architecture}")
