@@ -95,12 +95,13 @@ class ChoiceFile(Generic[W, V]):
             path.unlink(missing_ok=True)
 
     @contextmanager
-    def measuring(self, root: Path, log: Log) -> Iterator[None]:
-        """Keeps other processes of this user that would measure the same waiting, and from writing over what this one
-        stores. Where the lock cannot be had, that is logged, and this process goes on without it."""
+    def measuring(self, log: Log) -> Iterator[None]:
+        """Keeps other processes of this user that would measure for this choice waiting, also for other models: they
+        would share the machine, and each would see the other's load as noise. Nor do they write over what this one
+        stores. If the lock cannot be had, that is logged, and this process goes on without it."""
         with contextlib.ExitStack() as stack:
             try:
-                stack.enter_context(alone(f"{self.cache}-{_digest(root)}", f"measuring for {self.subject}"))
+                stack.enter_context(alone(self.cache, f"measuring for {self.subject}"))
             except DeviceError as error:
                 log(f"{self.subject}: warning: {error}; this process measures for itself")
             yield

@@ -31,7 +31,7 @@ def shared_choice(precision: Precision, card: ModelCard, device: str, dtype: tor
     with ExitStack() as stack:
         found = PRECISION.find(where, circumstances, precision.log)
         if found is None:
-            stack.enter_context(PRECISION.measuring(root, precision.log))
+            stack.enter_context(PRECISION.measuring(precision.log))
             found = PRECISION.find(where, circumstances, lambda line: None)  # stored meanwhile by the process before
         if found is not None:
             path, choice = found

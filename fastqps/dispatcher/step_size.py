@@ -76,7 +76,7 @@ def step_size(card: ModelCard, settings: DispatcherSettings, segment: Segment, l
         return settings.max_batch_items
     if chosen := segment.route(settings.route).max_batch_items:
         return chosen
-    with STEPS.measuring(Path(card.path), _say):
+    with STEPS.measuring(_say):
         chosen = segment.route(settings.route).max_batch_items or _choose(card, settings, segment, lanes)
         cache_slots = chosen * settings.lanes if card.task == "generate" else 0
         segment.set_batch_items(settings.route, chosen, cache_slots=cache_slots)

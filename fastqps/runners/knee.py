@@ -13,7 +13,7 @@ SHARE = 0.95  # of the best rate
 STEP_S_MIN = 0.0005
 ROUNDS_MIN, ROUNDS_MAX = 5, 21
 MEASURE_S = 0.5  # then ROUNDS_MIN are enough
-GIVE_UP_S = 10.0  # of a slow machine, or one on which much else runs
+GIVE_UP_S = 5.0  # of a slow machine, or one on which much else runs: a start may not take much longer
 ERROR_MAX = 0.05  # of a ratio of two rates; beyond it the measurement says nothing
 # Sizes from a step of this length on are measured only while doubling gains more than GAIN_MIN: there costs that do not
 # grow with the step are known, and each measurement takes as long as all before it.

@@ -106,7 +106,7 @@ def _gain(config: Config, card: ModelCard, both: tuple[Split, Split], cores: int
         card.version, machine.cpu_model(), version("torch"), config.dtype, config.quantization, cores, models,
         config.lanes, config.max_batch_tokens,
     )  # fmt: skip
-    with SPLITS.measuring(root, log):
+    with SPLITS.measuring(log):
         if found := SPLITS.find(paths, where, log):
             path, choice = found
             log(f"{_said(card, choice)}, choice of {choice.measured} read from {path}")
