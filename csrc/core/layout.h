@@ -315,8 +315,9 @@ struct alignas(64) Slot {
 static_assert(sizeof(Slot) == 256 && alignof(Slot) == 64);
 
 // One block per process, which alone writes it. Front door i has index i; dispatcher j has index doors + j.
-enum Rpc : u8 { kPredict = 0, kPredictBatch, kPredictStream, kGenerate, kOther, kMethods };
-inline constexpr const char* kMethodNames[kMethods] = {"Predict", "PredictBatch", "PredictStream", "Generate", "other"};
+enum Rpc : u8 { kPredict = 0, kPredictBatch, kPredictStream, kGenerate, kModelInfer, kOther, kMethods };
+inline constexpr const char* kMethodNames[kMethods] = {"Predict",    "PredictBatch", "PredictStream", "Generate",
+                                                            "ModelInfer", "other"};
 inline constexpr u32 kCodes = 17;
 enum Reject : u32 {
   kRejectQueueFull = 0,

@@ -11,6 +11,7 @@
 #include "bind/identity.h"
 #include "bind/special_tokens.h"
 #include "core/segment.h"
+#include "oip/oip_methods.h"
 #include "predict/predict_service.h"
 
 namespace py = pybind11;
@@ -37,7 +38,9 @@ class Door {
                                 .max_stream_inflight = max_stream_inflight,
                                 .default_timeout_ns = default_timeout_ns,
                                 .canary_interval_ns = canary_interval_ns,
-                                .rerun = rerun}) {
+                                .rerun = rerun}),
+        oip_(service_.items_path(), service_.routes()) {
+    service_.add_protocol([this](MethodTable& table) { oip_.add_to(table); });
     Limits limits;
     limits.message_bytes = max_message_bytes;
     limits.age_max = max_connection_age_ns;
@@ -213,6 +216,7 @@ class Door {
   WakeFds fds_;
   Counters counters_;
   PredictService service_;
+  OipMethods oip_;
   std::unique_ptr<Loop> loop_;
   u64 token_sets_ = 0;
 };
