@@ -315,9 +315,26 @@ struct alignas(64) Slot {
 static_assert(sizeof(Slot) == 256 && alignof(Slot) == 64);
 
 // One block per process, which alone writes it. Front door i has index i; dispatcher j has index doors + j.
-enum Rpc : u8 { kPredict = 0, kPredictBatch, kPredictStream, kGenerate, kModelInfer, kOther, kMethods };
-inline constexpr const char* kMethodNames[kMethods] = {"Predict",    "PredictBatch", "PredictStream", "Generate",
-                                                            "ModelInfer", "other"};
+enum Rpc : u8 {
+  kPredict = 0,
+  kPredictBatch,
+  kPredictStream,
+  kGenerate,
+  kModelInfer,
+  kModelStreamInfer,
+  kTeiEmbed,
+  kTeiPredict,
+  kTeiRerank,
+  kEmbeddings,
+  kCompletions,
+  kRerank,
+  kOther,
+  kMethods
+};
+inline constexpr const char* kMethodNames[kMethods] = {"Predict",    "PredictBatch",     "PredictStream", "Generate",
+                                                       "ModelInfer", "ModelStreamInfer", "tei.Embed",     "tei.Predict",
+                                                       "tei.Rerank", "embeddings",       "completions",   "rerank",
+                                                       "other"};
 inline constexpr u32 kCodes = 17;
 enum Reject : u32 {
   kRejectQueueFull = 0,

@@ -25,9 +25,9 @@ class InferReader final : public RequestReader {
   FieldError read_raw(ReasonText& reason);
 
   InferRequest request_;
-  std::vector<InputTensor*> inputs_;    // in the order of the message
-  std::vector<std::string_view> raw_;   // raw_input_contents
-  u32 typed_ = 0;                       // inputs with contents of their own
+  std::vector<InputTensor*> inputs_;   // in the order of the message
+  std::vector<std::string_view> raw_;  // raw_input_contents
+  u32 typed_ = 0;                      // inputs with contents of their own
   std::string context_;
   ReasonText item_reason_;
 };

@@ -55,8 +55,8 @@ InputTensor* InferRequest::open_input(std::string_view name, FieldError& error, 
 FieldError InferRequest::ask_for(std::string_view output, ReasonText& reason) {
   for (const OutputRow& row : kOutputs)
     if (row.name == output) return outputs_ |= row.bit, FieldError{};
-  return {"outputs", reason.print("'%.*s' is not an output: embedding, scores, label and text are", shown(output),
-                                  output.data())};
+  return {"outputs",
+          reason.print("'%.*s' is not an output: embedding, scores, label and text are", shown(output), output.data())};
 }
 
 // A version, and outputs, that the model does not have. A model that is not served is refused later.

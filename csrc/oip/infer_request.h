@@ -20,7 +20,7 @@ struct InputTensor {
   bool given = false;
   std::string_view datatype = {};
   u64 shape[kDimensionsMax] = {};
-  u32 dimensions = 0;                  // may be above the most
+  u32 dimensions = 0;                        // may be above the most
   std::vector<std::string_view> texts = {};  // of BYTES
   std::vector<i64> numbers = {};             // of INT32 and INT64
 

@@ -132,12 +132,9 @@ u8* InferWriter::write(const AnsweredCall& call, std::span<const ResponseView> i
 }
 
 std::string_view InferWriter::field_name(std::string_view field) const {
-  constexpr std::string_view kNames[][2] = {{"token_ids", "input_ids"},
-                                            {"pair", "text_pair"},
-                                            {"pair.first", "text"},
-                                            {"pair.second", "text_pair"},
-                                            {"model", "model_name"},
-                                            {"input", "inputs"}};
+  constexpr std::string_view kNames[][2] = {{"token_ids", "input_ids"}, {"pair", "text_pair"},
+                                            {"pair.first", "text"},     {"pair.second", "text_pair"},
+                                            {"model", "model_name"},    {"input", "inputs"}};
   for (const auto& [ours, theirs] : kNames)
     if (field == ours) return theirs;
   // Options are parameters: output.dimensions is "dimensions".

@@ -12,8 +12,8 @@ class OipMethods {
       : reader_(routes, path.items_max), infer_(path, reader_, writer_, kModelInfer) {}
 
   void add_to(MethodTable& table) {
-    table.add({"/inference.GRPCInferenceService/ModelInfer", MethodKind::kUnary, &infer_, MethodRole::kService,
-               kModelInfer});
+    table.add(
+        {"/inference.GRPCInferenceService/ModelInfer", MethodKind::kUnary, &infer_, MethodRole::kService, kModelInfer});
   }
 
  private:

@@ -107,7 +107,8 @@ constexpr Row kRows[] = {
     {"dimensions", [](const ParameterValue& v, RequestView& view) { return to_u32(v, &view.output.dimensions); }},
     {"normalize", normalize},
     {"raw_scores", [](const ParameterValue& v, RequestView& view) { return to_bool(v, &view.output.raw_scores); }},
-    {"max_tokens", [](const ParameterValue& v, RequestView& view) { return to_u32(v, &view.generate.max_tokens); }, true},
+    {"max_tokens", [](const ParameterValue& v, RequestView& view) { return to_u32(v, &view.generate.max_tokens); },
+     true},
     {"min_tokens", min_tokens, true},
     {"temperature", [](const ParameterValue& v, RequestView& view) { return to_float(v, &view.generate.temperature); },
      true},
@@ -122,14 +123,18 @@ constexpr Row kRows[] = {
 };
 
 // What clients send of themselves, and what says nothing here: sequences of a stateful model, the form of tensors.
-constexpr std::string_view kIgnored[] = {"sequence_id",         "sequence_start",     "sequence_end",
-                                         "binary_data_output", "binary_data",        "binary_data_size",
+constexpr std::string_view kIgnored[] = {"sequence_id",
+                                         "sequence_start",
+                                         "sequence_end",
+                                         "binary_data_output",
+                                         "binary_data",
+                                         "binary_data_size",
                                          "triton_enable_empty_final_response"};
 
 }  // namespace
 
-FieldError set_parameter(std::string_view name, const ParameterValue& value, RequestView& view,
-                         std::string_view* stop, ReasonText& reason) {
+FieldError set_parameter(std::string_view name, const ParameterValue& value, RequestView& view, std::string_view* stop,
+                         ReasonText& reason) {
   const auto shown = int(std::min<size_t>(name.size(), 60));
   const Row* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& each) { return each.name == name; });
   if (row == std::end(kRows)) {

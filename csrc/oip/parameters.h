@@ -16,9 +16,9 @@ struct ParameterValue {
   std::string_view text = {};
 };
 
-// Writes one parameter into the view that all items of the request share. An unknown name, or a value of a wrong kind or
-// range, is an error. stop: where a stop string goes; the view then refers to it.
-FieldError set_parameter(std::string_view name, const ParameterValue& value, RequestView& view,
-                         std::string_view* stop, ReasonText& reason);
+// Writes one parameter into the view that all items of the request share. An unknown name, or a value of a wrong kind
+// or range, is an error. stop: where a stop string goes; the view then refers to it.
+FieldError set_parameter(std::string_view name, const ParameterValue& value, RequestView& view, std::string_view* stop,
+                         ReasonText& reason);
 
 }  // namespace fastqps::front

@@ -1,5 +1,5 @@
-// A call of one message of many items, answered by one message when all items are: PredictBatch, and the unary methods of
-// other protocols.
+// A call of one message of many items, answered by one message when all items are: PredictBatch, and the unary methods
+// of other protocols.
 #pragma once
 #include "predict/answers/withdrawals.h"
 #include "predict/formats/answer_writer.h"

@@ -4,7 +4,7 @@ namespace fastqps::front {
 
 PredictMethods::PredictMethods(ServiceTables& tables, RequestPath& requests, AnswerPath& answers,
                                const PredictOptions& options)
-    : items_path{tables.attachment, answers.groups, requests.intake, answers.answers,
+    : items_path{tables.attachment,   answers.groups, requests.intake, answers.answers,
                  answers.withdrawals, answers.counts, tables.refusals, options.max_batch_request_items},
       batch_reader(options.max_batch_request_items),
       predict(requests.intake, answers.answers, answers.withdrawals, kPredict),

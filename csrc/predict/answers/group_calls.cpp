@@ -63,7 +63,8 @@ void GroupCalls::keep_failure(Group& group, const Refusal& refusal) {
   std::string_view message = refusal.message;
   if (!field.empty() && message.starts_with(field)) message.remove_prefix(field.size());
   const bool renamed = message.size() < refusal.message.size();
-  group.failure = {refusal.code, refusal.retry_after_ms, renamed ? std::string(name) : std::string(), std::string(name)};
+  group.failure = {refusal.code, refusal.retry_after_ms, renamed ? std::string(name) : std::string(),
+                   std::string(name)};
   group.failure.message += message;
 }
 
@@ -100,9 +101,7 @@ bool GroupCalls::send(u32 g, std::span<const ResponseView> items) {
                       [&](u8* out) { return group.writer->write(call, items, out); });
 }
 
-AnsweredCall GroupCalls::answered(const Group& group) {
-  return {group.context, routes_.setup(group.route).version};
-}
+AnsweredCall GroupCalls::answered(const Group& group) { return {group.context, routes_.setup(group.route).version}; }
 
 // False: the call has ended, and on_gone() has been or will be called.
 template <class Write>
